@@ -1,0 +1,1 @@
+//! To be filled in: see ARCHITECTURE.md.

@@ -1,0 +1,137 @@
+//! Typed views of the kinds that components read: decode and encode are instantiated here, once.
+//!
+//! The types are k8s-openapi's; `Kind` adds what a client needs to find the collection and what the
+//! trait objects of serde cannot give cheaply: decoding that is compiled in this crate alone.
+
+use crate::gvk::{Gvk, Gvr};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::Value;
+
+pub use k8s_openapi::api;
+pub use k8s_openapi::apimachinery::pkg as apimachinery;
+pub use k8s_openapi::apimachinery::pkg::apis::meta::v1 as metav1;
+pub use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+pub use k8s_openapi::jiff;
+
+/// A typed kind: where its collection is, its metadata, and its JSON form.
+pub trait Kind: Clone + Send + Sync + std::fmt::Debug + Default + 'static {
+    const GROUP: &'static str;
+    const VERSION: &'static str;
+    const KIND: &'static str;
+    /// Plural, lower case.
+    const RESOURCE: &'static str;
+    const NAMESPACED: bool;
+
+    fn metadata(&self) -> &ObjectMeta;
+    fn metadata_mut(&mut self) -> &mut ObjectMeta;
+    fn decode(bytes: &[u8]) -> Result<Self, serde_json::Error>;
+    fn decode_value(value: Value) -> Result<Self, serde_json::Error>;
+    /// The JSON tree, with `apiVersion` and `kind`.
+    fn encode(&self) -> Value;
+
+    fn gvr() -> Gvr {
+        Gvr::new(Self::GROUP, Self::VERSION, Self::RESOURCE)
+    }
+
+    fn gvk() -> Gvk {
+        Gvk::new(Self::GROUP, Self::VERSION, Self::KIND)
+    }
+
+    fn name(&self) -> &str {
+        self.metadata().name.as_deref().unwrap_or_default()
+    }
+
+    /// Empty for cluster-scoped objects.
+    fn namespace(&self) -> &str {
+        self.metadata().namespace.as_deref().unwrap_or_default()
+    }
+
+    fn uid(&self) -> &str {
+        self.metadata().uid.as_deref().unwrap_or_default()
+    }
+
+    fn resource_version(&self) -> &str {
+        self.metadata().resource_version.as_deref().unwrap_or_default()
+    }
+
+    fn is_deleting(&self) -> bool {
+        self.metadata().deletion_timestamp.is_some()
+    }
+
+    /// `namespace/name`, or the name alone for cluster-scoped objects: the key of caches and work queues.
+    fn key(&self) -> String {
+        match &self.metadata().namespace {
+            Some(namespace) => format!("{namespace}/{}", self.name()),
+            None => self.name().to_owned(),
+        }
+    }
+}
+
+macro_rules! kinds {
+    ($($ty:path, $namespaced:literal;)+) => {$(
+        impl Kind for $ty {
+            const GROUP: &'static str = <$ty as k8s_openapi::Resource>::GROUP;
+            const VERSION: &'static str = <$ty as k8s_openapi::Resource>::VERSION;
+            const KIND: &'static str = <$ty as k8s_openapi::Resource>::KIND;
+            const RESOURCE: &'static str = <$ty as k8s_openapi::Resource>::URL_PATH_SEGMENT;
+            const NAMESPACED: bool = $namespaced;
+
+            fn metadata(&self) -> &ObjectMeta {
+                &self.metadata
+            }
+
+            fn metadata_mut(&mut self) -> &mut ObjectMeta {
+                &mut self.metadata
+            }
+
+            fn decode(bytes: &[u8]) -> Result<Self, serde_json::Error> {
+                serde_json::from_slice(bytes)
+            }
+
+            fn decode_value(value: Value) -> Result<Self, serde_json::Error> {
+                serde_json::from_value(value)
+            }
+
+            fn encode(&self) -> Value {
+                serde_json::to_value(self).expect("API types are plain data")
+            }
+        }
+    )+};
+}
+
+kinds! {
+    api::core::v1::ConfigMap, true;
+    api::core::v1::Endpoints, true;
+    api::core::v1::Event, true;
+    api::core::v1::LimitRange, true;
+    api::core::v1::Namespace, false;
+    api::core::v1::Node, false;
+    api::core::v1::PersistentVolume, false;
+    api::core::v1::PersistentVolumeClaim, true;
+    api::core::v1::Pod, true;
+    api::core::v1::ReplicationController, true;
+    api::core::v1::ResourceQuota, true;
+    api::core::v1::Secret, true;
+    api::core::v1::Service, true;
+    api::core::v1::ServiceAccount, true;
+    api::apps::v1::ControllerRevision, true;
+    api::apps::v1::DaemonSet, true;
+    api::apps::v1::Deployment, true;
+    api::apps::v1::ReplicaSet, true;
+    api::apps::v1::StatefulSet, true;
+    api::autoscaling::v2::HorizontalPodAutoscaler, true;
+    api::batch::v1::CronJob, true;
+    api::batch::v1::Job, true;
+    api::certificates::v1::CertificateSigningRequest, false;
+    api::coordination::v1::Lease, true;
+    api::discovery::v1::EndpointSlice, true;
+    api::networking::v1::Ingress, true;
+    api::policy::v1::PodDisruptionBudget, true;
+    api::rbac::v1::ClusterRole, false;
+    api::rbac::v1::ClusterRoleBinding, false;
+    api::rbac::v1::Role, true;
+    api::rbac::v1::RoleBinding, true;
+    api::scheduling::v1::PriorityClass, false;
+    api::storage::v1::CSINode, false;
+    api::storage::v1::StorageClass, false;
+}

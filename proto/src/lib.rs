@@ -1,0 +1,17 @@
+//! The nouns of the API and their wire forms: objects, the resource table and the schema engine.
+//!
+//! Corresponds to k8s.io/api, k8s.io/apimachinery and the registry wiring of kube-apiserver. Pure: no IO,
+//! no clock, no async runtime. Everything else in the workspace depends on this crate.
+
+pub mod gvk;
+pub mod meta;
+pub mod object;
+pub mod kinds;
+pub mod schema;
+pub mod resources;
+pub mod wire;
+
+pub use gvk::{Gvk, Gvr};
+pub use kinds::Kind;
+pub use meta::status::Status;
+pub use object::Object;

@@ -1,0 +1,5 @@
+//! The parts of the API that every kind shares.
+//!
+//! Corresponds to k8s.io/apimachinery/pkg/apis/meta/v1, pkg/labels, pkg/fields and pkg/api/resource.
+
+pub mod status;

@@ -1,0 +1,197 @@
+//! `Object`: one revision of one stored object, immutable and shared by store, cache and every answer.
+//!
+//! Bytes are canonical JSON (sorted keys, no white space) in the row's storage version, without
+//! `resourceVersion`, which is spliced in on the way out. Beside them lies the small index that
+//! selectors, owners and preconditions need, so that none of them parses the bytes again.
+
+use crate::wire::json;
+use bytes::Bytes;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+/// One entry of `metadata.ownerReferences`, as the garbage collector needs it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    pub api_version: String,
+    pub kind: String,
+    pub name: String,
+    pub uid: String,
+    pub controller: bool,
+    pub block_owner_deletion: bool,
+}
+
+/// What is known of an object without parsing its bytes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Index {
+    /// Empty for cluster-scoped objects.
+    pub namespace: String,
+    pub name: String,
+    pub uid: String,
+    pub labels: BTreeMap<String, String>,
+    pub owners: Vec<Owner>,
+    /// Values of the row's selectable fields by path; `metadata.name` and `metadata.namespace` are not repeated here.
+    pub fields: BTreeMap<&'static str, String>,
+    pub deleting: bool,
+}
+
+/// One revision of one object. Cheap to share: `Arc<Object>`.
+#[derive(Debug)]
+pub struct Object {
+    /// Canonical JSON without `resourceVersion`.
+    bytes: Bytes,
+    /// Offset in `bytes` at which `"resourceVersion":"N"` belongs, and whether commas stand before and after it.
+    splice: Splice,
+    pub index: Index,
+    /// The store revision that wrote this; what clients see as `resourceVersion`.
+    pub revision: u64,
+    parsed: OnceLock<Arc<Value>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Splice {
+    at: usize,
+    comma_before: bool,
+    comma_after: bool,
+}
+
+impl Object {
+    /// From a tree. A `resourceVersion` in it is dropped; `revision` takes its place.
+    /// `fields` are the row's selectable fields, already extracted.
+    pub fn from_value(mut value: Value, revision: u64, fields: BTreeMap<&'static str, String>) -> Self {
+        if let Some(meta) = value.get_mut("metadata").and_then(Value::as_object_mut) {
+            meta.remove("resourceVersion");
+        }
+        let bytes = Bytes::from(json::to_canonical(&value));
+        let mut index = index_of(&value);
+        index.fields = fields;
+        let object = Self { splice: splice_of(&bytes), bytes, index, revision, parsed: OnceLock::new() };
+        let _ = object.parsed.set(Arc::new(value));
+        object
+    }
+
+    /// The same content under the revision that the store gave it.
+    pub fn at_revision(self, revision: u64) -> Self {
+        Self { revision, ..self }
+    }
+
+    /// The stored form: no `resourceVersion`.
+    pub fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// The parsed tree, without `resourceVersion`; parsed at most once.
+    pub fn value(&self) -> Arc<Value> {
+        self.parsed
+            .get_or_init(|| Arc::new(serde_json::from_slice(&self.bytes).expect("stored bytes are canonical JSON")))
+            .clone()
+    }
+
+    /// A tree of one's own to change, with `resourceVersion` as clients see it.
+    pub fn to_value(&self) -> Value {
+        let mut value = (*self.value()).clone();
+        value["metadata"]["resourceVersion"] = Value::String(self.revision.to_string());
+        value
+    }
+
+    /// Drops the parsed tree, so that a cached object costs its bytes alone.
+    pub fn compact(&mut self) {
+        self.parsed = OnceLock::new();
+    }
+
+    /// The wire form in the storage version: three slices, nothing re-encoded.
+    pub fn to_wire(&self) -> [Bytes; 3] {
+        let Splice { at, comma_before, comma_after } = self.splice;
+        let middle = format!(
+            "{}\"resourceVersion\":\"{}\"{}",
+            if comma_before { "," } else { "" },
+            self.revision,
+            if comma_after { "," } else { "" }
+        );
+        [self.bytes.slice(..at), Bytes::from(middle), self.bytes.slice(at..)]
+    }
+
+    /// `to_wire` in one piece.
+    pub fn to_wire_bytes(&self) -> Bytes {
+        let [head, middle, tail] = self.to_wire();
+        let mut whole = Vec::with_capacity(head.len() + middle.len() + tail.len());
+        whole.extend_from_slice(&head);
+        whole.extend_from_slice(&middle);
+        whole.extend_from_slice(&tail);
+        Bytes::from(whole)
+    }
+}
+
+fn text(value: &Value, key: &str) -> String {
+    value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+fn index_of(value: &Value) -> Index {
+    let Some(meta) = value.get("metadata") else { return Index::default() };
+    let labels = meta.get("labels").and_then(Value::as_object).map(|labels| {
+        labels.iter().filter_map(|(k, v)| Some((k.clone(), v.as_str()?.to_owned()))).collect()
+    });
+    let owners = meta.get("ownerReferences").and_then(Value::as_array).map(|owners| owners.iter().map(owner_of).collect());
+    Index {
+        namespace: text(meta, "namespace"),
+        name: text(meta, "name"),
+        uid: text(meta, "uid"),
+        labels: labels.unwrap_or_default(),
+        owners: owners.unwrap_or_default(),
+        fields: BTreeMap::new(),
+        deleting: meta.get("deletionTimestamp").is_some_and(|t| !t.is_null()),
+    }
+}
+
+fn owner_of(owner: &Value) -> Owner {
+    let flag = |key| owner.get(key).and_then(Value::as_bool).unwrap_or(false);
+    Owner {
+        api_version: text(owner, "apiVersion"),
+        kind: text(owner, "kind"),
+        name: text(owner, "name"),
+        uid: text(owner, "uid"),
+        controller: flag("controller"),
+        block_owner_deletion: flag("blockOwnerDeletion"),
+    }
+}
+
+/// Finds the place of `resourceVersion` among the sorted keys of `metadata`.
+/// Scans the canonical bytes once: keys of the outermost object, then keys of `metadata`.
+fn splice_of(bytes: &[u8]) -> Splice {
+    let meta = json::member_start(bytes, 0, "metadata").expect("a stored object has metadata");
+    let place = json::insert_place(bytes, meta, "resourceVersion");
+    Splice { at: place.at, comma_before: place.comma_before, comma_after: place.comma_after }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn wire(value: Value) -> String {
+        String::from_utf8(Object::from_value(value, 7, BTreeMap::new()).to_wire_bytes().to_vec()).unwrap()
+    }
+
+    #[test]
+    fn resource_version_is_spliced_at_its_sorted_place() {
+        let cases = [
+            (json!({"metadata":{}}), r#"{"metadata":{"resourceVersion":"7"}}"#),
+            (json!({"metadata":{"name":"a"}}), r#"{"metadata":{"name":"a","resourceVersion":"7"}}"#),
+            (json!({"metadata":{"uid":"u"}}), r#"{"metadata":{"resourceVersion":"7","uid":"u"}}"#),
+            (
+                json!({"a":{"metadata":{"x":"}{\\\""}},"metadata":{"labels":{"resourceVersion":"1","z":"\"{"},"name":"n","uid":"u"}}),
+                r#"{"a":{"metadata":{"x":"}{\\\""}},"metadata":{"labels":{"resourceVersion":"1","z":"\"{"},"name":"n","resourceVersion":"7","uid":"u"}}"#,
+            ),
+        ];
+        for (value, expected) in cases {
+            assert_eq!(wire(value), expected);
+        }
+    }
+
+    #[test]
+    fn a_version_in_the_tree_is_dropped() {
+        let object = Object::from_value(json!({"metadata":{"resourceVersion":"3","name":"a"}}), 9, BTreeMap::new());
+        assert_eq!(object.bytes(), r#"{"metadata":{"name":"a"}}"#);
+        assert_eq!(object.to_value()["metadata"]["resourceVersion"], "9");
+    }
+}

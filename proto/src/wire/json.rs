@@ -1,0 +1,283 @@
+//! JSON as the API needs it: canonical output, and input that notices duplicate keys.
+//!
+//! Corresponds to sigs.k8s.io/json and k8s.io/apimachinery/pkg/runtime/serializer/json.
+
+use serde::de::{self, DeserializeSeed, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+use std::cell::RefCell;
+use std::fmt;
+
+/// Canonical JSON: sorted keys, no white space, whatever features serde_json was built with.
+pub fn to_canonical(value: &Value) -> Vec<u8> {
+    let mut out = Vec::with_capacity(512);
+    write_canonical(&mut out, value);
+    out
+}
+
+fn write_canonical(out: &mut Vec<u8>, value: &Value) {
+    match value {
+        Value::Object(map) => {
+            out.push(b'{');
+            let mut keys: Vec<&String> = map.keys().collect();
+            keys.sort_unstable();
+            for (i, key) in keys.into_iter().enumerate() {
+                if i > 0 {
+                    out.push(b',');
+                }
+                write_scalar(out, key);
+                out.push(b':');
+                write_canonical(out, &map[key]);
+            }
+            out.push(b'}');
+        }
+        Value::Array(items) => {
+            out.push(b'[');
+            for (i, item) in items.iter().enumerate() {
+                if i > 0 {
+                    out.push(b',');
+                }
+                write_canonical(out, item);
+            }
+            out.push(b']');
+        }
+        scalar => write_scalar(out, scalar),
+    }
+}
+
+fn write_scalar<T: serde::Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
+    serde_json::to_writer(out, value).expect("writing a scalar to memory cannot fail");
+}
+
+/// Where a member belongs among the sorted members of an object.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Place {
+    pub at: usize,
+    pub comma_before: bool,
+    pub comma_after: bool,
+}
+
+/// The offset of the value of member `key` of the object that starts at `start`, in canonical JSON.
+pub fn member_start(bytes: &[u8], start: usize, key: &str) -> Option<usize> {
+    let mut found = None;
+    walk_members(bytes, start, |name, _, value| {
+        if name == key.as_bytes() {
+            found = Some(value);
+        }
+        found.is_none()
+    });
+    found
+}
+
+/// Where member `key` has to be inserted into the object that starts at `start` to keep its keys sorted.
+pub fn insert_place(bytes: &[u8], start: usize, key: &str) -> Place {
+    let mut first = true;
+    let mut place = None;
+    let end = walk_members(bytes, start, |name, key_at, _| {
+        if name > key.as_bytes() {
+            place = Some(Place { at: key_at, comma_before: false, comma_after: true });
+            return false;
+        }
+        first = false;
+        true
+    });
+    place.unwrap_or(Place { at: end, comma_before: !first, comma_after: false })
+}
+
+/// Calls `visit(key, key offset, value offset)` for each member until it says stop.
+/// Answers the offset of the closing brace if it got there.
+fn walk_members(bytes: &[u8], start: usize, mut visit: impl FnMut(&[u8], usize, usize) -> bool) -> usize {
+    debug_assert_eq!(bytes[start], b'{');
+    let mut at = start + 1;
+    while bytes[at] != b'}' {
+        let key_end = skip_string(bytes, at);
+        let value = key_end + 1;
+        if !visit(&bytes[at + 1..key_end - 1], at, value) {
+            return at;
+        }
+        at = skip_value(bytes, value);
+        if bytes[at] == b',' {
+            at += 1;
+        }
+    }
+    at
+}
+
+fn skip_string(bytes: &[u8], quote: usize) -> usize {
+    let mut at = quote + 1;
+    while bytes[at] != b'"' {
+        at += if bytes[at] == b'\\' { 2 } else { 1 };
+    }
+    at + 1
+}
+
+fn skip_value(bytes: &[u8], start: usize) -> usize {
+    match bytes[start] {
+        b'"' => skip_string(bytes, start),
+        b'{' | b'[' => {
+            let (mut depth, mut at) = (0usize, start);
+            loop {
+                match bytes[at] {
+                    b'"' => {
+                        at = skip_string(bytes, at);
+                        continue;
+                    }
+                    b'{' | b'[' => depth += 1,
+                    b'}' | b']' => depth -= 1,
+                    _ => {}
+                }
+                at += 1;
+                if depth == 0 {
+                    return at;
+                }
+            }
+        }
+        _ => {
+            let rest = &bytes[start..];
+            start + rest.iter().position(|b| matches!(b, b',' | b'}' | b']')).unwrap_or(rest.len())
+        }
+    }
+}
+
+/// A parsed tree and the paths of keys that stood twice in one object.
+#[derive(Debug, PartialEq)]
+pub struct Parsed {
+    pub value: Value,
+    /// `spec.replicas`, in order of appearance. The last value of a repeated key wins, as in Go.
+    pub duplicates: Vec<String>,
+}
+
+/// Parses one JSON document, noticing duplicate keys. The error carries line and column.
+pub fn parse(bytes: &[u8]) -> Result<Parsed, serde_json::Error> {
+    let state = Duplicates::default();
+    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+    let value = Tree(&state).deserialize(&mut deserializer)?;
+    deserializer.end()?;
+    Ok(Parsed { value, duplicates: state.found.into_inner() })
+}
+
+/// The same visitor over any serde format: `wire::yaml` uses it too.
+pub fn parse_with<'de, D: de::Deserializer<'de>>(deserializer: D) -> Result<Parsed, D::Error> {
+    let state = Duplicates::default();
+    let value = Tree(&state).deserialize(deserializer)?;
+    Ok(Parsed { value, duplicates: state.found.into_inner() })
+}
+
+#[derive(Default)]
+struct Duplicates {
+    path: RefCell<Vec<String>>,
+    found: RefCell<Vec<String>>,
+}
+
+impl Duplicates {
+    /// `spec`, `containers`, `[0]` becomes `spec.containers[0]`.
+    fn current(&self) -> String {
+        let mut text = String::new();
+        for part in self.path.borrow().iter() {
+            if !text.is_empty() && !part.starts_with('[') {
+                text.push('.');
+            }
+            text.push_str(part);
+        }
+        text
+    }
+}
+
+struct Tree<'a>(&'a Duplicates);
+
+impl<'de> DeserializeSeed<'de> for Tree<'_> {
+    type Value = Value;
+
+    fn deserialize<D: de::Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Tree<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any value")
+    }
+
+    fn visit_bool<E>(self, v: bool) -> Result<Value, E> {
+        Ok(Value::Bool(v))
+    }
+
+    fn visit_i64<E>(self, v: i64) -> Result<Value, E> {
+        Ok(Value::Number(v.into()))
+    }
+
+    fn visit_u64<E>(self, v: u64) -> Result<Value, E> {
+        Ok(Value::Number(v.into()))
+    }
+
+    fn visit_f64<E>(self, v: f64) -> Result<Value, E> {
+        Ok(Number::from_f64(v).map_or(Value::Null, Value::Number))
+    }
+
+    fn visit_str<E>(self, v: &str) -> Result<Value, E> {
+        Ok(Value::String(v.to_owned()))
+    }
+
+    fn visit_string<E>(self, v: String) -> Result<Value, E> {
+        Ok(Value::String(v))
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_none<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_some<D: de::Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
+        let mut items = Vec::new();
+        loop {
+            self.0.path.borrow_mut().push(format!("[{}]", items.len()));
+            let item = seq.next_element_seed(Tree(self.0))?;
+            self.0.path.borrow_mut().pop();
+            match item {
+                Some(item) => items.push(item),
+                None => return Ok(Value::Array(items)),
+            }
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        let mut map = Map::new();
+        while let Some(key) = entries.next_key::<String>()? {
+            self.0.path.borrow_mut().push(key.clone());
+            if map.contains_key(&key) {
+                let path = self.0.current();
+                self.0.found.borrow_mut().push(path);
+            }
+            let value = entries.next_value_seed(Tree(self.0))?;
+            self.0.path.borrow_mut().pop();
+            map.insert(key, value);
+        }
+        Ok(Value::Object(map))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn duplicate_keys_are_reported_with_their_path() {
+        let parsed = parse(br#"{"a":1,"b":[{"c":1,"c":2}],"a":3}"#).unwrap();
+        assert_eq!(parsed.duplicates, ["b[0].c", "a"]);
+        assert_eq!(parsed.value, serde_json::json!({"a":3,"b":[{"c":2}]}));
+    }
+
+    #[test]
+    fn canonical_output_is_sorted_and_dense() {
+        let value = serde_json::json!({"b":[1,{"z":null,"y":true}],"a":"\u{1}x"});
+        assert_eq!(String::from_utf8(to_canonical(&value)).unwrap(), r#"{"a":"\u0001x","b":[1,{"y":true,"z":null}]}"#);
+    }
+}

@@ -1,0 +1,3 @@
+//! The wire forms: strict JSON, YAML, watch frames, tables.
+
+pub mod json;
