@@ -4,6 +4,10 @@
 //! defaulting, strategic merge, server-side apply and the OpenAPI documents.
 //! Corresponds to k8s.io/kube-openapi and sigs.k8s.io/structured-merge-diff/typed.
 
+pub mod builtin;
+
+pub use builtin::builtin_type;
+
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
