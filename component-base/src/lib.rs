@@ -1,1 +1,8 @@
-//! To be filled in: see ARCHITECTURE.md.
+//! What every component shares: the environment it runs in, TLS and identities, kubeconfig, and the
+//! port on which it shows its health and metrics.
+//!
+//! Corresponds to k8s.io/component-base and k8s.io/client-go/tools/clientcmd.
+
+pub mod env;
+pub mod network;
+pub mod rng;

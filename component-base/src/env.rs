@@ -1,0 +1,183 @@
+//! `Env`: the clock, randomness, tasks and network that a component runs in. The only place that may touch
+//! the real ones.
+//!
+//! As a process a component runs with `Env::system()`; inside the simulation with `Env::simulated(seed)`, where
+//! time is tokio's paused clock and the same seed gives the same run, byte for byte.
+#![allow(clippy::disallowed_methods)] // this module wraps what clippy.toml bans everywhere else
+
+use crate::network::{Network, Registry};
+use crate::rng::Random;
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// Wall time at which every simulation begins: 2026-01-01T00:00:00Z.
+const SIMULATION_EPOCH_S: i64 = 1_767_225_600;
+
+/// Clones share everything; `child` gives a part of the process a shutdown of its own.
+#[derive(Clone, Debug)]
+pub struct Env {
+    world: Arc<World>,
+    shutdown: CancellationToken,
+    tasks: TaskTracker,
+}
+
+#[derive(Debug)]
+struct World {
+    mode: Mode,
+    network: Network,
+    metrics: Mutex<prometheus_client::registry::Registry>,
+}
+
+#[derive(Debug)]
+enum Mode {
+    System { random: Random },
+    Simulated { seed: u64, began: Instant },
+}
+
+/// The deadline passed before the future was ready.
+#[derive(Debug, thiserror::Error)]
+#[error("deadline exceeded")]
+pub struct Elapsed;
+
+impl Env {
+    /// The real world: wall clock, entropy, sockets.
+    pub fn system() -> Self {
+        Self::with(Mode::System { random: Random::from_entropy() }, Network::Sockets)
+    }
+
+    /// A world that repeats. Must be called inside a current-thread runtime whose clock is paused.
+    pub fn simulated(seed: u64) -> Self {
+        Self::with(Mode::Simulated { seed, began: Instant::now() }, Network::InProcess(Registry::default()))
+    }
+
+    fn with(mode: Mode, network: Network) -> Self {
+        Self {
+            world: Arc::new(World { mode, network, metrics: Mutex::default() }),
+            shutdown: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+        }
+    }
+
+    /// The same world with a shutdown of its own, which the parent's also triggers, and tasks of its own.
+    pub fn child(&self) -> Self {
+        Self { world: self.world.clone(), shutdown: self.shutdown.child_token(), tasks: TaskTracker::new() }
+    }
+
+    /// Monotonic time.
+    pub fn now(&self) -> Instant {
+        Instant::now()
+    }
+
+    /// Wall time, as it is written into objects.
+    pub fn wall(&self) -> Timestamp {
+        match &self.world.mode {
+            Mode::System { .. } => Timestamp::now(),
+            Mode::Simulated { began, .. } => {
+                let epoch = Timestamp::from_second(SIMULATION_EPOCH_S).expect("the epoch is in range");
+                epoch + began.elapsed()
+            }
+        }
+    }
+
+    pub async fn sleep(&self, duration: Duration) {
+        tokio::time::sleep(duration).await;
+    }
+
+    pub async fn sleep_until(&self, deadline: Instant) {
+        tokio::time::sleep_until(deadline).await;
+    }
+
+    pub async fn timeout<F: Future>(&self, limit: Duration, future: F) -> Result<F::Output, Elapsed> {
+        tokio::time::timeout(limit, future).await.map_err(|_| Elapsed)
+    }
+
+    /// A random stream. In simulation it depends on the seed and its name alone, so that what one component
+    /// draws never shifts another's; ask once per component and keep it.
+    pub fn random(&self, stream: &str) -> Random {
+        match &self.world.mode {
+            Mode::System { random } => random.clone(),
+            Mode::Simulated { seed, .. } => Random::from_seed(*seed, stream),
+        }
+    }
+
+    /// Starts a task that `drained` waits for. It has to end on `shutdown`.
+    pub fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        self.tasks.spawn(future)
+    }
+
+    /// Runs work that blocks a thread. In simulation it runs inline: it stops the paused clock.
+    pub async fn blocking<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
+        match &self.world.mode {
+            Mode::System { .. } => match tokio::task::spawn_blocking(work).await {
+                Ok(value) => value,
+                Err(failed) => std::panic::resume_unwind(failed.into_panic()),
+            },
+            Mode::Simulated { .. } => work(),
+        }
+    }
+
+    /// A long-lived thread of its own (a store's writer); only outside simulation, where the work has to run inline.
+    pub fn thread(&self, name: &str, work: impl FnOnce() + Send + 'static) -> std::io::Result<std::thread::JoinHandle<()>> {
+        std::thread::Builder::new().name(name.to_owned()).spawn(work)
+    }
+
+    pub fn is_simulated(&self) -> bool {
+        matches!(self.world.mode, Mode::Simulated { .. })
+    }
+
+    /// Cancelled once, when this part has to stop.
+    pub fn shutdown(&self) -> &CancellationToken {
+        &self.shutdown
+    }
+
+    /// Asks this part to stop and waits until its tasks have.
+    pub async fn drain(&self) {
+        self.shutdown.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+
+    pub fn network(&self) -> &Network {
+        &self.world.network
+    }
+
+    /// The registry behind `/metrics`. Each component registers under its own names.
+    pub fn metrics(&self) -> &Mutex<prometheus_client::registry::Registry> {
+        &self.world.metrics
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn simulated_time_moves_only_when_everybody_waits() {
+        let env = Env::simulated(1);
+        assert_eq!(env.wall().to_string(), "2026-01-01T00:00:00Z");
+        env.sleep(Duration::from_secs(90)).await;
+        assert_eq!(env.wall().to_string(), "2026-01-01T00:01:30Z");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_parent_stops_its_children() {
+        let env = Env::simulated(1);
+        let child = env.child();
+        let token = child.shutdown().clone();
+        let task = child.spawn(async move { token.cancelled().await });
+        env.drain().await;
+        task.await.unwrap();
+        assert!(child.shutdown().is_cancelled());
+    }
+}

@@ -1,0 +1,84 @@
+//! Randomness that a seed repeats: every named stream is independent of every other.
+
+use parking_lot::Mutex;
+use rand::{Rng, RngCore, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Kubernetes' alphabet for generated names: no vowels and no look-alikes, so that no words appear.
+const NAME_ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+
+/// A stream of random numbers; clones share the stream.
+#[derive(Clone, Debug)]
+pub struct Random(Arc<Mutex<ChaCha8Rng>>);
+
+impl Random {
+    /// From the operating system's entropy.
+    pub fn from_entropy() -> Self {
+        Self(Arc::new(Mutex::new(ChaCha8Rng::from_os_rng())))
+    }
+
+    /// A stream that depends on nothing but the seed and its name.
+    pub fn from_seed(seed: u64, stream: &str) -> Self {
+        // FNV-1a: fixed for all time, where the standard library's hasher is not.
+        let hash = stream.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
+        let mut key = [0_u8; 32];
+        key[..8].copy_from_slice(&seed.to_le_bytes());
+        key[8..16].copy_from_slice(&hash.to_le_bytes());
+        Self(Arc::new(Mutex::new(ChaCha8Rng::from_seed(key))))
+    }
+
+    pub fn u64(&self) -> u64 {
+        self.0.lock().next_u64()
+    }
+
+    /// Uniform in `0..bound`; `bound` must not be zero.
+    pub fn below(&self, bound: usize) -> usize {
+        self.0.lock().random_range(0..bound)
+    }
+
+    /// Uniform in `[0, 1)`.
+    pub fn unit(&self) -> f64 {
+        self.0.lock().random::<f64>()
+    }
+
+    /// wait.Jitter: `base` lengthened by up to `factor` of itself.
+    pub fn jitter(&self, base: Duration, factor: f64) -> Duration {
+        base.mul_f64(1.0 + self.unit() * factor)
+    }
+
+    pub fn fill(&self, bytes: &mut [u8]) {
+        self.0.lock().fill_bytes(bytes);
+    }
+
+    /// A version 4 UUID.
+    pub fn uid(&self) -> String {
+        let mut b = [0_u8; 16];
+        self.fill(&mut b);
+        b[6] = (b[6] & 0x0f) | 0x40;
+        b[8] = (b[8] & 0x3f) | 0x80;
+        let hex: String = b.iter().map(|x| format!("{x:02x}")).collect();
+        format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+    }
+
+    /// The random tail of a generated name: `length` characters (Kubernetes uses five).
+    pub fn name_suffix(&self, length: usize) -> String {
+        (0..length).map(|_| char::from(NAME_ALPHABET[self.below(NAME_ALPHABET.len())])).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_repeat_and_differ() {
+        let (a, again) = (Random::from_seed(1, "uid"), Random::from_seed(1, "uid"));
+        let first = a.uid();
+        assert_eq!(first, again.uid());
+        assert_eq!(first.len(), 36);
+        assert_ne!(first, Random::from_seed(1, "names").uid());
+        assert_ne!(first, Random::from_seed(2, "uid").uid());
+    }
+}
