@@ -1,1 +1,2 @@
+//! The `orrery` program.
 fn main() {}

@@ -1,0 +1,33 @@
+//! Hygiene as a test: what the house style asks of every file, checked by reading the tree.
+
+pub mod source;
+pub mod files;
+pub mod crates;
+pub mod deviations;
+
+use std::path::{Path, PathBuf};
+
+/// The root of the workspace.
+pub fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().expect("xtask lies directly below the root").to_owned()
+}
+
+/// Every complaint about the tree, each naming its file; empty when all is well.
+pub fn tidy(root: &Path) -> Vec<String> {
+    let sources = source::read_all(root);
+    let mut complaints = files::check(&sources);
+    complaints.extend(files::orphans(&sources));
+    complaints.extend(crates::check(root));
+    complaints.extend(deviations::check(root, &sources));
+    complaints
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_tree_is_tidy() {
+        let complaints = super::tidy(&super::root());
+        assert!(complaints.is_empty(), "{} complaints:\n{}", complaints.len(), complaints.join("\n"));
+    }
+}
