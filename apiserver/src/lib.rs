@@ -1,1 +1,9 @@
-//! To be filled in: see ARCHITECTURE.md.
+//! The API server: from socket to store and back to the watchers.
+//!
+//! Corresponds to kube-apiserver and k8s.io/apiserver. The modules stand in the order in which a request
+//! passes them.
+
+pub mod request;
+pub mod authn;
+pub mod admission;
+pub mod registry;

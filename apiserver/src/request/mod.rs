@@ -1,0 +1,8 @@
+//! Reading requests: what is asked for, with which options, and in which body.
+//!
+//! Corresponds to k8s.io/apiserver/pkg/endpoints/request and pkg/endpoints/handlers.
+
+pub mod body;
+pub mod info;
+pub mod options;
+pub mod query;
