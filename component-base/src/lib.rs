@@ -4,5 +4,9 @@
 //! Corresponds to k8s.io/component-base and k8s.io/client-go/tools/clientcmd.
 
 pub mod env;
-pub mod network;
 pub mod rng;
+pub mod network;
+pub mod http;
+pub mod private_file;
+pub mod kubeconfig;
+pub mod tls;

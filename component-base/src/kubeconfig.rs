@@ -1,0 +1,293 @@
+//! kubeconfig files: read into a `Connection`, and written for people and components.
+//!
+//! Corresponds to k8s.io/client-go/tools/clientcmd.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// All that is needed to reach a server under one identity.
+#[derive(Clone, Default, PartialEq)]
+pub struct Connection {
+    /// `https://127.0.0.1:6443`; a path is kept as a prefix of every request.
+    pub server: String,
+    pub ca_pem: Option<String>,
+    pub client_cert_pem: Option<String>,
+    pub client_key_pem: Option<String>,
+    pub token: Option<String>,
+    /// Read again now and then, for tokens that are rotated in place. Wins over `token`.
+    pub token_file: Option<PathBuf>,
+    /// The name to check the server's certificate for, where the host of the URL is not it.
+    pub tls_server_name: Option<String>,
+    pub insecure: bool,
+    /// Empty: act as oneself.
+    pub impersonate_user: String,
+    pub impersonate_groups: Vec<String>,
+}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Connection").field("server", &self.server).finish_non_exhaustive()
+    }
+}
+
+/// One clear line each; they are printed as they are.
+#[derive(Debug, thiserror::Error)]
+pub enum KubeconfigError {
+    #[error("{}: {source}", .path.display())]
+    Io { path: PathBuf, source: std::io::Error },
+    #[error("{}: not a kubeconfig: {message}", .path.display())]
+    Parse { path: PathBuf, message: String },
+    #[error("{}: {message}", .path.display())]
+    Content { path: PathBuf, message: String },
+    #[error("no kubeconfig: give --kubeconfig or set KUBECONFIG")]
+    NotGiven,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "kebab-case")]
+struct File {
+    #[serde(rename = "apiVersion")]
+    api_version: String,
+    kind: String,
+    clusters: Vec<Named>,
+    users: Vec<Named>,
+    contexts: Vec<Named>,
+    current_context: String,
+}
+
+/// An entry of any of the three lists; exactly one of the parts is there.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Named {
+    name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cluster: Option<Cluster>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user: Option<User>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    context: Option<Context>,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "kebab-case")]
+struct Cluster {
+    server: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    certificate_authority: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    certificate_authority_data: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tls_server_name: Option<String>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    insecure_skip_tls_verify: bool,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "kebab-case")]
+struct User {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    client_certificate: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    client_certificate_data: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    client_key: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    client_key_data: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token: Option<String>,
+    #[serde(rename = "tokenFile", skip_serializing_if = "Option::is_none")]
+    token_file: Option<PathBuf>,
+    #[serde(rename = "as", skip_serializing_if = "Option::is_none")]
+    impersonate: Option<String>,
+    #[serde(rename = "as-groups", skip_serializing_if = "Vec::is_empty")]
+    impersonate_groups: Vec<String>,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "kebab-case")]
+struct Context {
+    cluster: String,
+    user: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    namespace: Option<String>,
+}
+
+/// The file that `--kubeconfig` names, or else the first of `KUBECONFIG`.
+pub fn locate(flag: Option<&Path>) -> Result<PathBuf, KubeconfigError> {
+    if let Some(path) = flag {
+        return Ok(path.to_owned());
+    }
+    let listed = std::env::var_os("KUBECONFIG").unwrap_or_default();
+    std::env::split_paths(&listed).find(|path| !path.as_os_str().is_empty()).ok_or(KubeconfigError::NotGiven)
+}
+
+/// The connection of the file's current context. Paths in it are relative to the file.
+pub fn read(path: &Path) -> Result<Connection, KubeconfigError> {
+    let text = read_text(path)?;
+    parse(&text, path)
+}
+
+fn read_text(path: &Path) -> Result<String, KubeconfigError> {
+    fs::read_to_string(path).map_err(|source| KubeconfigError::Io { path: path.to_owned(), source })
+}
+
+fn parse(text: &str, path: &Path) -> Result<Connection, KubeconfigError> {
+    let file: File = serde_saphyr::from_str(text).map_err(|error| KubeconfigError::Parse {
+        path: path.to_owned(),
+        message: error.to_string().lines().next().unwrap_or_default().to_owned(),
+    })?;
+    let content = |message: String| KubeconfigError::Content { path: path.to_owned(), message };
+    let named = |list: &[Named], what: &str, name: &str| {
+        let entry = list.iter().find(|entry| entry.name == name).cloned();
+        entry.ok_or_else(|| content(format!("no {what} named {name:?}")))
+    };
+    if file.current_context.is_empty() {
+        return Err(content("current-context is not set".into()));
+    }
+    let context = named(&file.contexts, "context", &file.current_context)?.context.unwrap_or_default();
+    let cluster = named(&file.clusters, "cluster", &context.cluster)?.cluster.unwrap_or_default();
+    let user = named(&file.users, "user", &context.user)?.user.unwrap_or_default();
+    if !cluster.server.starts_with("https://") && !cluster.server.starts_with("http://") {
+        return Err(content(format!("cluster {:?}: server {:?} is no URL", context.cluster, cluster.server)));
+    }
+    let beside = |file: &PathBuf| path.parent().unwrap_or(Path::new("")).join(file);
+    let pem = |what: &str, data: &Option<String>, file: &Option<PathBuf>| match (data, file) {
+        (Some(data), _) => decode_pem(data).map(Some).map_err(|why| content(format!("{what}: {why}"))),
+        (None, Some(file)) => read_text(&beside(file)).map(Some),
+        (None, None) => Ok(None),
+    };
+    Ok(Connection {
+        ca_pem: pem("certificate-authority-data", &cluster.certificate_authority_data, &cluster.certificate_authority)?,
+        client_cert_pem: pem("client-certificate-data", &user.client_certificate_data, &user.client_certificate)?,
+        client_key_pem: pem("client-key-data", &user.client_key_data, &user.client_key)?,
+        server: cluster.server,
+        token: user.token,
+        token_file: user.token_file.as_ref().map(beside),
+        tls_server_name: cluster.tls_server_name,
+        insecure: cluster.insecure_skip_tls_verify,
+        impersonate_user: user.impersonate.unwrap_or_default(),
+        impersonate_groups: user.impersonate_groups,
+    })
+}
+
+fn decode_pem(data: &str) -> Result<String, String> {
+    let bytes = BASE64.decode(data.trim()).map_err(|error| format!("not base64: {error}"))?;
+    String::from_utf8(bytes).map_err(|_| "not PEM".to_owned())
+}
+
+/// A kubeconfig of one cluster, one user and one context, all material inside.
+pub fn to_yaml(connection: &Connection, cluster: &str, user: &str) -> String {
+    let encoded = |pem: &Option<String>| pem.as_ref().map(|pem| BASE64.encode(pem));
+    let context = format!("{user}@{cluster}");
+    let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    let file = File {
+        api_version: "v1".into(),
+        kind: "Config".into(),
+        clusters: vec![Named {
+            name: cluster.into(),
+            cluster: Some(Cluster {
+                server: connection.server.clone(),
+                certificate_authority_data: encoded(&connection.ca_pem),
+                tls_server_name: connection.tls_server_name.clone(),
+                insecure_skip_tls_verify: connection.insecure,
+                certificate_authority: None,
+            }),
+            ..Named::default()
+        }],
+        users: vec![Named {
+            name: user.into(),
+            user: Some(User {
+                client_certificate_data: encoded(&connection.client_cert_pem),
+                client_key_data: encoded(&connection.client_key_pem),
+                token: connection.token.clone(),
+                token_file: connection.token_file.clone(),
+                impersonate: some(&connection.impersonate_user),
+                impersonate_groups: connection.impersonate_groups.clone(),
+                ..User::default()
+            }),
+            ..Named::default()
+        }],
+        contexts: vec![Named {
+            name: context.clone(),
+            context: Some(Context { cluster: cluster.into(), user: user.into(), namespace: None }),
+            ..Named::default()
+        }],
+        current_context: context,
+    };
+    serde_saphyr::to_string(&file).expect("a kubeconfig is plain data")
+}
+
+/// Writes it readable by its owner alone, whole or not at all.
+pub fn write(path: &Path, connection: &Connection, cluster: &str, user: &str) -> Result<(), KubeconfigError> {
+    crate::private_file::write(path, to_yaml(connection, cluster, user).as_bytes())
+        .map_err(|source| KubeconfigError::Io { path: path.to_owned(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn connection() -> Connection {
+        Connection {
+            server: "https://127.0.0.1:6443".into(),
+            ca_pem: Some("CA\n".into()),
+            client_cert_pem: Some("CERT\n".into()),
+            client_key_pem: Some("KEY\n".into()),
+            impersonate_user: "jane".into(),
+            impersonate_groups: vec!["dev".into()],
+            ..Connection::default()
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("admin.conf");
+        write(&path, &connection(), "orrery", "admin").unwrap();
+        assert_eq!(read(&path).unwrap(), connection());
+    }
+
+    #[test]
+    fn files_are_relative_to_the_kubeconfig() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join("ca.crt"), "FROM FILE").unwrap();
+        let text = r#"
+apiVersion: v1
+kind: Config
+current-context: c
+contexts: [{name: c, context: {cluster: k, user: u}}]
+clusters: [{name: k, cluster: {server: "https://h:1", certificate-authority: ca.crt}}]
+users: [{name: u, user: {token: secret, tokenFile: token}}]
+extensions: [{name: x}]
+preferences: {}
+"#;
+        let read = parse(text, &directory.path().join("conf")).unwrap();
+        assert_eq!(read.ca_pem.as_deref(), Some("FROM FILE"));
+        assert_eq!(read.token.as_deref(), Some("secret"));
+        assert_eq!(read.token_file, Some(directory.path().join("token")));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_in_one_line() {
+        let cases = [
+            ("current-context: c", r#"/k: no context named "c""#),
+            ("kind: Config", "/k: current-context is not set"),
+            (
+                "{current-context: c, contexts: [{name: c, context: {cluster: k, user: u}}], clusters: [{name: k, cluster: {server: nowhere}}], users: [{name: u}]}",
+                r#"/k: cluster "k": server "nowhere" is no URL"#,
+            ),
+            (
+                "{current-context: c, contexts: [{name: c, context: {cluster: k, user: u}}], clusters: [{name: k, cluster: {server: 'https://h'}}], users: [{name: u, user: {client-key-data: '!'}}]}",
+                "/k: client-key-data: not base64: Invalid symbol 33, offset 0.",
+            ),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(parse(text, Path::new("/k")).unwrap_err().to_string(), expected);
+        }
+        let error = parse("clusters: [", Path::new("/k")).unwrap_err().to_string();
+        assert!(error.starts_with("/k: not a kubeconfig: ") && !error.contains('\n'), "{error}");
+    }
+}

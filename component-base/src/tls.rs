@@ -1,0 +1,222 @@
+//! TLS on both sides: who we are, whom we trust, and which protocols we offer.
+//!
+//! Corresponds to k8s.io/apiserver/pkg/server/secure_serving.go and k8s.io/client-go/transport.
+
+use crate::kubeconfig::Connection;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::{ClientConfig, DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, SignatureScheme};
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use std::sync::Arc;
+
+/// HTTP/2 first, as Go's servers and clients prefer it.
+const ALPN: [&[u8]; 2] = [b"h2", b"http/1.1"];
+
+/// Key or certificate material that cannot be used; the text says which.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    #[error("{what}: not PEM: {source}")]
+    Pem { what: &'static str, source: rustls_pki_types::pem::Error },
+    #[error("{what}: no certificate in it")]
+    NoCertificate { what: &'static str },
+    #[error("{what}: {source}")]
+    Rejected { what: &'static str, source: rustls::Error },
+    #[error("client CA: {0}")]
+    ClientCa(#[from] rustls::server::VerifierBuilderError),
+}
+
+/// What a server shows and whose clients it knows. All of it PEM.
+#[derive(Clone)]
+pub struct ServerTls {
+    /// The chain, leaf first.
+    pub cert: String,
+    pub key: String,
+    /// Certificates of clients are asked for when this is set; showing none is allowed.
+    pub client_ca: Option<String>,
+}
+
+impl std::fmt::Debug for ServerTls {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ServerTls").field("client_ca", &self.client_ca.is_some()).finish_non_exhaustive()
+    }
+}
+
+/// Makes ring the process's cryptography. Calling it again changes nothing.
+pub fn install_provider() {
+    let _ = ring::default_provider().install_default();
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(ring::default_provider())
+}
+
+/// All certificates of a PEM text, in order.
+pub fn certificates(what: &'static str, pem: &str) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
+    let found = found.map_err(|source| TlsError::Pem { what, source })?;
+    if found.is_empty() { Err(TlsError::NoCertificate { what }) } else { Ok(found) }
+}
+
+fn private_key(what: &'static str, pem: &str) -> Result<PrivateKeyDer<'static>, TlsError> {
+    PrivateKeyDer::from_pem_slice(pem.as_bytes()).map_err(|source| TlsError::Pem { what, source })
+}
+
+fn roots(what: &'static str, pem: &str) -> Result<RootCertStore, TlsError> {
+    let mut store = RootCertStore::empty();
+    for certificate in certificates(what, pem)? {
+        store.add(certificate).map_err(|source| TlsError::Rejected { what, source })?;
+    }
+    Ok(store)
+}
+
+/// Checks a client's chain against the client CA.
+pub fn client_verifier(ca_pem: &str) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
+    let roots = Arc::new(roots("client CA", ca_pem)?);
+    Ok(WebPkiClientVerifier::builder_with_provider(roots, provider()).allow_unauthenticated().build()?)
+}
+
+pub fn server_config(tls: &ServerTls) -> Result<ServerConfig, TlsError> {
+    let what = "serving certificate";
+    let builder = ServerConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .map_err(|source| TlsError::Rejected { what, source })?;
+    let builder = match &tls.client_ca {
+        Some(ca) => builder.with_client_cert_verifier(Arc::new(AskAnyClient(client_verifier(ca)?))),
+        None => builder.with_no_client_auth(),
+    };
+    let chain = certificates(what, &tls.cert)?;
+    let key = private_key("serving key", &tls.key)?;
+    let mut config = builder.with_single_cert(chain, key).map_err(|source| TlsError::Rejected { what, source })?;
+    config.alpn_protocols = ALPN.iter().map(|p| p.to_vec()).collect();
+    Ok(config)
+}
+
+/// Which protocols a client offers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocols {
+    Http2AndHttp1,
+    /// For connections that are to be upgraded (exec, port-forward), which HTTP/2 cannot.
+    Http1Only,
+}
+
+pub fn client_config(connection: &Connection, protocols: Protocols) -> Result<ClientConfig, TlsError> {
+    let what = "client certificate";
+    let builder = ClientConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .map_err(|source| TlsError::Rejected { what, source })?;
+    let builder = if connection.insecure {
+        builder.dangerous().with_custom_certificate_verifier(Arc::new(TrustAnyServer(provider())))
+    } else {
+        let trusted = match &connection.ca_pem {
+            Some(ca) => roots("certificate authority", ca)?,
+            None => RootCertStore::empty(),
+        };
+        builder.with_root_certificates(trusted)
+    };
+    let mut config = match (&connection.client_cert_pem, &connection.client_key_pem) {
+        (Some(cert), Some(key)) => {
+            let chain = certificates(what, cert)?;
+            let key = private_key("client key", key)?;
+            builder.with_client_auth_cert(chain, key).map_err(|source| TlsError::Rejected { what, source })?
+        }
+        _ => builder.with_no_client_auth(),
+    };
+    config.alpn_protocols = match protocols {
+        Protocols::Http2AndHttp1 => ALPN.iter().map(|p| p.to_vec()).collect(),
+        Protocols::Http1Only => vec![ALPN[1].to_vec()],
+    };
+    Ok(config)
+}
+
+/// Lets the handshake pass with a certificate that the client CA did not sign: such a caller gets 401 from the
+/// authenticators, as from Kubernetes, and not a broken connection. Possession of the key is proven here;
+/// `serving` checks the chain afterwards.
+#[derive(Debug)]
+struct AskAnyClient(Arc<dyn ClientCertVerifier>);
+
+impl ClientCertVerifier for AskAnyClient {
+    fn offer_client_auth(&self) -> bool {
+        true
+    }
+
+    fn client_auth_mandatory(&self) -> bool {
+        false
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.0.root_hint_subjects()
+    }
+
+    fn verify_client_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        Ok(ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls12_signature(message, cert, dss)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls13_signature(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_verify_schemes()
+    }
+}
+
+/// `insecure-skip-tls-verify: true`.
+#[derive(Debug)]
+struct TrustAnyServer(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for TrustAnyServer {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, cert, dss, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, cert, dss, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
