@@ -5,6 +5,7 @@
 //! Corresponds to k8s.io/kube-openapi and sigs.k8s.io/structured-merge-diff/typed.
 
 pub mod builtin;
+pub mod facts;
 
 pub use builtin::builtin_type;
 
@@ -25,6 +26,23 @@ pub struct Schema {
     pub nullable: bool,
     /// OpenAPI `format`: `int32`, `int64`, `byte`, `date-time`, …; empty where none.
     pub format: Arc<str>,
+    /// How a field of this schema is written where it is absent or empty.
+    pub written: Written,
+}
+
+/// When a field of a built-in type is written: what Go makes of pointers and `omitempty`. Custom resources keep
+/// what they are given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Written {
+    /// A pointer: written as given, left out when absent or null.
+    #[default]
+    AsGiven,
+    /// A value that may be omitted: left out when empty, zero, false or null.
+    UnlessEmpty,
+    /// Always there: absent or null is the zero value of the shape (null for lists, maps and times).
+    Always,
+    /// A pointer that is always there: absent is null.
+    AlwaysNull,
 }
 
 /// The kind of a value.
@@ -58,6 +76,8 @@ pub struct Properties {
     pub required: Vec<Arc<str>>,
     /// x-kubernetes-preserve-unknown-fields
     pub preserve_unknown: bool,
+    /// The fields that are written even if nobody set them (`Written::Always`, `Written::AlwaysNull`).
+    pub always: Vec<Arc<str>>,
 }
 
 /// How lists and maps combine.
@@ -89,6 +109,8 @@ pub enum ListType {
 pub struct PatchStrategy {
     pub merge: bool,
     pub retain_keys: bool,
+    /// The whole value is replaced, where a struct would be merged.
+    pub replace: bool,
 }
 
 /// A named type: `io.k8s.api.core.v1.Pod`. Cloning shares the definition.
@@ -130,6 +152,7 @@ impl Schema {
             default: None,
             nullable: false,
             format: "".into(),
+            written: Written::default(),
         }
     }
 
