@@ -1,1 +1,9 @@
-//! To be filled in: see ARCHITECTURE.md.
+//! Simulated kube-proxies: Services and EndpointSlices become the rules that each node would program.
+//!
+//! Read in this order: what is known (`model`), what a rule is (`rules`), and how the one becomes the other
+//! (`iptables`). Corresponds to pkg/proxy.
+
+pub mod model;
+pub mod chain_names;
+pub mod rules;
+pub mod iptables;

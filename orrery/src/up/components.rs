@@ -1,0 +1,124 @@
+//! What `up` starts: the components in their order, each with its port and its command line.
+//!
+//! A pure function of the options, so that a test can read what would be started. Flags have the names that the
+//! originals of Kubernetes give them.
+
+use super::Options;
+use super::data_dir::DataDir;
+use std::net::IpAddr;
+use std::path::Path;
+
+/// One process to start.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Component {
+    /// The sub-command of this program, and the name in progress lines and logs.
+    pub name: &'static str,
+    /// Where it serves its API, or its health and metrics.
+    pub port: u16,
+    pub arguments: Vec<String>,
+}
+
+/// Offsets from `--port`: the API server first, then everybody's own port.
+const PORTS: [(&str, u16); 5] =
+    [("apiserver", 0), ("controller-manager", 1), ("scheduler", 2), ("kubelet-sim", 3), ("proxy-sim", 4)];
+
+/// The names of the components that use a kubeconfig, with user and groups of their client certificates.
+pub const CLIENTS: [(&str, &str, &[&str]); 4] = [
+    ("controller-manager", "system:kube-controller-manager", &[]),
+    ("scheduler", "system:kube-scheduler", &[]),
+    ("kubelet-sim", "system:orrery:node-fleet", &[]),
+    ("proxy-sim", "system:kube-proxy", &[]),
+];
+
+/// Every component, in the order in which they start. They stop in another: node agents first, the API server last.
+pub fn components(options: &Options, data_dir: &DataDir) -> Vec<Component> {
+    PORTS
+        .iter()
+        .map(|(name, offset)| {
+            let port = options.port + offset;
+            let mut arguments = vec![
+                flag("bind-address", options.bind_address),
+                flag("secure-port", port),
+                path_flag("tls-cert-file", &data_dir.pki_of(name).join("tls.crt")),
+                path_flag("tls-private-key-file", &data_dir.pki_of(name).join("tls.key")),
+            ];
+            arguments.extend(own_arguments(name, options, data_dir));
+            Component { name, port, arguments }
+        })
+        .collect()
+}
+
+/// The order of a clean stop.
+pub fn stop_order() -> [&'static str; 5] {
+    ["kubelet-sim", "proxy-sim", "scheduler", "controller-manager", "apiserver"]
+}
+
+fn own_arguments(name: &str, options: &Options, data_dir: &DataDir) -> Vec<String> {
+    let pki = data_dir.pki_of(name);
+    if name == "apiserver" {
+        return vec![
+            flag("store", options.store),
+            path_flag("store-dir", &data_dir.store()),
+            path_flag("client-ca-file", &pki.join("ca.crt")),
+            path_flag("service-account-signing-key-file", &pki.join("sa.key")),
+        ];
+    }
+    let mut arguments = vec![path_flag("kubeconfig", &pki.join("kubeconfig"))];
+    match name {
+        "controller-manager" => arguments.push(path_flag("root-ca-file", &pki.join("ca.crt"))),
+        "kubelet-sim" => arguments.push(flag("nodes", options.nodes)),
+        _ => {}
+    }
+    arguments
+}
+
+fn flag(name: &str, value: impl std::fmt::Display) -> String {
+    format!("--{name}={value}")
+}
+
+fn path_flag(name: &str, path: &Path) -> String {
+    flag(name, path.display())
+}
+
+/// The URL at which this machine reaches the API server.
+pub fn server_url(bind_address: IpAddr, port: u16) -> String {
+    let host = match bind_address {
+        IpAddr::V4(address) if address.is_unspecified() => "127.0.0.1".to_owned(),
+        IpAddr::V6(address) if address.is_unspecified() => "[::1]".to_owned(),
+        IpAddr::V4(address) => address.to_string(),
+        IpAddr::V6(address) => format!("[{address}]"),
+    };
+    format!("https://{host}:{port}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+
+    #[test]
+    fn every_component_has_a_port_and_its_own_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let data_dir = DataDir::open(&folder.path().join("d")).unwrap();
+        let options = Options { nodes: 7, port: 7000, ..Options::defaults(PathBuf::from("d")) };
+        let components = components(&options, &data_dir);
+        let ports: Vec<(&str, u16)> = components.iter().map(|c| (c.name, c.port)).collect();
+        assert_eq!(ports[0], ("apiserver", 7000));
+        assert_eq!(ports[4], ("proxy-sim", 7004));
+        assert!(components[3].arguments.contains(&"--nodes=7".to_owned()));
+        for component in &components {
+            for argument in component.arguments.iter().filter(|a| a.contains("/pki/")) {
+                assert!(argument.contains(&format!("/pki/{}/", component.name)), "{argument}");
+            }
+        }
+        let stopped = stop_order();
+        assert!(components.iter().all(|c| stopped.contains(&c.name)));
+    }
+
+    #[test]
+    fn an_unspecified_address_is_reached_over_loopback() {
+        assert_eq!(server_url("0.0.0.0".parse().unwrap(), 6443), "https://127.0.0.1:6443");
+        assert_eq!(server_url("::".parse().unwrap(), 1), "https://[::1]:1");
+        assert_eq!(server_url("10.0.0.9".parse().unwrap(), 1), "https://10.0.0.9:1");
+    }
+}
