@@ -1,0 +1,131 @@
+//! Admission: plugins that change or refuse a write after it is authorised and before it is stored.
+//!
+//! Mutating plugins run in the order of `chain`, then validating ones. Objects are in the request's version.
+//! Corresponds to k8s.io/apiserver/pkg/admission.
+
+use crate::authn::user_info::UserInfo;
+use async_trait::async_trait;
+use component_base::rng::Random;
+use jiff::Timestamp;
+use proto::resources::Served;
+use proto::{Status, gvk::Gvr};
+use serde_json::Value;
+use std::sync::Arc;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    Create,
+    Update,
+    Delete,
+    /// `exec`, `attach`, `portforward`, `proxy`.
+    Connect,
+}
+
+/// Reads of other objects, in their storage version, with metadata as clients see it.
+#[async_trait]
+pub trait Lookup: Send + Sync {
+    /// From the watch cache; may lag behind the last write.
+    async fn get(&self, group: &str, resource: &str, namespace: &str, name: &str) -> Result<Option<Arc<Value>>, Status>;
+    /// From the store: what has been written before this call is seen.
+    async fn get_live(
+        &self,
+        group: &str,
+        resource: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<Arc<Value>>, Status>;
+    /// All of a namespace, or of the cluster where `namespace` is empty; from the watch cache, in key order.
+    async fn list(&self, group: &str, resource: &str, namespace: &str) -> Result<Vec<Arc<Value>>, Status>;
+}
+
+/// One write, as a plugin sees it.
+pub struct Attributes<'a> {
+    pub operation: Operation,
+    /// The version that the request speaks: its kind, group and resource.
+    pub served: &'a Served,
+    /// Empty for the object itself.
+    pub subresource: &'a str,
+    pub namespace: &'a str,
+    /// Empty while a name is still to be generated.
+    pub name: &'a str,
+    /// The new object, or a subresource's own body (Binding, Eviction); none for a deletion.
+    pub object: Option<&'a mut Value>,
+    /// None for a creation.
+    pub old_object: Option<&'a Value>,
+    /// CreateOptions, UpdateOptions, PatchOptions or DeleteOptions as the request gave them.
+    pub options: &'a Value,
+    pub user: &'a UserInfo,
+    pub dry_run: bool,
+    pub now: Timestamp,
+    pub random: &'a Random,
+    pub lookup: &'a dyn Lookup,
+    /// Collected for the answer's `Warning` headers.
+    pub warnings: Vec<String>,
+}
+
+impl Attributes<'_> {
+    pub fn gvr(&self) -> Gvr {
+        self.served.gvr()
+    }
+
+    /// Whether the write is of that resource itself (not of a subresource).
+    pub fn is(&self, group: &str, resource: &str) -> bool {
+        self.subresource.is_empty() && self.served.group == group && self.served.resource == resource
+    }
+
+    /// The object's name, or what stands for it until one is generated.
+    pub fn shown_name(&self) -> &str {
+        if !self.name.is_empty() {
+            return self.name;
+        }
+        let meta = |key: &str| self.object.as_deref()?.get("metadata")?.get(key)?.as_str().filter(|s| !s.is_empty());
+        meta("name").or_else(|| meta("generateName")).unwrap_or("Unknown")
+    }
+
+    /// 403 `pods "web" is forbidden: why`.
+    pub fn forbidden(&self, why: impl std::fmt::Display) -> Status {
+        Status::forbidden(&self.served.group, &self.served.resource, self.shown_name(), why)
+    }
+}
+
+/// One admission plugin.
+#[async_trait]
+pub trait AdmissionPlugin: Send + Sync {
+    /// As `--enable-admission-plugins` names it.
+    fn name(&self) -> &'static str;
+    fn handles(&self, operation: Operation) -> bool;
+    /// May change the object.
+    async fn admit(&self, _attributes: &mut Attributes<'_>) -> Result<(), Status> {
+        Ok(())
+    }
+    /// Sees the object as it will be stored.
+    async fn validate(&self, _attributes: &Attributes<'_>) -> Result<(), Status> {
+        Ok(())
+    }
+}
+
+/// The plugins in their order.
+#[derive(Clone, Default)]
+pub struct Chain {
+    plugins: Vec<Arc<dyn AdmissionPlugin>>,
+}
+
+impl Chain {
+    pub fn of(plugins: Vec<Arc<dyn AdmissionPlugin>>) -> Self {
+        Self { plugins }
+    }
+
+    pub async fn admit(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
+        for plugin in self.plugins.iter().filter(|p| p.handles(attributes.operation)) {
+            plugin.admit(attributes).await?;
+        }
+        Ok(())
+    }
+
+    pub async fn validate(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
+        for plugin in self.plugins.iter().filter(|p| p.handles(attributes.operation)) {
+            plugin.validate(attributes).await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,155 @@
+//! `Strategy`: what one kind does of its own on the way to the store, and the order in which it is asked.
+//!
+//! Everything here sees objects in the row's **storage version**: the request's version is for patches,
+//! admission and managed fields, and conversion stands between. A strategy is pure; what it needs from other
+//! objects (addresses, ports) it gets through `begin_create` and `begin_update`, which may be undone.
+//! Corresponds to k8s.io/apiserver/pkg/registry/rest (RESTCreateStrategy, RESTUpdateStrategy, BeforeCreate, …).
+
+use crate::admission::Lookup;
+use crate::authn::user_info::UserInfo;
+use async_trait::async_trait;
+use component_base::rng::Random;
+use jiff::Timestamp;
+use proto::Status;
+use proto::meta::status::FieldError;
+use proto::resources::{Resource, Served};
+use serde_json::Value;
+
+/// What is known of a write, whatever its verb.
+pub struct WriteContext<'a> {
+    pub user: &'a UserInfo,
+    pub row: &'a Resource,
+    /// The version that the request speaks; error messages name the row's storage version's kind.
+    pub served: &'a Served,
+    /// Empty for cluster-scoped objects.
+    pub namespace: &'a str,
+    /// Empty until a generated name is known.
+    pub name: &'a str,
+    /// `status`, `scale`, …; empty for the object itself.
+    pub subresource: &'a str,
+    pub dry_run: bool,
+    pub now: Timestamp,
+    pub random: &'a Random,
+    /// Collected for the answer's `Warning` headers.
+    pub warnings: Vec<String>,
+}
+
+impl WriteContext<'_> {
+    pub fn group(&self) -> &str {
+        &self.row.storage_version().group
+    }
+
+    pub fn resource(&self) -> &str {
+        &self.row.storage_version().resource
+    }
+
+    pub fn kind(&self) -> &str {
+        &self.row.storage_version().kind
+    }
+
+    /// The 422 that lists every error.
+    pub fn invalid(&self, name: &str, errors: &[FieldError]) -> Status {
+        Status::invalid(self.group(), self.kind(), name, errors)
+    }
+}
+
+/// How long a deletion lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Grace {
+    /// The kind knows no grace: gone at once, finalizers aside.
+    None,
+    /// Marked with a deletion timestamp that far ahead; 0 removes at once.
+    Period { grace_period_s: i64 },
+}
+
+/// Objects that one write creates or removes beside its own: the addresses of a Service.
+/// Both calls go straight to the store's compare-and-swap, so that two servers never reserve the same thing.
+#[async_trait]
+pub trait Reservations: Lookup {
+    /// Creates an object unless its name is taken (409 `AlreadyExists`). Does nothing in a dry run but look.
+    async fn create(&self, group: &str, resource: &str, object: Value) -> Result<(), Status>;
+    /// Removes it; one that is not there is removed already.
+    async fn delete(&self, group: &str, resource: &str, namespace: &str, name: &str) -> Result<(), Status>;
+}
+
+/// What to take back when a write fails, or to let go when it succeeds: both lists name `(group, resource, namespace, name)`.
+#[derive(Debug, Default)]
+pub struct Reservation {
+    pub if_failed: Vec<(&'static str, &'static str, String, String)>,
+    pub if_stored: Vec<(&'static str, &'static str, String, String)>,
+}
+
+impl Reservation {
+    /// To be called exactly once, when the outcome of the write is known.
+    pub async fn finish(self, stored: bool, reservations: &dyn Reservations) -> Result<(), Status> {
+        let done = if stored { self.if_stored } else { self.if_failed };
+        for (group, resource, namespace, name) in done {
+            reservations.delete(group, resource, &namespace, &name).await?;
+        }
+        Ok(())
+    }
+}
+
+/// A kind's own behaviour. Every method has the default that most kinds keep.
+#[async_trait]
+pub trait Strategy: Send + Sync {
+    /// Clears what a client may not set, fills in what the server decides.
+    fn prepare_for_create(&self, _context: &WriteContext<'_>, _object: &mut Value) {}
+    /// The same for an update of the object or of one of its subresources (`context.subresource`).
+    fn prepare_for_update(&self, _context: &WriteContext<'_>, _object: &mut Value, _old: &Value) {}
+
+    /// Every error at once, the object's metadata included.
+    fn validate(&self, _context: &WriteContext<'_>, _object: &Value) -> Vec<FieldError> {
+        Vec::new()
+    }
+    fn validate_update(&self, _context: &WriteContext<'_>, _object: &Value, _old: &Value) -> Vec<FieldError> {
+        Vec::new()
+    }
+
+    fn warnings_on_create(&self, _context: &WriteContext<'_>, _object: &Value) -> Vec<String> {
+        Vec::new()
+    }
+    fn warnings_on_update(&self, _context: &WriteContext<'_>, _object: &Value, _old: &Value) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// The last change before the object is stored: equal meaning, equal bytes.
+    fn canonicalize(&self, _object: &mut Value) {}
+
+    /// PUT to a name that does not exist creates it.
+    fn allow_create_on_update(&self) -> bool {
+        false
+    }
+    /// PUT without a resourceVersion overwrites whatever is there.
+    fn allow_unconditional_update(&self) -> bool {
+        true
+    }
+
+    /// `requested` is the deletion's own gracePeriodSeconds, if it named one.
+    fn graceful_delete(&self, _context: &WriteContext<'_>, _object: &Value, _requested_s: Option<i64>) -> Grace {
+        Grace::None
+    }
+
+    /// Reserves what the object needs of the cluster before it is validated; fills it into the object.
+    async fn begin_create(
+        &self,
+        _context: &WriteContext<'_>,
+        _object: &mut Value,
+        _reservations: &dyn Reservations,
+    ) -> Result<Reservation, Status> {
+        Ok(Reservation::default())
+    }
+    async fn begin_update(
+        &self,
+        _context: &WriteContext<'_>,
+        _object: &mut Value,
+        _old: &Value,
+        _reservations: &dyn Reservations,
+    ) -> Result<Reservation, Status> {
+        Ok(Reservation::default())
+    }
+    /// After the object is gone from the store: what it held is free again.
+    async fn after_delete(&self, _object: &Value, _reservations: &dyn Reservations) -> Result<(), Status> {
+        Ok(())
+    }
+}
