@@ -2,6 +2,7 @@
 //!
 //! Corresponds to k8s.io/apimachinery/pkg/runtime/schema.
 
+use std::cmp::Ordering;
 use std::fmt;
 
 /// A type's full name, as an object's `apiVersion` and `kind` say it.
@@ -83,5 +84,70 @@ impl fmt::Display for Gvk {
 impl fmt::Display for Gvr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, Resource={}", self.api_version(), self.resource)
+    }
+}
+
+/// Puts the version that clients should prefer first: stable before beta before alpha, higher numbers first,
+/// and names of any other form last, in alphabetical order.
+/// Corresponds to k8s.io/apimachinery/pkg/version.CompareKubeAwareVersionStrings.
+pub fn compare_versions(a: &str, b: &str) -> Ordering {
+    match (KubeVersion::parse(a), KubeVersion::parse(b)) {
+        (Some(left), Some(right)) => right.cmp(&left),
+        (Some(_), None) => Ordering::Less,
+        (None, Some(_)) => Ordering::Greater,
+        (None, None) => a.cmp(b),
+    }
+}
+
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Maturity {
+    Alpha,
+    Beta,
+    Stable,
+}
+
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct KubeVersion {
+    maturity: Maturity,
+    major: u32,
+    minor: u32,
+}
+
+impl KubeVersion {
+    /// `v1`, `v2beta3`, `v1alpha1`.
+    fn parse(text: &str) -> Option<Self> {
+        let rest = text.strip_prefix('v')?;
+        let split = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        let (major, rest) = rest.split_at(split);
+        let number = |digits: &str| digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse().ok()).flatten();
+        let (maturity, minor) = if rest.is_empty() {
+            (Maturity::Stable, 0)
+        } else if let Some(minor) = rest.strip_prefix("beta") {
+            (Maturity::Beta, number(minor)?)
+        } else {
+            (Maturity::Alpha, number(rest.strip_prefix("alpha")?)?)
+        };
+        Some(Self { maturity, major: number(major)?, minor })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_ordered_by_preference() {
+        let mut versions =
+            ["foo10", "v3beta1", "v12alpha1", "v2", "v11beta2", "v1", "v10beta3", "v11alpha2", "foo1", "v10"];
+        versions.sort_by(|a, b| compare_versions(a, b));
+        let expected =
+            ["v10", "v2", "v1", "v11beta2", "v10beta3", "v3beta1", "v12alpha1", "v11alpha2", "foo1", "foo10"];
+        assert_eq!(versions, expected);
+    }
+
+    #[test]
+    fn paths_name_the_collection() {
+        assert_eq!(Gvr::new("", "v1", "pods").path(Some("shop")), "/api/v1/namespaces/shop/pods");
+        assert_eq!(Gvr::new("apps", "v1", "deployments").path(None), "/apis/apps/v1/deployments");
     }
 }

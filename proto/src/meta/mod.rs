@@ -3,3 +3,8 @@
 //! Corresponds to k8s.io/apimachinery/pkg/apis/meta/v1, pkg/labels, pkg/fields and pkg/api/resource.
 
 pub mod status;
+pub mod names;
+pub mod selector;
+pub mod label_selector;
+pub mod field_selector;
+pub mod quantity;

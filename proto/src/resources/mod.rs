@@ -2,11 +2,45 @@
 //!
 //! One table drives routes, discovery, OpenAPI, RBAC names, storage prefixes, printer columns, field selectors
 //! and the garbage collector's graph. A CustomResourceDefinition adds rows of the same struct at run time.
+//! Corresponds to the registry wiring of kube-apiserver (pkg/registry/*/rest) and its storage factory.
+
+pub mod catalogue;
+pub mod conversion;
+pub mod fields;
+pub mod groups;
+mod row;
+
+// One file per API group, in the order in which discovery lists them.
+mod admissionregistration;
+mod apiextensions;
+mod apiregistration;
+mod apps;
+mod authentication;
+mod authorization;
+mod autoscaling;
+mod batch;
+mod certificates;
+mod coordination;
+mod core;
+mod discovery;
+mod flowcontrol;
+mod networking;
+mod node;
+mod policy;
+mod rbac;
+mod resource;
+mod scheduling;
+mod storage;
 
 use crate::gvk::{Gvk, Gvr};
 use crate::schema::TypeRef;
 use serde_json::Value;
 use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
+
+pub use catalogue::{Catalogue, Target};
+pub use fields::{SelectableField, UnknownField};
 
 pub type Text = Cow<'static, str>;
 
@@ -42,9 +76,14 @@ pub struct Served {
     pub verbs: &'static [Verb],
     pub subresources: Vec<Subresource>,
     pub schema: TypeRef,
+    /// Empty for a kind without columns of its own: then a table shows name and creation time.
     pub columns: Vec<Column>,
+    /// What a table row says besides its cells: that a pod has run to completion.
+    pub row_conditions: Option<fn(&Value) -> Vec<Value>>,
     /// Paths that field selectors may name besides `metadata.name` and `metadata.namespace`.
     pub selectable_fields: Vec<SelectableField>,
+    /// How a field selector is refused that names any other path.
+    pub unknown_field: UnknownField,
     pub conversion: Conversion,
 }
 
@@ -65,7 +104,8 @@ pub enum Verb {
 pub struct Subresource {
     /// `status`, `scale`, `log`, …
     pub name: Text,
-    /// What a request or answer carries: `autoscaling/v1 Scale`, `policy/v1 Eviction`. `None`: the parent's own kind.
+    /// What a request or answer carries, as group, version and kind: `policy`, `v1`, `Eviction`.
+    /// `None`: the parent's own kind.
     pub kind: Option<(Text, Text, Text)>,
     pub verbs: &'static [Verb],
 }
@@ -75,9 +115,9 @@ pub struct Subresource {
 pub struct Column {
     pub name: Text,
     /// OpenAPI type: `string`, `integer`, `date`, …
-    pub kind: &'static str,
+    pub kind: Text,
     /// `name` for the first column, else mostly empty.
-    pub format: &'static str,
+    pub format: Text,
     pub description: Text,
     /// 0 is always shown; more only with `-o wide`.
     pub priority: i32,
@@ -93,20 +133,31 @@ pub enum Cell {
     JsonPath(String),
 }
 
-#[derive(Clone, Copy, Debug)]
-pub struct SelectableField {
-    pub path: &'static str,
-    /// The field's value as the selector compares it; an absent field is the empty string (or its documented default).
-    pub value: fn(&Value) -> String,
-}
-
 /// Between a served version and the storage version. Both functions take and return whole objects and
 /// rewrite `apiVersion` and `kind`.
 #[derive(Clone, Copy, Debug)]
 pub enum Conversion {
     /// Same shape; `apiVersion` alone differs, if anything.
     Same,
-    With { to_storage: fn(Value) -> Value, from_storage: fn(Value) -> Value },
+    With {
+        to_storage: fn(Value) -> Value,
+        from_storage: fn(Value) -> Value,
+    },
+}
+
+impl Verb {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Verb::Create => "create",
+            Verb::Delete => "delete",
+            Verb::DeleteCollection => "deletecollection",
+            Verb::Get => "get",
+            Verb::List => "list",
+            Verb::Patch => "patch",
+            Verb::Update => "update",
+            Verb::Watch => "watch",
+        }
+    }
 }
 
 impl Served {
@@ -129,10 +180,125 @@ impl Served {
     pub fn subresource(&self, name: &str) -> Option<&Subresource> {
         self.subresources.iter().find(|s| s.name == name)
     }
+
+    pub fn has_verb(&self, verb: Verb) -> bool {
+        self.verbs.contains(&verb)
+    }
+
+    /// An object of the storage version as this version shows it, `apiVersion` and `kind` included.
+    pub fn from_storage(&self, value: Value) -> Value {
+        match self.conversion {
+            Conversion::Same => self.named(value),
+            Conversion::With { from_storage, .. } => from_storage(value),
+        }
+    }
+
+    fn named(&self, mut value: Value) -> Value {
+        value["apiVersion"] = Value::String(self.api_version());
+        value["kind"] = Value::String(self.kind.clone().into_owned());
+        value
+    }
 }
 
 impl Resource {
     pub fn storage_version(&self) -> &Served {
         &self.served[self.storage]
+    }
+
+    pub fn is_namespaced(&self) -> bool {
+        self.scope == Scope::Namespaced
+    }
+
+    /// An object as a client of version `served` sent it, in the storage version.
+    pub fn to_storage(&self, served: usize, value: Value) -> Value {
+        match self.served[served].conversion {
+            Conversion::Same => self.storage_version().named(value),
+            Conversion::With { to_storage, .. } => to_storage(value),
+        }
+    }
+
+    /// The selectable fields of an object in the storage version, for the index beside its bytes.
+    pub fn fields_of(&self, value: &Value) -> BTreeMap<&'static str, String> {
+        self.storage_version().selectable_fields.iter().map(|field| (field.key, field.read(value))).collect()
+    }
+}
+
+/// The rows that are compiled in: everything that Kubernetes v1.36 serves by default.
+pub fn builtin() -> &'static [Arc<Resource>] {
+    static ROWS: LazyLock<Vec<Arc<Resource>>> = LazyLock::new(|| {
+        let groups = [
+            core::rows(),
+            apiregistration::rows(),
+            apps::rows(),
+            authentication::rows(),
+            authorization::rows(),
+            autoscaling::rows(),
+            batch::rows(),
+            certificates::rows(),
+            networking::rows(),
+            policy::rows(),
+            rbac::rows(),
+            storage::rows(),
+            admissionregistration::rows(),
+            apiextensions::rows(),
+            scheduling::rows(),
+            coordination::rows(),
+            node::rows(),
+            discovery::rows(),
+            resource::rows(),
+            flowcontrol::rows(),
+        ];
+        groups.into_iter().flatten().map(Arc::new).collect()
+    });
+    &ROWS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn prefixes() -> Vec<String> {
+        builtin().iter().filter_map(|row| row.prefix.as_ref()).map(|prefix| format!("{prefix}/")).collect()
+    }
+
+    #[test]
+    fn no_key_of_a_row_lies_under_the_prefix_of_another() {
+        let prefixes = prefixes();
+        for (i, prefix) in prefixes.iter().enumerate() {
+            for (j, other) in prefixes.iter().enumerate() {
+                assert!(i == j || !other.starts_with(prefix.as_str()), "{other} lies under {prefix}");
+            }
+        }
+    }
+
+    #[test]
+    fn prefixes_are_those_of_kubernetes_where_they_are_not_the_plural() {
+        let odd: Vec<String> = builtin()
+            .iter()
+            .filter_map(|row| Some((row.prefix.as_ref()?, &row.storage_version().resource)))
+            .filter(|(prefix, resource)| prefix != resource)
+            .map(|(prefix, resource)| format!("{resource} {prefix}"))
+            .collect();
+        expect_test::expect![[r#"
+            endpoints services/endpoints
+            nodes minions
+            replicationcontrollers controllers
+            services services/specs
+            apiservices apiregistration.k8s.io/apiservices
+            ingresses ingress
+            customresourcedefinitions apiextensions.k8s.io/customresourcedefinitions"#]]
+        .assert_eq(&odd.join("\n"));
+    }
+
+    #[test]
+    fn only_what_is_stored_can_be_listed_and_changed() {
+        for row in builtin() {
+            let verbs = row.storage_version().verbs;
+            assert_eq!(row.prefix.is_some(), verbs.contains(&Verb::Watch), "{}", row.storage_version().resource);
+            assert!(verbs.is_sorted(), "{}", row.storage_version().resource);
+            for served in &row.served {
+                assert!(served.subresources.is_sorted_by_key(|s| s.name.clone()), "{}", served.resource);
+            }
+        }
     }
 }

@@ -1,0 +1,215 @@
+//! Field selectors: `metadata.name=web,status.phase!=Running`, matched against an object's index.
+//!
+//! Corresponds to k8s.io/apimachinery/pkg/fields.
+
+use crate::object::Index;
+use crate::resources::Served;
+use std::borrow::Cow;
+use std::fmt;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Term {
+    /// As written at first; the index key once resolved.
+    pub path: Cow<'static, str>,
+    pub equal: bool,
+    pub value: String,
+}
+
+/// All terms must hold; without terms everything is selected.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FieldSelector {
+    terms: Vec<Term>,
+}
+
+impl FieldSelector {
+    pub fn everything() -> Self {
+        Self::default()
+    }
+
+    /// The syntax of `?fieldSelector=`. The error is worded as Kubernetes words it.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let mut parts = split_terms(text);
+        parts.sort_unstable();
+        let parts = parts.into_iter().filter(|part| !part.is_empty());
+        let terms = parts.map(|part| Term::parse(part, text)).collect::<Result<_, _>>()?;
+        Ok(Self { terms })
+    }
+
+    /// Checks that a served version knows every path, and puts the index keys in their place.
+    pub fn resolve(mut self, served: &Served, namespaced: bool) -> Result<Self, String> {
+        for term in &mut self.terms {
+            term.path = Cow::Borrowed(served.field_key(&term.path, namespaced)?);
+        }
+        Ok(self)
+    }
+
+    /// `metadata.name=NAME`: what a watch of one object comes down to.
+    pub fn name_is(name: &str) -> Self {
+        Self { terms: vec![Term { path: Cow::Borrowed("metadata.name"), equal: true, value: name.to_owned() }] }
+    }
+
+    /// Both this and the other must hold.
+    pub fn and(mut self, other: Self) -> Self {
+        self.terms.extend(other.terms);
+        self
+    }
+
+    pub fn terms(&self) -> &[Term] {
+        &self.terms
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.terms.is_empty()
+    }
+
+    /// A resolved selector against an object's index.
+    pub fn matches(&self, index: &Index) -> bool {
+        self.matches_by(|key| match key {
+            "metadata.name" => index.name.as_str(),
+            "metadata.namespace" => index.namespace.as_str(),
+            key => index.fields.get(key).map_or("", String::as_str),
+        })
+    }
+
+    pub fn matches_by<'a>(&self, lookup: impl Fn(&str) -> &'a str) -> bool {
+        self.terms.iter().all(|term| (lookup(&term.path) == term.value) == term.equal)
+    }
+
+    /// The one value that a field must have, if the selector names it: what an index can answer.
+    pub fn exact_value(&self, key: &str) -> Option<&str> {
+        self.terms.iter().find(|term| term.equal && term.path == key).map(|term| term.value.as_str())
+    }
+}
+
+impl Term {
+    fn parse(part: &str, whole: &str) -> Result<Self, String> {
+        let not_understood = || format!("invalid selector: '{whole}'; can't understand '{part}'");
+        let at = part
+            .char_indices()
+            .find(|(i, c)| *c == '=' || part[*i..].starts_with("!="))
+            .map(|(i, _)| i)
+            .ok_or_else(not_understood)?;
+        let (path, rest) = part.split_at(at);
+        let (equal, value) = match rest.strip_prefix("!=") {
+            Some(value) => (false, value),
+            None => (true, rest.strip_prefix("==").unwrap_or(&rest[1..])),
+        };
+        Ok(Self { path: Cow::Owned(path.to_owned()), equal, value: unescape(value)? })
+    }
+}
+
+/// Splits at commas that are not escaped.
+fn split_terms(text: &str) -> Vec<&str> {
+    let (mut parts, mut start, mut escaped) = (Vec::new(), 0, false);
+    for (i, c) in text.char_indices() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            ',' => {
+                parts.push(&text[start..i]);
+                start = i + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(&text[start..]);
+    parts
+}
+
+/// A backslash may stand before a comma, an equals sign or another backslash, and nowhere else.
+fn unescape(text: &str) -> Result<String, String> {
+    let mut plain = String::with_capacity(text.len());
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => match chars.next() {
+                Some(special @ ('\\' | ',' | '=')) => plain.push(special),
+                other => {
+                    let sequence: String = std::iter::once('\\').chain(other).collect();
+                    return Err(format!("invalid field selector: invalid escape sequence: {sequence}"));
+                }
+            },
+            // Kubernetes shows the character by its number.
+            ',' | '=' => return Err(format!("invalid field selector: unescaped character in value: {}", u32::from(c))),
+            _ => plain.push(c),
+        }
+    }
+    Ok(plain)
+}
+
+fn escape(text: &str) -> String {
+    text.replace('\\', "\\\\").replace(',', "\\,").replace('=', "\\=")
+}
+
+/// The form that `parse` reads.
+impl fmt::Display for FieldSelector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, term) in self.terms.iter().enumerate() {
+            let comma = if i == 0 { "" } else { "," };
+            let operator = if term.equal { "=" } else { "!=" };
+            write!(f, "{comma}{}{operator}{}", term.path, escape(&term.value))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_each_form_means() {
+        let cases = [
+            ("", Ok("")),
+            ("metadata.name=a", Ok("metadata.name=a")),
+            ("metadata.name==a", Ok("metadata.name=a")),
+            ("metadata.name!=a", Ok("metadata.name!=a")),
+            ("b=1,a=2,", Ok("a=2,b=1")),
+            ("=x", Ok("=x")),
+            ("a=l\\,1", Ok("a=l\\,1")),
+            ("a=x\\=y\\\\", Ok("a=x\\=y\\\\")),
+            ("metadata.name", Err("invalid selector: 'metadata.name'; can't understand 'metadata.name'")),
+            ("a=1,b in (c)", Err("invalid selector: 'a=1,b in (c)'; can't understand 'b in (c)'")),
+            ("a=\\x", Err("invalid field selector: invalid escape sequence: \\x")),
+            ("a=x\\", Err("invalid field selector: invalid escape sequence: \\")),
+            ("a=b=c", Err("invalid field selector: unescaped character in value: 61")),
+        ];
+        for (text, expected) in cases {
+            let found = FieldSelector::parse(text).map(|s| s.to_string());
+            assert_eq!(found, expected.map(str::to_owned).map_err(str::to_owned), "{text}");
+        }
+    }
+
+    #[test]
+    fn terms_are_compared_with_the_index() {
+        let index = Index {
+            name: "web".into(),
+            namespace: "shop".into(),
+            fields: [("status.phase", "Running".to_owned())].into(),
+            ..Index::default()
+        };
+        let cases = [
+            ("metadata.name=web,metadata.namespace=shop", true),
+            ("metadata.namespace!=shop", false),
+            ("status.phase=Running", true),
+            ("spec.nodeName=", true),
+            ("spec.nodeName!=", false),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(FieldSelector::parse(text).unwrap().matches(&index), expected, "{text}");
+        }
+        let both = FieldSelector::name_is("web").and(FieldSelector::parse("status.phase!=Running").unwrap());
+        assert!(!both.matches(&index));
+        assert_eq!(both.exact_value("metadata.name"), Some("web"));
+    }
+
+    #[test]
+    fn paths_of_another_version_become_index_keys() {
+        use crate::gvk::Gvr;
+        let target = crate::resources::Catalogue::builtin().by_gvr(&Gvr::new("events.k8s.io", "v1", "events")).unwrap();
+        let selector = FieldSelector::parse("regarding.name=p").unwrap().resolve(target.served(), true).unwrap();
+        assert_eq!(selector.to_string(), "involvedObject.name=p");
+        let refused = FieldSelector::parse("note=x").unwrap().resolve(target.served(), true);
+        assert_eq!(refused.unwrap_err(), "field label not supported: note");
+    }
+}

@@ -1,0 +1,577 @@
+//! Quantities: exact numbers with a suffix, kept in one canonical form.
+//!
+//! Corresponds to k8s.io/apimachinery/pkg/api/resource. A quantity is `mantissa × 10^scale`, never finer than a
+//! billionth; a binary suffix is multiplied out when it is read, and found again when it is written:
+//! `1.5Gi` is 1610612736, which is written `1536Mi`.
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use std::cmp::Ordering;
+use std::fmt;
+use std::ops::{Add, AddAssign, Neg, Sub, SubAssign};
+use std::str::FromStr;
+
+/// Which family of suffixes a quantity is written with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    /// `12e6`
+    DecimalExponent,
+    /// `12Mi`
+    BinarySI,
+    /// `12M`
+    #[default]
+    DecimalSI,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Quantity {
+    mantissa: i128,
+    /// Power of ten; never below `NANO`.
+    scale: i32,
+    format: Format,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum QuantityError {
+    #[error("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")]
+    Format,
+    #[error("unable to parse quantity's suffix")]
+    Suffix,
+}
+
+/// Nothing smaller is kept: finer values are rounded away from zero, so that asking for some gets some.
+const NANO: i32 = -9;
+/// Binary quantities stop at the largest 64-bit integer.
+const BINARY_MAX: i128 = i64::MAX as i128;
+/// Digits that are read exactly: with a binary suffix fewer, since 2^60 is multiplied in.
+const DECIMAL_DIGITS: usize = 36;
+const BINARY_DIGITS: usize = 20;
+
+const DECIMAL_SUFFIXES: &[(&str, i32)] =
+    &[("n", -9), ("u", -6), ("m", -3), ("", 0), ("k", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15), ("E", 18)];
+const BINARY_SUFFIXES: &[(&str, u32)] = &[("Ki", 10), ("Mi", 20), ("Gi", 30), ("Ti", 40), ("Pi", 50), ("Ei", 60)];
+
+/// A quantity's text, taken apart.
+struct Parts<'a> {
+    negative: bool,
+    /// Without leading zeros.
+    whole: &'a str,
+    fraction: &'a str,
+    suffix: &'a str,
+}
+
+impl<'a> Parts<'a> {
+    fn of(text: &'a str) -> Result<Self, QuantityError> {
+        if text.is_empty() {
+            return Err(QuantityError::Format);
+        }
+        let digits = |text: &str| text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+        let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+        let (whole, mut rest) = unsigned.split_at(digits(unsigned));
+        let mut fraction = "";
+        if let Some(after) = rest.strip_prefix('.') {
+            (fraction, rest) = after.split_at(digits(after));
+        }
+        // Letters, then a sign, then digits; which of them mean anything is decided later.
+        let letters = rest.find(|c| !"eEinumkKMGTP".contains(c)).unwrap_or(rest.len());
+        let tail = &rest[letters..];
+        let tail = tail.strip_prefix(['+', '-']).unwrap_or(tail);
+        if digits(tail) != tail.len() {
+            return Err(QuantityError::Format);
+        }
+        Ok(Self { negative: text.starts_with('-'), whole: whole.trim_start_matches('0'), fraction, suffix: rest })
+    }
+}
+
+/// What a suffix multiplies by.
+enum Factor {
+    Ten(i32, Format),
+    Two(u32),
+}
+
+impl Factor {
+    fn of(suffix: &str) -> Result<Self, QuantityError> {
+        if let Some((_, exponent)) = DECIMAL_SUFFIXES.iter().find(|(name, _)| *name == suffix) {
+            return Ok(Self::Ten(*exponent, Format::DecimalSI));
+        }
+        if let Some((_, exponent)) = BINARY_SUFFIXES.iter().find(|(name, _)| *name == suffix) {
+            return Ok(Self::Two(*exponent));
+        }
+        let exponent = suffix.strip_prefix(['e', 'E']).and_then(|digits| digits.parse::<i32>().ok());
+        // Beyond these limits the number is nothing or everything; inside, no arithmetic on exponents overflows.
+        let exponent = exponent.filter(|e| e.abs() < 1_000_000).ok_or(QuantityError::Suffix)?;
+        Ok(Self::Ten(exponent, Format::DecimalExponent))
+    }
+}
+
+/// The first `limit` significant digits as a number, how many digits were left out, and whether any of those counts.
+fn read_digits(whole: &str, fraction: &str, limit: usize) -> (i128, i32, bool) {
+    let (mut mantissa, mut significant, mut dropped, mut sticky) = (0i128, 0usize, 0i32, false);
+    for digit in whole.bytes().chain(fraction.bytes()).map(|b| i128::from(b - b'0')) {
+        if significant < limit {
+            mantissa = mantissa * 10 + digit;
+            significant += usize::from(mantissa != 0);
+        } else {
+            dropped += 1;
+            sticky |= digit != 0;
+        }
+    }
+    (mantissa, dropped, sticky)
+}
+
+/// `mantissa / 10^places`, rounded away from zero; `sticky` stands for digits already cut off.
+fn divide_up(mantissa: i128, places: u32, sticky: bool) -> i128 {
+    let (quotient, remainder) = match 10i128.checked_pow(places) {
+        Some(divisor) => (mantissa / divisor, mantissa % divisor),
+        None => (0, mantissa),
+    };
+    let inexact = remainder != 0 || sticky;
+    quotient + if inexact { if mantissa < 0 { -1 } else { 1 } } else { 0 }
+}
+
+impl Quantity {
+    pub const ZERO: Self = Self { mantissa: 0, scale: 0, format: Format::DecimalSI };
+
+    /// A whole number: bytes with `BinarySI`, counts and cores with `DecimalSI`.
+    pub fn new(value: i64, format: Format) -> Self {
+        Self { mantissa: value.into(), scale: 0, format }
+    }
+
+    /// Thousandths, as CPU is counted.
+    pub fn from_milli(milli: i64, format: Format) -> Self {
+        Self { mantissa: milli.into(), scale: -3, format }
+    }
+
+    pub fn parse(text: &str) -> Result<Self, QuantityError> {
+        let parts = Parts::of(text)?;
+        let factor = Factor::of(parts.suffix)?;
+        let fraction_digits = i32::try_from(parts.fraction.len()).map_err(|_| QuantityError::Format)?;
+        let sign = if parts.negative { -1 } else { 1 };
+        Ok(match factor {
+            Factor::Ten(exponent, format) => {
+                let (mantissa, dropped, sticky) = read_digits(parts.whole, parts.fraction, DECIMAL_DIGITS);
+                Self::rounded(sign * mantissa, exponent - fraction_digits + dropped, sticky, format)
+            }
+            Factor::Two(exponent) => {
+                let (mantissa, dropped, sticky) = read_digits(parts.whole, parts.fraction, BINARY_DIGITS);
+                let value = Self::rounded(mantissa << exponent, dropped - fraction_digits, sticky, Format::BinarySI);
+                let most = Self { mantissa: BINARY_MAX, scale: 0, format: Format::BinarySI };
+                let mut value = if value > most { most } else { value };
+                // A binary fraction of one would be rounded when written.
+                if !value.is_zero() && value < Self::new(1, Format::BinarySI) {
+                    value.format = Format::DecimalSI;
+                }
+                Self { mantissa: sign * value.mantissa, ..value }
+            }
+        })
+    }
+
+    fn rounded(mantissa: i128, scale: i32, sticky: bool, format: Format) -> Self {
+        if scale < NANO {
+            Self { mantissa: divide_up(mantissa, scale.abs_diff(NANO), sticky), scale: NANO, format }
+        } else {
+            Self { mantissa, scale, format }
+        }
+    }
+
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    pub fn is_zero(&self) -> bool {
+        self.mantissa == 0
+    }
+
+    /// -1, 0 or 1.
+    pub fn signum(&self) -> i32 {
+        self.mantissa.signum() as i32
+    }
+
+    /// The whole number, rounded away from zero, at most what 64 bits hold.
+    pub fn value(&self) -> i64 {
+        self.scaled_value(0)
+    }
+
+    /// Thousandths, rounded away from zero, at most what 64 bits hold.
+    pub fn milli_value(&self) -> i64 {
+        self.scaled_value(-3)
+    }
+
+    /// How many times `10^scale`, rounded away from zero, at most what 64 bits hold.
+    pub fn scaled_value(&self, scale: i32) -> i64 {
+        let exact = if self.scale < scale {
+            divide_up(self.mantissa, self.scale.abs_diff(scale), false)
+        } else {
+            raise(self.mantissa, self.scale.abs_diff(scale))
+        };
+        i64::try_from(exact).unwrap_or(if exact < 0 { i64::MIN } else { i64::MAX })
+    }
+
+    pub fn as_f64(&self) -> f64 {
+        self.mantissa as f64 * 10f64.powi(self.scale)
+    }
+
+    /// The same number written with another family of suffixes.
+    pub fn with_format(self, format: Format) -> Self {
+        Self { format, ..self }
+    }
+
+    /// Both mantissas at the finer of both scales. `None`: the coarser number is so large that the other is nothing
+    /// beside it.
+    fn aligned(self, other: Self) -> Option<(i128, i128, i32)> {
+        if self.is_zero() || other.is_zero() {
+            // A zero has no scale worth keeping.
+            let scale = if self.is_zero() { other.scale } else { self.scale };
+            return Some((self.mantissa, other.mantissa, scale));
+        }
+        let scale = self.scale.min(other.scale);
+        let raised = |q: Self| q.mantissa.checked_mul(10i128.checked_pow(q.scale.abs_diff(scale))?);
+        Some((raised(self)?, raised(other)?, scale))
+    }
+
+    /// Mantissa without trailing zeros, at a scale that has a suffix: a multiple of three.
+    fn canonical(&self) -> (i128, i32) {
+        let (mut mantissa, mut scale) = (self.mantissa, self.scale);
+        while mantissa % 10 == 0 {
+            mantissa /= 10;
+            scale += 1;
+        }
+        while scale.rem_euclid(3) != 0 {
+            mantissa = mantissa.saturating_mul(10);
+            scale -= 1;
+        }
+        (mantissa, scale)
+    }
+
+    fn write_decimal(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (mut mantissa, mut scale) = self.canonical();
+        if self.format == Format::DecimalExponent {
+            return if scale == 0 { write!(f, "{mantissa}") } else { write!(f, "{mantissa}e{scale}") };
+        }
+        while scale > 18 {
+            mantissa = mantissa.saturating_mul(1000);
+            scale -= 3;
+        }
+        let (suffix, _) =
+            DECIMAL_SUFFIXES.iter().find(|(_, exponent)| *exponent == scale).expect("every such scale has a suffix");
+        write!(f, "{mantissa}{suffix}")
+    }
+
+    /// The whole number if it is one and has a binary form of its own.
+    fn binary_whole(&self) -> Option<i128> {
+        if self.format != Format::BinarySI {
+            return None;
+        }
+        let whole = match self.scale {
+            0.. => raise(self.mantissa, self.scale.unsigned_abs()),
+            _ => {
+                let divisor = 10i128.pow(self.scale.unsigned_abs());
+                if self.mantissa % divisor != 0 {
+                    return None;
+                }
+                self.mantissa / divisor
+            }
+        };
+        (whole.abs() >= 1024).then_some(whole)
+    }
+}
+
+/// `mantissa × 10^places`, at most what fits.
+fn raise(mantissa: i128, places: u32) -> i128 {
+    if mantissa == 0 {
+        return 0;
+    }
+    match 10i128.checked_pow(places) {
+        Some(factor) => mantissa.saturating_mul(factor),
+        None if mantissa < 0 => i128::MIN,
+        None => i128::MAX,
+    }
+}
+
+impl fmt::Display for Quantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_zero() {
+            return f.write_str("0");
+        }
+        let Some(mut whole) = self.binary_whole() else {
+            // A fraction, or less than one Ki, is exact only in decimal; the suffix family of the rest is kept.
+            let format = if self.format == Format::BinarySI { Format::DecimalSI } else { self.format };
+            return self.with_format(format).write_decimal(f);
+        };
+        let mut exponent = 0;
+        while whole % 1024 == 0 && exponent < 60 {
+            whole /= 1024;
+            exponent += 10;
+        }
+        let suffix = BINARY_SUFFIXES.iter().find(|(_, e)| *e == exponent).map_or("", |(suffix, _)| suffix);
+        write!(f, "{whole}{suffix}")
+    }
+}
+
+impl FromStr for Quantity {
+    type Err = QuantityError;
+
+    fn from_str(text: &str) -> Result<Self, QuantityError> {
+        Self::parse(text)
+    }
+}
+
+/// By value alone: `1` equals `1000m`.
+impl PartialEq for Quantity {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Quantity {}
+
+impl PartialOrd for Quantity {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Quantity {
+    fn cmp(&self, other: &Self) -> Ordering {
+        match self.aligned(*other) {
+            Some((left, right, _)) => left.cmp(&right),
+            None if self.scale > other.scale => self.mantissa.cmp(&0),
+            None => 0.cmp(&other.mantissa),
+        }
+    }
+}
+
+/// The sum is written as the left side is, unless that is zero.
+impl Add for Quantity {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        let format = if self.is_zero() { other.format } else { self.format };
+        match self.aligned(other) {
+            Some((left, right, scale)) => Self { mantissa: left.saturating_add(right), scale, format },
+            None if self.scale > other.scale => self,
+            None => other.with_format(format),
+        }
+    }
+}
+
+impl Neg for Quantity {
+    type Output = Self;
+
+    fn neg(self) -> Self {
+        Self { mantissa: self.mantissa.saturating_neg(), ..self }
+    }
+}
+
+impl Sub for Quantity {
+    type Output = Self;
+
+    fn sub(self, other: Self) -> Self {
+        self + -other
+    }
+}
+
+impl AddAssign for Quantity {
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
+}
+
+impl SubAssign for Quantity {
+    fn sub_assign(&mut self, other: Self) {
+        *self = *self - other;
+    }
+}
+
+impl std::iter::Sum for Quantity {
+    fn sum<I: Iterator<Item = Self>>(quantities: I) -> Self {
+        quantities.fold(Self::ZERO, Add::add)
+    }
+}
+
+impl Serialize for Quantity {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Quantity {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = serde_json::Value::deserialize(deserializer)?;
+        Self::try_from(&value).map_err(de::Error::custom)
+    }
+}
+
+/// A string or a number; null is zero.
+impl TryFrom<&serde_json::Value> for Quantity {
+    type Error = QuantityError;
+
+    fn try_from(value: &serde_json::Value) -> Result<Self, QuantityError> {
+        match value {
+            serde_json::Value::String(text) => Self::parse(text.trim()),
+            serde_json::Value::Number(number) => Self::parse(&number.to_string()),
+            serde_json::Value::Null => Ok(Self::ZERO),
+            _ => Err(QuantityError::Format),
+        }
+    }
+}
+
+impl TryFrom<&k8s_openapi::apimachinery::pkg::api::resource::Quantity> for Quantity {
+    type Error = QuantityError;
+
+    fn try_from(typed: &k8s_openapi::apimachinery::pkg::api::resource::Quantity) -> Result<Self, QuantityError> {
+        Self::parse(&typed.0)
+    }
+}
+
+impl From<Quantity> for k8s_openapi::apimachinery::pkg::api::resource::Quantity {
+    fn from(quantity: Quantity) -> Self {
+        Self(quantity.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn q(text: &str) -> Quantity {
+        Quantity::parse(text).unwrap_or_else(|e| panic!("{text}: {e}"))
+    }
+
+    #[test]
+    fn every_quantity_has_one_canonical_form() {
+        let cases = [
+            ("0", "0"),
+            ("0n", "0"),
+            ("0Ki", "0"),
+            ("-0", "0"),
+            ("1000m", "1"),
+            ("1024Mi", "1Gi"),
+            ("0.25", "250m"),
+            ("1e9", "1e9"),
+            ("1048576", "1048576"),
+            ("1.5", "1500m"),
+            ("1.5Gi", "1536Mi"),
+            ("0.5G", "500M"),
+            ("1.25Ki", "1280"),
+            ("0.5Ki", "512"),
+            ("1023", "1023"),
+            ("1Ki", "1Ki"),
+            ("0.1Ki", "102400m"),
+            ("1.1Ki", "1126400m"),
+            ("100000", "100k"),
+            ("-5Mi", "-5Mi"),
+            ("+12k", "12k"),
+            ("0.000001", "1u"),
+            ("0.1n", "1n"),
+            ("-0.1n", "-1n"),
+            ("1.0000000001", "1000000001n"),
+            ("12e6", "12e6"),
+            ("12E6", "12e6"),
+            ("1e-3", "1e-3"),
+            ("1e1", "10"),
+            ("1e4", "10e3"),
+            ("1E", "1E"),
+            ("1Ei", "1Ei"),
+            ("16Ei", "9223372036854775807"),
+            ("10000Ei", "9223372036854775807"),
+            ("1.", "1"),
+            (".5", "500m"),
+            ("00012", "12"),
+            ("1000E", "1000E"),
+            ("2048", "2048"),
+            ("0.00000000000000000000000000000000000000000000001", "1n"),
+        ];
+        for (text, canonical) in cases {
+            assert_eq!(q(text).to_string(), canonical, "{text}");
+        }
+    }
+
+    #[test]
+    fn bad_quantities_say_which_part_is_bad() {
+        use QuantityError::{Format, Suffix};
+        let cases = [
+            ("", Format),
+            ("a lot", Format),
+            ("1 Gi", Format),
+            ("1.1.M", Format),
+            ("1+1.0M", Format),
+            ("0.1mi", Suffix),
+            ("0.1am", Format),
+            ("aoeu", Format),
+            (".5i", Suffix),
+            ("1i", Suffix),
+            ("-3.01i", Suffix),
+            ("-3.01e-", Suffix),
+            ("1Gb", Format),
+            ("1e99999999999", Suffix),
+        ];
+        for (text, error) in cases {
+            assert_eq!(Quantity::parse(text).unwrap_err(), error, "{text}");
+        }
+    }
+
+    #[test]
+    fn whole_and_milli_values_round_away_from_zero() {
+        let cases = [
+            ("1", 1, 1000),
+            ("1500m", 2, 1500),
+            ("-1500m", -2, -1500),
+            ("1u", 1, 1),
+            ("100n", 1, 1),
+            ("1Ki", 1024, 1_024_000),
+            ("8Ei", i64::MAX, i64::MAX),
+            ("1e30", i64::MAX, i64::MAX),
+            ("-1e30", i64::MIN, i64::MIN),
+        ];
+        for (text, value, milli) in cases {
+            assert_eq!((q(text).value(), q(text).milli_value()), (value, milli), "{text}");
+        }
+    }
+
+    #[test]
+    fn sums_keep_the_suffixes_of_the_left_side() {
+        assert_eq!((q("1Gi") + q("1G")).to_string(), "2073741824");
+        assert_eq!((q("500m") + q("500m")).to_string(), "1");
+        assert_eq!((q("0") + q("1Mi")).to_string(), "1Mi");
+        assert_eq!((q("1Gi") - q("512Mi")).to_string(), "512Mi");
+        assert_eq!((q("1") - q("1500m")).to_string(), "-500m");
+        assert_eq!((q("1e100") + q("1n")).to_string(), "10e99");
+    }
+
+    #[test]
+    fn comparison_ignores_how_a_number_is_written() {
+        assert_eq!(q("1"), q("1000m"));
+        assert_eq!(q("1Ki"), q("1024"));
+        assert!(q("1M") < q("1Mi") && q("-1") < q("0") && q("1e40") > q("1E") && q("1n") < q("1e60"));
+    }
+
+    proptest! {
+        #[test]
+        fn the_canonical_form_is_a_fixed_point(
+            mantissa in -1_000_000_000_000i64..1_000_000_000_000,
+            fraction in 0u32..1_000_000,
+            suffix in prop::sample::select(vec!["", "n", "u", "m", "k", "M", "G", "Ki", "Mi", "Gi", "e3", "e-3"]),
+        ) {
+            let first = q(&format!("{mantissa}.{fraction:06}{suffix}"));
+            let second = q(&first.to_string());
+            prop_assert_eq!(first, second);
+            prop_assert_eq!(first.to_string(), second.to_string());
+        }
+
+        #[test]
+        fn arithmetic_agrees_with_integers(a in -1_000_000_000i64..1_000_000_000, b in -1_000_000_000i64..1_000_000_000) {
+            let (left, right) = (Quantity::from_milli(a, Format::DecimalSI), Quantity::from_milli(b, Format::BinarySI));
+            prop_assert_eq!((left + right).milli_value(), a + b);
+            prop_assert_eq!((left - right).milli_value(), a - b);
+            prop_assert_eq!(left.cmp(&right), a.cmp(&b));
+        }
+
+        #[test]
+        fn any_text_parses_or_is_refused_without_a_panic(text in "[-+0-9.eEinumkKMGTPi ]{0,48}") {
+            if let Ok(quantity) = Quantity::parse(&text) {
+                let _ = (quantity.to_string(), quantity.value(), quantity + quantity, quantity.as_f64());
+            }
+        }
+    }
+}

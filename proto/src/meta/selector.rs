@@ -1,0 +1,495 @@
+//! Label selectors: parsed from a query string or from an object, matched against labels.
+//!
+//! Corresponds to k8s.io/apimachinery/pkg/labels.
+
+use super::names;
+use super::status::FieldError;
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::str::FromStr;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operator {
+    Equals,
+    DoubleEquals,
+    NotEquals,
+    In,
+    NotIn,
+    Exists,
+    DoesNotExist,
+    GreaterThan,
+    LessThan,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Requirement {
+    pub key: String,
+    pub operator: Operator,
+    pub values: BTreeSet<String>,
+}
+
+/// All requirements must hold. `Selector::default()` selects everything, `Selector::nothing()` nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selector {
+    /// Sorted by key.
+    requirements: Vec<Requirement>,
+    nothing: bool,
+}
+
+impl Requirement {
+    /// Checks the number and form of the values. The error is worded as Kubernetes words it.
+    pub fn new(key: &str, operator: Operator, values: BTreeSet<String>) -> Result<Self, String> {
+        let mut errors = Vec::new();
+        let complaints = names::label_key(key);
+        if !complaints.is_empty() {
+            errors.push(FieldError::invalid("key", &json!(key), complaints.join("; ")));
+        }
+        let count_error = match operator {
+            Operator::In | Operator::NotIn if values.is_empty() => {
+                Some("for 'in', 'notin' operators, values set can't be empty")
+            }
+            Operator::Equals | Operator::DoubleEquals | Operator::NotEquals if values.len() != 1 => {
+                Some("exact-match compatibility requires one single value")
+            }
+            Operator::Exists | Operator::DoesNotExist if !values.is_empty() => {
+                Some("values set must be empty for exists and does not exist")
+            }
+            Operator::GreaterThan | Operator::LessThan if values.len() != 1 => {
+                Some("for 'Gt', 'Lt' operators, exactly one value is required")
+            }
+            _ => None,
+        };
+        if let Some(complaint) = count_error {
+            errors.push(FieldError::invalid("values", &json!(values), complaint));
+        }
+        if matches!(operator, Operator::GreaterThan | Operator::LessThan) {
+            for (i, value) in values.iter().enumerate().filter(|(_, v)| v.parse::<i64>().is_err()) {
+                let complaint = "for 'Gt', 'Lt' operators, the value must be an integer";
+                errors.push(FieldError::invalid(format!("values[{i}]"), &json!(value), complaint));
+            }
+        }
+        for (i, value) in values.iter().enumerate() {
+            let complaints = names::label_value(value);
+            if !complaints.is_empty() {
+                let field = format!("values[{i}][{key}]");
+                errors.push(FieldError::invalid(field, &json!(value), complaints.join("; ")));
+            }
+        }
+        match errors.as_slice() {
+            [] => Ok(Self { key: key.to_owned(), operator, values }),
+            [one] => Err(one.to_string()),
+            several => {
+                let listed: Vec<String> = several.iter().map(ToString::to_string).collect();
+                Err(format!("[{}]", listed.join(", ")))
+            }
+        }
+    }
+
+    pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+        let label = labels.get(&self.key);
+        match self.operator {
+            Operator::Equals | Operator::DoubleEquals | Operator::In => label.is_some_and(|l| self.values.contains(l)),
+            Operator::NotEquals | Operator::NotIn => label.is_none_or(|l| !self.values.contains(l)),
+            Operator::Exists => label.is_some(),
+            Operator::DoesNotExist => label.is_none(),
+            Operator::GreaterThan => self.compares(label, |label, bound| label > bound),
+            Operator::LessThan => self.compares(label, |label, bound| label < bound),
+        }
+    }
+
+    fn compares(&self, label: Option<&String>, holds: fn(i64, i64) -> bool) -> bool {
+        let number = |text: &String| text.parse::<i64>().ok();
+        match (label.and_then(number), self.values.first().and_then(number)) {
+            (Some(label), Some(bound)) => holds(label, bound),
+            _ => false,
+        }
+    }
+}
+
+impl Selector {
+    pub fn everything() -> Self {
+        Self::default()
+    }
+
+    pub fn nothing() -> Self {
+        Self { nothing: true, ..Self::default() }
+    }
+
+    pub fn new(mut requirements: Vec<Requirement>) -> Self {
+        requirements.sort_by(|a, b| a.key.cmp(&b.key));
+        Self { requirements, nothing: false }
+    }
+
+    /// `key=value` for each pair: the selectors of Services and ReplicationControllers. No check of form.
+    pub fn from_map<K: Into<String>, V: Into<String>>(pairs: impl IntoIterator<Item = (K, V)>) -> Self {
+        let equals = |(key, value): (K, V)| Requirement {
+            key: key.into(),
+            operator: Operator::Equals,
+            values: BTreeSet::from([value.into()]),
+        };
+        Self::new(pairs.into_iter().map(equals).collect())
+    }
+
+    /// The syntax of `?labelSelector=` and `kubectl -l`. The error is worded as Kubernetes words it.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        Parser { tokens: tokens(text), at: 0 }.parse()
+    }
+
+    pub fn requirements(&self) -> &[Requirement] {
+        &self.requirements
+    }
+
+    /// Selects everything.
+    pub fn is_empty(&self) -> bool {
+        self.requirements.is_empty() && !self.nothing
+    }
+
+    pub fn is_nothing(&self) -> bool {
+        self.nothing
+    }
+
+    pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+        !self.nothing && self.requirements.iter().all(|r| r.matches(labels))
+    }
+
+    /// The one value that label `key` must have, if the selector names it: what an index can answer.
+    pub fn exact_value(&self, key: &str) -> Option<&str> {
+        self.requirements.iter().find_map(|r| match r.operator {
+            Operator::Equals | Operator::DoubleEquals | Operator::In if r.key == key && r.values.len() == 1 => {
+                r.values.first().map(String::as_str)
+            }
+            _ => None,
+        })
+    }
+}
+
+impl FromStr for Selector {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::parse(text)
+    }
+}
+
+impl Operator {
+    /// As the query syntax writes it; unary operators have no such form.
+    fn symbol(self) -> &'static str {
+        match self {
+            Operator::Equals => "=",
+            Operator::DoubleEquals => "==",
+            Operator::NotEquals => "!=",
+            Operator::In => " in ",
+            Operator::NotIn => " notin ",
+            Operator::GreaterThan => ">",
+            Operator::LessThan => "<",
+            Operator::Exists | Operator::DoesNotExist => "",
+        }
+    }
+}
+
+impl fmt::Display for Requirement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bang = if self.operator == Operator::DoesNotExist { "!" } else { "" };
+        write!(f, "{bang}{}{}", self.key, self.operator.symbol())?;
+        let values: Vec<&str> = self.values.iter().map(String::as_str).collect();
+        match self.operator {
+            Operator::In | Operator::NotIn => write!(f, "({})", values.join(",")),
+            _ => f.write_str(&values.join(",")),
+        }
+    }
+}
+
+/// The form that `parse` reads; a selector of nothing has none and is shown as the empty string.
+impl fmt::Display for Selector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let listed: Vec<String> = self.requirements.iter().map(ToString::to_string).collect();
+        f.write_str(&listed.join(","))
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Token {
+    End,
+    Open,
+    Close,
+    Comma,
+    Bang,
+    /// A key or value; `in` and `notin` too, where an operator is not expected.
+    Identifier,
+    Binary(Operator),
+}
+
+fn is_special(c: char) -> bool {
+    matches!(c, '=' | '!' | '(' | ')' | ',' | '>' | '<')
+}
+
+fn tokens(text: &str) -> Vec<(Token, &str)> {
+    let mut found = Vec::new();
+    let mut rest = text;
+    loop {
+        rest = rest.trim_start_matches([' ', '\t', '\r', '\n']);
+        let Some(first) = rest.chars().next() else { return found };
+        let length = match first {
+            '=' | '!' if rest[1..].starts_with('=') => 2,
+            c if is_special(c) => 1,
+            _ => rest.find(|c: char| is_special(c) || matches!(c, ' ' | '\t' | '\r' | '\n')).unwrap_or(rest.len()),
+        };
+        let (literal, after) = rest.split_at(length);
+        rest = after;
+        let token = match literal {
+            "(" => Token::Open,
+            ")" => Token::Close,
+            "," => Token::Comma,
+            "!" => Token::Bang,
+            "=" => Token::Binary(Operator::Equals),
+            "==" => Token::Binary(Operator::DoubleEquals),
+            "!=" => Token::Binary(Operator::NotEquals),
+            ">" => Token::Binary(Operator::GreaterThan),
+            "<" => Token::Binary(Operator::LessThan),
+            "in" => Token::Binary(Operator::In),
+            "notin" => Token::Binary(Operator::NotIn),
+            _ => Token::Identifier,
+        };
+        found.push((token, literal));
+    }
+}
+
+struct Parser<'a> {
+    tokens: Vec<(Token, &'a str)>,
+    at: usize,
+}
+
+impl<'a> Parser<'a> {
+    /// The next token where a key or value is expected: there `in` is a name like any other.
+    fn peek(&self) -> (Token, &'a str) {
+        match self.peek_operator() {
+            (Token::Binary(Operator::In | Operator::NotIn), literal) => (Token::Identifier, literal),
+            other => other,
+        }
+    }
+
+    fn peek_operator(&self) -> (Token, &'a str) {
+        self.tokens.get(self.at).copied().unwrap_or((Token::End, ""))
+    }
+
+    fn next(&mut self) -> (Token, &'a str) {
+        let token = self.peek();
+        self.at += 1;
+        token
+    }
+
+    fn parse(mut self) -> Result<Selector, String> {
+        let mut requirements = Vec::new();
+        loop {
+            match self.peek() {
+                (Token::Identifier | Token::Bang, _) => {
+                    let requirement = self.requirement().map_err(|e| format!("unable to parse requirement: {e}"))?;
+                    requirements.push(requirement);
+                }
+                (Token::End, _) => return Ok(Selector::new(requirements)),
+                (_, literal) => {
+                    return Err(format!("found '{literal}', expected: !, identifier, or 'end of string'"));
+                }
+            }
+            match self.next() {
+                (Token::End, _) => return Ok(Selector::new(requirements)),
+                (Token::Comma, _) => {
+                    let (token, literal) = self.peek();
+                    if !matches!(token, Token::Identifier | Token::Bang) {
+                        return Err(format!("found '{literal}', expected: identifier after ','"));
+                    }
+                }
+                (_, literal) => return Err(format!("found '{literal}', expected: ',' or 'end of string'")),
+            }
+        }
+    }
+
+    fn requirement(&mut self) -> Result<Requirement, String> {
+        let mut token = self.next();
+        let negated = token.0 == Token::Bang;
+        if negated {
+            token = self.next();
+        }
+        let (Token::Identifier, key) = token else { return Err(format!("found '{}', expected: identifier", token.1)) };
+        let complaints = names::label_key(key);
+        if !complaints.is_empty() {
+            return Err(FieldError::invalid("<nil>", &json!(key), complaints.join("; ")).to_string());
+        }
+        if negated {
+            return Requirement::new(key, Operator::DoesNotExist, BTreeSet::new());
+        }
+        if matches!(self.peek().0, Token::End | Token::Comma) {
+            return Requirement::new(key, Operator::Exists, BTreeSet::new());
+        }
+        let (token, literal) = self.peek_operator();
+        self.at += 1;
+        let Token::Binary(operator) = token else {
+            return Err(format!("found '{literal}', expected: in, notin, =, ==, !=, gt, lt"));
+        };
+        let values = match operator {
+            Operator::In | Operator::NotIn => self.value_set()?,
+            _ => self.single_value()?,
+        };
+        Requirement::new(key, operator, values)
+    }
+
+    /// `(a, b)`; an empty place between commas is the empty value.
+    fn value_set(&mut self) -> Result<BTreeSet<String>, String> {
+        let (token, literal) = self.next();
+        if token != Token::Open {
+            return Err(format!("found '{literal}' expected: '('"));
+        }
+        match self.peek() {
+            (Token::Identifier | Token::Comma, _) => {}
+            (Token::Close, _) => {
+                self.at += 1;
+                return Ok(BTreeSet::from([String::new()]));
+            }
+            (_, literal) => return Err(format!("found '{literal}', expected: ',', ')' or identifier")),
+        }
+        let mut values = BTreeSet::new();
+        loop {
+            match self.next() {
+                (Token::Identifier, literal) => {
+                    values.insert(literal.to_owned());
+                    match self.peek() {
+                        (Token::Comma, _) => {}
+                        (Token::Close, _) => break,
+                        (_, literal) => return Err(format!("found '{literal}', expected: ',' or ')'")),
+                    }
+                }
+                (Token::Comma, _) => {
+                    let (next, _) = self.peek();
+                    if values.is_empty() || matches!(next, Token::Close | Token::Comma) {
+                        values.insert(String::new());
+                    }
+                    match next {
+                        Token::Close => break,
+                        Token::Comma => self.at += 1,
+                        _ => {}
+                    }
+                }
+                (_, literal) => return Err(format!("found '{literal}', expected: ',', or identifier")),
+            }
+        }
+        // Only a closing parenthesis ends the loop.
+        self.at += 1;
+        Ok(values)
+    }
+
+    fn single_value(&mut self) -> Result<BTreeSet<String>, String> {
+        if matches!(self.peek().0, Token::End | Token::Comma) {
+            return Ok(BTreeSet::from([String::new()]));
+        }
+        match self.next() {
+            (Token::Identifier, literal) => Ok(BTreeSet::from([literal.to_owned()])),
+            (_, literal) => Err(format!("found '{literal}', expected: identifier")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
+    }
+
+    #[test]
+    fn what_each_form_selects() {
+        let sets = [labels(&[("a", "b")]), labels(&[("a", "c"), ("c", "d")]), labels(&[("a", "1")]), labels(&[])];
+        let cases = [
+            ("", "0123"),
+            ("a=b", "0"),
+            ("a==b", "0"),
+            ("a!=b", "123"),
+            ("a in (b,c)", "01"),
+            ("a notin (b)", "123"),
+            ("a", "012"),
+            ("!a", "3"),
+            ("a,c=d", "1"),
+            ("a>1", ""),
+            ("a<2", "2"),
+            ("a>0", "2"),
+            ("a in ()", ""),
+            ("a=", ""),
+            ("a=b,a!=b", ""),
+            ("a in (b,)", "0"),
+            ("a in (,b)", "0"),
+            ("a in (,,b)", "0"),
+            ("a ==b , c", ""),
+            ("in in (in),notin", ""),
+            ("! a", "3"),
+        ];
+        for (text, expected) in cases {
+            let selector = Selector::parse(text).unwrap_or_else(|e| panic!("{text}: {e}"));
+            let found: String =
+                sets.iter().enumerate().filter(|(_, l)| selector.matches(l)).map(|(i, _)| i.to_string()).collect();
+            assert_eq!(found, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn refusals_are_worded_as_kubernetes_words_them() {
+        let cases = [
+            ("a=b c", "found 'c', expected: ',' or 'end of string'"),
+            ("=b", "found '=', expected: !, identifier, or 'end of string'"),
+            ("a in (b", "unable to parse requirement: found '', expected: ',' or ')'"),
+            (
+                "a>x",
+                "unable to parse requirement: values[0]: Invalid value: \"x\": for 'Gt', 'Lt' operators, the value must be an integer",
+            ),
+            ("a=b,", "found '', expected: identifier after ','"),
+            ("a b", "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt"),
+            ("a in b", "unable to parse requirement: found 'b' expected: '('"),
+            ("a in (=", "unable to parse requirement: found '=', expected: ',', ')' or identifier"),
+            ("a in (b,=", "unable to parse requirement: found '=', expected: ',', or identifier"),
+            ("a=(", "unable to parse requirement: found '(', expected: identifier"),
+            ("!", "unable to parse requirement: found '', expected: identifier"),
+            ("!a=b", "found '=', expected: ',' or 'end of string'"),
+            ("a=b)", "found ')', expected: ',' or 'end of string'"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(Selector::parse(text).unwrap_err(), expected, "{text}");
+        }
+        let key = Selector::parse("-bad=1").unwrap_err();
+        assert!(key.starts_with("unable to parse requirement: <nil>: Invalid value: \"-bad\": name part must consist"));
+        let value = Selector::parse("a=-b").unwrap_err();
+        assert!(value.starts_with(
+            "unable to parse requirement: values[0][a]: Invalid value: \"-b\": a valid label must be an empty string"
+        ));
+    }
+
+    #[test]
+    fn selectors_are_written_sorted_by_key() {
+        let cases = [
+            ("b=1,a", "a,b=1"),
+            ("a==b", "a==b"),
+            ("a in (z,b)", "a in (b,z)"),
+            ("a notin (b),!c,d!=e,f>1,g<2", "a notin (b),!c,d!=e,f>1,g<2"),
+            ("a=", "a="),
+        ];
+        for (text, written) in cases {
+            let selector = Selector::parse(text).unwrap();
+            assert_eq!(selector.to_string(), written);
+            assert_eq!(Selector::parse(written).unwrap(), selector);
+        }
+        assert_eq!(Selector::from_map([("x", "1"), ("a", "2")]).to_string(), "a=2,x=1");
+    }
+
+    #[test]
+    fn nothing_matches_nothing_and_everything_everything() {
+        assert!(!Selector::nothing().matches(&labels(&[])) && !Selector::nothing().is_empty());
+        assert!(Selector::everything().matches(&labels(&[("a", "b")])));
+    }
+
+    #[test]
+    fn an_index_can_ask_for_the_exact_value() {
+        let selector = Selector::parse("app in (web),tier!=db,zone in (a,b)").unwrap();
+        assert_eq!(selector.exact_value("app"), Some("web"));
+        assert_eq!(selector.exact_value("tier"), None);
+        assert_eq!(selector.exact_value("zone"), None);
+    }
+}

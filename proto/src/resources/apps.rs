@@ -1,0 +1,25 @@
+//! apps: the workloads that keep pods running.
+//!
+//! Corresponds to pkg/registry/apps/rest.
+
+use super::Resource;
+use super::fields::{SelectableField, UnknownField};
+use super::row::Group;
+
+const APPS: Group = Group { name: "apps", version: "v1", package: "io.k8s.api.apps.v1" };
+
+pub(super) fn rows() -> Vec<Resource> {
+    vec![
+        APPS.namespaced("controllerrevisions", "ControllerRevision"),
+        APPS.namespaced("daemonsets", "DaemonSet").short("ds").category("all").status(),
+        APPS.namespaced("deployments", "Deployment").short("deploy").category("all").scale().status(),
+        APPS.namespaced("replicasets", "ReplicaSet").short("rs").category("all").scale().status(),
+        APPS.namespaced("statefulsets", "StatefulSet")
+            .short("sts")
+            .category("all")
+            .scale()
+            .status()
+            // The path is accepted although a StatefulSet has no such field.
+            .selectable(vec![SelectableField::with("status.successful", |_| String::new())], UnknownField::ForGoType),
+    ]
+}

@@ -1,0 +1,209 @@
+//! `Catalogue`: an immutable snapshot of the table with its look-ups, replaced as a whole when a row comes or goes.
+//!
+//! Corresponds to the RESTMapper and the group list of the aggregator.
+
+use super::groups::{compare_group_versions, compare_groups};
+use super::{Resource, Served, builtin};
+use crate::gvk::{Gvk, Gvr};
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
+
+/// One served version of one row.
+#[derive(Clone, Debug)]
+pub struct Target {
+    pub row: Arc<Resource>,
+    /// Index into `row.served`.
+    pub served: usize,
+}
+
+/// One API group as discovery shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupVersions {
+    /// Empty for the core group.
+    pub group: String,
+    /// The preferred one first.
+    pub versions: Vec<String>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Catalogue {
+    rows: Vec<Arc<Resource>>,
+    by_gvr: BTreeMap<Gvr, Target>,
+    by_gvk: BTreeMap<Gvk, Target>,
+    groups: Vec<GroupVersions>,
+}
+
+impl Target {
+    pub fn served(&self) -> &Served {
+        &self.row.served[self.served]
+    }
+
+    pub fn gvr(&self) -> Gvr {
+        self.served().gvr()
+    }
+
+    pub fn gvk(&self) -> Gvk {
+        self.served().gvk()
+    }
+
+    /// The stored bytes are already in this version.
+    pub fn is_storage_version(&self) -> bool {
+        self.served == self.row.storage
+    }
+}
+
+impl Catalogue {
+    /// The rows that are compiled in, and nothing else.
+    pub fn builtin() -> Arc<Catalogue> {
+        static BUILTIN: LazyLock<Arc<Catalogue>> = LazyLock::new(|| Arc::new(Catalogue::new(builtin().to_vec())));
+        BUILTIN.clone()
+    }
+
+    /// Of two rows with the same name, the first one wins.
+    pub fn new(rows: Vec<Arc<Resource>>) -> Self {
+        let mut catalogue = Self { rows, ..Self::default() };
+        for row in &catalogue.rows {
+            for served in 0..row.served.len() {
+                let target = Target { row: row.clone(), served };
+                catalogue.by_gvr.entry(target.gvr()).or_insert_with(|| target.clone());
+                catalogue.by_gvk.entry(target.gvk()).or_insert(target);
+            }
+        }
+        catalogue.groups = groups_of(catalogue.by_gvr.keys());
+        catalogue
+    }
+
+    /// These rows and more: those of custom resources.
+    pub fn with_rows(&self, extra: impl IntoIterator<Item = Arc<Resource>>) -> Self {
+        Self::new(self.rows.iter().cloned().chain(extra).collect())
+    }
+
+    pub fn rows(&self) -> &[Arc<Resource>] {
+        &self.rows
+    }
+
+    pub fn by_gvr(&self, gvr: &Gvr) -> Option<Target> {
+        self.by_gvr.get(gvr).cloned()
+    }
+
+    pub fn by_gvk(&self, gvk: &Gvk) -> Option<Target> {
+        self.by_gvk.get(gvk).cloned()
+    }
+
+    /// The preferred version of a resource, for those who know only its group and plural.
+    pub fn by_group_resource(&self, group: &str, resource: &str) -> Option<Target> {
+        let versions = &self.groups.iter().find(|g| g.group == group)?.versions;
+        versions.iter().find_map(|version| self.by_gvr(&Gvr::new(group, version.as_str(), resource)))
+    }
+
+    /// In the order of discovery; the core group is among them.
+    pub fn groups(&self) -> &[GroupVersions] {
+        &self.groups
+    }
+
+    /// What one group and version serves, by name.
+    pub fn resources(&self, group: &str, version: &str) -> impl Iterator<Item = &Target> {
+        let first = Gvr::new(group, version, "");
+        let (group, version) = (first.group.clone(), first.version.clone());
+        self.by_gvr
+            .range(first..)
+            .map(|(_, target)| target)
+            .take_while(move |target| target.served().group == group && target.served().version == version)
+    }
+}
+
+fn groups_of<'a>(names: impl Iterator<Item = &'a Gvr>) -> Vec<GroupVersions> {
+    let mut by_group: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for gvr in names {
+        let versions = by_group.entry(&gvr.group).or_default();
+        if !versions.contains(&gvr.version) {
+            versions.push(gvr.version.clone());
+        }
+    }
+    let mut groups: Vec<GroupVersions> = by_group
+        .into_iter()
+        .map(|(group, mut versions)| {
+            versions.sort_by(|a, b| compare_group_versions(group, a, b));
+            GroupVersions { group: group.to_owned(), versions }
+        })
+        .collect();
+    groups.sort_by(|a, b| compare_groups(&a.group, &b.group));
+    groups
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resources::Scope;
+
+    #[test]
+    fn groups_stand_in_the_order_of_discovery() {
+        let catalogue = Catalogue::builtin();
+        let shown: Vec<String> = catalogue
+            .groups()
+            .iter()
+            .map(|g| format!("{}/{}", if g.group.is_empty() { "core" } else { &g.group }, g.versions.join(",")))
+            .collect();
+        expect_test::expect![[r#"
+            apiregistration.k8s.io/v1
+            core/v1
+            apps/v1
+            events.k8s.io/v1
+            authentication.k8s.io/v1
+            authorization.k8s.io/v1
+            autoscaling/v2,v1
+            batch/v1
+            certificates.k8s.io/v1
+            networking.k8s.io/v1
+            policy/v1
+            rbac.authorization.k8s.io/v1
+            storage.k8s.io/v1
+            admissionregistration.k8s.io/v1
+            apiextensions.k8s.io/v1
+            scheduling.k8s.io/v1
+            coordination.k8s.io/v1
+            node.k8s.io/v1
+            discovery.k8s.io/v1
+            resource.k8s.io/v1
+            flowcontrol.apiserver.k8s.io/v1"#]]
+        .assert_eq(&shown.join("\n"));
+    }
+
+    #[test]
+    fn a_row_with_two_versions_is_found_by_each_name() {
+        let catalogue = Catalogue::builtin();
+        let v1 = catalogue.by_gvr(&Gvr::new("autoscaling", "v1", "horizontalpodautoscalers")).unwrap();
+        let v2 = catalogue.by_gvk(&Gvk::new("autoscaling", "v2", "HorizontalPodAutoscaler")).unwrap();
+        assert!(Arc::ptr_eq(&v1.row, &v2.row));
+        assert!(v2.is_storage_version() && !v1.is_storage_version());
+        let preferred = catalogue.by_group_resource("autoscaling", "horizontalpodautoscalers").unwrap();
+        assert_eq!(preferred.served().version, "v2");
+        let core = catalogue.by_gvr(&Gvr::new("", "v1", "events")).unwrap();
+        let events = catalogue.by_gvr(&Gvr::new("events.k8s.io", "v1", "events")).unwrap();
+        assert!(Arc::ptr_eq(&core.row, &events.row) && core.is_storage_version());
+    }
+
+    #[test]
+    fn resources_of_a_version_are_listed_by_name() {
+        let catalogue = Catalogue::builtin();
+        let names: Vec<String> =
+            catalogue.resources("apps", "v1").map(|t| t.served().resource.clone().into_owned()).collect();
+        assert_eq!(names, ["controllerrevisions", "daemonsets", "deployments", "replicasets", "statefulsets"]);
+    }
+
+    #[test]
+    fn custom_rows_join_after_the_built_in_groups_and_never_replace_one() {
+        let mut custom = (*Catalogue::builtin().by_gvr(&Gvr::new("apps", "v1", "deployments")).unwrap().row).clone();
+        let intruder = Arc::new(custom.clone());
+        custom.scope = Scope::Cluster;
+        custom.served[0].group = "shop.example".into();
+        let mut beta = custom.served[0].clone();
+        beta.version = "v1beta1".into();
+        custom.served.insert(0, beta);
+        let catalogue = Catalogue::builtin().with_rows([intruder.clone(), Arc::new(custom)]);
+        let last = catalogue.groups().last().unwrap();
+        assert_eq!((last.group.as_str(), last.versions.join(",").as_str()), ("shop.example", "v1,v1beta1"));
+        let found = catalogue.by_gvr(&Gvr::new("apps", "v1", "deployments")).unwrap();
+        assert!(!Arc::ptr_eq(&found.row, &intruder));
+    }
+}

@@ -1,0 +1,181 @@
+//! Selectable fields: which paths a field selector may name for a kind, and their values.
+//!
+//! Corresponds to the AddFieldLabelConversionFunc registrations of pkg/apis and the ToSelectableFields of
+//! pkg/registry.
+
+use super::Served;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::sync::{LazyLock, Mutex};
+
+#[derive(Clone, Copy, Debug)]
+pub struct SelectableField {
+    /// As clients of this version write it: `regarding.kind`.
+    pub path: &'static str,
+    /// The name in an object's index, the same for all versions of a row: `involvedObject.kind`.
+    pub key: &'static str,
+    /// The value in the storage version as the selector compares it. `None`: what stands at `key`.
+    pub value: Option<fn(&Value) -> String>,
+}
+
+/// How Kubernetes words the refusal of a path that is not selectable; each kind's conversion has words of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnknownField {
+    /// `"spec.x" is not a known field selector: only "metadata.name", "metadata.namespace"`
+    OnlyMetadata,
+    /// `field label not supported: spec.x`
+    Plain,
+    /// `field label "spec.x" not supported for Job`
+    Quoted,
+    /// `field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: spec.x`
+    ForGvk,
+    /// `field label not supported for appsv1.StatefulSet: spec.x`
+    ForGoType,
+}
+
+impl SelectableField {
+    /// A field that is compared as it stands.
+    pub const fn at(path: &'static str) -> Self {
+        Self { path, key: path, value: None }
+    }
+
+    /// A field whose value needs a rule.
+    pub const fn with(path: &'static str, value: fn(&Value) -> String) -> Self {
+        Self { path, key: path, value: Some(value) }
+    }
+
+    /// Another name of the field indexed as `key`.
+    pub const fn alias(path: &'static str, key: &'static str) -> Self {
+        Self { path, key, value: None }
+    }
+
+    /// The value in an object of the storage version; an absent field is the empty string.
+    pub fn read(&self, object: &Value) -> String {
+        match self.value {
+            Some(value) => value(object),
+            None => text_at(object, self.key),
+        }
+    }
+}
+
+/// What stands at a dotted path, as a field selector compares it.
+pub fn text_at(object: &Value, path: &str) -> String {
+    let found = path.split('.').try_fold(object, |at, segment| at.get(segment));
+    match found {
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Bool(flag)) => flag.to_string(),
+        Some(Value::Number(number)) => number.to_string(),
+        _ => String::new(),
+    }
+}
+
+/// A path that lives as long as the process: those of custom resources' `selectableFields` are known only at
+/// run time. Each distinct path is kept once.
+pub fn interned(path: &str) -> &'static str {
+    static PATHS: LazyLock<Mutex<BTreeSet<&'static str>>> = LazyLock::new(Mutex::default);
+    let mut paths = PATHS.lock().expect("no holder of this lock panics");
+    if let Some(known) = paths.get(path) {
+        return known;
+    }
+    let kept: &'static str = Box::leak(path.into());
+    paths.insert(kept);
+    kept
+}
+
+impl Served {
+    /// The index key behind a path of a field selector, or Kubernetes' refusal.
+    pub fn field_key(&self, path: &str, namespaced: bool) -> Result<&'static str, String> {
+        match path {
+            "metadata.name" => return Ok("metadata.name"),
+            // A cluster-scoped kind with a conversion of its own does not list the namespace.
+            "metadata.namespace" if namespaced || self.unknown_field == UnknownField::OnlyMetadata => {
+                return Ok("metadata.namespace");
+            }
+            _ => {}
+        }
+        match self.selectable_fields.iter().find(|field| field.path == path) {
+            Some(field) => Ok(field.key),
+            None => Err(self.unknown_field.refusal(self, path)),
+        }
+    }
+}
+
+impl UnknownField {
+    fn refusal(self, served: &Served, path: &str) -> String {
+        match self {
+            Self::OnlyMetadata => {
+                format!("{path:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
+            }
+            Self::Plain => format!("field label not supported: {path}"),
+            Self::Quoted => format!("field label {path:?} not supported for {}", served.kind),
+            Self::ForGvk => format!("field label not supported for {}: {path}", served.gvk()),
+            Self::ForGoType => {
+                let kind = &served.kind;
+                format!("field label not supported for {}{}.{kind}: {path}", served.group, served.version)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gvk::Gvr;
+    use crate::resources::Catalogue;
+    use serde_json::json;
+
+    fn key(group: &str, version: &str, resource: &str, path: &str) -> Result<&'static str, String> {
+        let target = Catalogue::builtin().by_gvr(&Gvr::new(group, version, resource)).unwrap();
+        target.served().field_key(path, target.row.is_namespaced())
+    }
+
+    #[test]
+    fn paths_are_found_or_refused_in_the_words_of_their_kind() {
+        let cases = [
+            ("", "v1", "pods", "spec.nodeName", Ok("spec.nodeName")),
+            ("", "v1", "pods", "spec.host", Ok("spec.nodeName")),
+            ("", "v1", "pods", "spec.priority", Err("field label not supported: spec.priority")),
+            ("", "v1", "nodes", "metadata.namespace", Err("field label not supported: metadata.namespace")),
+            ("", "v1", "namespaces", "name", Err("field label not supported: name")),
+            ("", "v1", "persistentvolumes", "metadata.namespace", Ok("metadata.namespace")),
+            ("events.k8s.io", "v1", "events", "regarding.kind", Ok("involvedObject.kind")),
+            ("events.k8s.io", "v1", "events", "note", Err("field label not supported: note")),
+            ("", "v1", "events", "count", Err("field label not supported: count")),
+            ("batch", "v1", "jobs", "status.succeeded", Err("field label \"status.succeeded\" not supported for Job")),
+            (
+                "resource.k8s.io",
+                "v1",
+                "resourceslices",
+                "spec.pool",
+                Err("field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: spec.pool"),
+            ),
+            ("apps", "v1", "statefulsets", "spec.x", Err("field label not supported for appsv1.StatefulSet: spec.x")),
+            (
+                "apps",
+                "v1",
+                "deployments",
+                "spec.replicas",
+                Err("\"spec.replicas\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\""),
+            ),
+        ];
+        for (group, version, resource, path, expected) in cases {
+            assert_eq!(key(group, version, resource, path), expected.map_err(str::to_owned), "{resource} {path}");
+        }
+    }
+
+    #[test]
+    fn values_have_their_kinds_defaults() {
+        let fields = |resource: &str, object: Value| {
+            let target = Catalogue::builtin().by_gvr(&Gvr::new("", "v1", resource)).unwrap();
+            target.row.fields_of(&object)
+        };
+        let pod = fields("pods", json!({"spec":{"hostNetwork":true},"status":{"podIPs":[{"ip":"10.0.0.1"}]}}));
+        assert_eq!(pod["spec.hostNetwork"], "true");
+        assert_eq!(pod["spec.nodeName"], "");
+        assert_eq!(pod["status.podIP"], "10.0.0.1");
+        assert_eq!(fields("pods", json!({}))["spec.hostNetwork"], "false");
+        assert_eq!(fields("nodes", json!({}))["spec.unschedulable"], "false");
+        assert_eq!(fields("replicationcontrollers", json!({}))["status.replicas"], "0");
+        assert_eq!(fields("events", json!({"source":{},"reportingComponent":"c"}))["source"], "c");
+    }
+}

@@ -1,0 +1,12 @@
+//! node.k8s.io: the container runtimes that pods may ask for.
+//!
+//! Corresponds to pkg/registry/node/rest.
+
+use super::Resource;
+use super::row::Group;
+
+const NODE: Group = Group { name: "node.k8s.io", version: "v1", package: "io.k8s.api.node.v1" };
+
+pub(super) fn rows() -> Vec<Resource> {
+    vec![NODE.cluster("runtimeclasses", "RuntimeClass")]
+}

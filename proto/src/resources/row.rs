@@ -1,0 +1,147 @@
+//! How the rows of the table are written down: a group names the resource, short methods add what is special.
+//!
+//! `APPS.namespaced("deployments", "Deployment").short("deploy").category("all").scale().status()`
+
+use super::{Column, Conversion, Resource, Scope, SelectableField, Served, Subresource, UnknownField, Verb};
+use crate::schema::builtin_type;
+use serde_json::Value;
+
+/// Every verb that a stored resource has.
+const ALL: &[Verb] = &[
+    Verb::Create,
+    Verb::Delete,
+    Verb::DeleteCollection,
+    Verb::Get,
+    Verb::List,
+    Verb::Patch,
+    Verb::Update,
+    Verb::Watch,
+];
+/// Verbs of a subresource that shows a part of its parent.
+const PART: &[Verb] = &[Verb::Get, Verb::Patch, Verb::Update];
+
+/// One version of one API group.
+pub(super) struct Group {
+    /// Empty for the core group.
+    pub name: &'static str,
+    pub version: &'static str,
+    /// What OpenAPI definition names of its types begin with: `io.k8s.api.apps.v1`.
+    pub package: &'static str,
+}
+
+impl Group {
+    pub fn namespaced(&self, resource: &'static str, kind: &'static str) -> Resource {
+        self.row(resource, kind, Scope::Namespaced)
+    }
+
+    pub fn cluster(&self, resource: &'static str, kind: &'static str) -> Resource {
+        self.row(resource, kind, Scope::Cluster)
+    }
+
+    fn row(&self, resource: &'static str, kind: &'static str, scope: Scope) -> Resource {
+        let served = Served {
+            group: self.name.into(),
+            version: self.version.into(),
+            resource: resource.into(),
+            singular: kind.to_lowercase().into(),
+            kind: kind.into(),
+            short_names: Vec::new(),
+            categories: Vec::new(),
+            verbs: ALL,
+            subresources: Vec::new(),
+            schema: builtin_type(&format!("{}.{kind}", self.package)),
+            columns: Vec::new(),
+            row_conditions: None,
+            selectable_fields: Vec::new(),
+            unknown_field: UnknownField::OnlyMetadata,
+            conversion: Conversion::Same,
+        };
+        Resource { prefix: Some(resource.into()), scope, storage: 0, served: vec![served] }
+    }
+}
+
+/// Each method speaks of the version added last.
+impl Resource {
+    fn last(&mut self) -> &mut Served {
+        self.served.last_mut().expect("a row is made with one version")
+    }
+
+    /// The store keeps it elsewhere than under its plural.
+    pub(super) fn stored_at(mut self, prefix: &'static str) -> Self {
+        self.prefix = Some(prefix.into());
+        self
+    }
+
+    /// Answered without any store.
+    pub(super) fn computed(mut self, verbs: &'static [Verb]) -> Self {
+        self.prefix = None;
+        self.verbs(verbs)
+    }
+
+    pub(super) fn verbs(mut self, verbs: &'static [Verb]) -> Self {
+        self.last().verbs = verbs;
+        self
+    }
+
+    pub(super) fn short(mut self, name: &'static str) -> Self {
+        self.last().short_names.push(name.into());
+        self
+    }
+
+    pub(super) fn category(mut self, name: &'static str) -> Self {
+        self.last().categories.push(name.into());
+        self
+    }
+
+    /// A part of the object with get, patch and update, like `status`.
+    pub(super) fn part(self, name: &'static str) -> Self {
+        self.subresource(name, PART, None)
+    }
+
+    pub(super) fn status(self) -> Self {
+        self.part("status")
+    }
+
+    pub(super) fn scale(self) -> Self {
+        self.subresource("scale", PART, Some(("autoscaling", "v1", "Scale")))
+    }
+
+    pub(super) fn subresource(
+        mut self,
+        name: &'static str,
+        verbs: &'static [Verb],
+        kind: Option<(&'static str, &'static str, &'static str)>,
+    ) -> Self {
+        let kind = kind.map(|(group, version, kind)| (group.into(), version.into(), kind.into()));
+        self.last().subresources.push(Subresource { name: name.into(), kind, verbs });
+        self
+    }
+
+    pub(super) fn columns(mut self, columns: Vec<Column>) -> Self {
+        self.last().columns = columns;
+        self
+    }
+
+    pub(super) fn row_conditions(mut self, conditions: fn(&Value) -> Vec<Value>) -> Self {
+        self.last().row_conditions = Some(conditions);
+        self
+    }
+
+    /// Field selectors may name these, and anything else is refused in these words.
+    pub(super) fn selectable(mut self, fields: Vec<SelectableField>, unknown: UnknownField) -> Self {
+        self.last().selectable_fields = fields;
+        self.last().unknown_field = unknown;
+        self
+    }
+
+    /// The same stored objects under another group or version: same names, verbs, subresources and columns.
+    pub(super) fn also(mut self, group: &Group, conversion: Conversion) -> Self {
+        let mut served = self.last().clone();
+        served.group = group.name.into();
+        served.version = group.version.into();
+        served.schema = builtin_type(&format!("{}.{}", group.package, served.kind));
+        served.conversion = conversion;
+        self.served.push(served);
+        self
+    }
+}

@@ -1,0 +1,12 @@
+//! scheduling.k8s.io: which pods go first.
+//!
+//! Corresponds to pkg/registry/scheduling/rest.
+
+use super::Resource;
+use super::row::Group;
+
+const SCHEDULING: Group = Group { name: "scheduling.k8s.io", version: "v1", package: "io.k8s.api.scheduling.v1" };
+
+pub(super) fn rows() -> Vec<Resource> {
+    vec![SCHEDULING.cluster("priorityclasses", "PriorityClass").short("pc")]
+}
