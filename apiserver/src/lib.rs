@@ -4,6 +4,8 @@
 //! passes them.
 
 pub mod request;
+pub mod media;
 pub mod authn;
+pub mod authz;
 pub mod admission;
 pub mod registry;

@@ -1,0 +1,272 @@
+//! Which media type a request speaks and which one its answer takes.
+//!
+//! Corresponds to k8s.io/apiserver/pkg/endpoints/handlers/negotiation. Protobuf is one more row of `SERVED` once
+//! it has a codec; until then a body in protobuf is refused with the client setting to change.
+
+use http::{HeaderMap, header};
+use proto::Status;
+
+/// The encodings of objects that this server reads and writes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Encoding {
+    #[default]
+    Json,
+    Yaml,
+}
+
+const SERVED: &[(&str, Encoding)] = &[("application/json", Encoding::Json), ("application/yaml", Encoding::Yaml)];
+/// What a watch can be encoded in.
+const SERVED_STREAMS: &[&str] = &["application/json;stream=watch"];
+pub const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+
+impl Encoding {
+    pub fn media_type(self) -> &'static str {
+        match self {
+            Self::Json => "application/json",
+            Self::Yaml => "application/yaml",
+        }
+    }
+}
+
+/// What an answer is turned into before it is encoded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Transform {
+    #[default]
+    Whole,
+    Table(MetaVersion),
+    /// PartialObjectMetadata, and PartialObjectMetadataList for lists.
+    Metadata(MetaVersion),
+}
+
+/// The versions of meta.k8s.io that clients may ask for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum MetaVersion {
+    #[default]
+    V1,
+    V1Beta1,
+}
+
+impl MetaVersion {
+    pub fn api_version(self) -> &'static str {
+        match self {
+            Self::V1 => "meta.k8s.io/v1",
+            Self::V1Beta1 => "meta.k8s.io/v1beta1",
+        }
+    }
+}
+
+/// The form of an answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Form {
+    pub encoding: Encoding,
+    pub transform: Transform,
+    pub pretty: bool,
+}
+
+/// One clause of an Accept header.
+#[derive(Debug)]
+struct Clause<'a> {
+    media_type: &'a str,
+    quality: f32,
+    parameters: Vec<(&'a str, &'a str)>,
+}
+
+fn clauses(accept: &str) -> Vec<Clause<'_>> {
+    let mut clauses: Vec<Clause<'_>> = accept
+        .split(',')
+        .filter_map(|clause| {
+            let mut parts = clause.split(';').map(str::trim);
+            let media_type = parts.next()?;
+            let mut parameters: Vec<(&str, &str)> = parts.filter_map(|p| p.split_once('=')).collect();
+            let quality = parameters.iter().find(|(n, _)| *n == "q").and_then(|(_, q)| q.parse().ok()).unwrap_or(1.0);
+            parameters.retain(|(name, _)| *name != "q");
+            (!media_type.is_empty()).then_some(Clause { media_type, quality, parameters })
+        })
+        .collect();
+    // Stable: equal qualities keep the client's order. The catch-all comes last among equals.
+    clauses.sort_by(|a, b| b.quality.total_cmp(&a.quality).then((a.media_type == "*/*").cmp(&(b.media_type == "*/*"))));
+    clauses
+}
+
+/// The form in which a resource answers: the first clause that can be served. `allow_transform` is false where
+/// only whole objects make sense; `is_watch` asks for a stream.
+pub fn negotiate(headers: &HeaderMap, pretty: bool, allow_transform: bool, is_watch: bool) -> Result<Form, Status> {
+    let accept = accept_of(headers);
+    if !route_accepts(accept) {
+        return Err(route_refusal(is_watch));
+    }
+    let form = |encoding, transform| Form { encoding, transform, pretty };
+    if accept.is_empty() {
+        return Ok(form(Encoding::Json, Transform::Whole));
+    }
+    for clause in clauses(accept) {
+        for (media_type, encoding) in SERVED {
+            if !matches_type(clause.media_type, media_type) {
+                continue;
+            }
+            let Some(transform) = transform_of(&clause, allow_transform) else { continue };
+            if is_watch && *encoding != Encoding::Json {
+                return Err(Status::not_acceptable(SERVED_STREAMS));
+            }
+            let pretty = pretty || clause.parameters.contains(&("pretty", "1"));
+            return Ok(Form { encoding: *encoding, transform, pretty });
+        }
+    }
+    Err(Status::not_acceptable(&SERVED.iter().map(|(m, _)| *m).collect::<Vec<_>>()))
+}
+
+/// The encoding of an error's body: what was asked for if we can, else JSON.
+pub fn encoding_of_errors(headers: &HeaderMap) -> Encoding {
+    let found = clauses(accept_of(headers))
+        .into_iter()
+        .find_map(|clause| SERVED.iter().find(|(m, _)| matches_type(clause.media_type, m)).map(|(_, e)| *e));
+    found.unwrap_or_default()
+}
+
+fn accept_of(headers: &HeaderMap) -> &str {
+    headers.get(header::ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or_default()
+}
+
+/// The router's own, coarser test comes first, as in Kubernetes: it knows `*/*` but not `application/*`.
+fn route_accepts(accept: &str) -> bool {
+    accept.is_empty()
+        || accept.split(',').any(|clause| {
+            let media_type = clause.split(';').next().unwrap_or_default().trim();
+            media_type.is_empty() || media_type == "*/*" || media_type == PROTOBUF || SERVED.iter().any(|(m, _)| *m == media_type)
+        })
+}
+
+/// 406 in the router's words.
+pub fn route_refusal(is_watch: bool) -> Status {
+    let mut served: Vec<&str> = SERVED.iter().map(|(m, _)| *m).collect();
+    if is_watch {
+        served.extend(SERVED_STREAMS);
+    }
+    let message = format!("406: Not Acceptable\n\nAvailable representations: {}", served.join(", "));
+    let mut status = Status::failure(406, "NotAcceptable", message);
+    status.details = Some(Box::default());
+    status
+}
+
+fn matches_type(accepted: &str, served: &str) -> bool {
+    accepted == "*/*"
+        || accepted.eq_ignore_ascii_case(served)
+        || accepted.strip_suffix("/*").is_some_and(|main| served.split('/').next() == Some(main))
+}
+
+/// `None`: the clause asks for something we do not have, so the next one is tried.
+fn transform_of(clause: &Clause<'_>, allowed: bool) -> Option<Transform> {
+    let parameter = |name| clause.parameters.iter().find(|(n, _)| *n == name).map(|(_, v)| *v);
+    if parameter("charset").is_some_and(|c| !c.eq_ignore_ascii_case("utf-8")) {
+        return None;
+    }
+    if parameter("stream").is_some_and(|s| s != "watch") {
+        return None;
+    }
+    let Some(kind) = parameter("as") else { return Some(Transform::Whole) };
+    let version = match (parameter("g"), parameter("v")) {
+        (Some("meta.k8s.io"), Some("v1")) => MetaVersion::V1,
+        (Some("meta.k8s.io"), Some("v1beta1")) => MetaVersion::V1Beta1,
+        _ => return None,
+    };
+    match kind {
+        "Table" if allowed => Some(Transform::Table(version)),
+        "PartialObjectMetadata" | "PartialObjectMetadataList" if allowed => Some(Transform::Metadata(version)),
+        _ => None,
+    }
+}
+
+/// Indented output: `pretty=true`, or unasked where a person reads: curl, wget and browsers.
+pub fn wants_pretty(headers: &HeaderMap, pretty: Option<&str>) -> bool {
+    match pretty {
+        Some(value) => matches!(value, "1" | "t" | "T" | "TRUE" | "true" | "True"),
+        None => {
+            let agent = headers.get(header::USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or_default();
+            ["curl", "Wget", "Mozilla/5.0"].iter().any(|prefix| agent.starts_with(prefix))
+        }
+    }
+}
+
+/// The encoding of a request's body; no Content-Type means JSON.
+pub fn encoding_of_body(headers: &HeaderMap) -> Result<Encoding, Status> {
+    let media_type = content_type(headers);
+    if media_type.is_empty() {
+        return Ok(Encoding::Json);
+    }
+    match SERVED.iter().find(|(m, _)| *m == media_type) {
+        Some((_, encoding)) => Ok(*encoding),
+        None => Err(unsupported(&media_type, &SERVED.iter().map(|(m, _)| *m).collect::<Vec<_>>())),
+    }
+}
+
+/// 415; protobuf is refused with the setting that makes a client send JSON.
+pub fn unsupported(media_type: &str, accepted: &[&str]) -> Status {
+    let mut status = Status::unsupported_media_type(accepted);
+    if media_type.starts_with(PROTOBUF) {
+        status.message.push_str(
+            "; protobuf is not served: start Kubernetes components with --kube-api-content-type=application/json, \
+             or set ContentType of client-go's rest.Config to application/json",
+        );
+    }
+    status
+}
+
+/// The media type of the body in lower case, without parameters; empty where the header is missing.
+pub fn content_type(headers: &HeaderMap) -> String {
+    let value = headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
+    value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn accept(value: &str) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::ACCEPT, value.parse().unwrap());
+        headers
+    }
+
+    #[test]
+    fn the_first_servable_clause_wins() {
+        let table = Transform::Table(MetaVersion::V1);
+        let metadata = Transform::Metadata(MetaVersion::V1);
+        let cases = [
+            ("", Encoding::Json, Transform::Whole),
+            ("*/*", Encoding::Json, Transform::Whole),
+            ("application/yaml", Encoding::Yaml, Transform::Whole),
+            ("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", Encoding::Json, table),
+            ("application/json;as=Table;v=v9;g=meta.k8s.io,application/json", Encoding::Json, Transform::Whole),
+            ("application/vnd.kubernetes.protobuf,application/json", Encoding::Json, Transform::Whole),
+            (
+                "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json",
+                Encoding::Json,
+                metadata,
+            ),
+            ("application/json;q=0.1,application/yaml", Encoding::Yaml, Transform::Whole),
+            ("image/png,*/*;q=0.1", Encoding::Json, Transform::Whole),
+        ];
+        for (value, encoding, transform) in cases {
+            let form = negotiate(&accept(value), false, true, false).unwrap();
+            assert_eq!((form.encoding, form.transform), (encoding, transform), "{value}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_served_is_refused() {
+        for value in ["text/html", "application/*", "application/cbor", "bad type", PROTOBUF] {
+            assert_eq!(negotiate(&accept(value), false, true, false).unwrap_err().code, 406, "{value}");
+        }
+        assert_eq!(negotiate(&accept("application/yaml"), false, true, true).unwrap_err().code, 406);
+    }
+
+    #[test]
+    fn a_protobuf_body_names_the_setting_to_change() {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONTENT_TYPE, PROTOBUF.parse().unwrap());
+        let status = encoding_of_body(&headers).unwrap_err();
+        assert_eq!(status.code, 415);
+        assert!(status.message.contains("--kube-api-content-type"));
+        assert!(status.message.contains("rest.Config"));
+    }
+}
