@@ -9,3 +9,4 @@ pub mod authn;
 pub mod authz;
 pub mod admission;
 pub mod registry;
+pub mod storage;
