@@ -1,0 +1,161 @@
+//! What a fleet of simulated nodes is made of and how long things take on them.
+//!
+//! Corresponds to the kubelet's flags and KubeletConfiguration.
+
+use crate::duration::parse_duration;
+use clap::Args;
+use ipnet::Ipv4Net;
+use std::time::Duration;
+
+/// Flags of `kubelet-sim`.
+#[derive(Args, Clone, Debug)]
+pub struct Settings {
+    /// How many nodes this process simulates
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=60_000))]
+    pub nodes: u32,
+    /// Nodes are named PREFIX0, PREFIX1, …
+    #[arg(long, default_value = "node-")]
+    pub node_name_prefix: String,
+    /// Range of the nodes' own addresses; simulated, nothing ever connects to them
+    #[arg(long, default_value = "172.18.0.0/16")]
+    pub node_cidr: Ipv4Net,
+    /// CPU capacity of a node
+    #[arg(long, default_value = "8")]
+    pub cpu: String,
+    /// Memory capacity of a node
+    #[arg(long, default_value = "32Gi")]
+    pub memory: String,
+    /// Local disk capacity of a node
+    #[arg(long, default_value = "100Gi")]
+    pub ephemeral_storage: String,
+    /// How many pods a node takes
+    #[arg(long, default_value = "110")]
+    pub max_pods: u32,
+    /// Further capacity, for example nvidia.com/gpu=2
+    #[arg(long = "extended-resource", value_name = "NAME=QUANTITY", value_parser = parse_pair)]
+    pub extended_resources: Vec<(String, String)>,
+    /// Labels of every node, for example disktype=ssd
+    #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',', value_parser = parse_pair)]
+    pub node_labels: Vec<(String, String)>,
+    /// Value of the label node.kubernetes.io/instance-type
+    #[arg(long, default_value = "orrery.simulated")]
+    pub instance_type: String,
+    /// Value of the label topology.kubernetes.io/region, set where there are zones
+    #[arg(long, default_value = "orrery")]
+    pub region: String,
+    /// Zones that the nodes are spread over in turn, for example a,b,c
+    #[arg(long, value_delimiter = ',')]
+    pub zones: Vec<String>,
+    /// How often a node's status is computed
+    #[arg(long, default_value = "10s", value_parser = parse_duration)]
+    pub node_status_update_frequency: Duration,
+    /// How often an unchanged status is reported all the same
+    #[arg(long, default_value = "5m", value_parser = parse_duration)]
+    pub node_status_report_frequency: Duration,
+    /// How long a node's lease holds; it is renewed after a quarter of it
+    #[arg(long, default_value = "40s", value_parser = parse_duration)]
+    pub node_lease_duration: Duration,
+    /// Pods whose next step is taken at the same time
+    #[arg(long, default_value_t = 16)]
+    pub concurrent_pod_syncs: usize,
+    #[command(flatten)]
+    pub latency: Latency,
+}
+
+/// How long a simulated machine takes for what a real one does.
+#[derive(Args, Clone, Debug)]
+pub struct Latency {
+    /// Creating a pod's sandbox
+    #[arg(long = "sandbox-time", default_value = "0", value_parser = parse_duration)]
+    pub sandbox: Duration,
+    /// Pulling an image that the node does not have
+    #[arg(long = "image-pull-time", default_value = "400ms", value_parser = parse_duration)]
+    pub image_pull: Duration,
+    /// Creating and starting a container
+    #[arg(long = "container-start-time", default_value = "100ms", value_parser = parse_duration)]
+    pub container_start: Duration,
+    /// From SIGTERM to the end of a container
+    #[arg(long = "container-stop-time", default_value = "200ms", value_parser = parse_duration)]
+    pub stop: Duration,
+    /// How long init containers run
+    #[arg(long = "init-run-time", default_value = "500ms", value_parser = parse_duration)]
+    pub init_run: Duration,
+    /// How long containers of pods with restart policy OnFailure or Never run
+    #[arg(long = "job-run-time", default_value = "5s", value_parser = parse_duration)]
+    pub job_run: Duration,
+}
+
+impl Default for Latency {
+    fn default() -> Self {
+        Self {
+            sandbox: Duration::ZERO,
+            image_pull: Duration::from_millis(400),
+            container_start: Duration::from_millis(100),
+            stop: Duration::from_millis(200),
+            init_run: Duration::from_millis(500),
+            job_run: Duration::from_secs(5),
+        }
+    }
+}
+
+impl Default for Settings {
+    /// What the flags default to.
+    fn default() -> Self {
+        Self {
+            nodes: 3,
+            node_name_prefix: "node-".to_owned(),
+            node_cidr: "172.18.0.0/16".parse().expect("a literal range"),
+            cpu: "8".to_owned(),
+            memory: "32Gi".to_owned(),
+            ephemeral_storage: "100Gi".to_owned(),
+            max_pods: 110,
+            extended_resources: Vec::new(),
+            node_labels: Vec::new(),
+            instance_type: "orrery.simulated".to_owned(),
+            region: "orrery".to_owned(),
+            zones: Vec::new(),
+            node_status_update_frequency: Duration::from_secs(10),
+            node_status_report_frequency: Duration::from_secs(300),
+            node_lease_duration: Duration::from_secs(40),
+            concurrent_pod_syncs: 16,
+            latency: Latency::default(),
+        }
+    }
+}
+
+fn parse_pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err(format!("{text:?} is not of the form NAME=VALUE")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        settings: Settings,
+    }
+
+    #[test]
+    fn defaults_and_flags_agree() {
+        let parsed = Command::parse_from(["kubelet-sim"]).settings;
+        assert_eq!(format!("{parsed:?}"), format!("{:?}", Settings::default()));
+    }
+
+    #[test]
+    fn lists_are_split() {
+        let flags =
+            ["kubelet-sim", "--zones", "a,b", "--node-labels", "x=1,y=", "--extended-resource", "nvidia.com/gpu=2"];
+        let parsed = Command::parse_from(flags).settings;
+        assert_eq!(parsed.zones, ["a", "b"]);
+        assert_eq!(parsed.node_labels, [("x".into(), "1".into()), ("y".into(), String::new())]);
+        assert_eq!(parsed.extended_resources, [("nvidia.com/gpu".into(), "2".into())]);
+        assert!(Command::try_parse_from(["kubelet-sim", "--node-labels", "x"]).is_err());
+        assert!(Command::try_parse_from(["kubelet-sim", "--node-status-update-frequency", "soon"]).is_err());
+    }
+}

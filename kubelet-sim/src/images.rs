@@ -1,0 +1,95 @@
+//! Container images as a node sees them: full names, digests, sizes.
+//!
+//! Corresponds to pkg/kubelet/images and to what containerd reports. Nothing is ever downloaded: digest and size
+//! are functions of the name, so every node agrees on them and every run repeats them.
+
+use sha2::{Digest, Sha256};
+
+/// Images of a simulated registry weigh from this many bytes …
+const SMALLEST_IMAGE_BYTES: u64 = 5_000_000;
+/// … to this many more.
+const IMAGE_SPREAD_BYTES: u64 = 195_000_000;
+
+/// SHA-256 of the parts, as hexadecimal: the stand-in for every identifier a runtime invents.
+pub fn fingerprint(parts: &[&str]) -> String {
+    let mut hasher = Sha256::new();
+    for part in parts {
+        hasher.update(part.as_bytes());
+        hasher.update([0]);
+    }
+    hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The name in full: `nginx` is `docker.io/library/nginx:latest`.
+pub fn canonical(image: &str) -> String {
+    let (name, digest) = image.split_once('@').map_or((image, None), |(name, digest)| (name, Some(digest)));
+    let (repository, tag) = match name.rsplit_once(':') {
+        // A colon before a slash belongs to a registry's port.
+        Some((repository, tag)) if !tag.contains('/') => (repository, Some(tag)),
+        _ => (name, None),
+    };
+    let first = repository.split('/').next().unwrap_or_default();
+    let has_registry = repository.contains('/') && (first.contains(['.', ':']) || first == "localhost");
+    let repository = match (has_registry, repository.contains('/')) {
+        (true, _) => repository.to_owned(),
+        (false, true) => format!("docker.io/{repository}"),
+        (false, false) => format!("docker.io/library/{repository}"),
+    };
+    match (tag, digest) {
+        (Some(tag), _) => format!("{repository}:{tag}"),
+        (None, Some(digest)) => format!("{repository}@{digest}"),
+        (None, None) => format!("{repository}:latest"),
+    }
+}
+
+/// `repository@sha256:…`, what `imageID` says.
+pub fn id(image: &str) -> String {
+    let full = canonical(image);
+    if let Some((_, digest)) = image.split_once('@') {
+        return format!("{}@{digest}", repository(&full));
+    }
+    format!("{}@sha256:{}", repository(&full), fingerprint(&["image", &full]))
+}
+
+fn repository(full: &str) -> &str {
+    let name = full.split('@').next().unwrap_or(full);
+    match name.rsplit_once(':') {
+        Some((repository, tag)) if !tag.contains('/') => repository,
+        _ => name,
+    }
+}
+
+pub fn size_bytes(image: &str) -> i64 {
+    let digest = fingerprint(&["size", &canonical(image)]);
+    let draw = u64::from_str_radix(&digest[..12], 16).expect("a fingerprint is hexadecimal");
+    i64::try_from(SMALLEST_IMAGE_BYTES + draw % IMAGE_SPREAD_BYTES).expect("sizes are far below the limit")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_completed_as_a_runtime_does() {
+        for (image, full) in [
+            ("nginx", "docker.io/library/nginx:latest"),
+            ("nginx:1.29", "docker.io/library/nginx:1.29"),
+            ("grafana/loki", "docker.io/grafana/loki:latest"),
+            ("registry.k8s.io/pause:3.10", "registry.k8s.io/pause:3.10"),
+            ("localhost:5000/web", "localhost:5000/web:latest"),
+            ("localhost/web:v1", "localhost/web:v1"),
+            ("nginx@sha256:abc", "docker.io/library/nginx@sha256:abc"),
+        ] {
+            assert_eq!(canonical(image), full, "{image}");
+        }
+    }
+
+    #[test]
+    fn the_same_name_is_the_same_image_everywhere() {
+        assert_eq!(id("nginx"), id("docker.io/library/nginx:latest"));
+        assert_ne!(id("nginx:1"), id("nginx:2"));
+        assert_eq!(id("localhost:5000/web@sha256:abc"), "localhost:5000/web@sha256:abc");
+        assert!(id("nginx").starts_with("docker.io/library/nginx@sha256:"));
+        assert!((5_000_000..200_000_000).contains(&size_bytes("nginx")));
+    }
+}

@@ -1,0 +1,92 @@
+//! The simulated machine under a node: its name, address, hardware and identifiers.
+//!
+//! Corresponds to what cadvisor and the operating system tell a kubelet. Everything follows from the settings and
+//! the node's number, so a machine is the same whenever its agent starts.
+
+use crate::config::Settings;
+use crate::images::fingerprint;
+use proto::kinds::api::core::v1::NodeSystemInfo;
+use proto::kinds::apimachinery::api::resource::Quantity;
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+/// The release whose kubelet the simulated one behaves like.
+pub const KUBELET_VERSION: &str = "v1.36.2";
+
+#[derive(Clone, Debug)]
+pub struct Machine {
+    pub name: String,
+    pub address: Ipv4Addr,
+    pub labels: BTreeMap<String, String>,
+    pub capacity: BTreeMap<String, Quantity>,
+    pub system: NodeSystemInfo,
+}
+
+impl Machine {
+    pub fn new(settings: &Settings, number: u32) -> Self {
+        let name = format!("{}{number}", settings.node_name_prefix);
+        // The first addresses of the range are the network's and its gateway's.
+        let address = Ipv4Addr::from(u32::from(settings.node_cidr.network()).wrapping_add(number + 2));
+        Self {
+            labels: labels(settings, &name, number),
+            capacity: capacity(settings),
+            system: system(&name),
+            name,
+            address,
+        }
+    }
+}
+
+/// The labels that a kubelet gives its own node, and those of the cloud it stands in.
+fn labels(settings: &Settings, name: &str, number: u32) -> BTreeMap<String, String> {
+    let mut labels: BTreeMap<String, String> = [
+        ("beta.kubernetes.io/arch", "amd64"),
+        ("beta.kubernetes.io/os", "linux"),
+        ("kubernetes.io/arch", "amd64"),
+        ("kubernetes.io/hostname", name),
+        ("kubernetes.io/os", "linux"),
+        ("node.kubernetes.io/instance-type", &settings.instance_type),
+    ]
+    .map(|(key, value)| (key.to_owned(), value.to_owned()))
+    .into();
+    if !settings.zones.is_empty() {
+        let zone = &settings.zones[number as usize % settings.zones.len()];
+        labels.insert("topology.kubernetes.io/region".to_owned(), settings.region.clone());
+        labels.insert("topology.kubernetes.io/zone".to_owned(), zone.clone());
+    }
+    labels.extend(settings.node_labels.iter().cloned());
+    labels
+}
+
+fn capacity(settings: &Settings) -> BTreeMap<String, Quantity> {
+    let pods = settings.max_pods.to_string();
+    let own = [
+        ("cpu", settings.cpu.as_str()),
+        ("ephemeral-storage", &settings.ephemeral_storage),
+        ("hugepages-1Gi", "0"),
+        ("hugepages-2Mi", "0"),
+        ("memory", &settings.memory),
+        ("pods", &pods),
+    ];
+    let further = settings.extended_resources.iter().map(|(name, quantity)| (name.as_str(), quantity.as_str()));
+    own.into_iter().chain(further).map(|(name, quantity)| (name.to_owned(), Quantity(quantity.to_owned()))).collect()
+}
+
+fn system(name: &str) -> NodeSystemInfo {
+    let uuid = |what: &str| {
+        let hex = fingerprint(&["machine", what, name]);
+        format!("{}-{}-4{}-8{}-{}", &hex[..8], &hex[8..12], &hex[13..16], &hex[17..20], &hex[20..32])
+    };
+    NodeSystemInfo {
+        architecture: "amd64".to_owned(),
+        boot_id: uuid("boot"),
+        container_runtime_version: "containerd://2.2.0".to_owned(),
+        kernel_version: "6.12.0-orrery".to_owned(),
+        kubelet_version: KUBELET_VERSION.to_owned(),
+        machine_id: fingerprint(&["machine", "id", name])[..32].to_owned(),
+        operating_system: "linux".to_owned(),
+        os_image: "Orrery simulated machine".to_owned(),
+        system_uuid: uuid("system"),
+        ..Default::default()
+    }
+}

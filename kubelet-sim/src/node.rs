@@ -1,0 +1,336 @@
+//! The Node object: how a machine registers itself, and the status it reports.
+//!
+//! Corresponds to pkg/kubelet/kubelet_node_status.go and pkg/kubelet/nodestatus/setters.go.
+
+use crate::machine::Machine;
+use proto::kinds::api::core::v1::{ContainerImage, Node, NodeAddress, NodeCondition, NodeSpec, NodeStatus};
+use proto::kinds::jiff::Timestamp;
+use proto::kinds::metav1::{ObjectMeta, Time};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+/// A node reports its largest images, as many as the kubelet does.
+const MAX_REPORTED_IMAGES: usize = 50;
+
+/// What a node's status depends on besides its machine.
+#[derive(Clone, Debug, Default)]
+pub struct Observed {
+    /// The node has a range to give pod addresses from.
+    pub network_ready: bool,
+    /// Size by name in full.
+    pub images: BTreeMap<String, i64>,
+}
+
+/// The object as a kubelet creates it.
+pub fn registration(machine: &Machine, observed: &Observed, now: Timestamp) -> Node {
+    let annotation = ("volumes.kubernetes.io/controller-managed-attach-detach".to_owned(), "true".to_owned());
+    Node {
+        metadata: ObjectMeta {
+            name: Some(machine.name.clone()),
+            labels: Some(machine.labels.clone()),
+            annotations: Some([annotation].into()),
+            ..Default::default()
+        },
+        spec: Some(NodeSpec::default()),
+        status: Some(status(machine, observed, &NodeStatus::default(), now)),
+    }
+}
+
+/// The labels that a node of an earlier run lacks or has otherwise; `None` if it is as it should be.
+pub fn label_patch(machine: &Machine, node: &Node) -> Option<Value> {
+    let have = node.metadata.labels.as_ref();
+    let differs = |(key, value): &(&String, &String)| have.and_then(|labels| labels.get(*key)) != Some(*value);
+    let missing: Map<String, Value> =
+        machine.labels.iter().filter(differs).map(|(key, value)| (key.clone(), value.clone().into())).collect();
+    (!missing.is_empty()).then(|| json!({"metadata": {"labels": missing}}))
+}
+
+/// The status that a node in this state reports. A condition's transition time moves only with its value.
+pub fn status(machine: &Machine, observed: &Observed, previous: &NodeStatus, now: Timestamp) -> NodeStatus {
+    let address = |type_: &str, address: String| NodeAddress { type_: type_.to_owned(), address };
+    let mut status = previous.clone();
+    status.capacity = Some(machine.capacity.clone());
+    status.allocatable = Some(machine.capacity.clone());
+    status.addresses =
+        Some(vec![address("InternalIP", machine.address.to_string()), address("Hostname", machine.name.clone())]);
+    status.node_info = Some(machine.system.clone());
+    status.images = reported_images(&observed.images);
+
+    let conditions = status.conditions.get_or_insert_default();
+    let ready = match observed.network_ready {
+        true => ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
+        false => (
+            "Ready",
+            "False",
+            "KubeletNotReady",
+            "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady \
+             message:Network plugin returns error: cni plugin not initialized",
+        ),
+    };
+    for (type_, value, reason, message) in [
+        ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+        ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+        ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+        ready,
+    ] {
+        set_condition(conditions, type_, value, reason, message, now);
+    }
+    status
+}
+
+fn set_condition(
+    conditions: &mut Vec<NodeCondition>,
+    type_: &str,
+    value: &str,
+    reason: &str,
+    message: &str,
+    now: Timestamp,
+) {
+    let known = conditions.iter().position(|c| c.type_ == type_);
+    let since = known.map(|at| &conditions[at]).filter(|old| old.status == value);
+    let condition = NodeCondition {
+        type_: type_.to_owned(),
+        status: value.to_owned(),
+        reason: Some(reason.to_owned()),
+        message: Some(message.to_owned()),
+        last_heartbeat_time: Some(Time(now)),
+        last_transition_time: since.and_then(|old| old.last_transition_time.clone()).or(Some(Time(now))),
+    };
+    match known {
+        Some(at) => conditions[at] = condition,
+        None => conditions.push(condition),
+    }
+}
+
+/// Largest first, then by name.
+fn reported_images(images: &BTreeMap<String, i64>) -> Option<Vec<ContainerImage>> {
+    let mut largest: Vec<(&String, &i64)> = images.iter().collect();
+    largest.sort_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
+    let image =
+        |(name, size): (&String, &i64)| ContainerImage { names: Some(vec![name.clone()]), size_bytes: Some(*size) };
+    (!images.is_empty()).then(|| largest.into_iter().take(MAX_REPORTED_IMAGES).map(image).collect())
+}
+
+/// Whether anything but the heartbeat times has changed, which is reported at once.
+pub fn differs(previous: &NodeStatus, next: &NodeStatus) -> bool {
+    let without_heartbeats = |status: &NodeStatus| {
+        let mut status = status.clone();
+        for condition in status.conditions.iter_mut().flatten() {
+            condition.last_heartbeat_time = None;
+            condition.last_transition_time = None;
+        }
+        status
+    };
+    without_heartbeats(previous) != without_heartbeats(next)
+}
+
+/// A strategic merge patch for the `status` subresource, with the fields that differ. Conditions that are not the
+/// kubelet's are never in it: lists of conditions merge by type.
+pub fn status_patch(stored: &Value, wanted: &Value) -> Option<Value> {
+    let (stored, wanted) = (stored.as_object()?, wanted.as_object()?);
+    let mut changes: Map<String, Value> = wanted
+        .iter()
+        .filter(|(field, value)| stored.get(*field) != Some(value))
+        .map(|(field, value)| (field.clone(), value.clone()))
+        .collect();
+    if let (Some(Value::Array(next)), Some(Value::Array(old))) =
+        (changes.get_mut("conditions"), stored.get("conditions"))
+    {
+        next.retain(|condition| !old.contains(condition));
+    }
+    // Addresses merge by type as well; the marker says that ours are all there are.
+    if changes.contains_key("addresses") {
+        let order: Vec<Value> = wanted["addresses"].as_array()?.iter().map(|a| json!({"type": a["type"]})).collect();
+        changes.insert("$setElementOrder/addresses".to_owned(), Value::Array(order));
+    }
+    (!changes.is_empty()).then(|| json!({"status": changes}))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Settings;
+    use expect_test::expect;
+    use proto::Kind;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(1_767_225_600 + second).unwrap()
+    }
+
+    #[test]
+    fn a_node_registers() {
+        let settings = Settings { zones: vec!["a".into(), "b".into()], ..Default::default() };
+        let node = registration(&Machine::new(&settings, 1), &Observed::default(), at(0));
+        expect![[r#"
+            {
+              "apiVersion": "v1",
+              "kind": "Node",
+              "metadata": {
+                "annotations": {
+                  "volumes.kubernetes.io/controller-managed-attach-detach": "true"
+                },
+                "labels": {
+                  "beta.kubernetes.io/arch": "amd64",
+                  "beta.kubernetes.io/os": "linux",
+                  "kubernetes.io/arch": "amd64",
+                  "kubernetes.io/hostname": "node-1",
+                  "kubernetes.io/os": "linux",
+                  "node.kubernetes.io/instance-type": "orrery.simulated",
+                  "topology.kubernetes.io/region": "orrery",
+                  "topology.kubernetes.io/zone": "b"
+                },
+                "name": "node-1"
+              },
+              "spec": {},
+              "status": {
+                "addresses": [
+                  {
+                    "address": "172.18.0.3",
+                    "type": "InternalIP"
+                  },
+                  {
+                    "address": "node-1",
+                    "type": "Hostname"
+                  }
+                ],
+                "allocatable": {
+                  "cpu": "8",
+                  "ephemeral-storage": "100Gi",
+                  "hugepages-1Gi": "0",
+                  "hugepages-2Mi": "0",
+                  "memory": "32Gi",
+                  "pods": "110"
+                },
+                "capacity": {
+                  "cpu": "8",
+                  "ephemeral-storage": "100Gi",
+                  "hugepages-1Gi": "0",
+                  "hugepages-2Mi": "0",
+                  "memory": "32Gi",
+                  "pods": "110"
+                },
+                "conditions": [
+                  {
+                    "lastHeartbeatTime": "2026-01-01T00:00:00Z",
+                    "lastTransitionTime": "2026-01-01T00:00:00Z",
+                    "message": "kubelet has sufficient memory available",
+                    "reason": "KubeletHasSufficientMemory",
+                    "status": "False",
+                    "type": "MemoryPressure"
+                  },
+                  {
+                    "lastHeartbeatTime": "2026-01-01T00:00:00Z",
+                    "lastTransitionTime": "2026-01-01T00:00:00Z",
+                    "message": "kubelet has no disk pressure",
+                    "reason": "KubeletHasNoDiskPressure",
+                    "status": "False",
+                    "type": "DiskPressure"
+                  },
+                  {
+                    "lastHeartbeatTime": "2026-01-01T00:00:00Z",
+                    "lastTransitionTime": "2026-01-01T00:00:00Z",
+                    "message": "kubelet has sufficient PID available",
+                    "reason": "KubeletHasSufficientPID",
+                    "status": "False",
+                    "type": "PIDPressure"
+                  },
+                  {
+                    "lastHeartbeatTime": "2026-01-01T00:00:00Z",
+                    "lastTransitionTime": "2026-01-01T00:00:00Z",
+                    "message": "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized",
+                    "reason": "KubeletNotReady",
+                    "status": "False",
+                    "type": "Ready"
+                  }
+                ],
+                "nodeInfo": {
+                  "architecture": "amd64",
+                  "bootID": "28049862-9716-4172-8833-f527fe1ea5aa",
+                  "containerRuntimeVersion": "containerd://2.2.0",
+                  "kernelVersion": "6.12.0-orrery",
+                  "kubeProxyVersion": "",
+                  "kubeletVersion": "v1.36.2",
+                  "machineID": "8e0aa7400ff3fd6618184ab7f220f6f2",
+                  "operatingSystem": "linux",
+                  "osImage": "Orrery simulated machine",
+                  "systemUUID": "39b91177-abb9-47f9-89b6-133011660774"
+                }
+              }
+            }"#]].assert_eq(&serde_json::to_string_pretty(&node.encode()).unwrap());
+    }
+
+    #[test]
+    fn a_report_is_due_when_something_has_changed() {
+        let machine = Machine::new(&Settings::default(), 0);
+        let mut observed = Observed::default();
+        let first = status(&machine, &observed, &NodeStatus::default(), at(0));
+        let later = status(&machine, &observed, &first, at(10));
+        assert!(!differs(&first, &later), "heartbeats alone are no change");
+
+        observed.network_ready = true;
+        observed.images.insert("docker.io/library/nginx:latest".into(), 42);
+        let ready = status(&machine, &observed, &later, at(20));
+        assert!(differs(&later, &ready));
+        let of = |status: &NodeStatus| serde_json::to_value(status).unwrap();
+        let patch = status_patch(&of(&first), &of(&ready)).unwrap();
+        expect![[r#"
+            {
+              "status": {
+                "conditions": [
+                  {
+                    "lastHeartbeatTime": "2026-01-01T00:00:20Z",
+                    "lastTransitionTime": "2026-01-01T00:00:00Z",
+                    "message": "kubelet has sufficient memory available",
+                    "reason": "KubeletHasSufficientMemory",
+                    "status": "False",
+                    "type": "MemoryPressure"
+                  },
+                  {
+                    "lastHeartbeatTime": "2026-01-01T00:00:20Z",
+                    "lastTransitionTime": "2026-01-01T00:00:00Z",
+                    "message": "kubelet has no disk pressure",
+                    "reason": "KubeletHasNoDiskPressure",
+                    "status": "False",
+                    "type": "DiskPressure"
+                  },
+                  {
+                    "lastHeartbeatTime": "2026-01-01T00:00:20Z",
+                    "lastTransitionTime": "2026-01-01T00:00:00Z",
+                    "message": "kubelet has sufficient PID available",
+                    "reason": "KubeletHasSufficientPID",
+                    "status": "False",
+                    "type": "PIDPressure"
+                  },
+                  {
+                    "lastHeartbeatTime": "2026-01-01T00:00:20Z",
+                    "lastTransitionTime": "2026-01-01T00:00:20Z",
+                    "message": "kubelet is posting ready status",
+                    "reason": "KubeletReady",
+                    "status": "True",
+                    "type": "Ready"
+                  }
+                ],
+                "images": [
+                  {
+                    "names": [
+                      "docker.io/library/nginx:latest"
+                    ],
+                    "sizeBytes": 42
+                  }
+                ]
+              }
+            }"#]]
+        .assert_eq(&serde_json::to_string_pretty(&patch).unwrap());
+    }
+
+    #[test]
+    fn only_missing_labels_are_patched() {
+        let machine = Machine::new(&Settings::default(), 0);
+        let mut node = registration(&machine, &Observed::default(), at(0));
+        assert_eq!(label_patch(&machine, &node), None);
+        let labels = node.metadata.labels.as_mut().unwrap();
+        labels.remove("kubernetes.io/os");
+        labels.insert("mine".into(), "kept".into());
+        assert_eq!(label_patch(&machine, &node), Some(json!({"metadata": {"labels": {"kubernetes.io/os": "linux"}}})));
+    }
+}

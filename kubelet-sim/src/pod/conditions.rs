@@ -1,0 +1,122 @@
+//! A pod's conditions, as the kubelet derives them from its containers.
+//!
+//! Corresponds to pkg/kubelet/status/generate.go.
+
+use crate::pod::container;
+use crate::pod::lifecycle::{is_sidecar, is_terminal};
+use proto::kinds::api::core::v1::{ContainerStatus, Pod, PodCondition, PodStatus};
+use proto::kinds::jiff::Timestamp;
+use proto::kinds::metav1::Time;
+
+/// The conditions that the kubelet owns; all others are somebody else's and stay as they are.
+pub const OWNED: [&str; 5] = ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
+
+struct Verdict {
+    holds: bool,
+    reason: &'static str,
+    message: String,
+}
+
+const HOLDS: Verdict = Verdict { holds: true, reason: "", message: String::new() };
+
+/// Brings the kubelet's conditions up to the rest of the status. A transition time moves only with its condition.
+pub fn refresh(pod: &Pod, status: &mut PodStatus, now: Timestamp) {
+    let sandbox =
+        Verdict { holds: status.pod_ip.is_some() && !is_terminal(status), reason: "", message: String::new() };
+    let containers_ready = containers_ready(pod, status);
+    let ready = match containers_ready.holds {
+        true => readiness_gates(pod, status),
+        false => Verdict { message: containers_ready.message.clone(), ..containers_ready },
+    };
+    let initialized = initialized(pod, status);
+    let generation = status.observed_generation;
+    let conditions = status.conditions.get_or_insert_default();
+    for (type_, verdict) in OWNED.into_iter().zip([sandbox, initialized, ready, containers_ready, HOLDS]) {
+        set(conditions, type_, verdict, generation, now);
+    }
+}
+
+fn set(conditions: &mut Vec<PodCondition>, type_: &str, verdict: Verdict, generation: Option<i64>, now: Timestamp) {
+    let status = if verdict.holds { "True" } else { "False" };
+    let known = conditions.iter().position(|c| c.type_ == type_);
+    let transition = match known.map(|at| &conditions[at]) {
+        Some(old) if old.status == status => old.last_transition_time.clone(),
+        _ => Some(Time(now)),
+    };
+    let condition = PodCondition {
+        type_: type_.to_owned(),
+        status: status.to_owned(),
+        reason: (!verdict.reason.is_empty()).then(|| verdict.reason.to_owned()),
+        message: (!verdict.message.is_empty()).then_some(verdict.message),
+        last_probe_time: None,
+        last_transition_time: transition.or(Some(Time(now))),
+        observed_generation: generation,
+    };
+    match known {
+        Some(at) => conditions[at] = condition,
+        None => conditions.push(condition),
+    }
+}
+
+fn containers_ready(pod: &Pod, status: &PodStatus) -> Verdict {
+    match status.phase.as_deref() {
+        Some("Succeeded") => return Verdict { holds: false, reason: "PodCompleted", message: String::new() },
+        Some("Failed") => return Verdict { holds: false, reason: "PodFailed", message: String::new() },
+        _ => {}
+    }
+    let spec = pod.spec.as_ref();
+    let sidecars = spec.iter().flat_map(|s| s.init_containers.iter().flatten()).filter(|c| is_sidecar(c));
+    let apps = spec.iter().flat_map(|s| &s.containers);
+    let statuses = status.init_container_statuses.iter().flatten().chain(status.container_statuses.iter().flatten());
+    let statuses: Vec<&ContainerStatus> = statuses.collect();
+    let is_ready = |name: &str| statuses.iter().any(|s| s.name == name && s.ready);
+    let unready = sidecars.chain(apps).map(|c| c.name.as_str()).filter(|name| !is_ready(name));
+    listed("ContainersNotReady", "containers with unready status", unready)
+}
+
+fn initialized(pod: &Pod, status: &PodStatus) -> Verdict {
+    if status.phase.as_deref() == Some("Succeeded") {
+        return Verdict { holds: true, reason: "PodCompleted", message: String::new() };
+    }
+    // Once an app container has run, initialization is behind us whatever becomes of the init containers.
+    let ran = |s: &ContainerStatus| !container::is_waiting(s) || s.last_state.is_some();
+    if status.container_statuses.iter().flatten().any(ran) {
+        return HOLDS;
+    }
+    let statuses = status.init_container_statuses.as_deref().unwrap_or_default();
+    let incomplete = pod.spec.iter().flat_map(|s| s.init_containers.iter().flatten()).filter(|container| {
+        let known = statuses.iter().find(|s| s.name == container.name);
+        !known.is_some_and(|s| if is_sidecar(container) { s.started == Some(true) } else { s.ready })
+    });
+    listed("ContainersNotInitialized", "containers with incomplete status", incomplete.map(|c| c.name.as_str()))
+}
+
+fn readiness_gates(pod: &Pod, status: &PodStatus) -> Verdict {
+    let gates = pod.spec.iter().flat_map(|s| s.readiness_gates.iter().flatten());
+    let conditions = status.conditions.as_deref().unwrap_or_default();
+    let closed: Vec<String> = gates
+        .filter_map(|gate| {
+            let name = &gate.condition_type;
+            match conditions.iter().find(|c| c.type_ == *name) {
+                None => Some(format!("corresponding condition of pod readiness gate {name:?} does not exist.")),
+                Some(c) if c.status != "True" => {
+                    Some(format!("the status of pod readiness gate {name:?} is not \"True\", but {}", c.status))
+                }
+                Some(_) => None,
+            }
+        })
+        .collect();
+    match closed.is_empty() {
+        true => HOLDS,
+        false => Verdict { holds: false, reason: "ReadinessGatesNotReady", message: closed.join(", ") },
+    }
+}
+
+/// Holds where there are no names; else says which, in Go's notation for lists.
+fn listed<'a>(reason: &'static str, what: &str, names: impl Iterator<Item = &'a str>) -> Verdict {
+    let names: Vec<&str> = names.collect();
+    match names.is_empty() {
+        true => HOLDS,
+        false => Verdict { holds: false, reason, message: format!("{what}: [{}]", names.join(" ")) },
+    }
+}

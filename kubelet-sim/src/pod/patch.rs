@@ -1,0 +1,84 @@
+//! The patch that brings a pod's stored status to the wanted one: only what differs, and only our conditions.
+//!
+//! Corresponds to pkg/util/pod.PatchPodStatus and the kubelet's status manager.
+
+use crate::pod::conditions;
+use serde_json::{Map, Value, json};
+
+/// A strategic merge patch for the `status` subresource; `None` if there is nothing to change.
+/// The uid is a precondition: a pod of the same name that has taken this one's place must not get its status.
+pub fn status_patch(uid: &str, stored: &Value, wanted: &Value) -> Option<Value> {
+    let nothing = Map::new();
+    let (stored, wanted) = (stored.as_object().unwrap_or(&nothing), wanted.as_object().unwrap_or(&nothing));
+    let mut changes = Map::new();
+    for (field, value) in wanted.iter().filter(|(field, value)| stored.get(*field) != Some(value)) {
+        if field == "conditions" {
+            let changed = changed_conditions(stored.get(field), value);
+            if !changed.is_empty() {
+                changes.insert(field.clone(), Value::Array(changed));
+            }
+        } else {
+            changes.insert(field.clone(), value.clone());
+        }
+    }
+    for field in stored.keys().filter(|field| !wanted.contains_key(*field)) {
+        changes.insert(field.clone(), Value::Null);
+    }
+    (!changes.is_empty()).then(|| json!({"metadata": {"uid": uid}, "status": changes}))
+}
+
+/// Lists of conditions merge by type and conditions by field, so what a condition no longer has is set to null.
+fn changed_conditions(stored: Option<&Value>, wanted: &Value) -> Vec<Value> {
+    let list = |value: Option<&Value>| value.and_then(Value::as_array).cloned().unwrap_or_default();
+    let stored = list(stored);
+    let owned = |c: &&Value| c["type"].as_str().is_some_and(|t| conditions::OWNED.contains(&t));
+    let mut changed = Vec::new();
+    for condition in list(Some(wanted)).iter().filter(owned) {
+        let old = stored.iter().find(|c| c["type"] == condition["type"]);
+        if old == Some(condition) {
+            continue;
+        }
+        let mut condition = condition.clone();
+        for field in old.and_then(Value::as_object).into_iter().flat_map(Map::keys) {
+            if condition.get(field).is_none() {
+                condition[field] = Value::Null;
+            }
+        }
+        changed.push(condition);
+    }
+    changed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_differs_is_sent() {
+        let stored = json!({
+            "phase": "Pending", "qosClass": "BestEffort", "hostIP": "172.18.0.2", "reason": "Evicted",
+            "conditions": [
+                {"type": "PodScheduled", "status": "True"},
+                {"type": "Ready", "status": "False", "reason": "ContainersNotReady"},
+                {"type": "example.com/gate", "status": "False"},
+            ],
+        });
+        let wanted = json!({
+            "phase": "Running", "qosClass": "BestEffort", "hostIP": "172.18.0.2",
+            "conditions": [
+                {"type": "PodScheduled", "status": "True"},
+                {"type": "Ready", "status": "True"},
+                {"type": "example.com/gate", "status": "True"},
+            ],
+        });
+        let patch = status_patch("u1", &stored, &wanted).unwrap();
+        assert_eq!(
+            patch,
+            json!({"metadata": {"uid": "u1"}, "status": {
+                "phase": "Running", "reason": null,
+                "conditions": [{"type": "Ready", "status": "True", "reason": null}],
+            }})
+        );
+        assert_eq!(status_patch("u1", &wanted, &wanted), None);
+    }
+}

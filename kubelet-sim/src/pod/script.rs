@@ -1,0 +1,160 @@
+//! What a simulated container does, as its pod's annotations and spec say.
+//!
+//! There is no kubelet counterpart: a real container is a program, ours is a script of when it becomes ready,
+//! how long it runs and how it exits. All of it may be changed on a running pod.
+//!
+//! | annotation | value | meaning |
+//! |---|---|---|
+//! | `orrery.dev/run-for` | `30s` | every app container exits after running this long |
+//! | `orrery.dev/exit-code` | `1,1,0` | exit codes of successive runs; the last one repeats |
+//! | `orrery.dev/ready-after` | `10s`, `never` | time from start to ready, instead of what the probes say |
+//! | `orrery.dev/pull-time` | `20s` | time to pull an image that the node does not have |
+//! | `orrery.dev/pull-error` | `not found` | no image of this pod can be pulled, for this reason |
+//! | `orrery.dev/stop-time` | `45s` | time from SIGTERM to exit; beyond the grace period the container is killed |
+//!
+//! Each but the pull ones can be given for one container, which goes before the pod's:
+//! `run-for.orrery.dev/CONTAINER: 30s`. Init containers are reached in this form alone.
+//!
+//! Without annotations the app containers of a pod whose restart policy is `Always` run until they are stopped;
+//! those of `OnFailure` and `Never` pods (jobs) run for five seconds and exit with 0; init containers run for
+//! half a second and exit with 0.
+
+use crate::config::Latency;
+use crate::duration::parse_duration;
+use proto::kinds::api::core::v1::Container;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Which of a pod's lists a container stands in, as far as its life differs by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Runs to completion before the next one starts.
+    Init,
+    /// An init container with `restartPolicy: Always`: keeps running beside the app containers.
+    Sidecar,
+    App,
+}
+
+/// What one container will do. All times count from the moment it starts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Script {
+    /// `None`: until it is stopped.
+    pub run_for: Option<Duration>,
+    /// By number of earlier runs; the last one repeats. Never empty.
+    pub exit_codes: Vec<i32>,
+    pub started_after: Duration,
+    /// `None`: never.
+    pub ready_after: Option<Duration>,
+    pub pull_time: Duration,
+    pub pull_error: Option<String>,
+    pub stop_time: Duration,
+}
+
+impl Script {
+    pub fn exit_code(&self, earlier_runs: i32) -> i32 {
+        let run = usize::try_from(earlier_runs).unwrap_or_default().min(self.exit_codes.len() - 1);
+        self.exit_codes[run]
+    }
+
+    /// Annotations that cannot be understood are left alone: a typo in one must not stop the others.
+    pub fn of(
+        container: &Container,
+        role: Role,
+        restart_policy: &str,
+        annotations: &BTreeMap<String, String>,
+        latency: &Latency,
+    ) -> Self {
+        let annotation = |what: &str| {
+            let own = annotations.get(&format!("{what}.orrery.dev/{}", container.name));
+            let shared = || if role == Role::App { annotations.get(&format!("orrery.dev/{what}")) } else { None };
+            own.or_else(shared).map(String::as_str)
+        };
+        let time = |what: &str| annotation(what).and_then(|text| parse_duration(text).ok());
+        let of_pod = |what: &str| annotations.get(&format!("orrery.dev/{what}")).map(String::as_str);
+
+        let default_run = match role {
+            Role::Init => Some(latency.init_run),
+            Role::Sidecar => None,
+            Role::App if restart_policy == "Always" => None,
+            Role::App => Some(latency.job_run),
+        };
+        let codes: Option<Vec<i32>> =
+            annotation("exit-code").and_then(|text| text.split(',').map(|code| code.trim().parse().ok()).collect());
+        let (started_after, probed_ready_after) = probe_times(container);
+        Self {
+            run_for: time("run-for").or(default_run),
+            exit_codes: codes.unwrap_or_else(|| vec![0]),
+            started_after,
+            ready_after: match annotation("ready-after") {
+                Some("never") => None,
+                Some(text) => Some(parse_duration(text).unwrap_or(probed_ready_after)),
+                None => Some(probed_ready_after),
+            },
+            pull_time: of_pod("pull-time").and_then(|text| parse_duration(text).ok()).unwrap_or(latency.image_pull),
+            pull_error: of_pod("pull-error").map(str::to_owned),
+            stop_time: time("stop-time").unwrap_or(latency.stop),
+        }
+    }
+}
+
+/// When the startup and the readiness probe succeed, counted from the container's start. Every simulated probe
+/// succeeds the first time, so what remains is the initial delay and the successes asked for.
+fn probe_times(container: &Container) -> (Duration, Duration) {
+    let seconds = |s: Option<i32>, default: i32| Duration::from_secs(u64::try_from(s.unwrap_or(default)).unwrap_or(0));
+    let started = container.startup_probe.as_ref().map_or(Duration::ZERO, |p| seconds(p.initial_delay_seconds, 0));
+    let ready = container.readiness_probe.as_ref().map_or(Duration::ZERO, |p| {
+        let more_successes = u32::try_from(p.success_threshold.unwrap_or(1) - 1).unwrap_or(0);
+        seconds(p.initial_delay_seconds, 0) + seconds(p.period_seconds, 10) * more_successes
+    });
+    (started, ready.max(started))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proto::kinds::api::core::v1::Probe;
+
+    fn script(role: Role, policy: &str, annotations: &[(&str, &str)]) -> Script {
+        let container = Container { name: "c".into(), ..Default::default() };
+        let annotations = annotations.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        Script::of(&container, role, policy, &annotations, &Latency::default())
+    }
+
+    #[test]
+    fn servers_run_on_and_jobs_end() {
+        assert_eq!(script(Role::App, "Always", &[]).run_for, None);
+        assert_eq!(script(Role::Sidecar, "Never", &[]).run_for, None);
+        assert_eq!(script(Role::App, "Never", &[]).run_for, Some(Duration::from_secs(5)));
+        assert_eq!(script(Role::App, "OnFailure", &[]).exit_code(3), 0);
+        assert_eq!(script(Role::Init, "Always", &[]).run_for, Some(Duration::from_millis(500)));
+    }
+
+    #[test]
+    fn a_containers_own_annotation_goes_before_the_pods() {
+        let all = [("orrery.dev/run-for", "9s"), ("run-for.orrery.dev/c", "2s"), ("orrery.dev/exit-code", "1, 1,0")];
+        let app = script(Role::App, "Always", &all);
+        assert_eq!(app.run_for, Some(Duration::from_secs(2)));
+        assert_eq!([0, 1, 2, 7].map(|run| app.exit_code(run)), [1, 1, 0, 0]);
+        // The pod's own never reaches an init container.
+        let init = script(Role::Init, "Always", &[("orrery.dev/run-for", "9s"), ("orrery.dev/exit-code", "1")]);
+        assert_eq!((init.run_for, init.exit_code(0)), (Some(Duration::from_millis(500)), 0));
+    }
+
+    #[test]
+    fn a_typo_changes_nothing() {
+        let script =
+            script(Role::App, "Always", &[("orrery.dev/exit-code", "one"), ("orrery.dev/ready-after", "soon")]);
+        assert_eq!((script.exit_codes, script.ready_after), (vec![0], Some(Duration::ZERO)));
+    }
+
+    #[test]
+    fn probes_delay_readiness() {
+        let probe = |delay, successes| {
+            Some(Probe { initial_delay_seconds: Some(delay), success_threshold: Some(successes), ..Default::default() })
+        };
+        let container = Container { readiness_probe: probe(5, 3), startup_probe: probe(2, 1), ..Default::default() };
+        assert_eq!(probe_times(&container), (Duration::from_secs(2), Duration::from_secs(25)));
+        let container = Container { readiness_probe: probe(1, 1), startup_probe: probe(30, 1), ..Default::default() };
+        assert_eq!(probe_times(&container), (Duration::from_secs(30), Duration::from_secs(30)));
+    }
+}
