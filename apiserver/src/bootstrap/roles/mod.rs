@@ -1,0 +1,264 @@
+//! The roles and bindings that a server brings along, as tables, and their objects.
+//!
+//! Corresponds to plugin/pkg/auth/authorizer/rbac/bootstrappolicy.
+
+mod components;
+mod controllers;
+mod people;
+
+use crate::authz::rules::Rule;
+use serde_json::{Value, json};
+
+/// A role's name and its rules. A rule reads `verbs groups resources [names]` or `verbs url paths`, lists with
+/// commas; the core group is `core`.
+type RoleRow = (&'static str, &'static [&'static str]);
+
+/// What lets a component write events.
+const EVENTS: &str = "create,patch,update core,events.k8s.io events";
+
+const API_VERSION: &str = "rbac.authorization.k8s.io/v1";
+const GROUP: &str = "rbac.authorization.k8s.io";
+/// Set to `false` on an object, it keeps reconciliation off.
+pub const AUTOUPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
+
+/// Cluster roles that consist of others: name, and the label `aggregate-to-…` of its parts.
+const AGGREGATED: &[(&str, &str)] = &[("admin", "admin"), ("edit", "edit"), ("view", "view")];
+
+/// Labels that make a role a part of an aggregated one.
+const PARTS: &[(&str, &str)] = &[
+    ("edit", "admin"),
+    ("view", "edit"),
+    ("system:aggregate-to-admin", "admin"),
+    ("system:aggregate-to-edit", "edit"),
+    ("system:aggregate-to-view", "view"),
+];
+
+/// Cluster-wide bindings of a role to subjects: `User:`, `Group:` or `ServiceAccount:` in kube-system. They have the
+/// role's name. The controllers' follow from their table.
+const BINDINGS: &[(&str, &[&str])] = &[
+    ("cluster-admin", &["Group:system:masters"]),
+    ("system:basic-user", &["Group:system:authenticated"]),
+    ("system:discovery", &["Group:system:authenticated"]),
+    ("system:kube-controller-manager", &["User:system:kube-controller-manager"]),
+    ("system:kube-dns", &["ServiceAccount:kube-dns"]),
+    ("system:kube-scheduler", &["User:system:kube-scheduler"]),
+    ("system:monitoring", &["Group:system:monitoring"]),
+    ("system:node", &[]),
+    ("system:node-proxier", &["User:system:kube-proxy"]),
+    ("system:orrery:node-fleet", &["User:system:orrery:node-fleet"]),
+    ("system:public-info-viewer", &["Group:system:authenticated", "Group:system:unauthenticated"]),
+    ("system:service-account-issuer-discovery", &["Group:system:serviceaccounts"]),
+    ("system:volume-scheduler", &["User:system:kube-scheduler"]),
+];
+
+/// Roles in a namespace: namespace, name, rules.
+const NAMESPACED: &[(&str, &str, &[&str])] = &[
+    (
+        "kube-public",
+        "system:controller:bootstrap-signer",
+        &["get,list,watch core configmaps", "update core configmaps cluster-info", EVENTS],
+    ),
+    (
+        "kube-system",
+        "extension-apiserver-authentication-reader",
+        &["get,list,watch core configmaps extension-apiserver-authentication"],
+    ),
+    ("kube-system", "system::leader-locking-kube-controller-manager", LEADER_LOCKING),
+    ("kube-system", "system::leader-locking-kube-scheduler", LEADER_LOCKING),
+    ("kube-system", "system:controller:bootstrap-signer", &["get,list,watch core secrets"]),
+    ("kube-system", "system:controller:cloud-provider", &["create,get,list,watch core configmaps"]),
+    ("kube-system", "system:controller:token-cleaner", &["delete,get,list,watch core secrets", EVENTS]),
+];
+
+const LEADER_LOCKING: &[&str] = &[
+    "create,get,list,update,watch coordination.k8s.io leases",
+    "create,get,list,update,watch coordination.k8s.io leasecandidates",
+];
+
+/// Bindings in a namespace: namespace, name, role, subjects.
+const NAMESPACED_BINDINGS: &[(&str, &str, &str, &[&str])] = &[
+    (
+        "kube-public",
+        "system:controller:bootstrap-signer",
+        "system:controller:bootstrap-signer",
+        &["ServiceAccount:bootstrap-signer"],
+    ),
+    (
+        "kube-system",
+        "system::extension-apiserver-authentication-reader",
+        "extension-apiserver-authentication-reader",
+        &["User:system:kube-controller-manager", "User:system:kube-scheduler"],
+    ),
+    (
+        "kube-system",
+        "system::leader-locking-kube-controller-manager",
+        "system::leader-locking-kube-controller-manager",
+        &[
+            "User:system:kube-controller-manager",
+            "ServiceAccount:kube-controller-manager",
+            "ServiceAccount:leader-election-controller",
+        ],
+    ),
+    (
+        "kube-system",
+        "system::leader-locking-kube-scheduler",
+        "system::leader-locking-kube-scheduler",
+        &["User:system:kube-scheduler", "ServiceAccount:kube-scheduler"],
+    ),
+    (
+        "kube-system",
+        "system:controller:bootstrap-signer",
+        "system:controller:bootstrap-signer",
+        &["ServiceAccount:bootstrap-signer"],
+    ),
+    (
+        "kube-system",
+        "system:controller:cloud-provider",
+        "system:controller:cloud-provider",
+        &["ServiceAccount:cloud-provider"],
+    ),
+    (
+        "kube-system",
+        "system:controller:token-cleaner",
+        "system:controller:token-cleaner",
+        &["ServiceAccount:token-cleaner"],
+    ),
+];
+
+/// One object to reconcile: its resource, and itself.
+#[derive(Debug)]
+pub struct Bootstrap {
+    pub resource: &'static str,
+    pub object: Value,
+}
+
+/// The static rules of `system:node`, which the Node authorizer applies to every node.
+pub fn node_rules() -> Vec<Rule> {
+    let row = components::COMPONENTS.iter().find(|(name, _)| *name == "system:node").expect("the table has it");
+    row.1.iter().map(|rule| Rule::of(&policy_rule(rule))).collect()
+}
+
+/// Everything, roles before the bindings that name them.
+pub fn objects() -> Vec<Bootstrap> {
+    let mut all = Vec::new();
+    let cluster_rows = people::PEOPLE.iter().chain(components::COMPONENTS);
+    for (name, rules) in cluster_rows {
+        all.push(cluster_role(name, Some(rules)));
+    }
+    all.extend(AGGREGATED.iter().map(|(name, _)| cluster_role(name, None)));
+    for (name, rules) in controllers::CONTROLLERS {
+        all.push(cluster_role(&format!("system:controller:{name}"), Some(rules)));
+    }
+    for (namespace, name, rules) in NAMESPACED {
+        let rules: Vec<Value> = rules.iter().map(|rule| policy_rule(rule)).collect();
+        all.push(Bootstrap {
+            resource: "roles",
+            object: json!({"apiVersion": API_VERSION, "kind": "Role", "metadata": meta(name, namespace), "rules": rules}),
+        });
+    }
+    for (role, subjects) in BINDINGS {
+        all.push(binding("", role, "ClusterRole", role, subjects));
+    }
+    for (name, _) in controllers::CONTROLLERS {
+        let role = format!("system:controller:{name}");
+        all.push(binding("", &role, "ClusterRole", &role, &[&format!("ServiceAccount:{name}")]));
+    }
+    for (namespace, name, role, subjects) in NAMESPACED_BINDINGS {
+        all.push(binding(namespace, name, "Role", role, subjects));
+    }
+    all
+}
+
+fn meta(name: &str, namespace: &str) -> Value {
+    let mut meta = json!({
+        "name": name,
+        "labels": {"kubernetes.io/bootstrapping": "rbac-defaults"},
+        "annotations": {AUTOUPDATE: "true"},
+    });
+    if !namespace.is_empty() {
+        meta["namespace"] = json!(namespace);
+    }
+    meta
+}
+
+fn cluster_role(name: &str, rules: Option<&[&str]>) -> Bootstrap {
+    let mut object = json!({"apiVersion": API_VERSION, "kind": "ClusterRole", "metadata": meta(name, "")});
+    match rules {
+        Some(rules) => object["rules"] = rules.iter().map(|rule| policy_rule(rule)).collect(),
+        None => object["rules"] = Value::Null,
+    }
+    let label = |to: &str| format!("{GROUP}/aggregate-to-{to}");
+    for (_, to) in PARTS.iter().filter(|(part, _)| *part == name) {
+        object["metadata"]["labels"][label(to)] = json!("true");
+    }
+    for (_, to) in AGGREGATED.iter().filter(|(whole, _)| *whole == name) {
+        object["aggregationRule"] = json!({"clusterRoleSelectors": [{"matchLabels": {label(to): "true"}}]});
+    }
+    Bootstrap { resource: "clusterroles", object }
+}
+
+fn binding(namespace: &str, name: &str, role_kind: &str, role: &str, subjects: &[&str]) -> Bootstrap {
+    let subjects: Vec<Value> = subjects
+        .iter()
+        .map(|subject| match subject.split_once(':').expect("a subject of the table has a kind") {
+            ("ServiceAccount", name) => json!({"kind": "ServiceAccount", "name": name, "namespace": "kube-system"}),
+            (kind, name) => json!({"apiGroup": GROUP, "kind": kind, "name": name}),
+        })
+        .collect();
+    let (resource, kind) = match namespace {
+        "" => ("clusterrolebindings", "ClusterRoleBinding"),
+        _ => ("rolebindings", "RoleBinding"),
+    };
+    let mut object = json!({
+        "apiVersion": API_VERSION,
+        "kind": kind,
+        "metadata": meta(name, namespace),
+        "roleRef": {"apiGroup": GROUP, "kind": role_kind, "name": role},
+    });
+    if !subjects.is_empty() {
+        object["subjects"] = json!(subjects);
+    }
+    Bootstrap { resource, object }
+}
+
+/// One rule of a table as a PolicyRule.
+fn policy_rule(rule: &str) -> Value {
+    let list = |text: &str| text.split(',').map(|item| if item == "core" { "" } else { item }).collect::<Vec<_>>();
+    let parts: Vec<&str> = rule.split(' ').collect();
+    match parts.as_slice() {
+        [verbs, "url", urls] => json!({"verbs": list(verbs), "nonResourceURLs": list(urls)}),
+        [verbs, groups, resources] => {
+            json!({"verbs": list(verbs), "apiGroups": list(groups), "resources": list(resources)})
+        }
+        [verbs, groups, resources, names] => json!({
+            "verbs": list(verbs), "apiGroups": list(groups), "resources": list(resources), "resourceNames": list(names),
+        }),
+        _ => unreachable!("a rule of the table has three or four parts: {rule}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_binding_names_a_role_of_the_table() {
+        let all = objects();
+        let name = |b: &Bootstrap| b.object["metadata"]["name"].as_str().unwrap().to_owned();
+        let roles: Vec<String> = all.iter().filter(|b| b.resource.ends_with("roles")).map(name).collect();
+        for binding in all.iter().filter(|b| b.resource.ends_with("bindings")) {
+            let role = binding.object["roleRef"]["name"].as_str().unwrap();
+            assert!(roles.iter().any(|r| r == role), "{role}");
+        }
+    }
+
+    #[test]
+    fn rules_read_as_policy_rules() {
+        assert_eq!(
+            policy_rule("get,update core configmaps a"),
+            json!({"verbs": ["get", "update"], "apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["a"]})
+        );
+        assert_eq!(policy_rule("get url /a,/b/*"), json!({"verbs": ["get"], "nonResourceURLs": ["/a", "/b/*"]}));
+        assert_eq!(policy_rule("* url *"), json!({"verbs": ["*"], "nonResourceURLs": ["*"]}));
+    }
+}
