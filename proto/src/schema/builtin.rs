@@ -126,7 +126,7 @@ impl Builder<'_> {
     fn field(&self, property: &Value, facts: Option<&Facts>, required: bool) -> Schema {
         let mut schema = self.schema(property, &TypeFacts::default());
         schema.written = facts.and_then(|facts| facts.written).unwrap_or_else(|| usual(&schema.shape, required));
-        if schema.written == Written::Always {
+        if required || schema.written == Written::Always {
             schema.default = zero_default(&schema);
         }
         if let Some(facts) = facts {

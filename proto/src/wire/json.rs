@@ -48,6 +48,18 @@ fn write_scalar<T: serde::Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
     serde_json::to_writer(out, value).expect("writing a scalar to memory cannot fail");
 }
 
+/// What Go calls the kind of a JSON value in its errors.
+pub fn go_kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
 /// Where a member belongs among the sorted members of an object.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Place {
@@ -142,7 +154,8 @@ fn skip_value(bytes: &[u8], start: usize) -> usize {
 #[derive(Debug, PartialEq)]
 pub struct Parsed {
     pub value: Value,
-    /// `spec.replicas`, in order of appearance. The last value of a repeated key wins, as in Go.
+    /// `spec.replicas`, in order of appearance. As Go decodes into a struct that is already there, the last value of a
+    /// repeated key wins, but objects join.
     pub duplicates: Vec<String>,
 }
 
@@ -258,9 +271,27 @@ impl<'de> Visitor<'de> for Tree<'_> {
             }
             let value = entries.next_value_seed(Tree(self.0))?;
             self.0.path.borrow_mut().pop();
-            map.insert(key, value);
+            match map.get_mut(&key) {
+                Some(earlier) => join(earlier, value),
+                None => drop(map.insert(key, value)),
+            }
         }
         Ok(Value::Object(map))
+    }
+}
+
+/// What becomes of a value whose key stands there again.
+fn join(earlier: &mut Value, later: Value) {
+    match (earlier, later) {
+        (Value::Object(earlier), Value::Object(later)) => {
+            for (key, value) in later {
+                match earlier.get_mut(&key) {
+                    Some(inner) => join(inner, value),
+                    None => drop(earlier.insert(key, value)),
+                }
+            }
+        }
+        (earlier, later) => *earlier = later,
     }
 }
 
@@ -273,6 +304,8 @@ mod tests {
         let parsed = parse(br#"{"a":1,"b":[{"c":1,"c":2}],"a":3}"#).unwrap();
         assert_eq!(parsed.duplicates, ["b[0].c", "a"]);
         assert_eq!(parsed.value, serde_json::json!({"a":3,"b":[{"c":2}]}));
+        let parsed = parse(br#"{"data":{"k":"1"},"data":{"z":"2"}}"#).unwrap();
+        assert_eq!(parsed.value, serde_json::json!({"data":{"k":"1","z":"2"}}));
     }
 
     #[test]

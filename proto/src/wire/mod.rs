@@ -1,3 +1,9 @@
 //! The wire forms: strict JSON, YAML, watch frames, tables.
 
+pub mod document;
 pub mod json;
+pub mod json_syntax;
+pub mod outline;
+pub mod yaml;
+
+pub use document::{Document, Format};

@@ -1,0 +1,161 @@
+//! `Document`: a request body that has been read, whatever its media type, and what strictness needs to know about it.
+//!
+//! Corresponds to k8s.io/apimachinery/pkg/runtime/serializer/json: `recognizer`, `yaml.ToJSON` and the
+//! interpretation of `apiVersion` and `kind`.
+
+use super::{json, json_syntax, yaml};
+use serde_json::Value;
+use std::borrow::Cow;
+
+/// How deep values may nest; Go stops at 10,000.
+///
+/// Deviation: deeper bodies than this are refused, so that no recursion over a tree can exhaust a stack.
+pub const MAX_DEPTH: usize = 128;
+
+/// How much of a body an error repeats.
+const SUMMARY_BYTES: usize = 30;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    Json,
+    Yaml,
+}
+
+/// A body as a tree. The bytes stay at hand: errors name fields in their order and numbers in their spelling.
+#[derive(Debug)]
+pub struct Document<'a> {
+    pub value: Value,
+    /// Paths of keys that stood twice in one object (JSON), or what Go's YAML parser says of them.
+    pub duplicates: Vec<String>,
+    pub format: Format,
+    pub source: Cow<'a, [u8]>,
+}
+
+impl<'a> Document<'a> {
+    /// Reads a body. The error is worded as Kubernetes words it, without a preamble.
+    pub fn parse(format: Format, bytes: &'a [u8]) -> Result<Self, String> {
+        match format {
+            Format::Json => Self::parse_json(bytes),
+            Format::Yaml => Self::parse_yaml(bytes),
+        }
+    }
+
+    fn parse_json(bytes: &'a [u8]) -> Result<Self, String> {
+        let error = match json::parse(bytes) {
+            Ok(parsed) => return Ok(Self::of_json(parsed, Cow::Borrowed(bytes))),
+            Err(error) => error,
+        };
+        if let Some(message) = json_syntax::syntax_error(bytes) {
+            return Err(json_error(message));
+        }
+        // Go reads what is left over here; lone surrogates and broken UTF-8 become replacement characters.
+        let mended = json_syntax::mend(bytes);
+        match json::parse(&mended) {
+            Ok(parsed) => Ok(Self::of_json(parsed, Cow::Owned(mended))),
+            Err(_) if error.to_string().starts_with("recursion limit") => {
+                Err(json_error("exceeded max depth".to_owned()))
+            }
+            Err(error) => Err(json_error(error.to_string())),
+        }
+    }
+
+    fn of_json(parsed: json::Parsed, source: Cow<'a, [u8]>) -> Self {
+        Self { value: parsed.value, duplicates: parsed.duplicates, format: Format::Json, source }
+    }
+
+    fn parse_yaml(bytes: &'a [u8]) -> Result<Self, String> {
+        let parsed = yaml::parse(bytes)?;
+        Ok(Self {
+            value: parsed.value,
+            duplicates: parsed.duplicates,
+            format: Format::Yaml,
+            source: Cow::Borrowed(bytes),
+        })
+    }
+
+    /// `apiVersion` and `kind`, empty where absent. An absent body or `null` has neither.
+    pub fn type_meta(&self) -> Result<(&str, &str), String> {
+        let Value::Object(members) = &self.value else {
+            return match &self.value {
+                Value::Null => Ok(("", "")),
+                other => Err(json_error(format!(
+                    "json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \
+                     \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
+                    json::go_kind(other)
+                ))),
+            };
+        };
+        let text = |key: &str| match members.get(key) {
+            None | Some(Value::Null) => Ok(""),
+            Some(Value::String(text)) => Ok(text.as_str()),
+            Some(other) => Err(json_error(format!(
+                "json: cannot unmarshal {} into Go struct field .{key} of type string",
+                json::go_kind(other)
+            ))),
+        };
+        Ok((text("apiVersion")?, text("kind")?))
+    }
+}
+
+fn json_error(message: String) -> String {
+    format!("couldn't get version/kind; json parse error: {message}")
+}
+
+/// The beginning of a body as errors show it: text if it looks like JSON, else hexadecimal.
+pub fn summary(bytes: &[u8]) -> String {
+    let (head, more) = match bytes.get(..SUMMARY_BYTES) {
+        Some(head) if bytes.len() > SUMMARY_BYTES => (head, " ..."),
+        _ => (bytes, ""),
+    };
+    match bytes.first() {
+        None => "<empty>".to_owned(),
+        Some(b'{') => format!("{}{more}", String::from_utf8_lossy(head)),
+        Some(_) => head.iter().map(|byte| format!("{byte:02x}")).collect::<String>() + more,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kind_and_version_must_be_strings_in_an_object() {
+        let struct_type =
+            r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
+        let cases = [
+            ("[]", format!("json: cannot unmarshal array into Go value of type {struct_type}")),
+            ("17", format!("json: cannot unmarshal number into Go value of type {struct_type}")),
+            (r#"{"kind":5}"#, "json: cannot unmarshal number into Go struct field .kind of type string".to_owned()),
+        ];
+        for (body, message) in cases {
+            let error = Document::parse(Format::Json, body.as_bytes()).unwrap().type_meta().unwrap_err().to_owned();
+            assert_eq!(error, format!("couldn't get version/kind; json parse error: {message}"));
+        }
+        assert_eq!(Document::parse(Format::Json, b"null").unwrap().type_meta(), Ok(("", "")));
+        let pod = Document::parse(Format::Json, br#"{"apiVersion":"v1","kind":"Pod"}"#).unwrap();
+        assert_eq!(pod.type_meta(), Ok(("v1", "Pod")));
+    }
+
+    #[test]
+    fn lone_surrogates_and_broken_utf8_are_replaced() {
+        let document = Document::parse(Format::Json, br#"{"a":"\ud800x\udc00","b":"\ud83d\ude00"}"#).unwrap();
+        assert_eq!(document.value, serde_json::json!({"a": "\u{fffd}x\u{fffd}", "b": "😀"}));
+        let document = Document::parse(Format::Json, b"{\"a\":\"\xff\"}").unwrap();
+        assert_eq!(document.value, serde_json::json!({"a": "\u{fffd}"}));
+    }
+
+    #[test]
+    fn nesting_is_limited() {
+        let deep = "[".repeat(MAX_DEPTH + 1) + &"]".repeat(MAX_DEPTH + 1);
+        let error = Document::parse(Format::Json, deep.as_bytes()).unwrap_err();
+        assert_eq!(error, "couldn't get version/kind; json parse error: exceeded max depth");
+    }
+
+    #[test]
+    fn a_summary_is_short() {
+        assert_eq!(summary(b""), "<empty>");
+        assert_eq!(summary(b"   "), "202020");
+        assert_eq!(summary(b"{}"), "{}");
+        assert_eq!(summary(br#"{"apiVersion":"v1","kind":"ConfigMap"}"#), r#"{"apiVersion":"v1","kind":"Con ..."#);
+    }
+}
