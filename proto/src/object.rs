@@ -75,6 +75,17 @@ impl Object {
         Self { revision, ..self }
     }
 
+    /// A copy of the same content under another revision, as the last state of a deleted object is shown.
+    pub fn copy_at(&self, revision: u64) -> Self {
+        Self {
+            bytes: self.bytes.clone(),
+            splice: self.splice,
+            index: self.index.clone(),
+            revision,
+            parsed: self.parsed.clone(),
+        }
+    }
+
     /// The stored form: no `resourceVersion`.
     pub fn bytes(&self) -> &Bytes {
         &self.bytes
