@@ -9,6 +9,9 @@ pub use crate::network::HttpService;
 /// A request's or an answer's body: bytes at hand or a stream.
 pub type Body = axum::body::Body;
 
+/// A body as a stream of its data frames.
+pub type BodyStream = axum::body::BodyDataStream;
+
 /// The body was cut off, or is longer than the reader allows.
 #[derive(Debug, thiserror::Error)]
 #[error("reading a body: {0}")]

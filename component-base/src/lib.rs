@@ -10,3 +10,8 @@ pub mod http;
 pub mod private_file;
 pub mod kubeconfig;
 pub mod tls;
+pub mod serving;
+pub mod pki;
+pub mod options;
+pub mod logging;
+pub mod lifecycle;

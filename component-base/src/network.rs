@@ -21,6 +21,8 @@ pub type HttpService = BoxCloneSyncService<http::Request<Body>, http::Response<B
 pub struct ConnectionInfo {
     /// The verified client certificate chain, leaf first; empty where the client showed none.
     pub peer_certificates: Vec<CertificateDer<'static>>,
+    /// The client showed a certificate that the client CA did not sign, or that is not valid now: it is not anonymous.
+    pub rejected_certificate: bool,
     pub remote_address: SocketAddr,
 }
 

@@ -62,7 +62,9 @@ impl Authentication {
                 TokenOutcome::Unknown(_) => Err(Status::unauthorized()),
             };
         }
-        if self.allow_anonymous { Ok(UserInfo::anonymous()) } else { Err(Status::unauthorized()) }
+        // A certificate that was shown but not accepted makes nobody anonymous.
+        let rejected = connection.is_some_and(|c| c.rejected_certificate);
+        if self.allow_anonymous && !rejected { Ok(UserInfo::anonymous()) } else { Err(Status::unauthorized()) }
     }
 
     fn by_certificate(&self, connection: &ConnectionInfo) -> Option<UserInfo> {

@@ -1,0 +1,144 @@
+//! The way to the server: TLS over TCP, or a function call in the same process.
+//!
+//! Corresponds to k8s.io/client-go/transport.
+
+use crate::connector::TlsConnector;
+use crate::error::Error;
+use component_base::env::Env;
+use component_base::http::{Body, HttpService};
+use component_base::kubeconfig::Connection;
+use component_base::network::{ConnectionInfo, Network, Registry};
+use component_base::tls::{self, Protocols};
+use http::{Request, Response, Uri};
+use hyper_util::client::legacy::Client as HyperClient;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+use tower::ServiceExt;
+
+/// One slow stream must not stall the others of its connection.
+const STREAM_WINDOW_BYTES: u32 = 1 << 20;
+const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
+/// A peer that vanished without a word is noticed after these, as by client-go.
+const PING_INTERVAL: Duration = Duration::from_secs(30);
+const PING_TIMEOUT: Duration = Duration::from_secs(15);
+
+#[derive(Clone)]
+pub(crate) enum Transport {
+    /// One service, called directly.
+    Service { service: HttpService, peer: ConnectionInfo },
+    /// Whatever service is registered under the authority when the request is made.
+    Registered { registry: Registry, authority: String, peer: ConnectionInfo },
+    Sockets { http: HyperClient<TlsConnector, Body>, scheme: http::uri::Scheme, authority: http::uri::Authority },
+}
+
+impl Transport {
+    /// By the network that the environment has.
+    pub(crate) fn connect(env: &Env, connection: &Connection) -> Result<(Self, String), Error> {
+        let uri: Uri = connection.server.parse().map_err(|error| unusable(&connection.server, &error))?;
+        let authority = uri.authority().cloned().ok_or_else(|| unusable(&connection.server, &"no host"))?;
+        let scheme = uri.scheme().cloned().ok_or_else(|| unusable(&connection.server, &"no scheme"))?;
+        let prefix = uri.path().trim_end_matches('/').to_owned();
+        let transport = match env.network() {
+            Network::InProcess(registry) => Self::Registered {
+                registry: registry.clone(),
+                authority: authority.to_string(),
+                peer: peer(connection)?,
+            },
+            Network::Sockets => Self::Sockets { http: sockets(connection)?, scheme, authority },
+        };
+        Ok((transport, prefix))
+    }
+
+    pub(crate) fn service(service: HttpService) -> Self {
+        Self::Service { service, peer: anonymous_peer() }
+    }
+
+    /// Sends a request whose URI is path and query alone.
+    pub(crate) async fn send(&self, mut request: Request<Body>) -> Result<Response<Body>, Error> {
+        match self {
+            Self::Service { service, peer } => call(service.clone(), peer, request).await,
+            Self::Registered { registry, authority, peer } => match registry.connect(authority) {
+                Some(service) => call(service, peer, request).await,
+                None => Err(Error::Transport(format!("{}: connect {authority}: connection refused", line(&request)))),
+            },
+            Self::Sockets { http, scheme, authority } => {
+                let line = line(&request);
+                let mut parts = std::mem::take(request.uri_mut()).into_parts();
+                parts.scheme = Some(scheme.clone());
+                parts.authority = Some(authority.clone());
+                *request.uri_mut() = Uri::from_parts(parts).map_err(|error| unusable(&line, &error))?;
+                let answer = http.request(request).await;
+                answer.map(|answer| answer.map(Body::new)).map_err(|error| {
+                    Error::Transport(format!("{line}: {authority}: {}", chain(&error)))
+                })
+            }
+        }
+    }
+}
+
+fn sockets(connection: &Connection) -> Result<HyperClient<TlsConnector, Body>, Error> {
+    let tls = tls::client_config(connection, Protocols::Http2AndHttp1)
+        .map_err(|error| unusable(&connection.server, &error))?;
+    let connector = TlsConnector::new(tls, connection.tls_server_name.clone());
+    Ok(HyperClient::builder(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .pool_timer(TokioTimer::new())
+        .http2_initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .http2_initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .http2_keep_alive_interval(PING_INTERVAL)
+        .http2_keep_alive_timeout(PING_TIMEOUT)
+        .http2_keep_alive_while_idle(true)
+        .build(connector))
+}
+
+/// What the server sees of an in-process caller: the certificates that TLS would have shown it.
+fn peer(connection: &Connection) -> Result<ConnectionInfo, Error> {
+    let peer_certificates = match &connection.client_cert_pem {
+        Some(pem) => {
+            tls::certificates("client certificate", pem).map_err(|error| unusable(&connection.server, &error))?
+        }
+        None => Vec::new(),
+    };
+    Ok(ConnectionInfo { peer_certificates, ..anonymous_peer() })
+}
+
+fn anonymous_peer() -> ConnectionInfo {
+    ConnectionInfo { peer_certificates: Vec::new(), rejected_certificate: false, remote_address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)) }
+}
+
+async fn call(
+    service: HttpService,
+    peer: &ConnectionInfo,
+    mut request: Request<Body>,
+) -> Result<Response<Body>, Error> {
+    request.extensions_mut().insert(peer.clone());
+    match service.oneshot(request).await {
+        Ok(answer) => Ok(answer),
+        Err(never) => match never {},
+    }
+}
+
+/// `GET /api/v1/pods`, for errors.
+fn line(request: &Request<Body>) -> String {
+    format!("{} {}", request.method(), request.uri().path())
+}
+
+fn unusable(what: &str, why: &dyn std::fmt::Display) -> Error {
+    Error::Transport(format!("{what}: {why}"))
+}
+
+/// An error and all its causes in one line; hyper's own text alone says nothing.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let inner_text = inner.to_string();
+        if !text.contains(&inner_text) {
+            text.push_str(": ");
+            text.push_str(&inner_text);
+        }
+        cause = inner.source();
+    }
+    text
+}

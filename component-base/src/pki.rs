@@ -1,0 +1,184 @@
+//! The cluster's certificate authority, and the certificates and keys that it issues.
+//!
+//! Corresponds to what kubeadm calls the PKI (cmd/kubeadm/app/phases/certs).
+
+use crate::private_file;
+use jiff::{Timestamp, ToSpan, tz::TimeZone};
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose, SanType, date_time_ymd,
+};
+use std::fs;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+/// Validity of the authority and of what it issues, as kubeadm's.
+const AUTHORITY_YEARS: i64 = 10;
+const LEAF_YEARS: i64 = 1;
+
+#[derive(Debug, thiserror::Error)]
+pub enum PkiError {
+    #[error("{}: {source}", path.display())]
+    Io { path: PathBuf, source: std::io::Error },
+    #[error("{}: damaged: {source}", path.display())]
+    Damaged { path: PathBuf, source: rcgen::Error },
+    #[error("certificate for {subject}: {source}")]
+    Issue { subject: String, source: rcgen::Error },
+}
+
+/// A certificate with its key, both PEM.
+#[derive(Clone)]
+pub struct CertKey {
+    pub cert_pem: String,
+    pub key_pem: String,
+}
+
+/// What a certificate says of its holder.
+#[derive(Clone, Debug, Default)]
+pub struct Subject<'a> {
+    /// CN: the user name of a client, the host of a server.
+    pub common_name: &'a str,
+    /// O: the groups of a client.
+    pub organizations: &'a [&'a str],
+    /// DNS names and IP addresses of a server; empty for a client.
+    pub names: &'a [String],
+}
+
+/// The cluster's CA.
+pub struct Authority {
+    pub cert_pem: String,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+impl std::fmt::Debug for Authority {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Authority").finish_non_exhaustive()
+    }
+}
+
+impl Authority {
+    /// Reads `ca.crt` and `ca.key` from the folder, or creates and writes them.
+    pub fn load_or_create(folder: &Path, now: Timestamp) -> Result<Self, PkiError> {
+        let (cert, key) = (folder.join("ca.crt"), folder.join("ca.key"));
+        if cert.exists() && key.exists() {
+            let text = |path: &Path| {
+                fs::read_to_string(path).map_err(|source| PkiError::Io { path: path.to_owned(), source })
+            };
+            return Self::from_pem(&text(&cert)?, &text(&key)?)
+                .map_err(|source| PkiError::Damaged { path: cert.clone(), source });
+        }
+        let created = create_authority(now);
+        let pair = created.map_err(|source| PkiError::Issue { subject: "the authority".into(), source })?;
+        fs::create_dir_all(folder).map_err(|source| PkiError::Io { path: folder.to_owned(), source })?;
+        // The certificate last: where it lies, the key lies too.
+        for (path, text) in [(&key, &pair.key_pem), (&cert, &pair.cert_pem)] {
+            private_file::write(path, text.as_bytes()).map_err(|source| PkiError::Io { path: path.clone(), source })?;
+        }
+        Self::from_pem(&pair.cert_pem, &pair.key_pem).map_err(|source| PkiError::Damaged { path: cert, source })
+    }
+
+    pub fn from_pem(cert_pem: &str, key_pem: &str) -> Result<Self, rcgen::Error> {
+        let key = KeyPair::from_pem(key_pem)?;
+        Ok(Self { cert_pem: cert_pem.to_owned(), issuer: Issuer::from_ca_cert_pem(cert_pem, key)? })
+    }
+
+    /// A certificate that serves as client and server certificate alike, with a new key.
+    pub fn issue(&self, subject: &Subject<'_>, now: Timestamp) -> Result<CertKey, PkiError> {
+        self.try_issue(subject, now)
+            .map_err(|source| PkiError::Issue { subject: subject.common_name.to_owned(), source })
+    }
+
+    fn try_issue(&self, subject: &Subject<'_>, now: Timestamp) -> Result<CertKey, rcgen::Error> {
+        let mut params = params(subject.common_name, subject.organizations, now, LEAF_YEARS);
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyEncipherment];
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        if !subject.names.is_empty() {
+            params.extended_key_usages.push(ExtendedKeyUsagePurpose::ServerAuth);
+        }
+        for name in subject.names {
+            params.subject_alt_names.push(match name.parse::<IpAddr>() {
+                Ok(address) => SanType::IpAddress(address),
+                Err(_) => SanType::DnsName(name.as_str().try_into()?),
+            });
+        }
+        params.use_authority_key_identifier_extension = true;
+        let key = KeyPair::generate()?;
+        let certificate = params.signed_by(&key, &self.issuer)?;
+        Ok(CertKey { cert_pem: certificate.pem(), key_pem: key.serialize_pem() })
+    }
+}
+
+fn create_authority(now: Timestamp) -> Result<CertKey, rcgen::Error> {
+    let mut params = params("kubernetes", &[], now, AUTHORITY_YEARS);
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.key_usages =
+        vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyEncipherment, KeyUsagePurpose::KeyCertSign];
+    let key = KeyPair::generate()?;
+    let certificate = params.self_signed(&key)?;
+    Ok(CertKey { cert_pem: certificate.pem(), key_pem: key.serialize_pem() })
+}
+
+fn params(common_name: &str, organizations: &[&str], now: Timestamp, years: i64) -> CertificateParams {
+    let mut params = CertificateParams::default();
+    let mut name = DistinguishedName::new();
+    for organization in organizations {
+        name.push(DnType::OrganizationName, *organization);
+    }
+    name.push(DnType::CommonName, common_name);
+    params.distinguished_name = name;
+    let today = now.to_zoned(TimeZone::UTC).date();
+    // A day early, for clocks that differ a little.
+    let begin = today.saturating_sub(1.day());
+    let end = today.saturating_add(years.years());
+    let day = |date: jiff::civil::Date| {
+        date_time_ymd(date.year().into(), date.month().unsigned_abs(), date.day().unsigned_abs())
+    };
+    params.not_before = day(begin);
+    params.not_after = day(end);
+    params
+}
+
+/// A new ES256 key (PKCS#8 PEM) for signing service account tokens.
+pub fn signing_key() -> Result<String, PkiError> {
+    let key = KeyPair::generate().map_err(|source| PkiError::Issue { subject: "service accounts".into(), source })?;
+    Ok(key.serialize_pem())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tls;
+    use rustls_pki_types::UnixTime;
+    use std::time::Duration;
+
+    fn now() -> Timestamp {
+        "2026-03-01T12:00:00Z".parse().unwrap()
+    }
+
+    #[test]
+    fn the_authority_is_kept_and_its_clients_are_known() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = Authority::load_or_create(folder.path(), now()).unwrap();
+        let second = Authority::load_or_create(folder.path(), now()).unwrap();
+        assert_eq!(first.cert_pem, second.cert_pem);
+        let subject = Subject { common_name: "ada", organizations: &["dev"], names: &[] };
+        let client = second.issue(&subject, now()).unwrap();
+        let chain = tls::certificates("client", &client.cert_pem).unwrap();
+        let verifier = tls::client_verifier(&first.cert_pem).unwrap();
+        let at = |time: Timestamp| {
+            let since_epoch = Duration::from_secs(time.as_second().unsigned_abs());
+            verifier.verify_client_cert(&chain[0], &[], UnixTime::since_unix_epoch(since_epoch))
+        };
+        at(now()).unwrap();
+        at("2027-03-02T12:00:00Z".parse().unwrap()).unwrap_err();
+    }
+
+    #[test]
+    fn a_damaged_authority_is_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("ca.crt"), "x").unwrap();
+        fs::write(folder.path().join("ca.key"), "x").unwrap();
+        assert!(matches!(Authority::load_or_create(folder.path(), now()), Err(PkiError::Damaged { .. })));
+        assert_eq!(fs::read_to_string(folder.path().join("ca.crt")).unwrap(), "x");
+    }
+}

@@ -1,0 +1,137 @@
+//! The accept loop: TLS, HTTP/1.1 and 2, and who is at the other end.
+//!
+//! Corresponds to k8s.io/apiserver/pkg/server/secure_serving.go.
+
+use crate::env::Env;
+use crate::network::{ConnectionInfo, HttpService};
+use crate::tls::{self, ServerTls, TlsError};
+use axum::body::Body;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use rustls::server::danger::ClientCertVerifier;
+use rustls_pki_types::{CertificateDer, UnixTime};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+use tower::ServiceExt;
+
+/// A handshake that takes longer is given up: nobody holds a socket without speaking.
+const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
+/// A connection's headers have to arrive in this time.
+const HEADER_LIMIT: Duration = Duration::from_secs(32);
+/// Windows large enough that one slow stream does not stall the others of its connection.
+const STREAM_WINDOW_BYTES: u32 = 1 << 20;
+const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
+/// Streams of one connection; kube-apiserver allows 100 to unauthenticated and 1,000 to others.
+const MAX_STREAMS: u32 = 1_000;
+/// How long connections may take to finish after shutdown began.
+const DRAIN_LIMIT: Duration = Duration::from_secs(5);
+
+/// Serves until the environment shuts down, then lets running requests finish.
+pub async fn serve(env: &Env, listener: TcpListener, tls: ServerTls, service: HttpService) -> Result<(), TlsError> {
+    let acceptor = TlsAcceptor::from(Arc::new(tls::server_config(&tls)?));
+    let verifier = tls.client_ca.as_deref().map(tls::client_verifier).transpose()?;
+    let connections = env.child();
+    let shutdown = env.shutdown().clone();
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            () = shutdown.cancelled() => break,
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
+            Ok((stream, peer)) => {
+                let connection = Connection {
+                    env: connections.clone(),
+                    acceptor: acceptor.clone(),
+                    verifier: verifier.clone(),
+                    service: service.clone(),
+                    peer,
+                };
+                connections.spawn(connection.run(stream));
+            }
+            Err(error) => {
+                // Mostly "too many open files": give those that are open time to close.
+                tracing::warn!(%error, "accept failed");
+                env.sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+    drop(listener);
+    let _ = env.timeout(DRAIN_LIMIT, connections.drain()).await;
+    Ok(())
+}
+
+/// One accepted connection.
+struct Connection {
+    env: Env,
+    acceptor: TlsAcceptor,
+    verifier: Option<Arc<dyn ClientCertVerifier>>,
+    service: HttpService,
+    peer: SocketAddr,
+}
+
+impl Connection {
+    async fn run(self, stream: TcpStream) {
+        let _ = stream.set_nodelay(true);
+        let handshake = self.env.timeout(HANDSHAKE_LIMIT, self.acceptor.accept(stream)).await;
+        let stream = match handshake {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(error)) => {
+                tracing::debug!(peer = %self.peer, %error, "TLS handshake failed");
+                return;
+            }
+            Err(elapsed) => {
+                tracing::debug!(peer = %self.peer, error = %elapsed, "TLS handshake failed");
+                return;
+            }
+        };
+        let shown = stream.get_ref().1.peer_certificates().unwrap_or_default();
+        let info = self.identify(shown.iter().map(|c| c.clone().into_owned()).collect());
+        let service = self.service.clone();
+        let handler = service_fn(move |request: http::Request<Incoming>| {
+            let mut request = request.map(Body::new);
+            request.extensions_mut().insert(info.clone());
+            service.clone().oneshot(request)
+        });
+        let mut builder = auto::Builder::new(TokioExecutor::new());
+        builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_LIMIT);
+        builder
+            .http2()
+            .timer(TokioTimer::new())
+            .initial_stream_window_size(STREAM_WINDOW_BYTES)
+            .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+            .max_concurrent_streams(MAX_STREAMS);
+        let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), handler);
+        tokio::pin!(connection);
+        let ended = tokio::select! {
+            biased;
+            ended = connection.as_mut() => ended,
+            () = self.env.shutdown().cancelled() => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+        };
+        if let Err(error) = ended {
+            tracing::trace!(peer = %self.peer, %error, "connection ended");
+        }
+    }
+
+    /// A chain that the client CA did not sign is not an identity, but the caller learns that by a 401.
+    fn identify(&self, chain: Vec<CertificateDer<'static>>) -> ConnectionInfo {
+        let rejected = match (&self.verifier, chain.split_first()) {
+            (_, None) => false,
+            (None, Some(_)) => true,
+            (Some(verifier), Some((leaf, intermediates))) => {
+                let now = Duration::from_secs(self.env.wall().as_second().unsigned_abs());
+                verifier.verify_client_cert(leaf, intermediates, UnixTime::since_unix_epoch(now)).is_err()
+            }
+        };
+        let peer_certificates = if rejected { Vec::new() } else { chain };
+        ConnectionInfo { peer_certificates, rejected_certificate: rejected, remote_address: self.peer }
+    }
+}
