@@ -1,0 +1,155 @@
+//! A whole control plane as processes: `orrery up` in a directory of its own, on ports of its own.
+
+use crate::kubectl::Kubectl;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+/// Ports that one cluster uses, counted from its base.
+const PORTS: u16 = 5;
+/// `up` says this once everything works.
+const READY: &str = "The cluster is ready";
+
+/// A running `orrery up`.
+#[derive(Debug)]
+pub struct Cluster {
+    child: Child,
+    pub port: u16,
+    pub data_dir: PathBuf,
+    home: PathBuf,
+    /// Everything it printed until it was ready.
+    pub greeting: String,
+    rest: Option<BufReader<File>>,
+}
+
+/// How a cluster is started.
+#[derive(Clone, Debug)]
+pub struct Start<'a> {
+    pub program: &'a Path,
+    pub directory: &'a Path,
+    pub store: &'a str,
+    pub nodes: u32,
+    pub port: u16,
+}
+
+impl Start<'_> {
+    /// The command line, for those who want to watch it fail.
+    pub fn command(&self) -> Command {
+        let mut command = Command::new(self.program);
+        command
+            .arg("up")
+            .arg(format!("--store={}", self.store))
+            .arg(format!("--nodes={}", self.nodes))
+            .arg(format!("--port={}", self.port))
+            .arg(format!("--data-dir={}", self.directory.join("data").display()))
+            .stdin(Stdio::null());
+        command
+    }
+}
+
+/// The first port of a free range; nothing holds it, so another process may still take it.
+pub fn free_ports() -> u16 {
+    for _ in 0..100 {
+        let probe = TcpListener::bind("127.0.0.1:0").expect("loopback has free ports");
+        let base = probe.local_addr().expect("a bound socket has an address").port();
+        drop(probe);
+        let free = |port| TcpListener::bind(("127.0.0.1", port)).is_ok();
+        if base < u16::MAX - PORTS && (base..base + PORTS).all(free) {
+            return base;
+        }
+    }
+    panic!("no {PORTS} free ports in a row on loopback");
+}
+
+impl Cluster {
+    /// Starts a cluster and waits until it says that it is ready. Panics with its output if it ends instead.
+    pub fn start(start: &Start<'_>) -> Self {
+        let (reader, writer) = std::io::pipe().expect("pipes are to be had");
+        let mut command = start.command();
+        command.stdout(writer.try_clone().expect("a pipe end can be shared")).stderr(writer);
+        let child = command.spawn().expect("the program starts");
+        drop(command); // it holds the writing end, and the end of output would never come
+        let mut lines = BufReader::new(File::from(std::os::fd::OwnedFd::from(reader)));
+        let mut greeting = String::new();
+        loop {
+            let mut line = String::new();
+            let count = lines.read_line(&mut line).expect("output is text");
+            assert!(count > 0, "`orrery up` ended before it was ready:\n{greeting}");
+            greeting.push_str(&line);
+            if line.contains(READY) {
+                break;
+            }
+        }
+        let home = start.directory.join("home");
+        std::fs::create_dir_all(&home).expect("the directory is ours");
+        Self { child, port: start.port, data_dir: start.directory.join("data"), home, greeting, rest: Some(lines) }
+    }
+
+    pub fn kubectl(&self) -> Kubectl {
+        Kubectl::new(&self.data_dir.join("kubeconfig"), &self.home)
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The process of one component, found by its command line.
+    pub fn component(&self, name: &str) -> Option<u32> {
+        let mut found = None;
+        for entry in std::fs::read_dir("/proc").ok()?.flatten() {
+            let Some(id) = entry.file_name().to_str().and_then(|n| n.parse::<u32>().ok()) else { continue };
+            let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+            let words: Vec<&str> = line.split(|b| *b == 0).filter_map(|w| std::str::from_utf8(w).ok()).collect();
+            let port = |word: &&str| word.starts_with("--secure-port=");
+            let ours = |word: &str| word.contains(&*self.data_dir.to_string_lossy());
+            if words.get(1) == Some(&name) && words.iter().any(|w| ours(w)) && words.iter().any(port) {
+                found = Some(id);
+            }
+        }
+        found
+    }
+
+    /// Every process that still works for this cluster, `up` aside.
+    pub fn survivors(&self) -> Vec<&'static str> {
+        let names = ["apiserver", "controller-manager", "scheduler", "kubelet-sim", "proxy-sim"];
+        names.into_iter().filter(|name| self.component(name).is_some()).collect()
+    }
+
+    /// As Ctrl-C does.
+    pub fn interrupt(&self) {
+        signal("INT", self.child.id());
+    }
+
+    /// Waits for `up` to end; answers its exit status and the rest of its output.
+    pub fn wait(&mut self) -> (ExitStatus, String) {
+        let mut rest = String::new();
+        if let Some(mut lines) = self.rest.take() {
+            let _ = lines.read_to_string(&mut rest);
+        }
+        (self.child.wait().expect("a started process can be waited for"), rest)
+    }
+
+    /// A clean stop.
+    pub fn stop(mut self) -> String {
+        self.interrupt();
+        let (status, rest) = self.wait();
+        assert!(status.success(), "a clean stop ends with 0, not {status}:\n{rest}");
+        rest
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        // A test that failed half-way leaves nothing behind: the components end with their parent.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Sends a signal by name through the system's own `kill`.
+pub fn signal(name: &str, process: u32) {
+    let status = Command::new("kill").arg(format!("-{name}")).arg(process.to_string()).status();
+    assert!(status.is_ok_and(|s| s.success()), "process {process} could not be sent {name}");
+}

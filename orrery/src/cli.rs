@@ -1,0 +1,48 @@
+//! The command line: `up`, and a sub-command for each component.
+
+use crate::up;
+use clap::{Parser, Subcommand};
+use component_base::lifecycle::run_main;
+use component_base::logging;
+use std::process::ExitCode;
+
+/// A working model of the Kubernetes control plane
+#[derive(Parser, Debug)]
+#[command(name = "orrery", version, about, propagate_version = true)]
+pub struct Cli {
+    /// How much is logged on standard error: 0 warnings, 2 what happens, 4 debugging
+    #[arg(short = 'v', long = "v", global = true, default_value_t = 2, value_name = "LEVEL")]
+    pub verbosity: u8,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Start a whole cluster, every component a process of its own
+    Up(up::Options),
+    /// Serve the Kubernetes API
+    Apiserver(apiserver::Config),
+    /// Run the controllers
+    ControllerManager(controller_manager::Config),
+    /// Assign pods to nodes
+    Scheduler(scheduler::Config),
+    /// Simulate nodes
+    KubeletSim(kubelet_sim::Config),
+    /// Simulate service proxies, or print what one would program
+    ProxySim(proxy_sim::Config),
+}
+
+/// Runs what the command line asks for.
+pub fn run(cli: Cli) -> ExitCode {
+    let quiet = matches!(cli.command, Command::Up(_));
+    logging::init(if quiet { cli.verbosity.min(1) } else { cli.verbosity });
+    match cli.command {
+        Command::Up(options) => run_main("orrery", |env| up::run(options, env)),
+        Command::Apiserver(config) => run_main("apiserver", |env| apiserver::run(config, env)),
+        Command::ControllerManager(config) => run_main("controller-manager", |env| controller_manager::run(config, env)),
+        Command::Scheduler(config) => run_main("scheduler", |env| scheduler::run(config, env)),
+        Command::KubeletSim(config) => run_main("kubelet-sim", |env| kubelet_sim::run(config, env)),
+        Command::ProxySim(config) => run_main("proxy-sim", |env| proxy_sim::run(config, env)),
+    }
+}

@@ -1,0 +1,14 @@
+//! The launcher and the command line: one program that is every component.
+//!
+//! `orrery up` starts the others as processes; each of them is also a sub-command here.
+
+pub mod cli;
+pub mod up;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+/// What `main` does.
+pub fn main() -> ExitCode {
+    cli::run(cli::Cli::parse())
+}

@@ -1,0 +1,131 @@
+//! Everybody's identity: what each component needs to serve and to call, and the administrator's kubeconfig.
+//!
+//! Issued at the first start and kept; a file that is there is never replaced, but for the kubeconfigs, whose address
+//! may change from start to start.
+
+use super::Options;
+use super::components::{CLIENTS, server_url};
+use super::data_dir::DataDir;
+use component_base::kubeconfig::{self, Connection, KubeconfigError};
+use component_base::pki::{self, Authority, CertKey, PkiError, Subject};
+use component_base::private_file;
+use jiff::Timestamp;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Names by which pods know the API server, and the first address of the service range.
+const SERVER_NAMES: [&str; 5] =
+    ["kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local", "10.0.0.1"];
+/// The group that is allowed everything: the administrator's alone.
+const ADMIN: (&str, &str) = ("kubernetes-admin", "system:masters");
+
+#[derive(Debug, thiserror::Error)]
+pub enum CertificatesError {
+    #[error(transparent)]
+    Pki(#[from] PkiError),
+    #[error(transparent)]
+    Kubeconfig(#[from] KubeconfigError),
+    #[error("{}: {source}", path.display())]
+    Io { path: PathBuf, source: io::Error },
+}
+
+/// Makes sure that every component and the administrator have their files. Answers the administrator's connection.
+pub fn prepare(options: &Options, data_dir: &DataDir, now: Timestamp) -> Result<Connection, CertificatesError> {
+    let authority = Authority::load_or_create(&data_dir.pki_of("ca"), now)?;
+    let issuer = Issuer { options, authority: &authority, now };
+
+    let apiserver = folder(&data_dir.pki_of("apiserver"))?;
+    issuer.serving(&apiserver, "kube-apiserver", &SERVER_NAMES)?;
+    keep(&apiserver.join("ca.crt"), || Ok(authority.cert_pem.clone()))?;
+    keep(&apiserver.join("sa.key"), || Ok(pki::signing_key()?))?;
+
+    for (name, user, groups) in CLIENTS {
+        let own = folder(&data_dir.pki_of(name))?;
+        issuer.serving(&own, name, &[])?;
+        keep(&own.join("ca.crt"), || Ok(authority.cert_pem.clone()))?;
+        issuer.client(&own, user, groups)?;
+    }
+    let admin = folder(&data_dir.pki_of("admin"))?;
+    let connection = issuer.client(&admin, ADMIN.0, &[ADMIN.1])?;
+    kubeconfig::write(&data_dir.kubeconfig(), &connection, "orrery", ADMIN.0)?;
+    Ok(connection)
+}
+
+struct Issuer<'a> {
+    options: &'a Options,
+    authority: &'a Authority,
+    now: Timestamp,
+}
+
+impl Issuer<'_> {
+    /// `tls.crt` and `tls.key`, for this machine's names and `names`.
+    fn serving(&self, folder: &Path, common_name: &str, names: &[&str]) -> Result<(), CertificatesError> {
+        let bind = self.options.bind_address.to_string();
+        let mut all: Vec<String> = ["localhost", "127.0.0.1", "::1", &bind].map(str::to_owned).into();
+        all.extend(names.iter().map(|n| (*n).to_owned()));
+        self.pair(folder, "tls", &Subject { common_name, organizations: &[], names: &all })?;
+        Ok(())
+    }
+
+    /// `client.crt`, `client.key` and a `kubeconfig` that holds both.
+    fn client(&self, folder: &Path, user: &str, groups: &[&str]) -> Result<Connection, CertificatesError> {
+        let pair = self.pair(folder, "client", &Subject { common_name: user, organizations: groups, names: &[] })?;
+        let connection = Connection {
+            server: server_url(self.options.bind_address, self.options.port),
+            ca_pem: Some(self.authority.cert_pem.clone()),
+            client_cert_pem: Some(pair.cert_pem),
+            client_key_pem: Some(pair.key_pem),
+            ..Connection::default()
+        };
+        kubeconfig::write(&folder.join("kubeconfig"), &connection, "orrery", user)?;
+        Ok(connection)
+    }
+
+    fn pair(&self, folder: &Path, stem: &str, subject: &Subject<'_>) -> Result<CertKey, CertificatesError> {
+        let (cert, key) = (folder.join(format!("{stem}.crt")), folder.join(format!("{stem}.key")));
+        if !(cert.exists() && key.exists()) {
+            let pair = self.authority.issue(subject, self.now)?;
+            write(&key, &pair.key_pem)?;
+            write(&cert, &pair.cert_pem)?;
+        }
+        Ok(CertKey { cert_pem: read(&cert)?, key_pem: read(&key)? })
+    }
+}
+
+fn folder(path: &Path) -> Result<PathBuf, CertificatesError> {
+    fs::create_dir_all(path).map_err(|source| CertificatesError::Io { path: path.to_owned(), source })?;
+    Ok(path.to_owned())
+}
+
+fn keep(path: &Path, make: impl FnOnce() -> Result<String, CertificatesError>) -> Result<(), CertificatesError> {
+    if path.exists() { Ok(()) } else { write(path, &make()?) }
+}
+
+fn read(path: &Path) -> Result<String, CertificatesError> {
+    fs::read_to_string(path).map_err(|source| CertificatesError::Io { path: path.to_owned(), source })
+}
+
+fn write(path: &Path, text: &str) -> Result<(), CertificatesError> {
+    private_file::write(path, text.as_bytes()).map_err(|source| CertificatesError::Io { path: path.to_owned(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identities_are_kept_from_start_to_start() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("data");
+        let data_dir = DataDir::open(&root).unwrap();
+        let now = "2026-05-01T00:00:00Z".parse().unwrap();
+        let options = Options::defaults(root);
+        let first = prepare(&options, &data_dir, now).unwrap();
+        let moved = prepare(&Options { port: 7443, ..options }, &data_dir, now).unwrap();
+        assert_eq!(first.client_cert_pem, moved.client_cert_pem);
+        assert_eq!(moved.server, "https://127.0.0.1:7443");
+        assert!(data_dir.pki_of("apiserver").join("sa.key").exists());
+        assert!(!data_dir.pki_of("scheduler").join("sa.key").exists());
+    }
+}

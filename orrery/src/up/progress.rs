@@ -1,0 +1,50 @@
+//! What a person sees of `up`: a line for each component, and how to use the cluster.
+
+use super::Options;
+use super::data_dir::DataDir;
+use std::io::{IsTerminal, Write};
+
+/// Prints to standard output, one line at a time.
+#[derive(Debug)]
+pub struct Progress {
+    colours: bool,
+}
+
+impl Default for Progress {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Progress {
+    pub fn new() -> Self {
+        Self { colours: std::io::stdout().is_terminal() }
+    }
+
+    fn line(&self, text: &str) {
+        let mut out = std::io::stdout().lock();
+        // Nobody may be listening any more; the cluster goes on.
+        let _ = writeln!(out, "{text}");
+        let _ = out.flush();
+    }
+
+    pub fn ready(&self, component: &str, what: &str) {
+        let mark = if self.colours { "\u{1b}[32m✓\u{1b}[0m" } else { "✓" };
+        self.line(&format!("{mark} {component:<19} {what}"));
+    }
+
+    pub fn stopped(&self, component: &str) {
+        self.line(&format!("- {component} stopped"));
+    }
+
+    /// How to use it.
+    pub fn greet(&self, options: &Options, data_dir: &DataDir) {
+        let kubeconfig = options.kubeconfig.clone().unwrap_or_else(|| data_dir.kubeconfig());
+        self.line(&format!(
+            "\nThe cluster is ready. Stop it with Ctrl-C; its state stays in {}.\n\n  \
+             export KUBECONFIG={}\n  kubectl get nodes\n",
+            data_dir.root().display(),
+            kubeconfig.display()
+        ));
+    }
+}
