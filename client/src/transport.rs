@@ -26,10 +26,21 @@ const PING_TIMEOUT: Duration = Duration::from_secs(15);
 #[derive(Clone)]
 pub(crate) enum Transport {
     /// One service, called directly.
-    Service { service: HttpService, peer: ConnectionInfo },
+    Service {
+        service: HttpService,
+        peer: ConnectionInfo,
+    },
     /// Whatever service is registered under the authority when the request is made.
-    Registered { registry: Registry, authority: String, peer: ConnectionInfo },
-    Sockets { http: HyperClient<TlsConnector, Body>, scheme: http::uri::Scheme, authority: http::uri::Authority },
+    Registered {
+        registry: Registry,
+        authority: String,
+        peer: ConnectionInfo,
+    },
+    Sockets {
+        http: HyperClient<TlsConnector, Body>,
+        scheme: http::uri::Scheme,
+        authority: http::uri::Authority,
+    },
 }
 
 impl Transport {
@@ -69,9 +80,9 @@ impl Transport {
                 parts.authority = Some(authority.clone());
                 *request.uri_mut() = Uri::from_parts(parts).map_err(|error| unusable(&line, &error))?;
                 let answer = http.request(request).await;
-                answer.map(|answer| answer.map(Body::new)).map_err(|error| {
-                    Error::Transport(format!("{line}: {authority}: {}", chain(&error)))
-                })
+                answer
+                    .map(|answer| answer.map(Body::new))
+                    .map_err(|error| Error::Transport(format!("{line}: {authority}: {}", chain(&error))))
             }
         }
     }
@@ -104,7 +115,11 @@ fn peer(connection: &Connection) -> Result<ConnectionInfo, Error> {
 }
 
 fn anonymous_peer() -> ConnectionInfo {
-    ConnectionInfo { peer_certificates: Vec::new(), rejected_certificate: false, remote_address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)) }
+    ConnectionInfo {
+        peer_certificates: Vec::new(),
+        rejected_certificate: false,
+        remote_address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+    }
 }
 
 async fn call(

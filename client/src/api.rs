@@ -1,0 +1,100 @@
+//! `Api`: every verb on the collection of one kind.
+//!
+//! Corresponds to the typed clients of k8s.io/client-go/kubernetes.
+
+use crate::dynamic::{DynamicApi, FromBody};
+use crate::error::Error;
+use crate::options::{DeleteOptions, List, ListOptions, Patch, PatchOptions};
+use crate::request::{Call, JSON};
+use crate::watch::Watch;
+use http::Method;
+use proto::kinds::Kind;
+use serde_json::Value;
+use std::marker::PhantomData;
+
+/// One kind in one namespace, or everywhere.
+#[derive(Clone)]
+pub struct Api<K> {
+    dynamic: DynamicApi,
+    kind: PhantomData<fn() -> K>,
+}
+
+/// `Kind::decode` under the name that `DynamicApi` asks for.
+struct Decoded<K>(K);
+
+impl<K: Kind> FromBody for Decoded<K> {
+    fn from_body(bytes: &[u8]) -> Result<Self, serde_json::Error> {
+        K::decode(bytes).map(Decoded)
+    }
+}
+
+impl<K: Kind> Api<K> {
+    pub(crate) fn new(dynamic: DynamicApi) -> Self {
+        Self { dynamic, kind: PhantomData }
+    }
+
+    /// The same collection over trees.
+    pub fn dynamic(&self) -> &DynamicApi {
+        &self.dynamic
+    }
+
+    async fn fetch(&self, call: Call) -> Result<K, Error> {
+        self.dynamic.fetch::<Decoded<K>>(call).await.map(|decoded| decoded.0)
+    }
+
+    pub async fn get(&self, name: &str) -> Result<K, Error> {
+        self.fetch(Call::new(Method::GET, self.dynamic.object(name).into_string())).await
+    }
+
+    pub async fn list(&self, options: &ListOptions) -> Result<List<K>, Error> {
+        self.dynamic.list_as(options, JSON, K::decode).await
+    }
+
+    pub async fn create(&self, object: &K) -> Result<K, Error> {
+        self.fetch(self.dynamic.post_call(&object.encode())).await
+    }
+
+    /// Replaces the object; its `resourceVersion`, if any, has to be the present one.
+    pub async fn update(&self, object: &K) -> Result<K, Error> {
+        self.fetch(self.dynamic.put_call(&object.encode(), "")?).await
+    }
+
+    pub async fn update_status(&self, object: &K) -> Result<K, Error> {
+        self.fetch(self.dynamic.put_call(&object.encode(), "status")?).await
+    }
+
+    pub async fn patch(&self, name: &str, patch: &Patch, options: &PatchOptions) -> Result<K, Error> {
+        self.fetch(self.dynamic.patch_call(name, "", patch, options)).await
+    }
+
+    pub async fn patch_status(&self, name: &str, patch: &Patch, options: &PatchOptions) -> Result<K, Error> {
+        self.fetch(self.dynamic.patch_call(name, "status", patch, options)).await
+    }
+
+    /// Done when the server has accepted it; finalizers and grace may keep the object for a while.
+    pub async fn delete(&self, name: &str, options: &DeleteOptions) -> Result<(), Error> {
+        self.dynamic.delete(name, options).await
+    }
+
+    pub async fn delete_collection(&self, options: &DeleteOptions, which: &ListOptions) -> Result<(), Error> {
+        self.dynamic.delete_collection(options, which).await
+    }
+
+    /// Posts to `binding`, `eviction`, `token`, ….
+    pub async fn create_subresource(&self, name: &str, subresource: &str, body: &Value) -> Result<Value, Error> {
+        self.dynamic.create_subresource(name, subresource, body).await
+    }
+
+    pub async fn get_scale(&self, name: &str) -> Result<Value, Error> {
+        self.dynamic.get_scale(name).await
+    }
+
+    pub async fn update_scale(&self, name: &str, scale: &Value) -> Result<Value, Error> {
+        self.dynamic.update_scale(name, scale).await
+    }
+
+    /// Changes as they come, undecoded. The stream is the caller's to follow and resume; informers do both.
+    pub async fn watch(&self, options: &ListOptions) -> Result<Watch, Error> {
+        self.dynamic.watch(options).await
+    }
+}

@@ -1,0 +1,160 @@
+//! `Client`: a transport and an identity; cheap to clone, and the root of every typed or dynamic API.
+//!
+//! Corresponds to rest.Config and rest.Interface of k8s.io/client-go/rest.
+
+use crate::api::Api;
+use crate::dynamic::DynamicApi;
+use crate::error::Error;
+use crate::token::{FileToken, FixedToken, TokenSource};
+use crate::token_bucket::SharedBucket;
+use crate::transport::Transport;
+use component_base::env::Env;
+use component_base::http::{Body, HttpService};
+use component_base::kubeconfig::Connection;
+use http::header::{AUTHORIZATION, USER_AGENT};
+use http::{HeaderName, HeaderValue, Request, Response, Uri};
+use proto::gvk::Gvr;
+use proto::kinds::Kind;
+use std::sync::Arc;
+
+const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user");
+const IMPERSONATE_GROUP: HeaderName = HeaderName::from_static("impersonate-group");
+
+/// Talks to one server under one identity.
+#[derive(Clone)]
+pub struct Client {
+    env: Env,
+    transport: Arc<Transport>,
+    /// The path of the server's URL: every request begins with it.
+    prefix: Arc<str>,
+    user_agent: HeaderValue,
+    tokens: Option<Arc<dyn TokenSource>>,
+    impersonated: Option<Arc<Impersonated>>,
+    limit: Option<SharedBucket>,
+}
+
+struct Impersonated {
+    user: HeaderValue,
+    groups: Vec<HeaderValue>,
+}
+
+impl Client {
+    /// Over the network that `env` has: TLS, or services registered in process under the server's authority.
+    pub fn connect(env: &Env, connection: &Connection, user_agent: &str) -> Result<Self, Error> {
+        let (transport, prefix) = Transport::connect(env, connection)?;
+        let mut client = Self::over(env, transport, &prefix, user_agent);
+        client.tokens = match (&connection.token_file, &connection.token) {
+            (Some(path), _) => Some(Arc::new(FileToken::new(env, path))),
+            (None, Some(token)) => Some(Arc::new(FixedToken::new(token))),
+            (None, None) => None,
+        };
+        if !connection.impersonate_user.is_empty() {
+            let groups: Vec<&str> = connection.impersonate_groups.iter().map(String::as_str).collect();
+            client = client.impersonating(&connection.impersonate_user, &groups);
+        }
+        Ok(client)
+    }
+
+    /// Straight into a service: the server's own loopback, and tests.
+    pub fn from_service(env: &Env, service: HttpService, user_agent: &str) -> Self {
+        Self::over(env, Transport::service(service), "", user_agent)
+    }
+
+    fn over(env: &Env, transport: Transport, prefix: &str, user_agent: &str) -> Self {
+        Self {
+            env: env.clone(),
+            transport: Arc::new(transport),
+            prefix: prefix.into(),
+            user_agent: header(user_agent),
+            tokens: None,
+            impersonated: None,
+            limit: None,
+        }
+    }
+
+    /// The same connection, acting as somebody else in every request.
+    pub fn impersonating(&self, user: &str, groups: &[&str]) -> Self {
+        let groups = groups.iter().map(|group| header(group)).collect();
+        Self { impersonated: Some(Arc::new(Impersonated { user: header(user), groups })), ..self.clone() }
+    }
+
+    /// The same connection with a bearer token in every request, in place of the one it had.
+    pub fn with_token_source(&self, tokens: Arc<dyn TokenSource>) -> Self {
+        Self { tokens: Some(tokens), ..self.clone() }
+    }
+
+    /// At most `qps` requests a second on average, and `burst` at once; clones made of it share the limit.
+    pub fn with_rate_limit(&self, qps: f64, burst: u32) -> Self {
+        Self { limit: Some(SharedBucket::new(&self.env, qps, burst)), ..self.clone() }
+    }
+
+    pub fn with_user_agent(&self, user_agent: &str) -> Self {
+        Self { user_agent: header(user_agent), ..self.clone() }
+    }
+
+    /// The same connection for a part with a shutdown of its own: informers started from the answer end with it.
+    pub fn in_env(&self, env: &Env) -> Self {
+        Self { env: env.clone(), ..self.clone() }
+    }
+
+    pub fn env(&self) -> &Env {
+        &self.env
+    }
+
+    pub(crate) fn user_agent(&self) -> &str {
+        self.user_agent.to_str().unwrap_or_default()
+    }
+
+    pub(crate) fn tokens(&self) -> Option<&Arc<dyn TokenSource>> {
+        self.tokens.as_ref()
+    }
+
+    /// The collection of a kind; an empty namespace is the whole cluster.
+    pub fn api<K: Kind>(&self, namespace: &str) -> Api<K> {
+        Api::new(self.dynamic(&K::gvr(), namespace))
+    }
+
+    /// The same verbs over trees.
+    pub fn dynamic(&self, gvr: &Gvr, namespace: &str) -> DynamicApi {
+        DynamicApi::new(self.clone(), gvr.clone(), namespace)
+    }
+
+    /// One request with this client's identity. The URI is path and query; an answer of any code is an answer.
+    pub async fn send(&self, mut request: Request<Body>) -> Result<Response<Body>, Error> {
+        if let Some(limit) = &self.limit {
+            limit.wait(&self.env).await;
+        }
+        if !self.prefix.is_empty() {
+            let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
+            let whole = format!("{}{path}", self.prefix);
+            *request.uri_mut() = whole.parse::<Uri>().map_err(|error| Error::Transport(format!("{whole}: {error}")))?;
+        }
+        let headers = request.headers_mut();
+        if !headers.contains_key(USER_AGENT) {
+            headers.insert(USER_AGENT, self.user_agent.clone());
+        }
+        if let Some(impersonated) = &self.impersonated {
+            headers.insert(IMPERSONATE_USER, impersonated.user.clone());
+            for group in &impersonated.groups {
+                headers.append(IMPERSONATE_GROUP, group.clone());
+            }
+        }
+        if let Some(tokens) = &self.tokens {
+            let bearer = format!("Bearer {}", tokens.token().await?);
+            let mut bearer = HeaderValue::try_from(bearer)
+                .map_err(|_| Error::Transport("the token holds bytes that no header can".into()))?;
+            bearer.set_sensitive(true);
+            request.headers_mut().insert(AUTHORIZATION, bearer);
+        }
+        self.transport.send(request).await
+    }
+}
+
+/// Names of users and programs as header values. Bytes that HTTP forbids in them (there are none in names that
+/// the API accepts) become question marks.
+fn header(text: &str) -> HeaderValue {
+    HeaderValue::from_str(text).unwrap_or_else(|_| {
+        let safe: String = text.chars().map(|c| if c.is_ascii_graphic() || c == ' ' { c } else { '?' }).collect();
+        HeaderValue::from_str(&safe).expect("graphic ASCII is a header value")
+    })
+}

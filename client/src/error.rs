@@ -1,0 +1,128 @@
+//! What can go wrong with a request: the server said no, could not be reached, or could not be understood.
+//!
+//! Corresponds to k8s.io/apimachinery/pkg/api/errors on the client's side.
+
+use proto::Status;
+
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Error {
+    /// The server's own words.
+    #[error("{0}")]
+    Status(#[from] Box<Status>),
+    /// The server could not be reached, or the connection broke. The request may have been carried out.
+    #[error("{0}")]
+    Transport(String),
+    /// The answer is not what was asked for.
+    #[error("{0}")]
+    Decode(String),
+}
+
+impl Error {
+    pub fn status(&self) -> Option<&Status> {
+        match self {
+            Error::Status(status) => Some(status),
+            Error::Transport(_) | Error::Decode(_) => None,
+        }
+    }
+
+    fn has_reason(&self, reason: &str) -> bool {
+        self.status().is_some_and(|status| status.reason == reason)
+    }
+
+    /// The HTTP code; 0 where no answer came.
+    pub fn code(&self) -> u16 {
+        self.status().map_or(0, |status| status.code)
+    }
+
+    pub fn is_not_found(&self) -> bool {
+        self.has_reason("NotFound")
+    }
+
+    pub fn is_conflict(&self) -> bool {
+        self.has_reason("Conflict")
+    }
+
+    pub fn is_already_exists(&self) -> bool {
+        self.has_reason("AlreadyExists")
+    }
+
+    /// The revision asked for is no longer held: list again.
+    pub fn is_gone(&self) -> bool {
+        self.has_reason("Gone") || self.has_reason("Expired")
+    }
+
+    pub fn is_forbidden(&self) -> bool {
+        self.has_reason("Forbidden")
+    }
+
+    pub fn is_unauthorized(&self) -> bool {
+        self.has_reason("Unauthorized")
+    }
+
+    pub fn is_invalid(&self) -> bool {
+        self.has_reason("Invalid")
+    }
+
+    pub fn is_too_many_requests(&self) -> bool {
+        self.has_reason("TooManyRequests") || self.code() == 429
+    }
+
+    /// A namespace that is going away takes nothing new; not worth a retry.
+    pub fn is_namespace_terminating(&self) -> bool {
+        let causes = self.status().and_then(|status| status.details.as_ref()).map(|details| &details.causes);
+        self.is_forbidden() && causes.is_some_and(|causes| causes.iter().any(|c| c.reason == "NamespaceTerminating"))
+    }
+
+    /// From an answer that is no success. A body that is no Status (a proxy's page) is quoted.
+    pub(crate) fn from_answer(code: http::StatusCode, body: &[u8]) -> Self {
+        let parsed = serde_json::from_slice::<Status>(body).ok().filter(|status| status.status == "Failure");
+        let mut status = parsed.unwrap_or_else(|| {
+            let quoted = String::from_utf8_lossy(&body[..body.len().min(2048)]).trim().to_owned();
+            let shown = if quoted.is_empty() { code.to_string() } else { quoted };
+            Status::failure(code.as_u16(), reason_of(code.as_u16()), shown)
+        });
+        if status.code == 0 {
+            status.code = code.as_u16();
+        }
+        Error::Status(Box::new(status))
+    }
+}
+
+/// What Kubernetes calls a code when the answer itself does not say.
+fn reason_of(code: u16) -> &'static str {
+    match code {
+        400 => "BadRequest",
+        401 => "Unauthorized",
+        403 => "Forbidden",
+        404 => "NotFound",
+        405 => "MethodNotAllowed",
+        406 => "NotAcceptable",
+        409 => "Conflict",
+        410 => "Gone",
+        413 => "RequestEntityTooLarge",
+        415 => "UnsupportedMediaType",
+        422 => "Invalid",
+        429 => "TooManyRequests",
+        500 => "InternalError",
+        503 => "ServiceUnavailable",
+        504 => "Timeout",
+        _ => "Unknown",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::StatusCode;
+
+    #[test]
+    fn a_status_keeps_its_words_and_anything_else_is_quoted() {
+        let gone = Status::expired("too old resource version").to_value().to_string();
+        assert!(Error::from_answer(StatusCode::GONE, gone.as_bytes()).is_gone());
+        let page = Error::from_answer(StatusCode::BAD_GATEWAY, b"no upstream\n");
+        assert_eq!((page.code(), page.to_string().as_str()), (502, "no upstream"));
+        let empty = Error::from_answer(StatusCode::NOT_FOUND, b"");
+        assert!(empty.is_not_found());
+        assert_eq!(empty.to_string(), "404 Not Found");
+    }
+}

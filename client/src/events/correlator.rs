@@ -1,0 +1,189 @@
+//! The correlator: equal events are counted, similar ones combined, and who says too much is cut off.
+//!
+//! Corresponds to EventCorrelator of k8s.io/client-go/tools/record/events_cache.go, with its defaults.
+
+use super::Occurrence;
+use super::lru::Lru;
+use crate::token_bucket::TokenBucket;
+use proto::kinds::jiff::{SignedDuration, Timestamp};
+use proto::kinds::metav1::Time;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use tokio::time::Instant;
+
+/// How many objects, reasons and messages are remembered.
+const CACHE_ENTRIES: usize = 4096;
+/// So many different messages of one reason stand alone; more are combined.
+const MAX_SIMILAR: usize = 10;
+/// Similar events further apart than this do not belong together.
+const SIMILAR_INTERVAL: SignedDuration = SignedDuration::from_secs(600);
+/// One source may say so much of one object at once, then one event in five minutes.
+const SPAM_BURST: u32 = 25;
+const SPAM_QPS: f64 = 1.0 / 300.0;
+const COMBINED: &str = "(combined from similar events): ";
+
+pub(super) struct Correlator {
+    similar: Lru<Similar>,
+    seen: Lru<Seen>,
+    spam: Lru<TokenBucket>,
+}
+
+struct Similar {
+    messages: BTreeSet<String>,
+    last_at: Timestamp,
+}
+
+#[derive(Default)]
+struct Seen {
+    count: u32,
+    name: String,
+    first_at: Timestamp,
+}
+
+/// What is to be written.
+#[derive(Debug)]
+pub(super) enum Correlated {
+    Create(Occurrence),
+    /// The event exists already, as far as is remembered.
+    Count(Occurrence, Value),
+    /// Said too often.
+    Skip,
+}
+
+impl Correlator {
+    pub(super) fn new() -> Self {
+        Self { similar: Lru::new(CACHE_ENTRIES), seen: Lru::new(CACHE_ENTRIES), spam: Lru::new(CACHE_ENTRIES) }
+    }
+
+    pub(super) fn correlate(&mut self, event: Occurrence, now: Instant) -> Correlated {
+        let source = source_key(&event);
+        let (event, key) = self.combine(event, &source);
+        let correlated = self.count(event, &key);
+        let spam = self.spam.get_or_insert_with(&source, || TokenBucket::new(SPAM_QPS, SPAM_BURST, now));
+        if spam.try_take(now) { correlated } else { Correlated::Skip }
+    }
+
+    /// After ten different messages of one reason within ten minutes, further ones become one event.
+    fn combine(&mut self, mut event: Occurrence, source: &str) -> (Occurrence, String) {
+        let spec = &event.spec;
+        let of_reason = join(&[source, spec.event_type.as_str(), &spec.reason]);
+        let now = event.last_at;
+        let fresh = || Similar { messages: BTreeSet::new(), last_at: now };
+        let similar = self.similar.get_or_insert_with(&of_reason, fresh);
+        if now.duration_since(similar.last_at) > SIMILAR_INTERVAL {
+            *similar = fresh();
+        }
+        similar.messages.insert(spec.message.clone());
+        similar.last_at = now;
+        if similar.messages.len() < MAX_SIMILAR {
+            let key = join(&[&of_reason, &spec.regarding.field_path, &spec.message]);
+            return (event, key);
+        }
+        // Room for the next message: the set need not grow beyond what decides.
+        similar.messages.pop_first();
+        event.spec.message = format!("{COMBINED}{}", event.spec.message);
+        (event, of_reason)
+    }
+
+    fn count(&mut self, mut event: Occurrence, key: &str) -> Correlated {
+        let seen = self.seen.get_or_insert_with(key, Seen::default);
+        seen.count += 1;
+        if seen.count == 1 {
+            seen.name = event.name.clone();
+            seen.first_at = event.first_at;
+            return Correlated::Create(event);
+        }
+        event.count = seen.count;
+        event.name = seen.name.clone();
+        event.first_at = seen.first_at;
+        let patch = json!({
+            "count": event.count,
+            "lastTimestamp": Time(event.last_at),
+            "message": event.spec.message,
+        });
+        Correlated::Count(event, patch)
+    }
+}
+
+/// Who says it, about what.
+fn source_key(event: &Occurrence) -> String {
+    let regarding = &event.spec.regarding;
+    join(&[
+        &event.component,
+        &event.host,
+        &regarding.kind,
+        &regarding.namespace,
+        &regarding.name,
+        &regarding.uid,
+        &regarding.api_version,
+    ])
+}
+
+/// A separator that no name holds keeps `a`+`bc` and `ab`+`c` apart.
+fn join(parts: &[&str]) -> String {
+    parts.join("\u{0}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::events::{EventSpec, EventType, Regarding};
+    use component_base::env::Env;
+    use std::time::Duration;
+
+    fn event(env: &Env, object: &str, message: &str) -> Occurrence {
+        let regarding = Regarding { name: object.into(), ..Regarding::default() };
+        Occurrence {
+            spec: EventSpec::new(&regarding, EventType::Normal, "Reason", message),
+            component: "test".into(),
+            host: "".into(),
+            name: format!("{object}.{}", env.random("names").u64()),
+            count: 1,
+            first_at: env.wall(),
+            last_at: env.wall(),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn equal_events_are_counted() {
+        let env = Env::simulated(1);
+        let mut correlator = Correlator::new();
+        let Correlated::Create(first) = correlator.correlate(event(&env, "a", "m"), env.now()) else { panic!() };
+        env.sleep(Duration::from_secs(5)).await;
+        let Correlated::Count(second, patch) = correlator.correlate(event(&env, "a", "m"), env.now()) else { panic!() };
+        assert_eq!((second.count, &second.name, second.first_at), (2, &first.name, first.first_at));
+        assert_eq!(patch, json!({"count": 2, "lastTimestamp": "2026-01-01T00:00:05Z", "message": "m"}));
+        assert!(matches!(correlator.correlate(event(&env, "b", "m"), env.now()), Correlated::Create(_)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_tenth_similar_event_is_combined_until_ten_quiet_minutes_have_passed() {
+        let env = Env::simulated(1);
+        let mut correlator = Correlator::new();
+        for n in 1..10 {
+            let correlated = correlator.correlate(event(&env, "a", &format!("m{n}")), env.now());
+            assert!(matches!(correlated, Correlated::Create(_)));
+        }
+        let Correlated::Create(tenth) = correlator.correlate(event(&env, "a", "m10"), env.now()) else { panic!() };
+        assert_eq!(tenth.spec.message, "(combined from similar events): m10");
+        let Correlated::Count(next, _) = correlator.correlate(event(&env, "a", "m11"), env.now()) else { panic!() };
+        assert_eq!((next.spec.message.as_str(), next.count), ("(combined from similar events): m11", 2));
+        env.sleep(Duration::from_secs(601)).await;
+        let Correlated::Create(later) = correlator.correlate(event(&env, "a", "m12"), env.now()) else { panic!() };
+        assert_eq!(later.spec.message, "m12");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_source_is_cut_off_after_its_burst() {
+        let env = Env::simulated(1);
+        let mut correlator = Correlator::new();
+        let mut passed = |env: &Env| {
+            (0..40)
+                .filter(|_| !matches!(correlator.correlate(event(env, "a", "m"), env.now()), Correlated::Skip))
+                .count()
+        };
+        assert_eq!(passed(&env), 25);
+        env.sleep(Duration::from_secs(601)).await;
+        assert_eq!(passed(&env), 2);
+    }
+}

@@ -1,0 +1,56 @@
+//! A map that forgets what was not used for longest once it is full.
+//!
+//! Corresponds to k8s.io/utils/lru.
+
+use std::collections::BTreeMap;
+
+pub(super) struct Lru<V> {
+    capacity: usize,
+    /// Each value with the tick of its last use.
+    entries: BTreeMap<String, (u64, V)>,
+    by_use: BTreeMap<u64, String>,
+    tick: u64,
+}
+
+impl<V> Lru<V> {
+    pub(super) fn new(capacity: usize) -> Self {
+        Self { capacity, entries: BTreeMap::new(), by_use: BTreeMap::new(), tick: 0 }
+    }
+
+    /// The value of the key, made where there is none; counts as a use.
+    pub(super) fn get_or_insert_with(&mut self, key: &str, make: impl FnOnce() -> V) -> &mut V {
+        self.tick += 1;
+        match self.entries.get(key) {
+            Some((used, _)) => {
+                self.by_use.remove(used);
+            }
+            None => {
+                if self.entries.len() >= self.capacity
+                    && let Some((_, oldest)) = self.by_use.pop_first()
+                {
+                    self.entries.remove(&oldest);
+                }
+            }
+        }
+        self.by_use.insert(self.tick, key.to_owned());
+        let entry = self.entries.entry(key.to_owned()).or_insert_with(|| (0, make()));
+        entry.0 = self.tick;
+        &mut entry.1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_used_is_forgotten() {
+        let mut lru = Lru::new(2);
+        *lru.get_or_insert_with("a", || 1) += 1;
+        lru.get_or_insert_with("b", || 1);
+        assert_eq!(*lru.get_or_insert_with("a", || 0), 2);
+        lru.get_or_insert_with("c", || 1);
+        assert_eq!(*lru.get_or_insert_with("a", || 0), 2);
+        assert_eq!(*lru.get_or_insert_with("b", || 0), 0);
+    }
+}

@@ -1,0 +1,229 @@
+//! Events: what a component has to say about an object, written to the API without being waited for.
+//!
+//! Corresponds to k8s.io/client-go/tools/record.
+
+mod correlator;
+mod lru;
+mod writer;
+
+use crate::client::Client;
+use component_base::env::Env;
+use component_base::rng::Random;
+use proto::kinds::Kind;
+use proto::kinds::jiff::Timestamp;
+use proto::kinds::metav1::Time;
+use serde_json::{Value, json};
+use std::fmt;
+use std::sync::Arc;
+use tokio::sync::mpsc;
+
+/// Events not yet written; as many as client-go's broadcaster holds. More are dropped, and that is logged.
+const QUEUE_LENGTH: usize = 1000;
+
+/// The object that an event is about.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Regarding {
+    pub api_version: String,
+    pub kind: String,
+    pub namespace: String,
+    pub name: String,
+    pub uid: String,
+    pub resource_version: String,
+    /// The part of it: `spec.containers{web}`.
+    pub field_path: String,
+}
+
+impl Regarding {
+    pub fn of<K: Kind>(object: &K) -> Self {
+        Self {
+            api_version: K::gvk().api_version(),
+            kind: K::KIND.to_owned(),
+            namespace: object.namespace().to_owned(),
+            name: object.name().to_owned(),
+            uid: object.uid().to_owned(),
+            resource_version: object.resource_version().to_owned(),
+            field_path: String::new(),
+        }
+    }
+
+    fn to_value(&self) -> Value {
+        let mut reference = serde_json::Map::new();
+        let fields = [
+            ("kind", &self.kind),
+            ("namespace", &self.namespace),
+            ("name", &self.name),
+            ("uid", &self.uid),
+            ("apiVersion", &self.api_version),
+            ("resourceVersion", &self.resource_version),
+            ("fieldPath", &self.field_path),
+        ];
+        for (field, value) in fields.into_iter().filter(|(_, value)| !value.is_empty()) {
+            reference.insert(field.into(), json!(value));
+        }
+        Value::Object(reference)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum EventType {
+    Normal,
+    Warning,
+}
+
+impl EventType {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            EventType::Normal => "Normal",
+            EventType::Warning => "Warning",
+        }
+    }
+}
+
+/// An event as a plan holds it: what is said, not when and by whom.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventSpec {
+    pub regarding: Regarding,
+    pub event_type: EventType,
+    /// One word in CamelCase, for machines.
+    pub reason: String,
+    pub message: String,
+    /// What was tried; mostly empty.
+    pub action: String,
+}
+
+impl EventSpec {
+    pub fn new(
+        regarding: &Regarding,
+        event_type: EventType,
+        reason: impl Into<String>,
+        message: impl Into<String>,
+    ) -> Self {
+        Self {
+            regarding: regarding.clone(),
+            event_type,
+            reason: reason.into(),
+            message: message.into(),
+            action: String::new(),
+        }
+    }
+}
+
+impl fmt::Display for EventSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Regarding { kind, namespace, name, .. } = &self.regarding;
+        let object = crate::cached::key(namespace, name);
+        write!(f, "{} {} {kind} {object}: {}", self.event_type.as_str(), self.reason, self.message)
+    }
+}
+
+/// An event that has happened, on its way to the API.
+#[derive(Clone, Debug)]
+struct Occurrence {
+    spec: EventSpec,
+    component: Arc<str>,
+    host: Arc<str>,
+    name: String,
+    count: u32,
+    first_at: Timestamp,
+    last_at: Timestamp,
+}
+
+impl Occurrence {
+    /// Events of cluster-scoped objects live in `default`.
+    fn namespace(&self) -> &str {
+        let namespace = &self.spec.regarding.namespace;
+        if namespace.is_empty() { "default" } else { namespace }
+    }
+
+    fn to_value(&self) -> Value {
+        let mut event = json!({
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": self.name, "namespace": self.namespace()},
+            "involvedObject": self.spec.regarding.to_value(),
+            "reason": self.spec.reason,
+            "message": self.spec.message,
+            "type": self.spec.event_type.as_str(),
+            "count": self.count,
+            "firstTimestamp": Time(self.first_at),
+            "lastTimestamp": Time(self.last_at),
+            "source": {"component": *self.component},
+            "reportingComponent": *self.component,
+            "reportingInstance": *self.host,
+        });
+        if !self.host.is_empty() {
+            event["source"]["host"] = json!(*self.host);
+        }
+        if !self.spec.action.is_empty() {
+            event["action"] = json!(self.spec.action);
+        }
+        event
+    }
+}
+
+/// Records events under a component's name; clones record to the same queue.
+#[derive(Clone)]
+pub struct Recorder {
+    env: Env,
+    random: Random,
+    component: Arc<str>,
+    host: Arc<str>,
+    queue: mpsc::Sender<Occurrence>,
+}
+
+impl Recorder {
+    /// `host` is empty for all but node agents.
+    pub fn new(client: &Client, component: &str, host: &str) -> Self {
+        let env = client.env().clone();
+        let (queue, waiting) = mpsc::channel(QUEUE_LENGTH);
+        env.spawn(writer::write_all(client.clone(), component.to_owned(), waiting));
+        Self {
+            random: env.random(&format!("client/events/{component}/{host}")),
+            env,
+            component: component.into(),
+            host: host.into(),
+            queue,
+        }
+    }
+
+    /// Says it, and returns at once.
+    pub fn event(
+        &self,
+        regarding: &Regarding,
+        event_type: EventType,
+        reason: impl Into<String>,
+        message: impl Into<String>,
+    ) {
+        self.record(EventSpec::new(regarding, event_type, reason, message));
+    }
+
+    pub fn record(&self, spec: EventSpec) {
+        let now = self.env.wall();
+        let occurrence = Occurrence {
+            name: event_name(&spec.regarding.name, &self.random),
+            spec,
+            component: self.component.clone(),
+            host: self.host.clone(),
+            count: 1,
+            first_at: now,
+            last_at: now,
+        };
+        if let Err(refused) = self.queue.try_send(occurrence) {
+            let reason = match &refused {
+                mpsc::error::TrySendError::Full(_) => "too many wait",
+                mpsc::error::TrySendError::Closed(_) => "shutting down",
+            };
+            tracing::warn!(event = %refused.into_inner().spec, reason, "event dropped");
+        }
+    }
+}
+
+/// Deviation: the tail of an event's name is random, where client-go uses the time in nanoseconds: in virtual time
+/// many events fall into one instant.
+fn event_name(object: &str, random: &Random) -> String {
+    const TAIL_LENGTH: usize = 16;
+    let longest = 253 - TAIL_LENGTH - 1;
+    // A name is ASCII; anything else is the server's to refuse.
+    let object = object.get(..longest).unwrap_or(object);
+    format!("{object}.{:016x}", random.u64())
+}

@@ -1,0 +1,151 @@
+//! `Informers`: one informer per collection and selection, shared by all controllers of a process.
+//!
+//! Corresponds to k8s.io/client-go/informers.SharedInformerFactory.
+
+use crate::cached::{Cached, DynamicObject, PartialObject};
+use crate::client::Client;
+use crate::informer::Informer;
+use crate::options::ListOptions;
+use parking_lot::Mutex;
+use proto::gvk::Gvr;
+use proto::kinds::Kind;
+use std::any::Any;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Clones share the informers.
+#[derive(Clone)]
+pub struct Informers {
+    client: Client,
+    resync: Option<Duration>,
+    /// In the order in which they were asked for, which is the order in which they start.
+    entries: Arc<Mutex<Vec<Entry>>>,
+}
+
+struct Entry {
+    gvr: Gvr,
+    selection: ListOptions,
+    /// `Informer<T>` of the type that was asked for.
+    informer: Box<dyn Any + Send + Sync>,
+    control: Arc<dyn Control>,
+    started: bool,
+}
+
+/// What is done to an informer whatever its type.
+trait Control: Send + Sync {
+    fn start(&self);
+    fn stop(&self);
+    fn synced(&self) -> Pin<Box<dyn Future<Output = bool> + Send + '_>>;
+}
+
+impl<T: Cached> Control for Informer<T> {
+    fn start(&self) {
+        self.env().spawn(self.clone().run());
+    }
+
+    fn stop(&self) {
+        Informer::stop(self);
+    }
+
+    fn synced(&self) -> Pin<Box<dyn Future<Output = bool> + Send + '_>> {
+        Box::pin(Informer::synced(self))
+    }
+}
+
+impl Informers {
+    /// Informers run in the client's environment and end with it.
+    pub fn new(client: &Client) -> Self {
+        Self { client: client.clone(), resync: None, entries: Arc::default() }
+    }
+
+    /// Informers asked for through the answer tell their handlers of everything again, once in `period`.
+    pub fn resync_every(&self, period: Duration) -> Self {
+        Self { resync: Some(period), ..self.clone() }
+    }
+
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// The whole collection of a kind.
+    pub fn of<K: Kind>(&self) -> Informer<K> {
+        self.informer(&K::gvr(), ListOptions::default())
+    }
+
+    pub fn of_namespace<K: Kind>(&self, namespace: &str) -> Informer<K> {
+        self.informer(&K::gvr(), ListOptions { namespace: namespace.to_owned(), ..ListOptions::default() })
+    }
+
+    /// What `selection` says of namespace, labels and fields; the rest of it is not read.
+    pub fn of_selected<K: Kind>(&self, selection: &ListOptions) -> Informer<K> {
+        self.informer(&K::gvr(), selection.clone())
+    }
+
+    /// Metadata alone, of any collection.
+    pub fn metadata(&self, gvr: &Gvr) -> Informer<PartialObject> {
+        self.informer(gvr, ListOptions::default())
+    }
+
+    /// Whole trees, of any collection.
+    pub fn dynamic(&self, gvr: &Gvr) -> Informer<DynamicObject> {
+        self.informer(gvr, ListOptions::default())
+    }
+
+    fn informer<T: Cached>(&self, gvr: &Gvr, selection: ListOptions) -> Informer<T> {
+        let selection = ListOptions {
+            namespace: selection.namespace,
+            label_selector: selection.label_selector,
+            field_selector: selection.field_selector,
+            ..ListOptions::default()
+        };
+        let mut entries = self.entries.lock();
+        let same = entries.iter().filter(|entry| entry.gvr == *gvr && entry.selection == selection);
+        if let Some(informer) = same.filter_map(|entry| entry.informer.downcast_ref::<Informer<T>>()).next() {
+            return informer.clone();
+        }
+        let api = self.client.dynamic(gvr, &selection.namespace);
+        let informer = Informer::<T>::new(api, selection.clone(), self.resync);
+        entries.push(Entry {
+            gvr: gvr.clone(),
+            selection,
+            informer: Box::new(informer.clone()),
+            control: Arc::new(informer.clone()),
+            started: false,
+        });
+        informer
+    }
+
+    /// Starts those that do not run yet.
+    pub fn start(&self) {
+        for entry in self.entries.lock().iter_mut().filter(|entry| !entry.started) {
+            entry.started = true;
+            entry.control.start();
+        }
+    }
+
+    /// Waits until every informer that has been started has seen its collection; false on shutdown.
+    pub async fn synced(&self) -> bool {
+        let started: Vec<Arc<dyn Control>> =
+            self.entries.lock().iter().filter(|entry| entry.started).map(|entry| entry.control.clone()).collect();
+        for informer in started {
+            if !informer.synced().await {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Stops and forgets the metadata informer of a collection that is no longer served. Whole-object informers of
+    /// it are somebody else's and stay.
+    pub fn stop(&self, gvr: &Gvr) {
+        self.entries.lock().retain(|entry| {
+            let ends = entry.gvr == *gvr && entry.informer.is::<Informer<PartialObject>>();
+            if ends {
+                entry.control.stop();
+            }
+            !ends
+        });
+    }
+}

@@ -1,0 +1,271 @@
+//! Leader election: of several equal processes one works, and the others wait for its Lease to run out.
+//!
+//! Corresponds to k8s.io/client-go/tools/leaderelection.
+
+use crate::client::Client;
+use crate::error::Error;
+use crate::events::{EventType, Recorder, Regarding};
+use component_base::env::Env;
+use component_base::rng::Random;
+use parking_lot::Mutex;
+use proto::kinds::api::coordination::v1::{Lease, LeaseSpec};
+use proto::kinds::jiff::Timestamp;
+use proto::kinds::metav1::{MicroTime, ObjectMeta};
+use std::future::Future;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Candidates look again after the retry period or up to this much longer.
+const JITTER: f64 = 1.2;
+
+/// Who stands for which Lease, and how patient everybody is.
+#[derive(Clone, Debug)]
+pub struct LeaderElection {
+    pub lease_name: String,
+    pub namespace: String,
+    /// Different for every process: see `identity`.
+    pub identity: String,
+    /// How long a silent leader is waited for.
+    pub lease_duration: Duration,
+    /// How long a leader tries to renew before it gives up; shorter than the lease, so that two never lead.
+    pub renew_deadline: Duration,
+    pub retry_period: Duration,
+}
+
+/// The Lease could not be renewed in time: somebody else may be leading.
+#[derive(Debug, thiserror::Error)]
+#[error("leader election lost: lease {namespace}/{lease_name} was not renewed within {renew_deadline:?}")]
+pub struct LeadershipLost {
+    namespace: String,
+    lease_name: String,
+    renew_deadline: Duration,
+}
+
+/// `<host>_<uuid>`.
+pub fn identity(env: &Env, host: &str) -> String {
+    format!("{host}_{}", env.random(&format!("client/leader/{host}")).uid())
+}
+
+/// The Lease as last seen, and when: clocks of different machines are never compared.
+struct Observed {
+    lease: Lease,
+    at: Instant,
+}
+
+/// What a candidate or leader does next.
+#[derive(Debug, PartialEq)]
+enum Claim {
+    Create(Box<LeaseSpec>),
+    Update(Box<LeaseSpec>),
+    HeldBy(String),
+}
+
+impl LeaderElection {
+    /// With the durations that Kubernetes' components use.
+    pub fn new(lease_name: &str, namespace: &str, identity: &str) -> Self {
+        Self {
+            lease_name: lease_name.into(),
+            namespace: namespace.into(),
+            identity: identity.into(),
+            lease_duration: Duration::from_secs(15),
+            renew_deadline: Duration::from_secs(10),
+            retry_period: Duration::from_secs(2),
+        }
+    }
+
+    /// Waits to be elected, then leads until `env` shuts down, `lead` returns, or the Lease is lost.
+    /// The environment given to `lead` has shut down and its tasks have ended before this returns.
+    pub async fn run<Fut>(
+        &self,
+        env: &Env,
+        client: &Client,
+        lead: impl FnOnce(Env) -> Fut,
+    ) -> Result<(), LeadershipLost>
+    where
+        Fut: Future<Output = ()> + Send + 'static,
+    {
+        let elector = Elector {
+            election: self,
+            env,
+            client,
+            random: env.random(&format!("client/leader/{}/{}", self.lease_name, self.identity)),
+            observed: Mutex::new(None),
+        };
+        tokio::select! {
+            biased;
+            () = env.shutdown().cancelled() => return Ok(()),
+            () = elector.acquire() => {}
+        }
+        let recorder = Recorder::new(client, &self.lease_name, "");
+        elector.announce(&recorder, "became leader");
+        let leading_env = env.child();
+        let mut leading = env.spawn(lead(leading_env.clone()));
+        let result = tokio::select! {
+            biased;
+            () = env.shutdown().cancelled() => Ok(()),
+            _ = &mut leading => Ok(()),
+            lost = elector.renew() => Err(lost),
+        };
+        leading_env.drain().await;
+        if !leading.is_finished() {
+            // Its panic, if any, has been printed; leading is over either way.
+            let _ = leading.await;
+        }
+        elector.announce(&recorder, "stopped leading");
+        if result.is_ok() {
+            elector.release().await;
+        }
+        result
+    }
+
+    /// The pure part. `now` and `wall` are the same instant.
+    fn claim(&self, held: Option<&Lease>, observed_at: Instant, now: Instant, wall: Timestamp) -> Claim {
+        let mine = |acquired: MicroTime, transitions| {
+            Box::new(LeaseSpec {
+                holder_identity: Some(self.identity.clone()),
+                lease_duration_seconds: Some(i32::try_from(self.lease_duration.as_secs()).unwrap_or(i32::MAX)),
+                acquire_time: Some(acquired),
+                renew_time: Some(MicroTime(wall)),
+                lease_transitions: Some(transitions),
+                ..LeaseSpec::default()
+            })
+        };
+        let Some(lease) = held else { return Claim::Create(mine(MicroTime(wall), 0)) };
+        let spec = lease.spec.clone().unwrap_or_default();
+        let holder = spec.holder_identity.unwrap_or_default();
+        let transitions = spec.lease_transitions.unwrap_or(0);
+        if holder == self.identity {
+            return Claim::Update(mine(spec.acquire_time.unwrap_or(MicroTime(wall)), transitions));
+        }
+        let duration_s = spec.lease_duration_seconds.and_then(|s| u64::try_from(s).ok()).unwrap_or(0);
+        if !holder.is_empty() && observed_at + Duration::from_secs(duration_s) > now {
+            return Claim::HeldBy(holder);
+        }
+        Claim::Update(mine(MicroTime(wall), transitions + 1))
+    }
+}
+
+struct Elector<'a> {
+    election: &'a LeaderElection,
+    env: &'a Env,
+    client: &'a Client,
+    random: Random,
+    observed: Mutex<Option<Observed>>,
+}
+
+impl Elector<'_> {
+    async fn acquire(&self) {
+        loop {
+            // A server that does not answer must not keep a candidate from trying again.
+            match self.env.timeout(self.election.renew_deadline, self.try_acquire_or_renew()).await {
+                Ok(Ok(true)) => return,
+                Ok(Ok(false)) => {}
+                Ok(Err(error)) => tracing::warn!(lease = self.election.lease_name, %error, "cannot stand for leader"),
+                Err(elapsed) => tracing::warn!(lease = self.election.lease_name, %elapsed, "cannot stand for leader"),
+            }
+            self.env.sleep(self.random.jitter(self.election.retry_period, JITTER)).await;
+        }
+    }
+
+    /// Renews until that has failed for the whole deadline.
+    async fn renew(&self) -> LeadershipLost {
+        let LeaderElection { lease_name, namespace, renew_deadline, retry_period, .. } = self.election;
+        let renewed_in_time = async || {
+            loop {
+                match self.try_acquire_or_renew().await {
+                    Ok(true) => return,
+                    Ok(false) => tracing::warn!(lease = lease_name, "somebody else holds the lease"),
+                    Err(error) => tracing::warn!(lease = lease_name, %error, "cannot renew the lease"),
+                }
+                self.env.sleep(*retry_period).await;
+            }
+        };
+        loop {
+            self.env.sleep(*retry_period).await;
+            if self.env.timeout(*renew_deadline, renewed_in_time()).await.is_err() {
+                return LeadershipLost {
+                    namespace: namespace.clone(),
+                    lease_name: lease_name.clone(),
+                    renew_deadline: *renew_deadline,
+                };
+            }
+        }
+    }
+
+    /// Whether the Lease is ours now.
+    async fn try_acquire_or_renew(&self) -> Result<bool, Error> {
+        let api = self.client.api::<Lease>(&self.election.namespace);
+        let held = match api.get(&self.election.lease_name).await {
+            Ok(lease) => Some(lease),
+            Err(error) if error.is_not_found() => None,
+            Err(error) => return Err(error),
+        };
+        let observed_at = self.observe(held.as_ref());
+        match self.election.claim(held.as_ref(), observed_at, self.env.now(), self.env.wall()) {
+            Claim::HeldBy(holder) => {
+                tracing::debug!(lease = self.election.lease_name, holder, "lease is held");
+                Ok(false)
+            }
+            Claim::Create(spec) => {
+                let metadata = ObjectMeta {
+                    name: Some(self.election.lease_name.clone()),
+                    namespace: Some(self.election.namespace.clone()),
+                    ..ObjectMeta::default()
+                };
+                let created = api.create(&Lease { metadata, spec: Some(*spec) }).await?;
+                self.observe(Some(&created));
+                Ok(true)
+            }
+            Claim::Update(spec) => {
+                let lease = Lease { spec: Some(*spec), ..held.unwrap_or_default() };
+                let updated = api.update(&lease).await?;
+                self.observe(Some(&updated));
+                Ok(true)
+            }
+        }
+    }
+
+    /// When what we see was first seen so.
+    fn observe(&self, lease: Option<&Lease>) -> Instant {
+        let now = self.env.now();
+        let Some(lease) = lease else { return now };
+        let mut observed = self.observed.lock();
+        match &*observed {
+            Some(known) if known.lease.spec == lease.spec => known.at,
+            _ => {
+                *observed = Some(Observed { lease: lease.clone(), at: now });
+                now
+            }
+        }
+    }
+
+    /// Lets the next leader begin at once.
+    async fn release(&self) {
+        let api = self.client.api::<Lease>(&self.election.namespace);
+        let giving_up = async {
+            let mut lease = api.get(&self.election.lease_name).await?;
+            let spec = lease.spec.get_or_insert_default();
+            if spec.holder_identity.as_deref() != Some(&self.election.identity) {
+                return Ok(());
+            }
+            spec.holder_identity = Some(String::new());
+            spec.lease_duration_seconds = Some(1);
+            spec.acquire_time = Some(MicroTime(self.env.wall()));
+            spec.renew_time = Some(MicroTime(self.env.wall()));
+            api.update(&lease).await.map(drop)
+        };
+        match self.env.timeout(self.election.retry_period, giving_up).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(lease = self.election.lease_name, %error, "lease not released"),
+            Err(elapsed) => tracing::warn!(lease = self.election.lease_name, %elapsed, "lease not released"),
+        }
+    }
+
+    fn announce(&self, recorder: &Recorder, what: &str) {
+        let message = format!("{} {what}", self.election.identity);
+        tracing::info!(lease = self.election.lease_name, "{message}");
+        if let Some(observed) = &*self.observed.lock() {
+            recorder.event(&Regarding::of(&observed.lease), EventType::Normal, "LeaderElection", message);
+        }
+    }
+}

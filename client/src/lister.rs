@@ -1,0 +1,84 @@
+//! `Lister`: reads from an informer's store, in the order of keys.
+//!
+//! Corresponds to k8s.io/client-go/listers.
+
+use crate::cached::{Cached, key};
+use crate::store::Store;
+use proto::meta::selector::Selector;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What the server said last, as far as this process has heard. Objects are shared and never change in place.
+#[derive(Debug)]
+pub struct Lister<T> {
+    store: Arc<Store<T>>,
+}
+
+impl<T> Clone for Lister<T> {
+    fn clone(&self) -> Self {
+        Self { store: self.store.clone() }
+    }
+}
+
+impl<T: Cached> Lister<T> {
+    pub(crate) fn new(store: Arc<Store<T>>) -> Self {
+        Self { store }
+    }
+
+    /// A lister of given objects, for tests of what only reads.
+    pub fn of(objects: impl IntoIterator<Item = T>) -> Self {
+        let store = Store::default();
+        for object in objects {
+            store.insert(Arc::new(object));
+        }
+        Self::new(Arc::new(store))
+    }
+
+    /// An empty namespace is a cluster-scoped object's.
+    pub fn get(&self, namespace: &str, name: &str) -> Option<Arc<T>> {
+        self.store.get(&key(namespace, name))
+    }
+
+    pub fn by_key(&self, key: &str) -> Option<Arc<T>> {
+        self.store.get(key)
+    }
+
+    pub fn list(&self) -> Vec<Arc<T>> {
+        self.store.list()
+    }
+
+    pub fn len(&self) -> usize {
+        self.store.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub fn in_namespace(&self, namespace: &str) -> Vec<Arc<T>> {
+        self.store.in_namespace(namespace)
+    }
+
+    /// The objects that the index of that name files under `value`.
+    pub fn by_index(&self, name: &str, value: &str) -> Vec<Arc<T>> {
+        self.store.by_index(name, value)
+    }
+
+    /// All values of an index that some object has.
+    pub fn index_values(&self, name: &str) -> Vec<String> {
+        self.store.index_values(name)
+    }
+
+    /// Those of a namespace (of all, where it is empty) whose labels the selector matches.
+    pub fn select(&self, namespace: &str, selector: &Selector) -> Vec<Arc<T>> {
+        let none = BTreeMap::new();
+        self.filter(namespace, |object| selector.matches(object.metadata().labels.as_ref().unwrap_or(&none)))
+    }
+
+    /// Those of a namespace (of all, where it is empty) that `wanted` accepts.
+    pub fn filter(&self, namespace: &str, wanted: impl Fn(&T) -> bool) -> Vec<Arc<T>> {
+        let mut objects = if namespace.is_empty() { self.list() } else { self.in_namespace(namespace) };
+        objects.retain(|object| wanted(object));
+        objects
+    }
+}

@@ -1,0 +1,320 @@
+//! `Reflector`: follows one collection and keeps a store equal to it, whatever happens to the connection.
+//!
+//! A state machine: each step takes the state by value and returns the next.
+//!
+//! ```text
+//!   Start ──► Streaming initial events ──► (end bookmark) ──► Watch ◄──► Following
+//!     │  refused                                               │ 410
+//!     └──────► List ──────────────────────────────────────────►┘  └────► Start
+//! ```
+//!
+//! Corresponds to k8s.io/client-go/tools/cache/reflector.go.
+
+use crate::backoff::Backoff;
+use crate::cached::{Cached, PartialObject};
+use crate::dynamic::DynamicApi;
+use crate::error::Error;
+use crate::options::ListOptions;
+use crate::watch::{Watch, WatchEvent};
+use bytes::Bytes;
+use component_base::env::Env;
+use component_base::rng::Random;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// client-go's: the pause after a failure grows to half a minute and shrinks back after two quiet ones.
+const BACKOFF: Backoff =
+    Backoff { initial: Duration::from_millis(800), factor: 2.0, max: Duration::from_secs(30), jitter: 1.0 };
+const BACKOFF_RESET: Duration = Duration::from_secs(120);
+/// A watch asks to be ended after this or up to twice as long, so that watchers spread over the servers.
+const MIN_WATCH_TIMEOUT: Duration = Duration::from_secs(300);
+/// Past the time at which the server should have ended it, a silent watch is taken for dead.
+const WATCH_OVERTIME: Duration = Duration::from_secs(30);
+/// Objects in one page of a list that is not served from the server's cache.
+const PAGE_LIMIT: u32 = 500;
+/// A watch that ends sooner than this without an event is a failure in disguise.
+const SHORTEST_WATCH: Duration = Duration::from_secs(1);
+
+/// Where a reflector puts what it sees.
+pub(crate) trait Sink<T>: Send + Sync {
+    /// The whole collection as of one revision.
+    fn replace(&self, objects: Vec<Arc<T>>);
+    fn upsert(&self, object: Arc<T>);
+    fn remove(&self, key: &str, last: Option<Arc<T>>);
+}
+
+enum State<T> {
+    /// Nothing usable is held: stream or list the collection, not older than `from` (empty: the newest).
+    Start {
+        from: String,
+    },
+    /// The server refuses to stream initial events.
+    List {
+        from: String,
+    },
+    Initial {
+        watch: Watch,
+        until: Instant,
+        objects: BTreeMap<String, Arc<T>>,
+    },
+    /// The store is as of `version`; follow from there.
+    Watch {
+        version: String,
+    },
+    Following {
+        version: String,
+        watch: Watch,
+        began: Instant,
+        until: Instant,
+        events: u64,
+    },
+}
+
+/// Why a step did not get further, and where to go on.
+struct Failure<T> {
+    next: State<T>,
+    error: Option<Error>,
+}
+
+pub(crate) struct Reflector<T, S> {
+    api: DynamicApi,
+    selection: ListOptions,
+    sink: S,
+    random: Random,
+    kind: std::marker::PhantomData<fn() -> T>,
+}
+
+impl<T: Cached, S: Sink<T>> Reflector<T, S> {
+    pub(crate) fn new(api: DynamicApi, selection: ListOptions, sink: S) -> Self {
+        let stream = format!(
+            "client/reflector/{}/{}/{}/{}/{}",
+            api.client().user_agent(),
+            api.gvr(),
+            api.namespace(),
+            selection.label_selector,
+            selection.field_selector
+        );
+        let random = api.client().env().random(&stream);
+        Self { api, selection, sink, random, kind: std::marker::PhantomData }
+    }
+
+    fn env(&self) -> &Env {
+        self.api.client().env()
+    }
+
+    /// Runs until it is dropped.
+    pub(crate) async fn run(&self) {
+        // From any revision the server has at hand: the first look need not be the newest.
+        let mut state = State::Start { from: "0".into() };
+        let mut attempt = 0;
+        let mut failed_at = self.env().now();
+        loop {
+            match self.step(state).await {
+                Ok(next) => state = next,
+                Err(Failure { next, error }) => {
+                    let now = self.env().now();
+                    if now.duration_since(failed_at) > BACKOFF_RESET {
+                        attempt = 0;
+                    }
+                    failed_at = now;
+                    let pause = BACKOFF.jittered(attempt, &self.random);
+                    attempt += 1;
+                    if let Some(error) = error {
+                        tracing::warn!(collection = %self.api.gvr(), %error, ?pause, "following a collection failed");
+                    }
+                    self.env().sleep(pause).await;
+                    state = next;
+                }
+            }
+        }
+    }
+
+    async fn step(&self, state: State<T>) -> Result<State<T>, Failure<T>> {
+        match state {
+            State::Start { from } => self.start(from).await,
+            State::List { from } => self.list(from).await,
+            State::Initial { watch, until, objects } => self.initial(watch, until, objects).await,
+            State::Watch { version } => self.watch(version).await,
+            State::Following { version, watch, began, until, events } => {
+                self.follow(version, watch, began, until, events).await
+            }
+        }
+    }
+
+    async fn start(&self, from: String) -> Result<State<T>, Failure<T>> {
+        let (options, until) = self.watch_options(ListOptions {
+            // "0" would let the server begin with what it has: a stream of initial events is consistent instead.
+            resource_version: if from == "0" { String::new() } else { from.clone() },
+            resource_version_match: "NotOlderThan".into(),
+            send_initial_events: true,
+            ..self.selection.clone()
+        });
+        match self.api.watch_as(&options, T::ACCEPT_WATCH).await {
+            Ok(watch) => Ok(State::Initial { watch, until, objects: BTreeMap::new() }),
+            Err(error) if error.is_invalid() || error.code() == 400 => {
+                tracing::debug!(collection = %self.api.gvr(), %error, "no initial events: falling back to a list");
+                Ok(State::List { from })
+            }
+            Err(error) => Err(restart(from, error)),
+        }
+    }
+
+    async fn initial(
+        &self,
+        mut watch: Watch,
+        until: Instant,
+        mut objects: BTreeMap<String, Arc<T>>,
+    ) -> Result<State<T>, Failure<T>> {
+        loop {
+            let event = match self.next_event(&mut watch, until).await {
+                Some(Ok(event)) => event,
+                Some(Err(error)) => return Err(restart(String::new(), error)),
+                // Ended before it was complete: what came so far is no collection.
+                None => return Err(Failure { next: State::Start { from: String::new() }, error: None }),
+            };
+            match event {
+                WatchEvent::Added(bytes) | WatchEvent::Modified(bytes) => {
+                    if let Some(object) = self.decode(&bytes) {
+                        objects.insert(object.cache_key(), object);
+                    }
+                }
+                WatchEvent::Deleted(bytes) => {
+                    if let Some(object) = self.decode_partial(&bytes) {
+                        objects.remove(&object.cache_key());
+                    }
+                }
+                WatchEvent::Bookmark { resource_version, initial_events_end: true } => {
+                    self.sink.replace(objects.into_values().collect());
+                    let began = self.env().now();
+                    return Ok(State::Following { version: resource_version, watch, began, until, events: 1 });
+                }
+                WatchEvent::Bookmark { .. } => {}
+            }
+        }
+    }
+
+    async fn list(&self, from: String) -> Result<State<T>, Failure<T>> {
+        let mut options = ListOptions {
+            // The server's cache answers "0" whole; a limit would send the request past the cache.
+            limit: if from == "0" { 0 } else { PAGE_LIMIT },
+            resource_version: from.clone(),
+            ..self.selection.clone()
+        };
+        let mut objects = Vec::new();
+        loop {
+            let page = self.api.list_as(&options, T::ACCEPT_LIST, |bytes| Ok(self.decode(bytes))).await;
+            let page = page.map_err(|error| restart(from.clone(), error))?;
+            objects.extend(page.items.into_iter().flatten());
+            if page.metadata.continue_token.is_empty() {
+                self.sink.replace(objects);
+                return Ok(State::Watch { version: page.metadata.resource_version });
+            }
+            options.continue_token = page.metadata.continue_token;
+            // The token names the revision.
+            options.resource_version.clear();
+        }
+    }
+
+    async fn watch(&self, version: String) -> Result<State<T>, Failure<T>> {
+        let (options, until) =
+            self.watch_options(ListOptions { resource_version: version.clone(), ..self.selection.clone() });
+        match self.api.watch_as(&options, T::ACCEPT_WATCH).await {
+            Ok(watch) => Ok(State::Following { version, watch, began: self.env().now(), until, events: 0 }),
+            Err(error) => Err(resume(version, error)),
+        }
+    }
+
+    async fn follow(
+        &self,
+        mut version: String,
+        mut watch: Watch,
+        began: Instant,
+        until: Instant,
+        mut events: u64,
+    ) -> Result<State<T>, Failure<T>> {
+        loop {
+            let event = match self.next_event(&mut watch, until).await {
+                Some(Ok(event)) => event,
+                Some(Err(error)) => return Err(resume(version, error)),
+                None if events == 0 && self.env().now().duration_since(began) < SHORTEST_WATCH => {
+                    return Err(Failure { next: State::Watch { version }, error: None });
+                }
+                None => return Ok(State::Watch { version }),
+            };
+            events += 1;
+            match event {
+                WatchEvent::Added(bytes) | WatchEvent::Modified(bytes) => {
+                    if let Some(object) = self.decode(&bytes) {
+                        version = object.metadata().resource_version.clone().unwrap_or(version);
+                        self.sink.upsert(object);
+                    }
+                }
+                WatchEvent::Deleted(bytes) => {
+                    if let Some(partial) = self.decode_partial(&bytes) {
+                        version = partial.metadata.resource_version.clone().unwrap_or(version);
+                        self.sink.remove(&partial.cache_key(), self.decode(&bytes));
+                    }
+                }
+                WatchEvent::Bookmark { resource_version, .. } => version = resource_version,
+            }
+        }
+    }
+
+    /// `None` also where the server should have ended the watch long ago.
+    async fn next_event(&self, watch: &mut Watch, until: Instant) -> Option<Result<WatchEvent, Error>> {
+        let left = until.saturating_duration_since(self.env().now());
+        self.env().timeout(left, watch.next()).await.unwrap_or(None)
+    }
+
+    fn watch_options(&self, options: ListOptions) -> (ListOptions, Instant) {
+        let timeout = self.random.jitter(MIN_WATCH_TIMEOUT, 1.0);
+        let timeout_s = u32::try_from(timeout.as_secs()).expect("minutes fit");
+        let until = self.env().now() + timeout + WATCH_OVERTIME;
+        (ListOptions { timeout_s, allow_bookmarks: true, ..options }, until)
+    }
+
+    /// Deviation: an object that cannot be decoded is reported and left out, so that one bad object does not hide
+    /// all others; client-go's reflector starts over until it is gone.
+    fn decode(&self, bytes: &[u8]) -> Option<Arc<T>> {
+        match T::decode(bytes) {
+            Ok(object) => Some(Arc::new(object)),
+            Err(error) => {
+                let key = PartialObject::decode(bytes).map(|partial| partial.cache_key()).unwrap_or_default();
+                tracing::error!(collection = %self.api.gvr(), key, %error, "an object cannot be decoded");
+                None
+            }
+        }
+    }
+
+    fn decode_partial(&self, bytes: &Bytes) -> Option<PartialObject> {
+        match PartialObject::decode(bytes) {
+            Ok(partial) => Some(partial),
+            Err(error) => {
+                tracing::error!(collection = %self.api.gvr(), %error, "an event's object has no metadata");
+                None
+            }
+        }
+    }
+}
+
+/// Begins again. An error that says the revision is gone (or not there yet) asks for the newest.
+fn restart<T>(from: String, error: Error) -> Failure<T> {
+    let from = if error.is_gone() || is_too_large_version(&error) { String::new() } else { from };
+    Failure { next: State::Start { from }, error: Some(error) }
+}
+
+/// Goes on where the watch stopped, unless the server no longer holds that revision.
+fn resume<T>(version: String, error: Error) -> Failure<T> {
+    if error.is_gone() {
+        return Failure { next: State::Start { from: String::new() }, error: None };
+    }
+    Failure { next: State::Watch { version }, error: Some(error) }
+}
+
+/// A server that fell behind, or whose store was restored: it has not seen that revision.
+fn is_too_large_version(error: &Error) -> bool {
+    let causes = error.status().and_then(|status| status.details.as_ref()).map(|details| &details.causes);
+    causes.is_some_and(|causes| causes.iter().any(|cause| cause.reason == "ResourceVersionTooLarge"))
+}

@@ -1,0 +1,175 @@
+//! One request of a verb and its whole answer, with the retries that the server asks for.
+//!
+//! Corresponds to k8s.io/client-go/rest/request.go and with_retry.go.
+
+use crate::client::Client;
+use crate::error::Error;
+use bytes::Bytes;
+use component_base::http::{Body, read_all};
+use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
+use http::{Method, Request, Response, StatusCode};
+use std::time::Duration;
+
+pub const JSON: &str = "application/json";
+
+/// How often "come back later" is obeyed before it is passed on, as by client-go.
+const MAX_RETRIES: u32 = 10;
+/// The longest answer that is read whole.
+const MAX_ANSWER_BYTES: usize = 1 << 30;
+/// Errors are short; of a longer one the rest does not matter.
+const MAX_ERROR_BYTES: usize = 1 << 20;
+
+/// A request that can be sent again.
+#[derive(Clone, Debug)]
+pub struct Call {
+    pub method: Method,
+    /// Path and query, encoded.
+    pub target: String,
+    pub accept: &'static str,
+    pub content_type: &'static str,
+    pub body: Bytes,
+}
+
+impl Call {
+    pub fn new(method: Method, target: impl Into<String>) -> Self {
+        Self { method, target: target.into(), accept: JSON, content_type: JSON, body: Bytes::new() }
+    }
+
+    pub fn body(self, content_type: &'static str, body: impl Into<Bytes>) -> Self {
+        Self { content_type, body: body.into(), ..self }
+    }
+
+    pub fn accept(self, accept: &'static str) -> Self {
+        Self { accept, ..self }
+    }
+
+    fn request(&self) -> Result<Request<Body>, Error> {
+        let mut request = Request::builder().method(&self.method).uri(&self.target).header(ACCEPT, self.accept);
+        if !self.body.is_empty() {
+            request = request.header(CONTENT_TYPE, self.content_type);
+        }
+        let body = if self.body.is_empty() { Body::empty() } else { Body::from(self.body.clone()) };
+        request.body(body).map_err(|error| Error::Transport(format!("{} {}: {error}", self.method, self.target)))
+    }
+}
+
+impl Client {
+    /// The body of a successful answer.
+    pub async fn call(&self, call: &Call) -> Result<Bytes, Error> {
+        let answer = self.call_streaming(call).await?;
+        read_all(answer.into_body(), MAX_ANSWER_BYTES)
+            .await
+            .map_err(|error| Error::Transport(format!("{} {}: {error}", call.method, call.target)))
+    }
+
+    /// A successful answer whose body is still to be read.
+    pub async fn call_streaming(&self, call: &Call) -> Result<Response<Body>, Error> {
+        let mut retries = 0;
+        let mut renewed_token = false;
+        loop {
+            let answer = self.send(call.request()?).await?;
+            if answer.status().is_success() {
+                return Ok(answer);
+            }
+            if answer.status() == StatusCode::UNAUTHORIZED && !renewed_token {
+                if let Some(tokens) = self.tokens() {
+                    // The token may have been revoked before its time; a fresh one is worth one try.
+                    renewed_token = true;
+                    if tokens.invalidate() {
+                        continue;
+                    }
+                }
+            }
+            let wait = retry_after(&answer);
+            let code = answer.status();
+            let body = read_all(answer.into_body(), MAX_ERROR_BYTES).await.unwrap_or_default();
+            match wait {
+                Some(wait) if retries < MAX_RETRIES => {
+                    retries += 1;
+                    tracing::debug!(target = call.target, %code, ?wait, "the server asks to come back later");
+                    self.env().sleep(wait).await;
+                }
+                _ => return Err(Error::from_answer(code, &body)),
+            }
+        }
+    }
+}
+
+/// Only a server that names a time wants to be asked again.
+fn retry_after(answer: &Response<Body>) -> Option<Duration> {
+    let code = answer.status();
+    if code != StatusCode::TOO_MANY_REQUESTS && !code.is_server_error() {
+        return None;
+    }
+    let seconds = answer.headers().get(RETRY_AFTER)?.to_str().ok()?.parse().ok()?;
+    Some(Duration::from_secs(seconds))
+}
+
+/// Builds a path and query, encoding what has to be.
+#[derive(Clone, Debug)]
+pub struct Target {
+    text: String,
+    has_query: bool,
+}
+
+impl Target {
+    /// `path` is taken as it is.
+    pub fn new(path: String) -> Self {
+        Self { text: path, has_query: false }
+    }
+
+    pub fn segment(mut self, segment: &str) -> Self {
+        self.text.push('/');
+        percent_encode(&mut self.text, segment, b"-._~:@!$&'()*+,;=");
+        self
+    }
+
+    /// Left out where the value is empty.
+    pub fn query(mut self, name: &str, value: &str) -> Self {
+        if value.is_empty() {
+            return self;
+        }
+        self.text.push(if self.has_query { '&' } else { '?' });
+        self.has_query = true;
+        self.text.push_str(name);
+        self.text.push('=');
+        percent_encode(&mut self.text, value, b"-._~,/:");
+        self
+    }
+
+    pub fn flag(self, name: &str, set: bool) -> Self {
+        if set { self.query(name, "true") } else { self }
+    }
+
+    pub fn into_string(self) -> String {
+        self.text
+    }
+}
+
+fn percent_encode(out: &mut String, text: &str, kept: &[u8]) {
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || kept.contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_are_encoded() {
+        let target = Target::new("/api/v1/pods".into())
+            .segment("a b/c")
+            .query("labelSelector", "app in (web,db),tier!=x")
+            .query("continue", "")
+            .flag("watch", true);
+        assert_eq!(
+            target.into_string(),
+            "/api/v1/pods/a%20b%2Fc?labelSelector=app%20in%20%28web,db%29,tier%21%3Dx&watch=true"
+        );
+    }
+}

@@ -1,0 +1,214 @@
+//! `Store`: the objects of one collection by key, with indexes, all derived from what the server said.
+//!
+//! Corresponds to ThreadSafeStore and Indexer of k8s.io/client-go/tools/cache.
+
+use crate::cached::{Cached, split_key};
+use parking_lot::RwLock;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// The values under which an object is found in one index.
+pub type IndexFn<T> = fn(&T) -> Vec<String>;
+
+/// Written by one reflector, read by anybody.
+#[derive(Debug)]
+pub struct Store<T> {
+    contents: RwLock<Contents<T>>,
+}
+
+#[derive(Debug)]
+struct Contents<T> {
+    objects: BTreeMap<String, Arc<T>>,
+    indexes: BTreeMap<&'static str, Index<T>>,
+}
+
+#[derive(Debug)]
+struct Index<T> {
+    values: IndexFn<T>,
+    /// Keys of objects by value.
+    entries: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl<T> Default for Store<T> {
+    fn default() -> Self {
+        Self { contents: RwLock::new(Contents { objects: BTreeMap::new(), indexes: BTreeMap::new() }) }
+    }
+}
+
+impl<T> Index<T> {
+    fn insert(&mut self, key: &str, object: &T) {
+        for value in (self.values)(object) {
+            self.entries.entry(value).or_default().insert(key.to_owned());
+        }
+    }
+
+    fn remove(&mut self, key: &str, object: &T) {
+        for value in (self.values)(object) {
+            if let Some(keys) = self.entries.get_mut(&value) {
+                keys.remove(key);
+                if keys.is_empty() {
+                    self.entries.remove(&value);
+                }
+            }
+        }
+    }
+}
+
+impl<T: Cached> Store<T> {
+    /// Adds an index, filled from what is there. The same name again changes nothing.
+    pub(crate) fn index(&self, name: &'static str, values: IndexFn<T>) {
+        let mut contents = self.contents.write();
+        let Contents { objects, indexes } = &mut *contents;
+        indexes.entry(name).or_insert_with(|| {
+            let mut index = Index { values, entries: BTreeMap::new() };
+            for (key, object) in &*objects {
+                index.insert(key, object);
+            }
+            index
+        });
+    }
+
+    /// Answers what was there before.
+    pub(crate) fn insert(&self, object: Arc<T>) -> Option<Arc<T>> {
+        let key = object.cache_key();
+        let mut contents = self.contents.write();
+        let old = contents.objects.insert(key.clone(), object.clone());
+        for index in contents.indexes.values_mut() {
+            if let Some(old) = &old {
+                index.remove(&key, old);
+            }
+            index.insert(&key, &object);
+        }
+        old
+    }
+
+    pub(crate) fn remove(&self, key: &str) -> Option<Arc<T>> {
+        let mut contents = self.contents.write();
+        let old = contents.objects.remove(key)?;
+        for index in contents.indexes.values_mut() {
+            index.remove(key, &old);
+        }
+        Some(old)
+    }
+
+    pub(crate) fn keys(&self) -> Vec<String> {
+        self.contents.read().objects.keys().cloned().collect()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.contents.read().objects.len()
+    }
+
+    pub(crate) fn get(&self, key: &str) -> Option<Arc<T>> {
+        self.contents.read().objects.get(key).cloned()
+    }
+
+    pub(crate) fn list(&self) -> Vec<Arc<T>> {
+        self.contents.read().objects.values().cloned().collect()
+    }
+
+    pub(crate) fn in_namespace(&self, namespace: &str) -> Vec<Arc<T>> {
+        let contents = self.contents.read();
+        let first = format!("{namespace}/");
+        let of_namespace = contents.objects.range(first..).take_while(|(key, _)| split_key(key).0 == namespace);
+        of_namespace.map(|(_, object)| object.clone()).collect()
+    }
+
+    /// Panics where there is no such index: a mistake in the program, not in its input.
+    pub(crate) fn by_index(&self, name: &str, value: &str) -> Vec<Arc<T>> {
+        let contents = self.contents.read();
+        let index = contents.indexes.get(name).unwrap_or_else(|| panic!("no index {name:?} on this informer"));
+        let keys = index.entries.get(value).into_iter().flatten();
+        keys.filter_map(|key| contents.objects.get(key).cloned()).collect()
+    }
+
+    /// All values of an index that some object has.
+    pub(crate) fn index_values(&self, name: &str) -> Vec<String> {
+        let contents = self.contents.read();
+        contents.indexes.get(name).map(|index| index.entries.keys().cloned().collect()).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cached::PartialObject;
+    use proptest::prelude::*;
+
+    fn object(namespace: &str, name: &str, labels: &[(&str, &str)]) -> Arc<PartialObject> {
+        let mut object = PartialObject::default();
+        object.metadata.namespace = (!namespace.is_empty()).then(|| namespace.to_owned());
+        object.metadata.name = Some(name.to_owned());
+        object.metadata.labels = Some(labels.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect());
+        Arc::new(object)
+    }
+
+    fn labels(object: &PartialObject) -> Vec<String> {
+        object.metadata.labels.iter().flatten().map(|(k, v)| format!("{k}={v}")).collect()
+    }
+
+    fn indexed() -> Store<PartialObject> {
+        let store = Store::default();
+        store.index("labels", labels);
+        store
+    }
+
+    #[test]
+    fn a_namespace_is_not_its_neighbours() {
+        let store = indexed();
+        for (namespace, name) in [("a", "z"), ("a-b", "x"), ("a", "b"), ("", "a"), ("ab", "c")] {
+            store.insert(object(namespace, name, &[]));
+        }
+        let keys: Vec<String> = store.in_namespace("a").iter().map(|o| o.cache_key()).collect();
+        assert_eq!(keys, ["a/b", "a/z"]);
+    }
+
+    #[test]
+    fn an_index_may_come_late() {
+        let store = Store::default();
+        store.insert(object("a", "b", &[("app", "web")]));
+        store.index("labels", labels);
+        assert_eq!(store.by_index("labels", "app=web").len(), 1);
+    }
+
+    #[derive(Clone, Debug)]
+    enum Op {
+        Insert(u8, u8),
+        Remove(u8),
+    }
+
+    proptest! {
+        /// The invariant of derived state: kept step by step, it equals a rebuild from scratch.
+        #[test]
+        fn indexes_equal_a_rebuild(ops in prop::collection::vec(
+            prop_oneof![(0u8..6, 0u8..8).prop_map(|(n, l)| Op::Insert(n, l)), (0u8..6).prop_map(Op::Remove)], 0..60))
+        {
+            let store = indexed();
+            let mut model: BTreeMap<String, Arc<PartialObject>> = BTreeMap::new();
+            for op in ops {
+                match op {
+                    Op::Insert(name, bits) => {
+                        let values = [("a", "1"), ("b", "1"), ("b", "2")];
+                        let chosen: Vec<_> =
+                            values.iter().enumerate().filter(|(i, _)| bits & (1 << i) != 0).map(|(_, v)| *v).collect();
+                        let object = object("ns", &format!("n{name}"), &chosen);
+                        prop_assert_eq!(store.insert(object.clone()), model.insert(object.cache_key(), object));
+                    }
+                    Op::Remove(name) => {
+                        let key = format!("ns/n{name}");
+                        prop_assert_eq!(store.remove(&key), model.remove(&key));
+                    }
+                }
+            }
+            let rebuilt = indexed();
+            for object in model.values() {
+                rebuilt.insert(object.clone());
+            }
+            prop_assert_eq!(store.list(), model.values().cloned().collect::<Vec<_>>());
+            prop_assert_eq!(store.index_values("labels"), rebuilt.index_values("labels"));
+            for value in rebuilt.index_values("labels") {
+                prop_assert_eq!(store.by_index("labels", &value), rebuilt.by_index("labels", &value));
+            }
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! `Watch`: the stream of changes of a collection, one JSON document per line.
+//!
+//! Corresponds to k8s.io/apimachinery/pkg/watch and k8s.io/client-go/rest/watch.
+
+use crate::error::Error;
+use bytes::{Bytes, BytesMut};
+use component_base::http::Body;
+use futures::StreamExt;
+use proto::Status;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::collections::BTreeMap;
+
+/// The annotation of the bookmark that ends the initial events.
+pub const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
+
+/// No object is that long: a line without end is a broken stream.
+const MAX_LINE_BYTES: usize = 32 << 20;
+
+/// One change. Objects are the server's bytes, not yet decoded.
+#[derive(Clone, Debug, PartialEq)]
+pub enum WatchEvent {
+    Added(Bytes),
+    Modified(Bytes),
+    Deleted(Bytes),
+    /// Everything up to this version has been sent.
+    Bookmark {
+        resource_version: String,
+        /// What stood before was the collection as it was when the watch began.
+        initial_events_end: bool,
+    },
+}
+
+/// Dropping it ends the watch.
+pub struct Watch {
+    body: component_base::http::BodyStream,
+    buffer: BytesMut,
+    /// So many bytes of the buffer are known to hold no line end.
+    scanned: usize,
+}
+
+#[derive(Deserialize)]
+struct Line<'a> {
+    #[serde(rename = "type")]
+    kind: &'a str,
+    #[serde(borrow)]
+    object: &'a RawValue,
+}
+
+#[derive(Deserialize)]
+struct Marked {
+    #[serde(default)]
+    metadata: Mark,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct Mark {
+    resource_version: String,
+    annotations: Option<BTreeMap<String, String>>,
+}
+
+impl Watch {
+    pub(crate) fn new(body: Body) -> Self {
+        Self { body: body.into_data_stream(), buffer: BytesMut::new(), scanned: 0 }
+    }
+
+    /// The next change; `None` when the server has ended the watch. An `ERROR` event is an error, and the last.
+    pub async fn next(&mut self) -> Option<Result<WatchEvent, Error>> {
+        loop {
+            if let Some(line) = self.take_line() {
+                if line.iter().all(u8::is_ascii_whitespace) {
+                    continue;
+                }
+                return Some(read_line(&line));
+            }
+            if self.buffer.len() > MAX_LINE_BYTES {
+                return Some(Err(Error::Decode(format!("watch: a line of more than {MAX_LINE_BYTES} bytes"))));
+            }
+            match self.body.next().await {
+                Some(Ok(bytes)) => self.buffer.extend_from_slice(&bytes),
+                Some(Err(error)) => return Some(Err(Error::Transport(format!("watch: {error}")))),
+                // A line that was cut off was not sent.
+                None => return None,
+            }
+        }
+    }
+
+    fn take_line(&mut self) -> Option<Bytes> {
+        match self.buffer[self.scanned..].iter().position(|byte| *byte == b'\n') {
+            Some(at) => {
+                let line = self.buffer.split_to(self.scanned + at + 1).freeze();
+                self.scanned = 0;
+                Some(line)
+            }
+            None => {
+                self.scanned = self.buffer.len();
+                None
+            }
+        }
+    }
+}
+
+fn read_line(line: &Bytes) -> Result<WatchEvent, Error> {
+    let undecodable = |error: serde_json::Error| Error::Decode(format!("watch: {error}"));
+    let Line { kind, object } = serde_json::from_slice(line).map_err(undecodable)?;
+    let object = line.slice_ref(object.get().as_bytes());
+    match kind {
+        "ADDED" => Ok(WatchEvent::Added(object)),
+        "MODIFIED" => Ok(WatchEvent::Modified(object)),
+        "DELETED" => Ok(WatchEvent::Deleted(object)),
+        "BOOKMARK" => {
+            let Marked { metadata } = serde_json::from_slice(&object).map_err(undecodable)?;
+            let annotations = metadata.annotations.unwrap_or_default();
+            Ok(WatchEvent::Bookmark {
+                resource_version: metadata.resource_version,
+                initial_events_end: annotations.get(INITIAL_EVENTS_END).is_some_and(|value| value == "true"),
+            })
+        }
+        "ERROR" => {
+            let status: Status = serde_json::from_slice(&object).map_err(undecodable)?;
+            Err(Error::Status(Box::new(status)))
+        }
+        other => Err(Error::Decode(format!("watch: unknown type of event {other:?}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::stream;
+    use std::convert::Infallible;
+
+    fn watch(chunks: &[&'static str]) -> Watch {
+        let chunks: Vec<Result<Bytes, Infallible>> =
+            chunks.iter().map(|c| Ok(Bytes::from_static(c.as_bytes()))).collect();
+        Watch::new(Body::from_stream(stream::iter(chunks)))
+    }
+
+    #[tokio::test]
+    async fn lines_may_be_cut_anywhere() {
+        let mut watch = watch(&[
+            "{\"type\":\"ADDED\",\"obj",
+            "ect\":{\"a\":1}}\n{\"type\":\"DELETED\",\"object\":{}}\n\n{\"type\":\"BOOKMARK\",",
+            "\"object\":{\"metadata\":{\"resourceVersion\":\"7\",\"annotations\":{\"k8s.io/initial-events-end\":\"true\"}}}}\n",
+            "{\"type\":\"ADDED\",\"object\":{\"lost",
+        ]);
+        assert_eq!(watch.next().await.unwrap().unwrap(), WatchEvent::Added(Bytes::from_static(b"{\"a\":1}")));
+        assert_eq!(watch.next().await.unwrap().unwrap(), WatchEvent::Deleted(Bytes::from_static(b"{}")));
+        let end = WatchEvent::Bookmark { resource_version: "7".into(), initial_events_end: true };
+        assert_eq!(watch.next().await.unwrap().unwrap(), end);
+        assert!(watch.next().await.is_none());
+    }
+
+    #[tokio::test]
+    async fn errors_are_the_servers_words() {
+        let mut watch = watch(&[
+            "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"status\":\"Failure\",\"reason\":\"Expired\",\"code\":410}}\n",
+            "{\"type\":\"SOMETHING\",\"object\":{}}\n",
+        ]);
+        assert!(watch.next().await.unwrap().unwrap_err().is_gone());
+        assert!(watch.next().await.unwrap().is_err());
+    }
+}
