@@ -6,8 +6,12 @@
 
 pub mod builtin;
 pub mod facts;
+pub mod go_time;
+mod go_type;
+pub mod decode;
 
 pub use builtin::builtin_type;
+pub use decode::{DecodeError, Decoded, decode, decode_document};
 
 use serde_json::Value;
 use std::collections::BTreeMap;
