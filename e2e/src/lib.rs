@@ -1,1 +1,5 @@
-//! To be filled in: see ARCHITECTURE.md.
+//! The harness: a whole control plane as processes over TLS, or inside one process under virtual time.
+
+pub mod kubectl;
+pub mod processes;
+pub mod wait;

@@ -1,0 +1,18 @@
+//! Waiting for a condition, with a deadline.
+
+use std::process::Command;
+
+/// Looks before giving up; with the pause between two looks this is half a minute.
+const LOOKS: u32 = 300;
+
+/// Looks until `condition` holds; panics by name when it does not in time.
+pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    for _ in 0..LOOKS {
+        if condition() {
+            return;
+        }
+        // A process of its own waits, so that nothing here sleeps a thread.
+        let _ = Command::new("sleep").arg("0.1").status();
+    }
+    panic!("waited in vain until {what}");
+}

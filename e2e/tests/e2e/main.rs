@@ -1,0 +1,18 @@
+//! The whole control plane, as a person uses it: processes, TLS and a stock `kubectl`.
+
+mod command_list;
+mod survival;
+mod bad_input;
+
+use e2e::processes::{Cluster, Start, free_ports};
+use std::path::Path;
+
+/// The program under test, built with this test.
+fn program() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_orrery-under-test"))
+}
+
+/// A cluster of three nodes in a directory of its own.
+fn cluster(directory: &Path, store: &str) -> Cluster {
+    Cluster::start(&Start { program: program(), directory, store, nodes: 3, port: free_ports() })
+}

@@ -1,0 +1,65 @@
+//! What is left after a stop, a crash, and a crash of everybody in turn.
+
+use crate::{cluster, program};
+use e2e::processes::{Cluster, Start, free_ports, signal};
+
+fn rolled_out(cluster: &Cluster, image: &str) {
+    let kubectl = cluster.kubectl();
+    kubectl.ok(&format!("set image deployment/web nginx={image}"));
+    kubectl.ok("rollout status deployment/web --timeout=120s");
+    assert_eq!(kubectl.ok("get deployment web -o jsonpath={.status.updatedReplicas}"), "3");
+}
+
+#[test]
+fn the_state_survives_a_clean_stop() {
+    let directory = tempfile::tempdir().unwrap();
+    let first = cluster(directory.path(), "embedded");
+    first.kubectl().ok("create deployment web --image=nginx --replicas=3");
+    first.kubectl().ok("rollout status deployment/web --timeout=90s");
+    let uid = first.kubectl().ok("get deployment web -o jsonpath={.metadata.uid}");
+    first.stop();
+    let second = cluster(directory.path(), "embedded");
+    assert_eq!(second.kubectl().ok("get deployment web -o jsonpath={.metadata.uid}"), uid);
+    rolled_out(&second, "nginx:2");
+    second.stop();
+}
+
+#[test]
+fn nobody_survives_a_killed_parent() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut cluster = cluster(directory.path(), "embedded");
+    assert_eq!(cluster.survivors().len(), 5);
+    signal("KILL", cluster.id());
+    cluster.wait();
+    e2e::wait::until("all components have ended", || cluster.survivors().is_empty());
+    // What was acknowledged is there, and the lock is free.
+    let again = Cluster::start(&Start {
+        program: program(),
+        directory: directory.path(),
+        store: "embedded",
+        nodes: 3,
+        port: free_ports(),
+    });
+    again.kubectl().ok("get nodes");
+    again.stop();
+}
+
+#[test]
+fn one_user_at_a_time() {
+    let directory = tempfile::tempdir().unwrap();
+    let first = cluster(directory.path(), "memory");
+    let start =
+        Start { program: program(), directory: directory.path(), store: "memory", nodes: 3, port: free_ports() };
+    let second = start.command().output().unwrap();
+    let said = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert!(!second.status.success() && said.lines().count() == 1, "{said}");
+    assert!(said.contains("another `orrery up` is running on this data directory"), "{said}");
+
+    let elsewhere = tempfile::tempdir().unwrap();
+    let start = Start { directory: elsewhere.path(), port: first.port, ..start };
+    let third = start.command().output().unwrap();
+    let said = String::from_utf8_lossy(&third.stderr).into_owned();
+    assert!(!third.status.success() && said.lines().count() == 1, "{said}");
+    assert!(said.contains("cannot listen on 127.0.0.1:"), "{said}");
+    first.stop();
+}
