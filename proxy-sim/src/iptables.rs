@@ -73,7 +73,13 @@ fn base_chains(set: &mut RuleSet) {
 }
 
 /// The rules of one service port.
-fn service_rules(set: &mut RuleSet, name: &ServicePortName, port: &ServicePort, endpoints: &Categorized, node: &NodeSettings) {
+fn service_rules(
+    set: &mut RuleSet,
+    name: &ServicePortName,
+    port: &ServicePort,
+    endpoints: &Categorized,
+    node: &NodeSettings,
+) {
     let cluster = chain_names::service(name);
     let local = chain_names::service_local(name);
     let internal = if port.internal_local { (&local, &endpoints.local) } else { (&cluster, &endpoints.cluster) };
@@ -136,7 +142,9 @@ fn external_entries(set: &mut RuleSet, name: &ServicePortName, port: &ServicePor
     let reachable = !endpoints.is_empty() || (port.external_local && any);
     for ip in &port.external_ips {
         if endpoints.is_empty() {
-            refuse(set, "KUBE-EXTERNAL-SERVICES", name, any, |t| Rule::to(t).destined(ip).port(&name.protocol, port.port));
+            refuse(set, "KUBE-EXTERNAL-SERVICES", name, any, |t| {
+                Rule::to(t).destined(ip).port(&name.protocol, port.port)
+            });
         }
         if reachable {
             let rule = Rule::to(&chain).destined(ip).comment(format!("{name} external IP"));
@@ -145,10 +153,13 @@ fn external_entries(set: &mut RuleSet, name: &ServicePortName, port: &ServicePor
     }
     for ip in &port.load_balancer_ips {
         if endpoints.is_empty() {
-            refuse(set, "KUBE-EXTERNAL-SERVICES", name, any, |t| Rule::to(t).destined(ip).port(&name.protocol, port.port));
+            refuse(set, "KUBE-EXTERNAL-SERVICES", name, any, |t| {
+                Rule::to(t).destined(ip).port(&name.protocol, port.port)
+            });
         }
         if reachable {
-            let target = if port.load_balancer_source_ranges.is_empty() { chain.clone() } else { chain_names::firewall(name) };
+            let target =
+                if port.load_balancer_source_ranges.is_empty() { chain.clone() } else { chain_names::firewall(name) };
             let rule = Rule::to(target).destined(ip).comment(format!("{name} loadbalancer IP"));
             set.nat.append("KUBE-SERVICES", rule.port(&name.protocol, port.port));
         }
@@ -192,7 +203,13 @@ fn refuse(set: &mut RuleSet, chain: &str, name: &ServicePortName, any: bool, ent
 }
 
 /// Where external traffic goes: masqueraded to any endpoint, or unchanged to a local one.
-fn external_chain(nat: &mut Table, name: &ServicePortName, port: &ServicePort, endpoints: &Categorized, node: &NodeSettings) {
+fn external_chain(
+    nat: &mut Table,
+    name: &ServicePortName,
+    port: &ServicePort,
+    endpoints: &Categorized,
+    node: &NodeSettings,
+) {
     let chain = chain_names::external(name);
     if !port.external_local {
         let comment = format!("masquerade traffic for {name} external destinations");
@@ -221,7 +238,9 @@ fn balance(nat: &mut Table, name: &ServicePortName, port: &ServicePort, chain: &
     if let Some(seconds) = port.affinity_s {
         for endpoint in endpoints {
             let target = chain_names::endpoint(name, endpoint);
-            let recent = format!("-m recent --rcheck --seconds {seconds} --reap --name {target} --mask 255.255.255.255 --rsource");
+            let recent = format!(
+                "-m recent --rcheck --seconds {seconds} --reap --name {target} --mask 255.255.255.255 --rsource"
+            );
             nat.append(chain, Rule::to(&target).comment(comment(endpoint)).matching(recent));
         }
     }

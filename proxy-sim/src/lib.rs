@@ -3,7 +3,7 @@
 //! Read in this order: what is known (`model`), what a rule is (`rules`), and how the one becomes the other
 //! (`iptables`). Corresponds to pkg/proxy.
 
-pub mod model;
 pub mod chain_names;
-pub mod rules;
 pub mod iptables;
+pub mod model;
+pub mod rules;

@@ -137,7 +137,8 @@ impl fmt::Display for RuleSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (name, table) in [("filter", &self.filter), ("nat", &self.nat)] {
             writeln!(f, "*{name}")?;
-            let (built_in, own): (Vec<_>, Vec<_>) = table.chains.iter().partition(|(c, _)| BUILT_IN.contains(&c.as_str()));
+            let (built_in, own): (Vec<_>, Vec<_>) =
+                table.chains.iter().partition(|(c, _)| BUILT_IN.contains(&c.as_str()));
             for (chain, _) in &built_in {
                 writeln!(f, ":{chain} ACCEPT [0:0]")?;
             }

@@ -50,13 +50,30 @@ fn a_cluster_ip_is_spread_over_its_endpoints() {
     check(
         json!({"clusterIP": "10.0.0.9", "ports": [port(false)]}),
         json!([endpoint("10.244.0.5", "a"), endpoint("10.244.1.5", "b"), endpoint("10.244.2.5", "c")]),
-        expect![[r#""#]],
+        expect![[r#"
+            -A KUBE-SEP-2QFQVMZDRZXAQWB2 -s 10.244.0.5/32 -m comment --comment shop/web:http -j KUBE-MARK-MASQ
+            -A KUBE-SEP-2QFQVMZDRZXAQWB2 -p tcp -m comment --comment shop/web:http -m tcp -j DNAT --to-destination 10.244.0.5:8080
+            -A KUBE-SEP-34ZZ2QFGO32YYXXO -s 10.244.1.5/32 -m comment --comment shop/web:http -j KUBE-MARK-MASQ
+            -A KUBE-SEP-34ZZ2QFGO32YYXXO -p tcp -m comment --comment shop/web:http -m tcp -j DNAT --to-destination 10.244.1.5:8080
+            -A KUBE-SEP-CXXRTNR2DI2TYC6R -s 10.244.2.5/32 -m comment --comment shop/web:http -j KUBE-MARK-MASQ
+            -A KUBE-SEP-CXXRTNR2DI2TYC6R -p tcp -m comment --comment shop/web:http -m tcp -j DNAT --to-destination 10.244.2.5:8080
+            -A KUBE-SERVICES -d 10.0.0.9/32 -p tcp -m comment --comment "shop/web:http cluster IP" -m tcp --dport 80 -j KUBE-SVC-67NZLRHBNDSAWJRO
+            -A KUBE-SVC-67NZLRHBNDSAWJRO ! -s 10.244.0.0/16 -d 10.0.0.9/32 -p tcp -m comment --comment "shop/web:http cluster IP" -m tcp --dport 80 -j KUBE-MARK-MASQ
+            -A KUBE-SVC-67NZLRHBNDSAWJRO -m comment --comment "shop/web:http -> 10.244.0.5:8080" -m statistic --mode random --probability 0.33333333349 -j KUBE-SEP-2QFQVMZDRZXAQWB2
+            -A KUBE-SVC-67NZLRHBNDSAWJRO -m comment --comment "shop/web:http -> 10.244.1.5:8080" -m statistic --mode random --probability 0.50000000000 -j KUBE-SEP-34ZZ2QFGO32YYXXO
+            -A KUBE-SVC-67NZLRHBNDSAWJRO -m comment --comment "shop/web:http -> 10.244.2.5:8080" -j KUBE-SEP-CXXRTNR2DI2TYC6R"#]],
     );
 }
 
 #[test]
 fn without_endpoints_it_is_refused() {
-    check(json!({"clusterIP": "10.0.0.9", "type": "NodePort", "ports": [port(true)]}), json!([]), expect![[r#""#]]);
+    check(
+        json!({"clusterIP": "10.0.0.9", "type": "NodePort", "ports": [port(true)]}),
+        json!([]),
+        expect![[r#"
+        -A KUBE-EXTERNAL-SERVICES -p tcp -m comment --comment "shop/web:http has no endpoints" -m tcp --dport 30080 -m addrtype --dst-type LOCAL -j REJECT --reject-with icmp-port-unreachable
+        -A KUBE-SERVICES -d 10.0.0.9/32 -p tcp -m comment --comment "shop/web:http has no endpoints" -m tcp --dport 80 -j REJECT --reject-with icmp-port-unreachable"#]],
+    );
 }
 
 #[test]
@@ -64,7 +81,15 @@ fn a_node_port_masquerades_and_enters_the_service() {
     check(
         json!({"clusterIP": "10.0.0.9", "type": "NodePort", "ports": [port(true)]}),
         json!([endpoint("10.244.0.5", "a")]),
-        expect![[r#""#]],
+        expect![[r#"
+            -A KUBE-EXT-67NZLRHBNDSAWJRO -m comment --comment "masquerade traffic for shop/web:http external destinations" -j KUBE-MARK-MASQ
+            -A KUBE-EXT-67NZLRHBNDSAWJRO -j KUBE-SVC-67NZLRHBNDSAWJRO
+            -A KUBE-NODEPORTS -p tcp -m comment --comment shop/web:http -m tcp --dport 30080 -j KUBE-EXT-67NZLRHBNDSAWJRO
+            -A KUBE-SEP-2QFQVMZDRZXAQWB2 -s 10.244.0.5/32 -m comment --comment shop/web:http -j KUBE-MARK-MASQ
+            -A KUBE-SEP-2QFQVMZDRZXAQWB2 -p tcp -m comment --comment shop/web:http -m tcp -j DNAT --to-destination 10.244.0.5:8080
+            -A KUBE-SERVICES -d 10.0.0.9/32 -p tcp -m comment --comment "shop/web:http cluster IP" -m tcp --dport 80 -j KUBE-SVC-67NZLRHBNDSAWJRO
+            -A KUBE-SVC-67NZLRHBNDSAWJRO ! -s 10.244.0.0/16 -d 10.0.0.9/32 -p tcp -m comment --comment "shop/web:http cluster IP" -m tcp --dport 80 -j KUBE-MARK-MASQ
+            -A KUBE-SVC-67NZLRHBNDSAWJRO -m comment --comment "shop/web:http -> 10.244.0.5:8080" -j KUBE-SEP-2QFQVMZDRZXAQWB2"#]],
     );
 }
 
@@ -73,7 +98,21 @@ fn the_local_policy_keeps_to_this_node() {
     check(
         json!({"clusterIP": "10.0.0.9", "type": "NodePort", "externalTrafficPolicy": "Local", "ports": [port(true)]}),
         json!([endpoint("10.244.0.5", "a"), endpoint("10.244.1.5", "b")]),
-        expect![[r#""#]],
+        expect![[r#"
+            -A KUBE-EXT-67NZLRHBNDSAWJRO -s 10.244.0.0/16 -m comment --comment "pod traffic for shop/web:http external destinations" -j KUBE-SVC-67NZLRHBNDSAWJRO
+            -A KUBE-EXT-67NZLRHBNDSAWJRO -m comment --comment "masquerade LOCAL traffic for shop/web:http external destinations" -m addrtype --src-type LOCAL -j KUBE-MARK-MASQ
+            -A KUBE-EXT-67NZLRHBNDSAWJRO -m comment --comment "route LOCAL traffic for shop/web:http external destinations" -m addrtype --src-type LOCAL -j KUBE-SVC-67NZLRHBNDSAWJRO
+            -A KUBE-EXT-67NZLRHBNDSAWJRO -j KUBE-SVL-67NZLRHBNDSAWJRO
+            -A KUBE-NODEPORTS -p tcp -m comment --comment shop/web:http -m tcp --dport 30080 -j KUBE-EXT-67NZLRHBNDSAWJRO
+            -A KUBE-SEP-2QFQVMZDRZXAQWB2 -s 10.244.0.5/32 -m comment --comment shop/web:http -j KUBE-MARK-MASQ
+            -A KUBE-SEP-2QFQVMZDRZXAQWB2 -p tcp -m comment --comment shop/web:http -m tcp -j DNAT --to-destination 10.244.0.5:8080
+            -A KUBE-SEP-34ZZ2QFGO32YYXXO -s 10.244.1.5/32 -m comment --comment shop/web:http -j KUBE-MARK-MASQ
+            -A KUBE-SEP-34ZZ2QFGO32YYXXO -p tcp -m comment --comment shop/web:http -m tcp -j DNAT --to-destination 10.244.1.5:8080
+            -A KUBE-SERVICES -d 10.0.0.9/32 -p tcp -m comment --comment "shop/web:http cluster IP" -m tcp --dport 80 -j KUBE-SVC-67NZLRHBNDSAWJRO
+            -A KUBE-SVC-67NZLRHBNDSAWJRO ! -s 10.244.0.0/16 -d 10.0.0.9/32 -p tcp -m comment --comment "shop/web:http cluster IP" -m tcp --dport 80 -j KUBE-MARK-MASQ
+            -A KUBE-SVC-67NZLRHBNDSAWJRO -m comment --comment "shop/web:http -> 10.244.0.5:8080" -m statistic --mode random --probability 0.50000000000 -j KUBE-SEP-2QFQVMZDRZXAQWB2
+            -A KUBE-SVC-67NZLRHBNDSAWJRO -m comment --comment "shop/web:http -> 10.244.1.5:8080" -j KUBE-SEP-34ZZ2QFGO32YYXXO
+            -A KUBE-SVL-67NZLRHBNDSAWJRO -m comment --comment "shop/web:http -> 10.244.0.5:8080" -j KUBE-SEP-2QFQVMZDRZXAQWB2"#]],
     );
 }
 
@@ -82,7 +121,9 @@ fn the_local_policy_drops_where_only_others_could_serve() {
     check(
         json!({"clusterIP": "10.0.0.9", "internalTrafficPolicy": "Local", "ports": [port(false)]}),
         json!([endpoint("10.244.1.5", "b")]),
-        expect![[r#""#]],
+        expect![[
+            r#"-A KUBE-SERVICES -d 10.0.0.9/32 -p tcp -m comment --comment "shop/web:http has no local endpoints" -m tcp --dport 80 -j DROP"#
+        ]],
     );
 }
 
@@ -91,7 +132,17 @@ fn affinity_remembers_the_client() {
     check(
         json!({"clusterIP": "10.0.0.9", "sessionAffinity": "ClientIP", "ports": [port(false)]}),
         json!([endpoint("10.244.0.5", "a"), endpoint("10.244.1.5", "b")]),
-        expect![[r#""#]],
+        expect![[r#"
+            -A KUBE-SEP-2QFQVMZDRZXAQWB2 -s 10.244.0.5/32 -m comment --comment shop/web:http -j KUBE-MARK-MASQ
+            -A KUBE-SEP-2QFQVMZDRZXAQWB2 -p tcp -m comment --comment shop/web:http -m recent --set --name KUBE-SEP-2QFQVMZDRZXAQWB2 --mask 255.255.255.255 --rsource -m tcp -j DNAT --to-destination 10.244.0.5:8080
+            -A KUBE-SEP-34ZZ2QFGO32YYXXO -s 10.244.1.5/32 -m comment --comment shop/web:http -j KUBE-MARK-MASQ
+            -A KUBE-SEP-34ZZ2QFGO32YYXXO -p tcp -m comment --comment shop/web:http -m recent --set --name KUBE-SEP-34ZZ2QFGO32YYXXO --mask 255.255.255.255 --rsource -m tcp -j DNAT --to-destination 10.244.1.5:8080
+            -A KUBE-SERVICES -d 10.0.0.9/32 -p tcp -m comment --comment "shop/web:http cluster IP" -m tcp --dport 80 -j KUBE-SVC-67NZLRHBNDSAWJRO
+            -A KUBE-SVC-67NZLRHBNDSAWJRO ! -s 10.244.0.0/16 -d 10.0.0.9/32 -p tcp -m comment --comment "shop/web:http cluster IP" -m tcp --dport 80 -j KUBE-MARK-MASQ
+            -A KUBE-SVC-67NZLRHBNDSAWJRO -m comment --comment "shop/web:http -> 10.244.0.5:8080" -m recent --rcheck --seconds 10800 --reap --name KUBE-SEP-2QFQVMZDRZXAQWB2 --mask 255.255.255.255 --rsource -j KUBE-SEP-2QFQVMZDRZXAQWB2
+            -A KUBE-SVC-67NZLRHBNDSAWJRO -m comment --comment "shop/web:http -> 10.244.1.5:8080" -m recent --rcheck --seconds 10800 --reap --name KUBE-SEP-34ZZ2QFGO32YYXXO --mask 255.255.255.255 --rsource -j KUBE-SEP-34ZZ2QFGO32YYXXO
+            -A KUBE-SVC-67NZLRHBNDSAWJRO -m comment --comment "shop/web:http -> 10.244.0.5:8080" -m statistic --mode random --probability 0.50000000000 -j KUBE-SEP-2QFQVMZDRZXAQWB2
+            -A KUBE-SVC-67NZLRHBNDSAWJRO -m comment --comment "shop/web:http -> 10.244.1.5:8080" -j KUBE-SEP-34ZZ2QFGO32YYXXO"#]],
     );
 }
 
@@ -103,8 +154,7 @@ fn headless_and_external_names_have_no_rules() {
 
 #[test]
 fn terminating_endpoints_serve_while_nobody_is_ready() {
-    let terminating =
-        json!({"addresses": ["10.244.0.5"], "nodeName": "a", "conditions": {"ready": false, "serving": true, "terminating": true}});
+    let terminating = json!({"addresses": ["10.244.0.5"], "nodeName": "a", "conditions": {"ready": false, "serving": true, "terminating": true}});
     let model = Model::build(
         [&service(json!({"clusterIP": "10.0.0.9", "ports": [port(false)]}))],
         [&slice(json!([terminating]))],
