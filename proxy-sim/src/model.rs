@@ -250,3 +250,88 @@ pub fn categorize(endpoints: &[Endpoint], node: &str) -> Categorized {
     let cluster = usable(&all);
     Categorized { any: !cluster.is_empty(), local: usable(&here), cluster }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use proto::Kind;
+    use serde_json::json;
+
+    #[derive(Clone, Debug)]
+    enum Change {
+        Service { name: u8, port: u16, present: bool },
+        Slice { number: u8, service: u8, endpoints: Vec<u8>, present: bool },
+    }
+
+    fn change() -> impl Strategy<Value = Change> {
+        prop_oneof![
+            (0..3_u8, 80..83_u16, any::<bool>()).prop_map(|(name, port, present)| Change::Service {
+                name,
+                port,
+                present
+            }),
+            (0..4_u8, 0..3_u8, prop::collection::vec(1..9_u8, 0..4), any::<bool>()).prop_map(
+                |(number, service, endpoints, present)| Change::Slice { number, service, endpoints, present }
+            ),
+        ]
+    }
+
+    fn service(name: u8, port: u16) -> Arc<Service> {
+        Arc::new(
+            Service::decode_value(json!({
+                "metadata": {"namespace": "n", "name": format!("s{name}")},
+                "spec": {"clusterIP": format!("10.0.0.{name}"), "ports": [{"port": port}]},
+            }))
+            .unwrap(),
+        )
+    }
+
+    fn slice(number: u8, service: u8, endpoints: &[u8]) -> Arc<EndpointSlice> {
+        let endpoints: Vec<_> = endpoints.iter().map(|e| json!({"addresses": [format!("10.244.0.{e}")]})).collect();
+        Arc::new(
+            EndpointSlice::decode_value(json!({
+                "metadata": {"namespace": "n", "name": format!("e{number}"),
+                    "labels": {SERVICE_NAME_LABEL: format!("s{service}")}},
+                "addressType": "IPv4", "endpoints": endpoints, "ports": [{"name": "", "port": 8080}],
+            }))
+            .unwrap(),
+        )
+    }
+
+    proptest! {
+        /// After any history the model kept up change by change is the model built from what is there.
+        #[test]
+        fn incremental_equals_rebuild(history in prop::collection::vec(change(), 0..40)) {
+            let mut services: BTreeMap<String, Arc<Service>> = BTreeMap::new();
+            let mut slices: BTreeMap<u8, Arc<EndpointSlice>> = BTreeMap::new();
+            let mut model = Model::default();
+            for change in history {
+                let mut touched = Vec::new();
+                match change {
+                    Change::Service { name, port, present } => {
+                        let key = format!("s{name}");
+                        touched.push(key.clone());
+                        if present { services.insert(key, service(name, port)); } else { services.remove(&key); }
+                    }
+                    Change::Slice { number, service, endpoints, present } => {
+                        let new = present.then(|| slice(number, service, &endpoints));
+                        let old = match new.clone() {
+                            Some(new) => slices.insert(number, new),
+                            None => slices.remove(&number),
+                        };
+                        touched.extend(old.iter().chain(&new).filter_map(|s| service_of(s)).map(|(_, name)| name));
+                    }
+                }
+                for name in touched {
+                    let own: Vec<_> = slices.values().filter(|s| service_of(s).is_some_and(|(_, n)| n == name)).cloned().collect();
+                    match services.get(&name) {
+                        Some(service) => model.set_service(service, &own),
+                        None => model.remove_service("n", &name),
+                    }
+                }
+                prop_assert_eq!(&model, &Model::build(services.values(), slices.values()));
+            }
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! The proxies of all nodes: one model kept current by informers, from which each node's rules are read.
+//!
+//! Corresponds to pkg/proxy/iptables.Proxier; that one runs per node, this one serves every node of the cluster.
+
+use crate::iptables::{self, NodeSettings};
+use crate::model::{Model, service_of};
+use crate::rules::RuleSet;
+use client::controller::{ReconcileError, run_workers};
+use client::{Client, Event, Informer, Informers, WorkQueue};
+use component_base::env::Env;
+use parking_lot::Mutex;
+use proto::Kind;
+use proto::kinds::api::core::v1::{Node, Service};
+use proto::kinds::api::discovery::v1::EndpointSlice;
+use std::sync::Arc;
+
+/// Slices by the Service they belong to.
+const BY_SERVICE: &str = "service";
+/// Changes are cheap and must not overtake each other.
+const WORKERS: usize = 1;
+
+/// What every node's proxy has programmed. Clones share it.
+#[derive(Clone)]
+pub struct Proxies {
+    model: Arc<Mutex<Model>>,
+    cluster_cidr: String,
+    services: Informer<Service>,
+    slices: Informer<EndpointSlice>,
+    nodes: Informer<Node>,
+    /// Keys of Services: `namespace/name`.
+    queue: WorkQueue<String>,
+}
+
+impl Proxies {
+    /// Watches through `client`; nothing is known before `run`.
+    pub fn new(env: &Env, client: &Client, cluster_cidr: &str) -> (Self, Informers) {
+        let informers = Informers::new(client);
+        let proxies = Self {
+            model: Arc::default(),
+            cluster_cidr: cluster_cidr.to_owned(),
+            services: informers.of::<Service>(),
+            slices: informers.of::<EndpointSlice>(),
+            nodes: informers.of::<Node>(),
+            queue: WorkQueue::new(env, "proxy"),
+        };
+        proxies.slices.index(BY_SERVICE, |slice| {
+            service_of(slice).map(|(namespace, name)| format!("{namespace}/{name}")).into_iter().collect()
+        });
+        let queue = proxies.queue.clone();
+        proxies.services.on_event(move |event: &Event<Service>| {
+            queue.add(event.object().key());
+        });
+        let queue = proxies.queue.clone();
+        proxies.slices.on_event(move |event: &Event<EndpointSlice>| {
+            // A slice whose label changed concerns the Service it left, too.
+            let before = match event {
+                Event::Updated { old, .. } => service_of(old),
+                _ => None,
+            };
+            for (namespace, name) in before.into_iter().chain(service_of(event.object())) {
+                queue.add(format!("{namespace}/{name}"));
+            }
+        });
+        (proxies, informers)
+    }
+
+    /// Keeps the model current until shutdown.
+    pub async fn run(&self, env: &Env, informers: &Informers) {
+        informers.start();
+        if !informers.synced().await {
+            return;
+        }
+        let proxies = self.clone();
+        run_workers(env, "proxy", self.queue.clone(), WORKERS, move |key| {
+            proxies.sync(&key);
+            async { Ok::<(), ReconcileError>(()) }
+        })
+        .await;
+    }
+
+    /// Brings one Service's part of the model up to date. Level-triggered: it looks at the caches alone.
+    fn sync(&self, key: &str) {
+        let Some((namespace, name)) = key.split_once('/') else { return };
+        let service = self.services.lister().get(namespace, name);
+        let slices = self.slices.lister().by_index(BY_SERVICE, key);
+        let mut model = self.model.lock();
+        match service {
+            Some(service) => model.set_service(&service, &slices),
+            None => model.remove_service(namespace, name),
+        }
+    }
+
+    pub fn has_synced(&self) -> bool {
+        self.services.has_synced() && self.slices.has_synced() && self.nodes.has_synced()
+    }
+
+    /// The rules of one node; `None` where there is no such node.
+    pub fn rules(&self, node: &str) -> Option<RuleSet> {
+        self.nodes.lister().get("", node)?;
+        let settings = NodeSettings { name: node.to_owned(), cluster_cidr: self.cluster_cidr.clone() };
+        Some(iptables::rules(&self.model.lock(), &settings))
+    }
+
+    /// The names of all nodes, sorted.
+    pub fn nodes(&self) -> Vec<String> {
+        self.nodes.lister().list().iter().map(|node| node.name().to_owned()).collect()
+    }
+}
