@@ -38,6 +38,12 @@ struct Impersonated {
     groups: Vec<HeaderValue>,
 }
 
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client").field("user_agent", &self.user_agent).finish_non_exhaustive()
+    }
+}
+
 impl Client {
     /// Over the network that `env` has: TLS, or services registered in process under the server's authority.
     pub fn connect(env: &Env, connection: &Connection, user_agent: &str) -> Result<Self, Error> {

@@ -122,6 +122,8 @@ struct Occurrence {
     spec: EventSpec,
     component: Arc<str>,
     host: Arc<str>,
+    /// Who writes it, if not the recorder's own client.
+    identity: Option<Client>,
     name: String,
     count: u32,
     first_at: Timestamp,
@@ -168,22 +170,34 @@ pub struct Recorder {
     random: Random,
     component: Arc<str>,
     host: Arc<str>,
+    identity: Option<Client>,
     queue: mpsc::Sender<Occurrence>,
 }
 
 impl Recorder {
     /// `host` is empty for all but node agents.
     pub fn new(client: &Client, component: &str, host: &str) -> Self {
+        Self::with_queue_length(client, component, host, QUEUE_LENGTH)
+    }
+
+    /// For a process that stands for many: room for what they may all have to say at once.
+    pub fn with_queue_length(client: &Client, component: &str, host: &str, queue_length: usize) -> Self {
         let env = client.env().clone();
-        let (queue, waiting) = mpsc::channel(QUEUE_LENGTH);
+        let (queue, waiting) = mpsc::channel(queue_length.max(1));
         env.spawn(writer::write_all(client.clone(), component.to_owned(), waiting));
         Self {
             random: env.random(&format!("client/events/{component}/{host}")),
             env,
             component: component.into(),
             host: host.into(),
+            identity: None,
             queue,
         }
+    }
+
+    /// Records as `client`, on `host`, through the same queue: one of the many that this process stands for.
+    pub fn on_behalf_of(&self, client: &Client, host: &str) -> Self {
+        Self { identity: Some(client.clone()), host: host.into(), ..self.clone() }
     }
 
     /// Says it, and returns at once.
@@ -204,6 +218,7 @@ impl Recorder {
             spec,
             component: self.component.clone(),
             host: self.host.clone(),
+            identity: self.identity.clone(),
             count: 1,
             first_at: now,
             last_at: now,

@@ -75,9 +75,11 @@ async fn write(client: &Client, correlated: &Correlated) -> Result<(), Error> {
     let gvr = Gvr::new("", "v1", "events");
     match correlated {
         Correlated::Skip => Ok(()),
-        Correlated::Create(event) => client.dynamic(&gvr, event.namespace()).create(&event.to_value()).await.map(drop),
+        Correlated::Create(event) => {
+            writer_of(client, event).dynamic(&gvr, event.namespace()).create(&event.to_value()).await.map(drop)
+        }
         Correlated::Count(event, patch) => {
-            let api = client.dynamic(&gvr, event.namespace());
+            let api = writer_of(client, event).dynamic(&gvr, event.namespace());
             let patch = Patch::Strategic(patch.clone());
             match api.patch(&event.name, &patch, &PatchOptions::default()).await {
                 // Events expire: what was counted is gone, and begins again with the count it had.
@@ -86,4 +88,8 @@ async fn write(client: &Client, correlated: &Correlated) -> Result<(), Error> {
             }
         }
     }
+}
+
+fn writer_of<'a>(client: &'a Client, event: &'a Occurrence) -> &'a Client {
+    event.identity.as_ref().unwrap_or(client)
 }
