@@ -10,3 +10,4 @@ pub mod authz;
 pub mod admission;
 pub mod registry;
 pub mod storage;
+pub mod cacher;

@@ -1,0 +1,126 @@
+//! The feed: lists the row once, then follows the store's watch; lists again only when history is lost.
+//!
+//! Corresponds to the reflector inside k8s.io/apiserver/pkg/storage/cacher/cacher.go.
+
+use super::{Error, Shared};
+use crate::storage::{self, RangeRequest, WatchItem};
+use futures::StreamExt;
+use imbl::OrdMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Entries in one answer of the engine while listing.
+const LIST_PAGE: usize = 10_000;
+
+/// Pause before trying the store again, doubled up to the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// Runs until shutdown, or until the store has stopped for good.
+pub(super) async fn run(shared: Arc<Shared>) {
+    tokio::select! {
+        biased;
+        () = shared.stopped.cancelled() => {}
+        () = follow(&shared) => {}
+    }
+}
+
+enum State {
+    List,
+    Watch,
+}
+
+async fn follow(shared: &Shared) {
+    let mut state = State::List;
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let (next, error) = match state {
+            State::List => match list(shared).await {
+                Ok(()) => {
+                    pause = FIRST_PAUSE;
+                    state = State::Watch;
+                    continue;
+                }
+                Err(error) => (State::List, error),
+            },
+            State::Watch => {
+                let before = shared.state.lock().window.revision();
+                let error = watch(shared).await;
+                if shared.state.lock().window.revision() > before {
+                    pause = FIRST_PAUSE;
+                }
+                let lost = matches!(error, Error::Expired { .. } | Error::Undecodable { .. });
+                (if lost { State::List } else { State::Watch }, error)
+            }
+        };
+        state = next;
+        let stopped = matches!(error, Error::Storage(storage::Error::Stopped(_)));
+        // An expired watch is the store's ordinary way of saying "list again".
+        if !matches!(error, Error::Expired { .. }) {
+            tracing::warn!(prefix = %shared.prefix, %error, "the watch cache lost the store");
+            shared.state.lock().trouble = Some(error.to_string());
+        }
+        if stopped {
+            return;
+        }
+        shared.env.sleep(shared.jitter.jitter(pause, 0.5)).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// Reads the row at one revision and starts the window anew.
+async fn list(shared: &Shared) -> Result<(), Error> {
+    let mut objects = OrdMap::new();
+    let mut request = RangeRequest::prefix(&shared.prefix).limit(LIST_PAGE);
+    loop {
+        let range = shared.storage.range(request.clone()).await?;
+        for entry in &range.entries {
+            objects.insert(entry.key.clone(), shared.decode(entry)?);
+        }
+        // The first page answers at the revision that the rest is then read at.
+        request.revision = if request.revision == 0 { range.revision } else { request.revision };
+        match range.entries.last() {
+            Some(last) if range.more => request.start = format!("{}\0", last.key),
+            _ => break,
+        }
+    }
+    {
+        let mut state = shared.state.lock();
+        state.window.replace(objects, request.revision);
+        state.ready = true;
+        state.trouble = None;
+    }
+    shared.appended.notify_waiters();
+    shared.advanced.notify_waiters();
+    Ok(())
+}
+
+/// Follows the store from where the window ends; returns why it cannot go on.
+async fn watch(shared: &Shared) -> Error {
+    let after = shared.state.lock().window.revision();
+    let mut watch = match shared.storage.watch(&shared.prefix, after).await {
+        Ok(watch) => watch,
+        Err(error) => return error.into(),
+    };
+    shared.state.lock().trouble = None;
+    while let Some(item) = watch.next().await {
+        match item {
+            Ok(WatchItem::Events(events)) => {
+                // Decoded before the lock is taken: readers do not wait for it.
+                let mut decoded = Vec::with_capacity(events.len());
+                for event in events {
+                    match event.current.as_ref().map(|entry| shared.decode(entry)).transpose() {
+                        Ok(object) => decoded.push((event, object)),
+                        Err(error) => return error,
+                    }
+                }
+                shared.state.lock().window.append(decoded, shared.env.wall().as_millisecond());
+                shared.appended.notify_waiters();
+            }
+            Ok(WatchItem::Progress(revision)) => shared.state.lock().window.progress(revision),
+            Err(error) => return error.into(),
+        }
+        shared.advanced.notify_waiters();
+    }
+    Error::Storage(storage::Error::Unavailable("the watch was cut".to_owned()))
+}

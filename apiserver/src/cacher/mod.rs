@@ -1,0 +1,288 @@
+//! The cacher: per row of the resource table, the current objects and a window of events, fed by one watch of the
+//! store and read by every list and watch.
+//!
+//! Corresponds to k8s.io/apiserver/pkg/storage/cacher. Everything here is derived from the store and equal to a
+//! rebuild from it: the property tests check that.
+//!
+//! Reading order: [`event`], `window` (pure), `feed` (store to window), [`watcher`] (window to client).
+
+pub mod event;
+pub mod snapshot;
+mod window;
+mod bookmark;
+mod feed;
+pub mod watcher;
+#[cfg(test)]
+mod tests;
+
+pub use event::{CacheEvent, Change, EventType, FrameKey, WatchEvent};
+pub use snapshot::{Scope, Snapshot, object_key};
+pub use watcher::{WatchFrom, WatchRequest, Watcher};
+
+use crate::storage::{self, Entry, RangeRequest, Storage};
+use component_base::env::Env;
+use component_base::rng::Random;
+use parking_lot::Mutex;
+use proto::object::Object;
+use std::fmt;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use window::Window;
+
+/// Makes an object of what the store holds: index, selectable fields, the revision. An error says what is wrong.
+pub type Decode = Arc<dyn Fn(&Entry) -> Result<Arc<Object>, String> + Send + Sync>;
+
+/// How long a reader waits for a revision that has not come yet, as in Kubernetes.
+pub const FRESH_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// How often a waiting reader asks the store again for its progress; an answer can be lost.
+const ASK_AGAIN: Duration = Duration::from_millis(100);
+
+/// How current an answer has to be: what `resourceVersion` says without `resourceVersionMatch=Exact`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Freshness {
+    /// "0": whatever is here.
+    Any,
+    /// Not older than this revision.
+    AtLeast(u64),
+    /// Unset: nothing that was written before the request is missing.
+    Latest,
+}
+
+/// Why the cacher does not answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The first list of the store is not done.
+    #[error("storage is (re)initializing")]
+    NotReady,
+    /// 504 with ResourceVersionTooLarge.
+    #[error("Too large resource version: {requested}, current: {current}")]
+    TooLarge { requested: u64, current: u64 },
+    /// 410: the events or the state asked for are gone.
+    #[error("too old resource version: {requested} ({oldest})")]
+    Expired { requested: u64, oldest: u64 },
+    #[error("{key}: {reason}")]
+    Undecodable { key: String, reason: String },
+    #[error(transparent)]
+    Storage(storage::Error),
+}
+
+impl From<storage::Error> for Error {
+    fn from(error: storage::Error) -> Self {
+        match error {
+            storage::Error::Compacted { requested, compacted } => Self::Expired { requested, oldest: compacted },
+            storage::Error::FutureRevision { requested, current } => Self::TooLarge { requested, current },
+            error => Self::Storage(error),
+        }
+    }
+}
+
+/// One page of a list at an exact revision.
+#[derive(Clone, Debug)]
+pub struct Page {
+    pub objects: Vec<Arc<Object>>,
+    /// Objects of the range that are not on this page.
+    pub remaining: u64,
+    pub revision: u64,
+}
+
+/// The cache of one row. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Cacher(Arc<Shared>);
+
+struct Shared {
+    env: Env,
+    /// Cancelled when this row, or everything, has to end.
+    stopped: CancellationToken,
+    storage: Arc<dyn Storage>,
+    prefix: Arc<str>,
+    decode: Decode,
+    jitter: Random,
+    state: Mutex<State>,
+    /// Events were appended or cursors fell off: watches look.
+    appended: Notify,
+    /// The revision advanced, with or without events: readers that wait for it look.
+    advanced: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    window: Window,
+    ready: bool,
+    /// What keeps the cache from following the store, if anything does.
+    trouble: Option<String>,
+}
+
+impl Cacher {
+    /// Follows the keys below `prefix` (which ends in `/`) until `env` shuts down.
+    pub fn new(env: &Env, storage: Arc<dyn Storage>, prefix: &str, decode: Decode) -> Self {
+        let shared = Arc::new(Shared {
+            jitter: env.random(&format!("cacher{prefix}")),
+            env: env.clone(),
+            stopped: env.shutdown().child_token(),
+            storage,
+            prefix: prefix.into(),
+            decode,
+            state: Mutex::default(),
+            appended: Notify::new(),
+            advanced: Notify::new(),
+        });
+        env.spawn(feed::run(shared.clone()));
+        Self(shared)
+    }
+
+    /// Ends this row: its watches end and nothing follows the store any more. (A custom resource was removed.)
+    pub fn stop(&self) {
+        self.0.stopped.cancel();
+    }
+
+    pub fn is_ready(&self) -> bool {
+        self.0.state.lock().ready
+    }
+
+    /// Waits until the first list of the store is done; false when the row is stopped before.
+    pub async fn ready(&self) -> bool {
+        let ready = self.0.when_advanced(|state| state.ready.then_some(()));
+        tokio::select! {
+            biased;
+            () = ready => true,
+            () = self.0.stopped.cancelled() => false,
+        }
+    }
+
+    /// What keeps the cache from following the store at the moment, for a readiness check.
+    pub fn trouble(&self) -> Option<String> {
+        self.0.state.lock().trouble.clone()
+    }
+
+    /// The current objects, however old: `resourceVersion=0`.
+    pub fn snapshot(&self) -> Result<Snapshot, Error> {
+        let state = self.0.state.lock();
+        if !state.ready {
+            return Err(Error::NotReady);
+        }
+        Ok(self.0.snapshot_of(&state))
+    }
+
+    /// The current objects, waiting until they are as fresh as asked for.
+    pub async fn read(&self, freshness: Freshness) -> Result<Snapshot, Error> {
+        match freshness {
+            Freshness::Any => self.snapshot(),
+            Freshness::AtLeast(revision) => self.wait_until_fresh(revision, self.0.env.now() + FRESH_TIMEOUT).await,
+            Freshness::Latest => {
+                let revision = self.0.storage.current_revision().await?;
+                self.wait_until_fresh(revision, self.0.env.now() + FRESH_TIMEOUT).await
+            }
+        }
+    }
+
+    /// The objects at `revision` or later, as soon as they are here.
+    pub async fn wait_until_fresh(&self, revision: u64, deadline: Instant) -> Result<Snapshot, Error> {
+        self.0.wait_until_fresh(revision, deadline).await
+    }
+
+    /// From the cache, however old.
+    pub fn get(&self, namespace: &str, name: &str) -> Result<Option<Arc<Object>>, Error> {
+        Ok(self.snapshot()?.get(namespace, name).cloned())
+    }
+
+    /// As the store has it now, without waiting for the cache: an object that the cache holds at the revision that the
+    /// store answers is not decoded again.
+    pub async fn get_latest(&self, namespace: &str, name: &str) -> Result<Option<Arc<Object>>, Error> {
+        let key = object_key(&self.0.prefix, namespace, name);
+        let Some(entry) = self.0.storage.get(&key).await?.entry else { return Ok(None) };
+        let cached = self.0.state.lock().window.objects().get(key.as_str()).cloned();
+        match cached.filter(|object| object.revision == entry.mod_revision) {
+            Some(object) => Ok(Some(object)),
+            None => self.0.decode(&entry).map(Some),
+        }
+    }
+
+    /// The objects with `start <= key < end` exactly as they were at `revision`, at most `limit` (0: all). Served
+    /// from the window if it reaches so far back, else by the engine: only that one's compaction makes it `Expired`.
+    pub async fn read_exact(&self, revision: u64, start: &str, end: &str, limit: usize) -> Result<Page, Error> {
+        if let Some(snapshot) = self.snapshot_at(revision) {
+            let mut objects = snapshot.range(start, end).map(|(_, object)| object.clone());
+            let limit = if limit == 0 { usize::MAX } else { limit };
+            let page = objects.by_ref().take(limit).collect();
+            return Ok(Page { objects: page, remaining: objects.count() as u64, revision });
+        }
+        let request = RangeRequest { start: start.into(), end: end.into(), revision, limit, count_only: false };
+        let range = self.0.storage.range(request).await?;
+        let remaining = range.count.saturating_sub(range.entries.len() as u64);
+        let objects = range.entries.iter().map(|entry| self.0.decode(entry)).collect::<Result<_, _>>()?;
+        Ok(Page { objects, remaining, revision })
+    }
+
+    /// The objects exactly as they were at `revision`, if the window reaches so far back.
+    pub fn snapshot_at(&self, revision: u64) -> Option<Snapshot> {
+        let state = self.0.state.lock();
+        let objects = state.window.objects_at(revision).filter(|_| state.ready)?;
+        Some(Snapshot { prefix: self.0.prefix.clone(), objects, revision })
+    }
+
+    /// Starts a watch; waits, if it begins with the current state, until that is as fresh as asked for.
+    pub async fn watch(&self, request: WatchRequest) -> Result<Watcher, Error> {
+        Watcher::start(self.clone(), request).await
+    }
+
+    pub fn prefix(&self) -> &str {
+        &self.0.prefix
+    }
+}
+
+impl Shared {
+    fn decode(&self, entry: &Entry) -> Result<Arc<Object>, Error> {
+        (self.decode)(entry).map_err(|reason| Error::Undecodable { key: entry.key.to_string(), reason })
+    }
+
+    fn snapshot_of(&self, state: &State) -> Snapshot {
+        Snapshot { prefix: self.prefix.clone(), objects: state.window.objects().clone(), revision: state.window.revision() }
+    }
+
+    /// Waits until `look` finds something, looking after every advance.
+    async fn when_advanced<T>(&self, look: impl Fn(&State) -> Option<T>) -> T {
+        loop {
+            let mut advanced = pin!(self.advanced.notified());
+            // Registered before looking, so that an advance in between is not missed.
+            advanced.as_mut().enable();
+            if let Some(found) = look(&self.state.lock()) {
+                return found;
+            }
+            advanced.await;
+        }
+    }
+
+    async fn wait_until_fresh(&self, revision: u64, deadline: Instant) -> Result<Snapshot, Error> {
+        let look = |state: &State| (state.ready && state.window.revision() >= revision).then(|| self.snapshot_of(state));
+        if let Some(fresh) = look(&self.state.lock()) {
+            return Ok(fresh);
+        }
+        let fresh = self.when_advanced(look);
+        let mut fresh = pin!(fresh);
+        while self.env.now() < deadline {
+            // Nothing may ever be written below this prefix again: only progress tells that the cache is up to date.
+            // A failure is no answer either, and asked again.
+            let _ = self.storage.request_progress(&self.prefix).await;
+            let wait = deadline.saturating_duration_since(self.env.now()).min(ASK_AGAIN);
+            if let Ok(snapshot) = self.env.timeout(wait, &mut fresh).await {
+                return Ok(snapshot);
+            }
+        }
+        let state = self.state.lock();
+        if !state.ready {
+            return Err(Error::NotReady);
+        }
+        Err(Error::TooLarge { requested: revision, current: state.window.revision() })
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cacher").field("prefix", &self.prefix).finish_non_exhaustive()
+    }
+}
