@@ -4,10 +4,22 @@
 
 use crate::duration::parse_duration;
 use clap::Args;
+use component_base::options::{ClientOptions, ServingOptions};
 use ipnet::Ipv4Net;
 use std::time::Duration;
 
-/// Flags of `kubelet-sim`.
+/// The command line of `kubelet-sim`.
+#[derive(Args, Clone, Debug)]
+pub struct Config {
+    #[command(flatten)]
+    pub client: ClientOptions,
+    #[command(flatten)]
+    pub serving: ServingOptions,
+    #[command(flatten)]
+    pub settings: Settings,
+}
+
+/// What does not depend on how the process is reached or reaches others.
 #[derive(Args, Clone, Debug)]
 pub struct Settings {
     /// How many nodes this process simulates

@@ -1,0 +1,170 @@
+//! The fleet: rows of nodes, two work queues, and one informer each for nodes and pods, however many rows there are.
+//!
+//! Corresponds to many runs of pkg/kubelet.Run. A node is no task: what it has to do next stands in a queue with
+//! the time at which it is due, and a few workers serve all of them.
+
+use crate::config::Settings;
+use crate::heartbeat::{self, Heartbeat};
+use crate::lease;
+use crate::pod::memory::PodMemory;
+use crate::pod::sync;
+use crate::row::NodeRow;
+use client::{Client, Event, Informers, ListOptions, Lister, ReconcileError, Recorder, WorkQueue, run_workers};
+use component_base::env::Env;
+use component_base::rng::Random;
+use proto::Kind;
+use proto::kinds::api::core::v1::{Node, Pod};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Index of pods by the node they are bound to.
+const BY_NODE: &str = "spec.nodeName";
+/// Rows whose heartbeats are written at the same time. 10,000 leases in 10 s are one write a millisecond.
+const HEARTBEAT_WORKERS: usize = 8;
+/// Events that may wait to be written, for each row: a full node's pods all starting at once.
+const EVENTS_PER_NODE: usize = 500;
+/// Lengthens periods at random, so that rows that began together drift apart.
+const JITTER: f64 = 0.04;
+
+pub struct Fleet {
+    env: Env,
+    settings: Settings,
+    rows: Vec<NodeRow>,
+    by_name: BTreeMap<String, usize>,
+    nodes: Lister<Node>,
+    pods: Lister<Pod>,
+    memory: PodMemory,
+    heartbeats: WorkQueue<Heartbeat>,
+    pod_queue: WorkQueue<String>,
+    random: Random,
+}
+
+impl Fleet {
+    /// Runs the fleet until the environment shuts down.
+    pub async fn run(client: Client, settings: Settings, env: Env) {
+        let informers = Informers::new(&client);
+        let nodes = informers.of::<Node>();
+        let pods = informers.of_selected::<Pod>(&ListOptions::fields("spec.nodeName!="));
+        pods.index(BY_NODE, |pod| vec![node_name(pod).to_owned()]);
+
+        let queue_length = EVENTS_PER_NODE * settings.nodes as usize;
+        let recorder = Recorder::with_queue_length(&client, "kubelet", "", queue_length);
+        let row = |number| NodeRow::new(&client, &recorder, &settings, number);
+        let rows: Vec<NodeRow> = (0..settings.nodes).map(row).collect();
+        let fleet = Arc::new(Fleet {
+            by_name: rows.iter().enumerate().map(|(at, row)| (row.machine.name.clone(), at)).collect(),
+            rows,
+            nodes: nodes.lister(),
+            pods: pods.lister(),
+            memory: PodMemory::default(),
+            heartbeats: WorkQueue::new(&env, "nodes"),
+            pod_queue: WorkQueue::new(&env, "pods"),
+            random: env.random("kubelet-sim/jitter"),
+            env: env.clone(),
+            settings,
+        });
+        let handler = fleet.clone();
+        nodes.on_event(move |event| handler.on_node(event));
+        let handler = fleet.clone();
+        pods.on_event(move |event| handler.on_pod(event));
+        informers.start();
+        if !informers.synced().await {
+            return;
+        }
+        fleet.work().await;
+    }
+
+    async fn work(self: Arc<Self>) {
+        for row in 0..self.rows.len() {
+            self.heartbeats.add(Heartbeat::Register(row));
+        }
+        let (env, fleet) = (self.env.clone(), self.clone());
+        let heartbeats = run_workers(&env, "node", self.heartbeats.clone(), HEARTBEAT_WORKERS, move |task| {
+            let fleet = fleet.clone();
+            async move { fleet.beat(task).await }
+        });
+        let workers = self.settings.concurrent_pod_syncs.max(1);
+        let (env, fleet) = (self.env.clone(), self.clone());
+        let pods = run_workers(&env, "pod", self.pod_queue.clone(), workers, move |key| {
+            let fleet = fleet.clone();
+            async move { fleet.sync_pod(key).await }
+        });
+        futures::join!(heartbeats, pods);
+    }
+
+    fn on_node(&self, event: &Event<Node>) {
+        let (Event::Added(node) | Event::Updated { new: node, .. }) = event else { return };
+        let Some(&at) = self.by_name.get(node.name()) else { return };
+        if self.rows[at].observe_node(node) {
+            for pod in self.pods.by_index(BY_NODE, node.name()) {
+                self.recover(at, &pod);
+                self.pod_queue.add(pod.key());
+            }
+            self.heartbeats.add(Heartbeat::ReportStatus(at));
+        }
+    }
+
+    fn on_pod(&self, event: &Event<Pod>) {
+        let pod = event.object();
+        // Pods on nodes of other fleets are theirs.
+        let Some(&at) = self.by_name.get(node_name(pod)) else { return };
+        match event {
+            Event::Deleted(_) => self.rows[at].release_address(pod.uid()),
+            Event::Added(_) => self.recover(at, pod),
+            Event::Updated { old, .. } if old.uid() != pod.uid() => self.rows[at].release_address(old.uid()),
+            Event::Updated { .. } => {}
+        }
+        self.pod_queue.add(pod.key());
+    }
+
+    /// A pod of an earlier run keeps its address as long as its sandbox is there.
+    fn recover(&self, row: usize, pod: &Pod) {
+        let on_host = pod.spec.as_ref().and_then(|s| s.host_network).unwrap_or(false);
+        if !on_host && !pod.status.as_ref().is_some_and(crate::pod::lifecycle::is_terminal) {
+            self.rows[row].recover_address(pod);
+        }
+    }
+
+    async fn beat(&self, task: Heartbeat) -> Result<(), ReconcileError> {
+        let row = &self.rows[task.row()];
+        let next = match task {
+            Heartbeat::Register(at) => {
+                heartbeat::register(row, &self.env).await?;
+                self.heartbeats.add(Heartbeat::RenewLease(at));
+                self.heartbeats.add(Heartbeat::ReportStatus(at));
+                return Ok(());
+            }
+            Heartbeat::RenewLease(_) => {
+                heartbeat::renew_lease(row, &self.settings, &self.env).await?;
+                lease::renew_interval(self.settings.node_lease_duration)
+            }
+            Heartbeat::ReportStatus(_) => {
+                // A node that somebody has deleted stays so until its agent starts again, as a kubelet's does.
+                if let Some(node) = self.nodes.get("", &row.machine.name) {
+                    heartbeat::report_status(row, &node, &self.settings, &self.env).await?;
+                }
+                self.settings.node_status_update_frequency
+            }
+        };
+        self.heartbeats.add_after(task, self.random.jitter(next, JITTER));
+        Ok(())
+    }
+
+    async fn sync_pod(&self, key: String) -> Result<(), ReconcileError> {
+        let Some(pod) = self.pods.by_key(&key) else {
+            self.memory.forget(&key);
+            return Ok(());
+        };
+        let Some(&at) = self.by_name.get(node_name(&pod)) else { return Ok(()) };
+        let next = sync::sync(&self.rows[at], &pod, &self.memory, &self.settings.latency, &self.env).await?;
+        if let Some(after) = next {
+            self.pod_queue.add_after(key, after.max(Duration::from_millis(1)));
+        }
+        Ok(())
+    }
+}
+
+fn node_name(pod: &Pod) -> &str {
+    pod.spec.as_ref().and_then(|s| s.node_name.as_deref()).unwrap_or_default()
+}

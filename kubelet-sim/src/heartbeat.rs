@@ -1,0 +1,94 @@
+//! What a node does for itself: registers, renews its lease, reports its status.
+//!
+//! Corresponds to pkg/kubelet/kubelet_node_status.go and k8s.io/component-helpers/apimachinery/lease.
+
+use crate::config::Settings;
+use crate::row::NodeRow;
+use crate::{lease, node};
+use client::{Error, Patch, PatchOptions};
+use component_base::env::Env;
+use proto::Kind;
+use proto::kinds::api::coordination::v1::Lease;
+use proto::kinds::api::core::v1::Node;
+use std::fmt;
+
+/// One thing that one row of the fleet has to do; the rows' numbers are the fleet's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Heartbeat {
+    Register(usize),
+    RenewLease(usize),
+    ReportStatus(usize),
+}
+
+impl Heartbeat {
+    pub fn row(self) -> usize {
+        match self {
+            Heartbeat::Register(row) | Heartbeat::RenewLease(row) | Heartbeat::ReportStatus(row) => row,
+        }
+    }
+}
+
+impl fmt::Display for Heartbeat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Heartbeat::Register(row) => write!(f, "register {row}"),
+            Heartbeat::RenewLease(row) => write!(f, "lease {row}"),
+            Heartbeat::ReportStatus(row) => write!(f, "status {row}"),
+        }
+    }
+}
+
+/// Creates the node, or finds it from an earlier run and mends its labels.
+pub async fn register(row: &NodeRow, env: &Env) -> Result<(), Error> {
+    let nodes = row.client.api::<Node>("");
+    let name = &row.machine.name;
+    let registered = match nodes.create(&node::registration(&row.machine, &row.observed(), env.wall())).await {
+        Err(error) if error.is_already_exists() => {
+            let found = nodes.get(name).await?;
+            match node::label_patch(&row.machine, &found) {
+                Some(patch) => nodes.patch(name, &Patch::Strategic(patch), &PatchOptions::default()).await?,
+                None => found,
+            }
+        }
+        created => created?,
+    };
+    row.observe_node(&registered);
+    Ok(())
+}
+
+/// Renews the lease that we hold. Without one, finds the one of an earlier run or makes the first.
+pub async fn renew_lease(row: &NodeRow, settings: &Settings, env: &Env) -> Result<(), Error> {
+    let leases = row.client.api::<Lease>(lease::NAMESPACE);
+    let name = &row.machine.name;
+    let held = match row.lease() {
+        Some(lease) => Some(lease),
+        None => match leases.get(name).await {
+            Ok(found) => Some(found),
+            Err(error) if error.is_not_found() => None,
+            Err(error) => return Err(error),
+        },
+    };
+    let renewed = lease::renewed(held.as_ref(), name, &row.node_uid(), settings.node_lease_duration, env.wall());
+    let written = if held.is_some() { leases.update(&renewed).await } else { leases.create(&renewed).await };
+    // Whatever went wrong, what we hold may be out of date: read it again the next time.
+    row.keep_lease(written.as_ref().ok().cloned());
+    written.map(|_| ())
+}
+
+/// Reports the status if it has changed or a report is due. `stored` is the node as the cache has it.
+pub async fn report_status(row: &NodeRow, stored: &Node, settings: &Settings, env: &Env) -> Result<(), Error> {
+    let present = stored.status.clone().unwrap_or_default();
+    let wanted = node::status(&row.machine, &row.observed(), &present, env.wall());
+    let due = row.report_is_due(env, settings.node_status_report_frequency);
+    if !due && !node::differs(&present, &wanted) {
+        return Ok(());
+    }
+    let of = |node: Node| node.encode()["status"].take();
+    let wanted = Node { status: Some(wanted), ..stored.clone() };
+    if let Some(patch) = node::status_patch(&of(stored.clone()), &of(wanted)) {
+        let nodes = row.client.api::<Node>("");
+        nodes.patch_status(&row.machine.name, &Patch::Strategic(patch), &PatchOptions::default()).await?;
+    }
+    row.reported(env);
+    Ok(())
+}

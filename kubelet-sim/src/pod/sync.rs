@@ -1,0 +1,105 @@
+//! Takes one pod one step further: observes, asks `step`, writes what it says.
+//!
+//! Corresponds to pkg/kubelet.syncPod and to status.Manager.syncPod.
+
+use crate::config::Latency;
+use crate::pod::lifecycle::{self, PodView, Step};
+use crate::pod::memory::PodMemory;
+use crate::pod::patch::status_patch;
+use crate::row::NodeRow;
+use client::{DeleteOptions, Error, EventType, Patch, PatchOptions, Preconditions, Regarding};
+use component_base::env::Env;
+use proto::Kind;
+use proto::kinds::api::core::v1::{Pod, PodStatus};
+use proto::kinds::jiff::Timestamp;
+use serde_json::Value;
+use std::time::Duration;
+
+/// Takes the steps that are due; returns after what time the next one is.
+pub async fn sync(
+    row: &NodeRow,
+    pod: &Pod,
+    memory: &PodMemory,
+    latency: &Latency,
+    env: &Env,
+) -> Result<Option<Duration>, Error> {
+    let (status, caught_up) = memory.status_of(pod);
+    let now = env.wall();
+    let step = decide(row, pod, &status, latency, now);
+    for image in &step.pulled {
+        row.add_image(image);
+    }
+    write_status(row, pod, &status, &step, memory).await?;
+    tell(row, pod, &step, memory);
+    if lifecycle::is_terminal(&step.status) {
+        row.release_address(pod.uid()); // the sandbox is gone, and its address with it
+    }
+    if step.ended {
+        delete(row, pod).await?;
+    } else if step.wake_at.is_none() && caught_up {
+        memory.forget(&pod.key()); // at rest: the stored status says it all
+    }
+    Ok(step.wake_at.map(|at| Duration::try_from(at.duration_since(now)).unwrap_or(Duration::ZERO)))
+}
+
+fn decide(row: &NodeRow, pod: &Pod, status: &PodStatus, latency: &Latency, now: Timestamp) -> Step {
+    let has_image = |image: &str| row.has_image(image);
+    let (node_ip, pod_ip) = (row.machine.address.into(), address(row, pod, status));
+    lifecycle::step(&PodView { pod, status, node_ip, pod_ip, has_image: &has_image, latency }, now)
+}
+
+/// The address that the pod has, or one for its sandbox if it is going to have one.
+fn address(row: &NodeRow, pod: &Pod, status: &PodStatus) -> Option<std::net::IpAddr> {
+    let on_host = pod.spec.as_ref().and_then(|s| s.host_network).unwrap_or(false);
+    if on_host || lifecycle::is_terminal(status) || (pod.is_deleting() && status.start_time.is_none()) {
+        return None;
+    }
+    match &status.pod_ip {
+        Some(ip) => ip.parse().ok(),
+        None => row.allocate_address(pod.uid()),
+    }
+}
+
+async fn write_status(
+    row: &NodeRow,
+    pod: &Pod,
+    known: &PodStatus,
+    step: &Step,
+    memory: &PodMemory,
+) -> Result<(), Error> {
+    let json = |status: &PodStatus| serde_json::to_value(status).unwrap_or(Value::Null);
+    let Some(patch) = status_patch(pod.uid(), &json(known), &json(&step.status)) else { return Ok(()) };
+    let pods = row.client.api::<Pod>(pod.namespace());
+    match pods.patch_status(pod.name(), &Patch::Strategic(patch), &PatchOptions::default()).await {
+        Ok(written) => memory.wrote(&written, step.status.clone()),
+        // Gone, or another pod has its name: the cache will say so.
+        Err(error) if error.is_not_found() || error.is_conflict() => memory.forget(&pod.key()),
+        Err(error) => return Err(error),
+    }
+    Ok(())
+}
+
+fn tell(row: &NodeRow, pod: &Pod, step: &Step, memory: &PodMemory) {
+    for event in memory.untold(pod, step.events.clone()) {
+        let kind = if event.warning { EventType::Warning } else { EventType::Normal };
+        let regarding = Regarding { field_path: event.field_path, ..Regarding::of(pod) };
+        row.recorder.event(&regarding, kind, event.reason, &event.message);
+    }
+}
+
+/// Removes the pod for good. One with finalizers stays until their owners have let go of it.
+async fn delete(row: &NodeRow, pod: &Pod) -> Result<(), Error> {
+    let finalizers = pod.metadata.finalizers.as_ref().is_some_and(|f| !f.is_empty());
+    if finalizers && pod.metadata.deletion_grace_period_seconds == Some(0) {
+        return Ok(());
+    }
+    let options = DeleteOptions {
+        grace_period_s: Some(0),
+        preconditions: Preconditions { uid: pod.uid().to_owned(), ..Preconditions::default() },
+        ..DeleteOptions::default()
+    };
+    match row.client.api::<Pod>(pod.namespace()).delete(pod.name(), &options).await {
+        Err(error) if error.is_not_found() || error.is_conflict() => Ok(()),
+        other => other,
+    }
+}
