@@ -57,7 +57,8 @@ impl Life {
         if changed || !news.is_empty() {
             let ms = self.now.as_millisecond() - START_S * 1000;
             let end = if step.ended { " -> delete" } else { "" };
-            writeln!(self.log, "{:>7.1}s {}{end}", ms as f64 / 1000.0, self.line(&step.status)).unwrap();
+            let time = format!("{:.1}s", ms as f64 / 1000.0);
+            writeln!(self.log, "{time:<6}{}{end}", self.line(&step.status)).unwrap();
             for event in news {
                 let kind = if event.warning { "!" } else { " " };
                 writeln!(self.log, "        {kind} {}: {} {}", event.reason, event.message, event.field_path).unwrap();
@@ -126,15 +127,15 @@ fn nginx() -> Value {
 fn a_server_starts_serves_and_stops() {
     let life = Life::of(nginx(), json!({})).until(60_000).delete(30).until(120_000);
     life.check(&expect![[r#"
-            0.0s Pending web=ContainerCreating
+        0.0s  Pending web=ContainerCreating
                   Pulling: Pulling image "nginx:1.29" spec.containers{web}
-            0.5s Running Ready web=running+
+        0.5s  Running Ready web=running+
                   Pulled: Successfully pulled image "nginx:1.29" in 400ms (400ms including waiting). Image size: 75439597 bytes. spec.containers{web}
                   Created: Container created spec.containers{web}
                   Started: Container started spec.containers{web}
-           60.0s Running Ready web=running+
+        60.0s Running Ready web=running+
                   Killing: Stopping container web spec.containers{web}
-           60.2s Succeeded web=Completed(0) -> delete
+        60.2s Succeeded web=Completed(0) -> delete
     "#]]);
 }
 
@@ -285,13 +286,13 @@ fn its_first_and_its_running_status_are_a_kubelets() {
 fn a_job_completes() {
     let spec = json!({"restartPolicy": "Never", "containers": [{"name": "pi", "image": "perl"}]});
     Life::of(spec, json!({})).until(60_000).check(&expect![[r#"
-            0.0s Pending pi=ContainerCreating
+        0.0s  Pending pi=ContainerCreating
                   Pulling: Pulling image "perl" spec.containers{pi}
-            0.5s Running Ready pi=running+
+        0.5s  Running Ready pi=running+
                   Pulled: Successfully pulled image "perl" in 400ms (400ms including waiting). Image size: 74354345 bytes. spec.containers{pi}
                   Created: Container created spec.containers{pi}
                   Started: Container started spec.containers{pi}
-            5.5s Succeeded pi=Completed(0)
+        5.5s  Succeeded pi=Completed(0)
     "#]]);
 }
 
@@ -300,34 +301,34 @@ fn a_crash_is_tried_again_with_growing_delays() {
     let script = json!({"orrery.dev/run-for": "2s", "orrery.dev/exit-code": "1,1,1,0", "orrery.dev/ready-after": "1s"});
     let spec = json!({"restartPolicy": "OnFailure", "containers": [{"name": "web", "image": "nginx:1.29"}]});
     Life::of(spec, script).until(120_000).check(&expect![[r#"
-            0.0s Pending web=ContainerCreating
+        0.0s  Pending web=ContainerCreating
                   Pulling: Pulling image "nginx:1.29" spec.containers{web}
-            0.5s Running web=running
+        0.5s  Running web=running
                   Pulled: Successfully pulled image "nginx:1.29" in 400ms (400ms including waiting). Image size: 75439597 bytes. spec.containers{web}
                   Created: Container created spec.containers{web}
                   Started: Container started spec.containers{web}
-            1.5s Running Ready web=running+
-            2.5s Running web=Error(1)
-            2.6s Running web=running x1
+        1.5s  Running Ready web=running+
+        2.5s  Running web=Error(1)
+        2.6s  Running web=running x1
                   Pulled: Container image "nginx:1.29" already present on machine and can be accessed by the pod spec.containers{web}
                   Created: Container created spec.containers{web}
                   Started: Container started spec.containers{web}
-            3.6s Running Ready web=running+ x1
-            4.6s Running web=CrashLoopBackOff x1
+        3.6s  Running Ready web=running+ x1
+        4.6s  Running web=CrashLoopBackOff x1
                 ! BackOff: Back-off restarting failed container web in pod web_shop(u1) spec.containers{web}
-           14.7s Running web=running x2
+        14.7s Running web=running x2
                   Pulled: Container image "nginx:1.29" already present on machine and can be accessed by the pod spec.containers{web}
                   Created: Container created spec.containers{web}
                   Started: Container started spec.containers{web}
-           15.7s Running Ready web=running+ x2
-           16.7s Running web=CrashLoopBackOff x2
+        15.7s Running Ready web=running+ x2
+        16.7s Running web=CrashLoopBackOff x2
                 ! BackOff: Back-off restarting failed container web in pod web_shop(u1) spec.containers{web}
-           36.8s Running web=running x3
+        36.8s Running web=running x3
                   Pulled: Container image "nginx:1.29" already present on machine and can be accessed by the pod spec.containers{web}
                   Created: Container created spec.containers{web}
                   Started: Container started spec.containers{web}
-           37.8s Running Ready web=running+ x3
-           38.8s Succeeded web=Completed(0) x3
+        37.8s Running Ready web=running+ x3
+        38.8s Succeeded web=Completed(0) x3
     "#]]);
 }
 
@@ -337,19 +338,19 @@ fn a_job_that_may_not_restart_fails() {
         {"name": "good", "image": "a"}, {"name": "bad", "image": "b"},
     ]});
     Life::of(spec, json!({"exit-code.orrery.dev/bad": "3"})).until(60_000).check(&expect![[r#"
-            0.0s Pending good=ContainerCreating bad=ContainerCreating
+        0.0s  Pending good=ContainerCreating bad=ContainerCreating
                   Pulling: Pulling image "a" spec.containers{good}
-            0.5s Pending good=running+ bad=ContainerCreating
+        0.5s  Pending good=running+ bad=ContainerCreating
                   Pulled: Successfully pulled image "a" in 400ms (400ms including waiting). Image size: 98495898 bytes. spec.containers{good}
                   Created: Container created spec.containers{good}
                   Started: Container started spec.containers{good}
                   Pulling: Pulling image "b" spec.containers{bad}
-            1.0s Running Ready good=running+ bad=running+
+        1.0s  Running Ready good=running+ bad=running+
                   Pulled: Successfully pulled image "b" in 400ms (400ms including waiting). Image size: 24623304 bytes. spec.containers{bad}
                   Created: Container created spec.containers{bad}
                   Started: Container started spec.containers{bad}
-            5.5s Running good=Completed(0) bad=running+
-            6.0s Failed good=Completed(0) bad=Error(3)
+        5.5s  Running good=Completed(0) bad=running+
+        6.0s  Failed good=Completed(0) bad=Error(3)
     "#]]);
 }
 
@@ -364,35 +365,35 @@ fn init_containers_go_first_and_sidecars_stay() {
         "containers": [{"name": "web", "image": "nginx:1.29", "readinessProbe": {"initialDelaySeconds": 5}}],
     });
     Life::of(spec, json!({})).until(30_000).delete(30).until(90_000).check(&expect![[r#"
-            0.0s Pending migrate=PodInitializing proxy=PodInitializing warm=PodInitializing web=PodInitializing
+        0.0s  Pending migrate=PodInitializing proxy=PodInitializing warm=PodInitializing web=PodInitializing
                   Pulling: Pulling image "tool:1" spec.initContainers{migrate}
-            0.5s Pending migrate=running proxy=PodInitializing warm=PodInitializing web=PodInitializing
+        0.5s  Pending migrate=running proxy=PodInitializing warm=PodInitializing web=PodInitializing
                   Pulled: Successfully pulled image "tool:1" in 400ms (400ms including waiting). Image size: 169010696 bytes. spec.initContainers{migrate}
                   Created: Container created spec.initContainers{migrate}
                   Started: Container started spec.initContainers{migrate}
-            1.0s Pending migrate=Completed(0)+ proxy=PodInitializing warm=PodInitializing web=PodInitializing
+        1.0s  Pending migrate=Completed(0)+ proxy=PodInitializing warm=PodInitializing web=PodInitializing
                   Pulling: Pulling image "proxy:1" spec.initContainers{proxy}
-            1.5s Pending migrate=Completed(0)+ proxy=running warm=PodInitializing web=PodInitializing
+        1.5s  Pending migrate=Completed(0)+ proxy=running warm=PodInitializing web=PodInitializing
                   Pulled: Successfully pulled image "proxy:1" in 400ms (400ms including waiting). Image size: 110497028 bytes. spec.initContainers{proxy}
                   Created: Container created spec.initContainers{proxy}
                   Started: Container started spec.initContainers{proxy}
-            4.5s Pending migrate=Completed(0)+ proxy=running+ warm=PodInitializing web=PodInitializing
-            4.6s Pending migrate=Completed(0)+ proxy=running+ warm=running web=PodInitializing
+        4.5s  Pending migrate=Completed(0)+ proxy=running+ warm=PodInitializing web=PodInitializing
+        4.6s  Pending migrate=Completed(0)+ proxy=running+ warm=running web=PodInitializing
                   Pulled: Container image "tool:1" already present on machine and can be accessed by the pod spec.initContainers{warm}
                   Created: Container created spec.initContainers{warm}
                   Started: Container started spec.initContainers{warm}
-            5.1s Pending migrate=Completed(0)+ proxy=running+ warm=Completed(0)+ web=PodInitializing
+        5.1s  Pending migrate=Completed(0)+ proxy=running+ warm=Completed(0)+ web=PodInitializing
                   Pulling: Pulling image "nginx:1.29" spec.containers{web}
-            5.6s Running migrate=Completed(0)+ proxy=running+ warm=Completed(0)+ web=running
+        5.6s  Running migrate=Completed(0)+ proxy=running+ warm=Completed(0)+ web=running
                   Pulled: Successfully pulled image "nginx:1.29" in 400ms (400ms including waiting). Image size: 75439597 bytes. spec.containers{web}
                   Created: Container created spec.containers{web}
                   Started: Container started spec.containers{web}
-           10.6s Running Ready migrate=Completed(0)+ proxy=running+ warm=Completed(0)+ web=running+
-           30.0s Running Ready migrate=Completed(0)+ proxy=running+ warm=Completed(0)+ web=running+
+        10.6s Running Ready migrate=Completed(0)+ proxy=running+ warm=Completed(0)+ web=running+
+        30.0s Running Ready migrate=Completed(0)+ proxy=running+ warm=Completed(0)+ web=running+
                   Killing: Stopping container web spec.containers{web}
-           30.2s Running migrate=Completed(0)+ proxy=running+ warm=Completed(0)+ web=Completed(0)
+        30.2s Running migrate=Completed(0)+ proxy=running+ warm=Completed(0)+ web=Completed(0)
                   Killing: Stopping container proxy spec.initContainers{proxy}
-           30.4s Succeeded migrate=Completed(0)+ proxy=Completed(0) warm=Completed(0)+ web=Completed(0) -> delete
+        30.4s Succeeded migrate=Completed(0)+ proxy=Completed(0) warm=Completed(0)+ web=Completed(0) -> delete
     "#]]);
 }
 
@@ -404,18 +405,18 @@ fn a_sidecar_ends_with_its_job() {
         "containers": [{"name": "pi", "image": "perl:5"}],
     });
     Life::of(spec, json!({})).until(30_000).check(&expect![[r#"
-            0.0s Pending log=PodInitializing pi=PodInitializing
+        0.0s  Pending log=PodInitializing pi=PodInitializing
                   Pulling: Pulling image "log:1" spec.initContainers{log}
-            0.5s Pending log=running+ pi=PodInitializing
+        0.5s  Pending log=running+ pi=PodInitializing
                   Pulled: Successfully pulled image "log:1" in 400ms (400ms including waiting). Image size: 119746957 bytes. spec.initContainers{log}
                   Created: Container created spec.initContainers{log}
                   Started: Container started spec.initContainers{log}
                   Pulling: Pulling image "perl:5" spec.containers{pi}
-            1.0s Running Ready log=running+ pi=running+
+        1.0s  Running Ready log=running+ pi=running+
                   Pulled: Successfully pulled image "perl:5" in 400ms (400ms including waiting). Image size: 184480985 bytes. spec.containers{pi}
                   Created: Container created spec.containers{pi}
                   Started: Container started spec.containers{pi}
-            6.0s Succeeded log=Completed(0) pi=Completed(0)
+        6.0s  Succeeded log=Completed(0) pi=Completed(0)
     "#]]);
 }
 
@@ -427,20 +428,20 @@ fn a_failing_init_container_fails_a_pod_that_may_not_restart() {
         "containers": [{"name": "pi", "image": "perl:5"}],
     });
     Life::of(spec, json!({"exit-code.orrery.dev/check": "1"})).until(30_000).check(&expect![[r#"
-            0.0s Pending check=PodInitializing pi=PodInitializing
+        0.0s  Pending check=PodInitializing pi=PodInitializing
                   Pulling: Pulling image "tool:1" spec.initContainers{check}
-            0.5s Pending check=running pi=PodInitializing
+        0.5s  Pending check=running pi=PodInitializing
                   Pulled: Successfully pulled image "tool:1" in 400ms (400ms including waiting). Image size: 169010696 bytes. spec.initContainers{check}
                   Created: Container created spec.initContainers{check}
                   Started: Container started spec.initContainers{check}
-            1.0s Failed check=Error(1) pi=PodInitializing
+        1.0s  Failed check=Error(1) pi=PodInitializing
     "#]]);
 }
 
 #[test]
 fn an_image_that_is_not_there_is_backed_off() {
     Life::of(nginx(), json!({"orrery.dev/pull-error": "not found"})).until(60_000).check(&expect![[r#"
-            0.0s Pending web=ImagePullBackOff
+        0.0s  Pending web=ImagePullBackOff
                   Pulling: Pulling image "nginx:1.29" spec.containers{web}
                 ! Failed: Failed to pull image "nginx:1.29": not found spec.containers{web}
                   BackOff: Back-off pulling image "nginx:1.29" spec.containers{web}
@@ -452,15 +453,15 @@ fn an_image_that_is_not_there_is_backed_off() {
 fn a_container_that_ignores_sigterm_is_killed_at_the_end_of_its_grace() {
     let life = Life::of(nginx(), json!({"orrery.dev/stop-time": "5m"})).until(10_000).delete(30).until(90_000);
     life.check(&expect![[r#"
-            0.0s Pending web=ContainerCreating
+        0.0s  Pending web=ContainerCreating
                   Pulling: Pulling image "nginx:1.29" spec.containers{web}
-            0.5s Running Ready web=running+
+        0.5s  Running Ready web=running+
                   Pulled: Successfully pulled image "nginx:1.29" in 400ms (400ms including waiting). Image size: 75439597 bytes. spec.containers{web}
                   Created: Container created spec.containers{web}
                   Started: Container started spec.containers{web}
-           10.0s Running Ready web=running+
+        10.0s Running Ready web=running+
                   Killing: Stopping container web spec.containers{web}
-           40.0s Failed web=Error(137) -> delete
+        40.0s Failed web=Error(137) -> delete
     "#]]);
 }
 
@@ -468,13 +469,13 @@ fn a_container_that_ignores_sigterm_is_killed_at_the_end_of_its_grace() {
 fn a_deadline_ends_a_pod() {
     let spec = json!({"activeDeadlineSeconds": 20, "containers": [{"name": "web", "image": "nginx:1.29"}]});
     Life::of(spec, json!({})).until(60_000).check(&expect![[r#"
-            0.0s Pending web=ContainerCreating
+        0.0s  Pending web=ContainerCreating
                   Pulling: Pulling image "nginx:1.29" spec.containers{web}
-            0.5s Running Ready web=running+
+        0.5s  Running Ready web=running+
                   Pulled: Successfully pulled image "nginx:1.29" in 400ms (400ms including waiting). Image size: 75439597 bytes. spec.containers{web}
                   Created: Container created spec.containers{web}
                   Started: Container started spec.containers{web}
-           20.0s Failed web=Error(137)
+        20.0s Failed web=Error(137)
                   DeadlineExceeded: Pod was active on the node longer than the specified deadline 
     "#]]);
 }
@@ -483,9 +484,9 @@ fn a_deadline_ends_a_pod() {
 fn a_pod_that_never_started_goes_at_once() {
     let life = Life::of(nginx(), json!({"orrery.dev/pull-time": "1h"})).until(10_000).delete(30).until(20_000);
     life.check(&expect![[r#"
-            0.0s Pending web=ContainerCreating
+        0.0s  Pending web=ContainerCreating
                   Pulling: Pulling image "nginx:1.29" spec.containers{web}
-           10.0s Pending web=ContainerCreating -> delete
+        10.0s Pending web=ContainerCreating -> delete
     "#]]);
 }
 
