@@ -15,3 +15,4 @@ pub mod pki;
 pub mod options;
 pub mod logging;
 pub mod lifecycle;
+pub mod health_server;
