@@ -10,6 +10,7 @@ pub mod cached;
 mod client;
 mod connector;
 pub mod controller;
+pub mod delegated_auth;
 pub mod dynamic;
 pub mod error;
 pub mod events;
@@ -28,6 +29,11 @@ pub mod token_bucket;
 mod transport;
 pub mod watch;
 pub mod work_queue;
+
+#[cfg(test)]
+mod fake_server;
+#[cfg(test)]
+mod informer_tests;
 
 pub use api::Api;
 pub use backoff::Backoff;

@@ -11,6 +11,7 @@ use rcgen::{
 use std::fs;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use x509_parser::prelude::{FromDer, X509Certificate};
 
 /// Validity of the authority and of what it issues, as kubeadm's.
 const AUTHORITY_YEARS: i64 = 10;
@@ -61,9 +62,8 @@ impl Authority {
     pub fn load_or_create(folder: &Path, now: Timestamp) -> Result<Self, PkiError> {
         let (cert, key) = (folder.join("ca.crt"), folder.join("ca.key"));
         if cert.exists() && key.exists() {
-            let text = |path: &Path| {
-                fs::read_to_string(path).map_err(|source| PkiError::Io { path: path.to_owned(), source })
-            };
+            let text =
+                |path: &Path| fs::read_to_string(path).map_err(|source| PkiError::Io { path: path.to_owned(), source });
             return Self::from_pem(&text(&cert)?, &text(&key)?)
                 .map_err(|source| PkiError::Damaged { path: cert.clone(), source });
         }
@@ -142,6 +142,15 @@ fn params(common_name: &str, organizations: &[&str], now: Timestamp, years: i64)
 pub fn signing_key() -> Result<String, PkiError> {
     let key = KeyPair::generate().map_err(|source| PkiError::Issue { subject: "service accounts".into(), source })?;
     Ok(key.serialize_pem())
+}
+
+/// Common name and organisations of a certificate (DER): the user and groups that it stands for.
+pub fn subject(der: &[u8]) -> Option<(String, Vec<String>)> {
+    let (_, certificate) = X509Certificate::from_der(der).ok()?;
+    let subject = certificate.subject();
+    let name = subject.iter_common_name().next()?.as_str().ok()?.to_owned();
+    let groups = subject.iter_organization().filter_map(|o| o.as_str().ok().map(str::to_owned)).collect();
+    Some((name, groups))
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ const READY: &str = "The cluster is ready";
 /// A running `orrery up`.
 #[derive(Debug)]
 pub struct Cluster {
+    program: PathBuf,
     child: Child,
     pub port: u16,
     pub data_dir: PathBuf,
@@ -84,11 +85,34 @@ impl Cluster {
         }
         let home = start.directory.join("home");
         std::fs::create_dir_all(&home).expect("the directory is ours");
-        Self { child, port: start.port, data_dir: start.directory.join("data"), home, greeting, rest: Some(lines) }
+        Self {
+            program: start.program.to_owned(),
+            child,
+            port: start.port,
+            data_dir: start.directory.join("data"),
+            home,
+            greeting,
+            rest: Some(lines),
+        }
     }
 
     pub fn kubectl(&self) -> Kubectl {
         Kubectl::new(&self.data_dir.join("kubeconfig"), &self.home)
+    }
+
+    /// The rules of one node as the product's own command prints them, once they are as `wanted`.
+    pub fn rules(&self, node: &str, wanted: impl Fn(&str) -> bool) -> String {
+        let mut rules = String::new();
+        crate::wait::until("the node has the wanted rules", || {
+            let output = Command::new(&self.program)
+                .args(["proxy-sim", "rules", "--node", node])
+                .env("KUBECONFIG", self.data_dir.join("kubeconfig"))
+                .output()
+                .expect("the program starts");
+            rules = String::from_utf8_lossy(&output.stdout).into_owned();
+            output.status.success() && wanted(&rules)
+        });
+        rules
     }
 
     pub fn id(&self) -> u32 {

@@ -40,7 +40,9 @@ pub fn run(cli: Cli) -> ExitCode {
     match cli.command {
         Command::Up(options) => run_main("orrery", |env| up::run(options, env)),
         Command::Apiserver(config) => run_main("apiserver", |env| apiserver::run(config, env)),
-        Command::ControllerManager(config) => run_main("controller-manager", |env| controller_manager::run(config, env)),
+        Command::ControllerManager(config) => {
+            run_main("controller-manager", |env| controller_manager::run(config, env))
+        }
         Command::Scheduler(config) => run_main("scheduler", |env| scheduler::run(config, env)),
         Command::KubeletSim(config) => run_main("kubelet-sim", |env| kubelet_sim::run(config, env)),
         Command::ProxySim(config) => run_main("proxy-sim", |env| proxy_sim::run(config, env)),

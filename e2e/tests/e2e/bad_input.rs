@@ -27,7 +27,11 @@ fn bad_requests_are_refused_in_words() {
     assert_eq!(kubectl.ok("get configmaps --field-selector=metadata.name!=kube-root-ca.crt -o name"), "");
     assert!(kubectl.fails("get pods -l a=(").contains("unable to parse requirement"));
     assert!(kubectl.fails("get pods --field-selector=spec.x=1").contains("field label not supported: spec.x"));
-    assert!(kubectl.fails("get configmaps --token=wrong --user= --client-certificate= --kubeconfig=/dev/null").contains("connection"));
+    assert!(
+        kubectl
+            .fails("get configmaps --token=wrong --user= --client-certificate= --kubeconfig=/dev/null")
+            .contains("connection")
+    );
     cluster.stop();
 }
 

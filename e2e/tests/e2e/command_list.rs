@@ -45,13 +45,16 @@ fn deploy(kubectl: &Kubectl) {
 
 fn look(kubectl: &Kubectl) {
     let all = kubectl.ok("get all");
-    for expected in ["deployment.apps/web", "replicaset.apps/web-", "service/web", "service/kubernetes", "3/3", "Running"] {
+    for expected in
+        ["deployment.apps/web", "replicaset.apps/web-", "service/web", "service/kubernetes", "3/3", "Running"]
+    {
         assert!(all.contains(expected), "{expected} in:\n{all}");
     }
     let wide = kubectl.ok("get pods -o wide");
     let header = wide.lines().next().unwrap_or_default();
     let columns: Vec<&str> = header.split_whitespace().collect();
-    let expected = ["NAME", "READY", "STATUS", "RESTARTS", "AGE", "IP", "NODE", "NOMINATED", "NODE", "READINESS", "GATES"];
+    let expected =
+        ["NAME", "READY", "STATUS", "RESTARTS", "AGE", "IP", "NODE", "NOMINATED", "NODE", "READINESS", "GATES"];
     assert_eq!(columns, expected);
     assert_eq!(wide.lines().count(), 4, "{wide}");
     assert!(wide.lines().skip(1).all(|line| line.contains("node-") && line.contains("10.244.")), "{wide}");
@@ -67,7 +70,8 @@ fn look(kubectl: &Kubectl) {
     }
     let events = kubectl.ok("get events");
     assert!(events.contains("SuccessfulCreate") && events.contains("Scheduled"), "{events}");
-    let endpoints = kubectl.ok("get endpointslices -l kubernetes.io/service-name=web -o jsonpath={.items[*].endpoints[*].addresses[0]}");
+    let endpoints = kubectl
+        .ok("get endpointslices -l kubernetes.io/service-name=web -o jsonpath={.items[*].endpoints[*].addresses[0]}");
     assert_eq!(endpoints.split_whitespace().count(), 3, "{endpoints}");
 }
 
@@ -106,7 +110,9 @@ fn roll_out(kubectl: &Kubectl) {
     assert_eq!(kubectl.ok("get deployment web -o jsonpath={.status.readyReplicas}"), "5");
     kubectl.ok("set image deployment/web nginx=nginx:1.27");
     kubectl.ok("rollout status deployment/web --timeout=90s");
-    let images = kubectl.ok("get pods -l app=web -o jsonpath={.items[*].spec.containers[0].image} --field-selector=status.phase=Running");
+    let images = kubectl.ok(
+        "get pods -l app=web -o jsonpath={.items[*].spec.containers[0].image} --field-selector=status.phase=Running",
+    );
     assert!(images.split_whitespace().filter(|image| *image == "nginx:1.27").count() >= 5, "{images}");
     let history = kubectl.ok("rollout history deployment/web");
     assert!(history.contains("REVISION") && history.contains("\n1 ") && history.contains("\n2 "), "{history}");
@@ -129,7 +135,8 @@ fn web_shop(kubectl: &Kubectl, directory: &Path) {
 
     assert!(kubectl.run(&format!("diff -f {WEB_SHOP}")).success, "nothing differs right after an apply");
     let changed = directory.join("changed.yaml");
-    std::fs::write(&changed, std::fs::read_to_string(WEB_SHOP).unwrap().replace("currency: EUR", "currency: CHF")).unwrap();
+    std::fs::write(&changed, std::fs::read_to_string(WEB_SHOP).unwrap().replace("currency: EUR", "currency: CHF"))
+        .unwrap();
     let diff = kubectl.run(&format!("diff -f {}", changed.display()));
     assert!(!diff.success && diff.stdout.contains("+  currency: CHF"), "{diff:?}");
     let applied = kubectl.ok(&format!("apply -f {}", changed.display()));
@@ -151,7 +158,10 @@ fn change(kubectl: &Kubectl, directory: &Path) {
     kubectl.ok("annotate deployment web note=hello");
     kubectl.ok("label deployment web tier-");
     for (kind, patch) in [
-        ("strategic", r#"{"spec":{"template":{"spec":{"containers":[{"name":"nginx","env":[{"name":"A","value":"1"}]}]}}}}"#),
+        (
+            "strategic",
+            r#"{"spec":{"template":{"spec":{"containers":[{"name":"nginx","env":[{"name":"A","value":"1"}]}]}}}}"#,
+        ),
         ("merge", r#"{"metadata":{"annotations":{"note":null}}}"#),
         ("json", r#"[{"op":"replace","path":"/spec/replicas","value":4}]"#),
     ] {
@@ -163,7 +173,8 @@ fn change(kubectl: &Kubectl, directory: &Path) {
 
     let editor = directory.join("editor.sh");
     std::fs::write(&editor, "sed -i 's/replicas: 4/replicas: 2/' \"$1\"\n").unwrap();
-    let edit = kubectl.command(&["edit", "deployment", "web"]).env("KUBE_EDITOR", format!("sh {}", editor.display())).output();
+    let edit =
+        kubectl.command(&["edit", "deployment", "web"]).env("KUBE_EDITOR", format!("sh {}", editor.display())).output();
     assert_eq!(String::from_utf8_lossy(&edit.unwrap().stdout), "deployment.apps/web edited\n");
     kubectl.ok("wait --for=jsonpath={.status.readyReplicas}=2 deployment/web --timeout=90s");
 }

@@ -1,8 +1,8 @@
 //! The whole control plane, as a person uses it: processes, TLS and a stock `kubectl`.
 
+mod bad_input;
 mod command_list;
 mod survival;
-mod bad_input;
 
 use e2e::processes::{Cluster, Start, free_ports};
 use std::path::Path;

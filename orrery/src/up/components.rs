@@ -41,6 +41,7 @@ pub fn components(options: &Options, data_dir: &DataDir) -> Vec<Component> {
                 flag("secure-port", port),
                 path_flag("tls-cert-file", &data_dir.pki_of(name).join("tls.crt")),
                 path_flag("tls-private-key-file", &data_dir.pki_of(name).join("tls.key")),
+                path_flag("client-ca-file", &data_dir.pki_of(name).join("ca.crt")),
             ];
             arguments.extend(own_arguments(name, options, data_dir));
             Component { name, port, arguments }
@@ -59,7 +60,6 @@ fn own_arguments(name: &str, options: &Options, data_dir: &DataDir) -> Vec<Strin
         return vec![
             flag("store", options.store),
             path_flag("store-dir", &data_dir.store()),
-            path_flag("client-ca-file", &pki.join("ca.crt")),
             path_flag("service-account-signing-key-file", &pki.join("sa.key")),
         ];
     }

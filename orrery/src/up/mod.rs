@@ -3,9 +3,9 @@
 //! The order of a start: take the data directory, issue what is missing, start the API server, wait until it is
 //! ready, start everybody else, wait until the nodes are. A stop goes the other way round.
 
-pub mod data_dir;
 pub mod certificates;
 pub mod components;
+pub mod data_dir;
 pub mod process;
 pub mod progress;
 pub mod ready;
@@ -213,8 +213,11 @@ async fn first_ended(running: &mut [Process]) -> (usize, String) {
 fn check_ports(options: &Options, components: &[Component]) -> Result<(), UpError> {
     for component in components {
         let address = SocketAddr::new(options.bind_address, component.port);
-        std::net::TcpListener::bind(address)
-            .map_err(|source| UpError::Port { component: component.name, address, source })?;
+        std::net::TcpListener::bind(address).map_err(|source| UpError::Port {
+            component: component.name,
+            address,
+            source,
+        })?;
     }
     Ok(())
 }
