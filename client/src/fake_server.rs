@@ -1,0 +1,430 @@
+//! An API server of a hundred lines for this crate's tests: collections, revisions, watches, and faults on request.
+//!
+//! It knows nothing of kinds, selectors or validation; what it does do, it does as Kubernetes does.
+
+use bytes::Bytes;
+use component_base::env::Env;
+use component_base::http::{Body, HttpService, read_all};
+use futures::stream;
+use http::{HeaderMap, Method, Request, Response, StatusCode};
+use parking_lot::Mutex;
+use proto::Status;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, VecDeque};
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+/// Clones are the same server.
+#[derive(Clone)]
+pub(crate) struct FakeServer {
+    env: Env,
+    state: Arc<Mutex<State>>,
+    /// Counts every change that a watch has to look at.
+    changes: Arc<watch::Sender<u64>>,
+}
+
+#[derive(Default)]
+struct State {
+    revision: u64,
+    /// By collection (`pods`, `deployments.apps`) and key.
+    objects: BTreeMap<(String, String), Value>,
+    log: Vec<Logged>,
+    /// Watches from this revision or before get 410.
+    compacted: u64,
+    refuses_initial_events: bool,
+    /// Watches that began under an earlier number end.
+    generation: u64,
+    /// Answers to give instead of serving, first come, first served.
+    faults: VecDeque<Fault>,
+    requests: Vec<Recorded>,
+}
+
+struct Logged {
+    revision: u64,
+    kind: &'static str,
+    collection: String,
+    object: Value,
+}
+
+pub(crate) struct Fault {
+    pub(crate) path_contains: &'static str,
+    pub(crate) answer: Status,
+    pub(crate) retry_after_s: Option<u32>,
+}
+
+/// A request as it came.
+#[derive(Clone, Debug)]
+pub(crate) struct Recorded {
+    pub(crate) line: String,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+/// The parts of a path.
+struct Target {
+    collection: String,
+    namespace: String,
+    name: Option<String>,
+    subresource: Option<String>,
+}
+
+impl Target {
+    fn parse(path: &str) -> Option<Self> {
+        let mut parts = path.trim_matches('/').split('/');
+        let group = match parts.next()? {
+            "api" => "",
+            _ => parts.next()?,
+        };
+        let _version = parts.next()?;
+        let mut rest: Vec<&str> = parts.collect();
+        let namespace = if rest.first() == Some(&"namespaces") && rest.len() > 2 {
+            let namespace = rest[1].to_owned();
+            rest.drain(..2);
+            namespace
+        } else {
+            String::new()
+        };
+        let resource = rest.first()?;
+        let collection = if group.is_empty() { (*resource).to_owned() } else { format!("{resource}.{group}") };
+        let part = |n: usize| rest.get(n).map(|part| (*part).to_owned());
+        Some(Self { collection, namespace, name: part(1), subresource: part(2) })
+    }
+
+    fn holds(&self, collection: &str, object: &Value) -> bool {
+        let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
+        self.collection == collection && (self.namespace.is_empty() || self.namespace == namespace)
+    }
+}
+
+impl FakeServer {
+    pub(crate) fn new(env: &Env) -> Self {
+        Self { env: env.clone(), state: Arc::default(), changes: Arc::new(watch::Sender::new(0)) }
+    }
+
+    pub(crate) fn service(&self) -> HttpService {
+        let server = self.clone();
+        HttpService::new(tower::service_fn(move |request| {
+            let server = server.clone();
+            async move { Ok::<_, Infallible>(server.answer(request).await) }
+        }))
+    }
+
+    pub(crate) fn refuse_initial_events(&self) {
+        self.state.lock().refuses_initial_events = true;
+    }
+
+    pub(crate) fn fault(&self, fault: Fault) {
+        self.state.lock().faults.push_back(fault);
+    }
+
+    /// Ends every watch, as a server that restarts.
+    pub(crate) fn cut_watches(&self) {
+        self.state.lock().generation += 1;
+        self.changes.send_modify(|n| *n += 1);
+    }
+
+    /// Forgets the history.
+    pub(crate) fn compact(&self) {
+        let mut state = self.state.lock();
+        state.compacted = state.revision;
+        state.log.clear();
+    }
+
+    pub(crate) fn requests(&self) -> Vec<Recorded> {
+        self.state.lock().requests.clone()
+    }
+
+    /// Requests whose line holds `text`.
+    pub(crate) fn count(&self, text: &str) -> usize {
+        self.state.lock().requests.iter().filter(|request| request.line.contains(text)).count()
+    }
+
+    pub(crate) fn get(&self, collection: &str, key: &str) -> Option<Value> {
+        self.state.lock().objects.get(&(collection.to_owned(), key.to_owned())).cloned()
+    }
+
+    pub(crate) fn list(&self, collection: &str) -> Vec<Value> {
+        let state = self.state.lock();
+        state.objects.iter().filter(|((of, _), _)| of == collection).map(|(_, object)| object.clone()).collect()
+    }
+
+    /// Creates or replaces behind everybody's back.
+    pub(crate) fn put(&self, collection: &str, object: Value) {
+        self.state.lock().write(collection, object);
+        self.changes.send_modify(|n| *n += 1);
+    }
+
+    pub(crate) fn remove(&self, collection: &str, key: &str) {
+        self.state.lock().delete(collection, key);
+        self.changes.send_modify(|n| *n += 1);
+    }
+
+    /// A bookmark at the present revision for every watch.
+    pub(crate) fn bookmark(&self, collection: &str) {
+        let mut state = self.state.lock();
+        state.revision += 1;
+        let revision = state.revision;
+        let object = json!({"metadata": {"resourceVersion": revision.to_string()}});
+        state.log.push(Logged { revision, kind: "BOOKMARK", collection: collection.to_owned(), object });
+        drop(state);
+        self.changes.send_modify(|n| *n += 1);
+    }
+
+    async fn answer(&self, request: Request<Body>) -> Response<Body> {
+        let (parts, body) = request.into_parts();
+        let body = read_all(body, 1 << 20).await.expect("tests send short bodies");
+        let line = format!("{} {}", parts.method, parts.uri);
+        let recorded = Recorded { line: line.clone(), headers: parts.headers, body: body.clone() };
+        let fault = {
+            let mut state = self.state.lock();
+            state.requests.push(recorded);
+            let due = state.faults.front().is_some_and(|fault| line.contains(fault.path_contains));
+            if due { state.faults.pop_front() } else { None }
+        };
+        if let Some(fault) = fault {
+            let mut answer = status(&fault.answer);
+            if let Some(seconds) = fault.retry_after_s {
+                answer.headers_mut().insert("retry-after", seconds.into());
+            }
+            return answer;
+        }
+        let query: BTreeMap<String, String> = parts
+            .uri
+            .query()
+            .unwrap_or_default()
+            .split('&')
+            .filter_map(|pair| pair.split_once('='))
+            .map(|(k, v)| (k.to_owned(), v.to_owned()))
+            .collect();
+        let Some(target) = Target::parse(parts.uri.path()) else { return status(&Status::unknown_path()) };
+        match self.serve(&parts.method, target, &query, &body) {
+            Ok(answer) => answer,
+            Err(error) => status(&error),
+        }
+    }
+
+    fn serve(
+        &self,
+        method: &Method,
+        target: Target,
+        query: &BTreeMap<String, String>,
+        body: &[u8],
+    ) -> Result<Response<Body>, Status> {
+        let body: Value = if body.is_empty() { Value::Null } else { serde_json::from_slice(body).expect("JSON") };
+        if query.contains_key("watch") {
+            return self.watch(target, query);
+        }
+        let mut state = self.state.lock();
+        let answer = match (method.as_str(), &target.name, &target.subresource) {
+            ("GET", None, _) => state.page(&target, query),
+            ("POST", Some(_), Some(subresource)) if subresource == "token" => {
+                let life_s = body["spec"]["expirationSeconds"].as_i64().expect("a life");
+                let expires = self.env.wall() + Duration::from_secs(life_s.unsigned_abs());
+                state.revision += 1;
+                json!({"status": {"token": format!("token-{}", state.revision), "expirationTimestamp": expires}})
+            }
+            ("POST", _, _) => state.create(&target, body)?,
+            ("GET", Some(name), _) => state.present(&target, name)?.clone(),
+            ("PUT", Some(name), _) => {
+                let current = state.present(&target, name)?;
+                let stale = body["metadata"]
+                    .get("resourceVersion")
+                    .is_some_and(|v| *v != current["metadata"]["resourceVersion"]);
+                if stale {
+                    return Err(Status::modified("", &target.collection, name));
+                }
+                state.write(&target.collection, body)
+            }
+            ("PATCH", Some(name), _) => {
+                let mut object = state.present(&target, name)?.clone();
+                merge(&mut object, &body);
+                state.write(&target.collection, object)
+            }
+            ("DELETE", Some(name), _) => {
+                state.present(&target, name)?;
+                state.delete(&target.collection, &crate::cached::key(&target.namespace, name));
+                json!({"status": "Success"})
+            }
+            _ => return Err(Status::method_not_allowed("", &target.collection, method.as_str())),
+        };
+        drop(state);
+        self.changes.send_modify(|n| *n += 1);
+        Ok(Response::new(Body::from(answer.to_string())))
+    }
+
+    fn watch(&self, target: Target, query: &BTreeMap<String, String>) -> Result<Response<Body>, Status> {
+        let state = self.state.lock();
+        let from: u64 = query.get("resourceVersion").and_then(|v| v.parse().ok()).unwrap_or(0);
+        let initial = query.contains_key("sendInitialEvents");
+        if initial && state.refuses_initial_events {
+            return Err(Status::invalid("meta.k8s.io", "ListOptions", "", &[]));
+        }
+        let mut first = String::new();
+        let mut cursor = from;
+        if initial {
+            for ((collection, _), object) in &state.objects {
+                if target.holds(collection, object) {
+                    first.push_str(&line("ADDED", object));
+                }
+            }
+            let end = json!({"metadata": {
+                "resourceVersion": state.revision.to_string(), "annotations": {"k8s.io/initial-events-end": "true"}
+            }});
+            first.push_str(&line("BOOKMARK", &end));
+            cursor = state.revision;
+        } else if from < state.compacted {
+            return Err(Status::expired(format!("too old resource version: {from} ({})", state.compacted)));
+        }
+        let generation = state.generation;
+        drop(state);
+        let timeout_s: u64 = query.get("timeoutSeconds").and_then(|v| v.parse().ok()).unwrap_or(3600);
+        let deadline = self.env.now() + Duration::from_secs(timeout_s);
+        let first = (!first.is_empty()).then(|| Bytes::from(first));
+        let feed = Feed { server: self.clone(), target, cursor, generation, deadline, ended: false };
+        let start = (first, feed, self.changes.subscribe());
+        let stream = stream::unfold(start, |(first, mut feed, mut changes)| async move {
+            let bytes = match first {
+                Some(first) => first,
+                None => feed.next(&mut changes).await?,
+            };
+            Some((Ok::<_, Infallible>(bytes), (None, feed, changes)))
+        });
+        Ok(Response::new(Body::from_stream(stream)))
+    }
+}
+
+/// One running watch.
+struct Feed {
+    server: FakeServer,
+    target: Target,
+    cursor: u64,
+    generation: u64,
+    deadline: Instant,
+    ended: bool,
+}
+
+impl Feed {
+    async fn next(&mut self, changes: &mut watch::Receiver<u64>) -> Option<Bytes> {
+        loop {
+            changes.borrow_and_update();
+            let news = self.news()?;
+            if !news.is_empty() {
+                return Some(Bytes::from(news));
+            }
+            tokio::select! {
+                biased;
+                changed = changes.changed() => changed.expect("the server lives as long as its watches"),
+                () = self.server.env.sleep_until(self.deadline) => return None,
+            }
+        }
+    }
+
+    /// `None` ends the watch.
+    fn news(&mut self) -> Option<String> {
+        let state = self.server.state.lock();
+        if self.ended || state.generation != self.generation {
+            return None;
+        }
+        if self.cursor < state.compacted {
+            self.ended = true;
+            return Some(line("ERROR", &Status::expired("too old resource version").to_value()));
+        }
+        let news = state.log.iter().filter(|entry| entry.revision > self.cursor);
+        let wanted = news.filter(|entry| match entry.kind {
+            "BOOKMARK" => entry.collection == self.target.collection,
+            _ => self.target.holds(&entry.collection, &entry.object),
+        });
+        let lines = wanted.map(|entry| line(entry.kind, &entry.object)).collect();
+        self.cursor = state.revision;
+        Some(lines)
+    }
+}
+
+impl State {
+    fn present(&self, target: &Target, name: &str) -> Result<&Value, Status> {
+        let key = (target.collection.clone(), crate::cached::key(&target.namespace, name));
+        self.objects.get(&key).ok_or_else(|| Status::not_found("", &target.collection, name))
+    }
+
+    fn create(&mut self, target: &Target, mut object: Value) -> Result<Value, Status> {
+        let meta = &mut object["metadata"];
+        if !target.namespace.is_empty() {
+            meta["namespace"] = json!(target.namespace);
+        }
+        let name = meta["name"].as_str().unwrap_or_default().to_owned();
+        if self.present(target, &name).is_ok() {
+            return Err(Status::already_exists("", &target.collection, &name));
+        }
+        Ok(self.write(&target.collection, object))
+    }
+
+    fn write(&mut self, collection: &str, mut object: Value) -> Value {
+        self.revision += 1;
+        let meta = &mut object["metadata"];
+        meta["resourceVersion"] = json!(self.revision.to_string());
+        let text = |field: &str| meta[field].as_str().unwrap_or_default().to_owned();
+        let key = (collection.to_owned(), crate::cached::key(&text("namespace"), &text("name")));
+        let kind = if self.objects.contains_key(&key) { "MODIFIED" } else { "ADDED" };
+        self.objects.insert(key, object.clone());
+        self.record(kind, collection, object.clone());
+        object
+    }
+
+    fn delete(&mut self, collection: &str, key: &str) {
+        if let Some(mut object) = self.objects.remove(&(collection.to_owned(), key.to_owned())) {
+            self.revision += 1;
+            object["metadata"]["resourceVersion"] = json!(self.revision.to_string());
+            self.record("DELETED", collection, object);
+        }
+    }
+
+    fn record(&mut self, kind: &'static str, collection: &str, object: Value) {
+        self.log.push(Logged { revision: self.revision, kind, collection: collection.to_owned(), object });
+    }
+
+    /// Continue tokens are the number of objects to skip.
+    fn page(&self, target: &Target, query: &BTreeMap<String, String>) -> Value {
+        let number = |name: &str| query.get(name).and_then(|v| v.parse::<usize>().ok());
+        let skipped = number("continue").unwrap_or(0);
+        let limit = number("limit").unwrap_or(usize::MAX);
+        let all: Vec<&Value> = self
+            .objects
+            .iter()
+            .filter(|((of, _), object)| target.holds(of, object))
+            .map(|(_, object)| object)
+            .collect();
+        let items: Vec<&Value> = all.iter().skip(skipped).take(limit).copied().collect();
+        let mut metadata = json!({"resourceVersion": self.revision.to_string()});
+        if skipped + items.len() < all.len() {
+            metadata["continue"] = json!((skipped + items.len()).to_string());
+        }
+        json!({"kind": "List", "metadata": metadata, "items": items})
+    }
+}
+
+fn line(kind: &str, object: &Value) -> String {
+    format!("{}\n", json!({"type": kind, "object": object}))
+}
+
+fn status(status: &Status) -> Response<Body> {
+    let mut answer = Response::new(Body::from(status.to_value().to_string()));
+    *answer.status_mut() = StatusCode::from_u16(status.code).expect("tests use real codes");
+    answer
+}
+
+fn merge(into: &mut Value, patch: &Value) {
+    match (into, patch) {
+        (Value::Object(into), Value::Object(patch)) => {
+            for (key, value) in patch {
+                match value {
+                    Value::Null => drop(into.remove(key)),
+                    value => merge(into.entry(key.clone()).or_insert(Value::Null), value),
+                }
+            }
+        }
+        (into, patch) => *into = patch.clone(),
+    }
+}

@@ -1,0 +1,316 @@
+//! Informers against a server that misbehaves: whatever happens, the store ends equal to the collection.
+
+use crate::cached::PartialObject;
+use crate::client::Client;
+use crate::fake_server::{FakeServer, Fault};
+use crate::informer::{Event, Informer};
+use crate::informers::Informers;
+use component_base::env::Env;
+use parking_lot::Mutex;
+use proptest::prelude::*;
+use proto::Status;
+use proto::gvk::Gvr;
+use proto::kinds::Kind;
+use proto::kinds::api::core::v1::ConfigMap;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+
+struct World {
+    env: Env,
+    server: FakeServer,
+    informers: Informers,
+}
+
+fn world() -> World {
+    let env = Env::simulated(7);
+    let server = FakeServer::new(&env);
+    let client = Client::from_service(&env, server.service(), "test");
+    World { informers: Informers::new(&client), server, env }
+}
+
+fn config(name: &str, value: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"namespace": "ns", "name": name, "uid": name}, "data": {"value": value}
+    })
+}
+
+/// `+a=1`, `~a=2`, `-a`: what handlers heard.
+fn record(informer: &Informer<ConfigMap>) -> Arc<Mutex<Vec<String>>> {
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let log = heard.clone();
+    let value = |c: &ConfigMap| c.data.iter().flatten().map(|(_, v)| v.clone()).collect::<String>();
+    informer.on_event(move |event| {
+        log.lock().push(match event {
+            Event::Added(object) => format!("+{}={}", object.name(), value(object)),
+            Event::Updated { new, .. } => format!("~{}={}", new.name(), value(new)),
+            Event::Deleted(object) => format!("-{}", object.name()),
+        });
+    });
+    heard
+}
+
+fn take(heard: &Arc<Mutex<Vec<String>>>) -> Vec<String> {
+    std::mem::take(&mut *heard.lock())
+}
+
+/// Lets everything that can happen now happen.
+async fn settle(env: &Env) {
+    env.sleep(Duration::from_millis(1)).await;
+}
+
+fn held(informer: &Informer<ConfigMap>) -> Vec<Value> {
+    informer.lister().list().iter().map(|object| object.encode()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_of_initial_events_and_then_changes() {
+    let World { env, server, informers } = world();
+    server.put("configmaps", config("a", "1"));
+    server.put("secrets", config("not-ours", "1"));
+    let informer = informers.of::<ConfigMap>();
+    let heard = record(&informer);
+    assert!(!informer.has_synced());
+    informers.start();
+    informers.start();
+    assert!(informers.synced().await);
+    assert_eq!(take(&heard), ["+a=1"]);
+    server.put("configmaps", config("b", "1"));
+    server.put("configmaps", config("a", "2"));
+    server.remove("configmaps", "ns/b");
+    settle(&env).await;
+    assert_eq!(take(&heard), ["+b=1", "~a=2", "-b"]);
+    assert_eq!(held(&informer), server.list("configmaps"));
+    assert_eq!(informer.lister().get("ns", "a").unwrap().name(), "a");
+    let lines: Vec<String> = server.requests().into_iter().map(|request| request.line).collect();
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert!(lines[0].contains("sendInitialEvents=true") && lines[0].contains("resourceVersionMatch=NotOlderThan"));
+    env.drain().await;
+    assert!(!informers.of_namespace::<ConfigMap>("later").synced().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_refuses_initial_events_is_listed_and_watched() {
+    let World { env, server, informers } = world();
+    server.refuse_initial_events();
+    for n in 0..3 {
+        server.put("configmaps", config(&format!("c{n}"), "1"));
+    }
+    let informer = informers.of::<ConfigMap>();
+    informers.start();
+    assert!(informers.synced().await);
+    assert_eq!(held(&informer), server.list("configmaps"));
+    server.put("configmaps", config("c9", "1"));
+    settle(&env).await;
+    assert_eq!(held(&informer), server.list("configmaps"));
+    assert_eq!(server.count("GET /api/v1/configmaps?resourceVersion=0"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_ends_is_resumed_without_a_list() {
+    let World { env, server, informers } = world();
+    let informer = informers.of::<ConfigMap>();
+    let heard = record(&informer);
+    informers.start();
+    informers.synced().await;
+    server.put("configmaps", config("a", "1"));
+    env.sleep(Duration::from_secs(2)).await;
+    server.cut_watches();
+    server.put("configmaps", config("b", "1"));
+    settle(&env).await;
+    assert_eq!(take(&heard), ["+a=1", "+b=1"]);
+    assert_eq!(server.count("sendInitialEvents"), 1);
+    assert_eq!(server.count("watch=true&resourceVersion=1&"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bookmark_moves_the_place_to_resume_from() {
+    let World { env, server, informers } = world();
+    let _informer = informers.of::<ConfigMap>();
+    informers.start();
+    informers.synced().await;
+    server.put("secrets", config("elsewhere", "1"));
+    server.bookmark("configmaps");
+    env.sleep(Duration::from_secs(2)).await;
+    server.compact();
+    server.cut_watches();
+    env.sleep(Duration::from_secs(2)).await;
+    assert_eq!(server.count("watch=true&resourceVersion=2&"), 1);
+    assert_eq!(server.count("sendInitialEvents"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_that_is_gone_means_starting_over_and_nothing_is_said_twice() {
+    let World { env, server, informers } = world();
+    for name in ["kept", "changed", "removed"] {
+        server.put("configmaps", config(name, "1"));
+    }
+    let informer = informers.of::<ConfigMap>();
+    informers.start();
+    informers.synced().await;
+    let heard = record(&informer);
+    assert_eq!(take(&heard), ["+changed=1", "+kept=1", "+removed=1"]);
+    server.fault(Fault { path_contains: "watch=true", answer: Status::unavailable("restarting"), retry_after_s: None });
+    server.cut_watches();
+    settle(&env).await;
+    server.put("configmaps", config("changed", "2"));
+    server.put("configmaps", config("new", "1"));
+    server.remove("configmaps", "ns/removed");
+    server.compact();
+    env.sleep(Duration::from_secs(10)).await;
+    assert_eq!(take(&heard), ["~changed=2", "+new=1", "-removed"]);
+    assert_eq!(held(&informer), server.list("configmaps"));
+    assert_eq!(server.count("sendInitialEvents"), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn failures_are_tried_again_more_and_more_slowly() {
+    let World { env, server, informers } = world();
+    let began = env.now();
+    for _ in 0..4 {
+        server.fault(Fault { path_contains: "configmaps", answer: Status::internal("down"), retry_after_s: None });
+    }
+    let _informer = informers.of::<ConfigMap>();
+    informers.start();
+    assert!(informers.synced().await);
+    let took = env.now().duration_since(began);
+    // 0.8 + 1.6 + 3.2 + 6.4 seconds, each up to doubled.
+    assert!(took > Duration::from_secs(12) && took < Duration::from_secs(24), "{took:?}");
+    assert_eq!(server.requests().len(), 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn watches_ask_to_end_after_five_to_ten_minutes_and_go_on() {
+    let World { env, server, informers } = world();
+    let informer = informers.of::<ConfigMap>();
+    informers.start();
+    informers.synced().await;
+    env.sleep(Duration::from_secs(3600)).await;
+    let watches = server.count("watch=true");
+    assert!((6..=13).contains(&watches), "{watches}");
+    for request in server.requests() {
+        let (_, timeout) = request.line.split_once("timeoutSeconds=").unwrap();
+        let timeout_s: u64 = timeout.split('&').next().unwrap().parse().unwrap();
+        assert!((300..=600).contains(&timeout_s), "{timeout_s}");
+    }
+    server.put("configmaps", config("a", "1"));
+    settle(&env).await;
+    assert_eq!(held(&informer).len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_informer_serves_all_who_ask_and_a_late_handler_hears_everything() {
+    let World { env, server, informers } = world();
+    server.put("configmaps", config("a", "1"));
+    informers.of::<ConfigMap>().index("value", |c| c.data.iter().flatten().map(|(_, v)| v.clone()).collect());
+    informers.start();
+    informers.synced().await;
+    let late = record(&informers.of::<ConfigMap>());
+    assert_eq!(take(&late), ["+a=1"]);
+    server.put("configmaps", config("b", "1"));
+    settle(&env).await;
+    assert_eq!(take(&late), ["+b=1"]);
+    assert_eq!(informers.of::<ConfigMap>().lister().by_index("value", "1").len(), 2);
+    assert_eq!(server.requests().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn resync_tells_everything_again() {
+    let World { env, server, informers } = world();
+    server.put("configmaps", config("a", "1"));
+    let heard = record(&informers.resync_every(Duration::from_secs(30)).of::<ConfigMap>());
+    informers.start();
+    informers.synced().await;
+    env.sleep(Duration::from_secs(61)).await;
+    assert_eq!(take(&heard), ["+a=1", "~a=1", "~a=1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn metadata_alone_is_asked_for_and_can_be_stopped() {
+    let World { env, server, informers } = world();
+    let gvr = Gvr::new("", "v1", "configmaps");
+    server.put("configmaps", config("a", "1"));
+    let metadata: Informer<PartialObject> = informers.metadata(&gvr);
+    let whole = informers.of::<ConfigMap>();
+    informers.start();
+    informers.synced().await;
+    assert_eq!(metadata.lister().list()[0].metadata.uid.as_deref(), Some("a"));
+    let accept = server.requests()[0].headers["accept"].to_str().unwrap().to_owned();
+    assert!(accept.contains("as=PartialObjectMetadata;g=meta.k8s.io;v=v1"), "{accept}");
+    informers.stop(&gvr);
+    settle(&env).await;
+    server.put("configmaps", config("b", "1"));
+    settle(&env).await;
+    assert_eq!((metadata.lister().len(), whole.lister().len()), (1, 2));
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Put(u8, u8),
+    Remove(u8),
+    Cut,
+    Compact,
+    Fail,
+    Wait(u16),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (0u8..5, any::<u8>()).prop_map(|(name, value)| Step::Put(name, value)),
+        2 => (0u8..5).prop_map(Step::Remove),
+        1 => Just(Step::Cut),
+        1 => Just(Step::Compact),
+        1 => Just(Step::Fail),
+        2 => (0u16..5000).prop_map(Step::Wait),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    /// The store and what handlers were told both equal the collection, once faults have stopped.
+    #[test]
+    fn whatever_happens_the_store_ends_equal_to_the_collection(
+        steps in prop::collection::vec(step(), 0..40), refuses in any::<bool>())
+    {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let World { env, server, informers } = world();
+            if refuses {
+                server.refuse_initial_events();
+            }
+            let informer = informers.of::<ConfigMap>();
+            let told = Arc::new(Mutex::new(std::collections::BTreeMap::new()));
+            let model = told.clone();
+            informer.on_event(move |event| {
+                let mut model = model.lock();
+                let object = event.object();
+                let before = match event {
+                    Event::Deleted(_) => model.remove(&object.key()),
+                    _ => model.insert(object.key(), object.encode()),
+                };
+                assert_eq!(before.is_none(), matches!(event, Event::Added(_)), "{event:?}");
+            });
+            informers.start();
+            for step in steps {
+                match step {
+                    Step::Put(name, value) => server.put("configmaps", config(&format!("n{name}"), &value.to_string())),
+                    Step::Remove(name) => server.remove("configmaps", &format!("ns/n{name}")),
+                    Step::Cut => server.cut_watches(),
+                    Step::Compact => server.compact(),
+                    Step::Fail => {
+                        let answer = Status::unavailable("down");
+                        server.fault(Fault { path_contains: "configmaps", answer, retry_after_s: None });
+                    }
+                    Step::Wait(ms) => env.sleep(Duration::from_millis(ms.into())).await,
+                }
+            }
+            // Longer than any pause, and than the end of any watch that a fault is still to meet.
+            env.sleep(Duration::from_secs(7200)).await;
+            prop_assert_eq!(held(&informer), server.list("configmaps"));
+            prop_assert_eq!(told.lock().values().cloned().collect::<Vec<_>>(), server.list("configmaps"));
+            env.drain().await;
+            Ok(())
+        })?;
+    }
+}
