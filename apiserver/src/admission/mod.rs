@@ -25,7 +25,8 @@ pub enum Operation {
 #[async_trait]
 pub trait Lookup: Send + Sync {
     /// From the watch cache; may lag behind the last write.
-    async fn get(&self, group: &str, resource: &str, namespace: &str, name: &str) -> Result<Option<Arc<Value>>, Status>;
+    async fn get(&self, group: &str, resource: &str, namespace: &str, name: &str)
+    -> Result<Option<Arc<Value>>, Status>;
     /// From the store: what has been written before this call is seen.
     async fn get_live(
         &self,
@@ -116,7 +117,8 @@ impl Chain {
     }
 
     pub async fn admit(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
-        for plugin in self.plugins.iter().filter(|p| p.handles(attributes.operation)) {
+        let operation = attributes.operation;
+        for plugin in self.plugins.iter().filter(|p| p.handles(operation)) {
             plugin.admit(attributes).await?;
         }
         Ok(())

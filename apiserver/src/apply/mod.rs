@@ -1,0 +1,328 @@
+//! Server-side apply, and the record of who owns which field.
+//!
+//! Every write passes here after admission: an update notes what its manager changed; an apply merges a
+//! configuration, refuses what others own, and takes out what its manager no longer wants.
+//! Objects are in the request's version. Corresponds to k8s.io/apimachinery/pkg/util/managedfields and
+//! sigs.k8s.io/structured-merge-diff.
+
+pub mod atoms;
+pub mod compare;
+pub mod fields;
+pub mod last_applied;
+pub mod managers;
+pub mod merge;
+pub mod ownership;
+pub mod path;
+pub mod scale;
+pub mod updater;
+pub mod versions;
+pub mod zero;
+
+#[cfg(test)]
+mod tests;
+
+use atoms::Type;
+use fields::FieldSet;
+use jiff::Timestamp;
+use managers::{Manager, Managers, Owned};
+use proto::Status;
+use proto::gvk::split_api_version;
+use proto::meta::status::Cause;
+use proto::resources::{Resource, Served};
+use proto::schema::Schema;
+use serde_json::{Map, Value};
+use std::sync::LazyLock;
+use updater::{Conflicts, Refused, Updater};
+use versions::Versions;
+
+/// So many update managers an object keeps apart; older ones are folded together.
+pub const MAX_UPDATE_MANAGERS: usize = 10;
+
+/// Stands for all who wrote an object before anybody applied to it.
+pub const BEFORE_FIRST_APPLY: &str = "before-first-apply";
+
+static NOTHING: LazyLock<FieldSet> = LazyLock::new(FieldSet::default);
+
+/// Fields that nobody owns: identity, and what the server writes.
+static NEVER_OWNED: LazyLock<FieldSet> = LazyLock::new(|| {
+    FieldSet::of([
+        ["apiVersion"].as_slice(),
+        &["kind"],
+        &["metadata"],
+        &["metadata", "name"],
+        &["metadata", "namespace"],
+        &["metadata", "creationTimestamp"],
+        &["metadata", "selfLink"],
+        &["metadata", "uid"],
+        &["metadata", "clusterName"],
+        &["metadata", "generation"],
+        &["metadata", "managedFields"],
+        &["metadata", "resourceVersion"],
+    ])
+});
+
+/// Ownership at one endpoint: a version of a row, or one of its subresources.
+pub struct FieldManager<'a> {
+    versions: Versions<'a>,
+    /// The version and kind that the request speaks.
+    api_version: String,
+    kind: &'a str,
+    schema: &'a Schema,
+    /// Empty for the object itself.
+    subresource: &'a str,
+    /// Fields that this endpoint resets (`status` through the object itself, `spec` through its status).
+    reset: &'a FieldSet,
+    now: Timestamp,
+}
+
+impl<'a> FieldManager<'a> {
+    pub fn new(
+        row: &'a Resource,
+        served: &'a Served,
+        subresource: &'a str,
+        reset: &'a FieldSet,
+        now: Timestamp,
+    ) -> Self {
+        let schema = served.schema.schema();
+        let versions = Versions::Of(row);
+        Self { versions, api_version: served.api_version(), kind: &served.kind, schema, subresource, reset, now }
+    }
+
+    /// For the body of the `scale` subresource, whatever is scaled; `scale` is its schema.
+    pub fn of_scale(scale: &'a Schema, now: Timestamp) -> Self {
+        Self {
+            versions: Versions::Only { api_version: scale::SCALE_VERSION, schema: Type::of(scale) },
+            api_version: scale::SCALE_VERSION.to_owned(),
+            kind: "Scale",
+            schema: scale,
+            subresource: "scale",
+            reset: &NOTHING,
+            now,
+        }
+    }
+
+    fn schema(&self) -> Type<'a> {
+        Type::of(self.schema)
+    }
+
+    fn updater(&self) -> Updater<'_> {
+        Updater { versions: self.versions, api_version: &self.api_version, schema: self.schema(), reset: self.reset }
+    }
+
+    fn time(&self) -> String {
+        proto::meta::time::format(self.now)
+    }
+
+    /// Notes in `new` what `manager` has changed of `live` (none for a creation). Never fails: an update is not
+    /// refused because its book-keeping is broken.
+    pub fn update(&self, live: Option<&Value>, new: &mut Value, manager: &str) {
+        let managers = self.managers_of_update(live, new);
+        remove_managed_fields(new);
+        if managers.is_empty() && live.is_some() {
+            return; // nobody has applied to it yet, and nobody asked for a record
+        }
+        let zero;
+        let live = match live {
+            Some(live) => live,
+            None => {
+                zero = zero::zero(self.schema);
+                &zero
+            }
+        };
+        self.record(live, new, managers, manager).write_into(new);
+    }
+
+    fn record(&self, live: &Value, new: &Value, managers: Managers, manager: &str) -> Managers {
+        let (mut managers, changed) = self.updater().update(live, new, managers);
+        let changed = changed.difference(&NEVER_OWNED);
+        if !changed.is_empty() {
+            let api_version = self.api_version.clone();
+            let manager = Manager::updater(manager, &api_version, self.subresource);
+            let before = managers.0.remove(&manager).map(|owned| owned.fields).unwrap_or_default();
+            let fields = before.union(&changed);
+            managers.0.insert(manager, Owned { fields, api_version, time: Some(self.time()) });
+        }
+        managers.cap_updaters(MAX_UPDATE_MANAGERS);
+        managers
+    }
+
+    /// A client may rewrite or reset the record through the object itself, and only there.
+    fn managers_of_update(&self, live: Option<&Value>, new: &Value) -> Managers {
+        let of_live = || live.and_then(|live| Managers::read(managed_fields(live)?).ok()).unwrap_or_default();
+        if !self.subresource.is_empty() {
+            return of_live();
+        }
+        match managed_fields(new) {
+            None => of_live(),
+            Some([]) => Managers::default(),
+            Some([Value::Object(only)]) if only.is_empty() => Managers::default(),
+            Some(entries) => match Managers::read(entries) {
+                Ok(managers) if !managers.is_empty() => managers,
+                _ => of_live(),
+            },
+        }
+    }
+
+    /// `config` laid over `live` (none if the object is to be created), with the record brought up to date.
+    /// The result may hold nulls and lacks defaults: it has to be decoded again.
+    pub fn apply(&self, live: Option<&Value>, config: &Value, manager: &str, force: bool) -> Result<Value, Status> {
+        self.check_configuration(config)?;
+        let empty = Value::Object(Map::new());
+        let mut bare = live.unwrap_or(&empty).clone();
+        let entries = managed_fields(&bare).map(<[Value]>::to_vec).unwrap_or_default();
+        remove_managed_fields(&mut bare);
+        let mut managers =
+            Managers::read(&entries).map_err(|e| unnamed(format!("failed to decode managed fields: {e}")))?;
+        if managers.is_empty() && live.is_some() {
+            let zero = zero::zero(self.schema);
+            managers = self.record(&zero, &bare, managers, BEFORE_FIRST_APPLY);
+        }
+
+        let applier = Manager::applier(manager, self.subresource);
+        let (object, mut managers) = apply_over_last_applied(&self.updater(), &bare, config, managers, &applier, force)
+            .map_err(|refused| match refused {
+                Refused::Conflicts(conflicts) => conflict_status(&conflicts),
+                Refused::Unmergeable(why) => unnamed(format!("failed to merge config: {why}")),
+            })?;
+        let changed = object.is_some();
+        let mut object = object.unwrap_or(bare);
+        if let Some(mut owned) = managers.0.remove(&applier) {
+            owned.fields = owned.fields.difference(&NEVER_OWNED);
+            if changed {
+                owned.time = Some(self.time());
+            }
+            if !owned.fields.is_empty() {
+                managers.0.insert(applier, owned);
+            }
+        }
+        if manager == last_applied::MANAGER {
+            last_applied::follow(&mut object, config);
+        }
+        managers.write_into(&mut object);
+        Ok(object)
+    }
+
+    fn check_configuration(&self, config: &Value) -> Result<(), Status> {
+        let text = |key: &str| config.get(key).and_then(Value::as_str).unwrap_or_default();
+        let (group, version) = split_api_version(text("apiVersion"));
+        let kind = format!("{group}/{version}, Kind={}", text("kind"));
+        if text("apiVersion") != self.api_version || text("kind") != self.kind {
+            return Err(Status::bad_request(format!("invalid object type: {kind}")));
+        }
+        if config.pointer("/metadata/managedFields").is_some_and(|entries| !entries.is_null()) {
+            return Err(Status::bad_request("metadata.managedFields must be nil"));
+        }
+        let complaints = ownership::complaints(self.schema(), config);
+        let why = match complaints.as_slice() {
+            [] => return Ok(()),
+            [one] => one.clone(),
+            several => format!("errors:\n  {}", several.join("\n  ")),
+        };
+        let meta = |key: &str| config.pointer(&format!("/metadata/{key}")).and_then(Value::as_str).unwrap_or_default();
+        let (namespace, name) = (meta("namespace"), meta("name"));
+        Err(unnamed(format!("failed to create typed patch object ({namespace}/{name}; {kind}): {why}")))
+    }
+}
+
+/// Conflicts over fields that are still as client-side apply left them do not count for `kubectl`.
+fn apply_over_last_applied(
+    updater: &Updater<'_>,
+    live: &Value,
+    config: &Value,
+    managers: Managers,
+    applier: &Manager,
+    force: bool,
+) -> Result<(Option<Value>, Managers), Refused> {
+    let first = updater.apply(live, config, managers.clone(), applier, force);
+    let Err(Refused::Conflicts(conflicts)) = &first else { return first };
+    if applier.name != last_applied::MANAGER {
+        return first;
+    }
+    let allowed = last_applied::still_as_applied(updater.schema, live, updater.api_version);
+    if !conflicts.fields().difference(&allowed).is_empty() {
+        return Err(Refused::Conflicts(conflicts.without(&allowed)));
+    }
+    updater.apply(live, config, managers, applier, true)
+}
+
+fn managed_fields(object: &Value) -> Option<&[Value]> {
+    object.get("metadata")?.get("managedFields")?.as_array().map(Vec::as_slice)
+}
+
+pub fn remove_managed_fields(object: &mut Value) {
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("managedFields");
+    }
+}
+
+/// A 500 that Kubernetes answers without a reason.
+fn unnamed(message: String) -> Status {
+    Status::failure(500, "", message)
+}
+
+fn conflict_status(conflicts: &Conflicts) -> Status {
+    let each: Vec<_> = conflicts.each().collect();
+    let message = match each.as_slice() {
+        [(manager, path)] => format!("Apply failed with 1 conflict: conflict with {manager}: {path}"),
+        several => {
+            let mut message = format!("Apply failed with {} conflicts:", several.len());
+            let mut last = None;
+            for (manager, path) in several {
+                if last != Some(manager) {
+                    let space = if last.is_none() { " " } else { "\n" };
+                    message.push_str(&format!("{space}conflicts with {manager}:"));
+                    last = Some(manager);
+                }
+                message.push_str(&format!("\n- {path}"));
+            }
+            message
+        }
+    };
+    let mut status = Status::failure(409, "Conflict", message);
+    status.details.get_or_insert_default().causes = each
+        .iter()
+        .map(|(manager, path)| Cause {
+            reason: "FieldManagerConflict".to_owned(),
+            message: format!("conflict with {manager}"),
+            field: path.to_string(),
+        })
+        .collect();
+    status
+}
+
+/// If `new` differs from `old` in nothing but the times of its managers, it gets the old times back, so that the
+/// write is none.
+pub fn forget_new_times_if_unchanged(old: &Value, new: &mut Value) {
+    let (Some(before), Some(after)) = (managed_fields(old), managed_fields(new)) else { return };
+    if before == after || timeless(before) != timeless(after) || !equal_but_managed_fields(old, new) {
+        return;
+    }
+    let before = before.to_vec();
+    new["metadata"]["managedFields"] = Value::Array(before);
+}
+
+/// The entries without their times, in an order that does not depend on them.
+fn timeless(entries: &[Value]) -> Vec<String> {
+    let text = |entry: &Value| {
+        let mut entry = entry.clone();
+        if let Some(entry) = entry.as_object_mut() {
+            entry.remove("time");
+        }
+        entry.to_string()
+    };
+    let mut entries: Vec<String> = entries.iter().map(text).collect();
+    entries.sort();
+    entries
+}
+
+fn equal_but_managed_fields(old: &Value, new: &Value) -> bool {
+    let (before, after) = (old.get("metadata"), new.get("metadata"));
+    rest(Some(old), &["metadata"]).eq(rest(Some(new), &["metadata"]))
+        && rest(before, &["managedFields", "resourceVersion"]).eq(rest(after, &["managedFields", "resourceVersion"]))
+}
+
+/// The fields of an object but for those.
+fn rest<'v>(object: Option<&'v Value>, but: &'static [&'static str]) -> impl Iterator<Item = (&'v String, &'v Value)> {
+    let fields = object.and_then(Value::as_object).into_iter().flatten();
+    fields.filter(move |(key, _)| !but.contains(&key.as_str()))
+}

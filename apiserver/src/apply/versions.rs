@@ -1,0 +1,45 @@
+//! The versions in which an object's managers speak, and the way between them.
+//!
+//! Corresponds to the version converter of k8s.io/apimachinery/pkg/util/managedfields.
+
+use super::atoms::Type;
+use proto::resources::{Resource, Served};
+use serde_json::Value;
+use std::borrow::Cow;
+
+/// All versions of an object.
+#[derive(Clone, Copy)]
+pub enum Versions<'a> {
+    /// Those of a row.
+    Of(&'a Resource),
+    /// One version, of what has no row: `Scale`.
+    Only { api_version: &'a str, schema: Type<'a> },
+}
+
+impl<'a> Versions<'a> {
+    fn served(&self, api_version: &str) -> Option<&'a Served> {
+        match self {
+            Self::Of(row) => row.served.iter().find(|served| served.api_version() == api_version),
+            Self::Only { .. } => None,
+        }
+    }
+
+    /// The type of an object in that version; `None` if the version is no longer served.
+    pub fn schema(&self, api_version: &str) -> Option<Type<'a>> {
+        match self {
+            Self::Only { api_version: only, schema } => (*only == api_version).then_some(*schema),
+            Self::Of(_) => self.served(api_version).map(|served| Type::of(served.schema.schema())),
+        }
+    }
+
+    /// An object of one version in another; `None` if that one is no longer served.
+    pub fn convert<'v>(&self, value: &'v Value, from: &str, to: &str) -> Option<Cow<'v, Value>> {
+        if from == to {
+            return Some(Cow::Borrowed(value));
+        }
+        let Self::Of(row) = self else { return None };
+        let from = row.served.iter().position(|served| served.api_version() == from)?;
+        let stored = row.to_storage(from, value.clone());
+        Some(Cow::Owned(self.served(to)?.from_storage(stored)))
+    }
+}

@@ -1,0 +1,32 @@
+//! The object that a creation is compared with: nothing set, but with the parts that are always written.
+//!
+//! Corresponds to the zero value of a Go type, as runtime.ObjectCreater makes it.
+
+use proto::schema::{Schema, Shape, Written};
+use serde_json::{Map, Value, json};
+
+/// Custom resources write nothing of themselves, so theirs is `{}`.
+pub fn zero(schema: &Schema) -> Value {
+    let mut object = Map::new();
+    if let Shape::Object(properties) = &schema.resolve().shape {
+        for name in &properties.always {
+            if let Some(field) = properties.fields.get(name) {
+                object.insert(name.to_string(), zero_field(field));
+            }
+        }
+    }
+    Value::Object(object)
+}
+
+fn zero_field(schema: &Schema) -> Value {
+    if schema.written == Written::AlwaysNull {
+        return Value::Null;
+    }
+    match &schema.resolve().shape {
+        Shape::Object(_) => zero(schema),
+        Shape::String if &*schema.format != "byte" => json!(""),
+        Shape::Integer | Shape::Number => json!(0),
+        Shape::Boolean => json!(false),
+        _ => Value::Null,
+    }
+}
