@@ -136,6 +136,9 @@ pub struct Status {
     pub details: Option<Box<Details>>,
     #[serde(skip_serializing_if = "is_zero")]
     pub code: u16,
+    /// `metadata.continue`: how a list goes on whose token has expired.
+    #[serde(skip)]
+    pub continue_token: String,
 }
 
 fn is_zero(code: &u16) -> bool {
@@ -150,7 +153,7 @@ fn qualified(group: &str, resource: &str) -> String {
 impl Status {
     /// An error of any code and reason.
     pub fn failure(code: u16, reason: &str, message: impl Into<String>) -> Self {
-        Self { status: "Failure".into(), message: message.into(), reason: reason.into(), details: None, code }
+        Self { status: "Failure".into(), message: message.into(), reason: reason.into(), details: None, code, ..Self::default() }
     }
 
     /// The answer to a delete that leaves nothing behind.
