@@ -33,6 +33,10 @@ pub mod work_queue;
 #[cfg(test)]
 mod fake_server;
 #[cfg(test)]
+mod client_tests;
+#[cfg(test)]
+mod leader_tests;
+#[cfg(test)]
 mod informer_tests;
 
 pub use api::Api;
