@@ -9,8 +9,10 @@ pub mod facts;
 pub mod go_time;
 mod go_type;
 pub mod decode;
+pub mod defaults;
 
 pub use builtin::builtin_type;
+pub use defaults::apply_defaults;
 pub use decode::{DecodeError, Decoded, decode, decode_document};
 
 use serde_json::Value;

@@ -98,4 +98,12 @@ impl<'a> Place<'a> {
             _ => None,
         }
     }
+
+    /// Whether Kubernetes keeps the type around this field as protobuf: extensions are JSON, reviews are not kept.
+    pub fn is_stored_as_protobuf(&self) -> bool {
+        let Some((owner, _)) = self.as_field() else { return false };
+        owner.starts_with("io.k8s.api.")
+            && !owner.starts_with("io.k8s.api.authentication.")
+            && !owner.starts_with("io.k8s.api.authorization.")
+    }
 }

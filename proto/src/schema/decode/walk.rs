@@ -100,6 +100,10 @@ impl Walk {
         match field.written {
             Written::UnlessEmpty => !is_empty(value),
             Written::AsGiven => !value.is_null(),
+            // What is stored as protobuf knows no empty lists; they come back as null.
+            Written::Always if matches!(field.shape, Shape::List(_) | Shape::Map(_)) => {
+                !(is_empty(value) && place.is_stored_as_protobuf())
+            }
             Written::Always | Written::AlwaysNull => true,
         }
     }
@@ -108,7 +112,7 @@ impl Walk {
         let Value::Object(members) = value else { return self.wrong_kind(schema, value, place) };
         for (key, member) in members.iter_mut() {
             if member.is_null() {
-                *member = zero(values);
+                *member = if &*values.format == "byte" { Value::from("") } else { zero(values) };
             } else {
                 self.value(values, member, &place.key(key));
             }

@@ -378,9 +378,10 @@ TopologySpreadConstraint
   nodeAffinityPolicy nodeTaintsPolicy: enum(Honor,Ignore) pointer
   whenUnsatisfiable: enum(DoNotSchedule,ScheduleAnyway)
 TypedLocalObjectReference: atomic-map
-  apiGroup: pointer
+  apiGroup: null
 TypedObjectReference
-  apiGroup namespace: pointer
+  apiGroup: null
+  namespace: pointer
 VolumeMount
   mountPropagation: enum(Bidirectional,HostToContainer,None) pointer
   recursiveReadOnly: pointer

@@ -1,0 +1,118 @@
+//! Defaults of what belongs to the cluster: namespaces, nodes, access, flow control, extensions.
+//!
+//! Corresponds to pkg/apis/core/v1, rbac, scheduling, authentication, flowcontrol, apiregistration and apiextensions.
+
+use super::Give::{Empty, Int, Of, Text};
+use super::Row::{self, Each, Fix, In, InNew, Set, SetIf};
+use super::{Members, is_unset, resources, text};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value};
+
+pub const SECRET: &[Row] = &[Set("type", Text("Opaque")), Fix(string_data)];
+
+/// `stringData` is written into `data`, and never read back.
+fn string_data(secret: &mut Members) {
+    let Some(Value::Object(strings)) = secret.remove("stringData") else { return };
+    let data = secret.entry("data").or_insert_with(|| Value::Object(Map::new()));
+    for (name, text) in strings {
+        let encoded = STANDARD.encode(text.as_str().unwrap_or_default());
+        data[name] = Value::from(encoded);
+    }
+}
+
+pub const NAMESPACE: &[Row] = &[In("status", &[Set("phase", Text("Active"))]), Fix(name_as_label)];
+
+/// Selectors can name a namespace by this label.
+fn name_as_label(namespace: &mut Members) {
+    let Some(Value::Object(metadata)) = namespace.get_mut("metadata") else { return };
+    let name = text(metadata, "name").to_owned();
+    if name.is_empty() {
+        return;
+    }
+    let labels = metadata.entry("labels").or_insert_with(|| Value::Object(Map::new()));
+    if let Value::Object(labels) = labels {
+        labels.insert("kubernetes.io/metadata.name".into(), Value::from(name));
+    }
+}
+
+pub const NODE: &[Row] = &[In(
+    "status",
+    &[
+        Fix(|status| resources::round_up(status, "capacity")),
+        Fix(|status| resources::round_up(status, "allocatable")),
+        Set("allocatable", Of(|status| status.get("capacity").cloned())),
+    ],
+)];
+
+const RBAC: &str = "rbac.authorization.k8s.io";
+
+pub const ROLE_BINDING: &[Row] = &[
+    In("roleRef", &[Set("apiGroup", Text(RBAC))]),
+    Each("subjects", &[SetIf(|subject| matches!(text(subject, "kind"), "User" | "Group"), "apiGroup", Text(RBAC))]),
+];
+
+pub const PRIORITY_CLASS: &[Row] = &[Set("preemptionPolicy", Text("PreemptLowerPriority"))];
+
+pub const TOKEN_REQUEST: &[Row] = &[In("spec", &[Set("expirationSeconds", Int(60 * 60))])];
+
+pub const RUNTIME_CLASS: &[Row] = &[In("overhead", &[Fix(|overhead| resources::round_up(overhead, "podFixed"))])];
+
+pub const API_SERVICE: &[Row] = &[In("spec.service", SERVICE_PORT)];
+
+/// Where a webhook or an aggregated server listens.
+pub const SERVICE_PORT: &[Row] = &[Set("port", Int(443))];
+
+pub const CUSTOM_RESOURCE_DEFINITION: &[Row] = &[In(
+    "spec",
+    &[
+        In(
+            "names",
+            &[
+                Set("singular", Of(|names| Some(text(names, "kind").to_lowercase().into()))),
+                Set("listKind", Of(list_kind)),
+            ],
+        ),
+        InNew("conversion", &[Set("strategy", Text("None"))]),
+        In("conversion.webhook.clientConfig.service", SERVICE_PORT),
+    ],
+)];
+
+fn list_kind(names: &Members) -> Option<Value> {
+    let kind = text(names, "kind");
+    (!kind.is_empty()).then(|| Value::from(format!("{kind}List")))
+}
+
+pub const FLOW_SCHEMA: &[Row] = &[In("spec", &[Fix(matching_precedence)])];
+
+/// Zero is no precedence.
+fn matching_precedence(spec: &mut Members) {
+    if is_unset(spec, "matchingPrecedence") || spec["matchingPrecedence"] == Value::from(0) {
+        spec.insert("matchingPrecedence".into(), Value::from(1000));
+    }
+}
+
+pub const PRIORITY_LEVEL: &[Row] = &[In(
+    "spec",
+    &[
+        SetIf(|spec| text(spec, "type") == "Exempt", "exempt", Empty),
+        In("exempt", &[Set("nominalConcurrencyShares", Int(0)), Set("lendablePercent", Int(0))]),
+        In(
+            "limited",
+            &[
+                Set("nominalConcurrencyShares", Int(30)),
+                Set("lendablePercent", Int(0)),
+                In("limitResponse.queuing", &[Fix(queues)]),
+            ],
+        ),
+    ],
+)];
+
+/// Queues are always written; zero means the usual number.
+fn queues(queuing: &mut Members) {
+    for (field, usual) in [("queues", 64), ("handSize", 8), ("queueLengthLimit", 50)] {
+        if is_unset(queuing, field) || queuing[field] == Value::from(0) {
+            queuing.insert(field.into(), Value::from(usual));
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Defaults of pods and pod templates.
+//!
+//! Corresponds to `SetDefaults_Pod`, `SetDefaults_PodSpec` and `SetDefaults_Container`.
+
+use super::Give::{Bool, Empty, Int, Of, Text};
+use super::Row::{self, Each, Fix, In, Off, Set};
+use super::{pod_fixes, resources, volume};
+
+pub const POD: &[Row] = &[In("spec", POD_SPEC), In("spec", POD_ALONE)];
+
+/// The template of a workload, at `spec.template`.
+pub const TEMPLATE: &[Row] = &[In("spec", POD_SPEC)];
+
+pub const POD_TEMPLATE: &[Row] = &[In("template", TEMPLATE)];
+
+/// What only a pod itself gets, not a template.
+const POD_ALONE: &[Row] = &[
+    Set("enableServiceLinks", Bool(true)),
+    Fix(pod_fixes::requests_from_limits),
+    Fix(pod_fixes::pod_requests_from_limits),
+    Fix(pod_fixes::host_ports_on_host_network),
+];
+
+const POD_SPEC: &[Row] = &[
+    Set("restartPolicy", Text("Always")),
+    Set("terminationGracePeriodSeconds", Int(30)),
+    Set("dnsPolicy", Text("ClusterFirst")),
+    Set("securityContext", Empty),
+    Set("schedulerName", Text("default-scheduler")),
+    Fix(pod_fixes::old_service_account_field),
+    Fix(resources::round_overhead),
+    Each("volumes", volume::VOLUME),
+    Each("containers", CONTAINER),
+    Each("initContainers", CONTAINER),
+    Each("ephemeralContainers", CONTAINER),
+];
+
+const CONTAINER: &[Row] = &[
+    Set("imagePullPolicy", Of(pod_fixes::pull_policy)),
+    Set("terminationMessagePath", Text("/dev/termination-log")),
+    Set("terminationMessagePolicy", Text("File")),
+    In("resources", resources::REQUIREMENTS),
+    Each("ports", &[Set("protocol", Text("TCP"))]),
+    Each("env", &[In("valueFrom.fieldRef", FIELD_REF), In("valueFrom.fileKeyRef", &[Set("optional", Bool(false))])]),
+    In("livenessProbe", PROBE),
+    In("readinessProbe", PROBE),
+    In("startupProbe", PROBE),
+    In("lifecycle", &[Off("stopSignal")]),
+    In("lifecycle.postStart.httpGet", HTTP_GET),
+    In("lifecycle.preStop.httpGet", HTTP_GET),
+];
+
+pub const FIELD_REF: &[Row] = &[Set("apiVersion", Text("v1"))];
+
+const PROBE: &[Row] = &[
+    Set("timeoutSeconds", Int(1)),
+    Set("periodSeconds", Int(10)),
+    Set("successThreshold", Int(1)),
+    Set("failureThreshold", Int(3)),
+    In("httpGet", HTTP_GET),
+    In("grpc", &[Fix(pod_fixes::grpc_service)]),
+];
+
+const HTTP_GET: &[Row] = &[Set("path", Text("/")), Set("scheme", Text("HTTP"))];
