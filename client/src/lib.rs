@@ -37,6 +37,8 @@ mod client_tests;
 #[cfg(test)]
 mod leader_tests;
 #[cfg(test)]
+mod tls_tests;
+#[cfg(test)]
 mod informer_tests;
 
 pub use api::Api;

@@ -1,0 +1,110 @@
+//! The same client over real sockets: who the server sees, and what happens where trust is missing.
+
+use crate::client::Client;
+use crate::error::Error;
+use component_base::env::Env;
+use component_base::http::{Body, HttpService, read_all};
+use component_base::kubeconfig::Connection;
+use component_base::network::ConnectionInfo;
+use component_base::pki::{Authority, Subject};
+use component_base::serving;
+use component_base::tls::ServerTls;
+use http::{Request, Response, Version};
+use proto::kinds::jiff::Timestamp;
+use serde_json::{Value, json};
+use std::convert::Infallible;
+use std::path::Path;
+
+/// Answers with what it knows of the caller.
+fn mirror() -> HttpService {
+    HttpService::new(tower::service_fn(|request: Request<Body>| async move {
+        let info = request.extensions().get::<ConnectionInfo>().expect("the acceptor attaches it").clone();
+        let seen = json!({
+            "version": format!("{:?}", request.version()),
+            "path": request.uri().path(),
+            "certificates": info.peer_certificates.len(),
+            "rejected": info.rejected_certificate,
+            "local": info.remote_address.ip().is_loopback(),
+        });
+        Ok::<_, Infallible>(Response::new(Body::from(seen.to_string())))
+    }))
+}
+
+struct Site {
+    env: Env,
+    authority: Authority,
+    port: u16,
+    now: Timestamp,
+}
+
+async fn site(folder: &Path) -> Site {
+    let env = Env::system();
+    let now = env.wall();
+    let authority = Authority::load_or_create(folder, now).unwrap();
+    let names = ["localhost".to_owned(), "127.0.0.1".to_owned(), "apiserver".to_owned()];
+    let pair = authority.issue(&Subject { common_name: "server", organizations: &[], names: &names }, now).unwrap();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let tls = ServerTls { cert: pair.cert_pem, key: pair.key_pem, client_ca: Some(authority.cert_pem.clone()) };
+    let serving = env.clone();
+    env.spawn(async move { serving::serve(&serving, listener, tls, mirror()).await });
+    Site { env, authority, port, now }
+}
+
+impl Site {
+    fn connection(&self) -> Connection {
+        Connection {
+            server: format!("https://127.0.0.1:{}", self.port),
+            ca_pem: Some(self.authority.cert_pem.clone()),
+            ..Connection::default()
+        }
+    }
+
+    fn with_certificate_of(&self, authority: &Authority) -> Connection {
+        let subject = Subject { common_name: "ada", organizations: &["dev"], names: &[] };
+        let pair = authority.issue(&subject, self.now).unwrap();
+        Connection { client_cert_pem: Some(pair.cert_pem), client_key_pem: Some(pair.key_pem), ..self.connection() }
+    }
+
+    async fn ask(&self, connection: &Connection) -> Result<Value, Error> {
+        let client = Client::connect(&self.env, connection, "test")?;
+        let answer = client.send(Request::get("/who").body(Body::empty()).unwrap()).await?;
+        assert_eq!(answer.version(), Version::HTTP_2);
+        let body = read_all(answer.into_body(), 1 << 16).await.unwrap();
+        Ok(serde_json::from_slice(&body).unwrap())
+    }
+}
+
+#[tokio::test]
+async fn servers_see_who_calls_and_clients_whom_they_call() {
+    let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let site = site(folder.path()).await;
+    let stranger = Authority::load_or_create(other.path(), site.now).unwrap();
+    let seen = |certificates: u8, rejected: bool| {
+        json!({
+            "version": "HTTP/2.0", "path": "/who", "local": true,
+            "certificates": certificates, "rejected": rejected
+        })
+    };
+    assert_eq!(site.ask(&site.connection()).await.unwrap(), seen(0, false));
+    assert_eq!(site.ask(&site.with_certificate_of(&site.authority)).await.unwrap(), seen(1, false));
+    // Refused by an answer, not by a broken connection.
+    assert_eq!(site.ask(&site.with_certificate_of(&stranger)).await.unwrap(), seen(0, true));
+
+    let by_name = Connection { tls_server_name: Some("apiserver".into()), ..site.connection() };
+    assert_eq!(site.ask(&by_name).await.unwrap(), seen(0, false));
+    let prefixed = Connection { server: format!("https://localhost:{}/base/", site.port), ..site.connection() };
+    assert_eq!(site.ask(&prefixed).await.unwrap()["path"], "/base/who");
+
+    let distrusting = Connection { ca_pem: Some(stranger.cert_pem.clone()), ..site.connection() };
+    let error = site.ask(&distrusting).await.unwrap_err().to_string();
+    assert!(error.starts_with("GET /who: 127.0.0.1:") && error.contains("invalid peer certificate"), "{error}");
+    let misnamed = Connection { tls_server_name: Some("elsewhere".into()), ..site.connection() };
+    assert!(site.ask(&misnamed).await.unwrap_err().to_string().contains("invalid peer certificate"));
+    let careless = Connection { ca_pem: None, insecure: true, ..site.connection() };
+    assert_eq!(site.ask(&careless).await.unwrap(), seen(0, false));
+
+    site.env.drain().await;
+    let error = site.ask(&site.connection()).await.unwrap_err().to_string();
+    assert!(error.contains("refused"), "{error}");
+}
