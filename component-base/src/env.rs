@@ -5,6 +5,7 @@
 //! time is tokio's paused clock and the same seed gives the same run, byte for byte.
 #![allow(clippy::disallowed_methods)] // this module wraps what clippy.toml bans everywhere else
 
+use crate::metrics::Metrics;
 use crate::network::{Network, Registry};
 use crate::rng::Random;
 use jiff::Timestamp;
@@ -32,7 +33,7 @@ pub struct Env {
 struct World {
     mode: Mode,
     network: Network,
-    metrics: Mutex<prometheus_client::registry::Registry>,
+    metrics: Metrics,
 }
 
 #[derive(Debug)]
@@ -59,7 +60,7 @@ impl Env {
 
     fn with(mode: Mode, network: Network) -> Self {
         Self {
-            world: Arc::new(World { mode, network, metrics: Mutex::default() }),
+            world: Arc::new(World { mode, network, metrics: Metrics::default() }),
             shutdown: CancellationToken::new(),
             tasks: TaskTracker::new(),
         }
@@ -128,7 +129,11 @@ impl Env {
     }
 
     /// A long-lived thread of its own (a store's writer); only outside simulation, where the work has to run inline.
-    pub fn thread(&self, name: &str, work: impl FnOnce() + Send + 'static) -> std::io::Result<std::thread::JoinHandle<()>> {
+    pub fn thread(
+        &self,
+        name: &str,
+        work: impl FnOnce() + Send + 'static,
+    ) -> std::io::Result<std::thread::JoinHandle<()>> {
         std::thread::Builder::new().name(name.to_owned()).spawn(work)
     }
 
@@ -154,6 +159,10 @@ impl Env {
 
     /// The registry behind `/metrics`. Each component registers under its own names.
     pub fn metrics(&self) -> &Mutex<prometheus_client::registry::Registry> {
+        self.world.metrics.registry()
+    }
+
+    pub(crate) fn all_metrics(&self) -> &Metrics {
         &self.world.metrics
     }
 }

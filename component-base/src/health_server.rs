@@ -1,40 +1,43 @@
-//! What a component shows of itself on its own port: health, metrics, configuration, and pages of its own.
+//! The port of a component: its health, metrics, configuration, and whatever else it has to show.
 //!
-//! Corresponds to k8s.io/apiserver/pkg/server/healthz and the secure serving of kube-scheduler and
-//! kube-controller-manager. Health is open to everybody; all else passes the gate.
+//! Health is open to everybody; all else passes the gate.
+//! Corresponds to the secure serving of kube-controller-manager and kube-scheduler.
 
 use crate::env::Env;
-use crate::network::HttpService;
+use crate::health_checks::{self, Check};
+use crate::metrics;
+use crate::network::{HttpService, Network};
+use crate::options::{OptionsError, ServingOptions};
+use crate::serving;
+use crate::tls::TlsError;
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{Path, State};
-use axum::http::{Request, StatusCode, header};
-use axum::middleware::{self, Next};
-use axum::response::{IntoResponse, Response};
-use axum::routing::get;
 use futures::future::BoxFuture;
-use prometheus_client::encoding::text::encode;
+use http::request::Parts;
+use http::{HeaderValue, Request, Response, StatusCode, header};
 use proto::Status;
 use serde_json::Value;
+use std::convert::Infallible;
 use std::sync::Arc;
 use tower::ServiceExt;
-use tower::util::BoxCloneSyncService;
-
-/// The media type of OpenMetrics text, which Prometheus and its friends read.
-const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Whether a caller may see a path; the API server is asked (`client::delegated_auth`).
 pub trait Gate: Send + Sync {
-    fn admit<'a>(&'a self, request: &'a http::request::Parts) -> BoxFuture<'a, Result<(), Status>>;
+    fn admit<'a>(&'a self, request: &'a Parts) -> BoxFuture<'a, Result<(), Status>>;
 }
 
-/// A named condition: an error says why it does not hold.
-pub type Check = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
+#[derive(Debug, thiserror::Error)]
+pub enum HealthServerError {
+    #[error(transparent)]
+    Options(#[from] OptionsError),
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+}
 
 /// The pages of one component.
 #[derive(Default)]
 pub struct HealthServer {
-    checks: Vec<(&'static str, Check)>,
+    checks: Vec<Check>,
     configz: Value,
     pages: Router,
     gate: Option<Arc<dyn Gate>>,
@@ -43,12 +46,12 @@ pub struct HealthServer {
 impl HealthServer {
     /// Everything but health is refused until a gate is given.
     pub fn new() -> Self {
-        Self::default()
+        Self { checks: vec![Check::ping()], ..Self::default() }
     }
 
-    /// A condition of readiness, shown as `/readyz/<name>`.
+    /// A condition of readiness, shown as `/readyz/<name>`. A process that is not ready is well all the same.
     pub fn check(mut self, name: &'static str, check: impl Fn() -> Result<(), String> + Send + Sync + 'static) -> Self {
-        self.checks.push((name, Arc::new(check)));
+        self.checks.push(Check::new(name, check));
         self
     }
 
@@ -71,112 +74,167 @@ impl HealthServer {
 
     /// The whole as a service, for `serving::serve` or the in-process network.
     pub fn service(self, env: &Env) -> HttpService {
-        let checks = Arc::new(self.checks);
-        let open = Router::new()
-            .route("/healthz", get(|| async { "ok" }))
-            .route("/livez", get(|| async { "ok" }))
-            .route("/readyz", get(all_checks))
-            .route("/readyz/{name}", get(one_check))
-            .with_state(checks);
-        let (metrics, configz) = (env.clone(), self.configz);
-        let closed = self
-            .pages
-            .route("/metrics", get(move || async move { show_metrics(&metrics) }))
-            .route("/configz", get(move || async move { axum::Json(configz) }))
-            .layer(middleware::from_fn_with_state(self.gate, guard));
-        let router = open.merge(closed);
-        BoxCloneSyncService::new(router.map_request(|request: Request<Body>| request))
+        let pages = Arc::new(Pages {
+            env: env.clone(),
+            alive: vec![Check::ping()],
+            ready: self.checks,
+            configz: self.configz,
+            routes: self.pages,
+            gate: self.gate,
+        });
+        HttpService::new(tower::service_fn(move |request| {
+            let pages = pages.clone();
+            async move { Ok::<_, Infallible>(pages.answer(request).await) }
+        }))
     }
-}
 
-type Checks = Arc<Vec<(&'static str, Check)>>;
-
-/// `ok`, or the list with a mark at each check and 500.
-async fn all_checks(State(checks): State<Checks>, request: Request<Body>) -> Response {
-    let verbose = request.uri().query().is_some_and(|query| query.split('&').any(|p| p.starts_with("verbose")));
-    let mut failed = false;
-    let mut text = String::new();
-    for (name, check) in checks.iter() {
-        match check() {
-            Ok(()) => text.push_str(&format!("[+]{name} ok\n")),
-            Err(why) => {
-                failed = true;
-                text.push_str(&format!("[-]{name} failed: {why}\n"));
+    /// Serves until shutdown: on the port of the options, or in process under `<name>:<port>`.
+    pub async fn serve(
+        self,
+        env: &Env,
+        name: &str,
+        options: &ServingOptions,
+        default_port: u16,
+    ) -> Result<(), HealthServerError> {
+        let Some(address) = options.address(default_port) else { return Ok(()) };
+        match env.network() {
+            Network::InProcess(registry) => {
+                let authority = format!("{name}:{}", address.port());
+                registry.register(&authority, self.service(env));
+                env.shutdown().cancelled().await;
+                registry.remove(&authority);
+            }
+            Network::Sockets => {
+                let tls = options.tls()?;
+                let listener = ServingOptions::listen(address).await?;
+                serving::serve(env, listener, tls, self.service(env)).await?;
             }
         }
-    }
-    match (failed, verbose) {
-        (true, _) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{text}readyz check failed\n")).into_response(),
-        (false, true) => format!("{text}readyz check passed\n").into_response(),
-        (false, false) => "ok".into_response(),
+        Ok(())
     }
 }
 
-async fn one_check(State(checks): State<Checks>, Path(name): Path<String>) -> Response {
-    match checks.iter().find(|(known, _)| *known == name).map(|(_, check)| check()) {
-        Some(Ok(())) => "ok".into_response(),
-        Some(Err(why)) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{why}\n")).into_response(),
-        None => (StatusCode::NOT_FOUND, "404 page not found\n").into_response(),
+struct Pages {
+    env: Env,
+    alive: Vec<Check>,
+    ready: Vec<Check>,
+    configz: Value,
+    routes: Router,
+    gate: Option<Arc<dyn Gate>>,
+}
+
+/// `("readyz", "ping")` of `/readyz/ping`; nothing of any other path.
+fn health_path(path: &str) -> Option<(&str, &str)> {
+    let path = path.strip_prefix('/')?;
+    let (endpoint, single) = path.split_once('/').unwrap_or((path, ""));
+    matches!(endpoint, "healthz" | "livez" | "readyz").then_some((endpoint, single))
+}
+
+impl Pages {
+    async fn answer(&self, request: Request<Body>) -> Response<Body> {
+        let (parts, body) = request.into_parts();
+        let path = parts.uri.path();
+        let query = parts.uri.query().unwrap_or_default();
+        if let Some((endpoint, single)) = health_path(path) {
+            let checks = if endpoint == "readyz" { &self.ready } else { &self.alive };
+            return health_checks::answer(endpoint, checks, single, query);
+        }
+        let admitted = match &self.gate {
+            Some(gate) => gate.admit(&parts).await,
+            None => Err(Status::forbidden("", "", "", "no authorizer is configured on this port")),
+        };
+        if let Err(status) = admitted {
+            return refuse(&status);
+        }
+        match path {
+            "/metrics" => text(metrics::TEXT_FORMAT, metrics::encode(&self.env.metrics().lock())),
+            "/configz" => text("application/json", self.configz.to_string()),
+            _ => match self.routes.clone().oneshot(Request::from_parts(parts, body)).await {
+                Ok(answer) => answer,
+                Err(never) => match never {},
+            },
+        }
     }
 }
 
-fn show_metrics(env: &Env) -> Response {
-    let mut text = String::new();
-    match encode(&mut text, &env.metrics().lock()) {
-        Ok(()) => ([(header::CONTENT_TYPE, METRICS_TYPE)], text).into_response(),
-        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
-    }
+fn text(content_type: &'static str, body: String) -> Response<Body> {
+    let mut answer = Response::new(Body::from(body));
+    answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    answer
 }
 
-async fn guard(State(gate): State<Option<Arc<dyn Gate>>>, request: Request<Body>, next: Next) -> Response {
-    let (parts, body) = request.into_parts();
-    let admitted = match &gate {
-        Some(gate) => gate.admit(&parts).await,
-        None => Err(Status::forbidden("", "", "", "no authorizer is configured on this port")),
-    };
-    match admitted {
-        Ok(()) => next.run(Request::from_parts(parts, body)).await,
-        Err(status) => refusal(&status),
-    }
-}
-
-fn refusal(status: &Status) -> Response {
-    let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    (code, axum::Json(status.to_value())).into_response()
+fn refuse(status: &Status) -> Response<Body> {
+    let mut answer = text("application/json", status.to_value().to_string());
+    *answer.status_mut() = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    answer
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::read_all;
+    use axum::routing::get;
+    use serde_json::json;
 
-    struct Open;
+    /// Lets in who asks for the right path.
+    struct Only(&'static str);
 
-    impl Gate for Open {
-        fn admit<'a>(&'a self, _: &'a http::request::Parts) -> BoxFuture<'a, Result<(), Status>> {
-            Box::pin(async { Ok(()) })
+    impl Gate for Only {
+        fn admit<'a>(&'a self, request: &'a Parts) -> BoxFuture<'a, Result<(), Status>> {
+            let allowed = request.uri.path() == self.0;
+            let verdict = if allowed { Ok(()) } else { Err(Status::forbidden("", "", "", "not for you")) };
+            Box::pin(async move { verdict })
         }
     }
 
-    async fn fetch(service: &HttpService, path: &str) -> (u16, String) {
+    async fn ask(env: &Env, server: HealthServer, path: &str) -> (u16, String) {
         let request = Request::get(path).body(Body::empty()).unwrap();
-        let response = service.clone().oneshot(request).await.unwrap();
-        let code = response.status().as_u16();
-        let body = read_all(response.into_body(), 1 << 16).await.unwrap();
+        let answer = server.service(env).oneshot(request).await.unwrap();
+        let code = answer.status().as_u16();
+        let body = axum::body::to_bytes(answer.into_body(), 1 << 16).await.unwrap();
         (code, String::from_utf8(body.to_vec()).unwrap())
     }
 
     #[tokio::test(start_paused = true)]
     async fn health_is_open_and_the_rest_is_not() {
         let env = Env::simulated(1);
-        let closed = HealthServer::new().check("cache", || Err("not synced".into())).service(&env);
-        assert_eq!(fetch(&closed, "/healthz").await, (200, "ok".into()));
-        assert_eq!(fetch(&closed, "/readyz").await, (500, "[-]cache failed: not synced\nreadyz check failed\n".into()));
-        assert_eq!(fetch(&closed, "/metrics").await.0, 403);
-        let page = Router::new().route("/rules", get(|| async { "rules" }));
-        let open = HealthServer::new().pages(page).gate(Arc::new(Open)).service(&env);
-        assert_eq!(fetch(&open, "/readyz").await, (200, "ok".into()));
-        assert_eq!(fetch(&open, "/metrics").await.0, 200);
-        assert_eq!(fetch(&open, "/rules").await, (200, "rules".into()));
+        let closed = || HealthServer::new().check("cache", || Err("not synced".into()));
+        assert_eq!(ask(&env, closed(), "/healthz").await, (200, "ok".into()));
+        assert_eq!(ask(&env, closed(), "/livez?verbose").await, (200, "[+]ping ok\nlivez check passed\n".into()));
+        let unready = "[+]ping ok\n[-]cache failed: reason withheld\nreadyz check failed\n";
+        assert_eq!(ask(&env, closed(), "/readyz").await, (500, unready.into()));
+        assert_eq!(ask(&env, closed(), "/readyz/ping").await, (200, "ok".into()));
+        assert_eq!(ask(&env, closed(), "/healthzz").await.0, 403);
+        assert_eq!(ask(&env, closed(), "/metrics").await.0, 403);
+        let server = |path| {
+            let pages = Router::new().route("/rules", get(|| async { "the rules" }));
+            HealthServer::new().configz(json!({"port": 1})).pages(pages).gate(Arc::new(Only(path)))
+        };
+        assert_eq!(ask(&env, server("/rules"), "/rules").await, (200, "the rules".into()));
+        assert_eq!(ask(&env, server("/configz"), "/configz").await, (200, r#"{"port":1}"#.into()));
+        assert_eq!(ask(&env, server("/metrics"), "/metrics").await.0, 200);
+        assert_eq!(ask(&env, server("/nothing"), "/nothing").await.0, 404);
+        let (code, body) = ask(&env, server("/rules"), "/metrics").await;
+        assert_eq!(code, 403);
+        assert!(body.contains("forbidden: not for you"), "{body}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn in_process_it_is_found_by_name() {
+        let env = Env::simulated(1);
+        let options = ServingOptions {
+            bind_address: [0, 0, 0, 0].into(),
+            secure_port: None,
+            tls_cert_file: None,
+            tls_private_key_file: None,
+            client_ca_file: None,
+        };
+        let serving = env.clone();
+        let task = env.spawn(async move { HealthServer::new().serve(&serving, "scheduler", &options, 10259).await });
+        env.sleep(std::time::Duration::from_millis(1)).await;
+        let Network::InProcess(registry) = env.network() else { panic!("simulations have no sockets") };
+        assert!(registry.connect("scheduler:10259").is_some());
+        env.drain().await;
+        task.await.unwrap().unwrap();
+        assert!(registry.connect("scheduler:10259").is_none());
     }
 }

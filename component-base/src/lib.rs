@@ -15,4 +15,6 @@ pub mod pki;
 pub mod options;
 pub mod logging;
 pub mod lifecycle;
+pub mod metrics;
+pub mod health_checks;
 pub mod health_server;

@@ -1,0 +1,150 @@
+//! Metrics: families that components of one process share by name, and the text that `/metrics` shows.
+//!
+//! Corresponds to k8s.io/component-base/metrics.
+
+use crate::env::Env;
+use parking_lot::Mutex;
+use prometheus_client::encoding::text;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::{Family, MetricConstructor};
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Metric, Registry};
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU64;
+
+/// Labels and their values, in the order in which they are shown.
+pub type Labels = Vec<(&'static str, String)>;
+pub type Counters = Family<Labels, Counter>;
+/// Gauges of whole numbers.
+pub type Gauges = Family<Labels, Gauge>;
+pub type FloatGauges = Family<Labels, Gauge<f64, AtomicU64>>;
+pub type Histograms = Family<Labels, Histogram, Buckets>;
+
+/// The upper bounds of a histogram.
+#[derive(Clone, Copy, Debug)]
+pub struct Buckets(pub &'static [f64]);
+
+impl MetricConstructor<Histogram> for Buckets {
+    fn new_metric(&self) -> Histogram {
+        Histogram::new(self.0.iter().copied())
+    }
+}
+
+/// All metrics of a process.
+#[derive(Debug, Default)]
+pub struct Metrics {
+    registry: Mutex<Registry>,
+    /// Families by name, each of the type it was first asked for as.
+    families: Mutex<BTreeMap<&'static str, Box<dyn Any + Send>>>,
+}
+
+impl Metrics {
+    pub(crate) fn registry(&self) -> &Mutex<Registry> {
+        &self.registry
+    }
+
+    /// The family of that name: two parts of a process that count the same thing count together.
+    fn family<F: Metric + Clone>(&self, name: &'static str, shown: &str, help: &str, make: impl FnOnce() -> F) -> F {
+        let mut families = self.families.lock();
+        let family = families.entry(name).or_insert_with(|| {
+            let family = make();
+            self.registry.lock().register(shown, help, family.clone());
+            Box::new(family)
+        });
+        family.downcast_ref::<F>().cloned().unwrap_or_else(|| panic!("metric {name} is of another type"))
+    }
+}
+
+/// `name` as it is shown, with `_total`.
+pub fn counters(env: &Env, name: &'static str, help: &str) -> Counters {
+    // The encoder adds the suffix itself.
+    let shown = name.strip_suffix("_total").unwrap_or(name);
+    env.all_metrics().family(name, shown, help, Counters::default)
+}
+
+pub fn gauges(env: &Env, name: &'static str, help: &str) -> Gauges {
+    env.all_metrics().family(name, name, help, Gauges::default)
+}
+
+pub fn float_gauges(env: &Env, name: &'static str, help: &str) -> FloatGauges {
+    env.all_metrics().family(name, name, help, FloatGauges::default)
+}
+
+pub fn histograms(env: &Env, name: &'static str, help: &str, buckets: &'static [f64]) -> Histograms {
+    env.all_metrics().family(name, name, help, || Histograms::new_with_constructor(Buckets(buckets)))
+}
+
+/// The media type of `encode`.
+pub const TEXT_FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// All metrics in Prometheus' text format 0.0.4, as Kubernetes' components show them.
+pub fn encode(registry: &Registry) -> String {
+    let mut open_metrics = String::new();
+    text::encode(&mut open_metrics, registry).expect("writing to a String cannot fail");
+    to_text_format(&open_metrics)
+}
+
+/// OpenMetrics names a counter's family without `_total`, knows units, and ends with a mark; the older format does not.
+fn to_text_format(open_metrics: &str) -> String {
+    let mut out = String::with_capacity(open_metrics.len());
+    let mut lines = open_metrics.lines().peekable();
+    while let Some(line) = lines.next() {
+        let Some((kind, rest)) = line.strip_prefix("# ").and_then(|line| line.split_once(' ')) else {
+            match line.split_once('{') {
+                // No labels, no braces.
+                Some((name, rest)) if rest.starts_with('}') => push_line(&mut out, &[name, &rest[1..]]),
+                _ if line != "# EOF" => push_line(&mut out, &[line]),
+                _ => {}
+            }
+            continue;
+        };
+        // The help line comes before the type line, which knows whether the name needs its suffix.
+        let type_line = if kind == "TYPE" { Some(line) } else { lines.peek().copied() };
+        let is_counter = type_line.is_some_and(|line| line.starts_with("# TYPE ") && line.ends_with(" counter"));
+        let (name, text) = rest.split_once(' ').unwrap_or((rest, ""));
+        let suffix = if is_counter { "_total" } else { "" };
+        match kind {
+            "HELP" => push_line(&mut out, &["# HELP ", name, suffix, " ", text.strip_suffix('.').unwrap_or(text)]),
+            "TYPE" => push_line(&mut out, &["# TYPE ", name, suffix, " ", text]),
+            _ => {}
+        }
+    }
+    out
+}
+
+fn push_line(out: &mut String, parts: &[&str]) {
+    out.extend(parts.iter().copied());
+    out.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn families_are_shared_by_name_and_shown_in_the_text_format() {
+        let env = Env::simulated(1);
+        let labels = vec![("name", "deployment".to_owned())];
+        counters(&env, "workqueue_adds_total", "Adds handled").get_or_create(&labels).inc();
+        counters(&env.child(), "workqueue_adds_total", "Adds handled").get_or_create(&labels).inc();
+        gauges(&env, "workqueue_depth", "Depth").get_or_create(&labels).set(3);
+        histograms(&env, "wait_seconds", "Waiting", &[0.1, 1.0]).get_or_create(&vec![]).observe(0.5);
+        let expected = r#"# HELP workqueue_adds_total Adds handled
+# TYPE workqueue_adds_total counter
+workqueue_adds_total{name="deployment"} 2
+# HELP workqueue_depth Depth
+# TYPE workqueue_depth gauge
+workqueue_depth{name="deployment"} 3
+# HELP wait_seconds Waiting
+# TYPE wait_seconds histogram
+wait_seconds_sum 0.5
+wait_seconds_count 1
+wait_seconds_bucket{le="0.1"} 0
+wait_seconds_bucket{le="1.0"} 1
+wait_seconds_bucket{le="+Inf"} 1
+"#;
+        assert_eq!(encode(&env.metrics().lock()), expected);
+    }
+}
