@@ -8,3 +8,7 @@ pub mod selector;
 pub mod label_selector;
 pub mod field_selector;
 pub mod quantity;
+pub mod time;
+pub mod owner;
+pub mod condition;
+pub mod list;

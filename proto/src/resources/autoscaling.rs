@@ -2,6 +2,7 @@
 //!
 //! Corresponds to pkg/registry/autoscaling/rest.
 
+use super::columns::autoscaler;
 use super::conversion::hpa;
 use super::row::Group;
 use super::{Conversion, Resource};
@@ -15,6 +16,7 @@ pub(super) fn rows() -> Vec<Resource> {
             .short("hpa")
             .category("all")
             .status()
+            .columns(autoscaler::columns())
             .also(&V1, Conversion::With { to_storage: hpa::to_v2, from_storage: hpa::to_v1 }),
     ]
 }

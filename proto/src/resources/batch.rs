@@ -3,6 +3,7 @@
 //! Corresponds to pkg/registry/batch/rest.
 
 use super::Resource;
+use super::columns::workload;
 use super::fields::{SelectableField, UnknownField};
 use super::row::Group;
 use serde_json::Value;
@@ -11,11 +12,12 @@ const BATCH: Group = Group { name: "batch", version: "v1", package: "io.k8s.api.
 
 pub(super) fn rows() -> Vec<Resource> {
     vec![
-        BATCH.namespaced("cronjobs", "CronJob").short("cj").category("all").status(),
+        BATCH.namespaced("cronjobs", "CronJob").short("cj").category("all").status().columns(workload::cron_job()),
         BATCH
             .namespaced("jobs", "Job")
             .category("all")
             .status()
+            .columns(workload::job())
             .selectable(vec![SelectableField::with("status.successful", succeeded)], UnknownField::Quoted),
     ]
 }

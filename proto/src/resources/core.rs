@@ -2,11 +2,13 @@
 //!
 //! Corresponds to pkg/registry/core/rest and pkg/registry/events/rest.
 
+use super::columns::read::{int_at, str_at};
+use super::columns::{self, age, name, read, string};
 use super::conversion::event;
 use super::fields::{SelectableField, UnknownField, text_at};
 use super::row::Group;
-use super::{Conversion, Resource, Verb};
-use serde_json::Value;
+use super::{Column, Conversion, Resource, Verb};
+use serde_json::{Value, json};
 
 const CORE: Group = Group { name: "", version: "v1", package: "io.k8s.api.core.v1" };
 const EVENTS: Group = Group { name: "events.k8s.io", version: "v1", package: "io.k8s.api.events.v1" };
@@ -20,11 +22,24 @@ const NAMESPACE: &[Verb] = &[Verb::Create, Verb::Delete, Verb::Get, Verb::List, 
 pub(super) fn rows() -> Vec<Resource> {
     vec![
         CORE.namespaced("bindings", "Binding").computed(&[Verb::Create]),
-        CORE.cluster("componentstatuses", "ComponentStatus").short("cs").computed(&[Verb::Get, Verb::List]),
-        CORE.namespaced("configmaps", "ConfigMap").short("cm"),
-        CORE.namespaced("endpoints", "Endpoints").stored_at("services/endpoints").short("ep"),
+        CORE.cluster("componentstatuses", "ComponentStatus")
+            .short("cs")
+            .computed(&[Verb::Get, Verb::List])
+            .columns(component_status_columns()),
+        CORE.namespaced("configmaps", "ConfigMap").short("cm").columns(vec![
+            name(),
+            string("Data", "How many entries it has.", |o, _| {
+                json!(read::count(o, "/data") + read::count(o, "/binaryData"))
+            }),
+            age(),
+        ]),
+        CORE.namespaced("endpoints", "Endpoints")
+            .stored_at("services/endpoints")
+            .short("ep")
+            .columns(columns::endpoints::endpoints_columns()),
         CORE.namespaced("events", "Event")
             .short("ev")
+            .columns(columns::event::columns())
             .selectable(event_fields(), UnknownField::Plain)
             .also(&EVENTS, Conversion::With { to_storage: event::to_core, from_storage: event::from_core })
             .selectable(new_event_fields(), UnknownField::Plain),
@@ -34,15 +49,27 @@ pub(super) fn rows() -> Vec<Resource> {
             .verbs(NAMESPACE)
             .subresource("finalize", &[Verb::Update], None)
             .status()
+            .columns(vec![
+                name(),
+                string("Status", "Whether it is in use or going.", |o, _| read::text(o, "/status/phase")),
+                age(),
+            ])
             .selectable(vec![SelectableField::at("status.phase")], UnknownField::Plain),
         CORE.cluster("nodes", "Node")
             .stored_at("minions")
             .short("no")
             .subresource("proxy", PROXY, Some(("", "v1", "NodeProxyOptions")))
             .status()
+            .columns(columns::node::columns())
             .selectable(vec![SelectableField::with("spec.unschedulable", unschedulable)], UnknownField::Plain),
-        CORE.namespaced("persistentvolumeclaims", "PersistentVolumeClaim").short("pvc").status(),
-        CORE.cluster("persistentvolumes", "PersistentVolume").short("pv").status(),
+        CORE.namespaced("persistentvolumeclaims", "PersistentVolumeClaim")
+            .short("pvc")
+            .status()
+            .columns(columns::volume::claim_columns()),
+        CORE.cluster("persistentvolumes", "PersistentVolume")
+            .short("pv")
+            .status()
+            .columns(columns::volume::volume_columns()),
         CORE.namespaced("pods", "Pod")
             .short("po")
             .category("all")
@@ -56,33 +83,86 @@ pub(super) fn rows() -> Vec<Resource> {
             .subresource("proxy", PROXY, Some(("", "v1", "PodProxyOptions")))
             .part("resize")
             .status()
+            .columns(columns::pod::columns())
+            .row_conditions(columns::pod::row_conditions)
             .selectable(pod_fields(), UnknownField::Plain),
-        CORE.namespaced("podtemplates", "PodTemplate"),
+        CORE.namespaced("podtemplates", "PodTemplate").columns(columns::workload::pod_template()),
         CORE.namespaced("replicationcontrollers", "ReplicationController")
             .stored_at("controllers")
             .short("rc")
             .category("all")
             .scale()
             .status()
+            .columns(columns::workload::replication_controller())
             .selectable(vec![SelectableField::with("status.replicas", replicas)], UnknownField::Plain),
-        CORE.namespaced("resourcequotas", "ResourceQuota").short("quota").status(),
-        CORE.namespaced("secrets", "Secret").selectable(vec![SelectableField::at("type")], UnknownField::Plain),
-        CORE.namespaced("serviceaccounts", "ServiceAccount").short("sa").subresource(
-            "token",
-            &[Verb::Create],
-            Some(("authentication.k8s.io", "v1", "TokenRequest")),
-        ),
+        CORE.namespaced("resourcequotas", "ResourceQuota").short("quota").status().columns(resource_quota_columns()),
+        CORE.namespaced("secrets", "Secret")
+            .columns(vec![
+                name(),
+                string("Type", "What the data is for.", |o, _| read::text(o, "/type")),
+                string("Data", "How many entries it has.", |o, _| json!(read::count(o, "/data"))),
+                age(),
+            ])
+            .selectable(vec![SelectableField::at("type")], UnknownField::Plain),
+        CORE.namespaced("serviceaccounts", "ServiceAccount")
+            .short("sa")
+            .subresource("token", &[Verb::Create], Some(("authentication.k8s.io", "v1", "TokenRequest")))
+            .columns(vec![name(), age()]),
         CORE.namespaced("services", "Service")
             .stored_at("services/specs")
             .short("svc")
             .category("all")
             .subresource("proxy", PROXY, Some(("", "v1", "ServiceProxyOptions")))
             .status()
+            .columns(columns::service::columns())
             .selectable(
                 vec![SelectableField::at("spec.clusterIP"), SelectableField::at("spec.type")],
                 UnknownField::Plain,
             ),
     ]
+}
+
+fn component_status_columns() -> Vec<Column> {
+    fn healthy(component: &Value) -> Option<&Value> {
+        read::items(component, "/conditions").iter().find(|condition| condition["type"] == "Healthy")
+    }
+    vec![
+        name(),
+        string("Status", "Whether the component answers.", |o, _| {
+            json!(match healthy(o).map(|condition| str_at(condition, "/status")) {
+                None => "Unknown",
+                Some("True") => "Healthy",
+                Some(_) => "Unhealthy",
+            })
+        }),
+        string("Message", "What it answered.", |o, _| healthy(o).map_or(json!(""), |c| read::text(c, "/message"))),
+        string("Error", "What went wrong.", |o, _| healthy(o).map_or(json!(""), |c| read::text(c, "/error"))),
+    ]
+}
+
+fn resource_quota_columns() -> Vec<Column> {
+    vec![
+        name(),
+        string("Request", "What is used of each limit on requests and counts.", |o, _| {
+            json!(quota_usage(o, |resource| !resource.starts_with("limits.")))
+        }),
+        string("Limit", "What is used of each limit on limits.", |o, _| {
+            json!(quota_usage(o, |resource| resource.starts_with("limits.")))
+        }),
+        age(),
+    ]
+}
+
+/// `pods: 3/10, requests.cpu: 0/4`
+fn quota_usage(quota: &Value, belongs: fn(&str) -> bool) -> String {
+    let hard = quota.pointer("/status/hard").and_then(Value::as_object).into_iter().flatten();
+    let used = |resource: &str| {
+        quota.pointer("/status/used").and_then(|used| used.get(resource)).and_then(Value::as_str).unwrap_or("0")
+    };
+    let shown = hard
+        .filter(|(resource, _)| belongs(resource))
+        .map(|(resource, limit)| format!("{resource}: {}/{}", used(resource), limit.as_str().unwrap_or("0")));
+    shown.collect::<Vec<_>>().join(", ")
 }
 
 fn pod_fields() -> Vec<SelectableField> {
@@ -93,9 +173,7 @@ fn pod_fields() -> Vec<SelectableField> {
         SelectableField::at("spec.serviceAccountName"),
         SelectableField::with("spec.hostNetwork", |pod| flag(pod, "/spec/hostNetwork")),
         SelectableField::at("status.phase"),
-        SelectableField::with("status.podIP", |pod| {
-            pod.pointer("/status/podIPs/0/ip").and_then(Value::as_str).unwrap_or_default().to_owned()
-        }),
+        SelectableField::with("status.podIP", |pod| str_at(pod, "/status/podIPs/0/ip").to_owned()),
         // Accepted, but nothing is ever indexed under it: only the empty value matches.
         SelectableField::with("status.podIPs", |_| String::new()),
         SelectableField::at("status.nominatedNodeName"),
@@ -145,7 +223,7 @@ fn unschedulable(node: &Value) -> String {
 }
 
 fn replicas(controller: &Value) -> String {
-    controller.pointer("/status/replicas").and_then(Value::as_i64).unwrap_or(0).to_string()
+    int_at(controller, "/status/replicas").to_string()
 }
 
 fn flag(object: &Value, pointer: &str) -> String {

@@ -5,9 +5,11 @@
 //! Corresponds to the registry wiring of kube-apiserver (pkg/registry/*/rest) and its storage factory.
 
 pub mod catalogue;
+pub mod columns;
 pub mod conversion;
 pub mod fields;
 pub mod groups;
+pub mod json_path;
 mod row;
 
 // One file per API group, in the order in which discovery lists them.
@@ -41,6 +43,7 @@ use std::sync::{Arc, LazyLock};
 
 pub use catalogue::{Catalogue, Target};
 pub use fields::{SelectableField, UnknownField};
+pub use json_path::JsonPath;
 
 pub type Text = Cow<'static, str>;
 
@@ -80,6 +83,8 @@ pub struct Served {
     pub columns: Vec<Column>,
     /// What a table row says besides its cells: that a pod has run to completion.
     pub row_conditions: Option<fn(&Value) -> Vec<Value>>,
+    /// In which order a table lists the objects, if not by name.
+    pub row_order: Option<fn(&Value) -> (i64, String)>,
     /// Paths that field selectors may name besides `metadata.name` and `metadata.namespace`.
     pub selectable_fields: Vec<SelectableField>,
     /// How a field selector is refused that names any other path.
@@ -113,6 +118,7 @@ pub struct Subresource {
 /// One printer column of `kubectl get`.
 #[derive(Clone, Debug)]
 pub struct Column {
+    /// Empty for a cell that is sent without being announced.
     pub name: Text,
     /// OpenAPI type: `string`, `integer`, `date`, …
     pub kind: Text,
@@ -127,10 +133,10 @@ pub struct Column {
 /// How a column's value is found.
 #[derive(Clone, Debug)]
 pub enum Cell {
-    /// A pure function of the object and the present time, in seconds since the epoch.
+    /// A pure function of the object in its storage version and of the present time, in seconds since the epoch.
     Of(fn(&Value, i64) -> Value),
     /// `additionalPrinterColumns` of a custom resource.
-    JsonPath(String),
+    JsonPath(JsonPath),
 }
 
 /// Between a served version and the storage version. Both functions take and return whole objects and

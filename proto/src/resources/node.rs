@@ -3,10 +3,15 @@
 //! Corresponds to pkg/registry/node/rest.
 
 use super::Resource;
+use super::columns::{age, name, read, string};
 use super::row::Group;
 
 const NODE: Group = Group { name: "node.k8s.io", version: "v1", package: "io.k8s.api.node.v1" };
 
 pub(super) fn rows() -> Vec<Resource> {
-    vec![NODE.cluster("runtimeclasses", "RuntimeClass")]
+    vec![NODE.cluster("runtimeclasses", "RuntimeClass").columns(vec![
+        name(),
+        string("Handler", "What the node's runtime calls it.", |o, _| read::text(o, "/handler")),
+        age(),
+    ])]
 }

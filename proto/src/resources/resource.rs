@@ -3,19 +3,47 @@
 //! Corresponds to pkg/registry/resource/rest.
 
 use super::Resource;
+use super::columns::{age, name, read, string};
 use super::fields::{SelectableField, UnknownField};
 use super::row::Group;
+use serde_json::{Value, json};
 
 const RESOURCE: Group = Group { name: "resource.k8s.io", version: "v1", package: "io.k8s.api.resource.v1" };
 
 pub(super) fn rows() -> Vec<Resource> {
     vec![
-        RESOURCE.cluster("deviceclasses", "DeviceClass"),
-        RESOURCE.namespaced("resourceclaims", "ResourceClaim").status(),
-        RESOURCE.namespaced("resourceclaimtemplates", "ResourceClaimTemplate"),
-        RESOURCE.cluster("resourceslices", "ResourceSlice").selectable(
-            vec![SelectableField::at("spec.nodeName"), SelectableField::at("spec.driver")],
-            UnknownField::ForGvk,
-        ),
+        RESOURCE.cluster("deviceclasses", "DeviceClass").columns(vec![name(), age()]),
+        RESOURCE.namespaced("resourceclaims", "ResourceClaim").status().columns(vec![
+            name(),
+            string("State", "Whether devices are allocated to it, and used.", |o, _| json!(state(o))),
+            age(),
+        ]),
+        RESOURCE.namespaced("resourceclaimtemplates", "ResourceClaimTemplate").columns(vec![name(), age()]),
+        RESOURCE
+            .cluster("resourceslices", "ResourceSlice")
+            .columns(vec![
+                name(),
+                string("Node", "The node that has the devices.", |o, _| read::text(o, "/spec/nodeName")),
+                string("Driver", "The driver that offers them.", |o, _| read::text(o, "/spec/driver")),
+                string("Pool", "The pool that they belong to.", |o, _| read::text(o, "/spec/pool/name")),
+                age(),
+            ])
+            .selectable(
+                vec![SelectableField::at("spec.nodeName"), SelectableField::at("spec.driver")],
+                UnknownField::ForGvk,
+            ),
     ]
+}
+
+/// `pending`, `allocated,reserved`, `deleted,allocated`, …
+fn state(claim: &Value) -> String {
+    let deleting = read::is_deleting(claim);
+    let allocated = claim.pointer("/status/allocation").is_some_and(|allocation| !allocation.is_null());
+    let states = [
+        (deleting, "deleted"),
+        (!allocated && !deleting, "pending"),
+        (allocated, "allocated"),
+        (allocated && read::count(claim, "/status/reservedFor") > 0, "reserved"),
+    ];
+    read::joined(states.iter().filter(|(holds, _)| *holds).map(|(_, state)| *state), ",")
 }

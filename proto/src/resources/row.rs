@@ -52,6 +52,7 @@ impl Group {
             schema: builtin_type(&format!("{}.{kind}", self.package)),
             columns: Vec::new(),
             row_conditions: None,
+            row_order: None,
             selectable_fields: Vec::new(),
             unknown_field: UnknownField::OnlyMetadata,
             conversion: Conversion::Same,
@@ -124,6 +125,11 @@ impl Resource {
 
     pub(super) fn row_conditions(mut self, conditions: fn(&Value) -> Vec<Value>) -> Self {
         self.last().row_conditions = Some(conditions);
+        self
+    }
+
+    pub(super) fn row_order(mut self, order: fn(&Value) -> (i64, String)) -> Self {
+        self.last().row_order = Some(order);
         self
     }
 

@@ -7,3 +7,5 @@ pub mod outline;
 pub mod yaml;
 
 pub use document::{Document, Format};
+pub mod table;
+pub mod watch_frame;

@@ -81,7 +81,7 @@ pub fn to_v1(mut hpa: Value) -> Value {
         let current = take_list(status, "currentMetrics");
         let percents =
             current.iter().filter(|m| is_cpu(m)).filter_map(|m| m.pointer("/resource/current/averageUtilization"));
-        if let Some(percent) = percents.last().cloned() {
+        if let Some(percent) = percents.next_back().cloned() {
             status.insert("currentCPUUtilizationPercentage".into(), percent);
         }
         if !current.is_empty() {

@@ -1,0 +1,155 @@
+//! Conditions: the latest observations of an object's state, one per type.
+//!
+//! Corresponds to k8s.io/apimachinery/pkg/api/meta/conditions.go and the condition helpers of each controller. The
+//! rule is the same everywhere: `lastTransitionTime` moves only when `status` changes.
+
+use crate::kinds::api;
+use crate::kinds::metav1;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+/// A typed condition.
+pub trait Condition: Clone {
+    fn kind(&self) -> &str;
+    fn status(&self) -> &str;
+    fn transition_time(&self) -> Option<Timestamp>;
+    fn set_transition_time(&mut self, time: Timestamp);
+}
+
+macro_rules! conditions {
+    ($($ty:path: $($optional:ident)?;)+) => {$(
+        impl Condition for $ty {
+            fn kind(&self) -> &str {
+                &self.type_
+            }
+
+            fn status(&self) -> &str {
+                &self.status
+            }
+
+            fn transition_time(&self) -> Option<Timestamp> {
+                conditions!(@get self.last_transition_time, $($optional)?)
+            }
+
+            fn set_transition_time(&mut self, time: Timestamp) {
+                self.last_transition_time = conditions!(@wrap metav1::Time(time), $($optional)?);
+            }
+        }
+    )+};
+    (@get $field:expr, optional) => { $field.as_ref().map(|time| time.0) };
+    (@get $field:expr,) => { Some($field.0) };
+    (@wrap $time:expr, optional) => { Some($time) };
+    (@wrap $time:expr,) => { $time };
+}
+
+conditions! {
+    metav1::Condition: ;
+    api::apps::v1::DaemonSetCondition: optional;
+    api::apps::v1::DeploymentCondition: optional;
+    api::apps::v1::ReplicaSetCondition: optional;
+    api::apps::v1::StatefulSetCondition: optional;
+    api::autoscaling::v2::HorizontalPodAutoscalerCondition: optional;
+    api::batch::v1::JobCondition: optional;
+    api::core::v1::NamespaceCondition: optional;
+    api::core::v1::NodeCondition: optional;
+    api::core::v1::PersistentVolumeClaimCondition: optional;
+    api::core::v1::PodCondition: optional;
+    api::core::v1::ReplicationControllerCondition: optional;
+}
+
+pub fn find<'a, C: Condition>(conditions: &'a [C], kind: &str) -> Option<&'a C> {
+    conditions.iter().find(|condition| condition.kind() == kind)
+}
+
+pub fn is_true<C: Condition>(conditions: &[C], kind: &str) -> bool {
+    find(conditions, kind).is_some_and(|condition| condition.status() == "True")
+}
+
+/// Replaces the condition of the same type, or adds it. Its transition time becomes that of the old one if the status
+/// is the same, else `now`.
+pub fn set<C: Condition>(conditions: &mut Vec<C>, mut condition: C, now: Timestamp) {
+    let place = conditions.iter().position(|old| old.kind() == condition.kind());
+    let unchanged = place.map(|i| &conditions[i]).filter(|old| old.status() == condition.status());
+    condition.set_transition_time(unchanged.and_then(Condition::transition_time).unwrap_or(now));
+    match place {
+        Some(i) => conditions[i] = condition,
+        None => conditions.push(condition),
+    }
+}
+
+/// A condition of an object's JSON, by type.
+pub fn find_value<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
+    let conditions = object.pointer("/status/conditions").and_then(Value::as_array)?;
+    conditions.iter().find(|condition| condition["type"] == kind)
+}
+
+pub fn is_true_value(object: &Value, kind: &str) -> bool {
+    find_value(object, kind).is_some_and(|condition| condition["status"] == "True")
+}
+
+/// `set` on an object's JSON; `condition` needs `type` and `status`.
+pub fn set_value(object: &mut Value, mut condition: Value, now: Timestamp) {
+    let old = condition["type"].as_str().and_then(|kind| find_value(object, kind));
+    let unchanged = old.filter(|old| old["status"] == condition["status"]);
+    let time = unchanged.and_then(|old| old.get("lastTransitionTime")).filter(|time| !time.is_null());
+    condition["lastTransitionTime"] = time.cloned().unwrap_or_else(|| json!(super::time::format(now)));
+    let conditions = &mut object["status"]["conditions"];
+    if !conditions.is_array() {
+        *conditions = json!([]);
+    }
+    let conditions = conditions.as_array_mut().expect("it was just made an array");
+    match conditions.iter_mut().find(|old| old["type"] == condition["type"]) {
+        Some(old) => *old = condition,
+        None => conditions.push(condition),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kinds::api::core::v1::PodCondition;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn ready(status: &str, reason: &str) -> PodCondition {
+        PodCondition {
+            type_: "Ready".into(),
+            status: status.into(),
+            reason: Some(reason.into()),
+            ..PodCondition::default()
+        }
+    }
+
+    #[test]
+    fn transition_time_moves_with_the_status_alone() {
+        let mut conditions = vec![];
+        let mut times = vec![];
+        for (i, (status, reason)) in
+            [("False", "a"), ("False", "b"), ("True", "b"), ("True", "c")].into_iter().enumerate()
+        {
+            set(&mut conditions, ready(status, reason), at(i64::try_from(i).unwrap()));
+            assert_eq!(conditions.len(), 1);
+            assert_eq!(conditions[0].reason.as_deref(), Some(reason));
+            times.push(conditions[0].transition_time().unwrap().as_second());
+        }
+        assert_eq!(times, [0, 0, 2, 2]);
+        assert!(is_true(&conditions, "Ready") && !is_true(&conditions, "Initialized"));
+    }
+
+    #[test]
+    fn trees_follow_the_same_rule() {
+        let mut object = json!({"metadata": {}});
+        set_value(&mut object, json!({"type": "Available", "status": "False"}), at(1));
+        set_value(&mut object, json!({"type": "Available", "status": "False", "reason": "x"}), at(2));
+        assert_eq!(
+            object["status"]["conditions"],
+            json!([
+            {"type": "Available", "status": "False", "reason": "x", "lastTransitionTime": "1970-01-01T00:00:01Z"}])
+        );
+        set_value(&mut object, json!({"type": "Available", "status": "True"}), at(3));
+        assert!(is_true_value(&object, "Available"));
+        assert_eq!(find_value(&object, "Available").unwrap()["lastTransitionTime"], "1970-01-01T00:00:03Z");
+    }
+}

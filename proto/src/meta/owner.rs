@@ -1,0 +1,71 @@
+//! Owner references: who controls an object.
+//!
+//! Corresponds to k8s.io/apimachinery/pkg/apis/meta/v1/controller_ref.go.
+
+use crate::kinds::Kind;
+use crate::kinds::metav1::{ObjectMeta, OwnerReference};
+use serde_json::Value;
+
+/// The reference that makes `owner` the controller of whatever carries it.
+pub fn controller_reference<K: Kind>(owner: &K) -> OwnerReference {
+    OwnerReference { controller: Some(true), block_owner_deletion: Some(true), ..owner_reference(owner) }
+}
+
+/// A plain reference: the garbage collector follows it, nobody controls by it.
+pub fn owner_reference<K: Kind>(owner: &K) -> OwnerReference {
+    OwnerReference {
+        api_version: K::gvk().api_version(),
+        kind: K::KIND.to_owned(),
+        name: owner.name().to_owned(),
+        uid: owner.uid().to_owned(),
+        controller: None,
+        block_owner_deletion: None,
+    }
+}
+
+/// The one owner that controls the object.
+pub fn controller_of(metadata: &ObjectMeta) -> Option<&OwnerReference> {
+    metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))
+}
+
+/// By uid: a new owner of the same name controls nothing of the old one's.
+pub fn is_controlled_by<K: Kind>(metadata: &ObjectMeta, owner: &K) -> bool {
+    controller_of(metadata).is_some_and(|reference| reference.uid == owner.uid())
+}
+
+/// The controlling entry of `metadata.ownerReferences`, in an object's JSON.
+pub fn controller_of_value(object: &Value) -> Option<&Value> {
+    let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array)?;
+    owners.iter().find(|owner| owner.get("controller") == Some(&Value::Bool(true)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kinds::api::apps::v1::ReplicaSet;
+    use serde_json::json;
+
+    #[test]
+    fn control_goes_by_uid() {
+        let named = |uid: &str| ReplicaSet {
+            metadata: ObjectMeta { name: Some("web".into()), uid: Some(uid.into()), ..ObjectMeta::default() },
+            ..ReplicaSet::default()
+        };
+        let (old, new) = (named("1"), named("2"));
+        let metadata = ObjectMeta {
+            owner_references: Some(vec![owner_reference(&new), controller_reference(&old)]),
+            ..ObjectMeta::default()
+        };
+        assert!(is_controlled_by(&metadata, &old) && !is_controlled_by(&metadata, &new));
+        let reference = controller_of(&metadata).unwrap();
+        assert_eq!((reference.api_version.as_str(), reference.kind.as_str()), ("apps/v1", "ReplicaSet"));
+        assert_eq!(reference.block_owner_deletion, Some(true));
+    }
+
+    #[test]
+    fn the_controlling_entry_of_a_tree() {
+        let object = json!({"metadata": {"ownerReferences": [{"name": "a"}, {"name": "b", "controller": true}]}});
+        assert_eq!(controller_of_value(&object).unwrap()["name"], "b");
+        assert_eq!(controller_of_value(&json!({"metadata": {}})), None);
+    }
+}
