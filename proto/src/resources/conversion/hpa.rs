@@ -79,7 +79,7 @@ pub fn to_v1(mut hpa: Value) -> Value {
     }
     if let Some(status) = hpa.get_mut("status").and_then(Value::as_object_mut) {
         let current = take_list(status, "currentMetrics");
-        let percents =
+        let mut percents =
             current.iter().filter(|m| is_cpu(m)).filter_map(|m| m.pointer("/resource/current/averageUtilization"));
         if let Some(percent) = percents.next_back().cloned() {
             status.insert("currentCPUUtilizationPercentage".into(), percent);
