@@ -3,3 +3,5 @@
 pub mod kubectl;
 pub mod processes;
 pub mod wait;
+pub mod minimal;
+pub mod simulation;

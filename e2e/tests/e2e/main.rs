@@ -1,6 +1,8 @@
 //! The whole control plane, as a person uses it: processes, TLS and a stock `kubectl`.
 
 mod bad_input;
+mod every_resource;
+mod determinism;
 mod command_list;
 mod survival;
 
