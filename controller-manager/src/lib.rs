@@ -1,1 +1,28 @@
-//! To be filled in: see ARCHITECTURE.md.
+//! The controllers: each watches the cluster, decides what is missing, and asks the API server for it.
+//!
+//! Read in this order: the table (`controllers`), how one is run (`manager`, `context`, `reconcile`), and then
+//! `replicaset`, the simplest that does something. Corresponds to kube-controller-manager and pkg/controller.
+
+pub mod actions;
+pub mod clock;
+pub mod context;
+pub mod controller_ref;
+pub mod controllers;
+pub mod deployment;
+pub mod endpoints;
+pub mod endpointslice;
+#[cfg(test)]
+mod fixture;
+pub mod indexes;
+pub mod intstr;
+pub mod manager;
+pub mod options;
+pub mod pod;
+pub mod pod_template;
+pub mod reconcile;
+pub mod replicaset;
+pub mod service;
+pub mod template_hash;
+
+pub use manager::{Error, run, run_with};
+pub use options::{Config, Settings};

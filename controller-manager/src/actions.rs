@@ -1,0 +1,34 @@
+//! Actions that every controller plans: events about an object, and taking or leaving what a selector finds.
+//!
+//! Corresponds to the event recorder's use in pkg/controller and to PodControllerRefManager's patches.
+
+use crate::controller_ref::{Claims, adoption_patch, release_patch};
+use client::{Action, DeleteOptions, EventSpec, EventType, Patch, Plan, Regarding};
+use proto::Kind;
+
+pub fn normal<K: Kind>(regarding: &K, reason: &str, message: impl Into<String>) -> Action {
+    Action::Event(EventSpec::new(&Regarding::of(regarding), EventType::Normal, reason, message))
+}
+
+pub fn warning<K: Kind>(regarding: &K, reason: &str, message: impl Into<String>) -> Action {
+    Action::Event(EventSpec::new(&Regarding::of(regarding), EventType::Warning, reason, message))
+}
+
+pub fn delete<K: Kind>(object: &K, options: DeleteOptions) -> Action {
+    Action::delete::<K>(object.namespace(), object.name(), options)
+}
+
+/// Deletes this very object, not one of the same name that took its place.
+pub fn delete_exactly<K: Kind>(object: &K) -> Action {
+    delete(object, DeleteOptions::with_uid(object.uid()))
+}
+
+/// Adopts and releases. The next round sees the result.
+pub fn settle<K: Kind, T: Kind>(owner: &K, claims: &Claims<T>) -> Plan {
+    let adopt = claims.adopt.iter().map(|object| (object, adoption_patch(owner, &**object)));
+    let release = claims.release.iter().map(|object| (object, release_patch(owner.uid(), &**object)));
+    let patch = |(object, patch): (&std::sync::Arc<T>, serde_json::Value)| {
+        Action::patch::<T>(object.namespace(), object.name(), Patch::Strategic(patch))
+    };
+    Plan { actions: adopt.chain(release).map(patch).collect(), requeue_after: None }
+}

@@ -1,0 +1,49 @@
+//! What every controller is given: the cluster as the manager sees it, and an identity of its own to write under.
+//!
+//! Corresponds to ControllerContext in cmd/kube-controller-manager/app and to k8s.io/controller-manager/pkg/clientbuilder.
+
+use crate::options::Settings;
+use client::{Client, Informers, Recorder, ServiceAccountTokens, WorkQueue};
+use component_base::env::Env;
+use std::sync::Arc;
+
+const NAMESPACE: &str = "kube-system";
+
+#[derive(Clone)]
+pub struct Context {
+    pub env: Env,
+    /// The manager's own identity, under which everything is read.
+    pub client: Client,
+    pub informers: Informers,
+    pub settings: Arc<Settings>,
+}
+
+/// A controller's hands: what it writes, and the events that it records.
+#[derive(Clone)]
+pub struct Actor {
+    pub client: Client,
+    pub recorder: Recorder,
+}
+
+impl Context {
+    pub fn new(env: &Env, client: &Client, settings: Settings) -> Self {
+        let client = client.in_env(env);
+        Self { env: env.clone(), informers: Informers::new(&client), client, settings: Arc::new(settings) }
+    }
+
+    /// `component` is the name that events are recorded under, as `kubectl describe` shows it.
+    pub fn act_as(&self, service_account: &str, component: &str) -> Actor {
+        let client = if self.settings.use_service_account_credentials {
+            let tokens = ServiceAccountTokens::new(&self.client, NAMESPACE, service_account);
+            self.client.with_token_source(Arc::new(tokens))
+        } else {
+            self.client.clone()
+        };
+        let client = client.with_user_agent(&format!("controller-manager/{component}"));
+        Actor { recorder: Recorder::new(&client, component, ""), client }
+    }
+
+    pub fn queue(&self, name: &'static str) -> WorkQueue<String> {
+        WorkQueue::new(&self.env, name)
+    }
+}

@@ -1,0 +1,177 @@
+//! Who owns what: controller references, and which objects a controller claims, adopts and releases.
+//!
+//! Corresponds to pkg/controller/controller_ref_manager.go.
+
+use client::{Client, Event, ReconcileError};
+use proto::Kind;
+use proto::kinds::metav1::OwnerReference;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The reference that makes `owner` the managing controller of an object.
+pub fn controller_ref<K: Kind>(owner: &K) -> OwnerReference {
+    OwnerReference {
+        api_version: K::gvk().api_version(),
+        kind: K::KIND.to_owned(),
+        name: owner.name().to_owned(),
+        uid: owner.uid().to_owned(),
+        controller: Some(true),
+        block_owner_deletion: Some(true),
+    }
+}
+
+/// The reference to an object's managing controller, if it has one.
+pub fn controller_of<K: Kind>(object: &K) -> Option<&OwnerReference> {
+    object.metadata().owner_references.iter().flatten().find(|owner| owner.controller == Some(true))
+}
+
+pub fn is_controlled_by<K: Kind>(object: &K, owner_uid: &str) -> bool {
+    controller_of(object).is_some_and(|owner| owner.uid == owner_uid)
+}
+
+/// `Kind/namespace/name` of the managing controller: the key of an index over controlled objects.
+pub fn controller_key<K: Kind>(object: &K) -> Option<String> {
+    controller_of(object).map(|owner| owner_key(&owner.kind, object.namespace(), &owner.name))
+}
+
+pub fn owner_key(kind: &str, namespace: &str, name: &str) -> String {
+    format!("{kind}/{namespace}/{name}")
+}
+
+/// The work queue key of an object's controller, if that is of kind `K`.
+pub fn controller_queue_key<K: Kind>(object: &impl Kind) -> Option<String> {
+    let owner =
+        controller_of(object).filter(|owner| owner.kind == K::KIND && owner.api_version == K::gvk().api_version())?;
+    Some(client::cached::key(object.namespace(), &owner.name))
+}
+
+/// The keys of the controllers of kind `K` that an event about an object concerns: the present one and, where it
+/// changed, the former.
+pub fn concerned_controllers<K: Kind, T: Kind>(event: &Event<T>) -> Vec<String> {
+    let (former, present) = match event {
+        Event::Added(object) | Event::Deleted(object) => (None, object),
+        Event::Updated { old, new } => (controller_queue_key::<K>(&**old), new),
+    };
+    let present = controller_queue_key::<K>(&**present);
+    let former = former.filter(|former| Some(former) != present.as_ref());
+    former.into_iter().chain(present).collect()
+}
+
+/// An owner's view of the objects that could be its own.
+#[derive(Debug)]
+pub struct Claims<T> {
+    /// Referenced and still selected.
+    pub owned: Vec<Arc<T>>,
+    /// Selected and nobody's: to be adopted.
+    pub adopt: Vec<Arc<T>>,
+    /// Referenced, but no longer selected: to be released.
+    pub release: Vec<Arc<T>>,
+}
+
+impl<T: Kind> Claims<T> {
+    /// Sorts `candidates` into what the owner has, takes and lets go. An owner that is being deleted neither
+    /// adopts nor releases; an object that is being deleted is left as it is.
+    pub fn of<K: Kind>(
+        owner: &K,
+        candidates: impl IntoIterator<Item = Arc<T>>,
+        selects: impl Fn(&BTreeMap<String, String>) -> bool,
+    ) -> Self {
+        let mut claims = Self { owned: Vec::new(), adopt: Vec::new(), release: Vec::new() };
+        let no_labels = BTreeMap::new();
+        for object in candidates {
+            let selected = selects(object.metadata().labels.as_ref().unwrap_or(&no_labels));
+            match controller_of(&*object) {
+                Some(controller) if controller.uid != owner.uid() => {}
+                Some(_) if selected => claims.owned.push(object),
+                Some(_) if !owner.is_deleting() && !object.is_deleting() => claims.release.push(object),
+                None if selected && !owner.is_deleting() && !object.is_deleting() => claims.adopt.push(object),
+                _ => {}
+            }
+        }
+        claims
+    }
+
+    /// Whether everything that belongs to the owner already refers to it.
+    pub fn are_settled(&self) -> bool {
+        self.adopt.is_empty() && self.release.is_empty()
+    }
+}
+
+/// Asks the server whether the owner is still the one that the cache shows, and not being deleted.
+pub async fn confirm_adoption<K: Kind>(client: &Client, owner: &K) -> Result<(), ReconcileError> {
+    let fresh = client.api::<K>(owner.namespace()).get(owner.name()).await?;
+    if fresh.uid() != owner.uid() {
+        let what =
+            format!("original {} {} is gone: got uid {}, wanted {}", K::KIND, owner.key(), fresh.uid(), owner.uid());
+        return Err(ReconcileError::new(what));
+    }
+    if fresh.is_deleting() {
+        return Err(ReconcileError::new(format!("{} {} has just been deleted", K::KIND, owner.key())));
+    }
+    Ok(())
+}
+
+/// The patch by which an orphan gets its controller. The uid is a precondition: not an object of the same name
+/// that took its place.
+pub fn adoption_patch<K: Kind, T: Kind>(owner: &K, object: &T) -> Value {
+    json!({"metadata": {"ownerReferences": [controller_ref(owner)], "uid": object.uid()}})
+}
+
+/// The strategic merge patch by which an object loses its reference to `owner_uid`.
+pub fn release_patch<T: Kind>(owner_uid: &str, object: &T) -> Value {
+    json!({"metadata": {"ownerReferences": [{"$patch": "delete", "uid": owner_uid}], "uid": object.uid()}})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+    use proto::kinds::api::apps::v1::ReplicaSet;
+    use proto::kinds::api::core::v1::Pod;
+
+    fn names(pods: &[Arc<Pod>]) -> String {
+        pods.iter().map(|pod| pod.name()).collect::<Vec<_>>().join(" ")
+    }
+
+    /// Every combination of controller, labels and deletion.
+    fn candidates() -> Vec<Arc<Pod>> {
+        let mut pods = Vec::new();
+        for controller in ["mine", "foreign", "orphan"] {
+            for selected in [true, false] {
+                for deleting in [false, true] {
+                    let name = format!(
+                        "{controller}{}{}",
+                        if selected { "-selected" } else { "" },
+                        if deleting { "-deleting" } else { "" }
+                    );
+                    let mut pod = fixture::pod(&name);
+                    pod.metadata.labels = Some(fixture::labels(&[("app", if selected { "web" } else { "other" })]));
+                    pod.metadata.owner_references = match controller {
+                        "mine" => Some(vec![fixture::owner("apps/v1", "ReplicaSet", "web", true)]),
+                        "foreign" => Some(vec![fixture::owner("apps/v1", "ReplicaSet", "db", true)]),
+                        _ => None,
+                    };
+                    pod.metadata.deletion_timestamp = deleting.then(|| fixture::time(0));
+                    pods.push(Arc::new(pod));
+                }
+            }
+        }
+        pods
+    }
+
+    #[test]
+    fn claims_follow_reference_and_selector() {
+        let selects = |labels: &BTreeMap<String, String>| labels.get("app").is_some_and(|app| app == "web");
+        let mut owner: ReplicaSet = fixture::replica_set("web", "nginx:1", 1);
+        let claims = Claims::of(&owner, candidates(), selects);
+        assert_eq!(names(&claims.owned), "mine-selected mine-selected-deleting");
+        assert_eq!(names(&claims.adopt), "orphan-selected");
+        assert_eq!(names(&claims.release), "mine");
+
+        owner.metadata.deletion_timestamp = Some(fixture::time(1));
+        let claims = Claims::of(&owner, candidates(), selects);
+        assert_eq!(names(&claims.owned), "mine-selected mine-selected-deleting");
+        assert!(claims.are_settled());
+    }
+}

@@ -1,0 +1,134 @@
+//! The table of controllers: what each is called, whose name it writes under, what wakes it and how it starts.
+//!
+//! Corresponds to NewControllerDescriptors in cmd/kube-controller-manager/app/controllermanager.go.
+
+use crate::context::Context;
+use crate::{deployment, endpoints, endpointslice, replicaset};
+use futures::future::BoxFuture;
+
+/// A controller at work; it ends when its environment shuts down.
+pub type Running = BoxFuture<'static, ()>;
+
+pub struct Controller {
+    /// As `--controllers` names it.
+    pub name: &'static str,
+    /// Names that older releases used.
+    pub aliases: &'static [&'static str],
+    /// Below `kube-system`: the identity of its writes, to which the bootstrap roles are bound.
+    pub service_account: &'static str,
+    /// The resources whose changes wake it.
+    pub triggers: &'static [&'static str],
+    pub on_by_default: bool,
+    /// Registers with the informers at once; they are started before the answer is awaited.
+    pub start: fn(&Context) -> Running,
+}
+
+/// In the order in which they start.
+pub const CONTROLLERS: &[Controller] = &[
+    Controller {
+        name: "endpoints-controller",
+        aliases: &["endpoint"],
+        service_account: "endpoint-controller",
+        triggers: &["services", "endpoints", "pods"],
+        on_by_default: true,
+        start: endpoints::controller::start,
+    },
+    Controller {
+        name: "endpointslice-controller",
+        aliases: &["endpointslice"],
+        service_account: "endpointslice-controller",
+        triggers: &["services", "endpointslices", "pods", "nodes"],
+        on_by_default: true,
+        start: endpointslice::controller::start,
+    },
+    Controller {
+        name: "deployment-controller",
+        aliases: &["deployment"],
+        service_account: "deployment-controller",
+        triggers: &["deployments", "replicasets", "pods"],
+        on_by_default: true,
+        start: deployment::controller::start,
+    },
+    Controller {
+        name: "replicaset-controller",
+        aliases: &["replicaset"],
+        service_account: "replicaset-controller",
+        triggers: &["replicasets", "pods"],
+        on_by_default: true,
+        start: replicaset::controller::start_replica_sets,
+    },
+    Controller {
+        name: "replicationcontroller-controller",
+        aliases: &["replicationcontroller"],
+        service_account: "replication-controller",
+        triggers: &["replicationcontrollers", "pods"],
+        on_by_default: true,
+        start: replicaset::controller::start_replication_controllers,
+    },
+];
+
+/// A name in `--controllers` that no controller has.
+#[derive(Debug, PartialEq, thiserror::Error)]
+#[error("--controllers: {0:?} is not in the list of known controllers")]
+pub struct UnknownController(pub String);
+
+/// The controllers that `--controllers` asks for. A name that is listed decides, with a dash against the controller;
+/// otherwise `*` starts those that are on by default.
+pub fn selected(asked: &[String]) -> Result<Vec<&'static Controller>, UnknownController> {
+    for name in asked.iter().filter(|name| *name != "*") {
+        let bare = name.strip_prefix('-').unwrap_or(name);
+        if !CONTROLLERS.iter().any(|controller| controller.is_named(bare)) {
+            return Err(UnknownController(bare.to_owned()));
+        }
+    }
+    let has_star = asked.iter().any(|name| name == "*");
+    let is_selected = |controller: &&Controller| {
+        let decides = |name: &&String| controller.is_named(name.strip_prefix('-').unwrap_or(name));
+        match asked.iter().find(decides) {
+            Some(name) => !name.starts_with('-'),
+            None => has_star && controller.on_by_default,
+        }
+    };
+    Ok(CONTROLLERS.iter().filter(is_selected).collect())
+}
+
+impl Controller {
+    fn is_named(&self, name: &str) -> bool {
+        self.name == name || self.aliases.contains(&name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    fn names(asked: &str) -> Result<Vec<&'static str>, UnknownController> {
+        let asked: Vec<String> = asked.split(',').map(str::to_owned).collect();
+        Ok(selected(&asked)?.iter().map(|controller| controller.name).collect())
+    }
+
+    #[test]
+    fn the_flag_adds_and_takes_away() {
+        let all = names("*").unwrap();
+        assert!(all.contains(&"deployment-controller"));
+        assert_eq!(
+            names("replicaset-controller,deployment").unwrap(),
+            ["deployment-controller", "replicaset-controller"]
+        );
+        let without = names("*,-deployment-controller").unwrap();
+        assert_eq!(without.len(), all.len() - 1);
+        assert!(!without.contains(&"deployment-controller"));
+        assert_eq!(names("-deployment").unwrap(), [] as [&str; 0]);
+        assert_eq!(names("*,-nothing"), Err(UnknownController("nothing".to_owned())));
+    }
+
+    #[test]
+    fn names_are_unique() {
+        let names: Vec<&str> = CONTROLLERS
+            .iter()
+            .flat_map(|controller| controller.aliases.iter().copied().chain([controller.name]))
+            .collect();
+        assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len());
+    }
+}

@@ -1,0 +1,117 @@
+//! The Deployment controller at its edge: what wakes it, and what it does about failures.
+//!
+//! Corresponds to pkg/controller/deployment/deployment_controller.go.
+
+use super::observe::{Listers, Observed, observe};
+use super::{history, plan, sizes};
+use crate::context::Context;
+use crate::controller_ref::{concerned_controllers, controller_of, controller_queue_key, is_controlled_by};
+use crate::controllers::Running;
+use crate::indexes;
+use crate::pod;
+use crate::reconcile::{self, Reconciler};
+use client::{Action, ApplyError, Client, Event, Lister, Plan, ReconcileError, WorkQueue};
+use jiff::Timestamp;
+use proto::Kind;
+use proto::kinds::api::apps::v1::{Deployment, ReplicaSet};
+use proto::kinds::api::core::v1::Pod;
+use proto::meta::label_selector;
+
+struct Controller {
+    listers: Listers,
+}
+
+pub fn start(context: &Context) -> Running {
+    let queue = context.queue("deployment");
+    let deployments = context.informers.of::<Deployment>();
+    let replica_sets = context.informers.of::<ReplicaSet>();
+    let pods = context.informers.of::<Pod>();
+    indexes::pods_by_controller(&pods);
+    let listers =
+        Listers { deployments: deployments.lister(), replica_sets: replica_sets.lister(), pods: pods.lister() };
+    deployments.on_event({
+        let queue = queue.clone();
+        move |event| queue.add(event.object().key())
+    });
+    replica_sets.on_event({
+        let (queue, deployments) = (queue.clone(), listers.deployments.clone());
+        move |event| on_replica_set(&queue, &deployments, event)
+    });
+    pods.on_event({
+        let (queue, listers) = (queue.clone(), listers.clone());
+        move |event| on_pod(&queue, &listers, event)
+    });
+    let actor = context.act_as("deployment-controller", "deployment-controller");
+    let workers = context.settings.concurrent_deployment_syncs;
+    Box::pin(reconcile::run(actor, queue, workers, Controller { listers }))
+}
+
+fn on_replica_set(queue: &WorkQueue<String>, deployments: &Lister<Deployment>, event: &Event<ReplicaSet>) {
+    let replica_set = event.object();
+    if controller_of(&**replica_set).is_some() || matches!(event, Event::Updated { .. }) {
+        concerned_controllers::<Deployment, _>(event).into_iter().for_each(|key| queue.add(key));
+    }
+    if controller_of(&**replica_set).is_none() && !matches!(event, Event::Deleted(_)) {
+        for deployment in deployments.in_namespace(replica_set.namespace()) {
+            let selector = label_selector::from_typed(Some(&sizes::spec(&deployment).selector));
+            let labels = replica_set.metadata.labels.clone().unwrap_or_default();
+            if selector.is_ok_and(|selector| selector.matches(&labels)) {
+                queue.add(deployment.key());
+            }
+        }
+    }
+}
+
+/// Recreate waits for old pods to end.
+fn on_pod(queue: &WorkQueue<String>, listers: &Listers, event: &Event<Pod>) {
+    let ended = match event {
+        Event::Added(_) => false,
+        Event::Updated { old, new } => !pod::is_terminal(old) && pod::is_terminal(new),
+        Event::Deleted(_) => true,
+    };
+    let replica_set = controller_queue_key::<ReplicaSet>(&**event.object()).filter(|_| ended);
+    let replica_set = replica_set.and_then(|key| listers.replica_sets.by_key(&key));
+    let deployment = replica_set.and_then(|replica_set| controller_queue_key::<Deployment>(&*replica_set));
+    let deployment = deployment.and_then(|key| listers.deployments.by_key(&key));
+    if let Some(deployment) = deployment.filter(|deployment| !sizes::is_rolling(deployment)) {
+        queue.add(deployment.key());
+    }
+}
+
+impl Reconciler for Controller {
+    type Observed = Observed;
+
+    fn observe(&self, key: &str) -> Option<Observed> {
+        observe(key, &self.listers)
+    }
+
+    fn plan(&self, observed: &Observed, now: Timestamp) -> Plan {
+        plan::plan(observed, now)
+    }
+
+    /// Adopting for a deployment that is already gone would hand the replica sets to the garbage collector.
+    async fn confirm(&self, client: &Client, observed: &Observed) -> Result<(), ReconcileError> {
+        if observed.replica_sets.adopt.is_empty() {
+            return Ok(());
+        }
+        crate::controller_ref::confirm_adoption(client, &*observed.deployment).await
+    }
+
+    fn recover(&self, observed: &Observed, error: &ApplyError, now: Timestamp) -> Option<Plan> {
+        let Action::Create { object, .. } = &error.failed else { return None };
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        let deployment = &*observed.deployment;
+        if error.cause.is_namespace_terminating() {
+            return None;
+        }
+        if !error.cause.is_already_exists() {
+            return Some(plan::plan_create_failed(deployment, name, &error.cause.to_string(), now));
+        }
+        // Our own replica set which the cache does not show yet, or a stranger of the same name.
+        let present = self.listers.replica_sets.get(deployment.namespace(), name)?;
+        let template = present.spec.as_ref().and_then(|spec| spec.template.as_ref());
+        let is_ours = is_controlled_by(&*present, deployment.uid())
+            && template.is_some_and(|template| history::is_same_template(template, &sizes::spec(deployment).template));
+        (!is_ours).then(|| plan::plan_collision(deployment))
+    }
+}

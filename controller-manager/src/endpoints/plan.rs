@@ -1,0 +1,215 @@
+//! The Endpoints object that a Service is to have.
+//!
+//! Corresponds to syncService in pkg/controller/endpoint/endpoints_controller.go.
+//! Deviation: the annotation endpoints.kubernetes.io/last-change-trigger-time is not written: it depends on when the
+//! controller heard of a change, and not on what there is.
+
+use super::subsets::{self, Offer};
+use crate::{actions, pod, service};
+use client::{Action, DeleteOptions, Plan};
+use proto::Kind;
+use proto::kinds::api::core::v1::{
+    EndpointAddress, EndpointPort, Endpoints, ObjectReference, Pod, Service, ServicePort,
+};
+use proto::kinds::metav1::ObjectMeta;
+use std::sync::Arc;
+
+const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
+const MANAGER: &str = "endpoint-controller";
+const OVER_CAPACITY: &str = "endpoints.kubernetes.io/over-capacity";
+
+#[derive(Debug)]
+pub struct Observed {
+    pub service: Option<Arc<Service>>,
+    pub endpoints: Option<Arc<Endpoints>>,
+    /// The pods that the service selects.
+    pub pods: Vec<Arc<Pod>>,
+}
+
+pub fn plan(observed: &Observed) -> Plan {
+    let Some(service) = &observed.service else { return plan_orphan(observed.endpoints.as_deref()) };
+    if service::selector(service).is_none() {
+        return Plan::default();
+    }
+    let wanted = wanted(service, &observed.pods, observed.endpoints.as_deref());
+    let action = match &observed.endpoints {
+        None => Action::create(&wanted),
+        Some(present) if is_same(present, &wanted) => return Plan::default(),
+        Some(_) => Action::update(&wanted),
+    };
+    Plan { actions: vec![action], requeue_after: None }
+}
+
+/// Endpoints whose service is gone go too, if they are this controller's.
+fn plan_orphan(endpoints: Option<&Endpoints>) -> Plan {
+    let is_own = |endpoints: &&Endpoints| {
+        endpoints.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(MANAGED_BY))
+    };
+    let delete = |endpoints| actions::delete(endpoints, DeleteOptions::with_uid(Kind::uid(endpoints)));
+    Plan { actions: endpoints.filter(is_own).map(delete).into_iter().collect(), requeue_after: None }
+}
+
+fn is_same(present: &Endpoints, wanted: &Endpoints) -> bool {
+    let annotation =
+        |endpoints: &Endpoints| endpoints.metadata.annotations.as_ref().and_then(|all| all.get(OVER_CAPACITY).cloned());
+    present.subsets.as_deref().unwrap_or_default() == wanted.subsets.as_deref().unwrap_or_default()
+        && present.metadata.labels == wanted.metadata.labels
+        && annotation(present) == annotation(wanted)
+}
+
+fn wanted(service: &Service, pods: &[Arc<Pod>], present: Option<&Endpoints>) -> Endpoints {
+    let offers: Vec<Offer> = pods.iter().filter_map(|pod| offer(service, pod)).collect();
+    let mut subsets = subsets::pack(&offers);
+    let is_cut = subsets::truncate(&mut subsets);
+    let mut metadata = present.map_or_else(
+        || ObjectMeta {
+            name: Some(service.name().to_owned()),
+            namespace: Some(service.namespace().to_owned()),
+            ..ObjectMeta::default()
+        },
+        |present| present.metadata.clone(),
+    );
+    let mut labels = service::inherited_labels(service, &[MANAGED_BY]);
+    labels.insert(MANAGED_BY.to_owned(), MANAGER.to_owned());
+    metadata.labels = Some(labels);
+    let annotations = metadata.annotations.get_or_insert_default();
+    if is_cut {
+        annotations.insert(OVER_CAPACITY.to_owned(), "truncated".to_owned());
+    } else {
+        annotations.remove(OVER_CAPACITY);
+    }
+    if annotations.is_empty() {
+        metadata.annotations = None;
+    }
+    Endpoints { metadata, subsets: (!subsets.is_empty()).then_some(subsets) }
+}
+
+fn offer(service: &Service, pod: &Pod) -> Option<Offer> {
+    let publishes_not_ready = service::publishes_not_ready(service);
+    if !service::takes_part(pod, publishes_not_ready) {
+        return None;
+    }
+    let family = service::ip_families(service).into_iter().next()?;
+    let address = EndpointAddress {
+        ip: service::pod_ip(pod, family)?.to_owned(),
+        hostname: service::hostname(pod, service).map(str::to_owned),
+        node_name: Some(pod::node_name(pod).to_owned()).filter(|name| !name.is_empty()),
+        target_ref: Some(ObjectReference {
+            kind: Some("Pod".to_owned()),
+            namespace: Some(pod.namespace().to_owned()),
+            name: Some(pod.name().to_owned()),
+            uid: Some(pod.uid().to_owned()),
+            ..ObjectReference::default()
+        }),
+    };
+    let service_ports = service::ports(service);
+    let ports: Vec<EndpointPort> =
+        service_ports.iter().filter_map(|port| Some(endpoint_port(port, service::find_port(pod, port)?))).collect();
+    // A pod that has none of the named ports offers nothing; a headless service without ports lists the pod alone.
+    if ports.is_empty() && !(service_ports.is_empty() && service::is_headless(service)) {
+        return None;
+    }
+    Some(Offer { address, is_ready: publishes_not_ready || pod::is_ready(pod), ports })
+}
+
+fn endpoint_port(port: &ServicePort, number: i32) -> EndpointPort {
+    EndpointPort {
+        name: port.name.clone().filter(|name| !name.is_empty()),
+        port: number,
+        protocol: port.protocol.clone().or_else(|| Some("TCP".to_owned())),
+        app_protocol: port.app_protocol.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+    use proto::kinds::IntOrString;
+    use proto::kinds::api::core::v1::ServiceSpec;
+
+    fn service() -> Service {
+        let mut metadata = fixture::meta("web");
+        metadata.labels = Some(fixture::labels(&[("team", "shop")]));
+        let port = ServicePort {
+            port: 80,
+            target_port: Some(IntOrString::Int(8080)),
+            protocol: Some("TCP".to_owned()),
+            ..ServicePort::default()
+        };
+        let spec = ServiceSpec {
+            selector: Some(fixture::labels(&[("app", "web")])),
+            cluster_ip: Some("10.0.0.5".to_owned()),
+            ip_families: Some(vec!["IPv4".to_owned()]),
+            ports: Some(vec![port]),
+            ..ServiceSpec::default()
+        };
+        Service { metadata, spec: Some(spec), ..Service::default() }
+    }
+
+    fn pod(name: &str, ip: &str, is_ready: bool) -> Arc<Pod> {
+        let mut pod = fixture::pod(name);
+        fixture::set_phase(&mut pod, "Running");
+        pod.status.as_mut().unwrap().pod_ip = Some(ip.to_owned());
+        if is_ready {
+            fixture::set_ready(&mut pod, fixture::at(0));
+        }
+        Arc::new(pod)
+    }
+
+    fn observed(service: Service, pods: Vec<Arc<Pod>>) -> Observed {
+        Observed { service: Some(Arc::new(service)), endpoints: None, pods }
+    }
+
+    #[test]
+    fn ready_pods_are_listed_apart() {
+        let endpoints = wanted(&service(), &[pod("a", "10.244.0.1", true), pod("b", "10.244.0.2", false)], None);
+        let subsets = endpoints.subsets.unwrap();
+        assert_eq!(subsets.len(), 1);
+        assert_eq!(subsets[0].addresses.as_ref().unwrap()[0].ip, "10.244.0.1");
+        assert_eq!(subsets[0].not_ready_addresses.as_ref().unwrap()[0].ip, "10.244.0.2");
+        assert_eq!(subsets[0].ports.as_ref().unwrap()[0].port, 8080);
+        let labels = fixture::labels(&[("team", "shop"), (MANAGED_BY, MANAGER)]);
+        assert_eq!(endpoints.metadata.labels, Some(labels));
+    }
+
+    #[test]
+    fn publish_not_ready_lists_all_as_ready() {
+        let mut service = service();
+        service.spec.as_mut().unwrap().publish_not_ready_addresses = Some(true);
+        let endpoints = wanted(&service, &[pod("b", "10.244.0.2", false)], None);
+        assert_eq!(endpoints.subsets.unwrap()[0].addresses.as_ref().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn what_is_there_already_is_not_written() {
+        let mut observed = observed(service(), vec![pod("a", "10.244.0.1", true)]);
+        assert_eq!(plan(&observed).actions.len(), 1);
+        observed.endpoints = Some(Arc::new(wanted(&service(), &observed.pods, None)));
+        assert_eq!(plan(&observed).actions.len(), 0);
+        observed.pods.clear();
+        assert_eq!(plan(&observed).actions.len(), 1, "the pod is gone");
+    }
+
+    #[test]
+    fn services_without_selector_or_of_an_outside_name_are_left_alone() {
+        let mut manual = service();
+        manual.spec.as_mut().unwrap().selector = None;
+        let mut outside = service();
+        outside.spec.as_mut().unwrap().type_ = Some("ExternalName".to_owned());
+        for service in [manual, outside] {
+            assert_eq!(plan(&observed(service, vec![pod("a", "10.244.0.1", true)])).actions.len(), 0);
+        }
+    }
+
+    #[test]
+    fn endpoints_follow_their_service_into_deletion_unless_they_are_somebody_elses() {
+        let own = wanted(&service(), &[], None);
+        let mut foreign = own.clone();
+        foreign.metadata.labels = None;
+        for (endpoints, expected) in [(own, 1), (foreign, 0)] {
+            let observed = Observed { service: None, endpoints: Some(Arc::new(endpoints)), pods: Vec::new() };
+            assert_eq!(plan(&observed).actions.len(), expected);
+        }
+    }
+}

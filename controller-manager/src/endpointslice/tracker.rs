@@ -1,0 +1,79 @@
+//! Remembers the slices that this controller wrote, to know whether the cache shows them yet.
+//!
+//! Corresponds to EndpointSliceTracker in k8s.io/endpointslice/util. Slices have generated names, so a stale cache
+//! would make a second slice for the same endpoints, and nothing would ever tell.
+
+use parking_lot::Mutex;
+use proto::Kind;
+use proto::kinds::api::discovery::v1::EndpointSlice;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The generation of every slice as last written, by service key and slice uid.
+#[derive(Default)]
+pub struct Tracker {
+    written: Mutex<BTreeMap<String, BTreeMap<String, i64>>>,
+}
+
+impl Tracker {
+    /// Notes the server's answer to a creation or an update; null for a deletion.
+    pub fn note(&self, service: &str, answer: &Value) {
+        let metadata = &answer["metadata"];
+        if let Some(uid) = metadata["uid"].as_str() {
+            let generation = metadata["generation"].as_i64().unwrap_or(0);
+            self.written.lock().entry(service.to_owned()).or_default().insert(uid.to_owned(), generation);
+        }
+    }
+
+    /// The slice is gone, or about to go.
+    pub fn forget(&self, service: &str, uid: &str) {
+        let mut written = self.written.lock();
+        if let Some(slices) = written.get_mut(service) {
+            slices.remove(uid);
+            if slices.is_empty() {
+                written.remove(service);
+            }
+        }
+    }
+
+    pub fn forget_service(&self, service: &str) {
+        self.written.lock().remove(service);
+    }
+
+    /// Whether the cached slices of the service include all that were written, in that state or a later one.
+    pub fn is_caught_up(&self, service: &str, cached: &[Arc<EndpointSlice>]) -> bool {
+        let written = self.written.lock();
+        let Some(slices) = written.get(service) else { return true };
+        slices.iter().all(|(uid, generation)| {
+            let slice = cached.iter().find(|slice| slice.uid() == uid);
+            slice.is_some_and(|slice| slice.metadata.generation.unwrap_or(0) >= *generation)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+    use serde_json::json;
+
+    fn slice(name: &str, generation: i64) -> Arc<EndpointSlice> {
+        let mut slice = EndpointSlice { metadata: fixture::meta(name), ..EndpointSlice::default() };
+        slice.metadata.generation = Some(generation);
+        Arc::new(slice)
+    }
+
+    #[test]
+    fn the_cache_has_caught_up_when_it_shows_every_write() {
+        let tracker = Tracker::default();
+        assert!(tracker.is_caught_up("default/web", &[]));
+        tracker.note("default/web", &json!({"metadata": {"uid": "uid-a", "generation": 2}}));
+        assert!(!tracker.is_caught_up("default/web", &[]), "not there yet");
+        assert!(!tracker.is_caught_up("default/web", &[slice("a", 1)]), "an earlier state");
+        assert!(tracker.is_caught_up("default/web", &[slice("a", 2)]));
+        assert!(tracker.is_caught_up("default/web", &[slice("a", 3), slice("b", 1)]));
+        tracker.forget("default/web", "uid-a");
+        assert!(tracker.is_caught_up("default/web", &[]));
+    }
+}

@@ -1,0 +1,38 @@
+//! The indexes that controllers keep over shared informers: one name, one meaning for all of them.
+//!
+//! Corresponds to the indexers of pkg/controller/controller_utils.go (podControllerUID, orphan pods) and
+//! pkg/controller/util/node.
+
+use crate::controller_ref::{controller_key, controller_of, owner_key};
+use crate::pod;
+use client::Informer;
+use proto::Kind;
+use proto::kinds::api::core::v1::Pod;
+
+/// Pods by `Kind/namespace/name` of their controller; those that nobody controls by `orphans_key`.
+pub const PODS_BY_CONTROLLER: &str = "controller";
+/// Pods by the node that they are assigned to.
+pub const PODS_BY_NODE: &str = "node";
+/// Objects by the uid of their controller.
+pub const BY_CONTROLLER_UID: &str = "controllerUid";
+
+/// The key under which pods without a controller are found.
+pub fn orphans_key(namespace: &str) -> String {
+    owner_key("", namespace, "")
+}
+
+pub fn pods_by_controller(pods: &Informer<Pod>) {
+    pods.index(PODS_BY_CONTROLLER, |pod| vec![controller_key(pod).unwrap_or_else(|| orphans_key(pod.namespace()))]);
+}
+
+pub fn pods_by_node(pods: &Informer<Pod>) {
+    pods.index(PODS_BY_NODE, |pod| {
+        let node = pod::node_name(pod);
+        if node.is_empty() { Vec::new() } else { vec![node.to_owned()] }
+    });
+}
+
+pub fn by_controller_uid<K: Kind>(informer: &Informer<K>) {
+    informer
+        .index(BY_CONTROLLER_UID, |object| controller_of(object).map(|owner| owner.uid.clone()).into_iter().collect());
+}

@@ -1,0 +1,168 @@
+//! The flags of the controller manager, under the names and with the defaults of kube-controller-manager.
+//!
+//! Corresponds to cmd/kube-controller-manager/app/options.
+
+use clap::{Args, Command, FromArgMatches};
+use component_base::options::{ClientOptions, ServingOptions};
+use ipnet::IpNet;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The command line of `controller-manager`.
+#[derive(Args, Clone, Debug)]
+pub struct Config {
+    #[command(flatten)]
+    pub client: ClientOptions,
+    #[command(flatten)]
+    pub serving: ServingOptions,
+    /// Certificate authority (PEM) that pods are told to trust; by default that of the kubeconfig
+    #[arg(long, value_name = "FILE")]
+    pub root_ca_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub settings: Settings,
+}
+
+/// What the controllers do and how fast, however the manager is run.
+#[derive(Args, Clone, Debug)]
+pub struct Settings {
+    /// Controllers to run: '*' for all that are on by default, 'foo' for one more, '-foo' for all but that
+    #[arg(long, value_delimiter = ',', default_value = "*", allow_hyphen_values = true)]
+    pub controllers: Vec<String>,
+    /// Stand for leader before starting, and lead alone
+    #[arg(long, default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
+    pub leader_elect: bool,
+    /// How long a silent leader is waited for
+    #[arg(long, default_value = "15s", value_parser = duration)]
+    pub leader_elect_lease_duration: Duration,
+    /// How long the leader tries to renew before it gives up
+    #[arg(long, default_value = "10s", value_parser = duration)]
+    pub leader_elect_renew_deadline: Duration,
+    /// How long to wait between tries to become or stay leader
+    #[arg(long, default_value = "2s", value_parser = duration)]
+    pub leader_elect_retry_period: Duration,
+    /// Give each controller a service account of its own to write under
+    #[arg(long, default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
+    pub use_service_account_credentials: bool,
+    /// Give each node a range of pod addresses out of --cluster-cidr
+    #[arg(long, default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
+    pub allocate_node_cidrs: bool,
+    /// Ranges of all pods' addresses, one per address family
+    #[arg(long, value_delimiter = ',', default_value = "10.244.0.0/16")]
+    pub cluster_cidr: Vec<IpNet>,
+    /// Prefix length of a node's IPv4 range
+    #[arg(long, default_value_t = 24)]
+    pub node_cidr_mask_size: u8,
+    /// Prefix length of a node's IPv6 range
+    #[arg(long, default_value_t = 64)]
+    pub node_cidr_mask_size_ipv6: u8,
+    /// How often every node's health is looked at
+    #[arg(long, default_value = "5s", value_parser = duration)]
+    pub node_monitor_period: Duration,
+    /// How long a node may be silent before it counts as unhealthy
+    #[arg(long, default_value = "50s", value_parser = duration)]
+    pub node_monitor_grace_period: Duration,
+    /// How long a new node may be silent before it counts as unhealthy
+    #[arg(long, default_value = "1m", value_parser = duration)]
+    pub node_startup_grace_period: Duration,
+    /// Unhealthy nodes whose pods may be evicted, per second, in a healthy zone
+    #[arg(long, default_value_t = 0.1)]
+    pub node_eviction_rate: f32,
+    /// The same in a zone that is mostly unhealthy
+    #[arg(long, default_value_t = 0.01)]
+    pub secondary_node_eviction_rate: f32,
+    /// A zone is mostly unhealthy from this fraction on
+    #[arg(long, default_value_t = 0.55)]
+    pub unhealthy_zone_threshold: f32,
+    /// Zones of up to this many nodes are small: nothing is evicted where they are mostly unhealthy
+    #[arg(long, default_value_t = 50)]
+    pub large_cluster_size_threshold: usize,
+    /// Ended pods that are kept; 0 keeps all
+    #[arg(long, default_value_t = 12500)]
+    pub terminated_pod_gc_threshold: usize,
+    /// Endpoints that one slice may hold
+    #[arg(long, default_value_t = 100)]
+    pub max_endpoints_per_slice: usize,
+    /// Deployments that are worked on at the same time
+    #[arg(long, default_value_t = 5)]
+    pub concurrent_deployment_syncs: usize,
+    /// Replica sets that are worked on at the same time
+    #[arg(long, default_value_t = 5)]
+    pub concurrent_replicaset_syncs: usize,
+    /// Replication controllers that are worked on at the same time
+    #[arg(long, default_value_t = 5)]
+    pub concurrent_rc_syncs: usize,
+    /// Services whose Endpoints are worked on at the same time
+    #[arg(long, default_value_t = 5)]
+    pub concurrent_endpoint_syncs: usize,
+    /// Services whose EndpointSlices are worked on at the same time
+    #[arg(long, default_value_t = 5)]
+    pub concurrent_service_endpoint_syncs: usize,
+    /// Namespaces that are worked on at the same time
+    #[arg(long, default_value_t = 10)]
+    pub concurrent_namespace_syncs: usize,
+    /// Objects that the garbage collector works on at the same time
+    #[arg(long, default_value_t = 20)]
+    pub concurrent_gc_syncs: usize,
+    /// Jobs that are worked on at the same time
+    #[arg(long, default_value_t = 5)]
+    pub concurrent_job_syncs: usize,
+    /// Cron jobs that are worked on at the same time
+    #[arg(long, default_value_t = 5)]
+    pub concurrent_cron_job_syncs: usize,
+    /// Stateful sets that are worked on at the same time
+    #[arg(long, default_value_t = 5)]
+    pub concurrent_statefulset_syncs: usize,
+    /// Daemon sets that are worked on at the same time
+    #[arg(long, default_value_t = 2)]
+    pub concurrent_daemonset_syncs: usize,
+    /// What pods are told to trust, PEM
+    #[arg(skip)]
+    pub root_ca_pem: Option<String>,
+}
+
+impl Default for Settings {
+    /// What the command line gives when it says nothing.
+    fn default() -> Self {
+        let matches = Self::augment_args(Command::new("defaults")).get_matches_from(["defaults"]);
+        Self::from_arg_matches(&matches).expect("every flag has a default")
+    }
+}
+
+/// `50s`, `1m30s`, `300ms`: what Go's time.ParseDuration reads.
+fn duration(text: &str) -> Result<Duration, String> {
+    let parsed = text.parse::<jiff::SignedDuration>().map_err(|error| error.to_string())?;
+    Duration::try_from(parsed).map_err(|_| "a duration cannot be negative".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_those_of_kube_controller_manager() {
+        let settings = Settings::default();
+        assert_eq!(settings.node_monitor_grace_period, Duration::from_secs(50));
+        assert_eq!(settings.node_startup_grace_period, Duration::from_secs(60));
+        assert_eq!(settings.cluster_cidr, ["10.244.0.0/16".parse::<IpNet>().unwrap()]);
+        assert!(settings.leader_elect && settings.use_service_account_credentials);
+        assert_eq!(settings.controllers, ["*"]);
+    }
+
+    #[test]
+    fn flags_are_written_as_for_the_original() {
+        let command = Config::augment_args(Command::new("controller-manager"));
+        let arguments = [
+            "controller-manager",
+            "--controllers=*,-job",
+            "--leader-elect=false",
+            "--node-monitor-grace-period=1m30s",
+            "--cluster-cidr=10.9.0.0/16,fd00::/48",
+        ];
+        let matches = command.get_matches_from(arguments);
+        let config = Config::from_arg_matches(&matches).unwrap();
+        assert_eq!(config.settings.controllers, ["*", "-job"]);
+        assert!(!config.settings.leader_elect);
+        assert_eq!(config.settings.node_monitor_grace_period, Duration::from_secs(90));
+        assert_eq!(config.settings.cluster_cidr.len(), 2);
+    }
+}

@@ -1,0 +1,53 @@
+//! What one round over a replica set looks at.
+//!
+//! Corresponds to syncReplicaSet and getIndirectlyRelatedPods in pkg/controller/replicaset/replica_set.go.
+
+use super::replicated::Replicated;
+use crate::controller_ref::{Claims, controller_of, owner_key};
+use crate::indexes::{BY_CONTROLLER_UID, PODS_BY_CONTROLLER, orphans_key};
+use client::Lister;
+use proto::kinds::api::core::v1::Pod;
+use std::sync::Arc;
+
+#[derive(Debug)]
+pub struct Observed<T> {
+    pub owner: Arc<T>,
+    /// Active pods alone.
+    pub pods: Claims<Pod>,
+    /// Owned pods that are being deleted.
+    pub terminating: usize,
+    /// Active pods of every replica set with the same owner as this one, its own included.
+    pub related: Vec<Arc<Pod>>,
+    /// Whether the cache shows everything that this controller did before. If not, pods are neither created nor deleted.
+    pub is_caught_up: bool,
+}
+
+#[derive(Clone)]
+pub struct Listers<T> {
+    pub owners: Lister<T>,
+    pub pods: Lister<Pod>,
+}
+
+/// Nothing if the owner is gone.
+pub fn observe<T: Replicated>(key: &str, listers: &Listers<T>, is_caught_up: bool) -> Option<Observed<T>> {
+    let owner = listers.owners.by_key(key)?;
+    let selector = owner.selector();
+    let own = listers.pods.by_index(PODS_BY_CONTROLLER, &owner_key(T::KIND, owner.namespace(), owner.name()));
+    let orphans = listers.pods.by_index(PODS_BY_CONTROLLER, &orphans_key(owner.namespace()));
+    let candidates: Vec<Arc<Pod>> = own.into_iter().chain(orphans).collect();
+    let owned_by_it = |pod: &&Arc<Pod>| controller_of(&***pod).is_some_and(|controller| controller.uid == owner.uid());
+    let terminating = candidates.iter().filter(owned_by_it).filter(|pod| crate::pod::is_terminating(pod)).count();
+    let active = candidates.into_iter().filter(|pod| crate::pod::is_active(pod));
+    let pods = Claims::of(&*owner, active, |labels| selector.matches(labels));
+    let related = related_pods(&*owner, listers).unwrap_or_else(|| pods.owned.clone());
+    Some(Observed { owner, pods, terminating, related, is_caught_up })
+}
+
+fn related_pods<T: Replicated>(owner: &T, listers: &Listers<T>) -> Option<Vec<Arc<Pod>>> {
+    let controller = controller_of(owner)?;
+    let siblings = listers.owners.by_index(BY_CONTROLLER_UID, &controller.uid);
+    let pods = siblings.iter().flat_map(|sibling| {
+        listers.pods.by_index(PODS_BY_CONTROLLER, &owner_key(T::KIND, sibling.namespace(), sibling.name()))
+    });
+    Some(pods.filter(|pod| crate::pod::is_active(pod)).collect())
+}
