@@ -112,14 +112,20 @@ impl Builder<'_> {
         required.retain(|name| &**name != "metadata");
         let mut fields = BTreeMap::new();
         let mut always = Vec::new();
+        let mut optional = Vec::new();
         for (name, property) in properties.as_object().into_iter().flatten() {
             let name: Arc<str> = name.as_str().into();
             let schema = self.field(property, facts.fields.get(&*name), required.contains(&name));
             if matches!(schema.written, Written::Always | Written::AlwaysNull) {
                 always.push(name.clone());
             }
+            if schema.written == Written::UnlessEmpty {
+                optional.push(name.clone());
+            }
             fields.insert(name, schema);
         }
+        // What may be left out is not required, even if the library says so because it has a default.
+        required.retain(|name| !optional.contains(name));
         Properties { fields, required, preserve_unknown: false, always }
     }
 

@@ -10,9 +10,11 @@ pub mod go_time;
 mod go_type;
 pub mod decode;
 pub mod defaults;
+pub mod validate;
 
 pub use builtin::builtin_type;
 pub use defaults::apply_defaults;
+pub use validate::validate;
 pub use decode::{DecodeError, Decoded, decode, decode_document};
 
 use serde_json::Value;

@@ -17,6 +17,7 @@ TokenReview
   status: always
 TokenReviewSpec
   audiences: atomic
+  token: omitempty
 TokenReviewStatus
   audiences: atomic
   user: always

@@ -31,15 +31,19 @@ ComponentStatus
 ConfigMap
   immutable: pointer
 ConfigMapEnvSource
+  name: omitempty
   optional: pointer
 ConfigMapKeySelector: atomic-map
+  name: omitempty
   optional: pointer
 ConfigMapProjection
   items: atomic
+  name: omitempty
   optional: pointer
 ConfigMapVolumeSource
   defaultMode optional: pointer
   items: atomic
+  name: omitempty
 Container
   args command envFrom resizePolicy restartPolicyRules: atomic
   env: map(name) merge(name)
@@ -140,6 +144,7 @@ LoadBalancerIngress
 LoadBalancerStatus
   ingress: atomic
 LocalObjectReference: atomic-map
+  name: omitempty
 LocalVolumeSource
   fsType: pointer
 ModifyVolumeStatus
@@ -323,11 +328,14 @@ SeccompProfile
 Secret
   immutable: pointer
 SecretEnvSource
+  name: omitempty
   optional: pointer
 SecretKeySelector: atomic-map
+  name: omitempty
   optional: pointer
 SecretProjection
   items: atomic
+  name: omitempty
   optional: pointer
 SecretReference: atomic-map
 SecretVolumeSource

@@ -75,8 +75,6 @@ Scale
   spec status: always
 ScaleSpec
   replicas: default(0)
-ScaleStatus
-  replicas: omitempty
 package io.k8s.api.autoscaling.v2
 HPAScalingRules
   policies: atomic
