@@ -87,7 +87,7 @@ pub const FLOW_SCHEMA: &[Row] = &[In("spec", &[Fix(matching_precedence)])];
 
 /// Zero is no precedence.
 fn matching_precedence(spec: &mut Members) {
-    if is_unset(spec, "matchingPrecedence") || spec["matchingPrecedence"] == Value::from(0) {
+    if is_unset(spec, "matchingPrecedence") || spec["matchingPrecedence"] == 0 {
         spec.insert("matchingPrecedence".into(), Value::from(1000));
     }
 }
@@ -111,7 +111,7 @@ pub const PRIORITY_LEVEL: &[Row] = &[In(
 /// Queues are always written; zero means the usual number.
 fn queues(queuing: &mut Members) {
     for (field, usual) in [("queues", 64), ("handSize", 8), ("queueLengthLimit", 50)] {
-        if is_unset(queuing, field) || queuing[field] == Value::from(0) {
+        if is_unset(queuing, field) || queuing[field] == 0 {
             queuing.insert(field.into(), Value::from(usual));
         }
     }

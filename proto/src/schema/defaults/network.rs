@@ -49,7 +49,7 @@ const STICKY: &[Row] =
 
 /// Zero and the empty name mean the service's own port.
 fn target_port(port: &mut Members) {
-    let is_given = port.get("targetPort").is_some_and(|target| *target != Value::from(0) && *target != Value::from(""));
+    let is_given = port.get("targetPort").is_some_and(|target| *target != 0 && *target != "");
     if !is_given {
         let number = port.get("port").cloned().unwrap_or(Value::from(0));
         port.insert("targetPort".into(), number);
