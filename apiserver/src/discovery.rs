@@ -5,7 +5,8 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use proto::gvk::api_version;
-use proto::resources::{Catalogue, GroupVersions, Resource, Scope, Served, Subresource, Target, Verb};
+use proto::resources::catalogue::GroupVersions;
+use proto::resources::{Catalogue, Resource, Scope, Served, Subresource, Target, Verb};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
