@@ -12,6 +12,7 @@ pub mod kubeconfig;
 pub mod tls;
 pub mod serving;
 pub mod pki;
+pub mod fixtures;
 pub mod options;
 pub mod logging;
 pub mod lifecycle;

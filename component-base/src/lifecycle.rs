@@ -7,13 +7,17 @@ use crate::tls;
 use std::fmt::Display;
 use std::future::Future;
 use std::process::ExitCode;
-use tokio::signal::unix::{SignalKind, signal};
+use std::time::Duration;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// When this variable is set, the process ends as soon as its standard input does: whoever started it is gone.
 pub const PARENT_PIPE: &str = "ORRERY_PARENT_PIPE";
 
-/// Runs a component until it ends or is asked to: SIGTERM, SIGINT, or the parent's end.
-/// A failure is one line on standard error and exit code 1.
+/// How long tasks may take to end after the component itself has; less than a parent waits before it kills.
+const DRAIN_LIMIT: Duration = Duration::from_secs(8);
+
+/// Runs a component until it ends or is asked to: SIGTERM, SIGINT, or the parent's end. Whoever asks twice does not
+/// want to wait. A failure is one line on standard error and exit code 1.
 pub fn run_main<F, E>(name: &str, component: impl FnOnce(Env) -> F) -> ExitCode
 where
     F: Future<Output = Result<(), E>>,
@@ -24,18 +28,31 @@ where
         Ok(runtime) => runtime,
         Err(error) => return failed(name, &error),
     };
-    runtime.block_on(async {
+    let code = runtime.block_on(async {
         let env = Env::system();
-        if let Err(error) = end_when_asked(&env) {
-            return failed(name, &error);
+        let signals = match Signals::listen(&env) {
+            Ok(signals) => signals,
+            Err(error) => return failed(name, &error),
+        };
+        let run = async {
+            let ended = component(env.clone()).await;
+            if env.timeout(DRAIN_LIMIT, env.drain()).await.is_err() {
+                tracing::warn!("tasks still ran {DRAIN_LIMIT:?} after shutdown");
+            }
+            ended
+        };
+        tokio::select! {
+            biased;
+            ended = run => match ended {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(error) => failed(name, &error),
+            },
+            () = signals.asked_twice(&env) => failed(name, &"stopped at the second signal, before everything had ended"),
         }
-        let ended = component(env.clone()).await;
-        env.drain().await;
-        match ended {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => failed(name, &error),
-        }
-    })
+    });
+    // What still blocks a thread is not waited for.
+    runtime.shutdown_background();
+    code
 }
 
 fn failed(name: &str, error: &dyn Display) -> ExitCode {
@@ -45,27 +62,34 @@ fn failed(name: &str, error: &dyn Display) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Cancels the environment's shutdown token on a signal, or when the parent's pipe closes.
-fn end_when_asked(env: &Env) -> std::io::Result<()> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let shutdown = env.shutdown().clone();
-    env.spawn(async move {
-        tokio::select! {
-            biased;
-            () = shutdown.cancelled() => {}
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
+/// What asks a process to end.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn listen(env: &Env) -> std::io::Result<Self> {
+        if std::env::var_os(PARENT_PIPE).is_some() {
+            let shutdown = env.shutdown().clone();
+            // A thread of its own: it may wait for ever, and the process ends without it.
+            env.thread("parent-pipe", move || {
+                let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+                shutdown.cancel();
+            })?;
         }
-        shutdown.cancel();
-    });
-    if std::env::var_os(PARENT_PIPE).is_some() {
-        let shutdown = env.shutdown().clone();
-        // A thread of its own: it may wait for ever, and the process ends without it.
-        env.thread("parent-pipe", move || {
-            let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
-            shutdown.cancel();
-        })?;
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
-    Ok(())
+
+    /// Shuts the environment down at the first signal, and returns at the second.
+    async fn asked_twice(mut self, env: &Env) {
+        for _ in 0..2 {
+            tokio::select! {
+                biased;
+                _ = self.terminate.recv() => {}
+                _ = self.interrupt.recv() => {}
+            }
+            env.shutdown().cancel();
+        }
+    }
 }

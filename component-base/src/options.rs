@@ -13,7 +13,16 @@ pub struct ClientOptions {
     /// Path to a kubeconfig file with the address of the API server and the component's identity
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
+    /// Requests a second to the API server, on average; not limited where it is not given
+    #[arg(long, value_name = "QPS")]
+    pub kube_api_qps: Option<f64>,
+    /// Requests at once that the limit lets pass
+    #[arg(long, value_name = "N", requires = "kube_api_qps", default_value_t = DEFAULT_BURST)]
+    pub kube_api_burst: u32,
 }
+
+/// As kube-controller-manager's.
+const DEFAULT_BURST: u32 = 30;
 
 impl ClientOptions {
     pub fn connection(&self) -> Result<Connection, KubeconfigError> {

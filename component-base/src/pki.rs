@@ -25,6 +25,8 @@ pub enum PkiError {
     Damaged { path: PathBuf, source: rcgen::Error },
     #[error("certificate for {subject}: {source}")]
     Issue { subject: String, source: rcgen::Error },
+    #[error("certificate for {subject}: more than one organization")]
+    Organizations { subject: String },
 }
 
 /// A certificate with its key, both PEM.
@@ -39,7 +41,7 @@ pub struct CertKey {
 pub struct Subject<'a> {
     /// CN: the user name of a client, the host of a server.
     pub common_name: &'a str,
-    /// O: the groups of a client.
+    /// O: the group of a client; at most one.
     pub organizations: &'a [&'a str],
     /// DNS names and IP addresses of a server; empty for a client.
     pub names: &'a [String],
@@ -61,7 +63,7 @@ impl Authority {
     /// Reads `ca.crt` and `ca.key` from the folder, or creates and writes them.
     pub fn load_or_create(folder: &Path, now: Timestamp) -> Result<Self, PkiError> {
         let (cert, key) = (folder.join("ca.crt"), folder.join("ca.key"));
-        if cert.exists() && key.exists() {
+        if cert.exists() {
             let text =
                 |path: &Path| fs::read_to_string(path).map_err(|source| PkiError::Io { path: path.to_owned(), source });
             return Self::from_pem(&text(&cert)?, &text(&key)?)
@@ -84,6 +86,10 @@ impl Authority {
 
     /// A certificate that serves as client and server certificate alike, with a new key.
     pub fn issue(&self, subject: &Subject<'_>, now: Timestamp) -> Result<CertKey, PkiError> {
+        if subject.organizations.len() > 1 {
+            // rcgen keeps one value of a kind, and would drop the others without a word.
+            return Err(PkiError::Organizations { subject: subject.common_name.to_owned() });
+        }
         self.try_issue(subject, now)
             .map_err(|source| PkiError::Issue { subject: subject.common_name.to_owned(), source })
     }
@@ -189,5 +195,20 @@ mod tests {
         fs::write(folder.path().join("ca.key"), "x").unwrap();
         assert!(matches!(Authority::load_or_create(folder.path(), now()), Err(PkiError::Damaged { .. })));
         assert_eq!(fs::read_to_string(folder.path().join("ca.crt")).unwrap(), "x");
+        // Without its key it is not replaced either: everything that it issued would be lost.
+        fs::remove_file(folder.path().join("ca.key")).unwrap();
+        assert!(matches!(Authority::load_or_create(folder.path(), now()), Err(PkiError::Io { .. })));
+        assert!(!folder.path().join("ca.key").exists());
+    }
+
+    #[test]
+    fn a_group_is_never_dropped_in_silence() {
+        let folder = tempfile::tempdir().unwrap();
+        let authority = Authority::load_or_create(folder.path(), now()).unwrap();
+        let issue = |organizations| authority.issue(&Subject { common_name: "ada", organizations, names: &[] }, now());
+        let pair = issue(&["dev"]).unwrap();
+        let chain = tls::certificates("client", &pair.cert_pem).unwrap();
+        assert_eq!(subject(&chain[0]), Some(("ada".into(), vec!["dev".into()])));
+        assert!(matches!(issue(&["dev", "ops"]), Err(PkiError::Organizations { .. })));
     }
 }

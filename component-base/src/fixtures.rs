@@ -1,0 +1,89 @@
+//! Fixed keys and certificates for simulations and tests. Everybody knows them: never use them for a real cluster.
+//!
+//! Fresh keys cannot be drawn from a seed, so a run that is to repeat byte for byte takes these. They are valid
+//! from 2025 to 2125.
+
+use crate::kubeconfig::Connection;
+use crate::pki::{Authority, CertKey};
+
+/// The authority's certificate and key.
+const AUTHORITY: &str = include_str!("../fixtures/ca.pem");
+const SERVING: &str = include_str!("../fixtures/serving.pem");
+/// An ES256 key (PKCS#8 PEM) that signs service account tokens.
+pub const SERVICE_ACCOUNT_KEY: &str = include_str!("../fixtures/service-account.pem");
+
+/// Users and their certificates. The administrator alone is in `system:masters`.
+const CLIENTS: [(&str, &str); 5] = [
+    ("kubernetes-admin", include_str!("../fixtures/admin.pem")),
+    ("system:kube-controller-manager", include_str!("../fixtures/controller-manager.pem")),
+    ("system:kube-scheduler", include_str!("../fixtures/scheduler.pem")),
+    ("system:orrery:node-fleet", include_str!("../fixtures/node-fleet.pem")),
+    ("system:kube-proxy", include_str!("../fixtures/proxy.pem")),
+];
+
+const KEY_BEGINS: &str = "-----BEGIN PRIVATE KEY-----";
+
+/// Each file holds a certificate and then its key.
+fn pair(pem: &str) -> CertKey {
+    let at = pem.find(KEY_BEGINS).expect("fixtures hold a key");
+    CertKey { cert_pem: pem[..at].to_owned(), key_pem: pem[at..].to_owned() }
+}
+
+pub fn authority() -> Authority {
+    let CertKey { cert_pem, key_pem } = pair(AUTHORITY);
+    Authority::from_pem(&cert_pem, &key_pem).expect("fixtures are well-formed")
+}
+
+/// The authority's certificate alone, PEM.
+pub fn authority_pem() -> String {
+    pair(AUTHORITY).cert_pem
+}
+
+/// The API server's, for `localhost`, `apiserver` and the names of the `kubernetes` Service.
+pub fn serving() -> CertKey {
+    pair(SERVING)
+}
+
+/// The certificate of a user that has one.
+pub fn client(user: &str) -> Option<CertKey> {
+    CLIENTS.iter().find(|(name, _)| *name == user).map(|(_, pem)| pair(pem))
+}
+
+/// A connection to `server` (`https://apiserver:6443`) as that user; anonymous for a user that has no certificate.
+pub fn connection(server: &str, user: &str) -> Connection {
+    let certificate = client(user);
+    Connection {
+        server: server.to_owned(),
+        ca_pem: Some(authority_pem()),
+        client_cert_pem: certificate.as_ref().map(|pair| pair.cert_pem.clone()),
+        client_key_pem: certificate.map(|pair| pair.key_pem),
+        ..Connection::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::env::Env;
+    use crate::pki;
+    use crate::tls::{self, Protocols, ServerTls};
+    use rustls_pki_types::UnixTime;
+    use std::time::Duration;
+
+    #[tokio::test(start_paused = true)]
+    async fn every_client_is_known_when_simulations_begin() {
+        let now = UnixTime::since_unix_epoch(Duration::from_secs(Env::simulated(1).wall().as_second().unsigned_abs()));
+        let verifier = tls::client_verifier(&authority_pem()).unwrap();
+        for (user, pem) in CLIENTS {
+            let chain = tls::certificates("client", &pair(pem).cert_pem).unwrap();
+            verifier.verify_client_cert(&chain[0], &[], now).unwrap();
+            let (name, groups) = pki::subject(&chain[0]).unwrap();
+            assert_eq!(name, user);
+            assert_eq!(groups.contains(&"system:masters".to_owned()), user == "kubernetes-admin", "{user}");
+            tls::client_config(&connection("https://apiserver:6443", user), Protocols::Http2AndHttp1).unwrap();
+        }
+        let CertKey { cert_pem, key_pem } = serving();
+        tls::server_config(&ServerTls { cert: cert_pem, key: key_pem, client_ca: Some(authority_pem()) }).unwrap();
+        assert_eq!(authority().cert_pem, authority_pem());
+    }
+}
