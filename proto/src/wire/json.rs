@@ -80,6 +80,27 @@ pub fn member_start(bytes: &[u8], start: usize, key: &str) -> Option<usize> {
     found
 }
 
+/// Where the value of member `key` of the object that starts at `start` stands, in canonical JSON.
+pub fn member_range(bytes: &[u8], start: usize, key: &str) -> Option<std::ops::Range<usize>> {
+    let value = member_start(bytes, start, key)?;
+    Some(value..skip_value(bytes, value))
+}
+
+/// Where member `key` stands, with the comma that follows it. Looks no further than where it would be among sorted
+/// keys, so what comes after may be cut off.
+pub fn member_with_comma(bytes: &[u8], start: usize, key: &str) -> Option<std::ops::Range<usize>> {
+    let mut found = None;
+    walk_members(bytes, start, |name, key_at, value| {
+        if name == key.as_bytes() {
+            found = Some((key_at, value));
+        }
+        name < key.as_bytes()
+    });
+    let (key_at, value) = found?;
+    let end = skip_value(bytes, value);
+    Some(key_at..end + usize::from(bytes.get(end) == Some(&b',')))
+}
+
 /// Where member `key` has to be inserted into the object that starts at `start` to keep its keys sorted.
 pub fn insert_place(bytes: &[u8], start: usize, key: &str) -> Place {
     let mut first = true;
