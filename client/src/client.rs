@@ -10,7 +10,8 @@ use crate::token_bucket::SharedBucket;
 use crate::transport::Transport;
 use component_base::env::Env;
 use component_base::http::{Body, HttpService};
-use component_base::kubeconfig::Connection;
+use component_base::kubeconfig::{Connection, KubeconfigError};
+use component_base::options::ClientOptions;
 use http::header::{AUTHORIZATION, USER_AGENT};
 use http::{HeaderName, HeaderValue, Request, Response, Uri};
 use proto::gvk::Gvr;
@@ -59,6 +60,15 @@ impl Client {
             client = client.impersonating(&connection.impersonate_user, &groups);
         }
         Ok(client)
+    }
+
+    /// The same, as the flags of a component say: whose kubeconfig, and how many requests a second.
+    pub fn from_options(env: &Env, options: &ClientOptions, user_agent: &str) -> Result<Self, ConnectError> {
+        let client = Self::connect(env, &options.connection()?, user_agent)?;
+        Ok(match options.kube_api_qps {
+            Some(qps) if qps > 0.0 => client.with_rate_limit(qps, options.kube_api_burst),
+            _ => client,
+        })
     }
 
     /// Straight into a service: the server's own loopback, and tests.
@@ -154,6 +164,15 @@ impl Client {
         }
         self.transport.send(request).await
     }
+}
+
+/// Why there is no connection; one clear line.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    #[error(transparent)]
+    Kubeconfig(#[from] KubeconfigError),
+    #[error(transparent)]
+    Client(#[from] Error),
 }
 
 /// Names of users and programs as header values. Bytes that HTTP forbids in them (there are none in names that

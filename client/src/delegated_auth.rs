@@ -35,7 +35,7 @@ impl DelegatedAuth {
     async fn decide(&self, parts: &Parts) -> Result<(), Status> {
         let verb = parts.method.as_str().to_ascii_lowercase();
         let path = parts.uri.path().to_owned();
-        let caller = caller(parts).ok_or_else(Status::unauthorized)?;
+        let caller = caller(parts)?;
         let key = (caller.key(), verb, path);
         let now = self.client.env().now();
         if let Some((until, answer)) = self.remembered.lock().get(&key)
@@ -44,6 +44,10 @@ impl DelegatedAuth {
             return answer.clone();
         }
         let answer = self.ask(caller, &key.1, &key.2).await;
+        if answer.as_ref().is_err_and(|status| status.code >= 500) {
+            // Nobody could be asked: that is no answer to remember.
+            return answer;
+        }
         let mut remembered = self.remembered.lock();
         if remembered.len() >= MAX_REMEMBERED {
             remembered.clear();
@@ -54,7 +58,7 @@ impl DelegatedAuth {
 
     async fn ask(&self, caller: Caller, verb: &str, path: &str) -> Result<(), Status> {
         let user = match caller {
-            Caller::Certificate { user } => user,
+            Caller::Known { user } => user,
             Caller::Token(token) => self.review_token(&token).await?,
         };
         let review = json!({
@@ -98,8 +102,8 @@ fn unreachable(error: crate::Error) -> Status {
 }
 
 enum Caller {
-    /// A verified client certificate: name and groups.
-    Certificate {
+    /// By a verified client certificate, or nobody in particular.
+    Known {
         user: Value,
     },
     Token(String),
@@ -108,18 +112,64 @@ enum Caller {
 impl Caller {
     fn key(&self) -> String {
         match self {
-            Self::Certificate { user } => user.to_string(),
+            Self::Known { user } => user.to_string(),
             Self::Token(token) => token.clone(),
         }
     }
 }
 
-fn caller(parts: &Parts) -> Option<Caller> {
+/// What the request says of its caller. One that shows nothing may still see what everybody may.
+fn caller(parts: &Parts) -> Result<Caller, Status> {
     let connection = parts.extensions.get::<ConnectionInfo>();
     if let Some(leaf) = connection.and_then(|connection| connection.peer_certificates.first()) {
-        let (user, groups) = component_base::pki::subject(leaf)?;
-        return Some(Caller::Certificate { user: json!({"username": user, "groups": groups}) });
+        let (user, mut groups) = component_base::pki::subject(leaf).ok_or_else(Status::unauthorized)?;
+        groups.push("system:authenticated".to_owned());
+        return Ok(Caller::Known { user: json!({"username": user, "groups": groups}) });
     }
-    let token = parts.headers.get(AUTHORIZATION)?.to_str().ok()?.strip_prefix("Bearer ")?;
-    Some(Caller::Token(token.trim().to_owned()))
+    if let Some(header) = parts.headers.get(AUTHORIZATION) {
+        let token = header.to_str().ok().and_then(|header| header.strip_prefix("Bearer "));
+        return token.map(|token| Caller::Token(token.trim().to_owned())).ok_or_else(Status::unauthorized);
+    }
+    if connection.is_some_and(|connection| connection.rejected_certificate) {
+        return Err(Status::unauthorized());
+    }
+    Ok(Caller::Known { user: json!({"username": "system:anonymous", "groups": ["system:unauthenticated"]}) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake_server::{FakeServer, Fault};
+    use component_base::env::Env;
+    use component_base::http::Body;
+    use http::Request;
+
+    async fn admit(auth: &DelegatedAuth, path: &str, token: Option<&str>) -> Result<(), String> {
+        let mut request = Request::get(path);
+        if let Some(token) = token {
+            request = request.header(AUTHORIZATION, format!("Bearer {token}"));
+        }
+        let (parts, _) = request.body(Body::empty()).unwrap().into_parts();
+        auth.admit(&parts).await.map_err(|status| format!("{} {}", status.code, status.message))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_api_server_decides_and_is_asked_once_in_a_while() {
+        let env = Env::simulated(1);
+        let server = FakeServer::new(&env);
+        let auth = DelegatedAuth::new(&Client::from_service(&env, server.service(), "test"));
+        assert_eq!(admit(&auth, "/metrics", Some("token-of-ada")).await, Ok(()));
+        assert_eq!(admit(&auth, "/metrics", Some("token-of-ada")).await, Ok(()));
+        assert_eq!((server.count("tokenreviews"), server.count("subjectaccessreviews")), (1, 1));
+        let denied = r#"403 forbidden: User "bob" cannot get path "/metrics""#;
+        assert_eq!(admit(&auth, "/metrics", Some("token-of-bob")).await, Err(denied.into()));
+        assert_eq!(admit(&auth, "/metrics", Some("nonsense")).await, Err("401 Unauthorized".into()));
+        let denied = r#"403 forbidden: User "system:anonymous" cannot get path "/metrics""#;
+        assert_eq!(admit(&auth, "/metrics", None).await, Err(denied.into()));
+        env.sleep(REMEMBERED * 2).await;
+        server.fault(Fault { path_contains: "reviews", answer: Status::internal("down"), retry_after_s: None });
+        assert!(admit(&auth, "/metrics", Some("token-of-ada")).await.unwrap_err().starts_with("500"));
+        assert_eq!(admit(&auth, "/metrics", Some("token-of-ada")).await, Ok(()));
+        assert_eq!(server.count("subjectaccessreviews"), 4);
+    }
 }

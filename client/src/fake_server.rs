@@ -226,6 +226,13 @@ impl FakeServer {
                 state.revision += 1;
                 json!({"status": {"token": format!("token-{}", state.revision), "expirationTimestamp": expires}})
             }
+            ("POST", None, _) if target.collection == "tokenreviews.authentication.k8s.io" => {
+                let user = body["spec"]["token"].as_str().and_then(|token| token.strip_prefix("token-of-"));
+                json!({"status": {"authenticated": user.is_some(), "user": {"username": user}}})
+            }
+            ("POST", None, _) if target.collection == "subjectaccessreviews.authorization.k8s.io" => {
+                json!({"status": {"allowed": body["spec"]["user"] == "ada"}})
+            }
             ("POST", _, _) => state.create(&target, body)?,
             ("GET", Some(name), _) => state.present(&target, name)?.clone(),
             ("PUT", Some(name), _) => {

@@ -44,7 +44,7 @@ mod informer_tests;
 pub use api::Api;
 pub use backoff::Backoff;
 pub use cached::{Cached, DynamicObject, PartialObject};
-pub use client::Client;
+pub use client::{Client, ConnectError};
 pub use controller::{ReconcileError, run_workers};
 pub use dynamic::DynamicApi;
 pub use error::Error;
