@@ -96,7 +96,13 @@ macro_rules! kinds {
                 serde_json::to_value(self).expect("API types are plain data")
             }
         }
-    )+};
+    )+
+
+    #[cfg(test)]
+    fn all() -> Vec<(Gvk, Gvr, bool)> {
+        vec![$((<$ty>::gvk(), <$ty>::gvr(), <$ty>::NAMESPACED)),+]
+    }
+    };
 }
 
 kinds! {
@@ -134,4 +140,28 @@ kinds! {
     api::scheduling::v1::PriorityClass, false;
     api::storage::v1::CSINode, false;
     api::storage::v1::StorageClass, false;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resources::Catalogue;
+
+    #[test]
+    fn typed_kinds_agree_with_the_table() {
+        for (gvk, gvr, namespaced) in all() {
+            let target = Catalogue::builtin().by_gvr(&gvr).unwrap_or_else(|| panic!("{gvr} has a row"));
+            assert_eq!((target.gvk(), target.row.is_namespaced()), (gvk, namespaced));
+        }
+    }
+
+    #[test]
+    fn keys_are_namespace_and_name() {
+        let mut pod = api::core::v1::Pod::default();
+        pod.metadata.name = Some("web".into());
+        assert_eq!(pod.key(), "web");
+        pod.metadata.namespace = Some("shop".into());
+        assert_eq!(pod.key(), "shop/web");
+        assert_eq!(pod.encode()["kind"], "Pod");
+    }
 }

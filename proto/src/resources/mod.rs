@@ -35,6 +35,7 @@ mod scheduling;
 mod storage;
 
 use crate::gvk::{Gvk, Gvr};
+use crate::object::Object;
 use crate::schema::TypeRef;
 use serde_json::Value;
 use std::borrow::Cow;
@@ -44,6 +45,7 @@ use std::sync::{Arc, LazyLock};
 pub use catalogue::{Catalogue, Target};
 pub use fields::{SelectableField, UnknownField};
 pub use json_path::JsonPath;
+pub use row::{PART_VERBS, STORED_VERBS};
 
 pub type Text = Cow<'static, str>;
 
@@ -226,6 +228,12 @@ impl Resource {
     /// The selectable fields of an object in the storage version, for the index beside its bytes.
     pub fn fields_of(&self, value: &Value) -> BTreeMap<&'static str, String> {
         self.storage_version().selectable_fields.iter().map(|field| (field.key, field.read(value))).collect()
+    }
+
+    /// An object of this row, from its tree in the storage version.
+    pub fn object(&self, value: Value, revision: u64) -> Object {
+        let fields = self.fields_of(&value);
+        Object::from_value(value, revision, fields)
     }
 }
 

@@ -6,8 +6,8 @@ use super::{Column, Conversion, Resource, Scope, SelectableField, Served, Subres
 use crate::schema::builtin_type;
 use serde_json::Value;
 
-/// Every verb that a stored resource has.
-const ALL: &[Verb] = &[
+/// Every verb that a stored resource has, custom ones included.
+pub const STORED_VERBS: &[Verb] = &[
     Verb::Create,
     Verb::Delete,
     Verb::DeleteCollection,
@@ -18,7 +18,7 @@ const ALL: &[Verb] = &[
     Verb::Watch,
 ];
 /// Verbs of a subresource that shows a part of its parent.
-const PART: &[Verb] = &[Verb::Get, Verb::Patch, Verb::Update];
+pub const PART_VERBS: &[Verb] = &[Verb::Get, Verb::Patch, Verb::Update];
 
 /// One version of one API group.
 pub(super) struct Group {
@@ -47,7 +47,7 @@ impl Group {
             kind: kind.into(),
             short_names: Vec::new(),
             categories: Vec::new(),
-            verbs: ALL,
+            verbs: STORED_VERBS,
             subresources: Vec::new(),
             schema: builtin_type(&format!("{}.{kind}", self.package)),
             columns: Vec::new(),
@@ -96,7 +96,7 @@ impl Resource {
 
     /// A part of the object with get, patch and update, like `status`.
     pub(super) fn part(self, name: &'static str) -> Self {
-        self.subresource(name, PART, None)
+        self.subresource(name, PART_VERBS, None)
     }
 
     pub(super) fn status(self) -> Self {
@@ -104,7 +104,7 @@ impl Resource {
     }
 
     pub(super) fn scale(self) -> Self {
-        self.subresource("scale", PART, Some(("autoscaling", "v1", "Scale")))
+        self.subresource("scale", PART_VERBS, Some(("autoscaling", "v1", "Scale")))
     }
 
     pub(super) fn subresource(
