@@ -2,6 +2,7 @@
 //!
 //! Corresponds to the dialer of k8s.io/client-go/transport.
 
+use component_base::env::Env;
 use futures::future::BoxFuture;
 use http::Uri;
 use hyper::rt::{Read, ReadBufCursor, Write};
@@ -13,20 +14,40 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 use tower::Service;
 
+/// A connection that is not there by then is not coming, as client-go's dialer sees it.
+const CONNECT_LIMIT: Duration = Duration::from_secs(30);
+
 /// Connects to the authority of a URL.
 #[derive(Clone)]
 pub(crate) struct TlsConnector {
+    env: Env,
     tls: tokio_rustls::TlsConnector,
     server_name: Option<String>,
 }
 
 impl TlsConnector {
-    pub(crate) fn new(config: ClientConfig, server_name: Option<String>) -> Self {
-        Self { tls: Arc::new(config).into(), server_name }
+    pub(crate) fn new(env: &Env, config: ClientConfig, server_name: Option<String>) -> Self {
+        Self { env: env.clone(), tls: Arc::new(config).into(), server_name }
+    }
+
+    async fn connect(self, uri: Uri) -> io::Result<Stream> {
+        // Brackets of an IPv6 address belong to the URL, not to the address.
+        let host = uri.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
+        let secure = uri.scheme_str() != Some("http");
+        let port = uri.port_u16().unwrap_or(if secure { 443 } else { 80 });
+        let tcp = TcpStream::connect((host.as_str(), port)).await?;
+        tcp.set_nodelay(true)?;
+        if !secure {
+            return Ok(Stream::Plain(TokioIo::new(tcp)));
+        }
+        let name = ServerName::try_from(self.server_name.unwrap_or(host))
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+        Ok(Stream::Tls(TokioIo::new(Box::new(self.tls.connect(name, tcp).await?))))
     }
 }
 
@@ -40,20 +61,13 @@ impl Service<Uri> for TlsConnector {
     }
 
     fn call(&mut self, uri: Uri) -> Self::Future {
-        let Self { tls, server_name } = self.clone();
+        let connector = self.clone();
         Box::pin(async move {
-            // Brackets of an IPv6 address belong to the URL, not to the address.
-            let host = uri.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
-            let secure = uri.scheme_str() != Some("http");
-            let port = uri.port_u16().unwrap_or(if secure { 443 } else { 80 });
-            let tcp = TcpStream::connect((host.as_str(), port)).await?;
-            tcp.set_nodelay(true)?;
-            if !secure {
-                return Ok(Stream::Plain(TokioIo::new(tcp)));
+            let env = connector.env.clone();
+            match env.timeout(CONNECT_LIMIT, connector.connect(uri)).await {
+                Ok(connected) => connected,
+                Err(elapsed) => Err(io::Error::new(io::ErrorKind::TimedOut, elapsed)),
             }
-            let name = ServerName::try_from(server_name.unwrap_or(host))
-                .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
-            Ok(Stream::Tls(TokioIo::new(Box::new(tls.connect(name, tcp).await?))))
         })
     }
 }

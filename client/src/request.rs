@@ -71,13 +71,11 @@ impl Client {
             if answer.status().is_success() {
                 return Ok(answer);
             }
-            if answer.status() == StatusCode::UNAUTHORIZED && !renewed_token {
-                if let Some(tokens) = self.tokens() {
-                    // The token may have been revoked before its time; a fresh one is worth one try.
-                    renewed_token = true;
-                    if tokens.invalidate() {
-                        continue;
-                    }
+            // A token may have been revoked before its time; a fresh one is worth one try.
+            if answer.status() == StatusCode::UNAUTHORIZED && !std::mem::replace(&mut renewed_token, true) {
+                let renewed = self.tokens().is_some_and(|tokens| tokens.invalidate());
+                if renewed {
+                    continue;
                 }
             }
             let wait = retry_after(&answer);

@@ -56,7 +56,7 @@ impl Transport {
                 authority: authority.to_string(),
                 peer: peer(connection)?,
             },
-            Network::Sockets => Self::Sockets { http: sockets(connection)?, scheme, authority },
+            Network::Sockets => Self::Sockets { http: sockets(env, connection)?, scheme, authority },
         };
         Ok((transport, prefix))
     }
@@ -88,10 +88,10 @@ impl Transport {
     }
 }
 
-fn sockets(connection: &Connection) -> Result<HyperClient<TlsConnector, Body>, Error> {
+fn sockets(env: &Env, connection: &Connection) -> Result<HyperClient<TlsConnector, Body>, Error> {
     let tls = tls::client_config(connection, Protocols::Http2AndHttp1)
         .map_err(|error| unusable(&connection.server, &error))?;
-    let connector = TlsConnector::new(tls, connection.tls_server_name.clone());
+    let connector = TlsConnector::new(env, tls, connection.tls_server_name.clone());
     Ok(HyperClient::builder(TokioExecutor::new())
         .timer(TokioTimer::new())
         .pool_timer(TokioTimer::new())

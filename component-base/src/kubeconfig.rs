@@ -5,6 +5,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -104,6 +105,13 @@ struct User {
     impersonate: Option<String>,
     #[serde(rename = "as-groups", skip_serializing_if = "Vec::is_empty")]
     impersonate_groups: Vec<String>,
+    /// The ways to prove who one is that are not known here. Ignoring them would make their user anonymous.
+    #[serde(skip_serializing)]
+    exec: Option<Value>,
+    #[serde(skip_serializing)]
+    auth_provider: Option<Value>,
+    #[serde(skip_serializing)]
+    username: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -115,13 +123,15 @@ struct Context {
     namespace: Option<String>,
 }
 
-/// The file that `--kubeconfig` names, or else the first of `KUBECONFIG`.
+/// The file that `--kubeconfig` names, or else the first of `KUBECONFIG` that exists.
 pub fn locate(flag: Option<&Path>) -> Result<PathBuf, KubeconfigError> {
     if let Some(path) = flag {
         return Ok(path.to_owned());
     }
     let listed = std::env::var_os("KUBECONFIG").unwrap_or_default();
-    std::env::split_paths(&listed).find(|path| !path.as_os_str().is_empty()).ok_or(KubeconfigError::NotGiven)
+    let paths: Vec<PathBuf> = std::env::split_paths(&listed).filter(|path| !path.as_os_str().is_empty()).collect();
+    let chosen = paths.iter().find(|path| path.exists()).or(paths.first());
+    chosen.cloned().ok_or(KubeconfigError::NotGiven)
 }
 
 /// The connection of the file's current context. Paths in it are relative to the file.
@@ -153,13 +163,17 @@ fn parse(text: &str, path: &Path) -> Result<Connection, KubeconfigError> {
     if !cluster.server.starts_with("https://") && !cluster.server.starts_with("http://") {
         return Err(content(format!("cluster {:?}: server {:?} is no URL", context.cluster, cluster.server)));
     }
+    if user.exec.is_some() || user.auth_provider.is_some() || user.username.is_some() {
+        let ways = "client certificates, token and tokenFile";
+        return Err(content(format!("user {:?}: only {ways} are supported", context.user)));
+    }
     let beside = |file: &PathBuf| path.parent().unwrap_or(Path::new("")).join(file);
     let pem = |what: &str, data: &Option<String>, file: &Option<PathBuf>| match (data, file) {
         (Some(data), _) => decode_pem(data).map(Some).map_err(|why| content(format!("{what}: {why}"))),
         (None, Some(file)) => read_text(&beside(file)).map(Some),
         (None, None) => Ok(None),
     };
-    Ok(Connection {
+    let connection = Connection {
         ca_pem: pem("certificate-authority-data", &cluster.certificate_authority_data, &cluster.certificate_authority)?,
         client_cert_pem: pem("client-certificate-data", &user.client_certificate_data, &user.client_certificate)?,
         client_key_pem: pem("client-key-data", &user.client_key_data, &user.client_key)?,
@@ -170,7 +184,14 @@ fn parse(text: &str, path: &Path) -> Result<Connection, KubeconfigError> {
         insecure: cluster.insecure_skip_tls_verify,
         impersonate_user: user.impersonate.unwrap_or_default(),
         impersonate_groups: user.impersonate_groups,
-    })
+    };
+    if connection.client_cert_pem.is_some() != connection.client_key_pem.is_some() {
+        return Err(content(format!(
+            "user {:?}: a client certificate needs its key, and a key its certificate",
+            context.user
+        )));
+    }
+    Ok(connection)
 }
 
 fn decode_pem(data: &str) -> Result<String, String> {
@@ -282,6 +303,14 @@ preferences: {}
             (
                 "{current-context: c, contexts: [{name: c, context: {cluster: k, user: u}}], clusters: [{name: k, cluster: {server: 'https://h'}}], users: [{name: u, user: {client-key-data: '!'}}]}",
                 "/k: client-key-data: not base64: Invalid symbol 33, offset 0.",
+            ),
+            (
+                "{current-context: c, contexts: [{name: c, context: {cluster: k, user: u}}], clusters: [{name: k, cluster: {server: 'https://h'}}], users: [{name: u, user: {exec: {command: x}}}]}",
+                r#"/k: user "u": only client certificates, token and tokenFile are supported"#,
+            ),
+            (
+                "{current-context: c, contexts: [{name: c, context: {cluster: k, user: u}}], clusters: [{name: k, cluster: {server: 'https://h'}}], users: [{name: u, user: {client-key-data: eA==}}]}",
+                r#"/k: user "u": a client certificate needs its key, and a key its certificate"#,
             ),
         ];
         for (text, expected) in cases {

@@ -16,6 +16,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt;
 
@@ -28,6 +29,8 @@ const STREAM_WINDOW_BYTES: u32 = 1 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
 /// Streams of one connection; kube-apiserver allows 100 to unauthenticated and 1,000 to others.
 const MAX_STREAMS: u32 = 1_000;
+/// Connections at once: fewer than the files that a process may open. Others wait to be accepted.
+const MAX_CONNECTIONS: usize = 20_000;
 /// How long connections may take to finish after shutdown began.
 const DRAIN_LIMIT: Duration = Duration::from_secs(5);
 
@@ -37,14 +40,15 @@ pub async fn serve(env: &Env, listener: TcpListener, tls: ServerTls, service: Ht
     let verifier = tls.client_ca.as_deref().map(tls::client_verifier).transpose()?;
     let connections = env.child();
     let shutdown = env.shutdown().clone();
+    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
         let accepted = tokio::select! {
             biased;
             () = shutdown.cancelled() => break,
-            accepted = listener.accept() => accepted,
+            accepted = accept(&listener, &places) => accepted,
         };
         match accepted {
-            Ok((stream, peer)) => {
+            Ok((place, stream, peer)) => {
                 let connection = Connection {
                     env: connections.clone(),
                     acceptor: acceptor.clone(),
@@ -52,7 +56,10 @@ pub async fn serve(env: &Env, listener: TcpListener, tls: ServerTls, service: Ht
                     service: service.clone(),
                     peer,
                 };
-                connections.spawn(connection.run(stream));
+                connections.spawn(async move {
+                    connection.run(stream).await;
+                    drop(place);
+                });
             }
             Err(error) => {
                 // Mostly "too many open files": give those that are open time to close.
@@ -64,6 +71,16 @@ pub async fn serve(env: &Env, listener: TcpListener, tls: ServerTls, service: Ht
     drop(listener);
     let _ = env.timeout(DRAIN_LIMIT, connections.drain()).await;
     Ok(())
+}
+
+/// The next connection, once there is a place for it.
+async fn accept(
+    listener: &TcpListener,
+    places: &Arc<Semaphore>,
+) -> std::io::Result<(OwnedSemaphorePermit, TcpStream, SocketAddr)> {
+    let place = places.clone().acquire_owned().await.expect("nobody closes the semaphore");
+    let (stream, peer) = listener.accept().await?;
+    Ok((place, stream, peer))
 }
 
 /// One accepted connection.
