@@ -48,6 +48,14 @@ pub enum Action {
         subresource: String,
         body: Value,
     },
+    /// A put to `finalize`, `approval`, ….
+    UpdateSubresource {
+        gvr: Gvr,
+        namespace: String,
+        name: String,
+        subresource: String,
+        body: Value,
+    },
     Delete {
         gvr: Gvr,
         namespace: String,
@@ -107,6 +115,9 @@ impl fmt::Display for Action {
             }
             Action::CreateSubresource { gvr, namespace, name, subresource, body } => {
                 write!(f, "post {}/{subresource} {} {body}", gvr.qualified_resource(), key(namespace, name))
+            }
+            Action::UpdateSubresource { gvr, namespace, name, subresource, body } => {
+                write!(f, "put {}/{subresource} {} {body}", gvr.qualified_resource(), key(namespace, name))
             }
             Action::Delete { gvr, namespace, name, options } => {
                 write!(f, "delete {} {}", gvr.qualified_resource(), key(namespace, name))?;
@@ -197,6 +208,9 @@ async fn act(client: &Client, recorder: &Recorder, action: &Action) -> Result<Va
         }
         Action::CreateSubresource { gvr, namespace, name, subresource, body } => {
             client.dynamic(gvr, namespace).create_subresource(name, subresource, body).await
+        }
+        Action::UpdateSubresource { gvr, namespace, name, subresource, body } => {
+            client.dynamic(gvr, namespace).update_subresource(name, subresource, body).await
         }
         Action::Delete { gvr, namespace, name, options } => {
             client.dynamic(gvr, namespace).delete(name, options).await.map(|()| Value::Null)
