@@ -66,6 +66,11 @@ impl Snapshot {
         self.objects.get(object_key(&self.prefix, namespace, name).as_str())
     }
 
+    /// The same objects, if perhaps at another revision. Costs nothing; equal contents from two writes may differ.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.objects.ptr_eq(&other.objects)
+    }
+
     pub fn len(&self) -> usize {
         self.objects.len()
     }

@@ -2,8 +2,15 @@
 //!
 //! Corresponds to etcd's leases, one per key. Deadlines are wall time, so that they outlive a restart.
 
-use super::Key;
+use super::{Change, Key, Storage};
+use component_base::env::Env;
+use futures::future::join_all;
 use std::collections::BTreeMap;
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// Deletions under way at a time: an engine with a disk makes them durable together.
+const DELETIONS: usize = 256;
 
 #[derive(Debug, Default)]
 pub(super) struct Expiry {
@@ -47,6 +54,50 @@ impl Expiry {
             due.push(Expired { key, mod_revision });
         }
         due
+    }
+}
+
+/// When the written key expires.
+pub(super) fn deadline_ms(change: &Change, now_ms: i64) -> Option<i64> {
+    match change {
+        Change::Put { ttl: Some(ttl), .. } => {
+            Some(now_ms.saturating_add(i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX)))
+        }
+        _ => None,
+    }
+}
+
+/// Deletes keys as their time passes, each with a revision of its own, until shutdown. `take_due` answers the keys
+/// that are due and the next deadline; `sooner` tells that there is an earlier one.
+pub(super) async fn run(
+    env: &Env,
+    storage: &dyn Storage,
+    sooner: &Notify,
+    mut take_due: impl FnMut(i64) -> (Vec<Expired>, Option<i64>),
+) {
+    loop {
+        let (due, next_ms) = take_due(env.wall().as_millisecond());
+        for due in due.chunks(DELETIONS) {
+            // A key that was written meanwhile refuses; a store that has stopped has told so itself.
+            join_all(due.iter().map(|Expired { key, mod_revision }| storage.delete(key, *mod_revision))).await;
+        }
+        tokio::select! {
+            biased;
+            () = env.shutdown().cancelled() => return,
+            () = sooner.notified() => {}
+            () = until(env, next_ms) => {}
+        }
+    }
+}
+
+/// Waits until wall time `deadline_ms`; for ever without one.
+async fn until(env: &Env, deadline_ms: Option<i64>) {
+    match deadline_ms {
+        None => std::future::pending().await,
+        Some(deadline_ms) => {
+            let left_ms = deadline_ms.saturating_sub(env.wall().as_millisecond());
+            env.sleep(Duration::from_millis(u64::try_from(left_ms).unwrap_or(0))).await;
+        }
     }
 }
 

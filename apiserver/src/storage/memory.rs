@@ -2,15 +2,14 @@
 //!
 //! Every write is visible when the call returns, so a run under a virtual clock repeats exactly.
 
-use super::expiry::{Expired, Expiry};
+use super::expiry::{self, Expiry};
 use super::mvcc::Mvcc;
 use super::watchers::Watchers;
-use super::{Change, Error, HISTORY_S, Outcome, Range, RangeRequest, Read, Storage, Watch, Write};
+use super::{Error, HISTORY_S, Outcome, Range, RangeRequest, Read, Storage, Watch, Write};
 use async_trait::async_trait;
 use component_base::env::Env;
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::sync::Notify;
 
 #[derive(Debug)]
@@ -32,23 +31,26 @@ impl Memory {
     /// An empty store. Its expiry task ends with `env`.
     pub fn new(env: &Env) -> Arc<Self> {
         let memory = Arc::new(Self { env: env.clone(), state: Mutex::default(), sooner: Notify::new() });
-        env.spawn(expire(memory.clone()));
+        let expiring = memory.clone();
+        env.spawn(async move {
+            let take_due = |now_ms| {
+                let mut state = expiring.state.lock();
+                (state.expiry.take_due(now_ms), state.expiry.next_deadline_ms())
+            };
+            expiry::run(&expiring.env, &*expiring, &expiring.sooner, take_due).await;
+        });
         memory
     }
 
-    fn now_ms(&self) -> i64 {
-        self.env.wall().as_millisecond()
-    }
-
     fn write_now(&self, write: &Write) -> Outcome {
-        let now_ms = self.now_ms();
+        let now_ms = self.env.wall().as_millisecond();
         let mut state = self.state.lock();
         let State { store, watchers, expiry } = &mut *state;
         let event = match Mvcc::decide(store.get(&write.key), write, store.revision() + 1) {
             Ok(event) => Arc::new(event),
             Err(refused) => return refused,
         };
-        let deadline_ms = deadline_ms(&write.change, now_ms);
+        let deadline_ms = expiry::deadline_ms(&write.change, now_ms);
         let first = expiry.next_deadline_ms();
         expiry.set(&write.key, event.revision, deadline_ms);
         if deadline_ms.is_some() && expiry.next_deadline_ms() != first {
@@ -57,47 +59,6 @@ impl Memory {
         store.apply(event.clone(), now_ms, now_ms - HISTORY_S as i64 * 1000);
         watchers.publish(std::slice::from_ref(&event));
         Outcome::Written { revision: event.revision, previous: event.previous.clone() }
-    }
-}
-
-/// When the written key expires.
-pub(super) fn deadline_ms(change: &Change, now_ms: i64) -> Option<i64> {
-    match change {
-        Change::Put { ttl: Some(ttl), .. } => {
-            Some(now_ms.saturating_add(i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX)))
-        }
-        _ => None,
-    }
-}
-
-/// Deletes keys as their time passes, each with a revision of its own.
-async fn expire(memory: Arc<Memory>) {
-    let shutdown = memory.env.shutdown().clone();
-    loop {
-        let (due, next_ms) = {
-            let mut state = memory.state.lock();
-            (state.expiry.take_due(memory.now_ms()), state.expiry.next_deadline_ms())
-        };
-        for Expired { key, mod_revision } in due {
-            memory.write_now(&Write { key, expected: mod_revision, change: Change::Delete });
-        }
-        tokio::select! {
-            biased;
-            () = shutdown.cancelled() => return,
-            () = memory.sooner.notified() => {}
-            () = until(&memory.env, next_ms) => {}
-        }
-    }
-}
-
-/// Waits until wall time `deadline_ms`; for ever without one.
-pub(super) async fn until(env: &Env, deadline_ms: Option<i64>) {
-    match deadline_ms {
-        None => std::future::pending().await,
-        Some(deadline_ms) => {
-            let left_ms = deadline_ms.saturating_sub(env.wall().as_millisecond());
-            env.sleep(Duration::from_millis(u64::try_from(left_ms).unwrap_or(0))).await;
-        }
     }
 }
 
@@ -140,4 +101,7 @@ impl Storage for Memory {
     async fn stopped(&self) -> Error {
         std::future::pending().await
     }
+
+    /// Nothing is held; a store that is not on a disk has nothing to finish.
+    async fn close(&self) {}
 }

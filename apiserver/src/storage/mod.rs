@@ -3,12 +3,17 @@
 //! Corresponds to k8s.io/apiserver/pkg/storage/interfaces.go, as narrow as etcd's own model allows: everything
 //! above (objects, selectors, `resourceVersion`) belongs to the registry and the cacher.
 //!
-//! Engines: [`memory`] (simulations, tests, and the model for the others).
+//! Engines: [`memory`] (simulations, tests, and the model for the others), [`embedded`] (durable on one disk).
+//! [`fault`] wraps any of them. One suite, `behaviour`, runs on all.
 
 mod mvcc;
 mod watchers;
 mod expiry;
 pub mod memory;
+pub mod embedded;
+pub mod fault;
+#[cfg(test)]
+mod behaviour;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -201,7 +206,9 @@ pub enum Error {
 ///    Current entries are never compacted.
 /// 8. **The future.** A read at a revision above the current one fails with `FutureRevision`. A watch after a future
 ///    revision waits: it yields nothing until that revision has passed.
-/// 9. **Lost answers.** `Unavailable` from a write says nothing about whether it happened.
+/// 9. **Lost answers.** An error from a write says nothing about whether it happened.
+/// 10. **Stopping.** An engine that cannot promise durability any more stops: every call fails with `Stopped`, every
+///     watch ends with it, and `stopped` resolves. The process has to end.
 #[async_trait]
 pub trait Storage: Send + Sync + std::fmt::Debug + 'static {
     async fn get(&self, key: &str) -> Result<Read, Error>;
@@ -225,6 +232,9 @@ pub trait Storage: Send + Sync + std::fmt::Debug + 'static {
 
     /// Resolves when the engine has stopped for good; the process then has to end with this as its last line.
     async fn stopped(&self) -> Error;
+
+    /// Makes what was accepted durable, and gives up files and locks. Later calls fail with `Stopped`.
+    async fn close(&self);
 
     /// Writes a key that does not exist; `Refused(Some(entry))` if it does.
     async fn create(&self, key: &str, value: Bytes, ttl: Option<Duration>) -> Result<Outcome, Error> {

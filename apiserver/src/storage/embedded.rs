@@ -1,0 +1,373 @@
+//! `Embedded`: the default engine, durable on one disk without any set-up.
+//!
+//! A write is decided at once against the head, which includes writes that are not durable yet, and waits in the
+//! queue. The writer thread takes whatever arrived during its previous sync, makes it durable in one commit, and
+//! only then publishes it: entries, watches, answers. Reads never touch the disk.
+//!
+//! ```text
+//!   write ──decide──> queue + overlay ──commit──> disk ──publish──> Mvcc, watches, answer
+//!                     (the head)       (1 sync)             (what everybody sees)
+//! ```
+//!
+//! In simulation there is no thread: each write is committed by the caller.
+
+mod directory;
+mod disk;
+mod held;
+#[cfg(test)]
+mod tests;
+
+use super::expiry::{self, Expiry};
+use super::mvcc::Mvcc;
+use super::watchers::Watchers;
+use super::{Entry, Error, Event, HISTORY_S, Key, Outcome, Range, RangeRequest, Read, Storage, Watch, Write};
+use async_trait::async_trait;
+use component_base::env::Env;
+use directory::Directory;
+use disk::{Disk, DiskError, Durable, Loaded};
+use held::Held;
+use parking_lot::{Condvar, Mutex};
+use redb::StorageBackend;
+use redb::backends::FileBackend;
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio::sync::{Notify, Semaphore, oneshot};
+use tokio_util::sync::CancellationToken;
+
+/// Writes that may wait for the disk at a time. More wait their turn, in order, before they are decided.
+const QUEUED_WRITES: usize = 4096;
+
+/// Why a store cannot be opened. Each prints as one line, and nothing has been overwritten.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("{}: in use by another process", .0.display())]
+    Locked(PathBuf),
+    #[error("{}: damaged: {reason}", path.display())]
+    Damaged { path: PathBuf, reason: String },
+    #[error("{}: written in format {found} by a later version; this one reads up to format {known}", path.display())]
+    LaterFormat { path: PathBuf, found: u32, known: u32 },
+    #[error("{}: {source}", path.display())]
+    Io { path: PathBuf, source: io::Error },
+}
+
+#[derive(Debug)]
+pub struct Embedded {
+    env: Env,
+    state: Mutex<State>,
+    /// The queue is no longer empty, or the store is closing.
+    work: Condvar,
+    /// Taken by the one who commits; None once closed.
+    disk: Mutex<Option<Device>>,
+    turns: Semaphore,
+    /// An earlier deadline than the expiry task waits for has been set.
+    sooner: Notify,
+    /// The engine has stopped for good.
+    ended: CancellationToken,
+    /// Files and locks have been given up.
+    released: CancellationToken,
+}
+
+/// The disk, and what keeps others from it. Fields drop in this order.
+#[derive(Debug)]
+struct Device {
+    disk: Disk,
+    _directory: Option<Directory>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// What is durable: all that anybody sees.
+    store: Mvcc,
+    watchers: Watchers,
+    expiry: Expiry,
+    /// Keys with a write that is not durable yet, as that write leaves them, and its revision.
+    overlay: BTreeMap<Key, (Option<Entry>, u64)>,
+    queue: Vec<Job>,
+    /// The last revision given out.
+    head: u64,
+    closing: bool,
+    stopped: Option<Error>,
+}
+
+/// An answer that waits for the disk: of a write, or of a refusal that saw such a write.
+#[derive(Debug)]
+struct Job {
+    write: Option<Durable>,
+    outcome: Outcome,
+    answer: oneshot::Sender<Result<Outcome, Error>>,
+}
+
+impl Embedded {
+    /// Opens or creates the store in a directory. Its tasks end with `env`.
+    pub async fn open(env: &Env, root: &Path) -> Result<Arc<Self>, OpenError> {
+        let root = root.to_owned();
+        let (device, loaded) = env.blocking(move || open_directory(&root)).await?;
+        Ok(Self::start(env, device, loaded))
+    }
+
+    /// Opens or creates the store in any storage that redb can use: the seam for disks that lose or tear writes.
+    pub fn open_backend(env: &Env, backend: impl StorageBackend) -> Result<Arc<Self>, OpenError> {
+        let path = PathBuf::from("backend");
+        let is_new = backend.len().map_err(|source| OpenError::Io { path: path.clone(), source })? == 0;
+        let (disk, loaded) = open_disk(backend, is_new).map_err(|error| open_error(error, &path))?;
+        Ok(Self::start(env, Device { disk, _directory: None }, loaded))
+    }
+
+    fn start(env: &Env, device: Device, loaded: Loaded) -> Arc<Self> {
+        let mut expiry = Expiry::default();
+        for (entry, deadline_ms) in &loaded.entries {
+            expiry.set(&entry.key, entry.mod_revision, *deadline_ms);
+        }
+        let state = State {
+            store: Mvcc::loaded(loaded.revision, loaded.entries.into_iter().map(|(entry, _)| entry)),
+            watchers: Watchers::default(),
+            expiry,
+            overlay: BTreeMap::new(),
+            queue: Vec::new(),
+            head: loaded.revision,
+            closing: false,
+            stopped: None,
+        };
+        let engine = Arc::new(Self {
+            env: env.clone(),
+            state: Mutex::new(state),
+            work: Condvar::new(),
+            disk: Mutex::new(Some(device)),
+            turns: Semaphore::new(QUEUED_WRITES),
+            sooner: Notify::new(),
+            ended: CancellationToken::new(),
+            released: CancellationToken::new(),
+        });
+        if !env.is_simulated() {
+            let writer = engine.clone();
+            if let Err(error) = env.thread("store-writer", move || writer.write_batches()) {
+                engine.fail(format!("its writer thread cannot start: {error}"));
+            }
+        }
+        let expiring = engine.clone();
+        env.spawn(async move {
+            let take_due = |now_ms| {
+                let mut state = expiring.state.lock();
+                (state.expiry.take_due(now_ms), state.expiry.next_deadline_ms())
+            };
+            expiry::run(&expiring.env, &*expiring, &expiring.sooner, take_due).await;
+        });
+        engine
+    }
+
+    /// The writer thread: a batch is whatever arrived during the previous sync.
+    fn write_batches(&self) {
+        loop {
+            {
+                let mut state = self.state.lock();
+                while state.queue.is_empty() && !state.closing {
+                    self.work.wait(&mut state);
+                }
+                if state.queue.is_empty() || state.stopped.is_some() {
+                    break;
+                }
+            }
+            self.commit_queue();
+        }
+        self.release();
+    }
+
+    /// Makes what is queued durable, publishes it, and answers: one function, so that the order cannot be broken.
+    fn commit_queue(&self) {
+        let device = self.disk.lock();
+        let jobs = std::mem::take(&mut self.state.lock().queue);
+        let writes: Vec<Durable> = jobs.iter().filter_map(|job| job.write.clone()).collect();
+        if let (Some(last), Some(device)) = (writes.last(), &*device) {
+            if let Err(error) = device.disk.commit(&writes, last.event.revision) {
+                // What the disk holds now is unknown, so nothing more may be promised.
+                let error = self.fail(format!("writing to disk failed: {}", error.reason));
+                for job in jobs {
+                    let _ = job.answer.send(Err(error.clone()));
+                }
+                return;
+            }
+            self.publish(&writes);
+        }
+        for job in jobs {
+            // Whoever asked may have gone: the write stands.
+            let _ = job.answer.send(Ok(job.outcome));
+        }
+    }
+
+    fn publish(&self, writes: &[Durable]) {
+        let now_ms = self.env.wall().as_millisecond();
+        let mut state = self.state.lock();
+        let first_deadline_ms = state.expiry.next_deadline_ms();
+        for Durable { event, deadline_ms } in writes {
+            state.store.apply(event.clone(), now_ms, now_ms - HISTORY_S as i64 * 1000);
+            state.expiry.set(&event.key, event.revision, *deadline_ms);
+            if state.overlay.get(&event.key).is_some_and(|(_, revision)| *revision == event.revision) {
+                state.overlay.remove(&event.key);
+            }
+        }
+        if state.expiry.next_deadline_ms() != first_deadline_ms {
+            self.sooner.notify_one();
+        }
+        let events: Vec<Arc<Event>> = writes.iter().map(|write| write.event.clone()).collect();
+        state.watchers.publish(&events);
+    }
+
+    /// Stops for good: every waiting and later call hears why.
+    fn fail(&self, reason: String) -> Error {
+        let mut state = self.state.lock();
+        let error = state.stopped.get_or_insert(Error::Stopped(reason)).clone();
+        for job in state.queue.drain(..) {
+            let _ = job.answer.send(Err(error.clone()));
+        }
+        state.watchers.fail(&error);
+        state.closing = true;
+        self.work.notify_one();
+        self.ended.cancel();
+        error
+    }
+
+    /// Gives up the disk and its lock.
+    fn release(&self) {
+        self.fail("it was closed".to_owned());
+        self.disk.lock().take();
+        self.released.cancel();
+    }
+
+    /// Decides a write against the head and queues it; the receiver has the answer once that may be known.
+    fn submit(&self, write: Write) -> Result<oneshot::Receiver<Result<Outcome, Error>>, Error> {
+        let (answer, receiver) = oneshot::channel();
+        let now_ms = self.env.wall().as_millisecond();
+        let mut state = self.state.lock();
+        if let Some(error) = &state.stopped {
+            return Err(error.clone());
+        }
+        if state.closing {
+            return Err(Error::Stopped("it is being closed".to_owned()));
+        }
+        let pending = state.overlay.get(&write.key);
+        let is_pending = pending.is_some();
+        let current = pending.map_or_else(|| state.store.get(&write.key), |(entry, _)| entry.as_ref());
+        let revision = state.head + 1;
+        let job = match Mvcc::decide(current, &write, revision) {
+            Ok(event) => {
+                let event = Arc::new(event);
+                state.head = revision;
+                state.overlay.insert(write.key.clone(), (event.current.clone(), revision));
+                let outcome = Outcome::Written { revision, previous: event.previous.clone() };
+                let deadline_ms = expiry::deadline_ms(&write.change, now_ms);
+                Job { write: Some(Durable { event, deadline_ms }), outcome, answer }
+            }
+            // Refused because of a write that is not durable: the refusal would tell of it, so it waits for it.
+            Err(refused) if is_pending => Job { write: None, outcome: refused, answer },
+            Err(refused) => {
+                let _ = answer.send(Ok(refused));
+                return Ok(receiver);
+            }
+        };
+        state.queue.push(job);
+        drop(state);
+        self.work.notify_one();
+        Ok(receiver)
+    }
+
+    /// Reads what is durable, unless the engine has stopped.
+    fn read<T>(&self, read: impl FnOnce(&mut State) -> Result<T, Error>) -> Result<T, Error> {
+        let mut state = self.state.lock();
+        match &state.stopped {
+            Some(error) => Err(error.clone()),
+            None => read(&mut state),
+        }
+    }
+}
+
+fn open_directory(root: &Path) -> Result<(Device, Loaded), OpenError> {
+    let directory = Directory::claim(root)?;
+    let (file, is_new) = directory.open_data()?;
+    let path = directory.data_path();
+    let backend = FileBackend::new(file).map_err(|error| open_error(error.into(), &path))?;
+    let (disk, loaded) = open_disk(backend, is_new).map_err(|error| open_error(error, &path))?;
+    if is_new {
+        directory.keep_new_data()?;
+    }
+    Ok((Device { disk, _directory: Some(directory) }, loaded))
+}
+
+fn open_disk(backend: impl StorageBackend, is_new: bool) -> Result<(Disk, Loaded), DiskError> {
+    let held = Held::new(backend)?;
+    let disk = Disk::open(held.clone())?;
+    if is_new {
+        disk.prepare()?;
+    }
+    let loaded = disk.load()?;
+    held.release()?;
+    Ok((disk, loaded))
+}
+
+fn open_error(error: DiskError, path: &Path) -> OpenError {
+    let DiskError { is_damage, reason } = error;
+    let path = path.to_owned();
+    if is_damage {
+        OpenError::Damaged { path, reason }
+    } else {
+        OpenError::Io { path, source: io::Error::other(reason) }
+    }
+}
+
+#[async_trait]
+impl Storage for Embedded {
+    async fn get(&self, key: &str) -> Result<Read, Error> {
+        self.read(|state| Ok(Read { entry: state.store.get(key).cloned(), revision: state.store.revision() }))
+    }
+
+    async fn range(&self, request: RangeRequest) -> Result<Range, Error> {
+        self.read(|state| state.store.range(&request))
+    }
+
+    async fn write(&self, write: Write) -> Result<Outcome, Error> {
+        let _turn = self.turns.acquire().await.expect("the semaphore is never closed");
+        let answer = self.submit(write)?;
+        if self.env.is_simulated() {
+            self.commit_queue();
+        }
+        answer.await.unwrap_or_else(|_| Err(Error::Stopped("its writer has ended".to_owned())))
+    }
+
+    async fn watch(&self, prefix: &str, after: u64) -> Result<Watch, Error> {
+        self.read(|state| {
+            let history = state.store.events_after(prefix, after)?;
+            Ok(state.watchers.add(prefix, after, history))
+        })
+    }
+
+    async fn current_revision(&self) -> Result<u64, Error> {
+        self.read(|state| Ok(state.store.revision()))
+    }
+
+    async fn request_progress(&self, prefix: &str) -> Result<(), Error> {
+        self.read(|state| {
+            let revision = state.store.revision();
+            state.watchers.progress(prefix, revision);
+            Ok(())
+        })
+    }
+
+    async fn compact(&self, revision: u64) -> Result<(), Error> {
+        self.read(|state| state.store.compact(revision))
+    }
+
+    async fn stopped(&self) -> Error {
+        self.ended.cancelled().await;
+        self.state.lock().stopped.clone().unwrap_or_else(|| Error::Stopped("it was closed".to_owned()))
+    }
+
+    async fn close(&self) {
+        self.state.lock().closing = true;
+        self.work.notify_one();
+        if self.env.is_simulated() {
+            self.release();
+        }
+        self.released.cancelled().await;
+    }
+}

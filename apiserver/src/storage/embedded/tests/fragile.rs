@@ -1,0 +1,136 @@
+//! `Fragile`: a file in memory that fails when told to, and forgets what was not synced when the power goes.
+
+use component_base::rng::Random;
+use parking_lot::Mutex;
+use redb::StorageBackend;
+use std::io;
+use std::sync::Arc;
+
+/// A disk writes this many bytes or none.
+const SECTOR: usize = 512;
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Fragile(Arc<Mutex<File>>);
+
+#[derive(Debug, Default)]
+struct File {
+    /// What readers see.
+    image: Vec<u8>,
+    /// What surely survives.
+    durable: Vec<u8>,
+    unsynced: Vec<Change>,
+    /// Changes and syncs that still succeed; None: all.
+    left: Option<usize>,
+}
+
+#[derive(Debug)]
+enum Change {
+    Write { at: usize, bytes: Vec<u8> },
+    Length(usize),
+}
+
+impl Change {
+    fn apply(&self, image: &mut Vec<u8>) {
+        match self {
+            Self::Length(length) => image.resize(*length, 0),
+            Self::Write { at, bytes } => {
+                image.resize(image.len().max(at + bytes.len()), 0);
+                image[*at..at + bytes.len()].copy_from_slice(bytes);
+            }
+        }
+    }
+
+    /// The sectors of a write, each of which may be lost alone.
+    fn sectors(&self) -> Vec<Self> {
+        match self {
+            Self::Length(length) => vec![Self::Length(*length)],
+            Self::Write { at, bytes } => {
+                let piece =
+                    |(place, sector): (usize, &[u8])| Self::Write { at: at + place * SECTOR, bytes: sector.to_vec() };
+                bytes.chunks(SECTOR).enumerate().map(piece).collect()
+            }
+        }
+    }
+}
+
+impl File {
+    fn step(&mut self) -> io::Result<()> {
+        match &mut self.left {
+            Some(0) => Err(io::Error::other("the device is gone")),
+            Some(left) => {
+                *left -= 1;
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+impl Fragile {
+    /// Everything fails after so many more changes and syncs.
+    pub fn fail_after(&self, steps: usize) {
+        self.0.lock().left = Some(steps);
+    }
+
+    pub fn has_failed(&self) -> bool {
+        self.0.lock().left == Some(0)
+    }
+
+    /// What a killed process leaves behind: everything that it wrote.
+    pub fn after_kill(&self) -> Self {
+        let image = self.0.lock().image.clone();
+        Self(Arc::new(Mutex::new(File { durable: image.clone(), image, ..File::default() })))
+    }
+
+    /// What is found after a power loss: what was synced, and of the rest any part that the dice choose.
+    pub fn after_power_loss(&self, random: &Random) -> Self {
+        let file = self.0.lock();
+        let mut image = file.durable.clone();
+        for sector in file.unsynced.iter().flat_map(Change::sectors) {
+            if random.below(2) == 0 {
+                sector.apply(&mut image);
+            }
+        }
+        Self(Arc::new(Mutex::new(File { durable: image.clone(), image, ..File::default() })))
+    }
+}
+
+impl StorageBackend for Fragile {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.0.lock().image.len() as u64)
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let file = self.0.lock();
+        let at = offset as usize;
+        let bytes = file.image.get(at..at + out.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
+        out.copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn set_len(&self, length: u64) -> io::Result<()> {
+        self.change(Change::Length(length as usize))
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        let mut file = self.0.lock();
+        file.step()?;
+        file.durable = file.image.clone();
+        file.unsynced.clear();
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.change(Change::Write { at: offset as usize, bytes: data.to_vec() })
+    }
+}
+
+impl Fragile {
+    fn change(&self, change: Change) -> io::Result<()> {
+        let mut file = self.0.lock();
+        file.step()?;
+        change.apply(&mut file.image);
+        file.unsynced.push(change);
+        Ok(())
+    }
+}

@@ -1,0 +1,146 @@
+//! `Fault`: any engine, seen through a bad network. What goes wrong is drawn from a seeded stream.
+//!
+//! It breaks no promise of the contract: whoever keeps to that must come through. So a write may happen and its
+//! answer be lost, calls take time, and watches fall behind or are cut, but nothing is reordered or repeated.
+
+use super::{Error, Outcome, Range, RangeRequest, Read, Storage, Watch, Write};
+use async_trait::async_trait;
+use component_base::env::Env;
+use component_base::rng::Random;
+use futures::StreamExt;
+use futures::stream;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// How likely each fault is, from 0 to 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Faults {
+    /// A call fails and nothing has happened.
+    pub lost_request: f64,
+    /// A write fails although it happened; a read fails after it was made.
+    pub lost_answer: f64,
+    /// A call, or an item of a watch, takes up to `longest_delay` longer.
+    pub delay: f64,
+    pub longest_delay: Duration,
+    /// A watch ends before its next item, half the times with an error.
+    pub cut_watch: f64,
+}
+
+#[derive(Debug)]
+pub struct Fault {
+    env: Env,
+    inner: Arc<dyn Storage>,
+    dice: Arc<Dice>,
+    /// Replaced, and the old one cancelled, when all watches are cut at once.
+    line: Mutex<CancellationToken>,
+}
+
+#[derive(Debug)]
+struct Dice {
+    faults: Mutex<Faults>,
+    random: Random,
+}
+
+impl Dice {
+    fn falls(&self, likely: impl Fn(&Faults) -> f64) -> bool {
+        let likely = likely(&self.faults.lock());
+        // Without faults nothing is drawn, so that switching them off does not depend on what was before.
+        likely > 0.0 && self.random.unit() < likely
+    }
+
+    async fn delay(&self, env: &Env) {
+        if self.falls(|faults| faults.delay) {
+            let longest = self.faults.lock().longest_delay;
+            env.sleep(longest.mul_f64(self.random.unit())).await;
+        }
+    }
+}
+
+impl Fault {
+    /// Without faults, until `set` asks for some.
+    pub fn new(env: &Env, inner: Arc<dyn Storage>) -> Arc<Self> {
+        let dice = Dice { faults: Mutex::default(), random: env.random("storage/fault") };
+        Arc::new(Self { env: env.clone(), inner, dice: Arc::new(dice), line: Mutex::default() })
+    }
+
+    pub fn set(&self, faults: Faults) {
+        *self.dice.faults.lock() = faults;
+    }
+
+    /// Ends every watch at once, as a lost connection does.
+    pub fn cut_watches(&self) {
+        std::mem::take(&mut *self.line.lock()).cancel();
+    }
+
+    /// One call through the bad network.
+    async fn call<T>(&self, call: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+        self.dice.delay(&self.env).await;
+        if self.dice.falls(|faults| faults.lost_request) {
+            return Err(Error::Unavailable("the request was lost".to_owned()));
+        }
+        let answer = call.await;
+        if answer.is_ok() && self.dice.falls(|faults| faults.lost_answer) {
+            return Err(Error::Unavailable("the answer was lost".to_owned()));
+        }
+        self.dice.delay(&self.env).await;
+        answer
+    }
+}
+
+#[async_trait]
+impl Storage for Fault {
+    async fn get(&self, key: &str) -> Result<Read, Error> {
+        self.call(self.inner.get(key)).await
+    }
+
+    async fn range(&self, request: RangeRequest) -> Result<Range, Error> {
+        self.call(self.inner.range(request)).await
+    }
+
+    async fn write(&self, write: Write) -> Result<Outcome, Error> {
+        self.call(self.inner.write(write)).await
+    }
+
+    async fn watch(&self, prefix: &str, after: u64) -> Result<Watch, Error> {
+        let line = self.line.lock().clone();
+        let watch = self.call(self.inner.watch(prefix, after)).await?;
+        let (env, dice) = (self.env.clone(), self.dice.clone());
+        let cuttable = watch.take_until(line.cancelled_owned()).boxed();
+        let lossy = stream::unfold(Some(cuttable), move |watch| {
+            let (env, dice) = (env.clone(), dice.clone());
+            async move {
+                let mut watch = watch?;
+                let item = watch.next().await?;
+                dice.delay(&env).await;
+                if !dice.falls(|faults| faults.cut_watch) {
+                    return Some((item, Some(watch)));
+                }
+                let error = Error::Unavailable("the watch was cut".to_owned());
+                dice.falls(|_| 0.5).then_some((Err(error), None))
+            }
+        });
+        Ok(lossy.boxed())
+    }
+
+    async fn current_revision(&self) -> Result<u64, Error> {
+        self.call(self.inner.current_revision()).await
+    }
+
+    async fn request_progress(&self, prefix: &str) -> Result<(), Error> {
+        self.call(self.inner.request_progress(prefix)).await
+    }
+
+    async fn compact(&self, revision: u64) -> Result<(), Error> {
+        self.call(self.inner.compact(revision)).await
+    }
+
+    async fn stopped(&self) -> Error {
+        self.inner.stopped().await
+    }
+
+    async fn close(&self) {
+        self.inner.close().await;
+    }
+}
