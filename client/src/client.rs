@@ -11,6 +11,7 @@ use crate::transport::Transport;
 use component_base::env::Env;
 use component_base::http::{Body, HttpService};
 use component_base::kubeconfig::{Connection, KubeconfigError};
+use component_base::metrics::{Counters, counters};
 use component_base::options::ClientOptions;
 use http::header::{AUTHORIZATION, USER_AGENT};
 use http::{HeaderName, HeaderValue, Request, Response, Uri};
@@ -20,6 +21,8 @@ use std::sync::Arc;
 
 const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user");
 const IMPERSONATE_GROUP: HeaderName = HeaderName::from_static("impersonate-group");
+
+const HELP: &str = "Number of HTTP requests, partitioned by status code and method";
 
 /// Talks to one server under one identity.
 #[derive(Clone)]
@@ -32,6 +35,7 @@ pub struct Client {
     tokens: Option<Arc<dyn TokenSource>>,
     impersonated: Option<Arc<Impersonated>>,
     limit: Option<SharedBucket>,
+    requests: Counters,
 }
 
 struct Impersonated {
@@ -85,6 +89,7 @@ impl Client {
             tokens: None,
             impersonated: None,
             limit: None,
+            requests: counters(env, "rest_client_requests_total", HELP),
         }
     }
 
@@ -162,7 +167,11 @@ impl Client {
             bearer.set_sensitive(true);
             request.headers_mut().insert(AUTHORIZATION, bearer);
         }
-        self.transport.send(request).await
+        let method = request.method().as_str().to_owned();
+        let answer = self.transport.send(request).await;
+        let code = answer.as_ref().map_or("<error>".to_owned(), |answer| answer.status().as_str().to_owned());
+        self.requests.get_or_create(&vec![("code", code), ("method", method)]).inc();
+        answer
     }
 }
 

@@ -1,12 +1,16 @@
 //! Requests as the server sees them: identities, retries, tokens, and what becomes of a plan.
 
 use crate::client::Client;
+use crate::controller::run_workers;
 use crate::error::Error;
 use crate::events::{EventSpec, EventType, Recorder, Regarding};
-use crate::fake_server::{FakeServer, Fault};
+use crate::fake_server::{FakeServer, Fault, Recorded};
+use crate::informers::Informers;
+use crate::leader::{LeaderElection, identity};
 use crate::options::{DeleteOptions, ListOptions, Patch, PatchOptions};
 use crate::plan::{Action, Plan, apply};
 use crate::token::ServiceAccountTokens;
+use crate::work_queue::WorkQueue;
 use component_base::env::Env;
 use component_base::kubeconfig::Connection;
 use component_base::network::Network;
@@ -285,6 +289,58 @@ async fn events_are_written_counted_and_survive_a_server_that_is_away() {
     // Waiting when shutdown begins, and written all the same.
     env.drain().await;
     assert_eq!(server.list("events")[0]["count"], 3);
+}
+
+/// Everything that asks the server in the background, under faults, for an hour: each request with its time.
+fn an_hour(seed: u64) -> Vec<String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    runtime.block_on(async {
+        let env = Env::simulated(seed);
+        let began = env.now();
+        let server = FakeServer::new(&env);
+        let client = Client::from_service(&env, server.service(), "test");
+        let informers = Informers::new(&client);
+        let queue = WorkQueue::new(&env, "test");
+        let ready = queue.clone();
+        informers.of::<ConfigMap>().on_event(move |event| ready.add(event.object().key()));
+        informers.start();
+        let recorder = Recorder::new(&client, "test", "");
+        let (leading, recorder) = (env.clone(), recorder.clone());
+        let writer = client.clone();
+        env.spawn(async move {
+            let election = LeaderElection::new("test", "ns", &identity(&leading, "host"));
+            let lead = move |env: Env| async move {
+                run_workers(&env, "test", queue, 3, move |key| {
+                    recorder.event(&Regarding::of(&config(&key)), EventType::Normal, "Seen", key.clone());
+                    let writer = writer.clone();
+                    async move { Ok(writer.api::<ConfigMap>("ns").create(&config("copy")).await.map(drop)?) }
+                })
+                .await;
+            };
+            election.run(&leading, &client, lead).await.expect("faults are short");
+        });
+        for n in 0..60 {
+            env.sleep(Duration::from_secs(60)).await;
+            server.put("configmaps", config(&format!("c{}", n % 7)).encode());
+            match n % 4 {
+                0 => server.cut_watches(),
+                1 => server.compact(),
+                2 => server.fault(Fault { path_contains: "", answer: Status::internal("down"), retry_after_s: None }),
+                _ => {}
+            }
+        }
+        env.drain().await;
+        let line = |r: &Recorded| format!("{:?} {} {:?}", r.at.duration_since(began), r.line, r.body);
+        server.requests().iter().map(line).collect()
+    })
+}
+
+#[test]
+fn the_same_seed_asks_the_same_at_the_same_time() {
+    let first = an_hour(1);
+    assert!(first.len() > 1000, "{}", first.len());
+    assert_eq!(first, an_hour(1));
+    assert_ne!(first, an_hour(2));
 }
 
 #[tokio::test(start_paused = true)]

@@ -58,6 +58,7 @@ pub(crate) struct Fault {
 /// A request as it came.
 #[derive(Clone, Debug)]
 pub(crate) struct Recorded {
+    pub(crate) at: Instant,
     pub(crate) line: String,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
@@ -177,7 +178,7 @@ impl FakeServer {
         let (parts, body) = request.into_parts();
         let body = read_all(body, 1 << 20).await.expect("tests send short bodies");
         let line = format!("{} {}", parts.method, parts.uri);
-        let recorded = Recorded { line: line.clone(), headers: parts.headers, body: body.clone() };
+        let recorded = Recorded { at: self.env.now(), line: line.clone(), headers: parts.headers, body: body.clone() };
         let fault = {
             let mut state = self.state.lock();
             state.requests.push(recorded);

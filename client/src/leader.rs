@@ -6,6 +6,7 @@ use crate::client::Client;
 use crate::error::Error;
 use crate::events::{EventType, Recorder, Regarding};
 use component_base::env::Env;
+use component_base::metrics::gauges;
 use component_base::rng::Random;
 use parking_lot::Mutex;
 use proto::kinds::api::coordination::v1::{Lease, LeaseSpec};
@@ -17,6 +18,7 @@ use tokio::time::Instant;
 
 /// Candidates look again after the retry period or up to this much longer.
 const JITTER: f64 = 1.2;
+const HELP: &str = "Whether this process leads: 1, or stands by: 0";
 
 /// Who stands for which Lease, and how patient everybody is.
 #[derive(Clone, Debug)]
@@ -98,24 +100,36 @@ impl LeaderElection {
         }
         let recorder = Recorder::new(client, &self.lease_name, "");
         elector.announce(&recorder, "became leader");
+        let status = gauges(env, "leader_election_master_status", HELP);
+        let status = status.get_or_create_owned(&vec![("name", self.lease_name.clone())]);
+        status.set(1);
         let leading_env = env.child();
         let mut leading = env.spawn(lead(leading_env.clone()));
+        let mut ended = None;
         let result = tokio::select! {
             biased;
             () = env.shutdown().cancelled() => Ok(()),
-            _ = &mut leading => Ok(()),
+            end = &mut leading => {
+                ended = Some(end);
+                Ok(())
+            }
             lost = elector.renew() => Err(lost),
         };
         leading_env.drain().await;
-        if !leading.is_finished() {
-            // Its panic, if any, has been printed; leading is over either way.
-            let _ = leading.await;
-        }
+        let ended = match ended {
+            Some(end) => end,
+            None => leading.await,
+        };
+        status.set(0);
         elector.announce(&recorder, "stopped leading");
         if result.is_ok() {
             elector.release().await;
         }
-        result
+        match ended.map_err(tokio::task::JoinError::try_into_panic) {
+            // A component that panicked has not ended well.
+            Err(Ok(panic)) => std::panic::resume_unwind(panic),
+            _ => result,
+        }
     }
 
     /// The pure part. `now` and `wall` are the same instant.

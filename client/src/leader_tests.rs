@@ -159,3 +159,15 @@ async fn identities_repeat_with_the_seed() {
     assert_ne!(identity(&one, "host"), identity(&other, "host"));
     assert!(identity(&one, "host").starts_with("host_"));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_panics_gives_up_its_lease_and_does_not_look_well() {
+    let world = world();
+    let (env, client) = (world.env.clone(), world.client.clone());
+    let task = world.env.spawn(async move {
+        let election = LeaderElection::new("controllers", "kube-system", "a");
+        election.run(&env, &client, |_| async { panic!("a mistake") }).await
+    });
+    assert!(task.await.unwrap_err().is_panic());
+    assert_eq!(world.lease("holderIdentity"), "");
+}

@@ -124,6 +124,9 @@ struct Context {
 }
 
 /// The file that `--kubeconfig` names, or else the first of `KUBECONFIG` that exists.
+///
+/// Deviation: the files of `KUBECONFIG` are not merged, and credential plugins and passwords are refused: components
+/// have a file of their own.
 pub fn locate(flag: Option<&Path>) -> Result<PathBuf, KubeconfigError> {
     if let Some(path) = flag {
         return Ok(path.to_owned());

@@ -4,8 +4,10 @@
 //! workers), delay (a key may be added for later) and rate limits (a key that failed comes back more slowly each
 //! time). Corresponds to k8s.io/client-go/util/workqueue.
 
+mod metrics;
 pub mod rate_limit;
 
+use crate::work_queue::metrics::QueueMetrics;
 use crate::work_queue::rate_limit::RateLimiter;
 use component_base::env::Env;
 use parking_lot::Mutex;
@@ -34,13 +36,15 @@ struct Shared<Key> {
 }
 
 struct State<Key> {
-    /// Ready, in order of arrival.
-    queue: VecDeque<Key>,
+    /// Ready, in order of arrival, each with the time since when.
+    queue: VecDeque<(Key, Instant)>,
     /// In `queue`, or added while being processed.
     dirty: BTreeSet<Key>,
-    processing: BTreeSet<Key>,
+    /// Each with the time at which it was taken.
+    processing: BTreeMap<Key, Instant>,
     delayed: Delayed<Key>,
     limiter: RateLimiter<Key>,
+    metrics: QueueMetrics,
     shutting_down: bool,
 }
 
@@ -81,24 +85,35 @@ impl<Key: Ord + Clone> Delayed<Key> {
 
 impl<Key: Ord + Clone> State<Key> {
     /// Answers whether a worker should look.
-    fn add(&mut self, key: Key) -> bool {
-        if self.shutting_down || !self.dirty.insert(key.clone()) || self.processing.contains(&key) {
+    fn add(&mut self, key: Key, now: Instant) -> bool {
+        if self.shutting_down || !self.dirty.insert(key.clone()) {
             return false;
         }
-        self.queue.push_back(key);
+        self.metrics.adds.inc();
+        if self.processing.contains_key(&key) {
+            return false;
+        }
+        self.enqueue(key, now);
         true
+    }
+
+    fn enqueue(&mut self, key: Key, now: Instant) {
+        self.queue.push_back((key, now));
+        self.metrics.depth.inc();
     }
 
     fn add_due(&mut self, now: Instant) {
         while let Some(key) = self.delayed.pop_due(now) {
-            self.add(key);
+            self.add(key, now);
         }
     }
 
-    fn pop(&mut self) -> Option<Key> {
-        let key = self.queue.pop_front()?;
+    fn pop(&mut self, now: Instant) -> Option<Key> {
+        let (key, since) = self.queue.pop_front()?;
+        self.metrics.depth.dec();
+        self.metrics.waited.observe(now.duration_since(since).as_secs_f64());
         self.dirty.remove(&key);
-        self.processing.insert(key.clone());
+        self.processing.insert(key.clone(), now);
         Some(key)
     }
 }
@@ -121,9 +136,10 @@ impl<Key: Ord + Clone> WorkQueue<Key> {
         let state = State {
             queue: VecDeque::new(),
             dirty: BTreeSet::new(),
-            processing: BTreeSet::new(),
+            processing: BTreeMap::new(),
             delayed,
             limiter,
+            metrics: QueueMetrics::new(env, name),
             shutting_down: false,
         };
         let shared = Shared { env: env.clone(), name, state: Mutex::new(state), changed: Notify::new() };
@@ -137,7 +153,8 @@ impl<Key: Ord + Clone> WorkQueue<Key> {
     /// Makes a key ready. One that waits already stays where it is; one that is being processed is ready again
     /// when it is `done`.
     pub fn add(&self, key: Key) {
-        if self.shared.state.lock().add(key) {
+        let now = self.shared.env.now();
+        if self.shared.state.lock().add(key, now) {
             self.shared.changed.notify_one();
         }
     }
@@ -159,7 +176,11 @@ impl<Key: Ord + Clone> WorkQueue<Key> {
     /// Makes a key ready once its rate limit allows; each call without a `forget` waits longer.
     pub fn add_rate_limited(&self, key: Key) {
         let now = self.shared.env.now();
-        let delay = self.shared.state.lock().limiter.when(&key, now);
+        let delay = {
+            let mut state = self.shared.state.lock();
+            state.metrics.retries.inc();
+            state.limiter.when(&key, now)
+        };
         self.add_after(key, delay);
     }
 
@@ -187,7 +208,7 @@ impl<Key: Ord + Clone> WorkQueue<Key> {
         let now = self.shared.env.now();
         let mut state = self.shared.state.lock();
         state.add_due(now);
-        match state.pop() {
+        match state.pop(now) {
             Some(key) => {
                 if !state.queue.is_empty() {
                     // Several keys may have become due at once, with one worker woken.
@@ -202,10 +223,13 @@ impl<Key: Ord + Clone> WorkQueue<Key> {
 
     /// Ends the processing of a key; it is ready again at once if it was added meanwhile.
     pub fn done(&self, key: &Key) {
+        let now = self.shared.env.now();
         let mut state = self.shared.state.lock();
-        state.processing.remove(key);
+        if let Some(taken_at) = state.processing.remove(key) {
+            state.metrics.worked.observe(now.duration_since(taken_at).as_secs_f64());
+        }
         if state.dirty.contains(key) {
-            state.queue.push_back(key.clone());
+            state.enqueue(key.clone(), now);
             drop(state);
             self.shared.changed.notify_one();
         }

@@ -170,3 +170,28 @@ fn limits_are_those_of_client_go() {
         assert_eq!((waits[100], waits[101], waits[119]), (100, 200, 2000));
     });
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_queue_counts_what_it_does() {
+    let env = Env::simulated(1);
+    let queue = queue(&env);
+    for key in ["a", "b", "a"] {
+        queue.add(key);
+    }
+    let key = queue.get().await.unwrap();
+    env.sleep(secs(2)).await;
+    queue.add_rate_limited(key);
+    queue.done(&key);
+    env.sleep(secs(1)).await;
+    assert_eq!(queue.len(), 2);
+    let shown = component_base::metrics::encode(&env.metrics().lock());
+    for line in [
+        "workqueue_adds_total{name=\"test\"} 3",
+        "workqueue_depth{name=\"test\"} 2",
+        "workqueue_retries_total{name=\"test\"} 1",
+        "workqueue_queue_duration_seconds_count{name=\"test\"} 1",
+        "workqueue_work_duration_seconds_sum{name=\"test\"} 2.0",
+    ] {
+        assert!(shown.contains(line), "{line} in\n{shown}");
+    }
+}

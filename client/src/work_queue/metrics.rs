@@ -1,0 +1,42 @@
+//! What a queue counts of itself, under client-go's metric names.
+//!
+//! Corresponds to k8s.io/component-base/metrics/prometheus/workqueue.
+
+use component_base::env::Env;
+use component_base::metrics::{Labels, counters, gauges, histograms};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+
+/// Ten nanoseconds to a thousand seconds, tenfold each.
+const SECONDS: &[f64] = &[1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0, 1000.0];
+
+pub(super) struct QueueMetrics {
+    pub(super) adds: Counter,
+    pub(super) depth: Gauge,
+    pub(super) retries: Counter,
+    /// From ready to taken.
+    pub(super) waited: Histogram,
+    /// From taken to done.
+    pub(super) worked: Histogram,
+}
+
+impl QueueMetrics {
+    pub(super) fn new(env: &Env, name: &str) -> Self {
+        let labels: Labels = vec![("name", name.to_owned())];
+        let adds = counters(env, "workqueue_adds_total", "Total number of adds handled by workqueue");
+        let depth = gauges(env, "workqueue_depth", "Current depth of workqueue");
+        let retries = counters(env, "workqueue_retries_total", "Total number of retries handled by workqueue");
+        let help = "How long in seconds an item stays in workqueue before being requested";
+        let waited = histograms(env, "workqueue_queue_duration_seconds", help, SECONDS);
+        let help = "How long in seconds processing an item from workqueue takes";
+        let worked = histograms(env, "workqueue_work_duration_seconds", help, SECONDS);
+        Self {
+            adds: adds.get_or_create_owned(&labels),
+            depth: depth.get_or_create_owned(&labels),
+            retries: retries.get_or_create_owned(&labels),
+            waited: waited.get_or_create_owned(&labels),
+            worked: worked.get_or_create_owned(&labels),
+        }
+    }
+}
