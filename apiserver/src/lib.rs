@@ -5,9 +5,14 @@
 
 pub mod request;
 pub mod media;
+pub mod answer;
 pub mod authn;
 pub mod authz;
 pub mod admission;
+pub mod apply;
 pub mod registry;
 pub mod storage;
 pub mod cacher;
+pub mod bootstrap;
+pub mod discovery;
+pub mod openapi;

@@ -1,0 +1,114 @@
+//! The OpenAPI documents: what is served and what every type looks like, read off the resource table and the schemas.
+//!
+//! Pure. Corresponds to k8s.io/kube-openapi: `/openapi/v3` with a document per group and version, and `/openapi/v2`.
+
+mod definitions;
+mod operations;
+mod parameters;
+mod render_v2;
+mod render_v3;
+mod type_names;
+
+use bytes::Bytes;
+use proto::gvk::api_version;
+use proto::resources::Catalogue;
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+/// One document as it is sent.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Document {
+    pub bytes: Bytes,
+    /// Changes with the content: the `hash` of the index and the `ETag` of the answer.
+    pub hash: String,
+}
+
+/// The documents of one snapshot of the table; each is written when it is first asked for.
+pub struct Documents {
+    catalogue: Arc<Catalogue>,
+    /// The server's own version: `v1.36.2`.
+    version: String,
+    v3: BTreeMap<(String, String), OnceLock<Document>>,
+    index: OnceLock<Document>,
+    v2: OnceLock<Document>,
+}
+
+impl Documents {
+    pub fn new(catalogue: Arc<Catalogue>, version: &str) -> Self {
+        let mut v3 = BTreeMap::new();
+        for group in catalogue.groups() {
+            for version in &group.versions {
+                v3.insert((group.group.clone(), version.clone()), OnceLock::new());
+            }
+        }
+        Self { catalogue, version: version.to_owned(), v3, index: OnceLock::new(), v2: OnceLock::new() }
+    }
+
+    /// `/openapi/v3`: where the documents are.
+    pub fn v3_index(&self) -> &Document {
+        self.index.get_or_init(|| document(&self.index_body()))
+    }
+
+    fn index_body(&self) -> Value {
+        let mut paths = Map::new();
+        for (group, version) in self.v3.keys() {
+            let path = group_path(group, version);
+            let hash = self.fingerprint(group, version);
+            let url = format!("/openapi/v3/{path}?hash={hash}");
+            paths.insert(path, json!({"serverRelativeURL": url}));
+        }
+        json!({"paths": paths})
+    }
+
+    /// `/openapi/v3/apis/<group>/<version>` and `/openapi/v3/api/v1`.
+    pub fn v3(&self, group: &str, version: &str) -> Option<&Document> {
+        let slot = self.v3.get(&(group.to_owned(), version.to_owned()))?;
+        Some(slot.get_or_init(|| {
+            let body = render_v3::document(&self.catalogue, group, version, &self.version);
+            Document { hash: self.fingerprint(group, version), ..document(&body) }
+        }))
+    }
+
+    /// `/openapi/v2`: everything in one document.
+    pub fn v2(&self) -> &Document {
+        self.v2.get_or_init(|| document(&render_v2::document(&self.catalogue, &self.version)))
+    }
+
+    /// What the content of a document depends on, without writing it: the server, the rows, and the types of custom
+    /// resources. Built-in types change with the server alone.
+    fn fingerprint(&self, group: &str, version: &str) -> String {
+        let mut digest = Sha256::new();
+        digest.update(&self.version);
+        for target in self.catalogue.resources(group, version) {
+            let served = target.served();
+            digest.update(format!("\n{}/{} {:?} {:?}", served.resource, served.kind, served.verbs, target.row.scope));
+            for part in &served.subresources {
+                digest.update(format!(" {}", part.name));
+            }
+            if !type_names::is_builtin(&served.schema.name) {
+                digest.update(definitions::fingerprint(&served.schema));
+            }
+        }
+        hexadecimal(&digest.finalize())
+    }
+}
+
+/// `api/v1` or `apis/apps/v1`.
+fn group_path(group: &str, version: &str) -> String {
+    if group.is_empty() { format!("api/{version}") } else { format!("apis/{}", api_version(group, version)) }
+}
+
+fn document(body: &Value) -> Document {
+    let bytes = Bytes::from(body.to_string());
+    let hash = hexadecimal(&Sha256::digest(&bytes));
+    Document { bytes, hash }
+}
+
+fn hexadecimal(digest: &[u8]) -> String {
+    digest.iter().map(|byte| format!("{byte:02X}")).collect()
+}
+
+#[cfg(test)]
+mod tests;
