@@ -43,9 +43,9 @@ pub struct LeadershipLost {
     renew_deadline: Duration,
 }
 
-/// `<host>_<uuid>`.
+/// `<host>_<uuid>`; another one after a restart, also under the same seed.
 pub fn identity(env: &Env, host: &str) -> String {
-    format!("{host}_{}", env.random(&format!("client/leader/{host}")).uid())
+    format!("{host}_{}", env.random(&format!("client/leader/{host}/{}", env.wall())).uid())
 }
 
 /// The Lease as last seen, and when: clocks of different machines are never compared.

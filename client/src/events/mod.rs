@@ -214,7 +214,7 @@ impl Recorder {
     pub fn record(&self, spec: EventSpec) {
         let now = self.env.wall();
         let occurrence = Occurrence {
-            name: event_name(&spec.regarding.name, &self.random),
+            name: event_name(&spec.regarding.name, now, &self.random),
             spec,
             component: self.component.clone(),
             host: self.host.clone(),
@@ -233,12 +233,14 @@ impl Recorder {
     }
 }
 
-/// Deviation: the tail of an event's name is random, where client-go uses the time in nanoseconds: in virtual time
-/// many events fall into one instant.
-fn event_name(object: &str, random: &Random) -> String {
+/// Deviation: the tail of an event's name is random besides holding the time in nanoseconds, which is all that client-go
+/// takes: in virtual time many events fall into one instant. The time keeps a component that was started again under
+/// the same seed from repeating its names.
+fn event_name(object: &str, now: Timestamp, random: &Random) -> String {
     const TAIL_LENGTH: usize = 16;
     let longest = 253 - TAIL_LENGTH - 1;
     // A name is ASCII; anything else is the server's to refuse.
     let object = object.get(..longest).unwrap_or(object);
-    format!("{object}.{:016x}", random.u64())
+    let nanoseconds = now.as_nanosecond().unsigned_abs() as u64;
+    format!("{object}.{:016x}", random.u64() ^ nanoseconds)
 }
