@@ -3,7 +3,9 @@
 //! Corresponds to NewControllerDescriptors in cmd/kube-controller-manager/app/controllermanager.go.
 
 use crate::context::Context;
-use crate::{deployment, endpoints, endpointslice, replicaset};
+use crate::{
+    deployment, endpoints, endpointslice, garbage_collector, namespace, replicaset, root_ca_publisher, serviceaccount,
+};
 use futures::future::BoxFuture;
 
 /// A controller at work; it ends when its environment shuts down.
@@ -25,6 +27,38 @@ pub struct Controller {
 
 /// In the order in which they start.
 pub const CONTROLLERS: &[Controller] = &[
+    Controller {
+        name: "serviceaccount-controller",
+        aliases: &["serviceaccount"],
+        service_account: "service-account-controller",
+        triggers: &["namespaces", "serviceaccounts"],
+        on_by_default: true,
+        start: serviceaccount::start,
+    },
+    Controller {
+        name: "root-ca-certificate-publisher-controller",
+        aliases: &["root-ca-cert-publisher"],
+        service_account: "root-ca-cert-publisher",
+        triggers: &["namespaces", "configmaps"],
+        on_by_default: true,
+        start: root_ca_publisher::start,
+    },
+    Controller {
+        name: "namespace-controller",
+        aliases: &["namespace"],
+        service_account: "namespace-controller",
+        triggers: &["namespaces"],
+        on_by_default: true,
+        start: namespace::controller::start,
+    },
+    Controller {
+        name: "garbage-collector-controller",
+        aliases: &["garbagecollector"],
+        service_account: "generic-garbage-collector",
+        triggers: &["every resource that can be listed, watched and deleted"],
+        on_by_default: true,
+        start: garbage_collector::controller::start,
+    },
     Controller {
         name: "endpoints-controller",
         aliases: &["endpoint"],

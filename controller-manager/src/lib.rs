@@ -9,19 +9,24 @@ pub mod context;
 pub mod controller_ref;
 pub mod controllers;
 pub mod deployment;
+pub mod discovery;
 pub mod endpoints;
 pub mod endpointslice;
 #[cfg(test)]
 mod fixture;
+pub mod garbage_collector;
 pub mod indexes;
 pub mod intstr;
 pub mod manager;
+pub mod namespace;
 pub mod options;
 pub mod pod;
 pub mod pod_template;
 pub mod reconcile;
 pub mod replicaset;
+pub mod root_ca_publisher;
 pub mod service;
+pub mod serviceaccount;
 pub mod template_hash;
 
 pub use manager::{Error, run, run_with};

@@ -6,6 +6,8 @@ pub mod controller;
 pub mod history;
 pub mod observe;
 pub mod plan;
+#[cfg(test)]
+mod plan_tests;
 pub mod progress;
 pub mod recreate;
 pub mod rollback;

@@ -1,0 +1,239 @@
+//! What becomes of one object, given its owners and dependents as they were just found.
+//!
+//! Corresponds to attemptToDeleteItem and attemptToOrphanWorker in pkg/controller/garbagecollector/garbagecollector.go.
+
+use super::graph::{FOREGROUND, Node, ORPHAN};
+use client::{Action, DeleteOptions, Patch, Plan, Preconditions, Propagation};
+use proto::Gvr;
+use proto::kinds::metav1::{ObjectMeta, OwnerReference};
+use serde_json::json;
+
+/// How an owner was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OwnerState {
+    /// It is there and stays, or its end does not wait for this object.
+    Solid,
+    /// It is not there, or another object has its place.
+    Absent,
+    /// It is being deleted in the foreground, and waits for its dependents.
+    Waiting,
+}
+
+#[derive(Debug, Default, PartialEq)]
+pub struct Decision {
+    pub plan: Plan,
+    /// Uids of dependents to look at.
+    pub revisit: Vec<String>,
+}
+
+/// An object, its present metadata, and where it is written.
+#[derive(Debug)]
+pub struct Item<'a> {
+    pub gvr: &'a Gvr,
+    pub metadata: &'a ObjectMeta,
+    pub dependents: &'a [Node],
+}
+
+impl Item<'_> {
+    fn uid(&self) -> &str {
+        self.metadata.uid.as_deref().unwrap_or_default()
+    }
+
+    fn has_finalizer(&self, finalizer: &str) -> bool {
+        self.metadata.finalizers.iter().flatten().any(|own| own == finalizer)
+    }
+
+    fn patch(&self, metadata: serde_json::Value) -> Action {
+        let text = |field: &Option<String>| field.clone().unwrap_or_default();
+        let patch = json!({"metadata": metadata});
+        Action::Patch {
+            gvr: self.gvr.clone(),
+            namespace: text(&self.metadata.namespace),
+            name: text(&self.metadata.name),
+            subresource: None,
+            patch: Patch::Merge(patch),
+        }
+    }
+
+    /// The resource version and uid make sure that nothing is overwritten that was not seen.
+    fn set_owners(&self, owners: &[OwnerReference]) -> Action {
+        let owners = if owners.is_empty() { json!(null) } else { json!(owners) };
+        self.patch(json!({
+            "uid": self.uid(), "resourceVersion": self.metadata.resource_version, "ownerReferences": owners
+        }))
+    }
+
+    fn without_finalizer(&self, finalizer: &str) -> Plan {
+        let left: Vec<&String> = self.metadata.finalizers.iter().flatten().filter(|own| *own != finalizer).collect();
+        let left = if left.is_empty() { json!(null) } else { json!(left) };
+        let patch = json!({"uid": self.uid(), "resourceVersion": self.metadata.resource_version, "finalizers": left});
+        Plan { actions: vec![self.patch(patch)], requeue_after: None }
+    }
+
+    fn delete(&self, propagation: Propagation) -> Action {
+        let text = |field: &Option<String>| field.clone().unwrap_or_default();
+        let preconditions =
+            Preconditions { uid: self.uid().to_owned(), resource_version: text(&self.metadata.resource_version) };
+        let options = DeleteOptions { propagation: Some(propagation), preconditions, ..DeleteOptions::default() };
+        let (namespace, name) = (text(&self.metadata.namespace), text(&self.metadata.name));
+        Action::Delete { gvr: self.gvr.clone(), namespace, name, options }
+    }
+}
+
+/// An object deleted in the foreground goes when no dependent blocks it any more.
+pub fn finish_foreground(item: &Item<'_>) -> Decision {
+    let uid = item.uid();
+    let blocks = |dependent: &&Node| {
+        dependent.owners.iter().any(|owner| owner.uid == uid && owner.block_owner_deletion == Some(true))
+    };
+    let blocking: Vec<&Node> = item.dependents.iter().filter(blocks).collect();
+    if blocking.is_empty() {
+        let plan = if item.has_finalizer(FOREGROUND) { item.without_finalizer(FOREGROUND) } else { Plan::default() };
+        return Decision { plan, revisit: Vec::new() };
+    }
+    // Those that wait for dependents of their own come back by themselves.
+    let revisit = blocking.iter().filter(|dependent| !dependent.deletes_dependents);
+    Decision { plan: Plan::default(), revisit: revisit.map(|dependent| dependent.identity.uid.clone()).collect() }
+}
+
+/// `owners` are the item's references, each with how its owner was found.
+pub fn collect(item: &Item<'_>, owners: &[(OwnerReference, OwnerState)]) -> Plan {
+    let any = |wanted: OwnerState| owners.iter().any(|(_, state)| *state == wanted);
+    let (has_solid, has_absent, has_waiting) =
+        (any(OwnerState::Solid), any(OwnerState::Absent), any(OwnerState::Waiting));
+    let mut plan = Plan::default();
+    if owners.is_empty() || (has_solid && !has_absent && !has_waiting) {
+        return plan;
+    }
+    if has_solid {
+        // Somebody needs it: the others let go, or one that waits would wait for ever.
+        let solid: Vec<OwnerReference> =
+            owners.iter().filter(|(_, state)| *state == OwnerState::Solid).map(|(owner, _)| owner.clone()).collect();
+        plan.push(item.set_owners(&solid));
+        return plan;
+    }
+    if has_waiting && !item.dependents.is_empty() {
+        // Where a dependent waits for dependents of its own there may be a circle, in which everybody waits for
+        // everybody: this object stops blocking its owners.
+        if item.dependents.iter().any(|dependent| dependent.deletes_dependents) {
+            let unblocked: Vec<OwnerReference> = owners
+                .iter()
+                .map(|(owner, _)| OwnerReference { block_owner_deletion: Some(false), ..owner.clone() })
+                .collect();
+            if owners.iter().any(|(owner, _)| owner.block_owner_deletion == Some(true)) {
+                plan.push(item.set_owners(&unblocked));
+                return plan;
+            }
+        }
+        plan.push(item.delete(Propagation::Foreground));
+        return plan;
+    }
+    let propagation = if item.has_finalizer(ORPHAN) {
+        Propagation::Orphan
+    } else if item.has_finalizer(FOREGROUND) {
+        Propagation::Foreground
+    } else {
+        Propagation::Background
+    };
+    plan.push(item.delete(propagation));
+    plan
+}
+
+/// Lets go of one dependent of an owner that is to leave it behind.
+pub fn release(dependent: &Item<'_>, owner_uid: &str) -> Plan {
+    let owners = dependent.metadata.owner_references.clone().unwrap_or_default();
+    let others: Vec<OwnerReference> = owners.iter().filter(|owner| owner.uid != owner_uid).cloned().collect();
+    let actions = if others.len() == owners.len() { Vec::new() } else { vec![dependent.set_owners(&others)] };
+    Plan { actions, requeue_after: None }
+}
+
+/// After all dependents were let go of the owner may go.
+pub fn finish_orphaning(item: &Item<'_>) -> Plan {
+    if item.has_finalizer(ORPHAN) { item.without_finalizer(ORPHAN) } else { Plan::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::OwnerState::{Absent, Solid, Waiting};
+    use super::*;
+    use crate::fixture;
+    use expect_test::expect;
+
+    fn gvr() -> Gvr {
+        Gvr::new("", "v1", "pods")
+    }
+
+    fn dependent(name: &str, blocks: bool, deletes_dependents: bool) -> Node {
+        let owner = OwnerReference { block_owner_deletion: Some(blocks), ..fixture::owner("v1", "Pod", "item", true) };
+        let mut node = Node { owners: vec![owner], deletes_dependents, ..Node::default() };
+        node.identity.uid = format!("uid-{name}");
+        node
+    }
+
+    fn planned(finalizers: &[&str], owners: &[(&str, OwnerState)], dependents: &[Node]) -> String {
+        let mut metadata = fixture::meta("item");
+        metadata.finalizers = Some(finalizers.iter().map(|finalizer| (*finalizer).to_owned()).collect());
+        let gvr = gvr();
+        let item = Item { gvr: &gvr, metadata: &metadata, dependents };
+        let owners: Vec<_> =
+            owners.iter().map(|(name, state)| (fixture::owner("v1", "Pod", name, true), *state)).collect();
+        let plan = collect(&item, &owners).to_string();
+        plan.trim_end().split(" uid=").next().unwrap().to_owned()
+    }
+
+    #[test]
+    fn owners_decide_over_an_object() {
+        let leaf: &[Node] = &[];
+        let with_child = &[dependent("child", true, false)];
+        let with_waiting_child = &[dependent("child", true, true)];
+        let delete = |how: &str| format!("delete pods default/item {how}");
+        let cases: Vec<(&str, Vec<&str>, Vec<(&str, OwnerState)>, &[Node], String)> = vec![
+            ("nobody's", vec![], vec![], leaf, String::new()),
+            ("owned", vec![], vec![("a", Solid)], leaf, String::new()),
+            ("owned twice", vec![], vec![("a", Solid), ("b", Solid)], leaf, String::new()),
+            ("its owner is gone", vec![], vec![("a", Absent)], leaf, delete("Background")),
+            ("all its owners are gone", vec![], vec![("a", Absent), ("b", Absent)], leaf, delete("Background")),
+            ("gone, to be orphaned", vec![ORPHAN], vec![("a", Absent)], leaf, delete("Orphan")),
+            ("gone, in the foreground", vec![FOREGROUND], vec![("a", Absent)], leaf, delete("Foreground")),
+            ("its owner waits for it", vec![], vec![("a", Waiting)], leaf, delete("Background")),
+            ("its owner waits and it has dependents", vec![], vec![("a", Waiting)], with_child, delete("Foreground")),
+            ("gone, with dependents", vec![], vec![("a", Absent)], with_child, delete("Background")),
+            ("one waits, one is gone", vec![], vec![("a", Waiting), ("b", Absent)], with_child, delete("Foreground")),
+        ];
+        for (what, finalizers, owners, dependents, expected) in cases {
+            assert_eq!(planned(&finalizers, &owners, dependents), expected, "{what}");
+        }
+        let keeps_solid = planned(&[], &[("a", Solid), ("b", Absent), ("c", Waiting)], leaf);
+        expect![[r#"merge patch pods default/item {"metadata":{"ownerReferences":[{"apiVersion":"v1","blockOwnerDeletion":true,"controller":true,"kind":"Pod","name":"a","uid":"uid-a"}],"resourceVersion":"1","uid":"uid-item"}}"#]].assert_eq(&keeps_solid);
+        let circle = planned(&[], &[("a", Waiting)], with_waiting_child);
+        assert!(circle.contains(r#""blockOwnerDeletion":false"#), "a circle is broken: {circle}");
+    }
+
+    #[test]
+    fn foreground_deletion_ends_with_the_last_blocking_dependent() {
+        let mut metadata = fixture::meta("item");
+        metadata.finalizers = Some(vec!["example.com/hold".to_owned(), FOREGROUND.to_owned()]);
+        let gvr = gvr();
+        let decide = |dependents: &[Node]| {
+            let decision = finish_foreground(&Item { gvr: &gvr, metadata: &metadata, dependents });
+            (decision.plan.to_string(), decision.revisit)
+        };
+        let patch = "merge patch pods default/item {\"metadata\":{\"finalizers\":[\"example.com/hold\"],\"resourceVersion\":\"1\",\"uid\":\"uid-item\"}}\n";
+        assert_eq!(decide(&[]), (patch.to_owned(), vec![]));
+        assert_eq!(decide(&[dependent("a", false, false)]), (patch.to_owned(), vec![]), "it does not block");
+        let blocked = decide(&[dependent("a", true, false), dependent("b", true, true)]);
+        assert_eq!(blocked, (String::new(), vec!["uid-a".to_owned()]));
+    }
+
+    #[test]
+    fn orphans_lose_only_the_reference_to_their_owner() {
+        let gvr = gvr();
+        let mut metadata = fixture::meta("child");
+        let owners = ["a", "b"].map(|name| fixture::owner("v1", "Pod", name, false));
+        metadata.owner_references = Some(owners.to_vec());
+        let item = Item { gvr: &gvr, metadata: &metadata, dependents: &[] };
+        let shown = release(&item, "uid-a").to_string();
+        assert!(shown.contains(r#""name":"b""#) && !shown.contains(r#""name":"a""#), "{shown}");
+        assert_eq!(release(&item, "uid-stranger").to_string(), "");
+    }
+}

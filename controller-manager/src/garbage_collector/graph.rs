@@ -1,0 +1,322 @@
+//! Who owns whom: a graph of all objects that can be deleted, kept by the watch events of their metadata.
+//!
+//! Corresponds to pkg/controller/garbagecollector/graph.go and graph_builder.go. The graph is derived state: it may be
+//! behind, so what it says to be absent is asked for at the server before anything is deleted.
+
+use proto::Gvr;
+use proto::gvk::split_api_version;
+use proto::kinds::metav1::{ObjectMeta, OwnerReference};
+use std::collections::{BTreeMap, BTreeSet};
+
+pub const FOREGROUND: &str = "foregroundDeletion";
+pub const ORPHAN: &str = "orphan";
+
+/// Which object it is, and where it is found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Identity {
+    pub api_version: String,
+    pub kind: String,
+    /// Empty for cluster-scoped objects. Of an object known from references alone: the namespace of its dependent.
+    pub namespace: String,
+    pub name: String,
+    pub uid: String,
+    /// Known once the object itself was seen.
+    pub gvr: Option<Gvr>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Node {
+    pub identity: Identity,
+    pub owners: Vec<OwnerReference>,
+    pub dependents: BTreeSet<String>,
+    /// Known only because a dependent names it; it may not exist.
+    pub is_virtual: bool,
+    pub is_deleting: bool,
+    /// It waits, deleted in the foreground, for its dependents to go first.
+    pub deletes_dependents: bool,
+}
+
+/// What has to be looked at.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Work {
+    /// It may have to be deleted, or have its references or finalizers changed.
+    AttemptDelete(String),
+    /// Its dependents are to be let go of.
+    AttemptOrphan(String),
+}
+
+#[derive(Debug, Default)]
+pub struct Graph {
+    nodes: BTreeMap<String, Node>,
+}
+
+impl Graph {
+    pub fn node(&self, uid: &str) -> Option<&Node> {
+        self.nodes.get(uid)
+    }
+
+    pub fn dependents(&self, uid: &str) -> Vec<Node> {
+        let dependents = self.nodes.get(uid).into_iter().flat_map(|node| &node.dependents);
+        dependents.filter_map(|uid| self.nodes.get(uid)).cloned().collect()
+    }
+
+    /// An object was seen, for the first time or again.
+    pub fn observe(&mut self, gvr: &Gvr, api_version: &str, kind: &str, metadata: &ObjectMeta) -> Vec<Work> {
+        let text = |field: &Option<String>| field.clone().unwrap_or_default();
+        let uid = text(&metadata.uid);
+        let identity = Identity {
+            api_version: api_version.to_owned(),
+            kind: kind.to_owned(),
+            namespace: text(&metadata.namespace),
+            name: text(&metadata.name),
+            uid: uid.clone(),
+            gvr: Some(gvr.clone()),
+        };
+        let owners = metadata.owner_references.clone().unwrap_or_default();
+        let mut work = Vec::new();
+        let before = self.nodes.get(&uid).cloned();
+        let mut node = before.clone().unwrap_or_default();
+        node.identity = identity;
+        node.is_virtual = false;
+        node.owners.clone_from(&owners);
+        node.is_deleting = metadata.deletion_timestamp.is_some();
+        let waits_for =
+            |finalizer: &str| node.is_deleting && metadata.finalizers.iter().flatten().any(|own| own == finalizer);
+        let (orphans, foreground) = (waits_for(ORPHAN), waits_for(FOREGROUND));
+        node.deletes_dependents = foreground;
+        self.nodes.insert(uid.clone(), node);
+        let owners_before = before.as_ref().map(|node| node.owners.clone()).unwrap_or_default();
+        self.unblock_owners(&owners_before, &owners, &mut work);
+        self.relink(&uid, &owners_before, &owners, &mut work);
+        if before.as_ref().is_some_and(|before| before.is_virtual) {
+            self.check_references_to(&uid, &mut work);
+        }
+        if orphans {
+            work.push(Work::AttemptOrphan(uid));
+        } else if foreground {
+            let dependents = self.nodes[&uid].dependents.iter().cloned().map(Work::AttemptDelete);
+            work.extend(dependents.collect::<Vec<_>>());
+            work.push(Work::AttemptDelete(uid));
+        }
+        work
+    }
+
+    /// An object is gone: its dependents may have to go too, and owners may have waited for it.
+    pub fn remove(&mut self, uid: &str) -> Vec<Work> {
+        let Some(node) = self.nodes.remove(uid) else { return Vec::new() };
+        let mut work: Vec<Work> = node.dependents.iter().cloned().map(Work::AttemptDelete).collect();
+        for owner in &node.owners {
+            self.unlink(uid, &owner.uid);
+            if self.nodes.get(&owner.uid).is_some_and(|owner| owner.deletes_dependents) {
+                work.push(Work::AttemptDelete(owner.uid.clone()));
+            }
+        }
+        work
+    }
+
+    /// Brings the edges to the owners up to date. An owner that was never seen gets a virtual node, and is looked for.
+    fn relink(&mut self, uid: &str, before: &[OwnerReference], after: &[OwnerReference], work: &mut Vec<Work>) {
+        for owner in before.iter().filter(|owner| !after.iter().any(|other| other.uid == owner.uid)) {
+            self.unlink(uid, &owner.uid);
+        }
+        let namespace = self.nodes[uid].identity.namespace.clone();
+        for owner in after {
+            if !self.nodes.contains_key(&owner.uid) {
+                let node = Node { identity: referred(owner, &namespace), is_virtual: true, ..Node::default() };
+                self.nodes.insert(owner.uid.clone(), node);
+                work.push(Work::AttemptDelete(owner.uid.clone()));
+            }
+            let node = self.nodes.get_mut(&owner.uid).expect("the owner's node is there or was just made");
+            node.dependents.insert(uid.to_owned());
+            let is_new = !before.iter().any(|other| other.uid == owner.uid);
+            // The owner waits for its dependents, or is not what the reference says: see about it.
+            if is_new && (node.deletes_dependents || !node.is_virtual && !refers_to(owner, &namespace, &node.identity))
+            {
+                work.push(Work::AttemptDelete(uid.to_owned()));
+            }
+        }
+    }
+
+    /// A virtual node leaves with its last dependent: nothing else speaks of it.
+    fn unlink(&mut self, uid: &str, owner_uid: &str) {
+        let Some(owner) = self.nodes.get_mut(owner_uid) else { return };
+        owner.dependents.remove(uid);
+        if owner.is_virtual && owner.dependents.is_empty() {
+            self.nodes.remove(owner_uid);
+        }
+    }
+
+    /// References that went, or no longer block, may set an owner free that waits for its dependents.
+    fn unblock_owners(&self, before: &[OwnerReference], after: &[OwnerReference], work: &mut Vec<Work>) {
+        let blocks = |owner: &OwnerReference| owner.block_owner_deletion == Some(true);
+        for owner in before.iter().filter(|owner| blocks(owner)) {
+            let still = after.iter().any(|other| other.uid == owner.uid && blocks(other));
+            if !still && self.nodes.contains_key(&owner.uid) {
+                work.push(Work::AttemptDelete(owner.uid.clone()));
+            }
+        }
+    }
+
+    /// The owner is seen at last: dependents that named it wrongly have to be looked at.
+    fn check_references_to(&self, uid: &str, work: &mut Vec<Work>) {
+        let owner = &self.nodes[uid];
+        for dependent in owner.dependents.iter().filter_map(|uid| self.nodes.get(uid)) {
+            let namespace = &dependent.identity.namespace;
+            let right = dependent
+                .owners
+                .iter()
+                .filter(|own| own.uid == uid)
+                .all(|own| refers_to(own, namespace, &owner.identity));
+            if !right {
+                work.push(Work::AttemptDelete(dependent.identity.uid.clone()));
+            }
+        }
+    }
+
+    /// Whether nothing has to be done about an object as far as the graph knows: it does not wait for dependents, and
+    /// all its owners are there, as its references say, none of them waiting for it.
+    pub fn is_settled(&self, node: &Node) -> bool {
+        let settled_owner = |owner: &OwnerReference| {
+            self.nodes.get(&owner.uid).is_some_and(|present| {
+                !present.is_virtual
+                    && !present.deletes_dependents
+                    && refers_to(owner, &node.identity.namespace, &present.identity)
+            })
+        };
+        !node.is_virtual && !node.deletes_dependents && node.owners.iter().all(settled_owner)
+    }
+}
+
+/// What a reference in an object of `namespace` says of its owner.
+pub fn referred(owner: &OwnerReference, namespace: &str) -> Identity {
+    Identity {
+        api_version: owner.api_version.clone(),
+        kind: owner.kind.clone(),
+        namespace: namespace.to_owned(),
+        name: owner.name.clone(),
+        uid: owner.uid.clone(),
+        gvr: None,
+    }
+}
+
+/// Whether a reference in an object of `namespace` means this object: same group, kind and name, and in the same
+/// namespace or in none.
+fn refers_to(owner: &OwnerReference, namespace: &str, identity: &Identity) -> bool {
+    let group = |api_version: &str| split_api_version(api_version).0.to_owned();
+    owner.kind == identity.kind
+        && owner.name == identity.name
+        && group(&owner.api_version) == group(&identity.api_version)
+        && (identity.namespace.is_empty() || identity.namespace == namespace)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    fn gvr(resource: &str) -> Gvr {
+        Gvr::new("", "v1", resource)
+    }
+
+    /// An object of kind `Thing` in `default`, owned as listed; `finalizer` says that it is being deleted with it.
+    fn thing(name: &str, owners: &[&str], finalizer: Option<&str>) -> ObjectMeta {
+        let mut metadata = fixture::meta(name);
+        metadata.owner_references =
+            Some(owners.iter().map(|owner| fixture::owner("v1", "Thing", owner, true)).collect());
+        if let Some(finalizer) = finalizer {
+            metadata.deletion_timestamp = Some(fixture::time(0));
+            metadata.finalizers = Some(vec![finalizer.to_owned()]);
+        }
+        metadata
+    }
+
+    fn observe(graph: &mut Graph, metadata: &ObjectMeta) -> String {
+        shown(graph.observe(&gvr("things"), "v1", "Thing", metadata))
+    }
+
+    fn shown(work: Vec<Work>) -> String {
+        let shown = work.iter().map(|work| match work {
+            Work::AttemptDelete(uid) => uid.replace("uid-", "delete? "),
+            Work::AttemptOrphan(uid) => uid.replace("uid-", "orphan "),
+        });
+        shown.collect::<Vec<_>>().join(", ")
+    }
+
+    #[test]
+    fn an_owner_that_was_not_seen_is_looked_for() {
+        let mut graph = Graph::default();
+        assert_eq!(observe(&mut graph, &thing("child", &["parent"], None)), "delete? parent");
+        assert!(graph.node("uid-parent").unwrap().is_virtual);
+        assert!(!graph.is_settled(graph.node("uid-child").unwrap()));
+        assert_eq!(observe(&mut graph, &thing("parent", &[], None)), "");
+        assert!(graph.is_settled(graph.node("uid-child").unwrap()));
+        assert_eq!(shown(graph.remove("uid-parent")), "delete? child");
+    }
+
+    #[test]
+    fn a_virtual_owner_found_absent_releases_its_dependents_to_deletion() {
+        let mut graph = Graph::default();
+        observe(&mut graph, &thing("child", &["parent"], None));
+        assert_eq!(shown(graph.remove("uid-parent")), "delete? child");
+    }
+
+    #[test]
+    fn foreground_deletion_wakes_dependents_and_waits_for_them() {
+        let mut graph = Graph::default();
+        observe(&mut graph, &thing("parent", &[], None));
+        observe(&mut graph, &thing("child", &["parent"], None));
+        assert_eq!(observe(&mut graph, &thing("parent", &[], Some(FOREGROUND))), "delete? child, delete? parent");
+        assert_eq!(
+            observe(&mut graph, &thing("late", &["parent"], None)),
+            "delete? late",
+            "one that comes late goes too"
+        );
+        assert_eq!(shown(graph.remove("uid-child")), "delete? parent");
+    }
+
+    #[test]
+    fn orphaning_comes_before_everything_else() {
+        let mut graph = Graph::default();
+        observe(&mut graph, &thing("parent", &[], None));
+        observe(&mut graph, &thing("child", &["parent"], None));
+        assert_eq!(observe(&mut graph, &thing("parent", &[], Some(ORPHAN))), "orphan parent");
+    }
+
+    #[test]
+    fn a_reference_that_goes_frees_the_owner() {
+        let mut graph = Graph::default();
+        observe(&mut graph, &thing("parent", &[], Some(FOREGROUND)));
+        observe(&mut graph, &thing("child", &["parent"], None));
+        assert_eq!(observe(&mut graph, &thing("child", &[], None)), "delete? parent");
+        assert!(graph.dependents("uid-parent").is_empty());
+    }
+
+    #[test]
+    fn a_reference_across_namespaces_is_wrong() {
+        let mut graph = Graph::default();
+        let mut parent = thing("parent", &[], None);
+        parent.namespace = Some("elsewhere".to_owned());
+        observe(&mut graph, &parent);
+        assert_eq!(observe(&mut graph, &thing("child", &["parent"], None)), "delete? child");
+        let mut other = Graph::default();
+        observe(&mut other, &thing("child", &["parent"], None));
+        assert_eq!(observe(&mut other, &parent), "delete? child", "also when the owner is seen later");
+    }
+
+    /// The order in which objects are seen does not change what is known in the end.
+    #[test]
+    fn the_graph_is_the_same_whatever_comes_first() {
+        let objects = [thing("a", &[], None), thing("b", &["a"], None), thing("c", &["a", "b"], None)];
+        let build = |order: &[usize]| {
+            let mut graph = Graph::default();
+            for i in order {
+                observe(&mut graph, &objects[*i]);
+            }
+            graph.nodes
+        };
+        let expected = build(&[0, 1, 2]);
+        for order in [[0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+            assert_eq!(build(&order), expected, "{order:?}");
+        }
+    }
+}

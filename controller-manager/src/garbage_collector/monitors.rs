@@ -1,0 +1,123 @@
+//! Follows the metadata of every resource that can be deleted, whatever is served at the moment.
+//!
+//! Corresponds to syncMonitors in pkg/controller/garbagecollector/graph_builder.go.
+
+use super::graph::{Graph, Work};
+use crate::discovery::{ApiResource, Discovered};
+use client::{Event, Informers, PartialObject, WorkQueue};
+use parking_lot::Mutex;
+use proto::Gvr;
+use proto::gvk::split_api_version;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Events come and go by themselves, and nothing owns them.
+const IGNORED: [(&str, &str); 2] = [("", "events"), ("events.k8s.io", "events")];
+
+/// The graph, what is to be looked at, and how kinds are found.
+pub struct Monitors {
+    informers: Informers,
+    pub graph: Mutex<Graph>,
+    pub delete_queue: WorkQueue<String>,
+    pub orphan_queue: WorkQueue<String>,
+    served: Mutex<BTreeMap<Gvr, ApiResource>>,
+    /// Where the objects of a kind are found, in any of its versions.
+    mapping: Mutex<BTreeMap<(String, String), ApiResource>>,
+}
+
+impl Monitors {
+    pub fn new(informers: Informers, delete_queue: WorkQueue<String>, orphan_queue: WorkQueue<String>) -> Arc<Self> {
+        Arc::new(Self {
+            informers,
+            graph: Mutex::default(),
+            delete_queue,
+            orphan_queue,
+            served: Mutex::default(),
+            mapping: Mutex::default(),
+        })
+    }
+
+    /// Follows what is served now, and no longer what is not. Resources of a group that does not answer stay.
+    pub fn follow(self: &Arc<Self>, discovered: &Discovered) {
+        let mut mapping = BTreeMap::new();
+        for resource in &discovered.resources {
+            let key = (resource.gvk.api_version(), resource.gvk.kind.clone());
+            // Subresources are not listed; of two resources with one kind the first is its collection.
+            mapping.entry(key).or_insert_with(|| resource.clone());
+        }
+        *self.mapping.lock() = mapping;
+        let wanted: BTreeMap<Gvr, ApiResource> = discovered
+            .preferred()
+            .filter(|resource| resource.has_verbs(&["delete", "list", "watch"]) && !is_ignored(&resource.gvr))
+            .map(|resource| (resource.gvr.clone(), resource.clone()))
+            .collect();
+        let before = std::mem::take(&mut *self.served.lock());
+        let is_stale = |gvr: &Gvr| discovered.stale.contains(&gvr.api_version());
+        for (gvr, resource) in &before {
+            if !wanted.contains_key(gvr) {
+                if is_stale(gvr) {
+                    self.served.lock().insert(gvr.clone(), resource.clone());
+                } else {
+                    self.informers.stop(gvr);
+                }
+            }
+        }
+        for (gvr, resource) in wanted {
+            if !before.contains_key(&gvr) {
+                self.monitor(&resource);
+            }
+            self.served.lock().insert(gvr, resource);
+        }
+        self.informers.start();
+    }
+
+    /// Waits until everything that is followed has been seen once; false on shutdown.
+    pub async fn synced(&self) -> bool {
+        self.informers.synced().await
+    }
+
+    fn monitor(self: &Arc<Self>, resource: &ApiResource) {
+        let monitors = self.clone();
+        let resource = resource.clone();
+        let informer = self.informers.metadata(&resource.gvr);
+        informer.on_event(move |event| monitors.note(&resource, event));
+    }
+
+    fn note(&self, resource: &ApiResource, event: &Event<PartialObject>) {
+        let metadata = &event.object().metadata;
+        let work = match event {
+            Event::Deleted(_) => self.graph.lock().remove(metadata.uid.as_deref().unwrap_or_default()),
+            Event::Added(_) | Event::Updated { .. } => {
+                let api_version = resource.gvk.api_version();
+                self.graph.lock().observe(&resource.gvr, &api_version, &resource.gvk.kind, metadata)
+            }
+        };
+        self.enqueue(work);
+    }
+
+    pub fn enqueue(&self, work: Vec<Work>) {
+        for work in work {
+            match work {
+                Work::AttemptDelete(uid) => self.delete_queue.add(uid),
+                Work::AttemptOrphan(uid) => self.orphan_queue.add(uid),
+            }
+        }
+    }
+
+    /// Where the objects of a kind are found: in the version named, or in another of the same group.
+    pub fn resource_of(&self, api_version: &str, kind: &str) -> Option<ApiResource> {
+        let mapping = self.mapping.lock();
+        let exact = mapping.get(&(api_version.to_owned(), kind.to_owned()));
+        let group = split_api_version(api_version).0;
+        let other = || {
+            let mut same =
+                mapping.iter().filter(|((version, own), _)| own == kind && split_api_version(version).0 == group);
+            same.next().map(|(_, resource)| resource)
+        };
+        exact.or_else(other).cloned()
+    }
+}
+
+fn is_ignored(gvr: &Gvr) -> bool {
+    IGNORED.contains(&(gvr.group.as_str(), gvr.resource.as_str()))
+}

@@ -1,0 +1,174 @@
+//! How a namespace that is being deleted explains itself.
+//!
+//! Corresponds to pkg/controller/namespace/deletion/status_condition_utils.go.
+
+use super::content::Remains;
+use crate::clock;
+use jiff::Timestamp;
+use proto::kinds::api::core::v1::NamespaceCondition;
+use std::collections::BTreeMap;
+
+/// Each condition, with reason and message while all is well, and the reason when it is not.
+const CONDITIONS: [(&str, &str, &str, &str); 5] = [
+    (
+        "NamespaceDeletionDiscoveryFailure",
+        "ResourcesDiscovered",
+        "All resources successfully discovered",
+        "DiscoveryFailed",
+    ),
+    (
+        "NamespaceDeletionGroupVersionParsingFailure",
+        "ParsedGroupVersions",
+        "All legacy kube types successfully parsed",
+        "GroupVersionParsingFailed",
+    ),
+    (
+        "NamespaceDeletionContentFailure",
+        "ContentDeleted",
+        "All content successfully deleted, may be waiting on finalization",
+        "ContentDeletionFailed",
+    ),
+    ("NamespaceContentRemaining", "ContentRemoved", "All content successfully removed", "SomeResourcesRemain"),
+    (
+        "NamespaceFinalizersRemaining",
+        "ContentHasNoFinalizers",
+        "All content-preserving finalizers finished",
+        "SomeFinalizersRemain",
+    ),
+];
+
+/// What one pass over a namespace found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Findings {
+    /// Why not everything that could be there is known.
+    pub discovery_failure: Option<String>,
+    pub remains: Vec<Remains>,
+}
+
+impl Findings {
+    pub fn is_empty(&self) -> bool {
+        self.discovery_failure.is_none()
+            && self.remains.iter().all(|remains| remains.count == 0 && remains.error.is_none())
+    }
+
+    /// The message of each condition that is true.
+    fn troubles(&self) -> BTreeMap<&'static str, String> {
+        let mut troubles = BTreeMap::new();
+        if let Some(failure) = &self.discovery_failure {
+            let message = format!("Discovery failed for some groups, {failure}");
+            troubles.insert("NamespaceDeletionDiscoveryFailure", message);
+        }
+        let errors: Vec<&str> = self.remains.iter().filter_map(|remains| remains.error.as_deref()).collect();
+        if !errors.is_empty() {
+            let message =
+                format!("Failed to delete all resource types, {} remaining: {}", errors.len(), errors.join(", "));
+            troubles.insert("NamespaceDeletionContentFailure", message);
+        }
+        let left = self.remains.iter().filter(|remains| remains.count > 0);
+        let mut left: Vec<String> = left
+            .map(|remains| {
+                format!("{}.{} has {} resource instances", remains.gvr.resource, remains.gvr.group, remains.count)
+            })
+            .collect();
+        left.sort();
+        if !left.is_empty() {
+            troubles.insert("NamespaceContentRemaining", format!("Some resources are remaining: {}", left.join(", ")));
+        }
+        let mut finalizers: BTreeMap<&str, usize> = BTreeMap::new();
+        for (finalizer, count) in self.remains.iter().flat_map(|remains| &remains.finalizers) {
+            *finalizers.entry(finalizer).or_default() += count;
+        }
+        let finalizers: Vec<String> =
+            finalizers.iter().map(|(finalizer, count)| format!("{finalizer} in {count} resource instances")).collect();
+        if !finalizers.is_empty() {
+            let message = format!("Some content in the namespace has finalizers remaining: {}", finalizers.join(", "));
+            troubles.insert("NamespaceFinalizersRemaining", message);
+        }
+        troubles
+    }
+}
+
+/// The conditions after a pass. One that says the same as before keeps its time.
+pub fn after(before: &[NamespaceCondition], findings: &Findings, now: Timestamp) -> Vec<NamespaceCondition> {
+    let mut troubles = findings.troubles();
+    let mut after = before.to_vec();
+    for (type_, fine_reason, fine_message, bad_reason) in CONDITIONS {
+        let (status, reason, message) = match troubles.remove(type_) {
+            Some(message) => ("True", bad_reason, message),
+            None => ("False", fine_reason, fine_message.to_owned()),
+        };
+        let condition = NamespaceCondition {
+            type_: type_.to_owned(),
+            status: status.to_owned(),
+            reason: Some(reason.to_owned()),
+            message: Some(message),
+            last_transition_time: Some(clock::stamp(now)),
+        };
+        match after.iter_mut().find(|present| present.type_ == type_) {
+            None => after.push(condition),
+            Some(present) if says_the_same(present, &condition) => {}
+            Some(present) => *present = condition,
+        }
+    }
+    after
+}
+
+fn says_the_same(one: &NamespaceCondition, other: &NamespaceCondition) -> bool {
+    one.status == other.status && one.reason == other.reason && one.message == other.message
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+    use proto::Gvr;
+
+    fn remains(resource: &str, count: usize, finalizers: &[(&str, usize)], error: Option<&str>) -> Remains {
+        Remains {
+            gvr: Gvr::new(if resource == "deployments" { "apps" } else { "" }, "v1", resource),
+            count,
+            finalizers: finalizers.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect(),
+            estimate_s: 0,
+            error: error.map(str::to_owned),
+        }
+    }
+
+    fn messages(conditions: &[NamespaceCondition]) -> Vec<String> {
+        let shown = conditions.iter().filter(|condition| condition.status == "True");
+        shown
+            .map(|condition| format!("{}: {}", condition.reason.as_ref().unwrap(), condition.message.as_ref().unwrap()))
+            .collect()
+    }
+
+    #[test]
+    fn troubles_are_named() {
+        let clean = Findings::default();
+        let conditions = after(&[], &clean, fixture::at(1));
+        assert_eq!(conditions.len(), 5);
+        assert_eq!(messages(&conditions), [] as [String; 0]);
+        assert!(clean.is_empty());
+        let findings = Findings {
+            discovery_failure: Some("metrics.k8s.io/v1beta1 is stale".to_owned()),
+            remains: vec![
+                remains("pods", 2, &[], None),
+                remains("deployments", 1, &[("foregroundDeletion", 1)], None),
+                remains("configmaps", 0, &[], Some("etcd is away")),
+                remains("secrets", 2, &[("example.com/hold", 2), ("foregroundDeletion", 1)], None),
+            ],
+        };
+        assert!(!findings.is_empty());
+        let expected = [
+            "DiscoveryFailed: Discovery failed for some groups, metrics.k8s.io/v1beta1 is stale",
+            "ContentDeletionFailed: Failed to delete all resource types, 1 remaining: etcd is away",
+            "SomeResourcesRemain: Some resources are remaining: deployments.apps has 1 resource instances, pods. has 2 resource instances, secrets. has 2 resource instances",
+            "SomeFinalizersRemain: Some content in the namespace has finalizers remaining: example.com/hold in 2 resource instances, foregroundDeletion in 2 resource instances",
+        ];
+        assert_eq!(messages(&after(&conditions, &findings, fixture::at(2))), expected);
+    }
+
+    #[test]
+    fn what_stays_the_same_keeps_its_time() {
+        let first = after(&[], &Findings::default(), fixture::at(1));
+        assert_eq!(after(&first, &Findings::default(), fixture::at(9)), first);
+    }
+}

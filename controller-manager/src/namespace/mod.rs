@@ -1,0 +1,8 @@
+//! The Namespace controller: empties a namespace that is being deleted, then lets it go.
+//!
+//! Corresponds to pkg/controller/namespace.
+
+pub mod conditions;
+pub mod content;
+pub mod controller;
+pub mod plan;

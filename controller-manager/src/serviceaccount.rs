@@ -1,0 +1,96 @@
+//! The ServiceAccount controller: every namespace that is not going away has its `default` account.
+//!
+//! Corresponds to pkg/controller/serviceaccount/serviceaccounts_controller.go.
+
+use crate::context::Context;
+use crate::controllers::Running;
+use crate::reconcile::{self, Reconciler};
+use client::{Action, Event, Lister, Plan};
+use jiff::Timestamp;
+use proto::Kind;
+use proto::kinds::api::core::v1::{Namespace, ServiceAccount};
+use proto::kinds::metav1::ObjectMeta;
+use std::sync::Arc;
+
+const NAME: &str = "default";
+
+struct Controller {
+    namespaces: Lister<Namespace>,
+    accounts: Lister<ServiceAccount>,
+}
+
+#[derive(Debug)]
+pub struct Observed {
+    pub namespace: Arc<Namespace>,
+    pub exists: bool,
+}
+
+pub fn start(context: &Context) -> Running {
+    let queue = context.queue("serviceaccount");
+    let namespaces = context.informers.of::<Namespace>();
+    let accounts = context.informers.of::<ServiceAccount>();
+    namespaces.on_event({
+        let queue = queue.clone();
+        move |event| queue.add(event.object().key())
+    });
+    accounts.on_event({
+        let queue = queue.clone();
+        move |event| {
+            if let Event::Deleted(account) = event {
+                queue.add(account.namespace().to_owned());
+            }
+        }
+    });
+    let controller = Controller { namespaces: namespaces.lister(), accounts: accounts.lister() };
+    let actor = context.act_as("service-account-controller", "service-account-controller");
+    Box::pin(reconcile::run(actor, queue, 1, controller))
+}
+
+pub fn plan(observed: &Observed) -> Plan {
+    if observed.exists || is_ending(&observed.namespace) {
+        return Plan::default();
+    }
+    let metadata = ObjectMeta {
+        name: Some(NAME.to_owned()),
+        namespace: Some(observed.namespace.name().to_owned()),
+        ..ObjectMeta::default()
+    };
+    let account = ServiceAccount { metadata, ..ServiceAccount::default() };
+    Plan { actions: vec![Action::create(&account)], requeue_after: None }
+}
+
+/// Nothing new fits into a namespace that is being deleted.
+pub fn is_ending(namespace: &Namespace) -> bool {
+    let phase = namespace.status.as_ref().and_then(|status| status.phase.as_deref());
+    namespace.is_deleting() || phase == Some("Terminating")
+}
+
+impl Reconciler for Controller {
+    type Observed = Observed;
+
+    fn observe(&self, key: &str) -> Option<Observed> {
+        let namespace = self.namespaces.by_key(key)?;
+        Some(Observed { exists: self.accounts.get(key, NAME).is_some(), namespace })
+    }
+
+    fn plan(&self, observed: &Observed, _now: Timestamp) -> Plan {
+        plan(observed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn the_account_is_created_where_it_is_missing() {
+        let cases = [(false, false, "create serviceaccounts shop/default\n"), (true, false, ""), (false, true, "")];
+        for (exists, deleting, expected) in cases {
+            let mut namespace = Namespace { metadata: fixture::meta("shop"), ..Namespace::default() };
+            namespace.metadata.deletion_timestamp = deleting.then(|| fixture::time(0));
+            let observed = Observed { namespace: Arc::new(namespace), exists };
+            assert_eq!(plan(&observed).to_string(), expected, "exists {exists}, deleting {deleting}");
+        }
+    }
+}
