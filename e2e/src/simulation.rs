@@ -5,13 +5,12 @@
 use apiserver::config::{Config, RequestLog, StoreKind};
 use client::{Client, ListOptions, Patch, PatchOptions};
 use component_base::env::Env;
-use component_base::kubeconfig::Connection;
+use component_base::fixtures;
 use component_base::network::Network;
 use parking_lot::Mutex;
 use proto::kinds::api::apps::v1::Deployment;
 use proto::kinds::api::core::v1::Node;
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -58,7 +57,6 @@ impl Simulation {
         let sink = log.clone();
         let config = Config {
             store: StoreKind::Memory,
-            service_account_signing_key_file: Some(fixture("sa.key")),
             request_log: Some(RequestLog(Arc::new(move |line| sink.lock().push(line)))),
             ..Config::default()
         };
@@ -71,43 +69,36 @@ impl Simulation {
     /// Starts everybody but the API server, each under its own identity.
     fn start_components(&self, nodes: u32) {
         let env = self.env.clone();
-        let client = self.client("controller-manager");
+        let client = self.client("system:kube-controller-manager");
         self.env.spawn(async move {
             let settings = controller_manager::Settings::default();
             controller_manager::run_with(client, settings, env).await.expect("the controller manager runs to the end");
         });
-        let (env, client) = (self.env.clone(), self.client("scheduler"));
+        let (env, client) = (self.env.clone(), self.client("system:kube-scheduler"));
         self.env.spawn(async move {
             let settings = scheduler::Settings::default();
             scheduler::run_with(client, settings, env).await.expect("the scheduler runs to the end");
         });
-        let (env, client) = (self.env.clone(), self.client("kubelet-sim"));
+        let (env, client) = (self.env.clone(), self.client("system:orrery:node-fleet"));
         self.env.spawn(async move {
             let settings = kubelet_sim::Settings { nodes, ..kubelet_sim::Settings::default() };
-            kubelet_sim::run_with(client, settings, env).await.expect("the nodes run to the end");
+            kubelet_sim::run_with(client, settings, env).await;
         });
-        let (env, client) = (self.env.clone(), self.client("proxy-sim"));
+        let (env, client) = (self.env.clone(), self.client("system:kube-proxy"));
         self.env.spawn(async move {
             let settings = proxy_sim::Settings::default();
             proxy_sim::run_with(client, settings, env).await.expect("the proxies run to the end");
         });
     }
 
-    /// A client with a component's own certificate.
-    fn client(&self, name: &str) -> Client {
-        let read = |file: String| std::fs::read_to_string(fixture(&file)).expect("the fixtures are in the tree");
-        let connection = Connection {
-            server: format!("https://{AUTHORITY}"),
-            ca_pem: Some(read("ca.crt".to_owned())),
-            client_cert_pem: Some(read(format!("{name}.crt"))),
-            client_key_pem: Some(read(format!("{name}.key"))),
-            ..Connection::default()
-        };
-        Client::connect(&self.env, &connection, name).expect("the API server is registered")
+    /// A client with the certificate of a user.
+    fn client(&self, user: &str) -> Client {
+        let connection = fixtures::connection(&format!("https://{AUTHORITY}"), user);
+        Client::connect(&self.env, &connection, user).expect("the API server is registered")
     }
 
     pub fn admin(&self) -> Client {
-        self.client("admin")
+        self.client("kubernetes-admin")
     }
 
     pub fn env(&self) -> &Env {
@@ -134,10 +125,6 @@ impl Simulation {
             panic!("waited {PATIENCE:?} of virtual time in vain until {what}; the log ends:\n{end}");
         }
     }
-}
-
-fn fixture(file: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(file)
 }
 
 /// One thread, and a clock that moves only when everybody waits.

@@ -59,7 +59,7 @@ fn own_arguments(name: &str, options: &Options, data_dir: &DataDir) -> Vec<Strin
     if name == "apiserver" {
         return vec![
             flag("store", options.store),
-            path_flag("store-dir", &data_dir.store()),
+            path_flag("data-dir", &data_dir.store()),
             path_flag("service-account-signing-key-file", &pki.join("sa.key")),
         ];
     }
