@@ -115,6 +115,21 @@ pub fn negotiate(headers: &HeaderMap, pretty: bool, allow_transform: bool, is_wa
     Err(Status::not_acceptable(&SERVED.iter().map(|(m, _)| *m).collect::<Vec<_>>()))
 }
 
+/// Whether `/api` and `/apis` shall answer in the aggregated form: `None` where no clause says anything we know.
+pub fn wants_aggregated(headers: &HeaderMap) -> Option<bool> {
+    clauses(accept_of(headers)).into_iter().find_map(|clause| {
+        let parameter = |name: &str| clause.parameters.iter().find(|(n, _)| *n == name).map(|(_, v)| *v);
+        if clause.media_type != "application/json" && clause.media_type != "*/*" {
+            return None;
+        }
+        match (parameter("g"), parameter("v"), parameter("as")) {
+            (Some("apidiscovery.k8s.io"), Some("v2"), Some("APIGroupDiscoveryList")) => Some(true),
+            (None, None, None) => Some(false),
+            _ => None,
+        }
+    })
+}
+
 /// The encoding of an error's body: what was asked for if we can, else JSON.
 pub fn encoding_of_errors(headers: &HeaderMap) -> Encoding {
     let found = clauses(accept_of(headers))

@@ -4,7 +4,7 @@
 
 use super::UserInfo;
 use super::user_info::{
-    ALL_AUTHENTICATED, ALL_UNAUTHENTICATED, ANONYMOUS, NODE_USER_PREFIX, service_account_groups, split_service_account,
+    ALL_AUTHENTICATED, ALL_UNAUTHENTICATED, ANONYMOUS, NODES, NODE_USER_PREFIX, service_account_groups, split_service_account,
 };
 use crate::request::query::unescape;
 use http::HeaderMap;
@@ -56,6 +56,7 @@ fn in_go(user: &UserInfo) -> String {
 /// One permission that the impersonator needs: on whom, in which words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Needed {
+    pub verb: String,
     pub group: &'static str,
     pub namespace: String,
     pub resource: &'static str,
@@ -66,6 +67,7 @@ pub struct Needed {
 /// Everything that the classical `impersonate` verb has to be allowed on.
 pub fn needed(wanted: &UserInfo) -> Vec<Needed> {
     let one = |group, resource, name: &str| Needed {
+        verb: "impersonate".to_owned(),
         group,
         namespace: String::new(),
         resource,
@@ -99,6 +101,24 @@ pub fn mode(wanted: &UserInfo) -> &'static str {
     } else {
         "user-info"
     }
+}
+
+/// Everything that constrained impersonation asks for beside the action: each part of the identity, of the group
+/// authentication.k8s.io; a node is named as such and brings no group but its own.
+pub fn constrained(wanted: &UserInfo) -> Vec<Needed> {
+    let mode = mode(wanted);
+    let mut parts = needed(wanted);
+    if mode == "arbitrary-node" {
+        let name = wanted.name.strip_prefix(NODE_USER_PREFIX).unwrap_or_default().to_owned();
+        parts[0].resource = "nodes";
+        parts[0].name = name;
+        parts.retain(|part| !(part.resource == "groups" && part.name == NODES));
+    }
+    for part in &mut parts {
+        part.verb = format!("impersonate:{mode}");
+        part.group = "authentication.k8s.io";
+    }
+    parts
 }
 
 /// The user as the rest of the request sees it: with the groups that come without saying.

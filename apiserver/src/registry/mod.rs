@@ -3,3 +3,238 @@
 //! Corresponds to k8s.io/apiserver/pkg/registry/generic/registry and pkg/registry.
 
 pub mod strategy;
+pub mod strategies;
+pub mod validation;
+pub mod mutation;
+pub mod object_meta;
+pub mod row;
+pub mod store;
+pub mod deletion;
+pub mod lookup;
+pub mod read;
+pub mod continue_token;
+
+use crate::admission::{Attributes, Chain, Operation, Warnings};
+use crate::apply::FieldManager;
+use crate::apply::fields::FieldSet;
+use crate::cacher;
+use crate::storage::{self, Storage};
+use arc_swap::ArcSwap;
+use async_trait::async_trait;
+use component_base::env::Env;
+use component_base::rng::Random;
+use mutation::Mutation;
+use parking_lot::RwLock;
+use proto::resources::{Catalogue, Resource, Served, Target};
+use proto::schema::defaults::apply_defaults;
+use proto::{Object, Status};
+use row::Row;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+use strategy::WriteContext;
+
+/// Content that needs permissions of its own: roles and bindings may not give away what their writer lacks.
+#[async_trait]
+pub trait ContentAuthorizer: Send + Sync {
+    async fn authorize(&self, mutation: &Mutation<'_>, object: &Value, old: Option<&Value>) -> Result<(), Status>;
+}
+
+/// Every row at work, and what all of them share.
+pub struct Registry {
+    pub env: Env,
+    pub random: Random,
+    pub storage: Arc<dyn Storage>,
+    /// Replaced as a whole when custom resources come and go.
+    pub catalogue: ArcSwap<Catalogue>,
+    rows: RwLock<BTreeMap<String, Arc<Row>>>,
+    admission: OnceLock<Chain>,
+    content: OnceLock<Arc<dyn ContentAuthorizer>>,
+}
+
+impl Registry {
+    pub fn new(env: &Env, storage: Arc<dyn Storage>, catalogue: Arc<Catalogue>) -> Self {
+        Self {
+            env: env.clone(),
+            random: env.random("apiserver/registry"),
+            storage,
+            catalogue: ArcSwap::new(catalogue),
+            rows: RwLock::default(),
+            admission: OnceLock::new(),
+            content: OnceLock::new(),
+        }
+    }
+
+    /// The plugins need the registry for their look-ups, so they come after it. Once only.
+    pub fn set_admission(&self, chain: Chain) {
+        let _ = self.admission.set(chain);
+    }
+
+    pub fn set_content_authorizer(&self, authorizer: Arc<dyn ContentAuthorizer>) {
+        let _ = self.content.set(authorizer);
+    }
+
+    pub fn add_row(&self, row: Arc<Row>) {
+        self.rows.write().insert(row.prefix.clone(), row);
+    }
+
+    pub fn rows(&self) -> Vec<Arc<Row>> {
+        self.rows.read().values().cloned().collect()
+    }
+
+    /// The row behind a served name; 404 for what is never stored.
+    pub fn row(&self, resource: &Resource) -> Result<Arc<Row>, Status> {
+        let prefix = row::key_prefix(resource).ok_or_else(Status::unknown_path)?;
+        self.rows.read().get(&prefix).cloned().ok_or_else(Status::unknown_path)
+    }
+
+    /// The row of a group and plural, whatever the version.
+    pub fn row_of(&self, group: &str, resource: &str) -> Result<(Target, Arc<Row>), Status> {
+        let catalogue = self.catalogue.load();
+        let target = catalogue.by_group_resource(group, resource).ok_or_else(Status::unknown_path)?;
+        let row = self.row(&target.row)?;
+        Ok((target, row))
+    }
+
+    fn write_context<'a>(&'a self, mutation: &Mutation<'a>, name: &'a str) -> WriteContext<'a> {
+        WriteContext {
+            user: mutation.user,
+            row: &mutation.target.row,
+            served: mutation.target.served(),
+            namespace: mutation.namespace,
+            name,
+            subresource: mutation.subresource,
+            dry_run: mutation.dry_run,
+            now: self.env.wall(),
+            random: &self.random,
+            warnings: Vec::new(),
+        }
+    }
+
+    /// Runs one half of the admission chain over a write.
+    async fn admit(
+        &self,
+        operation: Operation,
+        phase: Phase,
+        mutation: &mut Mutation<'_>,
+        object: Option<&mut Value>,
+        old_object: Option<&Value>,
+    ) -> Result<(), Status> {
+        let Some(chain) = self.admission.get() else { return Ok(()) };
+        let mut attributes = Attributes {
+            operation,
+            served: mutation.target.served(),
+            subresource: mutation.subresource,
+            namespace: mutation.namespace,
+            name: mutation.name,
+            object,
+            old_object,
+            options: mutation.options,
+            user: mutation.user,
+            dry_run: mutation.dry_run,
+            now: self.env.wall(),
+            random: &self.random,
+            lookup: self,
+            warnings: Warnings::default(),
+        };
+        let outcome = match phase {
+            Phase::Mutating => chain.admit(&mut attributes).await,
+            Phase::Validating => chain.validate(&attributes).await,
+        };
+        let warnings = attributes.warnings.take();
+        mutation.warnings.extend(warnings);
+        outcome
+    }
+
+    /// Both halves for an action that changes no object itself: `exec`, a binding, an eviction.
+    pub async fn admit_action(
+        &self,
+        operation: Operation,
+        mutation: &mut Mutation<'_>,
+        body: &mut Value,
+    ) -> Result<(), Status> {
+        self.admit(operation, Phase::Mutating, mutation, Some(&mut *body), None).await?;
+        self.admit(operation, Phase::Validating, mutation, Some(body), None).await
+    }
+
+    async fn authorize_content(
+        &self,
+        mutation: &Mutation<'_>,
+        object: &Value,
+        old: Option<&Value>,
+    ) -> Result<(), Status> {
+        match self.content.get() {
+            Some(authorizer) => authorizer.authorize(mutation, object, old).await,
+            None => Ok(()),
+        }
+    }
+
+    fn field_manager<'a>(&self, mutation: &'a Mutation<'_>, reset: &'a FieldSet) -> FieldManager<'a> {
+        let target = mutation.target;
+        FieldManager::new(&target.row, target.served(), mutation.subresource, reset, self.env.wall())
+    }
+
+    /// What the store holds now, out of the cache where that is as new.
+    async fn current(&self, row: &Row, namespace: &str, name: &str) -> Result<Option<Arc<Object>>, Status> {
+        row.cacher.get_latest(namespace, name).await.map_err(cache_failure)
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Phase {
+    Mutating,
+    Validating,
+}
+
+/// Fields that an endpoint resets, which its writers therefore do not own.
+pub fn reset_fields(mutation: &Mutation<'_>) -> FieldSet {
+    let has_status = mutation.target.served().subresource("status").is_some();
+    match mutation.subresource {
+        "" if has_status => FieldSet::of([["status"].as_slice()]),
+        "status" => FieldSet::of([["spec"].as_slice()]),
+        _ => FieldSet::default(),
+    }
+}
+
+/// What a cache that cannot answer means for a client.
+pub fn cache_failure(error: cacher::Error) -> Status {
+    match error {
+        cacher::Error::NotReady => Status::too_many_requests("storage is (re)initializing", 1),
+        cacher::Error::TooLarge { requested, current } => too_large_version(requested, current, Some(1)),
+        cacher::Error::Expired { requested, oldest } => {
+            Status::expired(format!("too old resource version: {requested} ({oldest})"))
+        }
+        cacher::Error::Undecodable { .. } => Status::internal(error),
+        cacher::Error::Storage(error) => storage_failure(error),
+    }
+}
+
+/// What a store that does not answer means for a client.
+pub fn storage_failure(error: storage::Error) -> Status {
+    match error {
+        storage::Error::Compacted { .. } => Status::expired(
+            "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter.",
+        ),
+        storage::Error::FutureRevision { requested, current } => too_large_version(requested, current, None),
+        storage::Error::Unavailable(why) | storage::Error::Stopped(why) => Status::unavailable(why),
+    }
+}
+
+/// 504 for a version that this server has not seen yet.
+pub fn too_large_version(requested: u64, current: u64, retry_after_s: Option<u32>) -> Status {
+    let message = format!("Timeout: Too large resource version: {requested}, current: {current}");
+    let mut status = Status::failure(504, "Timeout", message);
+    let details = status.details.get_or_insert_default();
+    details.causes = vec![proto::meta::status::Cause {
+        reason: "ResourceVersionTooLarge".into(),
+        message: "Too large resource version".into(),
+        field: String::new(),
+    }];
+    details.retry_after_seconds = retry_after_s;
+    status
+}
+
+/// The documented defaults of a kind, in the request's version.
+pub fn set_defaults(served: &Served, object: &mut Value) {
+    apply_defaults(&served.gvk(), object);
+}

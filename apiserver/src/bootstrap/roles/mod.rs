@@ -223,7 +223,9 @@ fn binding(namespace: &str, name: &str, role_kind: &str, role: &str, subjects: &
 
 /// One rule of a table as a PolicyRule.
 fn policy_rule(rule: &str) -> Value {
-    let list = |text: &str| text.split(',').map(|item| if item == "core" { "" } else { item }).collect::<Vec<_>>();
+    fn list(text: &str) -> Vec<&str> {
+        text.split(',').map(|item| if item == "core" { "" } else { item }).collect()
+    }
     let parts: Vec<&str> = rule.split(' ').collect();
     match parts.as_slice() {
         [verbs, "url", urls] => json!({"verbs": list(verbs), "nonResourceURLs": list(urls)}),

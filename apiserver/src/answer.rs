@@ -1,0 +1,211 @@
+//! Writing answers: a status, an object or a stream, in the form that was negotiated.
+//!
+//! Corresponds to k8s.io/apiserver/pkg/endpoints/handlers/responsewriters.
+
+use crate::media::{Encoding, Form};
+use axum::body::Body;
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use proto::Status;
+use proto::wire::yaml;
+use serde::Serialize;
+use serde::ser::SerializeMap;
+use serde_json::Value;
+use std::io::Write;
+
+/// Answers smaller than this are not worth compressing.
+const GZIP_THRESHOLD_BYTES: usize = 128 * 1024;
+
+/// A Status with its members in the order in which Kubernetes writes them.
+struct Ordered<'a>(&'a Status);
+
+impl Serialize for Ordered<'_> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Status { status, message, reason, details, code, continue_token } = self.0;
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("kind", "Status")?;
+        map.serialize_entry("apiVersion", "v1")?;
+        let mut metadata = serde_json::Map::new();
+        if !continue_token.is_empty() {
+            metadata.insert("continue".into(), Value::from(continue_token.as_str()));
+        }
+        map.serialize_entry("metadata", &metadata)?;
+        map.serialize_entry("status", status)?;
+        if !message.is_empty() {
+            map.serialize_entry("message", message)?;
+        }
+        if !reason.is_empty() {
+            map.serialize_entry("reason", reason)?;
+        }
+        if let Some(details) = details {
+            map.serialize_entry("details", details)?;
+        }
+        if *code != 0 {
+            map.serialize_entry("code", code)?;
+        }
+        map.end()
+    }
+}
+
+/// An object whose named members come first, in that order; the rest follows as it stands.
+pub struct Leading<'a>(pub &'a Value, pub &'a [&'a str]);
+
+impl Serialize for Leading<'_> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self(value, first) = self;
+        let Some(members) = value.as_object() else { return value.serialize(serializer) };
+        let mut map = serializer.serialize_map(Some(members.len()))?;
+        for key in *first {
+            if let Some(member) = members.get(*key) {
+                map.serialize_entry(key, member)?;
+            }
+        }
+        for (key, member) in members.iter().filter(|(key, _)| !first.contains(&key.as_str())) {
+            map.serialize_entry(key, member)?;
+        }
+        map.end()
+    }
+}
+
+/// Encodes anything serialisable; JSON keeps the order of its members.
+pub fn encode<T: Serialize>(form: &Form, value: &T) -> Bytes {
+    match form.encoding {
+        Encoding::Json => json(value, form.pretty),
+        Encoding::Yaml => {
+            let tree = serde_json::to_value(value).expect("answers are plain data");
+            yaml::to_yaml(&tree).into()
+        }
+    }
+}
+
+/// One line with its end, or indented by two without.
+fn json<T: Serialize>(value: &T, pretty: bool) -> Bytes {
+    let mut out = Vec::with_capacity(1024);
+    let written = if pretty {
+        serde_json::to_writer_pretty(&mut out, value)
+    } else {
+        serde_json::to_writer(&mut out, value).inspect(|()| out.push(b'\n'))
+    };
+    written.expect("answers are plain data");
+    Bytes::from(out)
+}
+
+/// The same for JSON that is already written, in slices.
+pub fn reencode(form: &Form, slices: &[Bytes]) -> Bytes {
+    let whole = concat(slices);
+    if form.encoding == Encoding::Json && !form.pretty {
+        return whole;
+    }
+    let tree: Value = serde_json::from_slice(&whole).expect("our own JSON");
+    encode(form, &tree)
+}
+
+pub fn concat(slices: &[Bytes]) -> Bytes {
+    if let [one] = slices {
+        return one.clone();
+    }
+    let mut whole = Vec::with_capacity(slices.iter().map(Bytes::len).sum::<usize>() + 1);
+    for slice in slices {
+        whole.extend_from_slice(slice);
+    }
+    Bytes::from(whole)
+}
+
+/// An answer with a body of known length.
+pub fn response(code: u16, content_type: &str, body: Bytes) -> Response<Body> {
+    let mut response = Response::new(Body::from(body));
+    *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_str(content_type).expect("a media type"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    response
+}
+
+pub fn value<T: Serialize>(form: &Form, code: u16, value: &T) -> Response<Body> {
+    response(code, form.encoding.media_type(), encode(form, value))
+}
+
+pub fn status(form: &Form, status: &Status) -> Response<Body> {
+    let code = if status.is_success() { 200 } else { status.code };
+    let mut response = value(form, code, &Ordered(status));
+    let retry_after_s = status.details.as_ref().and_then(|d| d.retry_after_seconds);
+    if let Some(seconds) = retry_after_s.filter(|s| *s > 0) {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}
+
+/// A status as one line of JSON: the object of an ERROR event.
+pub fn status_line(status: &Status) -> Bytes {
+    let mut line = serde_json::to_vec(&Ordered(status)).expect("a Status is plain data");
+    line.shrink_to_fit();
+    Bytes::from(line)
+}
+
+pub fn text(code: u16, body: impl Into<Bytes>) -> Response<Body> {
+    response(code, "text/plain; charset=utf-8", body.into())
+}
+
+/// `299 - "…"` headers, one for each warning, in order and each once.
+pub fn add_warnings(headers: &mut HeaderMap, warnings: &[String]) {
+    let mut said: Vec<&String> = Vec::new();
+    for warning in warnings {
+        if said.contains(&warning) {
+            continue;
+        }
+        said.push(warning);
+        let clean: String = warning.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        let quoted = clean.replace('\\', "\\\\").replace('"', "\\\"");
+        if let Ok(value) = HeaderValue::from_bytes(format!("299 - \"{quoted}\"").as_bytes()) {
+            headers.append(header::WARNING, value);
+        }
+    }
+}
+
+/// The client takes gzip.
+pub fn takes_gzip(headers: &HeaderMap) -> bool {
+    let value = headers.get(header::ACCEPT_ENCODING).and_then(|v| v.to_str().ok()).unwrap_or_default();
+    value.split(',').any(|encoding| encoding.split(';').next().is_some_and(|name| name.trim() == "gzip"))
+}
+
+/// Compresses a large answer where the client takes it.
+pub fn compressed(code: u16, content_type: &str, body: Bytes, gzip: bool) -> Response<Body> {
+    if !gzip || body.len() < GZIP_THRESHOLD_BYTES {
+        return response(code, content_type, body);
+    }
+    let mut encoder = GzEncoder::new(Vec::with_capacity(body.len() / 4), Compression::fast());
+    encoder.write_all(&body).expect("writing to memory cannot fail");
+    let body = encoder.finish().expect("writing to memory cannot fail");
+    let mut response = response(code, content_type, Bytes::from(body));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    headers.insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_is_written_in_kubernetes_order() {
+        let missing = Status::not_found("", "configmaps", "none");
+        let body = encode(&Form::default(), &Ordered(&missing));
+        assert_eq!(
+            body,
+            "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\"message\":\"configmaps \\\"none\\\" not found\",\"reason\":\"NotFound\",\"details\":{\"name\":\"none\",\"kind\":\"configmaps\"},\"code\":404}\n"
+        );
+        let pretty = encode(&Form { pretty: true, ..Form::default() }, &Ordered(&missing));
+        assert!(pretty.starts_with(b"{\n  \"kind\": \"Status\",\n") && pretty.ends_with(b"}"));
+    }
+
+    #[test]
+    fn warnings_are_quoted_and_said_once() {
+        let mut headers = HeaderMap::new();
+        add_warnings(&mut headers, &["a \"b\"".into(), "a \"b\"".into(), "c".into()]);
+        let shown: Vec<&str> = headers.get_all("warning").iter().map(|v| v.to_str().unwrap()).collect();
+        assert_eq!(shown, ["299 - \"a \\\"b\\\"\"", "299 - \"c\""]);
+    }
+}

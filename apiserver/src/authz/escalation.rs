@@ -1,0 +1,95 @@
+//! Nobody gives away what they do not hold: writes of roles and bindings need its permissions, or `escalate` or `bind`.
+//!
+//! Corresponds to pkg/registry/rbac/{clusterrole,role,clusterrolebinding,rolebinding}/policybased.
+
+use super::rbac::RbacIndex;
+use super::rules::{Rule, uncovered};
+use super::{Attributes, Authorization};
+use crate::authn::UserInfo;
+use crate::registry::ContentAuthorizer;
+use crate::registry::mutation::Mutation;
+use async_trait::async_trait;
+use proto::Status;
+use serde_json::Value;
+
+const GROUP: &str = "rbac.authorization.k8s.io";
+
+#[async_trait]
+impl ContentAuthorizer for Authorization {
+    async fn authorize(&self, mutation: &Mutation<'_>, object: &Value, old: Option<&Value>) -> Result<(), Status> {
+        let served = mutation.served();
+        if served.group != GROUP || mutation.user.in_group(crate::authn::user_info::MASTERS) {
+            return Ok(());
+        }
+        if old.is_some_and(|old| grants_are_equal(old, object)) {
+            return Ok(());
+        }
+        let wanted = match served.resource.as_ref() {
+            "roles" | "clusterroles" => {
+                if self.may(mutation.user, "escalate", &served.resource, mutation.namespace, name_of(object)) {
+                    return Ok(());
+                }
+                Rule::all_of(object)
+            }
+            "rolebindings" | "clusterrolebindings" => {
+                let (kind, name) = (text(object, "/roleRef/kind"), text(object, "/roleRef/name"));
+                let resource = if kind == "ClusterRole" { "clusterroles" } else { "roles" };
+                let namespace = mutation.namespace;
+                if self.may(mutation.user, "bind", resource, namespace, name) {
+                    return Ok(());
+                }
+                let policy = self.source().policy();
+                RbacIndex::rules_of_role(&policy, namespace, kind, name)
+                    .ok_or_else(|| Status::not_found(GROUP, resource, name))?
+            }
+            _ => return Ok(()),
+        };
+        self.confirm(mutation, object, &wanted)
+    }
+}
+
+impl Authorization {
+    fn may(&self, user: &UserInfo, verb: &str, resource: &str, namespace: &str, name: &str) -> bool {
+        self.allows(&Attributes { namespace, name, ..Attributes::of_resource(user, verb, GROUP, resource) })
+    }
+
+    /// 403 naming every permission that the writer lacks.
+    fn confirm(&self, mutation: &Mutation<'_>, object: &Value, wanted: &[Rule]) -> Result<(), Status> {
+        let (held, errors) = self.rules_for(mutation.user, mutation.namespace);
+        let mut missing = uncovered(&held, wanted);
+        if missing.is_empty() {
+            return Ok(());
+        }
+        missing.sort();
+        let user = mutation.user;
+        let groups: Vec<String> = user.groups.iter().map(|g| format!("{g:?}")).collect();
+        let rules: Vec<String> = missing.iter().map(ToString::to_string).collect();
+        let mut why = format!(
+            "user {:?} (groups=[{}]) is attempting to grant RBAC permissions not currently held:\n{}",
+            user.name,
+            groups.join(" "),
+            rules.join("\n")
+        );
+        if !errors.is_empty() {
+            why.push_str(&format!("; resolution errors: {errors:?}"));
+        }
+        let served = mutation.served();
+        Err(Status::forbidden(&served.group, &served.resource, name_of(object), why))
+    }
+}
+
+/// What is granted, and to whom, has not changed.
+fn grants_are_equal(old: &Value, new: &Value) -> bool {
+    ["rules", "roleRef", "subjects", "aggregationRule"].iter().all(|key| {
+        let part = |object: &Value| object.get(key).filter(|v| !v.is_null()).cloned();
+        part(old) == part(new)
+    })
+}
+
+fn name_of(object: &Value) -> &str {
+    text(object, "/metadata/name")
+}
+
+fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}

@@ -1,0 +1,43 @@
+//! The namespaces and priority classes that every cluster has.
+//!
+//! Corresponds to pkg/controlplane/controller/systemnamespaces and pkg/registry/scheduling/rest.
+
+use serde_json::{Value, json};
+
+/// Looked after as long as the server runs.
+pub const NAMESPACES: &[&str] = &["kube-system", "kube-public", "kube-node-lease", "default"];
+
+pub fn namespace(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+}
+
+/// Name, value, description.
+const PRIORITY_CLASSES: &[(&str, i64, &str)] = &[
+    (
+        "system-node-critical",
+        2_000_001_000,
+        "Used for system critical pods that must not be moved from their current node.",
+    ),
+    (
+        "system-cluster-critical",
+        2_000_000_000,
+        "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
+    ),
+];
+
+/// Group, resource and object.
+pub fn all() -> Vec<(&'static str, &'static str, Value)> {
+    let namespaces = NAMESPACES.iter().map(|name| ("", "namespaces", namespace(name)));
+    let classes = PRIORITY_CLASSES.iter().map(|(name, value, description)| {
+        let class = json!({
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": name},
+            "value": value,
+            "description": description,
+            "globalDefault": false,
+        });
+        ("scheduling.k8s.io", "priorityclasses", class)
+    });
+    namespaces.chain(classes).collect()
+}

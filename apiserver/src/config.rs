@@ -1,0 +1,110 @@
+//! The flags of the API server, under the names that kube-apiserver gives them.
+//!
+//! Corresponds to cmd/kube-apiserver/app/options.
+
+use clap::{Args, ValueEnum};
+use component_base::options::ServingOptions;
+use ipnet::IpNet;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+pub const DEFAULT_SECURE_PORT: u16 = 6443;
+
+/// Which engine keeps the cluster's state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum StoreKind {
+    /// Durable on one disk, no set-up.
+    #[default]
+    Embedded,
+    /// Gone with the process.
+    Memory,
+}
+
+/// Receives one line per request and per delivered watch event.
+#[derive(Clone)]
+pub struct RequestLog(pub Arc<dyn Fn(String) + Send + Sync>);
+
+impl std::fmt::Debug for RequestLog {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("RequestLog")
+    }
+}
+
+#[derive(Args, Clone, Debug)]
+pub struct Config {
+    #[command(flatten)]
+    pub serving: ServingOptions,
+    /// Engine that keeps the cluster's state
+    #[arg(long, value_enum, default_value_t)]
+    pub store: StoreKind,
+    /// Folder of the embedded store
+    #[arg(long, value_name = "DIR", default_value = "orrery-data/store")]
+    pub data_dir: PathBuf,
+    /// Bearer tokens, one a line: token,user,uid,"group1,group2"
+    #[arg(long, value_name = "FILE")]
+    pub token_auth_file: Option<PathBuf>,
+    /// Let requests without credentials pass as system:anonymous
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set)]
+    pub anonymous_auth: bool,
+    /// Key (PEM, ECDSA P-256 or RSA) that signs and verifies service account tokens
+    #[arg(long, value_name = "FILE")]
+    pub service_account_signing_key_file: Option<PathBuf>,
+    /// Issuer of service account tokens
+    #[arg(long, default_value = "https://kubernetes.default.svc")]
+    pub service_account_issuer: String,
+    /// Audiences of the API; the issuer where none is given
+    #[arg(long, value_delimiter = ',')]
+    pub api_audiences: Vec<String>,
+    /// Network from which Services get their addresses
+    #[arg(long, default_value = "10.96.0.0/16")]
+    pub service_cluster_ip_range: IpNet,
+    /// Ports that NodePort Services get, first-last
+    #[arg(long, default_value = "30000-32767")]
+    pub service_node_port_range: String,
+    /// Address at which others reach this server; the bind address where none is given
+    #[arg(long)]
+    pub advertise_address: Option<IpAddr>,
+    /// Reads that are worked on at once; 0 for no limit
+    #[arg(long, default_value_t = 400)]
+    pub max_requests_inflight: usize,
+    /// Writes that are worked on at once; 0 for no limit
+    #[arg(long, default_value_t = 200)]
+    pub max_mutating_requests_inflight: usize,
+    /// Seconds after which a request that is no watch is given up
+    #[arg(long, default_value_t = 60)]
+    pub request_timeout_s: u64,
+    /// Shortest time in seconds that a watch may stay open; each gets up to twice that
+    #[arg(long, default_value_t = 1800)]
+    pub min_request_timeout_s: u64,
+    /// Seconds between the end of readiness and the end of serving
+    #[arg(long, default_value_t = 0)]
+    pub shutdown_delay_duration_s: u64,
+    /// One line per request and per delivered watch event, for simulations
+    #[arg(skip)]
+    pub request_log: Option<RequestLog>,
+}
+
+/// As the flags' defaults.
+impl Default for Config {
+    fn default() -> Self {
+        #[derive(clap::Parser)]
+        struct Flags {
+            #[command(flatten)]
+            config: Config,
+        }
+        <Flags as clap::Parser>::parse_from(["apiserver"]).config
+    }
+}
+
+impl Config {
+    /// The address under which the `kubernetes` Service finds this server: never the unspecified one.
+    pub fn advertised_ip(&self) -> IpAddr {
+        let bound = self.serving.bind_address;
+        self.advertise_address.unwrap_or(if bound.is_unspecified() { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { bound })
+    }
+
+    pub fn audiences(&self) -> Vec<String> {
+        if self.api_audiences.is_empty() { vec![self.service_account_issuer.clone()] } else { self.api_audiences.clone() }
+    }
+}

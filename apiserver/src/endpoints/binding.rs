@@ -1,0 +1,140 @@
+//! Bindings: a scheduler gives a pod its node.
+//!
+//! Corresponds to BindingREST in pkg/registry/core/pod/storage.
+
+use super::{Call, body, present};
+use crate::answer;
+use crate::audit::Record;
+use crate::admission::Operation;
+use crate::registry::mutation::Edit;
+use crate::registry::object_meta;
+use crate::request::body::read;
+use crate::request::options::WriteOptions;
+use axum::body::Body;
+use http::Response;
+use jiff::Timestamp;
+use proto::meta::status::FieldError;
+use proto::resources::Target;
+use proto::schema::builtin_type;
+use proto::{Gvk, Status};
+use serde_json::{Value, json};
+
+/// `target` is pods; `name` is the pod's, from the URL or, for the collection `bindings`, from the body.
+pub async fn answer(
+    call: &Call<'_>,
+    target: &Target,
+    name: &str,
+    body: Body,
+    record: &mut Record,
+) -> Result<Response<Body>, Status> {
+    let form = call.plain_form()?;
+    let bytes = read(body).await?;
+    let options = WriteOptions::read(&call.info.query, "CreateOptions", false)?;
+    let gvk = Gvk::new("", "v1", "Binding");
+    let schema = builtin_type("io.k8s.api.core.v1.Binding");
+    let body::Read { object: mut binding, warnings } =
+        body::of_kind(call, &gvk, &schema, &bytes, options.field_validation)?;
+    let given = object_meta::text(&binding, "name").to_owned();
+    if !name.is_empty() && !given.is_empty() && given != name {
+        return Err(Status::bad_request(
+            "name in URL does not match name in Binding object",
+        ));
+    }
+    let name = if name.is_empty() { given } else { name.to_owned() };
+    body::place(call, target, &mut binding)?;
+    let manager = call.manager(&options.field_manager);
+    let mut mutation = call.mutation(target, &manager, options.dry_run, &options.given);
+    mutation.name = &name;
+    mutation.subresource = "binding";
+    call.server.registry.admit_action(Operation::Create, &mut mutation, &mut binding).await?;
+    let errors = validate(&binding);
+    if !errors.is_empty() {
+        return Err(Status::invalid("", "Binding", &name, &errors));
+    }
+    let uid = object_meta::text(&binding, "uid").to_owned();
+    let now = call.server.env.wall();
+    let edit = Edit(|pod: &Value| bound(pod, &binding, &name, &uid, now));
+    let written = call.server.registry.update(&mut mutation, &edit).await?;
+    record.stored(call.server, &written.object);
+    let created = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
+    let mut response = present::tree(&form, 201, &created);
+    let warnings: Vec<String> = warnings.into_iter().chain(mutation.warnings).collect();
+    answer::add_warnings(response.headers_mut(), &warnings);
+    Ok(response)
+}
+
+fn validate(binding: &Value) -> Vec<FieldError> {
+    let text = |pointer: &str| binding.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let mut errors = Vec::new();
+    let kind = text("/target/kind");
+    if !kind.is_empty() && kind != "Node" {
+        errors.push(FieldError::not_supported("target.kind", &json!(kind), &["Node", "<empty>"]));
+    }
+    if text("/target/name").is_empty() {
+        errors.push(FieldError::required("target.name", ""));
+    }
+    errors
+}
+
+/// The pod on its node, with the condition that says so.
+fn bound(pod: &Value, binding: &Value, name: &str, uid: &str, now: Timestamp) -> Result<Value, Status> {
+    let conflict = |why: String| Err(Status::conflict("", "pods/binding", name, why));
+    let pod_uid = object_meta::text(pod, "uid");
+    if !uid.is_empty() && uid != pod_uid {
+        return conflict(format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {pod_uid}"));
+    }
+    if object_meta::deletion_timestamp(pod).is_some() {
+        return conflict(format!("pod {name} is being deleted, cannot be assigned to a host"));
+    }
+    if let Some(node) = pod["spec"]["nodeName"].as_str().filter(|node| !node.is_empty()) {
+        return conflict(format!("pod {name} is already assigned to node {node:?}"));
+    }
+    if pod.pointer("/spec/schedulingGates").and_then(Value::as_array).is_some_and(|gates| !gates.is_empty()) {
+        return conflict(format!("pod {name} has non-empty .spec.schedulingGates"));
+    }
+    let mut pod = pod.clone();
+    pod["spec"]["nodeName"] = binding["target"]["name"].clone();
+    for part in ["annotations", "labels"] {
+        for (key, value) in binding["metadata"][part].as_object().into_iter().flatten() {
+            pod["metadata"][part][key] = value.clone();
+        }
+    }
+    let conditions = &mut pod["status"]["conditions"];
+    if !conditions.is_array() {
+        *conditions = json!([]);
+    }
+    let conditions = conditions.as_array_mut().expect("just made sure of it");
+    let scheduled = json!({
+        "type": "PodScheduled",
+        "status": "True",
+        "lastProbeTime": null,
+        "lastTransitionTime": object_meta::time(now),
+    });
+    match conditions.iter_mut().find(|c| c["type"] == "PodScheduled") {
+        Some(condition) => *condition = scheduled,
+        None => conditions.push(scheduled),
+    }
+    Ok(pod)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pod_is_bound_once() {
+        let now = "2026-01-01T00:00:00Z".parse().unwrap();
+        let binding = json!({"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n1"}});
+        let pod = json!({"metadata": {"name": "p"}, "spec": {}, "status": {"conditions": [
+            {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+        ]}});
+        let done = bound(&pod, &binding, "p", "", now).unwrap();
+        assert_eq!(done["spec"]["nodeName"], "n1");
+        assert_eq!(done["status"]["conditions"].as_array().unwrap().len(), 1);
+        let again = bound(&done, &binding, "p", "", now).unwrap_err();
+        assert_eq!(
+            again.message,
+            r#"Operation cannot be fulfilled on pods/binding "p": pod p is already assigned to node "n1""#
+        );
+    }
+}

@@ -1,0 +1,201 @@
+//! From an authorised request to its answer: one file per verb.
+//!
+//! Corresponds to k8s.io/apiserver/pkg/endpoints.
+
+pub mod body;
+pub mod present;
+pub mod table;
+pub mod get;
+pub mod list;
+pub mod watch;
+pub mod create;
+pub mod update;
+pub mod patch;
+pub mod delete;
+pub mod deprecated;
+pub mod subresource;
+pub mod scale;
+pub mod binding;
+pub mod eviction;
+pub mod token;
+pub mod review;
+pub mod non_resource;
+
+use crate::answer;
+use crate::audit::Record;
+use crate::authn::UserInfo;
+use crate::media::{self, Form};
+use crate::registry::mutation::Mutation;
+use crate::request::info::RequestInfo;
+use crate::server::Server;
+use axum::body::Body;
+use http::request::Parts;
+use http::{HeaderMap, Response, header};
+use proto::Status;
+use proto::resources::{Target, Verb};
+use serde_json::Value;
+use std::sync::Arc;
+
+/// Longest name of a field manager that comes from a user agent.
+const MAX_MANAGER_BYTES: usize = 128;
+
+/// One authorised request.
+pub struct Call<'a> {
+    pub server: &'a Arc<Server>,
+    pub info: &'a RequestInfo,
+    pub user: &'a UserInfo,
+    pub parts: &'a Parts,
+}
+
+/// Sends a request to its verb; 404 and 405 for what is not served.
+pub async fn dispatch(call: &Call<'_>, body: Body, record: &mut Record) -> Result<Response<Body>, Status> {
+    if !call.info.is_resource {
+        return non_resource::answer(call).await;
+    }
+    let target = resolve(call)?;
+    let mut response = if call.info.subresource.is_empty() {
+        verb(call, &target, body, record).await?
+    } else {
+        subresource::answer(call, &target, body, record).await?
+    };
+    if let Some(warning) = deprecated::warning(&target) {
+        answer::add_warnings(response.headers_mut(), &[warning.to_owned()]);
+    }
+    Ok(response)
+}
+
+async fn verb(
+    call: &Call<'_>,
+    target: &Target,
+    body: Body,
+    record: &mut Record,
+) -> Result<Response<Body>, Status> {
+    let served = target.served();
+    let wanted = match call.info.verb.as_str() {
+        "get" => Verb::Get,
+        "list" => Verb::List,
+        "watch" => Verb::Watch,
+        "create" => Verb::Create,
+        "update" => Verb::Update,
+        "patch" => Verb::Patch,
+        "delete" => Verb::Delete,
+        "deletecollection" => Verb::DeleteCollection,
+        _ => return Err(method_not_allowed()),
+    };
+    let is_write_of_one = matches!(wanted, Verb::Update | Verb::Patch | Verb::Delete | Verb::Get);
+    if is_write_of_one && call.info.name.is_empty() || wanted == Verb::Create && !call.info.name.is_empty() {
+        return Err(method_not_allowed());
+    }
+    if !served.has_verb(wanted) {
+        return Err(match wanted {
+            Verb::Watch if served.has_verb(Verb::List) => {
+                Status::method_not_allowed(&served.group, &served.resource, "watch")
+            }
+            _ => method_not_allowed(),
+        });
+    }
+    if target.row.prefix.is_none() {
+        return review::answer(call, target, body).await;
+    }
+    match wanted {
+        Verb::Get => get::answer(call, target).await,
+        Verb::List => list::answer(call, target).await,
+        Verb::Watch => watch::answer(call, target).await,
+        Verb::Create => create::answer(call, target, body, record).await,
+        Verb::Update => update::answer(call, target, body, record).await,
+        Verb::Patch => patch::answer(call, target, body, record).await,
+        Verb::Delete => delete::one(call, target, body, record).await,
+        Verb::DeleteCollection => delete::collection(call, target, body).await,
+    }
+}
+
+/// What a URL names, or 404. A namespaced object has a namespace, a cluster-scoped one has none.
+fn resolve(call: &Call<'_>) -> Result<Target, Status> {
+    let info = call.info;
+    let gvr = proto::Gvr::new(info.group.as_str(), info.version.as_str(), info.resource.as_str());
+    let target = call.server.registry.catalogue.load().by_gvr(&gvr).ok_or_else(Status::unknown_path)?;
+    let is_namespace = info.resource == "namespaces" && info.group.is_empty();
+    if !target.row.is_namespaced() && !info.namespace.is_empty() && !is_namespace {
+        return Err(Status::unknown_path());
+    }
+    if target.row.is_namespaced() && info.namespace.is_empty() {
+        if !info.name.is_empty() {
+            return Err(Status::unknown_path());
+        }
+        if !matches!(info.verb.as_str(), "list" | "watch") {
+            return Err(method_not_allowed());
+        }
+    }
+    Ok(target)
+}
+
+/// 405 in the router's words.
+pub fn method_not_allowed() -> Status {
+    let message = "the server does not allow this method on the requested resource";
+    let mut status = Status::failure(405, "MethodNotAllowed", message);
+    status.details = Some(Box::default());
+    status
+}
+
+impl Call<'_> {
+    /// The namespace of the object in the store: a namespace itself has none.
+    pub fn namespace(&self, target: &Target) -> &str {
+        if target.row.is_namespaced() { &self.info.namespace } else { "" }
+    }
+
+    pub fn headers(&self) -> &HeaderMap {
+        &self.parts.headers
+    }
+
+    fn pretty(&self) -> bool {
+        media::wants_pretty(self.headers(), self.info.query.get("pretty"))
+    }
+
+    /// The form of the answer, tables and metadata among the possibilities.
+    pub fn form(&self) -> Result<Form, Status> {
+        media::negotiate(self.headers(), self.pretty(), true, false)
+    }
+
+    /// The form of an answer that can only be itself.
+    pub fn plain_form(&self) -> Result<Form, Status> {
+        media::negotiate(self.headers(), self.pretty(), false, false)
+    }
+
+    pub fn stream_form(&self) -> Result<Form, Status> {
+        media::negotiate(self.headers(), false, true, true)
+    }
+
+    /// Who owns the fields that this request sets: the manager it names, or its user agent up to the slash.
+    pub fn manager(&self, named: &str) -> String {
+        if !named.is_empty() {
+            return named.to_owned();
+        }
+        let agent = self.headers().get(header::USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or_default();
+        let first = agent.split('/').next().unwrap_or_default();
+        let mut manager: String = first.chars().filter(|c| !c.is_control()).collect();
+        while manager.len() > MAX_MANAGER_BYTES {
+            manager.pop();
+        }
+        manager
+    }
+
+    pub fn mutation<'a>(
+        &'a self,
+        target: &'a Target,
+        manager: &'a str,
+        dry_run: bool,
+        options: &'a Value,
+    ) -> Mutation<'a> {
+        Mutation {
+            target,
+            namespace: self.namespace(target),
+            name: &self.info.name,
+            subresource: &self.info.subresource,
+            user: self.user,
+            dry_run,
+            options,
+            manager,
+            warnings: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Paths that are no resources: discovery, OpenAPI, health, metrics, version, keys of service account tokens.
+//!
+//! Corresponds to the routes of k8s.io/apiserver/pkg/server/routes and pkg/endpoints/discovery.
+
+use super::{Call, method_not_allowed};
+use crate::answer::{self, Leading};
+use crate::discovery;
+use crate::media::{self, Form};
+use crate::openapi::Document;
+use crate::{health, version};
+use axum::body::Body;
+use component_base::health_checks;
+use component_base::metrics;
+use http::{HeaderValue, Method, Response, header};
+use proto::Status;
+use serde_json::{Value, json};
+
+const AGGREGATED_TYPE: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+const OPENAPI_V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2";
+
+pub async fn answer(call: &Call<'_>) -> Result<Response<Body>, Status> {
+    let path = call.info.path.trim_end_matches('/');
+    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+    let is_read = matches!(call.parts.method, Method::GET | Method::HEAD);
+    if !is_read && matches!(parts.first(), Some(&("api" | "apis" | "version" | "openapi" | "metrics"))) {
+        return Err(method_not_allowed());
+    }
+    match parts.as_slice() {
+        [] => root(call),
+        ["api"] => grouped(call, true),
+        ["apis"] => grouped(call, false),
+        ["api", version] => resources(call, "", version),
+        ["apis", group] => one_group(call, group),
+        ["apis", group, version] => resources(call, group, version),
+        ["version"] => {
+            let form = call.plain_form()?;
+            let form = Form { pretty: call.info.query.get("pretty").is_none() || form.pretty, ..form };
+            Ok(answer::value(&form, 200, &version::info()))
+        }
+        [endpoint @ ("healthz" | "livez" | "readyz")] => Ok(health_of(call, endpoint, "")),
+        [endpoint @ ("healthz" | "livez" | "readyz"), single @ ..] => Ok(health_of(call, endpoint, &single.join("/"))),
+        ["metrics"] => {
+            let text = metrics::encode(&call.server.env.metrics().lock());
+            Ok(answer::response(200, metrics::TEXT_FORMAT, text.into()))
+        }
+        ["openapi", "v2"] => Ok(openapi_v2(call)),
+        ["openapi", "v3"] => Ok(document(call, call.server.openapi().v3_index(), "text/plain; charset=utf-8")),
+        ["openapi", "v3", "api", version] => openapi_v3(call, "", version),
+        ["openapi", "v3", "apis", group, version] => openapi_v3(call, group, version),
+        [".well-known", "openid-configuration"] => {
+            let tokens = call.server.authentication.service_accounts.as_ref().ok_or_else(Status::unknown_path)?;
+            let address = call.server.advertised_address();
+            let body = tokens.openid_configuration(&format!("https://{address}/openid/v1/jwks"));
+            Ok(answer::response(200, "application/json", body.to_string().into()))
+        }
+        ["openid", "v1", "jwks"] => {
+            let tokens = call.server.authentication.service_accounts.as_ref().ok_or_else(Status::unknown_path)?;
+            Ok(answer::response(200, "application/jwk-set+json", tokens.jwks().to_string().into()))
+        }
+        _ => Ok(not_found()),
+    }
+}
+
+/// Paths that nothing serves end with the router's plain text.
+fn not_found() -> Response<Body> {
+    let mut response = answer::text(404, "404 page not found\n");
+    response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+fn health_of(call: &Call<'_>, endpoint: &str, single: &str) -> Response<Body> {
+    let checks = health::checks(call.server, endpoint);
+    let mut response =
+        health_checks::answer(endpoint, &checks, single, call.parts.uri.query().unwrap_or_default());
+    if !single.is_empty() && response.status() == 200 {
+        response.headers_mut().remove(header::X_CONTENT_TYPE_OPTIONS);
+    }
+    response
+}
+
+/// `/`: every path there is.
+fn root(call: &Call<'_>) -> Result<Response<Body>, Status> {
+    let form = call.plain_form()?;
+    let mut paths = vec!["/.well-known/openid-configuration".to_owned(), "/api".into(), "/api/v1".into(), "/apis".into()];
+    let catalogue = call.server.registry.catalogue.load();
+    let mut groups: Vec<_> = catalogue.groups().iter().filter(|g| !g.group.is_empty()).collect();
+    groups.sort_by(|a, b| a.group.cmp(&b.group));
+    for group in groups {
+        paths.push(format!("/apis/{}", group.group));
+        let mut versions = group.versions.clone();
+        versions.sort();
+        paths.extend(versions.iter().map(|version| format!("/apis/{}/{version}", group.group)));
+    }
+    for endpoint in ["healthz", "livez", "readyz"] {
+        paths.push(format!("/{endpoint}"));
+        let checks = health::checks(call.server, endpoint);
+        let mut names: Vec<String> = checks.iter().map(|check| format!("/{endpoint}/{}", check.name)).collect();
+        names.sort();
+        paths.extend(names);
+    }
+    paths.extend(["/metrics", "/openapi/v2", "/openapi/v3", "/openid/v1/jwks", "/version"].map(str::to_owned));
+    paths.sort();
+    Ok(answer::value(&Form { pretty: true, ..form }, 200, &json!({"paths": paths})))
+}
+
+/// `/api` and `/apis`: the aggregated document where a client asks for it, else the legacy list.
+fn grouped(call: &Call<'_>, core: bool) -> Result<Response<Body>, Status> {
+    let catalogue = call.server.registry.catalogue.load();
+    match media::wants_aggregated(call.headers()) {
+        Some(true) => {
+            let body = discovery::aggregated(&catalogue, core);
+            let body = answer::encode(&Form::default(), &Leading(&body, &["kind", "apiVersion", "metadata"]));
+            Ok(answer::compressed(200, AGGREGATED_TYPE, body, answer::takes_gzip(call.headers())))
+        }
+        Some(false) | None if core => {
+            let address = call.server.advertised_address();
+            leading(call, &discovery::core_versions(&address), &["kind", "versions"])
+        }
+        Some(false) | None => leading(call, &discovery::group_list(&catalogue), &["kind", "apiVersion"]),
+    }
+}
+
+fn one_group(call: &Call<'_>, group: &str) -> Result<Response<Body>, Status> {
+    let catalogue = call.server.registry.catalogue.load();
+    match discovery::group(&catalogue, group) {
+        Some(body) => leading(call, &body, &["kind", "apiVersion", "name", "versions"]),
+        None => Ok(not_found()),
+    }
+}
+
+fn resources(call: &Call<'_>, group: &str, version: &str) -> Result<Response<Body>, Status> {
+    let catalogue = call.server.registry.catalogue.load();
+    match discovery::resource_list(&catalogue, group, version) {
+        Some(body) => leading(call, &body, &["kind", "apiVersion", "groupVersion"]),
+        None => Ok(not_found()),
+    }
+}
+
+/// A document whose first members stand in Kubernetes' order.
+fn leading(call: &Call<'_>, body: &Value, first: &[&str]) -> Result<Response<Body>, Status> {
+    let form = call.plain_form()?;
+    Ok(answer::value(&form, 200, &Leading(body, first)))
+}
+
+fn openapi_v2(call: &Call<'_>) -> Response<Body> {
+    let accept = call.headers().get(header::ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or_default();
+    let only_protobuf = accept.contains(OPENAPI_V2_PROTOBUF) && !accept.contains("json") && !accept.contains("*/*");
+    if only_protobuf {
+        return answer::text(406, "406 Not Acceptable\n");
+    }
+    document(call, call.server.openapi().v2(), "application/json")
+}
+
+fn openapi_v3(call: &Call<'_>, group: &str, version: &str) -> Result<Response<Body>, Status> {
+    match call.server.openapi().v3(group, version) {
+        Some(found) => Ok(document(call, found, "application/json")),
+        None => Ok(not_found()),
+    }
+}
+
+/// A large document that changes rarely: 304 where the client has it already.
+fn document(call: &Call<'_>, document: &Document, content_type: &str) -> Response<Body> {
+    let tag = format!("\"{}\"", document.hash);
+    let has_it = call.headers().get(header::IF_NONE_MATCH).is_some_and(|v| v.as_bytes() == tag.as_bytes());
+    let gzip = answer::takes_gzip(call.headers());
+    let mut response = if has_it {
+        answer::response(304, content_type, bytes::Bytes::new())
+    } else {
+        answer::compressed(200, content_type, document.bytes.clone(), gzip)
+    };
+    let headers = response.headers_mut();
+    if let Ok(tag) = HeaderValue::from_str(&tag) {
+        headers.insert(header::ETAG, tag);
+    }
+    headers.insert(header::VARY, HeaderValue::from_static("Accept-Encoding, Accept"));
+    response
+}

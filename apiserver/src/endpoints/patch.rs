@@ -1,0 +1,188 @@
+//! PATCH in its four forms: JSON Patch, merge patch, strategic merge patch and server-side apply.
+//!
+//! Corresponds to k8s.io/apiserver/pkg/endpoints/handlers/patch.go.
+
+use super::{Call, body, present};
+use crate::answer;
+use crate::apply::FieldManager;
+use crate::apply::fields::FieldSet;
+use crate::audit::Record;
+use crate::media;
+use crate::patch::{json_patch, merge, strategic};
+use crate::registry::mutation::{Change, Changed};
+use crate::registry::reset_fields;
+use crate::request::body::read;
+use crate::request::options::{FieldValidation, WriteOptions};
+use axum::body::Body;
+use http::Response;
+use parking_lot::Mutex;
+use proto::meta::status::FieldError;
+use proto::resources::Target;
+use proto::schema::decode;
+use proto::schema::decode::{strict_error, strict_warnings};
+use proto::wire::document::{Document, Format};
+use proto::wire::json_syntax;
+use proto::{Status, wire};
+use serde_json::{Value, json};
+
+/// The form of a patch, told by its media type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Json,
+    Merge,
+    Strategic,
+    Apply,
+}
+
+const MEDIA_TYPES: &[(&str, Kind)] = &[
+    ("application/json-patch+json", Kind::Json),
+    ("application/merge-patch+json", Kind::Merge),
+    ("application/strategic-merge-patch+json", Kind::Strategic),
+    ("application/apply-patch+yaml", Kind::Apply),
+];
+
+/// The form of this request's patch, or 415.
+pub fn kind_of(call: &Call<'_>) -> Result<Kind, Status> {
+    let media_type = media::content_type(call.headers());
+    let found = MEDIA_TYPES.iter().find(|(name, _)| *name == media_type);
+    found.map(|(_, kind)| *kind).ok_or_else(|| {
+        let accepted: Vec<&str> = MEDIA_TYPES.iter().map(|(name, _)| *name).collect();
+        media::unsupported(&media_type, &accepted)
+    })
+}
+
+pub async fn answer(
+    call: &Call<'_>,
+    target: &Target,
+    body: Body,
+    record: &mut Record,
+) -> Result<Response<Body>, Status> {
+    let form = call.form()?;
+    let kind = kind_of(call)?;
+    let bytes = read(body).await?;
+    let options = WriteOptions::read(&call.info.query, "PatchOptions", kind == Kind::Apply)?;
+    let (patch, patch_errors) = parse(kind, &bytes)?;
+    let manager = call.manager(&options.field_manager);
+    let mut mutation = call.mutation(target, &manager, options.dry_run, &options.given);
+    let reset = reset_fields(&mutation);
+    let change = Patch {
+        call,
+        target,
+        kind,
+        patch,
+        patch_errors,
+        manager: &manager,
+        force: options.force == Some(true),
+        validation: options.field_validation,
+        reset,
+        warnings: Mutex::default(),
+    };
+    let written = call.server.registry.update(&mut mutation, &change).await?;
+    record.stored(call.server, &written.object);
+    let code = if written.created { 201 } else { 200 };
+    let mut response = present::object(call, target, &form, code, &written.object, written.has_revision)?;
+    let warnings: Vec<String> = change.warnings.into_inner().into_iter().chain(mutation.warnings).collect();
+    answer::add_warnings(response.headers_mut(), &warnings);
+    Ok(response)
+}
+
+/// The patch as a tree, and what strictness has to say of its text.
+pub fn parse(kind: Kind, bytes: &[u8]) -> Result<(Value, Vec<String>), Status> {
+    if kind == Kind::Apply {
+        let document = Document::parse(Format::Yaml, bytes)
+            .map_err(|why| Status::bad_request(format!("error decoding YAML: {why}")))?;
+        return Ok((document.value, document.duplicates));
+    }
+    match wire::json::parse(bytes) {
+        Ok(parsed) => {
+            let duplicates = parsed.duplicates.iter().map(|path| format!("duplicate field {path:?}")).collect();
+            Ok((parsed.value, duplicates))
+        }
+        Err(error) => {
+            let why = json_syntax::syntax_error(bytes).unwrap_or_else(|| error.to_string());
+            Err(Status::bad_request(format!("error decoding patch: {why}")))
+        }
+    }
+}
+
+/// One patch request: a pure function of the current object.
+struct Patch<'a> {
+    call: &'a Call<'a>,
+    target: &'a Target,
+    kind: Kind,
+    patch: Value,
+    patch_errors: Vec<String>,
+    manager: &'a str,
+    force: bool,
+    validation: FieldValidation,
+    reset: FieldSet,
+    /// Of the last attempt.
+    warnings: Mutex<Vec<String>>,
+}
+
+impl Change for Patch<'_> {
+    fn change(&self, current: Option<&Value>) -> Result<Changed, Status> {
+        let served = self.target.served();
+        let patched = match (self.kind, current) {
+            (Kind::Apply, current) => self.apply(current)?,
+            (Kind::Json, Some(current)) => json_patch::apply(current, &self.patch)?,
+            (Kind::Merge, Some(current)) => merge::apply(current, &self.patch)?,
+            (Kind::Strategic, Some(current)) => strategic::apply(served.schema.schema(), current, &self.patch)?,
+            (_, None) => return Err(Status::not_found(&served.group, &served.resource, &self.call.info.name)),
+        };
+        let object = self.decoded(patched)?;
+        body::check_name(self.call, self.target, &object)?;
+        let mut object = object;
+        body::place(self.call, self.target, &mut object)?;
+        Ok(Changed { object, managed: self.kind == Kind::Apply })
+    }
+
+    fn creates(&self) -> bool {
+        self.kind == Kind::Apply
+    }
+}
+
+impl Patch<'_> {
+    fn apply(&self, current: Option<&Value>) -> Result<Value, Status> {
+        let mut config = self.patch.clone();
+        if config.pointer("/metadata/name").is_none_or(Value::is_null) && config.is_object() {
+            crate::registry::object_meta::meta_mut(&mut config).insert("name".into(), json!(self.call.info.name));
+        }
+        let subresource = &self.call.info.subresource;
+        let now = self.call.server.env.wall();
+        let fields = FieldManager::new(&self.target.row, self.target.served(), subresource, &self.reset, now);
+        fields.apply(current, &config, self.manager, self.force)
+    }
+
+    /// The result of a patch has to be an object of the kind, as a body has.
+    fn decoded(&self, patched: Value) -> Result<Value, Status> {
+        let served = self.target.served();
+        let shown = patched.to_string();
+        let invalid = |why: String| {
+            let error = FieldError::invalid("patch", &json!(shown), why);
+            Status::invalid("", "", "", &[error])
+        };
+        let text = |key: &str| patched.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        if text("kind") != served.kind || text("apiVersion") != served.api_version() {
+            return Err(invalid(format!(
+                "no kind \"{}\" is registered for version \"{}\"",
+                text("kind"),
+                text("apiVersion")
+            )));
+        }
+        let decoded = decode::decode(&served.schema, patched).map_err(|error| invalid(error.to_string()))?;
+        let strict: Vec<String> = self.patch_errors.iter().cloned().chain(decoded.strict_errors).collect();
+        let mut warnings = self.warnings.lock();
+        warnings.clear();
+        match self.validation {
+            FieldValidation::Ignore => {}
+            FieldValidation::Warn => warnings.extend(strict_warnings(&strict)),
+            FieldValidation::Strict if strict.is_empty() => {}
+            FieldValidation::Strict => return Err(invalid(strict_error(&strict))),
+        }
+        let mut object = decoded.value;
+        object["apiVersion"] = json!(served.api_version());
+        object["kind"] = json!(served.kind);
+        Ok(object)
+    }
+}

@@ -1,0 +1,231 @@
+//! Kinds that are computed, never stored: reviews of tokens and permissions, bindings, component statuses.
+//!
+//! Corresponds to pkg/registry/{authentication,authorization} and pkg/registry/core/componentstatus.
+
+use super::{Call, binding, body, present};
+use crate::answer;
+use crate::apply::FieldManager;
+use crate::apply::fields::FieldSet;
+use crate::audit::Record;
+use crate::authn::{TokenOutcome, UserInfo};
+use crate::authz::rules::Rule;
+use crate::authz::{Attributes, Decision};
+use crate::registry::object_meta;
+use crate::request::body::read;
+use crate::request::options::WriteOptions;
+use axum::body::Body;
+use http::Response;
+use proto::Status;
+use proto::meta::status::FieldError;
+use proto::resources::Target;
+use serde_json::{Value, json};
+
+pub async fn answer(call: &Call<'_>, target: &Target, body: Body) -> Result<Response<Body>, Status> {
+    let served = target.served();
+    match served.resource.as_ref() {
+        "componentstatuses" => component_statuses(call),
+        "bindings" => {
+            let (pods, _) = call.server.registry.row_of("", "pods")?;
+            let mut record = Record::begin(call.server, call.info);
+            binding::answer(call, &pods, "", body, &mut record).await
+        }
+        _ => review(call, target, body).await,
+    }
+}
+
+async fn review(call: &Call<'_>, target: &Target, body: Body) -> Result<Response<Body>, Status> {
+    let form = call.plain_form()?;
+    let bytes = read(body).await?;
+    let options = WriteOptions::read(&call.info.query, "CreateOptions", false)?;
+    let body::Read { mut object, warnings } = body::object(call, target, &bytes, options.field_validation)?;
+    body::place(call, target, &mut object)?;
+    let reset = FieldSet::of([["status"].as_slice()]);
+    let now = call.server.env.wall();
+    let manager = call.manager(&options.field_manager);
+    FieldManager::new(&target.row, target.served(), "", &reset, now).update(None, &mut object, &manager);
+    match target.served().resource.as_ref() {
+        "tokenreviews" => review_token(call, &mut object).await?,
+        "selfsubjectreviews" => {
+            object_meta::meta_mut(&mut object).insert("creationTimestamp".into(), json!(object_meta::time(now)));
+            object["status"] = json!({"userInfo": call.user.to_value()});
+        }
+        "selfsubjectrulesreviews" => review_rules(call, &mut object)?,
+        "subjectaccessreviews" | "localsubjectaccessreviews" => {
+            let errors = check_subject(&object, target.served().resource == "localsubjectaccessreviews");
+            if !errors.is_empty() {
+                return Err(Status::invalid(&target.served().group, &target.served().kind, "", &errors));
+            }
+            let user = subject(&object["spec"]);
+            review_access(call, &mut object, &user);
+        }
+        "selfsubjectaccessreviews" => {
+            let errors = check_attributes(&object["spec"]);
+            if !errors.is_empty() {
+                return Err(Status::invalid(&target.served().group, &target.served().kind, "", &errors));
+            }
+            review_access(call, &mut object, call.user);
+        }
+        _ => return Err(Status::unknown_path()),
+    }
+    let mut response = present::tree(&form, 201, &object);
+    answer::add_warnings(response.headers_mut(), &warnings);
+    Ok(response)
+}
+
+async fn review_token(call: &Call<'_>, review: &mut Value) -> Result<(), Status> {
+    let token = review["spec"]["token"].as_str().unwrap_or_default().to_owned();
+    if token.is_empty() {
+        return Err(Status::bad_request("token is required for TokenReview in authentication"));
+    }
+    let audiences = strings(&review["spec"]["audiences"]);
+    let server = call.server;
+    let objects: std::sync::Arc<dyn crate::admission::Lookup> = server.registry.clone();
+    let outcome = server.authentication.by_token(&token, &audiences, &server.env, &objects).await;
+    review["status"] = match outcome {
+        TokenOutcome::Known(user, audiences) => {
+            json!({"authenticated": true, "user": user.authenticated().to_value(), "audiences": audiences})
+        }
+        TokenOutcome::Unknown(why) => json!({"user": {}, "error": why}),
+    };
+    Ok(())
+}
+
+fn strings(list: &Value) -> Vec<String> {
+    list.as_array().into_iter().flatten().filter_map(|v| v.as_str().map(str::to_owned)).collect()
+}
+
+/// The user that a review is about.
+fn subject(spec: &Value) -> UserInfo {
+    let extra = spec["extra"].as_object().into_iter().flatten().map(|(k, v)| (k.clone(), strings(v))).collect();
+    UserInfo {
+        name: spec["user"].as_str().unwrap_or_default().to_owned(),
+        uid: spec["uid"].as_str().unwrap_or_default().to_owned(),
+        groups: strings(&spec["groups"]),
+        extra,
+    }
+}
+
+fn check_subject(review: &Value, is_local: bool) -> Vec<FieldError> {
+    let spec = &review["spec"];
+    let mut errors = check_attributes(spec);
+    let has_user = spec["user"].as_str().is_some_and(|user| !user.is_empty());
+    if !has_user && strings(&spec["groups"]).is_empty() {
+        let why = "at least one of user or group must be specified";
+        errors.push(FieldError::invalid("spec.user", &json!(spec["user"].as_str().unwrap_or_default()), why));
+    }
+    if is_local {
+        let namespace = object_meta::text(review, "namespace");
+        let wanted = spec["resourceAttributes"]["namespace"].as_str().unwrap_or_default();
+        if wanted != namespace {
+            let why = "must match metadata.namespace";
+            errors.push(FieldError::invalid("spec.resourceAttributes.namespace", &json!(wanted), why));
+        }
+        if spec.get("nonResourceAttributes").is_some_and(|a| !a.is_null()) {
+            let why = "disallowed on this kind of request";
+            errors.push(FieldError::invalid("spec.nonResourceAttributes", &spec["nonResourceAttributes"], why));
+        }
+    }
+    errors
+}
+
+/// Exactly one of the two kinds of action.
+fn check_attributes(spec: &Value) -> Vec<FieldError> {
+    let has = |key: &str| spec.get(key).is_some_and(|a| !a.is_null());
+    match (has("resourceAttributes"), has("nonResourceAttributes")) {
+        (true, true) => vec![FieldError::invalid(
+            "spec.nonResourceAttributes",
+            &spec["nonResourceAttributes"],
+            "cannot be specified in combination with resourceAttributes",
+        )],
+        (false, false) => vec![FieldError::invalid(
+            "spec.resourceAttributes",
+            &spec["nonResourceAttributes"],
+            "exactly one of nonResourceAttributes or resourceAttributes must be specified",
+        )],
+        _ => Vec::new(),
+    }
+}
+
+fn review_access(call: &Call<'_>, review: &mut Value, user: &UserInfo) {
+    let spec = review["spec"].clone();
+    let resource = &spec["resourceAttributes"];
+    let text = |part: &'static str| resource[part].as_str().unwrap_or_default();
+    let path = &spec["nonResourceAttributes"];
+    let attributes = if resource.is_object() {
+        Attributes {
+            namespace: text("namespace"),
+            version: text("version"),
+            subresource: text("subresource"),
+            name: text("name"),
+            ..Attributes::of_resource(user, text("verb"), text("group"), text("resource"))
+        }
+    } else {
+        let verb = path["verb"].as_str().unwrap_or_default();
+        Attributes::of_path(user, verb, path["path"].as_str().unwrap_or_default())
+    };
+    review["status"] = match call.server.authorization.decide(&attributes) {
+        Decision::Allow(reason) => verdict(true, false, &reason),
+        Decision::NoOpinion(reason) => verdict(false, false, &reason),
+        Decision::Deny(reason) => verdict(false, true, &reason),
+    };
+}
+
+fn verdict(allowed: bool, denied: bool, reason: &str) -> Value {
+    let mut status = json!({"allowed": allowed});
+    if denied {
+        status["denied"] = json!(true);
+    }
+    if !reason.is_empty() {
+        status["reason"] = json!(reason);
+    }
+    status
+}
+
+/// What the caller may do in a namespace, as far as rules can tell.
+fn review_rules(call: &Call<'_>, review: &mut Value) -> Result<(), Status> {
+    let namespace = review["spec"]["namespace"].as_str().unwrap_or_default().to_owned();
+    if namespace.is_empty() {
+        return Err(Status::bad_request("no namespace on request"));
+    }
+    let (rules, errors) = call.server.authorization.rules_for(call.user, &namespace);
+    let resource: Vec<Value> = rules.iter().filter(|r| !r.resources.is_empty()).map(resource_rule).collect();
+    let urls: Vec<Value> = rules
+        .iter()
+        .filter(|r| !r.urls.is_empty())
+        .map(|r| json!({"verbs": r.verbs, "nonResourceURLs": r.urls}))
+        .collect();
+    let mut status = json!({"resourceRules": resource, "nonResourceRules": urls, "incomplete": !errors.is_empty()});
+    if !errors.is_empty() {
+        status["evaluationError"] = json!(errors.join(", "));
+    }
+    review["status"] = status;
+    Ok(())
+}
+
+fn resource_rule(rule: &Rule) -> Value {
+    let mut value = json!({"verbs": rule.verbs, "apiGroups": rule.groups, "resources": rule.resources});
+    if !rule.names.is_empty() {
+        value["resourceNames"] = json!(rule.names);
+    }
+    value
+}
+
+/// The store's health, under the name that old clients ask for.
+fn component_statuses(call: &Call<'_>) -> Result<Response<Body>, Status> {
+    let form = call.plain_form()?;
+    let store = json!({
+        "metadata": {"name": "etcd-0"},
+        "conditions": [{"type": "Healthy", "status": "True", "message": "ok"}],
+    });
+    if call.info.name.is_empty() {
+        let list = json!({"kind": "ComponentStatusList", "apiVersion": "v1", "metadata": {}, "items": [store]});
+        return Ok(present::tree(&form, 200, &list));
+    }
+    if call.info.name != "etcd-0" {
+        return Err(Status::not_found("", "componentstatuses", &call.info.name));
+    }
+    let mut one = store;
+    one["kind"] = json!("ComponentStatus");
+    one["apiVersion"] = json!("v1");
+    Ok(present::tree(&form, 200, &one))
+}

@@ -1,0 +1,195 @@
+//! `scale`: the replicas of an object, as autoscaling/v1 Scale, whatever the object.
+//!
+//! Corresponds to the ScaleREST storages of pkg/registry/apps and pkg/registry/core.
+
+use super::{Call, body, patch, present};
+use crate::answer;
+use crate::apply::FieldManager;
+use crate::apply::managers::Managers;
+use crate::apply::path::Path;
+use crate::apply::scale::{to_parent, to_scale};
+use crate::audit::Record;
+use crate::patch::{json_patch, merge, strategic};
+use crate::registry::mutation::{Change, Changed};
+use crate::registry::object_meta;
+use crate::request::body::read;
+use crate::request::options::WriteOptions;
+use axum::body::Body;
+use http::Response;
+use proto::meta::label_selector;
+use proto::meta::selector::Selector;
+use proto::meta::status::FieldError;
+use proto::resources::{Target, Verb};
+use proto::schema::{TypeRef, builtin_type, decode};
+use proto::{Gvk, Status};
+use serde_json::{Value, json};
+
+const GROUP: &str = "autoscaling";
+
+fn schema() -> TypeRef {
+    builtin_type("io.k8s.api.autoscaling.v1.Scale")
+}
+
+fn replicas_path() -> Path {
+    Path::of_fields(&["spec", "replicas"])
+}
+
+pub async fn answer(
+    call: &Call<'_>,
+    target: &Target,
+    verb: Verb,
+    body: Body,
+    record: &mut Record,
+) -> Result<Response<Body>, Status> {
+    let form = call.plain_form()?;
+    if verb == Verb::Get {
+        let version = call.info.query.text("resourceVersion");
+        let parent = call.server.registry.read_object(target, call.namespace(target), &call.info.name, version).await?;
+        return Ok(present::tree(&form, 200, &scale_of(&shown(target, parent.to_value()))));
+    }
+    let is_patch = verb == Verb::Patch;
+    let kind = if is_patch { Some(patch::kind_of(call)?) } else { None };
+    let bytes = read(body).await?;
+    let options_kind = if is_patch { "PatchOptions" } else { "UpdateOptions" };
+    let options = WriteOptions::read(&call.info.query, options_kind, kind == Some(patch::Kind::Apply))?;
+    let (wanted, mut warnings) = match kind {
+        Some(kind) => (Wanted::Patch(kind, patch::parse(kind, &bytes)?.0), Vec::new()),
+        None => {
+            let gvk = Gvk::new(GROUP, "v1", "Scale");
+            let read = body::of_kind(call, &gvk, &schema(), &bytes, options.field_validation)?;
+            body::check_name(call, target, &read.object)?;
+            (Wanted::Scale(read.object), read.warnings)
+        }
+    };
+    let manager = call.manager(&options.field_manager);
+    let mut mutation = call.mutation(target, &manager, options.dry_run, &options.given);
+    let uid = match &wanted {
+        Wanted::Scale(scale) => Some(object_meta::text(scale, "uid").to_owned()).filter(|uid| !uid.is_empty()),
+        Wanted::Patch(..) => None,
+    };
+    let change = ScaleChange { call, target, wanted, manager: &manager, force: options.force == Some(true), uid };
+    let written = call.server.registry.update(&mut mutation, &change).await?;
+    record.stored(call.server, &written.object);
+    let scale = scale_of(&shown(target, written.object.to_value()));
+    let mut response = present::tree(&form, 200, &scale);
+    warnings.append(&mut mutation.warnings);
+    answer::add_warnings(response.headers_mut(), &warnings);
+    Ok(response)
+}
+
+fn shown(target: &Target, stored: Value) -> Value {
+    target.served().from_storage(stored)
+}
+
+/// The Scale of an object.
+fn scale_of(parent: &Value) -> Value {
+    let meta = &parent["metadata"];
+    let mut scale = json!({
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": {},
+        "spec": {},
+        "status": {"replicas": parent["status"]["replicas"].as_i64().unwrap_or(0)},
+    });
+    for key in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
+        if let Some(value) = meta.get(key) {
+            scale["metadata"][key] = value.clone();
+        }
+    }
+    let replicas = parent["spec"]["replicas"].as_i64().unwrap_or(0);
+    if replicas != 0 {
+        scale["spec"]["replicas"] = json!(replicas);
+    }
+    let selector = selector_of(parent);
+    if !selector.is_empty() {
+        scale["status"]["selector"] = json!(selector);
+    }
+    let managers = managers_of(parent);
+    to_scale(&managers, &replicas_path()).write_into(&mut scale);
+    scale
+}
+
+/// A selector as text; those of replication controllers are plain maps.
+fn selector_of(parent: &Value) -> String {
+    let Some(selector) = parent["spec"].get("selector").filter(|s| s.is_object()) else { return String::new() };
+    let is_label_selector = selector.get("matchLabels").is_some() || selector.get("matchExpressions").is_some();
+    if is_label_selector {
+        return label_selector::from_value(Some(selector)).map(|s| s.to_string()).unwrap_or_default();
+    }
+    let pairs = selector.as_object().into_iter().flatten();
+    Selector::from_map(pairs.filter_map(|(k, v)| Some((k.clone(), v.as_str()?.to_owned())))).to_string()
+}
+
+fn managers_of(object: &Value) -> Managers {
+    let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array);
+    entries.and_then(|entries| Managers::read(entries).ok()).unwrap_or_default()
+}
+
+enum Wanted {
+    Scale(Value),
+    Patch(patch::Kind, Value),
+}
+
+/// A write of the scale as a change of the object.
+struct ScaleChange<'a> {
+    call: &'a Call<'a>,
+    target: &'a Target,
+    wanted: Wanted,
+    manager: &'a str,
+    force: bool,
+    uid: Option<String>,
+}
+
+impl Change for ScaleChange<'_> {
+    fn change(&self, current: Option<&Value>) -> Result<Changed, Status> {
+        let served = self.target.served();
+        let name = self.call.info.name.as_str();
+        let parent = current.ok_or_else(|| Status::not_found(&served.group, &served.resource, name))?;
+        let live = scale_of(parent);
+        let schema = schema();
+        let fields = FieldManager::of_scale(schema.schema(), self.call.server.env.wall());
+        let mut scale = match &self.wanted {
+            Wanted::Scale(scale) => scale.clone(),
+            Wanted::Patch(kind, patch) => decoded(match kind {
+                patch::Kind::Json => json_patch::apply(&live, patch)?,
+                patch::Kind::Merge => merge::apply(&live, patch)?,
+                patch::Kind::Strategic => strategic::apply(schema.schema(), &live, patch)?,
+                patch::Kind::Apply => fields.apply(Some(&live), patch, self.manager, self.force)?,
+            })?,
+        };
+        body::check_name(self.call, self.target, &scale)?;
+        if !matches!(self.wanted, Wanted::Patch(patch::Kind::Apply, _)) {
+            fields.update(Some(&live), &mut scale, self.manager);
+        }
+        let replicas = scale["spec"]["replicas"].as_i64().unwrap_or(0);
+        if replicas < 0 {
+            let why = "must be greater than or equal to 0";
+            let error = FieldError::invalid("spec.replicas", &json!(replicas), why);
+            return Err(Status::invalid(GROUP, "Scale", name, &[error]));
+        }
+        let mut object = parent.clone();
+        object["spec"]["replicas"] = json!(replicas);
+        match scale["metadata"].get("resourceVersion") {
+            Some(version) => object["metadata"]["resourceVersion"] = version.clone(),
+            None => drop(object_meta::meta_mut(&mut object).remove("resourceVersion")),
+        }
+        let managers = to_parent(&managers_of(parent), &managers_of(&scale), &replicas_path(), &served.api_version());
+        managers.write_into(&mut object);
+        Ok(Changed { object, managed: true })
+    }
+
+    fn required_uid(&self) -> Option<&str> {
+        self.uid.as_deref()
+    }
+}
+
+fn decoded(scale: Value) -> Result<Value, Status> {
+    let shown = scale.to_string();
+    let decoded = decode(&schema(), scale).map_err(|error| {
+        Status::invalid("", "", "", &[FieldError::invalid("patch", &json!(shown), error)])
+    })?;
+    let mut scale = decoded.value;
+    scale["kind"] = json!("Scale");
+    scale["apiVersion"] = json!("autoscaling/v1");
+    Ok(scale)
+}

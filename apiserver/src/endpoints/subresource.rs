@@ -1,0 +1,52 @@
+//! Subresources: parts of an object with rules and permissions of their own.
+//!
+//! Corresponds to the subresource storages of pkg/registry (status, scale, binding, eviction, token, …).
+
+use super::{Call, binding, eviction, get, method_not_allowed, patch, scale, token, update};
+use crate::audit::Record;
+use axum::body::Body;
+use http::{Method, Response};
+use proto::Status;
+use proto::resources::{Target, Verb};
+
+pub async fn answer(
+    call: &Call<'_>,
+    target: &Target,
+    body: Body,
+    record: &mut Record,
+) -> Result<Response<Body>, Status> {
+    let info = call.info;
+    let subresource = target.served().subresource(&info.subresource).ok_or_else(Status::unknown_path)?;
+    let verb = match call.parts.method {
+        Method::GET | Method::HEAD => Verb::Get,
+        Method::POST => Verb::Create,
+        Method::PUT => Verb::Update,
+        Method::PATCH => Verb::Patch,
+        Method::DELETE => Verb::Delete,
+        _ => return Err(method_not_allowed()),
+    };
+    if !subresource.verbs.contains(&verb) {
+        return Err(method_not_allowed());
+    }
+    match (info.subresource.as_ref(), verb) {
+        ("status" | "approval" | "finalize" | "ephemeralcontainers" | "resize", Verb::Get) => get::answer(call, target).await,
+        ("status" | "approval" | "finalize" | "ephemeralcontainers" | "resize", Verb::Update) => {
+            update::answer(call, target, body, record).await
+        }
+        ("status" | "approval" | "finalize" | "ephemeralcontainers" | "resize", Verb::Patch) => {
+            patch::answer(call, target, body, record).await
+        }
+        ("scale", _) => scale::answer(call, target, verb, body, record).await,
+        ("binding", _) => binding::answer(call, target, &info.name, body, record).await,
+        ("eviction", _) => eviction::answer(call, target, body, record).await,
+        ("token", _) => token::answer(call, target, body).await,
+        (name, _) => {
+            // What does not exist is missed before what is not built.
+            call.server.registry.read_object(target, call.namespace(target), &info.name, "").await?;
+            Err(Status::not_implemented(format!(
+                "the {name} subresource of {} is not implemented by this server",
+                info.resource
+            )))
+        }
+    }
+}

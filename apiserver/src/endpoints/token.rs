@@ -1,0 +1,209 @@
+//! Tokens of service accounts, asked for through TokenRequest.
+//!
+//! Corresponds to TokenREST in pkg/registry/core/serviceaccount/storage/token.go.
+
+use super::{Call, body, present};
+use crate::admission::{Lookup, Operation};
+use crate::answer;
+use crate::apply::FieldManager;
+use crate::authn::service_account::{Issue, Reference};
+use crate::registry::object_meta;
+use crate::request::body::read;
+use crate::request::options::WriteOptions;
+use axum::body::Body;
+use http::Response;
+use jiff::SignedDuration;
+use proto::meta::status::FieldError;
+use proto::resources::Target;
+use proto::schema::builtin_type;
+use proto::{Gvk, Status};
+use serde_json::{Value, json};
+
+const GROUP: &str = "authentication.k8s.io";
+const DEFAULT_EXPIRATION_S: i64 = 3600;
+const MIN_EXPIRATION_S: i64 = 600;
+const MAX_EXPIRATION_S: i64 = 1 << 32;
+
+pub async fn answer(call: &Call<'_>, target: &Target, body: Body) -> Result<Response<Body>, Status> {
+    let form = call.plain_form()?;
+    let bytes = read(body).await?;
+    let options = WriteOptions::read(&call.info.query, "CreateOptions", false)?;
+    let gvk = Gvk::new(GROUP, "v1", "TokenRequest");
+    let schema = builtin_type("io.k8s.api.authentication.v1.TokenRequest");
+    let body::Read { object: mut request, warnings } =
+        body::of_kind(call, &gvk, &schema, &bytes, options.field_validation)?;
+    set_defaults(&mut request);
+    let name = call.info.name.as_str();
+    let namespace = call.info.namespace.as_str();
+    let invalid = |errors: &[FieldError]| Status::invalid(GROUP, "TokenRequest", name, errors);
+    let mismatch = |field: &str, given: &str, what: &str| {
+        let why = format!("must match the service account {what} if specified");
+        invalid(&[FieldError::invalid(format!("metadata.{field}"), &json!(given), why)])
+    };
+    let account = call.server.registry.read_object(target, namespace, name, "").await?.to_value();
+    let given = object_meta::text(&request, "name");
+    if !given.is_empty() && given != name {
+        return Err(mismatch("name", given, "name"));
+    }
+    let given = object_meta::text(&request, "namespace");
+    if !given.is_empty() && given != namespace {
+        return Err(mismatch("namespace", given, "namespace"));
+    }
+    note_manager(call, target, &mut request, &call.manager(&options.field_manager));
+    let meta = object_meta::meta_mut(&mut request);
+    meta.insert("name".into(), json!(name));
+    meta.insert("namespace".into(), json!(namespace));
+    let mut mutation = call.mutation(target, "", options.dry_run, &options.given);
+    call.server.registry.admit_action(Operation::Create, &mut mutation, &mut request).await?;
+    let errors = validate(&request);
+    if !errors.is_empty() {
+        return Err(Status::invalid(GROUP, "TokenRequest", "", &errors));
+    }
+    issue(call, &account, &mut request).await?;
+    let mut response = present::tree(&form, 201, &request);
+    let warnings: Vec<String> = warnings.into_iter().chain(mutation.warnings).collect();
+    answer::add_warnings(response.headers_mut(), &warnings);
+    Ok(response)
+}
+
+fn set_defaults(request: &mut Value) {
+    let spec = &mut request["spec"];
+    if spec.get("expirationSeconds").is_none_or(Value::is_null) {
+        spec["expirationSeconds"] = json!(DEFAULT_EXPIRATION_S);
+    }
+}
+
+/// What the caller said of the token is theirs in managedFields, as for every object.
+fn note_manager(call: &Call<'_>, target: &Target, request: &mut Value, manager: &str) {
+    let Some(served) = request_kind() else { return };
+    let nothing = crate::apply::fields::FieldSet::default();
+    let now = call.server.env.wall();
+    let mut described = served;
+    described.kind = "TokenRequest".into();
+    FieldManager::new(&target.row, &described, &call.info.subresource, &nothing, now).update(None, request, manager);
+}
+
+/// TokenRequest as a served kind; it has no row of its own.
+fn request_kind() -> Option<proto::resources::Served> {
+    let reviews = proto::resources::Catalogue::builtin();
+    let review = reviews.by_gvr(&proto::Gvr::new(GROUP, "v1", "tokenreviews"))?;
+    let mut served = review.served().clone();
+    served.schema = builtin_type("io.k8s.api.authentication.v1.TokenRequest");
+    Some(served)
+}
+
+fn validate(request: &Value) -> Vec<FieldError> {
+    let seconds = request["spec"]["expirationSeconds"].as_i64().unwrap_or(0);
+    let field = "spec.expirationSeconds";
+    let mut errors = Vec::new();
+    if seconds < MIN_EXPIRATION_S {
+        errors.push(FieldError::invalid(field, &json!(seconds), "may not specify a duration less than 10 minutes"));
+    }
+    if seconds > MAX_EXPIRATION_S {
+        errors.push(FieldError::invalid(field, &json!(seconds), "may not specify a duration larger than 2^32 seconds"));
+    }
+    errors
+}
+
+async fn issue(call: &Call<'_>, account: &Value, request: &mut Value) -> Result<(), Status> {
+    let tokens = call.server.authentication.service_accounts.as_ref().ok_or_else(|| {
+        Status::not_implemented("this server has no service account signing key")
+    })?;
+    let bound = bound_objects(call, account, request).await?;
+    let asked: Vec<String> = request["spec"]["audiences"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|a| a.as_str().map(str::to_owned))
+        .collect();
+    let audiences = if asked.is_empty() { tokens.api_audiences.clone() } else { asked };
+    let expiration_s = request["spec"]["expirationSeconds"].as_i64().unwrap_or(DEFAULT_EXPIRATION_S);
+    let now = call.server.env.wall();
+    request["spec"]["audiences"] = json!(audiences);
+    let token = tokens.issue(Issue {
+        namespace: &call.info.namespace,
+        account: reference(account),
+        pod: bound.pod,
+        node: bound.node,
+        secret: bound.secret,
+        audiences,
+        expiration_s,
+        token_id: call.server.random.uid(),
+        now,
+    })?;
+    let expires = now + SignedDuration::from_secs(expiration_s);
+    request["status"] = json!({"token": token, "expirationTimestamp": object_meta::time(expires)});
+    let meta = object_meta::meta_mut(request);
+    meta.insert("uid".into(), account["metadata"]["uid"].clone());
+    meta.insert("creationTimestamp".into(), json!(object_meta::time(now)));
+    if request["spec"].get("boundObjectRef").is_none() {
+        request["spec"]["boundObjectRef"] = Value::Null;
+    }
+    Ok(())
+}
+
+#[derive(Default)]
+struct BoundTo {
+    pod: Option<Reference>,
+    node: Option<Reference>,
+    secret: Option<Reference>,
+}
+
+fn reference(object: &Value) -> Reference {
+    Reference { name: object_meta::text(object, "name").to_owned(), uid: object_meta::text(object, "uid").to_owned() }
+}
+
+/// The object that the token shall die with, looked up so that its uid is known.
+async fn bound_objects(call: &Call<'_>, account: &Value, request: &Value) -> Result<BoundTo, Status> {
+    let Some(wanted) = request["spec"].get("boundObjectRef").filter(|r| !r.is_null()) else {
+        return Ok(BoundTo::default());
+    };
+    let text = |key: &str| wanted.get(key).and_then(Value::as_str).unwrap_or_default();
+    let (kind, name, uid) = (text("kind"), text("name"), text("uid"));
+    let namespace = call.info.namespace.as_str();
+    let (resource, namespace) = match (text("apiVersion"), kind) {
+        ("v1", "Pod") => ("pods", namespace),
+        ("v1", "Secret") => ("secrets", namespace),
+        ("v1", "Node") => ("nodes", ""),
+        (api_version, kind) => {
+            let (group, version) = proto::gvk::split_api_version(api_version);
+            return Err(Status::bad_request(format!(
+                "cannot bind token to object of type {group}/{version}, Kind={kind}"
+            )));
+        }
+    };
+    let registry = &call.server.registry;
+    let live = registry.get_live("", resource, namespace, name).await?;
+    let object = live.ok_or_else(|| Status::not_found("", resource, name))?;
+    if !uid.is_empty() && uid != object_meta::text(&object, "uid") {
+        let known = object_meta::text(&object, "uid");
+        return Err(Status::conflict(
+            "",
+            resource,
+            name,
+            format!("the UID in the bound object reference ({uid}) does not match the UID in record. The object might have been deleted and then recreated ({known})"),
+        ));
+    }
+    let found = Some(reference(&object));
+    match resource {
+        "pods" => {
+            let runs_as = object["spec"]["serviceAccountName"].as_str().unwrap_or_default();
+            let account_name = object_meta::text(account, "name");
+            if runs_as != account_name {
+                return Err(Status::bad_request(format!(
+                    "cannot bind token for serviceaccount {account_name:?} to pod running with different serviceaccount name."
+                )));
+            }
+            let node = match object["spec"]["nodeName"].as_str().filter(|n| !n.is_empty()) {
+                None => None,
+                Some(node) => {
+                    let known = registry.get("", "nodes", "", node).await?;
+                    Some(known.map_or(Reference { name: node.to_owned(), uid: String::new() }, |n| reference(&n)))
+                }
+            };
+            Ok(BoundTo { pod: found, node, secret: None })
+        }
+        "nodes" => Ok(BoundTo { node: found, ..BoundTo::default() }),
+        _ => Ok(BoundTo { secret: found, ..BoundTo::default() }),
+    }
+}

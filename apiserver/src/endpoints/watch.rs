@@ -1,0 +1,227 @@
+//! GET with `watch`: a stream of events in prebuilt frames.
+//!
+//! Corresponds to k8s.io/apiserver/pkg/endpoints/handlers/watch.go.
+
+use super::table::{self, Head};
+use super::{Call, present};
+use crate::answer;
+use crate::audit;
+use crate::cacher::{self, Change, FrameKey, WatchEvent, WatchFrom, WatchRequest, Watcher};
+use crate::media::Transform;
+use crate::registry::read::Selection;
+use crate::registry::cache_failure;
+use crate::request::options::ListOptions;
+use crate::server::Server;
+use axum::body::Body;
+use bytes::{Bytes, BytesMut};
+use futures::stream;
+use http::Response;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
+use proto::{Object, Status};
+use proto::resources::Target;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub async fn answer(call: &Call<'_>, target: &Target) -> Result<Response<Body>, Status> {
+    let form = call.stream_form()?;
+    let options = ListOptions::read(&call.info.query, true)?;
+    let name = (!call.info.name.is_empty()).then_some(call.info.name.as_str());
+    let selection = Selection::of(target, call.namespace(target), name, &options)?;
+    let version = options.version().map_err(|why| Status::failure(500, "", why))?;
+    let server = call.server;
+    let timeout = options.timeout_s.map_or_else(|| server.watch_timeout(), |s| Duration::from_secs(s.unsigned_abs()));
+    let request = WatchRequest {
+        from: WatchFrom::of(version, options.send_initial_events),
+        scope: selection.scope.clone(),
+        predicate: selection.predicate(),
+        bookmarks: options.allow_watch_bookmarks,
+        initial_events_end: options.send_initial_events == Some(true),
+        deadline: Some(server.env.now() + timeout),
+    };
+    let encoder = Encoder::of(call, target, form.transform)?;
+    let row = server.registry.row(&target.row)?;
+    let media_type = form.encoding.media_type();
+    let watcher = match row.cacher.watch(request).await {
+        Ok(watcher) => watcher,
+        // What is too old is told in the stream, where every client looks for it.
+        Err(error @ cacher::Error::Expired { .. }) => {
+            return Ok(answer::response(200, media_type, error_frame(&cache_failure(error))));
+        }
+        Err(error) => return Err(cache_failure(error)),
+    };
+    let (open, events) = server.metrics.watch(call.info);
+    open.inc();
+    let stream = Stream { watcher: Some(watcher), encoder, server: server.clone(), open, events, user: call.user.name.clone() };
+    let mut response = answer::response(200, media_type, Bytes::new());
+    *response.body_mut() = Body::from_stream(stream::unfold(stream, |mut stream| async move {
+        let piece = stream.next().await?;
+        Some((Ok::<_, Infallible>(piece), stream))
+    }));
+    Ok(response)
+}
+
+/// One open watch.
+struct Stream {
+    /// `None` once the end has been sent.
+    watcher: Option<Watcher>,
+    encoder: Encoder,
+    server: Arc<Server>,
+    open: Gauge,
+    events: Counter,
+    user: String,
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.open.dec();
+    }
+}
+
+impl Stream {
+    /// The frames of the next events in one piece.
+    async fn next(&mut self) -> Option<Bytes> {
+        let watcher = self.watcher.as_mut()?;
+        match watcher.next().await {
+            Ok(Some(events)) => {
+                self.events.inc_by(events.len() as u64);
+                self.log(&events);
+                let frames: Vec<Bytes> = events.iter().map(|event| self.encoder.frame(event)).collect();
+                if let [one] = frames.as_slice() {
+                    return Some(one.clone());
+                }
+                let mut piece = BytesMut::with_capacity(frames.iter().map(Bytes::len).sum());
+                frames.iter().for_each(|frame| piece.extend_from_slice(frame));
+                Some(piece.freeze())
+            }
+            Ok(None) => {
+                self.watcher = None;
+                None
+            }
+            Err(error) => {
+                self.watcher = None;
+                Some(error_frame(&cache_failure(error)))
+            }
+        }
+    }
+
+    fn log(&self, events: &[WatchEvent]) {
+        let Some(log) = self.server.log() else { return };
+        let at = self.server.env.wall();
+        for event in events {
+            let (user, path) = (&self.user, &self.encoder.path);
+            (log.0)(match event {
+                WatchEvent::Changed(Change { kind, object, .. }) => {
+                    let (key, hash) = (object_name(object), audit::hash(object));
+                    format!("{at} {user} event {path} {kind} {key} {} {hash}", object.revision)
+                }
+                WatchEvent::Bookmark { revision, .. } => format!("{at} {user} event {path} BOOKMARK - {revision} -"),
+            });
+        }
+    }
+}
+
+fn object_name(object: &Object) -> String {
+    let index = &object.index;
+    if index.namespace.is_empty() { index.name.clone() } else { format!("{}/{}", index.namespace, index.name) }
+}
+
+/// Makes frames of events.
+struct Encoder {
+    target: Target,
+    transform: Transform,
+    key: Arc<FrameKey>,
+    table: Option<table::Options>,
+    /// The next table is the first: it names its columns.
+    with_columns: bool,
+    env: component_base::env::Env,
+    path: String,
+}
+
+impl Encoder {
+    fn of(call: &Call<'_>, target: &Target, transform: Transform) -> Result<Self, Status> {
+        let table = match transform {
+            Transform::Table(version) => Some(table::Options::of(call.info, version)?),
+            _ => None,
+        };
+        let key = FrameKey {
+            version: target.served().api_version(),
+            media_type: "application/json".into(),
+            transform: format!("{transform:?}"),
+        };
+        Ok(Self {
+            target: target.clone(),
+            transform,
+            key: Arc::new(key),
+            table,
+            with_columns: true,
+            env: call.server.env.clone(),
+            path: call.info.path.clone(),
+        })
+    }
+
+    fn frame(&mut self, event: &WatchEvent) -> Bytes {
+        match event {
+            WatchEvent::Bookmark { revision, initial_events_end } => self.bookmark(*revision, *initial_events_end),
+            // A table shows ages: it cannot be shared.
+            WatchEvent::Changed(change) if self.table.is_some() => self.table_frame(change),
+            WatchEvent::Changed(change) => {
+                let (target, transform) = (&self.target, self.transform);
+                change.frame(&self.key, |kind, object| match transform {
+                    Transform::Metadata(version) => {
+                        frame(kind.as_str(), &[present::metadata(object, version.api_version(), "PartialObjectMetadata")])
+                    }
+                    _ => frame(kind.as_str(), &present::wire(target, object, true)),
+                })
+            }
+        }
+    }
+
+    fn table_frame(&mut self, change: &Change) -> Bytes {
+        let Some(options) = &self.table else { return Bytes::new() };
+        let mut out = Vec::with_capacity(1024);
+        let head = Head { revision: Some(change.object.revision), ..Head::default() };
+        let with_columns = std::mem::take(&mut self.with_columns);
+        let now_s = self.env.wall().as_second();
+        table::write(&mut out, &self.target, options, &head, with_columns, &[&change.object], now_s);
+        frame(change.kind.as_str(), &[out.into()])
+    }
+
+    /// An object of the kind with nothing but a version.
+    fn bookmark(&self, revision: u64, initial_events_end: bool) -> Bytes {
+        let served = self.target.served();
+        let (kind, api_version) = match self.transform {
+            Transform::Whole => (served.kind.to_string(), served.api_version()),
+            Transform::Metadata(version) => ("PartialObjectMetadata".to_owned(), version.api_version().to_owned()),
+            Transform::Table(version) => ("Table".to_owned(), version.api_version().to_owned()),
+        };
+        let mut object = serde_json::json!({
+            "kind": kind,
+            "apiVersion": api_version,
+            "metadata": {"resourceVersion": revision.to_string()},
+        });
+        if initial_events_end {
+            object["metadata"]["annotations"] = serde_json::json!({"k8s.io/initial-events-end": "true"});
+        }
+        if matches!(self.transform, Transform::Table(_)) {
+            object["columnDefinitions"] = serde_json::Value::Null;
+            object["rows"] = serde_json::json!([]);
+        }
+        frame("BOOKMARK", &[object.to_string().into()])
+    }
+}
+
+/// `{"type":…,"object":…}` and the end of its line.
+fn frame(kind: &str, object: &[Bytes]) -> Bytes {
+    let length: usize = object.iter().map(Bytes::len).sum();
+    let mut out = Vec::with_capacity(length + 40);
+    out.extend_from_slice(format!("{{\"type\":\"{kind}\",\"object\":").as_bytes());
+    object.iter().for_each(|slice| out.extend_from_slice(slice));
+    out.extend_from_slice(b"}\n");
+    Bytes::from(out)
+}
+
+fn error_frame(status: &Status) -> Bytes {
+    frame("ERROR", &[answer::status_line(status)])
+}

@@ -1,0 +1,106 @@
+//! `Row`: one stored resource at work: its keys, its cache, its strategy.
+//!
+//! Corresponds to the fields of k8s.io/apiserver/pkg/registry/generic/registry.Store.
+
+use super::strategy::Strategy;
+use crate::cacher::{Cacher, Decode, object_key};
+use crate::storage::{Entry, Storage};
+use component_base::env::Env;
+use proto::Object;
+use proto::resources::Resource;
+use proto::wire::json;
+use serde_json::Value;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Events live for an hour: `--event-ttl`.
+const EVENT_TTL: Duration = Duration::from_secs(3600);
+
+/// Kinds whose deletion answers with what was deleted instead of a Status.
+const RETURN_DELETED: &[(&str, &str)] = &[
+    ("", "persistentvolumeclaims"),
+    ("", "persistentvolumes"),
+    ("", "pods"),
+    ("", "podtemplates"),
+    ("", "resourcequotas"),
+    ("", "serviceaccounts"),
+    ("", "services"),
+    ("resource.k8s.io", "deviceclasses"),
+    ("resource.k8s.io", "resourceclaims"),
+    ("resource.k8s.io", "resourceclaimtemplates"),
+    ("resource.k8s.io", "resourceslices"),
+    ("storage.k8s.io", "csidrivers"),
+    ("storage.k8s.io", "csinodes"),
+    ("storage.k8s.io", "csistoragecapacities"),
+    ("storage.k8s.io", "storageclasses"),
+    ("storage.k8s.io", "volumeattachments"),
+    ("storage.k8s.io", "volumeattributesclasses"),
+];
+
+pub struct Row {
+    pub resource: Arc<Resource>,
+    pub cacher: Cacher,
+    pub strategy: Arc<dyn Strategy>,
+    /// `/registry/<prefix>/`
+    pub prefix: String,
+}
+
+/// The prefix of a stored row's keys; `None` for what is never stored.
+pub fn key_prefix(resource: &Resource) -> Option<String> {
+    resource.prefix.as_ref().map(|prefix| format!("/registry/{prefix}/"))
+}
+
+impl Row {
+    pub fn key(&self, namespace: &str, name: &str) -> String {
+        object_key(&self.prefix, namespace, name)
+    }
+
+    /// How long an object of this row lives from its last write; `None`: for ever.
+    pub fn ttl(&self) -> Option<Duration> {
+        let is_event = self.resource.storage_version().resource == "events";
+        is_event.then_some(EVENT_TTL)
+    }
+
+    pub fn returns_deleted(&self) -> bool {
+        let storage = self.resource.storage_version();
+        RETURN_DELETED.contains(&(storage.group.as_ref(), storage.resource.as_ref()))
+    }
+
+    /// An object out of a tree in the storage version.
+    pub fn object(&self, value: Value, revision: u64) -> Object {
+        let fields = self.resource.fields_of(&value);
+        Object::from_value(value, revision, fields)
+    }
+
+    /// Namespaces hold back their own end with `spec.finalizers`, beside the finalizers that every object has.
+    pub fn is_held(&self, object: &Value) -> bool {
+        let storage = self.resource.storage_version();
+        storage.resource == "namespaces"
+            && storage.group.is_empty()
+            && object.pointer("/spec/finalizers").and_then(Value::as_array).is_some_and(|f| !f.is_empty())
+    }
+}
+
+/// Makes objects of what the store holds for a row.
+pub fn decoder(resource: &Arc<Resource>) -> Decode {
+    let resource = resource.clone();
+    Arc::new(move |entry: &Entry| {
+        let parsed = json::parse(&entry.value).map_err(|e| format!("unable to decode: {e}"))?;
+        let fields = resource.fields_of(&parsed.value);
+        Ok(Arc::new(Object::from_value(parsed.value, entry.mod_revision, fields)))
+    })
+}
+
+impl Row {
+    /// Starts to follow the row's keys in the store; `None` for what is never stored.
+    pub fn start(
+        env: &Env,
+        storage: &Arc<dyn Storage>,
+        resource: Arc<Resource>,
+        strategy: Arc<dyn Strategy>,
+    ) -> Option<Self> {
+        let prefix = key_prefix(&resource)?;
+        let cacher = Cacher::new(env, storage.clone(), &prefix, decoder(&resource));
+        Some(Self { resource, cacher, strategy, prefix })
+    }
+}

@@ -1,0 +1,279 @@
+//! Create and update: the loop that every mutation goes through, in the order of the write path.
+//!
+//! Body or patch, defaults, managed fields, mutating admission, defaults again, strategy, validation, validating
+//! admission, unchanged?, store or dry-run; and from the top where another writer was faster.
+//! Corresponds to k8s.io/apiserver/pkg/registry/generic/registry/store.go and the handlers' transformers. As there,
+//! managed fields are noted before mutating admission: nobody owns what plugins fill in.
+
+use super::mutation::{Change, Mutation, Written};
+use super::row::Row;
+use super::strategy::Reservation;
+use super::{Phase, Registry, object_meta, reset_fields, set_defaults, storage_failure};
+use crate::admission::Operation;
+use crate::apply;
+use crate::request::query::parse_unsigned;
+use crate::storage::Outcome;
+use proto::meta::status::FieldError;
+
+use proto::{Object, Status};
+use serde_json::Value;
+use std::sync::Arc;
+
+/// Names that are tried before a generated one is given up.
+const NAME_ATTEMPTS: usize = 8;
+/// Rounds of one write before it is given up: each lost one means that another writer won.
+const WRITE_ATTEMPTS: usize = 64;
+
+impl Registry {
+    /// Creates the object of a body that has been decoded and defaulted, in the request's version.
+    pub async fn create(&self, mutation: &mut Mutation<'_>, body: Value) -> Result<Written, Status> {
+        let row = self.row(&mutation.target.row)?;
+        let generates = object_meta::text(&body, "name").is_empty();
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            mutation.warnings.clear();
+            match self.attempt_create(&row, mutation, body.clone(), false).await {
+                Err(taken) if taken.reason == "AlreadyExists" && generates && tries < NAME_ATTEMPTS => {}
+                outcome => return outcome,
+            }
+        }
+    }
+
+    async fn attempt_create(
+        &self,
+        row: &Row,
+        mutation: &mut Mutation<'_>,
+        mut object: Value,
+        managed: bool,
+    ) -> Result<Written, Status> {
+        if !managed {
+            let reset = reset_fields(mutation);
+            self.field_manager(mutation, &reset).update(None, &mut object, mutation.manager);
+        }
+        self.admit(Operation::Create, Phase::Mutating, mutation, Some(&mut object), None).await?;
+        set_defaults(mutation.served(), &mut object);
+        self.authorize_content(mutation, &object, None).await?;
+        if !object_meta::text(&object, "resourceVersion").is_empty() {
+            return Err(Status::failure(500, "", "resourceVersion should not be set on objects to be created"));
+        }
+
+        let mut stored = mutation.target.row.to_storage(mutation.target.served, object);
+        let now = self.env.wall();
+        let suffix = || self.random.name_suffix(object_meta::GENERATED_SUFFIX);
+        object_meta::begin_create(&mut stored, self.random.uid(), now, suffix);
+        let name = object_meta::text(&stored, "name").to_owned();
+        let reservation = {
+            let mut context = self.write_context(mutation, &name);
+            row.strategy.prepare_for_create(&context, &mut stored);
+            let reservation = row.strategy.begin_create(&context, &mut stored, self).await?;
+            mutation.warnings.append(&mut context.warnings);
+            reservation
+        };
+        let outcome = self.finish_create(row, mutation, &name, stored).await;
+        reservation.finish(outcome.is_ok() && !mutation.dry_run, self).await?;
+        outcome
+    }
+
+    async fn finish_create(
+        &self,
+        row: &Row,
+        mutation: &mut Mutation<'_>,
+        name: &str,
+        mut stored: Value,
+    ) -> Result<Written, Status> {
+        {
+            let context = self.write_context(mutation, name);
+            let errors = row.strategy.validate(&context, &stored);
+            if !errors.is_empty() {
+                return Err(context.invalid(name, &errors));
+            }
+            let warnings = row.strategy.warnings_on_create(&context, &stored);
+            mutation.warnings.extend(warnings);
+        }
+        row.strategy.canonicalize(&mut stored);
+        self.validate_admission(Operation::Create, mutation, &stored, None).await?;
+        let key = row.key(mutation.namespace, name);
+        let object = row.object(stored, 0);
+        if mutation.dry_run {
+            if self.current(row, mutation.namespace, name).await?.is_some() {
+                return Err(mutation.already_exists(name));
+            }
+            return Ok(Written { object: Arc::new(object), created: true, has_revision: false });
+        }
+        match self.storage.create(&key, object.bytes().clone(), row.ttl()).await.map_err(storage_failure)? {
+            Outcome::Written { revision, .. } => {
+                Ok(Written { object: Arc::new(object.at_revision(revision)), created: true, has_revision: true })
+            }
+            Outcome::Refused(_) => {
+                let mut status = mutation.already_exists(name);
+                if self.current(row, mutation.namespace, name).await?.is_some_and(|there| there.index.deleting) {
+                    status.message = format!("object is being deleted: {}", status.message);
+                }
+                Err(status)
+            }
+        }
+    }
+
+    /// Changes the object of the mutation's name, as often as it takes to win against other writers.
+    pub async fn update(&self, mutation: &mut Mutation<'_>, change: &dyn Change) -> Result<Written, Status> {
+        let row = self.row(&mutation.target.row)?;
+        let key = row.key(mutation.namespace, mutation.name);
+        for _ in 0..WRITE_ATTEMPTS {
+            mutation.warnings.clear();
+            let Some(current) = self.current(&row, mutation.namespace, mutation.name).await? else {
+                let may_create =
+                    mutation.subresource.is_empty() && (change.creates() || row.strategy.allow_create_on_update());
+                if !may_create {
+                    return Err(mutation.not_found());
+                }
+                let mut changed = change.change(None)?;
+                set_defaults(mutation.served(), &mut changed.object);
+                match self.attempt_create(&row, mutation, changed.object, changed.managed).await {
+                    // Somebody made it meanwhile: now it is an update.
+                    Err(taken) if taken.reason == "AlreadyExists" => continue,
+                    outcome => return outcome,
+                }
+            };
+            if let Some(written) = self.attempt_update(&row, mutation, change, &key, &current).await? {
+                return Ok(written);
+            }
+        }
+        Err(mutation.modified())
+    }
+
+    /// `None`: another writer was faster.
+    async fn attempt_update(
+        &self,
+        row: &Row,
+        mutation: &mut Mutation<'_>,
+        change: &dyn Change,
+        key: &str,
+        current: &Arc<Object>,
+    ) -> Result<Option<Written>, Status> {
+        let old = current.to_value();
+        let old_served = mutation.served().from_storage(old.clone());
+        let changed = change.change(Some(&old_served))?;
+        let mut object = changed.object;
+        set_defaults(mutation.served(), &mut object);
+        if !changed.managed {
+            let reset = reset_fields(mutation);
+            self.field_manager(mutation, &reset).update(Some(&old_served), &mut object, mutation.manager);
+        }
+        self.admit(Operation::Update, Phase::Mutating, mutation, Some(&mut object), Some(&old_served)).await?;
+        set_defaults(mutation.served(), &mut object);
+        apply::forget_new_times_if_unchanged(&old_served, &mut object);
+        self.check_preconditions(row, mutation, change, key, &object, &old)?;
+        self.authorize_content(mutation, &object, Some(&old_served)).await?;
+
+        let mut stored = mutation.target.row.to_storage(mutation.target.served, object);
+        object_meta::begin_update(&mut stored, &old);
+        let name = mutation.name.to_owned();
+        let reservation = {
+            let mut context = self.write_context(mutation, &name);
+            row.strategy.prepare_for_update(&context, &mut stored, &old);
+            let reservation = row.strategy.begin_update(&context, &mut stored, &old, self).await?;
+            mutation.warnings.append(&mut context.warnings);
+            reservation
+        };
+        let outcome = self.finish_update(row, mutation, key, current, stored, &old).await;
+        let stored = matches!(&outcome, Ok(Some(_))) && !mutation.dry_run;
+        finish(reservation, stored, self).await?;
+        outcome
+    }
+
+    async fn finish_update(
+        &self,
+        row: &Row,
+        mutation: &mut Mutation<'_>,
+        key: &str,
+        current: &Arc<Object>,
+        mut stored: Value,
+        old: &Value,
+    ) -> Result<Option<Written>, Status> {
+        {
+            let context = self.write_context(mutation, mutation.name);
+            let errors = row.strategy.validate_update(&context, &stored, old);
+            if !errors.is_empty() {
+                return Err(context.invalid(mutation.name, &errors));
+            }
+            let warnings = row.strategy.warnings_on_update(&context, &stored, old);
+            mutation.warnings.extend(warnings);
+        }
+        row.strategy.canonicalize(&mut stored);
+        self.validate_admission(Operation::Update, mutation, &stored, Some(old)).await?;
+        if object_meta::is_to_be_deleted(&stored) && !row.is_held(&stored) {
+            return self.delete_finished(row, mutation, key, current, stored).await;
+        }
+        let object = row.object(stored, current.revision);
+        let written = |object: Object| Some(Written { object: Arc::new(object), created: false, has_revision: true });
+        if object.bytes() == current.bytes() {
+            return Ok(Some(Written { object: current.clone(), created: false, has_revision: true }));
+        }
+        if mutation.dry_run {
+            return Ok(written(object));
+        }
+        let bytes = object.bytes().clone();
+        match self.storage.update(key, current.revision, bytes, row.ttl()).await.map_err(storage_failure)? {
+            Outcome::Written { revision, .. } => Ok(written(object.at_revision(revision))),
+            Outcome::Refused(_) => Ok(None),
+        }
+    }
+
+    /// The uid and the resource version that the writer expects.
+    fn check_preconditions(
+        &self,
+        row: &Row,
+        mutation: &Mutation<'_>,
+        change: &dyn Change,
+        key: &str,
+        object: &Value,
+        old: &Value,
+    ) -> Result<(), Status> {
+        let uid = object_meta::text(old, "uid");
+        if let Some(wanted) = change.required_uid().filter(|wanted| *wanted != uid) {
+            return Err(mutation.conflict(format!(
+                "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: \
+                 Precondition failed: UID in precondition: {wanted}, UID in object meta: {uid}"
+            )));
+        }
+        let version = object_meta::text(object, "resourceVersion");
+        let number = match version {
+            "" => 0,
+            text => parse_unsigned(text).map_err(|why| {
+                Status::failure(500, "", format!("metadata.resourceVersion: Invalid value: {text:?}: {why}"))
+            })?,
+        };
+        if number == 0 {
+            if row.strategy.allow_unconditional_update() {
+                return Ok(());
+            }
+            let mut error = FieldError::required("metadata.resourceVersion", "");
+            error.reason = "FieldValueInvalid";
+            error.message = "Invalid value: 0x0: must be specified for an update".into();
+            let served = mutation.served();
+            return Err(Status::invalid(&served.group, &served.resource, mutation.name, &[error]));
+        }
+        if version != object_meta::text(old, "resourceVersion") {
+            return Err(mutation.modified());
+        }
+        Ok(())
+    }
+
+    /// Validating admission sees the object as it will be stored, in the request's version.
+    pub(super) async fn validate_admission(
+        &self,
+        operation: Operation,
+        mutation: &mut Mutation<'_>,
+        stored: &Value,
+        old: Option<&Value>,
+    ) -> Result<(), Status> {
+        let mut object = mutation.served().from_storage(stored.clone());
+        let old = old.map(|old| mutation.served().from_storage(old.clone()));
+        self.admit(operation, Phase::Validating, mutation, Some(&mut object), old.as_ref()).await
+    }
+}
+
+async fn finish(reservation: Reservation, stored: bool, registry: &Registry) -> Result<(), Status> {
+    reservation.finish(stored, registry).await
+}

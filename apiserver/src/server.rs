@@ -1,0 +1,141 @@
+//! `Server`: the parts of one API server, put together.
+//!
+//! Corresponds to cmd/kube-apiserver/app/server.go and pkg/controlplane/apiserver.
+
+use crate::admission::Lookup;
+use crate::authn::impersonation::{self, Needed};
+use crate::authn::{Authentication, UserInfo};
+use crate::authz::{Attributes, Authorization, Decision};
+use crate::config::{Config, RequestLog};
+use crate::flow_control::FlowControl;
+use crate::metrics::Metrics;
+use crate::openapi::Documents;
+use crate::registry::Registry;
+use crate::request::info::RequestInfo;
+use crate::version;
+use arc_swap::ArcSwap;
+use component_base::env::Env;
+use component_base::network::ConnectionInfo;
+use http::HeaderMap;
+use proto::Status;
+use component_base::rng::Random;
+use proto::resources::Catalogue;
+use tokio_util::sync::CancellationToken;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Everything that requests share.
+pub struct Server {
+    pub env: Env,
+    pub config: Config,
+    pub registry: Arc<Registry>,
+    pub authentication: Authentication,
+    pub authorization: Arc<Authorization>,
+    pub flow_control: FlowControl,
+    pub metrics: Metrics,
+    pub random: Random,
+    /// The objects that every cluster has are written.
+    pub bootstrapped: AtomicBool,
+    /// The end has been announced: not ready any more, still serving.
+    pub ending: CancellationToken,
+    pub openapi: ArcSwap<(Arc<Catalogue>, Arc<Documents>)>,
+}
+
+impl Server {
+    pub fn log(&self) -> Option<&RequestLog> {
+        self.config.request_log.as_ref()
+    }
+
+    pub fn request_timeout(&self) -> Duration {
+        Duration::from_secs(self.config.request_timeout_s)
+    }
+
+    /// How long a watch without `timeoutSeconds` stays open: between once and twice the minimum, so that not all of
+    /// them come back at once.
+    pub fn watch_timeout(&self) -> Duration {
+        let least = Duration::from_secs(self.config.min_request_timeout_s);
+        self.random.jitter(least, 1.0)
+    }
+
+    /// Every cache follows the store, and what a cluster begins with is there.
+    pub fn is_ready(&self) -> bool {
+        self.bootstrapped.load(Ordering::Acquire) && self.unready_rows().is_empty() && !self.ending.is_cancelled()
+    }
+
+    /// The prefixes of rows that have not read the store yet.
+    pub fn unready_rows(&self) -> Vec<String> {
+        self.registry.rows().iter().filter(|row| !row.cacher.is_ready()).map(|row| row.prefix.clone()).collect()
+    }
+
+    /// What keeps a cache from following the store, if anything does.
+    pub fn store_trouble(&self) -> Option<String> {
+        self.registry.rows().iter().find_map(|row| row.cacher.trouble())
+    }
+
+    /// The documents of what is served now.
+    pub fn openapi(&self) -> Arc<Documents> {
+        let catalogue = self.registry.catalogue.load_full();
+        let known = self.openapi.load();
+        if Arc::ptr_eq(&known.0, &catalogue) {
+            return known.1.clone();
+        }
+        let documents = Arc::new(Documents::new(catalogue.clone(), version::GIT_VERSION));
+        self.openapi.store(Arc::new((catalogue, documents.clone())));
+        documents
+    }
+
+    /// Host and port at which others reach this server.
+    pub fn advertised_address(&self) -> String {
+        let port = self.config.serving.secure_port.unwrap_or(crate::config::DEFAULT_SECURE_PORT);
+        std::net::SocketAddr::new(self.config.advertised_ip(), port).to_string()
+    }
+
+    /// The caller of a request, or 401.
+    pub async fn authenticate(
+        &self,
+        connection: Option<&ConnectionInfo>,
+        headers: &HeaderMap,
+    ) -> Result<UserInfo, Status> {
+        let objects: Arc<dyn Lookup> = self.registry.clone();
+        self.authentication.authenticate(connection, headers, &self.env, &objects).await
+    }
+
+    /// Constrained impersonation first (who, and for which action), then the classical verb, as in Kubernetes 1.36.
+    pub fn authorize_impersonation(
+        &self,
+        user: &UserInfo,
+        wanted: &UserInfo,
+        info: &RequestInfo,
+    ) -> Result<(), Status> {
+        let mode = impersonation::mode(wanted);
+        let on_verb = format!("impersonate-on:{mode}:{}", info.verb);
+        let selected = info.named_by_selector().unwrap_or_default();
+        let on = Attributes::of_request(user, info, &selected);
+        let on = on.with_verb(&on_verb);
+        let constrained = match self.authorization.decide(&on) {
+            Decision::Allow(_) => self.authorize_identity(user, &impersonation::constrained(wanted)),
+            Decision::NoOpinion(reason) | Decision::Deny(reason) => Err(on.forbidden(&reason)),
+        };
+        let Err(refused) = constrained else { return Ok(()) };
+        match self.authorize_identity(user, &impersonation::needed(wanted)) {
+            // Who holds the classical verb on anybody is told what is missing of it.
+            Err(classical) if self.authorization.holds_verb(user, "impersonate") => Err(classical),
+            Err(_) => Err(refused),
+            Ok(()) => Ok(()),
+        }
+    }
+
+    fn authorize_identity(&self, user: &UserInfo, needed: &[Needed]) -> Result<(), Status> {
+        for needed in needed {
+            let attributes = Attributes {
+                namespace: &needed.namespace,
+                subresource: &needed.subresource,
+                name: &needed.name,
+                ..Attributes::of_resource(user, &needed.verb, needed.group, needed.resource)
+            };
+            self.authorization.authorize(&attributes)?;
+        }
+        Ok(())
+    }
+}

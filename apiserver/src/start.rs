@@ -1,0 +1,193 @@
+//! Starting a server: the store, a cache per row, authenticators, authorizers, admission; then the listener.
+//!
+//! Corresponds to cmd/kube-apiserver/app/server.go.
+
+use crate::authn::service_account::{KeyError, ServiceAccountTokens};
+use crate::authn::token_file::{TokenFile, TokenFileError};
+use crate::authn::Authentication;
+use crate::authz::Authorization;
+use crate::authz::policy::{PolicyRows, PolicySource};
+use crate::bootstrap::{self, roles};
+use crate::config::{Config, DEFAULT_SECURE_PORT, StoreKind};
+use crate::flow_control::FlowControl;
+use crate::metrics::Metrics;
+use crate::openapi::Documents;
+use crate::registry::row::Row;
+use crate::registry::{Registry, strategies};
+use crate::server::Server;
+use crate::storage::embedded::Embedded;
+use crate::storage::memory::Memory;
+use crate::storage::{self, Storage};
+use crate::{pipeline, version};
+use arc_swap::ArcSwap;
+use component_base::env::Env;
+use component_base::fixtures;
+use component_base::network::{HttpService, Network};
+use component_base::options::{OptionsError, ServingOptions, read_file};
+use component_base::serving;
+use component_base::tls::TlsError;
+use proto::resources::Catalogue;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// The authority under which a simulated server is found in process.
+const IN_PROCESS_NAME: &str = "apiserver";
+
+/// One clear line each.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Options(#[from] OptionsError),
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    #[error("--token-auth-file: {0}")]
+    TokenFile(#[from] TokenFileError),
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    #[error(transparent)]
+    Store(#[from] storage::embedded::OpenError),
+    #[error("{0}")]
+    Stopped(storage::Error),
+}
+
+/// A server without a listener.
+#[derive(Clone)]
+pub struct ApiServer {
+    pub service: HttpService,
+    pub server: Arc<Server>,
+}
+
+/// Puts a server together and starts what it does by itself. It answers at once and is ready a little later.
+pub async fn service(config: Config, env: Env) -> Result<ApiServer, Error> {
+    let storage = open_store(&config, &env).await?;
+    service_on(config, env, storage)
+}
+
+async fn open_store(config: &Config, env: &Env) -> Result<Arc<dyn Storage>, Error> {
+    Ok(match config.store {
+        StoreKind::Memory => Memory::new(env),
+        StoreKind::Embedded => Embedded::open(env, &config.data_dir).await?,
+    })
+}
+
+/// The same on a store of one's own: a fault engine, one shared by two servers.
+pub fn service_on(config: Config, env: Env, storage: Arc<dyn Storage>) -> Result<ApiServer, Error> {
+    let catalogue = Catalogue::builtin();
+    let registry = Arc::new(Registry::new(&env, storage.clone(), catalogue.clone()));
+    for resource in catalogue.rows() {
+        if let Some(row) = Row::start(&env, &storage, resource.clone(), strategies::of(resource)) {
+            registry.add_row(Arc::new(row));
+        }
+    }
+    let source = Arc::new(PolicySource::new(policy_rows(&registry)));
+    let authorization = Arc::new(Authorization::new(source, roles::node_rules()));
+    registry.set_content_authorizer(authorization.clone());
+    registry.set_admission(admission_chain(&registry));
+    let documents = Arc::new(Documents::new(catalogue.clone(), version::GIT_VERSION));
+    let server = Arc::new(Server {
+        authentication: authentication(&config, &env)?,
+        flow_control: FlowControl::new(config.max_requests_inflight, config.max_mutating_requests_inflight),
+        metrics: Metrics::register(&env),
+        random: env.random("apiserver"),
+        bootstrapped: AtomicBool::new(false),
+        ending: CancellationToken::new(),
+        openapi: ArcSwap::from_pointee((catalogue, documents)),
+        authorization,
+        registry,
+        config,
+        env: env.clone(),
+    });
+    env.spawn(bootstrap::run(server.clone()));
+    let shared = server.clone();
+    let service = HttpService::new(tower::service_fn(move |request| {
+        let server = shared.clone();
+        async move { Ok::<_, Infallible>(pipeline::serve(server, request).await) }
+    }));
+    Ok(ApiServer { service, server })
+}
+
+fn policy_rows(registry: &Registry) -> PolicyRows {
+    let cacher = |group: &str, resource: &str| {
+        registry.row_of(group, resource).expect("the built-in table has this row").1.cacher.clone()
+    };
+    let rbac = "rbac.authorization.k8s.io";
+    PolicyRows {
+        cluster_roles: cacher(rbac, "clusterroles"),
+        roles: cacher(rbac, "roles"),
+        cluster_role_bindings: cacher(rbac, "clusterrolebindings"),
+        role_bindings: cacher(rbac, "rolebindings"),
+        pods: cacher("", "pods"),
+        persistent_volumes: cacher("", "persistentvolumes"),
+        volume_attachments: cacher("storage.k8s.io", "volumeattachments"),
+    }
+}
+
+fn admission_chain(_registry: &Arc<Registry>) -> crate::admission::Chain {
+    crate::admission::Chain::default()
+}
+
+/// Simulations use fixed keys, so that equal seeds sign equal tokens.
+fn authentication(config: &Config, env: &Env) -> Result<Authentication, Error> {
+    let token_file = match &config.token_auth_file {
+        Some(path) => TokenFile::parse(&read_file("token-auth-file", path)?)?,
+        None => TokenFile::default(),
+    };
+    let key = match &config.service_account_signing_key_file {
+        Some(path) => Some(read_file("service-account-signing-key-file", path)?),
+        None if env.is_simulated() => Some(fixtures::serving().key_pem),
+        None => None,
+    };
+    let tokens = key
+        .map(|key| ServiceAccountTokens::new(&key, &config.service_account_issuer, config.audiences()))
+        .transpose()?;
+    Ok(Authentication::new(token_file, tokens, config.anonymous_auth))
+}
+
+/// Serves until shutdown: over TLS, or in a simulation in process.
+pub async fn run(config: Config, env: Env) -> Result<(), Error> {
+    // Everything that can be wrong with the flags is found before the store is touched.
+    let address = config.serving.address(DEFAULT_SECURE_PORT);
+    let delay = Duration::from_secs(config.shutdown_delay_duration_s);
+    match env.network() {
+        Network::InProcess(network) => {
+            let api = service(config, env.clone()).await?;
+            let port = address.map_or(DEFAULT_SECURE_PORT, |a| a.port());
+            let authority = format!("{IN_PROCESS_NAME}:{port}");
+            network.register(&authority, api.service);
+            env.shutdown().cancelled().await;
+            network.remove(&authority);
+            Ok(())
+        }
+        Network::Sockets => {
+            let tls = config.serving.tls()?;
+            let listener = match address {
+                Some(address) => ServingOptions::listen(address).await?,
+                None => return Err(Error::Options(OptionsError::NoCertificate)),
+            };
+            // What serves ends after readiness does: a child that shuts down when the delay is over.
+            let serving_env = env.child();
+            let inner = env.child();
+            let api = service(config, inner.clone()).await?;
+            let ending = api.server.ending.clone();
+            let storage = api.server.registry.storage.clone();
+            let serve = serving::serve(&serving_env, listener, tls, api.service);
+            let announce = async {
+                env.shutdown().cancelled().await;
+                ending.cancel();
+                env.sleep(delay).await;
+            };
+            tokio::select! {
+                biased;
+                stopped = storage.stopped() => return Err(Error::Stopped(stopped)),
+                served = serve => served?,
+                () = announce => {}
+            }
+            serving_env.drain().await;
+            inner.drain().await;
+            Ok(())
+        }
+    }
+}

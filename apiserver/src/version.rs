@@ -1,0 +1,49 @@
+//! The version that clients are told: of the Kubernetes release whose behaviour is modelled.
+//!
+//! Corresponds to k8s.io/component-base/version.
+
+use serde::Serialize;
+
+/// What clients compare with; the part after `+` says whose server it is.
+pub const GIT_VERSION: &str = "v1.36.2+orrery";
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Info {
+    major: &'static str,
+    minor: &'static str,
+    emulation_major: &'static str,
+    emulation_minor: &'static str,
+    min_compatibility_major: &'static str,
+    min_compatibility_minor: &'static str,
+    git_version: &'static str,
+    git_commit: &'static str,
+    git_tree_state: &'static str,
+    build_date: &'static str,
+    go_version: &'static str,
+    compiler: &'static str,
+    platform: String,
+}
+
+pub fn info() -> Info {
+    let arch = match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    };
+    Info {
+        major: "1",
+        minor: "36",
+        emulation_major: "1",
+        emulation_minor: "36",
+        min_compatibility_major: "1",
+        min_compatibility_minor: "35",
+        git_version: GIT_VERSION,
+        git_commit: "",
+        git_tree_state: "",
+        build_date: "1970-01-01T00:00:00Z",
+        go_version: "",
+        compiler: "rustc",
+        platform: format!("{}/{arch}", std::env::consts::OS),
+    }
+}
