@@ -3,10 +3,21 @@
 //! Mutating plugins run in the order of `chain`, then validating ones. Objects are in the request's version.
 //! Corresponds to k8s.io/apiserver/pkg/admission.
 
+pub mod chain;
+pub mod pod_parts;
+pub mod namespace_lifecycle;
+pub mod service_account;
+pub mod taint_nodes_by_condition;
+pub mod priority;
+pub mod default_toleration_seconds;
+#[cfg(test)]
+pub mod testing;
+
 use crate::authn::user_info::UserInfo;
 use async_trait::async_trait;
 use component_base::rng::Random;
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use proto::resources::Served;
 use proto::{Status, gvk::Gvr};
 use serde_json::Value;
@@ -60,11 +71,37 @@ pub struct Attributes<'a> {
     pub now: Timestamp,
     pub random: &'a Random,
     pub lookup: &'a dyn Lookup,
-    /// Collected for the answer's `Warning` headers.
-    pub warnings: Vec<String>,
+    pub warnings: Warnings,
 }
 
+/// Collected for the answer's `Warning` headers; validating plugins, too, may warn.
+#[derive(Debug, Default)]
+pub struct Warnings(Mutex<Vec<String>>);
+
+impl Warnings {
+    pub fn add(&self, warning: impl Into<String>) {
+        self.0.lock().push(warning.into());
+    }
+
+    pub fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock())
+    }
+}
+
+/// What stands for an object that is not there.
+static NOTHING: Value = Value::Null;
+
 impl Attributes<'_> {
+    /// The new object, or null.
+    pub fn new_object(&self) -> &Value {
+        self.object.as_deref().unwrap_or(&NOTHING)
+    }
+
+    /// The old object, or null.
+    pub fn old(&self) -> &Value {
+        self.old_object.unwrap_or(&NOTHING)
+    }
+
     pub fn gvr(&self) -> Gvr {
         self.served.gvr()
     }

@@ -1,0 +1,155 @@
+//! The plugins in their order, and which of them run.
+//!
+//! Corresponds to pkg/kubeapiserver/options/plugins.go: the same names, the same order, the same ones on by default.
+
+use super::default_toleration_seconds::DefaultTolerationSeconds;
+use super::namespace_lifecycle::NamespaceLifecycle;
+use super::priority::Priority;
+use super::service_account::ServiceAccount;
+use super::taint_nodes_by_condition::TaintNodesByCondition;
+use super::{AdmissionPlugin, Chain};
+use crate::authz::Authorization;
+use component_base::env::Env;
+use std::sync::Arc;
+
+/// What plugins are made of.
+pub struct Parts<'a> {
+    pub env: &'a Env,
+    pub authorization: &'a Arc<Authorization>,
+}
+
+type Build = fn(&Parts<'_>) -> Arc<dyn AdmissionPlugin>;
+
+/// One plugin of Kubernetes' list.
+struct Row {
+    name: &'static str,
+    is_default: bool,
+    /// `None`: this server does not have it.
+    build: Option<Build>,
+}
+
+const fn on(name: &'static str, build: Build) -> Row {
+    Row { name, is_default: true, build: Some(build) }
+}
+
+const fn off(name: &'static str, build: Build) -> Row {
+    Row { name, is_default: false, build: Some(build) }
+}
+
+const fn absent(name: &'static str) -> Row {
+    Row { name, is_default: false, build: None }
+}
+
+/// In the order in which they run. A quota counts last, when nothing else refuses.
+const ROWS: &[Row] = &[
+    absent("AlwaysAdmit"),
+    absent("NamespaceAutoProvision"),
+    on("NamespaceLifecycle", |_| Arc::new(NamespaceLifecycle::default())),
+    absent("NamespaceExists"),
+    absent("LimitPodHardAntiAffinityTopology"),
+    absent("LimitRanger"),
+    on("ServiceAccount", |parts| Arc::new(ServiceAccount::new(parts.env))),
+    absent("NodeRestriction"),
+    on("TaintNodesByCondition", |_| Arc::new(TaintNodesByCondition)),
+    absent("AlwaysPullImages"),
+    absent("ImagePolicyWebhook"),
+    absent("PodSecurity"),
+    absent("PodNodeSelector"),
+    on("Priority", |_| Arc::new(Priority)),
+    on("DefaultTolerationSeconds", |_| Arc::new(DefaultTolerationSeconds)),
+    absent("PodTolerationRestriction"),
+    absent("EventRateLimit"),
+    absent("ExtendedResourceToleration"),
+    absent("DefaultStorageClass"),
+    absent("StorageObjectInUseProtection"),
+    absent("PodGroupProtection"),
+    absent("OwnerReferencesPermissionEnforcement"),
+    absent("PersistentVolumeClaimResize"),
+    absent("RuntimeClass"),
+    absent("CertificateApproval"),
+    absent("CertificateSigning"),
+    absent("ClusterTrustBundleAttest"),
+    absent("CertificateSubjectRestriction"),
+    absent("DefaultIngressClass"),
+    absent("DenyServiceExternalIPs"),
+    absent("PodTopologyLabels"),
+    absent("PodGroupWorkloadExists"),
+    absent("NodeDeclaredFeatureValidator"),
+    absent("MutatingAdmissionPolicy"),
+    absent("MutatingAdmissionWebhook"),
+    absent("ValidatingAdmissionPolicy"),
+    absent("ValidatingAdmissionWebhook"),
+    absent("ResourceQuota"),
+    absent("AlwaysDeny"),
+];
+
+/// What is wrong with `--enable-admission-plugins` or `--disable-admission-plugins`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PluginError {
+    #[error("{flag}-admission-plugins plugin {name:?} is unknown")]
+    Unknown { flag: &'static str, name: String },
+    #[error("enable-admission-plugins plugin {0:?} is not part of this server")]
+    Absent(String),
+    #[error("{0} in enable-admission-plugins and disable-admission-plugins overlapped")]
+    Both(String),
+}
+
+/// The plugins that are on by default, with those named in `enabled` and without those named in `disabled`.
+pub fn chain(enabled: &[String], disabled: &[String], parts: &Parts<'_>) -> Result<Chain, PluginError> {
+    let rows = chosen(enabled, disabled)?;
+    Ok(Chain::of(rows.iter().filter_map(|row| row.build).map(|build| build(parts)).collect()))
+}
+
+/// Whether the flags' names are right, without making anything.
+pub fn check(enabled: &[String], disabled: &[String]) -> Result<(), PluginError> {
+    chosen(enabled, disabled).map(|_| ())
+}
+
+fn chosen(enabled: &[String], disabled: &[String]) -> Result<Vec<&'static Row>, PluginError> {
+    for (flag, names) in [("enable", enabled), ("disable", disabled)] {
+        for name in names {
+            let row = ROWS.iter().find(|row| row.name == name.as_str());
+            let row = row.ok_or_else(|| PluginError::Unknown { flag, name: name.clone() })?;
+            if row.build.is_none() && flag == "enable" {
+                return Err(PluginError::Absent(name.clone()));
+            }
+        }
+    }
+    if let Some(both) = enabled.iter().find(|name| disabled.contains(name)) {
+        return Err(PluginError::Both(both.clone()));
+    }
+    let says = |names: &[String], row: &Row| names.iter().any(|name| name == row.name);
+    Ok(ROWS.iter().filter(|row| says(enabled, row) || (row.is_default && !says(disabled, row))).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(enabled: &[&str], disabled: &[&str]) -> Result<Vec<&'static str>, String> {
+        let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let rows = chosen(&owned(enabled), &owned(disabled)).map_err(|error| error.to_string())?;
+        Ok(rows.iter().map(|row| row.name).collect())
+    }
+
+    #[test]
+    fn flags_add_and_take_away() {
+        let default = names(&[], &[]).expect("the default");
+        assert!(default.contains(&"Priority") && default.contains(&"ServiceAccount"));
+        let fewer = names(&[], &["Priority"]).expect("without one");
+        assert_eq!(fewer, default.iter().copied().filter(|name| *name != "Priority").collect::<Vec<_>>());
+        assert_eq!(names(&["Priority"], &["AlwaysDeny"]), Ok(default));
+    }
+
+    #[test]
+    fn wrong_names_are_told_in_one_line() {
+        for (enabled, disabled, why) in [
+            (&["Odd"][..], &[][..], r#"enable-admission-plugins plugin "Odd" is unknown"#),
+            (&[], &["odd"], r#"disable-admission-plugins plugin "odd" is unknown"#),
+            (&["ImagePolicyWebhook"], &[], r#"enable-admission-plugins plugin "ImagePolicyWebhook" is not part of this server"#),
+            (&["Priority"], &["Priority"], "Priority in enable-admission-plugins and disable-admission-plugins overlapped"),
+        ] {
+            assert_eq!(names(enabled, disabled), Err(why.to_owned()));
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! DefaultTolerationSeconds: every pod stays five minutes on a node that is not ready or not reachable.
+//!
+//! Corresponds to plugin/pkg/admission/defaulttolerationseconds.
+
+use super::pod_parts::{items, text};
+use super::{AdmissionPlugin, Attributes, Operation};
+use async_trait::async_trait;
+use proto::Status;
+use serde_json::{Value, json};
+
+const TAINTS: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
+const TOLERATION_S: i64 = 300;
+
+pub struct DefaultTolerationSeconds;
+
+#[async_trait]
+impl AdmissionPlugin for DefaultTolerationSeconds {
+    fn name(&self) -> &'static str {
+        "DefaultTolerationSeconds"
+    }
+
+    fn handles(&self, operation: Operation) -> bool {
+        matches!(operation, Operation::Create | Operation::Update)
+    }
+
+    async fn admit(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
+        if !attributes.is("", "pods") {
+            return Ok(());
+        }
+        let Some(pod) = attributes.object.as_deref_mut() else { return Ok(()) };
+        let missing: Vec<Value> = TAINTS.iter().filter(|taint| !tolerates(pod, taint)).map(|taint| default(taint)).collect();
+        if !missing.is_empty() {
+            let tolerations = &mut pod["spec"]["tolerations"];
+            let mut all = tolerations.as_array().cloned().unwrap_or_default();
+            all.extend(missing);
+            *tolerations = Value::Array(all);
+        }
+        Ok(())
+    }
+}
+
+/// For however long; the value and the operator do not matter here.
+fn tolerates(pod: &Value, taint: &str) -> bool {
+    items(pod, "/spec/tolerations").any(|toleration| {
+        let (key, effect) = (text(toleration, "/key"), text(toleration, "/effect"));
+        (key.is_empty() || key == taint) && (effect.is_empty() || effect == "NoExecute")
+    })
+}
+
+fn default(taint: &str) -> Value {
+    json!({"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": TOLERATION_S})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::Write;
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_tolerated_already_is_left_alone() {
+        let [not_ready, unreachable] = TAINTS;
+        let forever = json!({"key": not_ready, "operator": "Exists", "effect": "NoExecute"});
+        let all = json!({"operator": "Exists"});
+        let other_effect = json!({"key": unreachable, "operator": "Exists", "effect": "NoSchedule"});
+        for (before, after) in [
+            (json!([]), json!([default(not_ready), default(unreachable)])),
+            (json!([forever]), json!([forever, default(unreachable)])),
+            (json!([all]), json!([all])),
+            (json!([other_effect]), json!([other_effect, default(not_ready), default(unreachable)])),
+        ] {
+            let pod = json!({"metadata": {"name": "p", "namespace": "a"}, "spec": {"tolerations": before}});
+            let object = Write::create("", "pods", pod).run(&DefaultTolerationSeconds).await.passed();
+            assert_eq!(object["spec"]["tolerations"], after);
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! The parts of a pod that several plugins look at, as JSON.
+//!
+//! Corresponds to pkg/api/pod: VisitContainers, VisitPodSecretNames, VisitPodConfigmapNames.
+
+use serde_json::Value;
+
+/// The fields that hold containers, in the order in which Kubernetes visits them.
+pub const CONTAINER_FIELDS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
+/// On pods that a kubelet made of a file.
+pub const MIRROR_ANNOTATION: &str = "kubernetes.io/config.mirror";
+/// References to Secrets inside a volume's source, beside `secret` and `projected`: pointer to the name.
+const VOLUME_SECRETS: &[&str] = &[
+    "/azureFile/secretName",
+    "/cephfs/secretRef/name",
+    "/cinder/secretRef/name",
+    "/flexVolume/secretRef/name",
+    "/rbd/secretRef/name",
+    "/scaleIO/secretRef/name",
+    "/iscsi/secretRef/name",
+    "/storageos/secretRef/name",
+    "/csi/nodePublishSecretRef/name",
+];
+
+/// The items of a list, none where there is no list.
+pub fn items<'a>(value: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
+    value.pointer(pointer).and_then(Value::as_array).into_iter().flatten()
+}
+
+/// A text, empty where there is none.
+pub fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
+    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// `metadata.annotations[key]` or `metadata.labels[key]`.
+pub fn metadata_entry<'a>(object: &'a Value, map: &str, key: &str) -> Option<&'a str> {
+    object.get("metadata")?.get(map)?.get(key)?.as_str()
+}
+
+pub fn is_mirror(pod: &Value) -> bool {
+    metadata_entry(pod, "annotations", MIRROR_ANNOTATION).is_some()
+}
+
+/// All containers of a pod's spec.
+pub fn containers(spec: &Value) -> impl Iterator<Item = &Value> {
+    CONTAINER_FIELDS.iter().flat_map(move |field| spec.get(*field).and_then(Value::as_array).into_iter().flatten())
+}
+
+/// Whether a pod refers to any Secret.
+pub fn names_secret(pod: &Value) -> bool {
+    let of_volume = |volume: &Value| {
+        volume.get("secret").is_some()
+            || items(volume, "/projected/sources").any(|source| source.get("secret").is_some())
+            || VOLUME_SECRETS.iter().any(|pointer| !text(volume, pointer).is_empty())
+    };
+    let spec = &pod["spec"];
+    items(spec, "/imagePullSecrets").next().is_some()
+        || containers(spec).any(|c| {
+            items(c, "/envFrom").any(|e| e.get("secretRef").is_some())
+                || items(c, "/env").any(|e| e.pointer("/valueFrom/secretKeyRef").is_some())
+        })
+        || items(spec, "/volumes").any(of_volume)
+}
+
+/// Whether a pod refers to any ConfigMap.
+pub fn names_config_map(pod: &Value) -> bool {
+    let spec = &pod["spec"];
+    containers(spec).any(|c| {
+        items(c, "/envFrom").any(|e| e.get("configMapRef").is_some())
+            || items(c, "/env").any(|e| e.pointer("/valueFrom/configMapKeyRef").is_some())
+    }) || items(spec, "/volumes").any(|volume| {
+        volume.get("configMap").is_some()
+            || items(volume, "/projected/sources").any(|source| source.get("configMap").is_some())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn references_are_found_wherever_they_stand() {
+        let secrets = [
+            json!({"imagePullSecrets": [{"name": "s"}]}),
+            json!({"initContainers": [{"envFrom": [{"secretRef": {"name": "s"}}]}]}),
+            json!({"containers": [{"env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]}]}),
+            json!({"volumes": [{"name": "v", "secret": {"secretName": "s"}}]}),
+            json!({"volumes": [{"name": "v", "projected": {"sources": [{"secret": {"name": "s"}}]}}]}),
+            json!({"volumes": [{"name": "v", "csi": {"driver": "d", "nodePublishSecretRef": {"name": "s"}}}]}),
+        ];
+        for spec in secrets {
+            let pod = json!({"spec": spec});
+            assert!(names_secret(&pod) && !names_config_map(&pod), "{pod}");
+        }
+        let config_maps = [
+            json!({"ephemeralContainers": [{"envFrom": [{"configMapRef": {"name": "c"}}]}]}),
+            json!({"volumes": [{"name": "v", "projected": {"sources": [{"configMap": {"name": "c"}}]}}]}),
+        ];
+        for spec in config_maps {
+            let pod = json!({"spec": spec});
+            assert!(names_config_map(&pod) && !names_secret(&pod), "{pod}");
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! `Write`: one write to run a plugin over, and the objects that it finds, for the plugins' own tests.
+//!
+//! Corresponds to admission.NewAttributesRecord as Kubernetes' tests use it.
+
+use super::{AdmissionPlugin, Attributes, Lookup, Operation, Warnings};
+use crate::authn::UserInfo;
+use async_trait::async_trait;
+use component_base::rng::Random;
+use proto::Status;
+use proto::resources::Catalogue;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+type Key = (String, String, String, String);
+
+/// A cluster's objects; the cache may lag behind.
+#[derive(Default)]
+struct Objects {
+    cached: BTreeMap<Key, Arc<Value>>,
+    live: BTreeMap<Key, Arc<Value>>,
+}
+
+fn key(group: &str, resource: &str, namespace: &str, name: &str) -> Key {
+    (group.to_owned(), resource.to_owned(), namespace.to_owned(), name.to_owned())
+}
+
+#[async_trait]
+impl Lookup for Objects {
+    async fn get(&self, group: &str, resource: &str, namespace: &str, name: &str) -> Result<Option<Arc<Value>>, Status> {
+        Ok(self.cached.get(&key(group, resource, namespace, name)).cloned())
+    }
+
+    async fn get_live(
+        &self,
+        group: &str,
+        resource: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<Arc<Value>>, Status> {
+        Ok(self.live.get(&key(group, resource, namespace, name)).cloned())
+    }
+
+    async fn list(&self, group: &str, resource: &str, namespace: &str) -> Result<Vec<Arc<Value>>, Status> {
+        let wanted = |k: &Key| k.0 == group && k.1 == resource && (namespace.is_empty() || k.2 == namespace);
+        Ok(self.cached.iter().filter(|(k, _)| wanted(k)).map(|(_, object)| object.clone()).collect())
+    }
+}
+
+/// A write as a table test says it.
+pub struct Write {
+    operation: Operation,
+    group: String,
+    resource: String,
+    subresource: String,
+    name: String,
+    namespace: String,
+    object: Option<Value>,
+    old: Option<Value>,
+    options: Value,
+    user: UserInfo,
+    objects: Objects,
+    now: String,
+}
+
+/// What a plugin made of it.
+#[derive(Debug)]
+pub struct Seen {
+    pub object: Value,
+    pub warnings: Vec<String>,
+    pub error: Option<Status>,
+}
+
+impl Seen {
+    /// The message of the refusal, or nothing.
+    pub fn message(&self) -> &str {
+        self.error.as_ref().map_or("", |error| error.message.as_str())
+    }
+
+    /// The object that passed.
+    pub fn passed(self) -> Value {
+        assert_eq!(self.error, None);
+        self.object
+    }
+}
+
+impl Write {
+    fn of(operation: Operation, group: &str, resource: &str, object: Option<Value>, old: Option<Value>) -> Self {
+        let shown = object.as_ref().or(old.as_ref()).cloned().unwrap_or_default();
+        let meta = |key: &str| shown["metadata"][key].as_str().unwrap_or_default().to_owned();
+        Self {
+            operation,
+            group: group.into(),
+            resource: resource.into(),
+            subresource: String::new(),
+            name: if operation == Operation::Create { String::new() } else { meta("name") },
+            namespace: meta("namespace"),
+            object,
+            old,
+            options: json!({}),
+            user: UserInfo::new("ann", &["system:authenticated"]),
+            objects: Objects::default(),
+            now: "2026-01-01T00:00:00Z".into(),
+        }
+    }
+
+    pub fn create(group: &str, resource: &str, object: Value) -> Self {
+        Self::of(Operation::Create, group, resource, Some(object), None)
+    }
+
+    pub fn update(group: &str, resource: &str, old: Value, object: Value) -> Self {
+        Self::of(Operation::Update, group, resource, Some(object), Some(old))
+    }
+
+    pub fn delete(group: &str, resource: &str, old: Value) -> Self {
+        Self::of(Operation::Delete, group, resource, None, Some(old))
+    }
+
+    pub fn subresource(mut self, subresource: &str) -> Self {
+        self.subresource = subresource.into();
+        self
+    }
+
+    pub fn by(mut self, name: &str, groups: &[&str]) -> Self {
+        self.user = UserInfo::new(name, groups);
+        self
+    }
+
+    pub fn at(mut self, now: &str) -> Self {
+        self.now = now.into();
+        self
+    }
+
+    /// An object that is there, in the cache and in the store.
+    pub fn beside(self, group: &str, resource: &str, object: Value) -> Self {
+        let stale = object.clone();
+        self.only_live(group, resource, object).only_cached(group, resource, stale)
+    }
+
+    pub fn only_live(mut self, group: &str, resource: &str, object: Value) -> Self {
+        self.objects.live.insert(key_of(group, resource, &object), Arc::new(object));
+        self
+    }
+
+    pub fn only_cached(mut self, group: &str, resource: &str, object: Value) -> Self {
+        self.objects.cached.insert(key_of(group, resource, &object), Arc::new(object));
+        self
+    }
+
+    /// Runs both halves of a plugin, where it handles the operation.
+    pub async fn run(self, plugin: &dyn AdmissionPlugin) -> Seen {
+        let catalogue = Catalogue::builtin();
+        let target = catalogue.by_group_resource(&self.group, &self.resource).expect("a resource of the table");
+        let random = Random::from_seed(1, "admission");
+        let mut object = self.object;
+        let mut attributes = Attributes {
+            operation: self.operation,
+            served: target.served(),
+            subresource: &self.subresource,
+            namespace: &self.namespace,
+            name: &self.name,
+            object: object.as_mut(),
+            old_object: self.old.as_ref(),
+            options: &self.options,
+            user: &self.user,
+            dry_run: false,
+            now: self.now.parse().expect("a time"),
+            random: &random,
+            lookup: &self.objects,
+            warnings: Warnings::default(),
+        };
+        let mut outcome = Ok(());
+        if plugin.handles(self.operation) {
+            outcome = plugin.admit(&mut attributes).await;
+            if outcome.is_ok() {
+                outcome = plugin.validate(&attributes).await;
+            }
+        }
+        let warnings = attributes.warnings.take();
+        Seen { object: object.unwrap_or_default(), warnings, error: outcome.err() }
+    }
+}
+
+fn key_of(group: &str, resource: &str, object: &Value) -> Key {
+    let meta = |key: &str| object["metadata"][key].as_str().unwrap_or_default();
+    key(group, resource, meta("namespace"), meta("name"))
+}
