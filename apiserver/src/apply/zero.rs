@@ -18,6 +18,13 @@ pub fn zero(schema: &Schema) -> Value {
     Value::Object(object)
 }
 
+/// The empty value of a field that is always written; `None` for one that is left out when empty.
+pub fn always(schema: &Schema, name: &str) -> Option<Value> {
+    let Shape::Object(properties) = &schema.resolve().shape else { return None };
+    let written = properties.always.iter().any(|always| &**always == name);
+    written.then(|| properties.fields.get(name).map(zero_field)).flatten()
+}
+
 fn zero_field(schema: &Schema) -> Value {
     if schema.written == Written::AlwaysNull {
         return Value::Null;

@@ -130,6 +130,11 @@ pub trait Strategy: Send + Sync {
         Grace::None
     }
 
+    /// Fields beside `spec` that the `status` endpoint resets, which its writers therefore do not own.
+    fn status_resets(&self) -> &'static [&'static [&'static str]] {
+        &[]
+    }
+
     /// Reserves what the object needs of the cluster before it is validated; fills it into the object.
     async fn begin_create(
         &self,

@@ -1,0 +1,69 @@
+//! The core group: what is not pods or services.
+//!
+//! Corresponds to pkg/registry/core.
+
+use super::rules::{Generation, Rules};
+use super::{pod, rules};
+use crate::registry::strategy::WriteContext;
+use crate::registry::validation::{configuration, object_meta};
+use serde_json::{Value, json};
+
+pub const ROWS: &[Rules] = &[
+    Rules {
+        resource: "configmaps",
+        validate: configuration::config_map,
+        validate_update: configuration::config_map_update,
+        ..Rules::DEFAULT
+    },
+    Rules {
+        resource: "secrets",
+        validate: configuration::secret,
+        validate_update: configuration::secret_update,
+        ..Rules::DEFAULT
+    },
+    Rules { resource: "endpoints", create_on_update: true, ..Rules::DEFAULT },
+    Rules { resource: "events", name: object_meta::path_segment, create_on_update: true, ..Rules::DEFAULT },
+    Rules { resource: "limitranges", create_on_update: true, ..Rules::DEFAULT },
+    Rules {
+        resource: "namespaces",
+        name: object_meta::label,
+        create: create_namespace,
+        update: update_namespace,
+        ..Rules::DEFAULT
+    },
+    Rules { resource: "nodes", status_on_create: true, ..Rules::DEFAULT },
+    Rules { resource: "persistentvolumes", create: create_persistent_volume, ..Rules::DEFAULT },
+    Rules { resource: "persistentvolumeclaims", create: create_claim, ..Rules::DEFAULT },
+    pod::ROW,
+    Rules { resource: "podtemplates", generation: Generation::Of(&["template"]), ..Rules::DEFAULT },
+    Rules { resource: "resourcequotas", ..Rules::DEFAULT },
+    Rules { resource: "serviceaccounts", ..Rules::DEFAULT },
+];
+
+/// A namespace is active, holds itself back until its content is gone, and carries its name as a label.
+fn create_namespace(_context: &WriteContext<'_>, namespace: &mut Value) {
+    namespace["status"] = json!({"phase": "Active"});
+    if !namespace["spec"].is_object() {
+        namespace["spec"] = json!({});
+    }
+    let finalizers = namespace["spec"]["finalizers"].as_array().cloned().unwrap_or_default();
+    if !finalizers.iter().any(|finalizer| finalizer == "kubernetes") {
+        let all: Vec<Value> = finalizers.into_iter().chain([json!("kubernetes")]).collect();
+        namespace["spec"]["finalizers"] = json!(all);
+    }
+}
+
+/// Finalizers change through `finalize` alone.
+fn update_namespace(context: &WriteContext<'_>, namespace: &mut Value, old: &Value) {
+    if context.subresource != "finalize" {
+        rules::restore(namespace, old, &["spec", "finalizers"]);
+    }
+}
+
+fn create_persistent_volume(_context: &WriteContext<'_>, volume: &mut Value) {
+    volume["status"] = json!({"phase": "Pending"});
+}
+
+fn create_claim(_context: &WriteContext<'_>, claim: &mut Value) {
+    claim["status"] = json!({"phase": "Pending"});
+}

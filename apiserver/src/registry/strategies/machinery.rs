@@ -1,0 +1,49 @@
+//! Everything else: leases, classes, storage, devices, extensions of the API itself.
+//!
+//! Corresponds to pkg/registry/{coordination,scheduling,node,storage,resource} and the registries of
+//! apiextensions-apiserver and kube-aggregator.
+
+use super::rules::{Generation, Rules};
+use crate::registry::validation::object_meta;
+
+const SPEC: Generation = Generation::Of(&["spec"]);
+
+const STORAGE: Rules = Rules { group: "storage.k8s.io", ..Rules::DEFAULT };
+const DEVICES: Rules = Rules { group: "resource.k8s.io", ..Rules::DEFAULT };
+
+pub const ROWS: &[Rules] = &[
+    Rules {
+        group: "coordination.k8s.io",
+        resource: "leases",
+        create_on_update: true,
+        unconditional_update: false,
+        ..Rules::DEFAULT
+    },
+    Rules {
+        group: "events.k8s.io",
+        resource: "events",
+        name: object_meta::path_segment,
+        create_on_update: true,
+        ..Rules::DEFAULT
+    },
+    Rules { group: "scheduling.k8s.io", resource: "priorityclasses", generation: Generation::One, ..Rules::DEFAULT },
+    Rules { group: "node.k8s.io", resource: "runtimeclasses", unconditional_update: false, ..Rules::DEFAULT },
+    Rules { resource: "storageclasses", ..STORAGE },
+    Rules { resource: "csidrivers", unconditional_update: false, ..STORAGE },
+    Rules { resource: "csinodes", unconditional_update: false, ..STORAGE },
+    Rules { resource: "csistoragecapacities", ..STORAGE },
+    Rules { resource: "volumeattachments", unconditional_update: false, ..STORAGE },
+    Rules { resource: "volumeattributesclasses", ..STORAGE },
+    Rules { resource: "deviceclasses", generation: SPEC, ..DEVICES },
+    Rules { resource: "resourceclaims", ..DEVICES },
+    Rules { resource: "resourceclaimtemplates", ..DEVICES },
+    Rules { resource: "resourceslices", generation: SPEC, ..DEVICES },
+    Rules {
+        group: "apiextensions.k8s.io",
+        resource: "customresourcedefinitions",
+        generation: SPEC,
+        unconditional_update: false,
+        ..Rules::DEFAULT
+    },
+    Rules { group: "apiregistration.k8s.io", resource: "apiservices", unconditional_update: false, ..Rules::DEFAULT },
+];

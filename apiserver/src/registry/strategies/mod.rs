@@ -1,0 +1,50 @@
+//! The strategies of all kinds: one table, found by group and plural.
+//!
+//! A kind that has no row, and every custom resource, keeps the defaults.
+//! Corresponds to pkg/registry/*/*/strategy.go.
+
+pub mod access;
+pub mod core;
+pub mod machinery;
+pub mod network;
+pub mod pod;
+pub mod rules;
+pub mod workloads;
+
+use super::strategy::Strategy;
+use proto::resources::Resource;
+use rules::{ByRules, Generation, Rules};
+use std::sync::Arc;
+
+/// The strategy of a row.
+pub fn of(resource: &Resource) -> Arc<dyn Strategy> {
+    let storage = resource.storage_version();
+    Arc::new(ByRules(rules_of(&storage.group, &storage.resource)))
+}
+
+fn rules_of(group: &str, resource: &str) -> Rules {
+    let tables = [core::ROWS, workloads::ROWS, network::ROWS, access::ROWS, machinery::ROWS];
+    let mut rows = tables.iter().flat_map(|rows| rows.iter());
+    rows.find(|row| row.group == group && row.resource == resource).copied().unwrap_or(CUSTOM)
+}
+
+/// Custom resources: every change of content counts, and writers say which version they saw.
+const CUSTOM: Rules = Rules { generation: Generation::Content, unconditional_update: false, ..Rules::DEFAULT };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proto::resources::builtin;
+
+    #[test]
+    fn every_stored_builtin_row_has_its_rules() {
+        let missing: Vec<String> = builtin()
+            .iter()
+            .filter(|row| row.prefix.is_some())
+            .map(|row| row.storage_version())
+            .filter(|served| rules_of(&served.group, &served.resource).resource.is_empty())
+            .map(|served| format!("{}/{}", served.group, served.resource))
+            .collect();
+        assert_eq!(missing, Vec::<String>::new());
+    }
+}

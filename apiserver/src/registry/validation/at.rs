@@ -1,0 +1,247 @@
+//! `At`: a place in an object, with the path that errors name and the value that is there.
+//!
+//! Corresponds to k8s.io/apimachinery/pkg/util/validation/field Path.
+
+use proto::meta::names;
+use proto::meta::status::FieldError;
+use serde_json::{Map, Value, json};
+use std::fmt;
+
+pub type Errors = Vec<FieldError>;
+
+static NOTHING: Value = Value::Null;
+
+/// A value and where it stands. What is not there is null, so that walking never fails.
+#[derive(Clone, Debug)]
+pub struct At<'a> {
+    pub path: String,
+    pub value: &'a Value,
+}
+
+impl<'a> At<'a> {
+    pub fn root(value: &'a Value) -> Self {
+        Self { path: String::new(), value }
+    }
+
+    pub fn new(path: impl Into<String>, value: &'a Value) -> Self {
+        Self { path: path.into(), value }
+    }
+
+    /// `spec.name`
+    pub fn field(&self, name: &str) -> At<'a> {
+        At { path: self.path_of(name), value: self.value.get(name).unwrap_or(&NOTHING) }
+    }
+
+    pub fn path_of(&self, name: &str) -> String {
+        if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) }
+    }
+
+    /// Several fields down: `spec.template.spec`.
+    pub fn down(&self, names: &str) -> At<'a> {
+        names.split('.').fold(self.clone(), |at, name| at.field(name))
+    }
+
+    /// `data[key]`
+    pub fn key(&self, key: &str) -> At<'a> {
+        At { path: format!("{}[{key}]", self.path), value: self.value.get(key).unwrap_or(&NOTHING) }
+    }
+
+    /// The items of a list: `ports[0]`, `ports[1]`.
+    pub fn items(&self) -> impl Iterator<Item = At<'a>> + use<'a> {
+        let path = self.path.clone();
+        let items = self.value.as_array().map_or(&[][..], Vec::as_slice);
+        items.iter().enumerate().map(move |(index, value)| At { path: format!("{path}[{index}]"), value })
+    }
+
+    /// The entries of a map, each at `path[key]`.
+    pub fn entries(&self) -> impl Iterator<Item = (&'a str, At<'a>)> + use<'a> {
+        let path = self.path.clone();
+        let fields = self.value.as_object().into_iter().flatten();
+        fields.map(move |(key, value)| (key.as_str(), At { path: format!("{path}[{key}]"), value }))
+    }
+
+    pub fn map(&self) -> Option<&'a Map<String, Value>> {
+        self.value.as_object()
+    }
+
+    pub fn len(&self) -> usize {
+        match self.value {
+            Value::Array(items) => items.len(),
+            Value::Object(fields) => fields.len(),
+            Value::String(text) => text.len(),
+            _ => 0,
+        }
+    }
+
+    /// Nothing there, or nothing in it.
+    pub fn is_empty(&self) -> bool {
+        match self.value {
+            Value::Null => true,
+            Value::Array(_) | Value::Object(_) | Value::String(_) => self.len() == 0,
+            _ => false,
+        }
+    }
+
+    /// Something is there, be it empty.
+    pub fn is_set(&self) -> bool {
+        !self.value.is_null()
+    }
+
+    /// The text, or the empty one.
+    pub fn text(&self) -> &'a str {
+        self.value.as_str().unwrap_or_default()
+    }
+
+    pub fn integer(&self) -> Option<i64> {
+        self.value.as_i64()
+    }
+
+    /// True only where it says so.
+    pub fn is_true(&self) -> bool {
+        self.value.as_bool().unwrap_or(false)
+    }
+
+    // Errors at this place.
+
+    pub fn invalid(&self, detail: impl fmt::Display) -> FieldError {
+        FieldError::invalid(self.path.clone(), self.value, detail)
+    }
+
+    /// `invalid` for a text that may be absent, which counts as empty.
+    pub fn invalid_text(&self, detail: impl fmt::Display) -> FieldError {
+        FieldError::invalid(self.path.clone(), &json!(self.text()), detail)
+    }
+
+    /// `invalid` with another value than the one that is there.
+    pub fn invalid_as(&self, value: &Value, detail: impl fmt::Display) -> FieldError {
+        FieldError::invalid(self.path.clone(), value, detail)
+    }
+
+    pub fn required(&self, detail: &str) -> FieldError {
+        FieldError::required(self.path.clone(), detail)
+    }
+
+    pub fn forbidden(&self, detail: impl fmt::Display) -> FieldError {
+        FieldError::forbidden(self.path.clone(), detail)
+    }
+
+    pub fn duplicate(&self) -> FieldError {
+        FieldError::duplicate(self.path.clone(), self.value)
+    }
+
+    pub fn not_found(&self) -> FieldError {
+        FieldError::not_found(self.path.clone(), self.value)
+    }
+
+    pub fn not_supported(&self, supported: &[&str]) -> FieldError {
+        FieldError::not_supported(self.path.clone(), self.value, supported)
+    }
+
+    pub fn too_long(&self, max_bytes: usize) -> FieldError {
+        FieldError::too_long(self.path.clone(), max_bytes)
+    }
+
+    // Common checks.
+
+    /// Required, and one of the words given.
+    pub fn check_enum(&self, allowed: &[&str], errors: &mut Errors) {
+        if self.text().is_empty() {
+            errors.push(self.required(""));
+        } else if !allowed.contains(&self.text()) {
+            errors.push(self.not_supported(allowed));
+        }
+    }
+
+    /// One of the words given, if anything.
+    pub fn check_optional_enum(&self, allowed: &[&str], errors: &mut Errors) {
+        if self.is_set() && !allowed.contains(&self.text()) {
+            errors.push(self.not_supported(allowed));
+        }
+    }
+
+    pub fn check_non_negative(&self, errors: &mut Errors) {
+        if self.integer().is_some_and(|number| number < 0) {
+            errors.push(self.invalid("must be greater than or equal to 0"));
+        }
+    }
+
+    pub fn check_positive(&self, errors: &mut Errors) {
+        if self.integer().is_some_and(|number| number <= 0) {
+            errors.push(self.invalid("must be greater than 0"));
+        }
+    }
+
+    /// Every complaint of a name check about the text that is here.
+    pub fn check(&self, name: fn(&str) -> Vec<String>, errors: &mut Errors) {
+        errors.extend(name(self.text()).into_iter().map(|complaint| self.invalid_text(complaint)));
+    }
+
+    /// `check` where anything is there; else the value is required.
+    pub fn check_required(&self, name: fn(&str) -> Vec<String>, errors: &mut Errors) {
+        if self.text().is_empty() {
+            errors.push(self.required(""));
+        } else {
+            self.check(name, errors);
+        }
+    }
+
+    pub fn check_unchanged(&self, old: &At<'_>, errors: &mut Errors) {
+        if self.value != old.value {
+            errors.push(self.invalid(IMMUTABLE));
+        }
+    }
+
+    pub fn check_labels(&self, errors: &mut Errors) {
+        for (key, value) in self.map().into_iter().flatten() {
+            let mut complain = |about: &str, complaints: Vec<String>| {
+                errors.extend(complaints.into_iter().map(|complaint| self.invalid_as(&json!(about), complaint)));
+            };
+            let value = value.as_str().unwrap_or_default();
+            complain(key, names::qualified_name(key));
+            complain(value, names::label_value(value));
+        }
+    }
+}
+
+pub const IMMUTABLE: &str = "field is immutable";
+
+/// `must be between 1 and 65535, inclusive`
+pub fn check_port_number(at: &At<'_>, errors: &mut Errors) {
+    let port = at.integer().unwrap_or(0);
+    if !(1..=65535).contains(&port) {
+        errors.push(at.invalid_as(&json!(port), "must be between 1 and 65535, inclusive"));
+    }
+}
+
+/// What is wrong with the name of a port.
+pub fn port_name(text: &str) -> Vec<String> {
+    let mut complaints = Vec::new();
+    if text.len() > 15 {
+        complaints.push("must be no more than 15 characters".to_owned());
+    }
+    if !text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-') {
+        complaints.push("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)".to_owned());
+    }
+    if !text.bytes().any(|b| b.is_ascii_lowercase()) {
+        complaints.push("must contain at least one letter (a-z)".to_owned());
+    }
+    if text.contains("--") {
+        complaints.push("must not contain consecutive hyphens".to_owned());
+    }
+    if text.starts_with('-') || text.ends_with('-') {
+        complaints.push("must not begin or end with a hyphen".to_owned());
+    }
+    complaints
+}
+
+/// A port by number or by name.
+pub fn check_port_number_or_name(at: &At<'_>, errors: &mut Errors) {
+    if at.value.is_string() { at.check(port_name, errors) } else { check_port_number(at, errors) }
+}
+
+/// The text is an IP address, canonical or not.
+pub fn check_ip(at: &At<'_>, errors: &mut Errors) {
+    if at.text().parse::<std::net::IpAddr>().is_err() {
+        errors.push(at.invalid_text("must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"));
+    }
+}

@@ -1,0 +1,122 @@
+//! ConfigMaps and Secrets: keys, sizes, and the promise not to change.
+//!
+//! Corresponds to ValidateConfigMap and ValidateSecret of pkg/apis/core/validation.
+
+use super::at::{At, Errors};
+use crate::registry::strategy::WriteContext;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use proto::meta::names;
+use serde_json::{Value, json};
+
+/// All values of one object together.
+const MAX_DATA_BYTES: usize = 1024 * 1024;
+
+const IMMUTABLE: &str = "field is immutable when `immutable` is set";
+
+fn check_key(map: &At<'_>, key: &str, errors: &mut Errors) {
+    let at = map.key(key);
+    errors.extend(names::config_map_key(key).into_iter().map(|complaint| at.invalid_as(&json!(key), complaint)));
+}
+
+/// The length of a value that is written in base64.
+fn decoded_bytes(value: &Value) -> usize {
+    let text = value.as_str().unwrap_or_default();
+    text.len() / 4 * 3 - text.bytes().rev().take_while(|b| *b == b'=').count().min(2)
+}
+
+pub fn config_map(_context: &WriteContext<'_>, object: &At<'_>, errors: &mut Errors) {
+    let (data, binary) = (object.field("data"), object.field("binaryData"));
+    let mut bytes = 0;
+    for (key, value) in data.map().into_iter().flatten() {
+        check_key(&data, key, errors);
+        if binary.map().is_some_and(|binary| binary.contains_key(key)) {
+            errors.push(data.key(key).invalid_as(&json!(key), format!("duplicate of key present in binaryData")));
+        }
+        bytes += value.as_str().map_or(0, str::len);
+    }
+    for (key, value) in binary.map().into_iter().flatten() {
+        check_key(&binary, key, errors);
+        bytes += decoded_bytes(value);
+    }
+    if bytes > MAX_DATA_BYTES {
+        errors.push(At::new("", object.value).too_long(MAX_DATA_BYTES));
+    }
+}
+
+fn check_immutable(object: &At<'_>, old: &At<'_>, fields: &[&str], errors: &mut Errors) {
+    if !old.field("immutable").is_true() {
+        return;
+    }
+    if !object.field("immutable").is_true() {
+        errors.push(object.field("immutable").forbidden(IMMUTABLE));
+    }
+    for field in fields {
+        if object.field(field).value != old.field(field).value {
+            errors.push(object.field(field).forbidden(IMMUTABLE));
+        }
+    }
+}
+
+pub fn config_map_update(_context: &WriteContext<'_>, object: &At<'_>, old: &At<'_>, errors: &mut Errors) {
+    check_immutable(object, old, &["data", "binaryData"], errors);
+}
+
+/// Keys that a secret of some type must have.
+const REQUIRED_KEYS: &[(&str, &[&str])] = &[
+    ("kubernetes.io/dockercfg", &[".dockercfg"]),
+    ("kubernetes.io/dockerconfigjson", &[".dockerconfigjson"]),
+    ("kubernetes.io/ssh-auth", &["ssh-privatekey"]),
+    ("kubernetes.io/tls", &["tls.crt", "tls.key"]),
+];
+
+pub fn secret(_context: &WriteContext<'_>, object: &At<'_>, errors: &mut Errors) {
+    let data = object.field("data");
+    let mut bytes = 0;
+    for (key, value) in data.map().into_iter().flatten() {
+        check_key(&data, key, errors);
+        bytes += decoded_bytes(value);
+    }
+    if bytes > MAX_DATA_BYTES {
+        errors.push(data.too_long(MAX_DATA_BYTES));
+    }
+    let has = |key: &str| data.map().is_some_and(|data| data.contains_key(key));
+    match object.field("type").text() {
+        "kubernetes.io/service-account-token" => {
+            let annotations = object.down("metadata.annotations");
+            if annotations.key("kubernetes.io/service-account.name").text().is_empty() {
+                errors.push(annotations.key("kubernetes.io/service-account.name").required(""));
+            }
+        }
+        "kubernetes.io/basic-auth" => {
+            if !has("username") && !has("password") {
+                errors.push(data.key("username").required(""));
+                errors.push(data.key("password").required(""));
+            }
+        }
+        kind => {
+            let required = REQUIRED_KEYS.iter().find(|(name, _)| *name == kind).map_or(&[][..], |(_, keys)| keys);
+            for key in required {
+                if !has(key) {
+                    errors.push(data.key(key).required(""));
+                }
+            }
+            if kind.starts_with("kubernetes.io/dockerc") {
+                check_docker_config(&data.key(required[0]), errors);
+            }
+        }
+    }
+}
+
+fn check_docker_config(at: &At<'_>, errors: &mut Errors) {
+    let Value::String(text) = at.value else { return };
+    let parsed = STANDARD.decode(text).ok().and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
+    if !parsed.is_some_and(|parsed| parsed.is_object()) {
+        errors.push(at.invalid_as(&json!("<secret contents redacted>"), "invalid character in docker config"));
+    }
+}
+
+pub fn secret_update(_context: &WriteContext<'_>, object: &At<'_>, old: &At<'_>, errors: &mut Errors) {
+    object.field("type").check_unchanged(&old.field("type"), errors);
+    check_immutable(object, old, &["data"], errors);
+}

@@ -1,0 +1,161 @@
+//! What is valid in a pod and yet most likely not meant.
+//!
+//! Corresponds to pkg/api/pod/warnings.go.
+
+use crate::registry::strategy::WriteContext;
+use crate::registry::validation::at::At;
+use proto::meta::quantity::Quantity;
+use std::collections::BTreeMap;
+
+pub fn pod(_context: &WriteContext<'_>, pod: &At<'_>, old: Option<&At<'_>>) -> Vec<String> {
+    let unchanged = old.is_some_and(|old| old.field("spec").value == pod.field("spec").value);
+    if unchanged { Vec::new() } else { spec(&pod.field("spec")) }
+}
+
+/// Of a template that is new or has changed.
+pub fn template(template: &At<'_>) -> Vec<String> {
+    spec(&template.field("spec"))
+}
+
+/// Labels of nodes that have other names now.
+const OLD_LABELS: &[(&str, &str)] = &[
+    ("beta.kubernetes.io/arch", r#"deprecated since v1.14; use "kubernetes.io/arch" instead"#),
+    ("beta.kubernetes.io/os", r#"deprecated since v1.14; use "kubernetes.io/os" instead"#),
+    ("beta.kubernetes.io/instance-type", r#"deprecated since v1.17; use "node.kubernetes.io/instance-type" instead"#),
+    (
+        "failure-domain.beta.kubernetes.io/region",
+        r#"deprecated since v1.17; use "topology.kubernetes.io/region" instead"#,
+    ),
+    ("failure-domain.beta.kubernetes.io/zone", r#"deprecated since v1.17; use "topology.kubernetes.io/zone" instead"#),
+];
+
+const OLD_VOLUMES: &[(&str, &str)] = &[
+    ("gitRepo", "deprecated in v1.11"),
+    ("scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
+    ("flocker", "deprecated in v1.22, non-functional in v1.25+"),
+    ("storageos", "deprecated in v1.22, non-functional in v1.25+"),
+    ("quobyte", "deprecated in v1.22, non-functional in v1.25+"),
+    ("glusterfs", "deprecated in v1.25, non-functional in v1.26+"),
+    ("cephfs", "deprecated in v1.28, non-functional in v1.31+"),
+    ("rbd", "deprecated in v1.28, non-functional in v1.31+"),
+];
+
+fn spec(spec: &At<'_>) -> Vec<String> {
+    let mut found = Vec::new();
+    for (key, _) in spec.field("nodeSelector").entries() {
+        if let Some((_, why)) = OLD_LABELS.iter().find(|(label, _)| *label == key) {
+            found.push(format!("{}: {why}", spec.field("nodeSelector").key(key).path));
+        }
+    }
+    for constraint in spec.field("topologySpreadConstraints").items() {
+        if !constraint.field("labelSelector").is_set() {
+            let path = constraint.path_of("labelSelector");
+            found.push(format!("{path}: a null labelSelector results in matching no pod"));
+        }
+    }
+    for (index, alias) in spec.field("hostAliases").items().enumerate() {
+        let ip = alias.field("ip");
+        if spec.field("hostAliases").items().take(index).any(|other| other.field("ip").value == ip.value) {
+            found.push(format!("{}: duplicate ip {:?}", ip.path, ip.text()));
+        }
+    }
+    for secret in spec.field("imagePullSecrets").items().filter(|secret| secret.field("name").is_empty()) {
+        found.push(format!("{}: invalid empty name \"\"", secret.path_of("name")));
+    }
+    for volume in spec.field("volumes").items() {
+        for (kind, why) in OLD_VOLUMES.iter().filter(|(kind, _)| volume.field(kind).is_set()) {
+            found.push(format!("{}: {why}", volume.path_of(kind)));
+        }
+    }
+    let grace = spec.field("terminationGracePeriodSeconds");
+    if grace.integer().is_some_and(|s| s < 0) {
+        found.push(format!("{}: must be >= 0; negative values are invalid and will be treated as 1", grace.path));
+    }
+    for field in ["requests", "limits"] {
+        fractions(&spec.field("resources").field(field), &mut found);
+    }
+    affinity(&spec.field("affinity"), &mut found);
+    containers(spec, &mut found);
+    found
+}
+
+fn affinity(affinity: &At<'_>, found: &mut Vec<String>) {
+    for kind in ["podAffinity", "podAntiAffinity"] {
+        let pods = affinity.field(kind);
+        let required = pods.field("requiredDuringSchedulingIgnoredDuringExecution");
+        let preferred = pods.field("preferredDuringSchedulingIgnoredDuringExecution");
+        let terms = required.items().chain(preferred.items().map(|term| term.field("podAffinityTerm")));
+        for term in terms.filter(|term| !term.field("labelSelector").is_set()) {
+            let path = term.path_of("labelSelector");
+            found.push(format!("{path}: a null labelSelector results in matching no pod"));
+        }
+    }
+}
+
+/// A port as it was defined first.
+type Seen = BTreeMap<(i64, String), Vec<(String, i64, String)>>;
+
+fn containers(spec: &At<'_>, found: &mut Vec<String>) {
+    let mut ports = Seen::new();
+    for list in ["initContainers", "containers"] {
+        for container in spec.field(list).items() {
+            for field in ["requests", "limits"] {
+                fractions(&container.field("resources").field(field), found);
+            }
+            environment(&container.field("env"), found);
+            duplicate_ports(&container.field("ports"), &mut ports, found);
+        }
+    }
+}
+
+/// Nobody has half a byte.
+fn fractions(amounts: &At<'_>, found: &mut Vec<String>) {
+    for (_, at) in amounts.entries().filter(|(name, _)| matches!(*name, "memory" | "ephemeral-storage")) {
+        let Ok(amount) = Quantity::try_from(at.value) else { continue };
+        if amount.milli_value() % 1000 != 0 {
+            let amount = amount.to_string();
+            found.push(format!("{}: fractional byte value {amount:?} is invalid, must be an integer", at.path));
+        }
+    }
+}
+
+fn environment(variables: &At<'_>, found: &mut Vec<String>) {
+    let all: Vec<At<'_>> = variables.items().collect();
+    for (index, variable) in all.iter().enumerate() {
+        let name = variable.field("name").text();
+        if !all[..index].iter().any(|other| other.field("name").text() == name) {
+            continue;
+        }
+        // `PATH=$(PATH):/more` builds upon the first one.
+        let value = variable.field("value").text();
+        let uses = format!("$({name})");
+        let escaped = format!("$$({name})");
+        let builds_upon = value.replace(&escaped, "").contains(&uses);
+        if !builds_upon {
+            found.push(format!(
+                "{}: hides previous definition of {name:?}, which may be dropped when using apply",
+                variable.path
+            ));
+        }
+    }
+}
+
+fn duplicate_ports(ports: &At<'_>, seen: &mut Seen, found: &mut Vec<String>) {
+    for port in ports.items() {
+        let text = |field: &str| port.field(field).text().to_owned();
+        let key = (port.field("containerPort").integer().unwrap_or(0), text("protocol"));
+        let (host_port, host_ip) = (port.field("hostPort").integer().unwrap_or(0), text("hostIP"));
+        let before = seen.entry(key).or_default();
+        for (path, other_port, other_ip) in before.iter() {
+            if *other_port == host_port && *other_ip == host_ip {
+                found.push(format!("{}: duplicate port definition with {path}", port.path));
+                break;
+            }
+            if host_port == 0 || *other_port == 0 {
+                found.push(format!("{}: overlapping port definition with {path}", port.path));
+                break;
+            }
+        }
+        before.push((port.path.clone(), host_port, host_ip));
+    }
+}
