@@ -1,0 +1,138 @@
+//! What the scheduler knows of nodes and the pods on them: kept up by events, ahead of the API server by the pods
+//! that it has just assigned.
+//!
+//! Corresponds to pkg/scheduler/backend/cache.
+
+pub mod node_info;
+pub mod snapshot;
+
+pub use node_info::NodeInfo;
+pub use snapshot::Snapshot;
+
+use crate::pod_info::PodInfo;
+use proto::Kind;
+use proto::kinds::api::core::v1::{Namespace, Node};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Derived state: at any time equal to what a rebuild from all nodes, bound pods and assumed pods would give.
+#[derive(Debug, Default)]
+pub struct Cache {
+    nodes: BTreeMap<String, Arc<NodeInfo>>,
+    /// Every pod on a node, by uid: which node, and whether that is assumed.
+    pods: BTreeMap<String, Placed>,
+    namespaces: Arc<BTreeMap<String, BTreeMap<String, String>>>,
+    /// Nodes that have changed since the last snapshot.
+    changed: BTreeSet<String>,
+    /// A node has come or gone, or moved to another zone, since the last snapshot.
+    reorder: bool,
+}
+
+#[derive(Debug)]
+struct Placed {
+    node: String,
+    /// We have decided it; the API server has not confirmed it.
+    assumed: bool,
+}
+
+impl Cache {
+    pub fn set_node(&mut self, node: Arc<Node>) {
+        let name = node.name().to_owned();
+        let info = self.entry(&name);
+        let before = info.node.as_ref().map(|old| snapshot::zone(old));
+        let moved = before != Some(snapshot::zone(&node));
+        info.set_node(node);
+        self.reorder |= moved;
+    }
+
+    /// Pods that are still bound to it keep the entry: the node may come back before they go.
+    pub fn remove_node(&mut self, name: &str) {
+        let Some(info) = self.nodes.get_mut(name) else { return };
+        Arc::make_mut(info).node = None;
+        self.drop_if_empty(name);
+        self.changed.insert(name.to_owned());
+        self.reorder = true;
+    }
+
+    /// A pod that the API server says is bound. Confirms an assumed one, or corrects it.
+    pub fn set_pod(&mut self, info: Arc<PodInfo>) {
+        self.remove_pod(info.uid());
+        self.place(info.node_name().to_owned(), info, false);
+    }
+
+    pub fn remove_pod(&mut self, uid: &str) {
+        let Some(placed) = self.pods.remove(uid) else { return };
+        self.entry(&placed.node).remove_pod(uid);
+        self.drop_if_empty(&placed.node);
+    }
+
+    /// Counts the pod to the node from now on, before it is bound.
+    pub fn assume(&mut self, info: Arc<PodInfo>, node: &str) {
+        self.remove_pod(info.uid());
+        self.place(node.to_owned(), info, true);
+    }
+
+    /// The binding failed. A pod that has been confirmed meanwhile stays.
+    pub fn forget(&mut self, uid: &str) {
+        if self.is_assumed(uid) {
+            self.remove_pod(uid);
+        }
+    }
+
+    pub fn is_assumed(&self, uid: &str) -> bool {
+        self.pods.get(uid).is_some_and(|placed| placed.assumed)
+    }
+
+    pub fn set_namespace(&mut self, namespace: &Namespace) {
+        let labels = namespace.metadata.labels.clone().unwrap_or_default();
+        if self.namespaces.get(namespace.name()) != Some(&labels) {
+            Arc::make_mut(&mut self.namespaces).insert(namespace.name().to_owned(), labels);
+        }
+    }
+
+    pub fn remove_namespace(&mut self, name: &str) {
+        Arc::make_mut(&mut self.namespaces).remove(name);
+    }
+
+    pub fn node(&self, name: &str) -> Option<&Arc<NodeInfo>> {
+        self.nodes.get(name)
+    }
+
+    /// Brings a snapshot that was last brought up to date by this cache up to date again; costs what has changed.
+    pub fn update(&mut self, snapshot: &mut Snapshot) {
+        if self.reorder {
+            snapshot.rebuild(self.nodes.values().filter(|info| info.node.is_some()).cloned());
+        } else {
+            for name in &self.changed {
+                if let Some(info) = self.nodes.get(name).filter(|info| info.node.is_some()) {
+                    snapshot.replace(info.clone());
+                }
+            }
+        }
+        snapshot.set_namespaces(self.namespaces.clone());
+        self.reorder = false;
+        self.changed.clear();
+    }
+
+    fn place(&mut self, node: String, info: Arc<PodInfo>, assumed: bool) {
+        let uid = info.uid().to_owned();
+        self.entry(&node).add_pod(info);
+        self.pods.insert(uid, Placed { node, assumed });
+    }
+
+    fn entry(&mut self, node: &str) -> &mut NodeInfo {
+        if !self.changed.contains(node) {
+            self.changed.insert(node.to_owned());
+        }
+        Arc::make_mut(self.nodes.entry(node.to_owned()).or_default())
+    }
+
+    fn drop_if_empty(&mut self, node: &str) {
+        if self.nodes.get(node).is_some_and(|info| info.node.is_none() && info.pods.is_empty()) {
+            self.nodes.remove(node);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

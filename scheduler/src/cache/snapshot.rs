@@ -1,0 +1,128 @@
+//! The nodes as they stand at the beginning of a scheduling cycle, in the order in which they are looked at.
+//!
+//! Corresponds to pkg/scheduler/backend/cache/snapshot.go and node_tree.go.
+
+use crate::cache::NodeInfo;
+use proto::kinds::api::core::v1::Node;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Sharing, not copying: a node that has not changed is the cache's own.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    nodes: Vec<Arc<NodeInfo>>,
+    index: BTreeMap<String, usize>,
+    /// Indices of nodes that have pods with affinity or anti-affinity, and with required anti-affinity.
+    with_affinity: BTreeSet<usize>,
+    with_required_anti_affinity: BTreeSet<usize>,
+    /// Nodes that have each image.
+    image_nodes: BTreeMap<String, u32>,
+    namespaces: Arc<BTreeMap<String, BTreeMap<String, String>>>,
+}
+
+/// Region and zone; empty where a node does not say.
+pub fn zone(node: &Node) -> (String, String) {
+    let label = |key: &str| node.metadata.labels.as_ref().and_then(|l| l.get(key)).cloned().unwrap_or_default();
+    (label("topology.kubernetes.io/region"), label("topology.kubernetes.io/zone"))
+}
+
+impl Snapshot {
+    pub fn nodes(&self) -> &[Arc<NodeInfo>] {
+        &self.nodes
+    }
+
+    pub fn get(&self, name: &str) -> Option<&Arc<NodeInfo>> {
+        self.index.get(name).map(|at| &self.nodes[*at])
+    }
+
+    pub fn index_of(&self, name: &str) -> Option<usize> {
+        self.index.get(name).copied()
+    }
+
+    pub fn with_affinity(&self) -> impl Iterator<Item = &Arc<NodeInfo>> {
+        self.with_affinity.iter().map(|at| &self.nodes[*at])
+    }
+
+    pub fn with_required_anti_affinity(&self) -> impl Iterator<Item = &Arc<NodeInfo>> {
+        self.with_required_anti_affinity.iter().map(|at| &self.nodes[*at])
+    }
+
+    /// How many nodes have the image.
+    pub fn image_spread(&self, image: &str) -> u32 {
+        self.image_nodes.get(image).copied().unwrap_or(0)
+    }
+
+    pub fn namespace_labels(&self, namespace: &str) -> &BTreeMap<String, String> {
+        static NONE: BTreeMap<String, String> = BTreeMap::new();
+        self.namespaces.get(namespace).unwrap_or(&NONE)
+    }
+
+    pub fn set_namespaces(&mut self, namespaces: Arc<BTreeMap<String, BTreeMap<String, String>>>) {
+        self.namespaces = namespaces;
+    }
+
+    /// The zones in turn, so that the first nodes of the list are in different ones; by name within a zone.
+    pub fn rebuild(&mut self, nodes: impl Iterator<Item = Arc<NodeInfo>>) {
+        let mut zones: BTreeMap<(String, String), Vec<Arc<NodeInfo>>> = BTreeMap::new();
+        for info in nodes {
+            let zone = info.node.as_ref().map(|node| zone(node)).unwrap_or_default();
+            zones.entry(zone).or_default().push(info);
+        }
+        let mut rows: Vec<_> = zones.into_values().map(Vec::into_iter).collect();
+        let namespaces = std::mem::take(&mut self.namespaces);
+        *self = Self { namespaces, ..Self::default() };
+        while !rows.is_empty() {
+            rows.retain_mut(|zone| match zone.next() {
+                Some(info) => {
+                    self.index.insert(info.name().to_owned(), self.nodes.len());
+                    self.nodes.push(Arc::default());
+                    self.replace(info);
+                    true
+                }
+                None => false,
+            });
+        }
+    }
+
+    /// Puts a node in the place of its former state.
+    pub fn replace(&mut self, info: Arc<NodeInfo>) {
+        let Some(&at) = self.index.get(info.name()) else { return };
+        let old = std::mem::replace(&mut self.nodes[at], info);
+        let new = &self.nodes[at];
+        mark(&mut self.with_affinity, at, new.with_affinity > 0);
+        mark(&mut self.with_required_anti_affinity, at, new.with_required_anti_affinity > 0);
+        if Arc::ptr_eq(&old.images, &new.images) {
+            return;
+        }
+        for image in old.images.keys() {
+            if let Some(count) = self.image_nodes.get_mut(image) {
+                *count -= 1;
+                if *count == 0 {
+                    self.image_nodes.remove(image);
+                }
+            }
+        }
+        for image in new.images.keys() {
+            *self.image_nodes.entry(image.clone()).or_insert(0) += 1;
+        }
+    }
+
+    /// Equal in everything that a decision can depend on.
+    pub fn same_as(&self, other: &Self) -> bool {
+        self.nodes.len() == other.nodes.len()
+            && self.nodes.iter().zip(&other.nodes).all(|(a, b)| a.same_as(b))
+            && self.index == other.index
+            && self.with_affinity == other.with_affinity
+            && self.with_required_anti_affinity == other.with_required_anti_affinity
+            && self.image_nodes == other.image_nodes
+            && self.namespaces == other.namespaces
+    }
+}
+
+fn mark(set: &mut BTreeSet<usize>, at: usize, is_in: bool) {
+    if is_in {
+        set.insert(at);
+    } else {
+        set.remove(&at);
+    }
+}

@@ -1,0 +1,154 @@
+//! The cache against a rebuild from scratch, after any sequence of events.
+
+use super::*;
+use proptest::prelude::*;
+use proto::kinds::api::core::v1::Pod;
+use serde_json::json;
+
+#[derive(Clone, Debug)]
+enum Change {
+    SetNode { node: u8, zone: u8, cpu: u8 },
+    RemoveNode(u8),
+    SetPod { pod: u8, node: u8, port: u8 },
+    RemovePod(u8),
+    Assume { pod: u8, node: u8 },
+    Forget(u8),
+    Snapshot,
+}
+
+fn changes() -> impl Strategy<Value = Vec<Change>> {
+    let (node, pod) = (0..4_u8, 0..6_u8);
+    let change = prop_oneof![
+        (node.clone(), 0..2_u8, 1..3_u8).prop_map(|(node, zone, cpu)| Change::SetNode { node, zone, cpu }),
+        node.clone().prop_map(Change::RemoveNode),
+        (pod.clone(), node.clone(), 0..3_u8).prop_map(|(pod, node, port)| Change::SetPod { pod, node, port }),
+        pod.clone().prop_map(Change::RemovePod),
+        (pod.clone(), node).prop_map(|(pod, node)| Change::Assume { pod, node }),
+        pod.prop_map(Change::Forget),
+        Just(Change::Snapshot),
+    ];
+    prop::collection::vec(change, 0..60)
+}
+
+fn node(number: u8, zone: u8, cpu: u8) -> Arc<Node> {
+    let image = json!({"names": [format!("image-{cpu}")], "sizeBytes": 1});
+    let node = json!({
+        "metadata": {"name": format!("n{number}"), "labels": {"topology.kubernetes.io/zone": format!("z{zone}")}},
+        "status": {"allocatable": {"cpu": cpu.to_string()}, "images": [image]},
+    });
+    Arc::new(Node::decode_value(node).unwrap())
+}
+
+fn pod(number: u8, node: Option<u8>, port: u8) -> Arc<PodInfo> {
+    let term = json!({"topologyKey": "zone", "labelSelector": {}});
+    let mut pod = json!({
+        "metadata": {"name": format!("p{number}"), "namespace": "ns", "uid": format!("u{number}")},
+        "spec": {"containers": [{
+            "name": "c", "ports": [{"containerPort": 1, "hostPort": port}],
+            "resources": {"requests": {"cpu": format!("{}m", 100 * (u32::from(number) + 1)), "x.dev/y": port.to_string()}},
+        }]},
+    });
+    if port == 2 {
+        let anti = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}});
+        pod["spec"]["affinity"] = anti;
+    }
+    if let Some(node) = node {
+        pod["spec"]["nodeName"] = json!(format!("n{node}"));
+    }
+    Arc::new(PodInfo::new(Arc::new(Pod::decode_value(pod).unwrap())))
+}
+
+/// The truth that the cache is derived from.
+#[derive(Default)]
+struct Model {
+    nodes: BTreeMap<String, Arc<Node>>,
+    /// Node, pod, and whether it is assumed.
+    pods: BTreeMap<String, (String, Arc<PodInfo>, bool)>,
+}
+
+impl Model {
+    fn rebuilt(&self) -> Snapshot {
+        let mut cache = Cache::default();
+        for node in self.nodes.values() {
+            cache.set_node(node.clone());
+        }
+        for (node, info, _) in self.pods.values() {
+            cache.assume(info.clone(), node);
+        }
+        let mut snapshot = Snapshot::default();
+        cache.update(&mut snapshot);
+        snapshot
+    }
+
+    fn apply(&mut self, change: &Change, cache: &mut Cache, snapshot: &mut Snapshot) {
+        match *change {
+            Change::SetNode { node: number, zone, cpu } => {
+                let node = node(number, zone, cpu);
+                self.nodes.insert(node.name().to_owned(), node.clone());
+                cache.set_node(node);
+            }
+            Change::RemoveNode(number) => {
+                self.nodes.remove(&format!("n{number}"));
+                cache.remove_node(&format!("n{number}"));
+            }
+            Change::SetPod { pod: number, node, port } => {
+                let info = pod(number, Some(node), port);
+                self.pods.insert(info.uid().to_owned(), (format!("n{node}"), info.clone(), false));
+                cache.set_pod(info);
+            }
+            Change::RemovePod(number) => {
+                self.pods.remove(&format!("u{number}"));
+                cache.remove_pod(&format!("u{number}"));
+            }
+            Change::Assume { pod: number, node } => {
+                let info = pod(number, None, 1);
+                self.pods.insert(info.uid().to_owned(), (format!("n{node}"), info.clone(), true));
+                cache.assume(info, &format!("n{node}"));
+            }
+            Change::Forget(number) => {
+                let uid = format!("u{number}");
+                if self.pods.get(&uid).is_some_and(|(_, _, assumed)| *assumed) {
+                    self.pods.remove(&uid);
+                }
+                cache.forget(&uid);
+            }
+            Change::Snapshot => cache.update(snapshot),
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn incremental_equals_rebuilt(changes in changes()) {
+        let (mut model, mut cache, mut snapshot) = (Model::default(), Cache::default(), Snapshot::default());
+        for change in &changes {
+            model.apply(change, &mut cache, &mut snapshot);
+        }
+        cache.update(&mut snapshot);
+        prop_assert!(snapshot.same_as(&model.rebuilt()), "{snapshot:#?}\nrebuilt: {:#?}", model.rebuilt());
+    }
+}
+
+#[test]
+fn nodes_are_looked_at_zone_by_zone_in_turn() {
+    let mut cache = Cache::default();
+    for (number, zone) in [(0, 0), (1, 0), (2, 0), (3, 1)] {
+        cache.set_node(node(number, zone, 1));
+    }
+    let mut snapshot = Snapshot::default();
+    cache.update(&mut snapshot);
+    let names: Vec<&str> = snapshot.nodes().iter().map(|info| info.name()).collect();
+    assert_eq!(names, ["n0", "n3", "n1", "n2"]);
+}
+
+#[test]
+fn a_snapshot_does_not_see_later_changes() {
+    let mut cache = Cache::default();
+    cache.set_node(node(0, 0, 1));
+    let mut snapshot = Snapshot::default();
+    cache.update(&mut snapshot);
+    cache.assume(pod(1, None, 0), "n0");
+    assert!(snapshot.nodes()[0].pods.is_empty());
+    cache.update(&mut snapshot);
+    assert_eq!(snapshot.nodes()[0].requested.milli_cpu, 200);
+}

@@ -1,0 +1,37 @@
+//! The flags of the scheduler, under the names and with the defaults of kube-scheduler.
+//!
+//! Corresponds to cmd/kube-scheduler/app/options.
+
+use clap::{Args, Command, FromArgMatches};
+use component_base::options::{ClientOptions, ServingOptions};
+
+/// The command line of `scheduler`.
+#[derive(Args, Clone, Debug)]
+pub struct Config {
+    #[command(flatten)]
+    pub client: ClientOptions,
+    #[command(flatten)]
+    pub serving: ServingOptions,
+    #[command(flatten)]
+    pub settings: Settings,
+}
+
+/// What does not depend on how the process is reached or reaches others.
+#[derive(Args, Clone, Debug)]
+pub struct Settings {
+    /// Stand for leader before starting, and lead alone
+    #[arg(long, default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
+    pub leader_elect: bool,
+    /// The name by which pods ask for this scheduler
+    #[arg(long, default_value = crate::plugins::DEFAULT_SCHEDULER)]
+    pub scheduler_name: String,
+}
+
+impl Default for Settings {
+    /// What the flags default to.
+    fn default() -> Self {
+        let command = Settings::augment_args(Command::new("scheduler"));
+        let matches = command.get_matches_from(["scheduler"]);
+        Settings::from_arg_matches(&matches).expect("every flag has a default")
+    }
+}

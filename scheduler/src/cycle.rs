@@ -1,0 +1,185 @@
+//! One scheduling cycle: from a pod and a snapshot to the node it goes to, or to the reasons why it goes nowhere.
+//!
+//! Corresponds to pkg/scheduler/schedule_one.go. Pure: no clock, no API; the same snapshot, rotation and seed make the
+//! same decision.
+
+use crate::cache::{NodeInfo, Snapshot};
+use crate::framework::profile::PluginScores;
+use crate::framework::{CycleState, Diagnosis, FitError, Nominated, Profile, Rejection};
+use crate::pod_info::PodInfo;
+use component_base::rng::Random;
+use std::sync::Arc;
+
+/// Fewer nodes than this are all looked at.
+const MIN_FEASIBLE_NODES_TO_FIND: usize = 100;
+/// However large the cluster, at least this part of it is looked at.
+const MIN_PERCENTAGE_OF_NODES_TO_FIND: usize = 5;
+
+/// What one cycle takes over from the one before.
+#[derive(Debug, Default)]
+pub struct Rotation {
+    /// Where the next search begins, so that all nodes have their turn.
+    next_start: usize,
+}
+
+/// Where the pod goes, and why.
+#[derive(Debug)]
+pub struct Decision {
+    pub node: String,
+    /// Nodes that were looked at, and the names of those on which the pod fits.
+    pub evaluated: usize,
+    pub feasible: Vec<String>,
+    /// In the order of `feasible`; empty where there was nothing to choose.
+    pub scores: Vec<PluginScores>,
+}
+
+/// Finds the node for a pod.
+pub fn schedule_one(
+    profile: &Profile,
+    pod: &PodInfo,
+    snapshot: &Snapshot,
+    nominated: &Nominated,
+    rotation: &mut Rotation,
+    random: &Random,
+) -> Result<(Decision, CycleState), FitError> {
+    if snapshot.nodes().is_empty() {
+        return Err(FitError::NoNodes);
+    }
+    let mut state = CycleState::default();
+    let (feasible, evaluated) = find_feasible(profile, &mut state, pod, snapshot, nominated, rotation)?;
+    let feasible: Vec<&NodeInfo> = feasible.iter().map(|node| &***node).collect();
+    let scores = match feasible.len() {
+        1 => Vec::new(),
+        _ => profile.run_score(&mut state, pod, snapshot, &feasible),
+    };
+    let chosen = select_host(feasible.len(), &scores, random);
+    let feasible: Vec<String> = feasible.iter().map(|node| node.name().to_owned()).collect();
+    Ok((Decision { node: feasible[chosen].clone(), evaluated, feasible, scores }, state))
+}
+
+/// The nodes that pass all filters, up to the number that is enough, and how many were looked at.
+fn find_feasible<'a>(
+    profile: &Profile,
+    state: &mut CycleState,
+    pod: &PodInfo,
+    snapshot: &'a Snapshot,
+    nominated: &Nominated,
+    rotation: &mut Rotation,
+) -> Result<(Vec<&'a Arc<NodeInfo>>, usize), FitError> {
+    let all_nodes = snapshot.nodes().len();
+    let no_fit =
+        |diagnosis| FitError::NoFit { all_nodes, diagnosis: Box::new(diagnosis), post_filter_message: String::new() };
+    let mut diagnosis = Diagnosis::default();
+
+    let candidates = profile.run_pre_filter(state, pod, snapshot).map_err(|rejection| {
+        let message = rejection.reasons.join(", ");
+        diagnosis.plugins.insert(rejection.plugin);
+        no_fit(Diagnosis { pre_filter_message: message, others: Some(rejection), ..std::mem::take(&mut diagnosis) })
+    })?;
+    // The node that preemption has cleared for this pod comes first.
+    if let Some(node) = snapshot.get(pod.nominated_node_name())
+        && candidates.names.as_ref().is_none_or(|names| names.contains(node.name()))
+        && passes(profile, state, pod, node, snapshot, nominated).is_ok()
+    {
+        return Ok((vec![node], 1));
+    }
+    let nodes: Vec<&Arc<NodeInfo>> = match &candidates.names {
+        None => snapshot.nodes().iter().collect(),
+        Some(names) => {
+            let reason = format!("node(s) didn't satisfy plugin(s) [{}]", candidates.restricted_by.join(" "));
+            diagnosis.others = Some(Rejection::unresolvable(candidates.restricted_by[0], reason));
+            diagnosis.plugins.extend(&candidates.restricted_by);
+            names.iter().filter_map(|name| snapshot.get(name)).collect()
+        }
+    };
+    let enough = feasible_nodes_to_find(nodes.len());
+    let (mut feasible, mut evaluated) = (Vec::new(), 0);
+    for offset in 0..nodes.len() {
+        let node = nodes[(rotation.next_start + offset) % nodes.len()];
+        evaluated += 1;
+        match passes(profile, state, pod, node, snapshot, nominated) {
+            Ok(()) => feasible.push(node),
+            Err(rejection) => {
+                diagnosis.plugins.insert(rejection.plugin);
+                diagnosis.rejections.insert(node.name().to_owned(), rejection);
+            }
+        }
+        if feasible.len() >= enough {
+            break;
+        }
+    }
+    if !nodes.is_empty() {
+        rotation.next_start = (rotation.next_start + evaluated) % nodes.len();
+    }
+    if feasible.is_empty() { Err(no_fit(diagnosis)) } else { Ok((feasible, evaluated)) }
+}
+
+/// percentageOfNodesToScore = 0: half of a small cluster, ever less of a larger one.
+fn feasible_nodes_to_find(nodes: usize) -> usize {
+    if nodes < MIN_FEASIBLE_NODES_TO_FIND {
+        return nodes;
+    }
+    let percentage = 50_usize.saturating_sub(nodes / 125).max(MIN_PERCENTAGE_OF_NODES_TO_FIND);
+    (nodes * percentage / 100).max(MIN_FEASIBLE_NODES_TO_FIND)
+}
+
+/// Whether the node passes, with the pods that preemption has promised it and without them: they may or may not come.
+fn passes(
+    profile: &Profile,
+    state: &CycleState,
+    pod: &PodInfo,
+    node: &Arc<NodeInfo>,
+    snapshot: &Snapshot,
+    nominated: &Nominated,
+) -> Result<(), Rejection> {
+    if nominated.ahead_of(pod, node.name()).next().is_some() {
+        would_fit(profile, pod, node, snapshot, nominated)?;
+    }
+    profile.run_filter(state, pod, node)
+}
+
+/// Whether the pod would fit if this node were as described and had taken the pods nominated to it.
+pub fn would_fit(
+    profile: &Profile,
+    pod: &PodInfo,
+    node: &NodeInfo,
+    snapshot: &Snapshot,
+    nominated: &Nominated,
+) -> Result<(), Rejection> {
+    let mut imagined = node.clone();
+    for other in nominated.ahead_of(pod, node.name()) {
+        if !imagined.pods.iter().any(|present| present.uid() == other.uid()) {
+            imagined.add_pod(other.clone());
+        }
+    }
+    let imagined = Arc::new(imagined);
+    let mut world = snapshot.clone();
+    world.replace(imagined.clone());
+    let mut state = CycleState::default();
+    let candidates = profile.run_pre_filter(&mut state, pod, &world)?;
+    if candidates.names.is_some_and(|names| !names.contains(node.name())) {
+        let reason = format!("node(s) didn't satisfy plugin(s) [{}]", candidates.restricted_by.join(" "));
+        return Err(Rejection::unresolvable(candidates.restricted_by[0], reason));
+    }
+    profile.run_filter(&state, pod, &imagined)
+}
+
+/// The node with the most points; of several, each with the same chance.
+fn select_host(nodes: usize, scores: &[PluginScores], random: &Random) -> usize {
+    let (mut best, mut most, mut equals) = (0, i64::MIN, 0);
+    for node in 0..nodes {
+        let total: i64 = scores.iter().map(|plugin| plugin.weight * plugin.scores[node]).sum();
+        if total > most {
+            (best, most, equals) = (node, total, 1);
+        } else if total == most {
+            equals += 1;
+            if random.below(equals) == 0 {
+                best = node;
+            }
+        }
+    }
+    best
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,332 @@
+//! Decisions on small clusters.
+
+use super::*;
+use crate::fixture::{Objects, World, node, pod, profile};
+use expect_test::{Expect, expect};
+use proto::Kind;
+use serde_json::{Value, json};
+
+fn check(lines: impl IntoIterator<Item = String>, expected: &Expect) {
+    let text: String = lines.into_iter().map(|line| line + "\n").collect();
+    expected.assert_eq(&text);
+}
+
+fn three() -> World {
+    World::new([node("n1", "a", json!({})), node("n2", "a", json!({})), node("n3", "b", json!({}))])
+}
+
+#[test]
+fn pods_go_where_there_is_most_room() {
+    let mut world = three();
+    world.place(pod("old", "2", json!({})), "n1");
+    let pods = (1..=5).map(|n| pod(&format!("web-{n}"), "1", json!({})));
+    let lines: Vec<String> = pods.map(|pod| world.schedule(pod)).collect();
+    check(
+        lines,
+        &expect![[r#"
+        web-1 -> n3
+        web-2 -> n2
+        web-3 -> n3
+        web-4 -> n2
+        web-5 -> n1
+    "#]],
+    );
+}
+
+#[test]
+fn every_filter_has_its_words() {
+    let gpu = json!({"status": {"allocatable": {"example.com/gpu": "1"}}});
+    let mut world = World::new([
+        node("cordoned", "a", json!({"spec": {"unschedulable": true}})),
+        node("tainted", "a", json!({"spec": {"taints": [{"key": "gpu", "value": "yes", "effect": "NoSchedule"}]}})),
+        node("gpu", "a", gpu),
+        node("full", "b", json!({"status": {"allocatable": {"pods": "0"}}})),
+        node("tiny", "b", json!({"status": {"allocatable": {"cpu": "100m", "memory": "1Mi"}}})),
+    ]);
+    let ports = |port: i32| json!({"containers": [{"name": "c", "ports": [{"containerPort": 80, "hostPort": port}]}]});
+    world.place(pod("holder", "0", ports(80)), "gpu");
+    let by_label = |key: &str, operator: &str| {
+        json!({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+            {"matchExpressions": [{"key": key, "operator": operator}]}]}}}})
+    };
+    let by_name = json!({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
+        "nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["tiny"]}]}]}}}});
+    let claims = json!({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]});
+    let devices = json!({"resourceClaims": [{"name": "d", "resourceClaimName": "d"}]});
+    let wants = |resource: &str| json!({"containers": [{"name": "c", "resources": {"requests": {"memory": "1Gi", (resource): "2"}}}]});
+    let pods = [
+        pod("big", "5", json!({})),
+        pod("devices", "0", wants("example.com/gpu")),
+        pod("storage", "0", wants("ephemeral-storage")),
+        pod("port", "0", ports(80)),
+        pod("selector", "0", json!({"nodeSelector": {"disk": "ssd"}})),
+        pod("affine", "0", by_label("disk", "Exists")),
+        pod("daemon", "1", by_name),
+        pod("claim", "0", claims),
+        pod("dra", "0", devices),
+    ];
+    let lines: Vec<String> = pods.into_iter().map(|pod| world.schedule(pod)).collect();
+    check(
+        lines,
+        &expect![[r#"
+        big: 0/5 nodes are available: 1 Insufficient memory, 1 Too many pods, 1 node(s) had untolerated taint(s), 1 node(s) were unschedulable, 3 Insufficient cpu.
+        devices: 0/5 nodes are available: 1 Insufficient memory, 1 Too many pods, 1 node(s) had untolerated taint(s), 1 node(s) were unschedulable, 3 Insufficient example.com/gpu.
+        storage: 0/5 nodes are available: 1 Insufficient memory, 1 Too many pods, 1 node(s) had untolerated taint(s), 1 node(s) were unschedulable, 3 Insufficient ephemeral-storage.
+        port -> tiny
+        selector: 0/5 nodes are available: 1 node(s) had untolerated taint(s), 1 node(s) were unschedulable, 3 node(s) didn't match Pod's node affinity/selector.
+        affine: 0/5 nodes are available: 1 node(s) had untolerated taint(s), 1 node(s) were unschedulable, 3 node(s) didn't match Pod's node affinity/selector.
+        daemon: 0/5 nodes are available: 1 Insufficient cpu, 1 Insufficient memory, 4 node(s) didn't satisfy plugin(s) [NodeAffinity].
+        claim: 0/5 nodes are available: persistentvolumeclaim "data" not found.
+        dra: 0/5 nodes are available: this scheduler does not allocate resource claims.
+    "#]],
+    );
+}
+
+#[test]
+fn an_empty_cluster_says_so() {
+    check(
+        [World::new([]).schedule(pod("web", "1", json!({})))],
+        &expect![[r#"
+        web: no nodes available to schedule pods
+    "#]],
+    );
+}
+
+#[test]
+fn tolerations_open_tainted_and_cordoned_nodes() {
+    let taint = json!({"spec": {"taints": [{"key": "gpu", "value": "yes", "effect": "NoSchedule"}]}});
+    let mut world = World::new([node("t", "a", taint), node("c", "a", json!({"spec": {"unschedulable": true}}))]);
+    let tolerating = |toleration: Value| json!({"tolerations": [toleration]});
+    let lines: Vec<String> = [
+        json!({"key": "gpu", "value": "yes", "effect": "NoSchedule"}),
+        json!({"key": "gpu", "operator": "Exists"}),
+        json!({"key": "gpu", "value": "no"}),
+        json!({"key": "node.kubernetes.io/unschedulable", "operator": "Exists", "effect": "NoSchedule"}),
+    ]
+    .into_iter()
+    .enumerate()
+    .map(|(n, toleration)| world.schedule(pod(&format!("p-{n}"), "0", tolerating(toleration))))
+    .collect();
+    check(
+        lines,
+        &expect![[r#"
+        p-0 -> t
+        p-1 -> t
+        p-2: 0/2 nodes are available: 1 node(s) had untolerated taint(s), 1 node(s) were unschedulable.
+        p-3 -> c
+    "#]],
+    );
+}
+
+#[test]
+fn scores_are_a_table() {
+    let soft = json!({"spec": {"taints": [{"key": "old", "effect": "PreferNoSchedule"}]}});
+    let image = json!({"status": {"images": [{"names": ["nginx:latest"], "sizeBytes": 600 * 1024 * 1024}]}});
+    let mut world = World::new([node("n1", "a", soft), node("n2", "a", image), node("n3", "b", json!({}))]);
+    world.place(pod("web-0", "2", json!({})), "n3");
+    let spread = json!([{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": {"app": "web"}}}]);
+    let spec = json!({
+        "topologySpreadConstraints": spread,
+        "affinity": {
+            "nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
+                {"weight": 10, "preference": {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["b"]}]}}]},
+            "podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
+                {"weight": 50, "podAffinityTerm": {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "web"}}}}]},
+        },
+    });
+    expect![[r#"
+                                               n1   n3   n2
+        TaintToleration                   x3    0  100  100
+        NodeAffinity                      x2    0  100    0
+        NodeResourcesFit                  x1   93   67   93
+        PodTopologySpread                 x2  100    0  100
+        InterPodAffinity                  x2    0  100    0
+        NodeResourcesBalancedAllocation   x1   72   72   72
+        ImageLocality                     x1    0    0   18
+    "#]]
+    .assert_eq(&world.scores(pod("web-1", "500m", spec)));
+}
+
+#[test]
+fn anti_affinity_keeps_pods_apart_and_affinity_brings_them_together() {
+    let term = |app: &str, key: &str| json!([{"topologyKey": key, "labelSelector": {"matchLabels": {"app": app}}}]);
+    let required = |kind: &str, app: &str, key: &str| json!({"affinity": {(kind): {"requiredDuringSchedulingIgnoredDuringExecution": term(app, key)}}});
+    let mut world = three();
+    let lines = [
+        pod("db-1", "1", required("podAntiAffinity", "db", "zone")),
+        pod("db-2", "1", required("podAntiAffinity", "db", "zone")),
+        pod("db-3", "1", required("podAntiAffinity", "db", "zone")),
+        // It keeps away from nobody, but they keep away from it.
+        pod("db-4", "1", json!({})),
+        pod("web-1", "1", required("podAffinity", "db", "kubernetes.io/hostname")),
+        pod("cache-1", "1", required("podAffinity", "none", "zone")),
+        // The first of a group that wants its own company may start anywhere.
+        pod("group-1", "1", required("podAffinity", "group", "kubernetes.io/hostname")),
+        pod("group-2", "1", required("podAffinity", "group", "kubernetes.io/hostname")),
+    ]
+    .map(|pod| world.schedule(pod));
+    check(
+        lines,
+        &expect![[r#"
+        db-1 -> n1
+        db-2 -> n3
+        db-3: 0/3 nodes are available: 3 node(s) didn't match pod anti-affinity rules.
+        db-4: 0/3 nodes are available: 3 node(s) didn't satisfy existing pods anti-affinity rules.
+        web-1 -> n1
+        cache-1: 0/3 nodes are available: 3 node(s) didn't match pod affinity rules.
+        group-1 -> n2
+        group-2 -> n2
+    "#]],
+    );
+}
+
+#[test]
+fn pods_spread_over_zones_as_evenly_as_asked() {
+    let spread = |max_skew: i32| {
+        json!({"topologySpreadConstraints": [{"maxSkew": max_skew, "topologyKey": "zone",
+            "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"app": "web"}}}]})
+    };
+    let nowhere = json!({"metadata": {"labels": {"zone": null}}});
+    let small = json!({"status": {"allocatable": {"cpu": "1"}}});
+    let mut world = World::new([node("n1", "a", json!({})), node("n2", "b", small), node("n3", "c", nowhere)]);
+    let lines: Vec<String> = (1..=4).map(|n| world.schedule(pod(&format!("web-{n}"), "1", spread(1)))).collect();
+    check(
+        lines,
+        &expect![[r#"
+        web-1 -> n1
+        web-2 -> n2
+        web-3 -> n1
+        web-4: 0/3 nodes are available: 1 Insufficient cpu, 1 node(s) didn't match pod topology spread constraints, 1 node(s) didn't match pod topology spread constraints (missing required label).
+    "#]],
+    );
+    check(
+        [world.schedule(pod("web-5", "1", spread(2)))],
+        &expect![[r#"
+        web-5 -> n1
+    "#]],
+    );
+}
+
+#[test]
+fn replicas_spread_without_being_asked() {
+    let set = json!({"metadata": {"name": "web", "namespace": "shop"},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}}});
+    let set = proto::kinds::api::apps::v1::ReplicaSet::decode_value(set).unwrap();
+    let nodes = [node("n1", "a", json!({})), node("n2", "a", json!({})), node("n3", "b", json!({}))];
+    let mut world = World::with(profile(Objects { replica_sets: vec![set], ..Objects::default() }), nodes);
+    // n3 is by far the fullest, and still has its turn before any node has a second one.
+    world.place(pod("other", "3", json!({})), "n3");
+    let replica = |n: i32| {
+        let mut pod = pod(&format!("web-{n}"), "10m", json!({}));
+        pod["metadata"]["ownerReferences"] =
+            json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "w", "controller": true}]);
+        pod
+    };
+    let lines: Vec<String> = (1..=4).map(|n| world.schedule(replica(n))).collect();
+    check(
+        lines,
+        &expect![[r#"
+        web-1 -> n1
+        web-2 -> n2
+        web-3 -> n3
+        web-4 -> n1
+    "#]],
+    );
+}
+
+#[test]
+fn preemption_removes_as_little_as_possible() {
+    let of = |name: &str, cpu: &str, priority: i32| pod(name, cpu, json!({"priority": priority}));
+    let mut world = three();
+    for (name, cpu, priority, node) in [
+        ("low-1", "2", 1, "n1"),
+        ("low-2", "2", 1, "n1"),
+        ("mid-1", "4", 5, "n2"),
+        ("low-3", "1", 1, "n3"),
+        ("high-1", "3", 9, "n3"),
+    ] {
+        world.place(of(name, cpu, priority), node);
+    }
+    check(
+        [
+            world.preempt(of("wants-one", "1", 10)),
+            world.preempt(of("wants-two", "2", 8)),
+            world.preempt(of("wants-four", "4", 6)),
+            world.preempt(of("unimportant", "1", 0)),
+            world.preempt(of("giant", "64", 10)),
+            world.preempt(pod("shy", "1", json!({"priority": 10, "preemptionPolicy": "Never"}))),
+        ],
+        &expect![[r#"
+            n1 without [low-2]
+            n1 without [low-2]
+            n1 without [low-1 low-2]
+            preemption: 0/3 nodes are available: 3 No preemption victims found for incoming pod
+            preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling
+            preemption: not eligible due to preemptionPolicy=Never
+        "#]],
+    );
+}
+
+#[test]
+fn disruption_budgets_are_spared_where_there_is_a_choice() {
+    let budget = json!({"metadata": {"name": "b", "namespace": "shop"},
+        "spec": {"selector": {"matchLabels": {"app": "safe"}}}, "status": {"disruptionsAllowed": 0,
+        "currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 1}});
+    let budgets = vec![proto::kinds::api::policy::v1::PodDisruptionBudget::decode_value(budget).unwrap()];
+    let nodes = [node("n1", "a", json!({})), node("n2", "a", json!({}))];
+    let mut world = World::with(profile(Objects { budgets, ..Objects::default() }), nodes);
+    world.place(pod("safe-1", "4", json!({"priority": 1})), "n1");
+    world.place(pod("free-1", "4", json!({"priority": 2})), "n2");
+    assert_eq!(world.preempt(pod("web", "1", json!({"priority": 9}))), "n2 without [free-1]");
+}
+
+#[test]
+fn room_made_for_somebody_is_left_to_him() {
+    let mut world = World::new([node("n1", "a", json!({}))]);
+    let waiting = crate::fixture::info(pod("waiting", "3", json!({"priority": 5})));
+    world.nominated.set(waiting, "n1");
+    assert_eq!(world.schedule(pod("cheeky", "2", json!({}))), "cheeky: 0/1 nodes are available: 1 Insufficient cpu.");
+    assert_eq!(world.schedule(pod("modest", "1", json!({}))), "modest -> n1");
+    assert_eq!(world.schedule(pod("important", "2", json!({"priority": 6}))), "important -> n1");
+}
+
+#[test]
+fn large_clusters_are_searched_in_part_and_in_turn() {
+    let found: Vec<usize> = [1, 99, 100, 150, 500, 1000, 5000, 6000].map(feasible_nodes_to_find).into();
+    assert_eq!(found, [1, 99, 100, 100, 230, 420, 500, 300]);
+
+    let mut world = World::new((0..250).map(|n| node(&format!("n{n:03}"), "a", json!({}))));
+    let mut seen = Vec::new();
+    for n in 0..3 {
+        world.cache.update(&mut world.snapshot);
+        let info = crate::fixture::info(pod(&format!("web-{n}"), "1", json!({})));
+        let (decision, _) = schedule_one(
+            &world.profile,
+            &info,
+            &world.snapshot,
+            &world.nominated,
+            &mut Rotation { next_start: n * 120 },
+            &Random::from_seed(1, "x"),
+        )
+        .unwrap();
+        seen.push((decision.feasible[0].clone(), decision.feasible.len(), decision.evaluated));
+    }
+    assert_eq!(seen, [("n000".into(), 120, 120), ("n120".into(), 120, 120), ("n240".into(), 120, 120)]);
+}
+
+#[test]
+fn ties_are_broken_by_the_seed_alone() {
+    let chosen = |seed: u64| {
+        let scores = [PluginScores { plugin: "x", weight: 2, scores: vec![7, 9, 9, 9, 3] }];
+        let random = Random::from_seed(seed, "ties");
+        (0..8).map(|_| select_host(5, &scores, &random)).collect::<Vec<_>>()
+    };
+    assert_eq!(chosen(1), chosen(1));
+    assert_ne!(chosen(1), chosen(2));
+    let mut all = chosen(3);
+    all.extend(chosen(4));
+    all.sort();
+    all.dedup();
+    assert_eq!(all, [1, 2, 3]);
+}

@@ -1,0 +1,188 @@
+//! A small cluster for tests: nodes and pods from JSON, and decisions as tables.
+
+use crate::cache::{Cache, Snapshot};
+use crate::cycle::{self, Rotation};
+use crate::framework::{Bind, BindError, ClusterEvent, FitError, Nominated, Plugin, PostFiltered, Profile};
+use crate::plugins::default_selector::Workloads;
+use crate::plugins::volume_binding::VolumeBinding;
+use crate::plugins::{Sources, default_profile};
+use crate::pod_info::PodInfo;
+use async_trait::async_trait;
+use client::Lister;
+use component_base::rng::Random;
+use proto::Kind;
+use proto::kinds::api::apps::v1::ReplicaSet;
+use proto::kinds::api::core::v1::{Namespace, Node, Pod};
+use proto::kinds::api::policy::v1::PodDisruptionBudget;
+use serde_json::{Value, json};
+use std::fmt::Write;
+use std::sync::Arc;
+
+/// Binds nothing: decisions are looked at, not carried out.
+struct NoBinder;
+
+impl Plugin for NoBinder {
+    fn name(&self) -> &'static str {
+        "NoBinder"
+    }
+}
+
+#[async_trait]
+impl Bind for NoBinder {
+    async fn bind(&self, _: &PodInfo, _: &str) -> Option<Result<(), BindError>> {
+        None
+    }
+}
+
+fn none<T: client::Cached>() -> Lister<T> {
+    Lister::of([])
+}
+
+pub struct Objects {
+    pub replica_sets: Vec<ReplicaSet>,
+    pub volumes: VolumeBinding,
+    pub budgets: Vec<PodDisruptionBudget>,
+}
+
+impl Default for Objects {
+    fn default() -> Self {
+        let volumes = VolumeBinding { claims: none(), volumes: none(), classes: none() };
+        Self { replica_sets: Vec::new(), volumes, budgets: Vec::new() }
+    }
+}
+
+pub fn profile(objects: Objects) -> Profile {
+    let workloads = Workloads {
+        services: none(),
+        replication_controllers: none(),
+        replica_sets: Lister::of(objects.replica_sets),
+        stateful_sets: none(),
+    };
+    let sources = Sources { workloads, volumes: objects.volumes, budgets: Lister::of(objects.budgets) };
+    default_profile(sources, Arc::new(NoBinder))
+}
+
+/// Merges `extra` over a small healthy node: 4 cores, 8 GiB, 110 pods, labels `zone` and hostname.
+pub fn node(name: &str, zone: &str, extra: Value) -> Arc<Node> {
+    let labels = json!({"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": zone, "zone": zone});
+    let mut node = json!({
+        "metadata": {"name": name, "labels": labels},
+        "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"}},
+    });
+    merge(&mut node, extra);
+    Arc::new(Node::decode_value(node).unwrap())
+}
+
+/// A pod with one container that asks for `cpu`, and `spec` merged over it.
+pub fn pod(name: &str, cpu: &str, spec: Value) -> Value {
+    let container = json!({"name": "c", "image": "nginx", "resources": {"requests": {"cpu": cpu, "memory": "64Mi"}}});
+    let mut pod = json!({
+        "metadata": {"name": name, "namespace": "shop", "uid": name, "labels": {"app": name.split('-').next()}},
+        "spec": {"containers": [container]},
+    });
+    merge(&mut pod["spec"], spec);
+    pod
+}
+
+pub fn info(pod: Value) -> Arc<PodInfo> {
+    Arc::new(PodInfo::new(Arc::new(Pod::decode_value(pod).unwrap())))
+}
+
+pub fn merge(into: &mut Value, from: Value) {
+    match (into, from) {
+        (Value::Object(into), Value::Object(from)) => {
+            for (key, value) in from {
+                match value {
+                    Value::Null => drop(into.remove(&key)),
+                    value => merge(into.entry(key).or_insert(Value::Null), value),
+                }
+            }
+        }
+        (into, from) => *into = from,
+    }
+}
+
+pub struct World {
+    pub profile: Profile,
+    pub cache: Cache,
+    pub snapshot: Snapshot,
+    pub nominated: Nominated,
+    rotation: Rotation,
+    random: Random,
+}
+
+impl World {
+    pub fn new(nodes: impl IntoIterator<Item = Arc<Node>>) -> Self {
+        Self::with(profile(Objects::default()), nodes)
+    }
+
+    pub fn with(profile: Profile, nodes: impl IntoIterator<Item = Arc<Node>>) -> Self {
+        let mut cache = Cache::default();
+        let namespace = json!({"metadata": {"name": "shop", "labels": {"team": "shop"}}});
+        cache.set_namespace(&Namespace::decode_value(namespace).unwrap());
+        nodes.into_iter().for_each(|node| cache.set_node(node));
+        let random = Random::from_seed(1, "ties");
+        let (snapshot, nominated, rotation) = (Snapshot::default(), Nominated::default(), Rotation::default());
+        Self { profile, cache, snapshot, nominated, rotation, random }
+    }
+
+    /// Puts a pod on a node, whatever the plugins say.
+    pub fn place(&mut self, mut pod: Value, node: &str) {
+        pod["spec"]["nodeName"] = json!(node);
+        self.cache.set_pod(info(pod));
+    }
+
+    /// Schedules a pod and assumes it where it goes: the line a person wants to read.
+    pub fn schedule(&mut self, pod: Value) -> String {
+        let info = info(pod);
+        match self.decide(&info) {
+            Ok(node) => {
+                self.cache.assume(info.clone(), &node);
+                format!("{} -> {node}", info.pod.name())
+            }
+            Err(error) => format!("{}: {error}", info.pod.name()),
+        }
+    }
+
+    fn decide(&mut self, info: &PodInfo) -> Result<String, FitError> {
+        self.cache.update(&mut self.snapshot);
+        let Self { profile, snapshot, nominated, rotation, random, .. } = self;
+        cycle::schedule_one(profile, info, snapshot, nominated, rotation, random).map(|(decision, _)| decision.node)
+    }
+
+    /// Every plugin's normalized score of every node that fits.
+    pub fn scores(&mut self, pod: Value) -> String {
+        self.cache.update(&mut self.snapshot);
+        let Self { profile, snapshot, nominated, rotation, random, .. } = self;
+        let (decision, _) = cycle::schedule_one(profile, &info(pod), snapshot, nominated, rotation, random).unwrap();
+        let mut table = String::new();
+        write!(table, "{:<36}", "").unwrap();
+        decision.feasible.iter().for_each(|node| write!(table, "{node:>5}").unwrap());
+        for plugin in &decision.scores {
+            write!(table, "\n{:<32}{:>4}", plugin.plugin, format!("x{}", plugin.weight)).unwrap();
+            plugin.scores.iter().for_each(|score| write!(table, "{score:>5}").unwrap());
+        }
+        table + "\n"
+    }
+
+    /// What preemption would do for a pod that fits nowhere.
+    pub fn preempt(&mut self, pod: Value) -> String {
+        let info = info(pod);
+        let Err(FitError::NoFit { diagnosis, .. }) = self.decide(&info) else { return "fits".to_owned() };
+        let Self { profile, snapshot, nominated, .. } = self;
+        let PostFiltered { nominated_node, victims, message } =
+            profile.post_filter[0].post_filter(profile, &info, snapshot, &diagnosis, nominated);
+        let victims: Vec<&str> = victims.iter().map(|victim| victim.pod.name()).collect();
+        match nominated_node {
+            Some(node) => format!("{node} without [{}]", victims.join(" ")),
+            None => message,
+        }
+    }
+}
+
+/// Whether this plugin sees hope for a pod in an event.
+pub fn hint(plugin: &str, pod: &PodInfo, event: &ClusterEvent) -> bool {
+    let profile = profile(Objects::default());
+    let plugin = profile.plugins.iter().find(|p| p.name() == plugin).unwrap();
+    plugin.is_helped_by(pod, event)
+}

@@ -1,0 +1,42 @@
+//! DefaultBinder: writes the decision through the pod's `binding` subresource.
+//!
+//! Corresponds to pkg/scheduler/framework/plugins/defaultbinder.
+
+use crate::framework::{Bind, BindError, Plugin};
+use crate::pod_info::PodInfo;
+use async_trait::async_trait;
+use client::Client;
+use proto::Kind;
+use proto::kinds::api::core::v1::Pod;
+use serde_json::{Value, json};
+
+pub struct DefaultBinder {
+    pub client: Client,
+}
+
+const NAME: &str = "DefaultBinder";
+
+/// The uid makes sure that it is this pod that is bound and not one that has taken its name.
+pub fn binding(pod: &PodInfo, node: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"namespace": pod.namespace(), "name": pod.pod.name(), "uid": pod.uid()},
+        "target": {"kind": "Node", "name": node},
+    })
+}
+
+impl Plugin for DefaultBinder {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+}
+
+#[async_trait]
+impl Bind for DefaultBinder {
+    async fn bind(&self, pod: &PodInfo, node: &str) -> Option<Result<(), BindError>> {
+        let pods = self.client.api::<Pod>(pod.namespace());
+        let bound = pods.create_subresource(pod.pod.name(), "binding", &binding(pod, node)).await;
+        Some(bound.map(drop).map_err(|error| BindError { plugin: NAME, message: error.to_string() }))
+    }
+}

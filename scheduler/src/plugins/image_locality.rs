@@ -1,0 +1,47 @@
+//! ImageLocality: better where the pod's images already are, unless few nodes have them.
+//!
+//! Corresponds to pkg/scheduler/framework/plugins/imagelocality.
+
+use crate::cache::{NodeInfo, Snapshot};
+use crate::framework::{CycleState, MAX_NODE_SCORE, Plugin, Score};
+use crate::pod_info::PodInfo;
+
+pub struct ImageLocality;
+
+const MIB: i64 = 1024 * 1024;
+/// Images smaller than this are pulled in no time.
+const MIN_THRESHOLD_BYTES: i64 = 23 * MIB;
+/// More than this for each container gives no more points.
+const MAX_CONTAINER_THRESHOLD_BYTES: i64 = 1000 * MIB;
+
+impl Plugin for ImageLocality {
+    fn name(&self) -> &'static str {
+        "ImageLocality"
+    }
+}
+
+impl Score for ImageLocality {
+    fn score(&self, _state: &CycleState, pod: &PodInfo, node: &NodeInfo, snapshot: &Snapshot) -> i64 {
+        let all_nodes = snapshot.nodes().len().max(1) as f64;
+        let spec = pod.spec();
+        let (mut bytes, mut containers) = (0, 0);
+        for container in spec.init_containers.iter().flatten().chain(&spec.containers) {
+            containers += 1;
+            let image = with_tag(container.image.as_deref().unwrap_or_default());
+            if let Some(size) = node.images.get(&image) {
+                // Weighted by how many nodes have it, so that one node that has it does not draw every pod.
+                let spread = f64::from(snapshot.image_spread(&image)) / all_nodes;
+                bytes += (*size as f64 * spread) as i64;
+            }
+        }
+        let most = MAX_CONTAINER_THRESHOLD_BYTES * containers.max(1);
+        let counted = bytes.clamp(MIN_THRESHOLD_BYTES, most);
+        MAX_NODE_SCORE * (counted - MIN_THRESHOLD_BYTES) / (most - MIN_THRESHOLD_BYTES)
+    }
+}
+
+/// The name as nodes report it, as far as that can be known without the registry's rules.
+fn with_tag(image: &str) -> String {
+    let tagged = image.rfind(':') > image.rfind('/');
+    if tagged { image.to_owned() } else { format!("{image}:latest") }
+}

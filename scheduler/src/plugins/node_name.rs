@@ -1,0 +1,30 @@
+//! NodeName: a pod that names its node goes there or nowhere.
+//!
+//! Corresponds to pkg/scheduler/framework/plugins/nodename.
+
+use crate::cache::NodeInfo;
+use crate::framework::{ClusterEvent, CycleState, Filter, Plugin, Rejection};
+use crate::pod_info::PodInfo;
+
+pub struct NodeName;
+
+const NAME: &str = "NodeName";
+
+impl Plugin for NodeName {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn is_helped_by(&self, _pod: &PodInfo, event: &ClusterEvent) -> bool {
+        matches!(event, ClusterEvent::NodeAdded(_))
+    }
+}
+
+impl Filter for NodeName {
+    fn filter(&self, _state: &CycleState, pod: &PodInfo, node: &NodeInfo) -> Result<(), Rejection> {
+        if pod.node_name().is_empty() || pod.node_name() == node.name() {
+            return Ok(());
+        }
+        Err(Rejection::unresolvable(NAME, "node(s) didn't match the requested node name"))
+    }
+}

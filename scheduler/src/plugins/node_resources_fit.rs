@@ -1,0 +1,87 @@
+//! NodeResourcesFit: what a pod asks for has to be free on the node; of those that have it, the emptier the better.
+//!
+//! Corresponds to pkg/scheduler/framework/plugins/noderesources/fit.go and least_allocated.go.
+
+use crate::cache::{NodeInfo, Snapshot};
+use crate::framework::{
+    ClusterEvent, CycleState, Filter, MAX_NODE_SCORE, Plugin, PreFilter, PreFiltered, Rejection, Score, event,
+};
+use crate::pod_info::PodInfo;
+use crate::resources::Resources;
+use proto::kinds::api::core::v1::Node;
+use std::borrow::Cow;
+
+pub struct NodeResourcesFit;
+
+const NAME: &str = "NodeResourcesFit";
+
+/// What is missing: the reason, and whether the node has too little even when it is empty.
+fn insufficient(requests: &Resources, node: &NodeInfo) -> Vec<(Cow<'static, str>, bool)> {
+    let mut missing: Vec<(Cow<'static, str>, bool)> = Vec::new();
+    let (all, used) = (&node.allocatable, &node.requested);
+    if used.pods + 1 > all.pods {
+        missing.push(("Too many pods".into(), false));
+    }
+    let mut check = |reason: Cow<'static, str>, wanted: i64, all: i64, used: i64| {
+        if wanted > 0 && wanted > all - used {
+            missing.push((reason, wanted > all));
+        }
+    };
+    check("Insufficient cpu".into(), requests.milli_cpu, all.milli_cpu, used.milli_cpu);
+    check("Insufficient memory".into(), requests.memory, all.memory, used.memory);
+    let storage = (requests.ephemeral_storage, all.ephemeral_storage, used.ephemeral_storage);
+    check("Insufficient ephemeral-storage".into(), storage.0, storage.1, storage.2);
+    for (name, wanted) in &requests.scalar {
+        check(format!("Insufficient {name}").into(), *wanted, all.get(name), used.get(name));
+    }
+    missing
+}
+
+impl Plugin for NodeResourcesFit {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn is_helped_by(&self, pod: &PodInfo, event: &ClusterEvent) -> bool {
+        match event {
+            ClusterEvent::AssignedPodDeleted(_) => true, // every pod held a place, if nothing else
+            ClusterEvent::AssignedPodUpdated { old, new } => old.requests != new.requests,
+            _ => {
+                let allocatable = |node: &Node| node.status.as_ref().and_then(|s| s.allocatable.clone());
+                let fits = |node| insufficient(&pod.requests, &event::bare(node)).is_empty();
+                event.node_if_changed(allocatable).is_some_and(fits) || event.pod_if_changed(|pod| pod.requests.clone())
+            }
+        }
+    }
+}
+
+impl PreFilter for NodeResourcesFit {
+    fn pre_filter(&self, _: &mut CycleState, _: &PodInfo, _: &Snapshot) -> Result<PreFiltered, Rejection> {
+        Ok(PreFiltered::AllNodes)
+    }
+}
+
+impl Filter for NodeResourcesFit {
+    fn filter(&self, _state: &CycleState, pod: &PodInfo, node: &NodeInfo) -> Result<(), Rejection> {
+        let missing = insufficient(&pod.requests, node);
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let resolvable = !missing.iter().any(|(_, never)| *never);
+        Err(Rejection { plugin: NAME, resolvable, reasons: missing.into_iter().map(|(reason, _)| reason).collect() })
+    }
+}
+
+impl Score for NodeResourcesFit {
+    /// LeastAllocated over CPU and memory, both of weight 1: the mean of the free percentages.
+    fn score(&self, _state: &CycleState, pod: &PodInfo, node: &NodeInfo, _snapshot: &Snapshot) -> i64 {
+        let (all, used, pod) = (&node.allocatable, &node.non_zero_requested, &pod.non_zero_requests);
+        let parts = [(all.milli_cpu, used.milli_cpu + pod.milli_cpu), (all.memory, used.memory + pod.memory)];
+        let counted: Vec<i64> = parts.iter().filter(|(all, _)| *all > 0).map(|(all, used)| free(*all, *used)).collect();
+        if counted.is_empty() { 0 } else { counted.iter().sum::<i64>() / counted.len() as i64 }
+    }
+}
+
+fn free(all: i64, used: i64) -> i64 {
+    if used > all { 0 } else { (i128::from(all - used) * i128::from(MAX_NODE_SCORE) / i128::from(all)) as i64 }
+}

@@ -1,0 +1,30 @@
+//! SchedulingGates: a pod with gates is not looked at until somebody has removed all of them.
+//!
+//! Corresponds to pkg/scheduler/framework/plugins/schedulinggates.
+
+use crate::framework::{ClusterEvent, Plugin, PreEnqueue, Rejection};
+use crate::pod_info::PodInfo;
+
+pub struct SchedulingGates;
+
+const NAME: &str = "SchedulingGates";
+
+impl Plugin for SchedulingGates {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn is_helped_by(&self, _pod: &PodInfo, event: &ClusterEvent) -> bool {
+        event.pod_if_changed(|pod| pod.spec().scheduling_gates.clone())
+    }
+}
+
+impl PreEnqueue for SchedulingGates {
+    fn pre_enqueue(&self, pod: &PodInfo) -> Result<(), Rejection> {
+        let gates: Vec<&str> = pod.spec().scheduling_gates.iter().flatten().map(|gate| gate.name.as_str()).collect();
+        if gates.is_empty() {
+            return Ok(());
+        }
+        Err(Rejection::unresolvable(NAME, format!("waiting for scheduling gates: [{}]", gates.join(" "))))
+    }
+}

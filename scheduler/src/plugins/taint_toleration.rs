@@ -1,0 +1,79 @@
+//! TaintToleration: nodes repel pods that do not tolerate their taints; taints of the soft kind cost points.
+//!
+//! Corresponds to pkg/scheduler/framework/plugins/tainttoleration.
+
+use crate::cache::{NodeInfo, Snapshot};
+use crate::framework::profile::normalize_to_highest;
+use crate::framework::{ClusterEvent, CycleState, Filter, Plugin, PreScore, PreScored, Rejection, Score, event};
+use crate::pod_info::PodInfo;
+use proto::kinds::api::core::v1::{Node, Taint, Toleration};
+
+pub struct TaintToleration;
+
+const NAME: &str = "TaintToleration";
+
+/// An empty key or effect of a toleration stands for all.
+pub fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
+    let text = |text: &'_ Option<String>| text.clone().unwrap_or_default();
+    let (effect, key) = (text(&toleration.effect), text(&toleration.key));
+    if !(effect.is_empty() || effect == taint.effect) || !(key.is_empty() || key == taint.key) {
+        return false;
+    }
+    match toleration.operator.as_deref() {
+        None | Some("" | "Equal") => text(&toleration.value) == text(&taint.value),
+        Some("Exists") => true,
+        _ => false,
+    }
+}
+
+/// A taint that keeps pods away and that the pod does not tolerate.
+pub fn untolerated<'a>(pod: &PodInfo, taints: &'a [Taint]) -> Option<&'a Taint> {
+    let hard = taints.iter().filter(|taint| matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute"));
+    let tolerations = pod.spec().tolerations.as_deref().unwrap_or_default();
+    hard.into_iter().find(|taint| !tolerations.iter().any(|toleration| tolerates(toleration, taint)))
+}
+
+impl Plugin for TaintToleration {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn is_helped_by(&self, pod: &PodInfo, event: &ClusterEvent) -> bool {
+        let taints = |node: &Node| node.spec.as_ref().and_then(|s| s.taints.clone()).unwrap_or_default();
+        let fits = |node| untolerated(pod, event::bare(node).taints()).is_none();
+        event.node_if_changed(taints).is_some_and(fits) || event.pod_if_changed(|pod| pod.spec().tolerations.clone())
+    }
+}
+
+impl Filter for TaintToleration {
+    fn filter(&self, _state: &CycleState, pod: &PodInfo, node: &NodeInfo) -> Result<(), Rejection> {
+        match untolerated(pod, node.taints()) {
+            Some(_) => Err(Rejection::unresolvable(NAME, "node(s) had untolerated taint(s)")),
+            None => Ok(()),
+        }
+    }
+}
+
+impl PreScore for TaintToleration {
+    fn pre_score(&self, _: &mut CycleState, _: &PodInfo, _: &Snapshot, nodes: &[&NodeInfo]) -> PreScored {
+        let soft = nodes.iter().any(|node| node.taints().iter().any(is_soft));
+        if soft { PreScored::Score } else { PreScored::Skip }
+    }
+}
+
+fn is_soft(taint: &Taint) -> bool {
+    taint.effect == "PreferNoSchedule"
+}
+
+impl Score for TaintToleration {
+    /// How many soft taints the pod does not tolerate: the fewer, the better.
+    fn score(&self, _state: &CycleState, pod: &PodInfo, node: &NodeInfo, _snapshot: &Snapshot) -> i64 {
+        let tolerations = pod.spec().tolerations.as_deref().unwrap_or_default();
+        let tolerated = |taint: &Taint| tolerations.iter().any(|toleration| tolerates(toleration, taint));
+        node.taints().iter().filter(|taint| is_soft(taint) && !tolerated(taint)).count() as i64
+    }
+
+    fn normalize(&self, _: &CycleState, _: &PodInfo, _: &[&NodeInfo], scores: &mut [i64]) {
+        normalize_to_highest(scores, true);
+    }
+}

@@ -1,0 +1,182 @@
+//! A pod with everything about it that scheduling asks for again and again, worked out once.
+//!
+//! Corresponds to framework.PodInfo of pkg/scheduler.
+
+use crate::resources::{self, Resources};
+use proto::Kind;
+use proto::kinds::api::core::v1::{Pod, PodAffinityTerm, PodSpec};
+use proto::meta::label_selector;
+use proto::meta::selector::{Operator, Requirement, Selector};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// A port on the host that a pod wants for itself.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct HostPort {
+    pub protocol: String,
+    pub port: i32,
+    /// `0.0.0.0` is every address.
+    pub ip: String,
+}
+
+/// A term of pod affinity or anti-affinity, ready to be matched.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AffinityTerm {
+    pub topology_key: String,
+    /// Of pods' labels.
+    pub selector: Selector,
+    pub namespaces: BTreeSet<String>,
+    /// Of namespaces' labels; `None` adds none.
+    pub namespace_selector: Option<Selector>,
+}
+
+#[derive(Debug)]
+pub struct PodInfo {
+    pub pod: Arc<Pod>,
+    pub key: String,
+    pub priority: i32,
+    pub requests: Resources,
+    /// For scoring.
+    pub non_zero_requests: Resources,
+    pub host_ports: Vec<HostPort>,
+    pub required_affinity: Vec<AffinityTerm>,
+    pub required_anti_affinity: Vec<AffinityTerm>,
+    pub preferred_affinity: Vec<(i64, AffinityTerm)>,
+    pub preferred_anti_affinity: Vec<(i64, AffinityTerm)>,
+}
+
+static NO_LABELS: BTreeMap<String, String> = BTreeMap::new();
+static NO_SPEC: std::sync::LazyLock<PodSpec> = std::sync::LazyLock::new(PodSpec::default);
+
+impl PodInfo {
+    pub fn new(pod: Arc<Pod>) -> Self {
+        let spec = pod.spec.as_ref().unwrap_or(&NO_SPEC);
+        let affinity = spec.affinity.as_ref();
+        let with = affinity.and_then(|a| a.pod_affinity.as_ref());
+        let without = affinity.and_then(|a| a.pod_anti_affinity.as_ref());
+        let term = |term: &PodAffinityTerm| AffinityTerm::new(term, &pod);
+        Self {
+            key: pod.key(),
+            priority: spec.priority.unwrap_or(0),
+            requests: resources::pod_requests(spec),
+            non_zero_requests: resources::pod_non_zero_requests(spec),
+            host_ports: host_ports(spec),
+            required_affinity: with
+                .iter()
+                .flat_map(|a| a.required_during_scheduling_ignored_during_execution.iter().flatten().map(term))
+                .collect(),
+            required_anti_affinity: without
+                .iter()
+                .flat_map(|a| a.required_during_scheduling_ignored_during_execution.iter().flatten().map(term))
+                .collect(),
+            preferred_affinity: with
+                .iter()
+                .flat_map(|a| a.preferred_during_scheduling_ignored_during_execution.iter().flatten())
+                .map(|weighted| (weighted.weight.into(), term(&weighted.pod_affinity_term)))
+                .collect(),
+            preferred_anti_affinity: without
+                .iter()
+                .flat_map(|a| a.preferred_during_scheduling_ignored_during_execution.iter().flatten())
+                .map(|weighted| (weighted.weight.into(), term(&weighted.pod_affinity_term)))
+                .collect(),
+            pod,
+        }
+    }
+
+    pub fn spec(&self) -> &PodSpec {
+        self.pod.spec.as_ref().unwrap_or(&NO_SPEC)
+    }
+
+    pub fn uid(&self) -> &str {
+        self.pod.uid()
+    }
+
+    pub fn namespace(&self) -> &str {
+        self.pod.namespace()
+    }
+
+    pub fn labels(&self) -> &BTreeMap<String, String> {
+        self.pod.metadata.labels.as_ref().unwrap_or(&NO_LABELS)
+    }
+
+    /// Empty until the pod is bound.
+    pub fn node_name(&self) -> &str {
+        self.spec().node_name.as_deref().unwrap_or_default()
+    }
+
+    /// Where preemption has made room for it; empty for most.
+    pub fn nominated_node_name(&self) -> &str {
+        self.pod.status.as_ref().and_then(|s| s.nominated_node_name.as_deref()).unwrap_or_default()
+    }
+
+    pub fn has_affinity(&self) -> bool {
+        !(self.required_affinity.is_empty() && self.preferred_affinity.is_empty() && !self.has_anti_affinity())
+    }
+
+    fn has_anti_affinity(&self) -> bool {
+        !(self.required_anti_affinity.is_empty() && self.preferred_anti_affinity.is_empty())
+    }
+}
+
+impl AffinityTerm {
+    fn new(term: &PodAffinityTerm, pod: &Pod) -> Self {
+        let labels = pod.metadata.labels.as_ref().unwrap_or(&NO_LABELS);
+        // A selector that cannot be read, which the API server does not let through, selects nothing.
+        let parsed = label_selector::from_typed(term.label_selector.as_ref()).unwrap_or_else(|_| Selector::nothing());
+        let keys = |keys: &Option<Vec<String>>| keys.clone().unwrap_or_default();
+        let selector = with_label_keys(&parsed, labels, &keys(&term.match_label_keys), Operator::In);
+        let selector = with_label_keys(&selector, labels, &keys(&term.mismatch_label_keys), Operator::NotIn);
+        let namespace_selector = term.namespace_selector.as_ref();
+        let mut namespaces: BTreeSet<String> = term.namespaces.iter().flatten().cloned().collect();
+        if namespaces.is_empty() && namespace_selector.is_none() {
+            namespaces.insert(pod.namespace().to_owned());
+        }
+        Self {
+            topology_key: term.topology_key.clone(),
+            selector,
+            namespaces,
+            namespace_selector: namespace_selector
+                .map(|selector| label_selector::from_typed(Some(selector)).unwrap_or_else(|_| Selector::nothing())),
+        }
+    }
+
+    /// Whether the term means this pod. `namespace_labels` are those of the pod's namespace.
+    pub fn matches(&self, pod: &PodInfo, namespace_labels: &BTreeMap<String, String>) -> bool {
+        let namespace = self.namespaces.contains(pod.namespace())
+            || self.namespace_selector.as_ref().is_some_and(|selector| selector.matches(namespace_labels));
+        namespace && self.selector.matches(pod.labels())
+    }
+}
+
+/// The selector, and the pod's own value of each of these labels that it has: `matchLabelKeys`. The API server
+/// writes them into the selector already; pods that an older one has stored lack them.
+pub fn with_label_keys(
+    selector: &Selector,
+    labels: &BTreeMap<String, String>,
+    keys: &[String],
+    operator: Operator,
+) -> Selector {
+    if selector.is_nothing() || keys.is_empty() {
+        return selector.clone();
+    }
+    let own = keys.iter().filter_map(|key| {
+        let values = BTreeSet::from([labels.get(key)?.clone()]);
+        Some(Requirement { key: key.clone(), operator, values })
+    });
+    Selector::new(selector.requirements().iter().cloned().chain(own).collect())
+}
+
+fn host_ports(spec: &PodSpec) -> Vec<HostPort> {
+    let sidecars = spec.init_containers.iter().flatten().filter(|c| c.restart_policy.as_deref() == Some("Always"));
+    let ports = spec.containers.iter().chain(sidecars).flat_map(|c| c.ports.iter().flatten());
+    ports
+        .filter_map(|port| {
+            let or = |text: &Option<String>, default: &str| match text.as_deref() {
+                None | Some("") => default.to_owned(),
+                Some(text) => text.to_owned(),
+            };
+            let number = port.host_port.filter(|number| *number > 0)?;
+            Some(HostPort { protocol: or(&port.protocol, "TCP"), port: number, ip: or(&port.host_ip, "0.0.0.0") })
+        })
+        .collect()
+}

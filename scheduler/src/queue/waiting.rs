@@ -1,0 +1,55 @@
+//! The queue as tasks share it: events are told to it from anywhere, and the scheduling loop waits at its end.
+//!
+//! Corresponds to PriorityQueue.Pop and its flush goroutines.
+
+use crate::queue::{QueuedPod, SchedulingQueue};
+use component_base::env::Env;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+pub struct Queue {
+    env: Env,
+    inner: Mutex<SchedulingQueue>,
+    changed: Notify,
+}
+
+impl Queue {
+    pub fn new(env: &Env, queue: SchedulingQueue) -> Self {
+        Self { env: env.clone(), inner: Mutex::new(queue), changed: Notify::new() }
+    }
+
+    /// Changes the queue, or asks it something, and wakes the loop.
+    pub fn with<T>(&self, change: impl FnOnce(&mut SchedulingQueue, tokio::time::Instant) -> T) -> T {
+        let result = change(&mut self.inner.lock(), self.env.now());
+        self.changed.notify_one();
+        result
+    }
+
+    /// The next pod; `None` on shutdown.
+    pub async fn pop(&self) -> Option<QueuedPod> {
+        loop {
+            if self.env.shutdown().is_cancelled() {
+                return None;
+            }
+            let due = {
+                let mut queue = self.inner.lock();
+                if let Some(pod) = queue.pop(self.env.now()) {
+                    return Some(pod);
+                }
+                queue.next_due()
+            };
+            let timer = async {
+                match due {
+                    Some(due) => self.env.sleep_until(due).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = self.env.shutdown().cancelled() => return None,
+                () = self.changed.notified() => {}
+                () = timer => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Resources as the scheduler counts them: whole numbers, no quantities.
+//!
+//! Corresponds to framework.Resource of pkg/scheduler and to k8s.io/component-helpers/resource.PodRequests.
+
+use proto::kinds::api::core::v1::{Container, PodSpec, ResourceRequirements};
+use proto::kinds::apimachinery::api::resource::Quantity as WireQuantity;
+use proto::meta::quantity::Quantity;
+use std::collections::BTreeMap;
+use std::ops::{AddAssign, SubAssign};
+
+/// What a container that asks for no CPU is taken to use when nodes are scored.
+pub const DEFAULT_MILLI_CPU: i64 = 100;
+/// What a container that asks for no memory is taken to use when nodes are scored.
+pub const DEFAULT_MEMORY_BYTES: i64 = 200 * 1024 * 1024;
+
+/// An amount of each resource: what a pod asks for, what a node's pods ask for, or what a node has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Resources {
+    pub milli_cpu: i64,
+    pub memory: i64,
+    pub ephemeral_storage: i64,
+    /// Pods: one each; how many a node takes.
+    pub pods: i64,
+    /// Huge pages and extended resources by name.
+    pub scalar: BTreeMap<String, i64>,
+}
+
+impl Resources {
+    pub fn of(quantities: Option<&BTreeMap<String, WireQuantity>>) -> Self {
+        let mut resources = Self::default();
+        for (name, quantity) in quantities.into_iter().flatten() {
+            // The API server has checked them; one that cannot be read counts as nothing.
+            let quantity = Quantity::try_from(quantity).unwrap_or(Quantity::ZERO);
+            match name.as_str() {
+                "cpu" => resources.milli_cpu = quantity.milli_value(),
+                "memory" => resources.memory = quantity.value(),
+                "ephemeral-storage" => resources.ephemeral_storage = quantity.value(),
+                "pods" => resources.pods = quantity.value(),
+                _ => drop(resources.scalar.insert(name.clone(), quantity.value())),
+            }
+        }
+        resources
+    }
+
+    pub fn get(&self, name: &str) -> i64 {
+        match name {
+            "cpu" => self.milli_cpu,
+            "memory" => self.memory,
+            "ephemeral-storage" => self.ephemeral_storage,
+            "pods" => self.pods,
+            _ => self.scalar.get(name).copied().unwrap_or(0),
+        }
+    }
+
+    /// The larger of the two, resource by resource.
+    fn or_more(&mut self, other: &Self) {
+        self.milli_cpu = self.milli_cpu.max(other.milli_cpu);
+        self.memory = self.memory.max(other.memory);
+        self.ephemeral_storage = self.ephemeral_storage.max(other.ephemeral_storage);
+        for (name, amount) in &other.scalar {
+            let mine = self.scalar.entry(name.clone()).or_insert(0);
+            *mine = (*mine).max(*amount);
+        }
+    }
+
+    /// Where the other says anything, it says it instead: requests of a pod as a whole.
+    fn overridden_by(&mut self, other: &BTreeMap<String, WireQuantity>) {
+        let amounts = Self::of(Some(other));
+        for name in other.keys() {
+            match name.as_str() {
+                "cpu" => self.milli_cpu = amounts.milli_cpu,
+                "memory" => self.memory = amounts.memory,
+                _ if name.starts_with("hugepages-") => {
+                    self.scalar.insert(name.clone(), amounts.get(name));
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+impl AddAssign<&Resources> for Resources {
+    fn add_assign(&mut self, other: &Resources) {
+        self.milli_cpu += other.milli_cpu;
+        self.memory += other.memory;
+        self.ephemeral_storage += other.ephemeral_storage;
+        self.pods += other.pods;
+        // An entry of nothing and no entry are the same, and must compare so.
+        for (name, amount) in other.scalar.iter().filter(|(_, amount)| **amount != 0) {
+            *self.scalar.entry(name.clone()).or_insert(0) += amount;
+        }
+    }
+}
+
+impl SubAssign<&Resources> for Resources {
+    fn sub_assign(&mut self, other: &Resources) {
+        self.milli_cpu -= other.milli_cpu;
+        self.memory -= other.memory;
+        self.ephemeral_storage -= other.ephemeral_storage;
+        self.pods -= other.pods;
+        for (name, amount) in &other.scalar {
+            let mine = self.scalar.entry(name.clone()).or_insert(0);
+            *mine -= amount;
+            if *mine == 0 {
+                self.scalar.remove(name);
+            }
+        }
+    }
+}
+
+/// What a pod asks for: the app containers and sidecars together, or any stage of initialization if that is more.
+pub fn pod_requests(spec: &PodSpec) -> Resources {
+    requests_with(spec, &|container| requests_of(container.resources.as_ref()))
+}
+
+/// As `pod_requests`, but a container that asks for no CPU or memory is taken to use some.
+pub fn pod_non_zero_requests(spec: &PodSpec) -> Resources {
+    requests_with(spec, &|container| {
+        let mut requests = requests_of(container.resources.as_ref());
+        let asks =
+            |name| container.resources.as_ref().and_then(|r| r.requests.as_ref()).is_some_and(|r| r.contains_key(name));
+        if !asks("cpu") {
+            requests.milli_cpu = DEFAULT_MILLI_CPU;
+        }
+        if !asks("memory") {
+            requests.memory = DEFAULT_MEMORY_BYTES;
+        }
+        requests
+    })
+}
+
+fn requests_of(resources: Option<&ResourceRequirements>) -> Resources {
+    Resources::of(resources.and_then(|r| r.requests.as_ref()))
+}
+
+fn requests_with(spec: &PodSpec, of: &dyn Fn(&Container) -> Resources) -> Resources {
+    let mut running = Resources::default();
+    for container in &spec.containers {
+        running += &of(container);
+    }
+    // Init containers run one by one, each beside the sidecars that were started before it.
+    let (mut sidecars, mut most) = (Resources::default(), Resources::default());
+    for container in spec.init_containers.iter().flatten() {
+        let mut stage = of(container);
+        if container.restart_policy.as_deref() == Some("Always") {
+            running += &stage;
+            sidecars += &stage;
+            stage = sidecars.clone();
+        } else {
+            stage += &sidecars;
+        }
+        most.or_more(&stage);
+    }
+    running.or_more(&most);
+    if let Some(requests) = spec.resources.as_ref().and_then(|r| r.requests.as_ref()) {
+        running.overridden_by(requests);
+    }
+    running += &Resources::of(spec.overhead.as_ref());
+    running.pods = 1;
+    running
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn requests(spec: Value) -> Resources {
+        pod_requests(&serde_json::from_value(spec).unwrap())
+    }
+
+    fn container(cpu: &str) -> Value {
+        json!({"name": "c", "resources": {"requests": {"cpu": cpu}}})
+    }
+
+    fn sidecar(cpu: &str) -> Value {
+        json!({"name": "s", "restartPolicy": "Always", "resources": {"requests": {"cpu": cpu}}})
+    }
+
+    #[test]
+    fn containers_add_up_and_initialization_may_need_more() {
+        let apps = json!([container("500m"), container("1")]);
+        assert_eq!(requests(json!({"containers": apps})).milli_cpu, 1500);
+        assert_eq!(requests(json!({"containers": apps, "initContainers": [container("2")]})).milli_cpu, 2000);
+        let cases = [
+            // The sidecar runs beside the app containers.
+            (json!([sidecar("1")]), 2500),
+            // An init container after the sidecar runs beside it; one before it does not.
+            (json!([sidecar("1"), container("2")]), 3000),
+            (json!([container("2"), sidecar("1")]), 2500),
+            (json!([sidecar("1"), container("1"), sidecar("2")]), 4500),
+        ];
+        for (init, milli_cpu) in cases {
+            assert_eq!(requests(json!({"containers": apps, "initContainers": init})).milli_cpu, milli_cpu, "{init}");
+        }
+    }
+
+    #[test]
+    fn pod_level_requests_replace_and_overhead_adds() {
+        let spec = json!({
+            "containers": [container("1")],
+            "resources": {"requests": {"cpu": "4", "ephemeral-storage": "1Gi"}},
+            "overhead": {"cpu": "250m", "memory": "64Mi"},
+        });
+        let requests = requests(spec);
+        assert_eq!((requests.milli_cpu, requests.memory, requests.ephemeral_storage), (4250, 64 << 20, 0));
+        assert_eq!(requests.pods, 1);
+    }
+
+    #[test]
+    fn scoring_takes_silence_for_a_little() {
+        let spec: PodSpec = serde_json::from_value(json!({"containers": [{"name": "a"}, container("0")]})).unwrap();
+        let requests = pod_non_zero_requests(&spec);
+        assert_eq!((requests.milli_cpu, requests.memory), (DEFAULT_MILLI_CPU, 2 * DEFAULT_MEMORY_BYTES));
+    }
+
+    #[test]
+    fn adding_and_taking_away_leaves_nothing_behind() {
+        let some = Resources { scalar: [("nvidia.com/gpu".to_owned(), 2)].into(), milli_cpu: 5, ..Default::default() };
+        let mut sum = Resources::default();
+        sum += &some;
+        sum -= &some;
+        assert_eq!(sum, Resources::default());
+    }
+}
