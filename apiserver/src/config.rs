@@ -56,6 +56,12 @@ pub struct Config {
     /// Audiences of the API; the issuer where none is given
     #[arg(long, value_delimiter = ',')]
     pub api_audiences: Vec<String>,
+    /// Admission plugins to run beside those that are on by default
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    pub enable_admission_plugins: Vec<String>,
+    /// Admission plugins that are on by default and shall not run
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    pub disable_admission_plugins: Vec<String>,
     /// Network from which Services get their addresses
     #[arg(long, default_value = "10.96.0.0/16")]
     pub service_cluster_ip_range: IpNet,

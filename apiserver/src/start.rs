@@ -2,6 +2,7 @@
 //!
 //! Corresponds to cmd/kube-apiserver/app/server.go.
 
+use crate::admission::chain::{self, PluginError};
 use crate::authn::service_account::{KeyError, ServiceAccountTokens};
 use crate::authn::token_file::{TokenFile, TokenFileError};
 use crate::authn::Authentication;
@@ -49,6 +50,8 @@ pub enum Error {
     Key(#[from] KeyError),
     #[error(transparent)]
     Store(#[from] storage::embedded::OpenError),
+    #[error("--{0}")]
+    Plugins(#[from] PluginError),
     #[error("{0}")]
     Stopped(storage::Error),
 }
@@ -85,7 +88,8 @@ pub fn service_on(config: Config, env: Env, storage: Arc<dyn Storage>) -> Result
     let source = Arc::new(PolicySource::new(policy_rows(&registry)));
     let authorization = Arc::new(Authorization::new(source, roles::node_rules()));
     registry.set_content_authorizer(authorization.clone());
-    registry.set_admission(admission_chain(&registry));
+    let parts = chain::Parts { env: &env, authorization: &authorization };
+    registry.set_admission(chain::chain(&config.enable_admission_plugins, &config.disable_admission_plugins, &parts)?);
     let documents = Arc::new(Documents::new(catalogue.clone(), version::GIT_VERSION));
     let server = Arc::new(Server {
         authentication: authentication(&config, &env)?,
@@ -123,10 +127,6 @@ fn policy_rows(registry: &Registry) -> PolicyRows {
         persistent_volumes: cacher("", "persistentvolumes"),
         volume_attachments: cacher("storage.k8s.io", "volumeattachments"),
     }
-}
-
-fn admission_chain(_registry: &Arc<Registry>) -> crate::admission::Chain {
-    crate::admission::Chain::default()
 }
 
 /// Simulations use fixed keys, so that equal seeds sign equal tokens.
