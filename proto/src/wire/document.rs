@@ -3,7 +3,7 @@
 //! Corresponds to k8s.io/apimachinery/pkg/runtime/serializer/json: `recognizer`, `yaml.ToJSON` and the
 //! interpretation of `apiVersion` and `kind`.
 
-use super::{json, json_syntax, yaml};
+use super::{json, json_syntax, protobuf, yaml};
 use serde_json::Value;
 use std::borrow::Cow;
 
@@ -19,11 +19,13 @@ const SUMMARY_BYTES: usize = 30;
 pub enum Format {
     Json,
     Yaml,
+    Protobuf,
 }
 
 /// A body as a tree. The bytes stay at hand: errors name fields in their order and numbers in their spelling.
 #[derive(Debug)]
 pub struct Document<'a> {
+    /// Of protobuf only the kind is read yet: the rest needs the type, which `decode_document` knows.
     pub value: Value,
     /// Paths of keys that stood twice in one object (JSON), or what Go's YAML parser says of them.
     pub duplicates: Vec<String>,
@@ -37,6 +39,7 @@ impl<'a> Document<'a> {
         match format {
             Format::Json => Self::parse_json(bytes),
             Format::Yaml => Self::parse_yaml(bytes),
+            Format::Protobuf => Self::open_protobuf(bytes),
         }
     }
 
@@ -71,6 +74,12 @@ impl<'a> Document<'a> {
             format: Format::Yaml,
             source: Cow::Borrowed(bytes),
         })
+    }
+
+    fn open_protobuf(bytes: &[u8]) -> Result<Self, String> {
+        let envelope = protobuf::open(bytes)?;
+        let value = serde_json::json!({"apiVersion": envelope.api_version, "kind": envelope.kind});
+        Ok(Self { value, duplicates: Vec::new(), format: Format::Protobuf, source: Cow::Owned(envelope.raw) })
     }
 
     /// `apiVersion` and `kind`, empty where absent. An absent body or `null` has neither.

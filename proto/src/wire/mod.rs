@@ -4,6 +4,7 @@ pub mod document;
 pub mod json;
 pub mod json_syntax;
 pub mod outline;
+pub mod protobuf;
 pub mod yaml;
 
 pub use document::{Document, Format};

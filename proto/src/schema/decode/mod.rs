@@ -12,6 +12,7 @@ use crate::gvk::Gvk;
 use crate::meta::status::Status;
 use crate::wire::document::{Document, Format};
 use crate::wire::outline::{Entry, outline};
+use crate::wire::protobuf;
 use fault::Fault;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -76,7 +77,10 @@ pub fn decode(target: &TypeRef, value: Value) -> Result<Decoded, DecodeError> {
 
 /// Decodes a body. Its text decides which of several errors is the first, and how numbers are spelt.
 pub fn decode_document(target: &TypeRef, document: Document<'_>) -> Result<Decoded, DecodeError> {
-    let Document { value, duplicates, format, source } = document;
+    let Document { mut value, duplicates, format, source } = document;
+    if format == Format::Protobuf {
+        value = protobuf::read(target, &source).map_err(DecodeError)?;
+    }
     let mut walk = Walk { notes_opaque: !duplicates.is_empty(), ..Walk::default() };
     let value = walk.top(target, value);
     if walk.faults.is_empty() && walk.unknown.is_empty() && duplicates.is_empty() {
@@ -89,7 +93,7 @@ pub fn decode_document(target: &TypeRef, document: Document<'_>) -> Result<Decod
     }
     let strict_errors = match format {
         Format::Yaml => limited(duplicates.into_iter().chain(walk.unknown.iter().map(|path| unknown_field(path)))),
-        Format::Json => in_order(&order, &duplicates, &walk.unknown, &walk.opaque),
+        Format::Json | Format::Protobuf => in_order(&order, &duplicates, &walk.unknown, &walk.opaque),
     };
     Ok(Decoded { value, strict_errors })
 }

@@ -1,0 +1,105 @@
+//! Field numbers of networking, devices and storage, in the notation of `wire::protobuf::numbers`.
+//!
+//! Corresponds to the generated.proto files of these packages.
+
+pub(super) const NUMBERS: &str = r#"
+package io.k8s.api.discovery.v1
+Endpoint: addresses conditions hostname targetRef deprecatedTopology nodeName zone hints
+EndpointConditions: ready serving terminating
+EndpointHints: forZones forNodes
+EndpointPort: name protocol port appProtocol
+EndpointSlice: metadata endpoints ports addressType
+ForNode: name
+ForZone: name
+package io.k8s.api.networking.v1
+HTTPIngressPath: path backend pathType
+HTTPIngressRuleValue: paths
+IPAddress: metadata spec
+IPAddressSpec: parentRef
+IPBlock: cidr except
+Ingress: metadata spec status
+IngressBackend: _ _ resource service
+IngressClass: metadata spec
+IngressClassParametersReference: apiGroup kind name scope namespace
+IngressClassSpec: controller parameters
+IngressLoadBalancerIngress: ip hostname _ ports
+IngressLoadBalancerStatus: ingress
+IngressPortStatus: port protocol error
+IngressRule: host +IngressRuleValue
+IngressRuleValue: http
+IngressServiceBackend: name port
+IngressSpec: defaultBackend tls rules ingressClassName
+IngressStatus: loadBalancer
+IngressTLS: hosts secretName
+NetworkPolicy: metadata spec
+NetworkPolicyEgressRule: ports to
+NetworkPolicyIngressRule: ports from
+NetworkPolicyPeer: podSelector namespaceSelector ipBlock
+NetworkPolicyPort: protocol port endPort
+NetworkPolicySpec: podSelector ingress egress policyTypes
+ParentReference: group resource namespace name
+ServiceBackendPort: name number
+ServiceCIDR: metadata spec status
+ServiceCIDRSpec: cidrs
+ServiceCIDRStatus: conditions
+package io.k8s.api.resource.v1
+AllocatedDeviceStatus: driver pool device conditions data networkData shareID
+AllocationResult: devices _ nodeSelector _ allocationTimestamp
+CELDeviceSelector: expression
+CapacityRequestPolicy: default _ validValues validRange
+CapacityRequestPolicyRange: min max step
+CapacityRequirements: requests
+Counter: value
+CounterSet: name counters
+Device: name attributes capacity consumesCounters nodeName nodeSelector allNodes taints bindsToNode
+  bindingConditions bindingFailureConditions allowMultipleAllocations
+DeviceAllocationConfiguration: source requests +DeviceConfiguration
+DeviceAllocationResult: results config
+DeviceAttribute: _ int bool string version
+DeviceCapacity: value requestPolicy
+DeviceClaim: requests constraints config
+DeviceClaimConfiguration: requests +DeviceConfiguration
+DeviceClass: metadata spec
+DeviceClassConfiguration: +DeviceConfiguration
+DeviceClassSpec: selectors config _ extendedResourceName
+DeviceConfiguration: opaque
+DeviceConstraint: requests matchAttribute distinctAttribute
+DeviceCounterConsumption: counterSet counters
+DeviceRequest: name exactly firstAvailable
+DeviceRequestAllocationResult: request driver pool device adminAccess tolerations bindingConditions
+  bindingFailureConditions shareID consumedCapacity
+DeviceSelector: cel
+DeviceSubRequest: name deviceClassName selectors allocationMode count tolerations capacity
+DeviceTaint: key value effect timeAdded
+DeviceToleration: key operator value effect tolerationSeconds
+ExactDeviceRequest: deviceClassName selectors allocationMode count adminAccess tolerations capacity
+NetworkDeviceData: interfaceName ips hardwareAddress
+OpaqueDeviceConfiguration: driver parameters
+ResourceClaim: metadata spec status
+ResourceClaimConsumerReference: apiGroup _ resource name uid
+ResourceClaimSpec: devices
+ResourceClaimStatus: allocation reservedFor _ devices
+ResourceClaimTemplate: metadata spec
+ResourceClaimTemplateSpec: metadata spec
+ResourcePool: name generation resourceSliceCount
+ResourceSlice: metadata spec
+ResourceSliceSpec: driver pool nodeName nodeSelector allNodes devices perDeviceNodeSelection sharedCounters
+package io.k8s.api.storage.v1
+CSIDriver: metadata spec
+CSIDriverSpec: attachRequired podInfoOnMount volumeLifecycleModes storageCapacity fsGroupPolicy tokenRequests
+  requiresRepublish seLinuxMount nodeAllocatableUpdatePeriodSeconds serviceAccountTokenInSecrets
+CSINode: metadata spec
+CSINodeDriver: name nodeID topologyKeys allocatable
+CSINodeSpec: drivers
+CSIStorageCapacity: metadata nodeTopology storageClassName capacity maximumVolumeSize
+StorageClass: metadata provisioner parameters reclaimPolicy mountOptions allowVolumeExpansion volumeBindingMode
+  allowedTopologies
+TokenRequest: audience expirationSeconds
+VolumeAttachment: metadata spec status
+VolumeAttachmentSource: persistentVolumeName inlineVolumeSpec
+VolumeAttachmentSpec: attacher source nodeName
+VolumeAttachmentStatus: attached attachmentMetadata attachError detachError
+VolumeAttributesClass: metadata driverName parameters
+VolumeError: time message errorCode
+VolumeNodeResources: count
+"#;

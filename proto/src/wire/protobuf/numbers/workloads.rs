@@ -1,0 +1,111 @@
+//! Field numbers of workloads and what runs beside them, in the notation of `wire::protobuf::numbers`.
+//!
+//! Corresponds to the generated.proto files of these packages.
+
+pub(super) const NUMBERS: &str = r#"
+package io.k8s.api.apps.v1
+ControllerRevision: metadata data revision
+DaemonSet: metadata spec status
+DaemonSetCondition: type status lastTransitionTime reason message
+DaemonSetSpec: selector template updateStrategy minReadySeconds _ revisionHistoryLimit
+DaemonSetStatus: currentNumberScheduled numberMisscheduled desiredNumberScheduled numberReady observedGeneration
+  updatedNumberScheduled numberAvailable numberUnavailable collisionCount conditions
+DaemonSetUpdateStrategy: type rollingUpdate
+Deployment: metadata spec status
+DeploymentCondition: type status _ reason message lastUpdateTime lastTransitionTime
+DeploymentSpec: replicas selector template strategy minReadySeconds revisionHistoryLimit paused _
+  progressDeadlineSeconds
+DeploymentStatus: observedGeneration replicas updatedReplicas availableReplicas unavailableReplicas conditions
+  readyReplicas collisionCount terminatingReplicas
+DeploymentStrategy: type rollingUpdate
+ReplicaSet: metadata spec status
+ReplicaSetCondition: type status lastTransitionTime reason message
+ReplicaSetSpec: replicas selector template minReadySeconds
+ReplicaSetStatus: replicas fullyLabeledReplicas observedGeneration readyReplicas availableReplicas conditions
+  terminatingReplicas
+RollingUpdateDaemonSet: maxUnavailable maxSurge
+RollingUpdateDeployment: maxUnavailable maxSurge
+RollingUpdateStatefulSetStrategy: partition maxUnavailable
+StatefulSet: metadata spec status
+StatefulSetCondition: type status lastTransitionTime reason message
+StatefulSetOrdinals: start
+StatefulSetPersistentVolumeClaimRetentionPolicy: whenDeleted whenScaled
+StatefulSetSpec: replicas selector template volumeClaimTemplates serviceName podManagementPolicy updateStrategy
+  revisionHistoryLimit minReadySeconds persistentVolumeClaimRetentionPolicy ordinals
+StatefulSetStatus: observedGeneration replicas readyReplicas currentReplicas updatedReplicas currentRevision
+  updateRevision _ collisionCount conditions availableReplicas
+StatefulSetUpdateStrategy: type rollingUpdate
+package io.k8s.api.autoscaling.v1
+CrossVersionObjectReference: kind name apiVersion
+HorizontalPodAutoscaler: metadata spec status
+HorizontalPodAutoscalerSpec: scaleTargetRef minReplicas maxReplicas targetCPUUtilizationPercentage
+HorizontalPodAutoscalerStatus: observedGeneration lastScaleTime currentReplicas desiredReplicas
+  currentCPUUtilizationPercentage
+Scale: metadata spec status
+ScaleSpec: replicas
+ScaleStatus: replicas selector
+package io.k8s.api.autoscaling.v2
+ContainerResourceMetricSource: name target container
+ContainerResourceMetricStatus: name current container
+CrossVersionObjectReference: kind name apiVersion
+ExternalMetricSource: metric target
+ExternalMetricStatus: metric current
+HPAScalingPolicy: type value periodSeconds
+HPAScalingRules: selectPolicy policies stabilizationWindowSeconds tolerance
+HorizontalPodAutoscaler: metadata spec status
+HorizontalPodAutoscalerBehavior: scaleUp scaleDown
+HorizontalPodAutoscalerCondition: type status lastTransitionTime reason message
+HorizontalPodAutoscalerSpec: scaleTargetRef minReplicas maxReplicas metrics behavior
+HorizontalPodAutoscalerStatus: observedGeneration lastScaleTime currentReplicas desiredReplicas currentMetrics
+  conditions
+MetricIdentifier: name selector
+MetricSpec: type object pods resource external _ containerResource
+MetricStatus: type object pods resource external _ containerResource
+MetricTarget: type value averageValue averageUtilization
+MetricValueStatus: value averageValue averageUtilization
+ObjectMetricSource: describedObject target metric
+ObjectMetricStatus: metric current describedObject
+PodsMetricSource: metric target
+PodsMetricStatus: metric current
+ResourceMetricSource: name target
+ResourceMetricStatus: name current
+package io.k8s.api.batch.v1
+CronJob: metadata spec status
+CronJobSpec: schedule startingDeadlineSeconds concurrencyPolicy suspend jobTemplate successfulJobsHistoryLimit
+  failedJobsHistoryLimit timeZone
+CronJobStatus: active _ _ lastScheduleTime lastSuccessfulTime
+Job: metadata spec status
+JobCondition: type status lastProbeTime lastTransitionTime reason message
+JobSpec: parallelism completions activeDeadlineSeconds selector manualSelector template backoffLimit
+  ttlSecondsAfterFinished completionMode suspend podFailurePolicy backoffLimitPerIndex maxFailedIndexes
+  podReplacementPolicy managedBy successPolicy
+JobStatus: conditions startTime completionTime active succeeded failed completedIndexes uncountedTerminatedPods
+  ready failedIndexes terminating
+JobTemplateSpec: metadata spec
+PodFailurePolicy: rules
+PodFailurePolicyOnExitCodesRequirement: containerName operator values
+PodFailurePolicyOnPodConditionsPattern: type status
+PodFailurePolicyRule: action onExitCodes onPodConditions
+SuccessPolicy: rules
+SuccessPolicyRule: succeededIndexes succeededCount
+UncountedTerminatedPods: succeeded failed
+package io.k8s.api.coordination.v1
+Lease: metadata spec
+LeaseSpec: holderIdentity leaseDurationSeconds acquireTime renewTime leaseTransitions strategy preferredHolder
+package io.k8s.api.events.v1
+Event: metadata eventTime series reportingController reportingInstance action reason regarding related note type
+  deprecatedSource deprecatedFirstTimestamp deprecatedLastTimestamp deprecatedCount
+EventSeries: count lastObservedTime
+package io.k8s.api.node.v1
+Overhead: podFixed
+RuntimeClass: metadata handler overhead scheduling
+Scheduling: nodeSelector tolerations
+package io.k8s.api.policy.v1
+Eviction: metadata deleteOptions
+PodDisruptionBudget: metadata spec status
+PodDisruptionBudgetSpec: minAvailable selector maxUnavailable unhealthyPodEvictionPolicy
+PodDisruptionBudgetStatus: observedGeneration disruptedPods disruptionsAllowed currentHealthy desiredHealthy
+  expectedPods conditions
+package io.k8s.api.scheduling.v1
+PriorityClass: metadata value globalDefault description preemptionPolicy
+"#;
