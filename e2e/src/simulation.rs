@@ -82,7 +82,7 @@ impl Simulation {
         let (env, client) = (self.env.clone(), self.client("system:orrery:node-fleet"));
         self.env.spawn(async move {
             let settings = kubelet_sim::Settings { nodes, ..kubelet_sim::Settings::default() };
-            kubelet_sim::run_with(client, settings, env).await;
+            kubelet_sim::run_with(client, settings, env).await.expect("the nodes run to the end");
         });
         let (env, client) = (self.env.clone(), self.client("system:kube-proxy"));
         self.env.spawn(async move {
