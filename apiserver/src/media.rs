@@ -1,10 +1,13 @@
 //! Which media type a request speaks and which one its answer takes.
 //!
-//! Corresponds to k8s.io/apiserver/pkg/endpoints/handlers/negotiation. Protobuf is one more row of `SERVED` once
-//! it has a codec; until then a body in protobuf is refused with the client setting to change.
+//! Corresponds to k8s.io/apiserver/pkg/endpoints/handlers/negotiation. Bodies may also be protobuf, which stock clients
+//! write; answers are not, and whoever accepts nothing else gets 406.
+//!
+//! Deviation: no answer is written in protobuf.
 
 use http::{HeaderMap, header};
 use proto::Status;
+use proto::wire::Format;
 
 /// The encodings of objects that this server reads and writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,6 +18,9 @@ pub enum Encoding {
 }
 
 const SERVED: &[(&str, Encoding)] = &[("application/json", Encoding::Json), ("application/yaml", Encoding::Yaml)];
+/// What a body may be written in.
+const BODIES: &[(&str, Format)] =
+    &[("application/json", Format::Json), ("application/yaml", Format::Yaml), (PROTOBUF, Format::Protobuf)];
 /// What a watch can be encoded in.
 const SERVED_STREAMS: &[&str] = &["application/json;stream=watch"];
 pub const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
@@ -202,28 +208,17 @@ pub fn wants_pretty(headers: &HeaderMap, pretty: Option<&str>) -> bool {
     }
 }
 
-/// The encoding of a request's body; no Content-Type means JSON.
-pub fn encoding_of_body(headers: &HeaderMap) -> Result<Encoding, Status> {
+/// The format of a request's body; no Content-Type means JSON. Custom resources have no protobuf form.
+pub fn format_of_body(headers: &HeaderMap, is_builtin: bool) -> Result<Format, Status> {
     let media_type = content_type(headers);
+    let known = BODIES.iter().filter(|(_, format)| is_builtin || *format != Format::Protobuf);
     if media_type.is_empty() {
-        return Ok(Encoding::Json);
+        return Ok(Format::Json);
     }
-    match SERVED.iter().find(|(m, _)| *m == media_type) {
-        Some((_, encoding)) => Ok(*encoding),
-        None => Err(unsupported(&media_type, &SERVED.iter().map(|(m, _)| *m).collect::<Vec<_>>())),
+    match known.clone().find(|(m, _)| *m == media_type) {
+        Some((_, format)) => Ok(*format),
+        None => Err(Status::unsupported_media_type(&known.map(|(m, _)| *m).collect::<Vec<_>>())),
     }
-}
-
-/// 415; protobuf is refused with the setting that makes a client send JSON.
-pub fn unsupported(media_type: &str, accepted: &[&str]) -> Status {
-    let mut status = Status::unsupported_media_type(accepted);
-    if media_type.starts_with(PROTOBUF) {
-        status.message.push_str(
-            "; protobuf is not served: start Kubernetes components with --kube-api-content-type=application/json, \
-             or set ContentType of client-go's rest.Config to application/json",
-        );
-    }
-    status
 }
 
 /// The media type of the body in lower case, without parameters; empty where the header is missing.
@@ -276,12 +271,20 @@ mod tests {
     }
 
     #[test]
-    fn a_protobuf_body_names_the_setting_to_change() {
-        let mut headers = HeaderMap::new();
-        headers.insert(header::CONTENT_TYPE, PROTOBUF.parse().unwrap());
-        let status = encoding_of_body(&headers).unwrap_err();
-        assert_eq!(status.code, 415);
-        assert!(status.message.contains("--kube-api-content-type"));
-        assert!(status.message.contains("rest.Config"));
+    fn a_body_is_json_yaml_or_for_built_in_kinds_protobuf() {
+        let format = |value: &str, is_builtin| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::CONTENT_TYPE, value.parse().unwrap());
+            format_of_body(&headers, is_builtin).map_err(|status| (status.code, status.message))
+        };
+        assert_eq!(format_of_body(&HeaderMap::new(), true).unwrap(), Format::Json);
+        assert_eq!(format("APPLICATION/JSON; charset=utf-8", false), Ok(Format::Json));
+        assert_eq!(format("application/yaml", false), Ok(Format::Yaml));
+        assert_eq!(format(PROTOBUF, true), Ok(Format::Protobuf));
+        let message = "the body of the request was in an unknown format - accepted media types include: ";
+        let refused = |list: &str| Err((415, format!("{message}{list}")));
+        assert_eq!(format(PROTOBUF, false), refused("application/json, application/yaml"));
+        let all = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+        assert_eq!(format("text/plain", true), refused(all));
     }
 }

@@ -3,14 +3,14 @@
 //! Corresponds to the decoding part of k8s.io/apiserver/pkg/endpoints/handlers/{create,update}.go.
 
 use super::Call;
-use crate::media::{self, Encoding};
+use crate::media;
 use crate::registry::{object_meta, set_defaults};
 use crate::request::options::FieldValidation;
 use proto::gvk::{Gvk, split_api_version};
 use proto::resources::Target;
 use proto::schema::decode::{cannot_handle, strict_error, strict_warnings};
 use proto::schema::{TypeRef, decode_document};
-use proto::wire::document::{Document, Format, summary};
+use proto::wire::document::{Document, summary};
 use proto::Status;
 use serde_json::{Value, json};
 
@@ -38,10 +38,7 @@ pub fn of_kind(
     bytes: &[u8],
     validation: FieldValidation,
 ) -> Result<Read, Status> {
-    let format = match media::encoding_of_body(call.headers())? {
-        Encoding::Json => Format::Json,
-        Encoding::Yaml => Format::Yaml,
-    };
+    let format = media::format_of_body(call.headers(), schema.is_builtin())?;
     let unrecognized = |why: String| {
         let kind = &expected.kind;
         Status::bad_request(format!("the object provided is unrecognized (must be of type {kind}): {why} ({})", summary(bytes)))

@@ -5,7 +5,7 @@
 use super::{Call, list, present};
 use crate::answer;
 use crate::audit::Record;
-use crate::media::{self, Encoding, Form, Transform};
+use crate::media::{self, Form, Transform};
 use crate::registry::deletion::Deleted;
 use crate::registry::read::{Listed, Selection};
 use crate::request::body::read;
@@ -14,6 +14,7 @@ use axum::body::Body;
 use http::Response;
 use proto::Status;
 use proto::resources::Target;
+use proto::schema::{builtin_type, decode_document};
 use proto::wire::document::{Document, Format};
 use serde_json::Value;
 
@@ -81,11 +82,15 @@ async fn options(call: &Call<'_>, body: Body) -> Result<DeleteOptions, Status> {
     if bytes.is_empty() {
         return DeleteOptions::read(&call.info.query, None);
     }
-    let format = match media::encoding_of_body(call.headers())? {
-        Encoding::Json => Format::Json,
-        Encoding::Yaml => Format::Yaml,
-    };
+    let format = media::format_of_body(call.headers(), true)?;
     let document = Document::parse(format, &bytes).map_err(Status::bad_request)?;
-    let body = Some(document.value).filter(|value| *value != Value::Null);
+    let value = match format {
+        Format::Protobuf => {
+            let options = builtin_type("io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions");
+            decode_document(&options, document).map_err(|error| Status::bad_request(error.to_string()))?.value
+        }
+        Format::Json | Format::Yaml => document.value,
+    };
+    let body = Some(value).filter(|value| *value != Value::Null);
     DeleteOptions::read(&call.info.query, body)
 }

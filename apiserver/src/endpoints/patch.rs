@@ -47,7 +47,7 @@ pub fn kind_of(call: &Call<'_>) -> Result<Kind, Status> {
     let found = MEDIA_TYPES.iter().find(|(name, _)| *name == media_type);
     found.map(|(_, kind)| *kind).ok_or_else(|| {
         let accepted: Vec<&str> = MEDIA_TYPES.iter().map(|(name, _)| *name).collect();
-        media::unsupported(&media_type, &accepted)
+        Status::unsupported_media_type(&accepted)
     })
 }
 

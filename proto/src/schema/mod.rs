@@ -139,6 +139,11 @@ impl TypeRef {
         let _ = self.target.set(schema);
     }
 
+    /// Whether it is one of Kubernetes' own types, not the schema of a custom resource.
+    pub fn is_builtin(&self) -> bool {
+        self.name.starts_with("io.k8s.")
+    }
+
     pub fn schema(&self) -> &Schema {
         self.target.get().expect("every declared type is defined before the table is used")
     }
