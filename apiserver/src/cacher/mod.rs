@@ -6,14 +6,15 @@
 //!
 //! Reading order: [`event`], `window` (pure), `feed` (store to window), [`watcher`] (window to client).
 
-pub mod event;
-pub mod snapshot;
-mod window;
+mod backfill;
 mod bookmark;
+pub mod event;
 mod feed;
-pub mod watcher;
+pub mod snapshot;
 #[cfg(test)]
 mod tests;
+pub mod watcher;
+mod window;
 
 pub use event::{CacheEvent, Change, EventType, FrameKey, WatchEvent};
 pub use snapshot::{Scope, Snapshot, object_key};
@@ -241,7 +242,11 @@ impl Shared {
     }
 
     fn snapshot_of(&self, state: &State) -> Snapshot {
-        Snapshot { prefix: self.prefix.clone(), objects: state.window.objects().clone(), revision: state.window.revision() }
+        Snapshot {
+            prefix: self.prefix.clone(),
+            objects: state.window.objects().clone(),
+            revision: state.window.revision(),
+        }
     }
 
     /// Waits until `look` finds something, looking after every advance.
@@ -258,7 +263,8 @@ impl Shared {
     }
 
     async fn wait_until_fresh(&self, revision: u64, deadline: Instant) -> Result<Snapshot, Error> {
-        let look = |state: &State| (state.ready && state.window.revision() >= revision).then(|| self.snapshot_of(state));
+        let look =
+            |state: &State| (state.ready && state.window.revision() >= revision).then(|| self.snapshot_of(state));
         if let Some(fresh) = look(&self.state.lock()) {
             return Ok(fresh);
         }

@@ -1,5 +1,8 @@
 //! The cacher over the memory engine in virtual time.
 
+mod faults;
+mod histories;
+
 use super::*;
 use crate::storage::Outcome;
 use crate::storage::memory::Memory;

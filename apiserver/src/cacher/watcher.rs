@@ -2,10 +2,12 @@
 //!
 //! Corresponds to k8s.io/apiserver/pkg/storage/cacher/cache_watcher.go.
 
+use super::backfill::{Backfill, Step};
 use super::event::{CacheEvent, Change, WatchEvent};
 use super::window::Pulled;
 use super::{Cacher, Error, FRESH_TIMEOUT, Freshness, Scope, Snapshot, bookmark};
 use crate::storage::Key;
+use component_base::env::Env;
 use proto::object::Object;
 use std::fmt;
 use std::pin::pin;
@@ -82,6 +84,8 @@ pub struct Watcher {
     /// The keys of the scope: `start <= key < end`.
     keys: (String, String),
     initial: Option<Initial>,
+    /// While the cursor is older than the window.
+    backfill: Option<Backfill>,
     /// Everything up to this revision has been returned, or does not concern this watch.
     cursor: u64,
     bookmark_at: Option<Instant>,
@@ -101,27 +105,30 @@ impl Watcher {
     pub(super) async fn start(cacher: Cacher, request: WatchRequest) -> Result<Self, Error> {
         let shared = &cacher.0;
         let keys = request.scope.keys(&shared.prefix);
-        let (initial, cursor) = match request.from {
+        let (mut initial, mut backfill) = (None, None);
+        let cursor = match request.from {
             WatchFrom::After(revision) => {
-                let state = shared.state.lock();
-                if !state.ready {
+                if !cacher.is_ready() {
                     return Err(Error::NotReady);
                 }
-                if let Pulled::FallenOff { oldest } = state.window.pull(revision) {
-                    return Err(Error::Expired { requested: revision, oldest });
+                let pulled = shared.state.lock().window.pull(revision);
+                if matches!(pulled, Pulled::FallenOff { .. }) {
+                    backfill = Some(Backfill::start(shared, revision).await?);
                 }
-                (None, revision)
+                revision
             }
             WatchFrom::State(freshness) => {
                 let snapshot = cacher.read(freshness).await?;
                 let cursor = snapshot.revision;
-                (Some(Initial { snapshot, next: keys.0.clone() }), cursor)
+                initial = Some(Initial { snapshot, next: keys.0.clone() });
+                cursor
             }
-            WatchFrom::Changes(freshness) => (None, cacher.read(freshness).await?.revision),
+            WatchFrom::Changes(freshness) => cacher.read(freshness).await?.revision,
         };
         let mut watcher = Self {
             keys,
             initial,
+            backfill,
             cursor,
             bookmark_at: None,
             bookmark_due: false,
@@ -145,24 +152,20 @@ impl Watcher {
             if let Some(events) = self.take_initial() {
                 return Ok(Some(events));
             }
+            if self.backfill.is_some() {
+                match self.fill().await? {
+                    Some(events) if events.is_empty() => continue,
+                    filled => return Ok(filled),
+                }
+            }
             let mut appended = pin!(shared.appended.notified());
             // Registered before looking, so that what is appended in between is not missed.
             appended.as_mut().enable();
             if let Some(events) = self.take_events()? {
                 return Ok(Some(events));
             }
-            let deadline = async {
-                match self.request.deadline {
-                    Some(deadline) => shared.env.sleep_until(deadline).await,
-                    None => std::future::pending().await,
-                }
-            };
-            let bookmark = async {
-                match self.bookmark_at {
-                    Some(at) => shared.env.sleep_until(at).await,
-                    None => std::future::pending().await,
-                }
-            };
+            let (deadline, bookmark) =
+                (until(&shared.env, self.request.deadline), until(&shared.env, self.bookmark_at));
             tokio::select! {
                 biased;
                 () = shared.stopped.cancelled() => {
@@ -178,8 +181,39 @@ impl Watcher {
                 () = bookmark => {
                     self.plan_bookmark();
                     self.bookmark_due = true;
-                    self.catch_up().await;
+                    catch_up(&cacher).await;
                 }
+            }
+        }
+    }
+
+    /// The next events that are older than the window, perhaps none that this watch sees; None at the end of the watch.
+    async fn fill(&mut self) -> Result<Option<Vec<WatchEvent>>, Error> {
+        let cacher = self.cacher.clone();
+        let Some(backfill) = &mut self.backfill else { return Ok(Some(Vec::new())) };
+        let step = tokio::select! {
+            biased;
+            () = cacher.0.stopped.cancelled() => Ok(Step::Cut),
+            () = until(&cacher.0.env, self.request.deadline) => Ok(Step::Cut),
+            step = backfill.next(&cacher.0) => step,
+        };
+        match step {
+            Ok(Step::Events(events)) => {
+                self.cursor = events.last().map_or(self.cursor, |event| event.revision);
+                Ok(Some(events.iter().filter_map(|event| self.seen(event)).collect()))
+            }
+            Ok(Step::Done(revision)) => {
+                self.cursor = revision;
+                self.backfill = None;
+                Ok(Some(Vec::new()))
+            }
+            Ok(Step::Cut) => {
+                self.ended = true;
+                Ok(None)
+            }
+            Err(error) => {
+                self.ended = true;
+                Err(error)
             }
         }
     }
@@ -260,16 +294,6 @@ impl Watcher {
         }
     }
 
-    /// Lets the cache hear how far the store is, so that a bookmark in a quiet row does not go stale. It is only
-    /// politeness: without an answer the bookmark tells what is known.
-    async fn catch_up(&self) {
-        let shared = &self.cacher.0;
-        let latest = shared.env.timeout(FRESH_TIMEOUT, self.cacher.read(Freshness::Latest)).await;
-        if !matches!(latest, Ok(Ok(_))) {
-            tracing::debug!(prefix = %shared.prefix, "no progress from the store for a bookmark");
-        }
-    }
-
     /// At shutdown: what there still is, and a bookmark from which the client can resume.
     fn take_last(&mut self) -> Vec<WatchEvent> {
         self.bookmark_due = self.request.bookmarks;
@@ -278,5 +302,22 @@ impl Watcher {
             last.extend(events);
         }
         last
+    }
+}
+
+/// Lets the cache hear how far the store is, so that a bookmark in a quiet row does not go stale. It is only
+/// politeness: without an answer the bookmark tells what is known.
+async fn catch_up(cacher: &Cacher) {
+    let latest = cacher.0.env.timeout(FRESH_TIMEOUT, cacher.read(Freshness::Latest)).await;
+    if !matches!(latest, Ok(Ok(_))) {
+        tracing::debug!(prefix = %cacher.prefix(), "no progress from the store for a bookmark");
+    }
+}
+
+/// Waits until then; for ever without a time.
+async fn until(env: &Env, at: Option<Instant>) {
+    match at {
+        Some(at) => env.sleep_until(at).await,
+        None => std::future::pending().await,
     }
 }

@@ -60,6 +60,10 @@ impl Watchers {
                 events.iter().filter(|event| event.revision > watch.after && event.key.starts_with(&watch.prefix));
             let Some(first) = wanted.next() else { return };
             let mut queue = watch.queue.lock();
+            if queue.end.is_some() {
+                // What comes after a cut would hide the gap.
+                return;
+            }
             queue.events.push_back(first.clone());
             queue.events.extend(wanted.cloned());
             if queue.events.len() > QUEUE_EVENTS {
@@ -131,5 +135,29 @@ impl Stream for Reader {
         }
         queue.waker = Some(context.waker().clone());
         Poll::Pending
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::{FutureExt, StreamExt};
+
+    fn event(revision: u64) -> Arc<Event> {
+        Arc::new(Event { revision, key: "/a".into(), current: None, previous: None })
+    }
+
+    #[test]
+    fn a_watch_that_is_not_read_is_cut_and_others_are_not() {
+        let mut watchers = Watchers::default();
+        let (mut slow, mut quick) = (watchers.add("/", 0, Vec::new()), watchers.add("/", 0, Vec::new()));
+        for revision in 1..=QUEUE_EVENTS as u64 + 1 {
+            watchers.publish(&[event(revision)]);
+            let item = quick.next().now_or_never();
+            assert_eq!(item, Some(Some(Ok(WatchItem::Events(vec![event(revision)])))));
+        }
+        watchers.publish(&[event(1 << 20)]);
+        assert_eq!(slow.next().now_or_never(), Some(None), "it ends, and hides no gap");
+        assert_eq!(slow.next().now_or_never(), Some(None));
     }
 }
