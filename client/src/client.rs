@@ -29,6 +29,8 @@ const HELP: &str = "Number of HTTP requests, partitioned by status code and meth
 pub struct Client {
     env: Env,
     transport: Arc<Transport>,
+    /// The same way without a client certificate.
+    anonymous: Arc<Transport>,
     /// The path of the server's URL: every request begins with it.
     prefix: Arc<str>,
     user_agent: HeaderValue,
@@ -54,6 +56,10 @@ impl Client {
     pub fn connect(env: &Env, connection: &Connection, user_agent: &str) -> Result<Self, Error> {
         let (transport, prefix) = Transport::connect(env, connection)?;
         let mut client = Self::over(env, transport, &prefix, user_agent);
+        if connection.client_cert_pem.is_some() {
+            let connection = Connection { client_cert_pem: None, client_key_pem: None, ..connection.clone() };
+            client.anonymous = Arc::new(Transport::connect(env, &connection)?.0);
+        }
         client.tokens = match (&connection.token_file, &connection.token) {
             (Some(path), _) => Some(Arc::new(FileToken::new(env, path))),
             (None, Some(token)) => Some(Arc::new(FixedToken::new(token))),
@@ -81,9 +87,11 @@ impl Client {
     }
 
     fn over(env: &Env, transport: Transport, prefix: &str, user_agent: &str) -> Self {
+        let transport = Arc::new(transport);
         Self {
             env: env.clone(),
-            transport: Arc::new(transport),
+            anonymous: transport.clone(),
+            transport,
             prefix: prefix.into(),
             user_agent: header(user_agent),
             tokens: None,
@@ -101,7 +109,8 @@ impl Client {
 
     /// The same connection with a bearer token in every request, in place of the one it had.
     pub fn with_token_source(&self, tokens: Arc<dyn TokenSource>) -> Self {
-        Self { tokens: Some(tokens), ..self.clone() }
+        // Servers look at certificates first: ours would hide whom the token names.
+        Self { tokens: Some(tokens), transport: self.anonymous.clone(), ..self.clone() }
     }
 
     /// At most `qps` requests a second on average, and `burst` at once; clones made of it share the limit.

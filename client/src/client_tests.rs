@@ -9,11 +9,13 @@ use crate::informers::Informers;
 use crate::leader::{LeaderElection, identity};
 use crate::options::{DeleteOptions, ListOptions, Patch, PatchOptions};
 use crate::plan::{Action, Plan, apply};
-use crate::token::ServiceAccountTokens;
+use crate::token::{FixedToken, ServiceAccountTokens};
 use crate::work_queue::WorkQueue;
 use component_base::env::Env;
+use component_base::fixtures;
+use component_base::http::{Body, HttpService};
 use component_base::kubeconfig::Connection;
-use component_base::network::Network;
+use component_base::network::{ConnectionInfo, Network};
 use proto::Status;
 use proto::gvk::Gvr;
 use proto::kinds::Kind;
@@ -171,6 +173,26 @@ async fn in_process_servers_are_found_by_authority_and_may_come_and_go() {
     registry.remove("apiserver:6443");
     assert!(matches!(api.get("a").await, Err(Error::Transport(_))));
     assert!(Client::connect(&env, &Connection { server: "nowhere".into(), ..connection }, "test").is_err());
+}
+
+/// A server that is shown a certificate asks no further: the token would never be looked at.
+#[tokio::test(start_paused = true)]
+async fn with_a_token_the_certificate_is_not_shown() {
+    let (env, _, _) = server();
+    let Network::InProcess(registry) = env.network() else { panic!("simulations have no sockets") };
+    let service = tower::service_fn(|request: http::Request<Body>| async move {
+        let peer = request.extensions().get::<ConnectionInfo>().unwrap();
+        let shown = json!({"data": {"certificates": peer.peer_certificates.len().to_string()}}).to_string();
+        Ok(http::Response::new(Body::from(shown)))
+    });
+    registry.register("apiserver:6443", HttpService::new(service));
+    let connection = fixtures::connection("https://apiserver:6443", "system:kube-controller-manager");
+    let client = Client::connect(&env, &connection, "test").unwrap();
+    let certificates = async |client: &Client| {
+        client.api::<ConfigMap>("ns").get("a").await.unwrap().data.unwrap()["certificates"].clone()
+    };
+    assert_eq!(certificates(&client).await, "1");
+    assert_eq!(certificates(&client.with_token_source(Arc::new(FixedToken::new("t")))).await, "0");
 }
 
 #[tokio::test(start_paused = true)]
