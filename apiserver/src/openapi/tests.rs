@@ -1,3 +1,5 @@
+//! The documents against what clients look for in them.
+
 use super::*;
 use std::collections::BTreeSet;
 

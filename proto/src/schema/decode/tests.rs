@@ -1,3 +1,5 @@
+//! Decoding against what a round trip through Go makes of the same bodies.
+
 use super::*;
 use crate::schema::builtin_type;
 use serde_json::json;

@@ -1,3 +1,5 @@
+//! Defaults against objects as the API server gives them back.
+
 use super::*;
 use crate::schema::{builtin_type, decode};
 use serde_json::json;

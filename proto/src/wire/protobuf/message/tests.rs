@@ -1,3 +1,5 @@
+//! Messages built field by field against the trees that they stand for.
+
 use super::*;
 use serde_json::json;
 
