@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
-use tokio::process::{Child, Command};
+use tokio::process::{Child, ChildStdin, Command};
 
 use component_base::env::Env;
 
@@ -22,13 +22,15 @@ pub struct Process {
     pub name: &'static str,
     log: PathBuf,
     child: Child,
+    /// Our end of the child's standard input. Kept apart from `child`, whose `wait` would close it.
+    pipe: Option<ChildStdin>,
 }
 
 impl Process {
     /// Starts `program <name> <arguments…>`, its output appended to `log`.
     pub fn start(program: &Path, name: &'static str, arguments: &[String], log: &Path) -> io::Result<Self> {
         let output = OpenOptions::new().create(true).append(true).open(log)?;
-        let child = Command::new(program)
+        let mut child = Command::new(program)
             .arg(name)
             .args(arguments)
             .env(PARENT_PIPE, "1")
@@ -38,7 +40,8 @@ impl Process {
             .process_group(0) // Ctrl-C at the terminal reaches `up` alone, which stops the components in order
             .kill_on_drop(true)
             .spawn()?;
-        Ok(Self { name, log: log.to_owned(), child })
+        let pipe = child.stdin.take();
+        Ok(Self { name, log: log.to_owned(), child, pipe })
     }
 
     pub fn id(&self) -> Option<u32> {
@@ -57,7 +60,7 @@ impl Process {
 
     /// Closes the pipe and waits; kills what does not end in time.
     pub async fn stop(mut self, env: &Env) {
-        drop(self.child.stdin.take());
+        drop(self.pipe.take());
         if env.timeout(STOP_GRACE, self.child.wait()).await.is_err() {
             tracing::warn!(component = self.name, "did not end in {STOP_GRACE:?}: killed");
             let _ = self.child.kill().await;
