@@ -3,6 +3,7 @@
 //! Corresponds to sigs.k8s.io/json and k8s.io/apimachinery/pkg/runtime/serializer/json.
 
 use serde::de::{self, DeserializeSeed, MapAccess, SeqAccess, Visitor};
+use serde_json::map::Entry;
 use serde_json::{Map, Number, Value};
 use std::cell::RefCell;
 use std::fmt;
@@ -18,15 +19,12 @@ fn write_canonical(out: &mut Vec<u8>, value: &Value) {
     match value {
         Value::Object(map) => {
             out.push(b'{');
-            let mut keys: Vec<&String> = map.keys().collect();
-            keys.sort_unstable();
-            for (i, key) in keys.into_iter().enumerate() {
-                if i > 0 {
-                    out.push(b',');
-                }
-                write_scalar(out, key);
-                out.push(b':');
-                write_canonical(out, &map[key]);
+            if map.keys().is_sorted() {
+                write_members(out, map.iter());
+            } else {
+                let mut members: Vec<(&String, &Value)> = map.iter().collect();
+                members.sort_unstable_by_key(|(key, _)| *key);
+                write_members(out, members.into_iter());
             }
             out.push(b'}');
         }
@@ -41,6 +39,17 @@ fn write_canonical(out: &mut Vec<u8>, value: &Value) {
             out.push(b']');
         }
         scalar => write_scalar(out, scalar),
+    }
+}
+
+fn write_members<'a>(out: &mut Vec<u8>, members: impl Iterator<Item = (&'a String, &'a Value)>) {
+    for (i, (key, member)) in members.enumerate() {
+        if i > 0 {
+            out.push(b',');
+        }
+        write_scalar(out, key);
+        out.push(b':');
+        write_canonical(out, member);
     }
 }
 
@@ -182,41 +191,59 @@ pub struct Parsed {
 
 /// Parses one JSON document, noticing duplicate keys. The error carries line and column.
 pub fn parse(bytes: &[u8]) -> Result<Parsed, serde_json::Error> {
-    let state = Duplicates::default();
+    let duplicates = RefCell::default();
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
-    let value = Tree(&state).deserialize(&mut deserializer)?;
+    let value = Tree { duplicates: &duplicates, way: None }.deserialize(&mut deserializer)?;
     deserializer.end()?;
-    Ok(Parsed { value, duplicates: state.found.into_inner() })
+    Ok(Parsed { value, duplicates: duplicates.into_inner() })
 }
 
-/// The same visitor over any serde format: `wire::yaml` uses it too.
-pub fn parse_with<'de, D: de::Deserializer<'de>>(deserializer: D) -> Result<Parsed, D::Error> {
-    let state = Duplicates::default();
-    let value = Tree(&state).deserialize(deserializer)?;
-    Ok(Parsed { value, duplicates: state.found.into_inner() })
+/// The way to the value being read, kept on the stack: it becomes text only for a duplicate.
+struct Way<'a> {
+    above: Option<&'a Way<'a>>,
+    step: Step<'a>,
 }
 
-#[derive(Default)]
-struct Duplicates {
-    path: RefCell<Vec<String>>,
-    found: RefCell<Vec<String>>,
+enum Step<'a> {
+    Key(&'a str),
+    Index(usize),
 }
 
-impl Duplicates {
-    /// `spec`, `containers`, `[0]` becomes `spec.containers[0]`.
-    fn current(&self) -> String {
-        let mut text = String::new();
-        for part in self.path.borrow().iter() {
-            if !text.is_empty() && !part.starts_with('[') {
-                text.push('.');
-            }
-            text.push_str(part);
+impl Way<'_> {
+    /// `spec.containers[0]`
+    fn write(&self, text: &mut String) {
+        if let Some(above) = self.above {
+            above.write(text);
         }
-        text
+        match self.step {
+            Step::Index(index) => text.push_str(&format!("[{index}]")),
+            Step::Key(key) => {
+                if !text.is_empty() {
+                    text.push('.');
+                }
+                text.push_str(key);
+            }
+        }
     }
 }
 
-struct Tree<'a>(&'a Duplicates);
+#[derive(Clone, Copy)]
+struct Tree<'a> {
+    duplicates: &'a RefCell<Vec<String>>,
+    way: Option<&'a Way<'a>>,
+}
+
+impl<'a> Tree<'a> {
+    fn below(self, way: &'a Way<'a>) -> Self {
+        Self { way: Some(way), ..self }
+    }
+
+    fn note_duplicate(&self, key: &str) {
+        let mut path = String::new();
+        Way { above: self.way, step: Step::Key(key) }.write(&mut path);
+        self.duplicates.borrow_mut().push(path);
+    }
+}
 
 impl<'de> DeserializeSeed<'de> for Tree<'_> {
     type Value = Value;
@@ -272,10 +299,8 @@ impl<'de> Visitor<'de> for Tree<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
         let mut items = Vec::new();
         loop {
-            self.0.path.borrow_mut().push(format!("[{}]", items.len()));
-            let item = seq.next_element_seed(Tree(self.0))?;
-            self.0.path.borrow_mut().pop();
-            match item {
+            let way = Way { above: self.way, step: Step::Index(items.len()) };
+            match seq.next_element_seed(self.below(&way))? {
                 Some(item) => items.push(item),
                 None => return Ok(Value::Array(items)),
             }
@@ -285,16 +310,18 @@ impl<'de> Visitor<'de> for Tree<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
         let mut map = Map::new();
         while let Some(key) = entries.next_key::<String>()? {
-            self.0.path.borrow_mut().push(key.clone());
-            if map.contains_key(&key) {
-                let path = self.0.current();
-                self.0.found.borrow_mut().push(path);
-            }
-            let value = entries.next_value_seed(Tree(self.0))?;
-            self.0.path.borrow_mut().pop();
-            match map.get_mut(&key) {
-                Some(earlier) => join(earlier, value),
-                None => drop(map.insert(key, value)),
+            match map.entry(key) {
+                Entry::Vacant(entry) => {
+                    let way = Way { above: self.way, step: Step::Key(entry.key()) };
+                    let value = entries.next_value_seed(self.below(&way))?;
+                    entry.insert(value);
+                }
+                Entry::Occupied(mut entry) => {
+                    self.note_duplicate(entry.key());
+                    let way = Way { above: self.way, step: Step::Key(entry.key()) };
+                    let value = entries.next_value_seed(self.below(&way))?;
+                    join(entry.get_mut(), value);
+                }
             }
         }
         Ok(Value::Object(map))

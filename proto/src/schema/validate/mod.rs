@@ -8,19 +8,16 @@ mod words;
 use super::go_type::short;
 use super::{Properties, Schema, Shape, TypeRef};
 use crate::meta::status::FieldError;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use words::Word;
 
-/// Every field that is missing or has a value that is not allowed, in the order of the fields' names.
+/// Every field that is missing or has a value that is not allowed: of each object first what is missing.
 pub fn validate(target: &TypeRef, value: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    if let Shape::Object(properties) = &target.schema().shape {
-        for (name, field) in &properties.fields {
-            // Metadata has a validation of its own for every kind.
-            if !matches!(&**name, "status" | "metadata") {
-                member(properties, short(&target.name), name, field, value, "", &mut errors);
-            }
-        }
+    if let (Shape::Object(properties), Value::Object(members)) = (&target.schema().shape, value) {
+        // Metadata has a validation of its own for every kind.
+        let skips = |name: &str| matches!(name, "status" | "metadata");
+        object(properties, short(&target.name), members, "", skips, &mut errors);
     }
     errors
 }
@@ -28,11 +25,8 @@ pub fn validate(target: &TypeRef, value: &Value) -> Vec<FieldError> {
 fn walk(schema: &Schema, value: &Value, path: &str, errors: &mut Vec<FieldError>) {
     match (&schema.shape, value) {
         (Shape::Ref(target), _) => match (&target.schema().shape, value) {
-            (Shape::Object(properties), Value::Object(_)) => {
-                let owner = short(&target.name);
-                for (name, field) in &properties.fields {
-                    member(properties, owner, name, field, value, path, errors);
-                }
+            (Shape::Object(properties), Value::Object(members)) => {
+                object(properties, short(&target.name), members, path, |_| false, errors);
             }
             _ => walk(target.schema(), value, path, errors),
         },
@@ -50,38 +44,60 @@ fn walk(schema: &Schema, value: &Value, path: &str, errors: &mut Vec<FieldError>
     }
 }
 
-fn member(
+fn object(
     properties: &Properties,
     owner: &str,
-    name: &str,
-    field: &Schema,
-    object: &Value,
+    members: &Map<String, Value>,
     path: &str,
+    skips: impl Fn(&str) -> bool,
     errors: &mut Vec<FieldError>,
 ) {
-    let value = object.get(name).unwrap_or(&Value::Null);
-    let is_required = || properties.required.iter().any(|required| &**required == name);
-    if is_empty(value) {
-        let detail = match words::about(owner, name) {
-            Some(Word::Unchecked | Word::Elsewhere) => return,
-            Some(Word::Required(detail)) => detail,
-            Some(Word::Allowed(_)) | None if is_required() => "",
-            Some(Word::Allowed(_)) | None => return,
-        };
-        errors.push(FieldError::required(joined(path, name), detail));
-    } else if !field.allowed.is_empty() {
-        allowed(owner, name, field, value, path, errors);
-    } else if holds_types(field) && words::about(owner, name) != Some(Word::Elsewhere) {
-        walk(field, value, &joined(path, name), errors);
+    let words = words::about(owner);
+    let word = |name: &str| words.iter().find(|(_, field, _)| *field == name).map(|(.., word)| *word);
+    missing(properties, words, members, path, &skips, errors);
+    for (name, value) in members.iter().filter(|(name, value)| !skips(name) && !is_empty(value)) {
+        let Some(field) = properties.fields.get(name.as_str()) else { continue };
+        if !field.allowed.is_empty() {
+            allowed(word(name), name, field, value, path, errors);
+        } else if holds_types(field) && word(name) != Some(Word::Elsewhere) {
+            walk(field, value, &joined(path, name), errors);
+        }
     }
 }
 
-fn allowed(owner: &str, name: &str, field: &Schema, value: &Value, path: &str, errors: &mut Vec<FieldError>) {
-    let usual: Vec<&str> = field.allowed.iter().filter_map(Value::as_str).collect();
-    let supported = match words::about(owner, name) {
+/// What the schema or a word requires, and is not there.
+fn missing(
+    properties: &Properties,
+    words: &[(&str, &'static str, Word)],
+    members: &Map<String, Value>,
+    path: &str,
+    skips: impl Fn(&str) -> bool,
+    errors: &mut Vec<FieldError>,
+) {
+    let lacks = |name: &str| !skips(name) && members.get(name).is_none_or(is_empty);
+    for (_, name, word) in words {
+        if let (Word::Required(detail), true) = (word, lacks(name)) {
+            errors.push(FieldError::required(joined(path, name), detail));
+        }
+    }
+    for name in properties.required.iter().filter(|name| lacks(name)) {
+        let word = words.iter().find(|(_, field, _)| *field == &**name).map(|(.., word)| word);
+        if matches!(word, None | Some(Word::Allowed(_))) {
+            errors.push(FieldError::required(joined(path, name), ""));
+        }
+    }
+}
+
+fn allowed(word: Option<Word>, name: &str, field: &Schema, value: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    let usual: Vec<&str>;
+    let supported = match word {
         Some(Word::Unchecked | Word::Elsewhere) => return,
         Some(Word::Allowed(values)) => values,
-        Some(Word::Required(_)) | None => usual.as_slice(),
+        Some(Word::Required(_)) | None if field.allowed.contains(value) => return,
+        Some(Word::Required(_)) | None => {
+            usual = field.allowed.iter().filter_map(Value::as_str).collect();
+            usual.as_slice()
+        }
     };
     if value.as_str().is_some_and(|text| !supported.contains(&text)) {
         errors.push(FieldError::not_supported(joined(path, name), value, supported));
@@ -126,8 +142,8 @@ mod tests {
             errors("io.k8s.api.apps.v1.Deployment", deployment),
             [
                 "spec.selector: Required value".to_owned(),
-                format!(r#"spec.template.spec.containers[0].imagePullPolicy: Unsupported value: "Often": {supported}"#),
                 "spec.template.spec.containers[0].name: Required value".to_owned(),
+                format!(r#"spec.template.spec.containers[0].imagePullPolicy: Unsupported value: "Often": {supported}"#),
             ]
         );
         assert_eq!(

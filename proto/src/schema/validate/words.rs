@@ -66,10 +66,11 @@ const WORDS: &[(&str, &str, Word)] = &[
     ("ValidatingWebhook", "sideEffects", Required("must specify one of None, NoneOnDryRun")),
 ];
 
-/// The word about a field, by the last part of its type's name.
-pub fn about(owner: &str, field: &str) -> Option<Word> {
-    let at = WORDS.binary_search_by(|(name, of, _)| (*name, *of).cmp(&(owner, field))).ok()?;
-    Some(WORDS[at].2)
+/// The words about a type's fields, by the last part of its name.
+pub fn about(owner: &str) -> &'static [(&'static str, &'static str, Word)] {
+    let from = WORDS.partition_point(|(name, ..)| *name < owner);
+    let rest = &WORDS[from..];
+    &rest[..rest.partition_point(|(name, ..)| *name == owner)]
 }
 
 #[cfg(test)]
@@ -79,7 +80,8 @@ mod tests {
     #[test]
     fn the_table_is_sorted_for_searching() {
         assert!(WORDS.is_sorted_by_key(|(owner, field, _)| (*owner, *field)));
-        assert_eq!(about("Taint", "effect"), Some(Unchecked));
-        assert_eq!(about("Taint", "key"), None);
+        assert_eq!(about("Taint"), [("Taint", "effect", Unchecked)]);
+        assert_eq!(about("Toleration").len(), 1);
+        assert_eq!(about("PodStatus"), []);
     }
 }
