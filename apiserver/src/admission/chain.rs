@@ -2,10 +2,22 @@
 //!
 //! Corresponds to pkg/kubeapiserver/options/plugins.go: the same names, the same order, the same ones on by default.
 
+use super::always_pull_images::AlwaysPullImages;
+use super::certificates::{CertificateApproval, CertificateSigning, CertificateSubjectRestriction};
+use super::default_class::{DefaultIngressClass, DefaultStorageClass};
 use super::default_toleration_seconds::DefaultTolerationSeconds;
+use super::deny_service_external_ips::DenyServiceExternalIPs;
+use super::limit_ranger::LimitRanger;
 use super::namespace_lifecycle::NamespaceLifecycle;
+use super::node_restriction::NodeRestriction;
+use super::persistent_volume_claim_resize::PersistentVolumeClaimResize;
+use super::pod_security::PodSecurity;
+use super::pod_topology_labels::PodTopologyLabels;
 use super::priority::Priority;
+use super::resource_quota::ResourceQuota;
+use super::runtime_class::RuntimeClass;
 use super::service_account::ServiceAccount;
+use super::storage_object_in_use_protection::StorageObjectInUseProtection;
 use super::taint_nodes_by_condition::TaintNodesByCondition;
 use super::{AdmissionPlugin, Chain};
 use crate::authz::Authorization;
@@ -47,39 +59,39 @@ const ROWS: &[Row] = &[
     on("NamespaceLifecycle", |_| Arc::new(NamespaceLifecycle::default())),
     absent("NamespaceExists"),
     absent("LimitPodHardAntiAffinityTopology"),
-    absent("LimitRanger"),
+    on("LimitRanger", |_| Arc::new(LimitRanger)),
     on("ServiceAccount", |parts| Arc::new(ServiceAccount::new(parts.env))),
-    absent("NodeRestriction"),
+    off("NodeRestriction", |_| Arc::new(NodeRestriction)),
     on("TaintNodesByCondition", |_| Arc::new(TaintNodesByCondition)),
-    absent("AlwaysPullImages"),
+    off("AlwaysPullImages", |_| Arc::new(AlwaysPullImages)),
     absent("ImagePolicyWebhook"),
-    absent("PodSecurity"),
+    on("PodSecurity", |_| Arc::new(PodSecurity)),
     absent("PodNodeSelector"),
     on("Priority", |_| Arc::new(Priority)),
     on("DefaultTolerationSeconds", |_| Arc::new(DefaultTolerationSeconds)),
     absent("PodTolerationRestriction"),
     absent("EventRateLimit"),
     absent("ExtendedResourceToleration"),
-    absent("DefaultStorageClass"),
-    absent("StorageObjectInUseProtection"),
+    on("DefaultStorageClass", |_| Arc::new(DefaultStorageClass)),
+    on("StorageObjectInUseProtection", |_| Arc::new(StorageObjectInUseProtection)),
     absent("PodGroupProtection"),
     absent("OwnerReferencesPermissionEnforcement"),
-    absent("PersistentVolumeClaimResize"),
-    absent("RuntimeClass"),
-    absent("CertificateApproval"),
-    absent("CertificateSigning"),
+    on("PersistentVolumeClaimResize", |_| Arc::new(PersistentVolumeClaimResize)),
+    on("RuntimeClass", |_| Arc::new(RuntimeClass)),
+    on("CertificateApproval", |parts| Arc::new(CertificateApproval(parts.authorization.clone()))),
+    on("CertificateSigning", |parts| Arc::new(CertificateSigning(parts.authorization.clone()))),
     absent("ClusterTrustBundleAttest"),
-    absent("CertificateSubjectRestriction"),
-    absent("DefaultIngressClass"),
-    absent("DenyServiceExternalIPs"),
-    absent("PodTopologyLabels"),
+    on("CertificateSubjectRestriction", |_| Arc::new(CertificateSubjectRestriction)),
+    on("DefaultIngressClass", |_| Arc::new(DefaultIngressClass)),
+    off("DenyServiceExternalIPs", |_| Arc::new(DenyServiceExternalIPs)),
+    on("PodTopologyLabels", |_| Arc::new(PodTopologyLabels)),
     absent("PodGroupWorkloadExists"),
     absent("NodeDeclaredFeatureValidator"),
     absent("MutatingAdmissionPolicy"),
     absent("MutatingAdmissionWebhook"),
     absent("ValidatingAdmissionPolicy"),
     absent("ValidatingAdmissionWebhook"),
-    absent("ResourceQuota"),
+    on("ResourceQuota", |_| Arc::new(ResourceQuota)),
     absent("AlwaysDeny"),
 ];
 
@@ -146,8 +158,16 @@ mod tests {
         for (enabled, disabled, why) in [
             (&["Odd"][..], &[][..], r#"enable-admission-plugins plugin "Odd" is unknown"#),
             (&[], &["odd"], r#"disable-admission-plugins plugin "odd" is unknown"#),
-            (&["ImagePolicyWebhook"], &[], r#"enable-admission-plugins plugin "ImagePolicyWebhook" is not part of this server"#),
-            (&["Priority"], &["Priority"], "Priority in enable-admission-plugins and disable-admission-plugins overlapped"),
+            (
+                &["ImagePolicyWebhook"],
+                &[],
+                r#"enable-admission-plugins plugin "ImagePolicyWebhook" is not part of this server"#,
+            ),
+            (
+                &["Priority"],
+                &["Priority"],
+                "Priority in enable-admission-plugins and disable-admission-plugins overlapped",
+            ),
         ] {
             assert_eq!(names(enabled, disabled), Err(why.to_owned()));
         }

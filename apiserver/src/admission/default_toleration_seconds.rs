@@ -28,7 +28,8 @@ impl AdmissionPlugin for DefaultTolerationSeconds {
             return Ok(());
         }
         let Some(pod) = attributes.object.as_deref_mut() else { return Ok(()) };
-        let missing: Vec<Value> = TAINTS.iter().filter(|taint| !tolerates(pod, taint)).map(|taint| default(taint)).collect();
+        let missing: Vec<Value> =
+            TAINTS.iter().filter(|taint| !tolerates(pod, taint)).map(|taint| default(taint)).collect();
         if !missing.is_empty() {
             let tolerations = &mut pod["spec"]["tolerations"];
             let mut all = tolerations.as_array().cloned().unwrap_or_default();

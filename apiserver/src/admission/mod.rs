@@ -5,11 +5,24 @@
 
 pub mod chain;
 pub mod pod_parts;
+pub mod pod_resources;
 pub mod namespace_lifecycle;
+pub mod limit_ranger;
 pub mod service_account;
+pub mod node_restriction;
 pub mod taint_nodes_by_condition;
+pub mod always_pull_images;
+pub mod pod_security;
 pub mod priority;
 pub mod default_toleration_seconds;
+pub mod default_class;
+pub mod storage_object_in_use_protection;
+pub mod persistent_volume_claim_resize;
+pub mod runtime_class;
+pub mod certificates;
+pub mod deny_service_external_ips;
+pub mod pod_topology_labels;
+pub mod resource_quota;
 #[cfg(test)]
 pub mod testing;
 
@@ -50,6 +63,13 @@ pub trait Lookup: Send + Sync {
     async fn list(&self, group: &str, resource: &str, namespace: &str) -> Result<Vec<Arc<Value>>, Status>;
 }
 
+/// The one thing that a plugin writes: what a quota has given out.
+#[async_trait]
+pub trait QuotaStore: Send + Sync {
+    /// Stores a ResourceQuota with new usage; false if it is no longer at the version that it names.
+    async fn record_usage(&self, quota: &Value) -> Result<bool, Status>;
+}
+
 /// One write, as a plugin sees it.
 pub struct Attributes<'a> {
     pub operation: Operation,
@@ -71,6 +91,7 @@ pub struct Attributes<'a> {
     pub now: Timestamp,
     pub random: &'a Random,
     pub lookup: &'a dyn Lookup,
+    pub quotas: &'a dyn QuotaStore,
     pub warnings: Warnings,
 }
 

@@ -128,7 +128,10 @@ mod tests {
         let ending = ending.error.expect("refused");
         assert_eq!(
             (ending.code, ending.message.as_str()),
-            (403, r#"configmaps "cm" is forbidden: unable to create new content in namespace a because it is being terminated"#)
+            (
+                403,
+                r#"configmaps "cm" is forbidden: unable to create new content in namespace a because it is being terminated"#
+            )
         );
         let cause = &ending.details.expect("details").causes[0];
         assert_eq!(
@@ -145,9 +148,11 @@ mod tests {
     async fn after_a_deletion_the_store_is_asked() {
         let plugin = NamespaceLifecycle::default();
         let stale = |write: Write| {
-            write
-                .only_cached("", "namespaces", namespace("Active"))
-                .only_live("", "namespaces", namespace("Terminating"))
+            write.only_cached("", "namespaces", namespace("Active")).only_live(
+                "",
+                "namespaces",
+                namespace("Terminating"),
+            )
         };
         stale(create()).run(&plugin).await.passed();
         Write::delete("", "namespaces", namespace("Active")).run(&plugin).await.passed();

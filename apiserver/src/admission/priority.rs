@@ -92,9 +92,7 @@ async fn rank(attributes: &Attributes<'_>) -> Result<Ranked, Status> {
             priority: class["value"].as_i64().unwrap_or(DEFAULT_PRIORITY),
             policy: class["preemptionPolicy"].as_str().map(str::to_owned),
         },
-        None => {
-            Ranked { class: String::new(), priority: DEFAULT_PRIORITY, policy: Some(DEFAULT_POLICY.to_owned()) }
-        }
+        None => Ranked { class: String::new(), priority: DEFAULT_PRIORITY, policy: Some(DEFAULT_POLICY.to_owned()) },
     })
 }
 
@@ -160,8 +158,11 @@ mod tests {
     }
 
     fn pod(spec: Value) -> Write {
-        Write::create("", "pods", json!({"metadata": {"name": "p", "namespace": "a"}, "spec": spec}))
-            .beside(GROUP, CLASSES, class("high", 1000, "Never", false))
+        Write::create("", "pods", json!({"metadata": {"name": "p", "namespace": "a"}, "spec": spec})).beside(
+            GROUP,
+            CLASSES,
+            class("high", 1000, "Never", false),
+        )
     }
 
     #[tokio::test]

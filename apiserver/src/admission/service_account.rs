@@ -65,7 +65,8 @@ impl AdmissionPlugin for ServiceAccount {
     }
 
     async fn admit(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
-        if attributes.operation != Operation::Create || !attributes.is("", "pods") || is_mirror(attributes.new_object()) {
+        if attributes.operation != Operation::Create || !attributes.is("", "pods") || is_mirror(attributes.new_object())
+        {
             return Ok(());
         }
         let name = account_name(attributes.new_object()).to_owned();
@@ -304,12 +305,16 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_container_that_mounts_there_already_keeps_its_mount() {
         let own = json!({"name": "t", "mountPath": MOUNT_PATH});
-        let spec = json!({"volumes": [{"name": "t", "emptyDir": {}}], "containers": [{"name": "c", "volumeMounts": [own]}]});
+        let spec =
+            json!({"volumes": [{"name": "t", "emptyDir": {}}], "containers": [{"name": "c", "volumeMounts": [own]}]});
         let after = create(json!({"spec": spec})).await.passed()["spec"].take();
         assert_eq!((&after["volumes"], &after["containers"]), (&spec["volumes"], &spec["containers"]));
         let spec = json!({"volumes": [{"name": "kube-api-access-x"}], "containers": [{"name": "c"}]});
         let after = create(json!({"spec": spec})).await.passed()["spec"].take();
-        assert_eq!((mounts(&after, "containers"), &after["volumes"]), (vec!["kube-api-access-x".into()], &spec["volumes"]));
+        assert_eq!(
+            (mounts(&after, "containers"), &after["volumes"]),
+            (vec!["kube-api-access-x".into()], &spec["volumes"])
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -348,9 +353,11 @@ mod tests {
             }
             json!({"spec": spec})
         };
-        let mirror = |spec: Value| json!({"metadata": {"annotations": {"kubernetes.io/config.mirror": "x"}}, "spec": spec});
+        let mirror =
+            |spec: Value| json!({"metadata": {"annotations": {"kubernetes.io/config.mirror": "x"}}, "spec": spec});
         let secret = |name: &str| json!([{"name": "v", "secret": {"secretName": name}}]);
-        let env = json!([{"name": "c", "env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "no", "key": "k"}}}]}]);
+        let env =
+            json!([{"name": "c", "env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "no", "key": "k"}}}]}]);
         let env_from = json!([{"name": "c", "envFrom": [{"secretRef": {"name": "no"}}]}]);
         for (pod, why) in [
             (
@@ -376,7 +383,9 @@ mod tests {
             (mirror(json!({"serviceAccountName": "default"})), "a mirror pod may not reference service accounts"),
             (mirror(json!({"volumes": secret("s")})), "a mirror pod may not reference secrets"),
             (
-                mirror(json!({"volumes": [{"name": "v", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}]})),
+                mirror(
+                    json!({"volumes": [{"name": "v", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}]}),
+                ),
                 "a mirror pod may not use ServiceAccountToken volume projections",
             ),
         ] {

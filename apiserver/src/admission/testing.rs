@@ -2,10 +2,11 @@
 //!
 //! Corresponds to admission.NewAttributesRecord as Kubernetes' tests use it.
 
-use super::{AdmissionPlugin, Attributes, Lookup, Operation, Warnings};
+use super::{AdmissionPlugin, Attributes, Lookup, Operation, QuotaStore, Warnings};
 use crate::authn::UserInfo;
 use async_trait::async_trait;
 use component_base::rng::Random;
+use parking_lot::Mutex;
 use proto::Status;
 use proto::resources::Catalogue;
 use serde_json::{Value, json};
@@ -19,6 +20,7 @@ type Key = (String, String, String, String);
 struct Objects {
     cached: BTreeMap<Key, Arc<Value>>,
     live: BTreeMap<Key, Arc<Value>>,
+    recorded: Mutex<Vec<Value>>,
 }
 
 fn key(group: &str, resource: &str, namespace: &str, name: &str) -> Key {
@@ -27,7 +29,13 @@ fn key(group: &str, resource: &str, namespace: &str, name: &str) -> Key {
 
 #[async_trait]
 impl Lookup for Objects {
-    async fn get(&self, group: &str, resource: &str, namespace: &str, name: &str) -> Result<Option<Arc<Value>>, Status> {
+    async fn get(
+        &self,
+        group: &str,
+        resource: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<Arc<Value>>, Status> {
         Ok(self.cached.get(&key(group, resource, namespace, name)).cloned())
     }
 
@@ -47,6 +55,14 @@ impl Lookup for Objects {
     }
 }
 
+#[async_trait]
+impl QuotaStore for Objects {
+    async fn record_usage(&self, quota: &Value) -> Result<bool, Status> {
+        self.recorded.lock().push(quota.clone());
+        Ok(true)
+    }
+}
+
 /// A write as a table test says it.
 pub struct Write {
     operation: Operation,
@@ -61,6 +77,7 @@ pub struct Write {
     user: UserInfo,
     objects: Objects,
     now: String,
+    dry_run: bool,
 }
 
 /// What a plugin made of it.
@@ -69,6 +86,8 @@ pub struct Seen {
     pub object: Value,
     pub warnings: Vec<String>,
     pub error: Option<Status>,
+    /// The quotas that were written.
+    pub recorded: Vec<Value>,
 }
 
 impl Seen {
@@ -101,6 +120,7 @@ impl Write {
             user: UserInfo::new("ann", &["system:authenticated"]),
             objects: Objects::default(),
             now: "2026-01-01T00:00:00Z".into(),
+            dry_run: false,
         }
     }
 
@@ -123,6 +143,11 @@ impl Write {
 
     pub fn by(mut self, name: &str, groups: &[&str]) -> Self {
         self.user = UserInfo::new(name, groups);
+        self
+    }
+
+    pub fn dry_run(mut self) -> Self {
+        self.dry_run = true;
         self
     }
 
@@ -163,10 +188,11 @@ impl Write {
             old_object: self.old.as_ref(),
             options: &self.options,
             user: &self.user,
-            dry_run: false,
+            dry_run: self.dry_run,
             now: self.now.parse().expect("a time"),
             random: &random,
             lookup: &self.objects,
+            quotas: &self.objects,
             warnings: Warnings::default(),
         };
         let mut outcome = Ok(());
@@ -177,7 +203,12 @@ impl Write {
             }
         }
         let warnings = attributes.warnings.take();
-        Seen { object: object.unwrap_or_default(), warnings, error: outcome.err() }
+        Seen {
+            object: object.unwrap_or_default(),
+            warnings,
+            error: outcome.err(),
+            recorded: self.objects.recorded.into_inner(),
+        }
     }
 }
 

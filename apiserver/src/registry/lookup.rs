@@ -5,7 +5,8 @@
 use super::object_meta;
 use super::strategy::Reservations;
 use super::{Registry, cache_failure, storage_failure};
-use crate::admission::Lookup;
+use crate::admission::{Lookup, QuotaStore};
+use crate::request::query::parse_unsigned;
 use crate::storage::Outcome;
 use async_trait::async_trait;
 use proto::{Object, Status};
@@ -41,6 +42,19 @@ impl Lookup for Registry {
             "" => snapshot.iter().map(|(_, object)| shown(object)).collect(),
             namespace => snapshot.in_namespace(namespace).map(|(_, object)| shown(object)).collect(),
         })
+    }
+}
+
+#[async_trait]
+impl QuotaStore for Registry {
+    async fn record_usage(&self, quota: &Value) -> Result<bool, Status> {
+        let (_, row) = self.row_of("", "resourcequotas")?;
+        let text = |key: &str| object_meta::text(quota, key);
+        let revision = parse_unsigned(text("resourceVersion")).map_err(Status::internal)?;
+        let bytes = row.object(quota.clone(), revision).bytes().clone();
+        let key = row.key(text("namespace"), text("name"));
+        let outcome = self.storage.update(&key, revision, bytes, row.ttl()).await.map_err(storage_failure)?;
+        Ok(matches!(outcome, Outcome::Written { .. }))
     }
 }
 

@@ -135,6 +135,7 @@ impl Registry {
             now: self.env.wall(),
             random: &self.random,
             lookup: self,
+            quotas: self,
             warnings: Warnings::default(),
         };
         let outcome = match phase {

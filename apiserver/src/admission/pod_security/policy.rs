@@ -1,0 +1,171 @@
+//! The pod security levels that a namespace's labels ask for.
+//!
+//! Corresponds to k8s.io/pod-security-admission/api.
+
+use proto::meta::status::FieldError;
+use serde_json::{Value, json};
+use std::fmt;
+
+const PREFIX: &str = "pod-security.kubernetes.io/";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    Privileged,
+    Baseline,
+    Restricted,
+}
+
+/// The minor version of Kubernetes whose rules count; the latest is above all others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Version(u32);
+
+impl Version {
+    pub const LATEST: Self = Self(u32::MAX);
+
+    pub const fn minor(minor: u32) -> Self {
+        Self(minor)
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        if text == "latest" {
+            return Some(Self::LATEST);
+        }
+        let minor = text.strip_prefix("v1.")?;
+        let is_number = minor == "0"
+            || (minor.starts_with(|c: char| ('1'..='9').contains(&c)) && minor.bytes().all(|b| b.is_ascii_digit()));
+        minor.parse().ok().filter(|_| is_number).map(Self)
+    }
+}
+
+impl Level {
+    fn parse(text: &str) -> Option<Self> {
+        Some(match text {
+            "privileged" => Self::Privileged,
+            "baseline" => Self::Baseline,
+            "restricted" => Self::Restricted,
+            _ => return None,
+        })
+    }
+}
+
+/// `baseline:v1.24`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LevelVersion {
+    pub level: Level,
+    pub version: Version,
+}
+
+impl fmt::Display for LevelVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let level = match self.level {
+            Level::Privileged => "privileged",
+            Level::Baseline => "baseline",
+            Level::Restricted => "restricted",
+        };
+        match self.version {
+            Version::LATEST => write!(f, "{level}:latest"),
+            Version(minor) => write!(f, "{level}:v1.{minor}"),
+        }
+    }
+}
+
+const PRIVILEGED: LevelVersion = LevelVersion { level: Level::Privileged, version: Version::LATEST };
+
+/// What is refused, and what is only warned of. There is no audit log to annotate, so that mode is only checked for
+/// valid labels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policy {
+    pub enforce: LevelVersion,
+    pub warn: LevelVersion,
+}
+
+impl Policy {
+    /// A policy is there even where labels are wrong: enforcement is then as strict as can be, the rest is off.
+    pub fn of(namespace: &Value) -> (Self, Vec<FieldError>) {
+        let mut errors = Vec::new();
+        let (enforce, has_enforce, _) = mode(namespace, "enforce", Level::Restricted, &mut errors);
+        mode(namespace, "audit", Level::Privileged, &mut errors);
+        let (mut warn, has_warn, has_version) = mode(namespace, "warn", Level::Privileged, &mut errors);
+        if has_enforce && !has_warn {
+            // What would be refused is warned of where it is only described: in a Deployment's template.
+            warn.level = enforce.level;
+            if !has_version {
+                warn.version = enforce.version;
+            }
+        }
+        (Self { enforce, warn }, errors)
+    }
+}
+
+/// The level and version of one mode, and whether each has a label.
+fn mode(namespace: &Value, mode: &str, when_wrong: Level, errors: &mut Vec<FieldError>) -> (LevelVersion, bool, bool) {
+    let mut found = PRIVILEGED;
+    let label = |suffix: &str| {
+        let key = format!("{PREFIX}{mode}{suffix}");
+        let value = namespace.get("metadata")?.get("labels")?.get(&key)?.as_str()?;
+        Some((key, value))
+    };
+    let mut refuse = |key: &str, value: &str, why: &str| {
+        errors.push(FieldError::invalid(format!("metadata.labels[{key}]"), &json!(value), why));
+    };
+    let level = label("");
+    if let Some((key, value)) = &level {
+        found.level = Level::parse(value).unwrap_or_else(|| {
+            refuse(key, value, "must be one of privileged, baseline, restricted");
+            when_wrong
+        });
+    }
+    let version = label("-version");
+    if let Some((key, value)) = &version {
+        found.version = Version::parse(value).unwrap_or_else(|| {
+            refuse(key, value, "must be \"latest\" or \"v1.x\"");
+            Version::LATEST
+        });
+    }
+    (found, level.is_some(), version.is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policy(labels: &[(&str, &str)]) -> (String, String, Vec<String>) {
+        let labels: serde_json::Map<String, Value> =
+            labels.iter().map(|(key, value)| (format!("{PREFIX}{key}"), json!(value))).collect();
+        let (policy, errors) = Policy::of(&json!({"metadata": {"labels": labels}}));
+        (policy.enforce.to_string(), policy.warn.to_string(), errors.iter().map(ToString::to_string).collect())
+    }
+
+    #[test]
+    fn labels_say_what_is_enforced_and_warned_of() {
+        for (labels, enforce, warn) in [
+            (&[][..], "privileged:latest", "privileged:latest"),
+            (&[("enforce", "baseline")], "baseline:latest", "baseline:latest"),
+            (&[("enforce", "baseline"), ("enforce-version", "v1.24")], "baseline:v1.24", "baseline:v1.24"),
+            (
+                &[("enforce", "baseline"), ("enforce-version", "v1.24"), ("warn", "restricted")],
+                "baseline:v1.24",
+                "restricted:latest",
+            ),
+            (&[("warn", "restricted"), ("warn-version", "v1.9")], "privileged:latest", "restricted:v1.9"),
+        ] {
+            assert_eq!(policy(labels), (enforce.into(), warn.into(), vec![]));
+        }
+    }
+
+    #[test]
+    fn wrong_labels_are_told_in_order_and_enforced_strictly() {
+        let (enforce, warn, errors) =
+            policy(&[("warn-version", "v9"), ("warn", "odd"), ("enforce", "x"), ("audit-version", "v1.01")]);
+        assert_eq!((enforce.as_str(), warn.as_str()), ("restricted:latest", "privileged:latest"));
+        assert_eq!(
+            errors,
+            [
+                r#"metadata.labels[pod-security.kubernetes.io/enforce]: Invalid value: "x": must be one of privileged, baseline, restricted"#,
+                r#"metadata.labels[pod-security.kubernetes.io/audit-version]: Invalid value: "v1.01": must be "latest" or "v1.x""#,
+                r#"metadata.labels[pod-security.kubernetes.io/warn]: Invalid value: "odd": must be one of privileged, baseline, restricted"#,
+                r#"metadata.labels[pod-security.kubernetes.io/warn-version]: Invalid value: "v9": must be "latest" or "v1.x""#,
+            ]
+        );
+    }
+}

@@ -1,0 +1,63 @@
+//! StorageObjectInUseProtection: claims and volumes get the finalizer that holds them while something uses them.
+//!
+//! Corresponds to plugin/pkg/admission/storage/storageobjectinuseprotection.
+
+use super::pod_parts::items;
+use super::{AdmissionPlugin, Attributes, Operation};
+use async_trait::async_trait;
+use proto::Status;
+use serde_json::{Value, json};
+
+const CLAIM_FINALIZER: &str = "kubernetes.io/pvc-protection";
+const VOLUME_FINALIZER: &str = "kubernetes.io/pv-protection";
+
+pub struct StorageObjectInUseProtection;
+
+#[async_trait]
+impl AdmissionPlugin for StorageObjectInUseProtection {
+    fn name(&self) -> &'static str {
+        "StorageObjectInUseProtection"
+    }
+
+    fn handles(&self, operation: Operation) -> bool {
+        operation == Operation::Create
+    }
+
+    async fn admit(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
+        let finalizer = if attributes.is("", "persistentvolumeclaims") {
+            CLAIM_FINALIZER
+        } else if attributes.is("", "persistentvolumes") {
+            VOLUME_FINALIZER
+        } else {
+            return Ok(());
+        };
+        let Some(object) = attributes.object.as_deref_mut() else { return Ok(()) };
+        if items(object, "/metadata/finalizers").all(|there| there != finalizer) {
+            let finalizers = &mut object["metadata"]["finalizers"];
+            let mut all = finalizers.as_array().cloned().unwrap_or_default();
+            all.push(json!(finalizer));
+            *finalizers = Value::Array(all);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::Write;
+    use super::*;
+
+    #[tokio::test]
+    async fn claims_and_volumes_are_held() {
+        for (resource, before, after) in [
+            ("persistentvolumeclaims", json!([]), json!([CLAIM_FINALIZER])),
+            ("persistentvolumeclaims", json!([CLAIM_FINALIZER]), json!([CLAIM_FINALIZER])),
+            ("persistentvolumes", json!(["a/b"]), json!(["a/b", VOLUME_FINALIZER])),
+            ("pods", json!([]), json!([])),
+        ] {
+            let object = json!({"metadata": {"name": "x", "finalizers": before}});
+            let object = Write::create("", resource, object).run(&StorageObjectInUseProtection).await.passed();
+            assert_eq!(object["metadata"]["finalizers"], after, "{resource}");
+        }
+    }
+}
