@@ -7,10 +7,13 @@ use super::certificates::{CertificateApproval, CertificateSigning, CertificateSu
 use super::default_class::{DefaultIngressClass, DefaultStorageClass};
 use super::default_toleration_seconds::DefaultTolerationSeconds;
 use super::deny_service_external_ips::DenyServiceExternalIPs;
+use super::extended_resource_toleration::ExtendedResourceToleration;
 use super::limit_ranger::LimitRanger;
+use super::namespace_exists::NamespaceExists;
 use super::namespace_lifecycle::NamespaceLifecycle;
 use super::node_restriction::NodeRestriction;
 use super::persistent_volume_claim_resize::PersistentVolumeClaimResize;
+use super::pod_node_selector::PodNodeSelector;
 use super::pod_security::PodSecurity;
 use super::pod_topology_labels::PodTopologyLabels;
 use super::priority::Priority;
@@ -57,7 +60,7 @@ const ROWS: &[Row] = &[
     absent("AlwaysAdmit"),
     absent("NamespaceAutoProvision"),
     on("NamespaceLifecycle", |_| Arc::new(NamespaceLifecycle::default())),
-    absent("NamespaceExists"),
+    off("NamespaceExists", |_| Arc::new(NamespaceExists)),
     absent("LimitPodHardAntiAffinityTopology"),
     on("LimitRanger", |_| Arc::new(LimitRanger)),
     on("ServiceAccount", |parts| Arc::new(ServiceAccount::new(parts.env))),
@@ -66,12 +69,12 @@ const ROWS: &[Row] = &[
     off("AlwaysPullImages", |_| Arc::new(AlwaysPullImages)),
     absent("ImagePolicyWebhook"),
     on("PodSecurity", |_| Arc::new(PodSecurity)),
-    absent("PodNodeSelector"),
+    off("PodNodeSelector", |_| Arc::new(PodNodeSelector)),
     on("Priority", |_| Arc::new(Priority)),
     on("DefaultTolerationSeconds", |_| Arc::new(DefaultTolerationSeconds)),
     absent("PodTolerationRestriction"),
     absent("EventRateLimit"),
-    absent("ExtendedResourceToleration"),
+    off("ExtendedResourceToleration", |_| Arc::new(ExtendedResourceToleration)),
     on("DefaultStorageClass", |_| Arc::new(DefaultStorageClass)),
     on("StorageObjectInUseProtection", |_| Arc::new(StorageObjectInUseProtection)),
     absent("PodGroupProtection"),
@@ -142,6 +145,32 @@ mod tests {
         let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         let rows = chosen(&owned(enabled), &owned(disabled)).map_err(|error| error.to_string())?;
         Ok(rows.iter().map(|row| row.name).collect())
+    }
+
+    #[test]
+    fn the_default_plugins_run_in_kubernetes_order() {
+        assert_eq!(
+            names(&[], &[]).expect("the default"),
+            [
+                "NamespaceLifecycle",
+                "LimitRanger",
+                "ServiceAccount",
+                "TaintNodesByCondition",
+                "PodSecurity",
+                "Priority",
+                "DefaultTolerationSeconds",
+                "DefaultStorageClass",
+                "StorageObjectInUseProtection",
+                "PersistentVolumeClaimResize",
+                "RuntimeClass",
+                "CertificateApproval",
+                "CertificateSigning",
+                "CertificateSubjectRestriction",
+                "DefaultIngressClass",
+                "PodTopologyLabels",
+                "ResourceQuota",
+            ]
+        );
     }
 
     #[test]

@@ -1,0 +1,49 @@
+//! NamespaceExists: nothing is created or changed in a namespace that is not there.
+//!
+//! Corresponds to plugin/pkg/admission/namespace/exists. Off by default, as there: NamespaceLifecycle does more.
+
+use super::{AdmissionPlugin, Attributes, Operation};
+use async_trait::async_trait;
+use proto::Status;
+
+pub struct NamespaceExists;
+
+#[async_trait]
+impl AdmissionPlugin for NamespaceExists {
+    fn name(&self) -> &'static str {
+        "NamespaceExists"
+    }
+
+    fn handles(&self, operation: Operation) -> bool {
+        operation != Operation::Connect
+    }
+
+    async fn validate(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
+        let (lookup, name) = (attributes.lookup, attributes.namespace);
+        let is_namespace = attributes.served.group.is_empty() && attributes.served.resource == "namespaces";
+        if name.is_empty() || is_namespace || lookup.get("", "namespaces", "", name).await?.is_some() {
+            return Ok(());
+        }
+        match lookup.get_live("", "namespaces", "", name).await? {
+            Some(_) => Ok(()),
+            None => Err(Status::not_found("", "namespaces", name)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::Write;
+    use super::*;
+    use serde_json::json;
+
+    #[tokio::test]
+    async fn the_namespace_must_be_there() {
+        let create = || Write::create("", "configmaps", json!({"metadata": {"name": "c", "namespace": "a"}}));
+        let namespace = || json!({"metadata": {"name": "a"}});
+        assert_eq!(create().run(&NamespaceExists).await.message(), r#"namespaces "a" not found"#);
+        create().beside("", "namespaces", namespace()).run(&NamespaceExists).await.passed();
+        create().only_live("", "namespaces", namespace()).run(&NamespaceExists).await.passed();
+        Write::create("", "namespaces", namespace()).run(&NamespaceExists).await.passed();
+    }
+}
