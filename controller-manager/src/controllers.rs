@@ -4,7 +4,8 @@
 
 use crate::context::Context;
 use crate::{
-    deployment, endpoints, endpointslice, garbage_collector, namespace, replicaset, root_ca_publisher, serviceaccount,
+    deployment, endpoints, endpointslice, garbage_collector, namespace, node_ipam, node_lifecycle, pod_gc, replicaset,
+    root_ca_publisher, serviceaccount, taint_eviction,
 };
 use futures::future::BoxFuture;
 
@@ -98,6 +99,38 @@ pub const CONTROLLERS: &[Controller] = &[
         triggers: &["replicationcontrollers", "pods"],
         on_by_default: true,
         start: replicaset::controller::start_replication_controllers,
+    },
+    Controller {
+        name: "node-ipam-controller",
+        aliases: &["nodeipam"],
+        service_account: "node-controller",
+        triggers: &["nodes"],
+        on_by_default: true,
+        start: node_ipam::controller::start,
+    },
+    Controller {
+        name: "node-lifecycle-controller",
+        aliases: &["nodelifecycle"],
+        service_account: "node-controller",
+        triggers: &["nodes", "leases", "pods"],
+        on_by_default: true,
+        start: node_lifecycle::controller::start,
+    },
+    Controller {
+        name: "taint-eviction-controller",
+        aliases: &[],
+        service_account: "node-controller",
+        triggers: &["nodes", "pods"],
+        on_by_default: true,
+        start: taint_eviction::controller::start,
+    },
+    Controller {
+        name: "pod-garbage-collector-controller",
+        aliases: &["podgc"],
+        service_account: "pod-garbage-collector",
+        triggers: &["pods", "nodes"],
+        on_by_default: true,
+        start: pod_gc::controller::start,
     },
 ];
 

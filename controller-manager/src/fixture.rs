@@ -9,7 +9,7 @@ use proto::kinds::api::apps::v1::{
     Deployment, DeploymentSpec, DeploymentStrategy, ReplicaSet, ReplicaSetSpec, ReplicaSetStatus,
     RollingUpdateDeployment,
 };
-use proto::kinds::api::core::v1::{Container, Pod, PodCondition, PodSpec, PodTemplateSpec};
+use proto::kinds::api::core::v1::{Container, Node, NodeCondition, Pod, PodCondition, PodSpec, PodTemplateSpec};
 use proto::kinds::metav1::{LabelSelector, ObjectMeta, OwnerReference, Time};
 use std::collections::BTreeMap;
 
@@ -142,4 +142,24 @@ pub fn owner(api_version: &str, kind: &str, name: &str, controller: bool) -> Own
 
 pub fn annotate<K: Kind>(object: &mut K, pairs: &[(&str, &str)]) {
     object.metadata_mut().annotations.get_or_insert_default().extend(labels(pairs));
+}
+
+pub fn node(name: &str) -> Node {
+    let mut metadata = meta(name);
+    metadata.namespace = None;
+    Node { metadata, ..Node::default() }
+}
+
+/// With a heartbeat and a transition at that second.
+pub fn set_node_condition(node: &mut Node, type_: &str, status: &str, second: i64) {
+    let condition = NodeCondition {
+        type_: type_.to_owned(),
+        status: status.to_owned(),
+        last_heartbeat_time: Some(time(second)),
+        last_transition_time: Some(time(second)),
+        ..NodeCondition::default()
+    };
+    let conditions = node.status.get_or_insert_default().conditions.get_or_insert_default();
+    conditions.retain(|other| other.type_ != type_);
+    conditions.push(condition);
 }

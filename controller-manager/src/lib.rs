@@ -19,14 +19,18 @@ pub mod indexes;
 pub mod intstr;
 pub mod manager;
 pub mod namespace;
+pub mod node_ipam;
+pub mod node_lifecycle;
 pub mod options;
 pub mod pod;
+pub mod pod_gc;
 pub mod pod_template;
 pub mod reconcile;
 pub mod replicaset;
 pub mod root_ca_publisher;
 pub mod service;
 pub mod serviceaccount;
+pub mod taint_eviction;
 pub mod template_hash;
 
 pub use manager::{Error, run, run_with};

@@ -1,0 +1,163 @@
+//! Which pods have to go, and how.
+//!
+//! Corresponds to pkg/controller/podgc/gc_controller.go.
+
+use crate::{actions, clock, pod};
+use client::{Action, DeleteOptions, Patch, Plan};
+use jiff::Timestamp;
+use proto::Kind;
+use proto::kinds::api::core::v1::{Node, Pod};
+use serde_json::json;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
+
+#[derive(Debug)]
+pub struct Observed {
+    pub pods: Vec<Arc<Pod>>,
+    pub nodes: Vec<Arc<Node>>,
+    /// Nodes that pods name and that the server itself says are gone.
+    pub gone_nodes: BTreeSet<String>,
+    /// Ended pods that are kept; 0 keeps all.
+    pub terminated_threshold: usize,
+}
+
+/// Each pod's actions are a plan of its own: what fails for one does not hold up the others.
+pub fn plan(observed: &Observed, now: Timestamp) -> Vec<Plan> {
+    let mut plans = Vec::new();
+    for pod in surplus_ended(&observed.pods, observed.terminated_threshold) {
+        plans.push(remove(pod, None, now));
+    }
+    let out_of_service: BTreeSet<&str> =
+        observed.nodes.iter().filter(|node| is_out_of_service(node)).map(|node| node.name()).collect();
+    for pod in &observed.pods {
+        let node = pod::node_name(pod);
+        if observed.gone_nodes.contains(node) {
+            plans.push(remove(pod, Some("PodGC: node no longer exists"), now));
+        } else if pod.is_deleting() && out_of_service.contains(node) {
+            plans.push(remove(pod, None, now));
+        } else if pod.is_deleting() && node.is_empty() {
+            plans.push(remove(pod, None, now));
+        }
+    }
+    plans
+}
+
+/// The nodes that pods name and that the cache does not have.
+pub fn missing_nodes(pods: &[Arc<Pod>], nodes: &[Arc<Node>]) -> BTreeSet<String> {
+    let present: BTreeSet<&str> = nodes.iter().map(|node| node.name()).collect();
+    let named = pods.iter().map(|pod| pod::node_name(pod)).filter(|name| !name.is_empty());
+    named.filter(|name| !present.contains(name)).map(str::to_owned).collect()
+}
+
+/// The oldest of those that ended, evicted ones first, beyond the threshold.
+fn surplus_ended(pods: &[Arc<Pod>], threshold: usize) -> Vec<&Pod> {
+    if threshold == 0 {
+        return Vec::new();
+    }
+    let mut ended: Vec<&Pod> = pods.iter().map(|pod| &**pod).filter(|pod| pod::is_terminal(pod)).collect();
+    let surplus = ended.len().saturating_sub(threshold);
+    let is_evicted = |pod: &Pod| pod::status(pod).and_then(|status| status.reason.as_deref()) == Some("Evicted");
+    ended.sort_by_key(|pod| (!is_evicted(pod), pod.metadata.creation_timestamp.clone(), pod.key()));
+    ended.truncate(surplus);
+    ended
+}
+
+/// Not ready, and an administrator says that it will not come back as it was.
+fn is_out_of_service(node: &Node) -> bool {
+    let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let is_ready = conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True");
+    let taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
+    !is_ready && taints.into_iter().any(|taint| taint.key == OUT_OF_SERVICE)
+}
+
+/// A pod that did not end has failed; it goes without grace, because nobody is there to end it.
+fn remove(pod: &Pod, why: Option<&str>, now: Timestamp) -> Plan {
+    let mut plan = Plan::default();
+    if !pod::is_terminal(pod) {
+        let mut status = json!({"phase": "Failed"});
+        if let Some(why) = why {
+            let condition = json!({
+                "type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC", "message": why,
+                "lastTransitionTime": clock::stamp(now)
+            });
+            status["conditions"] = json!([condition]);
+        }
+        let patch = json!({"metadata": {"uid": pod.uid()}, "status": status});
+        plan.push(Action::patch_status::<Pod>(pod.namespace(), pod.name(), Patch::Strategic(patch)));
+    }
+    let options = DeleteOptions { grace_period_s: Some(0), ..DeleteOptions::with_uid(pod.uid()) };
+    plan.push(actions::delete(pod, options));
+    plan
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    fn pod(name: &str, node: &str, phase: &str, deleting: bool) -> Arc<Pod> {
+        let mut pod = fixture::pod(name);
+        pod.spec.as_mut().unwrap().node_name = (!node.is_empty()).then(|| node.to_owned());
+        fixture::set_phase(&mut pod, phase);
+        pod.metadata.deletion_timestamp = deleting.then(|| fixture::time(1));
+        Arc::new(pod)
+    }
+
+    fn removed(observed: &Observed) -> String {
+        let plans = plan(observed, fixture::at(9));
+        let delete = |plan: &Plan| {
+            let Some(Action::Delete { name, options, .. }) = plan.actions.last() else { panic!("{plan}") };
+            assert_eq!(options.grace_period_s, Some(0));
+            format!("{name}{}", if plan.actions.len() > 1 { "!" } else { "" })
+        };
+        plans.iter().map(delete).collect::<Vec<_>>().join(" ")
+    }
+
+    /// An exclamation mark stands for the status that says it failed.
+    #[test]
+    fn pods_that_nobody_ends_are_removed() {
+        let mut broken = fixture::node("broken");
+        broken.spec.get_or_insert_default().taints = Some(vec![proto::kinds::api::core::v1::Taint {
+            key: OUT_OF_SERVICE.to_owned(),
+            effect: "NoExecute".to_owned(),
+            ..Default::default()
+        }]);
+        let observed = Observed {
+            pods: vec![
+                pod("fine", "node-1", "Running", false),
+                pod("ending", "node-1", "Running", true),
+                pod("orphaned", "node-9", "Running", false),
+                pod("orphaned-ended", "node-9", "Succeeded", false),
+                pod("unplaced", "", "Pending", false),
+                pod("unplaced-ending", "", "Pending", true),
+                pod("on-broken", "broken", "Running", false),
+                pod("on-broken-ending", "broken", "Running", true),
+            ],
+            nodes: vec![Arc::new(fixture::node("node-1")), Arc::new(broken)],
+            gone_nodes: BTreeSet::from(["node-9".to_owned()]),
+            terminated_threshold: 0,
+        };
+        assert_eq!(removed(&observed), "orphaned! orphaned-ended unplaced-ending! on-broken-ending!");
+        assert_eq!(missing_nodes(&observed.pods, &observed.nodes), BTreeSet::from(["node-9".to_owned()]));
+    }
+
+    #[test]
+    fn the_oldest_ended_pods_go_beyond_the_threshold() {
+        let mut pods = Vec::new();
+        for (name, age, reason) in
+            [("young", 9, None), ("old", 1, None), ("evicted", 8, Some("Evicted")), ("older", 0, None)]
+        {
+            let mut pod = (*pod(name, "", "Failed", false)).clone();
+            pod.metadata.creation_timestamp = Some(fixture::time(age));
+            pod.status.as_mut().unwrap().reason = reason.map(str::to_owned);
+            pods.push(Arc::new(pod));
+        }
+        for (terminated_threshold, expected) in [(0, ""), (9, ""), (3, "evicted"), (1, "evicted older old")] {
+            let observed =
+                Observed { pods: pods.clone(), nodes: Vec::new(), gone_nodes: BTreeSet::new(), terminated_threshold };
+            assert_eq!(removed(&observed), expected, "{terminated_threshold}");
+        }
+    }
+}

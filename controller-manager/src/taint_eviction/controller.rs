@@ -1,0 +1,110 @@
+//! The taint eviction controller at its edge.
+//!
+//! Corresponds to Run in pkg/controller/tainteviction/taint_eviction.go.
+
+use super::plan::{Observed, Verdict, plan, verdict};
+use crate::context::Context;
+use crate::controllers::Running;
+use crate::indexes::{self, PODS_BY_NODE};
+use crate::pod;
+use crate::reconcile::{self, Reconciler};
+use client::{Event, Lister, Plan};
+use component_base::env::Env;
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use proto::Kind;
+use proto::kinds::api::core::v1::{Node, Pod};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Pods whose fate is decided at the same time, as many as in kube-controller-manager.
+const WORKERS: usize = 8;
+
+struct Controller {
+    env: Env,
+    nodes: Lister<Node>,
+    pods: Lister<Pod>,
+    memory: Mutex<Memory>,
+}
+
+#[derive(Default)]
+struct Memory {
+    /// When a node was first seen with taints that do not say when they were added.
+    undated: BTreeMap<String, Timestamp>,
+    /// Keys of pods whose time is to come.
+    scheduled: BTreeSet<String>,
+}
+
+pub fn start(context: &Context) -> Running {
+    let nodes = context.informers.of::<Node>();
+    let pods = context.informers.of::<Pod>();
+    indexes::pods_by_node(&pods);
+    let queue = context.queue("noexec_taint");
+    pods.on_event({
+        let queue = queue.clone();
+        move |event| {
+            if concerns_tolerance(event) {
+                queue.add(event.object().key());
+            }
+        }
+    });
+    nodes.on_event({
+        let (queue, pods) = (queue.clone(), pods.lister());
+        move |event| {
+            let is_same = matches!(event, Event::Updated { old, new } if taints(old) == taints(new));
+            if !is_same {
+                pods.by_index(PODS_BY_NODE, event.object().name()).iter().for_each(|pod| queue.add(pod.key()));
+            }
+        }
+    });
+    let actor = context.act_as("node-controller", "taint-eviction-controller");
+    let controller =
+        Controller { env: context.env.clone(), nodes: nodes.lister(), pods: pods.lister(), memory: Mutex::default() };
+    Box::pin(reconcile::run(actor, queue, WORKERS, controller))
+}
+
+fn taints(node: &Node) -> Option<&Vec<proto::kinds::api::core::v1::Taint>> {
+    node.spec.as_ref()?.taints.as_ref()
+}
+
+fn concerns_tolerance(event: &Event<Pod>) -> bool {
+    let tolerations = |pod: &Pod| pod.spec.as_ref().and_then(|spec| spec.tolerations.clone());
+    match event {
+        Event::Added(pod) => !pod::node_name(pod).is_empty(),
+        Event::Updated { old, new } => {
+            pod::node_name(old) != pod::node_name(new) || tolerations(old) != tolerations(new)
+        }
+        Event::Deleted(_) => true,
+    }
+}
+
+impl Reconciler for Controller {
+    type Observed = Observed;
+
+    fn observe(&self, key: &str) -> Option<Observed> {
+        let mut memory = self.memory.lock();
+        let Some(pod) = self.pods.by_key(key) else {
+            memory.scheduled.remove(key);
+            return None;
+        };
+        let node_name = pod::node_name(&pod);
+        let node = self.nodes.get("", node_name).filter(|_| !node_name.is_empty());
+        let now = self.env.wall();
+        let undated = node.as_deref().and_then(taints).into_iter().flatten();
+        let seen_since = if undated.clone().any(|taint| taint.effect == "NoExecute" && taint.time_added.is_none()) {
+            *memory.undated.entry(node_name.to_owned()).or_insert(now)
+        } else {
+            memory.undated.remove(node_name);
+            now
+        };
+        let mut observed = Observed { pod, node, seen_since, was_scheduled: false };
+        observed.was_scheduled = match verdict(&observed) {
+            Verdict::LeavesAt(_) => !memory.scheduled.insert(key.to_owned()),
+            Verdict::Stays => memory.scheduled.remove(key),
+        };
+        Some(observed)
+    }
+
+    fn plan(&self, observed: &Observed, now: Timestamp) -> Plan {
+        plan(observed, now)
+    }
+}

@@ -1,0 +1,225 @@
+//! Whether and when a pod has to leave its node.
+//!
+//! Corresponds to processPodOnNode in pkg/controller/tainteviction/taint_eviction.go.
+//! Deviation: Kubernetes counts tolerationSeconds from when the running controller first saw the pod and the taint
+//! together; here they count from the taint's timeAdded or the pod's binding, whichever is later, so that a restart
+//! of the controller does not prolong them.
+
+use crate::{actions, clock, pod};
+use client::{Action, DeleteOptions, Patch, Plan};
+use jiff::Timestamp;
+use proto::Kind;
+use proto::kinds::api::core::v1::{Node, Pod, Taint, Toleration};
+use serde_json::json;
+use std::sync::Arc;
+
+#[derive(Clone, Debug)]
+pub struct Observed {
+    pub pod: Arc<Pod>,
+    pub node: Option<Arc<Node>>,
+    /// Since when taints count that do not say when they were added.
+    pub seen_since: Timestamp,
+    /// It was told before that its time would come.
+    pub was_scheduled: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Stays,
+    LeavesAt(Timestamp),
+}
+
+pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
+    let pod = &*observed.pod;
+    match verdict(observed) {
+        _ if pod.is_deleting() || pod::is_terminal(pod) => Plan::default(),
+        Verdict::Stays if observed.was_scheduled => {
+            let message = format!("Cancelling deletion of Pod {}", pod.key());
+            Plan { actions: vec![actions::normal(pod, "TaintManagerEviction", message)], requeue_after: None }
+        }
+        Verdict::Stays => Plan::default(),
+        Verdict::LeavesAt(time) if time > now => {
+            Plan { actions: Vec::new(), requeue_after: Some(clock::until(time, now).max(clock::TICK)) }
+        }
+        Verdict::LeavesAt(_) => Plan { actions: evict(pod, now), requeue_after: None },
+    }
+}
+
+fn evict(pod: &Pod, now: Timestamp) -> Vec<Action> {
+    let condition = json!({
+        "type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager",
+        "message": "Taint manager: deleting due to NoExecute taint", "lastTransitionTime": clock::stamp(now)
+    });
+    let patch = json!({"metadata": {"uid": pod.uid()}, "status": {"conditions": [condition]}});
+    vec![
+        actions::normal(pod, "TaintManagerEviction", format!("Marking for deletion Pod {}", pod.key())),
+        Action::patch_status::<Pod>(pod.namespace(), pod.name(), Patch::Strategic(patch)),
+        actions::delete(pod, DeleteOptions::with_uid(pod.uid())),
+    ]
+}
+
+pub fn verdict(observed: &Observed) -> Verdict {
+    let Some(node) = &observed.node else { return Verdict::Stays };
+    let taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
+    let tolerations = observed.pod.spec.as_ref().and_then(|spec| spec.tolerations.as_deref()).unwrap_or_default();
+    let bound = bound_since(&observed.pod);
+    let ends = taints.filter(|taint| taint.effect == "NoExecute").filter_map(|taint| {
+        let added = taint.time_added.as_ref().map_or(observed.seen_since, |added| added.0);
+        leaves_at(taint, tolerations, added.max(bound.unwrap_or(added)))
+    });
+    ends.min().map_or(Verdict::Stays, Verdict::LeavesAt)
+}
+
+/// When a taint that counts from `since` drives a pod out; never, if it is tolerated without limit.
+fn leaves_at(taint: &Taint, tolerations: &[Toleration], since: Timestamp) -> Option<Timestamp> {
+    let used: Vec<&Toleration> = tolerations.iter().filter(|toleration| tolerates(toleration, taint)).collect();
+    if used.is_empty() {
+        return Some(Timestamp::UNIX_EPOCH);
+    }
+    // The shortest limit counts; a toleration without one sets none.
+    let limit_s = used.iter().filter_map(|toleration| toleration.toleration_seconds).min()?;
+    Some(clock::after(since, limit_s.max(0)))
+}
+
+/// When the pod came to its node, as well as its status tells.
+fn bound_since(pod: &Pod) -> Option<Timestamp> {
+    let scheduled = pod::condition(pod, "PodScheduled").and_then(|condition| condition.last_transition_time.as_ref());
+    scheduled.or(pod.metadata.creation_timestamp.as_ref()).map(|time| time.0)
+}
+
+/// An empty key with Exists matches every taint, an empty effect every effect.
+pub fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
+    let text = |field: &Option<String>| field.clone().unwrap_or_default();
+    let (key, effect, operator) = (text(&toleration.key), text(&toleration.effect), text(&toleration.operator));
+    if !effect.is_empty() && effect != taint.effect || !key.is_empty() && key != taint.key {
+        return false;
+    }
+    match operator.as_str() {
+        "Exists" => true,
+        "" | "Equal" => !key.is_empty() && text(&toleration.value) == text(&taint.value),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+    use std::time::Duration;
+
+    fn taint(key: &str, effect: &str, added: Option<i64>) -> Taint {
+        Taint { key: key.to_owned(), effect: effect.to_owned(), value: None, time_added: added.map(fixture::time) }
+    }
+
+    fn toleration(key: &str, operator: &str, effect: &str, seconds: Option<i64>) -> Toleration {
+        let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        Toleration {
+            key: some(key),
+            operator: some(operator),
+            effect: some(effect),
+            value: None,
+            toleration_seconds: seconds,
+        }
+    }
+
+    fn observed(taints: Vec<Taint>, tolerations: Vec<Toleration>) -> Observed {
+        let mut pod = fixture::pod("web");
+        pod.spec.as_mut().unwrap().tolerations = Some(tolerations);
+        let mut node = fixture::node("node-1");
+        node.spec.get_or_insert_default().taints = Some(taints);
+        Observed { pod: Arc::new(pod), node: Some(Arc::new(node)), seen_since: fixture::at(50), was_scheduled: false }
+    }
+
+    #[test]
+    fn tolerations_decide_when_a_pod_leaves() {
+        let at = |second: i64| Verdict::LeavesAt(fixture::at(second));
+        let now = Verdict::LeavesAt(Timestamp::UNIX_EPOCH);
+        let cases = [
+            ("no taint", vec![], vec![], Verdict::Stays),
+            ("a taint for the scheduler alone", vec![taint("a", "NoSchedule", Some(10))], vec![], Verdict::Stays),
+            ("not tolerated", vec![taint("a", "NoExecute", Some(10))], vec![], now),
+            (
+                "tolerated for ever",
+                vec![taint("a", "NoExecute", Some(10))],
+                vec![toleration("a", "Exists", "", None)],
+                Verdict::Stays,
+            ),
+            (
+                "tolerated for a time",
+                vec![taint("a", "NoExecute", Some(10))],
+                vec![toleration("a", "Exists", "NoExecute", Some(300))],
+                at(310),
+            ),
+            (
+                "for no time",
+                vec![taint("a", "NoExecute", Some(10))],
+                vec![toleration("a", "Exists", "NoExecute", Some(0))],
+                at(10),
+            ),
+            (
+                "a time before none",
+                vec![taint("a", "NoExecute", Some(10))],
+                vec![toleration("a", "Exists", "NoExecute", Some(-5))],
+                at(10),
+            ),
+            (
+                "another effect",
+                vec![taint("a", "NoExecute", Some(10))],
+                vec![toleration("a", "Exists", "NoSchedule", None)],
+                now,
+            ),
+            (
+                "everything tolerated",
+                vec![taint("a", "NoExecute", Some(10))],
+                vec![toleration("", "Exists", "", None)],
+                Verdict::Stays,
+            ),
+            (
+                "one of two",
+                vec![taint("a", "NoExecute", Some(10)), taint("b", "NoExecute", Some(10))],
+                vec![toleration("a", "Exists", "", None)],
+                now,
+            ),
+            (
+                "the shorter of two",
+                vec![taint("a", "NoExecute", Some(10)), taint("b", "NoExecute", Some(20))],
+                vec![toleration("a", "Exists", "", Some(300)), toleration("b", "Exists", "", Some(60))],
+                at(80),
+            ),
+            (
+                "a taint without a time",
+                vec![taint("a", "NoExecute", None)],
+                vec![toleration("a", "Exists", "", Some(30))],
+                at(80),
+            ),
+        ];
+        for (what, taints, tolerations, expected) in cases {
+            assert_eq!(verdict(&observed(taints, tolerations)), expected, "{what}");
+        }
+    }
+
+    #[test]
+    fn a_pod_bound_after_the_taint_has_its_time_from_then() {
+        let mut observed =
+            observed(vec![taint("a", "NoExecute", Some(10))], vec![toleration("a", "Exists", "", Some(300))]);
+        fixture::set_condition(Arc::get_mut(&mut observed.pod).unwrap(), "PodScheduled", "True", fixture::at(100));
+        assert_eq!(verdict(&observed), Verdict::LeavesAt(fixture::at(400)));
+    }
+
+    #[test]
+    fn eviction_is_announced_marked_and_done() {
+        let due = observed(vec![taint("a", "NoExecute", Some(10))], vec![toleration("a", "Exists", "", Some(300))]);
+        assert_eq!(plan(&due, fixture::at(100)).requeue_after, Some(Duration::from_secs(210)));
+        let evicted = plan(&due, fixture::at(310)).to_string();
+        let lines: Vec<&str> = evicted.lines().map(|line| line.split(" {").next().unwrap()).collect();
+        let expected = [
+            "event Normal TaintManagerEviction Pod default/web: Marking for deletion Pod default/web",
+            "strategic patch pods/status default/web",
+            "delete pods default/web uid=uid-web",
+        ];
+        assert_eq!(lines, expected);
+        let spared = Observed { was_scheduled: true, ..observed(vec![], vec![]) };
+        let said = "event Normal TaintManagerEviction Pod default/web: Cancelling deletion of Pod default/web\n";
+        assert_eq!(plan(&spared, fixture::at(310)).to_string(), said);
+    }
+}
