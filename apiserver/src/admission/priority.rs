@@ -140,10 +140,10 @@ fn write(spec: &mut Value, ranked: &Ranked) {
 fn keep(attributes: &mut Attributes<'_>) {
     let (Some(pod), Some(old)) = (attributes.object.as_deref_mut(), attributes.old_object) else { return };
     for field in ["priority", "preemptionPolicy"] {
-        if pod["spec"].get(field).is_none_or(Value::is_null) {
-            if let Some(value) = old["spec"].get(field) {
-                pod["spec"][field] = value.clone();
-            }
+        if pod["spec"].get(field).is_none_or(Value::is_null)
+            && let Some(value) = old["spec"].get(field)
+        {
+            pod["spec"][field] = value.clone();
         }
     }
 }

@@ -29,10 +29,10 @@ impl AdmissionPlugin for RuntimeClass {
     async fn admit(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
         let Some(class) = class_of(attributes).await? else { return Ok(()) };
         let spec = &attributes.new_object()["spec"];
-        if let Some(overhead) = class.pointer("/overhead/podFixed").filter(|overhead| !overhead.is_null()) {
-            if spec.get("overhead").is_some_and(|given| !is_same(given, overhead)) {
-                return Err(attributes.forbidden(OTHER_OVERHEAD));
-            }
+        if let Some(overhead) = class.pointer("/overhead/podFixed").filter(|overhead| !overhead.is_null())
+            && spec.get("overhead").is_some_and(|given| !is_same(given, overhead))
+        {
+            return Err(attributes.forbidden(OTHER_OVERHEAD));
         }
         let selector = class.pointer("/scheduling/nodeSelector").and_then(Value::as_object);
         for (key, value) in selector.into_iter().flatten() {

@@ -99,10 +99,11 @@ fn charged(attributes: &Attributes<'_>, quota: &Value, asked: &Amounts) -> Resul
     let (group, resource): (&str, &str) = (&attributes.served.group, &attributes.served.resource);
     let (name, hard, mut used) = (text(quota, "/metadata/name"), limits(quota), amounts(quota.pointer("/status/used")));
     let limited: Vec<&String> = hard.keys().filter(|limit| concerns(group, resource, limit)).collect();
-    if group.is_empty() && resource == "pods" {
-        if let Some(why) = unsaid(attributes.new_object(), limited.iter().copied()) {
-            return Err(attributes.forbidden(format_args!("failed quota: {name}: {why}")));
-        }
+    if group.is_empty()
+        && resource == "pods"
+        && let Some(why) = unsaid(attributes.new_object(), limited.iter().copied())
+    {
+        return Err(attributes.forbidden(format_args!("failed quota: {name}: {why}")));
     }
     if limited.iter().any(|limit| !used.contains_key(*limit)) {
         let names: Vec<&str> = limited.iter().map(|limit| limit.as_str()).collect();
