@@ -5,7 +5,7 @@
 use super::rules::{Generation, Rules};
 use super::{pod, rules};
 use crate::registry::strategy::WriteContext;
-use crate::registry::validation::{configuration, object_meta};
+use crate::registry::validation::{configuration, object_meta, workloads};
 use serde_json::{Value, json};
 
 pub const ROWS: &[Rules] = &[
@@ -35,7 +35,13 @@ pub const ROWS: &[Rules] = &[
     Rules { resource: "persistentvolumes", create: create_persistent_volume, ..Rules::DEFAULT },
     Rules { resource: "persistentvolumeclaims", create: create_claim, ..Rules::DEFAULT },
     pod::ROW,
-    Rules { resource: "podtemplates", generation: Generation::Of(&["template"]), ..Rules::DEFAULT },
+    Rules {
+        resource: "podtemplates",
+        generation: Generation::Of(&["template"]),
+        validate: workloads::pod_template,
+        warnings: workloads::template_warnings,
+        ..Rules::DEFAULT
+    },
     Rules { resource: "resourcequotas", ..Rules::DEFAULT },
     Rules { resource: "serviceaccounts", ..Rules::DEFAULT },
 ];

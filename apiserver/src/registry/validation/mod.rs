@@ -4,5 +4,11 @@
 
 pub mod at;
 pub mod configuration;
+pub mod cron_schedule;
+pub mod int_or_percent;
+pub mod jobs;
 pub mod object_meta;
 pub mod pod;
+pub mod selector;
+pub mod storage;
+pub mod workloads;

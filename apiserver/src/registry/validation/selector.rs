@@ -1,0 +1,74 @@
+//! Selectors over the labels of a pod template.
+//!
+//! Corresponds to ValidateLabelSelector and ValidatePodTemplateSpecForReplicaSet.
+
+use super::at::{At, Errors};
+use super::pod;
+use proto::meta::label_selector;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+pub const MISMATCH: &str = "`selector` does not match template `labels`";
+
+pub fn labels_of(value: &Value) -> BTreeMap<String, String> {
+    let labels: Option<&Map<String, Value>> = value.as_object();
+    let text = |(key, value): (&String, &Value)| Some((key.clone(), value.as_str()?.to_owned()));
+    labels.into_iter().flatten().filter_map(text).collect()
+}
+
+pub fn check(selector: &At<'_>, errors: &mut Errors) {
+    if selector.is_set() {
+        errors.extend(label_selector::validate(selector.value, &selector.path));
+    }
+}
+
+fn is_empty(selector: &At<'_>) -> bool {
+    selector.field("matchLabels").is_empty() && selector.field("matchExpressions").is_empty()
+}
+
+/// A selector that has to be there and select something.
+pub fn check_required(selector: &At<'_>, kind: &str, errors: &mut Errors) {
+    if !selector.is_set() {
+        errors.push(selector.required(""));
+        return;
+    }
+    check(selector, errors);
+    if is_empty(selector) {
+        errors.push(selector.invalid(format!("empty selector is invalid for {kind}")));
+    }
+}
+
+/// Whether the selector cannot be read at all.
+pub fn is_unreadable(selector: &At<'_>) -> bool {
+    selector.is_set() && label_selector::from_value(Some(selector.value)).is_err()
+}
+
+/// Whether a selector matches a template's labels; none matches nothing.
+pub fn matches(selector: &At<'_>, template: &At<'_>) -> bool {
+    let labels = labels_of(template.down("metadata.labels").value);
+    let value = selector.is_set().then_some(selector.value);
+    label_selector::from_value(value).is_ok_and(|selector| selector.matches(&labels))
+}
+
+pub fn check_match(selector: &At<'_>, template: &At<'_>, errors: &mut Errors) {
+    if !matches(selector, template) {
+        errors.push(template.down("metadata.labels").invalid(MISMATCH));
+    }
+}
+
+/// A template whose pods run for ever, for a controller that is called `owner`.
+pub fn check_endless_template(template: &At<'_>, owner: &str, errors: &mut Errors) {
+    pod::template(template, errors);
+    check_endless(template, owner, errors);
+}
+
+pub fn check_endless(template: &At<'_>, owner: &str, errors: &mut Errors) {
+    let restart = template.down("spec.restartPolicy");
+    if restart.text() != "Always" {
+        errors.push(At::new(restart.path.clone(), &json!(restart.text())).not_supported(&["Always"]));
+    }
+    let deadline = template.down("spec.activeDeadlineSeconds");
+    if deadline.is_set() {
+        errors.push(deadline.forbidden(format!("activeDeadlineSeconds in {owner} is not Supported")));
+    }
+}
