@@ -13,6 +13,7 @@ use crate::config::{Config, DEFAULT_SECURE_PORT, StoreKind};
 use crate::flow_control::FlowControl;
 use crate::metrics::Metrics;
 use crate::openapi::Documents;
+use crate::registry::allocation::{self, ServiceNetwork};
 use crate::registry::row::Row;
 use crate::registry::{Registry, strategies};
 use crate::server::Server;
@@ -50,6 +51,8 @@ pub enum Error {
     Key(#[from] KeyError),
     #[error(transparent)]
     Store(#[from] storage::embedded::OpenError),
+    #[error("{0}")]
+    NodePorts(String),
     #[error("--{0}")]
     Plugins(#[from] PluginError),
     #[error("{0}")]
@@ -79,7 +82,11 @@ async fn open_store(config: &Config, env: &Env) -> Result<Arc<dyn Storage>, Erro
 /// The same on a store of one's own: a fault engine, one shared by two servers.
 pub fn service_on(config: Config, env: Env, storage: Arc<dyn Storage>) -> Result<ApiServer, Error> {
     let catalogue = Catalogue::builtin();
-    let registry = Arc::new(Registry::new(&env, storage.clone(), catalogue.clone()));
+    let service_network = ServiceNetwork {
+        range: config.service_cluster_ip_range,
+        node_ports: allocation::parse_ports(&config.service_node_port_range).map_err(Error::NodePorts)?,
+    };
+    let registry = Arc::new(Registry::new(&env, storage.clone(), catalogue.clone(), service_network));
     for resource in catalogue.rows() {
         if let Some(row) = Row::start(&env, &storage, resource.clone(), strategies::of(resource)) {
             registry.add_row(Arc::new(row));

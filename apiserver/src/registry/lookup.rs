@@ -2,6 +2,7 @@
 //!
 //! Corresponds to the informers and clients that kube-apiserver hands to its admission plugins and allocators.
 
+use super::allocation::{self, Holder, Reserved, ServiceNetwork};
 use super::object_meta;
 use super::strategy::Reservations;
 use super::{Registry, cache_failure, storage_failure};
@@ -9,6 +10,7 @@ use crate::admission::{Lookup, QuotaStore};
 use crate::request::query::parse_unsigned;
 use crate::storage::Outcome;
 use async_trait::async_trait;
+use proto::wire::json::to_canonical;
 use proto::{Object, Status};
 use serde_json::Value;
 use std::sync::Arc;
@@ -19,7 +21,13 @@ fn shown(object: &Arc<Object>) -> Arc<Value> {
 
 #[async_trait]
 impl Lookup for Registry {
-    async fn get(&self, group: &str, resource: &str, namespace: &str, name: &str) -> Result<Option<Arc<Value>>, Status> {
+    async fn get(
+        &self,
+        group: &str,
+        resource: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<Arc<Value>>, Status> {
         let (_, row) = self.row_of(group, resource)?;
         Ok(row.cacher.get(namespace, name).map_err(cache_failure)?.as_ref().map(shown))
     }
@@ -60,26 +68,39 @@ impl QuotaStore for Registry {
 
 #[async_trait]
 impl Reservations for Registry {
-    async fn create(&self, group: &str, resource: &str, object: Value) -> Result<(), Status> {
-        let (_, row) = self.row_of(group, resource)?;
-        let mut object = object;
-        object_meta::begin_create(&mut object, self.random.uid(), self.env.wall(), String::new);
-        let (namespace, name) =
-            (object_meta::text(&object, "namespace").to_owned(), object_meta::text(&object, "name").to_owned());
-        let key = row.key(&namespace, &name);
-        let bytes = row.object(object, 0).bytes().clone();
-        match self.storage.create(&key, bytes, row.ttl()).await.map_err(storage_failure)? {
-            Outcome::Written { .. } => Ok(()),
-            Outcome::Refused(_) => Err(Status::already_exists(group, resource, &name)),
-        }
+    fn service_network(&self) -> ServiceNetwork {
+        self.service_network.clone()
     }
 
-    async fn delete(&self, group: &str, resource: &str, namespace: &str, name: &str) -> Result<(), Status> {
-        let (_, row) = self.row_of(group, resource)?;
-        while let Some(current) = self.current(&row, namespace, name).await? {
-            let key = row.key(namespace, name);
-            if let Outcome::Written { .. } = self.storage.delete(&key, current.revision).await.map_err(storage_failure)?
-            {
+    async fn reserve(&self, what: &Reserved, holder: Holder<'_>, dry_run: bool) -> Result<bool, Status> {
+        let (key, bytes) = match what {
+            Reserved::Address(address) => {
+                let (_, row) = self.row_of("networking.k8s.io", "ipaddresses")?;
+                let mut object = allocation::ip_address(*address, holder);
+                object_meta::begin_create(&mut object, self.random.uid(), self.env.wall(), String::new);
+                (row.key("", &address.to_string()), row.object(object, 0).bytes().clone())
+            }
+            Reserved::NodePort(port) => {
+                (allocation::node_port_key(*port), to_canonical(&allocation::node_port_claim(holder)).into())
+            }
+        };
+        if dry_run {
+            return Ok(self.storage.get(&key).await.map_err(storage_failure)?.entry.is_none());
+        }
+        let outcome = self.storage.create(&key, bytes, None).await.map_err(storage_failure)?;
+        Ok(matches!(outcome, Outcome::Written { .. }))
+    }
+
+    async fn release(&self, what: &Reserved) -> Result<(), Status> {
+        let key = match what {
+            Reserved::Address(address) => {
+                self.row_of("networking.k8s.io", "ipaddresses")?.1.key("", &address.to_string())
+            }
+            Reserved::NodePort(port) => allocation::node_port_key(*port),
+        };
+        while let Some(entry) = self.storage.get(&key).await.map_err(storage_failure)?.entry {
+            let outcome = self.storage.delete(&key, entry.mod_revision).await.map_err(storage_failure)?;
+            if matches!(outcome, Outcome::Written { .. }) {
                 break;
             }
         }

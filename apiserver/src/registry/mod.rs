@@ -4,6 +4,7 @@
 
 pub mod strategy;
 pub mod strategies;
+pub mod allocation;
 pub mod validation;
 pub mod mutation;
 pub mod object_meta;
@@ -19,6 +20,7 @@ use crate::apply::FieldManager;
 use crate::apply::fields::FieldSet;
 use crate::cacher;
 use crate::storage::{self, Storage};
+use allocation::ServiceNetwork;
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use component_base::env::Env;
@@ -50,10 +52,16 @@ pub struct Registry {
     rows: RwLock<BTreeMap<String, Arc<Row>>>,
     admission: OnceLock<Chain>,
     content: OnceLock<Arc<dyn ContentAuthorizer>>,
+    service_network: ServiceNetwork,
 }
 
 impl Registry {
-    pub fn new(env: &Env, storage: Arc<dyn Storage>, catalogue: Arc<Catalogue>) -> Self {
+    pub fn new(
+        env: &Env,
+        storage: Arc<dyn Storage>,
+        catalogue: Arc<Catalogue>,
+        service_network: ServiceNetwork,
+    ) -> Self {
         Self {
             env: env.clone(),
             random: env.random("apiserver/registry"),
@@ -62,6 +70,7 @@ impl Registry {
             rows: RwLock::default(),
             admission: OnceLock::new(),
             content: OnceLock::new(),
+            service_network,
         }
     }
 

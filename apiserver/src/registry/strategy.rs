@@ -5,6 +5,7 @@
 //! objects (addresses, ports) it gets through `begin_create` and `begin_update`, which may be undone.
 //! Corresponds to k8s.io/apiserver/pkg/registry/rest (RESTCreateStrategy, RESTUpdateStrategy, BeforeCreate, …).
 
+use super::allocation::{Holder, Reserved, ServiceNetwork};
 use crate::admission::Lookup;
 use crate::authn::user_info::UserInfo;
 use async_trait::async_trait;
@@ -62,29 +63,30 @@ pub enum Grace {
     Period { grace_period_s: i64 },
 }
 
-/// Objects that one write creates or removes beside its own: the addresses of a Service.
+/// What one write takes or gives back beside its own object: the addresses and ports of a Service.
 /// Both calls go straight to the store's compare-and-swap, so that two servers never reserve the same thing.
 #[async_trait]
 pub trait Reservations: Lookup {
-    /// Creates an object unless its name is taken (409 `AlreadyExists`). Does nothing in a dry run but look.
-    async fn create(&self, group: &str, resource: &str, object: Value) -> Result<(), Status>;
-    /// Removes it; one that is not there is removed already.
-    async fn delete(&self, group: &str, resource: &str, namespace: &str, name: &str) -> Result<(), Status>;
+    fn service_network(&self) -> ServiceNetwork;
+    /// Takes it unless somebody holds it; false: somebody does. A dry run only looks.
+    async fn reserve(&self, what: &Reserved, holder: Holder<'_>, dry_run: bool) -> Result<bool, Status>;
+    /// Lets it go; what nobody holds is let go already.
+    async fn release(&self, what: &Reserved) -> Result<(), Status>;
 }
 
-/// What to take back when a write fails, or to let go when it succeeds: both lists name `(group, resource, namespace, name)`.
+/// What to take back when a write fails, or to let go when it succeeds.
 #[derive(Debug, Default)]
 pub struct Reservation {
-    pub if_failed: Vec<(&'static str, &'static str, String, String)>,
-    pub if_stored: Vec<(&'static str, &'static str, String, String)>,
+    pub if_failed: Vec<Reserved>,
+    pub if_stored: Vec<Reserved>,
 }
 
 impl Reservation {
     /// To be called exactly once, when the outcome of the write is known.
     pub async fn finish(self, stored: bool, reservations: &dyn Reservations) -> Result<(), Status> {
         let done = if stored { self.if_stored } else { self.if_failed };
-        for (group, resource, namespace, name) in done {
-            reservations.delete(group, resource, &namespace, &name).await?;
+        for what in &done {
+            reservations.release(what).await?;
         }
         Ok(())
     }

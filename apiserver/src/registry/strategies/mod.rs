@@ -11,6 +11,7 @@ pub mod pod;
 pub mod rules;
 pub mod workloads;
 
+use super::allocation::service::ServiceStrategy;
 use super::strategy::Strategy;
 use proto::resources::Resource;
 use rules::{ByRules, Generation, Rules};
@@ -19,7 +20,11 @@ use std::sync::Arc;
 /// The strategy of a row.
 pub fn of(resource: &Resource) -> Arc<dyn Strategy> {
     let storage = resource.storage_version();
-    Arc::new(ByRules(rules_of(&storage.group, &storage.resource)))
+    let rules = ByRules(rules_of(&storage.group, &storage.resource));
+    match (&*storage.group, &*storage.resource) {
+        ("", "services") => Arc::new(ServiceStrategy(rules)),
+        _ => Arc::new(rules),
+    }
 }
 
 fn rules_of(group: &str, resource: &str) -> Rules {

@@ -1,0 +1,389 @@
+//! What a Service asks for and is given: cluster address, families, node ports.
+//!
+//! Corresponds to pkg/registry/core/service/storage/alloc.go. A Service of type ClusterIP, NodePort or LoadBalancer
+//! holds an address unless it is headless, and the latter two a port of every node for each of their ports.
+
+use super::{Holder, Reserved, ServiceNetwork};
+use crate::registry::strategies::rules::ByRules;
+use crate::registry::strategy::{Grace, Reservation, Reservations, Strategy, WriteContext};
+use async_trait::async_trait;
+use proto::Status;
+use proto::meta::status::FieldError;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+/// The strategy of Services: their rules, and what they hold.
+pub struct ServiceStrategy(pub ByRules);
+
+#[async_trait]
+impl Strategy for ServiceStrategy {
+    fn prepare_for_create(&self, context: &WriteContext<'_>, object: &mut Value) {
+        self.0.prepare_for_create(context, object);
+        align_cluster_ips(object, None);
+    }
+
+    fn prepare_for_update(&self, context: &WriteContext<'_>, object: &mut Value, old: &Value) {
+        self.0.prepare_for_update(context, object, old);
+        if context.subresource.is_empty() {
+            carry_over(object, old);
+            align_cluster_ips(object, Some(old));
+            drop_unneeded(object, old);
+        }
+    }
+
+    fn validate(&self, context: &WriteContext<'_>, object: &Value) -> Vec<FieldError> {
+        self.0.validate(context, object)
+    }
+
+    fn validate_update(&self, context: &WriteContext<'_>, object: &Value, old: &Value) -> Vec<FieldError> {
+        let mut errors = self.0.validate_update(context, object, old);
+        errors.extend(address_kept(object, old));
+        errors
+    }
+
+    fn warnings_on_create(&self, context: &WriteContext<'_>, object: &Value) -> Vec<String> {
+        self.0.warnings_on_create(context, object)
+    }
+
+    fn warnings_on_update(&self, context: &WriteContext<'_>, object: &Value, old: &Value) -> Vec<String> {
+        self.0.warnings_on_update(context, object, old)
+    }
+
+    fn canonicalize(&self, object: &mut Value) {
+        self.0.canonicalize(object);
+    }
+
+    fn allow_create_on_update(&self) -> bool {
+        self.0.allow_create_on_update()
+    }
+
+    fn allow_unconditional_update(&self) -> bool {
+        self.0.allow_unconditional_update()
+    }
+
+    fn graceful_delete(&self, context: &WriteContext<'_>, object: &Value, requested_s: Option<i64>) -> Grace {
+        self.0.graceful_delete(context, object, requested_s)
+    }
+
+    fn status_resets(&self) -> &'static [&'static [&'static str]] {
+        self.0.status_resets()
+    }
+
+    async fn begin_create(
+        &self,
+        context: &WriteContext<'_>,
+        object: &mut Value,
+        reservations: &dyn Reservations,
+    ) -> Result<Reservation, Status> {
+        set_families(object);
+        reserve(context, object, None, reservations).await
+    }
+
+    async fn begin_update(
+        &self,
+        context: &WriteContext<'_>,
+        object: &mut Value,
+        old: &Value,
+        reservations: &dyn Reservations,
+    ) -> Result<Reservation, Status> {
+        if !context.subresource.is_empty() {
+            return Ok(Reservation::default());
+        }
+        set_families(object);
+        reserve(context, object, Some(old), reservations).await
+    }
+
+    async fn after_delete(&self, object: &Value, reservations: &dyn Reservations) -> Result<(), Status> {
+        for held in held_by(object) {
+            reservations.release(&held).await?;
+        }
+        Ok(())
+    }
+}
+
+fn spec<'v>(service: &'v Value, field: &str) -> &'v Value {
+    &service["spec"][field]
+}
+
+fn text<'v>(service: &'v Value, field: &str) -> &'v str {
+    spec(service, field).as_str().unwrap_or_default()
+}
+
+fn takes_address(service: &Value) -> bool {
+    text(service, "type") != "ExternalName"
+}
+
+fn takes_node_ports(service: &Value) -> bool {
+    match text(service, "type") {
+        "NodePort" => true,
+        "LoadBalancer" => spec(service, "allocateLoadBalancerNodePorts") != &json!(false),
+        _ => false,
+    }
+}
+
+fn ports(service: &Value) -> impl Iterator<Item = &Value> {
+    spec(service, "ports").as_array().into_iter().flatten()
+}
+
+fn node_port(port: &Value) -> Option<u16> {
+    port["nodePort"].as_u64().and_then(|port| u16::try_from(port).ok()).filter(|port| *port != 0)
+}
+
+/// Everything that a stored Service holds.
+fn held_by(service: &Value) -> BTreeSet<Reserved> {
+    let addresses = spec(service, "clusterIPs").as_array().into_iter().flatten().filter_map(Value::as_str);
+    let mut held: BTreeSet<Reserved> =
+        addresses.filter_map(|ip| ip.parse::<IpAddr>().ok()).map(Reserved::Address).collect();
+    held.extend(ports(service).filter_map(node_port).map(Reserved::NodePort));
+    held
+}
+
+/// `clusterIP` is the first of `clusterIPs`; old clients know only the former.
+fn align_cluster_ips(service: &mut Value, old: Option<&Value>) {
+    let (ip, listed) = (text(service, "clusterIP").to_owned(), !spec(service, "clusterIPs").is_null());
+    if let Some(old) = old {
+        let changed = text(old, "clusterIP") != ip && spec(old, "clusterIPs") == spec(service, "clusterIPs");
+        if changed {
+            let list = if ip.is_empty() { Value::Null } else { json!([ip]) };
+            set(service, "clusterIPs", list);
+            return;
+        }
+    }
+    if !listed && !ip.is_empty() {
+        set(service, "clusterIPs", json!([ip]));
+    }
+}
+
+fn set(service: &mut Value, field: &str, value: Value) {
+    let Some(spec) = service["spec"].as_object_mut() else { return };
+    match value {
+        Value::Null => drop(spec.remove(field)),
+        value => drop(spec.insert(field.to_owned(), value)),
+    }
+}
+
+/// What the server gave before is kept where an update says nothing of it.
+fn carry_over(service: &mut Value, old: &Value) {
+    if takes_address(service) && takes_address(old) && text(service, "clusterIP").is_empty() {
+        for field in ["clusterIP", "clusterIPs"] {
+            if spec(service, field).is_null() || spec(service, field) == "" {
+                set(service, field, spec(old, field).clone());
+            }
+        }
+    }
+    if !takes_node_ports(service) || !takes_node_ports(old) {
+        return;
+    }
+    let given: Vec<(Value, Value, u16)> =
+        ports(old).filter_map(|p| Some((p["port"].clone(), p["protocol"].clone(), node_port(p)?))).collect();
+    let asked: BTreeSet<u16> = ports(service).filter_map(node_port).collect();
+    for port in service["spec"]["ports"].as_array_mut().into_iter().flatten() {
+        let same =
+            |(number, protocol, _): &&(Value, Value, u16)| *number == port["port"] && *protocol == port["protocol"];
+        if node_port(port).is_none()
+            && let Some((_, _, given)) = given.iter().find(same).filter(|(_, _, given)| !asked.contains(given))
+        {
+            port["nodePort"] = json!(given);
+        }
+    }
+}
+
+/// A change of type takes away what the new type has no use for, where the client merely sent it back.
+fn drop_unneeded(service: &mut Value, old: &Value) {
+    if !takes_address(service) && takes_address(old) && spec(service, "clusterIP") == spec(old, "clusterIP") {
+        for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"] {
+            set(service, field, Value::Null);
+        }
+    }
+    if takes_node_ports(old) && !takes_node_ports(service) {
+        let before: BTreeSet<u16> = ports(old).filter_map(node_port).collect();
+        for port in service["spec"]["ports"].as_array_mut().into_iter().flatten() {
+            if node_port(port).is_some_and(|port| before.contains(&port))
+                && let Some(fields) = port.as_object_mut()
+            {
+                fields.remove("nodePort");
+            }
+        }
+        if spec(service, "externalTrafficPolicy") == spec(old, "externalTrafficPolicy") {
+            set(service, "externalTrafficPolicy", Value::Null);
+        }
+    }
+}
+
+/// An address stays with its Service for life, unless the Service turns into an external name.
+fn address_kept(service: &Value, old: &Value) -> Option<FieldError> {
+    let (new, before) = (spec(service, "clusterIPs"), spec(old, "clusterIPs"));
+    if !takes_address(service) || !takes_address(old) || before.is_null() || new == before {
+        return None;
+    }
+    Some(FieldError::invalid("spec.clusterIPs[0]", new, "may not change once set"))
+}
+
+/// Deviation: the cluster has one family, IPv4.
+fn set_families(service: &mut Value) {
+    if !takes_address(service) {
+        return;
+    }
+    for (field, value) in [("ipFamilies", json!(["IPv4"])), ("ipFamilyPolicy", json!("SingleStack"))] {
+        if spec(service, field).is_null() {
+            set(service, field, value);
+        }
+    }
+}
+
+/// Takes what the Service needs and does not hold yet; on failure nothing stays taken.
+async fn reserve(
+    context: &WriteContext<'_>,
+    service: &mut Value,
+    old: Option<&Value>,
+    reservations: &dyn Reservations,
+) -> Result<Reservation, Status> {
+    let mut asking = Asking {
+        context,
+        reservations,
+        network: reservations.service_network(),
+        before: old.map(held_by).unwrap_or_default(),
+        reservation: Reservation::default(),
+    };
+    let outcome = asking.everything(service).await;
+    let Asking { before, mut reservation, .. } = asking;
+    if let Err(refused) = outcome {
+        reservation.finish(false, reservations).await?;
+        return Err(refused);
+    }
+    let now = held_by(service);
+    reservation.if_stored = before.difference(&now).copied().collect();
+    Ok(reservation)
+}
+
+struct Asking<'a> {
+    context: &'a WriteContext<'a>,
+    reservations: &'a dyn Reservations,
+    network: ServiceNetwork,
+    before: BTreeSet<Reserved>,
+    reservation: Reservation,
+}
+
+impl Asking<'_> {
+    async fn everything(&mut self, service: &mut Value) -> Result<(), Status> {
+        if takes_address(service) {
+            self.address(service).await?;
+        }
+        self.node_ports(service).await
+    }
+
+    fn invalid(&self, error: FieldError) -> Status {
+        self.context.invalid(self.context.name, &[error])
+    }
+
+    /// True: it is this Service's now, or was before.
+    async fn take(&mut self, what: Reserved) -> Result<bool, Status> {
+        if self.before.contains(&what) || self.reservation.if_failed.contains(&what) {
+            return Ok(true);
+        }
+        let holder = Holder { namespace: self.context.namespace, name: self.context.name };
+        let taken = self.reservations.reserve(&what, holder, self.context.dry_run).await?;
+        if taken && !self.context.dry_run {
+            self.reservation.if_failed.push(what);
+        }
+        Ok(taken)
+    }
+
+    async fn address(&mut self, service: &mut Value) -> Result<(), Status> {
+        let list = spec(service, "clusterIPs").clone();
+        match list.as_array().and_then(|list| list.first()).and_then(Value::as_str) {
+            None | Some("") => {
+                let found = self.any_address().await?;
+                set(service, "clusterIP", json!(found));
+                set(service, "clusterIPs", json!([found]));
+                Ok(())
+            }
+            Some("None") => Ok(()),
+            Some(asked) => {
+                // What is no address is for validation to refuse.
+                let Ok(address) = asked.parse::<IpAddr>() else { return Ok(()) };
+                if address.is_ipv6() {
+                    let why = "IPv6 is not configured on this cluster";
+                    return Err(self.invalid(FieldError::invalid("spec.clusterIPs[0]", &list, why)));
+                }
+                let refused = |why: String| {
+                    let why = format!("failed to allocate IP {address}: {why}");
+                    self.invalid(FieldError::invalid("spec.clusterIPs", &list, why))
+                };
+                if !self.network.contains(address) && !self.before.contains(&Reserved::Address(address)) {
+                    let range = self.network.range.trunc();
+                    let why = format!(
+                        "the provided IP ({address}) is not in the valid range. The range of valid IPs is {range}"
+                    );
+                    return Err(refused(why));
+                }
+                let taken = refused("provided IP is already allocated".to_owned());
+                if self.take(Reserved::Address(address)).await? { Ok(()) } else { Err(taken) }
+            }
+        }
+    }
+
+    async fn any_address(&mut self) -> Result<IpAddr, Status> {
+        let held = self.reservations.list("networking.k8s.io", "ipaddresses", "").await?;
+        let taken: BTreeSet<IpAddr> =
+            held.iter().filter_map(|object| object["metadata"]["name"].as_str()?.parse().ok()).collect();
+        for candidate in self.network.candidates(&|ip| taken.contains(&ip), self.context.random) {
+            if self.take(Reserved::Address(candidate)).await? {
+                return Ok(candidate);
+            }
+        }
+        let why = format!("failed to allocate a serviceIP: range is full: {}", self.network.range.trunc());
+        Err(Status::internal(why))
+    }
+
+    async fn node_ports(&mut self, service: &mut Value) -> Result<(), Status> {
+        let wanted = takes_node_ports(service);
+        let mut list = spec(service, "ports").as_array().cloned().unwrap_or_default();
+        // One node port may serve one number under several protocols.
+        let mut shared: Vec<(Value, Value, u16)> = Vec::new();
+        for (i, port) in list.iter_mut().enumerate() {
+            let key = (port["port"].clone(), port["protocol"].clone());
+            if let Some(asked) = node_port(port) {
+                self.asked_port(i, asked).await?;
+                shared.push((key.0, key.1, asked));
+            } else if wanted {
+                let same = shared.iter().find(|(number, protocol, _)| *number == key.0 && *protocol != key.1);
+                let found = match same {
+                    Some((_, _, port)) => *port,
+                    None => self.any_port().await?,
+                };
+                port["nodePort"] = json!(found);
+                shared.push((key.0, key.1, found));
+            }
+        }
+        if !list.is_empty() {
+            service["spec"]["ports"] = json!(list);
+        }
+        Ok(())
+    }
+
+    async fn asked_port(&mut self, index: usize, port: u16) -> Result<(), Status> {
+        let field = format!("spec.ports[{index}].nodePort");
+        let (first, last) = (self.network.node_ports.start(), self.network.node_ports.end());
+        if !self.network.node_ports.contains(&port) && !self.before.contains(&Reserved::NodePort(port)) {
+            let why = format!("provided port is not in the valid range. The range of valid ports is {first}-{last}");
+            return Err(self.invalid(FieldError::invalid(field, &json!(port), why)));
+        }
+        if self.take(Reserved::NodePort(port)).await? {
+            return Ok(());
+        }
+        Err(self.invalid(FieldError::invalid(field, &json!(port), "provided port is already allocated")))
+    }
+
+    async fn any_port(&mut self) -> Result<u16, Status> {
+        let services = self.reservations.list("", "services", "").await?;
+        let taken: BTreeSet<u16> = services.iter().flat_map(|service| ports(service).filter_map(node_port)).collect();
+        for candidate in self.network.port_candidates(&|port| taken.contains(&port), self.context.random) {
+            if self.take(Reserved::NodePort(candidate)).await? {
+                return Ok(candidate);
+            }
+        }
+        Err(Status::internal("failed to allocate a nodePort: range is full"))
+    }
+}
