@@ -38,9 +38,8 @@ pub fn plan(looks: &[Look], settings: &Settings, limits: &mut Limits, now: Times
         // A taint that replaces another drives nobody out who was not already.
         if !is_new || limits.take(&zones::zone_of(node), zones::rate(state, size, settings), now) {
             // The status was just written, and with it the version that taints are written against: the next look does it.
-            match taints::no_execute(node, wanted, now).filter(|_| !is_updated) {
-                Some(taints) => plan.push(taints::write(node, &taints)),
-                None => {}
+            if let Some(taints) = taints::no_execute(node, wanted, now).filter(|_| !is_updated) {
+                plan.push(taints::write(node, &taints));
             }
         }
         plans.push(plan);

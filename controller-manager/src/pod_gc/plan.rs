@@ -35,9 +35,7 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Vec<Plan> {
         let node = pod::node_name(pod);
         if observed.gone_nodes.contains(node) {
             plans.push(remove(pod, Some("PodGC: node no longer exists"), now));
-        } else if pod.is_deleting() && out_of_service.contains(node) {
-            plans.push(remove(pod, None, now));
-        } else if pod.is_deleting() && node.is_empty() {
+        } else if pod.is_deleting() && (node.is_empty() || out_of_service.contains(node)) {
             plans.push(remove(pod, None, now));
         }
     }
