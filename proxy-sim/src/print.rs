@@ -59,7 +59,10 @@ pub async fn run(options: &Options, env: &Env) -> Result<(), PrintError> {
     let text = read_all(response.into_body(), MAX_RULES_BYTES).await;
     let text = text.map_err(|source| PrintError::Body { server: server.clone(), source })?;
     if !code.is_success() {
-        let message = format!("{code}: {}", String::from_utf8_lossy(&text).trim());
+        // A refusal is a Status whose message says why; anything else is shown as it came.
+        let status: Option<proto::Status> = serde_json::from_slice(&text).ok();
+        let words = status.map_or_else(|| String::from_utf8_lossy(&text).trim().to_owned(), |status| status.message);
+        let message = format!("{code}: {words}");
         return Err(PrintError::Refused { server, message });
     }
     std::io::stdout().write_all(&text)?;

@@ -6,7 +6,7 @@ use super::{Call, method_not_allowed};
 use crate::answer::{self, Leading};
 use crate::discovery;
 use crate::media::{self, Form};
-use crate::openapi::Document;
+use crate::openapi::{Document, v2_protobuf};
 use crate::{health, version};
 use axum::body::Body;
 use component_base::health_checks;
@@ -146,7 +146,7 @@ fn openapi_v2(call: &Call<'_>) -> Response<Body> {
     let accept = call.headers().get(header::ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or_default();
     let only_protobuf = accept.contains(OPENAPI_V2_PROTOBUF) && !accept.contains("json") && !accept.contains("*/*");
     if only_protobuf {
-        return answer::text(406, "406 Not Acceptable\n");
+        return document(call, call.server.openapi().v2_protobuf(), v2_protobuf::MEDIA_TYPE);
     }
     document(call, call.server.openapi().v2(), "application/json")
 }

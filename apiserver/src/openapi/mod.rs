@@ -6,6 +6,7 @@ mod definitions;
 mod operations;
 mod parameters;
 mod render_v2;
+pub mod v2_protobuf;
 mod render_v3;
 mod type_names;
 
@@ -33,6 +34,7 @@ pub struct Documents {
     v3: BTreeMap<(String, String), OnceLock<Document>>,
     index: OnceLock<Document>,
     v2: OnceLock<Document>,
+    v2_protobuf: OnceLock<Document>,
 }
 
 impl Documents {
@@ -43,7 +45,7 @@ impl Documents {
                 v3.insert((group.group.clone(), version.clone()), OnceLock::new());
             }
         }
-        Self { catalogue, version: version.to_owned(), v3, index: OnceLock::new(), v2: OnceLock::new() }
+        Self { catalogue, version: version.to_owned(), v3, index: OnceLock::new(), v2: OnceLock::new(), v2_protobuf: OnceLock::new() }
     }
 
     /// `/openapi/v3`: where the documents are.
@@ -74,6 +76,14 @@ impl Documents {
     /// `/openapi/v2`: everything in one document.
     pub fn v2(&self) -> &Document {
         self.v2.get_or_init(|| document(&render_v2::document(&self.catalogue, &self.version)))
+    }
+
+    /// The same in protobuf.
+    pub fn v2_protobuf(&self) -> &Document {
+        self.v2_protobuf.get_or_init(|| {
+            let bytes = Bytes::from(v2_protobuf::encode(&render_v2::document(&self.catalogue, &self.version)));
+            Document { hash: hexadecimal(&Sha256::digest(&bytes)), bytes }
+        })
     }
 
     /// What the content of a document depends on, without writing it: the server, the rows, and the types of custom

@@ -1,6 +1,7 @@
 //! Every row of the resource table creates, lists, watches, patches and deletes a minimal object.
 
-use client::{Client, DeleteOptions, ListOptions, Patch, PatchOptions, WatchEvent};
+use client::watch::WatchEvent;
+use client::{Client, DeleteOptions, ListOptions, Patch, PatchOptions};
 use e2e::minimal;
 use e2e::simulation::Simulation;
 use proto::resources::{Catalogue, Target, Verb};
@@ -14,6 +15,9 @@ const NAMESPACE: &str = "default";
 fn every_stored_resource_lives_a_whole_life() {
     let failures = Simulation::apiserver_alone(1, async |simulation| {
         let client = simulation.admin();
+        // Pods run under it; the controller that makes it does not run here.
+        let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
+        client.dynamic(&Gvr::new("", "v1", "serviceaccounts"), NAMESPACE).create(&account).await.unwrap();
         let mut failures = Vec::new();
         for target in stored() {
             if let Err(why) = life(&client, &target).await {

@@ -44,6 +44,8 @@ const BINDINGS: &[(&str, &[&str])] = &[
     ("system:kube-scheduler", &["User:system:kube-scheduler"]),
     ("system:monitoring", &["Group:system:monitoring"]),
     ("system:node", &[]),
+    // Deviation: a proxy asks who may see its rules; the original shows its health alone, to everybody.
+    ("system:auth-delegator", &["User:system:kube-proxy"]),
     ("system:node-proxier", &["User:system:kube-proxy"]),
     ("system:orrery:node-fleet", &["User:system:orrery:node-fleet"]),
     ("system:public-info-viewer", &["Group:system:authenticated", "Group:system:unauthenticated"]),
