@@ -7,7 +7,7 @@
 use serde_json::Value;
 
 /// Content type of the answer.
-pub const MEDIA_TYPE: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+pub const MEDIA_TYPE: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
 /// Field numbers of `Document`, `Info`, the named pairs of a map, `Schema` and `Any`.
 mod number {
