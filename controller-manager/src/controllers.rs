@@ -4,8 +4,8 @@
 
 use crate::context::Context;
 use crate::{
-    deployment, endpoints, endpointslice, garbage_collector, namespace, node_ipam, node_lifecycle, pod_gc, replicaset,
-    root_ca_publisher, serviceaccount, taint_eviction,
+    clusterrole_aggregation, deployment, disruption, endpoints, endpointslice, garbage_collector, namespace, node_ipam,
+    node_lifecycle, pod_gc, replicaset, root_ca_publisher, serviceaccount, taint_eviction, ttl_after_finished,
 };
 use futures::future::BoxFuture;
 
@@ -131,6 +131,37 @@ pub const CONTROLLERS: &[Controller] = &[
         triggers: &["pods", "nodes"],
         on_by_default: true,
         start: pod_gc::controller::start,
+    },
+    Controller {
+        name: "disruption-controller",
+        aliases: &["disruption"],
+        service_account: "disruption-controller",
+        triggers: &[
+            "poddisruptionbudgets",
+            "pods",
+            "deployments",
+            "replicasets",
+            "replicationcontrollers",
+            "statefulsets",
+        ],
+        on_by_default: true,
+        start: disruption::controller::start,
+    },
+    Controller {
+        name: "clusterrole-aggregation-controller",
+        aliases: &["clusterrole-aggregation"],
+        service_account: "clusterrole-aggregation-controller",
+        triggers: &["clusterroles"],
+        on_by_default: true,
+        start: clusterrole_aggregation::start,
+    },
+    Controller {
+        name: "ttl-after-finished-controller",
+        aliases: &["ttl-after-finished"],
+        service_account: "ttl-after-finished-controller",
+        triggers: &["jobs"],
+        on_by_default: true,
+        start: ttl_after_finished::start,
     },
 ];
 

@@ -5,11 +5,13 @@
 
 pub mod actions;
 pub mod clock;
+pub mod clusterrole_aggregation;
 pub mod context;
 pub mod controller_ref;
 pub mod controllers;
 pub mod deployment;
 pub mod discovery;
+pub mod disruption;
 pub mod endpoints;
 pub mod endpointslice;
 #[cfg(test)]
@@ -32,6 +34,7 @@ pub mod service;
 pub mod serviceaccount;
 pub mod taint_eviction;
 pub mod template_hash;
+pub mod ttl_after_finished;
 
 pub use manager::{Error, run, run_with};
 pub use options::{Config, Settings};

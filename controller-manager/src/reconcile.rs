@@ -2,8 +2,9 @@
 //!
 //! Corresponds to the worker and sync functions of every package below pkg/controller.
 
+use crate::clock;
 use crate::context::Actor;
-use client::{ApplyError, Client, Plan, ReconcileError, WorkQueue, apply, run_workers};
+use client::{Action, ApplyError, Client, Plan, ReconcileError, WorkQueue, apply, run_workers};
 use jiff::Timestamp;
 use std::future::Future;
 use std::sync::Arc;
@@ -71,8 +72,17 @@ async fn round<R: Reconciler>(
             if let Some(plan) = reconciler.recover(&observed, &error, env.wall()) {
                 apply(&actor.client, &actor.recorder, &plan).await?;
             }
+            if is_overtaken(&error) {
+                queue.add_after(key, clock::TICK);
+                return Ok(());
+            }
             // Nothing new fits into a namespace that is going away, and its end takes the rest.
             if error.cause.is_namespace_terminating() { Ok(()) } else { Err(error.into()) }
         }
     }
+}
+
+/// What was to be changed is gone: the cache will hear of it.
+pub fn is_overtaken(error: &ApplyError) -> bool {
+    error.cause.is_not_found() && !matches!(error.failed, Action::Create { .. })
 }

@@ -13,9 +13,12 @@ use proto::Kind;
 use proto::kinds::api::core::v1::{Node, Pod, Service};
 use proto::kinds::api::discovery::v1::EndpointSlice;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Index of this controller's slices by the key of their service.
 const BY_SERVICE: &str = "service";
+/// When to look again while the cache lags behind this controller's own writes.
+const STALE_RETRY: Duration = Duration::from_secs(1);
 
 struct Controller {
     actor: Actor,
@@ -127,7 +130,7 @@ impl Controller {
             self.tracker.forget_service(key);
             return Ok(());
         };
-        let Some(observed) = self.observe(key, service)? else { return Ok(()) };
+        let Some(observed) = self.observe(key, service) else { return Ok(()) };
         let plan = plan(&observed);
         for action in plan.actions {
             self.carry_out(key, &observed, action).await?;
@@ -138,16 +141,18 @@ impl Controller {
         }
     }
 
-    fn observe(&self, key: &str, service: Arc<Service>) -> Result<Option<Observed>, ReconcileError> {
-        let Some(selector) = service::selector(&service) else { return Ok(None) };
+    fn observe(&self, key: &str, service: Arc<Service>) -> Option<Observed> {
+        let selector = service::selector(&service)?;
         let pods = self.pods.filter(service.namespace(), |pod| service::selects(selector, pod));
         let slices = self.slices.by_index(BY_SERVICE, key);
         if !self.tracker.is_caught_up(key, &slices) {
-            return Err(ReconcileError::new("EndpointSlice informer cache is out of date"));
+            // The event that brings the cache up to date wakes the service; the delay is for one that never comes.
+            self.queue.add_after(key.to_owned(), STALE_RETRY);
+            return None;
         }
         let slices = slices.into_iter().filter(|slice| !slice.is_deleting()).collect();
         let backends = backends(&service, &pods, |node| self.nodes.get("", node));
-        Ok(Some(Observed { service, backends, slices, max_per_slice: self.max_per_slice }))
+        Some(Observed { service, backends, slices, max_per_slice: self.max_per_slice })
     }
 
     async fn carry_out(&self, key: &str, observed: &Observed, action: Action) -> Result<(), ReconcileError> {

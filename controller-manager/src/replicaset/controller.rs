@@ -9,6 +9,7 @@ use super::status::Failure;
 use crate::context::{Actor, Context};
 use crate::controller_ref::{concerned_controllers, confirm_adoption, controller_of};
 use crate::controllers::Running;
+use crate::reconcile::is_overtaken;
 use crate::{actions, indexes};
 use client::{Action, ApplyError, Event, Plan, ReconcileError, UidExpectations, WorkQueue, apply, run_workers};
 use futures::future::join_all;
@@ -213,7 +214,10 @@ impl<T: Replicated> Controller<T> {
         now: Timestamp,
     ) -> Result<(), ReconcileError> {
         let plan = plan::plan_status(observed, failure, now);
-        self.carry_out(&plan).await?;
+        match self.carry_out(&plan).await {
+            Err(error) if !is_overtaken(&error) => return Err(error.into()),
+            _ => {}
+        }
         if let Some(after) = plan.requeue_after {
             self.queue.add_after(key.to_owned(), after);
         }

@@ -1,0 +1,271 @@
+//! How many disruptions a budget allows, and what its status says.
+//!
+//! Corresponds to trySync and updatePdbStatus in pkg/controller/disruption/disruption.go.
+
+use super::observe::Observed;
+use crate::intstr::{Round, scaled};
+use crate::{actions, clock, pod};
+use client::{Action, Plan};
+use jiff::Timestamp;
+use proto::Kind;
+use proto::kinds::IntOrString;
+use proto::kinds::api::core::v1::Pod;
+use proto::kinds::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetStatus};
+use proto::kinds::metav1::{Condition, Time};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long after its eviction a pod has to be gone, or else it counts again.
+const DELETION_TIMEOUT_S: i64 = 120;
+const DISRUPTION_ALLOWED: &str = "DisruptionAllowed";
+
+pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
+    let budget = &*observed.budget;
+    if budget.is_deleting() {
+        return Plan::default();
+    }
+    let mut plan = Plan::default();
+    if observed.pods.is_empty()
+        && budget.status.as_ref().and_then(|status| status.observed_generation) != budget.metadata.generation
+    {
+        plan.push(actions::normal(budget, "NoPods", "No matching pods found"));
+    }
+    let mut updated = budget.clone();
+    match expectation(observed) {
+        Ok((expected, desired_healthy)) => {
+            let (disrupted, expired, recheck) = disrupted_pods(observed, now);
+            for pod in expired {
+                let message = format!("Pod was expected by PDB {} to be deleted but it wasn't", budget.key());
+                plan.push(actions::warning(&*pod, "NotDeleted", message));
+            }
+            plan.requeue_after = recheck;
+            let healthy = observed.pods.iter().filter(|pod| is_healthy(pod, &disrupted)).count();
+            updated.status = Some(status(budget, count(healthy), desired_healthy, expected, disrupted, now));
+        }
+        Err(why) => {
+            let message = format!("Failed to calculate the number of expected pods: {why}");
+            plan.push(actions::warning(budget, "CalculateExpectedPodCountFailed", message));
+            let status = updated.status.get_or_insert_default();
+            status.disruptions_allowed = Some(0);
+            set_condition(status, condition(budget, "False", "SyncFailed", why, now));
+        }
+    }
+    if is_same(budget.status.as_ref(), updated.status.as_ref()) {
+        plan.actions.retain(|action| !is_failure_event(action));
+    } else {
+        plan.push(Action::update_status(&updated));
+    }
+    plan
+}
+
+/// Said when it begins, not at every look.
+fn is_failure_event(action: &Action) -> bool {
+    matches!(action, Action::Event(event) if event.reason == "CalculateExpectedPodCountFailed")
+}
+
+fn count(count: usize) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX)
+}
+
+/// How many pods there should be, and how many of them have to be healthy.
+fn expectation(observed: &Observed) -> Result<(i32, i32), String> {
+    let spec = observed.budget.spec.clone().unwrap_or_default();
+    let percentage = |value: &IntOrString, wanted: i32| {
+        scaled(value, wanted, Round::Up).ok_or_else(|| "not a number or a percentage".to_owned())
+    };
+    match (&spec.max_unavailable, &spec.min_available) {
+        (Some(max_unavailable), _) => {
+            let wanted = observed.wanted.clone()?;
+            Ok((wanted, (wanted - percentage(max_unavailable, wanted)?).max(0)))
+        }
+        (None, Some(IntOrString::Int(min_available))) => Ok((count(observed.pods.len()), *min_available)),
+        (None, Some(percent)) => {
+            let wanted = observed.wanted.clone()?;
+            Ok((wanted, percentage(percent, wanted)?))
+        }
+        (None, None) => Ok((count(observed.pods.len()), 0)),
+    }
+}
+
+type Disrupted = BTreeMap<String, Time>;
+
+/// Pods whose eviction was granted and which are still to go; those that should have gone long ago; when the next
+/// of them should be gone.
+fn disrupted_pods(observed: &Observed, now: Timestamp) -> (Disrupted, Vec<Arc<Pod>>, Option<Duration>) {
+    let granted = observed.budget.status.as_ref().and_then(|status| status.disrupted_pods.clone()).unwrap_or_default();
+    let (mut disrupted, mut expired, mut recheck) = (Disrupted::new(), Vec::new(), None::<Duration>);
+    for pod in observed.pods.iter().filter(|pod| !pod.is_deleting()) {
+        let Some(time) = granted.get(pod.name()) else { continue };
+        let due = clock::after(time.0, DELETION_TIMEOUT_S);
+        if due < now {
+            expired.push(pod.clone());
+        } else {
+            let after = clock::until(due, now) + clock::TICK;
+            recheck = Some(recheck.map_or(after, |earlier| earlier.min(after)));
+            disrupted.insert(pod.name().to_owned(), time.clone());
+        }
+    }
+    (disrupted, expired, recheck)
+}
+
+fn is_healthy(pod: &Pod, disrupted: &Disrupted) -> bool {
+    !pod.is_deleting() && !disrupted.contains_key(pod.name()) && pod::is_ready(pod)
+}
+
+fn status(
+    budget: &PodDisruptionBudget,
+    current_healthy: i32,
+    desired_healthy: i32,
+    expected: i32,
+    disrupted: Disrupted,
+    now: Timestamp,
+) -> PodDisruptionBudgetStatus {
+    let allowed = if expected <= 0 { 0 } else { (current_healthy - desired_healthy).max(0) };
+    let mut status = PodDisruptionBudgetStatus {
+        conditions: budget.status.as_ref().and_then(|status| status.conditions.clone()),
+        current_healthy: Some(current_healthy),
+        desired_healthy: Some(desired_healthy),
+        disrupted_pods: (!disrupted.is_empty()).then_some(disrupted),
+        disruptions_allowed: Some(allowed),
+        expected_pods: Some(expected),
+        observed_generation: budget.metadata.generation,
+    };
+    let (value, reason) = if allowed > 0 { ("True", "SufficientPods") } else { ("False", "InsufficientPods") };
+    set_condition(&mut status, condition(budget, value, reason, String::new(), now));
+    status
+}
+
+fn condition(budget: &PodDisruptionBudget, status: &str, reason: &str, message: String, now: Timestamp) -> Condition {
+    Condition {
+        type_: DISRUPTION_ALLOWED.to_owned(),
+        status: status.to_owned(),
+        reason: reason.to_owned(),
+        message,
+        observed_generation: budget.metadata.generation,
+        last_transition_time: clock::stamp(now),
+    }
+}
+
+fn set_condition(status: &mut PodDisruptionBudgetStatus, mut condition: Condition) {
+    let conditions = status.conditions.get_or_insert_default();
+    match conditions.iter_mut().find(|present| present.type_ == condition.type_) {
+        None => conditions.push(condition),
+        Some(present) => {
+            if present.status == condition.status {
+                condition.last_transition_time = present.last_transition_time.clone();
+            }
+            *present = condition;
+        }
+    }
+}
+
+/// An absent map of disrupted pods is an empty one.
+fn is_same(one: Option<&PodDisruptionBudgetStatus>, other: Option<&PodDisruptionBudgetStatus>) -> bool {
+    let normal = |status: Option<&PodDisruptionBudgetStatus>| {
+        let mut status = status.cloned().unwrap_or_default();
+        status.disrupted_pods = status.disrupted_pods.filter(|pods| !pods.is_empty());
+        status
+    };
+    one.is_some() == other.is_some() && normal(one) == normal(other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    fn observed(
+        min_available: Option<&str>,
+        max_unavailable: Option<&str>,
+        wanted: i32,
+        healthy: usize,
+        broken: usize,
+    ) -> Observed {
+        let mut budget = PodDisruptionBudget { metadata: fixture::meta("web"), ..PodDisruptionBudget::default() };
+        let spec = budget.spec.get_or_insert_default();
+        spec.min_available = min_available.map(fixture::int_or_percent);
+        spec.max_unavailable = max_unavailable.map(fixture::int_or_percent);
+        let pod = |i: usize| {
+            let mut pod = fixture::pod(&format!("web-{i}"));
+            if i < healthy {
+                fixture::set_ready(&mut pod, fixture::at(0));
+            }
+            Arc::new(pod)
+        };
+        Observed { budget: Arc::new(budget), pods: (0..healthy + broken).map(pod).collect(), wanted: Ok(wanted) }
+    }
+
+    fn written(plan: &Plan) -> PodDisruptionBudgetStatus {
+        let last = plan.actions.iter().rev().find_map(|action| match action {
+            Action::UpdateStatus { object, .. } => PodDisruptionBudget::decode_value(object.clone()).unwrap().status,
+            _ => None,
+        });
+        last.unwrap()
+    }
+
+    #[test]
+    fn budgets_allow_what_is_left_over() {
+        let cases = [
+            // minAvailable, maxUnavailable, wanted, healthy, broken => expected, desired, allowed
+            (Some("2"), None, 3, 3, 0, (3, 2, 1)),
+            (Some("2"), None, 3, 2, 1, (3, 2, 0)),
+            (Some("3"), None, 3, 3, 0, (3, 3, 0)),
+            (Some("0"), None, 3, 3, 0, (3, 0, 3)),
+            (Some("50%"), None, 3, 3, 0, (3, 2, 1)),
+            (Some("50%"), None, 10, 6, 0, (10, 5, 1)),
+            (None, Some("1"), 3, 3, 0, (3, 2, 1)),
+            (None, Some("1"), 3, 2, 0, (3, 2, 0)),
+            (None, Some("1"), 4, 2, 1, (4, 3, 0)),
+            (None, Some("30%"), 10, 10, 0, (10, 7, 3)),
+            (None, Some("25%"), 3, 3, 0, (3, 2, 1)),
+            (None, Some("5"), 3, 3, 0, (3, 0, 3)),
+            (Some("0"), None, 0, 0, 0, (0, 0, 0)),
+        ];
+        for (min, max, wanted, healthy, broken, expected) in cases {
+            let status = written(&plan(&observed(min, max, wanted, healthy, broken), fixture::at(1)));
+            let got =
+                (status.expected_pods.unwrap(), status.desired_healthy.unwrap(), status.disruptions_allowed.unwrap());
+            assert_eq!(got, expected, "{min:?} {max:?} wanted {wanted}, healthy {healthy}, broken {broken}");
+            let reason = if expected.2 > 0 { "SufficientPods" } else { "InsufficientPods" };
+            assert_eq!(status.conditions.unwrap()[0].reason, reason);
+        }
+    }
+
+    #[test]
+    fn granted_evictions_do_not_count_twice() {
+        let mut observed = observed(Some("1"), None, 3, 3, 0);
+        let granted = BTreeMap::from([("web-0".to_owned(), fixture::time(0)), ("gone".to_owned(), fixture::time(0))]);
+        Arc::get_mut(&mut observed.budget).unwrap().status.get_or_insert_default().disrupted_pods = Some(granted);
+        let soon = plan(&observed, fixture::at(10));
+        let status = written(&soon);
+        assert_eq!((status.current_healthy, status.disruptions_allowed), (Some(2), Some(1)));
+        assert_eq!(status.disrupted_pods.unwrap().into_keys().collect::<Vec<_>>(), ["web-0"]);
+        assert_eq!(soon.requeue_after, Some(Duration::from_secs(111)));
+        let late = plan(&observed, fixture::at(121));
+        assert_eq!(written(&late).current_healthy, Some(3), "it should have been gone by now: it counts again");
+        assert!(late.to_string().contains("NotDeleted Pod default/web-0"), "{late}");
+    }
+
+    #[test]
+    fn nothing_is_allowed_while_the_wanted_number_is_unknown() {
+        let mut observed = observed(None, Some("1"), 0, 3, 0);
+        observed.wanted = Err("found no controllers for pod \"web-0\"".to_owned());
+        let failed = plan(&observed, fixture::at(1));
+        let status = written(&failed);
+        assert_eq!(
+            (status.disruptions_allowed, status.conditions.clone().unwrap()[0].reason.as_str()),
+            (Some(0), "SyncFailed")
+        );
+        Arc::get_mut(&mut observed.budget).unwrap().status = Some(status);
+        assert_eq!(plan(&observed, fixture::at(9)).to_string(), "", "said once");
+    }
+
+    #[test]
+    fn what_is_said_already_is_not_written() {
+        let mut observed = observed(Some("1"), None, 3, 3, 0);
+        let status = written(&plan(&observed, fixture::at(1)));
+        Arc::get_mut(&mut observed.budget).unwrap().status = Some(status);
+        assert_eq!(plan(&observed, fixture::at(9)).to_string(), "");
+    }
+}

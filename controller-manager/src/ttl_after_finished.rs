@@ -1,0 +1,116 @@
+//! The TTL-after-finished controller: deletes jobs some time after they finished, where they ask for it.
+//!
+//! Corresponds to pkg/controller/ttlafterfinished.
+
+use crate::context::Context;
+use crate::controllers::Running;
+use crate::reconcile::{self, Reconciler};
+use crate::{actions, clock};
+use client::{Client, DeleteOptions, Event, Lister, Plan, Propagation, ReconcileError};
+use jiff::Timestamp;
+use proto::Kind;
+use proto::kinds::api::batch::v1::Job;
+use std::sync::Arc;
+
+/// Jobs that are looked at at the same time, as many as in kube-controller-manager.
+const WORKERS: usize = 5;
+
+struct Controller {
+    jobs: Lister<Job>,
+}
+
+pub fn start(context: &Context) -> Running {
+    let queue = context.queue("ttl_jobs_to_delete");
+    let jobs = context.informers.of::<Job>();
+    jobs.on_event({
+        let queue = queue.clone();
+        move |event| {
+            if !matches!(event, Event::Deleted(_)) && expires_at(event.object()).is_some() {
+                queue.add(event.object().key());
+            }
+        }
+    });
+    let actor = context.act_as("ttl-after-finished-controller", "ttl-after-finished-controller");
+    Box::pin(reconcile::run(actor, queue, WORKERS, Controller { jobs: jobs.lister() }))
+}
+
+/// When the job is to go; nothing if it has not finished, does not ask for it, or goes already.
+pub fn expires_at(job: &Job) -> Option<Timestamp> {
+    if job.is_deleting() {
+        return None;
+    }
+    let ttl_s = job.spec.as_ref()?.ttl_seconds_after_finished?;
+    let conditions = job.status.as_ref()?.conditions.as_ref()?;
+    let finished = conditions
+        .iter()
+        .find(|condition| matches!(condition.type_.as_str(), "Complete" | "Failed") && condition.status == "True")?;
+    Some(clock::after(finished.last_transition_time.as_ref()?.0, ttl_s.into()))
+}
+
+pub fn plan(job: &Job, now: Timestamp) -> Plan {
+    match expires_at(job) {
+        None => Plan::default(),
+        Some(time) if time > now => Plan { actions: Vec::new(), requeue_after: Some(clock::until(time, now)) },
+        Some(_) => {
+            let options =
+                DeleteOptions { propagation: Some(Propagation::Foreground), ..DeleteOptions::with_uid(job.uid()) };
+            Plan { actions: vec![actions::delete(job, options)], requeue_after: None }
+        }
+    }
+}
+
+impl Reconciler for Controller {
+    type Observed = Arc<Job>;
+
+    fn observe(&self, key: &str) -> Option<Arc<Job>> {
+        self.jobs.by_key(key)
+    }
+
+    fn plan(&self, job: &Arc<Job>, now: Timestamp) -> Plan {
+        plan(job, now)
+    }
+
+    /// The time may have been changed since the cache heard of the job.
+    async fn confirm(&self, client: &Client, job: &Arc<Job>) -> Result<(), ReconcileError> {
+        let fresh = client.api::<Job>(job.namespace()).get(job.name()).await?;
+        if fresh.uid() == job.uid() && expires_at(&fresh) == expires_at(job) {
+            Ok(())
+        } else {
+            Err(ReconcileError::new(format!("job {} has changed", job.key())))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+    use proto::kinds::api::batch::v1::JobCondition;
+
+    #[test]
+    fn finished_jobs_go_when_their_time_is_over() {
+        let later = "look again after 50s\n";
+        let delete = "delete jobs.batch default/sum Foreground uid=uid-sum\n";
+        let cases = [
+            // ttl, condition, second => plan
+            (None, Some("Complete"), 500, ""),
+            (Some(100), None, 500, ""),
+            (Some(100), Some("Suspended"), 500, ""),
+            (Some(100), Some("Complete"), 60, later),
+            (Some(100), Some("Complete"), 110, delete),
+            (Some(0), Some("Failed"), 10, delete),
+        ];
+        for (ttl, condition, second, expected) in cases {
+            let mut job = Job { metadata: fixture::meta("sum"), ..Job::default() };
+            job.spec.get_or_insert_default().ttl_seconds_after_finished = ttl;
+            let condition = condition.map(|type_| JobCondition {
+                type_: type_.to_owned(),
+                status: "True".to_owned(),
+                last_transition_time: Some(fixture::time(10)),
+                ..JobCondition::default()
+            });
+            job.status.get_or_insert_default().conditions = Some(condition.into_iter().collect());
+            assert_eq!(plan(&job, fixture::at(second)).to_string(), expected, "{ttl:?} {second}");
+        }
+    }
+}
