@@ -20,10 +20,17 @@ use progress::Progress;
 use std::fmt;
 use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::process::ExitStatus;
 use std::task::Poll;
+use std::time::Duration;
+
+/// A component that ends by itself is started again after this time, and after twice as long each time it ends soon.
+const FIRST_RESTART: Duration = Duration::from_millis(200);
+const LAST_RESTART: Duration = Duration::from_secs(30);
+/// After so long without an end, the next one counts as the first.
+const QUIET: Duration = Duration::from_secs(60);
 
 /// Options of `orrery up`.
 #[derive(Args, Clone, Debug)]
@@ -96,7 +103,8 @@ pub enum UpError {
     Ready(#[from] ready::ReadyError),
 }
 
-/// Runs a cluster until the environment shuts down or a component ends by itself.
+/// Runs a cluster until the environment shuts down. A component that ends while the cluster starts is an error;
+/// later it is started again.
 pub async fn run(options: Options, env: Env) -> Result<(), UpError> {
     let progress = Progress::new();
     let data_dir = DataDir::open(&options.data_dir)?;
@@ -131,14 +139,10 @@ impl Cluster<'_> {
         let program = std::env::current_exe();
         let program = program.map_err(|source| UpError::Start { component: "orrery", source })?;
         for component in components {
-            let name = component.name;
-            let log = data_dir.log_of(name);
-            let process = Process::start(&program, name, &component.arguments, &log)
-                .map_err(|source| UpError::Start { component: name, source })?;
-            self.running.push(process);
-            if name == "apiserver" {
+            self.start(&program, component, data_dir)?;
+            if component.name == "apiserver" {
                 self.unless_ended(waiting.apiserver()).await?;
-                self.progress.ready(name, &admin.server);
+                self.progress.ready(component.name, &admin.server);
             }
         }
         for component in components.iter().filter(|component| component.name != "apiserver") {
@@ -151,12 +155,45 @@ impl Cluster<'_> {
         if !self.env.shutdown().is_cancelled() {
             self.progress.greet(options, data_dir);
         }
-        let shutdown = self.env.shutdown().clone();
-        self.unless_ended(async {
-            shutdown.cancelled().await;
-            Ok(String::new())
-        })
-        .await?;
+        self.keep_running(&program, data_dir, components).await
+    }
+
+    /// Restarts what ends by itself, each time a little later, until shutdown.
+    async fn keep_running(
+        &mut self,
+        program: &Path,
+        data_dir: &DataDir,
+        components: &[Component],
+    ) -> Result<(), UpError> {
+        let mut backoff = FIRST_RESTART;
+        loop {
+            let waiting = std::future::pending::<Result<String, ready::ReadyError>>();
+            let began = self.env.now();
+            match self.unless_ended(waiting).await {
+                Ok(_) => return Ok(()),
+                Err(UpError::Ended { component, status, last_words }) => {
+                    // A long quiet time has earned a fresh start.
+                    backoff = if began.elapsed() > QUIET { FIRST_RESTART } else { (backoff * 2).min(LAST_RESTART) };
+                    self.progress.restarting(component, &status, &last_words);
+                    let shutdown = self.env.shutdown().clone();
+                    let wait = self.env.timeout(backoff, shutdown.cancelled());
+                    if wait.await.is_ok() {
+                        return Ok(());
+                    }
+                    let again = components.iter().find(|known| known.name == component);
+                    let again = again.expect("only components are started");
+                    self.start(program, again, data_dir)?;
+                }
+                Err(other) => return Err(other),
+            }
+        }
+    }
+
+    fn start(&mut self, program: &Path, component: &Component, data_dir: &DataDir) -> Result<(), UpError> {
+        let name = component.name;
+        let process = Process::start(program, name, &component.arguments, &data_dir.log_of(name))
+            .map_err(|source| UpError::Start { component: name, source })?;
+        self.running.push(process);
         Ok(())
     }
 

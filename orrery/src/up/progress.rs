@@ -33,6 +33,11 @@ impl Progress {
         self.line(&format!("{mark} {component:<19} {what}"));
     }
 
+    /// It ended by itself, and why.
+    pub fn restarting(&self, component: &str, status: &str, last_words: &str) {
+        self.line(&format!("! {component} ended ({status}): {last_words}; starting it again"));
+    }
+
     pub fn stopped(&self, component: &str) {
         self.line(&format!("- {component} stopped"));
     }
