@@ -37,9 +37,7 @@ impl Strategy for ServiceStrategy {
     }
 
     fn validate_update(&self, context: &WriteContext<'_>, object: &Value, old: &Value) -> Vec<FieldError> {
-        let mut errors = self.0.validate_update(context, object, old);
-        errors.extend(address_kept(object, old));
-        errors
+        self.0.validate_update(context, object, old)
     }
 
     fn warnings_on_create(&self, context: &WriteContext<'_>, object: &Value) -> Vec<String> {
@@ -209,15 +207,6 @@ fn drop_unneeded(service: &mut Value, old: &Value) {
             set(service, "externalTrafficPolicy", Value::Null);
         }
     }
-}
-
-/// An address stays with its Service for life, unless the Service turns into an external name.
-fn address_kept(service: &Value, old: &Value) -> Option<FieldError> {
-    let (new, before) = (spec(service, "clusterIPs"), spec(old, "clusterIPs"));
-    if !takes_address(service) || !takes_address(old) || before.is_null() || new == before {
-        return None;
-    }
-    Some(FieldError::invalid("spec.clusterIPs[0]", new, "may not change once set"))
 }
 
 /// Deviation: the cluster has one family, IPv4.

@@ -2,8 +2,10 @@
 //!
 //! Corresponds to pkg/registry/rbac, flowcontrol, certificates and admissionregistration.
 
-use super::rules::{Generation, Rules};
-use crate::registry::validation::object_meta;
+use super::rules::{Generation, Rules, restore};
+use crate::registry::strategy::WriteContext;
+use crate::registry::validation::{access, object_meta, webhooks};
+use serde_json::{Value, json};
 
 const SPEC: Generation = Generation::Of(&["spec"]);
 
@@ -16,20 +18,83 @@ const RBAC: Rules = Rules {
 
 const FLOW_CONTROL: Rules = Rules { group: "flowcontrol.apiserver.k8s.io", generation: SPEC, ..Rules::DEFAULT };
 
-const ADMISSION: Rules = Rules { group: "admissionregistration.k8s.io", unconditional_update: false, ..Rules::DEFAULT };
+const POLICIES: Rules =
+    Rules { group: "admissionregistration.k8s.io", generation: SPEC, unconditional_update: false, ..Rules::DEFAULT };
+
+const WEBHOOKS: Rules =
+    Rules { generation: Generation::Of(&["webhooks"]), validate: webhooks::configuration, ..POLICIES };
 
 pub const ROWS: &[Rules] = &[
-    Rules { resource: "clusterroles", ..RBAC },
-    Rules { resource: "clusterrolebindings", ..RBAC },
-    Rules { resource: "roles", ..RBAC },
-    Rules { resource: "rolebindings", ..RBAC },
-    Rules { resource: "flowschemas", ..FLOW_CONTROL },
-    Rules { resource: "prioritylevelconfigurations", ..FLOW_CONTROL },
-    Rules { group: "certificates.k8s.io", resource: "certificatesigningrequests", ..Rules::DEFAULT },
-    Rules { resource: "validatingwebhookconfigurations", generation: Generation::Of(&["webhooks"]), ..ADMISSION },
-    Rules { resource: "mutatingwebhookconfigurations", generation: Generation::Of(&["webhooks"]), ..ADMISSION },
-    Rules { resource: "validatingadmissionpolicies", generation: SPEC, ..ADMISSION },
-    Rules { resource: "validatingadmissionpolicybindings", generation: SPEC, ..ADMISSION },
-    Rules { resource: "mutatingadmissionpolicies", generation: SPEC, ..ADMISSION },
-    Rules { resource: "mutatingadmissionpolicybindings", generation: SPEC, ..ADMISSION },
+    Rules { resource: "clusterroles", validate: access::role, ..RBAC },
+    Rules {
+        resource: "clusterrolebindings",
+        validate: access::binding,
+        validate_update: access::binding_update,
+        ..RBAC
+    },
+    Rules { resource: "roles", validate: access::role, ..RBAC },
+    Rules { resource: "rolebindings", validate: access::binding, validate_update: access::binding_update, ..RBAC },
+    Rules { resource: "flowschemas", validate: access::flow_schema, ..FLOW_CONTROL },
+    Rules { resource: "prioritylevelconfigurations", validate: access::priority_level, ..FLOW_CONTROL },
+    Rules {
+        group: "certificates.k8s.io",
+        resource: "certificatesigningrequests",
+        create: create_signing_request,
+        update: update_signing_request,
+        update_status: stamp_conditions,
+        validate: access::signing_request,
+        validate_update: access::signing_request_update,
+        validate_status: access::signing_request_status,
+        ..Rules::DEFAULT
+    },
+    Rules { resource: "validatingwebhookconfigurations", ..WEBHOOKS },
+    Rules { resource: "mutatingwebhookconfigurations", ..WEBHOOKS },
+    Rules { resource: "validatingadmissionpolicies", validate: webhooks::policy, ..POLICIES },
+    Rules { resource: "validatingadmissionpolicybindings", validate: webhooks::validating_policy_binding, ..POLICIES },
+    Rules { resource: "mutatingadmissionpolicies", validate: webhooks::policy, ..POLICIES },
+    Rules { resource: "mutatingadmissionpolicybindings", validate: webhooks::policy_binding, ..POLICIES },
 ];
+
+/// The request says who asks, and the asker cannot say otherwise.
+fn create_signing_request(context: &WriteContext<'_>, request: &mut Value) {
+    let user = context.user;
+    let Some(spec) = request["spec"].as_object_mut() else { return };
+    for (field, text) in [("username", &user.name), ("uid", &user.uid)] {
+        match text.is_empty() {
+            true => drop(spec.remove(field)),
+            false => drop(spec.insert(field.to_owned(), json!(text))),
+        }
+    }
+    spec.insert("groups".to_owned(), json!(user.groups));
+    match user.extra.is_empty() {
+        true => drop(spec.remove("extra")),
+        false => drop(spec.insert("extra".to_owned(), json!(user.extra))),
+    }
+}
+
+/// What is asked for never changes; `approval` writes conditions and nothing else.
+fn update_signing_request(context: &WriteContext<'_>, request: &mut Value, old: &Value) {
+    restore(request, old, &["spec"]);
+    if context.subresource == "approval" {
+        restore(request, old, &["status", "certificate"]);
+        stamp_conditions(context, request, old);
+    }
+}
+
+/// Conditions know when they were written, and when they turned.
+fn stamp_conditions(context: &WriteContext<'_>, request: &mut Value, old: &Value) {
+    let now = json!(proto::meta::time::format(context.now));
+    let before = old.pointer("/status/conditions").and_then(Value::as_array).cloned().unwrap_or_default();
+    let Some(conditions) = request.pointer_mut("/status/conditions").and_then(Value::as_array_mut) else { return };
+    for condition in conditions {
+        let was = before.iter().find(|other| other["type"] == condition["type"]);
+        if condition["lastUpdateTime"].is_null() {
+            condition["lastUpdateTime"] = now.clone();
+        }
+        if condition["lastTransitionTime"].is_null() {
+            let turned = was.is_none_or(|was| was["status"] != condition["status"]);
+            let kept = was.map(|was| was["lastTransitionTime"].clone()).filter(|time| !turned && !time.is_null());
+            condition["lastTransitionTime"] = kept.unwrap_or_else(|| now.clone());
+        }
+    }
+}

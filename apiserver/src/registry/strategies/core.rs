@@ -5,7 +5,7 @@
 use super::rules::{Generation, Rules};
 use super::{pod, rules};
 use crate::registry::strategy::WriteContext;
-use crate::registry::validation::{configuration, object_meta, workloads};
+use crate::registry::validation::{cluster, configuration, endpoints, object_meta, storage, workloads};
 use serde_json::{Value, json};
 
 pub const ROWS: &[Rules] = &[
@@ -21,19 +21,48 @@ pub const ROWS: &[Rules] = &[
         validate_update: configuration::secret_update,
         ..Rules::DEFAULT
     },
-    Rules { resource: "endpoints", create_on_update: true, ..Rules::DEFAULT },
-    Rules { resource: "events", name: object_meta::path_segment, create_on_update: true, ..Rules::DEFAULT },
-    Rules { resource: "limitranges", create_on_update: true, ..Rules::DEFAULT },
+    Rules { resource: "endpoints", create_on_update: true, validate: endpoints::endpoints, ..Rules::DEFAULT },
+    Rules {
+        resource: "events",
+        name: object_meta::path_segment,
+        create_on_update: true,
+        validate: cluster::event,
+        ..Rules::DEFAULT
+    },
+    Rules { resource: "limitranges", create_on_update: true, validate: cluster::limit_range, ..Rules::DEFAULT },
     Rules {
         resource: "namespaces",
         name: object_meta::label,
         create: create_namespace,
         update: update_namespace,
+        validate: cluster::namespace,
+        revalidates: false,
+        validate_update: cluster::namespace_update,
+        validate_status: cluster::namespace_status,
         ..Rules::DEFAULT
     },
-    Rules { resource: "nodes", status_on_create: true, ..Rules::DEFAULT },
-    Rules { resource: "persistentvolumes", create: create_persistent_volume, ..Rules::DEFAULT },
-    Rules { resource: "persistentvolumeclaims", create: create_claim, ..Rules::DEFAULT },
+    Rules {
+        resource: "nodes",
+        status_on_create: true,
+        validate: cluster::node,
+        validate_update: cluster::node_update,
+        ..Rules::DEFAULT
+    },
+    Rules {
+        resource: "persistentvolumes",
+        create: create_persistent_volume,
+        validate: storage::volume,
+        validate_update: storage::volume_update,
+        ..Rules::DEFAULT
+    },
+    Rules {
+        resource: "persistentvolumeclaims",
+        create: create_claim,
+        validate: storage::claim,
+        validate_update: storage::claim_update,
+        validate_status: storage::claim_status,
+        ..Rules::DEFAULT
+    },
     pod::ROW,
     Rules {
         resource: "podtemplates",
@@ -42,7 +71,12 @@ pub const ROWS: &[Rules] = &[
         warnings: workloads::template_warnings,
         ..Rules::DEFAULT
     },
-    Rules { resource: "resourcequotas", ..Rules::DEFAULT },
+    Rules {
+        resource: "resourcequotas",
+        validate: cluster::quota,
+        validate_update: cluster::quota_update,
+        ..Rules::DEFAULT
+    },
     Rules { resource: "serviceaccounts", ..Rules::DEFAULT },
 ];
 

@@ -4,7 +4,7 @@
 //! apiextensions-apiserver and kube-aggregator.
 
 use super::rules::{Generation, Rules};
-use crate::registry::validation::object_meta;
+use crate::registry::validation::{cluster, object_meta, storage};
 
 const SPEC: Generation = Generation::Of(&["spec"]);
 
@@ -17,6 +17,7 @@ pub const ROWS: &[Rules] = &[
         resource: "leases",
         create_on_update: true,
         unconditional_update: false,
+        validate: cluster::lease,
         ..Rules::DEFAULT
     },
     Rules {
@@ -24,16 +25,61 @@ pub const ROWS: &[Rules] = &[
         resource: "events",
         name: object_meta::path_segment,
         create_on_update: true,
+        validate: cluster::event,
         ..Rules::DEFAULT
     },
-    Rules { group: "scheduling.k8s.io", resource: "priorityclasses", generation: Generation::One, ..Rules::DEFAULT },
-    Rules { group: "node.k8s.io", resource: "runtimeclasses", unconditional_update: false, ..Rules::DEFAULT },
-    Rules { resource: "storageclasses", ..STORAGE },
-    Rules { resource: "csidrivers", unconditional_update: false, ..STORAGE },
+    Rules {
+        group: "scheduling.k8s.io",
+        resource: "priorityclasses",
+        generation: Generation::One,
+        validate: cluster::priority_class,
+        revalidates: false,
+        validate_update: cluster::priority_class_update,
+        ..Rules::DEFAULT
+    },
+    Rules {
+        group: "node.k8s.io",
+        resource: "runtimeclasses",
+        unconditional_update: false,
+        validate: cluster::runtime_class,
+        validate_update: cluster::runtime_class_update,
+        ..Rules::DEFAULT
+    },
+    Rules {
+        resource: "storageclasses",
+        validate: storage::class,
+        revalidates: false,
+        validate_update: storage::class_update,
+        ..STORAGE
+    },
+    Rules {
+        resource: "csidrivers",
+        unconditional_update: false,
+        validate: storage::driver,
+        validate_update: storage::driver_update,
+        ..STORAGE
+    },
     Rules { resource: "csinodes", unconditional_update: false, ..STORAGE },
-    Rules { resource: "csistoragecapacities", ..STORAGE },
-    Rules { resource: "volumeattachments", unconditional_update: false, ..STORAGE },
-    Rules { resource: "volumeattributesclasses", ..STORAGE },
+    Rules {
+        resource: "csistoragecapacities",
+        validate: storage::capacity_object,
+        validate_update: storage::capacity_object_update,
+        ..STORAGE
+    },
+    Rules {
+        resource: "volumeattachments",
+        unconditional_update: false,
+        validate: storage::attachment,
+        validate_update: storage::attachment_update,
+        ..STORAGE
+    },
+    Rules {
+        resource: "volumeattributesclasses",
+        validate: storage::attributes_class,
+        revalidates: false,
+        validate_update: storage::attributes_class_update,
+        ..STORAGE
+    },
     Rules { resource: "deviceclasses", generation: SPEC, ..DEVICES },
     Rules { resource: "resourceclaims", ..DEVICES },
     Rules { resource: "resourceclaimtemplates", ..DEVICES },

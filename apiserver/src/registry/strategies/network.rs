@@ -3,21 +3,60 @@
 //! Corresponds to pkg/registry/core/service, discovery and networking.
 
 use super::rules::{Generation, Rules};
-use crate::registry::validation::object_meta;
+use crate::registry::validation::{endpoints, networking, service};
 
 const SPEC: Generation = Generation::Of(&["spec"]);
 
+const NETWORKING: Rules = Rules { group: "networking.k8s.io", ..Rules::DEFAULT };
+
 pub const ROWS: &[Rules] = &[
-    Rules { resource: "services", name: object_meta::label_1035, create_on_update: true, ..Rules::DEFAULT },
+    Rules {
+        resource: "services",
+        name: service::name,
+        validate: service::service,
+        validate_update: service::update,
+        validate_status: service::status,
+        warnings: service::warnings,
+        create_on_update: true,
+        ..Rules::DEFAULT
+    },
     Rules {
         group: "discovery.k8s.io",
         resource: "endpointslices",
         generation: Generation::Of(&["addressType", "endpoints", "ports", "metadata.labels"]),
+        validate: endpoints::slice,
+        validate_update: endpoints::slice_update,
         ..Rules::DEFAULT
     },
-    Rules { group: "networking.k8s.io", resource: "ingresses", generation: SPEC, ..Rules::DEFAULT },
-    Rules { group: "networking.k8s.io", resource: "ingressclasses", generation: SPEC, ..Rules::DEFAULT },
-    Rules { group: "networking.k8s.io", resource: "networkpolicies", generation: SPEC, ..Rules::DEFAULT },
-    Rules { group: "networking.k8s.io", resource: "ipaddresses", ..Rules::DEFAULT },
-    Rules { group: "networking.k8s.io", resource: "servicecidrs", ..Rules::DEFAULT },
+    Rules {
+        resource: "ingresses",
+        generation: SPEC,
+        validate: networking::ingress,
+        revalidates: false,
+        validate_update: networking::ingress_update,
+        validate_status: networking::ingress_status,
+        ..NETWORKING
+    },
+    Rules {
+        resource: "ingressclasses",
+        generation: SPEC,
+        validate: networking::ingress_class,
+        validate_update: networking::ingress_class_update,
+        ..NETWORKING
+    },
+    Rules { resource: "networkpolicies", generation: SPEC, validate: networking::policy, ..NETWORKING },
+    Rules {
+        resource: "ipaddresses",
+        name: networking::ip_address_name,
+        validate: networking::ip_address,
+        revalidates: false,
+        validate_update: networking::ip_address_update,
+        ..NETWORKING
+    },
+    Rules {
+        resource: "servicecidrs",
+        validate: networking::service_cidr,
+        validate_update: networking::service_cidr_update,
+        ..NETWORKING
+    },
 ];

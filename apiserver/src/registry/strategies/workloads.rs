@@ -5,7 +5,7 @@
 use super::rules::{Generation, Rules};
 use crate::registry::strategy::WriteContext;
 use crate::registry::validation::at::{At, Errors};
-use crate::registry::validation::{jobs, object_meta, workloads};
+use crate::registry::validation::{autoscaling, jobs, object_meta, workloads};
 use serde_json::{Value, json};
 
 const SPEC: Generation = Generation::Of(&["spec"]);
@@ -85,12 +85,20 @@ pub const ROWS: &[Rules] = &[
         validate_status: jobs::job_status,
         ..APPS
     },
-    Rules { group: "autoscaling", resource: "horizontalpodautoscalers", ..Rules::DEFAULT },
+    Rules {
+        group: "autoscaling",
+        resource: "horizontalpodautoscalers",
+        validate: autoscaling::autoscaler,
+        validate_status: autoscaling::autoscaler_status,
+        ..Rules::DEFAULT
+    },
     Rules {
         group: "policy",
         resource: "poddisruptionbudgets",
         generation: SPEC,
         unconditional_update: false,
+        validate: autoscaling::budget,
+        validate_status: autoscaling::budget_status,
         ..Rules::DEFAULT
     },
 ];

@@ -2,13 +2,20 @@
 //!
 //! Corresponds to pkg/apis/*/validation. Functions take places (`At`) and add every error they find.
 
+pub mod access;
 pub mod at;
+pub mod autoscaling;
+pub mod cluster;
 pub mod configuration;
 pub mod cron_schedule;
+pub mod endpoints;
 pub mod int_or_percent;
 pub mod jobs;
+pub mod networking;
 pub mod object_meta;
 pub mod pod;
 pub mod selector;
+pub mod service;
 pub mod storage;
+pub mod webhooks;
 pub mod workloads;

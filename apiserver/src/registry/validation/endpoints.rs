@@ -1,0 +1,155 @@
+//! Endpoints and EndpointSlices.
+//!
+//! Corresponds to ValidateEndpoints of pkg/apis/core/validation and pkg/apis/discovery/validation.
+
+use super::at::{At, Errors, check_ip, check_port_number};
+use super::pod::containers::PROTOCOLS;
+use super::service::check_endpoint_ip;
+use crate::registry::strategy::WriteContext;
+use proto::meta::names;
+use proto::meta::status::FieldError;
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+type Context<'a> = WriteContext<'a>;
+
+const MAX_ENDPOINTS: usize = 1000;
+const MAX_ADDRESSES: usize = 100;
+const MAX_PORTS: usize = 20_000;
+const MAX_ZONE_HINTS: usize = 8;
+
+pub fn endpoints(_context: &Context<'_>, endpoints: &At<'_>, errors: &mut Errors) {
+    for subset in endpoints.field("subsets").items() {
+        let (ready, not_ready) = (subset.field("addresses"), subset.field("notReadyAddresses"));
+        if ready.is_empty() && not_ready.is_empty() {
+            errors.push(subset.required("must specify `addresses` or `notReadyAddresses`"));
+        }
+        for address in ready.items().chain(not_ready.items()) {
+            let ip = address.field("ip");
+            check_ip(&ip, errors);
+            if ip.text().parse::<IpAddr>().is_err() {
+                errors.push(ip.invalid_text("must be a valid IP address"));
+            }
+            check_endpoint_ip(&ip, errors);
+            for (field, check) in
+                [("hostname", names::dns1123_label as fn(&str) -> Vec<String>), ("nodeName", names::dns1123_subdomain)]
+            {
+                if !address.field(field).is_empty() {
+                    address.field(field).check(check, errors);
+                }
+            }
+        }
+        let many = subset.field("ports").len() > 1;
+        for port in subset.field("ports").items() {
+            let name = port.field("name");
+            if many && name.is_empty() {
+                errors.push(name.required(""));
+            } else if !name.is_empty() {
+                name.check(names::dns1123_label, errors);
+            }
+            check_port_number(&port.field("port"), errors);
+            port.field("protocol").check_enum(PROTOCOLS, errors);
+            if port.field("appProtocol").is_set() {
+                port.field("appProtocol").check(names::qualified_name, errors);
+            }
+        }
+    }
+}
+
+pub fn slice(_context: &Context<'_>, slice: &At<'_>, errors: &mut Errors) {
+    let family = slice.field("addressType");
+    family.check_enum(&["FQDN", "IPv4", "IPv6"], errors);
+    slice_endpoints(&slice.field("endpoints"), family.text(), errors);
+    slice_ports(&slice.field("ports"), errors);
+}
+
+fn slice_endpoints(endpoints: &At<'_>, family: &str, errors: &mut Errors) {
+    if endpoints.len() > MAX_ENDPOINTS {
+        errors.push(FieldError::too_many(endpoints.path.clone(), endpoints.len(), MAX_ENDPOINTS));
+        return;
+    }
+    for endpoint in endpoints.items() {
+        let addresses = endpoint.field("addresses");
+        if addresses.is_empty() {
+            errors.push(addresses.required("must contain at least 1 address"));
+        } else if addresses.len() > MAX_ADDRESSES {
+            errors.push(FieldError::too_many(addresses.path.clone(), addresses.len(), MAX_ADDRESSES));
+        } else {
+            addresses.items().for_each(|address| slice_address(&addresses, &address, family, errors));
+        }
+        if endpoint.field("nodeName").is_set() {
+            endpoint.field("nodeName").check(names::dns1123_subdomain, errors);
+        }
+        let topology = endpoint.field("deprecatedTopology");
+        topology.check_labels(errors);
+        if endpoint.field("hostname").is_set() {
+            endpoint.field("hostname").check(names::dns1123_label, errors);
+        }
+        hints(&endpoint.field("hints"), errors);
+    }
+}
+
+/// Kubernetes names the list where an address is of the wrong family, and the item where it is none.
+fn slice_address(list: &At<'_>, address: &At<'_>, family: &str, errors: &mut Errors) {
+    let wrong = |what: &str| At::new(list.path.clone(), address.value).invalid(format!("must be an {what} address"));
+    let parsed = address.text().parse::<IpAddr>();
+    match family {
+        "FQDN" => address.check(names::dns1123_subdomain, errors),
+        "IPv4" | "IPv6" => {
+            let before = errors.len();
+            check_ip(address, errors);
+            if parsed.is_ok_and(|ip| ip.is_ipv4() != (family == "IPv4")) {
+                errors.push(wrong(family));
+            }
+            if errors.len() == before {
+                check_endpoint_ip(address, errors);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn hints(hints: &At<'_>, errors: &mut Errors) {
+    for (list, check) in
+        [("forZones", names::label_value as fn(&str) -> Vec<String>), ("forNodes", names::dns1123_subdomain)]
+    {
+        let entries = hints.field(list);
+        if entries.len() > MAX_ZONE_HINTS {
+            errors.push(FieldError::too_many(entries.path.clone(), entries.len(), MAX_ZONE_HINTS));
+            continue;
+        }
+        let mut seen = BTreeSet::new();
+        for entry in entries.items() {
+            let name = entry.field("name");
+            if !seen.insert(name.text()) {
+                errors.push(name.duplicate());
+            }
+            name.check(check, errors);
+        }
+    }
+}
+
+fn slice_ports(ports: &At<'_>, errors: &mut Errors) {
+    if ports.len() > MAX_PORTS {
+        errors.push(FieldError::too_many(ports.path.clone(), ports.len(), MAX_PORTS));
+        return;
+    }
+    let mut seen = BTreeSet::new();
+    for port in ports.items() {
+        let name = port.field("name");
+        if !name.is_empty() {
+            name.check(names::dns1123_label, errors);
+        }
+        if !seen.insert(name.text()) {
+            errors.push(name.duplicate());
+        }
+        port.field("protocol").check_enum(PROTOCOLS, errors);
+        if port.field("appProtocol").is_set() {
+            port.field("appProtocol").check(names::qualified_name, errors);
+        }
+    }
+}
+
+pub fn slice_update(_context: &Context<'_>, slice: &At<'_>, old: &At<'_>, errors: &mut Errors) {
+    slice.field("addressType").check_unchanged(&old.field("addressType"), errors);
+}
