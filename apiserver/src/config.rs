@@ -111,6 +111,10 @@ impl Config {
     }
 
     pub fn audiences(&self) -> Vec<String> {
-        if self.api_audiences.is_empty() { vec![self.service_account_issuer.clone()] } else { self.api_audiences.clone() }
+        if self.api_audiences.is_empty() {
+            vec![self.service_account_issuer.clone()]
+        } else {
+            self.api_audiences.clone()
+        }
     }
 }

@@ -68,8 +68,7 @@ fn named_groups(catalogue: &Catalogue) -> impl Iterator<Item = &GroupVersions> {
 }
 
 fn group_body(group: &GroupVersions) -> Value {
-    let version =
-        |version: &String| json!({"groupVersion": api_version(&group.group, version), "version": version});
+    let version = |version: &String| json!({"groupVersion": api_version(&group.group, version), "version": version});
     json!({
         "name": group.group,
         "versions": group.versions.iter().map(version).collect::<Vec<_>>(),

@@ -32,11 +32,18 @@ pub fn checks(server: &Arc<Server>, endpoint: &str) -> Vec<Check> {
     ]
     .map(|name| {
         let of = of.clone();
-        Check::new(name, move || if of.bootstrapped.load(Ordering::Acquire) { Ok(()) } else { Err("not finished".into()) })
+        Check::new(
+            name,
+            move || if of.bootstrapped.load(Ordering::Acquire) { Ok(()) } else { Err("not finished".into()) },
+        )
     });
     let of = server.clone();
     let shutdown = Check::new("shutdown", move || {
-        if of.env.shutdown().is_cancelled() || of.ending.is_cancelled() { Err("process is shutting down".into()) } else { Ok(()) }
+        if of.env.shutdown().is_cancelled() || of.ending.is_cancelled() {
+            Err("process is shutting down".into())
+        } else {
+            Ok(())
+        }
     });
     checks.push(store);
     match endpoint {

@@ -153,7 +153,10 @@ fn route_accepts(accept: &str) -> bool {
     accept.is_empty()
         || accept.split(',').any(|clause| {
             let media_type = clause.split(';').next().unwrap_or_default().trim();
-            media_type.is_empty() || media_type == "*/*" || media_type == PROTOBUF || SERVED.iter().any(|(m, _)| *m == media_type)
+            media_type.is_empty()
+                || media_type == "*/*"
+                || media_type == PROTOBUF
+                || SERVED.iter().any(|(m, _)| *m == media_type)
         })
 }
 

@@ -56,11 +56,8 @@ impl Metrics {
 
     /// The gauge of open watches and the counter of events of one resource.
     pub fn watch(&self, info: &RequestInfo) -> (Gauge, Counter) {
-        let names = vec![
-            ("group", info.group.clone()),
-            ("resource", info.resource.clone()),
-            ("version", info.version.clone()),
-        ];
+        let names =
+            vec![("group", info.group.clone()), ("resource", info.resource.clone()), ("version", info.version.clone())];
         let open = self.long_running.get_or_create(&labels_of(info)).clone();
         (open, self.watch_events.get_or_create(&names).clone())
     }

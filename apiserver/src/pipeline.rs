@@ -69,12 +69,7 @@ async fn stages(
 }
 
 /// The user that the rest of the request acts as.
-fn impersonate(
-    server: &Server,
-    user: UserInfo,
-    headers: &HeaderMap,
-    info: &RequestInfo,
-) -> Result<UserInfo, Refusal> {
+fn impersonate(server: &Server, user: UserInfo, headers: &HeaderMap, info: &RequestInfo) -> Result<UserInfo, Refusal> {
     let Some(wanted) = impersonation::requested(headers).map_err(Refusal::by_filter)? else { return Ok(user) };
     server.authorize_impersonation(&user, &wanted, info).map_err(Refusal::by_filter)?;
     Ok(impersonation::completed(wanted))

@@ -16,14 +16,14 @@ use crate::version;
 use arc_swap::ArcSwap;
 use component_base::env::Env;
 use component_base::network::ConnectionInfo;
+use component_base::rng::Random;
 use http::HeaderMap;
 use proto::Status;
-use component_base::rng::Random;
 use proto::resources::Catalogue;
-use tokio_util::sync::CancellationToken;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use tokio_util::sync::CancellationToken;
 
 /// Everything that requests share.
 pub struct Server {

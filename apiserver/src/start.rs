@@ -3,9 +3,9 @@
 //! Corresponds to cmd/kube-apiserver/app/server.go.
 
 use crate::admission::chain::{self, PluginError};
+use crate::authn::Authentication;
 use crate::authn::service_account::{KeyError, ServiceAccountTokens};
 use crate::authn::token_file::{TokenFile, TokenFileError};
-use crate::authn::Authentication;
 use crate::authz::Authorization;
 use crate::authz::policy::{PolicyRows, PolicySource};
 use crate::bootstrap::{self, roles};

@@ -31,15 +31,15 @@ pub mod watch;
 pub mod work_queue;
 
 #[cfg(test)]
+mod client_tests;
+#[cfg(test)]
 mod fake_server;
 #[cfg(test)]
-mod client_tests;
+mod informer_tests;
 #[cfg(test)]
 mod leader_tests;
 #[cfg(test)]
 mod tls_tests;
-#[cfg(test)]
-mod informer_tests;
 
 pub use api::Api;
 pub use backoff::Backoff;

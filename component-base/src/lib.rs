@@ -4,18 +4,18 @@
 //! Corresponds to k8s.io/component-base and k8s.io/client-go/tools/clientcmd.
 
 pub mod env;
-pub mod rng;
-pub mod network;
-pub mod http;
-pub mod private_file;
-pub mod kubeconfig;
-pub mod tls;
-pub mod serving;
-pub mod pki;
 pub mod fixtures;
-pub mod options;
-pub mod logging;
-pub mod lifecycle;
-pub mod metrics;
 pub mod health_checks;
 pub mod health_server;
+pub mod http;
+pub mod kubeconfig;
+pub mod lifecycle;
+pub mod logging;
+pub mod metrics;
+pub mod network;
+pub mod options;
+pub mod pki;
+pub mod private_file;
+pub mod rng;
+pub mod serving;
+pub mod tls;

@@ -12,7 +12,9 @@ pub fn init(verbosity: u8) {
         _ => "trace",
     };
     // Libraries are never louder than their warnings, unless somebody asks by name.
-    let default = format!("warn,apiserver={level},client={level},component_base={level},controller_manager={level},scheduler={level},kubelet_sim={level},proxy_sim={level},orrery={level}");
+    let default = format!(
+        "warn,apiserver={level},client={level},component_base={level},controller_manager={level},scheduler={level},kubelet_sim={level},proxy_sim={level},orrery={level}"
+    );
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
     let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).try_init();
 }

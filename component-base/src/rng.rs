@@ -22,7 +22,8 @@ impl Random {
     /// A stream that depends on nothing but the seed and its name.
     pub fn from_seed(seed: u64, stream: &str) -> Self {
         // FNV-1a: fixed for all time, where the standard library's hasher is not.
-        let hash = stream.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
+        let hash =
+            stream.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
         let mut key = [0_u8; 32];
         key[..8].copy_from_slice(&seed.to_le_bytes());
         key[8..16].copy_from_slice(&hash.to_le_bytes());

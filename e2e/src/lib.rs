@@ -1,7 +1,7 @@
 //! The harness: a whole control plane as processes over TLS, or inside one process under virtual time.
 
 pub mod kubectl;
-pub mod processes;
-pub mod wait;
 pub mod minimal;
+pub mod processes;
 pub mod simulation;
+pub mod wait;

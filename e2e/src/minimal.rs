@@ -69,7 +69,9 @@ fn content(kind: &str, name: &str) -> Value {
         "PriorityClass" => json!({"value": 10}),
         "PriorityLevelConfiguration" => json!({"spec": {
             "type": "Limited", "limited": {"limitResponse": {"type": "Queue", "queuing": {}}}}}),
-        "ResourceClaim" => json!({"spec": {"devices": {"requests": [{"name": "one", "exactly": {"deviceClassName": "x"}}]}}}),
+        "ResourceClaim" => {
+            json!({"spec": {"devices": {"requests": [{"name": "one", "exactly": {"deviceClassName": "x"}}]}}})
+        }
         "ResourceClaimTemplate" => json!({"spec": {"spec": {}}}),
         "ResourceSlice" => json!({"spec": {
             "driver": "x.example.com", "nodeName": "n1", "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1}}}),
@@ -87,7 +89,9 @@ fn content(kind: &str, name: &str) -> Value {
 fn spec_of(kind: &str) -> Value {
     match kind {
         "Ingress" => json!({"defaultBackend": {"service": {"name": "x", "port": {"number": 80}}}}),
-        "PersistentVolumeClaim" => json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}),
+        "PersistentVolumeClaim" => {
+            json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}})
+        }
         _ => json!({}),
     }
 }

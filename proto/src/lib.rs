@@ -4,11 +4,11 @@
 //! no clock, no async runtime. Everything else in the workspace depends on this crate.
 
 pub mod gvk;
+pub mod kinds;
 pub mod meta;
 pub mod object;
-pub mod kinds;
-pub mod schema;
 pub mod resources;
+pub mod schema;
 pub mod wire;
 
 pub use gvk::{Gvk, Gvr};

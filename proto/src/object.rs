@@ -139,10 +139,12 @@ fn text(value: &Value, key: &str) -> String {
 
 fn index_of(value: &Value) -> Index {
     let Some(meta) = value.get("metadata") else { return Index::default() };
-    let labels = meta.get("labels").and_then(Value::as_object).map(|labels| {
-        labels.iter().filter_map(|(k, v)| Some((k.clone(), v.as_str()?.to_owned()))).collect()
-    });
-    let owners = meta.get("ownerReferences").and_then(Value::as_array).map(|owners| owners.iter().map(owner_of).collect());
+    let labels = meta
+        .get("labels")
+        .and_then(Value::as_object)
+        .map(|labels| labels.iter().filter_map(|(k, v)| Some((k.clone(), v.as_str()?.to_owned()))).collect());
+    let owners =
+        meta.get("ownerReferences").and_then(Value::as_array).map(|owners| owners.iter().map(owner_of).collect());
     Index {
         namespace: text(meta, "namespace"),
         name: text(meta, "name"),

@@ -67,7 +67,8 @@ fn comment(line: &str) -> Option<&str> {
 mod tests {
     #[test]
     fn a_tag_runs_to_the_end_of_its_comment() {
-        let text = "/// What it does.\n/// Deviation: it hums\n/// while it works.\nfn hum() {} // Deviation: off key\n";
+        let text =
+            "/// What it does.\n/// Deviation: it hums\n/// while it works.\nfn hum() {} // Deviation: off key\n";
         assert_eq!(super::tags(text), ["it hums while it works.", "off key"]);
     }
 }

@@ -93,7 +93,11 @@ fn is_root(path: &Path) -> bool {
     let parts: Vec<&str> = path.iter().filter_map(|p| p.to_str()).collect();
     matches!(
         parts.as_slice(),
-        [_, "src", "lib.rs" | "main.rs"] | [_, "src", "bin", _] | [_, "tests" | "benches" | "examples", _] | [_, "build.rs"]
+        [_, "src", "lib.rs" | "main.rs"]
+            | [_, "src", "bin", _]
+            | [_, "tests" | "benches" | "examples", _]
+            | [_, "tests" | "benches" | "examples", _, "main.rs"]
+            | [_, "build.rs"]
     )
 }
 

@@ -1,9 +1,9 @@
 //! Hygiene as a test: what the house style asks of every file, checked by reading the tree.
 
-pub mod source;
-pub mod files;
 pub mod crates;
 pub mod deviations;
+pub mod files;
+pub mod source;
 
 use std::path::{Path, PathBuf};
 

@@ -3,29 +3,29 @@
 //! Mutating plugins run in the order of `chain`, then validating ones. Objects are in the request's version.
 //! Corresponds to k8s.io/apiserver/pkg/admission.
 
+pub mod always_pull_images;
+pub mod certificates;
 pub mod chain;
+pub mod default_class;
+pub mod default_toleration_seconds;
+pub mod deny_service_external_ips;
+pub mod extended_resource_toleration;
+pub mod limit_ranger;
+pub mod namespace_exists;
+pub mod namespace_lifecycle;
+pub mod node_restriction;
+pub mod persistent_volume_claim_resize;
+pub mod pod_node_selector;
 pub mod pod_parts;
 pub mod pod_resources;
-pub mod namespace_lifecycle;
-pub mod namespace_exists;
-pub mod limit_ranger;
-pub mod service_account;
-pub mod node_restriction;
-pub mod taint_nodes_by_condition;
-pub mod always_pull_images;
 pub mod pod_security;
-pub mod pod_node_selector;
-pub mod priority;
-pub mod default_toleration_seconds;
-pub mod extended_resource_toleration;
-pub mod default_class;
-pub mod storage_object_in_use_protection;
-pub mod persistent_volume_claim_resize;
-pub mod runtime_class;
-pub mod certificates;
-pub mod deny_service_external_ips;
 pub mod pod_topology_labels;
+pub mod priority;
 pub mod resource_quota;
+pub mod runtime_class;
+pub mod service_account;
+pub mod storage_object_in_use_protection;
+pub mod taint_nodes_by_condition;
 #[cfg(test)]
 pub mod testing;
 

@@ -4,7 +4,8 @@
 
 use super::UserInfo;
 use super::user_info::{
-    ALL_AUTHENTICATED, ALL_UNAUTHENTICATED, ANONYMOUS, NODES, NODE_USER_PREFIX, service_account_groups, split_service_account,
+    ALL_AUTHENTICATED, ALL_UNAUTHENTICATED, ANONYMOUS, NODE_USER_PREFIX, NODES, service_account_groups,
+    split_service_account,
 };
 use crate::request::query::unescape;
 use http::HeaderMap;
@@ -16,7 +17,8 @@ const EXTRA_PREFIX: &str = "impersonate-extra-";
 pub fn requested(headers: &HeaderMap) -> Result<Option<UserInfo>, Status> {
     let text = |name: &str| headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or_default().to_owned();
     let mut user = UserInfo { name: text("impersonate-user"), uid: text("impersonate-uid"), ..UserInfo::default() };
-    user.groups = headers.get_all("impersonate-group").iter().filter_map(|v| v.to_str().ok().map(str::to_owned)).collect();
+    user.groups =
+        headers.get_all("impersonate-group").iter().filter_map(|v| v.to_str().ok().map(str::to_owned)).collect();
     for (name, value) in headers {
         if let Some(key) = name.as_str().strip_prefix(EXTRA_PREFIX) {
             let key = unescape(key, false).unwrap_or_else(|| key.to_owned());
@@ -80,10 +82,11 @@ pub fn needed(wanted: &UserInfo) -> Vec<Needed> {
     }];
     all.extend(wanted.groups.iter().map(|group| one("", "groups", group)));
     for (key, values) in &wanted.extra {
-        all.extend(values.iter().map(|value| Needed {
-            subresource: key.clone(),
-            ..one("authentication.k8s.io", "userextras", value)
-        }));
+        all.extend(
+            values
+                .iter()
+                .map(|value| Needed { subresource: key.clone(), ..one("authentication.k8s.io", "userextras", value) }),
+        );
     }
     if !wanted.uid.is_empty() {
         all.push(one("authentication.k8s.io", "uids", &wanted.uid));

@@ -2,11 +2,11 @@
 //!
 //! Corresponds to k8s.io/apiserver/pkg/authentication.
 
-pub mod user_info;
 pub mod certificate;
-pub mod token_file;
-pub mod service_account;
 pub mod impersonation;
+pub mod service_account;
+pub mod token_file;
+pub mod user_info;
 
 pub use user_info::UserInfo;
 

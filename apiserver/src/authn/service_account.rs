@@ -199,8 +199,7 @@ impl std::fmt::Debug for Quoted<'_> {
 
 fn user_of(claims: &Claims) -> UserInfo {
     let bound = &claims.bound;
-    let mut user =
-        UserInfo::service_account(&bound.namespace, &bound.serviceaccount.name, &bound.serviceaccount.uid);
+    let mut user = UserInfo::service_account(&bound.namespace, &bound.serviceaccount.name, &bound.serviceaccount.uid);
     let mut extra = |key: &str, value: &str| {
         if !value.is_empty() {
             user.extra.insert(format!("authentication.kubernetes.io/{key}"), vec![value.to_owned()]);

@@ -99,7 +99,10 @@ mod tests {
 
     #[test]
     fn bad_lines_are_named() {
-        assert_eq!(TokenFile::parse("a,b,c\nt,admin").unwrap_err().to_string(), "token file line 2: it needs at least token, user name and uid");
+        assert_eq!(
+            TokenFile::parse("a,b,c\nt,admin").unwrap_err().to_string(),
+            "token file line 2: it needs at least token, user name and uid"
+        );
         assert!(TokenFile::parse("t,a,b,\"c").is_err());
         assert!(TokenFile::parse(",a,b").is_err());
     }

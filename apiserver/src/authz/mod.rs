@@ -3,11 +3,11 @@
 //! Corresponds to k8s.io/apiserver/pkg/authorization and pkg/kubeapiserver/authorizer.
 
 pub mod attributes;
-pub mod rules;
-pub mod rbac;
+pub mod escalation;
 pub mod node;
 pub mod policy;
-pub mod escalation;
+pub mod rbac;
+pub mod rules;
 
 pub use attributes::{Attributes, Decision};
 

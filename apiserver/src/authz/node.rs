@@ -165,7 +165,9 @@ fn items<'a>(value: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value>
 }
 
 fn containers(pod: &Value) -> impl Iterator<Item = &Value> {
-    items(pod, "/spec/initContainers").chain(items(pod, "/spec/containers")).chain(items(pod, "/spec/ephemeralContainers"))
+    items(pod, "/spec/initContainers")
+        .chain(items(pod, "/spec/containers"))
+        .chain(items(pod, "/spec/ephemeralContainers"))
 }
 
 /// The sources of a projected volume, or the volume itself.

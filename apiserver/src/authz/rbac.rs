@@ -71,9 +71,10 @@ impl RbacIndex {
         let keys: Vec<String> =
             std::iter::once(format!("u:{}", user.name)).chain(user.groups.iter().map(|g| format!("g:{g}"))).collect();
         let scopes = [Some(&self.everywhere), self.by_namespace.get(namespace).filter(|_| !namespace.is_empty())];
-        scopes.into_iter().flatten().flat_map(move |grants| {
-            keys.clone().into_iter().filter_map(move |key| grants.get(&key)).flatten()
-        })
+        scopes
+            .into_iter()
+            .flatten()
+            .flat_map(move |grants| keys.clone().into_iter().filter_map(move |key| grants.get(&key)).flatten())
     }
 
     pub fn authorize(&self, attributes: &Attributes<'_>) -> Decision {
@@ -205,7 +206,9 @@ mod tests {
 
     fn policy() -> Policy {
         let role = |name: &str, labels: Value, rules: Value, aggregation: Value| {
-            Arc::new(json!({"metadata": {"name": name, "labels": labels}, "rules": rules, "aggregationRule": aggregation}))
+            Arc::new(
+                json!({"metadata": {"name": name, "labels": labels}, "rules": rules, "aggregationRule": aggregation}),
+            )
         };
         let rule = |verb: &str, resource: &str| json!([{"verbs": [verb], "apiGroups": [""], "resources": [resource]}]);
         Policy {
@@ -218,7 +221,9 @@ mod tests {
                     json!({"clusterRoleSelectors": [{"matchLabels": {"to-view": "true"}}]}),
                 ),
             ],
-            roles: vec![Arc::new(json!({"metadata": {"name": "r", "namespace": "a"}, "rules": rule("get", "secrets")}))],
+            roles: vec![Arc::new(
+                json!({"metadata": {"name": "r", "namespace": "a"}, "rules": rule("get", "secrets")}),
+            )],
             cluster_role_bindings: vec![Arc::new(json!({
                 "metadata": {"name": "viewers"},
                 "roleRef": {"kind": "ClusterRole", "name": "view"},
@@ -249,7 +254,9 @@ mod tests {
         };
         assert_eq!(
             ask(&dev, "list", "pods", "b"),
-            Decision::Allow(r#"RBAC: allowed by ClusterRoleBinding "viewers" of ClusterRole "view" to Group "devs""#.into())
+            Decision::Allow(
+                r#"RBAC: allowed by ClusterRoleBinding "viewers" of ClusterRole "view" to Group "devs""#.into()
+            )
         );
         assert_eq!(ask(&dev, "get", "pods", "b"), Decision::NoOpinion(String::new()));
         assert!(matches!(ask(&bot, "get", "secrets", "a"), Decision::Allow(_)));

@@ -40,7 +40,11 @@ impl Rule {
     }
 
     pub fn all_of(object: &Value) -> Vec<Self> {
-        object.get("rules").and_then(Value::as_array).map(|rules| rules.iter().map(Self::of).collect()).unwrap_or_default()
+        object
+            .get("rules")
+            .and_then(Value::as_array)
+            .map(|rules| rules.iter().map(Self::of).collect())
+            .unwrap_or_default()
     }
 
     pub fn allows(&self, attributes: &Attributes<'_>) -> bool {
@@ -115,9 +119,9 @@ impl Rule {
                 || wanted.split_once('/').is_some_and(|(_, part)| has(&self.resources, &format!("*/{part}")))
         };
         let urls = |wanted: &String| {
-            self.urls.iter().any(|own| {
-                own == wanted || own.strip_suffix('*').is_some_and(|prefix| wanted.starts_with(prefix))
-            })
+            self.urls
+                .iter()
+                .any(|own| own == wanted || own.strip_suffix('*').is_some_and(|prefix| wanted.starts_with(prefix)))
         };
         all(&self.verbs, &grant.verbs)
             && all(&self.groups, &grant.groups)
@@ -146,7 +150,12 @@ pub fn uncovered(held: &[Rule], wanted: &[Rule]) -> Vec<Rule> {
     }
     for rule in &mut missing {
         let mut seen = Vec::new();
-        rule.verbs.retain(|v| !seen.contains(v) && { seen.push(v.clone()); true });
+        rule.verbs.retain(|v| {
+            !seen.contains(v) && {
+                seen.push(v.clone());
+                true
+            }
+        });
     }
     missing
 }
@@ -176,7 +185,9 @@ mod tests {
     use crate::authn::UserInfo;
 
     fn rule(verbs: &str, groups: &str, resources: &str, names: &str) -> Rule {
-        let list = |text: &str| if text.is_empty() { vec![] } else { text.split(',').map(|s| s.replace("core", "")).collect() };
+        let list = |text: &str| {
+            if text.is_empty() { vec![] } else { text.split(',').map(|s| s.replace("core", "")).collect() }
+        };
         Rule { verbs: list(verbs), groups: list(groups), resources: list(resources), names: list(names), urls: vec![] }
     }
 

@@ -70,7 +70,8 @@ const QUEUE_LENGTH: i64 = 50;
 
 /// Resource and object, levels before the schemas that name them.
 pub fn objects() -> Vec<(&'static str, Value)> {
-    let exempt = level("exempt", json!({"type": "Exempt", "exempt": {"nominalConcurrencyShares": 0, "lendablePercent": 0}}));
+    let exempt =
+        level("exempt", json!({"type": "Exempt", "exempt": {"nominalConcurrencyShares": 0, "lendablePercent": 0}}));
     let mut all = vec![("prioritylevelconfigurations", exempt)];
     for (name, shares, lendable, queues) in LEVELS {
         let response = match queues {
@@ -103,7 +104,9 @@ fn schema(row: &SchemaRow) -> Value {
         .map(|subject| match subject.split_once(':').expect("a subject of the table has a kind") {
             ("Group", name) => json!({"kind": "Group", "group": {"name": name}}),
             ("User", name) => json!({"kind": "User", "user": {"name": name}}),
-            (_, namespace) => json!({"kind": "ServiceAccount", "serviceAccount": {"name": "*", "namespace": namespace}}),
+            (_, namespace) => {
+                json!({"kind": "ServiceAccount", "serviceAccount": {"name": "*", "namespace": namespace}})
+            }
         })
         .collect();
     let mut rule = rule_of(*matches);

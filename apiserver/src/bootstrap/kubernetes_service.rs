@@ -4,8 +4,8 @@
 
 use super::{ensure, own_mutation};
 use crate::authn::UserInfo;
-use crate::registry::mutation::Edit;
 use crate::registry::cache_failure;
+use crate::registry::mutation::Edit;
 use crate::server::Server;
 use proto::Status;
 use serde_json::{Value, json};

@@ -3,10 +3,10 @@
 //! Every write goes through the one door, as the server's own user, and changes only what is missing.
 //! Corresponds to the post-start hooks of kube-apiserver.
 
-pub mod roles;
-pub mod objects;
-pub mod kubernetes_service;
 pub mod flow_schemas;
+pub mod kubernetes_service;
+pub mod objects;
+pub mod roles;
 
 use crate::authn::UserInfo;
 use crate::registry::mutation::{Edit, Mutation};

@@ -3,9 +3,9 @@
 //! Corresponds to BindingREST in pkg/registry/core/pod/storage.
 
 use super::{Call, body, present};
+use crate::admission::Operation;
 use crate::answer;
 use crate::audit::Record;
-use crate::admission::Operation;
 use crate::registry::mutation::Edit;
 use crate::registry::object_meta;
 use crate::request::body::read;
@@ -36,9 +36,7 @@ pub async fn answer(
         body::of_kind(call, &gvk, &schema, &bytes, options.field_validation)?;
     let given = object_meta::text(&binding, "name").to_owned();
     if !name.is_empty() && !given.is_empty() && given != name {
-        return Err(Status::bad_request(
-            "name in URL does not match name in Binding object",
-        ));
+        return Err(Status::bad_request("name in URL does not match name in Binding object"));
     }
     let name = if name.is_empty() { given } else { name.to_owned() };
     body::place(call, target, &mut binding)?;

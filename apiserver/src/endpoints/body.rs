@@ -6,12 +6,12 @@ use super::Call;
 use crate::media;
 use crate::registry::{object_meta, set_defaults};
 use crate::request::options::FieldValidation;
+use proto::Status;
 use proto::gvk::{Gvk, split_api_version};
 use proto::resources::Target;
 use proto::schema::decode::{cannot_handle, strict_error, strict_warnings};
 use proto::schema::{TypeRef, decode_document};
 use proto::wire::document::{Document, summary};
-use proto::Status;
 use serde_json::{Value, json};
 
 /// An object as its writer meant it.
@@ -41,7 +41,10 @@ pub fn of_kind(
     let format = media::format_of_body(call.headers(), schema.is_builtin())?;
     let unrecognized = |why: String| {
         let kind = &expected.kind;
-        Status::bad_request(format!("the object provided is unrecognized (must be of type {kind}): {why} ({})", summary(bytes)))
+        Status::bad_request(format!(
+            "the object provided is unrecognized (must be of type {kind}): {why} ({})",
+            summary(bytes)
+        ))
     };
     let document = Document::parse(format, bytes).map_err(unrecognized)?;
     let given = {

@@ -18,12 +18,7 @@ use proto::schema::{builtin_type, decode_document};
 use proto::wire::document::{Document, Format};
 use serde_json::Value;
 
-pub async fn one(
-    call: &Call<'_>,
-    target: &Target,
-    body: Body,
-    record: &mut Record,
-) -> Result<Response<Body>, Status> {
+pub async fn one(call: &Call<'_>, target: &Target, body: Body, record: &mut Record) -> Result<Response<Body>, Status> {
     let form = call.form()?;
     let options = options(call, body).await?;
     let mut mutation = call.mutation(target, "", options.dry_run, &options.given);

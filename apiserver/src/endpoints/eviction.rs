@@ -151,7 +151,12 @@ fn disrupted(budget: &Value, pod: &str, now: &str) -> Result<Value, Status> {
         )));
     }
     if status["disruptedPods"].as_object().is_some_and(|pods| pods.len() > MAX_DISRUPTED_PODS) {
-        return Err(Status::forbidden("policy", "poddisruptionbudgets", name, "DisruptedPods map too big - too many evictions not confirmed by PDB controller"));
+        return Err(Status::forbidden(
+            "policy",
+            "poddisruptionbudgets",
+            name,
+            "DisruptedPods map too big - too many evictions not confirmed by PDB controller",
+        ));
     }
     let mut budget = budget.clone();
     budget["status"]["disruptionsAllowed"] = json!(number("disruptionsAllowed") - 1);

@@ -35,11 +35,8 @@ pub async fn answer(call: &Call<'_>, target: &Target) -> Result<Response<Body>, 
 
 /// A list in the form asked for.
 pub fn respond(call: &Call<'_>, target: &Target, form: &Form, listed: Listed) -> Result<Response<Body>, Status> {
-    let head = Head {
-        revision: Some(listed.revision),
-        continue_token: listed.continue_token,
-        remaining: listed.remaining,
-    };
+    let head =
+        Head { revision: Some(listed.revision), continue_token: listed.continue_token, remaining: listed.remaining };
     if let Transform::Table(version) = form.transform {
         let options = table::Options::of(call.info, version)?;
         let objects: Vec<&Object> = listed.objects.iter().map(AsRef::as_ref).collect();

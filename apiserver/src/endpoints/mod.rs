@@ -2,24 +2,24 @@
 //!
 //! Corresponds to k8s.io/apiserver/pkg/endpoints.
 
+pub mod binding;
 pub mod body;
-pub mod present;
-pub mod table;
-pub mod get;
-pub mod list;
-pub mod watch;
 pub mod create;
-pub mod update;
-pub mod patch;
 pub mod delete;
 pub mod deprecated;
-pub mod subresource;
-pub mod scale;
-pub mod binding;
 pub mod eviction;
-pub mod token;
-pub mod review;
+pub mod get;
+pub mod list;
 pub mod non_resource;
+pub mod patch;
+pub mod present;
+pub mod review;
+pub mod scale;
+pub mod subresource;
+pub mod table;
+pub mod token;
+pub mod update;
+pub mod watch;
 
 use crate::answer;
 use crate::audit::Record;
@@ -64,12 +64,7 @@ pub async fn dispatch(call: &Call<'_>, body: Body, record: &mut Record) -> Resul
     Ok(response)
 }
 
-async fn verb(
-    call: &Call<'_>,
-    target: &Target,
-    body: Body,
-    record: &mut Record,
-) -> Result<Response<Body>, Status> {
+async fn verb(call: &Call<'_>, target: &Target, body: Body, record: &mut Record) -> Result<Response<Body>, Status> {
     let served = target.served();
     let wanted = match call.info.verb.as_str() {
         "get" => Verb::Get,

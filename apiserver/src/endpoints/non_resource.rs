@@ -70,8 +70,7 @@ fn not_found() -> Response<Body> {
 
 fn health_of(call: &Call<'_>, endpoint: &str, single: &str) -> Response<Body> {
     let checks = health::checks(call.server, endpoint);
-    let mut response =
-        health_checks::answer(endpoint, &checks, single, call.parts.uri.query().unwrap_or_default());
+    let mut response = health_checks::answer(endpoint, &checks, single, call.parts.uri.query().unwrap_or_default());
     if !single.is_empty() && response.status() == 200 {
         response.headers_mut().remove(header::X_CONTENT_TYPE_OPTIONS);
     }
@@ -81,7 +80,8 @@ fn health_of(call: &Call<'_>, endpoint: &str, single: &str) -> Response<Body> {
 /// `/`: every path there is.
 fn root(call: &Call<'_>) -> Result<Response<Body>, Status> {
     let form = call.plain_form()?;
-    let mut paths = vec!["/.well-known/openid-configuration".to_owned(), "/api".into(), "/api/v1".into(), "/apis".into()];
+    let mut paths =
+        vec!["/.well-known/openid-configuration".to_owned(), "/api".into(), "/api/v1".into(), "/apis".into()];
     let catalogue = call.server.registry.catalogue.load();
     let mut groups: Vec<_> = catalogue.groups().iter().filter(|g| !g.group.is_empty()).collect();
     groups.sort_by(|a, b| a.group.cmp(&b.group));

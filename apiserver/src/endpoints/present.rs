@@ -38,7 +38,12 @@ pub fn object(
     match form.transform {
         Transform::Whole => {
             let body = with_line_end(form, answer::reencode(form, &wire(target, object, has_revision)));
-            Ok(answer::compressed(code, form.encoding.media_type(), body, call.info.verb == "get" && answer::takes_gzip(call.headers())))
+            Ok(answer::compressed(
+                code,
+                form.encoding.media_type(),
+                body,
+                call.info.verb == "get" && answer::takes_gzip(call.headers()),
+            ))
         }
         Transform::Metadata(version) => {
             let meta = metadata(object, version.api_version(), "PartialObjectMetadata");
@@ -50,7 +55,11 @@ pub fn object(
             let head = table::Head { revision: Some(object.revision), continue_token: None, remaining: None };
             let now_s = call.server.env.wall().as_second();
             table::write(&mut out, target, &options, &head, true, &[object], now_s);
-            Ok(answer::response(code, form.encoding.media_type(), with_line_end(form, answer::reencode(form, &[out.into()]))))
+            Ok(answer::response(
+                code,
+                form.encoding.media_type(),
+                with_line_end(form, answer::reencode(form, &[out.into()])),
+            ))
         }
     }
 }

@@ -185,9 +185,8 @@ impl Change for ScaleChange<'_> {
 
 fn decoded(scale: Value) -> Result<Value, Status> {
     let shown = scale.to_string();
-    let decoded = decode(&schema(), scale).map_err(|error| {
-        Status::invalid("", "", "", &[FieldError::invalid("patch", &json!(shown), error)])
-    })?;
+    let decoded = decode(&schema(), scale)
+        .map_err(|error| Status::invalid("", "", "", &[FieldError::invalid("patch", &json!(shown), error)]))?;
     let mut scale = decoded.value;
     scale["kind"] = json!("Scale");
     scale["apiVersion"] = json!("autoscaling/v1");

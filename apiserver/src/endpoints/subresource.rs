@@ -29,7 +29,9 @@ pub async fn answer(
         return Err(method_not_allowed());
     }
     match (info.subresource.as_ref(), verb) {
-        ("status" | "approval" | "finalize" | "ephemeralcontainers" | "resize", Verb::Get) => get::answer(call, target).await,
+        ("status" | "approval" | "finalize" | "ephemeralcontainers" | "resize", Verb::Get) => {
+            get::answer(call, target).await
+        }
         ("status" | "approval" | "finalize" | "ephemeralcontainers" | "resize", Verb::Update) => {
             update::answer(call, target, body, record).await
         }

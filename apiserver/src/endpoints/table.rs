@@ -81,7 +81,9 @@ pub fn write(
     let definitions = if with_columns { columns.iter().map(definition).collect() } else { Value::Null };
     let api_version = options.version.api_version();
     let meta = list_meta(head);
-    let head = format!("{{\"kind\":\"Table\",\"apiVersion\":\"{api_version}\",\"metadata\":{meta},\"columnDefinitions\":{definitions},\"rows\":[");
+    let head = format!(
+        "{{\"kind\":\"Table\",\"apiVersion\":\"{api_version}\",\"metadata\":{meta},\"columnDefinitions\":{definitions},\"rows\":["
+    );
     out.extend_from_slice(head.as_bytes());
     for (i, object) in objects.iter().enumerate() {
         if i > 0 {

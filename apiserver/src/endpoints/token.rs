@@ -106,9 +106,12 @@ fn validate(request: &Value) -> Vec<FieldError> {
 }
 
 async fn issue(call: &Call<'_>, account: &Value, request: &mut Value) -> Result<(), Status> {
-    let tokens = call.server.authentication.service_accounts.as_ref().ok_or_else(|| {
-        Status::not_implemented("this server has no service account signing key")
-    })?;
+    let tokens = call
+        .server
+        .authentication
+        .service_accounts
+        .as_ref()
+        .ok_or_else(|| Status::not_implemented("this server has no service account signing key"))?;
     let bound = bound_objects(call, account, request).await?;
     let asked: Vec<String> = request["spec"]["audiences"]
         .as_array()
@@ -181,7 +184,9 @@ async fn bound_objects(call: &Call<'_>, account: &Value, request: &Value) -> Res
             "",
             resource,
             name,
-            format!("the UID in the bound object reference ({uid}) does not match the UID in record. The object might have been deleted and then recreated ({known})"),
+            format!(
+                "the UID in the bound object reference ({uid}) does not match the UID in record. The object might have been deleted and then recreated ({known})"
+            ),
         ));
     }
     let found = Some(reference(&object));

@@ -8,8 +8,8 @@ use crate::answer;
 use crate::audit;
 use crate::cacher::{self, Change, FrameKey, WatchEvent, WatchFrom, WatchRequest, Watcher};
 use crate::media::Transform;
-use crate::registry::read::Selection;
 use crate::registry::cache_failure;
+use crate::registry::read::Selection;
 use crate::request::options::ListOptions;
 use crate::server::Server;
 use axum::body::Body;
@@ -18,8 +18,8 @@ use futures::stream;
 use http::Response;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
-use proto::{Object, Status};
 use proto::resources::Target;
+use proto::{Object, Status};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,7 +53,8 @@ pub async fn answer(call: &Call<'_>, target: &Target) -> Result<Response<Body>, 
     };
     let (open, events) = server.metrics.watch(call.info);
     open.inc();
-    let stream = Stream { watcher: Some(watcher), encoder, server: server.clone(), open, events, user: call.user.name.clone() };
+    let stream =
+        Stream { watcher: Some(watcher), encoder, server: server.clone(), open, events, user: call.user.name.clone() };
     let mut response = answer::response(200, media_type, Bytes::new());
     *response.body_mut() = Body::from_stream(stream::unfold(stream, |mut stream| async move {
         let piece = stream.next().await?;
@@ -169,9 +170,10 @@ impl Encoder {
             WatchEvent::Changed(change) => {
                 let (target, transform) = (&self.target, self.transform);
                 change.frame(&self.key, |kind, object| match transform {
-                    Transform::Metadata(version) => {
-                        frame(kind.as_str(), &[present::metadata(object, version.api_version(), "PartialObjectMetadata")])
-                    }
+                    Transform::Metadata(version) => frame(
+                        kind.as_str(),
+                        &[present::metadata(object, version.api_version(), "PartialObjectMetadata")],
+                    ),
                     _ => frame(kind.as_str(), &present::wire(target, object, true)),
                 })
             }

@@ -6,9 +6,9 @@ mod definitions;
 mod operations;
 mod parameters;
 mod render_v2;
-pub mod v2_protobuf;
 mod render_v3;
 mod type_names;
+pub mod v2_protobuf;
 
 use bytes::Bytes;
 use proto::gvk::api_version;
@@ -45,7 +45,14 @@ impl Documents {
                 v3.insert((group.group.clone(), version.clone()), OnceLock::new());
             }
         }
-        Self { catalogue, version: version.to_owned(), v3, index: OnceLock::new(), v2: OnceLock::new(), v2_protobuf: OnceLock::new() }
+        Self {
+            catalogue,
+            version: version.to_owned(),
+            v3,
+            index: OnceLock::new(),
+            v2: OnceLock::new(),
+            v2_protobuf: OnceLock::new(),
+        }
     }
 
     /// `/openapi/v3`: where the documents are.

@@ -38,7 +38,8 @@ impl Continue {
     }
 
     pub fn decode(text: &str) -> Result<Self, Status> {
-        let invalid = |why: String| Status::bad_request(format!("invalid continue token: continue key is not valid: {why}"));
+        let invalid =
+            |why: String| Status::bad_request(format!("invalid continue token: continue key is not valid: {why}"));
         let bytes = URL_SAFE_NO_PAD
             .decode(text)
             .or_else(|_| URL_SAFE.decode(text))

@@ -32,7 +32,10 @@ pub enum Deleted {
 enum Step {
     Remove,
     /// Write this first; remove at once if it says so.
-    Mark { object: Value, then_remove: bool },
+    Mark {
+        object: Value,
+        then_remove: bool,
+    },
     /// The deletion has begun, and this request does not hasten it.
     Wait,
 }

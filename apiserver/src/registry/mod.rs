@@ -2,18 +2,18 @@
 //!
 //! Corresponds to k8s.io/apiserver/pkg/registry/generic/registry and pkg/registry.
 
-pub mod strategy;
-pub mod strategies;
 pub mod allocation;
-pub mod validation;
-pub mod mutation;
-pub mod object_meta;
-pub mod row;
-pub mod store;
+pub mod continue_token;
 pub mod deletion;
 pub mod lookup;
+pub mod mutation;
+pub mod object_meta;
 pub mod read;
-pub mod continue_token;
+pub mod row;
+pub mod store;
+pub mod strategies;
+pub mod strategy;
+pub mod validation;
 
 use crate::admission::{Attributes, Chain, Operation, Warnings};
 use crate::apply::FieldManager;

@@ -131,7 +131,8 @@ mod tests {
 
     #[test]
     fn creation_decides_identity() {
-        let mut object = json!({"metadata": {"generateName": "web-", "deletionTimestamp": "2020-01-01T00:00:00Z", "uid": "mine"}});
+        let mut object =
+            json!({"metadata": {"generateName": "web-", "deletionTimestamp": "2020-01-01T00:00:00Z", "uid": "mine"}});
         begin_create(&mut object, "u1".into(), now(), || "abcde".into());
         assert_eq!(
             object,

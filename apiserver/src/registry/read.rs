@@ -82,8 +82,7 @@ enum State {
 
 /// resourceVersion and resourceVersionMatch of a list without a continue token.
 fn state_of(options: &ListOptions) -> Result<State, Status> {
-    let version =
-        options.version().map_err(|why| Status::bad_request(format!("invalid resource version: {why}")))?;
+    let version = options.version().map_err(|why| Status::bad_request(format!("invalid resource version: {why}")))?;
     Ok(match (version, options.version_match) {
         (None, _) => State::Cached(Freshness::Latest),
         (Some(version), Some(VersionMatch::Exact)) => State::Exact(version),
@@ -134,10 +133,12 @@ impl Registry {
                 let snapshot = row.cacher.read(Freshness::Latest).await.map_err(cache_failure)?;
                 return Ok(page(&row, selection, &snapshot, &start, &end, options.limit));
             };
-            return self.exact_page(&row, selection, options, revision, &start, &end).await.map_err(|error| match error {
-                cacher::Error::Expired { .. } => expired_token(&token),
-                error => cache_failure(error),
-            });
+            return self.exact_page(&row, selection, options, revision, &start, &end).await.map_err(
+                |error| match error {
+                    cacher::Error::Expired { .. } => expired_token(&token),
+                    error => cache_failure(error),
+                },
+            );
         }
         match state_of(options)? {
             State::Cached(freshness) => {
@@ -146,16 +147,17 @@ impl Registry {
                 let limit = if freshness == Freshness::Any { 0 } else { options.limit };
                 Ok(page(&row, selection, &snapshot, &first, &end, limit))
             }
-            State::Exact(revision) => self
-                .exact_page(&row, selection, options, revision, &first, &end)
-                .await
-                .map_err(|error| match error {
-                    cacher::Error::TooLarge { requested, current } => super::too_large_version(requested, current, None),
-                    cacher::Error::Expired { .. } => Status::expired(
-                        "The resourceVersion for the provided list is too old.",
-                    ),
+            State::Exact(revision) => {
+                self.exact_page(&row, selection, options, revision, &first, &end).await.map_err(|error| match error {
+                    cacher::Error::TooLarge { requested, current } => {
+                        super::too_large_version(requested, current, None)
+                    }
+                    cacher::Error::Expired { .. } => {
+                        Status::expired("The resourceVersion for the provided list is too old.")
+                    }
                     error => cache_failure(error),
-                }),
+                })
+            }
         }
     }
 

@@ -32,10 +32,17 @@ pub struct RequestInfo {
 
 impl RequestInfo {
     pub fn of(method: &Method, path: &str, query: &str) -> Self {
-        let mut info =
-            Self { path: path.to_owned(), verb: method.as_str().to_ascii_lowercase(), query: Query::parse(query), ..Self::default() };
-        let parts: Vec<String> =
-            path.split('/').filter(|part| !part.is_empty()).map(|p| unescape(p, false).unwrap_or_else(|| p.to_owned())).collect();
+        let mut info = Self {
+            path: path.to_owned(),
+            verb: method.as_str().to_ascii_lowercase(),
+            query: Query::parse(query),
+            ..Self::default()
+        };
+        let parts: Vec<String> = path
+            .split('/')
+            .filter(|part| !part.is_empty())
+            .map(|p| unescape(p, false).unwrap_or_else(|| p.to_owned()))
+            .collect();
         info.read_path(method, &parts);
         info
     }
@@ -79,13 +86,18 @@ impl RequestInfo {
 
     /// `pods/log` or `pods`: a resource as RBAC names it.
     pub fn resource_and_subresource(&self) -> String {
-        if self.subresource.is_empty() { self.resource.clone() } else { format!("{}/{}", self.resource, self.subresource) }
+        if self.subresource.is_empty() {
+            self.resource.clone()
+        } else {
+            format!("{}/{}", self.resource, self.subresource)
+        }
     }
 
     /// Requests without a deadline of their own, which flow control leaves alone.
     pub fn is_long_running(&self) -> bool {
         self.verb == "watch"
-            || (self.is_resource && matches!(self.subresource.as_str(), "attach" | "exec" | "proxy" | "log" | "portforward"))
+            || (self.is_resource
+                && matches!(self.subresource.as_str(), "attach" | "exec" | "proxy" | "log" | "portforward"))
     }
 
     /// Writes may change the store; reads and reviews of non-resource paths do not.
@@ -148,7 +160,12 @@ mod tests {
             (Method::POST, "/api/v1/namespaces/a/pods/p/binding", "", "create /v1 a pods/p/binding"),
             (Method::DELETE, "/apis/apps/v1/namespaces/a/deployments", "", "deletecollection apps/v1 a deployments//"),
             (Method::DELETE, "/apis/apps/v1/namespaces/a/deployments/d", "", "delete apps/v1 a deployments/d/"),
-            (Method::PATCH, "/apis/apps/v1/namespaces/a/deployments/d/scale", "", "patch apps/v1 a deployments/d/scale"),
+            (
+                Method::PATCH,
+                "/apis/apps/v1/namespaces/a/deployments/d/scale",
+                "",
+                "patch apps/v1 a deployments/d/scale",
+            ),
         ];
         for (method, path, query, expected) in cases {
             assert_eq!(read(method, path, query), expected, "{path}");

@@ -212,9 +212,8 @@ impl DeleteOptions {
         if !errors.is_empty() {
             return Err(Status::invalid(META_GROUP, "DeleteOptions", "", &errors));
         }
-        let precondition = |name: &str| {
-            body.get("preconditions").and_then(|p| p.get(name)).and_then(Value::as_str).map(str::to_owned)
-        };
+        let precondition =
+            |name: &str| body.get("preconditions").and_then(|p| p.get(name)).and_then(Value::as_str).map(str::to_owned);
         let mut given = body.clone();
         given["kind"] = json!("DeleteOptions");
         given["apiVersion"] = json!("meta.k8s.io/v1");

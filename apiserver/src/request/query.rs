@@ -98,7 +98,14 @@ mod tests {
 
     #[test]
     fn switches_follow_kubernetes() {
-        let cases = [("", None), ("w", Some(true)), ("w=", Some(true)), ("w=0", Some(false)), ("w=False", Some(false)), ("w=maybe", Some(true))];
+        let cases = [
+            ("", None),
+            ("w", Some(true)),
+            ("w=", Some(true)),
+            ("w=0", Some(false)),
+            ("w=False", Some(false)),
+            ("w=maybe", Some(true)),
+        ];
         for (text, expected) in cases {
             assert_eq!(Query::parse(text).optional_switch("w"), expected, "{text}");
         }

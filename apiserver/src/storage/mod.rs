@@ -6,14 +6,14 @@
 //! Engines: [`memory`] (simulations, tests, and the model for the others), [`embedded`] (durable on one disk).
 //! [`fault`] wraps any of them. One suite, `behaviour`, runs on all.
 
-mod mvcc;
-mod watchers;
-mod expiry;
-pub mod memory;
-pub mod embedded;
-pub mod fault;
 #[cfg(test)]
 mod behaviour;
+pub mod embedded;
+mod expiry;
+pub mod fault;
+pub mod memory;
+mod mvcc;
+mod watchers;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -116,7 +116,10 @@ pub struct Write {
 pub enum Change {
     /// With a time to live the key is deleted once that has passed since this write. A later write replaces
     /// the time to live too: without one the key stays.
-    Put { value: Bytes, ttl: Option<Duration> },
+    Put {
+        value: Bytes,
+        ttl: Option<Duration>,
+    },
     Delete,
 }
 

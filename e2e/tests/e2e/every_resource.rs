@@ -4,8 +4,8 @@ use client::watch::WatchEvent;
 use client::{Client, DeleteOptions, ListOptions, Patch, PatchOptions};
 use e2e::minimal;
 use e2e::simulation::Simulation;
-use proto::resources::{Catalogue, Target, Verb};
 use proto::Gvr;
+use proto::resources::{Catalogue, Target, Verb};
 use serde_json::{Value, json};
 
 /// Namespace of the namespaced objects.
@@ -123,7 +123,10 @@ async fn delete(client: &Client, target: &Target, name: &str) -> Result<(), Stri
 #[test]
 fn two_versions_show_one_object() {
     let pairs = [
-        (Gvr::new("autoscaling", "v1", "horizontalpodautoscalers"), Gvr::new("autoscaling", "v2", "horizontalpodautoscalers")),
+        (
+            Gvr::new("autoscaling", "v1", "horizontalpodautoscalers"),
+            Gvr::new("autoscaling", "v2", "horizontalpodautoscalers"),
+        ),
         (Gvr::new("", "v1", "events"), Gvr::new("events.k8s.io", "v1", "events")),
     ];
     Simulation::apiserver_alone(1, async |simulation| {

@@ -1,9 +1,11 @@
 //! The whole control plane, as a person uses it: processes, TLS and a stock `kubectl`.
 
+#![allow(clippy::unwrap_used)] // everything here is a test
+
 mod bad_input;
-mod every_resource;
-mod determinism;
 mod command_list;
+mod determinism;
+mod every_resource;
 mod survival;
 
 use e2e::processes::{Cluster, Start, free_ports};

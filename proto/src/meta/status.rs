@@ -153,7 +153,14 @@ fn qualified(group: &str, resource: &str) -> String {
 impl Status {
     /// An error of any code and reason.
     pub fn failure(code: u16, reason: &str, message: impl Into<String>) -> Self {
-        Self { status: "Failure".into(), message: message.into(), reason: reason.into(), details: None, code, ..Self::default() }
+        Self {
+            status: "Failure".into(),
+            message: message.into(),
+            reason: reason.into(),
+            details: None,
+            code,
+            ..Self::default()
+        }
     }
 
     /// The answer to a delete that leaves nothing behind.
@@ -207,8 +214,7 @@ impl Status {
 
     /// 406: none of the accepted media types can be served.
     pub fn not_acceptable(served: &[&str]) -> Self {
-        let message =
-            format!("only the following media types are accepted: {}", served.join(", "));
+        let message = format!("only the following media types are accepted: {}", served.join(", "));
         Self::failure(406, "NotAcceptable", message)
     }
 
@@ -278,10 +284,8 @@ impl Status {
     }
 
     pub fn internal(why: impl fmt::Display) -> Self {
-        let mut status =
-            Self::failure(500, "InternalError", format!("Internal error occurred: {why}"));
-        status.details.get_or_insert_default().causes =
-            vec![Cause { message: why.to_string(), ..Cause::default() }];
+        let mut status = Self::failure(500, "InternalError", format!("Internal error occurred: {why}"));
+        status.details.get_or_insert_default().causes = vec![Cause { message: why.to_string(), ..Cause::default() }];
         status
     }
 

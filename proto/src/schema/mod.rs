@@ -5,17 +5,17 @@
 //! Corresponds to k8s.io/kube-openapi and sigs.k8s.io/structured-merge-diff/typed.
 
 pub mod builtin;
+pub mod decode;
+pub mod defaults;
 pub mod facts;
 pub mod go_time;
 mod go_type;
-pub mod decode;
-pub mod defaults;
 pub mod validate;
 
 pub use builtin::builtin_type;
+pub use decode::{DecodeError, Decoded, decode, decode_document};
 pub use defaults::apply_defaults;
 pub use validate::validate;
-pub use decode::{DecodeError, Decoded, decode, decode_document};
 
 use serde_json::Value;
 use std::collections::BTreeMap;

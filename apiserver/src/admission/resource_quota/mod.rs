@@ -5,9 +5,9 @@
 //! Corresponds to k8s.io/apiserver/pkg/admission/plugin/resourcequota.
 
 pub mod scope;
-pub mod usage;
 #[cfg(test)]
 mod tests;
+pub mod usage;
 
 use super::pod_parts::text;
 use super::pod_resources::{Amounts, add, amounts};

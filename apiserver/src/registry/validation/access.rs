@@ -360,9 +360,7 @@ fn flow_url_rule(rule: &At<'_>, errors: &mut Errors) {
             errors.push(url.invalid("must start with slash"));
         } else if text.contains("//") {
             errors.push(url.invalid("must not contain double-slash"));
-        } else if text.trim_end_matches('*').contains('*') {
-            errors.push(url.invalid("wildcard can only do suffix matching"));
-        } else if text.contains('*') && !text.ends_with("/*") {
+        } else if text.trim_end_matches('*').contains('*') || (text.contains('*') && !text.ends_with("/*")) {
             errors.push(url.invalid("wildcard can only do suffix matching"));
         }
     }

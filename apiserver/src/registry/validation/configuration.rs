@@ -31,7 +31,7 @@ pub fn config_map(_context: &WriteContext<'_>, object: &At<'_>, errors: &mut Err
     for (key, value) in data.map().into_iter().flatten() {
         check_key(&data, key, errors);
         if binary.map().is_some_and(|binary| binary.contains_key(key)) {
-            errors.push(data.key(key).invalid_as(&json!(key), format!("duplicate of key present in binaryData")));
+            errors.push(data.key(key).invalid_as(&json!(key), "duplicate of key present in binaryData".to_owned()));
         }
         bytes += value.as_str().map_or(0, str::len);
     }
