@@ -52,6 +52,7 @@ fn content(kind: &str, name: &str) -> Value {
         "ReplicationController" => json!({"spec": {"selector": labels, "template": template}}),
         "EndpointSlice" => json!({"addressType": "IPv4", "endpoints": []}),
         "FlowSchema" => json!({"spec": {"priorityLevelConfiguration": {"name": "workload-low"}}}),
+        "IngressClass" => json!({"spec": {"controller": "example.com/ingress"}}),
         "HorizontalPodAutoscaler" => json!({"spec": {"maxReplicas": 2, "scaleTargetRef": target}}),
         "IPAddress" => json!({"spec": {"parentRef": {"resource": "services", "namespace": "default", "name": "x"}}}),
         "Job" => json!({"spec": job}),

@@ -112,6 +112,10 @@ fn bound(pod: &Value, binding: &Value, name: &str, uid: &str, now: Timestamp) ->
         Some(condition) => *condition = scheduled,
         None => conditions.push(scheduled),
     }
+    // It is there now: the promise of room is kept.
+    if let Some(status) = pod["status"].as_object_mut() {
+        status.remove("nominatedNodeName");
+    }
     Ok(pod)
 }
 
@@ -123,11 +127,12 @@ mod tests {
     fn a_pod_is_bound_once() {
         let now = "2026-01-01T00:00:00Z".parse().unwrap();
         let binding = json!({"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n1"}});
-        let pod = json!({"metadata": {"name": "p"}, "spec": {}, "status": {"conditions": [
+        let pod = json!({"metadata": {"name": "p"}, "spec": {}, "status": {"nominatedNodeName": "n1", "conditions": [
             {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
         ]}});
         let done = bound(&pod, &binding, "p", "", now).unwrap();
         assert_eq!(done["spec"]["nodeName"], "n1");
+        assert_eq!(done["status"]["nominatedNodeName"], json!(null));
         assert_eq!(done["status"]["conditions"].as_array().unwrap().len(), 1);
         let again = bound(&done, &binding, "p", "", now).unwrap_err();
         assert_eq!(

@@ -132,7 +132,7 @@ fn metric_target(target: &At<'_>, errors: &mut Errors) {
     }
     for field in ["value", "averageValue"] {
         let at = target.field(field);
-        if Quantity::try_from(at.value).is_ok_and(|amount| amount.signum() != 1) {
+        if at.is_set() && Quantity::try_from(at.value).is_ok_and(|amount| amount.signum() != 1) {
             errors.push(at.invalid("must be positive"));
         }
     }
