@@ -4,8 +4,9 @@
 
 use crate::context::Context;
 use crate::{
-    clusterrole_aggregation, deployment, disruption, endpoints, endpointslice, garbage_collector, namespace, node_ipam,
-    node_lifecycle, pod_gc, replicaset, root_ca_publisher, serviceaccount, taint_eviction, ttl_after_finished,
+    clusterrole_aggregation, cronjob, deployment, disruption, endpoints, endpointslice, garbage_collector, job,
+    namespace, node_ipam, node_lifecycle, pod_gc, replicaset, root_ca_publisher, serviceaccount, taint_eviction,
+    ttl_after_finished,
 };
 use futures::future::BoxFuture;
 
@@ -154,6 +155,22 @@ pub const CONTROLLERS: &[Controller] = &[
         triggers: &["clusterroles"],
         on_by_default: true,
         start: clusterrole_aggregation::start,
+    },
+    Controller {
+        name: "job-controller",
+        aliases: &["job"],
+        service_account: "job-controller",
+        triggers: &["jobs", "pods"],
+        on_by_default: true,
+        start: job::controller::start,
+    },
+    Controller {
+        name: "cronjob-controller",
+        aliases: &["cronjob"],
+        service_account: "cronjob-controller",
+        triggers: &["cronjobs", "jobs"],
+        on_by_default: true,
+        start: cronjob::controller::start,
     },
     Controller {
         name: "ttl-after-finished-controller",

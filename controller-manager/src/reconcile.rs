@@ -71,6 +71,10 @@ async fn round<R: Reconciler>(
         Err(error) => {
             if let Some(plan) = reconciler.recover(&observed, &error, env.wall()) {
                 apply(&actor.client, &actor.recorder, &plan).await?;
+                if error.cause.is_already_exists() {
+                    queue.add_after(key, clock::TICK);
+                    return Ok(());
+                }
             }
             if is_overtaken(&error) {
                 queue.add_after(key, clock::TICK);

@@ -157,9 +157,8 @@ pub fn check_name(call: &Call<'_>, target: &Target, object: &Value) -> Result<()
     }
     let of_request = call.namespace(target);
     if !namespace.is_empty() && !of_request.is_empty() && namespace != of_request {
-        return Err(Status::bad_request(format!(
-            "the namespace of the object ({namespace}) does not match the namespace on the URL ({of_request})"
-        )));
+        let why = "the namespace of the provided object does not match the namespace sent on the request";
+        return Err(Status::bad_request(why));
     }
     Ok(())
 }

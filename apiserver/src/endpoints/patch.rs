@@ -8,6 +8,7 @@ use crate::apply::FieldManager;
 use crate::apply::fields::FieldSet;
 use crate::audit::Record;
 use crate::media;
+use crate::patch::json_patch::go_json_kind;
 use crate::patch::{json_patch, merge, strategic};
 use crate::registry::mutation::{Change, Changed};
 use crate::registry::reset_fields;
@@ -91,6 +92,13 @@ pub fn parse(kind: Kind, bytes: &[u8]) -> Result<(Value, Vec<String>), Status> {
     if kind == Kind::Apply {
         let document = Document::parse(Format::Yaml, bytes)
             .map_err(|why| Status::bad_request(format!("error decoding YAML: {why}")))?;
+        if !document.value.is_object() && !document.value.is_null() {
+            let kind = go_json_kind(&document.value);
+            return Err(Status::bad_request(format!(
+                "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {kind} into \
+                 Go value of type map[string]interface {{}}"
+            )));
+        }
         return Ok((document.value, document.duplicates));
     }
     match wire::json::parse(bytes) {
@@ -144,19 +152,21 @@ impl Change for Patch<'_> {
 
 impl Patch<'_> {
     fn apply(&self, current: Option<&Value>) -> Result<Value, Status> {
-        let mut config = self.patch.clone();
-        if config.pointer("/metadata/name").is_none_or(Value::is_null) && config.is_object() {
-            crate::registry::object_meta::meta_mut(&mut config).insert("name".into(), json!(self.call.info.name));
-        }
         let subresource = &self.call.info.subresource;
         let now = self.call.server.env.wall();
         let fields = FieldManager::new(&self.target.row, self.target.served(), subresource, &self.reset, now);
-        fields.apply(current, &config, self.manager, self.force)
+        fields.apply(current, &self.patch, self.manager, self.force)
     }
 
     /// The result of a patch has to be an object of the kind, as a body has.
-    fn decoded(&self, patched: Value) -> Result<Value, Status> {
+    fn decoded(&self, mut patched: Value) -> Result<Value, Status> {
         let served = self.target.served();
+        // What a patch takes away of these was known anyway.
+        for (key, known) in [("kind", served.kind.to_string()), ("apiVersion", served.api_version())] {
+            if patched.is_object() && patched.get(key).is_none_or(Value::is_null) {
+                patched[key] = json!(known);
+            }
+        }
         let shown = patched.to_string();
         let invalid = |why: String| {
             let error = FieldError::invalid("patch", &json!(shown), why);

@@ -104,8 +104,6 @@ fn scale_of(parent: &Value) -> Value {
     if !selector.is_empty() {
         scale["status"]["selector"] = json!(selector);
     }
-    let managers = managers_of(parent);
-    to_scale(&managers, &replicas_path()).write_into(&mut scale);
     scale
 }
 
@@ -145,7 +143,8 @@ impl Change for ScaleChange<'_> {
         let served = self.target.served();
         let name = self.call.info.name.as_str();
         let parent = current.ok_or_else(|| Status::not_found(&served.group, &served.resource, name))?;
-        let live = scale_of(parent);
+        let mut live = scale_of(parent);
+        to_scale(&managers_of(parent), &replicas_path()).write_into(&mut live);
         let schema = schema();
         let fields = FieldManager::of_scale(schema.schema(), self.call.server.env.wall());
         let mut scale = match &self.wanted {

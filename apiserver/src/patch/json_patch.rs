@@ -44,7 +44,7 @@ struct Operation<'p> {
 }
 
 /// What Go's decoder calls a JSON value.
-pub(super) fn go_json_kind(value: &Value) -> &'static str {
+pub fn go_json_kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "bool",

@@ -6,22 +6,20 @@ use super::observe::Observed;
 use super::rank;
 use super::replicated::Replicated;
 use super::status::{self, Failure};
+use crate::pod_control::BURST;
 use crate::pod_template::pod_from_template;
-use crate::{actions, clock, pod};
-use client::{Action, DeleteOptions, Plan};
+use crate::{clock, pod};
+use client::{Action, Plan};
 use jiff::Timestamp;
 use proto::kinds::api::core::v1::Pod;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// At most so many pods are created or deleted in one round.
-const BURST_REPLICAS: usize = 500;
-
 /// What is to change about the pods of one owner.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
     Nothing,
-    /// As many of this pod. They are created in batches that double while nothing fails.
+    /// As many of this pod.
     Create {
         pod: Box<Pod>,
         count: usize,
@@ -40,24 +38,14 @@ pub fn change<T: Replicated>(observed: &Observed<T>, now: Timestamp) -> Change {
     match owner.template() {
         Some(template) if have < wanted => {
             let pod = Box::new(pod_from_template(template, owner));
-            Change::Create { pod, count: (wanted - have).min(BURST_REPLICAS) }
+            Change::Create { pod, count: (wanted - have).min(BURST) }
         }
         _ if have > wanted => {
-            let count = (have - wanted).min(BURST_REPLICAS);
+            let count = (have - wanted).min(BURST);
             Change::Delete(rank::victims(&observed.pods.owned, &observed.related, count, now))
         }
         _ => Change::Nothing,
     }
-}
-
-/// The change as actions, all of which may be carried out at once.
-pub fn plan_change(change: &Change) -> Plan {
-    let actions = match change {
-        Change::Nothing => Vec::new(),
-        Change::Create { pod, count } => std::iter::repeat_with(|| Action::create(&**pod)).take(*count).collect(),
-        Change::Delete(pods) => pods.iter().map(|pod| actions::delete(&**pod, DeleteOptions::default())).collect(),
-    };
-    Plan { actions, requeue_after: None }
 }
 
 /// The status after the change was tried.
@@ -79,21 +67,6 @@ fn next_look<T: Replicated>(observed: &Observed<T>, now: Timestamp) -> Option<Du
     }
     let pods = observed.pods.owned.iter().map(|pod| &**pod);
     pod::next_availability(pods, min_ready_seconds, now).map(|after| after.max(clock::TICK))
-}
-
-/// The sizes of the batches in which `count` pods are created: 1, 2, 4, …, so that an error that all of them would
-/// meet is met few times.
-pub fn batches(count: usize) -> Vec<usize> {
-    let mut batches = Vec::new();
-    let mut left = count;
-    let mut size = 1;
-    while left > 0 {
-        let batch = size.min(left);
-        batches.push(batch);
-        left -= batch;
-        size *= 2;
-    }
-    batches
 }
 
 #[cfg(test)]
@@ -144,15 +117,6 @@ mod tests {
         let mut deleting = observed(3, 0);
         Arc::get_mut(&mut deleting.owner).unwrap().metadata.deletion_timestamp = Some(fixture::time(0));
         assert_eq!(change(&deleting, fixture::at(0)), Change::Nothing);
-    }
-
-    #[test]
-    fn batches_double() {
-        let cases: &[(usize, &[usize])] =
-            &[(0, &[]), (1, &[1]), (3, &[1, 2]), (10, &[1, 2, 4, 3]), (15, &[1, 2, 4, 8])];
-        for (count, expected) in cases {
-            assert_eq!(batches(*count), *expected, "{count}");
-        }
     }
 
     #[test]

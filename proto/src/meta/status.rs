@@ -246,7 +246,13 @@ impl Status {
 
     /// 422 with every field error at once: `Deployment.apps "web" is invalid: …`
     pub fn invalid(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> Self {
-        let listed: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        // The message says everything once; the causes keep what was found twice.
+        let mut listed: Vec<String> = Vec::new();
+        for error in errors.iter().map(ToString::to_string) {
+            if !listed.contains(&error) {
+                listed.push(error);
+            }
+        }
         let listed = match listed.as_slice() {
             [] => "<nil>".to_owned(),
             [one] => one.clone(),

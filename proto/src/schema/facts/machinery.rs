@@ -28,7 +28,7 @@ ListMeta
 ObjectMeta
   deletionGracePeriodSeconds: pointer
   finalizers: set merge
-  managedFields: atomic
+  managedFields: atomic pointer
   ownerReferences: map(uid) merge(uid)
 OwnerReference: atomic-map
   blockOwnerDeletion controller: pointer

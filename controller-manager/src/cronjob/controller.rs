@@ -1,0 +1,61 @@
+//! The CronJob controller at its edge.
+//!
+//! Corresponds to pkg/controller/cronjob/cronjob_controllerv2.go.
+
+use super::plan::{Observed, plan};
+use crate::context::Context;
+use crate::controller_ref::concerned_controllers;
+use crate::controllers::Running;
+use crate::indexes::{self, BY_CONTROLLER_UID};
+use crate::reconcile::{self, Reconciler};
+use client::{ApplyError, Event, Lister, Plan};
+use jiff::Timestamp;
+use proto::Kind;
+use proto::kinds::api::batch::v1::{CronJob, Job};
+
+struct Controller {
+    cron_jobs: Lister<CronJob>,
+    jobs: Lister<Job>,
+}
+
+pub fn start(context: &Context) -> Running {
+    let queue = context.queue("cronjob");
+    let cron_jobs = context.informers.of::<CronJob>();
+    let jobs = context.informers.of::<Job>();
+    indexes::by_controller_uid(&jobs);
+    cron_jobs.on_event({
+        let queue = queue.clone();
+        move |event| {
+            // Its own writes of the status do not wake it: what they tell is known.
+            if !matches!(event, Event::Updated { old, new } if old.spec == new.spec && old.is_deleting() == new.is_deleting()) {
+                queue.add(event.object().key());
+            }
+        }
+    });
+    jobs.on_event({
+        let queue = queue.clone();
+        move |event| concerned_controllers::<CronJob, _>(event).into_iter().for_each(|key| queue.add(key))
+    });
+    let actor = context.act_as("cronjob-controller", "cronjob-controller");
+    let controller = Controller { cron_jobs: cron_jobs.lister(), jobs: jobs.lister() };
+    Box::pin(reconcile::run(actor, queue, context.settings.concurrent_cron_job_syncs, controller))
+}
+
+impl Reconciler for Controller {
+    type Observed = Observed;
+
+    fn observe(&self, key: &str) -> Option<Observed> {
+        let cron_job = self.cron_jobs.by_key(key)?;
+        let jobs = self.jobs.by_index(BY_CONTROLLER_UID, cron_job.uid());
+        Some(Observed { cron_job, jobs })
+    }
+
+    fn plan(&self, observed: &Observed, now: Timestamp) -> Plan {
+        plan(observed, true, now)
+    }
+
+    /// The job of this minute was made before the cache shows it: the status alone is missing.
+    fn recover(&self, observed: &Observed, error: &ApplyError, now: Timestamp) -> Option<Plan> {
+        error.cause.is_already_exists().then(|| plan(observed, false, now))
+    }
+}

@@ -1,0 +1,73 @@
+//! The times that a cron job has missed, of which only the last one is made up for.
+//!
+//! Corresponds to mostRecentScheduleTime in pkg/controller/cronjob/utils.go.
+
+use super::schedule::Schedule;
+use crate::clock;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+/// More than so many are worth a warning: the clock or the controller was off for long.
+const MANY: u64 = 100;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Missed {
+    pub last: Timestamp,
+    pub are_many: bool,
+}
+
+/// The times in `(since, now]`, `since` being no earlier than the starting deadline allows.
+pub fn missed(
+    schedule: &Schedule,
+    zone: &TimeZone,
+    since: Timestamp,
+    deadline_s: Option<i64>,
+    now: Timestamp,
+) -> Option<Missed> {
+    let earliest = deadline_s.map_or(since, |deadline_s| since.max(clock::after(now, -deadline_s)));
+    let first = schedule.next(earliest, zone).filter(|first| *first <= now)?;
+    let second = schedule.next(first, zone).filter(|second| *second <= now);
+    let Some(second) = second else { return Some(Missed { last: first, are_many: false }) };
+    let period_s = second.duration_since(first).as_secs().max(1);
+    let count = u64::try_from(now.duration_since(first).as_secs() / period_s).unwrap_or(0) + 1;
+    // Leaps to shortly before now: stepping through a year of minutes would take too long.
+    let leap_s = period_s.saturating_mul(i64::try_from(count).unwrap_or(i64::MAX).saturating_sub(3).max(0));
+    let mut last = first;
+    let mut time = schedule.next(clock::after(first, leap_s).max(first), zone);
+    if leap_s > 0 && time.is_none_or(|time| time > now) {
+        // Periods differ, and the leap went too far.
+        time = Some(second);
+    }
+    while let Some(next) = time.filter(|time| *time <= now) {
+        last = next;
+        time = schedule.next(next, zone);
+    }
+    Some(Missed { last, are_many: count > MANY && deadline_s.is_none() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cronjob::schedule::parse;
+
+    #[test]
+    fn only_the_last_missed_time_counts() {
+        let cases = [
+            // schedule, since, deadline, now => last missed, many
+            ("0 * * * *", "10:00", None, "10:30", None),
+            ("0 * * * *", "10:00", None, "11:00", Some(("11:00", false))),
+            ("0 * * * *", "10:00", None, "14:59", Some(("14:00", false))),
+            ("* * * * *", "10:00", None, "11:39", Some(("11:39", false))),
+            ("* * * * *", "10:00", None, "11:41", Some(("11:41", true))),
+            ("* * * * *", "10:00", Some(600), "23:41", Some(("23:41", false))),
+            ("0 * * * *", "10:00", Some(600), "14:30", None),
+            ("0 0,12,13 * * *", "10:00", None, "23:00", Some(("13:00", false))),
+        ];
+        let at = |time: &str| format!("2026-01-01T{time}:00Z").parse::<Timestamp>().unwrap();
+        for (schedule, since, deadline_s, now, expected) in cases {
+            let got = missed(&parse(schedule).unwrap(), &TimeZone::UTC, at(since), deadline_s, at(now));
+            let expected = expected.map(|(last, are_many)| Missed { last: at(last), are_many });
+            assert_eq!(got, expected, "{schedule} from {since} to {now}");
+        }
+    }
+}
