@@ -194,6 +194,8 @@ pub async fn run(config: Config, env: Env) -> Result<(), Error> {
             }
             serving_env.drain().await;
             inner.drain().await;
+            // Nobody writes any more: what was accepted is flushed, and the lock is free when the process ends.
+            storage.close().await;
             Ok(())
         }
     }

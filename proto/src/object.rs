@@ -70,6 +70,18 @@ impl Object {
         object
     }
 
+    /// From stored bytes and their tree. What the cache holds is these bytes, shared with the store, and no tree:
+    /// a tree costs many times as much, and most objects are never looked into again.
+    pub fn from_stored(stored: &Bytes, value: Value, revision: u64, fields: BTreeMap<&'static str, String>) -> Self {
+        let mut object = Self::from_value(value, revision, fields);
+        object.compact();
+        // Bytes that somebody else wrote into the store need not be canonical.
+        if object.bytes == *stored {
+            object.bytes = stored.clone();
+        }
+        object
+    }
+
     /// The same content under the revision that the store gave it.
     pub fn at_revision(self, revision: u64) -> Self {
         Self { revision, ..self }
@@ -199,6 +211,19 @@ mod tests {
         for (value, expected) in cases {
             assert_eq!(wire(value), expected);
         }
+    }
+
+    #[test]
+    fn stored_bytes_are_shared_if_they_are_canonical() {
+        let of = |text: &'static str| {
+            let stored = Bytes::from_static(text.as_bytes());
+            let object = Object::from_stored(&stored, serde_json::from_str(text).unwrap(), 7, BTreeMap::new());
+            assert_eq!(object.to_value(), json!({"metadata":{"name":"a","resourceVersion":"7"}}));
+            object.bytes().as_ptr() == stored.as_ptr()
+        };
+        assert!(of(r#"{"metadata":{"name":"a"}}"#));
+        assert!(!of(r#"{ "metadata":{"name":"a"}}"#));
+        assert!(!of(r#"{"metadata":{"name":"a","resourceVersion":"3"}}"#));
     }
 
     #[test]

@@ -87,7 +87,7 @@ pub fn decoder(resource: &Arc<Resource>) -> Decode {
     Arc::new(move |entry: &Entry| {
         let parsed = json::parse(&entry.value).map_err(|e| format!("unable to decode: {e}"))?;
         let fields = resource.fields_of(&parsed.value);
-        Ok(Arc::new(Object::from_value(parsed.value, entry.mod_revision, fields)))
+        Ok(Arc::new(Object::from_stored(&entry.value, parsed.value, entry.mod_revision, fields)))
     })
 }
 

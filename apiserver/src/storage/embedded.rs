@@ -144,6 +144,7 @@ impl Embedded {
             let writer = engine.clone();
             if let Err(error) = env.thread("store-writer", move || writer.write_batches()) {
                 engine.fail(format!("its writer thread cannot start: {error}"));
+                engine.release();
             }
         }
         let expiring = engine.clone();
