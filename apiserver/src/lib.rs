@@ -3,29 +3,38 @@
 //! Corresponds to kube-apiserver and k8s.io/apiserver. The modules stand in the order in which a request
 //! passes them.
 
-pub mod admission;
-pub mod answer;
-pub mod apply;
-pub mod audit;
-pub mod authn;
-pub mod authz;
-pub mod bootstrap;
-pub mod cacher;
+// How it starts.
 pub mod config;
-pub mod discovery;
-pub mod endpoints;
-pub mod flow_control;
-pub mod health;
-pub mod media;
-pub mod metrics;
-pub mod openapi;
-pub mod patch;
-pub mod pipeline;
-pub mod registry;
-pub mod request;
-pub mod server;
 mod start;
+pub mod bootstrap;
+pub mod server;
+
+// A request comes in, and is told who asks and whether he may.
+pub mod pipeline;
+pub mod request;
+pub mod media;
+pub mod answer;
+pub mod authn;
+pub mod audit;
+pub mod flow_control;
+pub mod authz;
+
+// Its verb; a write passes the one door to the store.
+pub mod endpoints;
+pub mod patch;
+pub mod apply;
+pub mod admission;
+pub mod registry;
+
+// The store, and back to the watchers.
 pub mod storage;
+pub mod cacher;
+
+// What the server tells about itself.
+pub mod discovery;
+pub mod openapi;
+pub mod health;
+pub mod metrics;
 pub mod version;
 
 pub use config::Config;

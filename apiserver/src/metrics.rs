@@ -4,7 +4,7 @@
 
 use crate::request::info::RequestInfo;
 use component_base::env::Env;
-use component_base::metrics::{Counters, Gauges, Histograms, Labels, counters, gauges, histograms};
+use component_base::metrics::{Counters, Gauges, Histograms, Labels};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use std::time::Duration;
@@ -26,16 +26,15 @@ pub struct Metrics {
 impl Metrics {
     pub fn register(env: &Env) -> Self {
         Self {
-            requests: counters(env, "apiserver_request_total", "Requests by verb, resource and code"),
-            durations: histograms(
-                env,
+            requests: env.metrics().counters("apiserver_request_total", "Requests by verb, resource and code"),
+            durations: env.metrics().histograms(
                 "apiserver_request_duration_seconds",
                 "Time from the arrival of a request to its answer",
                 BUCKETS,
             ),
-            in_flight: gauges(env, "apiserver_current_inflight_requests", "Requests being worked on"),
-            long_running: gauges(env, "apiserver_longrunning_requests", "Open requests without a deadline"),
-            watch_events: counters(env, "apiserver_watch_events_total", "Events delivered to watches"),
+            in_flight: env.metrics().gauges("apiserver_current_inflight_requests", "Requests being worked on"),
+            long_running: env.metrics().gauges("apiserver_longrunning_requests", "Open requests without a deadline"),
+            watch_events: env.metrics().counters("apiserver_watch_events_total", "Events delivered to watches"),
         }
     }
 

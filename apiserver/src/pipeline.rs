@@ -20,7 +20,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Longest deadline that a client may ask for with `?timeout=`.
+/// An answer is good for the one who asked, once.
 const NO_CACHE: HeaderValue = HeaderValue::from_static("no-cache, private");
 
 /// Answers one request, whatever happens: panics are 500, deadlines 504, refusals their Status.

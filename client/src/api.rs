@@ -2,6 +2,7 @@
 //!
 //! Corresponds to the typed clients of k8s.io/client-go/kubernetes.
 
+use crate::client::Client;
 use crate::dynamic::{DynamicApi, FromBody};
 use crate::error::Error;
 use crate::options::{DeleteOptions, List, ListOptions, Patch, PatchOptions};
@@ -11,6 +12,13 @@ use http::Method;
 use proto::kinds::Kind;
 use serde_json::Value;
 use std::marker::PhantomData;
+
+impl Client {
+    /// The collection of a kind; an empty namespace is the whole cluster.
+    pub fn api<K: Kind>(&self, namespace: &str) -> Api<K> {
+        Api::new(self.dynamic(&K::gvr(), namespace))
+    }
+}
 
 /// One kind in one namespace, or everywhere.
 #[derive(Clone)]

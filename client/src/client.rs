@@ -2,8 +2,6 @@
 //!
 //! Corresponds to rest.Config and rest.Interface of k8s.io/client-go/rest.
 
-use crate::api::Api;
-use crate::dynamic::DynamicApi;
 use crate::error::Error;
 use crate::token::{FileToken, FixedToken, TokenSource};
 use crate::token_bucket::SharedBucket;
@@ -11,12 +9,10 @@ use crate::transport::Transport;
 use component_base::env::Env;
 use component_base::http::{Body, HttpService};
 use component_base::kubeconfig::{Connection, KubeconfigError};
-use component_base::metrics::{Counters, counters};
+use component_base::metrics::Counters;
 use component_base::options::ClientOptions;
 use http::header::{AUTHORIZATION, USER_AGENT};
 use http::{HeaderName, HeaderValue, Request, Response, Uri};
-use proto::gvk::Gvr;
-use proto::kinds::Kind;
 use std::sync::Arc;
 
 const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user");
@@ -97,7 +93,7 @@ impl Client {
             tokens: None,
             impersonated: None,
             limit: None,
-            requests: counters(env, "rest_client_requests_total", HELP),
+            requests: env.metrics().counters("rest_client_requests_total", HELP),
         }
     }
 
@@ -137,16 +133,6 @@ impl Client {
 
     pub(crate) fn tokens(&self) -> Option<&Arc<dyn TokenSource>> {
         self.tokens.as_ref()
-    }
-
-    /// The collection of a kind; an empty namespace is the whole cluster.
-    pub fn api<K: Kind>(&self, namespace: &str) -> Api<K> {
-        Api::new(self.dynamic(&K::gvr(), namespace))
-    }
-
-    /// The same verbs over trees.
-    pub fn dynamic(&self, gvr: &Gvr, namespace: &str) -> DynamicApi {
-        DynamicApi::new(self.clone(), gvr.clone(), namespace)
     }
 
     /// One request with this client's identity. The URI is path and query; an answer of any code is an answer.

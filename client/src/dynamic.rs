@@ -14,6 +14,13 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+impl Client {
+    /// Every verb on a collection, over trees; an empty namespace is the whole cluster.
+    pub fn dynamic(&self, gvr: &Gvr, namespace: &str) -> DynamicApi {
+        DynamicApi::new(self.clone(), gvr.clone(), namespace)
+    }
+}
+
 /// One collection in one namespace, or everywhere.
 #[derive(Clone)]
 pub struct DynamicApi {

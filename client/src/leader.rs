@@ -6,7 +6,6 @@ use crate::client::Client;
 use crate::error::Error;
 use crate::events::{EventType, Recorder, Regarding};
 use component_base::env::Env;
-use component_base::metrics::gauges;
 use component_base::rng::Random;
 use parking_lot::Mutex;
 use proto::kinds::api::coordination::v1::{Lease, LeaseSpec};
@@ -100,7 +99,7 @@ impl LeaderElection {
         }
         let recorder = Recorder::new(client, &self.lease_name, "");
         elector.announce(&recorder, "became leader");
-        let status = gauges(env, "leader_election_master_status", HELP);
+        let status = env.metrics().gauges("leader_election_master_status", HELP);
         let status = status.get_or_create_owned(&vec![("name", self.lease_name.clone())]);
         status.set(1);
         let leading_env = env.child();

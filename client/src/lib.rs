@@ -4,31 +4,41 @@
 //! `informer`, `lister`), keys are worked off (`work_queue`, `controller`), decisions are carried out (`plan`).
 //! Corresponds to k8s.io/client-go.
 
-pub mod api;
-pub mod backoff;
-pub mod cached;
-mod client;
+// A request goes out.
 mod connector;
-pub mod controller;
-pub mod delegated_auth;
-pub mod dynamic;
-pub mod error;
-pub mod events;
-pub mod expectations;
-pub mod informer;
-pub mod informers;
-pub mod leader;
-pub mod lister;
-pub mod options;
-pub mod plan;
-pub mod reflector;
-pub mod request;
-pub mod store;
+mod transport;
 pub mod token;
 pub mod token_bucket;
-mod transport;
+mod client;
+pub mod request;
+pub mod error;
+pub mod service_account_tokens;
+
+// The verbs on a collection.
+pub mod options;
+pub mod dynamic;
+pub mod api;
+
+// A collection is followed.
 pub mod watch;
+pub mod backoff;
+pub mod reflector;
+pub mod store;
+pub mod cached;
+pub mod lister;
+pub mod informer;
+pub mod informers;
+
+// Keys are worked off, decisions carried out.
 pub mod work_queue;
+pub mod controller;
+pub mod expectations;
+pub mod plan;
+pub mod events;
+pub mod leader;
+
+// Whom the component's own port believes.
+pub mod delegated_auth;
 
 #[cfg(test)]
 mod client_tests;
@@ -56,5 +66,6 @@ pub use leader::LeaderElection;
 pub use lister::Lister;
 pub use options::{DeleteOptions, List, ListOptions, Patch, PatchOptions, Preconditions, Propagation};
 pub use plan::{Action, ApplyError, Plan, apply};
-pub use token::{ServiceAccountTokens, TokenSource};
+pub use service_account_tokens::ServiceAccountTokens;
+pub use token::TokenSource;
 pub use work_queue::WorkQueue;

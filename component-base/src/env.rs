@@ -9,7 +9,6 @@ use crate::metrics::Metrics;
 use crate::network::{Network, Registry};
 use crate::rng::Random;
 use jiff::Timestamp;
-use parking_lot::Mutex;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -157,12 +156,8 @@ impl Env {
         &self.world.network
     }
 
-    /// The registry behind `/metrics`. Each component registers under its own names.
-    pub fn metrics(&self) -> &Mutex<prometheus_client::registry::Registry> {
-        self.world.metrics.registry()
-    }
-
-    pub(crate) fn all_metrics(&self) -> &Metrics {
+    /// What `/metrics` shows; components that share a process count in the same families.
+    pub fn metrics(&self) -> &Metrics {
         &self.world.metrics
     }
 }

@@ -147,7 +147,7 @@ impl Pages {
             return refuse(&status);
         }
         match path {
-            "/metrics" => text(metrics::TEXT_FORMAT, metrics::encode(&self.env.metrics().lock())),
+            "/metrics" => text(metrics::TEXT_FORMAT, self.env.metrics().encode()),
             "/configz" => text("application/json", self.configz.to_string()),
             _ => match self.routes.clone().oneshot(Request::from_parts(parts, body)).await {
                 Ok(answer) => answer,

@@ -3,19 +3,26 @@
 //!
 //! Corresponds to k8s.io/component-base and k8s.io/client-go/tools/clientcmd.
 
+// The world that a component runs in.
 pub mod env;
-pub mod fixtures;
-pub mod health_checks;
-pub mod health_server;
-pub mod http;
-pub mod kubeconfig;
+pub mod rng;
+pub mod network;
+pub mod metrics;
 pub mod lifecycle;
 pub mod logging;
-pub mod metrics;
-pub mod network;
+
+// Who it is, and whom it talks to.
 pub mod options;
+pub mod kubeconfig;
 pub mod pki;
 pub mod private_file;
-pub mod rng;
-pub mod serving;
 pub mod tls;
+
+// What it serves.
+pub mod http;
+pub mod serving;
+pub mod health_checks;
+pub mod health_server;
+
+// For tests and simulations.
+pub mod fixtures;

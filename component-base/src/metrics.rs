@@ -2,7 +2,6 @@
 //!
 //! Corresponds to k8s.io/component-base/metrics.
 
-use crate::env::Env;
 use parking_lot::Mutex;
 use prometheus_client::encoding::text;
 use prometheus_client::metrics::counter::Counter;
@@ -41,10 +40,6 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    pub(crate) fn registry(&self) -> &Mutex<Registry> {
-        &self.registry
-    }
-
     /// The family of that name: two parts of a process that count the same thing count together.
     fn family<F: Metric + Clone>(&self, name: &'static str, shown: &str, help: &str, make: impl FnOnce() -> F) -> F {
         let mut families = self.families.lock();
@@ -55,36 +50,36 @@ impl Metrics {
         });
         family.downcast_ref::<F>().cloned().unwrap_or_else(|| panic!("metric {name} is of another type"))
     }
+
+    /// `name` as it is shown, with `_total`.
+    pub fn counters(&self, name: &'static str, help: &str) -> Counters {
+        // The encoder adds the suffix itself.
+        let shown = name.strip_suffix("_total").unwrap_or(name);
+        self.family(name, shown, help, Counters::default)
+    }
+
+    pub fn gauges(&self, name: &'static str, help: &str) -> Gauges {
+        self.family(name, name, help, Gauges::default)
+    }
+
+    pub fn float_gauges(&self, name: &'static str, help: &str) -> FloatGauges {
+        self.family(name, name, help, FloatGauges::default)
+    }
+
+    pub fn histograms(&self, name: &'static str, help: &str, buckets: &'static [f64]) -> Histograms {
+        self.family(name, name, help, || Histograms::new_with_constructor(Buckets(buckets)))
+    }
+
+    /// All metrics in Prometheus' text format 0.0.4, as Kubernetes' components show them.
+    pub fn encode(&self) -> String {
+        let mut open_metrics = String::new();
+        text::encode(&mut open_metrics, &self.registry.lock()).expect("writing to a String cannot fail");
+        to_text_format(&open_metrics)
+    }
 }
 
-/// `name` as it is shown, with `_total`.
-pub fn counters(env: &Env, name: &'static str, help: &str) -> Counters {
-    // The encoder adds the suffix itself.
-    let shown = name.strip_suffix("_total").unwrap_or(name);
-    env.all_metrics().family(name, shown, help, Counters::default)
-}
-
-pub fn gauges(env: &Env, name: &'static str, help: &str) -> Gauges {
-    env.all_metrics().family(name, name, help, Gauges::default)
-}
-
-pub fn float_gauges(env: &Env, name: &'static str, help: &str) -> FloatGauges {
-    env.all_metrics().family(name, name, help, FloatGauges::default)
-}
-
-pub fn histograms(env: &Env, name: &'static str, help: &str, buckets: &'static [f64]) -> Histograms {
-    env.all_metrics().family(name, name, help, || Histograms::new_with_constructor(Buckets(buckets)))
-}
-
-/// The media type of `encode`.
+/// The media type of `Metrics::encode`.
 pub const TEXT_FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
-
-/// All metrics in Prometheus' text format 0.0.4, as Kubernetes' components show them.
-pub fn encode(registry: &Registry) -> String {
-    let mut open_metrics = String::new();
-    text::encode(&mut open_metrics, registry).expect("writing to a String cannot fail");
-    to_text_format(&open_metrics)
-}
 
 /// OpenMetrics names a counter's family without `_total`, knows units, and ends with a mark; the older format does not.
 fn to_text_format(open_metrics: &str) -> String {
@@ -123,14 +118,14 @@ fn push_line(out: &mut String, parts: &[&str]) {
 mod tests {
     use super::*;
 
-    #[tokio::test(start_paused = true)]
-    async fn families_are_shared_by_name_and_shown_in_the_text_format() {
-        let env = Env::simulated(1);
+    #[test]
+    fn families_are_shared_by_name_and_shown_in_the_text_format() {
+        let metrics = Metrics::default();
         let labels = vec![("name", "deployment".to_owned())];
-        counters(&env, "workqueue_adds_total", "Adds handled").get_or_create(&labels).inc();
-        counters(&env.child(), "workqueue_adds_total", "Adds handled").get_or_create(&labels).inc();
-        gauges(&env, "workqueue_depth", "Depth").get_or_create(&labels).set(3);
-        histograms(&env, "wait_seconds", "Waiting", &[0.1, 1.0]).get_or_create(&vec![]).observe(0.5);
+        metrics.counters("workqueue_adds_total", "Adds handled").get_or_create(&labels).inc();
+        metrics.counters("workqueue_adds_total", "Adds handled").get_or_create(&labels).inc();
+        metrics.gauges("workqueue_depth", "Depth").get_or_create(&labels).set(3);
+        metrics.histograms("wait_seconds", "Waiting", &[0.1, 1.0]).get_or_create(&vec![]).observe(0.5);
         let expected = r#"# HELP workqueue_adds_total Adds handled
 # TYPE workqueue_adds_total counter
 workqueue_adds_total{name="deployment"} 2
@@ -145,6 +140,6 @@ wait_seconds_bucket{le="0.1"} 0
 wait_seconds_bucket{le="1.0"} 1
 wait_seconds_bucket{le="+Inf"} 1
 "#;
-        assert_eq!(encode(&env.metrics().lock()), expected);
+        assert_eq!(metrics.encode(), expected);
     }
 }

@@ -2,8 +2,7 @@
 //!
 //! Corresponds to pkg/controller/clusterroleaggregation.
 
-use crate::context::Context;
-use crate::controllers::Running;
+use crate::context::{Context, Running};
 use crate::reconcile::{self, Reconciler};
 use client::{Action, Lister, Patch, Plan};
 use jiff::Timestamp;

@@ -5,7 +5,11 @@
 use crate::options::Settings;
 use client::{Client, Informers, Recorder, ServiceAccountTokens, WorkQueue};
 use component_base::env::Env;
+use futures::future::BoxFuture;
 use std::sync::Arc;
+
+/// A controller at work; it ends when its environment shuts down.
+pub type Running = BoxFuture<'static, ()>;
 
 const NAMESPACE: &str = "kube-system";
 

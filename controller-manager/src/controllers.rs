@@ -2,16 +2,12 @@
 //!
 //! Corresponds to NewControllerDescriptors in cmd/kube-controller-manager/app/controllermanager.go.
 
-use crate::context::Context;
+use crate::context::{Context, Running};
 use crate::{
     clusterrole_aggregation, cronjob, deployment, disruption, endpoints, endpointslice, garbage_collector, job,
     namespace, node_ipam, node_lifecycle, pod_gc, replicaset, root_ca_publisher, serviceaccount, taint_eviction,
     ttl_after_finished,
 };
-use futures::future::BoxFuture;
-
-/// A controller at work; it ends when its environment shuts down.
-pub type Running = BoxFuture<'static, ()>;
 
 pub struct Controller {
     /// As `--controllers` names it.

@@ -2,8 +2,8 @@
 //!
 //! Corresponds to Run in cmd/kube-controller-manager/app/controllermanager.go.
 
-use crate::context::Context;
-use crate::controllers::{Controller, Running, UnknownController, selected};
+use crate::context::{Context, Running};
+use crate::controllers::{Controller, UnknownController, selected};
 use crate::options::{Config, Settings};
 use client::delegated_auth::DelegatedAuth;
 use client::leader::{LeadershipLost, identity};

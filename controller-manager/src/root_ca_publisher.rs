@@ -2,8 +2,7 @@
 //!
 //! Corresponds to pkg/controller/certificates/rootcacertpublisher.
 
-use crate::context::Context;
-use crate::controllers::Running;
+use crate::context::{Context, Running};
 use crate::reconcile::{self, Reconciler};
 use crate::serviceaccount::is_ending;
 use client::{Action, Event, Lister, Plan};

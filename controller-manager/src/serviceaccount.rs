@@ -2,8 +2,7 @@
 //!
 //! Corresponds to pkg/controller/serviceaccount/serviceaccounts_controller.go.
 
-use crate::context::Context;
-use crate::controllers::Running;
+use crate::context::{Context, Running};
 use crate::reconcile::{self, Reconciler};
 use client::{Action, Event, Lister, Plan};
 use jiff::Timestamp;

@@ -2,8 +2,7 @@
 //!
 //! Corresponds to pkg/controller/ttlafterfinished.
 
-use crate::context::Context;
-use crate::controllers::Running;
+use crate::context::{Context, Running};
 use crate::reconcile::{self, Reconciler};
 use crate::{actions, clock};
 use client::{Client, DeleteOptions, Event, Lister, Plan, Propagation, ReconcileError};

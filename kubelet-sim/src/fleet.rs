@@ -121,7 +121,7 @@ impl Fleet {
     /// A pod of an earlier run keeps its address as long as its sandbox is there.
     fn recover(&self, row: usize, pod: &Pod) {
         let on_host = pod.spec.as_ref().and_then(|s| s.host_network).unwrap_or(false);
-        if !on_host && !pod.status.as_ref().is_some_and(crate::pod::lifecycle::is_terminal) {
+        if !on_host && !pod.status.as_ref().is_some_and(crate::pod::conditions::is_terminal) {
             self.rows[row].recover_address(pod);
         }
     }

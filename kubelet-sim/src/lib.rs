@@ -3,17 +3,22 @@
 //! Corresponds to pkg/kubelet. Machines and containers are simulated; everything that the API server sees of them
 //! is what a kubelet would write. Read first: `pod::lifecycle`, then `fleet`.
 
-pub mod addresses;
+// How it runs.
 pub mod config;
-pub mod duration;
 pub mod fleet;
-pub mod heartbeat;
-pub mod images;
-pub mod lease;
-pub mod machine;
-pub mod node;
-pub mod pod;
 pub mod row;
+
+// A node.
+pub mod node;
+pub mod machine;
+pub mod images;
+pub mod heartbeat;
+pub mod lease;
+pub mod addresses;
+
+// Its pods.
+pub mod pod;
+pub mod duration;
 
 pub use crate::config::{Config, Settings};
 use client::Client;

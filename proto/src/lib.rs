@@ -3,12 +3,17 @@
 //! Corresponds to k8s.io/api, k8s.io/apimachinery and the registry wiring of kube-apiserver. Pure: no IO,
 //! no clock, no async runtime. Everything else in the workspace depends on this crate.
 
+// The nouns.
 pub mod gvk;
 pub mod kinds;
 pub mod meta;
 pub mod object;
+
+// The one table, and what it knows of each kind's fields.
 pub mod resources;
 pub mod schema;
+
+// How they look on the wire.
 pub mod wire;
 
 pub use gvk::{Gvk, Gvr};

@@ -3,13 +3,16 @@
 //! Read in this order: what is known (`model`), what a rule is (`rules`), how the one becomes the other
 //! (`iptables`), what keeps it current (`proxy`), and how it is shown (`server`). Corresponds to pkg/proxy.
 
+// From objects to rules.
+pub mod model;
+pub mod rules;
 pub mod chain_names;
 pub mod iptables;
-pub mod model;
-pub mod print;
+
+// Kept current, and shown.
 pub mod proxy;
-pub mod rules;
 pub mod server;
+pub mod print;
 
 use clap::{Args, Subcommand};
 use client::Client;

@@ -3,19 +3,25 @@
 //! Corresponds to pkg/scheduler. Read first: `cycle`, then `framework` and the plugins; `queue` and `cache` feed the
 //! cycle, `binding` says what is written, and `scheduler` ties them together.
 
-pub mod binding;
-pub mod cache;
+// How it runs.
 pub mod config;
+pub mod scheduler;
+
+// One decision.
 pub mod cycle;
+pub mod framework;
+pub mod plugins;
+pub mod binding;
+
+// What feeds it.
+pub mod queue;
+pub mod cache;
+pub mod pod_info;
+pub mod resources;
+pub mod node_selector;
+
 #[cfg(test)]
 mod fixture;
-pub mod framework;
-pub mod node_selector;
-pub mod plugins;
-pub mod pod_info;
-pub mod queue;
-pub mod resources;
-pub mod scheduler;
 
 pub use config::{Config, Settings};
 

@@ -89,7 +89,8 @@ pub fn orphans(sources: &[Source]) -> Vec<String> {
         .collect()
 }
 
-fn is_root(path: &Path) -> bool {
+/// The roots of crates and of test binaries.
+pub fn is_root(path: &Path) -> bool {
     let parts: Vec<&str> = path.iter().filter_map(|p| p.to_str()).collect();
     matches!(
         parts.as_slice(),
@@ -102,13 +103,14 @@ fn is_root(path: &Path) -> bool {
 }
 
 /// Where the children of the module in `path` lie.
-fn module_folder(path: &Path) -> PathBuf {
+pub fn module_folder(path: &Path) -> PathBuf {
     let parent = path.parent().unwrap_or(Path::new("")).to_owned();
     let stem = path.file_stem().and_then(|s| s.to_str()).unwrap_or_default();
     if is_root(path) || stem == "mod" { parent } else { parent.join(stem) }
 }
 
-fn declared_modules(text: &str) -> Vec<String> {
+/// The children that a file names in `mod` lines.
+pub fn declared_modules(text: &str) -> Vec<String> {
     text.lines()
         .filter_map(|line| {
             let line = line.trim_start();

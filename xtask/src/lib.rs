@@ -1,5 +1,6 @@
 //! Hygiene as a test: what the house style asks of every file, checked by reading the tree.
 
+pub mod circles;
 pub mod crates;
 pub mod deviations;
 pub mod files;
@@ -18,6 +19,7 @@ pub fn tidy(root: &Path) -> Vec<String> {
     let sources = source::read_all(root);
     let mut complaints = files::check(&sources);
     complaints.extend(files::orphans(&sources));
+    complaints.extend(circles::check(&sources));
     complaints.extend(crates::check(root));
     complaints.extend(deviations::check(root, &sources));
     complaints

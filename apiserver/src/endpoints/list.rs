@@ -3,7 +3,7 @@
 //! Corresponds to k8s.io/apiserver/pkg/endpoints/handlers/get.go ListResource.
 
 use super::table::{self, Head};
-use super::{Call, present};
+use super::{Call, encode, present};
 use crate::answer;
 use crate::media::{Encoding, Form, MetaVersion, Transform};
 use crate::registry::read::{Listed, Selection};
@@ -111,7 +111,7 @@ impl Pieces {
         }
         let keeps_kind = !is_builtin(&self.target);
         if !self.target.is_storage_version() {
-            let bytes = answer::concat(&present::wire(&self.target, object, true));
+            let bytes = answer::concat(&encode::wire(&self.target, object, true));
             put_item(&mut self.buffer, &[bytes], keeps_kind);
         } else {
             put_item(&mut self.buffer, &object.to_wire(), keeps_kind);
@@ -120,7 +120,7 @@ impl Pieces {
 }
 
 fn metadata_item(object: &Object, version: MetaVersion) -> Bytes {
-    present::metadata(object, version.api_version(), "PartialObjectMetadata")
+    encode::metadata(object, version.api_version(), "PartialObjectMetadata")
 }
 
 /// Items of custom resources keep `apiVersion` and `kind`, those of built-in kinds leave them to the list.

@@ -7,6 +7,7 @@ pub mod body;
 pub mod create;
 pub mod delete;
 pub mod deprecated;
+pub mod encode;
 pub mod eviction;
 pub mod get;
 pub mod list;

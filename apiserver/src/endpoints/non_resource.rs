@@ -40,7 +40,7 @@ pub async fn answer(call: &Call<'_>) -> Result<Response<Body>, Status> {
         [endpoint @ ("healthz" | "livez" | "readyz")] => Ok(health_of(call, endpoint, "")),
         [endpoint @ ("healthz" | "livez" | "readyz"), single @ ..] => Ok(health_of(call, endpoint, &single.join("/"))),
         ["metrics"] => {
-            let text = metrics::encode(&call.server.env.metrics().lock());
+            let text = call.server.env.metrics().encode();
             Ok(answer::response(200, metrics::TEXT_FORMAT, text.into()))
         }
         ["openapi", "v2"] => Ok(openapi_v2(call)),

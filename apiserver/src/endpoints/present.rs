@@ -1,8 +1,8 @@
 //! From a stored object to what the client asked for: another version, its metadata, a table, JSON or YAML.
 //!
-//! In the storage version nothing is encoded anew: the answer is made of slices of the stored bytes.
 //! Corresponds to k8s.io/apiserver/pkg/endpoints/handlers/response.go.
 
+use super::encode::{metadata, wire};
 use super::{Call, table};
 use crate::answer;
 use crate::media::{Encoding, Form, Transform};
@@ -10,21 +10,8 @@ use axum::body::Body;
 use bytes::Bytes;
 use http::Response;
 use proto::resources::Target;
-use proto::wire::json;
 use proto::{Object, Status};
 use serde_json::Value;
-
-/// An object in the request's version, as slices of JSON.
-pub fn wire(target: &Target, object: &Object, has_revision: bool) -> Vec<Bytes> {
-    if target.is_storage_version() {
-        return if has_revision { object.to_wire().to_vec() } else { vec![object.bytes().clone()] };
-    }
-    let mut value = target.served().from_storage(object.to_value());
-    if !has_revision && let Some(meta) = value["metadata"].as_object_mut() {
-        meta.remove("resourceVersion");
-    }
-    vec![Bytes::from(json::to_canonical(&value))]
-}
 
 /// An object as the answer to a request that may ask for a table or for metadata alone.
 pub fn object(
@@ -73,19 +60,6 @@ pub fn with_line_end(form: &Form, body: Bytes) -> Bytes {
     whole.extend_from_slice(&body);
     whole.push(b'\n');
     Bytes::from(whole)
-}
-
-/// `{"kind":…,"apiVersion":…,"metadata":…}` of an object, cut out of its bytes.
-pub fn metadata(object: &Object, api_version: &str, kind: &str) -> Bytes {
-    let wire = object.to_wire_bytes();
-    let mut out = Vec::with_capacity(512);
-    out.extend_from_slice(format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"metadata\":").as_bytes());
-    match json::member_range(&wire, 0, "metadata") {
-        Some(range) => out.extend_from_slice(&wire[range]),
-        None => out.extend_from_slice(b"{}"),
-    }
-    out.push(b'}');
-    Bytes::from(out)
 }
 
 /// A tree that is no stored object: a review, a Scale.

@@ -2,7 +2,7 @@
 //!
 //! Corresponds to meta.k8s.io Table and k8s.io/apiserver/pkg/endpoints/handlers/response.go asTable.
 
-use super::present;
+use super::encode;
 use crate::media::MetaVersion;
 use crate::request::info::RequestInfo;
 use bytes::Bytes;
@@ -129,10 +129,10 @@ fn write_row(out: &mut Vec<u8>, target: &Target, options: &Options, columns: &[C
     match options.include {
         Include::Nothing => out.extend_from_slice(b"null"),
         Include::Metadata => {
-            let meta = present::metadata(object, options.version.api_version(), "PartialObjectMetadata");
+            let meta = encode::metadata(object, options.version.api_version(), "PartialObjectMetadata");
             out.extend_from_slice(&meta);
         }
-        Include::Object => present::wire(target, object, true).iter().for_each(|s: &Bytes| out.extend_from_slice(s)),
+        Include::Object => encode::wire(target, object, true).iter().for_each(|s: &Bytes| out.extend_from_slice(s)),
     }
     out.push(b'}');
 }

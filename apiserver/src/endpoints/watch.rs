@@ -3,7 +3,7 @@
 //! Corresponds to k8s.io/apiserver/pkg/endpoints/handlers/watch.go.
 
 use super::table::{self, Head};
-use super::{Call, present};
+use super::{Call, encode};
 use crate::answer;
 use crate::audit;
 use crate::cacher::{self, Change, FrameKey, WatchEvent, WatchFrom, WatchRequest, Watcher};
@@ -172,9 +172,9 @@ impl Encoder {
                 change.frame(&self.key, |kind, object| match transform {
                     Transform::Metadata(version) => frame(
                         kind.as_str(),
-                        &[present::metadata(object, version.api_version(), "PartialObjectMetadata")],
+                        &[encode::metadata(object, version.api_version(), "PartialObjectMetadata")],
                     ),
-                    _ => frame(kind.as_str(), &present::wire(target, object, true)),
+                    _ => frame(kind.as_str(), &encode::wire(target, object, true)),
                 })
             }
         }

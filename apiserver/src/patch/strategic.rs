@@ -4,6 +4,7 @@
 
 mod element_order;
 mod lists;
+mod order;
 
 use crate::apply::ownership::shown_in_go;
 use element_order::merge_ordered_lists;

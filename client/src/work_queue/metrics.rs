@@ -3,7 +3,7 @@
 //! Corresponds to k8s.io/component-base/metrics/prometheus/workqueue.
 
 use component_base::env::Env;
-use component_base::metrics::{Labels, counters, gauges, histograms};
+use component_base::metrics::Labels;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
@@ -24,13 +24,13 @@ pub(super) struct QueueMetrics {
 impl QueueMetrics {
     pub(super) fn new(env: &Env, name: &str) -> Self {
         let labels: Labels = vec![("name", name.to_owned())];
-        let adds = counters(env, "workqueue_adds_total", "Total number of adds handled by workqueue");
-        let depth = gauges(env, "workqueue_depth", "Current depth of workqueue");
-        let retries = counters(env, "workqueue_retries_total", "Total number of retries handled by workqueue");
+        let adds = env.metrics().counters("workqueue_adds_total", "Total number of adds handled by workqueue");
+        let depth = env.metrics().gauges("workqueue_depth", "Current depth of workqueue");
+        let retries = env.metrics().counters("workqueue_retries_total", "Total number of retries handled by workqueue");
         let help = "How long in seconds an item stays in workqueue before being requested";
-        let waited = histograms(env, "workqueue_queue_duration_seconds", help, SECONDS);
+        let waited = env.metrics().histograms("workqueue_queue_duration_seconds", help, SECONDS);
         let help = "How long in seconds processing an item from workqueue takes";
-        let worked = histograms(env, "workqueue_work_duration_seconds", help, SECONDS);
+        let worked = env.metrics().histograms("workqueue_work_duration_seconds", help, SECONDS);
         Self {
             adds: adds.get_or_create_owned(&labels),
             depth: depth.get_or_create_owned(&labels),

@@ -184,7 +184,7 @@ async fn a_queue_counts_what_it_does() {
     queue.done(&key);
     env.sleep(secs(1)).await;
     assert_eq!(queue.len(), 2);
-    let shown = component_base::metrics::encode(&env.metrics().lock());
+    let shown = env.metrics().encode();
     for line in [
         "workqueue_adds_total{name=\"test\"} 3",
         "workqueue_depth{name=\"test\"} 2",

@@ -4,8 +4,8 @@
 
 use super::plan::{Observed, plan};
 use crate::context::Context;
+use crate::context::Running;
 use crate::controller_ref::concerned_controllers;
-use crate::controllers::Running;
 use crate::indexes::{self, BY_CONTROLLER_UID};
 use crate::reconcile::{self, Reconciler};
 use client::{ApplyError, Event, Lister, Plan};

@@ -5,8 +5,8 @@
 use super::observe::{Listers, Observed, observe};
 use super::{history, plan, sizes};
 use crate::context::Context;
+use crate::context::Running;
 use crate::controller_ref::{concerned_controllers, controller_of, controller_queue_key, is_controlled_by};
-use crate::controllers::Running;
 use crate::indexes;
 use crate::pod;
 use crate::reconcile::{self, Reconciler};

@@ -13,6 +13,8 @@ use std::collections::BTreeMap;
 pub const REVISION: &str = "deployment.kubernetes.io/revision";
 /// Earlier numbers of a replica set that was rolled back to.
 pub const REVISION_HISTORY: &str = "deployment.kubernetes.io/revision-history";
+/// Asks for a rollback to the revision it names; 0 means the last one before the present.
+pub const ROLLBACK_TO: &str = "deprecated.deployment.rollback.to";
 /// Earlier numbers are dropped, oldest first, beyond this length, so that the annotation cannot grow without end.
 const REVISION_HISTORY_CHARS: usize = 2000;
 
@@ -23,7 +25,7 @@ const NOT_COPIED: [&str; 6] = [
     REVISION_HISTORY,
     sizes::DESIRED_REPLICAS,
     sizes::MAX_REPLICAS,
-    super::rollback::ROLLBACK_TO,
+    ROLLBACK_TO,
 ];
 
 /// The templates are the same but for the label that tells replica sets apart.

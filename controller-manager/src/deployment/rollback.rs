@@ -3,12 +3,10 @@
 //!
 //! Corresponds to pkg/controller/deployment/rollback.go.
 
-use super::{history, sizes};
+use super::history::{self, ROLLBACK_TO};
+use super::sizes;
 use proto::Kind;
 use proto::kinds::api::apps::v1::{Deployment, ReplicaSet};
-
-/// The revision to roll back to; 0 means the last one before the present.
-pub const ROLLBACK_TO: &str = "deprecated.deployment.rollback.to";
 
 /// What a request to roll back comes to: the deployment as it is to be written, and how the event words it.
 #[derive(Debug, PartialEq)]

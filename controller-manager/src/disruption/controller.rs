@@ -4,8 +4,7 @@
 
 use super::observe::{Listers, Observed, observe};
 use super::plan::plan;
-use crate::context::Context;
-use crate::controllers::Running;
+use crate::context::{Context, Running};
 use crate::reconcile::{self, Reconciler};
 use client::{Event, Plan, WorkQueue};
 use jiff::Timestamp;

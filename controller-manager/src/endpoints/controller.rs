@@ -3,8 +3,7 @@
 //! Corresponds to pkg/controller/endpoint/endpoints_controller.go.
 
 use super::plan::{Observed, plan};
-use crate::context::Context;
-use crate::controllers::Running;
+use crate::context::{Context, Running};
 use crate::reconcile::{self, Reconciler};
 use crate::{actions, service};
 use client::{Action, ApplyError, Event, Lister, Plan};

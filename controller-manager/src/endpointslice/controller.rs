@@ -5,8 +5,8 @@
 use super::desired::backends;
 use super::plan::{MANAGED_BY, MANAGER, Observed, SERVICE_NAME, plan};
 use super::tracker::Tracker;
+use crate::context::Running;
 use crate::context::{Actor, Context};
-use crate::controllers::Running;
 use crate::{actions, service};
 use client::{Action, Event, Informer, Lister, Plan, ReconcileError, WorkQueue, apply, run_workers};
 use proto::Kind;

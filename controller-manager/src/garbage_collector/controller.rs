@@ -5,8 +5,8 @@
 use super::decide::{self, Decision, Item, OwnerState};
 use super::graph::{FOREGROUND, Identity, Node, referred};
 use super::monitors::Monitors;
+use crate::context::Running;
 use crate::context::{Actor, Context};
-use crate::controllers::Running;
 use crate::discovery::{ApiResource, discover};
 use client::{Client, ReconcileError, apply, run_workers};
 use component_base::env::Env;

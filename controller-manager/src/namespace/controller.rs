@@ -5,8 +5,8 @@
 use super::conditions::Findings;
 use super::content::delete_all;
 use super::plan::{needs_emptying, plan};
+use crate::context::Running;
 use crate::context::{Actor, Context};
-use crate::controllers::Running;
 use crate::discovery::{ApiResource, discover};
 use client::{Lister, ReconcileError, WorkQueue, apply, run_workers};
 use proto::Kind;

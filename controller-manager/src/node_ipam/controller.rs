@@ -4,8 +4,7 @@
 
 use super::cidr_set::{BadSize, CidrSet};
 use crate::actions;
-use crate::context::Context;
-use crate::controllers::Running;
+use crate::context::{Context, Running};
 use crate::options::Settings;
 use crate::reconcile::{self, Reconciler};
 use client::{Action, Event, Lister, Patch, Plan};

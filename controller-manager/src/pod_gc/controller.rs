@@ -3,8 +3,7 @@
 //! Corresponds to Run in pkg/controller/podgc/gc_controller.go.
 
 use super::plan::{Observed, missing_nodes, plan};
-use crate::context::Context;
-use crate::controllers::Running;
+use crate::context::{Context, Running};
 use client::apply;
 use jiff::Timestamp;
 use proto::kinds::api::core::v1::{Node, Pod};

@@ -3,8 +3,7 @@
 //! Corresponds to Run in pkg/controller/tainteviction/taint_eviction.go.
 
 use super::plan::{Observed, Verdict, plan, verdict};
-use crate::context::Context;
-use crate::controllers::Running;
+use crate::context::{Context, Running};
 use crate::indexes::{self, PODS_BY_NODE};
 use crate::pod;
 use crate::reconcile::{self, Reconciler};

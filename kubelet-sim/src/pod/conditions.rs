@@ -2,14 +2,18 @@
 //!
 //! Corresponds to pkg/kubelet/status/generate.go.
 
-use crate::pod::container;
-use crate::pod::lifecycle::{is_sidecar, is_terminal};
+use crate::pod::container::{self, is_sidecar};
 use proto::kinds::api::core::v1::{ContainerStatus, Pod, PodCondition, PodStatus};
 use proto::kinds::jiff::Timestamp;
 use proto::kinds::metav1::Time;
 
 /// The conditions that the kubelet owns; all others are somebody else's and stay as they are.
 pub const OWNED: [&str; 5] = ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
+
+/// Nothing of the pod will run again.
+pub fn is_terminal(status: &PodStatus) -> bool {
+    matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"))
+}
 
 struct Verdict {
     holds: bool,

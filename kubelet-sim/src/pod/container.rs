@@ -20,6 +20,11 @@ const BACK_OFF_INITIAL: Duration = Duration::from_secs(10);
 /// A run this long clears the back-off: twice the maximum, as in client-go's flowcontrol.Backoff.
 const BACK_OFF_RESET: Duration = Duration::from_secs(600);
 
+/// An init container that goes on running beside the containers.
+pub fn is_sidecar(init_container: &Container) -> bool {
+    init_container.restart_policy.as_deref() == Some("Always")
+}
+
 /// What a step tells about a pod. `once` names the occurrence, so that a step that is taken again tells it once.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PodEvent {

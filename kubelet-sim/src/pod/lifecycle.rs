@@ -13,8 +13,8 @@
 //! ```
 
 use crate::config::Latency;
-use crate::pod::conditions;
-use crate::pod::container::{self, ContainerView, PodEvent, Progress};
+use crate::pod::conditions::{self, is_terminal};
+use crate::pod::container::{self, ContainerView, PodEvent, Progress, is_sidecar};
 use crate::pod::script::{Role, Script};
 use proto::Kind;
 use proto::kinds::api::core::v1::{Container, ContainerStatus, HostIP, Pod, PodIP, PodSpec, PodStatus};
@@ -74,11 +74,6 @@ pub fn step(view: &PodView<'_>, now: Timestamp) -> Step {
         progress.wake_at = None;
     }
     Step { status, events: progress.events, pulled: progress.pulled, wake_at: progress.wake_at, ended }
-}
-
-/// Nothing of the pod will run again.
-pub fn is_terminal(status: &PodStatus) -> bool {
-    matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"))
 }
 
 /// A pod's spec, split into what its containers do.
@@ -265,10 +260,6 @@ impl<'a> PodMachine<'a> {
 
 /// Where a moment is asked for but only its being there matters.
 const NEVER: Timestamp = Timestamp::MAX;
-
-pub fn is_sidecar(init_container: &Container) -> bool {
-    init_container.restart_policy.as_deref() == Some("Always")
-}
 
 /// One status per container, in the order of the spec; those that are there stay as they are.
 fn complete(statuses: &mut Option<Vec<ContainerStatus>>, views: &[ContainerView<'_>], reason: &str) {

@@ -3,6 +3,7 @@
 //! Corresponds to pkg/kubelet.syncPod and to status.Manager.syncPod.
 
 use crate::config::Latency;
+use crate::pod::conditions;
 use crate::pod::lifecycle::{self, PodView, Step};
 use crate::pod::memory::PodMemory;
 use crate::pod::patch::status_patch;
@@ -31,7 +32,7 @@ pub async fn sync(
     }
     write_status(row, pod, &status, &step, memory).await?;
     tell(row, pod, &step, memory);
-    if lifecycle::is_terminal(&step.status) {
+    if conditions::is_terminal(&step.status) {
         row.release_address(pod.uid()); // the sandbox is gone, and its address with it
     }
     if step.ended {
@@ -51,7 +52,7 @@ fn decide(row: &NodeRow, pod: &Pod, status: &PodStatus, latency: &Latency, now: 
 /// The address that the pod has, or one for its sandbox if it is going to have one.
 fn address(row: &NodeRow, pod: &Pod, status: &PodStatus) -> Option<std::net::IpAddr> {
     let on_host = pod.spec.as_ref().and_then(|s| s.host_network).unwrap_or(false);
-    if on_host || lifecycle::is_terminal(status) || (pod.is_deleting() && status.start_time.is_none()) {
+    if on_host || conditions::is_terminal(status) || (pod.is_deleting() && status.start_time.is_none()) {
         return None;
     }
     match &status.pod_ip {

@@ -1,9 +1,9 @@
-//! The order of merged lists: what the patch names stands in the patch's order, everything else keeps its place as
-//! well as it can. `$setElementOrder` names items without changing them.
+//! `$setElementOrder`: the order of a merged list, named without changing the items.
 //!
-//! Corresponds to strategicpatch's mergePatchIntoOriginal and normalizeElementOrder.
+//! Corresponds to strategicpatch's mergePatchIntoOriginal.
 
 use super::lists::merge_list;
+use super::order::{identity, in_order, partition};
 use super::{DIRECTIVE, Fields, SET_ELEMENT_ORDER, Wrong, list_rule, plain};
 use crate::apply::ownership::shown_in_go;
 use proto::schema::Schema;
@@ -48,18 +48,6 @@ fn list(value: Option<&Value>) -> Result<Option<&Vec<Value>>, Wrong> {
     }
 }
 
-/// What makes an item the item it is.
-fn identity<'v>(item: &'v Value, key: Option<&Arc<str>>) -> &'v Value {
-    match (key, item) {
-        (Some(key), Value::Object(fields)) => fields.get(&**key).unwrap_or(&Value::Null),
-        _ => item,
-    }
-}
-
-fn place(list: &[Value], item: &Value, key: Option<&Arc<str>>) -> Option<usize> {
-    list.iter().position(|other| identity(other, key) == identity(item, key))
-}
-
 /// Every changed item has to be in the order, and in that order.
 fn check_order(patch: &[Value], order: &[Value], key: Option<&Arc<str>>) -> Result<(), Wrong> {
     let mut changes = patch.iter().filter(|item| item.get(DIRECTIVE).is_none()).peekable();
@@ -77,36 +65,4 @@ fn check_order(patch: &[Value], order: &[Value], key: Option<&Arc<str>>) -> Resu
         shown(patch),
         shown(order)
     )))
-}
-
-/// The items that `named` names, and the others.
-pub(super) fn partition(items: Vec<Value>, named: &[Value], key: Option<&Arc<str>>) -> (Vec<Value>, Vec<Value>) {
-    items.into_iter().partition(|item| place(named, item, key).is_some())
-}
-
-/// `named` in the order of `order`, with each of `others` put before the first named item that follows it on the
-/// server.
-pub(super) fn in_order(
-    mut named: Vec<Value>,
-    mut others: Vec<Value>,
-    order: &[Value],
-    server: &[Value],
-    key: Option<&Arc<str>>,
-) -> Vec<Value> {
-    named.sort_by_key(|item| place(order, item, key));
-    others.sort_by_key(|item| place(server, item, key));
-    let mut result = Vec::with_capacity(named.len() + others.len());
-    let mut others = others.into_iter().peekable();
-    for item in named {
-        let here = place(server, &item, key);
-        while let Some(other) = others.next_if(|other| {
-            let there = place(server, other, key);
-            there.is_some() && here.is_some() && there < here
-        }) {
-            result.push(other);
-        }
-        result.push(item);
-    }
-    result.extend(others);
-    result
 }

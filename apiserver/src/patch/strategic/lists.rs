@@ -2,7 +2,7 @@
 //!
 //! Corresponds to strategicpatch's mergeSlice.
 
-use super::element_order::{in_order, partition};
+use super::order::{in_order, partition};
 use super::{DIRECTIVE, ListRule, Wrong, merge_map, plain};
 use serde_json::Value;
 use std::mem::discriminant;

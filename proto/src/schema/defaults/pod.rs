@@ -41,7 +41,10 @@ const CONTAINER: &[Row] = &[
     Set("terminationMessagePolicy", Text("File")),
     In("resources", resources::REQUIREMENTS),
     Each("ports", &[Set("protocol", Text("TCP"))]),
-    Each("env", &[In("valueFrom.fieldRef", FIELD_REF), In("valueFrom.fileKeyRef", &[Set("optional", Bool(false))])]),
+    Each(
+        "env",
+        &[In("valueFrom.fieldRef", volume::FIELD_REF), In("valueFrom.fileKeyRef", &[Set("optional", Bool(false))])],
+    ),
     In("livenessProbe", PROBE),
     In("readinessProbe", PROBE),
     In("startupProbe", PROBE),
@@ -49,8 +52,6 @@ const CONTAINER: &[Row] = &[
     In("lifecycle.postStart.httpGet", HTTP_GET),
     In("lifecycle.preStop.httpGet", HTTP_GET),
 ];
-
-pub const FIELD_REF: &[Row] = &[Set("apiVersion", Text("v1"))];
 
 const PROBE: &[Row] = &[
     Set("timeoutSeconds", Int(1)),

@@ -4,7 +4,7 @@
 
 use super::Give::{Bool, Empty, Int, Of, Text, Texts};
 use super::Row::{self, Each, Fix, In, Off, Set, SetIf};
-use super::{Members, pod, pod_fixes, resources, text};
+use super::{Members, pod_fixes, resources, text};
 use serde_json::Value;
 
 /// `0644`
@@ -28,7 +28,8 @@ pub const VOLUME: &[Row] = &[
 ];
 
 const MODE: &[Row] = &[Set("defaultMode", Int(DEFAULT_MODE))];
-const DOWNWARD_ITEM: &[Row] = &[In("fieldRef", pod::FIELD_REF)];
+pub const FIELD_REF: &[Row] = &[Set("apiVersion", Text("v1"))];
+const DOWNWARD_ITEM: &[Row] = &[In("fieldRef", FIELD_REF)];
 const PROJECTION: &[Row] = &[
     Off("clusterTrustBundle"),
     In("serviceAccountToken", &[Set("expirationSeconds", Int(60 * 60))]),
