@@ -167,7 +167,16 @@ pub fn route_refusal(is_watch: bool) -> Status {
         served.extend(SERVED_STREAMS);
     }
     let message = format!("406: Not Acceptable\n\nAvailable representations: {}", served.join(", "));
-    let mut status = Status::failure(406, "NotAcceptable", message);
+    by_router(406, "NotAcceptable", message)
+}
+
+/// 415 in the router's words, for methods that name the media types of their bodies.
+pub fn route_refusal_of_body() -> Status {
+    by_router(415, "UnsupportedMediaType", "415: Unsupported Media Type".to_owned())
+}
+
+fn by_router(code: u16, reason: &str, message: String) -> Status {
+    let mut status = Status::failure(code, reason, message);
     status.details = Some(Box::default());
     status
 }

@@ -2,7 +2,7 @@
 //!
 //! Corresponds to what kubeadm calls the PKI (cmd/kubeadm/app/phases/certs).
 
-use crate::private_file;
+use crate::{private_file, tls};
 use jiff::{Timestamp, ToSpan, tz::TimeZone};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
@@ -11,11 +11,13 @@ use rcgen::{
 use std::fs;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use x509_parser::prelude::{FromDer, X509Certificate};
+use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
 /// Validity of the authority and of what it issues, as kubeadm's.
 const AUTHORITY_YEARS: i64 = 10;
 const LEAF_YEARS: i64 = 1;
+/// A certificate that ends sooner is worth a new one.
+const RENEWAL_S: i64 = 30 * 24 * 3600;
 
 #[derive(Debug, thiserror::Error)]
 pub enum PkiError {
@@ -23,6 +25,8 @@ pub enum PkiError {
     Io { path: PathBuf, source: std::io::Error },
     #[error("{}: damaged: {source}", path.display())]
     Damaged { path: PathBuf, source: rcgen::Error },
+    #[error("damaged: {0}")]
+    Certificate(String),
     #[error("certificate for {subject}: {source}")]
     Issue { subject: String, source: rcgen::Error },
     #[error("certificate for {subject}: more than one organization")]
@@ -150,6 +154,29 @@ pub fn signing_key() -> Result<String, PkiError> {
     Ok(key.serialize_pem())
 }
 
+/// Whether a certificate (PEM) will do for a while: it holds for another month, and for all these names.
+pub fn is_current(cert_pem: &str, names: &[String], now: Timestamp) -> Result<bool, PkiError> {
+    let chain = tls::certificates("certificate", cert_pem).map_err(|error| PkiError::Certificate(error.to_string()))?;
+    let parsed = X509Certificate::from_der(&chain[0]);
+    let (_, certificate) = parsed.map_err(|error| PkiError::Certificate(error.to_string()))?;
+    let alternatives = certificate.subject_alternative_name().ok().flatten();
+    let held: Vec<String> =
+        alternatives.iter().flat_map(|found| &found.value.general_names).filter_map(text_of).collect();
+    let ends_s = certificate.validity().not_after.timestamp();
+    Ok(ends_s - now.as_second() > RENEWAL_S && names.iter().all(|name| held.contains(name)))
+}
+
+fn text_of(name: &GeneralName<'_>) -> Option<String> {
+    match name {
+        GeneralName::DNSName(name) => Some((*name).to_owned()),
+        GeneralName::IPAddress(bytes) => match <[u8; 4]>::try_from(*bytes) {
+            Ok(v4) => Some(IpAddr::from(v4).to_string()),
+            Err(_) => <[u8; 16]>::try_from(*bytes).ok().map(|v6| IpAddr::from(v6).to_string()),
+        },
+        _ => None,
+    }
+}
+
 /// Common name and organisations of a certificate (DER): the user and groups that it stands for.
 pub fn subject(der: &[u8]) -> Option<(String, Vec<String>)> {
     let (_, certificate) = X509Certificate::from_der(der).ok()?;
@@ -162,7 +189,6 @@ pub fn subject(der: &[u8]) -> Option<(String, Vec<String>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tls;
     use rustls_pki_types::UnixTime;
     use std::time::Duration;
 
@@ -199,6 +225,26 @@ mod tests {
         fs::remove_file(folder.path().join("ca.key")).unwrap();
         assert!(matches!(Authority::load_or_create(folder.path(), now()), Err(PkiError::Io { .. })));
         assert!(!folder.path().join("ca.key").exists());
+    }
+
+    #[test]
+    fn a_certificate_is_current_for_its_names_until_its_last_month() {
+        let folder = tempfile::tempdir().unwrap();
+        let authority = Authority::load_or_create(folder.path(), now()).unwrap();
+        let names = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
+        let subject = Subject { common_name: "server", organizations: &[], names: &names };
+        let pem = authority.issue(&subject, now()).unwrap().cert_pem;
+        let later = |time: &str| time.parse().unwrap();
+        for (names, time, current) in [
+            (&names[..], now(), true),
+            (&[], now(), true),
+            (&["10.0.0.9".to_owned()], now(), false),
+            (&names, later("2027-01-15T00:00:00Z"), true),
+            (&names, later("2027-02-15T00:00:00Z"), false),
+        ] {
+            assert_eq!(is_current(&pem, names, time).unwrap(), current, "{names:?} {time}");
+        }
+        is_current("x", &names, now()).unwrap_err();
     }
 
     #[test]

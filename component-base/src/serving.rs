@@ -15,9 +15,11 @@ use rustls_pki_types::{CertificateDer, UnixTime};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 use tower::ServiceExt;
 
 /// A handshake that takes longer is given up: nobody holds a socket without speaking.
@@ -33,6 +35,8 @@ const MAX_STREAMS: u32 = 1_000;
 const MAX_CONNECTIONS: usize = 20_000;
 /// How long connections may take to finish after shutdown began.
 const DRAIN_LIMIT: Duration = Duration::from_secs(5);
+/// Every HTTP method begins with an upper-case letter, and no TLS record does.
+const NOT_TLS: &str = "HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
 
 /// Serves until the environment shuts down, then lets running requests finish.
 pub async fn serve(env: &Env, listener: TcpListener, tls: ServerTls, service: HttpService) -> Result<(), TlsError> {
@@ -95,15 +99,14 @@ struct Connection {
 impl Connection {
     async fn run(self, stream: TcpStream) {
         let _ = stream.set_nodelay(true);
-        let handshake = self.env.timeout(HANDSHAKE_LIMIT, self.acceptor.accept(stream)).await;
+        let handshake = match self.env.timeout(HANDSHAKE_LIMIT, self.handshake(stream)).await {
+            Ok(handshake) => handshake,
+            Err(elapsed) => Err(std::io::Error::other(elapsed)),
+        };
         let stream = match handshake {
-            Ok(Ok(stream)) => stream,
-            Ok(Err(error)) => {
+            Ok(stream) => stream,
+            Err(error) => {
                 tracing::debug!(peer = %self.peer, %error, "TLS handshake failed");
-                return;
-            }
-            Err(elapsed) => {
-                tracing::debug!(peer = %self.peer, error = %elapsed, "TLS handshake failed");
                 return;
             }
         };
@@ -136,6 +139,17 @@ impl Connection {
         if let Err(error) = ended {
             tracing::trace!(peer = %self.peer, %error, "connection ended");
         }
+    }
+
+    /// Who speaks HTTP instead is told so in HTTP, as by Go's server.
+    async fn handshake(&self, mut stream: TcpStream) -> std::io::Result<TlsStream<TcpStream>> {
+        let mut first = [0];
+        if stream.peek(&mut first).await? == 1 && first[0].is_ascii_uppercase() {
+            stream.write_all(NOT_TLS.as_bytes()).await?;
+            stream.shutdown().await?;
+            return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, "the client does not speak TLS"));
+        }
+        self.acceptor.accept(stream).await
     }
 
     /// A chain that the client CA did not sign is not an identity, but the caller learns that by a 401.

@@ -1,5 +1,7 @@
 //! The harness: a whole control plane as processes over TLS, or inside one process under virtual time.
 
+pub mod apiserver;
+pub mod ask;
 pub mod kubectl;
 pub mod minimal;
 pub mod processes;

@@ -96,8 +96,14 @@ impl Cluster {
         }
     }
 
+    /// As the administrator.
     pub fn kubectl(&self) -> Kubectl {
         Kubectl::new(&self.data_dir.join("kubeconfig"), &self.home)
+    }
+
+    /// With the certificate of a component.
+    pub fn kubectl_of(&self, component: &str) -> Kubectl {
+        Kubectl::new(&self.data_dir.join("pki").join(component).join("kubeconfig"), &self.home)
     }
 
     /// The rules of one node as the product's own command prints them, once they are as `wanted`.

@@ -57,6 +57,7 @@ impl Simulation {
         let sink = log.clone();
         let config = Config {
             store: StoreKind::Memory,
+            enable_admission_plugins: vec!["NodeRestriction".to_owned()], // as `orrery up` does
             request_log: Some(RequestLog(Arc::new(move |line| sink.lock().push(line)))),
             ..Config::default()
         };
@@ -92,7 +93,7 @@ impl Simulation {
     }
 
     /// A client with the certificate of a user.
-    fn client(&self, user: &str) -> Client {
+    pub fn client(&self, user: &str) -> Client {
         let connection = fixtures::connection(&format!("https://{AUTHORITY}"), user);
         Client::connect(&self.env, &connection, user).expect("the API server is registered")
     }

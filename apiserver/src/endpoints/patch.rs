@@ -42,14 +42,11 @@ const MEDIA_TYPES: &[(&str, Kind)] = &[
     ("application/apply-patch+yaml", Kind::Apply),
 ];
 
-/// The form of this request's patch, or 415.
+/// The form of this request's patch, or 415 in the router's words.
 pub fn kind_of(call: &Call<'_>) -> Result<Kind, Status> {
     let media_type = media::content_type(call.headers());
     let found = MEDIA_TYPES.iter().find(|(name, _)| *name == media_type);
-    found.map(|(_, kind)| *kind).ok_or_else(|| {
-        let accepted: Vec<&str> = MEDIA_TYPES.iter().map(|(name, _)| *name).collect();
-        Status::unsupported_media_type(&accepted)
-    })
+    found.map(|(_, kind)| *kind).ok_or_else(media::route_refusal_of_body)
 }
 
 pub async fn answer(

@@ -155,19 +155,22 @@ fn is_namespace(row: &Row) -> bool {
     storage.resource == "namespaces" && storage.group.is_empty()
 }
 
+/// Unlike other conflicts, these name the kind where the resource stands, as in Kubernetes.
 fn check_preconditions(mutation: &Mutation<'_>, options: &DeleteOptions, object: &Value) -> Result<(), Status> {
+    let served = mutation.served();
+    let conflict = |why: String| Err(Status::conflict(&served.group, &served.kind, mutation.name, why));
     let (uid, version) = (object_meta::text(object, "uid"), object_meta::text(object, "resourceVersion"));
     if let Some(wanted) = options.uid.as_deref().filter(|wanted| *wanted != uid) {
-        return Err(mutation.conflict(format!(
+        return conflict(format!(
             "the UID in the precondition ({wanted}) does not match the UID in record ({uid}). The object might have \
              been deleted and then recreated"
-        )));
+        ));
     }
     if let Some(wanted) = options.resource_version.as_deref().filter(|wanted| *wanted != version) {
-        return Err(mutation.conflict(format!(
+        return conflict(format!(
             "the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion in record \
              ({version}). The object might have been modified"
-        )));
+        ));
     }
     Ok(())
 }

@@ -31,6 +31,7 @@ fn everything(store: &str) {
     web_shop(&kubectl, directory.path());
     change(&kubectl, directory.path());
     nodes(&kubectl);
+    node_identity(&cluster);
     learn(&kubectl);
     delete(&kubectl);
     cluster.stop();
@@ -191,6 +192,17 @@ fn nodes(kubectl: &Kubectl) {
     for expected in ["PodCIDR:", "Lease:", "KubeletReady", "Allocated resources:"] {
         assert!(described.contains(expected), "{expected} in:\n{described}");
     }
+}
+
+/// `up` runs NodeRestriction: the process that simulates all nodes acts for each of them only as that node.
+fn node_identity(cluster: &Cluster) {
+    let fleet = cluster.kubectl_of("kubelet-sim");
+    let as_node_0 = "--as=system:node:node-0 --as-group=system:nodes";
+    assert!(fleet.fails("annotate node node-0 a=b").contains("cannot patch resource \"nodes\""));
+    assert_eq!(fleet.ok(&format!("annotate node node-0 a=b {as_node_0}")), "node/node-0 annotated\n");
+    let another = "apiVersion: v1\nkind: Node\nmetadata: {name: node-9}\n";
+    let refused = fleet.with_input(&format!("create --validate=false -f - {as_node_0}"), another);
+    assert!(refused.stderr.contains("node \"node-0\" is not allowed to modify node \"node-9\""), "{refused:?}");
 }
 
 fn learn(kubectl: &Kubectl) {

@@ -3,9 +3,11 @@
 #![allow(clippy::unwrap_used)] // everything here is a test
 
 mod bad_input;
+mod bad_requests;
 mod command_list;
 mod determinism;
 mod every_resource;
+mod node_identity;
 mod survival;
 
 use e2e::processes::{Cluster, Start, free_ports};

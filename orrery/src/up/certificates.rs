@@ -1,7 +1,7 @@
 //! Everybody's identity: what each component needs to serve and to call, and the administrator's kubeconfig.
 //!
-//! Issued at the first start and kept; a file that is there is never replaced, but for the kubeconfigs, whose address
-//! may change from start to start.
+//! The authority and the key of service account tokens are made once and kept. Certificates are issued again when they
+//! end soon or lack a name, so that a cluster outlives their year and its address may change from start to start.
 
 use super::Options;
 use super::components::{CLIENTS, server_url};
@@ -14,9 +14,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Names by which pods know the API server, and the first address of the service range.
-const SERVER_NAMES: [&str; 5] =
-    ["kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local", "10.0.0.1"];
+/// Names by which pods know the API server.
+const SERVER_NAMES: [&str; 4] =
+    ["kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"];
 /// The group that is allowed everything: the administrator's alone.
 const ADMIN: (&str, &str) = ("kubernetes-admin", "system:masters");
 
@@ -24,6 +24,8 @@ const ADMIN: (&str, &str) = ("kubernetes-admin", "system:masters");
 pub enum CertificatesError {
     #[error(transparent)]
     Pki(#[from] PkiError),
+    #[error("{}: {source}", path.display())]
+    Certificate { path: PathBuf, source: PkiError },
     #[error(transparent)]
     Kubeconfig(#[from] KubeconfigError),
     #[error("{}: {source}", path.display())]
@@ -36,7 +38,7 @@ pub fn prepare(options: &Options, data_dir: &DataDir, now: Timestamp) -> Result<
     let issuer = Issuer { options, authority: &authority, now };
 
     let apiserver = folder(&data_dir.pki_of("apiserver"))?;
-    issuer.serving(&apiserver, "kube-apiserver", &SERVER_NAMES)?;
+    issuer.serving(&apiserver, "kube-apiserver", &server_names(options))?;
     keep(&apiserver.join("ca.crt"), || Ok(authority.cert_pem.clone()))?;
     keep(&apiserver.join("sa.key"), || Ok(pki::signing_key()?))?;
 
@@ -52,6 +54,14 @@ pub fn prepare(options: &Options, data_dir: &DataDir, now: Timestamp) -> Result<
     Ok(connection)
 }
 
+/// What clients may call the API server beside this machine's own names: the `kubernetes` Service by name and by its
+/// address, the first of the range, and whatever the command line adds.
+fn server_names(options: &Options) -> Vec<String> {
+    let service_address = apiserver::Config::default().service_cluster_ip_range.hosts().next();
+    let names = SERVER_NAMES.iter().map(|name| (*name).to_owned());
+    names.chain(service_address.map(|ip| ip.to_string())).chain(options.apiserver_cert_extra_sans.clone()).collect()
+}
+
 struct Issuer<'a> {
     options: &'a Options,
     authority: &'a Authority,
@@ -60,10 +70,10 @@ struct Issuer<'a> {
 
 impl Issuer<'_> {
     /// `tls.crt` and `tls.key`, for this machine's names and `names`.
-    fn serving(&self, folder: &Path, common_name: &str, names: &[&str]) -> Result<(), CertificatesError> {
+    fn serving(&self, folder: &Path, common_name: &str, names: &[String]) -> Result<(), CertificatesError> {
         let bind = self.options.bind_address.to_string();
         let mut all: Vec<String> = ["localhost", "127.0.0.1", "::1", &bind].map(str::to_owned).into();
-        all.extend(names.iter().map(|n| (*n).to_owned()));
+        all.extend_from_slice(names);
         self.pair(folder, "tls", &Subject { common_name, organizations: &[], names: &all })?;
         Ok(())
     }
@@ -84,12 +94,18 @@ impl Issuer<'_> {
 
     fn pair(&self, folder: &Path, stem: &str, subject: &Subject<'_>) -> Result<CertKey, CertificatesError> {
         let (cert, key) = (folder.join(format!("{stem}.crt")), folder.join(format!("{stem}.key")));
-        if !(cert.exists() && key.exists()) {
+        let is_current = cert.exists() && key.exists() && self.is_current(&cert, subject)?;
+        if !is_current {
             let pair = self.authority.issue(subject, self.now)?;
             write(&key, &pair.key_pem)?;
             write(&cert, &pair.cert_pem)?;
         }
         Ok(CertKey { cert_pem: read(&cert)?, key_pem: read(&key)? })
+    }
+
+    fn is_current(&self, cert: &Path, subject: &Subject<'_>) -> Result<bool, CertificatesError> {
+        let current = pki::is_current(&read(cert)?, subject.names, self.now);
+        current.map_err(|source| CertificatesError::Certificate { path: cert.to_owned(), source })
     }
 }
 
@@ -127,5 +143,37 @@ mod tests {
         assert_eq!(moved.server, "https://127.0.0.1:7443");
         assert!(data_dir.pki_of("apiserver").join("sa.key").exists());
         assert!(!data_dir.pki_of("scheduler").join("sa.key").exists());
+    }
+
+    #[test]
+    fn certificates_are_issued_again_when_they_would_not_do_and_damaged_ones_are_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("data");
+        let data_dir = DataDir::open(&root).unwrap();
+        let cert = data_dir.pki_of("apiserver").join("tls.crt");
+        let options = Options::defaults(root);
+        let prepare_at = |options: &Options, now: &str| prepare(options, &data_dir, now.parse().unwrap());
+        let mut issued = Vec::new();
+        for (options, now) in [
+            (&options, "2026-05-01T00:00:00Z"),
+            (&Options { bind_address: "192.0.2.7".parse().unwrap(), ..options.clone() }, "2026-05-02T00:00:00Z"),
+            (
+                &Options { apiserver_cert_extra_sans: vec!["lab.example".into()], ..options.clone() },
+                "2026-05-03T00:00:00Z",
+            ),
+            (&options, "2027-05-01T00:00:00Z"),
+        ] {
+            prepare_at(options, now).unwrap();
+            let pem = fs::read_to_string(&cert).unwrap();
+            assert!(!issued.contains(&pem), "at {now}");
+            issued.push(pem);
+        }
+        prepare_at(&options, "2027-05-02T00:00:00Z").unwrap();
+        assert_eq!(fs::read_to_string(&cert).ok(), issued.pop());
+
+        fs::write(&cert, "torn").unwrap();
+        let error = prepare_at(&options, "2027-05-02T00:00:00Z").unwrap_err().to_string();
+        assert!(error.ends_with("tls.crt: damaged: certificate: no certificate in it"), "{error}");
+        assert_eq!(fs::read_to_string(&cert).unwrap(), "torn");
     }
 }

@@ -22,6 +22,9 @@ pub struct Component {
 const PORTS: [(&str, u16); 5] =
     [("apiserver", 0), ("controller-manager", 1), ("scheduler", 2), ("kubelet-sim", 3), ("proxy-sim", 4)];
 
+/// What runs beside the default plugins, as in a cluster that kubeadm set up.
+const ADMISSION_PLUGINS: &str = "NodeRestriction";
+
 /// The names of the components that use a kubeconfig, with user and groups of their client certificates.
 pub const CLIENTS: [(&str, &str, &[&str]); 4] = [
     ("controller-manager", "system:kube-controller-manager", &[]),
@@ -61,6 +64,7 @@ fn own_arguments(name: &str, options: &Options, data_dir: &DataDir) -> Vec<Strin
             flag("store", options.store),
             path_flag("data-dir", &data_dir.store()),
             path_flag("service-account-signing-key-file", &pki.join("sa.key")),
+            flag("enable-admission-plugins", ADMISSION_PLUGINS),
         ];
     }
     let mut arguments = vec![path_flag("kubeconfig", &pki.join("kubeconfig"))];

@@ -50,6 +50,9 @@ pub struct Options {
     /// Port of the API server; the other components use the four ports after it
     #[arg(long, default_value_t = 6443, value_parser = clap::value_parser!(u16).range(1..=65531))]
     pub port: u16,
+    /// Further names and addresses by which clients reach the API server, for its certificate
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    pub apiserver_cert_extra_sans: Vec<String>,
     /// Also write the administrator's kubeconfig here
     #[arg(long, value_name = "PATH")]
     pub kubeconfig: Option<PathBuf>,
@@ -79,6 +82,7 @@ impl Options {
             store: StoreKind::Embedded,
             bind_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
             port: 6443,
+            apiserver_cert_extra_sans: Vec::new(),
             kubeconfig: None,
         }
     }

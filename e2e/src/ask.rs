@@ -1,0 +1,92 @@
+//! One request as it goes over the wire, well-formed or not, and what comes back.
+
+use client::Client;
+use component_base::http::{Body, read_all};
+use http::{HeaderMap, Method, Request};
+use serde_json::Value;
+use std::fmt;
+
+/// More than any answer of a test.
+const MAX_ANSWER_BYTES: usize = 64 << 20;
+
+/// A request as it goes over the wire, well-formed or not.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    method: Method,
+    path: String,
+    headers: Vec<(&'static str, String)>,
+    body: Vec<u8>,
+}
+
+/// Of a body, an error message shows this much.
+const SHOWN_BYTES: usize = 200;
+
+impl fmt::Display for Ask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.method, self.path)?;
+        for (name, value) in &self.headers {
+            write!(f, " {name}: {value}")?;
+        }
+        let shown = &self.body[..self.body.len().min(SHOWN_BYTES)];
+        write!(f, " {}", String::from_utf8_lossy(shown))
+    }
+}
+
+/// What came back.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    pub code: u16,
+    pub headers: HeaderMap,
+    /// Null where it is no JSON.
+    pub body: Value,
+}
+
+impl Ask {
+    fn new(method: Method, path: &str, body: impl Into<Vec<u8>>) -> Self {
+        Self { method, path: path.to_owned(), headers: Vec::new(), body: body.into() }
+    }
+
+    pub fn get(path: &str) -> Self {
+        Self::new(Method::GET, path, "")
+    }
+
+    /// A JSON body, unless `content_type` says otherwise.
+    pub fn post(path: &str, body: impl Into<Vec<u8>>) -> Self {
+        Self::new(Method::POST, path, body).content_type("application/json")
+    }
+
+    pub fn put(path: &str, body: impl Into<Vec<u8>>) -> Self {
+        Self::new(Method::PUT, path, body).content_type("application/json")
+    }
+
+    pub fn patch(path: &str, content_type: &str, body: &str) -> Self {
+        Self::new(Method::PATCH, path, body).content_type(content_type)
+    }
+
+    pub fn delete(path: &str, body: &str) -> Self {
+        Self::new(Method::DELETE, path, body).content_type("application/json")
+    }
+
+    pub fn content_type(self, content_type: &str) -> Self {
+        self.header("content-type", content_type)
+    }
+
+    /// Sets a header, in place of what it was.
+    pub fn header(mut self, name: &'static str, value: &str) -> Self {
+        self.headers.retain(|(known, _)| *known != name);
+        self.headers.push((name, value.to_owned()));
+        self
+    }
+
+    pub async fn of(&self, client: &Client) -> Result<Answer, client::Error> {
+        let mut request = Request::builder().method(self.method.clone()).uri(&self.path);
+        for (name, value) in &self.headers {
+            request = request.header(*name, value);
+        }
+        let request = request.body(Body::from(self.body.clone())).expect("tests write well-formed paths and headers");
+        let (head, body) = client.send(request).await?.into_parts();
+        let body = read_all(body, MAX_ANSWER_BYTES).await.expect("an answer arrives whole");
+        let body = serde_json::from_slice(&body).unwrap_or_default();
+        Ok(Answer { code: head.status.as_u16(), headers: head.headers, body })
+    }
+}

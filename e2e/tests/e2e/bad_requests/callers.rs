@@ -1,0 +1,92 @@
+//! Callers that are not known, not allowed, not trusted, or not understood.
+
+use super::{CONFIG_MAPS, Case};
+use crate::program;
+use component_base::fixtures;
+use component_base::kubeconfig::{self, Connection};
+use e2e::apiserver::ApiServer;
+use e2e::ask::Ask;
+use orrery::up::StoreKind;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+#[tokio::test]
+async fn strangers_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = ApiServer::start(program(), directory.path(), StoreKind::Memory).await;
+    let anonymous = Connection {
+        server: server.admin.server.clone(),
+        ca_pem: server.admin.ca_pem.clone(),
+        ..Connection::default()
+    };
+    let with_token = |token: &str| Connection { token: Some(token.to_owned()), ..anonymous.clone() };
+    let foreign = fixtures::connection(&server.admin.server, "kubernetes-admin");
+    let foreign_certificate = Connection { ca_pem: anonymous.ca_pem.clone(), ..foreign.clone() };
+    let proxy = kubeconfig::read(&server.data_dir.pki_of("proxy-sim").join("kubeconfig")).unwrap();
+
+    let create = || Ask::post(CONFIG_MAPS, r#"{"metadata":{"name":"a"}}"#);
+    let unauthorized = |ask: Ask| Case::new(ask, 401, "Unauthorized", "Unauthorized");
+    let forbidden = |ask: Ask, who_cannot_what: &str| Case::new(ask, 403, "Forbidden", who_cannot_what);
+    let before = server.revision().await;
+    for (connection, case) in [
+        (&with_token("nonsense"), unauthorized(create())),
+        (&with_token("a.b.c"), unauthorized(create())),
+        (&with_token("nonsense"), unauthorized(Ask::get("/healthz"))),
+        (&foreign_certificate, unauthorized(create())),
+        (
+            &anonymous,
+            forbidden(
+                create(),
+                r#"configmaps is forbidden: User "system:anonymous" cannot create resource "configmaps" in API group "" in the namespace "default""#,
+            ),
+        ),
+        (
+            &anonymous,
+            forbidden(Ask::get("/metrics"), r#"forbidden: User "system:anonymous" cannot get path "/metrics""#),
+        ),
+        (
+            &proxy,
+            forbidden(
+                create(),
+                r#"configmaps is forbidden: User "system:kube-proxy" cannot create resource "configmaps" in API group "" in the namespace "default""#,
+            ),
+        ),
+        (
+            &proxy,
+            forbidden(
+                create().header("impersonate-user", "kubernetes-admin"),
+                r#"configmaps is forbidden: User "system:kube-proxy" cannot impersonate-on:user-info:create resource "configmaps" in API group "" in the namespace "default""#,
+            ),
+        ),
+    ] {
+        let answer = case.ask.of(&server.client(connection)).await.unwrap();
+        assert_eq!(case.difference(&answer), None);
+    }
+    assert_eq!(server.revision().await, before, "something was stored");
+}
+
+#[tokio::test]
+async fn nobody_talks_to_the_wrong_server() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = ApiServer::start(program(), directory.path(), StoreKind::Memory).await;
+    let other_authority = Connection { ca_pem: Some(fixtures::authority_pem()), ..server.admin.clone() };
+    let other_name = Connection { tls_server_name: Some("elsewhere.example".to_owned()), ..server.admin.clone() };
+    for connection in [other_authority, other_name] {
+        let error = Ask::get("/version").of(&server.client(&connection)).await.unwrap_err().to_string();
+        assert!(error.contains("invalid peer certificate"), "{error}");
+    }
+    // The names by which pods and people know it.
+    for name in
+        ["localhost", "kubernetes", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local", "10.96.0.1"]
+    {
+        let by_name = Connection { tls_server_name: Some(name.to_owned()), ..server.admin.clone() };
+        assert_eq!(Ask::get("/version").of(&server.client(&by_name)).await.unwrap().code, 200, "{name}");
+    }
+
+    let authority = server.admin.server.strip_prefix("https://").unwrap();
+    let mut plain = TcpStream::connect(authority).unwrap();
+    plain.write_all(b"GET /version HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    let mut told = String::new();
+    plain.read_to_string(&mut told).unwrap();
+    assert_eq!(told, "HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n");
+}

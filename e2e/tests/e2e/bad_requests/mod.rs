@@ -1,0 +1,106 @@
+//! Every kind of bad request gets the code, the reason and the words of Kubernetes, and nothing is stored.
+
+mod bodies;
+mod callers;
+mod objects;
+mod queries;
+
+use crate::program;
+use e2e::apiserver::ApiServer;
+use e2e::ask::{Answer, Ask};
+use orrery::up::StoreKind;
+use serde_json::Value;
+
+const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
+
+/// One row of a table: a request, and the code, reason and message of its answer.
+struct Case {
+    ask: Ask,
+    code: u16,
+    reason: &'static str,
+    /// A last `…` stands for the rest.
+    message: String,
+}
+
+impl Case {
+    fn new(ask: Ask, code: u16, reason: &'static str, message: impl Into<String>) -> Self {
+        Self { ask, code, reason, message: message.into() }
+    }
+
+    fn bad_request(ask: Ask, message: impl Into<String>) -> Self {
+        Self::new(ask, 400, "BadRequest", message)
+    }
+
+    fn invalid(ask: Ask, message: impl Into<String>) -> Self {
+        Self::new(ask, 422, "Invalid", message)
+    }
+
+    fn unsupported(ask: Ask, message: impl Into<String>) -> Self {
+        Self::new(ask, 415, "UnsupportedMediaType", message)
+    }
+
+    /// How the answer differs from the row, if it does.
+    fn difference(&self, answer: &Answer) -> Option<String> {
+        let text = |key: &str| answer.body[key].as_str().unwrap_or_default();
+        let message = match self.message.strip_suffix('…') {
+            Some(beginning) => text("message").starts_with(beginning),
+            None => text("message") == self.message,
+        };
+        let whole = self.code < 400 || (answer.body["status"] == "Failure" && answer.body["code"] == self.code);
+        let same = whole && message && answer.code == self.code && text("reason") == self.reason;
+        (!same).then(|| {
+            let Self { ask, code, reason, message } = self;
+            format!("{ask}\n  wanted: {code} {reason}: {message}\n  got:    {} {}", answer.code, answer.body)
+        })
+    }
+}
+
+#[tokio::test]
+async fn bad_requests_on_the_memory_store() {
+    refuses_everything(StoreKind::Memory).await;
+}
+
+#[tokio::test]
+async fn bad_requests_on_the_embedded_store() {
+    refuses_everything(StoreKind::Embedded).await;
+}
+
+async fn refuses_everything(store: StoreKind) {
+    let directory = tempfile::tempdir().unwrap();
+    let server = ApiServer::start(program(), directory.path(), store).await;
+    let admin = server.client(&server.admin);
+    let there = r#"{"metadata":{"name":"there"},"data":{"a":"1"}}"#;
+    assert_eq!(Ask::post(CONFIG_MAPS, there).of(&admin).await.unwrap().code, 201);
+
+    let before = server.revision().await;
+    let mut differences = Vec::new();
+    for case in bodies::cases().into_iter().chain(objects::cases()).chain(queries::cases()) {
+        let answer = case.ask.of(&admin).await.unwrap_or_else(|error| panic!("{}: {error}", case.ask));
+        differences.extend(case.difference(&answer));
+    }
+    assert!(differences.is_empty(), "{} rows differ:\n{}", differences.len(), differences.join("\n"));
+    assert_eq!(server.revision().await, before, "something was stored");
+}
+
+/// What `fieldValidation=Warn` and `Ignore` let pass is told in headers, or not at all; only in a dry run, for the
+/// table's sake.
+#[tokio::test]
+async fn what_is_let_pass_is_warned_about() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = ApiServer::start(program(), directory.path(), StoreKind::Memory).await;
+    let admin = server.client(&server.admin);
+    let odd = r#"{"metadata":{"name":"odd"},"data":{"a":"1","a":"2"},"dta":{}}"#;
+    for (validation, warnings) in [
+        ("Warn", vec![r#"299 - "unknown field \"dta\"""#, r#"299 - "duplicate field \"data.a\"""#]),
+        ("Ignore", vec![]),
+    ] {
+        let path = format!("{CONFIG_MAPS}?dryRun=All&fieldValidation={validation}");
+        let answer = Ask::post(&path, odd).of(&admin).await.unwrap();
+        assert_eq!(answer.code, 201, "{}", answer.body);
+        assert_eq!((&answer.body["data"]["a"], &answer.body["dta"]), (&Value::from("2"), &Value::Null));
+        let mut told: Vec<&str> = answer.headers.get_all("warning").iter().map(|v| v.to_str().unwrap()).collect();
+        told.sort_unstable_by(|a, b| b.cmp(a));
+        assert_eq!(told, warnings);
+    }
+}

@@ -1,0 +1,88 @@
+//! A node writes what is its own and nothing of its neighbour's, although one process and one certificate act for both.
+
+use client::{Client, DeleteOptions, Patch, PatchOptions};
+use e2e::simulation::{self, Simulation};
+use proto::Gvr;
+use serde_json::{Value, json};
+
+fn merge(value: Value) -> Patch {
+    Patch::Merge(value)
+}
+
+/// The name of a pod that runs on the node.
+async fn pod_on(admin: &Client, node: &str) -> String {
+    let pods =
+        admin.dynamic(&Gvr::new("", "v1", "pods"), "default").list(&client::ListOptions::default()).await.unwrap();
+    let pod = pods.items.iter().find(|pod| pod["spec"]["nodeName"] == node).expect("six pods lie on both nodes");
+    pod["metadata"]["name"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_node_writes_its_own_alone() {
+    Simulation::whole(5, 2, async |simulation| {
+        simulation::roll_out(simulation, "web", 6).await;
+        let admin = simulation.admin();
+        let fleet = simulation.client("system:orrery:node-fleet");
+        let node = fleet.impersonating("system:node:node-0", &["system:nodes"]);
+        let (mine, theirs) = (pod_on(&admin, "node-0").await, pod_on(&admin, "node-1").await);
+        let (core, leases) = (|r| Gvr::new("", "v1", r), Gvr::new("coordination.k8s.io", "v1", "leases"));
+        let options = PatchOptions::default();
+        let touched = merge(json!({"metadata": {"annotations": {"touched": "yes"}}}));
+        let status = merge(json!({"status": {"message": "touched"}}));
+
+        let nodes = node.dynamic(&core("nodes"), "");
+        let pods = node.dynamic(&core("pods"), "default");
+        let leases = node.dynamic(&leases, "kube-node-lease");
+        for (what, answer, refusal) in [
+            ("its node", nodes.patch("node-0", &touched, &options).await, ""),
+            (
+                "another node",
+                nodes.patch("node-1", &touched, &options).await,
+                r#"nodes "node-1" is forbidden: node "node-0" is not allowed to modify node "node-1""#,
+            ),
+            (
+                "its taints",
+                nodes
+                    .patch(
+                        "node-0",
+                        &merge(json!({"spec": {"taints": [{"key": "a", "effect": "NoExecute"}]}})),
+                        &options,
+                    )
+                    .await,
+                r#"nodes "node-0" is forbidden: node "node-0" is not allowed to modify taints"#,
+            ),
+            (
+                "a label that is not a kubelet's",
+                nodes
+                    .patch("node-0", &merge(json!({"metadata": {"labels": {"kubernetes.io/role": "x"}}})), &options)
+                    .await,
+                r#"nodes "node-0" is forbidden: is not allowed to modify labels: kubernetes.io/role"#,
+            ),
+            ("the status of its pod", pods.patch_status(&mine, &status, &options).await, ""),
+            (
+                "the status of another's pod",
+                pods.patch_status(&theirs, &status, &options).await,
+                r#"node "node-0" can only update pod status for pods with spec.nodeName set to itself"#,
+            ),
+            ("its lease", leases.patch("node-0", &touched, &options).await, ""),
+            (
+                "another's lease",
+                leases.patch("node-1", &touched, &options).await,
+                r#"User "system:node:node-0" cannot patch resource "leases" in API group "coordination.k8s.io" in the namespace "kube-node-lease": can only access node lease with the same name as the requesting node"#,
+            ),
+        ] {
+            match answer {
+                Ok(_) => assert_eq!(refusal, "", "{what} was written"),
+                Err(error) => {
+                    assert!(!refusal.is_empty() && error.is_forbidden(), "{what}: {error}");
+                    assert!(error.to_string().ends_with(refusal), "{what}: {error}");
+                }
+            }
+        }
+        let error = pods.delete(&theirs, &DeleteOptions::default()).await.unwrap_err().to_string();
+        assert!(error.ends_with(r#"node "node-0" can only delete pods with spec.nodeName set to itself"#), "{error}");
+        // And the fleet's own identity writes nothing at all.
+        let error = fleet.dynamic(&core("nodes"), "").patch("node-0", &touched, &options).await.unwrap_err();
+        assert!(error.is_forbidden(), "{error}");
+    });
+}
