@@ -1,5 +1,7 @@
-//! Hygiene as a test: what the house style asks of every file, checked by reading the tree.
+//! The project's own automation: hygiene as a test (what the house style asks of every file, checked by reading the
+//! tree), and the benchmark.
 
+pub mod bench;
 pub mod circles;
 pub mod crates;
 pub mod deviations;

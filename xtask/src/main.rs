@@ -12,24 +12,29 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Check the hygiene of the tree; the same check is a test of this crate.
+    /// Check the hygiene of the tree; the same check is a test of this crate
     Tidy {
-        /// Rewrite the generated part of docs/deviations.md.
+        /// Rewrite the generated part of docs/deviations.md
         #[arg(long)]
         fix: bool,
     },
+    /// Measure the servers; one line of JSON per measurement
+    Bench(xtask::bench::Options),
 }
 
 fn main() -> ExitCode {
-    let Task::Tidy { fix } = Arguments::parse().task;
     let root = xtask::root();
-    if fix && let Err(error) = xtask::deviations::write(&root) {
-        eprintln!("xtask: {error}");
-        return ExitCode::FAILURE;
-    }
-    let complaints = xtask::tidy(&root);
+    let complaints = match Arguments::parse().task {
+        Task::Tidy { fix } => {
+            let fixed = if fix { xtask::deviations::write(&root) } else { Ok(()) };
+            fixed.map_or_else(|error| vec![error], |()| xtask::tidy(&root))
+        }
+        Task::Bench(options) => {
+            xtask::bench::run(&options, &root).map_or_else(|error| vec![error.to_string()], |()| Vec::new())
+        }
+    };
     for complaint in &complaints {
-        eprintln!("{complaint}");
+        eprintln!("xtask: {complaint}");
     }
     if complaints.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -1,0 +1,132 @@
+//! `cargo xtask bench`: what an operation costs the servers, measured from outside over TLS.
+//!
+//! Each scenario starts servers of its own on loopback, drives them, and prints one line of JSON per measurement:
+//! throughput, latency, CPU seconds and memory of every server process, the store included. Rates depend on what else
+//! the machine does; CPU per operation hardly does. Nothing here asserts anything about time.
+
+mod measurement;
+mod process;
+mod servers;
+mod load;
+mod objects;
+mod lists;
+mod watches;
+mod workloads;
+mod start_up;
+mod page;
+
+use clap::Args;
+use component_base::env::Env;
+use futures::future::BoxFuture;
+use measurement::Measurement;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What is measured, and how much of it.
+#[derive(Args, Clone, Debug)]
+pub struct Options {
+    /// The `orrery` program to measure; without it, the release build of this tree
+    #[arg(long, value_name = "FILE")]
+    program: Option<PathBuf>,
+    /// Run only the scenarios of these names, comma-separated
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    only: Vec<String>,
+    /// Divide every count by this, for a quick look
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    scale: u32,
+    /// Write the tables of docs/performance.md anew
+    #[arg(long)]
+    write: bool,
+}
+
+/// Why nothing could be measured.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("{0}: {1}")]
+    Io(String, std::io::Error),
+    #[error(transparent)]
+    Client(#[from] client::Error),
+    #[error(transparent)]
+    Pki(#[from] component_base::pki::PkiError),
+    #[error(transparent)]
+    Kubeconfig(#[from] component_base::kubeconfig::KubeconfigError),
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// What every scenario is given.
+pub struct Bench {
+    env: Env,
+    program: PathBuf,
+    scale: u32,
+}
+
+impl Bench {
+    /// A count of a scenario, made smaller by `--scale`.
+    fn count(&self, count: usize) -> usize {
+        (count / self.scale as usize).max(1)
+    }
+}
+
+struct Scenario {
+    name: &'static str,
+    run: for<'a> fn(&'a Bench) -> BoxFuture<'a, Result<Vec<Measurement>, Error>>,
+}
+
+/// Everything that is measured, in this order.
+const SCENARIOS: &[Scenario] = &[
+    Scenario { name: "start", run: |bench| Box::pin(start_up::run(bench)) },
+    Scenario { name: "objects", run: |bench| Box::pin(objects::run(bench)) },
+    Scenario { name: "lists", run: |bench| Box::pin(lists::run(bench)) },
+    Scenario { name: "watches", run: |bench| Box::pin(watches::run(bench)) },
+    Scenario { name: "rollout", run: |bench| Box::pin(workloads::rollout(bench)) },
+    Scenario { name: "schedule", run: |bench| Box::pin(workloads::schedule(bench)) },
+];
+
+/// Runs the scenarios and prints their measurements as they come.
+pub fn run(options: &Options, root: &Path) -> Result<(), Error> {
+    for name in &options.only {
+        if !SCENARIOS.iter().any(|scenario| scenario.name == name) {
+            let known: Vec<&str> = SCENARIOS.iter().map(|scenario| scenario.name).collect();
+            return Err(Error::Failed(format!("--only: no scenario {name:?}; there are {}", known.join(", "))));
+        }
+    }
+    let program = match &options.program {
+        Some(program) => program.clone(),
+        None => build(root)?,
+    };
+    let runtime = tokio::runtime::Runtime::new().map_err(|error| Error::Io("runtime".to_owned(), error))?;
+    let bench = Bench { env: Env::system(), program, scale: options.scale };
+    let measured = runtime.block_on(async {
+        let mut measured = Vec::new();
+        for scenario in SCENARIOS {
+            if !options.only.is_empty() && !options.only.iter().any(|name| name == scenario.name) {
+                continue;
+            }
+            for measurement in (scenario.run)(&bench).await? {
+                println!("{}", serde_json::json!(measurement));
+                measured.push(measurement);
+            }
+        }
+        Ok::<_, Error>(measured)
+    })?;
+    if options.write {
+        page::write(root, &measured).map_err(|error| Error::Io(page::PATH.to_owned(), error))?;
+    }
+    Ok(())
+}
+
+fn build(root: &Path) -> Result<PathBuf, Error> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let failed = |error| Error::Io("cargo build".to_owned(), error);
+    let output = Command::new(cargo)
+        .args(["build", "--release", "--package=orrery", "--bin=orrery", "--message-format=json-render-diagnostics"])
+        .current_dir(root)
+        .stderr(std::process::Stdio::inherit())
+        .output()
+        .map_err(failed)?;
+    let messages = String::from_utf8_lossy(&output.stdout);
+    let artifacts = messages.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    let program = artifacts.filter_map(|message| message["executable"].as_str().map(PathBuf::from)).next_back();
+    program.filter(|_| output.status.success()).ok_or_else(|| Error::Failed("the release build failed".to_owned()))
+}

@@ -1,0 +1,49 @@
+//! The tables of docs/performance.md.
+
+use super::measurement::Measurement;
+use comfy_table::{Table, presets};
+use std::path::Path;
+use std::{fs, io};
+
+pub const PATH: &str = "docs/performance.md";
+const BEGIN: &str = "<!-- written by `cargo xtask bench --write` -->";
+
+/// Replaces everything below the mark; what stands above it is written by hand.
+pub fn write(root: &Path, measured: &[Measurement]) -> io::Result<()> {
+    let path = root.join(PATH);
+    let page = fs::read_to_string(&path)?;
+    let head = page.split_once(BEGIN).map_or(page.as_str(), |(head, _)| head);
+    fs::write(path, format!("{}\n\n{BEGIN}\n\n{}\n", head.trim_end(), table(measured)))
+}
+
+fn table(measured: &[Measurement]) -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::ASCII_MARKDOWN);
+    table.set_header([
+        "what",
+        "engine",
+        "server CPU ms per operation",
+        "per s",
+        "p50 ms",
+        "p99 ms",
+        "resident MiB",
+        "errors",
+    ]);
+    for one in measured {
+        let latency = |of: fn(&super::measurement::Latency) -> f64| {
+            one.latency.as_ref().map_or("".to_owned(), |latency| format!("{:.2}", of(latency)))
+        };
+        let memory: Vec<String> = one.rss_mib.iter().map(|(name, mib)| format!("{name} {mib:.0}")).collect();
+        table.add_row([
+            one.what.clone(),
+            one.engine.to_owned(),
+            format!("{:.3}", one.server_cpu_ms_per_operation),
+            format!("{:.0}", one.per_s),
+            latency(|latency| latency.p50_ms),
+            latency(|latency| latency.p99_ms),
+            memory.join(", "),
+            one.errors.to_string(),
+        ]);
+    }
+    table
+}

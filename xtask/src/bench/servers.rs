@@ -1,0 +1,147 @@
+//! The servers under measurement: processes of the one program, on loopback, with certificates made for the occasion.
+
+use super::process::{self, Usage};
+use super::{Bench, Error};
+use client::Client;
+use client::request::Call;
+use component_base::env::Env;
+use component_base::kubeconfig::{self, Connection};
+use component_base::pki::{self, Authority, Subject};
+use http::Method;
+use std::fs;
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// A member of `system:masters`, as the load generators of the original's benchmarks are.
+const TOKEN: &str = "benchmark";
+const READY_WITHIN: Duration = Duration::from_secs(30);
+const READY_LOOK: Duration = Duration::from_millis(5);
+
+/// An API server and the components that a scenario wants beside it. They end with this.
+pub struct Servers {
+    env: Env,
+    connection: Connection,
+    children: Vec<(&'static str, Child)>,
+    directory: TempDir,
+    /// From the start of the process to the first success of `/readyz`.
+    pub ready_after: Duration,
+}
+
+impl Servers {
+    /// Starts an API server on `engine` (`memory` or `embedded`) and waits until it is ready.
+    pub async fn start(bench: &Bench, engine: &'static str) -> Result<Self, Error> {
+        let directory = tempfile::tempdir().map_err(|error| Error::Io("temporary directory".to_owned(), error))?;
+        let at = |name: &str| directory.path().join(name);
+        let authority = Authority::load_or_create(&at("ca"), bench.env.wall())?;
+        let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
+        let subject = Subject { common_name: "kube-apiserver", organizations: &[], names: &names };
+        let pair = authority.issue(&subject, bench.env.wall())?;
+        write(&at("tls.crt"), &pair.cert_pem)?;
+        write(&at("tls.key"), &pair.key_pem)?;
+        write(&at("sa.key"), &pki::signing_key()?)?;
+        write(&at("tokens.csv"), &format!("{TOKEN},benchmark,benchmark,\"system:masters\"\n"))?;
+        let port = free_port()?;
+        let connection = Connection {
+            server: format!("https://127.0.0.1:{port}"),
+            ca_pem: Some(authority.cert_pem.clone()),
+            token: Some(TOKEN.to_owned()),
+            ..Connection::default()
+        };
+        kubeconfig::write(&at("kubeconfig"), &connection, "orrery", "benchmark")?;
+        let mut servers =
+            Self { env: bench.env.clone(), connection, children: Vec::new(), directory, ready_after: Duration::ZERO };
+        let began = bench.env.now();
+        let path = |name: &str| servers.directory.path().join(name).display().to_string();
+        let arguments = [
+            "--bind-address=127.0.0.1".to_owned(),
+            format!("--secure-port={port}"),
+            format!("--tls-cert-file={}", path("tls.crt")),
+            format!("--tls-private-key-file={}", path("tls.key")),
+            format!("--service-account-signing-key-file={}", path("sa.key")),
+            format!("--token-auth-file={}", path("tokens.csv")),
+            format!("--store={engine}"),
+            format!("--data-dir={}", path("store")),
+            "--disable-admission-plugins=ServiceAccount".to_owned(),
+            "--max-requests-inflight=0".to_owned(),
+            "--max-mutating-requests-inflight=0".to_owned(),
+        ];
+        servers.spawn(bench, "apiserver", &arguments)?;
+        servers.ready().await?;
+        servers.ready_after = bench.env.now().duration_since(began);
+        Ok(servers)
+    }
+
+    /// Starts a component beside the API server.
+    pub fn add(&mut self, bench: &Bench, name: &'static str, arguments: &[&str]) -> Result<(), Error> {
+        let kubeconfig = format!("--kubeconfig={}", self.directory.path().join("kubeconfig").display());
+        let mut all = vec![kubeconfig, "--secure-port=0".to_owned()];
+        all.extend(arguments.iter().map(|argument| (*argument).to_owned()));
+        self.spawn(bench, name, &all)
+    }
+
+    fn spawn(&mut self, bench: &Bench, name: &'static str, arguments: &[String]) -> Result<(), Error> {
+        let log = self.directory.path().join(format!("{name}.log"));
+        let log = fs::File::create(&log).map_err(|error| Error::Io(log.display().to_string(), error))?;
+        let child = Command::new(&bench.program)
+            .args(["-v", "0", name])
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .map_err(|error| Error::Io(bench.program.display().to_string(), error))?;
+        self.children.push((name, child));
+        Ok(())
+    }
+
+    async fn ready(&mut self) -> Result<(), Error> {
+        let client = self.client()?;
+        let ready = async {
+            while client.call(&Call::new(Method::GET, "/readyz")).await.is_err() {
+                self.env.sleep(READY_LOOK).await;
+            }
+        };
+        if self.env.timeout(READY_WITHIN, ready).await.is_ok() {
+            return Ok(());
+        }
+        let log = fs::read_to_string(self.directory.path().join("apiserver.log")).unwrap_or_default();
+        Err(Error::Failed(format!("the API server is not ready after {READY_WITHIN:?}: {}", log.trim())))
+    }
+
+    /// A client with a connection of its own.
+    pub fn client(&self) -> Result<Client, Error> {
+        Ok(Client::connect(&self.env, &self.connection, "orrery-bench")?)
+    }
+
+    pub fn clients(&self, count: usize) -> Result<Vec<Client>, Error> {
+        (0..count).map(|_| self.client()).collect()
+    }
+
+    /// What each server has used until now.
+    pub fn usage(&self) -> Result<Usage, Error> {
+        self.children.iter().map(|(name, child)| Ok(((*name).to_owned(), process::used(child.id())?))).collect()
+    }
+}
+
+impl Drop for Servers {
+    fn drop(&mut self) {
+        for (_, child) in self.children.iter_mut().rev() {
+            // One that has ended already needs neither.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Error> {
+    fs::write(path, text).map_err(|error| Error::Io(path.display().to_string(), error))
+}
+
+/// Nothing holds the port, so that another process may still take it.
+fn free_port() -> Result<u16, Error> {
+    let probe = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+    probe.map(|address| address.port()).map_err(|error| Error::Io("loopback".to_owned(), error))
+}
