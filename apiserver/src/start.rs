@@ -26,7 +26,7 @@ use component_base::env::Env;
 use component_base::fixtures;
 use component_base::network::{HttpService, Network};
 use component_base::options::{OptionsError, ServingOptions, read_file};
-use component_base::serving;
+use component_base::serving::SecureServer;
 use component_base::tls::TlsError;
 use proto::resources::Catalogue;
 use std::convert::Infallible;
@@ -174,13 +174,14 @@ pub async fn run(config: Config, env: Env) -> Result<(), Error> {
                 Some(address) => ServingOptions::listen(address).await?,
                 None => return Err(Error::Options(OptionsError::NoCertificate)),
             };
+            let secure = SecureServer::new(listener, &tls)?;
             // What serves ends after readiness does: a child that shuts down when the delay is over.
             let serving_env = env.child();
             let inner = env.child();
             let api = service(config, inner.clone()).await?;
             let ending = api.server.ending.clone();
             let storage = api.server.registry.storage.clone();
-            let serve = serving::serve(&serving_env, listener, tls, api.service);
+            let serve = secure.serve(&serving_env, api.service);
             let announce = async {
                 env.shutdown().cancelled().await;
                 ending.cancel();
@@ -189,7 +190,7 @@ pub async fn run(config: Config, env: Env) -> Result<(), Error> {
             tokio::select! {
                 biased;
                 stopped = storage.stopped() => return Err(Error::Stopped(stopped)),
-                served = serve => served?,
+                () = serve => {}
                 () = announce => {}
             }
             serving_env.drain().await;

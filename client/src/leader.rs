@@ -6,6 +6,7 @@ use crate::client::Client;
 use crate::error::Error;
 use crate::events::{EventType, Recorder, Regarding};
 use component_base::env::Env;
+use component_base::options::LEADER_JITTER;
 use component_base::rng::Random;
 use parking_lot::Mutex;
 use proto::kinds::api::coordination::v1::{Lease, LeaseSpec};
@@ -15,8 +16,6 @@ use std::future::Future;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Candidates look again after the retry period or up to this much longer.
-const JITTER: f64 = 1.2;
 const HELP: &str = "Whether this process leads: 1, or stands by: 0";
 
 /// Who stands for which Lease, and how patient everybody is.
@@ -176,7 +175,7 @@ impl Elector<'_> {
                 Ok(Err(error)) => tracing::warn!(lease = self.election.lease_name, %error, "cannot stand for leader"),
                 Err(elapsed) => tracing::warn!(lease = self.election.lease_name, %elapsed, "cannot stand for leader"),
             }
-            self.env.sleep(self.random.jitter(self.election.retry_period, JITTER)).await;
+            self.env.sleep(self.random.jitter(self.election.retry_period, LEADER_JITTER)).await;
         }
     }
 

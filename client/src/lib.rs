@@ -37,8 +37,9 @@ pub mod plan;
 pub mod events;
 pub mod leader;
 
-// Whom the component's own port believes.
+// The whole of a component: its own port, whom that believes, and how it runs.
 pub mod delegated_auth;
+pub mod component;
 
 #[cfg(test)]
 mod client_tests;
@@ -55,6 +56,7 @@ pub use api::Api;
 pub use backoff::Backoff;
 pub use cached::{Cached, DynamicObject, PartialObject};
 pub use client::{Client, ConnectError};
+pub use component::Component;
 pub use controller::{ReconcileError, run_workers};
 pub use dynamic::DynamicApi;
 pub use error::Error;

@@ -7,7 +7,7 @@ use component_base::http::{Body, HttpService, read_all};
 use component_base::kubeconfig::Connection;
 use component_base::network::ConnectionInfo;
 use component_base::pki::{Authority, Subject};
-use component_base::serving;
+use component_base::serving::SecureServer;
 use component_base::tls::ServerTls;
 use http::{Request, Response, Version};
 use proto::kinds::jiff::Timestamp;
@@ -47,7 +47,8 @@ async fn site(folder: &Path) -> Site {
     let port = listener.local_addr().unwrap().port();
     let tls = ServerTls { cert: pair.cert_pem, key: pair.key_pem, client_ca: Some(authority.cert_pem.clone()) };
     let serving = env.clone();
-    env.spawn(async move { serving::serve(&serving, listener, tls, mirror()).await });
+    let server = SecureServer::new(listener, &tls).unwrap();
+    env.spawn(async move { server.serve(&serving, mirror()).await });
     Site { env, authority, port, now }
 }
 

@@ -8,7 +8,7 @@ use crate::health_checks::{self, Check};
 use crate::metrics;
 use crate::network::{HttpService, Network};
 use crate::options::{OptionsError, ServingOptions};
-use crate::serving;
+use crate::serving::SecureServer;
 use crate::tls::TlsError;
 use axum::Router;
 use axum::body::Body;
@@ -72,7 +72,7 @@ impl HealthServer {
         self
     }
 
-    /// The whole as a service, for `serving::serve` or the in-process network.
+    /// The whole as a service, for a `SecureServer` or the in-process network.
     pub fn service(self, env: &Env) -> HttpService {
         let pages = Arc::new(Pages {
             env: env.clone(),
@@ -88,8 +88,9 @@ impl HealthServer {
         }))
     }
 
-    /// Serves until shutdown: on the port of the options, or in process under `<name>:<port>`.
-    pub async fn serve(
+    /// Takes the port that the options name, or in process the name `<name>:<port>`, and serves it until shutdown.
+    /// What is wrong with the port or the certificate is found here, not later.
+    pub async fn start(
         self,
         env: &Env,
         name: &str,
@@ -97,17 +98,21 @@ impl HealthServer {
         default_port: u16,
     ) -> Result<(), HealthServerError> {
         let Some(address) = options.address(default_port) else { return Ok(()) };
+        let service = self.service(env);
+        let serving = env.clone();
         match env.network() {
             Network::InProcess(registry) => {
-                let authority = format!("{name}:{}", address.port());
-                registry.register(&authority, self.service(env));
-                env.shutdown().cancelled().await;
-                registry.remove(&authority);
+                let (registry, authority) = (registry.clone(), format!("{name}:{}", address.port()));
+                registry.register(&authority, service);
+                env.spawn(async move {
+                    serving.shutdown().cancelled().await;
+                    registry.remove(&authority);
+                });
             }
             Network::Sockets => {
                 let tls = options.tls()?;
-                let listener = ServingOptions::listen(address).await?;
-                serving::serve(env, listener, tls, self.service(env)).await?;
+                let server = SecureServer::new(ServingOptions::listen(address).await?, &tls)?;
+                env.spawn(async move { server.serve(&serving, service).await });
             }
         }
         Ok(())
@@ -228,13 +233,33 @@ mod tests {
             tls_private_key_file: None,
             client_ca_file: None,
         };
-        let serving = env.clone();
-        let task = env.spawn(async move { HealthServer::new().serve(&serving, "scheduler", &options, 10259).await });
-        env.sleep(std::time::Duration::from_millis(1)).await;
+        HealthServer::new().start(&env, "scheduler", &options, 10259).await.unwrap();
         let Network::InProcess(registry) = env.network() else { panic!("simulations have no sockets") };
         assert!(registry.connect("scheduler:10259").is_some());
         env.drain().await;
-        task.await.unwrap().unwrap();
         assert!(registry.connect("scheduler:10259").is_none());
+    }
+
+    #[tokio::test]
+    async fn a_certificate_that_cannot_be_used_is_found_at_the_start() {
+        let env = Env::system();
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("tls.pem");
+        std::fs::write(&file, "not PEM").unwrap();
+        let options = ServingOptions {
+            bind_address: [127, 0, 0, 1].into(),
+            secure_port: None,
+            tls_cert_file: Some(file.clone()),
+            tls_private_key_file: Some(file),
+            client_ca_file: None,
+        };
+        // Port 0 switches serving off; any port of the system's choice is one that was asked for and is taken.
+        let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = taken.local_addr().unwrap().port();
+        let error = HealthServer::new().start(&env, "scheduler", &options, port).await.unwrap_err();
+        assert!(error.to_string().starts_with("--bind-address, --secure-port: cannot listen on"), "{error}");
+        drop(taken);
+        let error = HealthServer::new().start(&env, "scheduler", &options, port).await.unwrap_err();
+        assert_eq!(error.to_string(), "serving certificate: no certificate in it");
     }
 }

@@ -8,10 +8,12 @@ pub mod env;
 pub mod rng;
 pub mod network;
 pub mod metrics;
-pub mod lifecycle;
 pub mod logging;
+pub mod lifecycle;
+pub mod command;
 
 // Who it is, and whom it talks to.
+pub mod duration;
 pub mod options;
 pub mod kubeconfig;
 pub mod pki;

@@ -38,43 +38,56 @@ const DRAIN_LIMIT: Duration = Duration::from_secs(5);
 /// Every HTTP method begins with an upper-case letter, and no TLS record does.
 const NOT_TLS: &str = "HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
 
-/// Serves until the environment shuts down, then lets running requests finish.
-pub async fn serve(env: &Env, listener: TcpListener, tls: ServerTls, service: HttpService) -> Result<(), TlsError> {
-    let acceptor = TlsAcceptor::from(Arc::new(tls::server_config(&tls)?));
-    let verifier = tls.client_ca.as_deref().map(tls::client_verifier).transpose()?;
-    let connections = env.child();
-    let shutdown = env.shutdown().clone();
-    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-    loop {
-        let accepted = tokio::select! {
-            biased;
-            () = shutdown.cancelled() => break,
-            accepted = accept(&listener, &places) => accepted,
-        };
-        match accepted {
-            Ok((place, stream, peer)) => {
-                let connection = Connection {
-                    env: connections.clone(),
-                    acceptor: acceptor.clone(),
-                    verifier: verifier.clone(),
-                    service: service.clone(),
-                    peer,
-                };
-                connections.spawn(async move {
-                    connection.run(stream).await;
-                    drop(place);
-                });
-            }
-            Err(error) => {
-                // Mostly "too many open files": give those that are open time to close.
-                tracing::warn!(%error, "accept failed");
-                env.sleep(Duration::from_millis(100)).await;
+/// A port that has been taken, with the certificate to show there: whatever can be wrong with either is known by now.
+pub struct SecureServer {
+    listener: TcpListener,
+    acceptor: TlsAcceptor,
+    verifier: Option<Arc<dyn ClientCertVerifier>>,
+}
+
+impl SecureServer {
+    pub fn new(listener: TcpListener, tls: &ServerTls) -> Result<Self, TlsError> {
+        let acceptor = TlsAcceptor::from(Arc::new(tls::server_config(tls)?));
+        let verifier = tls.client_ca.as_deref().map(tls::client_verifier).transpose()?;
+        Ok(Self { listener, acceptor, verifier })
+    }
+
+    /// Serves until the environment shuts down, then lets running requests finish.
+    pub async fn serve(self, env: &Env, service: HttpService) {
+        let Self { listener, acceptor, verifier } = self;
+        let connections = env.child();
+        let shutdown = env.shutdown().clone();
+        let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        loop {
+            let accepted = tokio::select! {
+                biased;
+                () = shutdown.cancelled() => break,
+                accepted = accept(&listener, &places) => accepted,
+            };
+            match accepted {
+                Ok((place, stream, peer)) => {
+                    let connection = Connection {
+                        env: connections.clone(),
+                        acceptor: acceptor.clone(),
+                        verifier: verifier.clone(),
+                        service: service.clone(),
+                        peer,
+                    };
+                    connections.spawn(async move {
+                        connection.run(stream).await;
+                        drop(place);
+                    });
+                }
+                Err(error) => {
+                    // Mostly "too many open files": give those that are open time to close.
+                    tracing::warn!(%error, "accept failed");
+                    env.sleep(Duration::from_millis(100)).await;
+                }
             }
         }
+        drop(listener);
+        let _ = env.timeout(DRAIN_LIMIT, connections.drain()).await;
     }
-    drop(listener);
-    let _ = env.timeout(DRAIN_LIMIT, connections.drain()).await;
-    Ok(())
 }
 
 /// The next connection, once there is a place for it.

@@ -30,9 +30,10 @@ pub struct Actor {
 }
 
 impl Context {
-    pub fn new(env: &Env, client: &Client, settings: Settings) -> Self {
-        let client = client.in_env(env);
-        Self { env: env.clone(), informers: Informers::new(&client), client, settings: Arc::new(settings) }
+    /// For as long as the client's environment lasts.
+    pub fn new(client: &Client, settings: Settings) -> Self {
+        let (env, informers) = (client.env().clone(), Informers::new(client));
+        Self { env, client: client.clone(), informers, settings: Arc::new(settings) }
     }
 
     /// `component` is the name that events are recorded under, as `kubectl describe` shows it.

@@ -3,7 +3,8 @@
 //! Corresponds to cmd/kube-controller-manager/app/options.
 
 use clap::{Args, Command, FromArgMatches};
-use component_base::options::{ClientOptions, ServingOptions};
+use component_base::duration::parse_duration;
+use component_base::options::{ClientOptions, LeaderElectionOptions, ServingOptions};
 use ipnet::IpNet;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -28,18 +29,8 @@ pub struct Settings {
     /// Controllers to run: '*' for all that are on by default, 'foo' for one more, '-foo' for all but that
     #[arg(long, value_delimiter = ',', default_value = "*", allow_hyphen_values = true)]
     pub controllers: Vec<String>,
-    /// Stand for leader before starting, and lead alone
-    #[arg(long, default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
-    pub leader_elect: bool,
-    /// How long a silent leader is waited for
-    #[arg(long, default_value = "15s", value_parser = duration)]
-    pub leader_elect_lease_duration: Duration,
-    /// How long the leader tries to renew before it gives up
-    #[arg(long, default_value = "10s", value_parser = duration)]
-    pub leader_elect_renew_deadline: Duration,
-    /// How long to wait between tries to become or stay leader
-    #[arg(long, default_value = "2s", value_parser = duration)]
-    pub leader_elect_retry_period: Duration,
+    #[command(flatten)]
+    pub leader_election: LeaderElectionOptions,
     /// Give each controller a service account of its own to write under
     #[arg(long, default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
     pub use_service_account_credentials: bool,
@@ -56,13 +47,13 @@ pub struct Settings {
     #[arg(long, default_value_t = 64)]
     pub node_cidr_mask_size_ipv6: u8,
     /// How often every node's health is looked at
-    #[arg(long, default_value = "5s", value_parser = duration)]
+    #[arg(long, default_value = "5s", value_parser = parse_duration)]
     pub node_monitor_period: Duration,
     /// How long a node may be silent before it counts as unhealthy
-    #[arg(long, default_value = "50s", value_parser = duration)]
+    #[arg(long, default_value = "50s", value_parser = parse_duration)]
     pub node_monitor_grace_period: Duration,
     /// How long a new node may be silent before it counts as unhealthy
-    #[arg(long, default_value = "1m", value_parser = duration)]
+    #[arg(long, default_value = "1m", value_parser = parse_duration)]
     pub node_startup_grace_period: Duration,
     /// Unhealthy nodes whose pods may be evicted, per second, in a healthy zone
     #[arg(long, default_value_t = 0.1)]
@@ -128,12 +119,6 @@ impl Default for Settings {
     }
 }
 
-/// `50s`, `1m30s`, `300ms`: what Go's time.ParseDuration reads.
-fn duration(text: &str) -> Result<Duration, String> {
-    let parsed = text.parse::<jiff::SignedDuration>().map_err(|error| error.to_string())?;
-    Duration::try_from(parsed).map_err(|_| "a duration cannot be negative".to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -144,7 +129,7 @@ mod tests {
         assert_eq!(settings.node_monitor_grace_period, Duration::from_secs(50));
         assert_eq!(settings.node_startup_grace_period, Duration::from_secs(60));
         assert_eq!(settings.cluster_cidr, ["10.244.0.0/16".parse::<IpNet>().unwrap()]);
-        assert!(settings.leader_elect && settings.use_service_account_credentials);
+        assert!(settings.leader_election.leader_elect && settings.use_service_account_credentials);
         assert_eq!(settings.controllers, ["*"]);
     }
 
@@ -161,7 +146,7 @@ mod tests {
         let matches = command.get_matches_from(arguments);
         let config = Config::from_arg_matches(&matches).unwrap();
         assert_eq!(config.settings.controllers, ["*", "-job"]);
-        assert!(!config.settings.leader_elect);
+        assert!(!config.settings.leader_election.leader_elect);
         assert_eq!(config.settings.node_monitor_grace_period, Duration::from_secs(90));
         assert_eq!(config.settings.cluster_cidr.len(), 2);
     }

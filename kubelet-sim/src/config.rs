@@ -2,8 +2,8 @@
 //!
 //! Corresponds to the kubelet's flags and KubeletConfiguration.
 
-use crate::duration::parse_duration;
 use clap::Args;
+use component_base::duration::parse_duration;
 use component_base::options::{ClientOptions, ServingOptions};
 use ipnet::Ipv4Net;
 use std::time::Duration;

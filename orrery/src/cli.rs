@@ -2,6 +2,7 @@
 
 use crate::up;
 use clap::{Parser, Subcommand};
+use component_base::command::LoggingOptions;
 use component_base::lifecycle::run_main;
 use component_base::logging;
 use std::process::ExitCode;
@@ -10,9 +11,8 @@ use std::process::ExitCode;
 #[derive(Parser, Debug)]
 #[command(name = "orrery", version, about, propagate_version = true)]
 pub struct Cli {
-    /// How much is logged on standard error: 0 warnings, 2 what happens, 4 debugging
-    #[arg(short = 'v', long = "v", global = true, default_value_t = 2, value_name = "LEVEL")]
-    pub verbosity: u8,
+    #[command(flatten)]
+    pub logging: LoggingOptions,
     #[command(subcommand)]
     pub command: Command,
 }
@@ -36,7 +36,7 @@ pub enum Command {
 /// Runs what the command line asks for.
 pub fn run(cli: Cli) -> ExitCode {
     let quiet = matches!(cli.command, Command::Up(_));
-    logging::init(if quiet { cli.verbosity.min(1) } else { cli.verbosity });
+    logging::init(if quiet { cli.logging.verbosity.min(1) } else { cli.logging.verbosity });
     match cli.command {
         Command::Up(options) => run_main("orrery", |env| up::run(options, env)),
         Command::Apiserver(config) => run_main("apiserver", |env| apiserver::run(config, env)),

@@ -2,6 +2,7 @@
 //!
 //! Corresponds to pkg/proxy/iptables.Proxier; that one runs per node, this one serves every node of the cluster.
 
+use crate::Settings;
 use crate::iptables::{self, NodeSettings};
 use crate::model::{Model, service_of};
 use crate::rules::RuleSet;
@@ -22,6 +23,8 @@ const WORKERS: usize = 1;
 /// What every node's proxy has programmed. Clones share it.
 #[derive(Clone)]
 pub struct Proxies {
+    env: Env,
+    informers: Informers,
     model: Arc<Mutex<Model>>,
     cluster_cidr: String,
     services: Informer<Service>,
@@ -32,16 +35,18 @@ pub struct Proxies {
 }
 
 impl Proxies {
-    /// Watches through `client`; nothing is known before `run`.
-    pub fn new(env: &Env, client: &Client, cluster_cidr: &str) -> (Self, Informers) {
-        let informers = Informers::new(client);
+    /// Watches through `client`, as long as its environment lasts; nothing is known before `run`.
+    pub fn new(client: &Client, settings: &Settings) -> Self {
+        let (env, informers) = (client.env().clone(), Informers::new(client));
         let proxies = Self {
             model: Arc::default(),
-            cluster_cidr: cluster_cidr.to_owned(),
+            cluster_cidr: settings.cluster_cidr.clone(),
             services: informers.of::<Service>(),
             slices: informers.of::<EndpointSlice>(),
             nodes: informers.of::<Node>(),
-            queue: WorkQueue::new(env, "proxy"),
+            queue: WorkQueue::new(&env, "proxy"),
+            informers,
+            env,
         };
         proxies.slices.index(BY_SERVICE, |slice| {
             service_of(slice).map(|(namespace, name)| format!("{namespace}/{name}")).into_iter().collect()
@@ -61,17 +66,17 @@ impl Proxies {
                 queue.add(format!("{namespace}/{name}"));
             }
         });
-        (proxies, informers)
+        proxies
     }
 
     /// Keeps the model current until shutdown.
-    pub async fn run(&self, env: &Env, informers: &Informers) {
-        informers.start();
-        if !informers.synced().await {
+    pub async fn run(&self) {
+        self.informers.start();
+        if !self.informers.synced().await {
             return;
         }
         let proxies = self.clone();
-        run_workers(env, "proxy", self.queue.clone(), WORKERS, move |key| {
+        run_workers(&self.env, "proxy", self.queue.clone(), WORKERS, move |key| {
             proxies.sync(&key);
             async { Ok::<(), ReconcileError>(()) }
         })

@@ -6,21 +6,16 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use component_base::env::Env;
-use component_base::health_server::{Gate, HealthServer};
-use component_base::network::HttpService;
-use std::sync::Arc;
+use component_base::health_server::HealthServer;
 
 /// `/rules` lists the nodes, `/rules/<node>` shows the rules of one in `iptables-save` syntax.
-pub fn service(env: &Env, proxies: &Proxies, gate: Arc<dyn Gate>) -> HttpService {
-    let pages =
+pub fn pages(proxies: &Proxies) -> HealthServer {
+    let routes =
         Router::new().route("/rules", get(nodes)).route("/rules/{node}", get(rules)).with_state(proxies.clone());
     let synced = proxies.clone();
     HealthServer::new()
         .check("informer-sync", move || if synced.has_synced() { Ok(()) } else { Err("not synced yet".into()) })
-        .pages(pages)
-        .gate(gate)
-        .service(env)
+        .pages(routes)
 }
 
 async fn nodes(State(proxies): State<Proxies>) -> String {

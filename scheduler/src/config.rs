@@ -3,7 +3,7 @@
 //! Corresponds to cmd/kube-scheduler/app/options.
 
 use clap::{Args, Command, FromArgMatches};
-use component_base::options::{ClientOptions, ServingOptions};
+use component_base::options::{ClientOptions, LeaderElectionOptions, ServingOptions};
 
 /// The command line of `scheduler`.
 #[derive(Args, Clone, Debug)]
@@ -19,9 +19,8 @@ pub struct Config {
 /// What does not depend on how the process is reached or reaches others.
 #[derive(Args, Clone, Debug)]
 pub struct Settings {
-    /// Stand for leader before starting, and lead alone
-    #[arg(long, default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
-    pub leader_elect: bool,
+    #[command(flatten)]
+    pub leader_election: LeaderElectionOptions,
     /// The name by which pods ask for this scheduler
     #[arg(long, default_value = crate::plugins::DEFAULT_SCHEDULER)]
     pub scheduler_name: String,

@@ -3,9 +3,9 @@
 //! Corresponds to pkg/kubelet/kuberuntime: startContainer, killContainer and doBackOff. Pure: from a status and
 //! the present time to the next status.
 
-use crate::duration::format_duration;
 use crate::images;
 use crate::pod::script::{Role, Script};
+use component_base::duration::format_duration;
 use proto::kinds::api::core::v1::{
     Container, ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting, ContainerStatus,
 };

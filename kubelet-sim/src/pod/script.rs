@@ -20,7 +20,7 @@
 //! half a second and exit with 0.
 
 use crate::config::Latency;
-use crate::duration::parse_duration;
+use component_base::duration::parse_duration;
 use proto::kinds::api::core::v1::Container;
 use std::collections::BTreeMap;
 use std::time::Duration;

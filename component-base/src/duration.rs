@@ -31,6 +31,9 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
 /// As Go prints it, to the precision that events show: `1.5s`, `400ms`, `2m40s`.
 pub fn format_duration(duration: Duration) -> String {
     let ms = duration.as_millis() as u64;
+    if ms == 0 {
+        return "0s".to_owned();
+    }
     if ms < 1000 {
         return format!("{ms}ms");
     }
@@ -54,7 +57,7 @@ mod tests {
     #[test]
     fn durations_parse_and_print_as_in_go() {
         for (text, ms, printed) in [
-            ("0", 0, "0ms"),
+            ("0", 0, "0s"),
             ("300ms", 300, "300ms"),
             ("1.594s", 1594, "1.594s"),
             ("5s", 5000, "5s"),

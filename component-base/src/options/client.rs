@@ -1,0 +1,31 @@
+//! How a component reaches the API server.
+//!
+//! Corresponds to ClientConnectionConfiguration of k8s.io/component-base/config.
+
+use crate::kubeconfig::{self, Connection, KubeconfigError};
+use clap::Args;
+use std::path::PathBuf;
+
+/// As kube-controller-manager's.
+const DEFAULT_BURST: u32 = 30;
+
+#[derive(Args, Clone, Debug, Default)]
+pub struct ClientOptions {
+    /// Path to a kubeconfig file with the address of the API server and the component's identity
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    // Deviation: the originals limit themselves by default, to 20 to 50 requests a second; here the API server's own
+    // limits are all there is unless somebody asks.
+    /// Requests a second to the API server, on average; not limited where it is not given
+    #[arg(long, value_name = "QPS")]
+    pub kube_api_qps: Option<f64>,
+    /// Requests at once that the limit lets pass
+    #[arg(long, value_name = "N", requires = "kube_api_qps", default_value_t = DEFAULT_BURST)]
+    pub kube_api_burst: u32,
+}
+
+impl ClientOptions {
+    pub fn connection(&self) -> Result<Connection, KubeconfigError> {
+        kubeconfig::read(&kubeconfig::locate(self.kubeconfig.as_deref())?)
+    }
+}

@@ -1,0 +1,34 @@
+//! Flags that several components share, under the names that Kubernetes gives them.
+//!
+//! Each group is a struct that a component flattens into its own command line. Corresponds to
+//! k8s.io/component-base/config/options and k8s.io/apiserver/pkg/server/options.
+
+mod client;
+mod leader_election;
+mod serving;
+
+pub use client::ClientOptions;
+pub use leader_election::{LEADER_JITTER, LeaderElectionOptions};
+pub use serving::ServingOptions;
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+/// One clear line each.
+#[derive(Debug, thiserror::Error)]
+pub enum OptionsError {
+    #[error("--{flag}: {}: {source}", path.display())]
+    Unreadable { flag: &'static str, path: PathBuf, source: std::io::Error },
+    #[error("--{flag}: {message}")]
+    Invalid { flag: &'static str, message: String },
+    #[error("--tls-cert-file and --tls-private-key-file are both needed to serve TLS")]
+    NoCertificate,
+    #[error("--bind-address, --secure-port: cannot listen on {address}: {source}")]
+    Listen { address: SocketAddr, source: std::io::Error },
+}
+
+/// Reads the file that a flag names.
+pub fn read_file(flag: &'static str, path: &Path) -> Result<String, OptionsError> {
+    fs::read_to_string(path).map_err(|source| OptionsError::Unreadable { flag, path: path.to_owned(), source })
+}
