@@ -33,28 +33,28 @@ pub struct Decision {
     pub scores: Vec<PluginScores>,
 }
 
-/// Finds the node for a pod.
+/// Finds the node for a pod. What plugins have found out on the way is left in `state`.
 pub fn schedule_one(
     profile: &Profile,
+    state: &mut CycleState,
     pod: &PodInfo,
     snapshot: &Snapshot,
     nominated: &Nominated,
     rotation: &mut Rotation,
     random: &Random,
-) -> Result<(Decision, CycleState), FitError> {
+) -> Result<Decision, FitError> {
     if snapshot.nodes().is_empty() {
         return Err(FitError::NoNodes);
     }
-    let mut state = CycleState::default();
-    let (feasible, evaluated) = find_feasible(profile, &mut state, pod, snapshot, nominated, rotation)?;
+    let (feasible, evaluated) = find_feasible(profile, state, pod, snapshot, nominated, rotation)?;
     let feasible: Vec<&NodeInfo> = feasible.iter().map(|node| &***node).collect();
     let scores = match feasible.len() {
         1 => Vec::new(),
-        _ => profile.run_score(&mut state, pod, snapshot, &feasible),
+        _ => profile.run_score(state, pod, snapshot, &feasible),
     };
     let chosen = select_host(feasible.len(), &scores, random);
     let feasible: Vec<String> = feasible.iter().map(|node| node.name().to_owned()).collect();
-    Ok((Decision { node: feasible[chosen].clone(), evaluated, feasible, scores }, state))
+    Ok(Decision { node: feasible[chosen].clone(), evaluated, feasible, scores })
 }
 
 /// The nodes that pass all filters, up to the number that is enough, and how many were looked at.
@@ -67,37 +67,28 @@ fn find_feasible<'a>(
     rotation: &mut Rotation,
 ) -> Result<(Vec<&'a Arc<NodeInfo>>, usize), FitError> {
     let all_nodes = snapshot.nodes().len();
-    let no_fit =
-        |diagnosis| FitError::NoFit { all_nodes, diagnosis: Box::new(diagnosis), post_filter_message: String::new() };
-    let mut diagnosis = Diagnosis::default();
-
-    let candidates = profile.run_pre_filter(state, pod, snapshot).map_err(|rejection| {
-        let message = rejection.reasons.join(", ");
-        diagnosis.plugins.insert(rejection.plugin);
-        no_fit(Diagnosis { pre_filter_message: message, others: Some(rejection), ..std::mem::take(&mut diagnosis) })
-    })?;
+    let candidates = profile
+        .run_pre_filter(state, pod, snapshot)
+        .map_err(|rejection| FitError::no_fit(all_nodes, Diagnosis::before_filters(rejection)))?;
     // The node that preemption has cleared for this pod comes first.
     if let Some(node) = snapshot.get(pod.nominated_node_name())
         && candidates.names.as_ref().is_none_or(|names| names.contains(node.name()))
-        && passes(profile, state, pod, node, snapshot, nominated).is_ok()
+        && passes(profile, state, pod, node, nominated).is_ok()
     {
         return Ok((vec![node], 1));
     }
     let nodes: Vec<&Arc<NodeInfo>> = match &candidates.names {
         None => snapshot.nodes().iter().collect(),
-        Some(names) => {
-            let reason = format!("node(s) didn't satisfy plugin(s) [{}]", candidates.restricted_by.join(" "));
-            diagnosis.others = Some(Rejection::unresolvable(candidates.restricted_by[0], reason));
-            diagnosis.plugins.extend(&candidates.restricted_by);
-            names.iter().filter_map(|name| snapshot.get(name)).collect()
-        }
+        Some(names) => names.iter().filter_map(|name| snapshot.get(name)).collect(),
     };
+    let plugins = candidates.restricted_by.iter().copied().collect();
+    let mut diagnosis = Diagnosis { others: candidates.exclusion(), plugins, ..Diagnosis::default() };
     let enough = feasible_nodes_to_find(nodes.len());
     let (mut feasible, mut evaluated) = (Vec::new(), 0);
     for offset in 0..nodes.len() {
         let node = nodes[(rotation.next_start + offset) % nodes.len()];
         evaluated += 1;
-        match passes(profile, state, pod, node, snapshot, nominated) {
+        match passes(profile, state, pod, node, nominated) {
             Ok(()) => feasible.push(node),
             Err(rejection) => {
                 diagnosis.plugins.insert(rejection.plugin);
@@ -108,10 +99,8 @@ fn find_feasible<'a>(
             break;
         }
     }
-    if !nodes.is_empty() {
-        rotation.next_start = (rotation.next_start + evaluated) % nodes.len();
-    }
-    if feasible.is_empty() { Err(no_fit(diagnosis)) } else { Ok((feasible, evaluated)) }
+    rotation.next_start = (rotation.next_start + evaluated) % all_nodes;
+    if feasible.is_empty() { Err(FitError::no_fit(all_nodes, diagnosis)) } else { Ok((feasible, evaluated)) }
 }
 
 /// percentageOfNodesToScore = 0: half of a small cluster, ever less of a larger one.
@@ -123,45 +112,25 @@ fn feasible_nodes_to_find(nodes: usize) -> usize {
     (nodes * percentage / 100).max(MIN_FEASIBLE_NODES_TO_FIND)
 }
 
-/// Whether the node passes, with the pods that preemption has promised it and without them: they may or may not come.
-fn passes(
+/// Whether the pod fits on the node, with the pods that are promised the node and without them: they may or may not
+/// come. The node may be one that is only imagined, if `state` has been told.
+pub fn passes(
     profile: &Profile,
     state: &CycleState,
     pod: &PodInfo,
-    node: &Arc<NodeInfo>,
-    snapshot: &Snapshot,
+    node: &NodeInfo,
     nominated: &Nominated,
 ) -> Result<(), Rejection> {
-    if nominated.ahead_of(pod, node.name()).next().is_some() {
-        would_fit(profile, pod, node, snapshot, nominated)?;
+    let mut ahead = nominated.ahead_of(pod, node.name()).peekable();
+    if ahead.peek().is_some() {
+        let (mut imagined_state, mut imagined) = (state.clone(), node.clone());
+        for other in ahead {
+            imagined.add_pod(other.clone());
+            profile.run_add_pod(&mut imagined_state, pod, other, &imagined);
+        }
+        profile.run_filter(&imagined_state, pod, &imagined)?;
     }
     profile.run_filter(state, pod, node)
-}
-
-/// Whether the pod would fit if this node were as described and had taken the pods nominated to it.
-pub fn would_fit(
-    profile: &Profile,
-    pod: &PodInfo,
-    node: &NodeInfo,
-    snapshot: &Snapshot,
-    nominated: &Nominated,
-) -> Result<(), Rejection> {
-    let mut imagined = node.clone();
-    for other in nominated.ahead_of(pod, node.name()) {
-        if !imagined.pods.iter().any(|present| present.uid() == other.uid()) {
-            imagined.add_pod(other.clone());
-        }
-    }
-    let imagined = Arc::new(imagined);
-    let mut world = snapshot.clone();
-    world.replace(imagined.clone());
-    let mut state = CycleState::default();
-    let candidates = profile.run_pre_filter(&mut state, pod, &world)?;
-    if candidates.names.is_some_and(|names| !names.contains(node.name())) {
-        let reason = format!("node(s) didn't satisfy plugin(s) [{}]", candidates.restricted_by.join(" "));
-        return Err(Rejection::unresolvable(candidates.restricted_by[0], reason));
-    }
-    profile.run_filter(&state, pod, &imagined)
 }
 
 /// The node with the most points; of several, each with the same chance.

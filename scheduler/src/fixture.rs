@@ -1,8 +1,10 @@
 //! A small cluster for tests: nodes and pods from JSON, and decisions as tables.
 
 use crate::cache::{Cache, Snapshot};
-use crate::cycle::{self, Rotation};
-use crate::framework::{Bind, BindError, ClusterEvent, FitError, Nominated, Plugin, PostFiltered, Profile};
+use crate::cycle::{self, Decision, Rotation};
+use crate::framework::{
+    Bind, ClusterEvent, CycleState, FitError, Nominated, Nomination, Plugin, PostFiltered, Profile,
+};
 use crate::plugins::default_selector::Workloads;
 use crate::plugins::volume_binding::VolumeBinding;
 use crate::plugins::{Sources, default_profile};
@@ -29,7 +31,7 @@ impl Plugin for NoBinder {
 
 #[async_trait]
 impl Bind for NoBinder {
-    async fn bind(&self, _: &PodInfo, _: &str) -> Option<Result<(), BindError>> {
+    async fn bind(&self, _: &PodInfo, _: &str) -> Option<Result<(), String>> {
         None
     }
 }
@@ -58,7 +60,8 @@ pub fn profile(objects: Objects) -> Profile {
         replica_sets: Lister::of(objects.replica_sets),
         stateful_sets: none(),
     };
-    let sources = Sources { workloads, volumes: objects.volumes, budgets: Lister::of(objects.budgets) };
+    let (budgets, random) = (Lister::of(objects.budgets), Random::from_seed(1, "preemption"));
+    let sources = Sources { workloads, volumes: objects.volumes, budgets, random };
     default_profile(sources, Arc::new(NoBinder))
 }
 
@@ -107,7 +110,7 @@ pub struct World {
     pub cache: Cache,
     pub snapshot: Snapshot,
     pub nominated: Nominated,
-    rotation: Rotation,
+    pub rotation: Rotation,
     random: Random,
 }
 
@@ -119,7 +122,7 @@ impl World {
     pub fn with(profile: Profile, nodes: impl IntoIterator<Item = Arc<Node>>) -> Self {
         let mut cache = Cache::default();
         let namespace = json!({"metadata": {"name": "shop", "labels": {"team": "shop"}}});
-        cache.set_namespace(&Namespace::decode_value(namespace).unwrap());
+        cache.namespaces.set(&Namespace::decode_value(namespace).unwrap());
         nodes.into_iter().for_each(|node| cache.set_node(node));
         let random = Random::from_seed(1, "ties");
         let (snapshot, nominated, rotation) = (Snapshot::default(), Nominated::default(), Rotation::default());
@@ -135,26 +138,24 @@ impl World {
     /// Schedules a pod and assumes it where it goes: the line a person wants to read.
     pub fn schedule(&mut self, pod: Value) -> String {
         let info = info(pod);
-        match self.decide(&info) {
-            Ok(node) => {
-                self.cache.assume(info.clone(), &node);
-                format!("{} -> {node}", info.pod.name())
+        match self.decide(&info, &mut CycleState::default()) {
+            Ok(decision) => {
+                self.cache.assume(info.clone(), &decision.node);
+                format!("{} -> {}", info.pod.name(), decision.node)
             }
             Err(error) => format!("{}: {error}", info.pod.name()),
         }
     }
 
-    fn decide(&mut self, info: &PodInfo) -> Result<String, FitError> {
+    pub fn decide(&mut self, info: &PodInfo, state: &mut CycleState) -> Result<Decision, FitError> {
         self.cache.update(&mut self.snapshot);
         let Self { profile, snapshot, nominated, rotation, random, .. } = self;
-        cycle::schedule_one(profile, info, snapshot, nominated, rotation, random).map(|(decision, _)| decision.node)
+        cycle::schedule_one(profile, state, info, snapshot, nominated, rotation, random)
     }
 
     /// Every plugin's normalized score of every node that fits.
     pub fn scores(&mut self, pod: Value) -> String {
-        self.cache.update(&mut self.snapshot);
-        let Self { profile, snapshot, nominated, rotation, random, .. } = self;
-        let (decision, _) = cycle::schedule_one(profile, &info(pod), snapshot, nominated, rotation, random).unwrap();
+        let decision = self.decide(&info(pod), &mut CycleState::default()).unwrap();
         let mut table = String::new();
         write!(table, "{:<36}", "").unwrap();
         decision.feasible.iter().for_each(|node| write!(table, "{node:>5}").unwrap());
@@ -167,15 +168,15 @@ impl World {
 
     /// What preemption would do for a pod that fits nowhere.
     pub fn preempt(&mut self, pod: Value) -> String {
-        let info = info(pod);
-        let Err(FitError::NoFit { diagnosis, .. }) = self.decide(&info) else { return "fits".to_owned() };
-        let Self { profile, snapshot, nominated, .. } = self;
-        let PostFiltered { nominated_node, victims, message } =
-            profile.post_filter[0].post_filter(profile, &info, snapshot, &diagnosis, nominated);
+        let (info, mut state) = (info(pod), CycleState::default());
+        let Err(mut error) = self.decide(&info, &mut state) else { return "fits".to_owned() };
+        let PostFiltered { nomination, victims, .. } =
+            self.profile.run_post_filters(&mut error, &state, &info, &self.snapshot, &self.nominated);
         let victims: Vec<&str> = victims.iter().map(|victim| victim.pod.name()).collect();
-        match nominated_node {
-            Some(node) => format!("{node} without [{}]", victims.join(" ")),
-            None => message,
+        match nomination {
+            Nomination::Node(node) => format!("{node} without [{}]", victims.join(" ")),
+            Nomination::Clear => error.to_string(),
+            Nomination::Keep => format!("{error} (stays nominated)"),
         }
     }
 }

@@ -4,7 +4,7 @@
 
 use proto::Kind;
 use proto::kinds::api::core::v1::{Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PodSpec};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The only field that `matchFields` may name.
 const NAME_FIELD: &str = "metadata.name";
@@ -63,17 +63,16 @@ fn requirement_matches(requirement: &NodeSelectorRequirement, value: Option<&str
 }
 
 /// The nodes that the required affinity names by `metadata.name`, where every term names some: the pods of
-/// DaemonSets, for which looking at any other node is a waste.
-pub fn named_nodes(spec: &PodSpec) -> Option<Vec<String>> {
+/// DaemonSets, for which looking at any other node is a waste. Empty where every term contradicts itself.
+pub fn named_nodes(spec: &PodSpec) -> Option<BTreeSet<String>> {
     let terms = &required_affinity(spec)?.node_selector_terms;
-    let mut names = Vec::new();
+    let mut names = BTreeSet::new();
     for term in terms {
-        let mut fields = term.match_fields.iter().flatten();
-        let field = fields.find(|field| field.key == NAME_FIELD && field.operator == "In")?;
-        names.extend(field.values.iter().flatten().cloned());
+        let fields = term.match_fields.iter().flatten();
+        let by_name = fields.filter(|field| field.key == NAME_FIELD && field.operator == "In");
+        let in_all = by_name.map(|field| field.values.iter().flatten().cloned().collect::<BTreeSet<String>>());
+        names.extend(in_all.reduce(|names, others| &names & &others)?);
     }
-    names.sort();
-    names.dedup();
     (!terms.is_empty()).then_some(names)
 }
 
@@ -122,7 +121,7 @@ mod tests {
                 "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}}))
             .unwrap()
         };
-        assert_eq!(named_nodes(&spec(json!([by_name("b"), by_name("a")]))), Some(vec!["a".into(), "b".into()]));
+        assert_eq!(named_nodes(&spec(json!([by_name("b"), by_name("a")]))), Some(["a".into(), "b".into()].into()));
         let by_label = json!({"matchExpressions": [{"key": "zone", "operator": "Exists"}]});
         assert_eq!(named_nodes(&spec(json!([by_name("b"), by_label]))), None);
     }

@@ -19,6 +19,16 @@ pub struct HostPort {
     pub ip: String,
 }
 
+impl HostPort {
+    /// Both on the same address, or either of them on all.
+    pub fn conflicts_with(&self, other: &Self) -> bool {
+        const ALL: &str = "0.0.0.0";
+        self.port == other.port
+            && self.protocol == other.protocol
+            && (self.ip == other.ip || self.ip == ALL || other.ip == ALL)
+    }
+}
+
 /// A term of pod affinity or anti-affinity, ready to be matched.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AffinityTerm {
@@ -138,6 +148,12 @@ impl AffinityTerm {
             namespace_selector: namespace_selector
                 .map(|selector| label_selector::from_typed(Some(selector)).unwrap_or_else(|_| Selector::nothing())),
         }
+    }
+
+    /// Whether the term can mean this pod, for all that is known without the labels of its namespace.
+    pub fn may_match(&self, pod: &PodInfo) -> bool {
+        let namespace = self.namespaces.contains(pod.namespace()) || self.namespace_selector.is_some();
+        namespace && self.selector.matches(pod.labels())
     }
 
     /// Whether the term means this pod. `namespace_labels` are those of the pod's namespace.

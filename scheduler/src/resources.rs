@@ -52,6 +52,18 @@ impl Resources {
         }
     }
 
+    /// Every resource that is asked for at all, with its amount; pods are not.
+    pub fn asked(&self) -> impl Iterator<Item = (&str, i64)> {
+        let named = [("cpu", self.milli_cpu), ("memory", self.memory), ("ephemeral-storage", self.ephemeral_storage)];
+        let scalar = self.scalar.iter().map(|(name, amount)| (name.as_str(), *amount));
+        named.into_iter().chain(scalar).filter(|(_, amount)| *amount > 0)
+    }
+
+    /// More than the other of anything.
+    pub fn exceeds(&self, other: &Self) -> bool {
+        self.asked().any(|(name, amount)| amount > other.get(name))
+    }
+
     /// The larger of the two, resource by resource.
     fn or_more(&mut self, other: &Self) {
         self.milli_cpu = self.milli_cpu.max(other.milli_cpu);

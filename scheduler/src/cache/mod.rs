@@ -3,15 +3,17 @@
 //!
 //! Corresponds to pkg/scheduler/backend/cache.
 
+pub mod namespaces;
 pub mod node_info;
 pub mod snapshot;
 
+pub use namespaces::Namespaces;
 pub use node_info::NodeInfo;
 pub use snapshot::Snapshot;
 
 use crate::pod_info::PodInfo;
 use proto::Kind;
-use proto::kinds::api::core::v1::{Namespace, Node};
+use proto::kinds::api::core::v1::Node;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -21,7 +23,7 @@ pub struct Cache {
     nodes: BTreeMap<String, Arc<NodeInfo>>,
     /// Every pod on a node, by uid: which node, and whether that is assumed.
     pods: BTreeMap<String, Placed>,
-    namespaces: Arc<BTreeMap<String, BTreeMap<String, String>>>,
+    pub namespaces: Namespaces,
     /// Nodes that have changed since the last snapshot.
     changed: BTreeSet<String>,
     /// A node has come or gone, or moved to another zone, since the last snapshot.
@@ -54,16 +56,18 @@ impl Cache {
         self.reorder = true;
     }
 
-    /// A pod that the API server says is bound. Confirms an assumed one, or corrects it.
-    pub fn set_pod(&mut self, info: Arc<PodInfo>) {
-        self.remove_pod(info.uid());
+    /// A pod that the API server says is bound. Confirms an assumed one, or corrects it. The pod as it was known.
+    pub fn set_pod(&mut self, info: Arc<PodInfo>) -> Option<Arc<PodInfo>> {
+        let old = self.remove_pod(info.uid());
         self.place(info.node_name().to_owned(), info, false);
+        old
     }
 
-    pub fn remove_pod(&mut self, uid: &str) {
-        let Some(placed) = self.pods.remove(uid) else { return };
-        self.entry(&placed.node).remove_pod(uid);
+    pub fn remove_pod(&mut self, uid: &str) -> Option<Arc<PodInfo>> {
+        let placed = self.pods.remove(uid)?;
+        let info = self.entry(&placed.node).remove_pod(uid);
         self.drop_if_empty(&placed.node);
+        info
     }
 
     /// Counts the pod to the node from now on, before it is bound.
@@ -81,17 +85,6 @@ impl Cache {
 
     pub fn is_assumed(&self, uid: &str) -> bool {
         self.pods.get(uid).is_some_and(|placed| placed.assumed)
-    }
-
-    pub fn set_namespace(&mut self, namespace: &Namespace) {
-        let labels = namespace.metadata.labels.clone().unwrap_or_default();
-        if self.namespaces.get(namespace.name()) != Some(&labels) {
-            Arc::make_mut(&mut self.namespaces).insert(namespace.name().to_owned(), labels);
-        }
-    }
-
-    pub fn remove_namespace(&mut self, name: &str) {
-        Arc::make_mut(&mut self.namespaces).remove(name);
     }
 
     pub fn node(&self, name: &str) -> Option<&Arc<NodeInfo>> {

@@ -56,7 +56,7 @@ impl NodeInfo {
     }
 
     pub fn taints(&self) -> &[Taint] {
-        self.node.as_ref().and_then(|n| n.spec.as_ref()).and_then(|s| s.taints.as_deref()).unwrap_or_default()
+        self.node.as_ref().map_or(&[], |node| taints(node))
     }
 
     pub fn is_unschedulable(&self) -> bool {
@@ -75,8 +75,8 @@ impl NodeInfo {
         self.pods.insert(at, pod);
     }
 
-    pub fn remove_pod(&mut self, uid: &str) {
-        let Ok(at) = self.pods.binary_search_by(|pod| pod.uid().cmp(uid)) else { return };
+    pub fn remove_pod(&mut self, uid: &str) -> Option<Arc<PodInfo>> {
+        let at = self.pods.binary_search_by(|pod| pod.uid().cmp(uid)).ok()?;
         let pod = self.pods.remove(at);
         self.requested -= &pod.requests;
         self.non_zero_requested -= &pod.non_zero_requests;
@@ -90,16 +90,12 @@ impl NodeInfo {
         }
         self.with_affinity -= u32::from(pod.has_affinity());
         self.with_required_anti_affinity -= u32::from(!pod.required_anti_affinity.is_empty());
+        Some(pod)
     }
 
-    /// Somebody on the node has this port: on this address, or either of them on all.
+    /// Somebody on the node has this port.
     pub fn is_port_taken(&self, port: &HostPort) -> bool {
-        const ALL: &str = "0.0.0.0";
-        self.used_ports.keys().any(|used| {
-            used.port == port.port
-                && used.protocol == port.protocol
-                && (used.ip == port.ip || used.ip == ALL || port.ip == ALL)
-        })
+        self.used_ports.keys().any(|used| used.conflicts_with(port))
     }
 
     /// Equal in everything that a decision can depend on.
@@ -114,4 +110,8 @@ impl NodeInfo {
             && self.with_affinity == other.with_affinity
             && self.with_required_anti_affinity == other.with_required_anti_affinity
     }
+}
+
+pub fn taints(node: &Node) -> &[Taint] {
+    node.spec.as_ref().and_then(|s| s.taints.as_deref()).unwrap_or_default()
 }

@@ -2,7 +2,7 @@
 //!
 //! Corresponds to pkg/scheduler/backend/cache/snapshot.go and node_tree.go.
 
-use crate::cache::NodeInfo;
+use crate::cache::{Namespaces, NodeInfo};
 use proto::kinds::api::core::v1::Node;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub struct Snapshot {
     with_required_anti_affinity: BTreeSet<usize>,
     /// Nodes that have each image.
     image_nodes: BTreeMap<String, u32>,
-    namespaces: Arc<BTreeMap<String, BTreeMap<String, String>>>,
+    namespaces: Namespaces,
 }
 
 /// Region and zone; empty where a node does not say.
@@ -52,12 +52,11 @@ impl Snapshot {
         self.image_nodes.get(image).copied().unwrap_or(0)
     }
 
-    pub fn namespace_labels(&self, namespace: &str) -> &BTreeMap<String, String> {
-        static NONE: BTreeMap<String, String> = BTreeMap::new();
-        self.namespaces.get(namespace).unwrap_or(&NONE)
+    pub fn namespaces(&self) -> &Namespaces {
+        &self.namespaces
     }
 
-    pub fn set_namespaces(&mut self, namespaces: Arc<BTreeMap<String, BTreeMap<String, String>>>) {
+    pub fn set_namespaces(&mut self, namespaces: Namespaces) {
         self.namespaces = namespaces;
     }
 

@@ -261,10 +261,95 @@ fn preemption_removes_as_little_as_possible() {
             n1 without [low-2]
             n1 without [low-2]
             n1 without [low-1 low-2]
-            preemption: 0/3 nodes are available: 3 No preemption victims found for incoming pod
-            preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling
-            preemption: not eligible due to preemptionPolicy=Never
+            0/3 nodes are available: 3 Insufficient cpu. no new claims to deallocate, preemption: 0/3 nodes are available: 3 No preemption victims found for incoming pod.
+            0/3 nodes are available: 3 Insufficient cpu. no new claims to deallocate, preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.
+            0/3 nodes are available: 3 Insufficient cpu. no new claims to deallocate, preemption: not eligible due to preemptionPolicy=Never. (stays nominated)
         "#]],
+    );
+}
+
+#[test]
+fn who_waits_for_victims_pushes_out_no_others_and_keeps_his_place() {
+    let mut world = three();
+    let terminating = |reason: &str| {
+        let mut victim = pod("low-1", "4", json!({"priority": 1}));
+        victim["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        victim["status"] = json!({"conditions": [{"type": "DisruptionTarget", "status": "True", "reason": reason}]});
+        victim
+    };
+    let mut waiting = pod("waiting", "2", json!({"priority": 5}));
+    waiting["status"] = json!({"nominatedNodeName": "n1"});
+    for (node, priority) in [("n2", 2), ("n3", 3)] {
+        world.place(pod(&format!("low-{node}"), "4", json!({"priority": priority})), node);
+    }
+    world.place(terminating("PreemptionByScheduler"), "n1");
+    let first = world.preempt(waiting.clone());
+    // It leaves for another reason: that is nobody's promise.
+    world.place(terminating("EvictionByEvictionAPI"), "n1");
+    let second = world.preempt(waiting.clone());
+    // Nothing can come of the nomination any more.
+    world.place(terminating("PreemptionByScheduler"), "n1");
+    world.cache.set_node(node("n1", "a", json!({"spec": {"unschedulable": true}})));
+    let third = world.preempt(waiting);
+    check(
+        [first, second, third],
+        &expect![[r#"
+        0/3 nodes are available: 3 Insufficient cpu. no new claims to deallocate, preemption: not eligible due to a terminating pod on the nominated node. (stays nominated)
+        n1 without [low-1]
+        n2 without [low-n2]
+    "#]],
+    );
+}
+
+#[test]
+fn anti_affinity_is_resolved_by_removing_those_it_is_about() {
+    let apart = |app: &str| {
+        json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+            {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": app}}}]}})
+    };
+    let mut world = World::new([node("n1", "a", json!({}))]);
+    world.place(pod("noisy-1", "1", json!({"priority": 1})), "n1");
+    world.place(pod("quiet-1", "1", json!({"priority": 1})), "n1");
+    world.place(pod("shy-1", "1", json!({"priority": 1, "affinity": apart("db")})), "n1");
+    let lines = [
+        world.preempt(pod("web", "1", json!({"priority": 5, "affinity": apart("noisy")}))),
+        world.preempt(pod("db-1", "1", json!({"priority": 5}))),
+        world.preempt(pod("db-2", "1", json!({"priority": 5, "affinity": apart("noisy")}))),
+    ];
+    check(
+        lines,
+        &expect![[r#"
+        n1 without [noisy-1]
+        n1 without [shy-1]
+        n1 without [noisy-1 shy-1]
+    "#]],
+    );
+}
+
+#[test]
+fn spreading_is_resolved_by_removing_one_of_the_many() {
+    let spread = json!({"priority": 5, "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone",
+        "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"app": "web"}}}]});
+    let mut world = World::new([
+        node("n1", "a", json!({})),
+        node("n2", "b", json!({"spec": {"taints": [{"key": "x", "effect": "NoSchedule"}]}})),
+    ]);
+    world.place(pod("web-1", "1", json!({"priority": 1})), "n1");
+    world.place(pod("other-1", "1", json!({"priority": 1})), "n1");
+    assert_eq!(world.preempt(pod("web-2", "1", spread)), "n1 without [web-1]");
+}
+
+#[test]
+fn without_the_plugins_that_come_later_there_is_nothing_more_to_say() {
+    let claims = json!({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]});
+    let devices = json!({"resourceClaims": [{"name": "d", "resourceClaimName": "d"}]});
+    let lines = [three().preempt(pod("claim", "0", claims)), three().preempt(pod("dra", "0", devices))];
+    check(
+        lines,
+        &expect![[r#"
+        0/3 nodes are available: persistentvolumeclaim "data" not found. not found (stays nominated)
+        0/3 nodes are available: this scheduler does not allocate resource claims. still not schedulable, preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.
+    "#]],
     );
 }
 
@@ -299,17 +384,9 @@ fn large_clusters_are_searched_in_part_and_in_turn() {
     let mut world = World::new((0..250).map(|n| node(&format!("n{n:03}"), "a", json!({}))));
     let mut seen = Vec::new();
     for n in 0..3 {
-        world.cache.update(&mut world.snapshot);
+        world.rotation.next_start = n * 120;
         let info = crate::fixture::info(pod(&format!("web-{n}"), "1", json!({})));
-        let (decision, _) = schedule_one(
-            &world.profile,
-            &info,
-            &world.snapshot,
-            &world.nominated,
-            &mut Rotation { next_start: n * 120 },
-            &Random::from_seed(1, "x"),
-        )
-        .unwrap();
+        let decision = world.decide(&info, &mut CycleState::default()).unwrap();
         seen.push((decision.feasible[0].clone(), decision.feasible.len(), decision.evaluated));
     }
     assert_eq!(seen, [("n000".into(), 120, 120), ("n120".into(), 120, 120), ("n240".into(), 120, 120)]);
@@ -329,4 +406,95 @@ fn ties_are_broken_by_the_seed_alone() {
     all.sort();
     all.dedup();
     assert_eq!(all, [1, 2, 3]);
+}
+
+#[test]
+fn a_pod_that_names_its_nodes_leaves_the_others_their_turn() {
+    let mut world = World::new((0..5).map(|n| node(&format!("n{n}"), "a", json!({}))));
+    let named = |names: Value| {
+        let fields = json!([{"key": "metadata.name", "operator": "In", "values": names}]);
+        json!({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [{"matchFields": fields}]}}}})
+    };
+    // One node looked at: the next search begins one further on, among all nodes and not among those named.
+    for expected in 1..=6 {
+        world.schedule(pod(&format!("daemon-{expected}"), "0", named(json!(["n3"]))));
+        assert_eq!(world.rotation.next_start, expected % 5);
+    }
+}
+
+#[test]
+fn terms_that_name_no_node_in_common_are_told_apart() {
+    let field = |names: Value| json!({"key": "metadata.name", "operator": "In", "values": names});
+    let required = |terms: Value| json!({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}});
+    let lines = [
+        three().schedule(pod(
+            "both",
+            "0",
+            required(json!([{"matchFields": [field(json!(["n1", "n2"])), field(json!(["n2", "n3"]))]}])),
+        )),
+        three().schedule(pod(
+            "neither",
+            "0",
+            required(json!([{"matchFields": [field(json!(["n1"])), field(json!(["n2"]))]}])),
+        )),
+    ];
+    check(
+        lines,
+        &expect![[r#"
+        both -> n2
+        neither: 0/3 nodes are available: pod affinity terms conflict.
+    "#]],
+    );
+}
+
+#[test]
+fn nodes_outside_the_zones_weigh_in_when_replicas_spread() {
+    let set = json!({"metadata": {"name": "web", "namespace": "shop"},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}}});
+    let set = proto::kinds::api::apps::v1::ReplicaSet::decode_value(set).unwrap();
+    let nowhere = json!({"metadata": {"labels": {"topology.kubernetes.io/zone": null}}});
+    let nodes = [node("n1", "a", json!({})), node("n2", "a", json!({})), node("n3", "x", nowhere)];
+    let mut world = World::with(profile(Objects { replica_sets: vec![set], ..Objects::default() }), nodes);
+    let replica = |n: i32| {
+        let mut pod = pod(&format!("web-{n}"), "10m", json!({}));
+        pod["metadata"]["ownerReferences"] =
+            json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "w", "controller": true}]);
+        pod
+    };
+    for n in 0..4 {
+        world.place(replica(n), "n1");
+    }
+    // A pod costs ln(5) by hostname, for three nodes, and ln(4) by zone: `a` and nowhere are two domains.
+    // n1: 4*1.609 + 2 + 4*1.386 + 4 = 17.98; n2: 2 + 4*1.386 + 4 = 11.55; n3: 2.
+    expect![[r#"
+                                               n3   n1   n2
+        TaintToleration                   x3  100  100  100
+        NodeResourcesFit                  x1   99   97   99
+        PodTopologySpread                 x2  100   11   44
+        NodeResourcesBalancedAllocation   x1   74   75   74
+        ImageLocality                     x1    0    0    0
+    "#]]
+    .assert_eq(&world.scores(replica(9)));
+}
+
+#[test]
+fn a_selector_of_everything_counts_nothing() {
+    // The API takes an empty selector for everything; the counts of a spread constraint take it for nothing.
+    let spread = json!({"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone",
+        "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}]});
+    let mut world =
+        World::new([node("n1", "a", json!({})), node("n2", "b", json!({"status": {"allocatable": {"cpu": "0"}}}))]);
+    let lines: Vec<String> = (1..=3).map(|n| world.schedule(pod(&format!("web-{n}"), "1", spread.clone()))).collect();
+    assert_eq!(lines, ["web-1 -> n1", "web-2 -> n1", "web-3 -> n1"]);
+}
+
+#[test]
+fn images_of_volumes_draw_a_pod_too() {
+    let image = json!({"status": {"images": [{"names": ["data:latest"], "sizeBytes": 900 * 1024 * 1024}]}});
+    let mut world = World::new([node("n1", "a", image), node("n2", "a", json!({}))]);
+    let scores = world.scores(pod("web", "1", json!({"volumes": [{"name": "v", "image": {"reference": "data"}}]})));
+    let line = scores.lines().find(|line| line.starts_with("ImageLocality")).unwrap();
+    // Half of the nodes have it, so half of its size counts: (450-23)/(1000-23).
+    assert_eq!(line.split_whitespace().collect::<Vec<_>>(), ["ImageLocality", "x1", "43", "0"]);
 }

@@ -4,23 +4,71 @@
 
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-#[derive(Default)]
+/// A clone shares what plugins have written until one of the two changes it: preemption tries out many worlds that
+/// differ from the real one by a few pods.
+#[derive(Clone, Default)]
 pub struct CycleState {
-    data: BTreeMap<&'static str, Box<dyn Any + Send + Sync>>,
+    data: BTreeMap<&'static str, Arc<dyn StateData>>,
     /// Plugins whose Filter or Score is left out in this cycle.
     pub skip_filter: BTreeSet<&'static str>,
     pub skip_score: BTreeSet<&'static str>,
 }
 
+/// Anything that can be cloned.
+pub trait StateData: Send + Sync {
+    fn cloned(&self) -> Arc<dyn StateData>;
+    fn as_any(&self) -> &dyn Any;
+    fn as_any_mut(&mut self) -> &mut dyn Any;
+}
+
+impl<T: Any + Clone + Send + Sync> StateData for T {
+    fn cloned(&self) -> Arc<dyn StateData> {
+        Arc::new(self.clone())
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
 impl CycleState {
     /// One value per key; plugins use their own name, or their name and the point.
-    pub fn write<T: Any + Send + Sync>(&mut self, key: &'static str, value: T) {
-        self.data.insert(key, Box::new(value));
+    pub fn write<T: StateData + 'static>(&mut self, key: &'static str, value: T) {
+        self.data.insert(key, Arc::new(value));
     }
 
     /// What was written under the key in this cycle.
     pub fn read<T: Any>(&self, key: &'static str) -> Option<&T> {
-        self.data.get(key)?.downcast_ref()
+        (**self.data.get(key)?).as_any().downcast_ref()
+    }
+
+    /// The same, to be changed.
+    pub fn change<T: Any>(&mut self, key: &'static str) -> Option<&mut T> {
+        let shared = self.data.get_mut(key)?;
+        if Arc::get_mut(shared).is_none() {
+            *shared = (**shared).cloned();
+        }
+        Arc::get_mut(shared)?.as_any_mut().downcast_mut()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::CycleState;
+
+    #[test]
+    fn a_clone_changes_alone() {
+        let mut state = CycleState::default();
+        state.write("counts", vec![1, 2]);
+        let mut other = state.clone();
+        other.change::<Vec<i32>>("counts").unwrap().push(3);
+        assert_eq!((state.read("counts"), other.read("counts")), (Some(&vec![1, 2]), Some(&vec![1, 2, 3])));
+        assert_eq!(state.read::<String>("counts"), None);
     }
 }

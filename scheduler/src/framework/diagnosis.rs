@@ -20,6 +20,12 @@ pub struct Diagnosis {
 }
 
 impl Diagnosis {
+    /// A PreFilter plugin has rejected the pod, whatever the node.
+    pub fn before_filters(rejection: Rejection) -> Self {
+        let pre_filter_message = rejection.reasons.join(", ");
+        Self { plugins: [rejection.plugin].into(), others: Some(rejection), pre_filter_message, ..Self::default() }
+    }
+
     /// The verdict on a node, if there is one.
     pub fn of(&self, node: &str) -> Option<&Rejection> {
         self.rejections.get(node).or(self.others.as_ref())
@@ -34,11 +40,23 @@ pub enum FitError {
     NoFit {
         all_nodes: usize,
         diagnosis: Box<Diagnosis>,
+        /// A sentence of its own.
         post_filter_message: String,
     },
 }
 
 impl FitError {
+    pub fn no_fit(all_nodes: usize, diagnosis: Diagnosis) -> Self {
+        FitError::NoFit { all_nodes, diagnosis: Box::new(diagnosis), post_filter_message: String::new() }
+    }
+
+    /// After the node was chosen, a Reserve or Permit plugin had second thoughts.
+    pub fn rejected_on(node: &str, rejection: Rejection) -> Self {
+        let plugins = [rejection.plugin].into();
+        let rejections = [(node.to_owned(), rejection)].into();
+        Self::no_fit(1, Diagnosis { rejections, plugins, ..Diagnosis::default() })
+    }
+
     pub fn plugins(&self) -> BTreeSet<&'static str> {
         match self {
             FitError::NoNodes => BTreeSet::new(),
@@ -71,7 +89,7 @@ impl fmt::Display for FitError {
             write!(f, " {}.", diagnosis.pre_filter_message)?;
         }
         if !post_filter_message.is_empty() {
-            write!(f, " {post_filter_message}.")?;
+            write!(f, " {post_filter_message}")?;
         }
         Ok(())
     }
@@ -125,7 +143,7 @@ mod tests {
         let error = FitError::NoFit {
             all_nodes: 5,
             diagnosis: Box::new(diagnosis),
-            post_filter_message: "preemption: so so".to_owned(),
+            post_filter_message: "preemption: so so.".to_owned(),
         };
         assert_eq!(
             error.to_string(),

@@ -4,7 +4,7 @@
 
 use crate::cache::NodeInfo;
 use crate::pod_info::PodInfo;
-use proto::kinds::api::core::v1::Node;
+use proto::kinds::api::core::v1::{Node, PersistentVolumeClaim};
 use std::sync::Arc;
 
 #[derive(Clone, Debug)]
@@ -14,52 +14,67 @@ pub enum ClusterEvent {
         old: Arc<Node>,
         new: Arc<Node>,
     },
-    /// A pod has appeared on a node, or one there has changed its labels.
+    NodeDeleted(Arc<Node>),
+    /// A pod has appeared on a node.
     AssignedPodAdded(Arc<PodInfo>),
     AssignedPodUpdated {
         old: Arc<PodInfo>,
         new: Arc<PodInfo>,
     },
-    /// A pod has left its node: it is gone, or it has ended.
+    /// A pod has left its node, or the node it was to get: it is gone, or it has ended.
     AssignedPodDeleted(Arc<PodInfo>),
-    NamespaceChanged,
-    /// A claim, volume or storage class has come or changed.
+    ClaimChanged(Arc<PersistentVolumeClaim>),
+    /// A volume or storage class has come or changed.
     VolumesChanged,
     /// The waiting pod itself has changed.
     PodUpdated {
         old: Arc<PodInfo>,
         new: Arc<PodInfo>,
     },
-    /// Everything may have changed.
-    WildCard,
+    /// One pod is to be tried again, for reasons of its own.
+    Forced {
+        uid: String,
+    },
 }
 
 impl ClusterEvent {
-    /// The node that has come or changed.
-    pub fn node(&self) -> Option<&Arc<Node>> {
-        match self {
-            ClusterEvent::NodeAdded(node) | ClusterEvent::NodeUpdated { new: node, .. } => Some(node),
-            _ => None,
-        }
+    /// A node has changed in some way that a scheduler cares for. Heartbeats are none.
+    pub fn node_updated(old: &Arc<Node>, new: &Arc<Node>) -> Option<Self> {
+        let spec = |node: &Node| node.spec.as_ref().map(|spec| (spec.taints.clone(), spec.unschedulable));
+        let allocatable = |node: &Node| node.status.as_ref().and_then(|status| status.allocatable.clone());
+        let same = old.metadata.labels == new.metadata.labels
+            && spec(old) == spec(new)
+            && allocatable(old) == allocatable(new);
+        (!same).then(|| ClusterEvent::NodeUpdated { old: old.clone(), new: new.clone() })
     }
 
-    /// The node that has come or changed, if this part of it is new.
-    pub fn node_if_changed<T: PartialEq>(&self, part: impl Fn(&Node) -> T) -> Option<&Arc<Node>> {
-        match self {
-            ClusterEvent::NodeAdded(node) => Some(node),
-            ClusterEvent::NodeUpdated { old, new } if part(old) != part(new) => Some(new),
-            _ => None,
-        }
+    /// A pod on a node has changed in some way that can help others: its labels, or it asks for less.
+    pub fn assigned_pod_updated(old: Arc<PodInfo>, new: Arc<PodInfo>) -> Option<Self> {
+        let matters = old.labels() != new.labels() || old.requests.exceeds(&new.requests);
+        matters.then_some(ClusterEvent::AssignedPodUpdated { old, new })
     }
 
-    /// Changes of a waiting pod are nobody else's business.
-    pub fn concerns(&self, pod: &PodInfo) -> bool {
-        !matches!(self, ClusterEvent::PodUpdated { new, .. } if new.uid() != pod.uid())
+    /// The node that has come or changed, as it was (if it was there) and as it is.
+    pub fn node_change(&self) -> Option<(Option<&Arc<Node>>, &Arc<Node>)> {
+        match self {
+            ClusterEvent::NodeAdded(node) => Some((None, node)),
+            ClusterEvent::NodeUpdated { old, new } => Some((Some(old), new)),
+            _ => None,
+        }
     }
 
     /// The pod itself has changed in this part.
     pub fn pod_if_changed<T: PartialEq>(&self, part: impl Fn(&PodInfo) -> T) -> bool {
         matches!(self, ClusterEvent::PodUpdated { old, new } if part(old) != part(new))
+    }
+
+    /// Changes of a waiting pod are nobody else's business.
+    pub fn concerns(&self, pod: &PodInfo) -> bool {
+        match self {
+            ClusterEvent::PodUpdated { new, .. } => new.uid() == pod.uid(),
+            ClusterEvent::Forced { uid } => uid == pod.uid(),
+            _ => true,
+        }
     }
 }
 
@@ -76,6 +91,16 @@ mod tests {
     use crate::fixture::{hint, info, node, pod};
     use serde_json::json;
 
+    fn update(old: &Arc<Node>, new: &Arc<Node>) -> ClusterEvent {
+        ClusterEvent::NodeUpdated { old: old.clone(), new: new.clone() }
+    }
+
+    fn check(waiting: &PodInfo, table: impl IntoIterator<Item = (&'static str, ClusterEvent, bool)>) {
+        for (row, (plugin, event, expected)) in table.into_iter().enumerate() {
+            assert_eq!(hint(plugin, waiting, &event), expected, "row {row}, {plugin}");
+        }
+    }
+
     #[test]
     fn only_events_that_can_help_wake_a_pod() {
         let waiting = info(pod("web-1", "2", json!({"nodeSelector": {"disk": "ssd"}})));
@@ -84,12 +109,10 @@ mod tests {
         let small = node("n", "a", json!({"status": {"allocatable": {"cpu": "1"}}}));
         let cordoned = node("n", "a", json!({"spec": {"unschedulable": true}}));
         let tainted = node("n", "a", json!({"spec": {"taints": [{"key": "x", "effect": "NoSchedule"}]}}));
-        let update =
-            |old: &Arc<Node>, new: &Arc<Node>| ClusterEvent::NodeUpdated { old: old.clone(), new: new.clone() };
         let gone = ClusterEvent::AssignedPodDeleted(info(pod("db-1", "1", json!({}))));
         let tolerating = info(pod("web-1", "2", json!({"tolerations": [{"operator": "Exists"}]})));
         let changed = ClusterEvent::PodUpdated { old: waiting.clone(), new: tolerating };
-        for (plugin, event, expected) in [
+        let table = [
             ("NodeAffinity", update(&plain, &ssd), true),
             ("NodeAffinity", update(&ssd, &ssd), false),
             ("NodeAffinity", update(&ssd, &plain), false),
@@ -106,9 +129,88 @@ mod tests {
             ("NodePorts", gone.clone(), false),
             ("NodePorts", changed, false),
             ("VolumeBinding", ClusterEvent::VolumesChanged, true),
-            ("InterPodAffinity", gone, true),
-        ] {
-            assert_eq!(hint(plugin, &waiting, &event), expected, "{plugin}: {event:?}");
+            ("InterPodAffinity", gone, false),
+        ];
+        check(&waiting, table);
+    }
+
+    #[test]
+    fn company_is_what_affinity_waits_for_and_solitude_what_anti_affinity_waits_for() {
+        let term = |app: &str| json!([{"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": app}}}]);
+        let required = |kind: &str, app: &str| json!({"affinity": {(kind): {"requiredDuringSchedulingIgnoredDuringExecution": term(app)}}});
+        let friendly = info(pod("web-1", "1", required("podAffinity", "db")));
+        let shy = info(pod("web-1", "1", required("podAntiAffinity", "db")));
+        let (db, web) = (info(pod("db-1", "1", json!({}))), info(pod("web-2", "1", json!({}))));
+        let hostile = info(pod("db-2", "1", required("podAntiAffinity", "web")));
+        let relabelled = |from: &Arc<PodInfo>, to: &Arc<PodInfo>| ClusterEvent::AssignedPodUpdated {
+            old: from.clone(),
+            new: to.clone(),
+        };
+        let (zoned, bare) =
+            (node("n", "a", json!({})), node("n", "a", json!({"metadata": {"labels": {"zone": null}}})));
+        let added = |pod: &Arc<PodInfo>| ClusterEvent::AssignedPodAdded(pod.clone());
+        let deleted = |pod: &Arc<PodInfo>| ClusterEvent::AssignedPodDeleted(pod.clone());
+        const NAME: &str = "InterPodAffinity";
+        let table = [
+            (NAME, added(&db), true),
+            (NAME, added(&web), false),
+            (NAME, relabelled(&web, &db), true),
+            (NAME, relabelled(&db, &web), false),
+            (NAME, deleted(&web), false),
+            (NAME, deleted(&hostile), true),
+            (NAME, ClusterEvent::NodeAdded(zoned.clone()), true),
+            (NAME, ClusterEvent::NodeAdded(bare.clone()), false),
+            (NAME, update(&bare, &zoned), true),
+        ];
+        check(&friendly, table);
+        let table = [
+            (NAME, added(&db), false),
+            (NAME, deleted(&db), true),
+            (NAME, deleted(&web), false),
+            (NAME, relabelled(&db, &web), true),
+            (NAME, relabelled(&web, &db), false),
+            (NAME, ClusterEvent::NodeAdded(bare), true),
+        ];
+        check(&shy, table);
+    }
+
+    #[test]
+    fn spreading_waits_for_its_own_kind_and_for_its_topology() {
+        let spread = json!({"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone",
+            "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"app": "web"}}}]});
+        let waiting = info(pod("web-1", "1", spread));
+        let (db, web) = (info(pod("db-1", "1", json!({}))), info(pod("web-2", "1", json!({}))));
+        let (a, b, none) = (
+            node("n", "a", json!({})),
+            node("n", "b", json!({})),
+            node("n", "a", json!({"metadata": {"labels": {"zone": null}}})),
+        );
+        let disk = node("n", "a", json!({"metadata": {"labels": {"disk": "ssd"}}}));
+        const NAME: &str = "PodTopologySpread";
+        let table = [
+            (NAME, ClusterEvent::AssignedPodAdded(web.clone()), true),
+            (NAME, ClusterEvent::AssignedPodAdded(db.clone()), false),
+            (NAME, ClusterEvent::AssignedPodDeleted(web.clone()), true),
+            (NAME, ClusterEvent::AssignedPodDeleted(db.clone()), false),
+            (NAME, ClusterEvent::AssignedPodUpdated { old: web, new: db }, true),
+            (NAME, ClusterEvent::NodeAdded(a.clone()), true),
+            (NAME, ClusterEvent::NodeAdded(none.clone()), false),
+            (NAME, ClusterEvent::NodeDeleted(a.clone()), true),
+            (NAME, update(&a, &b), true),
+            (NAME, update(&a, &disk), false),
+            (NAME, update(&a, &none), true),
+        ];
+        check(&waiting, table);
+    }
+
+    #[test]
+    fn heartbeats_and_progress_are_no_news() {
+        let (quiet, beat) = (node("n", "a", json!({})), node("n", "a", json!({"status": {"conditions": []}})));
+        assert!(ClusterEvent::node_updated(&quiet, &beat).is_none());
+        let before = info(pod("web-1", "2", json!({})));
+        for (cpu, news) in [("2", false), ("3", false), ("1", true)] {
+            let after = info(pod("web-1", cpu, json!({})));
+            assert_eq!(ClusterEvent::assigned_pod_updated(before.clone(), after).is_some(), news, "{cpu}");
         }
     }
 }

@@ -11,19 +11,22 @@
 pub mod cycle_state;
 pub mod diagnosis;
 pub mod event;
+pub mod nominated;
 pub mod profile;
 pub mod rejection;
 
 pub use cycle_state::CycleState;
 pub use diagnosis::{Diagnosis, FitError};
 pub use event::ClusterEvent;
+pub use nominated::Nominated;
 pub use profile::Profile;
 pub use rejection::Rejection;
 
 use crate::cache::{NodeInfo, Snapshot};
 use crate::pod_info::PodInfo;
 use async_trait::async_trait;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// The highest score a plugin gives a node, before weights.
 pub const MAX_NODE_SCORE: i64 = 100;
@@ -61,6 +64,12 @@ pub enum PreFiltered {
 /// Once a cycle, before any node is looked at.
 pub trait PreFilter: Plugin {
     fn pre_filter(&self, state: &mut CycleState, pod: &PodInfo, snapshot: &Snapshot) -> Result<PreFiltered, Rejection>;
+
+    /// Brings what `pre_filter` has written up to date with a world in which the node has one pod more.
+    fn add_pod(&self, _state: &mut CycleState, _pod: &PodInfo, _added: &PodInfo, _node: &NodeInfo) {}
+
+    /// The same for one pod less.
+    fn remove_pod(&self, _state: &mut CycleState, _pod: &PodInfo, _removed: &PodInfo, _node: &NodeInfo) {}
 }
 
 /// Whether the pod can run on the node.
@@ -68,27 +77,42 @@ pub trait Filter: Plugin {
     fn filter(&self, state: &CycleState, pod: &PodInfo, node: &NodeInfo) -> Result<(), Rejection>;
 }
 
-/// What a PostFilter plugin could do about a pod that fits nowhere.
+/// What becomes of the node that a pod is nominated to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Nomination {
+    /// It stays as it is.
+    #[default]
+    Keep,
+    /// Nothing has come of it; others need not wait for the pod.
+    Clear,
+    /// Room has been made here.
+    Node(String),
+}
+
+/// A cycle that has found no node, as PostFilter plugins get to see it.
+pub struct Unfit<'a> {
+    pub profile: &'a Profile,
+    pub state: &'a CycleState,
+    pub pod: &'a PodInfo,
+    pub snapshot: &'a Snapshot,
+    pub diagnosis: &'a Diagnosis,
+    pub nominated: &'a Nominated,
+}
+
+/// What PostFilter plugins could do about a pod that fits nowhere.
 #[derive(Debug, Default)]
 pub struct PostFiltered {
-    /// The node on which room has been made.
-    pub nominated_node: Option<String>,
+    pub nomination: Nomination,
     /// Pods that have to go for it.
-    pub victims: Vec<std::sync::Arc<PodInfo>>,
-    /// Appended to the reasons why the pod fits nowhere.
+    pub victims: Vec<Arc<PodInfo>>,
+    /// Why it is no use; appended to the reasons why the pod fits nowhere. Empty where room has been made.
     pub message: String,
 }
 
-/// Called when no node passes the filters.
+/// Called when no node passes the filters, one after the other until one has made room.
 pub trait PostFilter: Plugin {
-    fn post_filter(
-        &self,
-        profile: &Profile,
-        pod: &PodInfo,
-        snapshot: &Snapshot,
-        diagnosis: &Diagnosis,
-        nominated: &Nominated,
-    ) -> PostFiltered;
+    /// An error ends the search: its text is all that is said.
+    fn post_filter(&self, unfit: &Unfit<'_>) -> Result<PostFiltered, String>;
 }
 
 /// Once a cycle, with the nodes that are going to be scored. `Skip` leaves the plugin's Score out.
@@ -123,14 +147,14 @@ pub trait Permit: Plugin {
 /// What has to be done before a pod is bound: provisioning a volume, for example.
 #[async_trait]
 pub trait PreBind: Plugin {
-    async fn pre_bind(&self, pod: &PodInfo, node: &str) -> Result<(), BindError>;
+    async fn pre_bind(&self, pod: &PodInfo, node: &str) -> Result<(), String>;
 }
 
 /// Binds the pod. The first plugin that takes it is the only one.
 #[async_trait]
 pub trait Bind: Plugin {
     /// `None`: another plugin's business.
-    async fn bind(&self, pod: &PodInfo, node: &str) -> Option<Result<(), BindError>>;
+    async fn bind(&self, pod: &PodInfo, node: &str) -> Option<Result<(), String>>;
 }
 
 pub trait PostBind: Plugin {
@@ -139,34 +163,9 @@ pub trait PostBind: Plugin {
 
 /// Why a pod could not be bound.
 #[derive(Debug, thiserror::Error)]
-#[error("{plugin}: {message}")]
-pub struct BindError {
-    pub plugin: &'static str,
-    pub message: String,
-}
-
-/// Pods for which preemption has made room, by node: whoever is not more important leaves it to them.
-#[derive(Clone, Debug, Default)]
-pub struct Nominated(BTreeMap<String, BTreeMap<String, std::sync::Arc<PodInfo>>>);
-
-impl Nominated {
-    pub fn set(&mut self, pod: std::sync::Arc<PodInfo>, node: &str) {
-        self.remove(pod.uid());
-        if !node.is_empty() {
-            self.0.entry(node.to_owned()).or_default().insert(pod.uid().to_owned(), pod);
-        }
-    }
-
-    pub fn remove(&mut self, uid: &str) {
-        self.0.retain(|_, pods| {
-            pods.remove(uid);
-            !pods.is_empty()
-        });
-    }
-
-    /// Others that are nominated to the node and at least as important as the pod.
-    pub fn ahead_of<'a>(&'a self, pod: &'a PodInfo, node: &str) -> impl Iterator<Item = &'a std::sync::Arc<PodInfo>> {
-        let pods = self.0.get(node).into_iter().flat_map(|pods| pods.values());
-        pods.filter(move |other| other.priority >= pod.priority && other.uid() != pod.uid())
-    }
+pub enum BindError {
+    #[error("running {point} plugin {plugin:?}: {message}")]
+    Plugin { point: &'static str, plugin: &'static str, message: String },
+    #[error("no plugin binds this pod")]
+    NoBinder,
 }

@@ -4,7 +4,6 @@
 
 use crate::cache::{NodeInfo, Snapshot};
 use crate::framework::*;
-use std::sync::Arc;
 
 /// The plugins of one scheduler name. Lists are in the order in which they are called.
 #[derive(Default)]
@@ -30,9 +29,35 @@ pub struct Profile {
 /// What PreFilter plugins leave of the nodes.
 pub struct Candidates {
     /// `None`: all of them.
-    pub names: Option<std::collections::BTreeSet<String>>,
+    pub names: Option<BTreeSet<String>>,
     /// Who restricted them.
     pub restricted_by: Vec<&'static str>,
+}
+
+impl Candidates {
+    fn restrict(&mut self, plugin: &'static str, names: BTreeSet<String>) -> Result<(), Rejection> {
+        self.restricted_by.push(plugin);
+        let names: BTreeSet<String> = match self.names.take() {
+            Some(present) => present.intersection(&names).cloned().collect(),
+            None => names,
+        };
+        if names.is_empty() {
+            let reason = match self.restricted_by.as_slice() {
+                [one] => format!("node(s) didn't satisfy plugin {one}"),
+                several => format!("node(s) didn't satisfy plugin(s) [{}] simultaneously", several.join(" ")),
+            };
+            return Err(Rejection::unresolvable(plugin, reason));
+        }
+        self.names = Some(names);
+        Ok(())
+    }
+
+    /// What is wrong with a node that is not among them.
+    pub fn exclusion(&self) -> Option<Rejection> {
+        let first = self.restricted_by.first()?;
+        let reason = format!("node(s) didn't satisfy plugin(s) [{}]", self.restricted_by.join(" "));
+        Some(Rejection::unresolvable(first, reason))
+    }
 }
 
 /// One plugin's weighted score of each node.
@@ -60,22 +85,68 @@ impl Profile {
             match plugin.pre_filter(state, pod, snapshot)? {
                 PreFiltered::AllNodes => {}
                 PreFiltered::Skip => drop(state.skip_filter.insert(plugin.name())),
-                PreFiltered::Nodes(names) => {
-                    candidates.restricted_by.push(plugin.name());
-                    candidates.names = Some(match candidates.names.take() {
-                        Some(present) => present.intersection(&names).cloned().collect(),
-                        None => names,
-                    });
-                }
+                PreFiltered::Nodes(names) => candidates.restrict(plugin.name(), names)?,
             }
         }
         Ok(candidates)
+    }
+
+    /// What PreFilter plugins know of a world in which the node has taken `added`, too.
+    pub fn run_add_pod(&self, state: &mut CycleState, pod: &PodInfo, added: &PodInfo, node: &NodeInfo) {
+        for plugin in &self.pre_filter {
+            if !state.skip_filter.contains(plugin.name()) {
+                plugin.add_pod(state, pod, added, node);
+            }
+        }
+    }
+
+    /// What they know of one in which it has lost `removed`.
+    pub fn run_remove_pod(&self, state: &mut CycleState, pod: &PodInfo, removed: &PodInfo, node: &NodeInfo) {
+        for plugin in &self.pre_filter {
+            if !state.skip_filter.contains(plugin.name()) {
+                plugin.remove_pod(state, pod, removed, node);
+            }
+        }
     }
 
     /// The first plugin that rejects the node has the word.
     pub fn run_filter(&self, state: &CycleState, pod: &PodInfo, node: &NodeInfo) -> Result<(), Rejection> {
         let asked = self.filter.iter().filter(|plugin| !state.skip_filter.contains(plugin.name()));
         asked.map(|plugin| plugin.filter(state, pod, node)).find(Result::is_err).unwrap_or(Ok(()))
+    }
+
+    /// Asks one plugin after the other to make room for a pod that fits nowhere, and adds what they say to the error.
+    pub fn run_post_filters(
+        &self,
+        error: &mut FitError,
+        state: &CycleState,
+        pod: &PodInfo,
+        snapshot: &Snapshot,
+        nominated: &Nominated,
+    ) -> PostFiltered {
+        let FitError::NoFit { diagnosis, post_filter_message, .. } = error else {
+            return PostFiltered { nomination: Nomination::Clear, ..PostFiltered::default() };
+        };
+        let unfit = Unfit { profile: self, state, pod, snapshot, diagnosis, nominated };
+        let result = self.post_filtered(&unfit);
+        post_filter_message.clone_from(&result.message);
+        result
+    }
+
+    fn post_filtered(&self, unfit: &Unfit<'_>) -> PostFiltered {
+        let (mut nomination, mut reasons) = (Nomination::Keep, Vec::new());
+        for plugin in &self.post_filter {
+            match plugin.post_filter(unfit) {
+                Err(message) => return PostFiltered { message, ..PostFiltered::default() },
+                Ok(made @ PostFiltered { nomination: Nomination::Node(_), .. }) => return made,
+                Ok(PostFiltered { nomination: Nomination::Clear, message, .. }) => {
+                    nomination = Nomination::Clear;
+                    reasons.push(message);
+                }
+                Ok(PostFiltered { message, .. }) => reasons.push(message),
+            }
+        }
+        PostFiltered { nomination, message: reasons.join(", "), ..PostFiltered::default() }
     }
 
     pub fn run_score(
@@ -124,30 +195,25 @@ impl Profile {
     }
 
     pub async fn run_bind(&self, pod: &PodInfo, node: &str) -> Result<(), BindError> {
+        let failed = |point, plugin, message| BindError::Plugin { point, plugin, message };
         for plugin in &self.pre_bind {
-            plugin.pre_bind(pod, node).await?;
+            plugin.pre_bind(pod, node).await.map_err(|message| failed("PreBind", plugin.name(), message))?;
         }
         for plugin in &self.bind {
             if let Some(bound) = plugin.bind(pod, node).await {
-                bound?;
-                for plugin in &self.post_bind {
-                    plugin.post_bind(pod, node);
-                }
+                bound.map_err(|message| failed("Bind", plugin.name(), message))?;
+                self.post_bind.iter().for_each(|plugin| plugin.post_bind(pod, node));
                 return Ok(());
             }
         }
-        Err(BindError { plugin: "framework", message: "no plugin binds this pod".to_owned() })
+        Err(BindError::NoBinder)
     }
 
     /// Whether the event can help a pod that these plugins rejected.
-    pub fn is_helped_by(
-        &self,
-        rejected_by: &std::collections::BTreeSet<&'static str>,
-        pod: &PodInfo,
-        event: &ClusterEvent,
-    ) -> bool {
-        let asked = self.plugins.iter().filter(|plugin| rejected_by.contains(plugin.name()));
-        matches!(event, ClusterEvent::WildCard) || asked.into_iter().any(|plugin| plugin.is_helped_by(pod, event))
+    pub fn is_helped_by(&self, rejected_by: &BTreeSet<&'static str>, pod: &PodInfo, event: &ClusterEvent) -> bool {
+        let mut asked = self.plugins.iter().filter(|plugin| rejected_by.contains(plugin.name()));
+        let forced = matches!(event, ClusterEvent::Forced { .. });
+        event.concerns(pod) && (forced || asked.any(|plugin| plugin.is_helped_by(pod, event)))
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Corresponds to pkg/scheduler/framework/plugins/defaultbinder.
 
-use crate::framework::{Bind, BindError, Plugin};
+use crate::framework::{Bind, Plugin};
 use crate::pod_info::PodInfo;
 use async_trait::async_trait;
 use client::Client;
@@ -34,9 +34,9 @@ impl Plugin for DefaultBinder {
 
 #[async_trait]
 impl Bind for DefaultBinder {
-    async fn bind(&self, pod: &PodInfo, node: &str) -> Option<Result<(), BindError>> {
+    async fn bind(&self, pod: &PodInfo, node: &str) -> Option<Result<(), String>> {
         let pods = self.client.api::<Pod>(pod.namespace());
         let bound = pods.create_subresource(pod.pod.name(), "binding", &binding(pod, node)).await;
-        Some(bound.map(drop).map_err(|error| BindError { plugin: NAME, message: error.to_string() }))
+        Some(bound.map(drop).map_err(|error| error.to_string()))
     }
 }

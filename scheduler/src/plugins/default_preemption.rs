@@ -2,35 +2,46 @@
 //!
 //! Corresponds to pkg/scheduler/framework/preemption and plugins/defaultpreemption. This decides; `binding` evicts.
 
-use crate::cache::{NodeInfo, Snapshot};
+use crate::cache::NodeInfo;
 use crate::cycle;
-use crate::framework::diagnosis::Histogram;
-use crate::framework::{Diagnosis, Nominated, Plugin, PostFilter, PostFiltered, Profile, Rejection};
+use crate::framework::{Diagnosis, FitError, Nomination, Plugin, PostFilter, PostFiltered, Rejection, Unfit};
 use crate::pod_info::PodInfo;
 use client::Lister;
+use component_base::rng::Random;
 use proto::Kind;
+use proto::kinds::api::core::v1::Pod;
 use proto::kinds::api::policy::v1::PodDisruptionBudget;
 use proto::kinds::jiff::Timestamp;
 use proto::meta::label_selector;
+use proto::meta::selector::Selector;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub struct DefaultPreemption {
     pub budgets: Lister<PodDisruptionBudget>,
+    /// Where the search for candidates begins.
+    pub random: Random,
 }
 
 const NAME: &str = "DefaultPreemption";
 /// At least so many candidates are found before one is chosen, or a tenth of the nodes if that is more.
 const MIN_CANDIDATES: usize = 100;
+const MIN_CANDIDATES_PERCENTAGE: usize = 10;
 
 /// A node on which the pod would fit if these went.
 struct Candidate {
     node: String,
-    /// Most important first.
+    /// Most important first; never empty.
     victims: Vec<Arc<PodInfo>>,
     /// How many of them their disruption budgets protect.
     violations: usize,
+}
+
+/// A PodDisruptionBudget as far as it matters here.
+struct Budget {
+    object: Arc<PodDisruptionBudget>,
+    selector: Selector,
 }
 
 impl Plugin for DefaultPreemption {
@@ -40,116 +51,143 @@ impl Plugin for DefaultPreemption {
 }
 
 impl PostFilter for DefaultPreemption {
-    fn post_filter(
-        &self,
-        profile: &Profile,
-        pod: &PodInfo,
-        snapshot: &Snapshot,
-        diagnosis: &Diagnosis,
-        nominated: &Nominated,
-    ) -> PostFiltered {
-        if let Some(reason) = ineligible(pod, snapshot) {
-            return PostFiltered { message: format!("preemption: {reason}"), ..PostFiltered::default() };
+    fn post_filter(&self, unfit: &Unfit<'_>) -> Result<PostFiltered, String> {
+        if let Some(reason) = ineligible(unfit) {
+            return Ok(PostFiltered { message: format!("preemption: {reason}"), ..PostFiltered::default() });
         }
-        let enough = MIN_CANDIDATES.max(snapshot.nodes().len() / 10);
-        let mut candidates = Vec::new();
-        let mut histogram = Histogram::default();
-        for node in snapshot.nodes() {
-            if diagnosis.of(node.name()).is_some_and(|rejection| !rejection.resolvable) {
-                histogram.add_reason("Preemption is not helpful for scheduling", 1);
-                continue;
-            }
-            if candidates.len() >= enough {
-                break;
-            }
-            match self.victims_on(profile, pod, node, snapshot, nominated) {
-                Ok(candidate) => candidates.push(candidate),
-                Err(rejection) => histogram.add(&rejection, 1),
-            }
+        let (candidates, rejections) = self.candidates(unfit);
+        if let Some(best) = choose(candidates) {
+            let nomination = Nomination::Node(best.node);
+            return Ok(PostFiltered { nomination, victims: best.victims, message: String::new() });
         }
-        match choose(candidates) {
-            Some(best) => {
-                PostFiltered { nominated_node: Some(best.node), victims: best.victims, message: String::new() }
-            }
-            None => {
-                let message = format!("preemption: 0/{} nodes are available: {histogram}", snapshot.nodes().len());
-                PostFiltered { message, ..PostFiltered::default() }
-            }
-        }
+        let others = Some(Rejection::unresolvable(NAME, "Preemption is not helpful for scheduling"));
+        let diagnosis = Diagnosis { rejections, others, ..Diagnosis::default() };
+        let error = FitError::no_fit(unfit.snapshot.nodes().len(), diagnosis);
+        Ok(PostFiltered { nomination: Nomination::Clear, message: format!("preemption: {error}"), victims: Vec::new() })
     }
 }
 
 /// Why the pod may not push others out, if it may not.
-fn ineligible(pod: &PodInfo, snapshot: &Snapshot) -> Option<&'static str> {
+fn ineligible(unfit: &Unfit<'_>) -> Option<&'static str> {
+    let Unfit { pod, snapshot, diagnosis, .. } = unfit;
     if pod.spec().preemption_policy.as_deref() == Some("Never") {
-        return Some("not eligible due to preemptionPolicy=Never");
+        return Some("not eligible due to preemptionPolicy=Never.");
+    }
+    let nominated = snapshot.get(pod.nominated_node_name())?;
+    if diagnosis.of(nominated.name()).is_some_and(|rejection| !rejection.resolvable) {
+        return None; // nothing can come of that nomination any more
     }
     // Those it has pushed out already are on their way: wait for them.
-    let nominated = snapshot.get(pod.nominated_node_name())?;
-    let leaving = nominated.pods.iter().any(|other| other.priority < pod.priority && other.pod.is_deleting());
-    leaving.then_some("not eligible due to a terminating pod on the nominated node")
+    let leaving = nominated.pods.iter().any(|other| other.priority < pod.priority && is_leaving_for_others(&other.pod));
+    leaving.then_some("not eligible due to a terminating pod on the nominated node.")
+}
+
+/// The pod is terminating because it was preempted.
+fn is_leaving_for_others(pod: &Pod) -> bool {
+    let mut conditions = pod.status.iter().flat_map(|s| s.conditions.iter().flatten());
+    pod.is_deleting()
+        && conditions
+            .find(|condition| condition.type_ == "DisruptionTarget")
+            .is_some_and(|c| c.status == "True" && c.reason.as_deref() == Some("PreemptionByScheduler"))
+}
+
+/// So many candidates are enough.
+fn enough(nodes: usize) -> usize {
+    (nodes * MIN_CANDIDATES_PERCENTAGE / 100).max(MIN_CANDIDATES).min(nodes)
 }
 
 impl DefaultPreemption {
-    /// Takes all less important pods away, then puts back as many as fit, the most important first.
-    fn victims_on(
-        &self,
-        profile: &Profile,
-        pod: &PodInfo,
-        node: &Arc<NodeInfo>,
-        snapshot: &Snapshot,
-        nominated: &Nominated,
-    ) -> Result<Candidate, Rejection> {
-        let mut lesser: Vec<Arc<PodInfo>> = node.pods.iter().filter(|p| p.priority < pod.priority).cloned().collect();
-        if lesser.is_empty() {
-            return Err(Rejection::unresolvable(NAME, "No preemption victims found for incoming pod"));
+    /// Candidates that violate no budget first, and why other nodes are none.
+    fn candidates(&self, unfit: &Unfit<'_>) -> (Vec<Candidate>, BTreeMap<String, Rejection>) {
+        let resolvable = |node: &&Arc<NodeInfo>| unfit.diagnosis.of(node.name()).is_some_and(|r| r.resolvable);
+        let nodes: Vec<&Arc<NodeInfo>> = unfit.snapshot.nodes().iter().filter(resolvable).collect();
+        let (mut harmless, mut violating, mut rejections) = (Vec::new(), Vec::new(), BTreeMap::new());
+        if nodes.is_empty() {
+            return (harmless, rejections);
         }
-        let mut left = NodeInfo::clone(node);
-        for other in &lesser {
-            left.remove_pod(other.uid());
-        }
-        let fits = |left: &NodeInfo| cycle::would_fit(profile, pod, left, snapshot, nominated);
-        fits(&left)?;
-
-        lesser.sort_by_key(|other| importance(other));
-        let (protected, unprotected) = self.split_by_budget(&lesser);
-        let (mut victims, mut violations) = (Vec::new(), 0);
-        for (others, is_protected) in [(protected, true), (unprotected, false)] {
-            for other in others {
-                left.add_pod(other.clone());
-                if fits(&left).is_err() {
-                    left.remove_pod(other.uid());
-                    violations += usize::from(is_protected);
-                    victims.push(other);
-                }
+        let budgets = self.budgets();
+        let offset = self.random.below(nodes.len());
+        for node in nodes.iter().cycle().skip(offset).take(nodes.len()) {
+            match victims_on(unfit, node, &budgets) {
+                Ok(candidate) if candidate.violations == 0 => harmless.push(candidate),
+                Ok(candidate) => violating.push(candidate),
+                Err(rejection) => drop(rejections.insert(node.name().to_owned(), rejection)),
+            }
+            if !harmless.is_empty() && harmless.len() + violating.len() >= enough(nodes.len()) {
+                break;
             }
         }
-        victims.sort_by_key(|victim| importance(victim));
-        Ok(Candidate { node: node.name().to_owned(), victims, violations })
+        harmless.append(&mut violating);
+        (harmless, rejections)
     }
 
-    /// Pods whose removal a PodDisruptionBudget forbids, and those that may go.
-    fn split_by_budget(&self, pods: &[Arc<PodInfo>]) -> (Vec<Arc<PodInfo>>, Vec<Arc<PodInfo>>) {
-        let mut allowed: BTreeMap<String, i32> = BTreeMap::new();
-        pods.iter().cloned().partition(|pod| {
-            let mut is_protected = false;
-            for budget in self.budgets.in_namespace(pod.namespace()) {
-                let selector = budget.spec.as_ref().and_then(|s| s.selector.as_ref());
-                let matches =
-                    label_selector::from_typed(selector).is_ok_and(|s| !s.is_empty() && s.matches(pod.labels()));
-                let status = budget.status.as_ref();
-                let disrupted =
-                    status.and_then(|s| s.disrupted_pods.as_ref()).is_some_and(|d| d.contains_key(pod.pod.name()));
-                if matches && !disrupted {
-                    let left =
-                        allowed.entry(budget.key()).or_insert(status.and_then(|s| s.disruptions_allowed).unwrap_or(0));
-                    *left -= 1;
-                    is_protected |= *left < 0;
-                }
-            }
-            is_protected
-        })
+    /// All budgets; one without a selector, or with an empty one, protects nobody.
+    fn budgets(&self) -> Vec<Budget> {
+        let budget = |object: Arc<PodDisruptionBudget>| {
+            let selector = object.spec.as_ref().and_then(|s| s.selector.as_ref());
+            let selector = label_selector::from_typed(selector).ok().filter(|s| !s.is_empty())?;
+            Some(Budget { object, selector })
+        };
+        self.budgets.list().into_iter().filter_map(budget).collect()
     }
+}
+
+/// Takes all less important pods away, then puts back as many as fit, the most important first.
+fn victims_on(unfit: &Unfit<'_>, node: &NodeInfo, budgets: &[Budget]) -> Result<Candidate, Rejection> {
+    let Unfit { profile, pod, nominated, .. } = unfit;
+    let mut lesser: Vec<Arc<PodInfo>> = node.pods.iter().filter(|p| p.priority < pod.priority).cloned().collect();
+    if lesser.is_empty() {
+        return Err(Rejection::unresolvable(NAME, "No preemption victims found for incoming pod"));
+    }
+    let (mut left, mut state) = (node.clone(), unfit.state.clone());
+    for other in &lesser {
+        left.remove_pod(other.uid());
+        profile.run_remove_pod(&mut state, pod, other, &left);
+    }
+    cycle::passes(profile, &state, pod, &left, nominated)?;
+
+    lesser.sort_by_key(|other| importance(other));
+    let (protected, unprotected) = split_by_budget(lesser, budgets);
+    let (mut victims, mut violations) = (Vec::new(), 0);
+    for (others, is_protected) in [(protected, true), (unprotected, false)] {
+        for other in others {
+            left.add_pod(other.clone());
+            profile.run_add_pod(&mut state, pod, &other, &left);
+            if cycle::passes(profile, &state, pod, &left, nominated).is_err() {
+                left.remove_pod(other.uid());
+                profile.run_remove_pod(&mut state, pod, &other, &left);
+                violations += usize::from(is_protected);
+                victims.push(other);
+            }
+        }
+    }
+    if victims.is_empty() {
+        let reason = format!("expected at least one victim pod on node {:?}", node.name());
+        return Err(Rejection::unschedulable(NAME, reason));
+    }
+    victims.sort_by_key(|victim| importance(victim));
+    Ok(Candidate { node: node.name().to_owned(), victims, violations })
+}
+
+/// Pods whose removal a PodDisruptionBudget forbids, and those that may go.
+fn split_by_budget(pods: Vec<Arc<PodInfo>>, budgets: &[Budget]) -> (Vec<Arc<PodInfo>>, Vec<Arc<PodInfo>>) {
+    let status = |budget: &Budget| budget.object.status.clone().unwrap_or_default();
+    let mut allowed: Vec<i32> = budgets.iter().map(|b| status(b).disruptions_allowed.unwrap_or(0)).collect();
+    pods.into_iter().partition(|pod| {
+        let mut is_protected = false;
+        for (budget, allowed) in budgets.iter().zip(&mut allowed) {
+            let protects = budget.object.namespace() == pod.namespace()
+                && !pod.labels().is_empty()
+                && budget.selector.matches(pod.labels());
+            // The eviction of those listed as disrupted is counted already.
+            let is_counted = || status(budget).disrupted_pods.is_some_and(|pods| pods.contains_key(pod.pod.name()));
+            if protects && !is_counted() {
+                *allowed -= 1;
+                is_protected |= *allowed < 0;
+            }
+        }
+        is_protected
+    })
 }
 
 /// Sorts the more important first: by priority, then whoever has run longer.

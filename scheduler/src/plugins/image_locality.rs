@@ -24,10 +24,12 @@ impl Score for ImageLocality {
     fn score(&self, _state: &CycleState, pod: &PodInfo, node: &NodeInfo, snapshot: &Snapshot) -> i64 {
         let all_nodes = snapshot.nodes().len().max(1) as f64;
         let spec = pod.spec();
-        let (mut bytes, mut containers) = (0, 0);
-        for container in spec.init_containers.iter().flatten().chain(&spec.containers) {
-            containers += 1;
-            let image = with_tag(container.image.as_deref().unwrap_or_default());
+        let of_containers = spec.init_containers.iter().flatten().chain(&spec.containers).map(|c| &c.image);
+        let containers = of_containers.clone().count() as i64;
+        let of_volumes = spec.volumes.iter().flatten().filter_map(|v| v.image.as_ref()).map(|image| &image.reference);
+        let mut bytes = 0;
+        for image in of_containers.chain(of_volumes) {
+            let image = with_tag(image.as_deref().unwrap_or_default());
             if let Some(size) = node.images.get(&image) {
                 // Weighted by how many nodes have it, so that one node that has it does not draw every pod.
                 let spread = f64::from(snapshot.image_spread(&image)) / all_nodes;

@@ -2,7 +2,7 @@
 //!
 //! Corresponds to pkg/scheduler/framework/plugins/interpodaffinity.
 
-use crate::cache::{NodeInfo, Snapshot};
+use crate::cache::{Namespaces, NodeInfo, Snapshot};
 use crate::framework::{
     ClusterEvent, CycleState, Filter, MAX_NODE_SCORE, Plugin, PreFilter, PreFiltered, PreScore, PreScored, Rejection,
     Score,
@@ -18,7 +18,7 @@ const SCORE: &str = "InterPodAffinity/score";
 const HARD_POD_AFFINITY_WEIGHT: i64 = 1;
 
 /// A number for each value of each topology key.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Domains(BTreeMap<String, BTreeMap<String, i64>>);
 
 impl Domains {
@@ -36,10 +36,15 @@ impl Domains {
     fn sum(&self, node: &NodeInfo) -> i64 {
         self.0.keys().map(|key| self.of(node, key)).sum()
     }
+
+    /// Nothing is counted anywhere.
+    fn is_zero(&self) -> bool {
+        self.0.values().flat_map(BTreeMap::values).all(|sum| *sum == 0)
+    }
 }
 
 /// What PreFilter counts.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Counts {
     /// Pods whose anti-affinity forbids the pod in their domain.
     forbidden_by_others: Domains,
@@ -49,6 +54,30 @@ struct Counts {
     unwanted: Domains,
     /// The pod would satisfy its own affinity: the first of a group has to start somewhere.
     wants_itself: bool,
+    namespaces: Namespaces,
+}
+
+impl Counts {
+    /// What `other`, on `node`, has against the pod, `times` over.
+    fn count_antipathy(&mut self, pod: &PodInfo, other: &PodInfo, node: &NodeInfo, times: i64) {
+        let labels = self.namespaces.labels(pod.namespace());
+        for term in other.required_anti_affinity.iter().filter(|term| term.matches(pod, labels)) {
+            self.forbidden_by_others.add(node, &term.topology_key, times);
+        }
+    }
+
+    /// What the pod requires of its company, as far as `other`, on `node`, has to do with it.
+    fn count_company(&mut self, pod: &PodInfo, other: &PodInfo, node: &NodeInfo, times: i64) {
+        let labels = self.namespaces.labels(other.namespace());
+        if pod.required_affinity.iter().all(|term| term.matches(other, labels)) {
+            for term in &pod.required_affinity {
+                self.wanted.add(node, &term.topology_key, times);
+            }
+        }
+        for term in pod.required_anti_affinity.iter().filter(|term| term.matches(other, labels)) {
+            self.unwanted.add(node, &term.topology_key, times);
+        }
+    }
 }
 
 impl Plugin for InterPodAffinity {
@@ -57,9 +86,19 @@ impl Plugin for InterPodAffinity {
     }
 
     fn is_helped_by(&self, pod: &PodInfo, event: &ClusterEvent) -> bool {
+        let wants = |other: &PodInfo| {
+            !pod.required_affinity.is_empty() && pod.required_affinity.iter().all(|term| term.may_match(other))
+        };
+        let repels = |other: &PodInfo| pod.required_anti_affinity.iter().any(|term| term.may_match(other));
+        let is_repelled_by = |other: &PodInfo| other.required_anti_affinity.iter().any(|term| term.may_match(pod));
         match event {
-            ClusterEvent::AssignedPodAdded(_) | ClusterEvent::AssignedPodUpdated { .. } => true,
-            ClusterEvent::AssignedPodDeleted(_) | ClusterEvent::NodeAdded(_) | ClusterEvent::NamespaceChanged => true,
+            ClusterEvent::AssignedPodAdded(other) => wants(other),
+            ClusterEvent::AssignedPodUpdated { old, new } => !wants(old) && wants(new) || repels(old) && !repels(new),
+            ClusterEvent::AssignedPodDeleted(other) => repels(other) || is_repelled_by(other) || wants(other),
+            ClusterEvent::NodeAdded(node) => {
+                let has = |key: &str| node.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(key));
+                pod.required_affinity.iter().all(|term| has(&term.topology_key))
+            }
             ClusterEvent::NodeUpdated { old, new } => old.metadata.labels != new.metadata.labels,
             ClusterEvent::PodUpdated { old, .. } => old.labels() != pod.labels(),
             _ => false,
@@ -69,38 +108,37 @@ impl Plugin for InterPodAffinity {
 
 impl PreFilter for InterPodAffinity {
     fn pre_filter(&self, state: &mut CycleState, pod: &PodInfo, snapshot: &Snapshot) -> Result<PreFiltered, Rejection> {
-        let own_labels = snapshot.namespace_labels(pod.namespace());
-        let mut counts = Counts::default();
+        let mut counts = Counts { namespaces: snapshot.namespaces().clone(), ..Counts::default() };
         for node in snapshot.with_required_anti_affinity() {
-            for other in &node.pods {
-                for term in other.required_anti_affinity.iter().filter(|term| term.matches(pod, own_labels)) {
-                    counts.forbidden_by_others.add(node, &term.topology_key, 1);
-                }
-            }
+            node.pods.iter().for_each(|other| counts.count_antipathy(pod, other, node, 1));
         }
         let nothing_required = pod.required_affinity.is_empty() && pod.required_anti_affinity.is_empty();
-        if nothing_required && counts.forbidden_by_others.0.is_empty() {
+        if nothing_required && counts.forbidden_by_others.is_zero() {
             return Ok(PreFiltered::Skip);
         }
-        let means =
-            |term: &AffinityTerm, other: &PodInfo| term.matches(other, snapshot.namespace_labels(other.namespace()));
         if !nothing_required {
             for node in snapshot.nodes() {
-                for other in &node.pods {
-                    if pod.required_affinity.iter().all(|term| means(term, other)) {
-                        for term in &pod.required_affinity {
-                            counts.wanted.add(node, &term.topology_key, 1);
-                        }
-                    }
-                    for term in pod.required_anti_affinity.iter().filter(|term| means(term, other)) {
-                        counts.unwanted.add(node, &term.topology_key, 1);
-                    }
-                }
+                node.pods.iter().for_each(|other| counts.count_company(pod, other, node, 1));
             }
         }
+        let own_labels = snapshot.namespaces().labels(pod.namespace());
         counts.wants_itself = pod.required_affinity.iter().all(|term| term.matches(pod, own_labels));
         state.write(NAME, counts);
         Ok(PreFiltered::AllNodes)
+    }
+
+    fn add_pod(&self, state: &mut CycleState, pod: &PodInfo, added: &PodInfo, node: &NodeInfo) {
+        if let Some(counts) = state.change::<Counts>(NAME) {
+            counts.count_antipathy(pod, added, node, 1);
+            counts.count_company(pod, added, node, 1);
+        }
+    }
+
+    fn remove_pod(&self, state: &mut CycleState, pod: &PodInfo, removed: &PodInfo, node: &NodeInfo) {
+        if let Some(counts) = state.change::<Counts>(NAME) {
+            counts.count_antipathy(pod, removed, node, -1);
+            counts.count_company(pod, removed, node, -1);
+        }
     }
 }
 
@@ -110,7 +148,7 @@ impl Filter for InterPodAffinity {
         let terms = &pod.required_affinity;
         let has_domains = terms.iter().all(|term| node.label(&term.topology_key).is_some());
         let company = terms.iter().all(|term| counts.wanted.of(node, &term.topology_key) > 0);
-        let first_of_group = counts.wanted.0.is_empty() && counts.wants_itself;
+        let first_of_group = counts.wanted.is_zero() && counts.wants_itself;
         if !(has_domains && (company || first_of_group)) {
             return Err(Rejection::unresolvable(NAME, "node(s) didn't match pod affinity rules"));
         }
@@ -150,7 +188,7 @@ impl PreScore for InterPodAffinity {
 /// What `other`, on `node`, adds to the points of its domains: the pod's wishes about it and its wishes about the pod.
 fn score_pair(points: &mut Domains, pod: &PodInfo, other: &PodInfo, node: &NodeInfo, snapshot: &Snapshot) {
     let mut add = |term: &AffinityTerm, of: &PodInfo, weight: i64| {
-        if term.matches(of, snapshot.namespace_labels(of.namespace())) {
+        if term.matches(of, snapshot.namespaces().labels(of.namespace())) {
             points.add(node, &term.topology_key, weight);
         }
     };

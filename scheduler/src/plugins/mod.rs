@@ -22,6 +22,7 @@ pub mod volume_binding;
 
 use crate::framework::{Bind, Plugin, Profile};
 use client::Lister;
+use component_base::rng::Random;
 use default_selector::Workloads;
 use proto::kinds::api::policy::v1::PodDisruptionBudget;
 use std::sync::Arc;
@@ -35,6 +36,8 @@ pub struct Sources {
     pub workloads: Workloads,
     pub volumes: VolumeBinding,
     pub budgets: Lister<PodDisruptionBudget>,
+    /// Where preemption begins to look for victims.
+    pub random: Random,
 }
 
 /// Plugins and weights as Kubernetes has them by default.
@@ -53,6 +56,9 @@ pub fn default_profile(sources: Sources, binder: Arc<dyn Bind>) -> Profile {
     let balanced = Arc::new(node_resources_balanced_allocation::NodeResourcesBalancedAllocation);
     let images = Arc::new(image_locality::ImageLocality);
 
+    let preemption =
+        Arc::new(default_preemption::DefaultPreemption { budgets: sources.budgets, random: sources.random });
+
     let plugins: Vec<Arc<dyn Plugin>> = vec![
         gates.clone(),
         unschedulable.clone(),
@@ -62,9 +68,9 @@ pub fn default_profile(sources: Sources, binder: Arc<dyn Bind>) -> Profile {
         ports.clone(),
         fit.clone(),
         volumes.clone(),
-        devices.clone(),
         spread.clone(),
         pods.clone(),
+        devices.clone(),
     ];
     Profile {
         scheduler_name: DEFAULT_SCHEDULER.to_owned(),
@@ -76,9 +82,9 @@ pub fn default_profile(sources: Sources, binder: Arc<dyn Bind>) -> Profile {
             ports.clone(),
             fit.clone(),
             volumes.clone(),
-            devices,
             spread.clone(),
             pods.clone(),
+            devices.clone(),
         ],
         filter: vec![
             unschedulable,
@@ -91,8 +97,8 @@ pub fn default_profile(sources: Sources, binder: Arc<dyn Bind>) -> Profile {
             spread.clone(),
             pods.clone(),
         ],
-        post_filter: vec![Arc::new(default_preemption::DefaultPreemption { budgets: sources.budgets })],
-        pre_score: vec![taints.clone(), affinity.clone(), balanced.clone(), spread.clone(), pods.clone()],
+        post_filter: vec![devices, preemption],
+        pre_score: vec![affinity.clone(), spread.clone(), pods.clone(), balanced.clone()],
         score: vec![(taints, 3), (affinity, 2), (fit, 1), (spread, 2), (pods, 2), (balanced, 1), (images, 1)],
         bind: vec![binder],
         ..Profile::default()

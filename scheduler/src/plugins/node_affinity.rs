@@ -9,7 +9,8 @@ use crate::framework::{
 };
 use crate::node_selector;
 use crate::pod_info::PodInfo;
-use proto::kinds::api::core::v1::PreferredSchedulingTerm;
+use proto::kinds::api::core::v1::{Node, PreferredSchedulingTerm};
+use std::sync::Arc;
 
 pub struct NodeAffinity;
 
@@ -26,10 +27,10 @@ impl Plugin for NodeAffinity {
         NAME
     }
 
+    /// A node that did not match does now.
     fn is_helped_by(&self, pod: &PodInfo, event: &ClusterEvent) -> bool {
-        let node = event.node_if_changed(|node| node.metadata.labels.clone());
-        node.is_some_and(|node| node_selector::required_matches(pod.spec(), node))
-            || event.pod_if_changed(|pod| (pod.spec().node_selector.clone(), pod.spec().affinity.clone()))
+        let matches = |node: &Arc<Node>| node_selector::required_matches(pod.spec(), node);
+        event.node_change().is_some_and(|(old, new)| matches(new) && !old.is_some_and(matches))
     }
 }
 
@@ -42,7 +43,7 @@ impl PreFilter for NodeAffinity {
         match node_selector::named_nodes(pod.spec()) {
             None => Ok(PreFiltered::AllNodes),
             Some(names) if names.is_empty() => Err(Rejection::unresolvable(NAME, "pod affinity terms conflict")),
-            Some(names) => Ok(PreFiltered::Nodes(names.into_iter().collect())),
+            Some(names) => Ok(PreFiltered::Nodes(names)),
         }
     }
 }

@@ -19,8 +19,7 @@ impl Plugin for NodePorts {
         match event {
             ClusterEvent::NodeAdded(_) => true,
             ClusterEvent::AssignedPodDeleted(gone) => {
-                let taken = |port: &i32| gone.host_ports.iter().any(|other| other.port == *port);
-                pod.host_ports.iter().any(|wanted| taken(&wanted.port))
+                pod.host_ports.iter().any(|wanted| gone.host_ports.iter().any(|held| held.conflicts_with(wanted)))
             }
             _ => false,
         }

@@ -8,7 +8,6 @@ use crate::framework::{
 };
 use crate::pod_info::PodInfo;
 use crate::resources::Resources;
-use proto::kinds::api::core::v1::Node;
 use std::borrow::Cow;
 
 pub struct NodeResourcesFit;
@@ -43,14 +42,20 @@ impl Plugin for NodeResourcesFit {
     }
 
     fn is_helped_by(&self, pod: &PodInfo, event: &ClusterEvent) -> bool {
+        let asks_for_more =
+            |more: &Resources, less: &Resources| pod.requests.asked().any(|(name, _)| more.get(name) > less.get(name));
         match event {
             ClusterEvent::AssignedPodDeleted(_) => true, // every pod held a place, if nothing else
-            ClusterEvent::AssignedPodUpdated { old, new } => old.requests != new.requests,
-            _ => {
-                let allocatable = |node: &Node| node.status.as_ref().and_then(|s| s.allocatable.clone());
-                let fits = |node| insufficient(&pod.requests, &event::bare(node)).is_empty();
-                event.node_if_changed(allocatable).is_some_and(fits) || event.pod_if_changed(|pod| pod.requests.clone())
+            ClusterEvent::AssignedPodUpdated { old, new } => asks_for_more(&old.requests, &new.requests),
+            ClusterEvent::PodUpdated { old, new } => old.requests.exceeds(&new.requests),
+            ClusterEvent::NodeAdded(node) => insufficient(&pod.requests, &event::bare(node)).is_empty(),
+            ClusterEvent::NodeUpdated { old, new } => {
+                let (old, new) = (event::bare(old), event::bare(new));
+                let grown =
+                    new.allocatable.pods > old.allocatable.pods || asks_for_more(&new.allocatable, &old.allocatable);
+                grown && insufficient(&pod.requests, &new).is_empty()
             }
+            _ => false,
         }
     }
 }

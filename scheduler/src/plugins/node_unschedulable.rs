@@ -6,7 +6,8 @@ use crate::cache::NodeInfo;
 use crate::framework::{ClusterEvent, CycleState, Filter, Plugin, Rejection};
 use crate::plugins::taint_toleration::tolerates;
 use crate::pod_info::PodInfo;
-use proto::kinds::api::core::v1::Taint;
+use proto::kinds::api::core::v1::{Node, Taint};
+use std::sync::Arc;
 
 pub struct NodeUnschedulable;
 
@@ -17,26 +18,26 @@ impl Plugin for NodeUnschedulable {
         NAME
     }
 
-    fn is_helped_by(&self, _pod: &PodInfo, event: &ClusterEvent) -> bool {
-        let cordoned = |node: &proto::kinds::api::core::v1::Node| {
-            node.spec.as_ref().and_then(|s| s.unschedulable).unwrap_or(false)
-        };
-        event.node_if_changed(cordoned).is_some_and(|node| !cordoned(node))
-            || event.pod_if_changed(|pod| pod.spec().tolerations.clone())
+    fn is_helped_by(&self, pod: &PodInfo, event: &ClusterEvent) -> bool {
+        let open = |node: &Arc<Node>| !node.spec.as_ref().and_then(|s| s.unschedulable).unwrap_or(false);
+        event.node_change().is_some_and(|(old, new)| open(new) && !old.is_some_and(open))
+            || event.pod_if_changed(|pod| pod.spec().tolerations.clone()) && tolerates_cordon(pod)
     }
+}
+
+/// Whether the pod tolerates the taint that every cordoned node is taken to have.
+fn tolerates_cordon(pod: &PodInfo) -> bool {
+    let taint = Taint {
+        key: "node.kubernetes.io/unschedulable".to_owned(),
+        effect: "NoSchedule".to_owned(),
+        ..Taint::default()
+    };
+    pod.spec().tolerations.iter().flatten().any(|toleration| tolerates(toleration, &taint))
 }
 
 impl Filter for NodeUnschedulable {
     fn filter(&self, _state: &CycleState, pod: &PodInfo, node: &NodeInfo) -> Result<(), Rejection> {
-        if !node.is_unschedulable() {
-            return Ok(());
-        }
-        let taint = Taint {
-            key: "node.kubernetes.io/unschedulable".to_owned(),
-            effect: "NoSchedule".to_owned(),
-            ..Taint::default()
-        };
-        if pod.spec().tolerations.iter().flatten().any(|toleration| tolerates(toleration, &taint)) {
+        if !node.is_unschedulable() || tolerates_cordon(pod) {
             return Ok(());
         }
         Err(Rejection::unresolvable(NAME, "node(s) were unschedulable"))

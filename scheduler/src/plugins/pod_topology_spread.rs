@@ -2,7 +2,7 @@
 //!
 //! Corresponds to pkg/scheduler/framework/plugins/podtopologyspread.
 
-use crate::cache::{NodeInfo, Snapshot};
+use crate::cache::{NodeInfo, Snapshot, node_info};
 use crate::framework::{
     ClusterEvent, CycleState, Filter, MAX_NODE_SCORE, Plugin, PreFilter, PreFiltered, PreScore, PreScored, Rejection,
     Score,
@@ -12,6 +12,7 @@ use crate::plugins::default_selector::Workloads;
 use crate::plugins::taint_toleration::untolerated;
 use crate::pod_info::{PodInfo, with_label_keys};
 use proto::Kind;
+use proto::kinds::api::core::v1::Node;
 use proto::meta::label_selector;
 use proto::meta::selector::{Operator, Selector};
 use std::collections::BTreeMap;
@@ -46,12 +47,17 @@ impl Constraint {
         (!self.honors_affinity || affinity()) && (!self.honors_taints || untolerated(pod, node.taints()).is_none())
     }
 
-    /// Pods of the node that the constraint spreads. Those on their way out do not count.
+    /// Whether the constraint spreads this other pod. Those on their way out do not count, and a selector of
+    /// everything counts nobody.
+    fn spreads(&self, pod: &PodInfo, other: &PodInfo) -> bool {
+        other.namespace() == pod.namespace()
+            && !other.pod.is_deleting()
+            && !self.selector.is_empty()
+            && self.selector.matches(other.labels())
+    }
+
     fn matching(&self, pod: &PodInfo, node: &NodeInfo) -> i64 {
-        let same = |other: &PodInfo| {
-            other.namespace() == pod.namespace() && !other.pod.is_deleting() && self.selector.matches(other.labels())
-        };
-        node.pods.iter().filter(|other| same(other)).count() as i64
+        node.pods.iter().filter(|other| self.spreads(pod, other)).count() as i64
     }
 }
 
@@ -81,6 +87,7 @@ fn has_all_keys(node: &NodeInfo, constraints: &[Constraint]) -> bool {
 }
 
 /// Matching pods by domain, for each constraint.
+#[derive(Clone)]
 struct Required(Vec<(Constraint, BTreeMap<String, i64>)>);
 
 impl Plugin for PodTopologySpread {
@@ -89,17 +96,29 @@ impl Plugin for PodTopologySpread {
     }
 
     fn is_helped_by(&self, pod: &PodInfo, event: &ClusterEvent) -> bool {
-        let concerns = |other: &PodInfo| other.namespace() == pod.namespace();
+        let constraints = constraints(pod, "DoNotSchedule");
+        let selects = |constraint: &Constraint, other: &PodInfo| constraint.selector.matches(other.labels());
+        let spreads = |other: &PodInfo| {
+            other.namespace() == pod.namespace() && constraints.iter().any(|constraint| selects(constraint, other))
+        };
+        let label = |node: &Node, key: &str| node.metadata.labels.as_ref().and_then(|labels| labels.get(key)).cloned();
+        let is_inside = |node: &Node| constraints.iter().all(|c| label(node, &c.topology_key).is_some());
         match event {
-            ClusterEvent::AssignedPodAdded(other) | ClusterEvent::AssignedPodDeleted(other) => concerns(other),
-            ClusterEvent::AssignedPodUpdated { old, new } => concerns(new) && old.labels() != new.labels(),
-            ClusterEvent::NodeAdded(_) => true,
-            ClusterEvent::NodeUpdated { old, new } => {
-                let taints =
-                    |node: &proto::kinds::api::core::v1::Node| node.spec.as_ref().and_then(|s| s.taints.clone());
-                old.metadata.labels != new.metadata.labels || taints(old) != taints(new)
+            ClusterEvent::AssignedPodAdded(other) | ClusterEvent::AssignedPodDeleted(other) => spreads(other),
+            ClusterEvent::AssignedPodUpdated { old, new } => {
+                new.namespace() == pod.namespace() && constraints.iter().any(|c| selects(c, old) != selects(c, new))
             }
-            ClusterEvent::PodUpdated { old, .. } => old.labels() != pod.labels(),
+            ClusterEvent::NodeAdded(node) | ClusterEvent::NodeDeleted(node) => is_inside(node),
+            ClusterEvent::NodeUpdated { old, new } => {
+                let moved = || constraints.iter().any(|c| label(old, &c.topology_key) != label(new, &c.topology_key));
+                is_inside(old) != is_inside(new)
+                    || is_inside(new) && (moved() || node_info::taints(old) != node_info::taints(new))
+            }
+            ClusterEvent::PodUpdated { old, .. } => {
+                let tolerations = |pod: &PodInfo| pod.spec().tolerations.clone();
+                old.labels() != pod.labels()
+                    || constraints.iter().any(|c| c.honors_taints) && tolerations(old) != tolerations(pod)
+            }
             _ => false,
         }
     }
@@ -124,6 +143,29 @@ impl PreFilter for PodTopologySpread {
         state.write(NAME, Required(constraints.into_iter().zip(counts).collect()));
         Ok(PreFiltered::AllNodes)
     }
+
+    fn add_pod(&self, state: &mut CycleState, pod: &PodInfo, added: &PodInfo, node: &NodeInfo) {
+        count_in(state, pod, added, node, 1);
+    }
+
+    fn remove_pod(&self, state: &mut CycleState, pod: &PodInfo, removed: &PodInfo, node: &NodeInfo) {
+        count_in(state, pod, removed, node, -1);
+    }
+}
+
+/// Another pod has come to the node, or left it.
+fn count_in(state: &mut CycleState, pod: &PodInfo, other: &PodInfo, node: &NodeInfo, change: i64) {
+    let Some(Required(all)) = state.change::<Required>(NAME) else { return };
+    if all.iter().any(|(constraint, _)| node.label(&constraint.topology_key).is_none()) {
+        return;
+    }
+    for (constraint, counts) in all {
+        if let (true, Some(domain)) = (constraint.counts_node(pod, node), node.label(&constraint.topology_key))
+            && constraint.spreads(pod, other)
+        {
+            *counts.entry(domain.to_owned()).or_insert(0) += change;
+        }
+    }
 }
 
 impl Filter for PodTopologySpread {
@@ -147,6 +189,7 @@ impl Filter for PodTopologySpread {
 }
 
 /// What PreScore counts.
+#[derive(Clone)]
 struct Preferred {
     /// With the weight of the topology and the pods by domain; nodes are counted when they are scored.
     constraints: Vec<(Constraint, f64, BTreeMap<String, i64>)>,
@@ -193,8 +236,9 @@ impl PreScore for PodTopologySpread {
             if constraint.topology_key == HOSTNAME {
                 return (constraint, weight(scored.len()), counts);
             }
-            for domain in scored.iter().filter_map(|node| node.label(&constraint.topology_key)) {
-                counts.insert(domain.to_owned(), 0);
+            // Nodes outside of the topology, where they are scored at all, are one more domain.
+            for node in &scored {
+                counts.insert(node.label(&constraint.topology_key).unwrap_or_default().to_owned(), 0);
             }
             let size = counts.len();
             for node in snapshot.nodes().iter().filter(|node| constraint.counts_node(pod, node)) {

@@ -15,7 +15,7 @@ impl Plugin for SchedulingGates {
     }
 
     fn is_helped_by(&self, _pod: &PodInfo, event: &ClusterEvent) -> bool {
-        event.pod_if_changed(|pod| pod.spec().scheduling_gates.clone())
+        event.pod_if_changed(|pod| pod.spec().scheduling_gates.as_ref().is_none_or(Vec::is_empty))
     }
 }
 

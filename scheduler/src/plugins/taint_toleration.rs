@@ -2,11 +2,12 @@
 //!
 //! Corresponds to pkg/scheduler/framework/plugins/tainttoleration.
 
-use crate::cache::{NodeInfo, Snapshot};
+use crate::cache::{NodeInfo, Snapshot, node_info};
 use crate::framework::profile::normalize_to_highest;
-use crate::framework::{ClusterEvent, CycleState, Filter, Plugin, PreScore, PreScored, Rejection, Score, event};
+use crate::framework::{ClusterEvent, CycleState, Filter, Plugin, Rejection, Score};
 use crate::pod_info::PodInfo;
 use proto::kinds::api::core::v1::{Node, Taint, Toleration};
+use std::sync::Arc;
 
 pub struct TaintToleration;
 
@@ -38,10 +39,11 @@ impl Plugin for TaintToleration {
         NAME
     }
 
+    /// A node whose taints the pod did not tolerate has lost them, or the pod has learnt to.
     fn is_helped_by(&self, pod: &PodInfo, event: &ClusterEvent) -> bool {
-        let taints = |node: &Node| node.spec.as_ref().and_then(|s| s.taints.clone()).unwrap_or_default();
-        let fits = |node| untolerated(pod, event::bare(node).taints()).is_none();
-        event.node_if_changed(taints).is_some_and(fits) || event.pod_if_changed(|pod| pod.spec().tolerations.clone())
+        let open = |node: &Arc<Node>| untolerated(pod, node_info::taints(node)).is_none();
+        event.node_change().is_some_and(|(old, new)| open(new) && !old.is_some_and(open))
+            || event.pod_if_changed(|pod| pod.spec().tolerations.clone())
     }
 }
 
@@ -51,13 +53,6 @@ impl Filter for TaintToleration {
             Some(_) => Err(Rejection::unresolvable(NAME, "node(s) had untolerated taint(s)")),
             None => Ok(()),
         }
-    }
-}
-
-impl PreScore for TaintToleration {
-    fn pre_score(&self, _: &mut CycleState, _: &PodInfo, _: &Snapshot, nodes: &[&NodeInfo]) -> PreScored {
-        let soft = nodes.iter().any(|node| node.taints().iter().any(is_soft));
-        if soft { PreScored::Score } else { PreScored::Skip }
     }
 }
 

@@ -24,6 +24,7 @@ const NAME: &str = "VolumeBinding";
 const CONFLICT: &str = "node(s) didn't match PersistentVolume's node affinity";
 
 /// What the volumes ask of a node.
+#[derive(Clone)]
 struct Required(Vec<NodeSelector>);
 
 impl VolumeBinding {
@@ -77,9 +78,15 @@ impl Plugin for VolumeBinding {
         NAME
     }
 
-    fn is_helped_by(&self, _pod: &PodInfo, event: &ClusterEvent) -> bool {
-        matches!(event, ClusterEvent::VolumesChanged | ClusterEvent::NodeAdded(_))
-            || event.node_if_changed(|node| node.metadata.labels.clone()).is_some()
+    fn is_helped_by(&self, pod: &PodInfo, event: &ClusterEvent) -> bool {
+        match event {
+            ClusterEvent::ClaimChanged(claim) => {
+                claim.namespace() == pod.namespace() && Self::claim_names(pod).iter().any(|name| name == claim.name())
+            }
+            ClusterEvent::VolumesChanged | ClusterEvent::NodeAdded(_) => true,
+            ClusterEvent::NodeUpdated { old, new } => old.metadata.labels != new.metadata.labels,
+            _ => false,
+        }
     }
 }
 

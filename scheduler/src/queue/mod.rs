@@ -9,6 +9,9 @@
 //!      back-off over  │                          │ rejected
 //!                  backoff ◀── an event helps ── unschedulable
 //! ```
+//!
+//! Back-off keeps those who failed behind those who did not: when nobody else is active, a pod in back-off is taken
+//! early. Only after an error, which a quick repetition may well meet again, is the time waited out.
 
 pub mod waiting;
 
@@ -22,6 +25,8 @@ use tokio::time::Instant;
 /// How long a pod waits after its first failure; doubled by each further one.
 const INITIAL_BACK_OFF: Duration = Duration::from_secs(1);
 const MAX_BACK_OFF: Duration = Duration::from_secs(10);
+/// Back-offs that end in the same second end together, so that the more important pod goes first.
+const BACK_OFF_WINDOW_S: u64 = 1;
 /// A pod that no event has helped is tried again after this time all the same: hints may be wrong.
 const MAX_IN_UNSCHEDULABLE: Duration = Duration::from_secs(300);
 
@@ -29,40 +34,45 @@ const MAX_IN_UNSCHEDULABLE: Duration = Duration::from_secs(300);
 #[derive(Clone, Debug)]
 pub struct QueuedPod {
     pub info: Arc<PodInfo>,
-    /// When it entered the part of the queue that it is in.
+    /// When it was added, or last came back from a cycle.
     pub since: Instant,
-    /// Cycles that ended without a node.
+    /// Cycles that it has been through, or is in.
     pub attempts: u32,
+    /// Cycles that ended because plugins rejected it.
+    rejections: u32,
+    /// Cycles that ended with an error, since the last that did not.
+    errors: u32,
     pub first_attempt: Option<Instant>,
-    /// Who rejected it in the last one.
+    /// Who rejected it in the last one; empty after an error.
     pub rejected_by: BTreeSet<&'static str>,
 }
 
 impl QueuedPod {
     fn new(info: Arc<PodInfo>, now: Instant) -> Self {
-        Self { info, since: now, attempts: 0, first_attempt: None, rejected_by: BTreeSet::new() }
+        let (attempts, rejections, errors) = (0, 0, 0);
+        Self { info, since: now, attempts, rejections, errors, first_attempt: None, rejected_by: BTreeSet::new() }
     }
 
-    fn back_off(&self) -> Duration {
-        if self.attempts == 0 {
-            return Duration::ZERO;
-        }
-        (INITIAL_BACK_OFF * 2_u32.pow((self.attempts - 1).min(5))).min(MAX_BACK_OFF)
-    }
-
-    fn backs_off_until(&self) -> Instant {
-        self.since + self.back_off()
+    /// When its back-off ends; `None` for a pod that has not failed yet.
+    fn backs_off_until(&self) -> Option<Instant> {
+        let failures = if self.errors > 0 { self.errors } else { self.rejections };
+        let doublings = failures.checked_sub(1)?.min(4);
+        Some(self.since + (INITIAL_BACK_OFF * 2_u32.pow(doublings)).min(MAX_BACK_OFF))
     }
 }
 
 /// The order of the active queue: rank by the QueueSort plugin, then time, then arrival.
 type ActiveKey = (i64, Instant, u64);
+/// The order of a back-off queue: the second in which back-off ends, then that of the active queue.
+type BackoffKey = (u64, ActiveKey);
 
 /// Where a pod is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Place {
     Active(ActiveKey),
-    Backoff(Instant, u64),
+    Backoff(BackoffKey),
+    /// In back-off after an error.
+    ErrorBackoff(BackoffKey),
     /// Since then.
     Unschedulable(Instant),
     /// Held back before it could be tried at all.
@@ -71,8 +81,11 @@ enum Place {
 
 pub struct SchedulingQueue {
     profile: Arc<Profile>,
+    /// From here back-off windows are counted.
+    epoch: Instant,
     active: BTreeMap<ActiveKey, String>,
-    backoff: BTreeSet<(Instant, u64, String)>,
+    backoff: BTreeMap<BackoffKey, String>,
+    error_backoff: BTreeMap<BackoffKey, String>,
     unschedulable: BTreeSet<(Instant, String)>,
     /// Every pod that waits, by uid.
     pods: BTreeMap<String, (QueuedPod, Place)>,
@@ -86,11 +99,13 @@ pub struct SchedulingQueue {
 }
 
 impl SchedulingQueue {
-    pub fn new(profile: Arc<Profile>) -> Self {
+    pub fn new(profile: Arc<Profile>, now: Instant) -> Self {
         Self {
             profile,
+            epoch: now,
             active: BTreeMap::new(),
-            backoff: BTreeSet::new(),
+            backoff: BTreeMap::new(),
+            error_backoff: BTreeMap::new(),
             unschedulable: BTreeSet::new(),
             pods: BTreeMap::new(),
             in_flight: BTreeMap::new(),
@@ -105,26 +120,21 @@ impl SchedulingQueue {
     pub fn add(&mut self, info: Arc<PodInfo>, now: Instant) {
         self.remove(info.uid());
         self.nominated.set(info.clone(), info.nominated_node_name());
-        self.activate(QueuedPod::new(info, now), now);
+        self.activate(QueuedPod::new(info, now));
     }
 
     /// A waiting pod has changed. The cycle of one that is in flight ends as if it had just done so.
     pub fn update(&mut self, old: Arc<PodInfo>, info: Arc<PodInfo>, now: Instant) {
-        let event = ClusterEvent::PodUpdated { old, new: info.clone() };
-        let Some((queued, place)) = self.take(info.uid()) else {
-            if self.in_flight.contains_key(info.uid()) {
-                self.recent.insert(self.events, event);
-                self.events += 1;
-            } else {
-                self.add(info, now);
-            }
-            return;
-        };
-        self.nominated.set(info.clone(), info.nominated_node_name());
+        let event = ClusterEvent::PodUpdated { old: old.clone(), new: info.clone() };
+        if self.in_flight.contains_key(info.uid()) {
+            return self.note(event);
+        }
+        let Some((queued, place)) = self.take(info.uid()) else { return self.add(info, now) };
+        self.nominated.update(&old, info.clone());
         let helped = self.profile.is_helped_by(&queued.rejected_by, &info, &event);
         let queued = QueuedPod { info, ..queued };
         match place {
-            Place::Gated => self.activate(queued, now),
+            Place::Gated => self.activate(queued),
             Place::Unschedulable(_) if helped => self.requeue(queued, now),
             place => self.put(queued, place),
         }
@@ -139,11 +149,17 @@ impl SchedulingQueue {
     /// The next pod to schedule. Until `done` it is in flight.
     pub fn pop(&mut self, now: Instant) -> Option<QueuedPod> {
         self.flush(now);
-        let (_, uid) = self.active.pop_first()?;
-        let (mut queued, _) = self.pods.remove(&uid).expect("an active pod is in the table");
-        queued.first_attempt.get_or_insert(now);
-        self.in_flight.insert(uid, self.events);
-        Some(queued)
+        loop {
+            let uid = self.active.values().next().or_else(|| self.backoff.values().next())?.clone();
+            let (mut queued, _) = self.take(&uid)?;
+            if self.in_flight.contains_key(&uid) {
+                continue; // it was added again during its cycle, which goes on
+            }
+            queued.attempts += 1;
+            queued.first_attempt.get_or_insert(now);
+            self.in_flight.insert(uid, self.events);
+            return Some(queued);
+        }
     }
 
     /// The pod's cycle is over, with or without success.
@@ -157,54 +173,64 @@ impl SchedulingQueue {
     pub fn add_unschedulable(&mut self, mut queued: QueuedPod, rejected_by: BTreeSet<&'static str>, now: Instant) {
         let uid = queued.info.uid().to_owned();
         let Some(taken_at) = self.in_flight.get(&uid).copied() else { return };
-        queued.attempts += 1;
+        match rejected_by.is_empty() {
+            true => queued.errors += 1,
+            false => (queued.rejections, queued.errors) = (queued.rejections + 1, 0),
+        }
         queued.since = now;
         queued.rejected_by = rejected_by;
         // What has happened while it was in flight counts as if it happened now.
         let (by, info) = (&queued.rejected_by, &queued.info);
-        let mut since = self.recent.range(taken_at..).map(|(_, event)| event).filter(|event| event.concerns(info));
+        let mut since = self.recent.range(taken_at..).map(|(_, event)| event);
         let helped = by.is_empty() || since.any(|event| self.profile.is_helped_by(by, info, event));
         self.done(&uid);
         if self.pods.contains_key(&uid) {
             return; // it has been added again meanwhile
         }
-        if helped {
-            let until = queued.backs_off_until();
-            self.put_in_backoff(queued, until);
-        } else {
-            self.put(queued, Place::Unschedulable(now));
-        }
+        if helped { self.requeue(queued, now) } else { self.put(queued, Place::Unschedulable(now)) }
     }
 
     /// Something has happened: pods that it may help are tried again.
     pub fn on_event(&mut self, event: &ClusterEvent, now: Instant) {
-        if !self.in_flight.is_empty() {
-            self.recent.insert(self.events, event.clone());
-        }
-        self.events += 1;
-        let waiting = self.unschedulable.iter().map(|(_, uid)| uid);
-        let helped = waiting.filter(|uid| {
+        self.on_event_for(event, now, |_| true);
+    }
+
+    /// The same for some of the pods.
+    pub fn on_event_for(&mut self, event: &ClusterEvent, now: Instant, concerns: impl Fn(&PodInfo) -> bool) {
+        let helps = |uid: &&String| {
             let (queued, _) = &self.pods[*uid];
-            self.profile.is_helped_by(&queued.rejected_by, &queued.info, event)
-        });
-        let helped: Vec<String> = helped.cloned().collect();
+            concerns(&queued.info) && self.profile.is_helped_by(&queued.rejected_by, &queued.info, event)
+        };
+        let helped: Vec<String> = self.unschedulable.iter().map(|(_, uid)| uid).filter(helps).cloned().collect();
         for uid in helped {
             if let Some((queued, _)) = self.take(&uid) {
                 self.requeue(queued, now);
             }
         }
+        self.note(event.clone());
+    }
+
+    /// Tries a pod again at once, whatever it waits for.
+    pub fn force(&mut self, uid: &str) {
+        match self.take(uid) {
+            Some((queued, _)) => self.activate(queued),
+            None if self.in_flight.contains_key(uid) => self.note(ClusterEvent::Forced { uid: uid.to_owned() }),
+            None => {}
+        }
     }
 
     /// When the queue should be looked at again although nothing happens.
     pub fn next_due(&self) -> Option<Instant> {
-        let backoff = self.backoff.first().map(|(until, ..)| *until);
+        let window_end = |window: u64| self.epoch + Duration::from_secs((window + 1) * BACK_OFF_WINDOW_S);
+        let error = self.error_backoff.first_key_value().map(|((window, _), _)| window_end(*window));
         let unschedulable = self.unschedulable.first().map(|(since, _)| *since + MAX_IN_UNSCHEDULABLE);
-        [backoff, unschedulable].into_iter().flatten().min()
+        [error, unschedulable].into_iter().flatten().min()
     }
 
     /// Pods in the active, back-off and unschedulable queue and behind gates.
     pub fn lengths(&self) -> [usize; 4] {
-        let [active, backoff, unschedulable] = [self.active.len(), self.backoff.len(), self.unschedulable.len()];
+        let backoff = self.backoff.len() + self.error_backoff.len();
+        let [active, unschedulable] = [self.active.len(), self.unschedulable.len()];
         [active, backoff, unschedulable, self.pods.len() - active - backoff - unschedulable]
     }
 
@@ -213,13 +239,26 @@ impl SchedulingQueue {
         self.pods.get(uid).map(|(queued, _)| &queued.info)
     }
 
+    /// Keeps an event for the pods in flight.
+    fn note(&mut self, event: ClusterEvent) {
+        if !self.in_flight.is_empty() {
+            self.recent.insert(self.events, event);
+        }
+        self.events += 1;
+    }
+
+    fn window(&self, at: Instant) -> u64 {
+        at.saturating_duration_since(self.epoch).as_secs() / BACK_OFF_WINDOW_S
+    }
+
     fn flush(&mut self, now: Instant) {
-        while let Some((until, _, uid)) = self.backoff.first().cloned() {
-            if until > now {
-                break;
-            }
+        let present = self.window(now);
+        let over = |queue: &BTreeMap<BackoffKey, String>| {
+            queue.first_key_value().filter(|((window, _), _)| *window < present).map(|(_, uid)| uid.clone())
+        };
+        while let Some(uid) = over(&self.backoff).or_else(|| over(&self.error_backoff)) {
             if let Some((queued, _)) = self.take(&uid) {
-                self.activate(queued, now);
+                self.put_in_active(queued);
             }
         }
         while let Some((since, uid)) = self.unschedulable.first().cloned() {
@@ -227,33 +266,50 @@ impl SchedulingQueue {
                 break;
             }
             if let Some((queued, _)) = self.take(&uid) {
-                self.activate(queued, now);
+                self.activate(queued);
             }
         }
     }
 
     /// To the active queue, or first through what is left of its back-off.
     fn requeue(&mut self, queued: QueuedPod, now: Instant) {
-        let until = queued.backs_off_until();
-        if until > now { self.put_in_backoff(queued, until) } else { self.activate(queued, now) }
+        let until = queued.backs_off_until().map(|until| self.window(until));
+        match until.filter(|window| *window >= self.window(now)) {
+            Some(window) => self.put_in_backoff(queued, window),
+            None => self.activate(queued),
+        }
     }
 
     /// To the active queue, unless a PreEnqueue plugin holds the pod back.
-    fn activate(&mut self, mut queued: QueuedPod, now: Instant) {
-        queued.since = now;
-        if let Err(rejection) = self.profile.run_pre_enqueue(&queued.info) {
-            queued.rejected_by.insert(rejection.plugin);
-            return self.put(queued, Place::Gated);
+    fn activate(&mut self, queued: QueuedPod) {
+        if let Some(queued) = self.let_in(queued) {
+            self.put_in_active(queued);
         }
-        let rank = self.profile.queue_sort.as_ref().map_or(0, |sort| sort.rank(&queued.info));
-        self.arrivals += 1;
-        let place = Place::Active((rank, now, self.arrivals));
-        self.put(queued, place);
     }
 
-    fn put_in_backoff(&mut self, queued: QueuedPod, until: Instant) {
+    /// The pod, if no PreEnqueue plugin holds it back.
+    fn let_in(&mut self, mut queued: QueuedPod) -> Option<QueuedPod> {
+        let Err(rejection) = self.profile.run_pre_enqueue(&queued.info) else { return Some(queued) };
+        queued.rejected_by.insert(rejection.plugin);
+        self.put(queued, Place::Gated);
+        None
+    }
+
+    fn active_key(&mut self, queued: &QueuedPod) -> ActiveKey {
         self.arrivals += 1;
-        let place = Place::Backoff(until, self.arrivals);
+        let rank = self.profile.queue_sort.as_ref().map_or(0, |sort| sort.rank(&queued.info));
+        (rank, queued.since, self.arrivals)
+    }
+
+    fn put_in_active(&mut self, queued: QueuedPod) {
+        let key = self.active_key(&queued);
+        self.put(queued, Place::Active(key));
+    }
+
+    fn put_in_backoff(&mut self, queued: QueuedPod, window: u64) {
+        let Some(queued) = self.let_in(queued) else { return };
+        let key = (window, self.active_key(&queued));
+        let place = if queued.rejected_by.is_empty() { Place::ErrorBackoff(key) } else { Place::Backoff(key) };
         self.put(queued, place);
     }
 
@@ -261,7 +317,8 @@ impl SchedulingQueue {
         let uid = queued.info.uid().to_owned();
         match place {
             Place::Active(key) => drop(self.active.insert(key, uid.clone())),
-            Place::Backoff(until, arrival) => drop(self.backoff.insert((until, arrival, uid.clone()))),
+            Place::Backoff(key) => drop(self.backoff.insert(key, uid.clone())),
+            Place::ErrorBackoff(key) => drop(self.error_backoff.insert(key, uid.clone())),
             Place::Unschedulable(since) => drop(self.unschedulable.insert((since, uid.clone()))),
             Place::Gated => {}
         }
@@ -272,7 +329,8 @@ impl SchedulingQueue {
         let (queued, place) = self.pods.remove(uid)?;
         match place {
             Place::Active(key) => drop(self.active.remove(&key)),
-            Place::Backoff(until, arrival) => drop(self.backoff.remove(&(until, arrival, uid.to_owned()))),
+            Place::Backoff(key) => drop(self.backoff.remove(&key)),
+            Place::ErrorBackoff(key) => drop(self.error_backoff.remove(&key)),
             Place::Unschedulable(since) => drop(self.unschedulable.remove(&(since, uid.to_owned()))),
             Place::Gated => {}
         }

@@ -2,9 +2,11 @@
 //!
 //! Corresponds to PriorityQueue.Pop and its flush goroutines.
 
+use crate::framework::Profile;
 use crate::queue::{QueuedPod, SchedulingQueue};
 use component_base::env::Env;
 use parking_lot::Mutex;
+use std::sync::Arc;
 use tokio::sync::Notify;
 
 pub struct Queue {
@@ -14,8 +16,9 @@ pub struct Queue {
 }
 
 impl Queue {
-    pub fn new(env: &Env, queue: SchedulingQueue) -> Self {
-        Self { env: env.clone(), inner: Mutex::new(queue), changed: Notify::new() }
+    pub fn new(env: &Env, profile: Arc<Profile>) -> Self {
+        let inner = Mutex::new(SchedulingQueue::new(profile, env.now()));
+        Self { env: env.clone(), inner, changed: Notify::new() }
     }
 
     /// Changes the queue, or asks it something, and wakes the loop.

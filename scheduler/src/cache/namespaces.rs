@@ -1,0 +1,29 @@
+//! The labels of namespaces, which affinity terms may select by.
+
+use proto::Kind;
+use proto::kinds::api::core::v1::Namespace;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Clones share it until it changes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Namespaces(Arc<BTreeMap<String, BTreeMap<String, String>>>);
+
+impl Namespaces {
+    /// Of a namespace that is not known: none.
+    pub fn labels(&self, namespace: &str) -> &BTreeMap<String, String> {
+        static NONE: BTreeMap<String, String> = BTreeMap::new();
+        self.0.get(namespace).unwrap_or(&NONE)
+    }
+
+    pub fn set(&mut self, namespace: &Namespace) {
+        let labels = namespace.metadata.labels.clone().unwrap_or_default();
+        if self.0.get(namespace.name()) != Some(&labels) {
+            Arc::make_mut(&mut self.0).insert(namespace.name().to_owned(), labels);
+        }
+    }
+
+    pub fn remove(&mut self, name: &str) {
+        Arc::make_mut(&mut self.0).remove(name);
+    }
+}

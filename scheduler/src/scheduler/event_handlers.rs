@@ -1,0 +1,150 @@
+//! What the informers tell goes into the cache and the queue.
+//!
+//! Corresponds to pkg/scheduler/eventhandlers.go. Inline and quick: nothing here waits.
+
+use super::{Scheduler, node_name};
+use crate::framework::ClusterEvent;
+use crate::plugins;
+use crate::pod_info::PodInfo;
+use client::{Event, Informer, Informers};
+use proto::Kind;
+use proto::kinds::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use proto::kinds::api::storage::v1::StorageClass;
+use std::sync::Arc;
+
+impl Scheduler {
+    pub(super) fn listen(self: &Arc<Self>, informers: &Informers, pods: &Informer<Pod>) {
+        let handler = self.clone();
+        pods.on_event(move |event| handler.on_pod(event));
+        let handler = self.clone();
+        informers.of::<Node>().on_event(move |event| handler.on_node(event));
+        let handler = self.clone();
+        informers.of::<Namespace>().on_event(move |event| handler.on_namespace(event));
+        let handler = self.clone();
+        informers
+            .of::<PersistentVolumeClaim>()
+            .on_event(move |event| handler.tell(&ClusterEvent::ClaimChanged(event.object().clone())));
+        let handler = self.clone();
+        informers.of::<PersistentVolume>().on_event(move |_| handler.tell(&ClusterEvent::VolumesChanged));
+        let handler = self.clone();
+        informers.of::<StorageClass>().on_event(move |_| handler.tell(&ClusterEvent::VolumesChanged));
+    }
+
+    fn tell(&self, event: &ClusterEvent) {
+        self.queue.with(|queue, now| queue.on_event(event, now));
+    }
+
+    fn on_pod(&self, event: &Event<Pod>) {
+        match event {
+            Event::Added(pod) => self.pod_added(pod),
+            Event::Updated { old, new } if old.uid() != new.uid() => {
+                self.pod_deleted(old);
+                self.pod_added(new);
+            }
+            Event::Updated { old, new } if node_name(old).is_empty() && !node_name(new).is_empty() => {
+                self.queue.with(|queue, _| queue.remove(new.uid()));
+                self.pod_added(new);
+            }
+            // The same once more, after a resync.
+            Event::Updated { old, new } if old.resource_version() == new.resource_version() => {}
+            Event::Updated { new, .. } if !node_name(new).is_empty() => self.assigned_pod_updated(new),
+            Event::Updated { old, new } if self.is_ours(new) => self.waiting_pod_updated(old, new),
+            Event::Updated { .. } => {}
+            Event::Deleted(pod) => self.pod_deleted(pod),
+        }
+    }
+
+    fn is_ours(&self, pod: &Pod) -> bool {
+        let name = pod.spec.as_ref().and_then(|s| s.scheduler_name.as_deref());
+        name.unwrap_or(plugins::DEFAULT_SCHEDULER) == self.profile.scheduler_name
+    }
+
+    fn pod_added(&self, pod: &Arc<Pod>) {
+        let info = Arc::new(PodInfo::new(pod.clone()));
+        if !info.node_name().is_empty() {
+            self.cache.lock().set_pod(info.clone());
+            self.tell(&ClusterEvent::AssignedPodAdded(info));
+        } else if self.is_ours(pod) {
+            self.queue.with(|queue, now| queue.add(info, now));
+        }
+    }
+
+    fn assigned_pod_updated(&self, pod: &Arc<Pod>) {
+        let info = Arc::new(PodInfo::new(pod.clone()));
+        let old = self.cache.lock().set_pod(info.clone());
+        if let Some(event) = old.and_then(|old| ClusterEvent::assigned_pod_updated(old, info)) {
+            self.tell(&event);
+        }
+    }
+
+    fn waiting_pod_updated(&self, old: &Arc<Pod>, new: &Arc<Pod>) {
+        if self.cache.lock().is_assumed(new.uid()) {
+            if new.is_deleting() && !old.is_deleting() {
+                self.assumed_pod_deleted(new.uid());
+            }
+            return;
+        }
+        let (old, new) = (Arc::new(PodInfo::new(old.clone())), Arc::new(PodInfo::new(new.clone())));
+        self.queue.with(|queue, now| queue.update(old.clone(), new.clone(), now));
+        if old.nominated_node_name() != new.nominated_node_name() {
+            self.nomination_ended(old);
+        }
+    }
+
+    fn pod_deleted(&self, pod: &Arc<Pod>) {
+        self.queue.with(|queue, _| queue.remove(pod.uid()));
+        if !node_name(pod).is_empty() {
+            self.cache.lock().remove_pod(pod.uid());
+            self.tell(&ClusterEvent::AssignedPodDeleted(Arc::new(PodInfo::new(pod.clone()))));
+        } else if self.cache.lock().is_assumed(pod.uid()) {
+            self.assumed_pod_deleted(pod.uid());
+        } else if self.is_ours(pod) {
+            self.nomination_ended(Arc::new(PodInfo::new(pod.clone())));
+        }
+    }
+
+    /// Its binding goes on and will fail; what it has held is free from now on.
+    fn assumed_pod_deleted(&self, uid: &str) {
+        let gone = self.cache.lock().remove_pod(uid);
+        if let Some(gone) = gone {
+            self.tell(&ClusterEvent::AssignedPodDeleted(gone));
+        }
+    }
+
+    /// Pods that were not more important have left room for this one on the node it was nominated to.
+    fn nomination_ended(&self, pod: Arc<PodInfo>) {
+        if pod.nominated_node_name().is_empty() {
+            return;
+        }
+        let (priority, event) = (pod.priority, ClusterEvent::AssignedPodDeleted(pod));
+        self.queue.with(|queue, now| queue.on_event_for(&event, now, |other| other.priority <= priority));
+    }
+
+    fn on_node(&self, event: &Event<Node>) {
+        let event = match event {
+            Event::Added(node) => {
+                self.cache.lock().set_node(node.clone());
+                Some(ClusterEvent::NodeAdded(node.clone()))
+            }
+            Event::Updated { old, new } => {
+                self.cache.lock().set_node(new.clone());
+                ClusterEvent::node_updated(old, new)
+            }
+            Event::Deleted(node) => {
+                self.cache.lock().remove_node(node.name());
+                Some(ClusterEvent::NodeDeleted(node.clone()))
+            }
+        };
+        if let Some(event) = event {
+            self.tell(&event);
+        }
+    }
+
+    fn on_namespace(&self, event: &Event<Namespace>) {
+        let mut cache = self.cache.lock();
+        match event {
+            Event::Deleted(namespace) => cache.namespaces.remove(namespace.name()),
+            _ => cache.namespaces.set(event.object()),
+        }
+    }
+}
