@@ -14,10 +14,9 @@ pub const DEFAULT_SECURE_PORT: u16 = 6443;
 /// Which engine keeps the cluster's state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum StoreKind {
-    /// Durable on one disk, no set-up.
+    // No doc comments: clap would turn every flag's help into a page for them.
     #[default]
     Embedded,
-    /// Gone with the process.
     Memory,
 }
 
@@ -35,8 +34,8 @@ impl std::fmt::Debug for RequestLog {
 pub struct Config {
     #[command(flatten)]
     pub serving: ServingOptions,
-    /// Engine that keeps the cluster's state
-    #[arg(long, value_enum, default_value_t)]
+    /// Engine that keeps the cluster's state: embedded is durable on one disk, memory is gone with the process
+    #[arg(long, value_enum, default_value_t, value_name = "ENGINE")]
     pub store: StoreKind,
     /// Folder of the embedded store
     #[arg(long, value_name = "DIR", default_value = "orrery-data/store")]
@@ -51,10 +50,10 @@ pub struct Config {
     #[arg(long, value_name = "FILE")]
     pub service_account_signing_key_file: Option<PathBuf>,
     /// Issuer of service account tokens
-    #[arg(long, default_value = "https://kubernetes.default.svc")]
+    #[arg(long, default_value = "https://kubernetes.default.svc", value_name = "URL")]
     pub service_account_issuer: String,
     /// Audiences of the API; the issuer where none is given
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_delimiter = ',', value_name = "URLS")]
     pub api_audiences: Vec<String>,
     /// Admission plugins to run beside those that are on by default
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
@@ -63,28 +62,28 @@ pub struct Config {
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub disable_admission_plugins: Vec<String>,
     /// Network from which Services get their addresses
-    #[arg(long, default_value = "10.96.0.0/16")]
+    #[arg(long, default_value = "10.96.0.0/16", value_name = "CIDR")]
     pub service_cluster_ip_range: IpNet,
-    /// Ports that NodePort Services get, first-last
-    #[arg(long, default_value = "30000-32767")]
+    /// Ports that NodePort Services get
+    #[arg(long, default_value = "30000-32767", value_name = "FIRST-LAST")]
     pub service_node_port_range: String,
     /// Address at which others reach this server; the bind address where none is given
-    #[arg(long)]
+    #[arg(long, value_name = "IP")]
     pub advertise_address: Option<IpAddr>,
     /// Reads that are worked on at once; 0 for no limit
-    #[arg(long, default_value_t = 400)]
+    #[arg(long, default_value_t = 400, value_name = "N")]
     pub max_requests_inflight: usize,
     /// Writes that are worked on at once; 0 for no limit
-    #[arg(long, default_value_t = 200)]
+    #[arg(long, default_value_t = 200, value_name = "N")]
     pub max_mutating_requests_inflight: usize,
     /// Seconds after which a request that is no watch is given up
-    #[arg(long, default_value_t = 60)]
+    #[arg(long, default_value_t = 60, value_name = "N")]
     pub request_timeout_s: u64,
     /// Shortest time in seconds that a watch may stay open; each gets up to twice that
-    #[arg(long, default_value_t = 1800)]
+    #[arg(long, default_value_t = 1800, value_name = "N")]
     pub min_request_timeout_s: u64,
     /// Seconds between the end of readiness and the end of serving
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_name = "N")]
     pub shutdown_delay_duration_s: u64,
     /// One line per request and per delivered watch event, for simulations
     #[arg(skip)]

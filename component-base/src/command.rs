@@ -5,16 +5,20 @@
 use crate::env::Env;
 use crate::lifecycle::run_main;
 use crate::logging;
-use clap::{Args, CommandFactory, FromArgMatches, Parser};
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory, Parser};
 use std::fmt::Display;
 use std::future::Future;
 use std::process::ExitCode;
+
+/// The exit code of a process whose command line makes no sense.
+const USAGE: u8 = 2;
 
 /// How much is told on standard error.
 #[derive(Args, Clone, Debug)]
 pub struct LoggingOptions {
     /// How much is logged on standard error: 0 warnings, 2 what happens, 4 debugging
-    #[arg(short = 'v', long = "v", global = true, default_value_t = 2, value_name = "LEVEL")]
+    #[arg(short = 'v', long = "v", global = true, default_value_t = 2, value_name = "LEVEL", display_order = 1000)]
     pub verbosity: u8,
 }
 
@@ -35,10 +39,81 @@ where
     F: Future<Output = Result<(), E>>,
     E: Display,
 {
-    let command = CommandLine::<Config>::command().name(name).about(about);
-    let matches = command.get_matches();
-    let CommandLine { logging, config } =
-        CommandLine::<Config>::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
-    logging::init(logging.verbosity);
-    run_main(name, |env| run(config, env))
+    match parse_as::<CommandLine<Config>>(CommandLine::<Config>::command().name(name).about(about)) {
+        Err(code) => code,
+        Ok(CommandLine { logging, config }) => {
+            logging::init(logging.verbosity);
+            run_main(name, |env| run(config, env))
+        }
+    }
+}
+
+/// The command line of this process; or, once help or one line of complaint is printed, the code to exit with.
+pub fn parse<P: Parser>() -> Result<P, ExitCode> {
+    parse_as(P::command())
+}
+
+fn parse_as<P: Parser>(mut command: clap::Command) -> Result<P, ExitCode> {
+    let name = command.get_name().to_owned();
+    let matches = command.try_get_matches_from_mut(std::env::args_os());
+    matches.and_then(|mut matches| P::from_arg_matches_mut(&mut matches)).map_err(|error| match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            // Nobody may be listening.
+            let _ = error.print();
+            ExitCode::SUCCESS
+        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            let _ = error.print();
+            ExitCode::from(USAGE)
+        }
+        _ => {
+            eprintln!("{name}: {}", one_line(&error.to_string()));
+            ExitCode::from(USAGE)
+        }
+    })
+}
+
+/// clap's paragraphs as one line: what is wrong, then its advice.
+fn one_line(text: &str) -> String {
+    let mut line = String::new();
+    for part in text.lines().map(str::trim).take_while(|part| !part.starts_with("Usage:")) {
+        let part = part.trim_start_matches("error: ").trim_start_matches("tip: ");
+        if part.is_empty() || part.starts_with("For more information") {
+            continue;
+        }
+        if !line.is_empty() {
+            line.push_str(if line.ends_with(':') { " " } else { "; " });
+        }
+        line.push_str(part);
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Args)]
+    struct Flags {
+        #[arg(long, value_parser = clap::value_parser!(u16).range(1..=100))]
+        port: u16,
+        #[arg(long)]
+        store: Option<String>,
+    }
+
+    #[test]
+    fn what_is_wrong_is_one_line() {
+        for (arguments, expected) in [
+            (&["--port=70000"][..], "invalid value '70000' for '--port <PORT>': 70000 is not in 1..=100"),
+            (&["--port=1", "--sotre=x"], "unexpected argument '--sotre' found; a similar argument exists: '--store'"),
+            (&[], "the following required arguments were not provided: --port <PORT>"),
+            (&["--port=1", "extra"], "unexpected argument 'extra' found"),
+        ] {
+            let parsed = CommandLine::<Flags>::try_parse_from([&["test"], arguments].concat());
+            let error = parsed.map(|line| line.config.port).unwrap_err();
+            assert_eq!(one_line(&error.to_string()), expected);
+        }
+        let right = CommandLine::<Flags>::try_parse_from(["test", "--port=7", "-v", "4"]).unwrap();
+        assert_eq!((right.config.port, right.config.store, right.logging.verbosity), (7, None, 4));
+    }
 }

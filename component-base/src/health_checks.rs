@@ -60,7 +60,7 @@ pub fn answer(endpoint: &str, checks: &[Check], single: &str, query: &str) -> Re
         line(&mut report, format_args!("warn: some health checks cannot be excluded: no matches for {names}"));
     }
     if !failed.is_empty() {
-        tracing::warn!(endpoint, failed = failed.join("; "), "health check failed");
+        tracing::debug!(endpoint, failed = failed.join("; "), "health check failed");
         line(&mut report, format_args!("{endpoint} check failed"));
         return text(StatusCode::INTERNAL_SERVER_ERROR, report);
     }

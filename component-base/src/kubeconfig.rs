@@ -143,15 +143,25 @@ pub fn read(path: &Path) -> Result<Connection, KubeconfigError> {
     parse(&text, path)
 }
 
+/// The names of all clusters in a file.
+pub fn clusters(path: &Path) -> Result<Vec<String>, KubeconfigError> {
+    let file = parse_file(&read_text(path)?, path)?;
+    Ok(file.clusters.into_iter().map(|cluster| cluster.name).collect())
+}
+
 fn read_text(path: &Path) -> Result<String, KubeconfigError> {
     fs::read_to_string(path).map_err(|source| KubeconfigError::Io { path: path.to_owned(), source })
 }
 
-fn parse(text: &str, path: &Path) -> Result<Connection, KubeconfigError> {
-    let file: File = serde_saphyr::from_str(text).map_err(|error| KubeconfigError::Parse {
+fn parse_file(text: &str, path: &Path) -> Result<File, KubeconfigError> {
+    serde_saphyr::from_str(text).map_err(|error| KubeconfigError::Parse {
         path: path.to_owned(),
         message: error.to_string().lines().next().unwrap_or_default().to_owned(),
-    })?;
+    })
+}
+
+fn parse(text: &str, path: &Path) -> Result<Connection, KubeconfigError> {
+    let file = parse_file(text, path)?;
     let content = |message: String| KubeconfigError::Content { path: path.to_owned(), message };
     let named = |list: &[Named], what: &str, name: &str| {
         let entry = list.iter().find(|entry| entry.name == name).cloned();

@@ -18,6 +18,7 @@ pub mod options;
 pub mod kubeconfig;
 pub mod pki;
 pub mod private_file;
+pub mod claim;
 pub mod tls;
 
 // What it serves.

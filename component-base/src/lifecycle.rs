@@ -4,8 +4,10 @@
 
 use crate::env::Env;
 use crate::tls;
+use std::backtrace::{Backtrace, BacktraceStatus};
 use std::fmt::Display;
 use std::future::Future;
+use std::panic::PanicHookInfo;
 use std::process::ExitCode;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -24,6 +26,7 @@ where
     E: Display,
 {
     tls::install_provider();
+    std::panic::set_hook(Box::new(log_panic));
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return failed(name, &error),
@@ -53,6 +56,19 @@ where
     // What still blocks a thread is not waited for.
     runtime.shutdown_background();
     code
+}
+
+/// A panic is one line of the log, and its backtrace where `RUST_BACKTRACE` asks for one.
+fn log_panic(panic: &PanicHookInfo<'_>) {
+    let text = panic.payload().downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.payload().downcast_ref::<String>().map(String::as_str));
+    let message = text.unwrap_or("?").replace('\n', "; ");
+    let place = panic.location().map(ToString::to_string).unwrap_or_default();
+    let backtrace = Backtrace::capture();
+    match backtrace.status() {
+        BacktraceStatus::Captured => tracing::error!("panicked at {place}: {message}\n{backtrace}"),
+        _ => tracing::error!("panicked at {place}: {message}"),
+    }
 }
 
 fn failed(name: &str, error: &dyn Display) -> ExitCode {

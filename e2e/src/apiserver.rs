@@ -32,7 +32,7 @@ impl ApiServer {
         let data_dir = DataDir::open(&options.data_dir).expect("the directory is ours");
         let env = Env::system();
         let admin = certificates::prepare(&options, &data_dir, env.wall()).expect("the directory is ours");
-        let components = components(&options, &data_dir);
+        let components = components(&options, 2, &data_dir);
         let apiserver = components.first().expect("the API server comes first");
         let child = Command::new(program)
             .arg(apiserver.name)
@@ -42,8 +42,8 @@ impl ApiServer {
             .stderr(Stdio::null())
             .spawn()
             .expect("the program starts");
-        let waiting = Waiting::new(&env, &admin).expect("the connection was just made");
-        waiting.apiserver().await.expect("the API server gets ready");
+        let waiting = Waiting::new(&env, &admin, &options).expect("the connection was just made");
+        waiting.component(apiserver).await.expect("the API server gets ready");
         Self { child, env, data_dir, admin }
     }
 

@@ -6,6 +6,7 @@ use clap::Args;
 use component_base::duration::parse_duration;
 use component_base::options::{ClientOptions, ServingOptions};
 use ipnet::Ipv4Net;
+use proto::meta::quantity::Quantity;
 use std::time::Duration;
 
 /// The command line of `kubelet-sim`.
@@ -32,19 +33,19 @@ pub struct Settings {
     #[arg(long, default_value = "172.18.0.0/16")]
     pub node_cidr: Ipv4Net,
     /// CPU capacity of a node
-    #[arg(long, default_value = "8")]
+    #[arg(long, default_value = "8", value_name = "QUANTITY", value_parser = parse_quantity)]
     pub cpu: String,
     /// Memory capacity of a node
-    #[arg(long, default_value = "32Gi")]
+    #[arg(long, default_value = "32Gi", value_name = "QUANTITY", value_parser = parse_quantity)]
     pub memory: String,
     /// Local disk capacity of a node
-    #[arg(long, default_value = "100Gi")]
+    #[arg(long, default_value = "100Gi", value_name = "QUANTITY", value_parser = parse_quantity)]
     pub ephemeral_storage: String,
     /// How many pods a node takes
     #[arg(long, default_value = "110")]
     pub max_pods: u32,
     /// Further capacity, for example nvidia.com/gpu=2
-    #[arg(long = "extended-resource", value_name = "NAME=QUANTITY", value_parser = parse_pair)]
+    #[arg(long = "extended-resource", value_name = "NAME=QUANTITY", value_parser = parse_resource)]
     pub extended_resources: Vec<(String, String)>,
     /// Labels of every node, for example disktype=ssd
     #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',', value_parser = parse_pair)]
@@ -142,6 +143,16 @@ fn parse_pair(text: &str) -> Result<(String, String), String> {
     }
 }
 
+/// The quantity as it was written, once it is known to be one.
+fn parse_quantity(text: &str) -> Result<String, String> {
+    Quantity::parse(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
+}
+
+fn parse_resource(text: &str) -> Result<(String, String), String> {
+    let (name, quantity) = parse_pair(text)?;
+    Ok((name, parse_quantity(&quantity)?))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -167,7 +178,10 @@ mod tests {
         assert_eq!(parsed.zones, ["a", "b"]);
         assert_eq!(parsed.node_labels, [("x".into(), "1".into()), ("y".into(), String::new())]);
         assert_eq!(parsed.extended_resources, [("nvidia.com/gpu".into(), "2".into())]);
-        assert!(Command::try_parse_from(["kubelet-sim", "--node-labels", "x"]).is_err());
-        assert!(Command::try_parse_from(["kubelet-sim", "--node-status-update-frequency", "soon"]).is_err());
+        for wrong in
+            ["--node-labels=x", "--node-status-update-frequency=soon", "--memory=lots", "--extended-resource=gpu=some"]
+        {
+            assert!(Command::try_parse_from(["kubelet-sim", wrong]).is_err(), "{wrong}");
+        }
     }
 }

@@ -4,7 +4,6 @@ use crate::up;
 use clap::{Parser, Subcommand};
 use component_base::command::LoggingOptions;
 use component_base::lifecycle::run_main;
-use component_base::logging;
 use std::process::ExitCode;
 
 /// A working model of the Kubernetes control plane
@@ -35,10 +34,12 @@ pub enum Command {
 
 /// Runs what the command line asks for.
 pub fn run(cli: Cli) -> ExitCode {
-    let quiet = matches!(cli.command, Command::Up(_));
-    logging::init(if quiet { cli.logging.verbosity.min(1) } else { cli.logging.verbosity });
-    match cli.command {
-        Command::Up(options) => run_main("orrery", |env| up::run(options, env)),
+    let Cli { logging, command } = cli;
+    // `up` itself only shows progress; how much is said is for the logs of what it starts.
+    let is_up = matches!(command, Command::Up(_));
+    component_base::logging::init(if is_up { 0 } else { logging.verbosity });
+    match command {
+        Command::Up(options) => run_main("orrery", |env| up::run(options, logging.verbosity, env)),
         Command::Apiserver(config) => run_main("apiserver", |env| apiserver::run(config, env)),
         Command::ControllerManager(config) => {
             run_main("controller-manager", |env| controller_manager::run(config, env))
@@ -46,5 +47,16 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Scheduler(config) => run_main("scheduler", |env| scheduler::run(config, env)),
         Command::KubeletSim(config) => run_main("kubelet-sim", |env| kubelet_sim::run(config, env)),
         Command::ProxySim(config) => run_main("proxy-sim", |env| proxy_sim::run(config, env)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
     }
 }

@@ -5,10 +5,10 @@
 pub mod cli;
 pub mod up;
 
-use clap::Parser;
+use component_base::command;
 use std::process::ExitCode;
 
 /// What `main` does.
 pub fn main() -> ExitCode {
-    cli::run(cli::Cli::parse())
+    command::parse().map_or_else(|code| code, cli::run)
 }

@@ -5,6 +5,7 @@
 use crate::print;
 use clap::{Args, Subcommand};
 use component_base::options::{ClientOptions, ServingOptions};
+use ipnet::IpNet;
 
 /// The command line of `proxy-sim`.
 #[derive(Args, Clone, Debug)]
@@ -31,11 +32,11 @@ pub enum Command {
 pub struct Settings {
     /// The CIDR of the cluster's pods; traffic to cluster IPs from outside it is masqueraded
     #[arg(long, default_value = "10.244.0.0/16", value_name = "CIDR")]
-    pub cluster_cidr: String,
+    pub cluster_cidr: IpNet,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { cluster_cidr: "10.244.0.0/16".to_owned() }
+        Self { cluster_cidr: "10.244.0.0/16".parse().expect("a literal range") }
     }
 }

@@ -40,7 +40,7 @@ impl Proxies {
         let (env, informers) = (client.env().clone(), Informers::new(client));
         let proxies = Self {
             model: Arc::default(),
-            cluster_cidr: settings.cluster_cidr.clone(),
+            cluster_cidr: settings.cluster_cidr.to_string(),
             services: informers.of::<Service>(),
             slices: informers.of::<EndpointSlice>(),
             nodes: informers.of::<Node>(),

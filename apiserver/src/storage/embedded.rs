@@ -22,6 +22,7 @@ use super::mvcc::Mvcc;
 use super::watchers::Watchers;
 use super::{Entry, Error, Event, HISTORY_S, Key, Outcome, Range, RangeRequest, Read, Storage, Watch, Write};
 use async_trait::async_trait;
+use component_base::claim::ClaimError;
 use component_base::env::Env;
 use directory::Directory;
 use disk::{Disk, DiskError, Durable, Loaded};
@@ -31,6 +32,7 @@ use redb::StorageBackend;
 use redb::backends::FileBackend;
 use std::collections::BTreeMap;
 use std::io;
+use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::sync::{Notify, Semaphore, oneshot};
@@ -42,12 +44,10 @@ const QUEUED_WRITES: usize = 4096;
 /// Why a store cannot be opened. Each prints as one line, and nothing has been overwritten.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    #[error("{}: in use by another process", .0.display())]
-    Locked(PathBuf),
+    #[error(transparent)]
+    Claim(#[from] ClaimError),
     #[error("{}: damaged: {reason}", path.display())]
     Damaged { path: PathBuf, reason: String },
-    #[error("{}: written in format {found} by a later version; this one reads up to format {known}", path.display())]
-    LaterFormat { path: PathBuf, found: u32, known: u32 },
     #[error("{}: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
 }
@@ -297,13 +297,19 @@ fn open_directory(root: &Path) -> Result<(Device, Loaded), OpenError> {
 
 fn open_disk(backend: impl StorageBackend, is_new: bool) -> Result<(Disk, Loaded), DiskError> {
     let held = Held::new(backend)?;
-    let disk = Disk::open(held.clone())?;
-    if is_new {
-        disk.prepare()?;
-    }
-    let loaded = disk.load()?;
+    let reading = || {
+        let disk = Disk::open(held.clone())?;
+        if is_new {
+            disk.prepare()?;
+        }
+        let loaded = disk.load()?;
+        Ok((disk, loaded))
+    };
+    // redb panics at some kinds of garbage. What it has written by then is held back and goes nowhere.
+    let opened = panic::catch_unwind(AssertUnwindSafe(reading));
+    let opened = opened.unwrap_or_else(|_| Err(DiskError::damage("its pages make no sense")))?;
     held.release()?;
-    Ok((disk, loaded))
+    Ok(opened)
 }
 
 fn open_error(error: DiskError, path: &Path) -> OpenError {

@@ -11,10 +11,10 @@ use std::path::PathBuf;
 #[derive(Args, Clone, Debug)]
 pub struct ServingOptions {
     /// Address to listen on
-    #[arg(long, default_value = "0.0.0.0")]
+    #[arg(long, default_value = "0.0.0.0", value_name = "IP")]
     pub bind_address: IpAddr,
     /// Port to serve TLS on; 0 does not serve
-    #[arg(long)]
+    #[arg(long, value_name = "PORT")]
     pub secure_port: Option<u16>,
     /// Certificate (chain) to serve with, PEM
     #[arg(long, value_name = "FILE")]

@@ -1,7 +1,6 @@
 //! Bad input gets the code, reason and words of Kubernetes, and nothing is stored.
 
-use crate::{cluster, program};
-use std::process::Command;
+use crate::cluster;
 
 #[test]
 fn bad_requests_are_refused_in_words() {
@@ -33,22 +32,4 @@ fn bad_requests_are_refused_in_words() {
             .contains("connection")
     );
     cluster.stop();
-}
-
-#[test]
-fn bad_flags_are_one_clear_line() {
-    let directory = tempfile::tempdir().unwrap();
-    let data = directory.path().join("data");
-    let output = Command::new(program()).args(["up", "--port=70000"]).output().unwrap();
-    assert!(!output.status.success());
-    let output = Command::new(program()).args(["up", "--sotre=memory"]).output().unwrap();
-    assert!(!output.status.success() && String::from_utf8_lossy(&output.stderr).contains("--sotre"));
-
-    std::fs::create_dir(&data).unwrap();
-    std::fs::write(data.join("format"), "99\n").unwrap();
-    let output = Command::new(program()).arg("up").arg(format!("--data-dir={}", data.display())).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(!output.status.success() && said.lines().count() == 1, "{said}");
-    assert!(said.contains("written in format 99 by a later version"), "{said}");
-    assert_eq!(std::fs::read_to_string(data.join("format")).unwrap(), "99\n");
 }

@@ -4,6 +4,7 @@
 
 mod bad_input;
 mod bad_requests;
+mod bad_start;
 mod command_list;
 mod determinism;
 mod every_resource;

@@ -67,23 +67,3 @@ fn nobody_survives_a_killed_parent() {
     again.kubectl().ok("get nodes");
     again.stop();
 }
-
-#[test]
-fn one_user_at_a_time() {
-    let directory = tempfile::tempdir().unwrap();
-    let first = cluster(directory.path(), "memory");
-    let start =
-        Start { program: program(), directory: directory.path(), store: "memory", nodes: 3, port: free_ports() };
-    let second = start.command().output().unwrap();
-    let said = String::from_utf8_lossy(&second.stderr).into_owned();
-    assert!(!second.status.success() && said.lines().count() == 1, "{said}");
-    assert!(said.contains("another `orrery up` is running on this data directory"), "{said}");
-
-    let elsewhere = tempfile::tempdir().unwrap();
-    let start = Start { directory: elsewhere.path(), port: first.port, ..start };
-    let third = start.command().output().unwrap();
-    let said = String::from_utf8_lossy(&third.stderr).into_owned();
-    assert!(!third.status.success() && said.lines().count() == 1, "{said}");
-    assert!(said.contains("cannot listen on 127.0.0.1:"), "{said}");
-    first.stop();
-}

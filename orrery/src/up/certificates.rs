@@ -3,9 +3,9 @@
 //! The authority and the key of service account tokens are made once and kept. Certificates are issued again when they
 //! end soon or lack a name, so that a cluster outlives their year and its address may change from start to start.
 
-use super::Options;
 use super::components::{CLIENTS, server_url};
 use super::data_dir::DataDir;
+use super::{CLUSTER, Options};
 use component_base::kubeconfig::{self, Connection, KubeconfigError};
 use component_base::pki::{self, Authority, CertKey, PkiError, Subject};
 use component_base::private_file;
@@ -17,8 +17,9 @@ use std::path::{Path, PathBuf};
 /// Names by which pods know the API server.
 const SERVER_NAMES: [&str; 4] =
     ["kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"];
+pub const ADMIN: &str = "kubernetes-admin";
 /// The group that is allowed everything: the administrator's alone.
-const ADMIN: (&str, &str) = ("kubernetes-admin", "system:masters");
+const ADMIN_GROUP: &str = "system:masters";
 
 #[derive(Debug, thiserror::Error)]
 pub enum CertificatesError {
@@ -49,8 +50,8 @@ pub fn prepare(options: &Options, data_dir: &DataDir, now: Timestamp) -> Result<
         issuer.client(&own, user, groups)?;
     }
     let admin = folder(&data_dir.pki_of("admin"))?;
-    let connection = issuer.client(&admin, ADMIN.0, &[ADMIN.1])?;
-    kubeconfig::write(&data_dir.kubeconfig(), &connection, "orrery", ADMIN.0)?;
+    let connection = issuer.client(&admin, ADMIN, &[ADMIN_GROUP])?;
+    kubeconfig::write(&data_dir.kubeconfig(), &connection, CLUSTER, ADMIN)?;
     Ok(connection)
 }
 
@@ -88,7 +89,7 @@ impl Issuer<'_> {
             client_key_pem: Some(pair.key_pem),
             ..Connection::default()
         };
-        kubeconfig::write(&folder.join("kubeconfig"), &connection, "orrery", user)?;
+        kubeconfig::write(&folder.join("kubeconfig"), &connection, CLUSTER, user)?;
         Ok(connection)
     }
 

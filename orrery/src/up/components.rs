@@ -34,12 +34,13 @@ pub const CLIENTS: [(&str, &str, &[&str]); 4] = [
 ];
 
 /// Every component, in the order in which they start. They stop in another: node agents first, the API server last.
-pub fn components(options: &Options, data_dir: &DataDir) -> Vec<Component> {
+pub fn components(options: &Options, verbosity: u8, data_dir: &DataDir) -> Vec<Component> {
     PORTS
         .iter()
         .map(|(name, offset)| {
             let port = options.port + offset;
             let mut arguments = vec![
+                flag("v", verbosity),
                 flag("bind-address", options.bind_address),
                 flag("secure-port", port),
                 path_flag("tls-cert-file", &data_dir.pki_of(name).join("tls.crt")),
@@ -69,11 +70,21 @@ fn own_arguments(name: &str, options: &Options, data_dir: &DataDir) -> Vec<Strin
     }
     let mut arguments = vec![path_flag("kubeconfig", &pki.join("kubeconfig"))];
     match name {
-        "controller-manager" => arguments.push(path_flag("root-ca-file", &pki.join("ca.crt"))),
+        "controller-manager" => {
+            arguments.push(path_flag("root-ca-file", &pki.join("ca.crt")));
+            arguments.push(flag("cluster-cidr", cluster_cidr(options.nodes)));
+        }
         "kubelet-sim" => arguments.push(flag("nodes", options.nodes)),
+        "proxy-sim" => arguments.push(flag("cluster-cidr", cluster_cidr(options.nodes))),
         _ => {}
     }
     arguments
+}
+
+/// The range of all pods' addresses, of which each node gets 256: the usual one while it suffices, else the half of
+/// 10.0.0.0/8 where neither Services nor nodes have theirs.
+fn cluster_cidr(nodes: u32) -> &'static str {
+    if nodes <= 256 { "10.244.0.0/16" } else { "10.128.0.0/9" }
 }
 
 fn flag(name: &str, value: impl std::fmt::Display) -> String {
@@ -105,7 +116,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let data_dir = DataDir::open(&folder.path().join("d")).unwrap();
         let options = Options { nodes: 7, port: 7000, ..Options::defaults(PathBuf::from("d")) };
-        let components = components(&options, &data_dir);
+        let components = components(&options, 4, &data_dir);
         let ports: Vec<(&str, u16)> = components.iter().map(|c| (c.name, c.port)).collect();
         assert_eq!(ports[0], ("apiserver", 7000));
         assert_eq!(ports[4], ("proxy-sim", 7004));
@@ -115,6 +126,7 @@ mod tests {
                 assert!(argument.contains(&format!("/pki/{}/", component.name)), "{argument}");
             }
         }
+        assert!(components.iter().all(|component| component.arguments.contains(&"--v=4".to_owned())));
         let stopped = stop_order();
         assert!(components.iter().all(|c| stopped.contains(&c.name)));
     }

@@ -3,52 +3,49 @@
 //! The order of a start: take the data directory, issue what is missing, start the API server, wait until it is
 //! ready, start everybody else, wait until the nodes are. A stop goes the other way round.
 
+pub mod data_dir;
 pub mod certificates;
 pub mod components;
-pub mod data_dir;
 pub mod process;
-pub mod progress;
+pub mod restarts;
 pub mod ready;
+pub mod progress;
+pub mod cluster;
 
 use clap::Args;
+use cluster::Cluster;
 use component_base::env::Env;
-use component_base::kubeconfig::{self, Connection};
+use component_base::kubeconfig::{self, KubeconfigError};
 use components::Component;
 use data_dir::DataDir;
-use process::Process;
 use progress::Progress;
+use ready::Waiting;
 use std::fmt;
-use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
-use std::process::ExitStatus;
-use std::task::Poll;
-use std::time::Duration;
 
-/// A component that ends by itself is started again after this time, and after twice as long each time it ends soon.
-const FIRST_RESTART: Duration = Duration::from_millis(200);
-const LAST_RESTART: Duration = Duration::from_secs(30);
-/// After so long without an end, the next one counts as the first.
-const QUIET: Duration = Duration::from_secs(60);
+/// The name of the cluster in kubeconfigs.
+const CLUSTER: &str = "orrery";
+/// As many as there are ranges of addresses for.
+const MAX_NODES: i64 = 32_768;
 
 /// Options of `orrery up`.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// Number of simulated nodes
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=MAX_NODES))]
     pub nodes: u32,
     /// Where the cluster's state, certificates and logs are kept
     #[arg(long, default_value = "./orrery-data", value_name = "DIR")]
     pub data_dir: PathBuf,
     /// Engine behind the API server: embedded survives a restart, memory does not
-    #[arg(long, value_enum, default_value_t = StoreKind::Embedded)]
+    #[arg(long, value_enum, default_value_t = StoreKind::Embedded, value_name = "ENGINE")]
     pub store: StoreKind,
     /// Address that the components listen on
-    #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
+    #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST), value_name = "IP")]
     pub bind_address: IpAddr,
     /// Port of the API server; the other components use the four ports after it
-    #[arg(long, default_value_t = 6443, value_parser = clap::value_parser!(u16).range(1..=65531))]
+    #[arg(long, default_value_t = 6443, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..=65531))]
     pub port: u16,
     /// Further names and addresses by which clients reach the API server, for its certificate
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
@@ -96,158 +93,55 @@ pub enum UpError {
     #[error(transparent)]
     Certificates(#[from] certificates::CertificatesError),
     #[error("--kubeconfig: {0}")]
-    Kubeconfig(#[from] kubeconfig::KubeconfigError),
+    Kubeconfig(#[from] KubeconfigError),
+    #[error("--kubeconfig: {}: holds other clusters and is left as it is: choose a path of its own", .0.display())]
+    ForeignKubeconfig(PathBuf),
     #[error("{component}: cannot listen on {address}: {source}")]
     Port { component: &'static str, address: SocketAddr, source: std::io::Error },
     #[error("{component}: cannot be started: {source}")]
     Start { component: &'static str, source: std::io::Error },
-    #[error("{component} ended ({status}): {last_words}")]
-    Ended { component: &'static str, status: String, last_words: String },
+    #[error("{component} ended ({status}){}", last_words.as_ref().map(|words| format!(": {words}")).unwrap_or_default())]
+    Ended { component: &'static str, status: String, last_words: Option<String> },
     #[error(transparent)]
     Ready(#[from] ready::ReadyError),
 }
 
 /// Runs a cluster until the environment shuts down. A component that ends while the cluster starts is an error;
 /// later it is started again.
-pub async fn run(options: Options, env: Env) -> Result<(), UpError> {
+pub async fn run(options: Options, verbosity: u8, env: Env) -> Result<(), UpError> {
     let progress = Progress::new();
+    if let Some(path) = &options.kubeconfig {
+        check_kubeconfig(path)?;
+    }
     let data_dir = DataDir::open(&options.data_dir)?;
-    let components = components::components(&options, &data_dir);
+    let components = components::components(&options, verbosity, &data_dir);
     check_ports(&options, &components)?;
     let admin = certificates::prepare(&options, &data_dir, env.wall())?;
     if let Some(path) = &options.kubeconfig {
-        kubeconfig::write(path, &admin, "orrery", "kubernetes-admin")?;
+        kubeconfig::write(path, &admin, CLUSTER, certificates::ADMIN)?;
     }
-    let mut cluster = Cluster { env: &env, progress: &progress, running: Vec::new() };
-    let ended = cluster.live(&options, &data_dir, &components, &admin).await;
+    let program = std::env::current_exe().map_err(|source| UpError::Start { component: "orrery", source })?;
+    let waiting = Waiting::new(&env, &admin, &options)?;
+    let mut cluster = Cluster::new(&env, &progress, &program, &data_dir);
+    let started = cluster.start(&components, &waiting).await;
+    if let Ok(true) = started {
+        progress.greet(&options, &data_dir);
+        cluster.keep_running(&components).await;
+    }
     cluster.stop().await;
-    ended
+    started.map(|_| ())
 }
 
-/// The processes of this run.
-struct Cluster<'a> {
-    env: &'a Env,
-    progress: &'a Progress,
-    running: Vec<Process>,
-}
-
-impl Cluster<'_> {
-    async fn live(
-        &mut self,
-        options: &Options,
-        data_dir: &DataDir,
-        components: &[Component],
-        admin: &Connection,
-    ) -> Result<(), UpError> {
-        let waiting = ready::Waiting::new(self.env, admin)?;
-        let program = std::env::current_exe();
-        let program = program.map_err(|source| UpError::Start { component: "orrery", source })?;
-        for component in components {
-            self.start(&program, component, data_dir)?;
-            if component.name == "apiserver" {
-                self.unless_ended(waiting.apiserver()).await?;
-                self.progress.ready(component.name, &admin.server);
-            }
-        }
-        for component in components.iter().filter(|component| component.name != "apiserver") {
-            let done = self.unless_ended(waiting.component(component.name, options.nodes)).await?;
-            if self.env.shutdown().is_cancelled() {
-                return Ok(());
-            }
-            self.progress.ready(component.name, &done);
-        }
-        if !self.env.shutdown().is_cancelled() {
-            self.progress.greet(options, data_dir);
-        }
-        self.keep_running(&program, data_dir, components).await
+/// A file that names other clusters is somebody's own.
+fn check_kubeconfig(path: &Path) -> Result<(), UpError> {
+    if !path.exists() {
+        return Ok(());
     }
-
-    /// Restarts what ends by itself, each time a little later, until shutdown.
-    async fn keep_running(
-        &mut self,
-        program: &Path,
-        data_dir: &DataDir,
-        components: &[Component],
-    ) -> Result<(), UpError> {
-        let mut backoff = FIRST_RESTART;
-        loop {
-            let waiting = std::future::pending::<Result<String, ready::ReadyError>>();
-            let began = self.env.now();
-            match self.unless_ended(waiting).await {
-                Ok(_) => return Ok(()),
-                Err(UpError::Ended { component, status, last_words }) => {
-                    // A long quiet time has earned a fresh start.
-                    backoff = if began.elapsed() > QUIET { FIRST_RESTART } else { (backoff * 2).min(LAST_RESTART) };
-                    self.progress.restarting(component, &status, &last_words);
-                    let shutdown = self.env.shutdown().clone();
-                    let wait = self.env.timeout(backoff, shutdown.cancelled());
-                    if wait.await.is_ok() {
-                        return Ok(());
-                    }
-                    let again = components.iter().find(|known| known.name == component);
-                    let again = again.expect("only components are started");
-                    self.start(program, again, data_dir)?;
-                }
-                Err(other) => return Err(other),
-            }
-        }
+    match kubeconfig::clusters(path)?.as_slice() {
+        [] => Ok(()),
+        [one] if one == CLUSTER => Ok(()),
+        _ => Err(UpError::ForeignKubeconfig(path.to_owned())),
     }
-
-    fn start(&mut self, program: &Path, component: &Component, data_dir: &DataDir) -> Result<(), UpError> {
-        let name = component.name;
-        let process = Process::start(program, name, &component.arguments, &data_dir.log_of(name))
-            .map_err(|source| UpError::Start { component: name, source })?;
-        self.running.push(process);
-        Ok(())
-    }
-
-    /// Waits for `condition`, for shutdown, or for the first component that ends by itself, which is an error.
-    async fn unless_ended(
-        &mut self,
-        condition: impl Future<Output = Result<String, ready::ReadyError>>,
-    ) -> Result<String, UpError> {
-        let shutdown = self.env.shutdown().clone();
-        let running = &mut self.running;
-        let outcome = tokio::select! {
-            biased;
-            () = shutdown.cancelled() => return Ok(String::new()),
-            (index, status) = first_ended(running) => Err((index, status)),
-            met = condition => Ok(met),
-        };
-        match outcome {
-            Ok(met) => Ok(met?),
-            Err((index, status)) => {
-                let process = self.running.remove(index);
-                Err(UpError::Ended { component: process.name, status, last_words: process.last_words() })
-            }
-        }
-    }
-
-    /// Stops node agents first and the API server last, so that everybody can still say goodbye to it.
-    async fn stop(mut self) {
-        for name in components::stop_order() {
-            if let Some(index) = self.running.iter().position(|process| process.name == name) {
-                self.running.remove(index).stop(self.env).await;
-                self.progress.stopped(name);
-            }
-        }
-    }
-}
-
-/// The first of the processes to end by itself, and how it did.
-async fn first_ended(running: &mut [Process]) -> (usize, String) {
-    let mut ends: Vec<Pin<Box<dyn Future<Output = std::io::Result<ExitStatus>> + Send + '_>>> =
-        running.iter_mut().map(|process| Box::pin(process.ended()) as _).collect();
-    std::future::poll_fn(|context| {
-        for (index, end) in ends.iter_mut().enumerate() {
-            if let Poll::Ready(status) = end.as_mut().poll(context) {
-                let status = status.map_or_else(|error| error.to_string(), |status| status.to_string());
-                return Poll::Ready((index, status));
-            }
-        }
-        Poll::Pending
-    })
-    .await
 }
 
 /// Says in one line who cannot have its port, before anything is started.

@@ -3,24 +3,32 @@
 //! The child's standard input is a pipe whose other end only this process holds. A component that was told so
 //! (`PARENT_PIPE`) ends when the pipe closes: on a clean stop, and also when the parent is killed.
 
+use super::components::Component;
+use component_base::env::Env;
 use component_base::lifecycle::PARENT_PIPE;
-use std::fs::OpenOptions;
-use std::io;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 use tokio::process::{Child, ChildStdin, Command};
-
-use component_base::env::Env;
+use tokio::time::Instant;
 
 /// How long a component may take to end after its pipe closes before it is killed.
 const STOP_GRACE: Duration = Duration::from_secs(10);
+/// A log that has grown beyond this is put aside, in place of the one before, when its component starts.
+const LOG_LIMIT_BYTES: u64 = 32 << 20;
+/// So much of a log's end is looked through for the last line.
+const LAST_WORDS_BYTES: u64 = 4096;
 
 /// A running component.
 #[derive(Debug)]
 pub struct Process {
     pub name: &'static str,
+    pub began: Instant,
     log: PathBuf,
+    /// Where in the log this run begins.
+    log_begins: u64,
     child: Child,
     /// Our end of the child's standard input. Kept apart from `child`, whose `wait` would close it.
     pipe: Option<ChildStdin>,
@@ -28,11 +36,12 @@ pub struct Process {
 
 impl Process {
     /// Starts `program <name> <arguments…>`, its output appended to `log`.
-    pub fn start(program: &Path, name: &'static str, arguments: &[String], log: &Path) -> io::Result<Self> {
-        let output = OpenOptions::new().create(true).append(true).open(log)?;
+    pub fn start(env: &Env, program: &Path, component: &Component, log: PathBuf) -> io::Result<Self> {
+        let mut output = open_log(&log)?;
+        let log_begins = output.seek(SeekFrom::End(0))?;
         let mut child = Command::new(program)
-            .arg(name)
-            .args(arguments)
+            .arg(component.name)
+            .args(&component.arguments)
             .env(PARENT_PIPE, "1")
             .stdin(Stdio::piped())
             .stdout(output.try_clone()?)
@@ -41,21 +50,12 @@ impl Process {
             .kill_on_drop(true)
             .spawn()?;
         let pipe = child.stdin.take();
-        Ok(Self { name, log: log.to_owned(), child, pipe })
-    }
-
-    pub fn id(&self) -> Option<u32> {
-        self.child.id()
+        Ok(Self { name: component.name, began: env.now(), log, log_begins, child, pipe })
     }
 
     /// Waits until the component ends by itself.
     pub async fn ended(&mut self) -> io::Result<ExitStatus> {
         self.child.wait().await
-    }
-
-    /// Whether it has ended already.
-    pub fn try_ended(&mut self) -> Option<ExitStatus> {
-        self.child.try_wait().ok().flatten()
     }
 
     /// Closes the pipe and waits; kills what does not end in time.
@@ -67,9 +67,53 @@ impl Process {
         }
     }
 
-    /// The last line of its log: why it ended.
-    pub fn last_words(&self) -> String {
-        let text = std::fs::read_to_string(&self.log).unwrap_or_default();
-        text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no output").to_owned()
+    /// What it said last in this run, if anything: mostly why it ended.
+    pub fn last_words(&self) -> Option<String> {
+        let line = last_line(&self.log, self.log_begins).ok().flatten()?;
+        let prefix = format!("{}: ", self.name);
+        Some(line.strip_prefix(&prefix).map_or(line.clone(), str::to_owned))
+    }
+}
+
+fn open_log(path: &Path) -> io::Result<File> {
+    if fs::metadata(path).is_ok_and(|metadata| metadata.len() > LOG_LIMIT_BYTES) {
+        fs::rename(path, path.with_extension("log.old"))?;
+    }
+    OpenOptions::new().create(true).append(true).open(path)
+}
+
+/// The last line that is not blank, of what was written from an offset on.
+fn last_line(path: &Path, from: u64) -> io::Result<Option<String>> {
+    let mut file = File::open(path)?;
+    let end = file.seek(SeekFrom::End(0))?;
+    file.seek(SeekFrom::Start(from.max(end.saturating_sub(LAST_WORDS_BYTES))))?;
+    let mut tail = Vec::new();
+    file.read_to_end(&mut tail)?;
+    let text = String::from_utf8_lossy(&tail);
+    Ok(text.lines().rev().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_line_is_of_this_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("a.log");
+        fs::write(&log, "of an earlier run\n").unwrap();
+        assert_eq!(last_line(&log, 18).unwrap(), None);
+        assert_eq!(last_line(&log, 0).unwrap().as_deref(), Some("of an earlier run"));
+        fs::write(&log, format!("{}\nwhy it ended\n\n", "x".repeat(10_000))).unwrap();
+        assert_eq!(last_line(&log, 0).unwrap().as_deref(), Some("why it ended"));
+    }
+
+    #[test]
+    fn a_large_log_is_put_aside() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("a.log");
+        File::create(&log).unwrap().set_len(LOG_LIMIT_BYTES + 1).unwrap();
+        assert_eq!(open_log(&log).unwrap().metadata().unwrap().len(), 0);
+        assert_eq!(fs::metadata(folder.path().join("a.log.old")).unwrap().len(), LOG_LIMIT_BYTES + 1);
     }
 }

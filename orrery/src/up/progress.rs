@@ -3,6 +3,7 @@
 use super::Options;
 use super::data_dir::DataDir;
 use std::io::{IsTerminal, Write};
+use std::time::Duration;
 
 /// Prints to standard output, one line at a time.
 #[derive(Debug)]
@@ -18,7 +19,9 @@ impl Default for Progress {
 
 impl Progress {
     pub fn new() -> Self {
-        Self { colours: std::io::stdout().is_terminal() }
+        // https://no-color.org
+        let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        Self { colours: std::io::stdout().is_terminal() && !unwanted }
     }
 
     fn line(&self, text: &str) {
@@ -33,9 +36,11 @@ impl Progress {
         self.line(&format!("{mark} {component:<19} {what}"));
     }
 
-    /// It ended by itself, and why.
-    pub fn restarting(&self, component: &str, status: &str, last_words: &str) {
-        self.line(&format!("! {component} ended ({status}): {last_words}; starting it again"));
+    /// It ended by itself: how, and what it said last.
+    pub fn restarting(&self, component: &str, status: &str, last_words: Option<&str>, delay: Duration) {
+        let words = last_words.map(|words| format!(": {words}")).unwrap_or_default();
+        let delay_s = delay.as_secs_f64();
+        self.line(&format!("! {component} ended ({status}){words}; starting it again in {delay_s} s"));
     }
 
     pub fn stopped(&self, component: &str) {

@@ -1,24 +1,31 @@
-//! When a component counts as ready: what the API server and the objects that the component writes say of it.
+//! When a component counts as ready: what it says of itself, and what the objects show that it writes.
 
+use super::Options;
+use super::components::{Component, server_url};
 use client::{Client, ListOptions};
 use component_base::env::Env;
+use component_base::http::Body;
 use component_base::kubeconfig::Connection;
+use jiff::Timestamp;
 use proto::kinds::api::coordination::v1::Lease;
 use proto::kinds::api::core::v1::Node;
 use std::future::Future;
+use std::net::IpAddr;
 use std::time::Duration;
 
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(20);
 /// A component that is not ready by then will not be.
 const LIMIT: Duration = Duration::from_secs(60);
+/// Nodes may take so much longer, each.
+const LIMIT_PER_NODE: Duration = Duration::from_millis(10);
 
 #[derive(Debug, thiserror::Error)]
 pub enum ReadyError {
     #[error("administrator's connection: {0}")]
     Connect(client::Error),
-    #[error("{what} after {} s", LIMIT.as_secs())]
-    NotReady { what: String },
+    #[error("{what} after {} s", limit.as_secs())]
+    NotReady { what: String, limit: Duration },
 }
 
 /// Looks at the cluster as its administrator.
@@ -26,56 +33,74 @@ pub enum ReadyError {
 pub struct Waiting {
     env: Env,
     client: Client,
+    admin: Connection,
+    bind_address: IpAddr,
+    nodes: u32,
+    /// What a component of an earlier run left behind is older.
+    since: Timestamp,
 }
 
 impl Waiting {
-    pub fn new(env: &Env, admin: &Connection) -> Result<Self, ReadyError> {
-        let client = Client::connect(env, admin, "orrery-up").map_err(ReadyError::Connect)?;
-        Ok(Self { env: env.clone(), client })
-    }
-
-    /// Until the API server says that it is ready.
-    pub async fn apiserver(&self) -> Result<String, ReadyError> {
-        self.until("the API server is not ready", || async {
-            let request = http::Request::get("/readyz").body(component_base::http::Body::empty());
-            let request = request.expect("a constant path makes a request");
-            let ready = self.client.send(request).await.is_ok_and(|answer| answer.status().is_success());
-            ready.then(String::new)
+    pub fn new(env: &Env, admin: &Connection, options: &Options) -> Result<Self, ReadyError> {
+        Ok(Self {
+            env: env.clone(),
+            client: Client::connect(env, admin, "orrery-up").map_err(ReadyError::Connect)?,
+            admin: admin.clone(),
+            bind_address: options.bind_address,
+            nodes: options.nodes,
+            since: env.wall(),
         })
-        .await
     }
 
-    /// Until the component's work shows: a lease that it holds, nodes that are ready.
-    pub async fn component(&self, name: &str, nodes: u32) -> Result<String, ReadyError> {
-        match name {
-            "controller-manager" => self.lease("kube-controller-manager").await,
-            "scheduler" => self.lease("kube-scheduler").await,
-            "kubelet-sim" => self.nodes(nodes).await,
+    /// Until the component says that it is ready, and its work shows. Answers what is to be seen of it.
+    pub async fn component(&self, component: &Component) -> Result<String, ReadyError> {
+        let server = server_url(self.bind_address, component.port);
+        self.says_ready(component.name, &server).await?;
+        match component.name {
+            "apiserver" => Ok(server),
+            "controller-manager" => self.leads("kube-controller-manager").await,
+            "scheduler" => self.leads("kube-scheduler").await,
+            "kubelet-sim" => self.nodes().await,
             _ => Ok("rules of every node".to_owned()),
         }
     }
 
-    async fn lease(&self, name: &str) -> Result<String, ReadyError> {
-        self.until(&format!("nobody leads {name}"), || async {
-            let lease = self.client.api::<Lease>("kube-system").get(name).await.ok()?;
-            let holder = lease.spec?.holder_identity.filter(|holder| !holder.is_empty())?;
-            Some(format!("leads as {holder}"))
+    async fn says_ready(&self, name: &str, server: &str) -> Result<(), ReadyError> {
+        let connection = Connection { server: server.to_owned(), ..self.admin.clone() };
+        let client = Client::connect(&self.env, &connection, "orrery-up").map_err(ReadyError::Connect)?;
+        self.until(&format!("{name} is not ready"), LIMIT, || async {
+            let request = http::Request::get("/readyz").body(Body::empty());
+            let request = request.expect("a constant path makes a request");
+            let is_ready = client.send(request).await.is_ok_and(|answer| answer.status().is_success());
+            is_ready.then_some(())
         })
         .await
     }
 
-    async fn nodes(&self, wanted: u32) -> Result<String, ReadyError> {
-        self.until(&format!("fewer than {wanted} nodes are ready"), || async {
+    async fn leads(&self, name: &str) -> Result<String, ReadyError> {
+        self.until(&format!("nobody leads {name}"), LIMIT, || async {
+            let lease = self.client.api::<Lease>("kube-system").get(name).await.ok()?.spec?;
+            let holder = lease.holder_identity.filter(|holder| !holder.is_empty())?;
+            let is_ours = lease.renew_time.is_some_and(|renewed| renewed.0 >= self.since);
+            is_ours.then(|| format!("leads as {holder}"))
+        })
+        .await
+    }
+
+    async fn nodes(&self) -> Result<String, ReadyError> {
+        let wanted = usize::try_from(self.nodes).unwrap_or(usize::MAX);
+        let limit = LIMIT + LIMIT_PER_NODE * self.nodes;
+        self.until(&format!("fewer than {wanted} nodes are ready"), limit, || async {
             let nodes = self.client.api::<Node>("").list(&ListOptions::default()).await.ok()?;
             let ready = nodes.items.iter().filter(|node| is_ready(node)).count();
-            (ready >= usize::try_from(wanted).unwrap_or(usize::MAX)).then(|| format!("{ready} nodes ready"))
+            (ready >= wanted).then(|| format!("{ready} nodes ready"))
         })
         .await
     }
 
-    async fn until<F>(&self, what: &str, look: impl Fn() -> F) -> Result<String, ReadyError>
+    async fn until<T, F>(&self, what: &str, limit: Duration, look: impl Fn() -> F) -> Result<T, ReadyError>
     where
-        F: Future<Output = Option<String>>,
+        F: Future<Output = Option<T>>,
     {
         let looking = async {
             loop {
@@ -86,7 +111,7 @@ impl Waiting {
             }
         };
         let what = what.to_owned();
-        self.env.timeout(LIMIT, looking).await.map_err(|_| ReadyError::NotReady { what })
+        self.env.timeout(limit, looking).await.map_err(|_| ReadyError::NotReady { what, limit })
     }
 }
 

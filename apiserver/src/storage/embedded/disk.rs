@@ -76,16 +76,19 @@ impl From<io::Error> for DiskError {
 }
 
 impl DiskError {
-    fn damage(reason: impl Into<String>) -> Self {
+    pub fn damage(reason: impl Into<String>) -> Self {
         Self { is_damage: true, reason: reason.into() }
     }
 }
 
 impl Disk {
-    /// Opens a database, or makes one in an empty backend.
+    /// Opens a database whose every page is as it was written, or makes one in an empty backend.
     pub fn open(backend: impl StorageBackend) -> Result<Self, DiskError> {
-        let database = Database::builder().set_cache_size(PAGE_CACHE_BYTES).create_with_backend(backend)?;
-        Ok(Self { database })
+        let mut database = Database::builder().set_cache_size(PAGE_CACHE_BYTES).create_with_backend(backend)?;
+        match database.check_integrity()? {
+            true => Ok(Self { database }),
+            false => Err(DiskError::damage("pages differ from their checksums")),
+        }
     }
 
     /// Makes the empty store of a new database durable.

@@ -1,0 +1,213 @@
+//! What cannot start says why in one line on standard error, ends with a code that is not 0, and overwrites nothing.
+
+use crate::program;
+use e2e::apiserver::ApiServer;
+use e2e::processes::free_ports;
+use orrery::up::StoreKind;
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Runs the program in a directory; answers its exit code and its one line.
+fn complaint(directory: &Path, line: &str) -> (i32, String) {
+    let mut command = Command::new(program());
+    let command = command.args(line.split_whitespace()).current_dir(directory).env_remove("KUBECONFIG");
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(said.lines().count(), 1, "{line}: one line on standard error, not:\n{said}");
+    (output.status.code().unwrap(), said.trim_end().to_owned())
+}
+
+/// Every file below a directory with its content, but for logs.
+fn files(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "log") {
+            continue;
+        }
+        if path.is_dir() {
+            found.extend(files(&path));
+        } else {
+            found.insert(path.clone(), fs::read(&path).unwrap());
+        }
+    }
+    found
+}
+
+#[test]
+fn bad_flags() {
+    let directory = tempfile::tempdir().unwrap();
+    for (line, expected) in [
+        ("up --port=99999", "orrery: invalid value '99999' for '--port <PORT>': 99999 is not in 1..=65531"),
+        ("up --port=x", "orrery: invalid value 'x' for '--port <PORT>': invalid digit found in string"),
+        ("up --nodes=many", "orrery: invalid value 'many' for '--nodes <N>': invalid digit found in string"),
+        ("up --nodes=50000", "orrery: invalid value '50000' for '--nodes <N>': 50000 is not in 0..=32768"),
+        ("up --store=disk", "orrery: invalid value 'disk' for '--store <ENGINE>'; [possible values: embedded, memory]"),
+        ("up --bind-address=here", "orrery: invalid value 'here' for '--bind-address <IP>': invalid IP address syntax"),
+        ("up --sotre=memory", "orrery: unexpected argument '--sotre' found; a similar argument exists: '--store'"),
+        ("up now", "orrery: unexpected argument 'now' found"),
+        ("down", "orrery: unrecognized subcommand 'down'"),
+        (
+            "apiserver --service-cluster-ip-range=10.0.0.0/33",
+            "orrery: invalid value '10.0.0.0/33' for '--service-cluster-ip-range <CIDR>': invalid IP address syntax",
+        ),
+        (
+            "apiserver --store=memory",
+            "apiserver: --tls-cert-file and --tls-private-key-file are both needed to serve TLS",
+        ),
+        (
+            "apiserver --tls-cert-file=none --tls-private-key-file=none",
+            "apiserver: --tls-cert-file: none: No such file or directory (os error 2)",
+        ),
+        ("scheduler", "scheduler: no kubeconfig: give --kubeconfig or set KUBECONFIG"),
+        ("controller-manager --kubeconfig=none", "controller-manager: none: No such file or directory (os error 2)"),
+        ("kubelet-sim --memory=lots", "orrery: invalid value 'lots' for '--memory <QUANTITY>': …"),
+        (
+            "proxy-sim --cluster-cidr=lots",
+            "orrery: invalid value 'lots' for '--cluster-cidr <CIDR>': invalid IP address syntax",
+        ),
+        ("proxy-sim rules", "orrery: the following required arguments were not provided: --node <NAME>"),
+    ] {
+        let (code, said) = complaint(directory.path(), line);
+        assert_ne!(code, 0, "{line}");
+        match expected.strip_suffix('…') {
+            Some(beginning) => assert!(said.starts_with(beginning), "{line}: {said}"),
+            None => assert_eq!(said, expected, "{line}"),
+        }
+    }
+    assert_eq!(files(directory.path()), BTreeMap::new(), "something was written");
+}
+
+/// A data directory with a cluster in it, spoiled in one way or another.
+#[tokio::test]
+async fn bad_directories() {
+    let original = tempfile::tempdir().unwrap();
+    drop(ApiServer::start(program(), original.path(), StoreKind::Embedded).await);
+    type Spoil = fn(&Path);
+    let cases: [(&str, Spoil, &str); 12] = [
+        ("up --data-dir=data/format", |_| {}, "orrery: data/format: not a directory"),
+        ("up --data-dir=photos", photos, "orrery: DIR/photos: not empty, and not a directory of this program: …"),
+        ("up --data-dir=/proc/orrery", |_| {}, "orrery: /proc/orrery: …"),
+        (
+            "up",
+            |dir| write(dir, "data/format", "99\n"),
+            "orrery: DIR/data/format: written in format 99 by a later version; this one reads up to format 1",
+        ),
+        ("up", |dir| write(dir, "data/format", ""), "orrery: DIR/data/format: damaged: it is no format number"),
+        ("up", |dir| write(dir, "data/pki/ca/ca.crt", "torn"), "orrery: DIR/data/pki/ca/ca.crt: damaged: …"),
+        (
+            "up",
+            |dir| write(dir, "data/pki/scheduler/tls.crt", "torn"),
+            "orrery: DIR/data/pki/scheduler/tls.crt: damaged: …",
+        ),
+        (
+            "up",
+            |dir| write(dir, "data/store/format", "99\n"),
+            "orrery: apiserver ended (exit status: 1): DIR/data/store/format: written in format 99 by a later version; …",
+        ),
+        (
+            "up",
+            |dir| write(dir, "data/store/store.redb", "garbage"),
+            "orrery: apiserver ended (exit status: 1): DIR/data/store/store.redb: damaged: …",
+        ),
+        ("up", truncated, "orrery: apiserver ended (exit status: 1): DIR/data/store/store.redb: damaged: …"),
+        (
+            "up --kubeconfig=config",
+            |dir| write(dir, "config", "clusters: [{name: work}]"),
+            "orrery: --kubeconfig: config: holds other clusters and is left as it is: choose a path of its own",
+        ),
+        (
+            "up --kubeconfig=none/config",
+            |_| {},
+            "orrery: --kubeconfig: none/config: No such file or directory (os error 2)",
+        ),
+    ];
+    for (line, spoil, expected) in cases {
+        let directory = tempfile::tempdir().unwrap();
+        copy(&original.path().join("data"), &directory.path().join("data"));
+        spoil(directory.path());
+        let before = files(directory.path());
+        let data_dir = if line.contains("--data-dir") { "" } else { "--data-dir=data" };
+        let (code, said) = complaint(directory.path(), &format!("{line} {data_dir} --port={}", free_ports()));
+        let whole = fs::canonicalize(directory.path()).unwrap();
+        let said = said.replace(&*whole.to_string_lossy(), "DIR");
+        assert_eq!(code, 1, "{said}");
+        match expected.strip_suffix('…') {
+            Some(beginning) => assert!(said.starts_with(beginning), "{expected}\n{said}"),
+            None => assert_eq!(said, expected),
+        }
+        assert_eq!(same_but_kubeconfigs(before), same_but_kubeconfigs(files(directory.path())), "after {said}");
+    }
+}
+
+/// The kubeconfigs name the port of the last start.
+fn same_but_kubeconfigs(mut files: BTreeMap<PathBuf, Vec<u8>>) -> BTreeMap<PathBuf, Vec<u8>> {
+    files.retain(|path, _| path.file_name().is_none_or(|name| name != "kubeconfig"));
+    files
+}
+
+fn write(directory: &Path, name: &str, text: &str) {
+    fs::write(directory.join(name), text).unwrap();
+}
+
+fn photos(directory: &Path) {
+    fs::create_dir(directory.join("photos")).unwrap();
+    write(directory, "photos/cat.png", "meow");
+}
+
+fn truncated(directory: &Path) {
+    let path = directory.join("data/store/store.redb");
+    let bytes = fs::read(&path).unwrap();
+    fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        let copied = to.join(path.file_name().unwrap());
+        if path.is_dir() {
+            copy(&path, &copied);
+        } else {
+            fs::copy(&path, &copied).unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_somebody_else_uses() {
+    let directory = tempfile::tempdir().unwrap();
+    let _running = ApiServer::start(program(), directory.path(), StoreKind::Embedded).await;
+    let whole = fs::canonicalize(directory.path()).unwrap();
+    let base = free_ports();
+    let _taken = TcpListener::bind(("127.0.0.1", base + 3)).unwrap();
+    let pair = "--tls-cert-file=data/pki/apiserver/tls.crt --tls-private-key-file=data/pki/apiserver/tls.key";
+    let before = files(directory.path());
+    for (line, expected) in [
+        (
+            format!("up --data-dir=data --port={}", free_ports()),
+            format!("orrery: {}/data: another `orrery up` is running on this data directory", whole.display()),
+        ),
+        (
+            format!("apiserver --data-dir=data/store --secure-port={} {pair}", free_ports()),
+            format!("apiserver: {}/data/store: in use by another process", whole.display()),
+        ),
+        (
+            format!("apiserver --store=memory --bind-address=127.0.0.1 --secure-port={} {pair}", base + 3),
+            format!(
+                "apiserver: --bind-address, --secure-port: cannot listen on 127.0.0.1:{}: Address already in use (os error 98)",
+                base + 3
+            ),
+        ),
+    ] {
+        assert_eq!(complaint(directory.path(), &line), (1, expected));
+    }
+    assert_eq!(files(directory.path()), before);
+    let elsewhere = tempfile::tempdir().unwrap();
+    let expected =
+        format!("orrery: kubelet-sim: cannot listen on 127.0.0.1:{}: Address already in use (os error 98)", base + 3);
+    assert_eq!(complaint(elsewhere.path(), &format!("up --data-dir=data --port={base}")), (1, expected));
+}

@@ -1,0 +1,154 @@
+//! The processes of one run of `up`: started in order, started again when they end, stopped in reverse.
+
+use super::UpError;
+use super::components::{self, Component};
+use super::data_dir::DataDir;
+use super::process::Process;
+use super::progress::Progress;
+use super::ready::{ReadyError, Waiting};
+use super::restarts::Restarts;
+use component_base::env::Env;
+use std::future::Future;
+use std::path::Path;
+use std::pin::Pin;
+use std::process::ExitStatus;
+use std::task::Poll;
+use tokio::time::Instant;
+
+/// The processes, and which of them will be started again when.
+pub struct Cluster<'a> {
+    pub env: &'a Env,
+    pub progress: &'a Progress,
+    pub program: &'a Path,
+    pub data_dir: &'a DataDir,
+    running: Vec<Process>,
+    due: Vec<(Instant, &'a Component)>,
+    restarts: Restarts,
+}
+
+/// How a process ended, and what it said last.
+struct End {
+    name: &'static str,
+    status: String,
+    last_words: Option<String>,
+    began: Instant,
+}
+
+impl<'a> Cluster<'a> {
+    pub fn new(env: &'a Env, progress: &'a Progress, program: &'a Path, data_dir: &'a DataDir) -> Self {
+        let (running, due, restarts) = (Vec::new(), Vec::new(), Restarts::default());
+        Self { env, progress, program, data_dir, running, due, restarts }
+    }
+
+    /// Starts everybody, the API server first, and waits until each is ready; false if the end came sooner.
+    /// A component that ends meanwhile is an error.
+    pub async fn start(&mut self, components: &'a [Component], waiting: &Waiting) -> Result<bool, UpError> {
+        let (apiserver, others) = components.split_first().expect("there is an API server");
+        self.launch(apiserver)?;
+        if !self.shows_ready(apiserver, waiting).await? {
+            return Ok(false);
+        }
+        for component in others {
+            self.launch(component)?;
+        }
+        for component in others {
+            if !self.shows_ready(component, waiting).await? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn launch(&mut self, component: &Component) -> Result<(), UpError> {
+        let log = self.data_dir.log_of(component.name);
+        let process = Process::start(self.env, self.program, component, log);
+        self.running.push(process.map_err(|source| UpError::Start { component: component.name, source })?);
+        Ok(())
+    }
+
+    /// Waits for the component; false if the end came sooner.
+    async fn shows_ready(&mut self, component: &Component, waiting: &Waiting) -> Result<bool, UpError> {
+        let shutdown = self.env.shutdown().clone();
+        let ready: Result<String, ReadyError> = tokio::select! {
+            biased;
+            () = shutdown.cancelled() => return Ok(false),
+            End { name: component, status, last_words, .. } = first_ended(&mut self.running) => {
+                return Err(UpError::Ended { component, status, last_words });
+            }
+            ready = waiting.component(component) => ready,
+        };
+        self.progress.ready(component.name, &ready?);
+        Ok(true)
+    }
+
+    /// Starts again what ends, until shutdown.
+    pub async fn keep_running(&mut self, components: &'a [Component]) {
+        let shutdown = self.env.shutdown().clone();
+        loop {
+            let next = self.due.iter().map(|(at, _)| *at).min();
+            tokio::select! {
+                biased;
+                () = shutdown.cancelled() => return,
+                end = first_ended(&mut self.running) => self.schedule(components, end),
+                () = until(self.env, next) => self.start_due(),
+            }
+        }
+    }
+
+    fn schedule(&mut self, components: &'a [Component], end: End) {
+        let component = components.iter().find(|known| known.name == end.name).expect("only components are started");
+        let delay = self.restarts.delay(component.name, self.env.now() - end.began);
+        self.due.push((self.env.now() + delay, component));
+        self.progress.restarting(component.name, &end.status, end.last_words.as_deref(), delay);
+    }
+
+    fn start_due(&mut self) {
+        let now = self.env.now();
+        let (due, later) = std::mem::take(&mut self.due).into_iter().partition(|(at, _)| *at <= now);
+        self.due = later;
+        for (_, component) in Vec::<(Instant, &'a Component)>::from_iter(due) {
+            if let Err(error) = self.launch(component) {
+                let delay = self.restarts.delay(component.name, Default::default());
+                self.due.push((now + delay, component));
+                self.progress.restarting(component.name, &error.to_string(), None, delay);
+            }
+        }
+    }
+
+    /// Stops node agents first and the API server last, so that everybody can still say goodbye to it.
+    pub async fn stop(mut self) {
+        for name in components::stop_order() {
+            if let Some(index) = self.running.iter().position(|process| process.name == name) {
+                self.running.remove(index).stop(self.env).await;
+                self.progress.stopped(name);
+            }
+        }
+    }
+}
+
+/// Takes the first of the processes to end by itself out of the running ones.
+async fn first_ended(running: &mut Vec<Process>) -> End {
+    let (index, status) = {
+        type Wait<'a> = Pin<Box<dyn Future<Output = std::io::Result<ExitStatus>> + Send + 'a>>;
+        let mut ends: Vec<Wait<'_>> = running.iter_mut().map(|process| Box::pin(process.ended()) as _).collect();
+        std::future::poll_fn(|context| {
+            for (index, end) in ends.iter_mut().enumerate() {
+                if let Poll::Ready(status) = end.as_mut().poll(context) {
+                    return Poll::Ready((index, status));
+                }
+            }
+            Poll::Pending
+        })
+        .await
+    };
+    let process = running.remove(index);
+    let status = status.map_or_else(|error| error.to_string(), |status| status.to_string());
+    End { name: process.name, status, last_words: process.last_words(), began: process.began }
+}
+
+async fn until(env: &Env, next: Option<Instant>) {
+    match next {
+        Some(at) => env.sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
