@@ -13,6 +13,9 @@ pub mod object;
 pub mod resources;
 pub mod schema;
 
+// Whether a pod may run on a node.
+pub mod scheduling;
+
 // How they look on the wire.
 pub mod wire;
 

@@ -17,8 +17,6 @@ pub mod binding;
 pub mod queue;
 pub mod cache;
 pub mod pod_info;
-pub mod resources;
-pub mod node_selector;
 
 #[cfg(test)]
 mod fixture;

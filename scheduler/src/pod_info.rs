@@ -2,11 +2,11 @@
 //!
 //! Corresponds to framework.PodInfo of pkg/scheduler.
 
-use crate::resources::{self, Resources};
 use proto::Kind;
 use proto::kinds::api::core::v1::{Pod, PodAffinityTerm, PodSpec};
 use proto::meta::label_selector;
 use proto::meta::selector::{Operator, Requirement, Selector};
+use proto::scheduling::requests::{self, Resources};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -68,8 +68,8 @@ impl PodInfo {
         Self {
             key: pod.key(),
             priority: spec.priority.unwrap_or(0),
-            requests: resources::pod_requests(spec),
-            non_zero_requests: resources::pod_non_zero_requests(spec),
+            requests: requests::pod_requests(spec),
+            non_zero_requests: requests::pod_non_zero_requests(spec),
             host_ports: host_ports(spec),
             required_affinity: with
                 .iter()

@@ -10,6 +10,7 @@ use client::{Action, DeleteOptions, Patch, Plan};
 use jiff::Timestamp;
 use proto::Kind;
 use proto::kinds::api::core::v1::{Node, Pod, Taint, Toleration};
+use proto::scheduling::tolerations::tolerates;
 use serde_json::json;
 use std::sync::Arc;
 
@@ -85,20 +86,6 @@ fn leaves_at(taint: &Taint, tolerations: &[Toleration], since: Timestamp) -> Opt
 fn bound_since(pod: &Pod) -> Option<Timestamp> {
     let scheduled = pod::condition(pod, "PodScheduled").and_then(|condition| condition.last_transition_time.as_ref());
     scheduled.or(pod.metadata.creation_timestamp.as_ref()).map(|time| time.0)
-}
-
-/// An empty key with Exists matches every taint, an empty effect every effect.
-pub fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
-    let text = |field: &Option<String>| field.clone().unwrap_or_default();
-    let (key, effect, operator) = (text(&toleration.key), text(&toleration.effect), text(&toleration.operator));
-    if !effect.is_empty() && effect != taint.effect || !key.is_empty() && key != taint.key {
-        return false;
-    }
-    match operator.as_str() {
-        "Exists" => true,
-        "" | "Equal" => !key.is_empty() && text(&toleration.value) == text(&taint.value),
-        _ => false,
-    }
 }
 
 #[cfg(test)]

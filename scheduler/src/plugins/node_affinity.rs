@@ -7,9 +7,9 @@ use crate::framework::profile::normalize_to_highest;
 use crate::framework::{
     ClusterEvent, CycleState, Filter, Plugin, PreFilter, PreFiltered, PreScore, PreScored, Rejection, Score,
 };
-use crate::node_selector;
 use crate::pod_info::PodInfo;
 use proto::kinds::api::core::v1::{Node, PreferredSchedulingTerm};
+use proto::scheduling::node_selector;
 use std::sync::Arc;
 
 pub struct NodeAffinity;

@@ -5,7 +5,7 @@
 use crate::cache::{NodeInfo, Snapshot};
 use crate::framework::{CycleState, MAX_NODE_SCORE, Plugin, PreScore, PreScored, Score};
 use crate::pod_info::PodInfo;
-use crate::resources::Resources;
+use proto::scheduling::requests::Resources;
 
 pub struct NodeResourcesBalancedAllocation;
 

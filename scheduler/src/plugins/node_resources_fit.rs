@@ -7,7 +7,7 @@ use crate::framework::{
     ClusterEvent, CycleState, Filter, MAX_NODE_SCORE, Plugin, PreFilter, PreFiltered, Rejection, Score, event,
 };
 use crate::pod_info::PodInfo;
-use crate::resources::Resources;
+use proto::scheduling::requests::Resources;
 use std::borrow::Cow;
 
 pub struct NodeResourcesFit;

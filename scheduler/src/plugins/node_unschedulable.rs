@@ -4,9 +4,9 @@
 
 use crate::cache::NodeInfo;
 use crate::framework::{ClusterEvent, CycleState, Filter, Plugin, Rejection};
-use crate::plugins::taint_toleration::tolerates;
 use crate::pod_info::PodInfo;
 use proto::kinds::api::core::v1::{Node, Taint};
+use proto::scheduling::tolerations::tolerates;
 use std::sync::Arc;
 
 pub struct NodeUnschedulable;

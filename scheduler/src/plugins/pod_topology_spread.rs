@@ -7,7 +7,6 @@ use crate::framework::{
     ClusterEvent, CycleState, Filter, MAX_NODE_SCORE, Plugin, PreFilter, PreFiltered, PreScore, PreScored, Rejection,
     Score,
 };
-use crate::node_selector;
 use crate::plugins::default_selector::Workloads;
 use crate::plugins::taint_toleration::untolerated;
 use crate::pod_info::{PodInfo, with_label_keys};
@@ -15,6 +14,7 @@ use proto::Kind;
 use proto::kinds::api::core::v1::Node;
 use proto::meta::label_selector;
 use proto::meta::selector::{Operator, Selector};
+use proto::scheduling::node_selector;
 use std::collections::BTreeMap;
 
 pub struct PodTopologySpread {

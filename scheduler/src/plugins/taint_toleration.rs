@@ -6,32 +6,18 @@ use crate::cache::{NodeInfo, Snapshot, node_info};
 use crate::framework::profile::normalize_to_highest;
 use crate::framework::{ClusterEvent, CycleState, Filter, Plugin, Rejection, Score};
 use crate::pod_info::PodInfo;
-use proto::kinds::api::core::v1::{Node, Taint, Toleration};
+use proto::kinds::api::core::v1::{Node, Taint};
+use proto::scheduling::tolerations::{self, tolerates};
 use std::sync::Arc;
 
 pub struct TaintToleration;
 
 const NAME: &str = "TaintToleration";
 
-/// An empty key or effect of a toleration stands for all.
-pub fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
-    let text = |text: &'_ Option<String>| text.clone().unwrap_or_default();
-    let (effect, key) = (text(&toleration.effect), text(&toleration.key));
-    if !(effect.is_empty() || effect == taint.effect) || !(key.is_empty() || key == taint.key) {
-        return false;
-    }
-    match toleration.operator.as_deref() {
-        None | Some("" | "Equal") => text(&toleration.value) == text(&taint.value),
-        Some("Exists") => true,
-        _ => false,
-    }
-}
-
 /// A taint that keeps pods away and that the pod does not tolerate.
 pub fn untolerated<'a>(pod: &PodInfo, taints: &'a [Taint]) -> Option<&'a Taint> {
     let hard = taints.iter().filter(|taint| matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute"));
-    let tolerations = pod.spec().tolerations.as_deref().unwrap_or_default();
-    hard.into_iter().find(|taint| !tolerations.iter().any(|toleration| tolerates(toleration, taint)))
+    tolerations::untolerated(pod.spec().tolerations.as_deref().unwrap_or_default(), hard)
 }
 
 impl Plugin for TaintToleration {

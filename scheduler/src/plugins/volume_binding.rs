@@ -7,12 +7,12 @@
 
 use crate::cache::{NodeInfo, Snapshot};
 use crate::framework::{ClusterEvent, CycleState, Filter, Plugin, PreFilter, PreFiltered, Rejection};
-use crate::node_selector;
 use crate::pod_info::PodInfo;
 use client::Lister;
 use proto::Kind;
 use proto::kinds::api::core::v1::{NodeSelector, PersistentVolume, PersistentVolumeClaim};
 use proto::kinds::api::storage::v1::StorageClass;
+use proto::scheduling::node_selector;
 
 pub struct VolumeBinding {
     pub claims: Lister<PersistentVolumeClaim>,

@@ -1,10 +1,10 @@
-//! Resources as the scheduler counts them: whole numbers, no quantities.
+//! What pods ask for and nodes have, in whole numbers.
 //!
-//! Corresponds to framework.Resource of pkg/scheduler and to k8s.io/component-helpers/resource.PodRequests.
+//! Corresponds to k8s.io/component-helpers/resource.PodRequests and to framework.Resource of pkg/scheduler.
 
-use proto::kinds::api::core::v1::{Container, PodSpec, ResourceRequirements};
-use proto::kinds::apimachinery::api::resource::Quantity as WireQuantity;
-use proto::meta::quantity::Quantity;
+use crate::kinds::api::core::v1::{Container, PodSpec, ResourceRequirements};
+use crate::kinds::apimachinery::api::resource::Quantity as WireQuantity;
+use crate::meta::quantity::Quantity;
 use std::collections::BTreeMap;
 use std::ops::{AddAssign, SubAssign};
 

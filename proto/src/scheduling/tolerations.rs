@@ -1,0 +1,71 @@
+//! Tolerations: which taints of a node a pod puts up with.
+//!
+//! Corresponds to k8s.io/component-helpers/scheduling/corev1/helpers.go.
+
+use crate::kinds::api::core::v1::{Taint, Toleration};
+
+/// An empty key or effect of a toleration stands for all.
+pub fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
+    let text = |text: &'_ Option<String>| text.clone().unwrap_or_default();
+    let (effect, key) = (text(&toleration.effect), text(&toleration.key));
+    if !(effect.is_empty() || effect == taint.effect) || !(key.is_empty() || key == taint.key) {
+        return false;
+    }
+    match toleration.operator.as_deref() {
+        None | Some("" | "Equal") => text(&toleration.value) == text(&taint.value),
+        Some("Exists") => true,
+        _ => false,
+    }
+}
+
+/// The first of the taints that no toleration covers.
+pub fn untolerated<'a>(tolerations: &[Toleration], taints: impl IntoIterator<Item = &'a Taint>) -> Option<&'a Taint> {
+    taints.into_iter().find(|taint| !tolerations.iter().any(|toleration| tolerates(toleration, taint)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taint(key: &str, value: &str, effect: &str) -> Taint {
+        let value = (!value.is_empty()).then(|| value.to_owned());
+        Taint { key: key.to_owned(), value, effect: effect.to_owned(), time_added: None }
+    }
+
+    fn toleration(key: &str, operator: &str, value: &str, effect: &str) -> Toleration {
+        let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        Toleration {
+            key: some(key),
+            operator: some(operator),
+            value: some(value),
+            effect: some(effect),
+            toleration_seconds: None,
+        }
+    }
+
+    #[test]
+    fn what_a_toleration_does_not_say_matches_everything() {
+        let gpu = taint("gpu", "yes", "NoSchedule");
+        for (toleration, expected) in [
+            (toleration("gpu", "Equal", "yes", "NoSchedule"), true),
+            (toleration("gpu", "", "yes", ""), true),
+            (toleration("gpu", "Equal", "no", "NoSchedule"), false),
+            (toleration("gpu", "Exists", "", "NoExecute"), false),
+            (toleration("gpu", "Exists", "", ""), true),
+            (toleration("", "Exists", "", ""), true),
+            (toleration("cpu", "Exists", "", ""), false),
+            (toleration("gpu", "Like", "yes", ""), false),
+        ] {
+            assert_eq!(tolerates(&toleration, &gpu), expected, "{toleration:?}");
+        }
+    }
+
+    #[test]
+    fn the_first_taint_that_nothing_covers() {
+        let taints = [taint("a", "", "NoExecute"), taint("b", "", "NoExecute")];
+        let all = toleration("", "Exists", "", "");
+        let a = toleration("a", "Exists", "", "");
+        assert_eq!(untolerated(&[a], &taints).map(|t| t.key.as_str()), Some("b"));
+        assert_eq!(untolerated(&[all], &taints), None);
+    }
+}
