@@ -35,15 +35,8 @@ impl Expectations {
         Self { env: env.clone(), by_key: Arc::default() }
     }
 
-    pub fn expect_creations(&self, key: &str, count: usize) {
-        self.set(key, count, 0);
-    }
-
-    pub fn expect_deletions(&self, key: &str, count: usize) {
-        self.set(key, 0, count);
-    }
-
-    fn set(&self, key: &str, creations: usize, deletions: usize) {
+    /// From now on; what was expected before does not count any more.
+    pub fn expect(&self, key: &str, creations: usize, deletions: usize) {
         let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
         let expected = Expected { creations: count(creations), deletions: count(deletions), since: self.env.now() };
         self.by_key.lock().insert(key.to_owned(), expected);
@@ -102,14 +95,10 @@ impl UidExpectations {
         Self { counts: Expectations::new(env), deleting: Arc::default() }
     }
 
-    pub fn expect_creations(&self, key: &str, count: usize) {
-        self.counts.expect_creations(key, count);
-    }
-
-    /// `deleted` are keys or uids of the objects about to be deleted.
-    pub fn expect_deletions(&self, key: &str, deleted: impl IntoIterator<Item = String>) {
+    /// From now on. `deleted` are keys or uids of the objects about to be deleted.
+    pub fn expect(&self, key: &str, creations: usize, deleted: impl IntoIterator<Item = String>) {
         let deleted: BTreeSet<String> = deleted.into_iter().collect();
-        self.counts.expect_deletions(key, deleted.len());
+        self.counts.expect(key, creations, deleted.len());
         self.deleting.lock().insert(key.to_owned(), deleted);
     }
 
@@ -144,12 +133,12 @@ mod tests {
         let env = Env::simulated(1);
         let expectations = Expectations::new(&env);
         assert!(expectations.satisfied("rs"));
-        expectations.expect_creations("rs", 2);
+        expectations.expect("rs", 2, 0);
         expectations.creation_observed("rs");
         assert!(!expectations.satisfied("rs"));
         expectations.creation_observed("rs");
         assert!(expectations.satisfied("rs"));
-        expectations.expect_deletions("rs", 1);
+        expectations.expect("rs", 0, 1);
         assert!(!expectations.satisfied("rs"));
         env.sleep(TIMEOUT + Duration::from_secs(1)).await;
         assert!(expectations.satisfied("rs"));
@@ -161,7 +150,7 @@ mod tests {
     async fn a_deletion_counts_once() {
         let env = Env::simulated(1);
         let expectations = UidExpectations::new(&env);
-        expectations.expect_deletions("rs", ["a".to_owned(), "b".to_owned()]);
+        expectations.expect("rs", 0, ["a".to_owned(), "b".to_owned()]);
         expectations.deletion_observed("rs", "a");
         expectations.deletion_observed("rs", "a");
         expectations.deletion_observed("rs", "stranger");

@@ -150,6 +150,11 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// With nothing to come back for.
+    pub fn of(actions: impl IntoIterator<Item = Action>) -> Self {
+        Self { actions: actions.into_iter().collect(), requeue_after: None }
+    }
+
     pub fn is_empty(&self) -> bool {
         self.actions.is_empty()
     }

@@ -23,12 +23,13 @@ pub fn delete_exactly<K: Kind>(object: &K) -> Action {
     delete(object, DeleteOptions::with_uid(object.uid()))
 }
 
-/// Adopts and releases. The next round sees the result.
-pub fn settle<K: Kind, T: Kind>(owner: &K, claims: &Claims<T>) -> Plan {
-    let adopt = claims.adopt.iter().map(|object| (object, adoption_patch(owner, &**object)));
-    let release = claims.release.iter().map(|object| (object, release_patch(owner.uid(), &**object)));
-    let patch = |(object, patch): (&std::sync::Arc<T>, serde_json::Value)| {
-        Action::patch::<T>(object.namespace(), object.name(), Patch::Strategic(patch))
-    };
-    Plan { actions: adopt.chain(release).map(patch).collect(), requeue_after: None }
+/// Adopts and releases. The next round sees the result. `finalizer` is what the owner puts on everything it has.
+pub fn settle<K: Kind, T: Kind>(owner: &K, claims: &Claims<T>, finalizer: Option<&str>) -> Plan {
+    let adopt = claims.adopt.iter().map(|object| (object, adoption_patch(owner, &**object, finalizer)));
+    let release = claims.release.iter().map(|object| (object, release_patch(owner.uid(), &**object, finalizer)));
+    Plan::of(
+        adopt
+            .chain(release)
+            .map(|(object, patch)| Action::patch::<T>(object.namespace(), object.name(), Patch::Strategic(patch))),
+    )
 }

@@ -52,7 +52,7 @@ pub fn plan(observed: &Observed) -> Plan {
         "metadata": {"name": role.name()}, "rules": rules
     });
     let patch = Patch::Apply { value, manager: MANAGER.to_owned(), force: true };
-    Plan { actions: vec![Action::patch::<ClusterRole>("", role.name(), patch)], requeue_after: None }
+    Plan::of([Action::patch::<ClusterRole>("", role.name(), patch)])
 }
 
 /// The rules of the roles that are selected, each rule once; nothing for a role that does not aggregate.

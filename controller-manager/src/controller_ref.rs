@@ -71,7 +71,7 @@ pub struct Claims<T> {
 
 impl<T: Kind> Claims<T> {
     /// Sorts `candidates` into what the owner has, takes and lets go. An owner that is being deleted neither
-    /// adopts nor releases; an object that is being deleted is left as it is.
+    /// adopts nor releases; an object that is being deleted is not adopted any more.
     pub fn of<K: Kind>(
         owner: &K,
         candidates: impl IntoIterator<Item = Arc<T>>,
@@ -84,7 +84,7 @@ impl<T: Kind> Claims<T> {
             match controller_of(&*object) {
                 Some(controller) if controller.uid != owner.uid() => {}
                 Some(_) if selected => claims.owned.push(object),
-                Some(_) if !owner.is_deleting() && !object.is_deleting() => claims.release.push(object),
+                Some(_) if !owner.is_deleting() => claims.release.push(object),
                 None if selected && !owner.is_deleting() && !object.is_deleting() => claims.adopt.push(object),
                 _ => {}
             }
@@ -98,8 +98,16 @@ impl<T: Kind> Claims<T> {
     }
 }
 
-/// Asks the server whether the owner is still the one that the cache shows, and not being deleted.
-pub async fn confirm_adoption<K: Kind>(client: &Client, owner: &K) -> Result<(), ReconcileError> {
+/// Asks the server, where anything is to be adopted, whether the owner is still the one that the cache shows and not
+/// being deleted: what is adopted by an owner that is gone goes to the garbage collector.
+pub async fn confirm_adoption<K: Kind, T>(
+    client: &Client,
+    owner: &K,
+    claims: &Claims<T>,
+) -> Result<(), ReconcileError> {
+    if claims.adopt.is_empty() {
+        return Ok(());
+    }
     let fresh = client.api::<K>(owner.namespace()).get(owner.name()).await?;
     if fresh.uid() != owner.uid() {
         let what =
@@ -114,13 +122,21 @@ pub async fn confirm_adoption<K: Kind>(client: &Client, owner: &K) -> Result<(),
 
 /// The patch by which an orphan gets its controller. The uid is a precondition: not an object of the same name
 /// that took its place.
-pub fn adoption_patch<K: Kind, T: Kind>(owner: &K, object: &T) -> Value {
-    json!({"metadata": {"ownerReferences": [controller_ref(owner)], "uid": object.uid()}})
+pub fn adoption_patch<K: Kind, T: Kind>(owner: &K, object: &T, finalizer: Option<&str>) -> Value {
+    let mut metadata = json!({"ownerReferences": [controller_ref(owner)], "uid": object.uid()});
+    if let Some(finalizer) = finalizer {
+        metadata["finalizers"] = json!([finalizer]);
+    }
+    json!({"metadata": metadata})
 }
 
 /// The strategic merge patch by which an object loses its reference to `owner_uid`.
-pub fn release_patch<T: Kind>(owner_uid: &str, object: &T) -> Value {
-    json!({"metadata": {"ownerReferences": [{"$patch": "delete", "uid": owner_uid}], "uid": object.uid()}})
+pub fn release_patch<T: Kind>(owner_uid: &str, object: &T, finalizer: Option<&str>) -> Value {
+    let mut metadata = json!({"ownerReferences": [{"$patch": "delete", "uid": owner_uid}], "uid": object.uid()});
+    if let Some(finalizer) = finalizer {
+        metadata["$deleteFromPrimitiveList/finalizers"] = json!([finalizer]);
+    }
+    json!({"metadata": metadata})
 }
 
 #[cfg(test)]
@@ -167,7 +183,7 @@ mod tests {
         let claims = Claims::of(&owner, candidates(), selects);
         assert_eq!(names(&claims.owned), "mine-selected mine-selected-deleting");
         assert_eq!(names(&claims.adopt), "orphan-selected");
-        assert_eq!(names(&claims.release), "mine");
+        assert_eq!(names(&claims.release), "mine mine-deleting");
 
         owner.metadata.deletion_timestamp = Some(fixture::time(1));
         let claims = Claims::of(&owner, candidates(), selects);

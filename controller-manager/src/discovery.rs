@@ -17,6 +17,8 @@ pub struct ApiResource {
     pub gvk: Gvk,
     pub is_namespaced: bool,
     pub verbs: Vec<String>,
+    /// Names of its subresources: `status`, `scale`, ….
+    pub subresources: Vec<String>,
     /// The first version of its group that serves it: the one to read and write it in.
     pub is_preferred: bool,
 }
@@ -78,6 +80,13 @@ struct Resource {
     scope: String,
     #[serde(default)]
     verbs: Vec<String>,
+    #[serde(default)]
+    subresources: Vec<Subresource>,
+}
+
+#[derive(Deserialize)]
+struct Subresource {
+    subresource: String,
 }
 
 #[derive(Default, Deserialize)]
@@ -129,6 +138,7 @@ impl Discovered {
             gvk: Gvk::new(or(kind.group, group), or(kind.version, version), kind.kind),
             is_namespaced: resource.scope == "Namespaced",
             verbs: resource.verbs,
+            subresources: resource.subresources.into_iter().map(|part| part.subresource).collect(),
             is_preferred: !is_known,
         });
     }

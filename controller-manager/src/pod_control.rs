@@ -1,78 +1,180 @@
-//! Makes and deletes pods for their controller, in growing batches, and says so.
+//! Carries out what a controller has planned about its pods: many at a time, in growing batches, remembering what the
+//! cache has still to show, and says so in events.
 //!
 //! Corresponds to RealPodControl in pkg/controller/controller_utils.go and slowStartBatch in
 //! pkg/controller/replicaset/replica_set.go.
 
 use crate::actions;
 use crate::context::Actor;
-use client::{Action, ApplyError, DeleteOptions, Plan, UidExpectations, apply};
+use crate::controller_ref::concerned_controllers;
+use client::{Action, ApplyError, Event, Plan, UidExpectations, apply};
+use component_base::env::Env;
 use futures::future::join_all;
 use proto::Kind;
 use proto::kinds::api::core::v1::Pod;
 use serde_json::Value;
-use std::sync::Arc;
 
 /// At most so many pods are made or deleted in one round over one object.
 pub const BURST: usize = 500;
 
+/// Cheap to clone; clones share what is expected.
 #[derive(Clone)]
 pub struct PodControl {
-    pub actor: Actor,
-    /// What the pod informer has still to show.
-    pub expectations: UidExpectations,
+    /// What the pod informer has still to show, by the key of the owner.
+    expectations: UidExpectations,
+}
+
+/// What is done in one go.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Step {
+    CreatePods,
+    DeletePods,
+    PatchPods,
+    /// Anything that is not about pods, one after another.
+    Other,
+}
+
+impl Step {
+    fn of(action: &Action) -> Self {
+        match action {
+            Action::Create { gvr, .. } if *gvr == Pod::gvr() => Step::CreatePods,
+            Action::Delete { gvr, .. } if *gvr == Pod::gvr() => Step::DeletePods,
+            Action::Patch { gvr, .. } if *gvr == Pod::gvr() => Step::PatchPods,
+            _ => Step::Other,
+        }
+    }
 }
 
 impl PodControl {
-    /// In batches of 1, 2, 4, … each of which has to succeed before the next begins. Answers the first error.
-    pub async fn create<K: Kind>(&self, key: &str, owner: &K, pods: Vec<Pod>) -> Result<(), ApplyError> {
-        if pods.is_empty() {
-            return Ok(());
-        }
-        let mut remaining = pods.len();
-        self.expectations.expect_creations(key, remaining);
-        let mut left = pods.iter();
-        for size in batches(remaining) {
-            let batch: Vec<Plan> = left.by_ref().take(size).map(|pod| single(Action::create(pod))).collect();
-            let results = join_all(batch.iter().map(|plan| self.carry_out(plan))).await;
-            remaining -= size;
-            let mut failed = None;
-            for result in results {
-                match result {
-                    Ok(answers) => self.say_created(owner, &answers),
-                    Err(error) => {
-                        self.expectations.creation_observed(key);
-                        self.say_failed(owner, "FailedCreate", "creating", &error);
-                        failed.get_or_insert(error);
-                    }
-                }
+    pub fn new(env: &Env) -> Self {
+        Self { expectations: UidExpectations::new(env) }
+    }
+
+    /// Whether the cache shows every pod that was made or deleted for the owner before. To be asked before the cache
+    /// is read: what comes in between makes the cache look older than it is, never newer.
+    pub fn is_caught_up(&self, key: &str) -> bool {
+        self.expectations.satisfied(key)
+    }
+
+    /// The owner is gone, or another one has its name.
+    pub fn forget(&self, key: &str) {
+        self.expectations.forget(key);
+    }
+
+    /// Counts down what was expected, and answers the keys of the owners of kind `K` that the pod's event concerns.
+    pub fn note<K: Kind>(&self, event: &Event<Pod>) -> Vec<String> {
+        let pod = event.object();
+        let keys = concerned_controllers::<K, _>(event);
+        match event {
+            Event::Added(_) if !pod.is_deleting() => {
+                keys.iter().for_each(|key| self.expectations.creation_observed(key));
             }
-            if let Some(error) = failed {
-                (0..remaining).for_each(|_| self.expectations.creation_observed(key));
+            Event::Updated { .. } if !pod.is_deleting() => {}
+            _ => keys.iter().for_each(|key| self.expectations.deletion_observed(key, pod.uid())),
+        }
+        keys
+    }
+
+    /// Carries out a plan about the pods of `owner`, in order; neighbouring actions of one sort on pods go together.
+    /// Answers the first error, after which nothing more is tried.
+    pub async fn apply<K: Kind>(&self, actor: &Actor, key: &str, owner: &K, plan: &Plan) -> Result<(), ApplyError> {
+        let actions = plan.actions.as_slice();
+        self.expect(key, actions);
+        let hands = Hands { control: self, actor, key, owner };
+        let mut tried = 0;
+        for step in actions.chunk_by(|one, other| Step::of(one) == Step::of(other)) {
+            let result = match Step::of(&step[0]) {
+                Step::CreatePods => hands.create(step).await,
+                Step::DeletePods => hands.delete(step).await,
+                Step::PatchPods => hands.patch(step).await,
+                Step::Other => apply(&actor.client, &actor.recorder, &Plan::of(step.iter().cloned())).await.map(drop),
+            };
+            tried += step.len();
+            if let Err(error) = result {
+                actions[tried..].iter().for_each(|action| self.give_up(key, action));
                 return Err(error);
             }
         }
         Ok(())
     }
 
-    /// All at once. Answers the first error; a pod that is gone already is none.
-    pub async fn delete<K: Kind>(&self, key: &str, owner: &K, pods: &[Arc<Pod>]) -> Result<(), ApplyError> {
-        if pods.is_empty() {
-            return Ok(());
+    fn expect(&self, key: &str, actions: &[Action]) {
+        let created = actions.iter().filter(|action| Step::of(action) == Step::CreatePods).count();
+        let deleted: Vec<String> = actions.iter().filter_map(uid_of_deleted).map(str::to_owned).collect();
+        if created > 0 || !deleted.is_empty() {
+            self.expectations.expect(key, created, deleted);
         }
-        self.expectations.expect_deletions(key, pods.iter().map(|pod| pod.uid().to_owned()));
-        let delete = |pod: &Arc<Pod>| single(actions::delete(&**pod, DeleteOptions::default()));
-        let plans: Vec<Plan> = pods.iter().map(delete).collect();
-        let results = join_all(plans.iter().map(|plan| self.carry_out(plan))).await;
-        let mut failed = Ok(());
-        for (pod, result) in pods.iter().zip(results) {
-            match result {
-                Ok(_) => {
-                    self.say(actions::normal(owner, "SuccessfulDelete", format!("Deleted pod: {}", pod.name())));
+    }
+
+    /// What was not done will not be seen.
+    fn give_up(&self, key: &str, action: &Action) {
+        match Step::of(action) {
+            Step::CreatePods => self.expectations.creation_observed(key),
+            Step::DeletePods => {
+                self.expectations.deletion_observed(key, uid_of_deleted(action).unwrap_or_default());
+            }
+            Step::PatchPods | Step::Other => {}
+        }
+    }
+}
+
+fn uid_of_deleted(action: &Action) -> Option<&str> {
+    match action {
+        Action::Delete { options, .. } if Step::of(action) == Step::DeletePods => Some(&options.preconditions.uid),
+        _ => None,
+    }
+}
+
+/// One plan in the making.
+struct Hands<'a, K> {
+    control: &'a PodControl,
+    actor: &'a Actor,
+    key: &'a str,
+    owner: &'a K,
+}
+
+impl<K: Kind> Hands<'_, K> {
+    /// In batches of 1, 2, 4, … each of which has to succeed before the next begins.
+    async fn create(&self, actions: &[Action]) -> Result<(), ApplyError> {
+        let mut left = actions;
+        for size in batches(actions.len()) {
+            let (batch, rest) = left.split_at(size);
+            left = rest;
+            let mut failed = Ok(());
+            for (action, result) in batch.iter().zip(self.all_at_once(batch).await) {
+                match result {
+                    Ok(answer) => {
+                        let name = answer["metadata"]["name"].as_str().unwrap_or_default();
+                        self.say(actions::normal(self.owner, "SuccessfulCreate", format!("Created pod: {name}")));
+                    }
+                    Err(error) => {
+                        self.control.give_up(self.key, action);
+                        self.say_failed("FailedCreate", "creating", &error);
+                        failed = failed.and(Err(error));
+                    }
                 }
-                Err(error) => {
-                    self.expectations.deletion_observed(key, pod.uid());
+            }
+            if failed.is_err() {
+                left.iter().for_each(|action| self.control.give_up(self.key, action));
+                return failed;
+            }
+        }
+        Ok(())
+    }
+
+    /// All at once; a pod that is gone already is no failure.
+    async fn delete(&self, actions: &[Action]) -> Result<(), ApplyError> {
+        let mut failed = Ok(());
+        for (action, result) in actions.iter().zip(self.all_at_once(actions).await) {
+            match (action, result) {
+                (Action::Delete { name, .. }, Ok(_)) => {
+                    self.say(actions::normal(self.owner, "SuccessfulDelete", format!("Deleted pod: {name}")));
+                }
+                (_, Ok(_)) => {}
+                (_, Err(error)) => {
+                    self.control.give_up(self.key, action);
                     if !error.cause.is_not_found() {
-                        self.say_failed(owner, "FailedDelete", "deleting", &error);
+                        self.say_failed("FailedDelete", "deleting", &error);
                         failed = failed.and(Err(error));
                     }
                 }
@@ -81,20 +183,26 @@ impl PodControl {
         failed
     }
 
-    pub async fn carry_out(&self, plan: &Plan) -> Result<Vec<Value>, ApplyError> {
-        apply(&self.actor.client, &self.actor.recorder, plan).await
+    async fn patch(&self, actions: &[Action]) -> Result<(), ApplyError> {
+        let results = self.all_at_once(actions).await;
+        let failed = results.into_iter().filter_map(Result::err).find(|error| !error.cause.is_not_found());
+        failed.map_or(Ok(()), Err)
     }
 
-    fn say_created<K: Kind>(&self, owner: &K, answers: &[Value]) {
-        for answer in answers {
-            let name = answer["metadata"]["name"].as_str().unwrap_or_default();
-            self.say(actions::normal(owner, "SuccessfulCreate", format!("Created pod: {name}")));
-        }
+    async fn all_at_once(&self, actions: &[Action]) -> Vec<Result<Value, ApplyError>> {
+        let one = |action: &Action| {
+            let plan = Plan::of([action.clone()]);
+            async move {
+                let answers = apply(&self.actor.client, &self.actor.recorder, &plan).await?;
+                Ok(answers.into_iter().next().unwrap_or_default())
+            }
+        };
+        join_all(actions.iter().map(one)).await
     }
 
-    fn say_failed<K: Kind>(&self, owner: &K, reason: &str, doing: &str, error: &ApplyError) {
+    fn say_failed(&self, reason: &str, doing: &str, error: &ApplyError) {
         if !error.cause.is_namespace_terminating() {
-            self.say(actions::warning(owner, reason, format!("Error {doing}: {}", error.cause)));
+            self.say(actions::warning(self.owner, reason, format!("Error {doing}: {}", error.cause)));
         }
     }
 
@@ -103,10 +211,6 @@ impl PodControl {
             self.actor.recorder.record(event);
         }
     }
-}
-
-fn single(action: Action) -> Plan {
-    Plan { actions: vec![action], requeue_after: None }
 }
 
 /// The sizes of the batches in which `count` pods are created: 1, 2, 4, …, so that an error that all of them would

@@ -5,27 +5,41 @@
 use crate::clock;
 use crate::context::Actor;
 use client::{Action, ApplyError, Client, Plan, ReconcileError, WorkQueue, apply, run_workers};
+use component_base::env::Env;
 use jiff::Timestamp;
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
-/// A controller whose every round is one plan.
+/// A controller that looks at one object at a time. Every round is one plan.
 pub trait Reconciler: Send + Sync + 'static {
     type Observed: Send + Sync;
 
     /// From the caches alone. Nothing where there is nothing to do.
     fn observe(&self, key: &str) -> Option<Self::Observed>;
 
+    /// Asks the server itself for what must not be taken from a cache, or is in none. Nothing where its answer leaves
+    /// nothing to do.
+    fn consult(
+        &self,
+        _client: &Client,
+        observed: Self::Observed,
+    ) -> impl Future<Output = Result<Option<Self::Observed>, ReconcileError>> + Send {
+        async { Ok(Some(observed)) }
+    }
+
     /// Pure.
     fn plan(&self, observed: &Self::Observed, now: Timestamp) -> Plan;
 
-    /// Asks the server itself for what must not be taken from a cache, before the plan is carried out.
-    fn confirm(
+    /// Carries a plan out. Controllers that have to remember what they wrote, until a cache shows it, do so here.
+    fn apply(
         &self,
-        _client: &Client,
+        actor: &Actor,
+        _key: &str,
         _observed: &Self::Observed,
-    ) -> impl Future<Output = Result<(), ReconcileError>> + Send {
-        async { Ok(()) }
+        plan: &Plan,
+    ) -> impl Future<Output = Result<(), ApplyError>> + Send {
+        async move { apply(&actor.client, &actor.recorder, plan).await.map(drop) }
     }
 
     /// What to do about an action that failed, besides trying again.
@@ -56,13 +70,11 @@ async fn round<R: Reconciler>(
     key: String,
 ) -> Result<(), ReconcileError> {
     let Some(observed) = reconciler.observe(&key) else { return Ok(()) };
+    let Some(observed) = reconciler.consult(&actor.client, observed).await? else { return Ok(()) };
     let env = actor.client.env();
     let plan = reconciler.plan(&observed, env.wall());
-    if !plan.is_empty() {
-        reconciler.confirm(&actor.client, &observed).await?;
-    }
-    match apply(&actor.client, &actor.recorder, &plan).await {
-        Ok(_) => {
+    match reconciler.apply(actor, &key, &observed, &plan).await {
+        Ok(()) => {
             if let Some(after) = plan.requeue_after {
                 queue.add_after(key, after);
             }
@@ -71,10 +83,6 @@ async fn round<R: Reconciler>(
         Err(error) => {
             if let Some(plan) = reconciler.recover(&observed, &error, env.wall()) {
                 apply(&actor.client, &actor.recorder, &plan).await?;
-                if error.cause.is_already_exists() {
-                    queue.add_after(key, clock::TICK);
-                    return Ok(());
-                }
             }
             if is_overtaken(&error) {
                 queue.add_after(key, clock::TICK);
@@ -86,7 +94,38 @@ async fn round<R: Reconciler>(
     }
 }
 
-/// What was to be changed is gone: the cache will hear of it.
-pub fn is_overtaken(error: &ApplyError) -> bool {
-    error.cause.is_not_found() && !matches!(error.failed, Action::Create { .. })
+/// What was to be changed is gone, or what was to be made is there: the cache will hear of it.
+fn is_overtaken(error: &ApplyError) -> bool {
+    match error.failed {
+        Action::Create { .. } => error.cause.is_already_exists(),
+        _ => error.cause.is_not_found(),
+    }
+}
+
+/// A controller that looks at everything at once, every so often.
+pub trait Patrol: Send + 'static {
+    type Observed: Send;
+
+    fn observe(&mut self, now: Timestamp) -> impl Future<Output = Self::Observed> + Send;
+
+    /// Each object's actions are a plan of its own: what fails for one does not hold up the others.
+    fn plan(&mut self, observed: &Self::Observed, now: Timestamp) -> Vec<Plan>;
+}
+
+/// Looks once in `period` until shutdown, for the first time at once. What fails is tried again at the next look.
+pub async fn patrol<P: Patrol>(env: Env, actor: Actor, name: &'static str, period: Duration, mut patrol: P) {
+    loop {
+        let now = env.wall();
+        let observed = patrol.observe(now).await;
+        for plan in patrol.plan(&observed, now) {
+            if let Err(error) = apply(&actor.client, &actor.recorder, &plan).await {
+                tracing::warn!(controller = name, %error, "trying again at the next look");
+            }
+        }
+        tokio::select! {
+            biased;
+            () = env.shutdown().cancelled() => return,
+            () = env.sleep(period) => {}
+        }
+    }
 }

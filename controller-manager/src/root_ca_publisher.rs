@@ -83,7 +83,7 @@ pub fn plan(observed: &Observed) -> Plan {
             Action::update(&updated)
         }
     };
-    Plan { actions: vec![action], requeue_after: None }
+    Plan::of([action])
 }
 
 fn is_described(config_map: &ConfigMap) -> bool {

@@ -6,7 +6,7 @@ use crate::pod;
 use client::{Event, Lister};
 use proto::Kind;
 use proto::kinds::IntOrString;
-use proto::kinds::api::core::v1::{ContainerPort, Pod, Service, ServicePort};
+use proto::kinds::api::core::v1::{ContainerPort, ObjectReference, Pod, Service, ServicePort};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -65,6 +65,17 @@ pub fn hostname<'a>(pod: &'a Pod, service: &Service) -> Option<&'a str> {
     let spec = pod.spec.as_ref()?;
     let is_below = spec.subdomain.as_deref() == Some(service.name()) && pod.namespace() == service.namespace();
     spec.hostname.as_deref().filter(|hostname| is_below && !hostname.is_empty())
+}
+
+/// How an endpoint names the pod that it is.
+pub fn pod_reference(pod: &Pod) -> ObjectReference {
+    ObjectReference {
+        kind: Some(Pod::KIND.to_owned()),
+        namespace: Some(pod.namespace().to_owned()),
+        name: Some(pod.name().to_owned()),
+        uid: Some(pod.uid().to_owned()),
+        ..ObjectReference::default()
+    }
 }
 
 /// The number behind a service port: given, or by the name of one of the pod's ports of the same protocol.

@@ -55,7 +55,7 @@ pub fn plan(observed: &Observed) -> Plan {
         ..ObjectMeta::default()
     };
     let account = ServiceAccount { metadata, ..ServiceAccount::default() };
-    Plan { actions: vec![Action::create(&account)], requeue_after: None }
+    Plan::of([Action::create(&account)])
 }
 
 /// Nothing new fits into a namespace that is being deleted.

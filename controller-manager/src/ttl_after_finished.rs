@@ -53,7 +53,7 @@ pub fn plan(job: &Job, now: Timestamp) -> Plan {
         Some(_) => {
             let options =
                 DeleteOptions { propagation: Some(Propagation::Foreground), ..DeleteOptions::with_uid(job.uid()) };
-            Plan { actions: vec![actions::delete(job, options)], requeue_after: None }
+            Plan::of([actions::delete(job, options)])
         }
     }
 }
@@ -65,18 +65,21 @@ impl Reconciler for Controller {
         self.jobs.by_key(key)
     }
 
-    fn plan(&self, job: &Arc<Job>, now: Timestamp) -> Plan {
-        plan(job, now)
+    /// The time may have been changed since the cache heard of the job.
+    async fn consult(&self, client: &Client, job: Arc<Job>) -> Result<Option<Arc<Job>>, ReconcileError> {
+        let is_due = expires_at(&job).is_some_and(|time| time <= client.env().wall());
+        if !is_due {
+            return Ok(Some(job));
+        }
+        match client.api::<Job>(job.namespace()).get(job.name()).await {
+            Ok(fresh) => Ok(Some(Arc::new(fresh))),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error.into()),
+        }
     }
 
-    /// The time may have been changed since the cache heard of the job.
-    async fn confirm(&self, client: &Client, job: &Arc<Job>) -> Result<(), ReconcileError> {
-        let fresh = client.api::<Job>(job.namespace()).get(job.name()).await?;
-        if fresh.uid() == job.uid() && expires_at(&fresh) == expires_at(job) {
-            Ok(())
-        } else {
-            Err(ReconcileError::new(format!("job {} has changed", job.key())))
-        }
+    fn plan(&self, job: &Arc<Job>, now: Timestamp) -> Plan {
+        plan(job, now)
     }
 }
 

@@ -3,12 +3,12 @@
 //! Corresponds to pkg/controller/cronjob/cronjob_controllerv2.go.
 
 use super::plan::{Observed, plan};
-use crate::context::Context;
-use crate::context::Running;
+use crate::actions;
+use crate::context::{Context, Running};
 use crate::controller_ref::concerned_controllers;
 use crate::indexes::{self, BY_CONTROLLER_UID};
 use crate::reconcile::{self, Reconciler};
-use client::{ApplyError, Event, Lister, Plan};
+use client::{Action, ApplyError, Event, Lister, Plan};
 use jiff::Timestamp;
 use proto::Kind;
 use proto::kinds::api::batch::v1::{CronJob, Job};
@@ -54,8 +54,19 @@ impl Reconciler for Controller {
         plan(observed, true, now)
     }
 
-    /// The job of this minute was made before the cache shows it: the status alone is missing.
     fn recover(&self, observed: &Observed, error: &ApplyError, now: Timestamp) -> Option<Plan> {
-        error.cause.is_already_exists().then(|| plan(observed, false, now))
+        let cron_job = &*observed.cron_job;
+        match &error.failed {
+            // The job of this minute was made before the cache shows it: the status alone is missing.
+            Action::Create { .. } if error.cause.is_already_exists() => Some(plan(observed, false, now)),
+            Action::Create { .. } if !error.cause.is_namespace_terminating() => {
+                let message = format!("Error creating job: {}", error.cause);
+                Some(Plan::of([actions::warning(cron_job, "FailedCreate", message)]))
+            }
+            Action::Delete { name, .. } if !error.cause.is_not_found() => {
+                Some(Plan::of([actions::warning(cron_job, "FailedDelete", format!("Deleted job: {name}"))]))
+            }
+            _ => None,
+        }
     }
 }

@@ -42,7 +42,7 @@ pub fn missed(
         last = next;
         time = schedule.next(next, zone);
     }
-    Some(Missed { last, are_many: count > MANY && deadline_s.is_none() })
+    Some(Missed { last, are_many: count > MANY })
 }
 
 #[cfg(test)]
@@ -60,6 +60,7 @@ mod tests {
             ("* * * * *", "10:00", None, "11:39", Some(("11:39", false))),
             ("* * * * *", "10:00", None, "11:41", Some(("11:41", true))),
             ("* * * * *", "10:00", Some(600), "23:41", Some(("23:41", false))),
+            ("* * * * *", "10:00", Some(12000), "23:41", Some(("23:41", true))),
             ("0 * * * *", "10:00", Some(600), "14:30", None),
             ("0 0,12,13 * * *", "10:00", None, "23:00", Some(("13:00", false))),
         ];

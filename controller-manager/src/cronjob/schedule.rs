@@ -5,7 +5,7 @@
 use crate::clock;
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;
-use jiff::{SignedDuration, Timestamp};
+use jiff::{SignedDuration, Span, Timestamp};
 
 /// A schedule that has no time in so many years has none at all: 29 February comes at least every eight.
 const YEARS_AHEAD: i16 = 8;
@@ -115,26 +115,33 @@ impl Schedule {
 }
 
 impl Fields {
+    /// Between two changes of its offset a clock runs evenly: the search goes from one such stretch to the next. So an
+    /// hour that the clock leaps over has no such time, and one that comes twice counts twice.
     fn next(&self, after: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
-        let mut civil = zone.to_datetime(after);
-        let last_year = civil.year().saturating_add(YEARS_AHEAD);
-        loop {
-            civil = self.next_civil(civil, last_year)?;
-            // An hour that the clock leaps over has no such time; one that comes twice counts the first time.
-            let zoned = zone.to_ambiguous_zoned(civil).compatible().ok()?;
-            if zoned.datetime() == civil && zoned.timestamp() > after {
-                return Some(zoned.timestamp());
+        let horizon = after.to_zoned(zone.clone()).checked_add(Span::new().years(YEARS_AHEAD)).ok()?.timestamp();
+        let mut begin = after;
+        let mut transitions = zone.following(after);
+        while begin < horizon {
+            let end = transitions.next().map_or(horizon, |transition| transition.timestamp().min(horizon));
+            let offset = zone.to_offset(begin);
+            let local = offset.to_datetime(begin);
+            // A stretch may begin with a minute that is due.
+            let local = if begin == after { local } else { local.checked_sub(Span::new().seconds(1)).ok()? };
+            let due = self.next_civil(local, offset.to_datetime(end).date());
+            let due = due.and_then(|civil| offset.to_timestamp(civil).ok());
+            if let Some(due) = due.filter(|due| *due < end) {
+                return Some(due);
             }
+            begin = end;
         }
+        None
     }
 
-    /// The first allowed minute after a civil time.
-    fn next_civil(&self, after: DateTime, last_year: i16) -> Option<DateTime> {
+    /// The first allowed minute after a civil time, no later than on the last day.
+    fn next_civil(&self, after: DateTime, last: Date) -> Option<DateTime> {
         let mut date = after.date();
-        let is_later = |time: &Time, date: Date| {
-            date > after.date() || (time.hour(), time.minute()) > (after.hour(), after.minute())
-        };
-        while date.year() <= last_year {
+        let is_later = |time: &Time, date: Date| date.to_datetime(*time) > after;
+        while date <= last {
             if !self.months.has(date.month()) {
                 date = date.last_of_month().tomorrow().ok()?;
                 continue;
@@ -196,12 +203,29 @@ mod tests {
         }
     }
 
+    /// As robfig/cron has it in its own tests.
     #[test]
-    fn clocks_that_leap_skip_and_clocks_that_fall_back_count_once() {
-        // Berlin leaps from 2 to 3 on 29 March 2026 and falls back from 3 to 2 on 25 October.
-        assert_eq!(next("30 2 * * *", "2026-03-28T12:00:00Z", "Europe/Berlin"), "2026-03-30T00:30:00Z");
-        assert_eq!(next("30 2 * * *", "2026-10-24T12:00:00Z", "Europe/Berlin"), "2026-10-25T00:30:00Z");
-        assert_eq!(next("30 2 * * *", "2026-10-25T00:30:00Z", "Europe/Berlin"), "2026-10-26T01:30:00Z");
+    fn an_hour_that_is_leapt_over_is_skipped_and_one_that_comes_twice_counts_twice() {
+        // New York leaps from 2 to 3 on 11 March 2012 and falls back from 2 to 1 on 4 November.
+        let cases = [
+            ("0 * * * *", "2012-03-11T00:00:00-05:00", "2012-03-11T01:00:00-05:00"),
+            ("0 * * * *", "2012-03-11T01:00:00-05:00", "2012-03-11T03:00:00-04:00"),
+            ("0 2 * * *", "2012-03-11T00:00:00-05:00", "2012-03-12T02:00:00-04:00"),
+            ("30 2 * * *", "2012-03-11T00:00:00-05:00", "2012-03-12T02:30:00-04:00"),
+            ("0 3 * * *", "2012-03-11T00:00:00-05:00", "2012-03-11T03:00:00-04:00"),
+            ("0 * * * *", "2012-11-04T00:00:00-04:00", "2012-11-04T01:00:00-04:00"),
+            ("0 * * * *", "2012-11-04T01:00:00-04:00", "2012-11-04T01:00:00-05:00"),
+            ("0 * * * *", "2012-11-04T01:00:00-05:00", "2012-11-04T02:00:00-05:00"),
+            ("0 1 * * *", "2012-11-04T00:00:00-04:00", "2012-11-04T01:00:00-04:00"),
+            ("0 1 * * *", "2012-11-04T01:00:00-04:00", "2012-11-04T01:00:00-05:00"),
+            ("0 1 * * *", "2012-11-04T01:00:00-05:00", "2012-11-05T01:00:00-05:00"),
+            ("30 1 * * *", "2012-11-04T01:45:00-04:00", "2012-11-04T01:30:00-05:00"),
+            ("0 2 * * *", "2012-11-04T00:00:00-04:00", "2012-11-04T02:00:00-05:00"),
+        ];
+        for (schedule, after, expected) in cases {
+            let expected: Timestamp = expected.parse().unwrap();
+            assert_eq!(next(schedule, after, "America/New_York"), expected.to_string(), "{schedule} after {after}");
+        }
     }
 
     #[test]

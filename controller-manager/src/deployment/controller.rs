@@ -4,9 +4,10 @@
 
 use super::observe::{Listers, Observed, observe};
 use super::{history, plan, sizes};
-use crate::context::Context;
-use crate::context::Running;
-use crate::controller_ref::{concerned_controllers, controller_of, controller_queue_key, is_controlled_by};
+use crate::context::{Context, Running};
+use crate::controller_ref::{
+    concerned_controllers, confirm_adoption, controller_of, controller_queue_key, is_controlled_by,
+};
 use crate::indexes;
 use crate::pod;
 use crate::reconcile::{self, Reconciler};
@@ -85,16 +86,13 @@ impl Reconciler for Controller {
         observe(key, &self.listers)
     }
 
-    fn plan(&self, observed: &Observed, now: Timestamp) -> Plan {
-        plan::plan(observed, now)
+    async fn consult(&self, client: &Client, observed: Observed) -> Result<Option<Observed>, ReconcileError> {
+        confirm_adoption(client, &*observed.deployment, &observed.replica_sets).await?;
+        Ok(Some(observed))
     }
 
-    /// Adopting for a deployment that is already gone would hand the replica sets to the garbage collector.
-    async fn confirm(&self, client: &Client, observed: &Observed) -> Result<(), ReconcileError> {
-        if observed.replica_sets.adopt.is_empty() {
-            return Ok(());
-        }
-        crate::controller_ref::confirm_adoption(client, &*observed.deployment).await
+    fn plan(&self, observed: &Observed, now: Timestamp) -> Plan {
+        plan::plan(observed, now)
     }
 
     fn recover(&self, observed: &Observed, error: &ApplyError, now: Timestamp) -> Option<Plan> {

@@ -64,7 +64,7 @@ pub fn next_revision<'a>(old: impl IntoIterator<Item = &'a ReplicaSet>) -> i64 {
 }
 
 /// Gives the new replica set the deployment's annotations and its revision. A replica set that already bore a lower
-/// revision is rolled back to: the old number goes to its history.
+/// revision is rolled back to: the old number goes to its history. What is no number was not written here, and stays.
 pub fn annotate_new(deployment: &Deployment, replica_set: &mut ReplicaSet, next: i64, is_created: bool) {
     let before = sizes::annotation(replica_set, REVISION).map(str::to_owned);
     let annotations = replica_set.metadata.annotations.get_or_insert_default();
@@ -73,8 +73,8 @@ pub fn annotate_new(deployment: &Deployment, replica_set: &mut ReplicaSet, next:
             annotations.insert(key.clone(), value.clone());
         }
     }
-    let current = before.as_deref().and_then(|text| text.parse::<i64>().ok()).unwrap_or(0);
-    if current < next {
+    let current = before.as_deref().map_or(Ok(0), str::parse::<i64>);
+    if current.is_ok_and(|current| current < next) {
         annotations.insert(REVISION.to_owned(), next.to_string());
         if let Some(before) = before {
             remember_revision(annotations, &before);
@@ -165,6 +165,7 @@ mod tests {
             (Some("3"), Some("1"), 5, "5", Some("1,3")),
             (Some("9"), None, 10, "10", Some("9")),
             (Some("5"), None, 4, "5", None),
+            (Some("five"), None, 4, "five", None),
         ];
         for (before, history, next, after, history_after) in cases {
             let mut replica_set = fixture::replica_set("web-a", "nginx:1", 0);

@@ -18,14 +18,18 @@ use proto::kinds::api::apps::v1::{Deployment, ReplicaSet, ReplicaSetSpec};
 use proto::kinds::metav1::ObjectMeta;
 use std::time::Duration;
 
+/// The most letters that an object's name may have.
+const MAX_NAME: usize = 253;
+
 pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
     let claims = &observed.replica_sets;
     if !claims.are_settled() {
-        return actions::settle(&*observed.deployment, claims);
+        return actions::settle(&*observed.deployment, claims, None);
     }
     let mut round = Round::new(observed, now);
     let is_paused = sizes::spec(&round.deployment).paused.unwrap_or(false);
     if observed.deployment.is_deleting() {
+        round.sync_existing_new();
         return round.report_counts();
     }
     progress::note_pause(&mut round.deployment, now);
@@ -46,7 +50,7 @@ pub fn plan_collision(deployment: &Deployment) -> Plan {
     let mut deployment = deployment.clone();
     let status = deployment.status.get_or_insert_default();
     status.collision_count = Some(status.collision_count.unwrap_or(0) + 1);
-    Plan { actions: vec![Action::update_status(&deployment)], requeue_after: None }
+    Plan::of([Action::update_status(&deployment)])
 }
 
 /// The new replica set could not be created: say so.
@@ -63,6 +67,12 @@ pub fn plan_create_failed(deployment: &Deployment, name: &str, cause: &str, now:
     }
     actions.push(actions::warning(deployment, progress::CREATE_ERROR, message));
     Plan { actions, requeue_after: None }
+}
+
+/// The same for the same template, so that a replica set is not made twice. A long name is cut to leave room for the hash.
+fn name_of(deployment: &str, hash: &str) -> String {
+    let room = MAX_NAME.saturating_sub(hash.len() + 1);
+    format!("{}-{hash}", &deployment[..deployment.len().min(room)])
 }
 
 /// Working copies, and what they looked like when the round began.
@@ -137,17 +147,22 @@ impl<'a> Round<'a> {
         for replica_set in self.replica_sets.iter_mut().filter(|set| sizes::size(set) > 0) {
             scale::remember_size(&self.deployment, replica_set);
         }
-        if is_paused {
+        if is_paused && rollback::requested(self.before).is_none() {
             self.forget();
         }
         self.report_counts()
     }
 
-    fn roll_back(self, revision: i64) -> Plan {
+    fn roll_back(mut self, revision: i64) -> Plan {
+        if self.new.is_none() {
+            // The present template has to be a revision before there can be one before it.
+            self.adopt_or_create_new();
+            return self.report_rollout();
+        }
         let rollback = rollback::plan(self.before, &self.replica_sets, revision);
         let event = if rollback.warns { actions::warning } else { actions::normal };
         let event = event(self.before, rollback.reason, rollback.message);
-        Plan { actions: vec![Action::update(&rollback.deployment), event], requeue_after: None }
+        Plan::of([Action::update(&rollback.deployment), event])
     }
 
     /// The place of the new replica set, which is created if there is none yet.
@@ -181,7 +196,7 @@ impl<'a> Round<'a> {
         selector.match_labels.get_or_insert_default().insert(POD_TEMPLATE_HASH.to_owned(), hash.clone());
         let mut replica_set = ReplicaSet {
             metadata: ObjectMeta {
-                name: Some(format!("{}-{hash}", self.deployment.name())),
+                name: Some(name_of(self.deployment.name(), &hash)),
                 namespace: Some(self.deployment.namespace().to_owned()),
                 labels: Some(labels),
                 owner_references: Some(vec![controller_ref(&self.deployment)]),

@@ -263,6 +263,33 @@ fn failures_are_told_apart() {
 }
 
 #[test]
+fn a_template_becomes_a_revision_before_it_is_rolled_back() {
+    let mut cluster = Cluster::new(fixture::deployment(2, "1", "0"));
+    cluster.settle(0, 3);
+    cluster.set_image("nginx:2");
+    fixture::annotate(&mut cluster.deployment, &[(history::ROLLBACK_TO, "0")]);
+    cluster.log.clear();
+    cluster.round();
+    assert!(cluster.log[0].starts_with("create replicasets.apps"), "{:#?}", cluster.log);
+    let rolled_back = plan(&cluster.observed(), fixture::at(9));
+    let [Action::Update { object, .. }, Action::Event(event)] = rolled_back.actions.as_slice() else {
+        panic!("{rolled_back}")
+    };
+    assert_eq!(object["spec"]["template"]["spec"]["containers"][0]["image"], "nginx:1");
+    assert_eq!(event.message, "Rolled back deployment \"web\" to revision 1");
+}
+
+#[test]
+fn a_long_name_leaves_room_for_the_hash() {
+    let mut deployment = fixture::deployment(1, "1", "0");
+    deployment.metadata.name = Some("a".repeat(250));
+    let mut cluster = Cluster::new(deployment);
+    cluster.round();
+    let name = cluster.replica_sets[0].name();
+    assert!(name.len() <= 253 && name.starts_with("aaa") && !name.ends_with('a'), "{name}");
+}
+
+#[test]
 fn orphans_are_adopted_before_anything_else() {
     let cluster = Cluster::new(fixture::deployment(3, "1", "1"));
     let mut observed = cluster.observed();

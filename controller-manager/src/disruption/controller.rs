@@ -2,11 +2,13 @@
 //!
 //! Corresponds to pkg/controller/disruption/disruption.go.
 
-use super::observe::{Listers, Observed, observe};
+use super::observe::{Listers, Observed, ask_for_unknown, observe};
 use super::plan::plan;
+use super::stale::{StaleDisruptions, announced};
 use crate::context::{Context, Running};
 use crate::reconcile::{self, Reconciler};
-use client::{Event, Plan, WorkQueue};
+use client::{Client, Event, Plan, ReconcileError, WorkQueue};
+use futures::future::join;
 use jiff::Timestamp;
 use proto::Kind;
 use proto::kinds::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
@@ -40,9 +42,15 @@ pub fn start(context: &Context) -> Running {
         let queue = queue.clone();
         move |event| queue.add(event.object().key())
     });
+    let stale = context.queue("stale_pod_disruption");
     pods.on_event({
-        let (queue, listers) = (queue.clone(), listers.clone());
-        move |event| on_pod(&queue, &listers, event)
+        let (queue, stale, listers) = (queue.clone(), stale.clone(), listers.clone());
+        move |event| {
+            on_pod(&queue, &listers, event);
+            if !matches!(event, Event::Deleted(_)) && announced(event.object()).is_some() {
+                stale.add(event.object().key());
+            }
+        }
     });
     // A controller that is scaled changes what its pods' budgets expect.
     deployments.on_event(on_scaled(&queue, &listers, |one: &Deployment, other: &Deployment| {
@@ -62,7 +70,11 @@ pub fn start(context: &Context) -> Running {
         one.spec.as_ref().map(|spec| spec.replicas) != other.spec.as_ref().map(|spec| spec.replicas)
     }));
     let actor = context.act_as("disruption-controller", "controllermanager");
-    Box::pin(reconcile::run(actor, queue, 1, Controller { listers }))
+    let announcements = reconcile::run(actor.clone(), stale, 1, StaleDisruptions { pods: pods.lister() });
+    let budgets = reconcile::run(actor, queue, 1, Controller { listers });
+    Box::pin(async move {
+        join(budgets, announcements).await;
+    })
 }
 
 /// The budgets that cover a pod, before and after.
@@ -99,6 +111,11 @@ impl Reconciler for Controller {
 
     fn observe(&self, key: &str) -> Option<Observed> {
         observe(key, &self.listers)
+    }
+
+    async fn consult(&self, client: &Client, mut observed: Observed) -> Result<Option<Observed>, ReconcileError> {
+        ask_for_unknown(client, observed.budget.namespace(), &mut observed.scales).await?;
+        Ok(Some(observed))
     }
 
     fn plan(&self, observed: &Observed, now: Timestamp) -> Plan {

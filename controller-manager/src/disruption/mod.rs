@@ -5,3 +5,4 @@
 pub mod controller;
 pub mod observe;
 pub mod plan;
+pub mod stale;

@@ -1,12 +1,13 @@
 //! The pods that a budget covers, and how many of them their controllers want.
 //!
 //! Corresponds to getExpectedScale and the finders in pkg/controller/disruption/disruption.go.
-//! Deviation: the scale of controllers other than Kubernetes' own workloads is not asked for; a budget in percent or
-//! with maxUnavailable allows no disruption of their pods.
 
 use crate::controller_ref::controller_of;
-use client::Lister;
+use crate::discovery::discover;
+use client::{Client, Lister, ReconcileError};
 use proto::Kind;
+use proto::gvk::split_api_version;
+use proto::kinds::IntOrString;
 use proto::kinds::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use proto::kinds::api::core::v1::{Pod, ReplicationController};
 use proto::kinds::api::policy::v1::PodDisruptionBudget;
@@ -19,8 +20,38 @@ use std::sync::Arc;
 pub struct Observed {
     pub budget: Arc<PodDisruptionBudget>,
     pub pods: Vec<Arc<Pod>>,
-    /// The pods that all controllers of these pods want together, or why that is not known.
-    pub wanted: Result<i32, String>,
+    pub scales: Scales,
+}
+
+/// The sizes of the controllers of a budget's pods. Every controller counts once.
+#[derive(Debug, Default)]
+pub struct Scales {
+    /// By the controller's uid.
+    known: BTreeMap<String, i32>,
+    /// Controllers of other kinds than the caches hold, each with the name of one of its pods.
+    unknown: BTreeMap<String, (OwnerReference, String)>,
+    /// Pods without a controller, which do not count.
+    pub unmanaged: Vec<String>,
+    /// Why it cannot be known how many pods there should be.
+    failure: Option<String>,
+}
+
+impl Scales {
+    /// One controller of that size, or what went wrong.
+    #[cfg(test)]
+    pub fn of(total: Result<i32, &str>) -> Self {
+        let known = total.iter().map(|size| ("uid".to_owned(), *size)).collect();
+        Self { known, failure: total.err().map(str::to_owned), ..Self::default() }
+    }
+
+    /// The pods that all controllers want together.
+    pub fn total(&self) -> Result<i32, String> {
+        let missing = self.unknown.values().next().map(|(_, pod)| format!("found no controllers for pod {pod:?}"));
+        match self.failure.clone().or(missing) {
+            Some(why) => Err(why),
+            None => Ok(self.known.values().sum()),
+        }
+    }
 }
 
 #[derive(Clone)]
@@ -37,8 +68,15 @@ pub struct Listers {
 pub fn observe(key: &str, listers: &Listers) -> Option<Observed> {
     let budget = listers.budgets.by_key(key)?;
     let pods = pods_of(&budget, &listers.pods);
-    let wanted = wanted(&pods, listers);
-    Some(Observed { budget, pods, wanted })
+    let scales = if asks_for_scales(&budget) { scales_of(&pods, listers) } else { Scales::default() };
+    Some(Observed { budget, pods, scales })
+}
+
+/// Whether the budget is a part of what the controllers want, and not of the pods that there are.
+pub fn asks_for_scales(budget: &PodDisruptionBudget) -> bool {
+    budget.spec.as_ref().is_some_and(|spec| {
+        spec.max_unavailable.is_some() || matches!(spec.min_available, Some(IntOrString::String(_)))
+    })
 }
 
 pub fn pods_of(budget: &PodDisruptionBudget, pods: &Lister<Pod>) -> Vec<Arc<Pod>> {
@@ -47,16 +85,23 @@ pub fn pods_of(budget: &PodDisruptionBudget, pods: &Lister<Pod>) -> Vec<Arc<Pod>
     selector.map(|selector| pods.select(budget.namespace(), &selector)).unwrap_or_default()
 }
 
-/// Every controller counts once. Pods without a controller do not count.
-fn wanted(pods: &[Arc<Pod>], listers: &Listers) -> Result<i32, String> {
-    let mut by_controller: BTreeMap<String, i32> = BTreeMap::new();
+fn scales_of(pods: &[Arc<Pod>], listers: &Listers) -> Scales {
+    let mut scales = Scales::default();
     for pod in pods {
-        let Some(owner) = controller_of(&**pod) else { continue };
-        let (uid, count) = scale_of(pod.namespace(), owner, listers)
-            .ok_or_else(|| format!("found no controllers for pod {:?}", pod.name()))?;
-        by_controller.insert(uid, count);
+        let Some(owner) = controller_of(&**pod) else {
+            scales.unmanaged.push(pod.name().to_owned());
+            continue;
+        };
+        match scale_of(pod.namespace(), owner, listers) {
+            Some((uid, size)) => {
+                scales.known.insert(uid, size);
+            }
+            None => {
+                scales.unknown.insert(owner.uid.clone(), (owner.clone(), pod.name().to_owned()));
+            }
+        }
     }
-    Ok(by_controller.values().sum())
+    scales
 }
 
 /// The uid and the size of a pod's controller; a replica set of a deployment counts as the deployment.
@@ -64,8 +109,8 @@ fn scale_of(namespace: &str, owner: &OwnerReference, listers: &Listers) -> Optio
     fn checked<K: Kind>(found: Option<Arc<K>>, owner: &OwnerReference) -> Option<Arc<K>> {
         found.filter(|found| found.uid() == owner.uid)
     }
-    match owner.kind.as_str() {
-        "ReplicaSet" => {
+    match (split_api_version(&owner.api_version).0, owner.kind.as_str()) {
+        ("apps" | "extensions", "ReplicaSet") => {
             let replica_set = checked(listers.replica_sets.get(namespace, &owner.name), owner)?;
             match controller_of(&*replica_set).filter(|above| above.kind == "Deployment") {
                 Some(above) => {
@@ -77,16 +122,50 @@ fn scale_of(namespace: &str, owner: &OwnerReference, listers: &Listers) -> Optio
                 }
             }
         }
-        "ReplicationController" => {
+        ("", "ReplicationController") => {
             let found = checked(listers.replication_controllers.get(namespace, &owner.name), owner)?;
             Some((owner.uid.clone(), found.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1)))
         }
-        "StatefulSet" => {
+        ("apps", "StatefulSet") => {
             let found = checked(listers.stateful_sets.get(namespace, &owner.name), owner)?;
             Some((owner.uid.clone(), found.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1)))
         }
         _ => None,
     }
+}
+
+/// Asks the server for the sizes of controllers that no cache holds, by their scale subresource.
+pub async fn ask_for_unknown(client: &Client, namespace: &str, scales: &mut Scales) -> Result<(), ReconcileError> {
+    if scales.unknown.is_empty() {
+        return Ok(());
+    }
+    let discovered = discover(client).await?;
+    for (owner, _) in scales.unknown.values() {
+        let group = split_api_version(&owner.api_version).0;
+        let is_meant = |gvk: &proto::Gvk| gvk.group == group && gvk.kind == owner.kind;
+        let Some(resource) = discovered.preferred().find(|resource| is_meant(&resource.gvk)) else {
+            let (kind, version) = (&owner.kind, &owner.api_version);
+            scales.failure = Some(format!("no matches for kind {kind:?} in version {version:?}"));
+            return Ok(());
+        };
+        if !resource.subresources.iter().any(|name| name == "scale") {
+            let what = resource.gvr.qualified_resource();
+            scales.failure = Some(format!("{what} does not implement the scale subresource"));
+            return Ok(());
+        }
+        match client.dynamic(&resource.gvr, namespace).get_scale(&owner.name).await {
+            Ok(scale) if scale["metadata"]["uid"] == owner.uid.as_str() => {
+                let size = scale["spec"]["replicas"].as_i64().and_then(|size| i32::try_from(size).ok()).unwrap_or(0);
+                scales.known.insert(owner.uid.clone(), size);
+            }
+            Ok(_) => {}
+            Err(error) if error.is_not_found() => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let known = &scales.known;
+    scales.unknown.retain(|uid, _| !known.contains_key(uid));
+    Ok(())
 }
 
 #[cfg(test)]
@@ -104,11 +183,13 @@ mod tests {
         pod
     }
 
-    fn wanted_of(pods: Vec<Pod>) -> Result<i32, String> {
+    fn scales(pods: Vec<Pod>) -> Scales {
         let mut budget = PodDisruptionBudget { metadata: fixture::meta("web"), ..PodDisruptionBudget::default() };
         let selector =
             LabelSelector { match_labels: Some(fixture::labels(&[("app", "web")])), ..LabelSelector::default() };
-        budget.spec.get_or_insert_default().selector = Some(selector);
+        let spec = budget.spec.get_or_insert_default();
+        spec.selector = Some(selector);
+        spec.max_unavailable = Some(IntOrString::Int(1));
         let mut lone = fixture::replica_set("lone", "nginx:1", 4);
         lone.metadata.owner_references = None;
         let listers = Listers {
@@ -123,16 +204,18 @@ mod tests {
             deployments: Lister::of([fixture::deployment(10, "1", "1")]),
             stateful_sets: Lister::of([]),
         };
-        observe("default/web", &listers).unwrap().wanted
+        observe("default/web", &listers).unwrap().scales
     }
 
     #[test]
     fn every_controller_counts_once() {
-        assert_eq!(wanted_of(vec![]), Ok(0));
+        assert_eq!(scales(vec![]).total(), Ok(0));
         let of_deployment = vec![pod("1", "ReplicaSet", "web-a"), pod("2", "ReplicaSet", "web-b")];
-        assert_eq!(wanted_of(of_deployment.clone()), Ok(10), "both replica sets are the deployment's");
-        let and_lone = [of_deployment, vec![pod("3", "ReplicaSet", "lone"), pod("4", "", "")]].concat();
-        assert_eq!(wanted_of(and_lone), Ok(14));
-        assert!(wanted_of(vec![pod("5", "Database", "pg")]).is_err());
+        assert_eq!(scales(of_deployment.clone()).total(), Ok(10), "both replica sets are the deployment's");
+        let and_lone = scales([of_deployment, vec![pod("3", "ReplicaSet", "lone"), pod("4", "", "")]].concat());
+        assert_eq!(and_lone.total(), Ok(14));
+        assert_eq!(and_lone.unmanaged, ["4"]);
+        let strange = scales(vec![pod("5", "Database", "pg")]);
+        assert_eq!(strange.total(), Err("found no controllers for pod \"5\"".to_owned()));
     }
 }

@@ -11,7 +11,7 @@ use proto::Kind;
 use proto::kinds::IntOrString;
 use proto::kinds::api::core::v1::Pod;
 use proto::kinds::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetStatus};
-use proto::kinds::metav1::{Condition, Time};
+use proto::kinds::metav1::{Condition, LabelSelector, LabelSelectorRequirement, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,22 +22,19 @@ const DISRUPTION_ALLOWED: &str = "DisruptionAllowed";
 
 pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
     let budget = &*observed.budget;
-    if budget.is_deleting() {
-        return Plan::default();
-    }
-    let mut plan = Plan::default();
-    if observed.pods.is_empty()
-        && budget.status.as_ref().and_then(|status| status.observed_generation) != budget.metadata.generation
-    {
-        plan.push(actions::normal(budget, "NoPods", "No matching pods found"));
-    }
     let mut updated = budget.clone();
+    // Of what is wrong with a budget people are told when its status changes, not at every look.
+    let (mut said, mut plan) = (Vec::new(), Plan::default());
+    if observed.pods.is_empty() {
+        said.push(actions::normal(budget, "NoPods", "No matching pods found"));
+    }
     match expectation(observed) {
         Ok((expected, desired_healthy)) => {
+            said.extend(unmanaged(observed));
             let (disrupted, expired, recheck) = disrupted_pods(observed, now);
             for pod in expired {
                 let message = format!("Pod was expected by PDB {} to be deleted but it wasn't", budget.key());
-                plan.push(actions::warning(&*pod, "NotDeleted", message));
+                said.push(actions::warning(&*pod, "NotDeleted", message));
             }
             plan.requeue_after = recheck;
             let healthy = observed.pods.iter().filter(|pod| is_healthy(pod, &disrupted)).count();
@@ -45,23 +42,45 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
         }
         Err(why) => {
             let message = format!("Failed to calculate the number of expected pods: {why}");
-            plan.push(actions::warning(budget, "CalculateExpectedPodCountFailed", message));
+            said.push(actions::warning(budget, "CalculateExpectedPodCountFailed", message));
             let status = updated.status.get_or_insert_default();
             status.disruptions_allowed = Some(0);
-            set_condition(status, condition(budget, "False", "SyncFailed", why, now));
+            let condition = condition("False", "SyncFailed", why, status.observed_generation, now);
+            set_condition(status, condition);
         }
     }
-    if is_same(budget.status.as_ref(), updated.status.as_ref()) {
-        plan.actions.retain(|action| !is_failure_event(action));
-    } else {
+    if !is_same(budget.status.as_ref(), updated.status.as_ref()) {
+        plan.actions = said;
         plan.push(Action::update_status(&updated));
     }
     plan
 }
 
-/// Said when it begins, not at every look.
-fn is_failure_event(action: &Action) -> bool {
-    matches!(action, Action::Event(event) if event.reason == "CalculateExpectedPodCountFailed")
+/// Pods that nobody wants cannot be missed: the sum is not what it seems.
+fn unmanaged(observed: &Observed) -> Option<Action> {
+    let selector = observed.budget.spec.as_ref().and_then(|spec| spec.selector.as_ref());
+    let message = format!(
+        "Pods selected by this PodDisruptionBudget (selector: {}) were found to be unmanaged. As a result, the status \
+         of the PDB cannot be calculated correctly, which may result in undefined behavior. To account for these pods \
+         please set \".spec.minAvailable\" field of the PDB to an integer value.",
+        selector.map_or("nil".to_owned(), in_go)
+    );
+    (!observed.scales.unmanaged.is_empty()).then(|| actions::warning(&*observed.budget, "UnmanagedPods", message))
+}
+
+/// A selector as Go prints it.
+fn in_go(selector: &LabelSelector) -> String {
+    let labels = selector.match_labels.iter().flatten().map(|(key, value)| format!("{key}: {value},"));
+    let requirement = |requirement: &LabelSelectorRequirement| {
+        let values = requirement.values.as_deref().unwrap_or_default().join(" ");
+        let LabelSelectorRequirement { key, operator, .. } = requirement;
+        format!("LabelSelectorRequirement{{Key:{key},Operator:{operator},Values:[{values}],}},")
+    };
+    format!(
+        "&LabelSelector{{MatchLabels:map[string]string{{{}}},MatchExpressions:[]LabelSelectorRequirement{{{}}},}}",
+        labels.collect::<String>(),
+        selector.match_expressions.iter().flatten().map(requirement).collect::<String>()
+    )
 }
 
 fn count(count: usize) -> i32 {
@@ -76,15 +95,15 @@ fn expectation(observed: &Observed) -> Result<(i32, i32), String> {
     };
     match (&spec.max_unavailable, &spec.min_available) {
         (Some(max_unavailable), _) => {
-            let wanted = observed.wanted.clone()?;
+            let wanted = observed.scales.total()?;
             Ok((wanted, (wanted - percentage(max_unavailable, wanted)?).max(0)))
         }
         (None, Some(IntOrString::Int(min_available))) => Ok((count(observed.pods.len()), *min_available)),
         (None, Some(percent)) => {
-            let wanted = observed.wanted.clone()?;
+            let wanted = observed.scales.total()?;
             Ok((wanted, percentage(percent, wanted)?))
         }
-        (None, None) => Ok((count(observed.pods.len()), 0)),
+        (None, None) => Ok((0, 0)),
     }
 }
 
@@ -132,17 +151,17 @@ fn status(
         observed_generation: budget.metadata.generation,
     };
     let (value, reason) = if allowed > 0 { ("True", "SufficientPods") } else { ("False", "InsufficientPods") };
-    set_condition(&mut status, condition(budget, value, reason, String::new(), now));
+    set_condition(&mut status, condition(value, reason, String::new(), budget.metadata.generation, now));
     status
 }
 
-fn condition(budget: &PodDisruptionBudget, status: &str, reason: &str, message: String, now: Timestamp) -> Condition {
+fn condition(status: &str, reason: &str, message: String, generation: Option<i64>, now: Timestamp) -> Condition {
     Condition {
         type_: DISRUPTION_ALLOWED.to_owned(),
         status: status.to_owned(),
         reason: reason.to_owned(),
         message,
-        observed_generation: budget.metadata.generation,
+        observed_generation: generation,
         last_transition_time: clock::stamp(now),
     }
 }
@@ -173,6 +192,7 @@ fn is_same(one: Option<&PodDisruptionBudgetStatus>, other: Option<&PodDisruption
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::disruption::observe::Scales;
     use crate::fixture;
 
     fn observed(
@@ -193,7 +213,11 @@ mod tests {
             }
             Arc::new(pod)
         };
-        Observed { budget: Arc::new(budget), pods: (0..healthy + broken).map(pod).collect(), wanted: Ok(wanted) }
+        Observed {
+            budget: Arc::new(budget),
+            pods: (0..healthy + broken).map(pod).collect(),
+            scales: Scales::of(Ok(wanted)),
+        }
     }
 
     fn written(plan: &Plan) -> PodDisruptionBudgetStatus {
@@ -221,6 +245,7 @@ mod tests {
             (None, Some("25%"), 3, 3, 0, (3, 2, 1)),
             (None, Some("5"), 3, 3, 0, (3, 0, 3)),
             (Some("0"), None, 0, 0, 0, (0, 0, 0)),
+            (None, None, 3, 3, 0, (0, 0, 0)),
         ];
         for (min, max, wanted, healthy, broken, expected) in cases {
             let status = written(&plan(&observed(min, max, wanted, healthy, broken), fixture::at(1)));
@@ -250,7 +275,7 @@ mod tests {
     #[test]
     fn nothing_is_allowed_while_the_wanted_number_is_unknown() {
         let mut observed = observed(None, Some("1"), 0, 3, 0);
-        observed.wanted = Err("found no controllers for pod \"web-0\"".to_owned());
+        observed.scales = Scales::of(Err("jobs.batch does not implement the scale subresource"));
         let failed = plan(&observed, fixture::at(1));
         let status = written(&failed);
         assert_eq!(
@@ -259,6 +284,28 @@ mod tests {
         );
         Arc::get_mut(&mut observed.budget).unwrap().status = Some(status);
         assert_eq!(plan(&observed, fixture::at(9)).to_string(), "", "said once");
+    }
+
+    #[test]
+    fn pods_that_nobody_wants_are_pointed_out() {
+        let mut observed = observed(None, Some("1"), 3, 3, 0);
+        let requirement = LabelSelectorRequirement {
+            key: "tier".to_owned(),
+            operator: "In".to_owned(),
+            values: Some(vec!["a".to_owned(), "b".to_owned()]),
+        };
+        let selector = LabelSelector {
+            match_labels: Some(fixture::labels(&[("app", "web")])),
+            match_expressions: Some(vec![requirement]),
+        };
+        let spec = Arc::get_mut(&mut observed.budget).unwrap().spec.as_mut().unwrap();
+        spec.selector = Some(selector);
+        assert!(!plan(&observed, fixture::at(1)).to_string().contains("UnmanagedPods"));
+        observed.scales.unmanaged = vec!["stray".to_owned()];
+        let said = plan(&observed, fixture::at(1)).to_string();
+        let selector = "(selector: &LabelSelector{MatchLabels:map[string]string{app: web,},MatchExpressions:\
+                        []LabelSelectorRequirement{LabelSelectorRequirement{Key:tier,Operator:In,Values:[a b],},},})";
+        assert!(said.contains("Warning UnmanagedPods") && said.contains(selector), "{said}");
     }
 
     #[test]

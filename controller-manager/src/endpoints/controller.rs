@@ -27,12 +27,11 @@ pub fn start(context: &Context) -> Running {
         let queue = queue.clone();
         move |event| queue.add(event.object().key())
     });
-    // Endpoints that are there at the start may have lost their service while nobody looked.
     endpoints.on_event({
         let queue = queue.clone();
         move |event| {
-            if !matches!(event, Event::Updated { .. }) {
-                queue.add(event.object().key());
+            if let Event::Deleted(endpoints) = event {
+                queue.add(endpoints.key());
             }
         }
     });
@@ -42,7 +41,11 @@ pub fn start(context: &Context) -> Running {
     });
     let actor = context.act_as("endpoint-controller", "endpoint-controller");
     let workers = context.settings.concurrent_endpoint_syncs;
-    Box::pin(reconcile::run(actor, queue, workers, controller))
+    Box::pin(async move {
+        // They may have lost their service while nobody looked. Endpoints that come later may come before theirs.
+        controller.endpoints.list().iter().for_each(|endpoints| queue.add(endpoints.key()));
+        reconcile::run(actor, queue, workers, controller).await;
+    })
 }
 
 impl Reconciler for Controller {
@@ -63,16 +66,16 @@ impl Reconciler for Controller {
     }
 
     fn recover(&self, observed: &Observed, error: &ApplyError, _now: Timestamp) -> Option<Plan> {
-        let service = observed.service.as_deref()?;
+        let key = observed.service.as_deref()?.key();
         if error.cause.is_namespace_terminating() || error.cause.is_conflict() || error.cause.is_already_exists() {
             return None;
         }
-        let (reason, doing) = match &error.failed {
-            Action::Create { .. } => ("FailedToCreateEndpoint", "create"),
-            Action::Update { .. } => ("FailedToUpdateEndpoint", "update"),
+        let (object, reason, what) = match &error.failed {
+            Action::Create { object, .. } => (object, "FailedToCreateEndpoint", "create endpoint for service"),
+            Action::Update { object, .. } => (object, "FailedToUpdateEndpoint", "update endpoint"),
             _ => return None,
         };
-        let message = format!("Failed to {doing} endpoint {}: {}", service.key(), error.cause);
-        Some(Plan { actions: vec![actions::warning(service, reason, message)], requeue_after: None })
+        let endpoints = Endpoints::decode_value(object.clone()).ok()?;
+        Some(Plan::of([actions::warning(&endpoints, reason, format!("Failed to {what} {key}: {}", error.cause))]))
     }
 }

@@ -6,17 +6,17 @@
 
 use super::subsets::{self, Offer};
 use crate::{actions, pod, service};
-use client::{Action, DeleteOptions, Plan};
+use client::{Action, Plan};
 use proto::Kind;
-use proto::kinds::api::core::v1::{
-    EndpointAddress, EndpointPort, Endpoints, ObjectReference, Pod, Service, ServicePort,
-};
+use proto::kinds::api::core::v1::{EndpointAddress, EndpointPort, Endpoints, Pod, Service, ServicePort};
 use proto::kinds::metav1::ObjectMeta;
 use std::sync::Arc;
 
 const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
 const MANAGER: &str = "endpoint-controller";
 const OVER_CAPACITY: &str = "endpoints.kubernetes.io/over-capacity";
+/// Where leaders were elected by Endpoints, before there were Leases.
+const LEADER: &str = "control-plane.alpha.kubernetes.io/leader";
 
 #[derive(Debug)]
 pub struct Observed {
@@ -37,16 +37,15 @@ pub fn plan(observed: &Observed) -> Plan {
         Some(present) if is_same(present, &wanted) => return Plan::default(),
         Some(_) => Action::update(&wanted),
     };
-    Plan { actions: vec![action], requeue_after: None }
+    Plan::of([action])
 }
 
-/// Endpoints whose service is gone go too, if they are this controller's.
+/// Endpoints whose service is gone go too, unless they are no such thing but the record of an election of old.
 fn plan_orphan(endpoints: Option<&Endpoints>) -> Plan {
-    let is_own = |endpoints: &&Endpoints| {
-        endpoints.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(MANAGED_BY))
+    let is_lock = |endpoints: &Endpoints| {
+        endpoints.metadata.annotations.as_ref().is_some_and(|annotations| annotations.contains_key(LEADER))
     };
-    let delete = |endpoints| actions::delete(endpoints, DeleteOptions::with_uid(Kind::uid(endpoints)));
-    Plan { actions: endpoints.filter(is_own).map(delete).into_iter().collect(), requeue_after: None }
+    Plan::of(endpoints.filter(|endpoints| !is_lock(endpoints)).map(actions::delete_exactly))
 }
 
 fn is_same(present: &Endpoints, wanted: &Endpoints) -> bool {
@@ -94,13 +93,7 @@ fn offer(service: &Service, pod: &Pod) -> Option<Offer> {
         ip: service::pod_ip(pod, family)?.to_owned(),
         hostname: service::hostname(pod, service).map(str::to_owned),
         node_name: Some(pod::node_name(pod).to_owned()).filter(|name| !name.is_empty()),
-        target_ref: Some(ObjectReference {
-            kind: Some("Pod".to_owned()),
-            namespace: Some(pod.namespace().to_owned()),
-            name: Some(pod.name().to_owned()),
-            uid: Some(pod.uid().to_owned()),
-            ..ObjectReference::default()
-        }),
+        target_ref: Some(service::pod_reference(pod)),
     };
     let service_ports = service::ports(service);
     let ports: Vec<EndpointPort> =
@@ -203,11 +196,13 @@ mod tests {
     }
 
     #[test]
-    fn endpoints_follow_their_service_into_deletion_unless_they_are_somebody_elses() {
+    fn endpoints_follow_their_service_into_deletion() {
         let own = wanted(&service(), &[], None);
-        let mut foreign = own.clone();
-        foreign.metadata.labels = None;
-        for (endpoints, expected) in [(own, 1), (foreign, 0)] {
+        let mut by_hand = own.clone();
+        by_hand.metadata.labels = None;
+        let mut lock = by_hand.clone();
+        fixture::annotate(&mut lock, &[(LEADER, "{}")]);
+        for (endpoints, expected) in [(own, 1), (by_hand, 1), (lock, 0)] {
             let observed = Observed { service: None, endpoints: Some(Arc::new(endpoints)), pods: Vec::new() };
             assert_eq!(plan(&observed).actions.len(), expected);
         }

@@ -5,7 +5,6 @@
 use proto::kinds::api::core::v1::{EndpointAddress, EndpointPort, EndpointSubset};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 
 /// One address of one pod, with what it offers.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,11 +55,10 @@ fn subset(addresses: Addresses, ports: Vec<EndpointPort>) -> EndpointSubset {
     }
 }
 
-/// By address as a number, then by the pod's uid.
+/// By address as text, then by the pod's uid.
 fn compare(one: &EndpointAddress, other: &EndpointAddress) -> Ordering {
     let uid = |address: &EndpointAddress| address.target_ref.as_ref().and_then(|target| target.uid.clone());
-    let number = |address: &EndpointAddress| address.ip.parse::<IpAddr>().ok();
-    number(one).cmp(&number(other)).then_with(|| one.ip.cmp(&other.ip)).then_with(|| uid(one).cmp(&uid(other)))
+    one.ip.cmp(&other.ip).then_with(|| uid(one).cmp(&uid(other)))
 }
 
 /// A port in sortable form.
@@ -111,19 +109,17 @@ fn count(subsets: &mut [EndpointSubset], field: Field) -> usize {
     subsets.iter_mut().map(|subset| field(subset).as_ref().map_or(0, Vec::len)).sum()
 }
 
-/// Keeps `room` of `total` addresses; what rounding leaves over goes to the first subsets that had more.
+/// Keeps `room` of `total` addresses. Shares are rounded up, so that the last subsets may get less.
 fn cut(subsets: &mut [EndpointSubset], field: Field, total: usize, room: usize) {
     if total <= room {
         return;
     }
-    let shares: Vec<usize> = subsets.iter_mut().map(|s| field(s).as_ref().map_or(0, Vec::len) * room / total).collect();
-    let mut rest = room - shares.iter().sum::<usize>();
-    for (subset, share) in subsets.iter_mut().zip(shares) {
-        let addresses = field(subset);
+    let mut left = room;
+    for addresses in subsets.iter_mut().map(field) {
         let Some(present) = addresses else { continue };
-        let extra = rest.min(present.len() - share);
-        rest -= extra;
-        present.truncate(share + extra);
+        let share = (present.len() * room).div_ceil(total).min(left);
+        left -= share;
+        present.truncate(share);
         if present.is_empty() {
             *addresses = None;
         }
@@ -163,7 +159,7 @@ mod tests {
         let both = [("http", 80), ("https", 443)];
         let cases: Vec<(Vec<Offer>, Vec<&str>)> = vec![
             (vec![], vec![]),
-            (vec![offer("10.0.0.2", true, &web), offer("10.0.0.10", true, &web)], vec!["10.0.0.2,10.0.0.10||:80"]),
+            (vec![offer("10.0.0.2", true, &web), offer("10.0.0.10", true, &web)], vec!["10.0.0.10,10.0.0.2||:80"]),
             (vec![offer("10.0.0.1", true, &web), offer("10.0.0.2", false, &web)], vec!["10.0.0.1|10.0.0.2|:80"]),
             (vec![offer("10.0.0.1", true, &both)], vec!["10.0.0.1||:80:443"]),
             (

@@ -5,10 +5,12 @@
 use super::desired::backends;
 use super::plan::{MANAGED_BY, MANAGER, Observed, SERVICE_NAME, plan};
 use super::tracker::Tracker;
-use crate::context::Running;
-use crate::context::{Actor, Context};
+use crate::context::{Actor, Context, Running};
+use crate::indexes::{self, PODS_BY_NODE};
+use crate::reconcile::{self, Reconciler};
 use crate::{actions, service};
-use client::{Action, Event, Informer, Lister, Plan, ReconcileError, WorkQueue, apply, run_workers};
+use client::{Action, ApplyError, Event, Informer, Lister, Plan, WorkQueue};
+use jiff::Timestamp;
 use proto::Kind;
 use proto::kinds::api::core::v1::{Node, Pod, Service};
 use proto::kinds::api::discovery::v1::EndpointSlice;
@@ -21,43 +23,48 @@ const BY_SERVICE: &str = "service";
 const STALE_RETRY: Duration = Duration::from_secs(1);
 
 struct Controller {
-    actor: Actor,
     queue: WorkQueue<String>,
     services: Lister<Service>,
     slices: Lister<EndpointSlice>,
     pods: Lister<Pod>,
     nodes: Lister<Node>,
-    tracker: Tracker,
+    tracker: Arc<Tracker>,
     max_per_slice: usize,
 }
 
 pub fn start(context: &Context) -> Running {
+    let queue = context.queue("endpoint_slice");
+    let tracker = Arc::new(Tracker::default());
     let slices = context.informers.of::<EndpointSlice>();
     slices.index(BY_SERVICE, |slice| service_key(slice).into_iter().collect());
     let services = context.informers.of::<Service>();
     let pods = context.informers.of::<Pod>();
-    crate::indexes::pods_by_node(&pods);
+    indexes::pods_by_node(&pods);
     let nodes = context.informers.of::<Node>();
-    let controller = Arc::new(Controller {
-        actor: context.act_as("endpointslice-controller", "endpoint-slice-controller"),
-        queue: context.queue("endpoint_slice"),
+    services.on_event({
+        let queue = queue.clone();
+        move |event| queue.add(event.object().key())
+    });
+    slices.on_event({
+        let (queue, tracker) = (queue.clone(), tracker.clone());
+        move |event| on_slice(event, &queue, &tracker)
+    });
+    pods.on_event({
+        let (queue, services) = (queue.clone(), services.lister());
+        move |event| service::concerned(&services, event).into_iter().for_each(|key| queue.add(key))
+    });
+    listen_to_nodes(&nodes, &queue, pods.lister(), services.lister());
+    let controller = Controller {
+        queue: queue.clone(),
         services: services.lister(),
         slices: slices.lister(),
         pods: pods.lister(),
         nodes: nodes.lister(),
-        tracker: Tracker::default(),
+        tracker,
         max_per_slice: context.settings.max_endpoints_per_slice,
-    });
-    listen(&controller, &services, &slices, &pods, &nodes);
-    let (env, workers) = (context.env.clone(), context.settings.concurrent_service_endpoint_syncs);
-    Box::pin(async move {
-        let queue = controller.queue.clone();
-        run_workers(&env, "endpoint_slice", queue, workers, move |key| {
-            let controller = controller.clone();
-            async move { controller.round(&key).await }
-        })
-        .await;
-    })
+    };
+    let actor = context.act_as("endpointslice-controller", "endpoint-slice-controller");
+    Box::pin(reconcile::run(actor, queue, context.settings.concurrent_service_endpoint_syncs, controller))
 }
 
 /// The service that a slice of this controller belongs to.
@@ -68,80 +75,41 @@ fn service_key(slice: &EndpointSlice) -> Option<String> {
     Some(client::cached::key(slice.namespace(), service))
 }
 
-fn listen(
-    controller: &Arc<Controller>,
-    services: &Informer<Service>,
-    slices: &Informer<EndpointSlice>,
-    pods: &Informer<Pod>,
-    nodes: &Informer<Node>,
-) {
-    services.on_event({
-        let controller = controller.clone();
-        move |event| controller.queue.add(event.object().key())
-    });
-    slices.on_event({
-        let controller = controller.clone();
-        move |event| controller.on_slice(event)
-    });
-    pods.on_event({
-        let controller = controller.clone();
-        move |event| {
-            service::concerned(&controller.services, event).into_iter().for_each(|key| controller.queue.add(key))
+/// Wakes the service if somebody else wrote its slice, or this controller's write is now seen.
+fn on_slice(event: &Event<EndpointSlice>, queue: &WorkQueue<String>, tracker: &Tracker) {
+    let slice = event.object();
+    if let (Event::Deleted(_), Some(key)) = (event, service_key(slice)) {
+        tracker.forget(&key, slice.uid());
+    }
+    let former = match event {
+        Event::Updated { old, .. } => service_key(old),
+        _ => None,
+    };
+    former.into_iter().chain(service_key(slice)).for_each(|key| queue.add(key));
+}
+
+/// A node that comes may be the one that a pod's endpoint waits for, and its labels say in which zone that is.
+fn listen_to_nodes(nodes: &Informer<Node>, queue: &WorkQueue<String>, pods: Lister<Pod>, services: Lister<Service>) {
+    let queue = queue.clone();
+    nodes.on_event(move |event| {
+        if matches!(event, Event::Updated { old, new } if old.metadata.labels == new.metadata.labels) {
+            return;
         }
-    });
-    // A node that comes may be the one that a pod's endpoint waited for.
-    nodes.on_event({
-        let controller = controller.clone();
-        move |event| controller.on_node(event)
+        for pod in pods.by_index(PODS_BY_NODE, event.object().name()) {
+            service::concerned(&services, &Event::Added(pod)).into_iter().for_each(|key| queue.add(key));
+        }
     });
 }
 
-impl Controller {
-    /// Wakes the service if somebody else wrote its slice, or this controller's write is now seen.
-    fn on_slice(&self, event: &Event<EndpointSlice>) {
-        let slice = event.object();
-        if let (Event::Deleted(_), Some(key)) = (event, service_key(slice)) {
-            self.tracker.forget(&key, slice.uid());
-        }
-        let former = match event {
-            Event::Updated { old, .. } => service_key(old),
-            _ => None,
-        };
-        former.into_iter().chain(service_key(slice)).for_each(|key| self.queue.add(key));
-    }
+impl Reconciler for Controller {
+    type Observed = Observed;
 
-    fn on_node(&self, event: &Event<Node>) {
-        let labels_changed = match event {
-            Event::Updated { old, new } => old.metadata.labels != new.metadata.labels,
-            _ => true,
-        };
-        if !labels_changed {
-            return;
-        }
-        let name = event.object().name();
-        for pod in self.pods.by_index(crate::indexes::PODS_BY_NODE, name) {
-            service::concerned(&self.services, &Event::Added(pod)).into_iter().for_each(|key| self.queue.add(key));
-        }
-    }
-
-    async fn round(&self, key: &str) -> Result<(), ReconcileError> {
+    fn observe(&self, key: &str) -> Option<Observed> {
         let Some(service) = self.services.by_key(key) else {
             // The garbage collector takes the slices.
             self.tracker.forget_service(key);
-            return Ok(());
+            return None;
         };
-        let Some(observed) = self.observe(key, service) else { return Ok(()) };
-        let plan = plan(&observed);
-        for action in plan.actions {
-            self.carry_out(key, &observed, action).await?;
-        }
-        match observed.backends.on_unknown_nodes.as_slice() {
-            [] => Ok(()),
-            pods => Err(ReconcileError::new(format!("skipping pods {pods:?} for service {key}: node not found"))),
-        }
-    }
-
-    fn observe(&self, key: &str, service: Arc<Service>) -> Option<Observed> {
         let selector = service::selector(&service)?;
         let pods = self.pods.filter(service.namespace(), |pod| service::selects(selector, pod));
         let slices = self.slices.by_index(BY_SERVICE, key);
@@ -155,26 +123,36 @@ impl Controller {
         Some(Observed { service, backends, slices, max_per_slice: self.max_per_slice })
     }
 
-    async fn carry_out(&self, key: &str, observed: &Observed, action: Action) -> Result<(), ReconcileError> {
-        let plan = Plan { actions: vec![action], requeue_after: None };
-        match apply(&self.actor.client, &self.actor.recorder, &plan).await {
-            Ok(answers) => {
-                answers.iter().for_each(|answer| self.tracker.note(key, answer));
-                if let [Action::Delete { options, .. }] = plan.actions.as_slice() {
-                    self.tracker.forget(key, &options.preconditions.uid);
-                }
-                Ok(())
-            }
-            Err(error) if error.cause.is_namespace_terminating() => Ok(()),
-            Err(error) => {
-                if !error.cause.is_conflict() {
-                    let message = format!("Error updating Endpoint Slices for Service {key}: {}", error.cause);
-                    let event = actions::warning(&*observed.service, "FailedToUpdateEndpointSlices", message);
-                    let plan = Plan { actions: vec![event], requeue_after: None };
-                    apply(&self.actor.client, &self.actor.recorder, &plan).await?;
-                }
-                Err(error.into())
+    fn plan(&self, observed: &Observed, _now: Timestamp) -> Plan {
+        plan(observed)
+    }
+
+    async fn apply(&self, actor: &Actor, key: &str, _observed: &Observed, plan: &Plan) -> Result<(), ApplyError> {
+        for action in &plan.actions {
+            let answers = client::apply(&actor.client, &actor.recorder, &Plan::of([action.clone()])).await?;
+            answers.iter().for_each(|answer| self.tracker.note(key, answer));
+            if let Action::Delete { options, .. } = action {
+                self.tracker.forget(key, &options.preconditions.uid);
             }
         }
+        Ok(())
+    }
+
+    fn recover(&self, observed: &Observed, error: &ApplyError, _now: Timestamp) -> Option<Plan> {
+        if error.cause.is_conflict() || error.cause.is_namespace_terminating() {
+            return None;
+        }
+        let service = &*observed.service;
+        let name = |object: &serde_json::Value| object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let what = match &error.failed {
+            Action::Create { .. } => "create".to_owned(),
+            Action::Update { object, .. } => format!("update {}", name(object)),
+            Action::Delete { name, .. } => format!("delete {name}"),
+            _ => return None,
+        };
+        let key = service.key();
+        let why = format!("failed to {what} EndpointSlice for Service {key}: {}", error.cause);
+        let message = format!("Error updating Endpoint Slices for Service {key}: {why}");
+        Some(Plan::of([actions::warning(service, "FailedToUpdateEndpointSlices", message)]))
     }
 }

@@ -4,7 +4,7 @@
 
 use crate::{pod, service};
 use proto::Kind;
-use proto::kinds::api::core::v1::{Node, ObjectReference, Pod, Service};
+use proto::kinds::api::core::v1::{Node, Pod, Service};
 use proto::kinds::api::discovery::v1::{Endpoint, EndpointConditions, EndpointHints, EndpointPort, ForNode, ForZone};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -75,8 +75,8 @@ pub type Desired = BTreeMap<Group, BTreeMap<Identity, Endpoint>>;
 #[derive(Debug)]
 pub struct Backends {
     pub desired: Desired,
-    /// Pods left out because their node is not known: worth another look.
-    pub on_unknown_nodes: Vec<String>,
+    /// Pods left out because their node is not known, each with the node's name. They get their place when it comes.
+    pub on_unknown_nodes: Vec<(String, String)>,
 }
 
 /// `node` finds a pod's node in the cache.
@@ -86,7 +86,7 @@ pub fn backends(service: &Service, pods: &[Arc<Pod>], node: impl Fn(&str) -> Opt
         let node_name = pod::node_name(pod);
         let node = Some(node_name).filter(|name| !name.is_empty()).and_then(&node);
         if node.is_none() && !node_name.is_empty() && !service::publishes_not_ready(service) {
-            backends.on_unknown_nodes.push(pod.name().to_owned());
+            backends.on_unknown_nodes.push((pod.name().to_owned(), node_name.to_owned()));
             continue;
         }
         for family in service::ip_families(service) {
@@ -128,13 +128,7 @@ fn endpoint(service: &Service, pod: &Pod, address: &str, node: Option<&Node>) ->
         }),
         hints: if ready { hints(service, zone.as_deref(), node_name.as_deref()) } else { None },
         hostname: service::hostname(pod, service).map(str::to_owned),
-        target_ref: Some(ObjectReference {
-            kind: Some("Pod".to_owned()),
-            namespace: Some(pod.namespace().to_owned()),
-            name: Some(pod.name().to_owned()),
-            uid: Some(pod.uid().to_owned()),
-            ..ObjectReference::default()
-        }),
+        target_ref: Some(service::pod_reference(pod)),
         node_name,
         zone,
         deprecated_topology: None,
@@ -230,7 +224,7 @@ mod tests {
         stray.spec.as_mut().unwrap().node_name = Some("node-9".to_owned());
         let left_out = backends(&service(|_| {}), &[Arc::new(stray.clone())], node);
         assert!(left_out.desired.is_empty());
-        assert_eq!(left_out.on_unknown_nodes, ["web-a"]);
+        assert_eq!(left_out.on_unknown_nodes, [("web-a".to_owned(), "node-9".to_owned())]);
         let publishing = service(|spec| spec.publish_not_ready_addresses = Some(true));
         assert_eq!(backends(&publishing, &[Arc::new(stray)], node).desired.len(), 1);
     }

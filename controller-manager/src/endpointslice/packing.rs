@@ -17,7 +17,7 @@ pub struct Packing {
 
 /// `existing` are the slices of one group. Three steps:
 /// 1. what is no longer wanted leaves its slice, what changed is replaced in its place;
-/// 2. what has no place yet fills slices that are written anyway, the emptiest first;
+/// 2. what has no place yet fills slices that are written anyway, the fullest first;
 /// 3. the rest goes into one unchanged slice if that has room for all of it (the fullest such), or into new ones.
 ///
 /// Slices are never merged to save one: a write to a slice is sent to every node.
@@ -51,15 +51,13 @@ fn keep_wanted(endpoints: &[Endpoint], desired: &mut BTreeMap<Identity, Endpoint
     (kept != endpoints).then_some(kept)
 }
 
+/// Slices that lost everything are not filled: they go, unless a new one can take their place.
 fn fill_written(slices: &mut [Option<Vec<Endpoint>>], waiting: &mut Vec<Endpoint>, max_per_slice: usize) {
-    // A slice that lost everything is deleted, unless something is there to fill it.
-    let mut written: Vec<&mut Vec<Endpoint>> = slices.iter_mut().flatten().collect();
+    let mut written: Vec<&mut Vec<Endpoint>> = slices.iter_mut().flatten().filter(|slice| !slice.is_empty()).collect();
     written.sort_by_key(|endpoints| std::cmp::Reverse(endpoints.len()));
-    while let Some(emptiest) = written.pop() {
-        while emptiest.len() < max_per_slice {
-            let Some(endpoint) = waiting.pop() else { return };
-            emptiest.push(endpoint);
-        }
+    for slice in written {
+        let room = max_per_slice.saturating_sub(slice.len()).min(waiting.len());
+        slice.extend(waiting.drain(waiting.len() - room..).rev());
     }
 }
 
@@ -130,7 +128,13 @@ mod tests {
                 "5 5",
             ),
             ("replaced in place", vec![endpoints(0..3)], endpoints(1..4), "3"),
-            ("emptied and refilled", vec![endpoints(0..3)], endpoints(5..8), "3"),
+            ("emptied and replaced", vec![endpoints(0..3)], endpoints(5..8), "0 +3"),
+            (
+                "the fullest is filled first",
+                vec![endpoints(0..10), endpoints(10..60), endpoints(60..160)],
+                [endpoints(1..10), endpoints(11..59), endpoints(60..160), endpoints(160..215)].concat(),
+                "12 100 keep",
+            ),
         ];
         for (what, existing, wanted, expected) in cases {
             let existing: Vec<&[Endpoint]> = existing.iter().map(Vec::as_slice).collect();

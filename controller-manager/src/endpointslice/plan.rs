@@ -53,7 +53,18 @@ pub fn plan(observed: &Observed) -> Plan {
         changes.keep_placeholder(observed, family);
     }
     changes.reuse_deleted(&observed.service);
-    changes.into_plan()
+    let mut plan = changes.into_plan();
+    plan.actions.extend(skipped(observed));
+    plan
+}
+
+fn skipped(observed: &Observed) -> Option<Action> {
+    let (service, pods) = (&*observed.service, &observed.backends.on_unknown_nodes);
+    let key = service.key();
+    let one = |(pod, node): &(String, String)| format!("skipping Pod {pod} for Service {key}: Node {node} Not Found");
+    let whys: Vec<String> = pods.iter().map(one).collect();
+    let message = format!("Error updating Endpoint Slices for Service {key}: {}", whys.join(", "));
+    (!whys.is_empty()).then(|| actions::warning(service, "FailedToUpdateEndpointSlices", message))
 }
 
 fn group_of(slice: &EndpointSlice) -> Group {
@@ -148,7 +159,7 @@ impl Changes {
         let create = self.create.iter().map(Action::create);
         let update = self.update.iter().map(Action::update);
         let delete = self.delete.iter().map(|slice| actions::delete_exactly(&**slice));
-        Plan { actions: create.chain(update).chain(delete).collect(), requeue_after: None }
+        Plan::of(create.chain(update).chain(delete))
     }
 }
 

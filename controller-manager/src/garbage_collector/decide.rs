@@ -19,13 +19,6 @@ pub enum OwnerState {
     Waiting,
 }
 
-#[derive(Debug, Default, PartialEq)]
-pub struct Decision {
-    pub plan: Plan,
-    /// Uids of dependents to look at.
-    pub revisit: Vec<String>,
-}
-
 /// An object, its present metadata, and where it is written.
 #[derive(Debug)]
 pub struct Item<'a> {
@@ -67,7 +60,7 @@ impl Item<'_> {
         let left: Vec<&String> = self.metadata.finalizers.iter().flatten().filter(|own| *own != finalizer).collect();
         let left = if left.is_empty() { json!(null) } else { json!(left) };
         let patch = json!({"uid": self.uid(), "resourceVersion": self.metadata.resource_version, "finalizers": left});
-        Plan { actions: vec![self.patch(patch)], requeue_after: None }
+        Plan::of([self.patch(patch)])
     }
 
     fn delete(&self, propagation: Propagation) -> Action {
@@ -80,20 +73,22 @@ impl Item<'_> {
     }
 }
 
-/// An object deleted in the foreground goes when no dependent blocks it any more.
-pub fn finish_foreground(item: &Item<'_>) -> Decision {
+/// The dependents that hold up the end of an object deleted in the foreground.
+pub fn blocking<'a>(item: &Item<'a>) -> Vec<&'a Node> {
     let uid = item.uid();
     let blocks = |dependent: &&Node| {
         dependent.owners.iter().any(|owner| owner.uid == uid && owner.block_owner_deletion == Some(true))
     };
-    let blocking: Vec<&Node> = item.dependents.iter().filter(blocks).collect();
-    if blocking.is_empty() {
-        let plan = if item.has_finalizer(FOREGROUND) { item.without_finalizer(FOREGROUND) } else { Plan::default() };
-        return Decision { plan, revisit: Vec::new() };
+    item.dependents.iter().filter(blocks).collect()
+}
+
+/// An object deleted in the foreground goes when no dependent blocks it any more.
+pub fn finish_foreground(item: &Item<'_>) -> Plan {
+    if blocking(item).is_empty() && item.has_finalizer(FOREGROUND) {
+        item.without_finalizer(FOREGROUND)
+    } else {
+        Plan::default()
     }
-    // Those that wait for dependents of their own come back by themselves.
-    let revisit = blocking.iter().filter(|dependent| !dependent.deletes_dependents);
-    Decision { plan: Plan::default(), revisit: revisit.map(|dependent| dependent.identity.uid.clone()).collect() }
 }
 
 /// `owners` are the item's references, each with how its owner was found.
@@ -139,12 +134,11 @@ pub fn collect(item: &Item<'_>, owners: &[(OwnerReference, OwnerState)]) -> Plan
     plan
 }
 
-/// Lets go of one dependent of an owner that is to leave it behind.
-pub fn release(dependent: &Item<'_>, owner_uid: &str) -> Plan {
-    let owners = dependent.metadata.owner_references.clone().unwrap_or_default();
+/// Lets go of one dependent of an owner that is to leave it behind; nothing if it does not refer to it any more.
+pub fn release(dependent: &Item<'_>, owner_uid: &str) -> Option<Action> {
+    let owners = dependent.metadata.owner_references.as_deref().unwrap_or_default();
     let others: Vec<OwnerReference> = owners.iter().filter(|owner| owner.uid != owner_uid).cloned().collect();
-    let actions = if others.len() == owners.len() { Vec::new() } else { vec![dependent.set_owners(&others)] };
-    Plan { actions, requeue_after: None }
+    (others.len() != owners.len()).then(|| dependent.set_owners(&others))
 }
 
 /// After all dependents were let go of the owner may go.
@@ -215,14 +209,15 @@ mod tests {
         metadata.finalizers = Some(vec!["example.com/hold".to_owned(), FOREGROUND.to_owned()]);
         let gvr = gvr();
         let decide = |dependents: &[Node]| {
-            let decision = finish_foreground(&Item { gvr: &gvr, metadata: &metadata, dependents });
-            (decision.plan.to_string(), decision.revisit)
+            let item = Item { gvr: &gvr, metadata: &metadata, dependents };
+            let blocking = blocking(&item).iter().map(|dependent| dependent.identity.uid.clone()).collect::<Vec<_>>();
+            (finish_foreground(&item).to_string(), blocking)
         };
         let patch = "merge patch pods default/item {\"metadata\":{\"finalizers\":[\"example.com/hold\"],\"resourceVersion\":\"1\",\"uid\":\"uid-item\"}}\n";
         assert_eq!(decide(&[]), (patch.to_owned(), vec![]));
         assert_eq!(decide(&[dependent("a", false, false)]), (patch.to_owned(), vec![]), "it does not block");
         let blocked = decide(&[dependent("a", true, false), dependent("b", true, true)]);
-        assert_eq!(blocked, (String::new(), vec!["uid-a".to_owned()]));
+        assert_eq!(blocked, (String::new(), vec!["uid-a".to_owned(), "uid-b".to_owned()]));
     }
 
     #[test]
@@ -232,8 +227,8 @@ mod tests {
         let owners = ["a", "b"].map(|name| fixture::owner("v1", "Pod", name, false));
         metadata.owner_references = Some(owners.to_vec());
         let item = Item { gvr: &gvr, metadata: &metadata, dependents: &[] };
-        let shown = release(&item, "uid-a").to_string();
+        let shown = release(&item, "uid-a").unwrap().to_string();
         assert!(shown.contains(r#""name":"b""#) && !shown.contains(r#""name":"a""#), "{shown}");
-        assert_eq!(release(&item, "uid-stranger").to_string(), "");
+        assert_eq!(release(&item, "uid-stranger"), None);
     }
 }

@@ -37,12 +37,14 @@ pub struct Node {
 }
 
 /// What has to be looked at.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Work {
     /// It may have to be deleted, or have its references or finalizers changed.
     AttemptDelete(String),
     /// Its dependents are to be let go of.
     AttemptOrphan(String),
+    /// It refers to an owner that lives in another namespace: somebody has to be told.
+    ReportInvalidNamespace { dependent: Identity, owner: OwnerReference },
 }
 
 #[derive(Debug, Default)]
@@ -58,6 +60,21 @@ impl Graph {
     pub fn dependents(&self, uid: &str) -> Vec<Node> {
         let dependents = self.nodes.get(uid).into_iter().flat_map(|node| &node.dependents);
         dependents.filter_map(|uid| self.nodes.get(uid)).cloned().collect()
+    }
+
+    /// What the dependents of an owner that was never seen say that it is, each with the uids of those who say so.
+    pub fn claimed_identities(&self, uid: &str) -> Vec<(Identity, Vec<String>)> {
+        let mut claimed: Vec<(Identity, Vec<String>)> = Vec::new();
+        for dependent in self.dependents(uid) {
+            for owner in dependent.owners.iter().filter(|owner| owner.uid == uid) {
+                let identity = referred(owner, &dependent.identity.namespace);
+                match claimed.iter_mut().find(|(other, _)| *other == identity) {
+                    Some((_, dependents)) => dependents.push(dependent.identity.uid.clone()),
+                    None => claimed.push((identity, vec![dependent.identity.uid.clone()])),
+                }
+            }
+        }
+        claimed
     }
 
     /// An object was seen, for the first time or again.
@@ -120,19 +137,25 @@ impl Graph {
             self.unlink(uid, &owner.uid);
         }
         let namespace = self.nodes[uid].identity.namespace.clone();
+        let identity = self.nodes[uid].identity.clone();
         for owner in after {
-            if !self.nodes.contains_key(&owner.uid) {
-                let node = Node { identity: referred(owner, &namespace), is_virtual: true, ..Node::default() };
-                self.nodes.insert(owner.uid.clone(), node);
-                work.push(Work::AttemptDelete(owner.uid.clone()));
-            }
-            let node = self.nodes.get_mut(&owner.uid).expect("the owner's node is there or was just made");
-            node.dependents.insert(uid.to_owned());
             let is_new = !before.iter().any(|other| other.uid == owner.uid);
-            // The owner waits for its dependents, or is not what the reference says: see about it.
-            if is_new && (node.deletes_dependents || !node.is_virtual && !refers_to(owner, &namespace, &node.identity))
-            {
-                work.push(Work::AttemptDelete(uid.to_owned()));
+            let node = self.nodes.entry(owner.uid.clone()).or_insert_with(|| Node {
+                identity: referred(owner, &namespace),
+                is_virtual: true,
+                ..Node::default()
+            });
+            node.dependents.insert(uid.to_owned());
+            if !is_new {
+                continue;
+            }
+            if node.is_virtual {
+                work.push(Work::AttemptDelete(owner.uid.clone()));
+            } else {
+                work.extend(doubt(&identity, owner, &node.identity));
+                if node.deletes_dependents {
+                    work.push(Work::AttemptDelete(uid.to_owned()));
+                }
             }
         }
     }
@@ -159,16 +182,10 @@ impl Graph {
 
     /// The owner is seen at last: dependents that named it wrongly have to be looked at.
     fn check_references_to(&self, uid: &str, work: &mut Vec<Work>) {
-        let owner = &self.nodes[uid];
-        for dependent in owner.dependents.iter().filter_map(|uid| self.nodes.get(uid)) {
-            let namespace = &dependent.identity.namespace;
-            let right = dependent
-                .owners
-                .iter()
-                .filter(|own| own.uid == uid)
-                .all(|own| refers_to(own, namespace, &owner.identity));
-            if !right {
-                work.push(Work::AttemptDelete(dependent.identity.uid.clone()));
+        let present = &self.nodes[uid];
+        for dependent in present.dependents.iter().filter_map(|uid| self.nodes.get(uid)) {
+            for owner in dependent.owners.iter().filter(|owner| owner.uid == uid) {
+                work.extend(doubt(&dependent.identity, owner, &present.identity));
             }
         }
     }
@@ -197,6 +214,18 @@ pub fn referred(owner: &OwnerReference, namespace: &str) -> Identity {
         uid: owner.uid.clone(),
         gvr: None,
     }
+}
+
+/// What is to be done about a dependent if its reference does not mean the owner that is present.
+fn doubt(dependent: &Identity, owner: &OwnerReference, present: &Identity) -> Vec<Work> {
+    if refers_to(owner, &dependent.namespace, present) {
+        return Vec::new();
+    }
+    let mut work = vec![Work::AttemptDelete(dependent.uid.clone())];
+    if !present.namespace.is_empty() && present.namespace != dependent.namespace {
+        work.push(Work::ReportInvalidNamespace { dependent: dependent.clone(), owner: owner.clone() });
+    }
+    work
 }
 
 /// Whether a reference in an object of `namespace` means this object: same group, kind and name, and in the same
@@ -238,6 +267,7 @@ mod tests {
         let shown = work.iter().map(|work| match work {
             Work::AttemptDelete(uid) => uid.replace("uid-", "delete? "),
             Work::AttemptOrphan(uid) => uid.replace("uid-", "orphan "),
+            Work::ReportInvalidNamespace { dependent, owner } => format!("report {} of {}", owner.name, dependent.name),
         });
         shown.collect::<Vec<_>>().join(", ")
     }
@@ -297,10 +327,31 @@ mod tests {
         let mut parent = thing("parent", &[], None);
         parent.namespace = Some("elsewhere".to_owned());
         observe(&mut graph, &parent);
-        assert_eq!(observe(&mut graph, &thing("child", &["parent"], None)), "delete? child");
+        assert_eq!(observe(&mut graph, &thing("child", &["parent"], None)), "delete? child, report parent of child");
         let mut other = Graph::default();
         observe(&mut other, &thing("child", &["parent"], None));
-        assert_eq!(observe(&mut other, &parent), "delete? child", "also when the owner is seen later");
+        assert_eq!(
+            observe(&mut other, &parent),
+            "delete? child, report parent of child",
+            "also when the owner is seen later"
+        );
+    }
+
+    #[test]
+    fn dependents_may_disagree_about_an_owner_that_was_not_seen() {
+        let mut graph = Graph::default();
+        let (one, mut other) = (thing("a", &["parent"], None), thing("b", &["parent"], None));
+        other.namespace = Some("elsewhere".to_owned());
+        assert_eq!(observe(&mut graph, &one), "delete? parent");
+        assert_eq!(observe(&mut graph, &other), "delete? parent", "looked for again, as the other one says it is");
+        let claimed = graph.claimed_identities("uid-parent");
+        let claimed: Vec<String> =
+            claimed.iter().map(|(who, by)| format!("{}/{} by {}", who.namespace, who.name, by.join(" "))).collect();
+        assert_eq!(claimed, ["default/parent by uid-a", "elsewhere/parent by uid-b"]);
+        graph.remove("uid-a");
+        assert!(graph.node("uid-parent").is_some(), "somebody still names it");
+        graph.remove("uid-b");
+        assert!(graph.node("uid-parent").is_none());
     }
 
     /// The order in which objects are seen does not change what is known in the end.

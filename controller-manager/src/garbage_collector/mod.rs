@@ -4,6 +4,10 @@
 //! Corresponds to pkg/controller/garbagecollector.
 
 pub mod controller;
-pub mod decide;
-pub mod graph;
 pub mod monitors;
+pub mod graph;
+pub mod deletion;
+pub mod orphaning;
+pub mod decide;
+pub mod server;
+pub mod absent;

@@ -2,12 +2,14 @@
 //!
 //! Corresponds to syncMonitors in pkg/controller/garbagecollector/graph_builder.go.
 
-use super::graph::{Graph, Work};
+use super::absent::Absent;
+use super::graph::{Graph, Identity, Work};
 use crate::discovery::{ApiResource, Discovered};
-use client::{Event, Informers, PartialObject, WorkQueue};
+use client::{Event, EventSpec, EventType, Informers, PartialObject, Recorder, Regarding, WorkQueue};
 use parking_lot::Mutex;
 use proto::Gvr;
 use proto::gvk::split_api_version;
+use proto::kinds::metav1::OwnerReference;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -17,7 +19,9 @@ const IGNORED: [(&str, &str); 2] = [("", "events"), ("events.k8s.io", "events")]
 /// The graph, what is to be looked at, and how kinds are found.
 pub struct Monitors {
     informers: Informers,
+    recorder: Recorder,
     pub graph: Mutex<Graph>,
+    pub absent: Mutex<Absent>,
     pub delete_queue: WorkQueue<String>,
     pub orphan_queue: WorkQueue<String>,
     served: Mutex<BTreeMap<Gvr, ApiResource>>,
@@ -26,10 +30,17 @@ pub struct Monitors {
 }
 
 impl Monitors {
-    pub fn new(informers: Informers, delete_queue: WorkQueue<String>, orphan_queue: WorkQueue<String>) -> Arc<Self> {
+    pub fn new(
+        informers: Informers,
+        recorder: Recorder,
+        delete_queue: WorkQueue<String>,
+        orphan_queue: WorkQueue<String>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             informers,
+            recorder,
             graph: Mutex::default(),
+            absent: Mutex::default(),
             delete_queue,
             orphan_queue,
             served: Mutex::default(),
@@ -85,13 +96,24 @@ impl Monitors {
 
     fn note(&self, resource: &ApiResource, event: &Event<PartialObject>) {
         let metadata = &event.object().metadata;
-        let work = match event {
-            Event::Deleted(_) => self.graph.lock().remove(metadata.uid.as_deref().unwrap_or_default()),
+        match event {
+            Event::Deleted(_) => self.forget(metadata.uid.as_deref().unwrap_or_default()),
             Event::Added(_) | Event::Updated { .. } => {
-                let api_version = resource.gvk.api_version();
-                self.graph.lock().observe(&resource.gvr, &api_version, &resource.gvk.kind, metadata)
+                let (api_version, kind) = (resource.gvk.api_version(), &resource.gvk.kind);
+                let work = self.graph.lock().observe(&resource.gvr, &api_version, kind, metadata);
+                self.enqueue(work);
             }
-        };
+        }
+    }
+
+    /// An object is gone.
+    pub fn forget(&self, uid: &str) {
+        let mut graph = self.graph.lock();
+        if let Some(node) = graph.node(uid).filter(|node| !node.dependents.is_empty()) {
+            self.absent.lock().add(&node.identity);
+        }
+        let work = graph.remove(uid);
+        drop(graph);
         self.enqueue(work);
     }
 
@@ -100,6 +122,7 @@ impl Monitors {
             match work {
                 Work::AttemptDelete(uid) => self.delete_queue.add(uid),
                 Work::AttemptOrphan(uid) => self.orphan_queue.add(uid),
+                Work::ReportInvalidNamespace { dependent, owner } => self.recorder.record(report(&dependent, &owner)),
             }
         }
     }
@@ -118,6 +141,48 @@ impl Monitors {
     }
 }
 
+/// What a person has to know about a reference across namespaces.
+fn report(dependent: &Identity, owner: &OwnerReference) -> EventSpec {
+    let regarding = Regarding {
+        api_version: dependent.api_version.clone(),
+        kind: dependent.kind.clone(),
+        namespace: dependent.namespace.clone(),
+        name: dependent.name.clone(),
+        uid: dependent.uid.clone(),
+        ..Regarding::default()
+    };
+    let OwnerReference { api_version, kind, name, uid, .. } = owner;
+    let namespace = &dependent.namespace;
+    let message = format!(
+        "ownerRef [{api_version}/{kind}, namespace: {namespace}, name: {name}, uid: {uid}] does not exist in namespace {namespace:?}"
+    );
+    EventSpec::new(&regarding, EventType::Warning, "OwnerRefInvalidNamespace", message)
+}
+
 fn is_ignored(gvr: &Gvr) -> bool {
     IGNORED.contains(&(gvr.group.as_str(), gvr.resource.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn a_reference_across_namespaces_is_reported_on_the_dependent() {
+        let dependent = Identity {
+            api_version: "v1".to_owned(),
+            kind: "Pod".to_owned(),
+            namespace: "shop".to_owned(),
+            name: "web".to_owned(),
+            uid: "uid-web".to_owned(),
+            gvr: None,
+        };
+        let event = report(&dependent, &fixture::owner("apps/v1", "ReplicaSet", "elsewhere", true));
+        assert_eq!(
+            event.to_string(),
+            "Warning OwnerRefInvalidNamespace Pod shop/web: ownerRef [apps/v1/ReplicaSet, namespace: shop, \
+             name: elsewhere, uid: uid-elsewhere] does not exist in namespace \"shop\""
+        );
+    }
 }

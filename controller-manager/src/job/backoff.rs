@@ -20,9 +20,14 @@ pub fn remaining<'a>(ended: impl IntoIterator<Item = &'a Arc<Pod>>, now: Timesta
     let failures: Vec<Timestamp> =
         ends.iter().rev().take_while(|(_, succeeded)| !succeeded).map(|(at, _)| *at).collect();
     let last = failures.first()?;
-    let doublings = u32::try_from(failures.len() - 1).unwrap_or(u32::MAX).min(30);
+    after(i32::try_from(failures.len()).unwrap_or(i32::MAX), *last, now)
+}
+
+/// The time that is left of the wait after so many failures, the last of them at `last`.
+pub fn after(failures: i32, last: Timestamp, now: Timestamp) -> Option<Duration> {
+    let doublings = u32::try_from(failures - 1).ok()?.min(30);
     let delay_s = INITIAL_S.saturating_mul(1 << doublings).min(MAX_S);
-    let left = clock::until(clock::after(*last, delay_s), now);
+    let left = clock::until(clock::after(last, delay_s), now);
     (!left.is_zero()).then_some(left)
 }
 
@@ -33,9 +38,13 @@ pub fn finished_at(pod: &Pod) -> Timestamp {
     let ends = containers.filter_map(|container| container.state.as_ref()?.terminated.as_ref()?.finished_at.clone());
     let not_ready = pod::condition(pod, "Ready").filter(|ready| ready.status == "False");
     let known = ends.max().or_else(|| not_ready?.last_transition_time.clone());
-    let known =
-        known.or_else(|| pod.metadata.deletion_timestamp.clone()).or_else(|| pod.metadata.creation_timestamp.clone());
-    known.map_or(Timestamp::UNIX_EPOCH, |time| time.0)
+    // The deletion's time is when the grace period ends, not when it begins.
+    let deleted = || {
+        let grace_s = pod.metadata.deletion_grace_period_seconds.unwrap_or(0);
+        pod.metadata.deletion_timestamp.as_ref().map(|time| clock::after(time.0, -grace_s))
+    };
+    let created = || pod.metadata.creation_timestamp.as_ref().map(|time| time.0);
+    known.map(|time| time.0).or_else(deleted).or_else(created).unwrap_or(Timestamp::UNIX_EPOCH)
 }
 
 #[cfg(test)]

@@ -1,39 +1,17 @@
 //! Whether a job's end is decided, and how.
 //!
-//! Corresponds to the conditions SuccessCriteriaMet and FailureTarget in pkg/controller/job/job_controller.go, which
-//! announce an end that Complete and Failed state once no pod is left.
+//! Corresponds to the finishedCondition of syncJob in pkg/controller/job/job_controller.go.
 
 use super::indexes::Indexes;
 use super::observe::{Observed, condition, is_indexed, is_suspended, spec};
 use super::policy;
 use super::tally::{Tally, count};
+use super::verdict::Verdict;
 use crate::clock;
 use jiff::Timestamp;
 use proto::kinds::api::core::v1::Pod;
 use std::sync::Arc;
 use std::time::Duration;
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verdict {
-    pub is_success: bool,
-    pub reason: String,
-    pub message: String,
-}
-
-impl Verdict {
-    fn success(reason: &str, message: impl Into<String>) -> Option<Self> {
-        Some(Self { is_success: true, reason: reason.to_owned(), message: message.into() })
-    }
-
-    fn failure(reason: &str, message: impl Into<String>) -> Option<Self> {
-        Some(Self { is_success: false, reason: reason.to_owned(), message: message.into() })
-    }
-
-    /// The condition that announces the end, and the one that states it.
-    pub fn conditions(&self) -> (&'static str, &'static str) {
-        if self.is_success { ("SuccessCriteriaMet", "Complete") } else { ("FailureTarget", "Failed") }
-    }
-}
 
 /// What was announced before, for good.
 pub fn announced(observed: &Observed) -> Option<Verdict> {
@@ -69,7 +47,7 @@ fn failure(observed: &Observed, tally: &Tally, now: Timestamp) -> Option<Verdict
     }
     let is_exhausted =
         spec.completions.is_some_and(|completions| count(tally.completed.len()) + failed_indexes >= completions);
-    if failed_indexes > 0 && is_exhausted && observed.active().is_empty() {
+    if failed_indexes > 0 && is_exhausted {
         return Verdict::failure("FailedIndexes", "Job has failed indexes");
     }
     None

@@ -8,7 +8,9 @@ use std::collections::BTreeSet;
 /// On pods, as annotation and as label.
 pub const COMPLETION_INDEX: &str = "batch.kubernetes.io/job-completion-index";
 /// Failures of a pod's index before the pod was made.
-pub const INDEX_FAILURE_COUNT: &str = "batch.kubernetes.io/job-index-failure-count";
+const INDEX_FAILURE_COUNT: &str = "batch.kubernetes.io/job-index-failure-count";
+/// Those among them that the pod failure policy does not count come on top, under a name of their own.
+const INDEX_IGNORED_FAILURE_COUNT: &str = "batch.kubernetes.io/job-index-ignored-failure-count";
 
 pub type Indexes = BTreeSet<i32>;
 
@@ -16,6 +18,36 @@ pub type Indexes = BTreeSet<i32>;
 pub fn of_pod(pod: &Pod, completions: i32) -> Option<i32> {
     let index: i32 = pod.metadata.annotations.as_ref()?.get(COMPLETION_INDEX)?.parse().ok()?;
     (0..completions).contains(&index).then_some(index)
+}
+
+/// How often an index had failed before one of its pods was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Failures {
+    pub counted: i32,
+    pub ignored: i32,
+}
+
+impl Failures {
+    pub fn all(self) -> i32 {
+        self.counted.saturating_add(self.ignored)
+    }
+
+    /// Writes them on the next pod of the index.
+    pub fn annotate(self, pod: &mut Pod) {
+        let annotations = pod.metadata.annotations.get_or_insert_default();
+        annotations.insert(INDEX_FAILURE_COUNT.to_owned(), self.counted.to_string());
+        if self.ignored > 0 {
+            annotations.insert(INDEX_IGNORED_FAILURE_COUNT.to_owned(), self.ignored.to_string());
+        }
+    }
+}
+
+pub fn failures(pod: &Pod) -> Failures {
+    let number = |key: &str| pod.metadata.annotations.as_ref()?.get(key)?.parse().ok();
+    Failures {
+        counted: number(INDEX_FAILURE_COUNT).unwrap_or(0),
+        ignored: number(INDEX_IGNORED_FAILURE_COUNT).unwrap_or(0),
+    }
 }
 
 /// Reads what `format` wrote; what cannot be read or lies out of range is left out.

@@ -2,14 +2,16 @@
 //!
 //! Corresponds to pkg/controller/job.
 
-pub mod backoff;
 pub mod controller;
-pub mod finish;
-pub mod indexes;
 pub mod observe;
 pub mod plan;
+pub mod tally;
+pub mod indexes;
+pub mod policy;
+pub mod finish;
+pub mod verdict;
+pub mod pods;
+pub mod backoff;
+
 #[cfg(test)]
 mod plan_tests;
-pub mod pods;
-pub mod policy;
-pub mod tally;

@@ -2,11 +2,12 @@
 //!
 //! Corresponds to syncJob in pkg/controller/job/job_controller.go.
 
-use super::finish::{self, Verdict};
+use super::finish;
 use super::indexes;
-use super::observe::{FINALIZER, Observed, condition, is_finished, is_indexed, is_suspended, spec};
+use super::observe::{FINALIZER, Observed, condition, has_finalizer, is_finished, is_indexed, is_suspended, spec};
 use super::pods::{self, Change};
 use super::tally::{Tally, count, tally};
+use super::verdict::Verdict;
 use crate::{actions, clock, pod};
 use client::{Action, Patch, Plan};
 use jiff::Timestamp;
@@ -15,20 +16,17 @@ use proto::kinds::api::batch::v1::{Job, JobCondition, JobStatus, UncountedTermin
 use proto::kinds::api::core::v1::Pod;
 use serde_json::json;
 
-#[derive(Debug, Default)]
-pub struct Round {
-    /// The status first, then the finalizers that it makes superfluous.
-    pub plan: Plan,
-    pub change: Change,
-}
-
-pub fn plan(observed: &Observed, now: Timestamp) -> Round {
-    if is_finished(&observed.job) {
-        return Round::default();
+/// The status comes first, then the finalizers that it makes superfluous, then pods go or come.
+pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
+    if !observed.pods.are_settled() {
+        return actions::settle(&*observed.job, &observed.pods, Some(FINALIZER));
     }
-    let first = tally(observed, finish::announced(observed).is_some());
+    if is_finished(&observed.job) {
+        return Plan::default();
+    }
+    let first = tally(observed, finish::announced(observed).as_ref());
     let verdict = finish::verdict(observed, &first, now);
-    let tally = if verdict.is_some() { tally(observed, true) } else { first };
+    let tally = tally(observed, verdict.as_ref());
     let change = match &verdict {
         // Pods that still run are of no use any more.
         Some(_) if observed.is_caught_up => Change { delete: observed.active(), ..Change::default() },
@@ -38,9 +36,15 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Round {
     let mut plan = Plan::default();
     report(observed, &tally, verdict.as_ref(), now, &mut plan);
     plan.actions.extend(tally.to_release.iter().map(|pod| release(pod)));
+    if verdict.is_none() {
+        // A pod that goes because it is not wanted has not failed: it is not to be counted.
+        plan.actions.extend(change.delete.iter().filter(|pod| has_finalizer(pod)).map(|pod| release(pod)));
+    }
+    plan.actions.extend(change.delete.iter().map(|pod| actions::delete_exactly(&**pod)));
+    plan.actions.extend(change.create.iter().map(Action::create));
     let waits = [change.wait, finish::until_deadline(observed, now).filter(|_| verdict.is_none())];
     waits.into_iter().flatten().for_each(|wait| plan.requeue_within(wait));
-    Round { plan, change }
+    plan
 }
 
 fn report(observed: &Observed, tally: &Tally, verdict: Option<&Verdict>, now: Timestamp, plan: &mut Plan) {
@@ -72,6 +76,11 @@ fn report(observed: &Observed, tally: &Tally, verdict: Option<&Verdict>, now: Ti
         let is_over = active.is_empty() && observed.terminating() == 0 && tally.is_final() && observed.is_caught_up;
         if is_over {
             set_condition(&mut status, states, "True", &verdict.reason, &verdict.message, now);
+            let too_many = spec(&job).completions.is_some_and(|completions| tally.succeeded > completions);
+            if verdict.is_success && too_many {
+                let message = "Too many succeeded pods running after completion count reached";
+                events.push(actions::warning(&job, "TooManySucceededPods", message));
+            }
             events.push(ending(&job, verdict));
             if verdict.is_success {
                 status.completion_time = Some(clock::stamp(now));

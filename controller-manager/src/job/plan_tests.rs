@@ -9,7 +9,7 @@ use crate::controller_ref::Claims;
 use crate::fixture;
 use client::Action;
 use proto::Kind;
-use proto::kinds::api::batch::v1::{Job, JobSpec, JobStatus};
+use proto::kinds::api::batch::v1::{Job, JobSpec, JobStatus, SuccessPolicy, SuccessPolicyRule};
 use proto::kinds::api::core::v1::Pod;
 use std::sync::Arc;
 
@@ -41,9 +41,9 @@ impl Cluster {
         let owned = self.pods.iter().cloned().map(Arc::new).collect();
         let pods = Claims { owned, adopt: Vec::new(), release: Vec::new() };
         let observed = Observed { job: Arc::new(self.job.clone()), pods, is_caught_up: true };
-        let round = plan(&observed, fixture::at(self.second));
-        let quiet = round.plan.actions.is_empty() && round.change.create.is_empty() && round.change.delete.is_empty();
-        for action in round.plan.actions {
+        let plan = plan(&observed, fixture::at(self.second));
+        let quiet = plan.is_empty();
+        for action in plan.actions {
             match action {
                 Action::UpdateStatus { object, .. } => self.job = Job::decode_value(object).unwrap(),
                 Action::Patch { name, .. } => {
@@ -51,25 +51,27 @@ impl Cluster {
                     pod.metadata.finalizers = None;
                 }
                 Action::Event(event) => self.events.push(format!("{} {}", event.reason, event.message)),
+                Action::Create { object, .. } => self.create(Pod::decode_value(object).unwrap()),
+                Action::Delete { name, .. } => {
+                    let pod = self.pods.iter_mut().find(|pod| pod.name() == name).unwrap();
+                    pod.metadata.deletion_timestamp = Some(fixture::time(self.second));
+                }
                 other => panic!("unexpected: {other}"),
             }
         }
-        for mut pod in round.change.create {
-            assert!(has_finalizer(&pod));
-            self.made += 1;
-            let name = format!("{}{}", pod.metadata.generate_name.clone().unwrap(), self.made);
-            pod.metadata.uid = Some(format!("uid-{name}"));
-            pod.metadata.name = Some(name);
-            pod.metadata.creation_timestamp = Some(fixture::time(self.second));
-            fixture::set_phase(&mut pod, "Running");
-            self.pods.push(pod);
-        }
-        for deleted in round.change.delete {
-            let pod = self.pods.iter_mut().find(|pod| pod.uid() == deleted.uid()).unwrap();
-            pod.metadata.deletion_timestamp = Some(fixture::time(self.second));
-        }
         self.pods.retain(|pod| !pod.is_deleting() || has_finalizer(pod));
         !quiet
+    }
+
+    fn create(&mut self, mut pod: Pod) {
+        assert!(has_finalizer(&pod));
+        self.made += 1;
+        let name = format!("{}{}", pod.metadata.generate_name.clone().unwrap(), self.made);
+        pod.metadata.uid = Some(format!("uid-{name}"));
+        pod.metadata.name = Some(name);
+        pod.metadata.creation_timestamp = Some(fixture::time(self.second));
+        fixture::set_phase(&mut pod, "Running");
+        self.pods.push(pod);
     }
 
     fn settle(&mut self) {
@@ -222,8 +224,12 @@ fn failures_can_be_limited_per_index() {
     cluster.settle();
     fixture::set_phase(&mut cluster.pods[0], "Succeeded");
     fixture::set_phase(&mut cluster.pods[1], "Failed");
+    fixture::set_condition(&mut cluster.pods[1], "Ready", "False", fixture::at(cluster.second));
     cluster.settle();
+    assert_eq!((cluster.running().len(), cluster.status().failed), (0, None), "it waits, and keeps what it knows");
+    cluster.wait(10);
     assert_eq!(cluster.running().len(), 1, "index 1 once more");
+    assert_eq!(cluster.status().failed, Some(1), "counted, now that its successor remembers it");
     cluster.end_all("Failed");
     assert_eq!(cluster.status().failed_indexes.as_deref(), Some("1"));
     assert_eq!(cluster.ended_with().unwrap(), "Failed FailedIndexes");
@@ -240,7 +246,51 @@ fn a_suspended_job_has_no_pods_and_starts_again() {
     cluster.job.spec.as_mut().unwrap().suspend = Some(true);
     cluster.settle();
     assert_eq!(cluster.running().len(), 0);
+    assert_eq!(cluster.status().failed, None, "a pod that had to go has not failed");
     assert_eq!(cluster.events, ["Suspended Job suspended", "Resumed Job resumed", "Suspended Job suspended"]);
+}
+
+#[test]
+fn what_a_success_policy_leaves_over_has_not_failed() {
+    let rule = SuccessPolicyRule { succeeded_indexes: Some("0".to_owned()), succeeded_count: None };
+    let mut cluster = Cluster::new(|spec| {
+        spec.completion_mode = Some("Indexed".to_owned());
+        spec.completions = Some(3);
+        spec.parallelism = Some(3);
+        spec.success_policy = Some(SuccessPolicy { rules: vec![rule] });
+    });
+    cluster.settle();
+    fixture::set_phase(&mut cluster.pods[0], "Succeeded");
+    cluster.settle();
+    assert_eq!(cluster.ended_with().unwrap(), "Complete SuccessPolicy");
+    assert_eq!((cluster.status().succeeded, cluster.status().failed), (Some(1), None));
+    assert!(cluster.pods.iter().all(|pod| !has_finalizer(pod)));
+}
+
+#[test]
+fn of_pods_that_double_an_index_the_better_one_stays() {
+    let mut cluster = Cluster::new(|spec| {
+        spec.completion_mode = Some("Indexed".to_owned());
+        spec.completions = Some(1);
+    });
+    cluster.settle();
+    let mut double = cluster.pods[0].clone();
+    double.metadata.name = Some("double".to_owned());
+    double.metadata.uid = Some("uid-a".to_owned());
+    fixture::set_ready(&mut cluster.pods[0], fixture::at(cluster.second));
+    cluster.pods.push(double);
+    cluster.settle();
+    let left: Vec<&str> = cluster.pods.iter().map(Kind::name).collect();
+    assert_eq!(left, ["sum-0-1"], "the one that is ready");
+}
+
+#[test]
+fn orphans_are_adopted_with_the_finalizer_that_gets_them_counted() {
+    let cluster = Cluster::new(|_| {});
+    let pods = Claims { owned: Vec::new(), adopt: vec![Arc::new(fixture::pod("old"))], release: Vec::new() };
+    let observed = Observed { job: Arc::new(cluster.job), pods, is_caught_up: true };
+    let adoption = plan(&observed, fixture::at(1)).to_string();
+    assert!(adoption.contains(r#""finalizers":["batch.kubernetes.io/job-tracking"]"#), "{adoption}");
 }
 
 /// The controller may stop after any write; what it did is not done twice.

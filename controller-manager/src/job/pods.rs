@@ -3,8 +3,9 @@
 //! Corresponds to manageJob in pkg/controller/job/job_controller.go.
 
 use super::backoff;
-use super::indexes::{self, COMPLETION_INDEX, INDEX_FAILURE_COUNT, Indexes};
-use super::observe::{FINALIZER, Observed, is_indexed, is_suspended, replaces_ended_only, spec};
+use super::indexes::{self, COMPLETION_INDEX, Failures, Indexes};
+use super::observe::{FINALIZER, Observed, is_failed, is_indexed, is_suspended, replaces_ended_only, spec};
+use super::policy::{FailureAction, failure_action};
 use super::tally::{Tally, count};
 use crate::pod;
 use crate::pod_control::BURST;
@@ -14,8 +15,12 @@ use jiff::Timestamp;
 use proto::Kind;
 use proto::kinds::api::batch::v1::Job;
 use proto::kinds::api::core::v1::{EnvVar, EnvVarSource, ObjectFieldSelector, Pod};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// The server leaves so much of `generateName` before it adds five letters.
+const MAX_NAME_PREFIX: usize = 58;
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Change {
@@ -61,35 +66,43 @@ pub fn change(observed: &Observed, tally: &Tally, now: Timestamp) -> Change {
     if missing == 0 {
         return Change::default();
     }
-    let ended = observed.pods.owned.iter().filter(|pod| pod::is_terminal(pod));
-    if spec(job).backoff_limit_per_index.is_none()
-        && let Some(wait) = backoff::remaining(ended, now)
-    {
-        return Change { wait: Some(wait), ..Change::default() };
+    if is_indexed(job) {
+        return new_indexed(observed, tally, &active, missing, now);
     }
-    let create = if is_indexed(job) {
-        new_indexed(observed, tally, &active, missing)
-    } else {
-        std::iter::repeat_with(|| new_pod(job)).take(missing).collect()
-    };
-    Change { create, ..Change::default() }
+    match backoff_of_all(observed, now) {
+        Some(wait) => Change { wait: Some(wait), ..Change::default() },
+        None => Change { create: std::iter::repeat_with(|| new_pod(job)).take(missing).collect(), ..Change::default() },
+    }
+}
+
+/// How long failures hold up all new pods of a job.
+fn backoff_of_all(observed: &Observed, now: Timestamp) -> Option<Duration> {
+    let has_ended = |pod: &&Arc<Pod>| pod::phase(pod) == "Succeeded" || is_failed(&observed.job, pod);
+    backoff::remaining(observed.pods.owned.iter().filter(has_ended), now)
 }
 
 /// Pods of indexes that are done, out of range or doubled go first; of the rest those that are missed least.
 fn surplus(job: &Job, active: &[Arc<Pod>], tally: &Tally, at_least: i32, now: Timestamp) -> Vec<Arc<Pod>> {
     let at_least = usize::try_from(at_least).unwrap_or(0);
-    let (mut surplus, mut kept) = (Vec::new(), Vec::new());
-    let mut seen = Indexes::new();
+    let mut by_index: BTreeMap<Option<i32>, Vec<Arc<Pod>>> = BTreeMap::new();
     for pod in active {
-        let index = indexes::of_pod(pod, spec(job).completions.unwrap_or(0));
-        let is_needed = !is_indexed(job)
-            || index.is_some_and(|index| {
-                !tally.completed.contains(&index) && !tally.failed_indexes.contains(&index) && seen.insert(index)
-            });
-        if is_needed { kept.push(pod.clone()) } else { surplus.push(pod.clone()) }
+        let index = indexes::of_pod(pod, spec(job).completions.unwrap_or(0)).filter(|_| is_indexed(job));
+        by_index.entry(index).or_default().push(pod.clone());
+    }
+    let (mut surplus, mut kept) = (Vec::new(), Vec::new());
+    for (index, mut pods) in by_index {
+        match index {
+            None if !is_indexed(job) => kept.append(&mut pods),
+            Some(index) if !tally.completed.contains(&index) && !tally.failed_indexes.contains(&index) => {
+                let doubled = rank::victims(&pods, &[], pods.len() - 1, now);
+                kept.extend(pods.into_iter().filter(|pod| !doubled.iter().any(|other| other.uid() == pod.uid())));
+                surplus.extend(doubled);
+            }
+            _ => surplus.append(&mut pods),
+        }
     }
     if surplus.len() < at_least {
-        surplus.extend(rank::victims(&kept, &kept, at_least - surplus.len(), now));
+        surplus.extend(rank::victims(&kept, &[], at_least - surplus.len(), now));
     }
     surplus.truncate(BURST);
     surplus
@@ -105,7 +118,7 @@ fn new_pod(job: &Job) -> Pod {
     pod
 }
 
-fn new_indexed(observed: &Observed, tally: &Tally, active: &[Arc<Pod>], missing: usize) -> Vec<Pod> {
+fn new_indexed(observed: &Observed, tally: &Tally, active: &[Arc<Pod>], missing: usize, now: Timestamp) -> Change {
     let job = &*observed.job;
     let completions = spec(job).completions.unwrap_or(0);
     let mut taken: Indexes = active.iter().filter_map(|pod| indexes::of_pod(pod, completions)).collect();
@@ -115,17 +128,29 @@ fn new_indexed(observed: &Observed, tally: &Tally, active: &[Arc<Pod>], missing:
         let leaving = observed.pods.owned.iter().filter(|pod| pod::is_terminating(pod));
         taken.extend(leaving.filter_map(|pod| indexes::of_pod(pod, completions)));
     }
-    indexes::pending(&taken, completions, missing).into_iter().map(|index| indexed_pod(job, tally, index)).collect()
+    let pending = indexes::pending(&taken, completions, missing);
+    // Failures hold up their own index where they are limited per index, or else all.
+    let is_per_index = spec(job).backoff_limit_per_index.is_some();
+    let of_all = if is_per_index { None } else { backoff_of_all(observed, now) };
+    let wait_of = |index: &i32| {
+        let Some(failed) = tally.to_be_replaced.get(index).filter(|_| is_per_index) else { return of_all };
+        backoff::after(indexes::failures(failed).all().saturating_add(1), backoff::finished_at(failed), now)
+    };
+    let (due, held_up): (Vec<i32>, Vec<i32>) = pending.iter().partition(|index| wait_of(index).is_none());
+    Change {
+        wait: held_up.iter().filter_map(wait_of).min(),
+        create: due.into_iter().map(|index| indexed_pod(job, tally, index)).collect(),
+        ..Change::default()
+    }
 }
 
 fn indexed_pod(job: &Job, tally: &Tally, index: i32) -> Pod {
     let mut pod = new_pod(job);
-    pod.metadata.generate_name = Some(format!("{}-{index}-", job.name()));
+    pod.metadata.generate_name = Some(indexed_name_prefix(job.name(), index));
     let annotations = pod.metadata.annotations.get_or_insert_default();
     annotations.insert(COMPLETION_INDEX.to_owned(), index.to_string());
     if spec(job).backoff_limit_per_index.is_some() {
-        let failures = tally.index_failures.get(&index).copied().unwrap_or(0);
-        annotations.insert(INDEX_FAILURE_COUNT.to_owned(), failures.to_string());
+        failures_after(job, tally.to_be_replaced.get(&index).map(|pod| &**pod)).annotate(&mut pod);
     }
     pod.metadata.labels.get_or_insert_default().insert(COMPLETION_INDEX.to_owned(), index.to_string());
     if let Some(spec) = &mut pod.spec {
@@ -139,6 +164,24 @@ fn indexed_pod(job: &Job, tally: &Tally, index: i32) -> Pod {
         }
     }
     pod
+}
+
+/// The failures of an index, that of the pod to be replaced included.
+fn failures_after(job: &Job, replaced: Option<&Pod>) -> Failures {
+    let Some(replaced) = replaced else { return Failures::default() };
+    let before = indexes::failures(replaced);
+    if failure_action(spec(job).pod_failure_policy.as_ref(), replaced) == FailureAction::Ignore {
+        Failures { ignored: before.ignored.saturating_add(1), ..before }
+    } else {
+        Failures { counted: before.counted.saturating_add(1), ..before }
+    }
+}
+
+/// The job's name is cut so that the index survives the server's own cut of long prefixes.
+fn indexed_name_prefix(job: &str, index: i32) -> String {
+    let suffix = format!("-{index}-");
+    let room = MAX_NAME_PREFIX.saturating_sub(suffix.len());
+    format!("{}{suffix}", &job[..job.len().min(room)])
 }
 
 fn index_variable() -> EnvVar {

@@ -4,9 +4,10 @@
 //! can be repeated: a pod that ended is noted by uid in the status; then its finalizer is taken off; then, seen
 //! without it, it moves from the notes to the count.
 
-use super::indexes::{self, INDEX_FAILURE_COUNT, Indexes};
+use super::indexes::{self, Indexes};
 use super::observe::{Observed, has_finalizer, is_failed, is_indexed, spec};
 use super::policy::{FailureAction, failure_action};
+use super::verdict::Verdict;
 use crate::pod;
 use proto::Kind;
 use proto::kinds::api::batch::v1::JobStatus;
@@ -28,8 +29,11 @@ pub struct Tally {
     /// Of an Indexed job.
     pub completed: Indexes,
     pub failed_indexes: Indexes,
-    /// Failures of each index so far, where they are limited per index.
-    pub index_failures: BTreeMap<i32, i32>,
+    /// Where failures are limited per index: the last failed pod of each index that is to be tried again. It is kept,
+    /// uncounted, until its successor is there, because it knows how often the index has failed.
+    pub to_be_replaced: BTreeMap<i32, Arc<Pod>>,
+    /// Those of them that count as failed.
+    failed_to_be_replaced: usize,
     /// Pods that may lose their finalizer once the status is written.
     pub to_release: Vec<Arc<Pod>>,
     /// Why the pod failure policy says that the job has failed.
@@ -42,8 +46,9 @@ impl Tally {
         if is_indexed { count(self.completed.len()) } else { self.succeeded + count(self.uncounted_succeeded.len()) }
     }
 
+    /// All that failed, noted, counted or kept.
     pub fn all_failed(&self) -> i32 {
-        self.failed + count(self.uncounted_failed.len())
+        self.failed + count(self.uncounted_failed.len() + self.failed_to_be_replaced)
     }
 
     /// Whether every pod that ended is counted.
@@ -56,8 +61,9 @@ pub fn count(count: usize) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)
 }
 
-/// `is_finishing`: the job's end is decided, so that pods that still run count as failed when they are deleted.
-pub fn tally(observed: &Observed, is_finishing: bool) -> Tally {
+/// `verdict`: the job's end is decided. Pods that still run then count as failed if the job has, and not at all if it
+/// has succeeded without them.
+pub fn tally(observed: &Observed, verdict: Option<&Verdict>) -> Tally {
     let job = &*observed.job;
     let completions = spec(job).completions.unwrap_or(0);
     let status = job.status.clone().unwrap_or_default();
@@ -71,12 +77,15 @@ pub fn tally(observed: &Observed, is_finishing: bool) -> Tally {
     for uid in uncounted.failed.unwrap_or_default() {
         if with_finalizer.contains(uid.as_str()) { tally.uncounted_failed.push(uid) } else { tally.failed += 1 }
     }
+    tally.note_indexes(observed);
+    if verdict.is_none() && !job.is_deleting() {
+        tally.keep_last_failed(observed);
+    }
     for pod in &observed.pods.owned {
-        tally.note(observed, pod, completions, is_finishing);
+        tally.note(observed, pod, verdict);
     }
     if is_indexed(job) {
         tally.succeeded = count(tally.completed.len());
-        tally.failed_indexes = tally.failed_indexes.difference(&tally.completed).copied().collect();
     }
     tally
 }
@@ -93,25 +102,74 @@ fn start(status: &JobStatus, completions: i32) -> Tally {
 }
 
 impl Tally {
-    fn note(&mut self, observed: &Observed, pod: &Arc<Pod>, completions: i32, is_finishing: bool) {
+    /// Which indexes are done and which are given up, and whether a failed pod ends the whole job.
+    fn note_indexes(&mut self, observed: &Observed) {
         let job = &*observed.job;
-        let has_succeeded = pod::phase(pod) == "Succeeded";
-        let has_failed = is_failed(job, pod) || (is_finishing && pod::is_terminating(pod));
-        let index = indexes::of_pod(pod, completions);
-        if has_failed {
-            self.note_failure(observed, pod, index);
+        let spec = spec(job);
+        let completions = spec.completions.unwrap_or(0);
+        for pod in &observed.pods.owned {
+            let index = indexes::of_pod(pod, completions).filter(|_| is_indexed(job));
+            if pod::phase(pod) == "Succeeded" && has_finalizer(pod) {
+                self.completed.extend(index);
+            }
+            if !is_failed(job, pod) {
+                continue;
+            }
+            let action = failure_action(spec.pod_failure_policy.as_ref(), pod);
+            if let FailureAction::FailJob(message) = &action {
+                self.fail_job.get_or_insert_with(|| message.clone());
+            }
+            let (Some(limit), Some(index)) = (spec.backoff_limit_per_index, index) else { continue };
+            let is_over_limit = action != FailureAction::Ignore && indexes::failures(pod).counted >= limit;
+            if is_over_limit || action == FailureAction::FailIndex {
+                self.failed_indexes.insert(index);
+            }
         }
-        if !has_finalizer(pod) || !(has_succeeded || has_failed) {
+        let done = &self.completed;
+        self.failed_indexes.retain(|index| !done.contains(index));
+    }
+
+    fn keep_last_failed(&mut self, observed: &Observed) {
+        let job = &*observed.job;
+        if spec(job).backoff_limit_per_index.is_none() {
+            return;
+        }
+        let completions = spec(job).completions.unwrap_or(0);
+        let running: Indexes = observed.active().iter().filter_map(|pod| indexes::of_pod(pod, completions)).collect();
+        for pod in observed.pods.owned.iter().filter(|pod| has_finalizer(pod) && is_failed(job, pod)) {
+            let Some(index) = indexes::of_pod(pod, completions) else { continue };
+            let is_settled = [&self.completed, &self.failed_indexes, &running].iter().any(|all| all.contains(&index));
+            let is_noted = self.uncounted_failed.iter().any(|uid| uid == pod.uid());
+            if is_settled || is_noted {
+                continue;
+            }
+            let known = self.to_be_replaced.entry(index).or_insert_with(|| pod.clone());
+            if indexes::failures(known).all() <= indexes::failures(pod).all() {
+                *known = pod.clone();
+            }
+        }
+        let counts =
+            |pod: &&Arc<Pod>| failure_action(spec(job).pod_failure_policy.as_ref(), pod) != FailureAction::Ignore;
+        self.failed_to_be_replaced = self.to_be_replaced.values().filter(counts).count();
+    }
+
+    fn note(&mut self, observed: &Observed, pod: &Arc<Pod>, verdict: Option<&Verdict>) {
+        let job = &*observed.job;
+        let completions = spec(job).completions.unwrap_or(0);
+        let index = indexes::of_pod(pod, completions);
+        let has_succeeded = pod::phase(pod) == "Succeeded";
+        let has_failed = !has_succeeded && (is_failed(job, pod) || verdict.is_some_and(|verdict| !verdict.is_success));
+        let is_kept =
+            index.and_then(|index| self.to_be_replaced.get(&index)).is_some_and(|kept| kept.uid() == pod.uid());
+        if !has_finalizer(pod) || is_kept || !(has_succeeded || has_failed || verdict.is_some()) {
             return;
         }
         let is_noted = |noted: &[String]| noted.iter().any(|uid| uid == pod.uid());
-        if is_noted(&self.uncounted_succeeded) || is_noted(&self.uncounted_failed) {
-            self.to_release.push(pod.clone());
-            return;
-        }
-        if has_succeeded && is_indexed(job) {
-            // The index says that it is counted; a pod without one belongs to nobody's count.
-            self.completed.extend(index);
+        // Of an Indexed job, the index says what has succeeded; a pod without one belongs to nobody's count.
+        let is_uncountable = is_indexed(job) && (has_succeeded || index.is_none());
+        let is_ignored =
+            has_failed && failure_action(spec(job).pod_failure_policy.as_ref(), pod) == FailureAction::Ignore;
+        if is_noted(&self.uncounted_succeeded) || is_noted(&self.uncounted_failed) || is_uncountable || is_ignored {
             self.to_release.push(pod.clone());
             return;
         }
@@ -120,28 +178,9 @@ impl Tally {
         }
         if has_succeeded {
             self.uncounted_succeeded.push(pod.uid().to_owned());
-        } else if failure_action(spec(job).pod_failure_policy.as_ref(), pod) != FailureAction::Ignore {
+        } else if has_failed {
             self.uncounted_failed.push(pod.uid().to_owned());
         }
         self.to_release.push(pod.clone());
-    }
-
-    /// What a failed pod means for its index and for the whole job.
-    fn note_failure(&mut self, observed: &Observed, pod: &Pod, index: Option<i32>) {
-        let spec = spec(&observed.job);
-        let action = failure_action(spec.pod_failure_policy.as_ref(), pod);
-        if let FailureAction::FailJob(message) = &action {
-            self.fail_job.get_or_insert_with(|| message.clone());
-        }
-        let (Some(limit), Some(index)) = (spec.backoff_limit_per_index, index) else { return };
-        let annotations = pod.metadata.annotations.as_ref();
-        let before =
-            annotations.and_then(|all| all.get(INDEX_FAILURE_COUNT)).and_then(|text| text.parse().ok()).unwrap_or(0);
-        let failures = before + i32::from(action != FailureAction::Ignore);
-        let known = self.index_failures.entry(index).or_insert(failures);
-        *known = failures.max(*known);
-        if failures > limit || action == FailureAction::FailIndex {
-            self.failed_indexes.insert(index);
-        }
     }
 }

@@ -40,7 +40,7 @@ const CONDITIONS: [(&str, &str, &str, &str); 5] = [
 /// What one pass over a namespace found.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Findings {
-    /// Why not everything that could be there is known.
+    /// Why not everything that could be there is known, in a sentence.
     pub discovery_failure: Option<String>,
     pub remains: Vec<Remains>,
 }
@@ -55,10 +55,10 @@ impl Findings {
     fn troubles(&self) -> BTreeMap<&'static str, String> {
         let mut troubles = BTreeMap::new();
         if let Some(failure) = &self.discovery_failure {
-            let message = format!("Discovery failed for some groups, {failure}");
-            troubles.insert("NamespaceDeletionDiscoveryFailure", message);
+            troubles.insert("NamespaceDeletionDiscoveryFailure", failure.clone());
         }
-        let errors: Vec<&str> = self.remains.iter().filter_map(|remains| remains.error.as_deref()).collect();
+        let mut errors: Vec<&str> = self.remains.iter().filter_map(|remains| remains.error.as_deref()).collect();
+        errors.sort_unstable();
         if !errors.is_empty() {
             let message =
                 format!("Failed to delete all resource types, {} remaining: {}", errors.len(), errors.join(", "));
@@ -88,7 +88,7 @@ impl Findings {
     }
 }
 
-/// The conditions after a pass. One that says the same as before keeps its time.
+/// The conditions after a pass. One whose status is the same as before keeps its time.
 pub fn after(before: &[NamespaceCondition], findings: &Findings, now: Timestamp) -> Vec<NamespaceCondition> {
     let mut troubles = findings.troubles();
     let mut after = before.to_vec();
@@ -106,15 +106,14 @@ pub fn after(before: &[NamespaceCondition], findings: &Findings, now: Timestamp)
         };
         match after.iter_mut().find(|present| present.type_ == type_) {
             None => after.push(condition),
-            Some(present) if says_the_same(present, &condition) => {}
+            Some(present) if present.status == condition.status => {
+                present.reason = condition.reason;
+                present.message = condition.message;
+            }
             Some(present) => *present = condition,
         }
     }
     after
-}
-
-fn says_the_same(one: &NamespaceCondition, other: &NamespaceCondition) -> bool {
-    one.status == other.status && one.reason == other.reason && one.message == other.message
 }
 
 #[cfg(test)]
@@ -148,18 +147,19 @@ mod tests {
         assert_eq!(messages(&conditions), [] as [String; 0]);
         assert!(clean.is_empty());
         let findings = Findings {
-            discovery_failure: Some("metrics.k8s.io/v1beta1 is stale".to_owned()),
+            discovery_failure: Some("the server is away".to_owned()),
             remains: vec![
                 remains("pods", 2, &[], None),
                 remains("deployments", 1, &[("foregroundDeletion", 1)], None),
                 remains("configmaps", 0, &[], Some("etcd is away")),
+                remains("services", 0, &[], Some("a webhook is away")),
                 remains("secrets", 2, &[("example.com/hold", 2), ("foregroundDeletion", 1)], None),
             ],
         };
         assert!(!findings.is_empty());
         let expected = [
-            "DiscoveryFailed: Discovery failed for some groups, metrics.k8s.io/v1beta1 is stale",
-            "ContentDeletionFailed: Failed to delete all resource types, 1 remaining: etcd is away",
+            "DiscoveryFailed: the server is away",
+            "ContentDeletionFailed: Failed to delete all resource types, 2 remaining: a webhook is away, etcd is away",
             "SomeResourcesRemain: Some resources are remaining: deployments.apps has 1 resource instances, pods. has 2 resource instances, secrets. has 2 resource instances",
             "SomeFinalizersRemain: Some content in the namespace has finalizers remaining: example.com/hold in 2 resource instances, foregroundDeletion in 2 resource instances",
         ];
@@ -167,8 +167,20 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_the_same_keeps_its_time() {
-        let first = after(&[], &Findings::default(), fixture::at(1));
-        assert_eq!(after(&first, &Findings::default(), fixture::at(9)), first);
+    fn a_condition_keeps_its_time_until_its_status_changes() {
+        let (clean, one) = (Findings::default(), remains("pods", 1, &[], None));
+        let content = |before: &[NamespaceCondition], count: usize, second: i64| {
+            let findings = Findings { discovery_failure: None, remains: vec![Remains { count, ..one.clone() }] };
+            let conditions = after(before, &findings, fixture::at(second));
+            let content = conditions.iter().find(|condition| condition.type_ == "NamespaceContentRemaining").unwrap();
+            (conditions.clone(), content.last_transition_time.clone().unwrap())
+        };
+        let first = after(&[], &clean, fixture::at(1));
+        assert_eq!(after(&first, &clean, fixture::at(9)), first);
+        let (two_left, began) = content(&first, 2, 3);
+        assert_eq!(began, fixture::time(3));
+        let (one_left, since) = content(&two_left, 1, 7);
+        assert_eq!(since, fixture::time(3), "still something left");
+        assert_eq!(content(&one_left, 0, 9).1, fixture::time(9));
     }
 }

@@ -25,11 +25,11 @@ pub struct Remains {
 /// A finalizer says that somebody else has to act first; nobody knows how long that takes.
 const FINALIZER_ESTIMATE_S: i64 = 15;
 
-/// Asks for the deletion of all of it, and counts what is still there.
-pub async fn delete_all(client: &Client, resource: &ApiResource, namespace: &str) -> Remains {
+/// Asks for the deletion of all of it, and counts what is still there. The namespace is being deleted for `elapsed_s`.
+pub async fn delete_all(client: &Client, resource: &ApiResource, namespace: &str, elapsed_s: i64) -> Remains {
     let mut remains = Remains { gvr: resource.gvr.clone(), ..Remains::default() };
     match try_delete_all(client, resource, namespace).await {
-        Ok(left) => remains.count_all(&left),
+        Ok(left) => remains.count_all(namespace, &left, elapsed_s),
         // A resource that is listed but not served any more has no content.
         Err(error) if error.is_not_found() || error.code() == 405 => {}
         Err(error) => remains.error = Some(error.to_string()),
@@ -60,7 +60,7 @@ async fn try_delete_all(client: &Client, resource: &ApiResource, namespace: &str
 }
 
 impl Remains {
-    fn count_all(&mut self, left: &[Value]) {
+    fn count_all(&mut self, namespace: &str, left: &[Value], elapsed_s: i64) {
         self.count = left.len();
         for object in left {
             let finalizers = object["metadata"]["finalizers"].as_array();
@@ -69,12 +69,19 @@ impl Remains {
             }
         }
         let is_pod = self.gvr.group.is_empty() && self.gvr.resource == "pods";
-        let grace = |object: &Value| object["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or(0);
-        let longest = if is_pod { left.iter().map(grace).max().unwrap_or(0) } else { 0 };
-        self.estimate_s = match left.is_empty() {
-            true => 0,
-            false => longest.max(if self.finalizers.is_empty() { 1 } else { FINALIZER_ESTIMATE_S }),
-        };
+        let has_ended = |pod: &&Value| matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
+        let grace = |pod: &Value| pod["spec"]["terminationGracePeriodSeconds"].as_i64().unwrap_or(0);
+        let longest = left.iter().filter(|pod| is_pod && !has_ended(pod)).map(grace).max().unwrap_or(0);
+        if longest > elapsed_s {
+            self.estimate_s = longest;
+        } else if !self.finalizers.is_empty() {
+            self.estimate_s = FINALIZER_ESTIMATE_S;
+        } else if !left.is_empty() {
+            // It was deleted and nothing holds it up: somebody keeps making new ones.
+            let Gvr { group, version, resource } = &self.gvr;
+            let gvr = format!("{group}/{version}, Resource={resource}");
+            self.error = Some(format!("unexpected items still remain in namespace: {namespace} for gvr: {gvr}"));
+        }
     }
 }
 
@@ -85,27 +92,26 @@ mod tests {
 
     #[test]
     fn what_is_left_is_counted_with_its_finalizers() {
+        let pod = |grace_s: i64| json!({"metadata": {}, "spec": {"terminationGracePeriodSeconds": grace_s}});
+        let ended =
+            json!({"metadata": {}, "spec": {"terminationGracePeriodSeconds": 90}, "status": {"phase": "Failed"}});
+        let held = |finalizers: &[&str]| json!({"metadata": {"finalizers": finalizers}});
+        let stuck = "unexpected items still remain in namespace: shop for gvr: /v1, Resource=configmaps";
         let cases = [
-            ("configmaps", vec![], 0, "", 0),
-            ("configmaps", vec![json!({"metadata": {}})], 1, "", 1),
-            (
-                "configmaps",
-                vec![json!({"metadata": {"finalizers": ["a", "b"]}}), json!({"metadata": {"finalizers": ["a"]}})],
-                2,
-                "a:2 b:1",
-                15,
-            ),
-            ("pods", vec![json!({"metadata": {"deletionGracePeriodSeconds": 30}}), json!({"metadata": {}})], 2, "", 30),
+            // resource, left => count, finalizers, estimate, error
+            ("configmaps", vec![], 0, "", 0, None),
+            ("configmaps", vec![json!({"metadata": {}})], 1, "", 0, Some(stuck)),
+            ("configmaps", vec![held(&["a", "b"]), held(&["a"])], 2, "a:2 b:1", 15, None),
+            ("pods", vec![pod(30), pod(20), ended], 3, "", 30, None),
+            ("pods", vec![pod(30), held(&["a"])], 2, "a:1", 30, None),
+            ("pods", vec![pod(10), held(&["a"])], 2, "a:1", 15, None),
         ];
-        for (resource, left, count, finalizers, estimate_s) in cases {
+        for (resource, left, count, finalizers, estimate_s, error) in cases {
             let mut remains = Remains { gvr: Gvr::new("", "v1", resource), ..Remains::default() };
-            remains.count_all(&left);
+            remains.count_all("shop", &left, 12);
             let shown: Vec<String> = remains.finalizers.iter().map(|(name, count)| format!("{name}:{count}")).collect();
-            assert_eq!(
-                (remains.count, shown.join(" ").as_str(), remains.estimate_s),
-                (count, finalizers, estimate_s),
-                "{left:?}"
-            );
+            let got = (remains.count, shown.join(" "), remains.estimate_s, remains.error.as_deref());
+            assert_eq!(got, (count, finalizers.to_owned(), estimate_s, error), "{resource} {left:?}");
         }
     }
 }

@@ -4,108 +4,121 @@
 
 use super::conditions::Findings;
 use super::content::delete_all;
-use super::plan::{needs_emptying, plan};
-use crate::context::Running;
-use crate::context::{Actor, Context};
-use crate::discovery::{ApiResource, discover};
-use client::{Lister, ReconcileError, WorkQueue, apply, run_workers};
+use super::plan::{Observed, needs_emptying, plan};
+use crate::clock;
+use crate::context::{Context, Running};
+use crate::discovery::{ApiResource, Discovered, discover};
+use crate::reconcile::{self, Reconciler};
+use client::{Client, Lister, Plan, ReconcileError};
+use jiff::Timestamp;
 use proto::Kind;
 use proto::kinds::api::core::v1::Namespace;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// Other API servers that share the store may take as long to hear that nothing new fits in.
 const GRACE: Duration = Duration::from_secs(5);
 
 struct Controller {
-    actor: Actor,
-    queue: WorkQueue<String>,
     namespaces: Lister<Namespace>,
 }
 
 pub fn start(context: &Context) -> Running {
+    let queue = context.queue("namespace");
     let namespaces = context.informers.of::<Namespace>();
-    let controller = Arc::new(Controller {
-        actor: context.act_as("namespace-controller", "namespace-controller"),
-        queue: context.queue("namespace"),
-        namespaces: namespaces.lister(),
-    });
     namespaces.on_event({
-        let queue = controller.queue.clone();
+        let queue = queue.clone();
         move |event| {
             if needs_emptying(event.object()) {
                 queue.add_after(event.object().key(), GRACE);
             }
         }
     });
-    let (env, workers) = (context.env.clone(), context.settings.concurrent_namespace_syncs);
-    Box::pin(async move {
-        let queue = controller.queue.clone();
-        run_workers(&env, "namespace", queue, workers, move |key| {
-            let controller = controller.clone();
-            async move { controller.round(key).await }
-        })
-        .await;
-    })
+    let actor = context.act_as("namespace-controller", "namespace-controller");
+    let workers = context.settings.concurrent_namespace_syncs;
+    Box::pin(reconcile::run(actor, queue, workers, Controller { namespaces: namespaces.lister() }))
 }
 
-impl Controller {
-    async fn round(&self, name: String) -> Result<(), ReconcileError> {
-        let cached = self.namespaces.by_key(&name).filter(|namespace| needs_emptying(namespace));
-        if cached.is_none() {
-            return Ok(());
-        }
-        // What is done here cannot be undone: ask the server itself.
-        let namespace = match self.actor.client.api::<Namespace>("").get(&name).await {
-            Ok(namespace) if needs_emptying(&namespace) => namespace,
-            Ok(_) => return Ok(()),
-            Err(error) if error.is_not_found() => return Ok(()),
-            Err(error) => return Err(error.into()),
-        };
-        let (findings, is_whole) = self.empty(&name).await;
-        let plan = plan(&namespace, &findings, is_whole, self.actor.client.env().wall());
-        match apply(&self.actor.client, &self.actor.recorder, &plan).await {
-            Err(error) if !error.cause.is_not_found() => return Err(error.into()),
-            _ => {}
-        }
-        if let Some(after) = plan.requeue_after {
-            self.queue.add_after(name, after);
-        }
-        Ok(())
+impl Reconciler for Controller {
+    type Observed = Observed;
+
+    fn observe(&self, key: &str) -> Option<Observed> {
+        let namespace = self.namespaces.by_key(key).filter(|namespace| needs_emptying(namespace))?;
+        Some(Observed { namespace: (*namespace).clone(), findings: Findings::default(), is_whole: false })
     }
 
-    /// One pass: pods first, and only when none is left the rest. Answers what was found and whether that was all.
-    async fn empty(&self, namespace: &str) -> (Findings, bool) {
-        let mut findings = Findings::default();
-        let client = &self.actor.client;
-        let discovered = match discover(client).await {
-            Ok(discovered) => discovered,
-            Err(error) => {
-                findings.discovery_failure = Some(error.to_string());
-                return (findings, false);
-            }
+    /// What is done here cannot be undone, so the server is asked whether the namespace is still to go; and what it
+    /// holds is in no cache. To ask for the deletion of everything is the only way to learn what stays.
+    async fn consult(&self, client: &Client, observed: Observed) -> Result<Option<Observed>, ReconcileError> {
+        let namespace = match client.api::<Namespace>("").get(observed.namespace.name()).await {
+            Ok(namespace) if needs_emptying(&namespace) => namespace,
+            Ok(_) => return Ok(None),
+            Err(error) if error.is_not_found() => return Ok(None),
+            Err(error) => return Err(error.into()),
         };
-        if !discovered.stale.is_empty() {
-            findings.discovery_failure = Some(format!("stale GroupVersion discovery: {}", discovered.stale.join(", ")));
-        }
-        let deletable: Vec<&ApiResource> = discovered
-            .preferred()
-            .filter(|resource| resource.is_namespaced && resource.has_verbs(&["delete"]))
-            .collect();
-        let (pods, others): (Vec<_>, Vec<_>) = deletable.into_iter().partition(|resource| is_pods(resource));
-        for resource in pods {
-            findings.remains.push(delete_all(client, resource, namespace).await);
-        }
-        if !findings.remains.iter().all(|remains| remains.count == 0 && remains.error.is_none()) {
+        let (findings, is_whole) = empty(client, &namespace).await;
+        Ok(Some(Observed { namespace, findings, is_whole }))
+    }
+
+    fn plan(&self, observed: &Observed, now: Timestamp) -> Plan {
+        plan(observed, now)
+    }
+}
+
+/// One pass: pods first, and only when none is left the rest. Answers what was found and whether that was all.
+async fn empty(client: &Client, namespace: &Namespace) -> (Findings, bool) {
+    let mut findings = Findings::default();
+    let discovered = match discover(client).await {
+        Ok(discovered) => discovered,
+        Err(error) => {
+            findings.discovery_failure = Some(error.to_string());
             return (findings, false);
         }
-        for resource in others {
-            findings.remains.push(delete_all(client, resource, namespace).await);
-        }
-        (findings, true)
+    };
+    findings.discovery_failure = partial_failure(&discovered);
+    let deleted_at = namespace.metadata.deletion_timestamp.as_ref().map(|time| time.0);
+    let elapsed = deleted_at.map_or(Duration::ZERO, |time| clock::since(time, client.env().wall()));
+    let elapsed_s = i64::try_from(elapsed.as_secs()).unwrap_or(i64::MAX);
+    let deletable: Vec<&ApiResource> =
+        discovered.preferred().filter(|resource| resource.is_namespaced && resource.has_verbs(&["delete"])).collect();
+    let (pods, others): (Vec<_>, Vec<_>) = deletable.into_iter().partition(|resource| is_pods(resource));
+    for resource in pods {
+        findings.remains.push(delete_all(client, resource, namespace.name(), elapsed_s).await);
     }
+    if findings.remains.iter().any(|remains| remains.count > 0) {
+        return (findings, false);
+    }
+    for resource in others {
+        findings.remains.push(delete_all(client, resource, namespace.name(), elapsed_s).await);
+    }
+    (findings, true)
+}
+
+/// Groups that are served by somebody who does not answer may hold something too.
+fn partial_failure(discovered: &Discovered) -> Option<String> {
+    let stale: Vec<String> =
+        discovered.stale.iter().map(|group| format!("{group}: stale GroupVersion discovery: {group}")).collect();
+    let whole = "unable to retrieve the complete list of server APIs";
+    let message = format!("Discovery failed for some groups, {} failing: {whole}: {}", stale.len(), stale.join(", "));
+    (!stale.is_empty()).then_some(message)
 }
 
 fn is_pods(resource: &ApiResource) -> bool {
     resource.gvr.group.is_empty() && resource.gvr.resource == "pods"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_that_do_not_answer_are_named() {
+        let failure = |stale: &[&str]| {
+            let stale = stale.iter().map(|group| (*group).to_owned()).collect();
+            partial_failure(&Discovered { resources: Vec::new(), stale })
+        };
+        assert_eq!(failure(&[]), None);
+        let expected = "Discovery failed for some groups, 1 failing: unable to retrieve the complete list of server \
+                        APIs: metrics.k8s.io/v1beta1: stale GroupVersion discovery: metrics.k8s.io/v1beta1";
+        assert_eq!(failure(&["metrics.k8s.io/v1beta1"]).as_deref(), Some(expected));
+    }
 }

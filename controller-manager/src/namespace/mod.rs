@@ -2,7 +2,7 @@
 //!
 //! Corresponds to pkg/controller/namespace.
 
-pub mod conditions;
-pub mod content;
 pub mod controller;
 pub mod plan;
+pub mod content;
+pub mod conditions;

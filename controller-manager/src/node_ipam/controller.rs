@@ -57,10 +57,14 @@ pub fn start(context: &Context) -> Running {
     let ranges = Arc::new(Mutex::new(Ranges { sets, given: BTreeMap::new() }));
     let queue = context.queue("node_ipam");
     nodes.on_event({
-        let (queue, ranges) = (queue.clone(), ranges.clone());
+        let (queue, ranges, nodes) = (queue.clone(), ranges.clone(), nodes.lister());
         move |event| {
             ranges.lock().note(event);
             queue.add(event.object().key());
+            if matches!(event, Event::Deleted(_)) {
+                // A range is free again for whoever waits for one.
+                nodes.filter("", |node| parts_of(node).is_empty()).iter().for_each(|node| queue.add(node.key()));
+            }
         }
     });
     let actor = context.act_as("node-controller", "cidrAllocator");
@@ -136,7 +140,7 @@ pub fn plan(observed: &Observed) -> Plan {
             actions::normal(node, "CIDRNotAvailable", message)
         }
     };
-    Plan { actions: vec![action], requeue_after: None }
+    Plan::of([action])
 }
 
 impl Reconciler for Controller {

@@ -4,15 +4,13 @@
 
 use super::health::Heard;
 use super::plan::{Look, plan, zone_states};
-use super::taints;
-use super::zones::{Limits, ZoneState};
-use crate::context::Running;
-use crate::context::{Actor, Context};
+use super::zones::{self, Limits};
+use super::{labels, taints};
+use crate::context::{Context, Running};
 use crate::indexes::{self, PODS_BY_NODE};
-use crate::reconcile::{self, Reconciler};
+use crate::reconcile::{self, Patrol, Reconciler, patrol};
 use crate::{actions, options::Settings};
-use client::{Lister, Plan, apply};
-use component_base::env::Env;
+use client::{Lister, Plan};
 use futures::future::join;
 use jiff::Timestamp;
 use proto::Kind;
@@ -27,13 +25,12 @@ const LEASE_NAMESPACE: &str = "kube-node-lease";
 const NODE_WORKERS: usize = 8;
 
 struct Monitor {
-    actor: Actor,
     settings: Arc<Settings>,
     nodes: Lister<Node>,
     leases: Lister<Lease>,
     pods: Lister<Pod>,
     heard: BTreeMap<String, Heard>,
-    /// Names and uids of the nodes of the last look.
+    /// The nodes of the last look, by uid.
     known: BTreeMap<String, Arc<Node>>,
     limits: Limits,
     was_lost: bool,
@@ -49,9 +46,7 @@ pub fn start(context: &Context) -> Running {
         let queue = queue.clone();
         move |event| queue.add(event.object().key())
     });
-    let actor = context.act_as("node-controller", "node-controller");
     let monitor = Monitor {
-        actor: actor.clone(),
         settings: context.settings.clone(),
         nodes: nodes.lister(),
         leases: leases.lister(),
@@ -61,84 +56,84 @@ pub fn start(context: &Context) -> Running {
         limits: Limits::default(),
         was_lost: false,
     };
-    let tainter = Tainter { nodes: nodes.lister() };
-    let env = context.env.clone();
+    let actor = context.act_as("node-controller", "node-controller");
+    let period = context.settings.node_monitor_period;
+    let looks = patrol(context.env.clone(), actor.clone(), "node_lifecycle_controller", period, monitor);
+    let taints = reconcile::run(actor, queue, NODE_WORKERS, Tainter { nodes: nodes.lister() });
     Box::pin(async move {
-        join(monitor.run(env), reconcile::run(actor, queue, NODE_WORKERS, tainter)).await;
+        join(looks, taints).await;
     })
 }
 
-impl Monitor {
-    async fn run(mut self, env: Env) {
-        loop {
-            self.look(env.wall()).await;
-            tokio::select! {
-                biased;
-                () = env.shutdown().cancelled() => return,
-                () = env.sleep(self.settings.node_monitor_period) => {}
-            }
+/// All nodes, and who of them was not there at the last look or is not any more.
+struct Observed {
+    looks: Vec<Look>,
+    come: Vec<Arc<Node>>,
+    gone: Vec<Arc<Node>>,
+}
+
+impl Patrol for Monitor {
+    type Observed = Observed;
+
+    async fn observe(&mut self, now: Timestamp) -> Observed {
+        let nodes = self.nodes.list();
+        let present: BTreeMap<String, Arc<Node>> =
+            nodes.iter().map(|node| (node.uid().to_owned(), node.clone())).collect();
+        let come = present.iter().filter(|(uid, _)| !self.known.contains_key(*uid)).map(|(_, node)| node.clone());
+        let come: Vec<Arc<Node>> = come.collect();
+        let gone = self.known.iter().filter(|(uid, _)| !present.contains_key(*uid)).map(|(_, node)| node.clone());
+        let gone: Vec<Arc<Node>> = gone.collect();
+        self.known = present;
+        for node in &gone {
+            self.heard.remove(node.name());
         }
+        let mut looks: Vec<Look> = nodes.into_iter().map(|node| self.look_at(node, now)).collect();
+        self.forgive(&mut looks, now);
+        Observed { looks, come, gone }
     }
 
-    async fn look(&mut self, now: Timestamp) {
-        let nodes = self.nodes.list();
-        self.greet(&nodes).await;
-        let mut looks = Vec::with_capacity(nodes.len());
-        for node in nodes {
-            let lease = self.leases.get(LEASE_NAMESPACE, node.name());
-            let heard = Heard::update(self.heard.get(node.name()), &node, lease.as_deref(), now);
-            let (grace, startup) = (self.settings.node_monitor_grace_period, self.settings.node_startup_grace_period);
-            let is_silent = heard.is_silent(grace, startup, now);
-            self.heard.insert(node.name().to_owned(), heard);
-            let pods = if is_silent { self.pods.by_index(PODS_BY_NODE, node.name()) } else { Vec::new() };
-            looks.push(Look { node, is_silent, pods });
-        }
-        self.forgive(&mut looks, now);
-        for plan in plan(&looks, &self.settings, &mut self.limits, now) {
-            self.carry_out(&plan).await;
-        }
+    fn plan(&mut self, observed: &Observed, now: Timestamp) -> Vec<Plan> {
+        let mut plans = vec![greet(&observed.come, &observed.gone)];
+        plans.extend(plan(&observed.looks, &self.settings, &mut self.limits, now));
+        plans
+    }
+}
+
+impl Monitor {
+    fn look_at(&mut self, node: Arc<Node>, now: Timestamp) -> Look {
+        let lease = self.leases.get(LEASE_NAMESPACE, node.name());
+        let heard = Heard::update(self.heard.get(node.name()), &node, lease.as_deref(), now);
+        let (grace, startup) = (self.settings.node_monitor_grace_period, self.settings.node_startup_grace_period);
+        let is_silent = heard.is_silent(grace, startup, now);
+        self.heard.insert(node.name().to_owned(), heard);
+        let pods = if is_silent { self.pods.by_index(PODS_BY_NODE, node.name()) } else { Vec::new() };
+        Look { node, is_silent, pods }
     }
 
     /// When no node at all was heard of and now one is, the fault was ours: everybody else gets another chance.
     fn forgive(&mut self, looks: &mut [Look], now: Timestamp) {
-        let zones = zone_states(looks, &self.settings);
-        let is_lost = !zones.is_empty() && zones.values().all(|(state, _)| *state == ZoneState::FullDisruption);
+        let is_lost = zones::are_all_lost(&zone_states(looks, &self.settings));
         if self.was_lost && !is_lost {
             self.heard.values_mut().for_each(|heard| heard.refresh(now));
             looks.iter_mut().for_each(|look| look.is_silent = false);
         }
         self.was_lost = is_lost;
     }
-
-    /// Says who came and who went.
-    async fn greet(&mut self, nodes: &[Arc<Node>]) {
-        let present: BTreeMap<String, Arc<Node>> =
-            nodes.iter().map(|node| (node.uid().to_owned(), node.clone())).collect();
-        let mut said = Plan::default();
-        for node in present.iter().filter(|(uid, _)| !self.known.contains_key(*uid)).map(|(_, node)| node) {
-            let name = node.name();
-            let message = format!("Node {name} event: Registered Node {name} in Controller");
-            said.push(actions::normal(&**node, "RegisteredNode", message));
-        }
-        for node in self.known.iter().filter(|(uid, _)| !present.contains_key(*uid)).map(|(_, node)| node) {
-            let name = node.name();
-            self.heard.remove(name);
-            let message = format!("Node {name} event: Removing Node {name} from Controller");
-            said.push(actions::normal(&**node, "RemovingNode", message));
-        }
-        self.known = present;
-        self.carry_out(&said).await;
-    }
-
-    /// What fails is tried again at the next look.
-    async fn carry_out(&self, plan: &Plan) {
-        if let Err(error) = apply(&self.actor.client, &self.actor.recorder, plan).await {
-            tracing::warn!(%error, "node lifecycle");
-        }
-    }
 }
 
-/// Keeps the NoSchedule taints in line with the conditions, as soon as these change.
+/// Says who came and who went.
+fn greet(come: &[Arc<Node>], gone: &[Arc<Node>]) -> Plan {
+    let say = |node: &Node, reason: &str, what: String| {
+        actions::normal(node, reason, format!("Node {} event: {what}", node.name()))
+    };
+    let come =
+        come.iter().map(|node| say(node, "RegisteredNode", format!("Registered Node {} in Controller", node.name())));
+    let gone =
+        gone.iter().map(|node| say(node, "RemovingNode", format!("Removing Node {} from Controller", node.name())));
+    Plan::of(come.chain(gone))
+}
+
+/// Keeps the NoSchedule taints in line with the conditions, and old labels with new ones, as soon as these change.
 struct Tainter {
     nodes: Lister<Node>,
 }
@@ -151,7 +146,7 @@ impl Reconciler for Tainter {
     }
 
     fn plan(&self, node: &Arc<Node>, now: Timestamp) -> Plan {
-        let taints = taints::no_schedule(node, now);
-        Plan { actions: taints.map(|taints| taints::write(node, &taints)).into_iter().collect(), requeue_after: None }
+        let taints = taints::no_schedule(node, now).map(|taints| taints::write(node, &taints));
+        Plan::of(labels::missing(node).into_iter().chain(taints))
     }
 }

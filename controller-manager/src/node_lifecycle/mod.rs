@@ -3,7 +3,8 @@
 //! Corresponds to pkg/controller/nodelifecycle.
 
 pub mod controller;
-pub mod health;
 pub mod plan;
-pub mod taints;
+pub mod health;
 pub mod zones;
+pub mod taints;
+pub mod labels;

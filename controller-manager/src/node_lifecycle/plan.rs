@@ -26,7 +26,7 @@ pub struct Look {
 /// Each node's actions are a plan of its own: what fails for one does not hold up the others.
 pub fn plan(looks: &[Look], settings: &Settings, limits: &mut Limits, now: Timestamp) -> Vec<Plan> {
     let zones = zone_states(looks, settings);
-    let is_lost = !zones.is_empty() && zones.values().all(|(state, _)| *state == ZoneState::FullDisruption);
+    let is_lost = zones::are_all_lost(&zones);
     let mut plans = Vec::new();
     for look in looks {
         let node = &*look.node;
@@ -34,7 +34,8 @@ pub fn plan(looks: &[Look], settings: &Settings, limits: &mut Limits, now: Times
         let is_updated = !plan.is_empty();
         let wanted = if is_lost { None } else { taints::no_execute_key(&silenced(look)) };
         let is_new = wanted.is_some() && !taints::of(node).iter().any(is_driving_out);
-        let (state, size) = zones[&zones::zone_of(node)];
+        // A zone that only excluded nodes are in has no state.
+        let (state, size) = zones.get(&zones::zone_of(node)).copied().unwrap_or((ZoneState::Normal, 0));
         // A taint that replaces another drives nobody out who was not already.
         if !is_new || limits.take(&zones::zone_of(node), zones::rate(state, size, settings), now) {
             // The status was just written, and with it the version that taints are written against: the next look does it.
@@ -66,7 +67,7 @@ fn silenced(look: &Look) -> Node {
 /// State and size of every zone.
 pub fn zone_states(looks: &[Look], settings: &Settings) -> BTreeMap<String, (ZoneState, usize)> {
     let mut counts: BTreeMap<String, (usize, usize)> = BTreeMap::new();
-    for look in looks {
+    for look in looks.iter().filter(|look| !zones::is_excluded(&look.node)) {
         let (ready, not_ready) = counts.entry(zones::zone_of(&look.node)).or_default();
         if ready_status(&look.node) == "True" && !look.is_silent { *ready += 1 } else { *not_ready += 1 }
     }

@@ -36,6 +36,16 @@ pub fn state(ready: usize, not_ready: usize, threshold: f32) -> ZoneState {
     }
 }
 
+/// Every node there is, silent: the fault is more likely ours.
+pub fn are_all_lost(zones: &BTreeMap<String, (ZoneState, usize)>) -> bool {
+    !zones.is_empty() && zones.values().all(|(state, _)| *state == ZoneState::FullDisruption)
+}
+
+/// A node that an administrator has taken out of the count: it may come and go as it likes.
+pub fn is_excluded(node: &Node) -> bool {
+    node.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key("node.kubernetes.io/exclude-disruption"))
+}
+
 /// Nodes per second that may be tainted for eviction.
 pub fn rate(state: ZoneState, size: usize, settings: &Settings) -> f32 {
     match state {

@@ -3,8 +3,10 @@
 //! Corresponds to Run in pkg/controller/podgc/gc_controller.go.
 
 use super::plan::{Observed, missing_nodes, plan};
+use crate::clock;
 use crate::context::{Context, Running};
-use client::apply;
+use crate::reconcile::{Patrol, patrol};
+use client::{Client, Lister, Plan};
 use jiff::Timestamp;
 use proto::kinds::api::core::v1::{Node, Pod};
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,37 +16,45 @@ const PERIOD: Duration = Duration::from_secs(20);
 /// How long a node has to be missing before the server is asked about it: it may just be being replaced.
 const QUARANTINE_S: i64 = 40;
 
+struct Collector {
+    client: Client,
+    pods: Lister<Pod>,
+    nodes: Lister<Node>,
+    missing_since: BTreeMap<String, Timestamp>,
+    terminated_threshold: usize,
+}
+
 pub fn start(context: &Context) -> Running {
-    let pods = context.informers.of::<Pod>().lister();
-    let nodes = context.informers.of::<Node>().lister();
     let actor = context.act_as("pod-garbage-collector", "pod-garbage-collector");
-    let (env, terminated_threshold) = (context.env.clone(), context.settings.terminated_pod_gc_threshold);
-    Box::pin(async move {
-        let mut missing_since: BTreeMap<String, Timestamp> = BTreeMap::new();
-        loop {
-            tokio::select! {
-                biased;
-                () = env.shutdown().cancelled() => return,
-                () = env.sleep(PERIOD) => {}
-            }
-            let now = env.wall();
-            let (pods, nodes) = (pods.list(), nodes.list());
-            let missing = missing_nodes(&pods, &nodes);
-            missing_since.retain(|name, _| missing.contains(name));
-            let mut gone_nodes = BTreeSet::new();
-            for name in missing {
-                let since = *missing_since.entry(name.clone()).or_insert(now);
-                let is_due = crate::clock::after(since, QUARANTINE_S) <= now;
-                if is_due && actor.client.api::<Node>("").get(&name).await.is_err_and(|error| error.is_not_found()) {
-                    gone_nodes.insert(name);
-                }
-            }
-            let observed = Observed { pods, nodes, gone_nodes, terminated_threshold };
-            for plan in plan(&observed, now) {
-                if let Err(error) = apply(&actor.client, &actor.recorder, &plan).await {
-                    tracing::warn!(%error, "pod garbage collection");
-                }
+    let collector = Collector {
+        client: actor.client.clone(),
+        pods: context.informers.of::<Pod>().lister(),
+        nodes: context.informers.of::<Node>().lister(),
+        missing_since: BTreeMap::new(),
+        terminated_threshold: context.settings.terminated_pod_gc_threshold,
+    };
+    Box::pin(patrol(context.env.clone(), actor, "pod_garbage_collector", PERIOD, collector))
+}
+
+impl Patrol for Collector {
+    type Observed = Observed;
+
+    async fn observe(&mut self, now: Timestamp) -> Observed {
+        let (pods, nodes) = (self.pods.list(), self.nodes.list());
+        let missing = missing_nodes(&pods, &nodes);
+        self.missing_since.retain(|name, _| missing.contains(name));
+        let mut gone_nodes = BTreeSet::new();
+        for name in missing {
+            let since = *self.missing_since.entry(name.clone()).or_insert(now);
+            let is_due = clock::after(since, QUARANTINE_S) <= now;
+            if is_due && self.client.api::<Node>("").get(&name).await.is_err_and(|error| error.is_not_found()) {
+                gone_nodes.insert(name);
             }
         }
-    })
+        Observed { pods, nodes, gone_nodes, terminated_threshold: self.terminated_threshold }
+    }
+
+    fn plan(&mut self, observed: &Observed, now: Timestamp) -> Vec<Plan> {
+        plan(observed, now)
+    }
 }

@@ -14,9 +14,9 @@ pub struct Observed<T> {
     pub owner: Arc<T>,
     /// Active pods alone.
     pub pods: Claims<Pod>,
-    /// Owned pods that are being deleted.
+    /// Owned pods that are being deleted and have not ended.
     pub terminating: usize,
-    /// Active pods of every replica set with the same owner as this one, its own included.
+    /// Active pods of every replica set with the same owner as this one, its own included. None where it has no owner.
     pub related: Vec<Arc<Pod>>,
     /// Whether the cache shows everything that this controller did before. If not, pods are neither created nor deleted.
     pub is_caught_up: bool,
@@ -35,19 +35,19 @@ pub fn observe<T: Replicated>(key: &str, listers: &Listers<T>, is_caught_up: boo
     let own = listers.pods.by_index(PODS_BY_CONTROLLER, &owner_key(T::KIND, owner.namespace(), owner.name()));
     let orphans = listers.pods.by_index(PODS_BY_CONTROLLER, &orphans_key(owner.namespace()));
     let candidates: Vec<Arc<Pod>> = own.into_iter().chain(orphans).collect();
-    let owned_by_it = |pod: &&Arc<Pod>| controller_of(&***pod).is_some_and(|controller| controller.uid == owner.uid());
-    let terminating = candidates.iter().filter(owned_by_it).filter(|pod| crate::pod::is_terminating(pod)).count();
-    let active = candidates.into_iter().filter(|pod| crate::pod::is_active(pod));
+    let (active, others): (Vec<_>, Vec<_>) = candidates.into_iter().partition(|pod| crate::pod::is_active(pod));
+    let leaving = others.into_iter().filter(|pod| crate::pod::is_terminating(pod));
+    let terminating = Claims::of(&*owner, leaving, |labels| selector.matches(labels)).owned.len();
     let pods = Claims::of(&*owner, active, |labels| selector.matches(labels));
-    let related = related_pods(&*owner, listers).unwrap_or_else(|| pods.owned.clone());
+    let related = related_pods(&*owner, listers);
     Some(Observed { owner, pods, terminating, related, is_caught_up })
 }
 
-fn related_pods<T: Replicated>(owner: &T, listers: &Listers<T>) -> Option<Vec<Arc<Pod>>> {
-    let controller = controller_of(owner)?;
+fn related_pods<T: Replicated>(owner: &T, listers: &Listers<T>) -> Vec<Arc<Pod>> {
+    let Some(controller) = controller_of(owner) else { return Vec::new() };
     let siblings = listers.owners.by_index(BY_CONTROLLER_UID, &controller.uid);
     let pods = siblings.iter().flat_map(|sibling| {
         listers.pods.by_index(PODS_BY_CONTROLLER, &owner_key(T::KIND, sibling.namespace(), sibling.name()))
     });
-    Some(pods.filter(|pod| crate::pod::is_active(pod)).collect())
+    pods.filter(|pod| crate::pod::is_active(pod)).collect()
 }

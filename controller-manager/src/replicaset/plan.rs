@@ -1,6 +1,6 @@
 //! One round over a replica set: the pods to create or delete, then the status.
 //!
-//! Corresponds to manageReplicas in pkg/controller/replicaset/replica_set.go.
+//! Corresponds to syncReplicaSet and manageReplicas in pkg/controller/replicaset/replica_set.go.
 
 use super::observe::Observed;
 use super::rank;
@@ -8,55 +8,59 @@ use super::replicated::Replicated;
 use super::status::{self, Failure};
 use crate::pod_control::BURST;
 use crate::pod_template::pod_from_template;
-use crate::{clock, pod};
+use crate::{actions, clock, pod};
 use client::{Action, Plan};
 use jiff::Timestamp;
+use proto::Kind;
 use proto::kinds::api::core::v1::Pod;
-use std::sync::Arc;
 use std::time::Duration;
 
-/// What is to change about the pods of one owner.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Change {
-    Nothing,
-    /// As many of this pod.
-    Create {
-        pod: Box<Pod>,
-        count: usize,
-    },
-    Delete(Vec<Arc<Pod>>),
+pub fn plan<T: Replicated>(observed: &Observed<T>, now: Timestamp) -> Plan {
+    if !observed.pods.are_settled() {
+        return actions::settle(&*observed.owner, &observed.pods, None);
+    }
+    let mut plan = report(observed, None, now);
+    plan.actions.splice(0..0, change(observed, now));
+    plan
 }
 
-/// How many pods are missing or too many.
-pub fn change<T: Replicated>(observed: &Observed<T>, now: Timestamp) -> Change {
+/// The pods that are missing or too many.
+fn change<T: Replicated>(observed: &Observed<T>, now: Timestamp) -> Vec<Action> {
     let owner = &*observed.owner;
     if !observed.is_caught_up || owner.is_deleting() {
-        return Change::Nothing;
+        return Vec::new();
     }
     let wanted = usize::try_from(owner.replicas()).unwrap_or(0);
     let have = observed.pods.owned.len();
     match owner.template() {
         Some(template) if have < wanted => {
-            let pod = Box::new(pod_from_template(template, owner));
-            Change::Create { pod, count: (wanted - have).min(BURST) }
+            let create = Action::create(&pod_from_template(template, owner));
+            vec![create; (wanted - have).min(BURST)]
         }
         _ if have > wanted => {
             let count = (have - wanted).min(BURST);
-            Change::Delete(rank::victims(&observed.pods.owned, &observed.related, count, now))
+            let victims = rank::victims(&observed.pods.owned, &observed.related, count, now);
+            victims.iter().map(|pod| actions::delete_exactly(&**pod)).collect()
         }
-        _ => Change::Nothing,
+        _ => Vec::new(),
     }
 }
 
-/// The status after the change was tried.
-pub fn plan_status<T: Replicated>(observed: &Observed<T>, failure: Option<&Failure>, now: Timestamp) -> Plan {
+/// Whether an action is one of `change`.
+pub fn changes_pods(action: &Action) -> bool {
+    matches!(action, Action::Create { gvr, .. } | Action::Delete { gvr, .. } if *gvr == Pod::gvr())
+}
+
+/// The status as of what was observed. `failure`: why that could not be changed.
+pub fn report<T: Replicated>(observed: &Observed<T>, failure: Option<&Failure>, now: Timestamp) -> Plan {
     let mut owner = (*observed.owner).clone();
     let status = status::calculate(observed, failure, now);
     // Written once and read back, so that a kind whose status says less does not differ for ever.
     owner.set_status(status);
-    let actions =
-        if owner.status() == observed.owner.status() { Vec::new() } else { vec![Action::update_status(&owner)] };
-    Plan { actions, requeue_after: next_look(observed, now) }
+    let is_same = owner.status() == observed.owner.status();
+    let mut plan = Plan::of((!is_same).then(|| Action::update_status(&owner)));
+    plan.requeue_after = next_look(observed, now);
+    plan
 }
 
 /// When the next pod that is ready becomes available.
@@ -74,7 +78,9 @@ mod tests {
     use super::*;
     use crate::controller_ref::Claims;
     use crate::fixture;
+    use expect_test::expect;
     use proto::kinds::api::apps::v1::ReplicaSet;
+    use std::sync::Arc;
 
     fn observed(wanted: i32, have: usize) -> Observed<ReplicaSet> {
         let owner = Arc::new(fixture::replica_set("web", "nginx:1", wanted));
@@ -84,11 +90,15 @@ mod tests {
         Observed { owner, pods, terminating: 0, related, is_caught_up: true }
     }
 
-    fn summary(change: &Change) -> String {
-        match change {
-            Change::Nothing => "nothing".to_owned(),
-            Change::Create { count, .. } => format!("create {count}"),
-            Change::Delete(pods) => format!("delete {}", pods.len()),
+    /// What is done to pods, how often.
+    fn summary(observed: &Observed<ReplicaSet>) -> String {
+        let change = change(observed, fixture::at(0));
+        let creations = change.iter().filter(|action| matches!(action, Action::Create { .. })).count();
+        match (creations, change.len() - creations) {
+            (0, 0) => "nothing".to_owned(),
+            (creations, 0) => format!("create {creations}"),
+            (0, deletions) => format!("delete {deletions}"),
+            both => format!("{both:?}"),
         }
     }
 
@@ -104,8 +114,7 @@ mod tests {
             (0, 700, "delete 500"),
         ];
         for (wanted, have, expected) in cases {
-            let change = change(&observed(wanted, have), fixture::at(0));
-            assert_eq!(summary(&change), expected, "{wanted} wanted, {have} there");
+            assert_eq!(summary(&observed(wanted, have)), expected, "{wanted} wanted, {have} there");
         }
     }
 
@@ -113,10 +122,28 @@ mod tests {
     fn nothing_changes_while_the_cache_lags_or_the_owner_goes() {
         let mut lagging = observed(3, 0);
         lagging.is_caught_up = false;
-        assert_eq!(change(&lagging, fixture::at(0)), Change::Nothing);
+        assert_eq!(summary(&lagging), "nothing");
         let mut deleting = observed(3, 0);
         Arc::get_mut(&mut deleting.owner).unwrap().metadata.deletion_timestamp = Some(fixture::time(0));
-        assert_eq!(change(&deleting, fixture::at(0)), Change::Nothing);
+        assert_eq!(summary(&deleting), "nothing");
+    }
+
+    #[test]
+    fn a_round_reads_as_a_list() {
+        expect![[r#"
+            create pods default/web-*
+            create pods default/web-*
+            update replicasets.apps/status default/web {"observedGeneration":1,"replicas":1,"terminatingReplicas":0}
+        "#]]
+        .assert_eq(&plan(&observed(3, 1), fixture::at(0)).to_string());
+        expect![[r#"
+            delete pods default/web-0000 uid=uid-web-0000
+            update replicasets.apps/status default/web {"observedGeneration":1,"replicas":3,"terminatingReplicas":0}
+        "#]]
+        .assert_eq(&plan(&observed(2, 3), fixture::at(0)).to_string());
+        let mut settled = observed(1, 1);
+        Arc::get_mut(&mut settled.owner).unwrap().set_status(status::calculate(&observed(1, 1), None, fixture::at(0)));
+        assert_eq!(plan(&settled, fixture::at(9)).to_string(), "", "nothing changed, nothing is written");
     }
 
     #[test]
@@ -126,7 +153,7 @@ mod tests {
         let mut pod = fixture::pod("web-0");
         fixture::set_ready(&mut pod, fixture::at(4));
         observed.pods.owned = vec![Arc::new(pod)];
-        assert_eq!(plan_status(&observed, None, fixture::at(5)).requeue_after, Some(Duration::from_secs(9)));
-        assert_eq!(plan_status(&observed, None, fixture::at(14)).requeue_after, None);
+        assert_eq!(report(&observed, None, fixture::at(5)).requeue_after, Some(Duration::from_secs(9)));
+        assert_eq!(report(&observed, None, fixture::at(14)).requeue_after, None);
     }
 }

@@ -5,6 +5,7 @@
 use super::observe::Observed;
 use super::replicated::Replicated;
 use crate::{clock, pod};
+use client::{Action, ApplyError};
 use jiff::Timestamp;
 use proto::kinds::api::apps::v1::{ReplicaSetCondition, ReplicaSetStatus};
 
@@ -16,6 +17,20 @@ pub struct Failure {
     /// `FailedCreate` or `FailedDelete`.
     pub reason: &'static str,
     pub message: String,
+}
+
+impl Failure {
+    /// What an action on a pod failed for; nothing where the namespace is going away, which is no fault of the owner's.
+    pub fn of(error: &ApplyError) -> Option<Self> {
+        let ApplyError { failed, cause, .. } = error;
+        match failed {
+            _ if cause.is_namespace_terminating() => None,
+            Action::Delete { .. } => {
+                Some(Self { reason: "FailedDelete", message: format!("unable to delete pods: {cause}") })
+            }
+            _ => Some(Self { reason: "FailedCreate", message: cause.to_string() }),
+        }
+    }
 }
 
 pub fn calculate<T: Replicated>(observed: &Observed<T>, failure: Option<&Failure>, now: Timestamp) -> ReplicaSetStatus {

@@ -36,13 +36,13 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
         _ if pod.is_deleting() || pod::is_terminal(pod) => Plan::default(),
         Verdict::Stays if observed.was_scheduled => {
             let message = format!("Cancelling deletion of Pod {}", pod.key());
-            Plan { actions: vec![actions::normal(pod, "TaintManagerEviction", message)], requeue_after: None }
+            Plan::of([actions::normal(pod, "TaintManagerEviction", message)])
         }
         Verdict::Stays => Plan::default(),
         Verdict::LeavesAt(time) if time > now => {
             Plan { actions: Vec::new(), requeue_after: Some(clock::until(time, now).max(clock::TICK)) }
         }
-        Verdict::LeavesAt(_) => Plan { actions: evict(pod, now), requeue_after: None },
+        Verdict::LeavesAt(_) => Plan::of(evict(pod, now)),
     }
 }
 
@@ -71,15 +71,13 @@ pub fn verdict(observed: &Observed) -> Verdict {
     ends.min().map_or(Verdict::Stays, Verdict::LeavesAt)
 }
 
-/// When a taint that counts from `since` drives a pod out; never, if it is tolerated without limit.
+/// When a taint that counts from `since` drives a pod out; never, if it is tolerated without limit. Of several
+/// tolerations for one taint the first in the list counts.
 fn leaves_at(taint: &Taint, tolerations: &[Toleration], since: Timestamp) -> Option<Timestamp> {
-    let used: Vec<&Toleration> = tolerations.iter().filter(|toleration| tolerates(toleration, taint)).collect();
-    if used.is_empty() {
-        return Some(Timestamp::UNIX_EPOCH);
+    match tolerations.iter().find(|toleration| tolerates(toleration, taint)) {
+        None => Some(Timestamp::UNIX_EPOCH),
+        Some(used) => Some(clock::after(since, used.toleration_seconds?.max(0))),
     }
-    // The shortest limit counts; a toleration without one sets none.
-    let limit_s = used.iter().filter_map(|toleration| toleration.toleration_seconds).min()?;
-    Some(clock::after(since, limit_s.max(0)))
 }
 
 /// When the pod came to its node, as well as its status tells.
@@ -172,6 +170,18 @@ mod tests {
                 vec![taint("a", "NoExecute", Some(10)), taint("b", "NoExecute", Some(20))],
                 vec![toleration("a", "Exists", "", Some(300)), toleration("b", "Exists", "", Some(60))],
                 at(80),
+            ),
+            (
+                "the first of two tolerations",
+                vec![taint("a", "NoExecute", Some(10))],
+                vec![toleration("a", "Exists", "", Some(300)), toleration("a", "Exists", "", Some(60))],
+                at(310),
+            ),
+            (
+                "the first of two tolerations, without limit",
+                vec![taint("a", "NoExecute", Some(10))],
+                vec![toleration("", "Exists", "", None), toleration("a", "Exists", "", Some(60))],
+                Verdict::Stays,
             ),
             (
                 "a taint without a time",

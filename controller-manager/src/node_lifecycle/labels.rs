@@ -1,0 +1,52 @@
+//! Labels of nodes that go by an older name too.
+//!
+//! Corresponds to reconcileNodeLabels in pkg/controller/nodelifecycle/node_lifecycle_controller.go.
+
+use client::{Action, Patch};
+use proto::Kind;
+use proto::kinds::api::core::v1::Node;
+use serde_json::{Map, json};
+
+/// The name, and the older one that bears the same value.
+const ALSO_KNOWN_AS: [(&str, &str); 2] =
+    [("kubernetes.io/os", "beta.kubernetes.io/os"), ("kubernetes.io/arch", "beta.kubernetes.io/arch")];
+
+/// Writes the older labels that are missing or say something else.
+pub fn missing(node: &Node) -> Option<Action> {
+    let label = |key: &str| node.metadata.labels.as_ref().and_then(|labels| labels.get(key));
+    let wanted = ALSO_KNOWN_AS.iter().filter_map(|(name, older)| Some((*older, label(name)?)));
+    let missing: Map<_, _> = wanted
+        .filter(|(older, value)| label(older) != Some(value))
+        .map(|(older, value)| (older.to_owned(), json!(value)))
+        .collect();
+    let patch = Patch::Strategic(json!({"metadata": {"labels": missing}}));
+    (!missing.is_empty()).then(|| Action::patch::<Node>("", node.name(), patch))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn older_labels_follow() {
+        let both = [("kubernetes.io/os", "linux"), ("beta.kubernetes.io/os", "linux")];
+        let patch =
+            |labels: &str| Some(format!("strategic patch nodes node-1 {{\"metadata\":{{\"labels\":{labels}}}}}"));
+        let cases: Vec<(&[(&str, &str)], Option<String>)> = vec![
+            (&[], None),
+            (&both, None),
+            (&both[..1], patch(r#"{"beta.kubernetes.io/os":"linux"}"#)),
+            (
+                &[("kubernetes.io/arch", "arm64"), ("beta.kubernetes.io/arch", "amd64")],
+                patch(r#"{"beta.kubernetes.io/arch":"arm64"}"#),
+            ),
+            (&[("beta.kubernetes.io/os", "linux")], None),
+        ];
+        for (labels, expected) in cases {
+            let mut node = fixture::node("node-1");
+            node.metadata.labels = Some(fixture::labels(labels));
+            assert_eq!(missing(&node).map(|action| action.to_string()), expected, "{labels:?}");
+        }
+    }
+}
