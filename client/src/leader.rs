@@ -119,9 +119,9 @@ impl LeaderElection {
             None => leading.await,
         };
         status.set(0);
-        elector.announce(&recorder, "stopped leading");
-        if result.is_ok() {
-            elector.release().await;
+        match &result {
+            Ok(()) => elector.release().await,
+            Err(_) => elector.announce(&recorder, "stopped leading"),
         }
         match ended.map_err(tokio::task::JoinError::try_into_panic) {
             // A component that panicked has not ended well.
@@ -260,7 +260,7 @@ impl Elector<'_> {
             if spec.holder_identity.as_deref() != Some(&self.election.identity) {
                 return Ok(());
             }
-            spec.holder_identity = Some(String::new());
+            spec.holder_identity = None; // an empty one is no valid lease
             spec.lease_duration_seconds = Some(1);
             spec.acquire_time = Some(MicroTime(self.env.wall()));
             spec.renew_time = Some(MicroTime(self.env.wall()));

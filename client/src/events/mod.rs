@@ -2,13 +2,14 @@
 //!
 //! Corresponds to k8s.io/client-go/tools/record.
 
+mod names;
 mod correlator;
 mod lru;
 mod writer;
 
 use crate::client::Client;
 use component_base::env::Env;
-use component_base::rng::Random;
+use names::Names;
 use proto::kinds::Kind;
 use proto::kinds::jiff::Timestamp;
 use proto::kinds::metav1::Time;
@@ -167,7 +168,7 @@ impl Occurrence {
 #[derive(Clone)]
 pub struct Recorder {
     env: Env,
-    random: Random,
+    names: Arc<Names>,
     component: Arc<str>,
     host: Arc<str>,
     identity: Option<Client>,
@@ -186,7 +187,7 @@ impl Recorder {
         let (queue, waiting) = mpsc::channel(queue_length.max(1));
         env.spawn(writer::write_all(client.clone(), component.to_owned(), waiting));
         Self {
-            random: env.random(&format!("client/events/{component}/{host}")),
+            names: Arc::new(Names::new(&env.random(&format!("client/events/{component}/{host}")))),
             env,
             component: component.into(),
             host: host.into(),
@@ -214,7 +215,7 @@ impl Recorder {
     pub fn record(&self, spec: EventSpec) {
         let now = self.env.wall();
         let occurrence = Occurrence {
-            name: event_name(&spec.regarding.name, now, &self.random),
+            name: self.names.next(&spec.regarding.name, now),
             spec,
             component: self.component.clone(),
             host: self.host.clone(),
@@ -231,16 +232,4 @@ impl Recorder {
             tracing::warn!(event = %refused.into_inner().spec, reason, "event dropped");
         }
     }
-}
-
-/// Deviation: the tail of an event's name is random besides holding the time in nanoseconds, which is all that client-go
-/// takes: in virtual time many events fall into one instant. The time keeps a component that was started again under
-/// the same seed from repeating its names.
-fn event_name(object: &str, now: Timestamp, random: &Random) -> String {
-    const TAIL_LENGTH: usize = 16;
-    let longest = 253 - TAIL_LENGTH - 1;
-    // A name is ASCII; anything else is the server's to refuse.
-    let object = object.get(..longest).unwrap_or(object);
-    let nanoseconds = now.as_nanosecond().unsigned_abs() as u64;
-    format!("{object}.{:016x}", random.u64() ^ nanoseconds)
 }

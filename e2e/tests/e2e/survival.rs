@@ -17,7 +17,13 @@ fn the_state_survives_a_clean_stop() {
     first.kubectl().ok("create deployment web --image=nginx --replicas=3");
     first.kubectl().ok("rollout status deployment/web --timeout=90s");
     let uid = first.kubectl().ok("get deployment web -o jsonpath={.metadata.uid}");
+    let logs = first.data_dir.join("logs");
     first.stop();
+    for component in ["controller-manager", "scheduler"] {
+        // Else the next leader would have to wait until the lease has run out.
+        let log = std::fs::read_to_string(logs.join(format!("{component}.log"))).unwrap();
+        assert!(!log.contains("not released"), "{log}");
+    }
     let second = cluster(directory.path(), "embedded");
     assert_eq!(second.kubectl().ok("get deployment web -o jsonpath={.metadata.uid}"), uid);
     rolled_out(&second, "nginx:2");

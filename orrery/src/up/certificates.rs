@@ -10,6 +10,7 @@ use component_base::kubeconfig::{self, Connection, KubeconfigError};
 use component_base::pki::{self, Authority, CertKey, PkiError, Subject};
 use component_base::private_file;
 use jiff::Timestamp;
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -75,6 +76,8 @@ impl Issuer<'_> {
         let bind = self.options.bind_address.to_string();
         let mut all: Vec<String> = ["localhost", "127.0.0.1", "::1", &bind].map(str::to_owned).into();
         all.extend_from_slice(names);
+        let mut seen = BTreeSet::new();
+        all.retain(|name| seen.insert(name.clone()));
         self.pair(folder, "tls", &Subject { common_name, organizations: &[], names: &all })?;
         Ok(())
     }

@@ -1,0 +1,57 @@
+//! `Names`: what the events of one recorder are called.
+//!
+//! Corresponds to makeEvent of k8s.io/client-go/tools/record: the object's name, and the time in hexadecimal.
+
+use component_base::rng::Random;
+use proto::kinds::jiff::Timestamp;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Of the nanoseconds, the last bits (65 µs) tell recorders apart.
+const TAIL_BITS: u32 = 16;
+const DIGITS: usize = 16;
+/// What the API server accepts.
+const LONGEST: usize = 253;
+
+/// Deviation: client-go takes the nanoseconds as they are. In virtual time many events fall into one instant, so here
+/// each is a step later than the one before, whatever the clock says, and the last digits are the recorder's own. The
+/// names of one recorder sort in the order of what happened.
+#[derive(Debug)]
+pub(super) struct Names {
+    last: AtomicU64,
+    tail: u64,
+}
+
+impl Names {
+    pub fn new(random: &Random) -> Self {
+        Self { last: AtomicU64::new(0), tail: random.u64() & ((1 << TAIL_BITS) - 1) }
+    }
+
+    pub fn next(&self, object: &str, now: Timestamp) -> String {
+        let clock = now.as_nanosecond().unsigned_abs() as u64 >> TAIL_BITS;
+        let later = |last: u64| Some(clock.max(last + 1));
+        let last = self.last.fetch_update(Ordering::Relaxed, Ordering::Relaxed, later);
+        let step = later(last.expect("there is always a later one")).expect("there is always a later one");
+        // A name is ASCII; anything else is the server's to refuse.
+        let object = object.get(..LONGEST - DIGITS - 1).unwrap_or(object);
+        format!("{object}.{:016x}", step << TAIL_BITS | self.tail)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use component_base::env::Env;
+
+    #[test]
+    fn names_sort_as_things_happened_and_differ_between_recorders() {
+        let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let random = Env::simulated(1).random("names");
+        let (one, other) = (Names::new(&random), Names::new(&random));
+        let times = [now, now, now, now + jiff::SignedDuration::from_millis(1), now];
+        let names: Vec<String> = times.map(|at| one.next("web", at)).into();
+        assert!(names.is_sorted() && names.windows(2).all(|two| two[0] != two[1]), "{names:?}");
+        assert!(!names.contains(&other.next("web", now)));
+        assert_eq!(names[0].len(), "web.".len() + DIGITS);
+        assert_eq!(one.next(&"x".repeat(300), now).len(), LONGEST);
+    }
+}
