@@ -92,24 +92,19 @@ fn json<T: Serialize>(value: &T, pretty: bool) -> Bytes {
     Bytes::from(out)
 }
 
-/// The same for JSON that is already written, in slices.
+/// The same for JSON that is already written, in slices without the end of the line.
 pub fn reencode(form: &Form, slices: &[Bytes]) -> Bytes {
-    let whole = concat(slices);
     if form.encoding == Encoding::Json && !form.pretty {
-        return whole;
+        return concat(slices, b"\n");
     }
-    let tree: Value = serde_json::from_slice(&whole).expect("our own JSON");
+    let tree: Value = serde_json::from_slice(&concat(slices, b"")).expect("our own JSON");
     encode(form, &tree)
 }
 
-pub fn concat(slices: &[Bytes]) -> Bytes {
-    if let [one] = slices {
-        return one.clone();
-    }
-    let mut whole = Vec::with_capacity(slices.iter().map(Bytes::len).sum::<usize>() + 1);
-    for slice in slices {
-        whole.extend_from_slice(slice);
-    }
+fn concat(slices: &[Bytes], end: &[u8]) -> Bytes {
+    let mut whole = Vec::with_capacity(slices.iter().map(Bytes::len).sum::<usize>() + end.len());
+    slices.iter().for_each(|slice| whole.extend_from_slice(slice));
+    whole.extend_from_slice(end);
     Bytes::from(whole)
 }
 
@@ -142,6 +137,13 @@ pub fn status_line(status: &Status) -> Bytes {
     let mut line = serde_json::to_vec(&Ordered(status)).expect("a Status is plain data");
     line.shrink_to_fit();
     Bytes::from(line)
+}
+
+/// An error as Go's http.Error writes it: one line of text.
+pub fn plain_error(code: u16, line: &str) -> Response<Body> {
+    let mut response = text(code, format!("{line}\n"));
+    response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
 }
 
 pub fn text(code: u16, body: impl Into<Bytes>) -> Response<Body> {

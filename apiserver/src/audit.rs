@@ -7,6 +7,7 @@ use crate::request::info::RequestInfo;
 use crate::server::Server;
 use axum::body::Body;
 use http::Response;
+use parking_lot::Mutex;
 use prometheus_client::metrics::gauge::Gauge;
 use proto::Object;
 use sha2::{Digest, Sha256};
@@ -17,7 +18,9 @@ pub struct Record {
     began: Instant,
     user: String,
     /// Revision and hash of what the request stored or removed.
-    stored: Option<(u64, String)>,
+    stored: Mutex<Option<(u64, String)>>,
+    /// What the client is told in `Warning` headers, whatever comes of the request.
+    warnings: Mutex<Vec<String>>,
     in_flight: Option<InFlight>,
 }
 
@@ -37,7 +40,13 @@ impl Record {
             gauge.inc();
             InFlight(gauge)
         });
-        Self { began: server.env.now(), user: "-".into(), stored: None, in_flight }
+        Self {
+            began: server.env.now(),
+            user: "-".into(),
+            stored: Mutex::default(),
+            warnings: Mutex::default(),
+            in_flight,
+        }
     }
 
     /// Who called, before impersonation.
@@ -53,10 +62,18 @@ impl Record {
     }
 
     /// What the request left in the store.
-    pub fn stored(&mut self, server: &Server, object: &Object) {
+    pub fn stored(&self, server: &Server, object: &Object) {
         if server.log().is_some() {
-            self.stored = Some((object.revision, hash(object)));
+            *self.stored.lock() = Some((object.revision, hash(object)));
         }
+    }
+
+    pub fn warn(&self, warnings: impl IntoIterator<Item = String>) {
+        self.warnings.lock().extend(warnings);
+    }
+
+    pub fn take_warnings(&self) -> Vec<String> {
+        std::mem::take(&mut self.warnings.lock())
     }
 
     pub fn end(mut self, server: &Server, info: &RequestInfo, response: &Response<Body>) {
@@ -64,11 +81,11 @@ impl Record {
         let code = response.status().as_u16();
         server.metrics.observe(info, code, server.env.now().duration_since(self.began));
         let Some(log) = server.log() else { return };
-        let (revision, hash) = match &self.stored {
-            Some((revision, hash)) => (revision.to_string(), hash.as_str()),
-            None => ("-".to_owned(), "-"),
+        let Self { user, stored, .. } = self;
+        let (revision, hash) = match stored.into_inner() {
+            Some((revision, hash)) => (revision.to_string(), hash),
+            None => ("-".to_owned(), "-".to_owned()),
         };
-        let Self { user, .. } = &self;
         let at = server.env.wall();
         (log.0)(format!("{at} {user} {} {} {code} {revision} {hash}", info.verb, info.path));
     }

@@ -37,5 +37,8 @@ pub mod health;
 pub mod metrics;
 pub mod version;
 
+#[cfg(test)]
+mod testing;
+
 pub use config::Config;
 pub use start::{ApiServer, Error, run, service};

@@ -8,6 +8,7 @@
 use http::{HeaderMap, header};
 use proto::Status;
 use proto::wire::Format;
+use proto::wire::shown::MetaVersion;
 
 /// The encodings of objects that this server reads and writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,23 +43,6 @@ pub enum Transform {
     Table(MetaVersion),
     /// PartialObjectMetadata, and PartialObjectMetadataList for lists.
     Metadata(MetaVersion),
-}
-
-/// The versions of meta.k8s.io that clients may ask for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum MetaVersion {
-    #[default]
-    V1,
-    V1Beta1,
-}
-
-impl MetaVersion {
-    pub fn api_version(self) -> &'static str {
-        match self {
-            Self::V1 => "meta.k8s.io/v1",
-            Self::V1Beta1 => "meta.k8s.io/v1beta1",
-        }
-    }
 }
 
 /// The form of an answer.

@@ -11,6 +11,7 @@ use crate::media::{self, Form};
 use crate::request::info::RequestInfo;
 use crate::server::Server;
 use axum::body::Body;
+use component_base::duration::parse_duration;
 use component_base::network::ConnectionInfo;
 use futures::FutureExt;
 use http::request::Parts;
@@ -28,21 +29,27 @@ pub async fn serve(server: Arc<Server>, request: Request<Body>) -> Response<Body
     let (parts, body) = request.into_parts();
     let info = RequestInfo::of(&parts.method, parts.uri.path(), parts.uri.query().unwrap_or_default());
     let mut record = Record::begin(&server, &info);
-    let handled = AssertUnwindSafe(stages(&server, &parts, body, &info, &mut record)).catch_unwind();
     let answered = match deadline(&server, &info) {
-        None => Ok(handled.await),
-        Some(limit) => server.env.timeout(limit, handled).await,
+        Err(status) => Ok(Ok(Err(Refusal::of(status)))),
+        Ok(limit) => {
+            let handled = AssertUnwindSafe(stages(&server, &parts, body, &info, &mut record)).catch_unwind();
+            match limit {
+                None => Ok(handled.await),
+                Some(limit) => server.env.timeout(limit, handled).await,
+            }
+        }
     };
     let mut response = match answered {
         Ok(Ok(Ok(response))) => response,
         Ok(Ok(Err(refusal))) => refuse(&parts.headers, &info, &refusal),
         Ok(Err(panic)) => {
             tracing::error!(path = %info.path, panic = panic_text(&panic), "a request panicked");
-            refuse(&parts.headers, &info, &Refusal::of(Status::internal("the request could not be finished")))
+            answer::plain_error(500, "This request caused apiserver to panic. Look in the logs for details.")
         }
         Err(_elapsed) => refuse(&parts.headers, &info, &Refusal::of(timed_out())),
     };
     response.headers_mut().entry(header::CACHE_CONTROL).or_insert(NO_CACHE);
+    answer::add_warnings(response.headers_mut(), &record.take_warnings());
     record.end(&server, &info, &response);
     response
 }
@@ -64,8 +71,8 @@ async fn stages(
     let selected = info.named_by_selector().unwrap_or_default();
     let attributes = Attributes::of_request(&user, info, &selected);
     server.authorization.authorize(&attributes).map_err(Refusal::by_filter)?;
-    let call = endpoints::Call { server, info, user: &user, parts };
-    Ok(endpoints::dispatch(&call, body, record).await?)
+    let call = endpoints::Call { server, info, user: &user, parts, record };
+    Ok(endpoints::dispatch(&call, body).await?)
 }
 
 /// The user that the rest of the request acts as.
@@ -107,34 +114,27 @@ fn refuse(headers: &HeaderMap, info: &RequestInfo, refusal: &Refusal) -> Respons
     response
 }
 
-/// How long a request may take; `None` for those that stay open.
-fn deadline(server: &Server, info: &RequestInfo) -> Option<Duration> {
+/// How long a request may take; `None` for those that stay open. What is no duration is refused before anybody asks
+/// who calls; none, and less than none, stand for the server's own limit.
+fn deadline(server: &Server, info: &RequestInfo) -> Result<Option<Duration>, Status> {
     if info.is_long_running() {
-        return None;
+        return Ok(None);
     }
-    let asked = info.query.get("timeout").and_then(duration).filter(|limit| !limit.is_zero());
-    Some(asked.map_or(server.request_timeout(), |limit| limit.min(server.request_timeout())))
+    let limit = server.request_timeout();
+    let asked = match info.query.text("timeout") {
+        "" => Duration::ZERO,
+        text if text.starts_with('-') => asked_for(&text[1..]).map(|_| Duration::ZERO)?,
+        text => asked_for(text)?,
+    };
+    Ok(Some(if asked.is_zero() { limit } else { asked.min(limit) }))
 }
 
-/// Go's `32s`, `1m30s`, `500ms`.
-fn duration(text: &str) -> Option<Duration> {
-    let mut total = Duration::ZERO;
-    let mut rest = text;
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let number: f64 = rest[..digits].parse().ok()?;
-        let unit_end = rest[digits..].find(|c: char| c.is_ascii_digit()).map_or(rest.len(), |at| digits + at);
-        let seconds = match &rest[digits..unit_end] {
-            "ms" => 0.001,
-            "s" => 1.0,
-            "m" => 60.0,
-            "h" => 3600.0,
-            _ => return None,
-        };
-        total += Duration::try_from_secs_f64(number * seconds).ok()?;
-        rest = &rest[unit_end..];
-    }
-    Some(total)
+fn asked_for(text: &str) -> Result<Duration, Status> {
+    parse_duration(text).map_err(|_| {
+        let is_number = text.parse::<f64>().is_ok();
+        let what = if is_number { "missing unit in duration" } else { "invalid duration" };
+        Status::bad_request(format!("invalid timeout specified in the request URL - time: {what} {text:?}"))
+    })
 }
 
 fn timed_out() -> Status {
@@ -147,13 +147,26 @@ fn panic_text(panic: &Box<dyn std::any::Any + Send>) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::testing::Api;
+    use http::Method;
 
-    #[test]
-    fn durations_read_as_in_go() {
-        assert_eq!(duration("1m30s"), Some(Duration::from_secs(90)));
-        assert_eq!(duration("500ms"), Some(Duration::from_millis(500)));
-        assert_eq!(duration("abc"), None);
-        assert_eq!(duration("10"), None);
+    #[tokio::test(start_paused = true)]
+    async fn a_timeout_is_a_duration() {
+        let api = Api::start().await;
+        for (timeout, message) in [
+            ("5s", ""),
+            ("-5s", ""),
+            ("0s", ""),
+            ("", ""),
+            ("abc", r#"invalid timeout specified in the request URL - time: invalid duration "abc""#),
+            ("10", r#"invalid timeout specified in the request URL - time: missing unit in duration "10""#),
+        ] {
+            let path = format!("/api/v1/namespaces?timeout={timeout}");
+            // Told before the caller is known.
+            let answer = api.ask(Method::GET, &path, "", &[("authorization", "Bearer nobody")]).await;
+            let expected = if message.is_empty() { (401, "Unauthorized") } else { (400, message) };
+            assert_eq!((answer.code, answer.message()), expected, "{timeout}");
+        }
+        assert_eq!(api.get("/api/v1/namespaces?timeout=1ns&watch=1&timeoutSeconds=1").await.code, 200);
     }
 }

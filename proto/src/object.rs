@@ -50,6 +50,8 @@ pub struct Object {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Splice {
+    /// Where the value of `metadata` begins.
+    metadata: usize,
     at: usize,
     comma_before: bool,
     comma_after: bool,
@@ -105,16 +107,29 @@ impl Object {
 
     /// The parsed tree, without `resourceVersion`; parsed at most once.
     pub fn value(&self) -> Arc<Value> {
-        self.parsed
-            .get_or_init(|| Arc::new(serde_json::from_slice(&self.bytes).expect("stored bytes are canonical JSON")))
-            .clone()
+        self.parsed.get_or_init(|| Arc::new(self.parse())).clone()
     }
 
-    /// A tree of one's own to change, with `resourceVersion` as clients see it.
+    /// A tree of one's own to change, with `resourceVersion` as clients see it. Where nobody has parsed the bytes yet,
+    /// this tree is all that comes of it: the object keeps none.
     pub fn to_value(&self) -> Value {
-        let mut value = (*self.value()).clone();
-        value["metadata"]["resourceVersion"] = Value::String(self.revision.to_string());
+        let mut value = match self.parsed.get() {
+            Some(parsed) => Value::clone(parsed),
+            None => self.parse(),
+        };
+        if self.revision != 0 {
+            value["metadata"]["resourceVersion"] = Value::String(self.revision.to_string());
+        }
         value
+    }
+
+    /// As `value`, for one look: where nobody has parsed the bytes yet, the object keeps no tree.
+    pub fn peek(&self) -> Arc<Value> {
+        self.parsed.get().cloned().unwrap_or_else(|| Arc::new(self.parse()))
+    }
+
+    fn parse(&self) -> Value {
+        serde_json::from_slice(&self.bytes).expect("stored bytes are canonical JSON")
     }
 
     /// Drops the parsed tree, so that a cached object costs its bytes alone.
@@ -122,26 +137,32 @@ impl Object {
         self.parsed = OnceLock::new();
     }
 
-    /// The wire form in the storage version: three slices, nothing re-encoded.
+    /// The wire form in the storage version: three slices, nothing re-encoded. What was never stored, at revision 0,
+    /// has no `resourceVersion`.
     pub fn to_wire(&self) -> [Bytes; 3] {
-        let Splice { at, comma_before, comma_after } = self.splice;
-        let middle = format!(
-            "{}\"resourceVersion\":\"{}\"{}",
-            if comma_before { "," } else { "" },
-            self.revision,
-            if comma_after { "," } else { "" }
-        );
-        [self.bytes.slice(..at), Bytes::from(middle), self.bytes.slice(at..)]
+        [self.bytes.slice(..self.splice.at), self.resource_version(), self.bytes.slice(self.splice.at..)]
+    }
+
+    /// The value of `metadata` alone, in the same form.
+    pub fn metadata_to_wire(&self) -> [Bytes; 3] {
+        let Splice { metadata, at, .. } = self.splice;
+        let end = json::value_end(&self.bytes, metadata);
+        [self.bytes.slice(metadata..at), self.resource_version(), self.bytes.slice(at..end)]
+    }
+
+    /// `"resourceVersion":"N"` with the commas that it needs.
+    fn resource_version(&self) -> Bytes {
+        if self.revision == 0 {
+            return Bytes::new();
+        }
+        let comma = |wanted| if wanted { "," } else { "" };
+        let (before, after) = (comma(self.splice.comma_before), comma(self.splice.comma_after));
+        Bytes::from(format!("{before}\"resourceVersion\":\"{}\"{after}", self.revision))
     }
 
     /// `to_wire` in one piece.
     pub fn to_wire_bytes(&self) -> Bytes {
-        let [head, middle, tail] = self.to_wire();
-        let mut whole = Vec::with_capacity(head.len() + middle.len() + tail.len());
-        whole.extend_from_slice(&head);
-        whole.extend_from_slice(&middle);
-        whole.extend_from_slice(&tail);
-        Bytes::from(whole)
+        self.to_wire().concat().into()
     }
 }
 
@@ -185,7 +206,7 @@ fn owner_of(owner: &Value) -> Owner {
 fn splice_of(bytes: &[u8]) -> Splice {
     let meta = json::member_start(bytes, 0, "metadata").expect("a stored object has metadata");
     let place = json::insert_place(bytes, meta, "resourceVersion");
-    Splice { at: place.at, comma_before: place.comma_before, comma_after: place.comma_after }
+    Splice { metadata: meta, at: place.at, comma_before: place.comma_before, comma_after: place.comma_after }
 }
 
 #[cfg(test)]
@@ -224,6 +245,27 @@ mod tests {
         assert!(of(r#"{"metadata":{"name":"a"}}"#));
         assert!(!of(r#"{ "metadata":{"name":"a"}}"#));
         assert!(!of(r#"{"metadata":{"name":"a","resourceVersion":"3"}}"#));
+    }
+
+    #[test]
+    fn what_was_never_stored_has_no_version() {
+        let object = Object::from_value(json!({"metadata": {"name": "a"}}), 0, BTreeMap::new());
+        assert_eq!(object.to_wire_bytes(), r#"{"metadata":{"name":"a"}}"#);
+        assert_eq!(object.to_value(), json!({"metadata": {"name": "a"}}));
+    }
+
+    #[test]
+    fn metadata_is_cut_out_with_its_version() {
+        for (value, expected) in [
+            (json!({"metadata": {}, "spec": {}}), r#"{"resourceVersion":"7"}"#),
+            (
+                json!({"data": {"metadata": "}"}, "metadata": {"name": "a", "uid": "u"}, "spec": {}}),
+                r#"{"name":"a","resourceVersion":"7","uid":"u"}"#,
+            ),
+        ] {
+            let object = Object::from_value(value, 7, BTreeMap::new());
+            assert_eq!(object.metadata_to_wire().concat(), expected.as_bytes());
+        }
     }
 
     #[test]

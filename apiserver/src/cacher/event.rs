@@ -6,36 +6,12 @@ use crate::storage::Key;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use proto::object::Object;
-use std::fmt;
+pub use proto::wire::watch_frame::EventType;
 use std::sync::Arc;
 
 /// Forms of one event that are kept; a watch that asks for one more form builds its own each time.
 /// Served versions times media types times transforms is small; a caller cannot make it large.
 const FRAMES: usize = 16;
-
-/// The `type` of a watch event about an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum EventType {
-    Added,
-    Modified,
-    Deleted,
-}
-
-impl EventType {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Added => "ADDED",
-            Self::Modified => "MODIFIED",
-            Self::Deleted => "DELETED",
-        }
-    }
-}
-
-impl fmt::Display for EventType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
 
 /// One change of one object, shared by every watch of its row.
 #[derive(Debug)]

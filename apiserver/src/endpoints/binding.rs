@@ -2,49 +2,35 @@
 //!
 //! Corresponds to BindingREST in pkg/registry/core/pod/storage.
 
-use super::{Call, body, present};
-use crate::admission::Operation;
-use crate::answer;
-use crate::audit::Record;
+use super::body::{self, Given, Kind};
+use super::{Call, present};
 use crate::registry::mutation::Edit;
 use crate::registry::object_meta;
-use crate::request::body::read;
-use crate::request::options::WriteOptions;
 use axum::body::Body;
 use http::Response;
 use jiff::Timestamp;
+use proto::Status;
 use proto::meta::status::FieldError;
 use proto::resources::Target;
-use proto::schema::builtin_type;
-use proto::{Gvk, Status};
 use serde_json::{Value, json};
 
 /// `target` is pods; `name` is the pod's, from the URL or, for the collection `bindings`, from the body.
-pub async fn answer(
-    call: &Call<'_>,
-    target: &Target,
-    name: &str,
-    body: Body,
-    record: &mut Record,
-) -> Result<Response<Body>, Status> {
+pub async fn answer(call: &Call<'_>, target: &Target, name: &str, body: Body) -> Result<Response<Body>, Status> {
     let form = call.plain_form()?;
-    let bytes = read(body).await?;
-    let options = WriteOptions::read(&call.info.query, "CreateOptions", false)?;
-    let gvk = Gvk::new("", "v1", "Binding");
-    let schema = builtin_type("io.k8s.api.core.v1.Binding");
-    let body::Read { object: mut binding, warnings } =
-        body::of_kind(call, &gvk, &schema, &bytes, options.field_validation)?;
+    let kind = Kind::builtin("", "v1", "Binding", "io.k8s.api.core.v1.Binding");
+    let request = Given::read(call, &kind.schema, "CreateOptions", body).await?;
+    let mut binding = request.of_kind(call, &kind)?;
     let given = object_meta::text(&binding, "name").to_owned();
     if !name.is_empty() && !given.is_empty() && given != name {
         return Err(Status::bad_request("name in URL does not match name in Binding object"));
     }
     let name = if name.is_empty() { given } else { name.to_owned() };
     body::place(call, target, &mut binding)?;
-    let manager = call.manager(&options.field_manager);
-    let mut mutation = call.mutation(target, &manager, options.dry_run, &options.given);
+    let manager = call.manager(&request.options.field_manager);
+    let mut mutation = call.mutation(target, &manager, request.options.dry_run, &request.options.given);
     mutation.name = &name;
     mutation.subresource = "binding";
-    call.server.registry.admit_action(Operation::Create, &mut mutation, &mut binding).await?;
+    call.admit(&mut mutation, &mut binding).await?;
     let errors = validate(&binding);
     if !errors.is_empty() {
         return Err(Status::invalid("", "Binding", &name, &errors));
@@ -52,13 +38,8 @@ pub async fn answer(
     let uid = object_meta::text(&binding, "uid").to_owned();
     let now = call.server.env.wall();
     let edit = Edit(|pod: &Value| bound(pod, &binding, &name, &uid, now));
-    let written = call.server.registry.update(&mut mutation, &edit).await?;
-    record.stored(call.server, &written.object);
-    let created = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
-    let mut response = present::tree(&form, 201, &created);
-    let warnings: Vec<String> = warnings.into_iter().chain(mutation.warnings).collect();
-    answer::add_warnings(response.headers_mut(), &warnings);
-    Ok(response)
+    call.update(&mut mutation, &edit).await?;
+    Ok(present::created(&form))
 }
 
 fn validate(binding: &Value) -> Vec<FieldError> {

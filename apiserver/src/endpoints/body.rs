@@ -5,66 +5,92 @@
 use super::Call;
 use crate::media;
 use crate::registry::{object_meta, set_defaults};
-use crate::request::options::FieldValidation;
+use crate::request::body::read;
+use crate::request::options::{FieldValidation, WriteOptions};
+use axum::body::Body;
+use bytes::Bytes;
 use proto::Status;
 use proto::gvk::{Gvk, split_api_version};
 use proto::resources::Target;
 use proto::schema::decode::{cannot_handle, strict_error, strict_warnings};
-use proto::schema::{TypeRef, decode_document};
-use proto::wire::document::{Document, summary};
+use proto::schema::{TypeRef, builtin_type, decode_document};
+use proto::wire::document::{Document, Format, summary};
 use serde_json::{Value, json};
 
-/// An object as its writer meant it.
+/// A body of POST or PUT with its options, not decoded yet. What is wrong is told in Kubernetes' order: the media type
+/// before the size, the size before the options.
 #[derive(Debug)]
-pub struct Read {
-    pub object: Value,
-    /// What a lenient reader tells about.
-    pub warnings: Vec<String>,
+pub struct Given {
+    format: Format,
+    bytes: Bytes,
+    pub options: WriteOptions,
 }
 
-/// The object of a POST or PUT, of the target's kind, with defaults.
-pub fn object(call: &Call<'_>, target: &Target, bytes: &[u8], validation: FieldValidation) -> Result<Read, Status> {
-    let served = target.served();
-    let mut read = of_kind(call, &served.gvk(), &served.schema, bytes, validation)?;
-    set_defaults(served, &mut read.object);
-    Ok(read)
+/// The kind of a body that is not the object of the URL: an Eviction, a Scale, a TokenRequest.
+#[derive(Clone, Debug)]
+pub struct Kind {
+    pub gvk: Gvk,
+    pub schema: TypeRef,
+    /// Of the same shape, and taken for the same.
+    pub older_version: Option<&'static str>,
 }
 
-/// A body of any kind: an Eviction, a TokenRequest, an object.
-pub fn of_kind(
-    call: &Call<'_>,
-    expected: &Gvk,
-    schema: &TypeRef,
-    bytes: &[u8],
-    validation: FieldValidation,
-) -> Result<Read, Status> {
-    let format = media::format_of_body(call.headers(), schema.is_builtin())?;
-    let unrecognized = |why: String| {
-        let kind = &expected.kind;
-        Status::bad_request(format!(
-            "the object provided is unrecognized (must be of type {kind}): {why} ({})",
-            summary(bytes)
-        ))
-    };
-    let document = Document::parse(format, bytes).map_err(unrecognized)?;
-    let given = {
-        let (api_version, kind) = document.type_meta().map_err(unrecognized)?;
-        named(expected, api_version, kind)
-    };
-    if given != *expected {
-        return Err(wrong_kind(call, expected, &given));
+impl Kind {
+    /// `name` is that of the type's definition.
+    pub fn builtin(group: &str, version: &str, kind: &str, name: &str) -> Self {
+        Self { gvk: Gvk::new(group, version, kind), schema: builtin_type(name), older_version: None }
     }
-    let decoded = decode_document(schema, document).map_err(|error| error.to_status(expected))?;
-    let mut object = decoded.value;
-    object["apiVersion"] = json!(expected.api_version());
-    object["kind"] = json!(expected.kind);
-    let warnings = match validation {
-        FieldValidation::Ignore => Vec::new(),
-        FieldValidation::Warn => strict_warnings(&decoded.strict_errors),
-        FieldValidation::Strict if decoded.strict_errors.is_empty() => Vec::new(),
-        FieldValidation::Strict => return Err(cannot_handle(expected, strict_error(&decoded.strict_errors))),
-    };
-    Ok(Read { object, warnings })
+}
+
+impl Given {
+    /// `options` is `CreateOptions` or `UpdateOptions`.
+    pub async fn read(call: &Call<'_>, schema: &TypeRef, options: &str, body: Body) -> Result<Self, Status> {
+        let format = media::format_of_body(call.headers(), schema.is_builtin())?;
+        let bytes = read(body).await?;
+        Ok(Self { format, bytes, options: WriteOptions::read(&call.info.query, options, false)? })
+    }
+
+    /// The object of the URL's kind, with defaults.
+    pub fn object(&self, call: &Call<'_>, target: &Target) -> Result<Value, Status> {
+        let served = target.served();
+        let kind = Kind { gvk: served.gvk(), schema: served.schema.clone(), older_version: None };
+        let mut object = self.of_kind(call, &kind)?;
+        set_defaults(served, &mut object);
+        Ok(object)
+    }
+
+    /// A body of any kind. The client is told what a lenient reader passes over.
+    pub fn of_kind(&self, call: &Call<'_>, expected: &Kind) -> Result<Value, Status> {
+        let Kind { gvk, schema, older_version } = expected;
+        let unrecognized = |why: String| {
+            let kind = &gvk.kind;
+            let shown = summary(&self.bytes);
+            Status::bad_request(format!(
+                "the object provided is unrecognized (must be of type {kind}): {why} ({shown})"
+            ))
+        };
+        let document = Document::parse(self.format, &self.bytes).map_err(unrecognized)?;
+        let given = {
+            let (api_version, kind) = document.type_meta().map_err(unrecognized)?;
+            named(gvk, api_version, kind)
+        };
+        let is_older =
+            older_version.is_some_and(|v| (&given.group, &given.kind, v) == (&gvk.group, &gvk.kind, &given.version));
+        if given != *gvk && !is_older {
+            return Err(wrong_kind(call, gvk, &given));
+        }
+        let decoded = decode_document(schema, document).map_err(|error| error.to_status(gvk))?;
+        match self.options.field_validation {
+            FieldValidation::Ignore => {}
+            FieldValidation::Warn => call.record.warn(strict_warnings(&decoded.strict_errors)),
+            FieldValidation::Strict if decoded.strict_errors.is_empty() => {}
+            FieldValidation::Strict => return Err(cannot_handle(gvk, strict_error(&decoded.strict_errors))),
+        }
+        let mut object = decoded.value;
+        object["apiVersion"] = json!(gvk.api_version());
+        object["kind"] = json!(gvk.kind);
+        Ok(object)
+    }
 }
 
 /// What a body says it is; what it leaves out, the URL says.
@@ -108,9 +134,7 @@ fn wrong_kind(call: &Call<'_>, expected: &Gvk, given: &Gvk) -> Status {
 fn handled_as(given: &Gvk, expected: &Gvk, why: String) -> Status {
     Status::bad_request(format!(
         "{} in version \"{}\" cannot be handled as a {}: {why}",
-        given.kind,
-        given.api_version(),
-        expected.kind
+        given.kind, given.version, expected.kind
     ))
 }
 

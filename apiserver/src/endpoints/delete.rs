@@ -4,10 +4,9 @@
 
 use super::{Call, list, present};
 use crate::answer;
-use crate::audit::Record;
 use crate::media::{self, Form, Transform};
 use crate::registry::deletion::Deleted;
-use crate::registry::read::{Listed, Selection};
+use crate::registry::read::Selection;
 use crate::request::body::read;
 use crate::request::options::{DeleteOptions, ListOptions};
 use axum::body::Body;
@@ -18,57 +17,43 @@ use proto::schema::{builtin_type, decode_document};
 use proto::wire::document::{Document, Format};
 use serde_json::Value;
 
-pub async fn one(call: &Call<'_>, target: &Target, body: Body, record: &mut Record) -> Result<Response<Body>, Status> {
+pub async fn one(call: &Call<'_>, target: &Target, body: Body) -> Result<Response<Body>, Status> {
     let form = call.form()?;
     let options = options(call, body).await?;
     let mut mutation = call.mutation(target, "", options.dry_run, &options.given);
-    let deleted = call.server.registry.delete(&mut mutation, &options).await?;
-    let warnings = std::mem::take(&mut mutation.warnings);
     let row = call.server.registry.row(&target.row)?;
-    let mut response = match &deleted {
+    match call.delete(&mut mutation, &options).await? {
         Deleted::Pending(object) => {
-            record.stored(call.server, object);
             let code = if options.orphan_dependents == Some(false) { 202 } else { 200 };
-            present::object(call, target, &form, code, object, true)?
+            present::object(call, target, &form, code, &object)
         }
+        Deleted::Gone(object) if row.returns_deleted() => present::object(call, target, &form, 200, &object),
         Deleted::Gone(object) => {
-            record.stored(call.server, object);
-            if row.returns_deleted() {
-                present::object(call, target, &form, 200, object, true)?
-            } else {
-                let served = target.served();
-                let status = Status::deleted(&served.group, &served.resource, &call.info.name, &object.index.uid);
-                answer::status(&Form { transform: Transform::Whole, ..form }, &status)
-            }
+            let served = target.served();
+            let status = Status::deleted(&served.group, &served.resource, &call.info.name, &object.index.uid);
+            Ok(answer::status(&Form { transform: Transform::Whole, ..form }, &status))
         }
-    };
-    answer::add_warnings(response.headers_mut(), &warnings);
-    Ok(response)
+    }
 }
 
-/// Deletes everything that the selectors choose, one by one; answers with what was there.
+/// Deletes everything that the selectors choose, one by one; answers with what was there before.
 pub async fn collection(call: &Call<'_>, target: &Target, body: Body) -> Result<Response<Body>, Status> {
     let form = call.form()?;
     let list_options = ListOptions::read(&call.info.query, false)?;
     let options = options(call, body).await?;
     let selection = Selection::of(target, call.namespace(target), None, &list_options)?;
-    let registry = &call.server.registry;
-    let mut listed = registry.read_list(target, &selection, &list_options).await?;
-    let mut left = Vec::with_capacity(listed.objects.len());
+    let listed = call.server.registry.read_list(target, &selection, &list_options).await?;
     for object in &listed.objects {
         let mut mutation = call.mutation(target, "", options.dry_run, &options.given);
         mutation.namespace = &object.index.namespace;
         mutation.name = &object.index.name;
-        match registry.delete(&mut mutation, &options).await {
-            Ok(Deleted::Gone(last) | Deleted::Pending(last)) => left.push(last),
+        match call.delete(&mut mutation, &options).await {
             // Somebody else deleted it meanwhile.
-            Err(gone) if gone.reason == "NotFound" => left.push(object.clone()),
-            Err(status) => return Err(status),
+            Err(gone) if gone.reason == "NotFound" => {}
+            outcome => drop(outcome?),
         }
     }
-    listed.objects = left;
-    let Listed { objects, revision, continue_token, remaining } = listed;
-    list::respond(call, target, &form, Listed { objects, revision, continue_token, remaining })
+    list::respond(call, target, &form, listed)
 }
 
 /// DeleteOptions of the body, or of the query where there is none.

@@ -2,63 +2,46 @@
 //!
 //! Corresponds to EvictionREST in pkg/registry/core/pod/storage/eviction.go.
 
-use super::{Call, body, present};
-use crate::admission::{Lookup, Operation};
-use crate::answer;
-use crate::audit::Record;
-use crate::registry::deletion::Deleted;
+use super::body::{Given, Kind};
+use super::{Call, present};
+use crate::admission::Lookup;
 use crate::registry::mutation::{Edit, Mutation};
 use crate::registry::object_meta;
-use crate::request::body::read;
-use crate::request::options::{DeleteOptions, WriteOptions};
+use crate::request::options::DeleteOptions;
 use axum::body::Body;
 use http::Response;
+use proto::Status;
 use proto::meta::label_selector;
 use proto::meta::status::Cause;
 use proto::resources::Target;
-use proto::schema::builtin_type;
-use proto::{Gvk, Status};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// Pods of one budget whose disruption has not been seen yet; more wait.
 const MAX_DISRUPTED_PODS: usize = 2000;
 
-pub async fn answer(
-    call: &Call<'_>,
-    target: &Target,
-    body: Body,
-    record: &mut Record,
-) -> Result<Response<Body>, Status> {
+pub async fn answer(call: &Call<'_>, target: &Target, body: Body) -> Result<Response<Body>, Status> {
     let form = call.plain_form()?;
-    let bytes = read(body).await?;
-    let options = WriteOptions::read(&call.info.query, "CreateOptions", false)?;
-    let gvk = Gvk::new("policy", "v1", "Eviction");
-    let schema = builtin_type("io.k8s.api.policy.v1.Eviction");
-    let body::Read { object: mut eviction, warnings } =
-        body::of_kind(call, &gvk, &schema, &bytes, options.field_validation)?;
+    let kind = Kind::builtin("policy", "v1", "Eviction", "io.k8s.api.policy.v1.Eviction");
+    let kind = Kind { older_version: Some("v1beta1"), ..kind };
+    let request = Given::read(call, &kind.schema, "CreateOptions", body).await?;
+    let mut eviction = request.of_kind(call, &kind)?;
     let name = call.info.name.as_str();
     let given = object_meta::text(&eviction, "name");
     if !given.is_empty() && given != name {
         return Err(Status::bad_request("name in URL does not match name in Eviction object"));
     }
-    let delete_options = DeleteOptions::read(&call.info.query, eviction.get("deleteOptions").cloned())?;
-    let dry_run = options.dry_run || delete_options.dry_run;
+    let options = DeleteOptions::read(&call.info.query, eviction.get("deleteOptions").cloned())?;
+    let dry_run = request.options.dry_run || options.dry_run;
     let pod = call.server.registry.read_object(target, &call.info.namespace, name, "").await?.to_value();
-    let mut mutation = call.mutation(target, "", dry_run, &options.given);
-    call.server.registry.admit_action(Operation::Create, &mut mutation, &mut eviction).await?;
-    let warnings: Vec<String> = warnings.into_iter().chain(std::mem::take(&mut mutation.warnings)).collect();
+    let mut mutation = call.mutation(target, "", dry_run, &request.options.given);
+    call.admit(&mut mutation, &mut eviction).await?;
     if !ignores_budgets(&pod) {
         claim_disruption(call, &pod, dry_run).await?;
     }
-    let mut deletion = Mutation { subresource: "", ..call.mutation(target, "", dry_run, &delete_options.given) };
-    let deleted = call.server.registry.delete(&mut deletion, &delete_options).await?;
-    let (Deleted::Gone(object) | Deleted::Pending(object)) = &deleted;
-    record.stored(call.server, object);
-    let created = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
-    let mut response = present::tree(&form, 201, &created);
-    answer::add_warnings(response.headers_mut(), &warnings);
-    Ok(response)
+    let mut deletion = Mutation { subresource: "", ..call.mutation(target, "", dry_run, &options.given) };
+    call.delete(&mut deletion, &options).await?;
+    Ok(present::created(&form))
 }
 
 /// Pods that do not run, or no longer, are evicted whatever their budgets say.

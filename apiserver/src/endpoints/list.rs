@@ -2,20 +2,20 @@
 //!
 //! Corresponds to k8s.io/apiserver/pkg/endpoints/handlers/get.go ListResource.
 
-use super::table::{self, Head};
-use super::{Call, encode, present};
+use super::{Call, present};
 use crate::answer;
-use crate::media::{Encoding, Form, MetaVersion, Transform};
+use crate::media::{Encoding, Form, Transform};
 use crate::registry::read::{Listed, Selection};
 use crate::request::options::ListOptions;
 use axum::body::Body;
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use futures::stream;
 use http::{HeaderValue, Response, header};
+use proto::meta::list::ListMeta;
 use proto::resources::Target;
-use proto::wire::json;
+use proto::wire::{json, shown};
 use proto::{Object, Status};
 use std::convert::Infallible;
 use std::io::Write;
@@ -35,25 +35,24 @@ pub async fn answer(call: &Call<'_>, target: &Target) -> Result<Response<Body>, 
 
 /// A list in the form asked for.
 pub fn respond(call: &Call<'_>, target: &Target, form: &Form, listed: Listed) -> Result<Response<Body>, Status> {
-    let head =
-        Head { revision: Some(listed.revision), continue_token: listed.continue_token, remaining: listed.remaining };
-    if let Transform::Table(version) = form.transform {
-        let options = table::Options::of(call.info, version)?;
-        let objects: Vec<&Object> = listed.objects.iter().map(AsRef::as_ref).collect();
-        let mut out = Vec::with_capacity(512 * (objects.len() + 1));
-        table::write(&mut out, target, &options, &head, true, &objects, call.server.env.wall().as_second());
-        let body = present::with_line_end(form, answer::reencode(form, &[out.into()]));
-        let gzip = answer::takes_gzip(call.headers());
-        return Ok(answer::compressed(200, form.encoding.media_type(), body, gzip));
-    }
-    let pieces = Pieces::new(target, form.transform, &head, listed.objects);
-    if form.encoding != Encoding::Json || form.pretty {
-        let whole: Vec<Bytes> = pieces.collect();
-        let body = answer::reencode(form, &whole);
-        let gzip = answer::takes_gzip(call.headers());
-        return Ok(answer::compressed(200, form.encoding.media_type(), body, gzip));
-    }
-    Ok(streamed(pieces, answer::takes_gzip(call.headers())))
+    let gzip = answer::takes_gzip(call.headers());
+    let Listed { objects, revision, continue_token, remaining } = listed;
+    let meta = ListMeta {
+        resource_version: revision.to_string(),
+        continue_token: continue_token.unwrap_or_default(),
+        remaining_item_count: remaining,
+    };
+    let whole = match form.transform {
+        Transform::Table(version) => vec![present::table(call, target, version)?.list(&meta, objects).into()],
+        transform => {
+            let pieces = Pieces::new(target, transform, &meta, objects);
+            if form.encoding == Encoding::Json && !form.pretty {
+                return Ok(streamed(pieces, gzip));
+            }
+            pieces.collect()
+        }
+    };
+    Ok(answer::compressed(200, form.encoding.media_type(), answer::reencode(form, &whole), gzip))
 }
 
 /// Sends pieces as the client takes them; one that fits is sent whole, with its length.
@@ -81,67 +80,55 @@ struct Pieces {
     target: Target,
     transform: Transform,
     objects: std::vec::IntoIter<Arc<Object>>,
-    buffer: BytesMut,
-    is_first: bool,
+    buffer: Vec<u8>,
+    /// What stands before the next item.
+    before: Option<u8>,
     done: bool,
 }
 
 impl Pieces {
-    fn new(target: &Target, transform: Transform, head: &Head, objects: Vec<Arc<Object>>) -> Self {
+    fn new(target: &Target, transform: Transform, meta: &ListMeta, objects: Vec<Arc<Object>>) -> Self {
         let served = target.served();
-        let (kind, api_version) = match transform {
-            Transform::Metadata(version) => ("PartialObjectMetadataList".to_owned(), version.api_version().to_owned()),
-            _ => (served.list_kind(), served.api_version()),
+        let head = match transform {
+            Transform::Metadata(version) => meta.head(version.api_version(), "PartialObjectMetadataList"),
+            _ => meta.head(&served.api_version(), &served.list_kind()),
         };
-        let meta = table::list_meta(head);
-        let mut buffer = BytesMut::with_capacity(4096);
-        let head = format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"metadata\":{meta},\"items\":[");
-        buffer.put_slice(head.as_bytes());
-        Self { target: target.clone(), transform, objects: objects.into_iter(), buffer, is_first: true, done: false }
+        let mut buffer = head;
+        // Kubernetes has no list there; the others have one without items.
+        let nothing: &[u8] = if matches!(transform, Transform::Metadata(_)) { b"null" } else { b"[]" };
+        if objects.is_empty() {
+            buffer.extend_from_slice(nothing);
+        }
+        let before = if objects.is_empty() { None } else { Some(b'[') };
+        Self { target: target.clone(), transform, objects: objects.into_iter(), buffer, before, done: false }
     }
 
     fn write(&mut self, object: &Object) {
-        if !std::mem::take(&mut self.is_first) {
-            self.buffer.put_u8(b',');
-        }
+        self.buffer.extend(self.before.replace(b','));
         if let Transform::Metadata(version) = self.transform {
             // Items of a metadata list name their kind, as those of a typed list do not.
-            self.buffer.put_slice(&metadata_item(object, version));
+            shown::write_metadata(&mut self.buffer, &self.target, object, version);
             return;
         }
-        let keeps_kind = !is_builtin(&self.target);
-        if !self.target.is_storage_version() {
-            let bytes = answer::concat(&encode::wire(&self.target, object, true));
-            put_item(&mut self.buffer, &[bytes], keeps_kind);
-        } else {
-            put_item(&mut self.buffer, &object.to_wire(), keeps_kind);
-        }
+        let keeps_kind = !self.target.served().schema.is_builtin();
+        put_item(&mut self.buffer, &shown::whole(&self.target, object), keeps_kind);
     }
 }
 
-fn metadata_item(object: &Object, version: MetaVersion) -> Bytes {
-    encode::metadata(object, version.api_version(), "PartialObjectMetadata")
-}
-
 /// Items of custom resources keep `apiVersion` and `kind`, those of built-in kinds leave them to the list.
-fn is_builtin(target: &Target) -> bool {
-    target.served().schema.name.starts_with("io.k8s.")
-}
-
-/// Appends an object, without `apiVersion` and `kind` unless they are kept.
-fn put_item(buffer: &mut BytesMut, slices: &[Bytes], keeps_kind: bool) {
+fn put_item(buffer: &mut Vec<u8>, slices: &[Bytes], keeps_kind: bool) {
     let head = &slices[0];
     let mut from = 0;
     if !keeps_kind {
         for key in ["apiVersion", "kind"] {
             let Some(member) = json::member_with_comma(head, 0, key) else { continue };
-            buffer.put_slice(&head[from..member.start]);
+            buffer.extend_from_slice(&head[from..member.start]);
             from = member.end;
         }
     }
-    buffer.put_slice(&head[from..]);
+    buffer.extend_from_slice(&head[from..]);
     for slice in &slices[1..] {
-        buffer.put_slice(slice);
+        buffer.extend_from_slice(slice);
     }
 }
 
@@ -157,12 +144,14 @@ impl Iterator for Pieces {
                 Some(object) => self.write(&object),
                 None => {
                     self.done = true;
-                    self.buffer.put_slice(b"]}\n");
+                    let end: &[u8] = if self.before.is_some() { b"]}\n" } else { b"}\n" };
+                    self.buffer.extend_from_slice(end);
                     break;
                 }
             }
         }
-        Some(self.buffer.split().freeze())
+        let room = if self.done { 0 } else { PIECE_BYTES + PIECE_BYTES / 16 };
+        Some(Bytes::from(std::mem::replace(&mut self.buffer, Vec::with_capacity(room))))
     }
 }
 

@@ -7,7 +7,6 @@ pub mod body;
 pub mod create;
 pub mod delete;
 pub mod deprecated;
-pub mod encode;
 pub mod eviction;
 pub mod get;
 pub mod list;
@@ -17,23 +16,26 @@ pub mod present;
 pub mod review;
 pub mod scale;
 pub mod subresource;
-pub mod table;
+#[cfg(test)]
+mod tests;
 pub mod token;
 pub mod update;
 pub mod watch;
 
-use crate::answer;
+use crate::admission::Operation;
 use crate::audit::Record;
 use crate::authn::UserInfo;
 use crate::media::{self, Form};
-use crate::registry::mutation::Mutation;
+use crate::registry::deletion::Deleted;
+use crate::registry::mutation::{Change, Mutation, Written};
 use crate::request::info::RequestInfo;
+use crate::request::options::DeleteOptions;
 use crate::server::Server;
 use axum::body::Body;
 use http::request::Parts;
 use http::{HeaderMap, Response, header};
-use proto::Status;
 use proto::resources::{Target, Verb};
+use proto::{Object, Status};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -46,26 +48,24 @@ pub struct Call<'a> {
     pub info: &'a RequestInfo,
     pub user: &'a UserInfo,
     pub parts: &'a Parts,
+    pub record: &'a Record,
 }
 
 /// Sends a request to its verb; 404 and 405 for what is not served.
-pub async fn dispatch(call: &Call<'_>, body: Body, record: &mut Record) -> Result<Response<Body>, Status> {
+pub async fn dispatch(call: &Call<'_>, body: Body) -> Result<Response<Body>, Status> {
     if !call.info.is_resource {
         return non_resource::answer(call).await;
     }
     let target = resolve(call)?;
-    let mut response = if call.info.subresource.is_empty() {
-        verb(call, &target, body, record).await?
+    call.record.warn(deprecated::warning(&target).map(str::to_owned));
+    if call.info.subresource.is_empty() {
+        verb(call, &target, body).await
     } else {
-        subresource::answer(call, &target, body, record).await?
-    };
-    if let Some(warning) = deprecated::warning(&target) {
-        answer::add_warnings(response.headers_mut(), &[warning.to_owned()]);
+        subresource::answer(call, &target, body).await
     }
-    Ok(response)
 }
 
-async fn verb(call: &Call<'_>, target: &Target, body: Body, record: &mut Record) -> Result<Response<Body>, Status> {
+async fn verb(call: &Call<'_>, target: &Target, body: Body) -> Result<Response<Body>, Status> {
     let served = target.served();
     let wanted = match call.info.verb.as_str() {
         "get" => Verb::Get,
@@ -97,10 +97,10 @@ async fn verb(call: &Call<'_>, target: &Target, body: Body, record: &mut Record)
         Verb::Get => get::answer(call, target).await,
         Verb::List => list::answer(call, target).await,
         Verb::Watch => watch::answer(call, target).await,
-        Verb::Create => create::answer(call, target, body, record).await,
-        Verb::Update => update::answer(call, target, body, record).await,
-        Verb::Patch => patch::answer(call, target, body, record).await,
-        Verb::Delete => delete::one(call, target, body, record).await,
+        Verb::Create => create::answer(call, target, body).await,
+        Verb::Update => update::answer(call, target, body).await,
+        Verb::Patch => patch::answer(call, target, body).await,
+        Verb::Delete => delete::one(call, target, body).await,
         Verb::DeleteCollection => delete::collection(call, target, body).await,
     }
 }
@@ -173,6 +173,39 @@ impl Call<'_> {
             manager.pop();
         }
         manager
+    }
+
+    /// Creates an object. What there is to warn of reaches the client whatever comes of it; so below.
+    pub async fn create(&self, mutation: &mut Mutation<'_>, object: Value) -> Result<Written, Status> {
+        let outcome = self.server.registry.create(mutation, object).await;
+        self.concluded(mutation, outcome, |written| &written.object)
+    }
+
+    pub async fn update(&self, mutation: &mut Mutation<'_>, change: &dyn Change) -> Result<Written, Status> {
+        let outcome = self.server.registry.update(mutation, change).await;
+        self.concluded(mutation, outcome, |written| &written.object)
+    }
+
+    pub async fn delete(&self, mutation: &mut Mutation<'_>, options: &DeleteOptions) -> Result<Deleted, Status> {
+        let outcome = self.server.registry.delete(mutation, options).await;
+        self.concluded(mutation, outcome, |(Deleted::Gone(object) | Deleted::Pending(object))| object)
+    }
+
+    /// Lets admission see the body of a subresource that is an action of its own.
+    pub async fn admit(&self, mutation: &mut Mutation<'_>, body: &mut Value) -> Result<(), Status> {
+        let outcome = self.server.registry.admit_action(Operation::Create, mutation, body).await;
+        self.record.warn(mutation.warnings.drain(..));
+        outcome
+    }
+
+    fn concluded<T>(
+        &self,
+        mutation: &mut Mutation<'_>,
+        outcome: Result<T, Status>,
+        object: impl Fn(&T) -> &Arc<Object>,
+    ) -> Result<T, Status> {
+        self.record.warn(mutation.warnings.drain(..));
+        outcome.inspect(|outcome| self.record.stored(self.server, object(outcome)))
     }
 
     pub fn mutation<'a>(

@@ -63,9 +63,7 @@ pub async fn answer(call: &Call<'_>) -> Result<Response<Body>, Status> {
 
 /// Paths that nothing serves end with the router's plain text.
 fn not_found() -> Response<Body> {
-    let mut response = answer::text(404, "404 page not found\n");
-    response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    response
+    answer::plain_error(404, "404 page not found")
 }
 
 fn health_of(call: &Call<'_>, endpoint: &str, single: &str) -> Response<Body> {

@@ -3,10 +3,8 @@
 //! Corresponds to k8s.io/apiserver/pkg/endpoints/handlers/patch.go.
 
 use super::{Call, body, present};
-use crate::answer;
 use crate::apply::FieldManager;
 use crate::apply::fields::FieldSet;
-use crate::audit::Record;
 use crate::media;
 use crate::patch::json_patch::go_json_kind;
 use crate::patch::{json_patch, merge, strategic};
@@ -42,21 +40,23 @@ const MEDIA_TYPES: &[(&str, Kind)] = &[
     ("application/apply-patch+yaml", Kind::Apply),
 ];
 
-/// The form of this request's patch, or 415 in the router's words.
-pub fn kind_of(call: &Call<'_>) -> Result<Kind, Status> {
+/// The form of this request's patch, or 415: in the router's words where nothing is patched so, in the handler's where
+/// this resource is not.
+pub fn kind_of(call: &Call<'_>, target: &Target) -> Result<Kind, Status> {
     let media_type = media::content_type(call.headers());
     let found = MEDIA_TYPES.iter().find(|(name, _)| *name == media_type);
-    found.map(|(_, kind)| *kind).ok_or_else(media::route_refusal_of_body)
+    let (_, kind) = found.ok_or_else(media::route_refusal_of_body)?;
+    // What is not built in has no merge keys.
+    if *kind == Kind::Strategic && !target.served().schema.is_builtin() {
+        let accepted = MEDIA_TYPES.iter().filter(|(_, kind)| *kind != Kind::Strategic);
+        return Err(Status::unsupported_media_type(&accepted.map(|(name, _)| *name).collect::<Vec<_>>()));
+    }
+    Ok(*kind)
 }
 
-pub async fn answer(
-    call: &Call<'_>,
-    target: &Target,
-    body: Body,
-    record: &mut Record,
-) -> Result<Response<Body>, Status> {
+pub async fn answer(call: &Call<'_>, target: &Target, body: Body) -> Result<Response<Body>, Status> {
+    let kind = kind_of(call, target)?;
     let form = call.form()?;
-    let kind = kind_of(call)?;
     let bytes = read(body).await?;
     let options = WriteOptions::read(&call.info.query, "PatchOptions", kind == Kind::Apply)?;
     let (patch, patch_errors) = parse(kind, &bytes)?;
@@ -75,20 +75,17 @@ pub async fn answer(
         reset,
         warnings: Mutex::default(),
     };
-    let written = call.server.registry.update(&mut mutation, &change).await?;
-    record.stored(call.server, &written.object);
-    let code = if written.created { 201 } else { 200 };
-    let mut response = present::object(call, target, &form, code, &written.object, written.has_revision)?;
-    let warnings: Vec<String> = change.warnings.into_inner().into_iter().chain(mutation.warnings).collect();
-    answer::add_warnings(response.headers_mut(), &warnings);
-    Ok(response)
+    let outcome = call.update(&mut mutation, &change).await;
+    call.record.warn(change.warnings.into_inner());
+    let written = outcome?;
+    present::object(call, target, &form, written.code(), &written.object)
 }
 
 /// The patch as a tree, and what strictness has to say of its text.
 pub fn parse(kind: Kind, bytes: &[u8]) -> Result<(Value, Vec<String>), Status> {
     if kind == Kind::Apply {
         let document = Document::parse(Format::Yaml, bytes)
-            .map_err(|why| Status::bad_request(format!("error decoding YAML: {why}")))?;
+            .map_err(|why| Status::bad_request(format!("error decoding YAML: error converting YAML to JSON: {why}")))?;
         if !document.value.is_object() && !document.value.is_null() {
             let kind = go_json_kind(&document.value);
             return Err(Status::bad_request(format!(
@@ -127,17 +124,15 @@ struct Patch<'a> {
 
 impl Change for Patch<'_> {
     fn change(&self, current: Option<&Value>) -> Result<Changed, Status> {
-        let served = self.target.served();
-        let patched = match (self.kind, current) {
-            (Kind::Apply, current) => self.apply(current)?,
-            (Kind::Json, Some(current)) => json_patch::apply(current, &self.patch)?,
-            (Kind::Merge, Some(current)) => merge::apply(current, &self.patch)?,
-            (Kind::Strategic, Some(current)) => strategic::apply(served.schema.schema(), current, &self.patch)?,
-            (_, None) => return Err(Status::not_found(&served.group, &served.resource, &self.call.info.name)),
+        let mut object = match self.decoded(self.patched(current)?) {
+            Ok(object) => object,
+            // Only now is it worth a text.
+            Err(why) => {
+                let shown = json!(self.patched(current)?.to_string());
+                return Err(Status::invalid("", "", "", &[FieldError::invalid("patch", &shown, why)]));
+            }
         };
-        let object = self.decoded(patched)?;
         body::check_name(self.call, self.target, &object)?;
-        let mut object = object;
         body::place(self.call, self.target, &mut object)?;
         Ok(Changed { object, managed: self.kind == Kind::Apply })
     }
@@ -148,6 +143,25 @@ impl Change for Patch<'_> {
 }
 
 impl Patch<'_> {
+    /// What the patch makes of the current object; nothing has looked at it yet.
+    fn patched(&self, current: Option<&Value>) -> Result<Value, Status> {
+        let served = self.target.served();
+        let mut patched = match (self.kind, current) {
+            (Kind::Apply, current) => self.apply(current)?,
+            (Kind::Json, Some(current)) => json_patch::apply(current, &self.patch)?,
+            (Kind::Merge, Some(current)) => merge::apply(current, &self.patch)?,
+            (Kind::Strategic, Some(current)) => strategic::apply(served.schema.schema(), current, &self.patch)?,
+            (_, None) => return Err(Status::not_found(&served.group, &served.resource, &self.call.info.name)),
+        };
+        // What a patch takes away of these was known anyway.
+        for (key, known) in [("kind", served.kind.to_string()), ("apiVersion", served.api_version())] {
+            if patched.is_object() && patched.get(key).is_none_or(Value::is_null) {
+                patched[key] = json!(known);
+            }
+        }
+        Ok(patched)
+    }
+
     fn apply(&self, current: Option<&Value>) -> Result<Value, Status> {
         let subresource = &self.call.info.subresource;
         let now = self.call.server.env.wall();
@@ -155,29 +169,15 @@ impl Patch<'_> {
         fields.apply(current, &self.patch, self.manager, self.force)
     }
 
-    /// The result of a patch has to be an object of the kind, as a body has.
-    fn decoded(&self, mut patched: Value) -> Result<Value, Status> {
+    /// The result of a patch has to be an object of the kind, as a body has; or why it is none.
+    fn decoded(&self, patched: Value) -> Result<Value, String> {
         let served = self.target.served();
-        // What a patch takes away of these was known anyway.
-        for (key, known) in [("kind", served.kind.to_string()), ("apiVersion", served.api_version())] {
-            if patched.is_object() && patched.get(key).is_none_or(Value::is_null) {
-                patched[key] = json!(known);
-            }
-        }
-        let shown = patched.to_string();
-        let invalid = |why: String| {
-            let error = FieldError::invalid("patch", &json!(shown), why);
-            Status::invalid("", "", "", &[error])
-        };
         let text = |key: &str| patched.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
         if text("kind") != served.kind || text("apiVersion") != served.api_version() {
-            return Err(invalid(format!(
-                "no kind \"{}\" is registered for version \"{}\"",
-                text("kind"),
-                text("apiVersion")
-            )));
+            let (kind, version) = (text("kind"), text("apiVersion"));
+            return Err(format!("no kind \"{kind}\" is registered for version \"{version}\""));
         }
-        let decoded = decode::decode(&served.schema, patched).map_err(|error| invalid(error.to_string()))?;
+        let decoded = decode::decode(&served.schema, patched).map_err(|error| error.to_string())?;
         let strict: Vec<String> = self.patch_errors.iter().cloned().chain(decoded.strict_errors).collect();
         let mut warnings = self.warnings.lock();
         warnings.clear();
@@ -185,7 +185,7 @@ impl Patch<'_> {
             FieldValidation::Ignore => {}
             FieldValidation::Warn => warnings.extend(strict_warnings(&strict)),
             FieldValidation::Strict if strict.is_empty() => {}
-            FieldValidation::Strict => return Err(invalid(strict_error(&strict))),
+            FieldValidation::Strict => return Err(strict_error(&strict)),
         }
         let mut object = decoded.value;
         object["apiVersion"] = json!(served.api_version());

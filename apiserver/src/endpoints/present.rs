@@ -2,16 +2,19 @@
 //!
 //! Corresponds to k8s.io/apiserver/pkg/endpoints/handlers/response.go.
 
-use super::encode::{metadata, wire};
-use super::{Call, table};
+use super::Call;
 use crate::answer;
-use crate::media::{Encoding, Form, Transform};
+use crate::media::{Form, Transform};
 use axum::body::Body;
 use bytes::Bytes;
 use http::Response;
-use proto::resources::Target;
+use proto::resources::{Column, Target};
+use proto::wire::shown::{self, MetaVersion};
+use proto::wire::table::{Announce, IncludeObject, Table};
 use proto::{Object, Status};
-use serde_json::Value;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// An object as the answer to a request that may ask for a table or for metadata alone.
 pub fn object(
@@ -19,50 +22,60 @@ pub fn object(
     target: &Target,
     form: &Form,
     code: u16,
-    object: &Object,
-    has_revision: bool,
+    object: &Arc<Object>,
 ) -> Result<Response<Body>, Status> {
-    match form.transform {
-        Transform::Whole => {
-            let body = with_line_end(form, answer::reencode(form, &wire(target, object, has_revision)));
-            Ok(answer::compressed(
-                code,
-                form.encoding.media_type(),
-                body,
-                call.info.verb == "get" && answer::takes_gzip(call.headers()),
-            ))
-        }
+    let slices = match form.transform {
+        Transform::Whole => shown::whole(target, object),
         Transform::Metadata(version) => {
-            let meta = metadata(object, version.api_version(), "PartialObjectMetadata");
-            Ok(answer::response(code, form.encoding.media_type(), with_line_end(form, answer::reencode(form, &[meta]))))
+            let mut out = Vec::with_capacity(512);
+            shown::write_metadata(&mut out, target, object, version);
+            vec![Bytes::from(out)]
         }
         Transform::Table(version) => {
-            let options = table::Options::of(call.info, version)?;
-            let mut out = Vec::with_capacity(1024);
-            let head = table::Head { revision: Some(object.revision), continue_token: None, remaining: None };
-            let now_s = call.server.env.wall().as_second();
-            table::write(&mut out, target, &options, &head, true, &[object], now_s);
-            Ok(answer::response(
-                code,
-                form.encoding.media_type(),
-                with_line_end(form, answer::reencode(form, &[out.into()])),
-            ))
+            vec![Bytes::from(table(call, target, version)?.single(object, Announce::Columns))]
         }
-    }
+    };
+    let gzip = call.info.verb == "get" && answer::takes_gzip(call.headers());
+    Ok(answer::compressed(code, form.encoding.media_type(), answer::reencode(form, &slices), gzip))
 }
 
-/// JSON answers end their line; the slices do not.
-pub fn with_line_end(form: &Form, body: Bytes) -> Bytes {
-    if form.encoding != Encoding::Json || form.pretty || body.ends_with(b"\n") {
-        return body;
-    }
-    let mut whole = Vec::with_capacity(body.len() + 1);
-    whole.extend_from_slice(&body);
-    whole.push(b'\n');
-    Bytes::from(whole)
+/// A part of a stored object that is an object of its own: its Scale. With columns for a table of it.
+pub fn part(
+    call: &Call<'_>,
+    target: &Target,
+    form: &Form,
+    value: Value,
+    revision: u64,
+    columns: Option<Vec<Column>>,
+) -> Result<Response<Body>, Status> {
+    let object = || Arc::new(Object::from_value(value.clone(), revision, BTreeMap::new()));
+    let shown = match (form.transform, columns) {
+        (Transform::Table(version), Some(columns)) => {
+            table(call, target, version)?.with_columns(columns).single(&object(), Announce::Columns)
+        }
+        (Transform::Metadata(version), _) => {
+            let mut out = Vec::with_capacity(512);
+            shown::write_metadata(&mut out, target, &object(), version);
+            out
+        }
+        _ => return Ok(tree(form, 200, &value)),
+    };
+    Ok(answer::response(200, form.encoding.media_type(), answer::reencode(form, &[shown.into()])))
+}
+
+/// How this request wants its tables.
+pub fn table<'a>(call: &Call<'_>, target: &'a Target, version: MetaVersion) -> Result<Table<'a>, Status> {
+    let include = IncludeObject::parse(call.info.query.text("includeObject"))?;
+    Ok(Table::new(target, version, include, call.server.env.wall().as_second()))
 }
 
 /// A tree that is no stored object: a review, a Scale.
 pub fn tree(form: &Form, code: u16, value: &Value) -> Response<Body> {
     answer::value(form, code, value)
+}
+
+/// The answer to an action that makes no object of its own.
+pub fn created(form: &Form) -> Response<Body> {
+    let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
+    tree(form, 201, &status)
 }

@@ -2,17 +2,14 @@
 //!
 //! Corresponds to pkg/registry/{authentication,authorization} and pkg/registry/core/componentstatus.
 
-use super::{Call, binding, body, present};
-use crate::answer;
+use super::body::{self, Given};
+use super::{Call, binding, present};
 use crate::apply::FieldManager;
 use crate::apply::fields::FieldSet;
-use crate::audit::Record;
 use crate::authn::{TokenOutcome, UserInfo};
 use crate::authz::rules::Rule;
 use crate::authz::{Attributes, Decision};
 use crate::registry::object_meta;
-use crate::request::body::read;
-use crate::request::options::WriteOptions;
 use axum::body::Body;
 use http::Response;
 use proto::Status;
@@ -26,8 +23,7 @@ pub async fn answer(call: &Call<'_>, target: &Target, body: Body) -> Result<Resp
         "componentstatuses" => component_statuses(call),
         "bindings" => {
             let (pods, _) = call.server.registry.row_of("", "pods")?;
-            let mut record = Record::begin(call.server, call.info);
-            binding::answer(call, &pods, "", body, &mut record).await
+            binding::answer(call, &pods, "", body).await
         }
         _ => review(call, target, body).await,
     }
@@ -35,13 +31,12 @@ pub async fn answer(call: &Call<'_>, target: &Target, body: Body) -> Result<Resp
 
 async fn review(call: &Call<'_>, target: &Target, body: Body) -> Result<Response<Body>, Status> {
     let form = call.plain_form()?;
-    let bytes = read(body).await?;
-    let options = WriteOptions::read(&call.info.query, "CreateOptions", false)?;
-    let body::Read { mut object, warnings } = body::object(call, target, &bytes, options.field_validation)?;
+    let given = Given::read(call, &target.served().schema, "CreateOptions", body).await?;
+    let mut object = given.object(call, target)?;
     body::place(call, target, &mut object)?;
     let reset = FieldSet::of([["status"].as_slice()]);
     let now = call.server.env.wall();
-    let manager = call.manager(&options.field_manager);
+    let manager = call.manager(&given.options.field_manager);
     FieldManager::new(&target.row, target.served(), "", &reset, now).update(None, &mut object, &manager);
     match target.served().resource.as_ref() {
         "tokenreviews" => review_token(call, &mut object).await?,
@@ -52,24 +47,23 @@ async fn review(call: &Call<'_>, target: &Target, body: Body) -> Result<Response
         "selfsubjectrulesreviews" => review_rules(call, &mut object)?,
         "subjectaccessreviews" | "localsubjectaccessreviews" => {
             let errors = check_subject(&object, target.served().resource == "localsubjectaccessreviews");
-            if !errors.is_empty() {
-                return Err(Status::invalid(&target.served().group, &target.served().kind, "", &errors));
-            }
+            refuse(target, &errors)?;
             let user = subject(&object["spec"]);
             review_access(call, &mut object, &user);
         }
         "selfsubjectaccessreviews" => {
             let errors = check_attributes(&object["spec"]);
-            if !errors.is_empty() {
-                return Err(Status::invalid(&target.served().group, &target.served().kind, "", &errors));
-            }
+            refuse(target, &errors)?;
             review_access(call, &mut object, call.user);
         }
         _ => return Err(Status::unknown_path()),
     }
-    let mut response = present::tree(&form, 201, &object);
-    answer::add_warnings(response.headers_mut(), &warnings);
-    Ok(response)
+    Ok(present::tree(&form, 201, &object))
+}
+
+/// Kubernetes does not say here what kind was wrong.
+fn refuse(target: &Target, errors: &[FieldError]) -> Result<(), Status> {
+    if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&target.served().group, "", "", errors)) }
 }
 
 async fn review_token(call: &Call<'_>, review: &mut Value) -> Result<(), Status> {

@@ -2,13 +2,13 @@
 //!
 //! Corresponds to the ScaleREST storages of pkg/registry/apps and pkg/registry/core.
 
-use super::{Call, body, patch, present};
-use crate::answer;
+use super::body::{self, Given, Kind};
+use super::{Call, patch, present};
 use crate::apply::FieldManager;
 use crate::apply::managers::Managers;
 use crate::apply::path::Path;
 use crate::apply::scale::{to_parent, to_scale};
-use crate::audit::Record;
+use crate::media::{Form, Transform};
 use crate::patch::{json_patch, merge, strategic};
 use crate::registry::mutation::{Change, Changed};
 use crate::registry::object_meta;
@@ -19,47 +19,32 @@ use http::Response;
 use proto::meta::label_selector;
 use proto::meta::selector::Selector;
 use proto::meta::status::FieldError;
-use proto::resources::{Target, Verb};
+use proto::resources::{Target, Verb, columns};
 use proto::schema::{TypeRef, builtin_type, decode};
-use proto::{Gvk, Status};
+use proto::{Object, Status};
 use serde_json::{Value, json};
 
 const GROUP: &str = "autoscaling";
+const SCALE: &str = "io.k8s.api.autoscaling.v1.Scale";
 
 fn schema() -> TypeRef {
-    builtin_type("io.k8s.api.autoscaling.v1.Scale")
+    builtin_type(SCALE)
 }
 
 fn replicas_path() -> Path {
     Path::of_fields(&["spec", "replicas"])
 }
 
-pub async fn answer(
-    call: &Call<'_>,
-    target: &Target,
-    verb: Verb,
-    body: Body,
-    record: &mut Record,
-) -> Result<Response<Body>, Status> {
-    let form = call.plain_form()?;
+pub async fn answer(call: &Call<'_>, target: &Target, verb: Verb, body: Body) -> Result<Response<Body>, Status> {
     if verb == Verb::Get {
+        let form = call.form()?;
         let version = call.info.query.text("resourceVersion");
         let parent = call.server.registry.read_object(target, call.namespace(target), &call.info.name, version).await?;
-        return Ok(present::tree(&form, 200, &scale_of(&shown(target, parent.to_value()))));
+        return present(call, target, &form, &parent);
     }
-    let is_patch = verb == Verb::Patch;
-    let kind = if is_patch { Some(patch::kind_of(call)?) } else { None };
-    let bytes = read(body).await?;
-    let options_kind = if is_patch { "PatchOptions" } else { "UpdateOptions" };
-    let options = WriteOptions::read(&call.info.query, options_kind, kind == Some(patch::Kind::Apply))?;
-    let (wanted, mut warnings) = match kind {
-        Some(kind) => (Wanted::Patch(kind, patch::parse(kind, &bytes)?.0), Vec::new()),
-        None => {
-            let gvk = Gvk::new(GROUP, "v1", "Scale");
-            let read = body::of_kind(call, &gvk, &schema(), &bytes, options.field_validation)?;
-            body::check_name(call, target, &read.object)?;
-            (Wanted::Scale(read.object), read.warnings)
-        }
+    let (wanted, options, form) = match verb {
+        Verb::Patch => patch_of(call, target, body).await?,
+        _ => scale_in_full(call, target, body).await?,
     };
     let manager = call.manager(&options.field_manager);
     let mut mutation = call.mutation(target, &manager, options.dry_run, &options.given);
@@ -68,17 +53,32 @@ pub async fn answer(
         Wanted::Patch(..) => None,
     };
     let change = ScaleChange { call, target, wanted, manager: &manager, force: options.force == Some(true), uid };
-    let written = call.server.registry.update(&mut mutation, &change).await?;
-    record.stored(call.server, &written.object);
-    let scale = scale_of(&shown(target, written.object.to_value()));
-    let mut response = present::tree(&form, 200, &scale);
-    warnings.append(&mut mutation.warnings);
-    answer::add_warnings(response.headers_mut(), &warnings);
-    Ok(response)
+    let written = call.update(&mut mutation, &change).await?;
+    present(call, target, &form, &written.object)
 }
 
-fn shown(target: &Target, stored: Value) -> Value {
-    target.served().from_storage(stored)
+async fn patch_of(call: &Call<'_>, target: &Target, body: Body) -> Result<(Wanted, WriteOptions, Form), Status> {
+    let kind = patch::kind_of(call, target)?;
+    let form = call.form()?;
+    let bytes = read(body).await?;
+    let options = WriteOptions::read(&call.info.query, "PatchOptions", kind == patch::Kind::Apply)?;
+    Ok((Wanted::Patch(kind, patch::parse(kind, &bytes)?.0), options, form))
+}
+
+async fn scale_in_full(call: &Call<'_>, target: &Target, body: Body) -> Result<(Wanted, WriteOptions, Form), Status> {
+    let form = call.form()?;
+    let kind = Kind::builtin(GROUP, "v1", "Scale", SCALE);
+    let given = Given::read(call, &kind.schema, "UpdateOptions", body).await?;
+    let scale = given.of_kind(call, &kind)?;
+    body::check_name(call, target, &scale)?;
+    Ok((Wanted::Scale(scale), given.options, form))
+}
+
+/// The Scale of a stored object, as a table, as metadata or as itself.
+fn present(call: &Call<'_>, target: &Target, form: &Form, parent: &Object) -> Result<Response<Body>, Status> {
+    let scale = scale_of(&target.served().from_storage(parent.to_value()));
+    let columns = matches!(form.transform, Transform::Table(_)).then(columns::scale);
+    present::part(call, target, form, scale, parent.revision, columns)
 }
 
 /// The Scale of an object.

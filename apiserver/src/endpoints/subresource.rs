@@ -3,18 +3,12 @@
 //! Corresponds to the subresource storages of pkg/registry (status, scale, binding, eviction, token, …).
 
 use super::{Call, binding, eviction, get, method_not_allowed, patch, scale, token, update};
-use crate::audit::Record;
 use axum::body::Body;
 use http::{Method, Response};
 use proto::Status;
 use proto::resources::{Target, Verb};
 
-pub async fn answer(
-    call: &Call<'_>,
-    target: &Target,
-    body: Body,
-    record: &mut Record,
-) -> Result<Response<Body>, Status> {
+pub async fn answer(call: &Call<'_>, target: &Target, body: Body) -> Result<Response<Body>, Status> {
     let info = call.info;
     let subresource = target.served().subresource(&info.subresource).ok_or_else(Status::unknown_path)?;
     let verb = match call.parts.method {
@@ -33,14 +27,14 @@ pub async fn answer(
             get::answer(call, target).await
         }
         ("status" | "approval" | "finalize" | "ephemeralcontainers" | "resize", Verb::Update) => {
-            update::answer(call, target, body, record).await
+            update::answer(call, target, body).await
         }
         ("status" | "approval" | "finalize" | "ephemeralcontainers" | "resize", Verb::Patch) => {
-            patch::answer(call, target, body, record).await
+            patch::answer(call, target, body).await
         }
-        ("scale", _) => scale::answer(call, target, verb, body, record).await,
-        ("binding", _) => binding::answer(call, target, &info.name, body, record).await,
-        ("eviction", _) => eviction::answer(call, target, body, record).await,
+        ("scale", _) => scale::answer(call, target, verb, body).await,
+        ("binding", _) => binding::answer(call, target, &info.name, body).await,
+        ("eviction", _) => eviction::answer(call, target, body).await,
         ("token", _) => token::answer(call, target, body).await,
         (name, _) => {
             // What does not exist is missed before what is not built.

@@ -2,36 +2,32 @@
 //!
 //! Corresponds to TokenREST in pkg/registry/core/serviceaccount/storage/token.go.
 
-use super::{Call, body, present};
-use crate::admission::{Lookup, Operation};
-use crate::answer;
+use super::body::{Given, Kind};
+use super::{Call, present};
+use crate::admission::Lookup;
 use crate::apply::FieldManager;
 use crate::authn::service_account::{Issue, Reference};
 use crate::registry::object_meta;
-use crate::request::body::read;
-use crate::request::options::WriteOptions;
 use axum::body::Body;
 use http::Response;
 use jiff::SignedDuration;
+use proto::Status;
 use proto::meta::status::FieldError;
 use proto::resources::Target;
 use proto::schema::builtin_type;
-use proto::{Gvk, Status};
 use serde_json::{Value, json};
 
 const GROUP: &str = "authentication.k8s.io";
+const TOKEN_REQUEST: &str = "io.k8s.api.authentication.v1.TokenRequest";
 const DEFAULT_EXPIRATION_S: i64 = 3600;
 const MIN_EXPIRATION_S: i64 = 600;
 const MAX_EXPIRATION_S: i64 = 1 << 32;
 
 pub async fn answer(call: &Call<'_>, target: &Target, body: Body) -> Result<Response<Body>, Status> {
     let form = call.plain_form()?;
-    let bytes = read(body).await?;
-    let options = WriteOptions::read(&call.info.query, "CreateOptions", false)?;
-    let gvk = Gvk::new(GROUP, "v1", "TokenRequest");
-    let schema = builtin_type("io.k8s.api.authentication.v1.TokenRequest");
-    let body::Read { object: mut request, warnings } =
-        body::of_kind(call, &gvk, &schema, &bytes, options.field_validation)?;
+    let kind = Kind::builtin(GROUP, "v1", "TokenRequest", TOKEN_REQUEST);
+    let body = Given::read(call, &kind.schema, "CreateOptions", body).await?;
+    let mut request = body.of_kind(call, &kind)?;
     set_defaults(&mut request);
     let name = call.info.name.as_str();
     let namespace = call.info.namespace.as_str();
@@ -49,21 +45,18 @@ pub async fn answer(call: &Call<'_>, target: &Target, body: Body) -> Result<Resp
     if !given.is_empty() && given != namespace {
         return Err(mismatch("namespace", given, "namespace"));
     }
-    note_manager(call, target, &mut request, &call.manager(&options.field_manager));
+    note_manager(call, target, &mut request, &call.manager(&body.options.field_manager));
     let meta = object_meta::meta_mut(&mut request);
     meta.insert("name".into(), json!(name));
     meta.insert("namespace".into(), json!(namespace));
-    let mut mutation = call.mutation(target, "", options.dry_run, &options.given);
-    call.server.registry.admit_action(Operation::Create, &mut mutation, &mut request).await?;
+    let mut mutation = call.mutation(target, "", body.options.dry_run, &body.options.given);
+    call.admit(&mut mutation, &mut request).await?;
     let errors = validate(&request);
     if !errors.is_empty() {
         return Err(Status::invalid(GROUP, "TokenRequest", "", &errors));
     }
     issue(call, &account, &mut request).await?;
-    let mut response = present::tree(&form, 201, &request);
-    let warnings: Vec<String> = warnings.into_iter().chain(mutation.warnings).collect();
-    answer::add_warnings(response.headers_mut(), &warnings);
-    Ok(response)
+    Ok(present::tree(&form, 201, &request))
 }
 
 fn set_defaults(request: &mut Value) {
@@ -88,7 +81,7 @@ fn request_kind() -> Option<proto::resources::Served> {
     let reviews = proto::resources::Catalogue::builtin();
     let review = reviews.by_gvr(&proto::Gvr::new(GROUP, "v1", "tokenreviews"))?;
     let mut served = review.served().clone();
-    served.schema = builtin_type("io.k8s.api.authentication.v1.TokenRequest");
+    served.schema = builtin_type(TOKEN_REQUEST);
     Some(served)
 }
 

@@ -2,8 +2,7 @@
 //!
 //! Corresponds to k8s.io/apiserver/pkg/endpoints/handlers/watch.go.
 
-use super::table::{self, Head};
-use super::{Call, encode};
+use super::Call;
 use crate::answer;
 use crate::audit;
 use crate::cacher::{self, Change, FrameKey, WatchEvent, WatchFrom, WatchRequest, Watcher};
@@ -14,12 +13,17 @@ use crate::request::options::ListOptions;
 use crate::server::Server;
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
+use component_base::env::Env;
 use futures::stream;
 use http::Response;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use proto::resources::Target;
+use proto::wire::shown::{self, MetaVersion};
+use proto::wire::table::{Announce, IncludeObject, Table};
+use proto::wire::watch_frame::{BOOKMARK, ERROR, bookmark_meta, frame};
 use proto::{Object, Status};
+use serde_json::json;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -133,18 +137,19 @@ struct Encoder {
     target: Target,
     transform: Transform,
     key: Arc<FrameKey>,
-    table: Option<table::Options>,
+    /// How much of an object goes with its row, where tables are sent.
+    include: IncludeObject,
     /// The next table is the first: it names its columns.
-    with_columns: bool,
-    env: component_base::env::Env,
+    announce: Announce,
+    env: Env,
     path: String,
 }
 
 impl Encoder {
     fn of(call: &Call<'_>, target: &Target, transform: Transform) -> Result<Self, Status> {
-        let table = match transform {
-            Transform::Table(version) => Some(table::Options::of(call.info, version)?),
-            _ => None,
+        let include = match transform {
+            Transform::Table(_) => IncludeObject::parse(call.info.query.text("includeObject"))?,
+            _ => IncludeObject::default(),
         };
         let key = FrameKey {
             version: target.served().api_version(),
@@ -155,75 +160,52 @@ impl Encoder {
             target: target.clone(),
             transform,
             key: Arc::new(key),
-            table,
-            with_columns: true,
+            include,
+            announce: Announce::Columns,
             env: call.server.env.clone(),
             path: call.info.path.clone(),
         })
     }
 
     fn frame(&mut self, event: &WatchEvent) -> Bytes {
-        match event {
-            WatchEvent::Bookmark { revision, initial_events_end } => self.bookmark(*revision, *initial_events_end),
+        match (event, self.transform) {
+            (WatchEvent::Bookmark { revision, initial_events_end }, _) => self.bookmark(*revision, *initial_events_end),
             // A table shows ages: it cannot be shared.
-            WatchEvent::Changed(change) if self.table.is_some() => self.table_frame(change),
-            WatchEvent::Changed(change) => {
-                let (target, transform) = (&self.target, self.transform);
+            (WatchEvent::Changed(change), Transform::Table(version)) => self.table_frame(change, version),
+            (WatchEvent::Changed(change), transform) => {
+                let target = &self.target;
                 change.frame(&self.key, |kind, object| match transform {
-                    Transform::Metadata(version) => frame(
-                        kind.as_str(),
-                        &[encode::metadata(object, version.api_version(), "PartialObjectMetadata")],
-                    ),
-                    _ => frame(kind.as_str(), &encode::wire(target, object, true)),
+                    Transform::Metadata(version) => {
+                        let mut out = Vec::with_capacity(512);
+                        shown::write_metadata(&mut out, target, object, version);
+                        frame(kind.as_str(), &[out.into()])
+                    }
+                    _ => frame(kind.as_str(), &shown::whole(target, object)),
                 })
             }
         }
     }
 
-    fn table_frame(&mut self, change: &Change) -> Bytes {
-        let Some(options) = &self.table else { return Bytes::new() };
-        let mut out = Vec::with_capacity(1024);
-        let head = Head { revision: Some(change.object.revision), ..Head::default() };
-        let with_columns = std::mem::take(&mut self.with_columns);
-        let now_s = self.env.wall().as_second();
-        table::write(&mut out, &self.target, options, &head, with_columns, &[&change.object], now_s);
-        frame(change.kind.as_str(), &[out.into()])
+    fn table_frame(&mut self, change: &Change, version: MetaVersion) -> Bytes {
+        let table = Table::new(&self.target, version, self.include, self.env.wall().as_second());
+        let announce = std::mem::replace(&mut self.announce, Announce::Nothing);
+        frame(change.kind.as_str(), &[table.single(&change.object, announce).into()])
     }
 
     /// An object of the kind with nothing but a version.
     fn bookmark(&self, revision: u64, initial_events_end: bool) -> Bytes {
         let served = self.target.served();
-        let (kind, api_version) = match self.transform {
-            Transform::Whole => (served.kind.to_string(), served.api_version()),
-            Transform::Metadata(version) => ("PartialObjectMetadata".to_owned(), version.api_version().to_owned()),
-            Transform::Table(version) => ("Table".to_owned(), version.api_version().to_owned()),
+        let meta = bookmark_meta(revision, initial_events_end);
+        let object = |kind: &str, api_version: &str| json!({"kind": kind, "apiVersion": api_version, "metadata": meta});
+        let object = match self.transform {
+            Transform::Whole => object(&served.kind, &served.api_version()),
+            Transform::Metadata(version) => object("PartialObjectMetadata", version.api_version()),
+            Transform::Table(version) => Table::bookmark(version, &meta),
         };
-        let mut object = serde_json::json!({
-            "kind": kind,
-            "apiVersion": api_version,
-            "metadata": {"resourceVersion": revision.to_string()},
-        });
-        if initial_events_end {
-            object["metadata"]["annotations"] = serde_json::json!({"k8s.io/initial-events-end": "true"});
-        }
-        if matches!(self.transform, Transform::Table(_)) {
-            object["columnDefinitions"] = serde_json::Value::Null;
-            object["rows"] = serde_json::json!([]);
-        }
-        frame("BOOKMARK", &[object.to_string().into()])
+        frame(BOOKMARK, &[object.to_string().into()])
     }
 }
 
-/// `{"type":…,"object":…}` and the end of its line.
-fn frame(kind: &str, object: &[Bytes]) -> Bytes {
-    let length: usize = object.iter().map(Bytes::len).sum();
-    let mut out = Vec::with_capacity(length + 40);
-    out.extend_from_slice(format!("{{\"type\":\"{kind}\",\"object\":").as_bytes());
-    object.iter().for_each(|slice| out.extend_from_slice(slice));
-    out.extend_from_slice(b"}\n");
-    Bytes::from(out)
-}
-
 fn error_frame(status: &Status) -> Bytes {
-    frame("ERROR", &[answer::status_line(status)])
+    frame(ERROR, &[answer::status_line(status)])
 }

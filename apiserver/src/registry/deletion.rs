@@ -144,7 +144,7 @@ impl Registry {
     ) -> Result<Option<Written>, Status> {
         let last = Arc::new(row.object(stored, current.revision));
         match self.remove(row, mutation, key, current).await? {
-            Some(_) => Ok(Some(Written { object: last, created: false, has_revision: true })),
+            Some(_) => Ok(Some(Written { object: last, created: false })),
             None => Ok(None),
         }
     }

@@ -53,10 +53,16 @@ impl Mutation<'_> {
 /// What a write left behind, in the storage version.
 #[derive(Clone, Debug)]
 pub struct Written {
+    /// Of a creation that was only tried, at revision 0.
     pub object: Arc<Object>,
     pub created: bool,
-    /// False for a creation that was only tried: there is no revision to show.
-    pub has_revision: bool,
+}
+
+impl Written {
+    /// The HTTP status of a write that may create.
+    pub fn code(&self) -> u16 {
+        if self.created { 201 } else { 200 }
+    }
 }
 
 /// The new object that a change makes of the current one.

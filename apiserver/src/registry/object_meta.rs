@@ -61,6 +61,14 @@ pub fn grace_period_s(object: &Value) -> Option<i64> {
     object.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64)
 }
 
+/// A new object has nothing of what the server gives it, whatever its body says; nobody owns these fields.
+pub fn wipe_system_fields(object: &mut Value) {
+    let meta = meta_mut(object);
+    for key in ["creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
+        meta.remove(key);
+    }
+}
+
 /// What a new object starts with: nothing of the deletion of another, a uid, a time, a name.
 pub fn begin_create(object: &mut Value, uid: String, now: Timestamp, name_suffix: impl FnOnce() -> String) {
     let meta = meta_mut(object);

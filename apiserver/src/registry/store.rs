@@ -99,11 +99,11 @@ impl Registry {
             if self.current(row, mutation.namespace, name).await?.is_some() {
                 return Err(mutation.already_exists(name));
             }
-            return Ok(Written { object: Arc::new(object), created: true, has_revision: false });
+            return Ok(Written { object: Arc::new(object), created: true });
         }
         match self.storage.create(&key, object.bytes().clone(), row.ttl()).await.map_err(storage_failure)? {
             Outcome::Written { revision, .. } => {
-                Ok(Written { object: Arc::new(object.at_revision(revision)), created: true, has_revision: true })
+                Ok(Written { object: Arc::new(object.at_revision(revision)), created: true })
             }
             Outcome::Refused(_) => {
                 let mut status = mutation.already_exists(name);
@@ -206,9 +206,9 @@ impl Registry {
             return self.delete_finished(row, mutation, key, current, stored).await;
         }
         let object = row.object(stored, current.revision);
-        let written = |object: Object| Some(Written { object: Arc::new(object), created: false, has_revision: true });
+        let written = |object: Object| Some(Written { object: Arc::new(object), created: false });
         if object.bytes() == current.bytes() {
-            return Ok(Some(Written { object: current.clone(), created: false, has_revision: true }));
+            return Ok(Some(Written { object: current.clone(), created: false }));
         }
         if mutation.dry_run {
             return Ok(written(object));

@@ -1,7 +1,7 @@
 //! The envelope of a list: what stands before and after the items.
 //!
-//! Corresponds to metav1.ListMeta. Items are written between `head` and `tail` as they come, so that a long list is
-//! never one piece of memory.
+//! Corresponds to metav1.ListMeta. Items are written after `head` as they come, so that a long list is never one
+//! piece of memory.
 
 use serde_json::{Map, Value, json};
 
@@ -14,9 +14,6 @@ pub struct ListMeta {
     /// How many more there are; unknown when a selector filters.
     pub remaining_item_count: Option<u64>,
 }
-
-/// What stands after the last item.
-pub const TAIL: &[u8] = b"]}";
 
 impl ListMeta {
     pub fn at(revision: u64) -> Self {
@@ -37,16 +34,11 @@ impl ListMeta {
         Value::Object(meta)
     }
 
-    /// `{"kind":"PodList","apiVersion":"v1","metadata":{…},"items":[`
+    /// `{"kind":"PodList","apiVersion":"v1","metadata":{…},"items":`, and then the list and `}`.
     pub fn head(&self, api_version: &str, list_kind: &str) -> Vec<u8> {
         let (kind, api_version) = (json!(list_kind), json!(api_version));
-        format!("{{\"kind\":{kind},\"apiVersion\":{api_version},\"metadata\":{},\"items\":[", self.to_value())
+        format!("{{\"kind\":{kind},\"apiVersion\":{api_version},\"metadata\":{},\"items\":", self.to_value())
             .into_bytes()
-    }
-
-    /// The whole list as a tree, for those who need one.
-    pub fn to_list(&self, api_version: &str, list_kind: &str, items: Vec<Value>) -> Value {
-        json!({"kind": list_kind, "apiVersion": api_version, "metadata": self.to_value(), "items": items})
     }
 }
 
@@ -55,16 +47,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn head_items_and_tail_are_the_list() {
+    fn a_list_begins_with_what_it_is_and_how_it_goes_on() {
         let meta = ListMeta { continue_token: "next".into(), remaining_item_count: Some(3), ..ListMeta::at(7) };
-        let mut bytes = meta.head("v1", "ConfigMapList");
-        bytes.extend_from_slice(br#"{"data":{}}"#);
-        bytes.extend_from_slice(TAIL);
-        let streamed: Value = serde_json::from_slice(&bytes).unwrap();
-        assert_eq!(streamed, meta.to_list("v1", "ConfigMapList", vec![json!({"data": {}})]));
         assert_eq!(
-            String::from_utf8(ListMeta::at(1).head("v1", "PodList")).unwrap(),
-            r#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":["#
+            String::from_utf8(meta.head("v1", "PodList")).unwrap(),
+            r#"{"kind":"PodList","apiVersion":"v1","metadata":{"continue":"next","remainingItemCount":3,"resourceVersion":"7"},"items":"#
         );
     }
 }

@@ -89,12 +89,6 @@ pub fn member_start(bytes: &[u8], start: usize, key: &str) -> Option<usize> {
     found
 }
 
-/// Where the value of member `key` of the object that starts at `start` stands, in canonical JSON.
-pub fn member_range(bytes: &[u8], start: usize, key: &str) -> Option<std::ops::Range<usize>> {
-    let value = member_start(bytes, start, key)?;
-    Some(value..skip_value(bytes, value))
-}
-
 /// Where member `key` stands, with the comma that follows it. Looks no further than where it would be among sorted
 /// keys, so what comes after may be cut off.
 pub fn member_with_comma(bytes: &[u8], start: usize, key: &str) -> Option<std::ops::Range<usize>> {
@@ -106,7 +100,7 @@ pub fn member_with_comma(bytes: &[u8], start: usize, key: &str) -> Option<std::o
         name < key.as_bytes()
     });
     let (key_at, value) = found?;
-    let end = skip_value(bytes, value);
+    let end = value_end(bytes, value);
     Some(key_at..end + usize::from(bytes.get(end) == Some(&b',')))
 }
 
@@ -136,7 +130,7 @@ fn walk_members(bytes: &[u8], start: usize, mut visit: impl FnMut(&[u8], usize, 
         if !visit(&bytes[at + 1..key_end - 1], at, value) {
             return at;
         }
-        at = skip_value(bytes, value);
+        at = value_end(bytes, value);
         if bytes[at] == b',' {
             at += 1;
         }
@@ -152,7 +146,8 @@ fn skip_string(bytes: &[u8], quote: usize) -> usize {
     at + 1
 }
 
-fn skip_value(bytes: &[u8], start: usize) -> usize {
+/// The offset behind the value that begins at `start`.
+pub fn value_end(bytes: &[u8], start: usize) -> usize {
     match bytes[start] {
         b'"' => skip_string(bytes, start),
         b'{' | b'[' => {

@@ -5,8 +5,9 @@ pub mod json;
 pub mod json_syntax;
 pub mod outline;
 pub mod protobuf;
+pub mod shown;
+pub mod table;
+pub mod watch_frame;
 pub mod yaml;
 
 pub use document::{Document, Format};
-pub mod table;
-pub mod watch_frame;

@@ -1,14 +1,18 @@
-//! Tables and partial objects: what a server shows of objects to those who do not know their kind.
+//! Tables: what a server shows of objects to those who do not know their kind.
 //!
-//! Corresponds to k8s.io/apiserver/pkg/endpoints/handlers/response.go and pkg/registry/rest/table.go. A list is built
-//! as one document; a watch sends a table of one row for each event, and announces the columns in the first alone.
+//! Corresponds to k8s.io/apiserver/pkg/endpoints/handlers/response.go and pkg/registry/rest/table.go. A list is one
+//! document; a watch sends a table of one row for each event, and announces the columns in the first alone.
 
+use super::shown::{self, MetaVersion};
 use crate::meta::list::ListMeta;
 use crate::meta::status::Status;
+use crate::object::Object;
 use crate::resources::columns::default_columns;
-use crate::resources::{Column, Conversion, Target};
+use crate::resources::{Column, Target};
 use serde_json::{Value, json};
 use std::borrow::Cow;
+use std::io::Write;
+use std::sync::Arc;
 
 /// How much of the object goes with its row: `?includeObject=`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,23 +32,6 @@ impl IncludeObject {
             other => Err(Status::bad_request(format!(
                 "Unable to convert to Table as requested: includeObject: Invalid value: {other:?}: must be 'Metadata', 'Object', 'None', or empty"
             ))),
-        }
-    }
-}
-
-/// The version of meta.k8s.io in which tables and partial objects were asked for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum MetaVersion {
-    #[default]
-    V1,
-    V1Beta1,
-}
-
-impl MetaVersion {
-    pub fn api_version(self) -> &'static str {
-        match self {
-            Self::V1 => "meta.k8s.io/v1",
-            Self::V1Beta1 => "meta.k8s.io/v1beta1",
         }
     }
 }
@@ -81,7 +68,7 @@ impl<'a> Table<'a> {
         self
     }
 
-    pub fn column_definitions(&self) -> Value {
+    fn column_definitions(&self) -> Value {
         let announced = self.columns.iter().filter(|column| !column.name.is_empty());
         let definition = |column: &Column| {
             json!({
@@ -95,86 +82,79 @@ impl<'a> Table<'a> {
         announced.map(definition).collect()
     }
 
-    /// The row of an object in its storage version. `revision` becomes its `resourceVersion`, unless it has one.
-    pub fn row(&self, stored: &Value, revision: Option<u64>) -> Value {
-        let cells: Vec<Value> = self.columns.iter().map(|column| column.value(stored, self.now_s)).collect();
-        let object = match self.include {
-            IncludeObject::None => Value::Null,
-            IncludeObject::Metadata => partial_object(self.target, stored, revision, self.version),
-            IncludeObject::Object => with_revision(self.target.served().from_storage(stored.clone()), revision),
-        };
-        let mut row = json!({"cells": cells, "object": object});
-        let conditions = self.target.served().row_conditions.map(|conditions| conditions(stored)).unwrap_or_default();
+    /// Appends the row of an object.
+    fn write_row(&self, out: &mut Vec<u8>, object: &Object) {
+        let stored = object.peek();
+        let cells: Vec<Value> = self.columns.iter().map(|column| column.value(&stored, self.now_s)).collect();
+        write!(out, "{{\"cells\":{}", json!(cells)).expect("writing to memory cannot fail");
+        let conditions = self.target.served().row_conditions.map(|conditions| conditions(&stored)).unwrap_or_default();
         if !conditions.is_empty() {
-            row["conditions"] = Value::Array(conditions);
+            write!(out, ",\"conditions\":{}", json!(conditions)).expect("writing to memory cannot fail");
         }
-        row
+        out.extend_from_slice(b",\"object\":");
+        match self.include {
+            IncludeObject::None => out.extend_from_slice(b"null"),
+            IncludeObject::Metadata => shown::write_metadata(out, self.target, object, self.version),
+            IncludeObject::Object => {
+                shown::whole(self.target, object).iter().for_each(|slice| out.extend_from_slice(slice));
+            }
+        }
+        out.push(b'}');
     }
 
     /// The table of a list.
-    pub fn list<'o>(&self, meta: &ListMeta, objects: impl Iterator<Item = (Cow<'o, Value>, u64)>) -> Value {
-        let mut objects: Vec<(Cow<'o, Value>, u64)> = objects.collect();
-        if let Some(order) = self.target.served().row_order {
-            objects.sort_by_cached_key(|(object, _)| order(object));
+    pub fn list(&self, meta: &ListMeta, mut objects: Vec<Arc<Object>>) -> Vec<u8> {
+        let served = self.target.served();
+        if let Some(order) = served.row_order {
+            objects.sort_by_cached_key(|object| order(&object.peek()));
         }
-        let rows: Vec<Value> = objects.iter().map(|(object, revision)| self.row(object, Some(*revision))).collect();
         // Kubernetes' own converter for kinds without columns answers null where the others answer an empty list.
-        let nothing = rows.is_empty() && self.target.served().columns.is_empty();
-        self.document(meta.to_value(), if nothing { Value::Null } else { Value::Array(rows) }, Announce::Columns)
+        let nothing: &[u8] = if served.columns.is_empty() { b"null" } else { b"[]" };
+        self.document(meta, &objects, nothing, Announce::Columns)
     }
 
     /// The table of one object: the answer to a get, or one event of a watch.
-    pub fn single(&self, stored: &Value, revision: Option<u64>, announce: Announce) -> Value {
-        let own = || stored.pointer("/metadata/resourceVersion").and_then(Value::as_str).unwrap_or_default().to_owned();
-        let resource_version = revision.map_or_else(own, |revision| revision.to_string());
-        let meta = ListMeta { resource_version, ..ListMeta::default() };
-        self.document(meta.to_value(), json!([self.row(stored, revision)]), announce)
+    pub fn single(&self, object: &Arc<Object>, announce: Announce) -> Vec<u8> {
+        let meta = ListMeta::at(object.revision);
+        self.document(&meta, std::slice::from_ref(object), b"[]", announce)
     }
 
-    fn document(&self, metadata: Value, rows: Value, announce: Announce) -> Value {
+    /// The table of nothing that has come up to this revision: a bookmark.
+    pub fn bookmark(version: MetaVersion, meta: &Value) -> Value {
         json!({
             "kind": "Table",
-            "apiVersion": self.version.api_version(),
-            "metadata": metadata,
-            "columnDefinitions": match announce {
-                Announce::Columns => self.column_definitions(),
-                Announce::Nothing => Value::Null,
-            },
-            "rows": rows,
+            "apiVersion": version.api_version(),
+            "metadata": meta,
+            "columnDefinitions": null,
+            "rows": [],
         })
     }
-}
 
-/// An object's metadata alone, as the served version shows it.
-pub fn partial_object(target: &Target, stored: &Value, revision: Option<u64>, version: MetaVersion) -> Value {
-    let metadata = match target.served().conversion {
-        Conversion::Same => stored.get("metadata").cloned(),
-        // Annotations may stand for fields of another version.
-        Conversion::With { .. } => target.served().from_storage(stored.clone()).get_mut("metadata").map(Value::take),
-    };
-    let partial = json!({
-        "kind": "PartialObjectMetadata",
-        "apiVersion": version.api_version(),
-        "metadata": metadata.unwrap_or_else(|| json!({})),
-    });
-    with_revision(partial, revision)
-}
-
-/// A list of metadata; `items` is null where there are none, as Kubernetes has it.
-pub fn partial_object_list(meta: &ListMeta, items: Vec<Value>, version: MetaVersion) -> Value {
-    json!({
-        "kind": "PartialObjectMetadataList",
-        "apiVersion": version.api_version(),
-        "metadata": meta.to_value(),
-        "items": if items.is_empty() { Value::Null } else { Value::Array(items) },
-    })
-}
-
-fn with_revision(mut object: Value, revision: Option<u64>) -> Value {
-    if let Some(revision) = revision {
-        object["metadata"]["resourceVersion"] = json!(revision.to_string());
+    fn document(&self, meta: &ListMeta, objects: &[Arc<Object>], nothing: &[u8], announce: Announce) -> Vec<u8> {
+        let mut out = Vec::with_capacity(512 * (objects.len() + 1));
+        let columns = match announce {
+            Announce::Columns => self.column_definitions(),
+            Announce::Nothing => Value::Null,
+        };
+        let (api_version, meta) = (self.version.api_version(), meta.to_value());
+        write!(
+            out,
+            "{{\"kind\":\"Table\",\"apiVersion\":\"{api_version}\",\"metadata\":{meta},\"columnDefinitions\":{columns},\"rows\":"
+        )
+        .expect("writing to memory cannot fail");
+        if objects.is_empty() {
+            out.extend_from_slice(nothing);
+        }
+        for (index, object) in objects.iter().enumerate() {
+            out.push(if index == 0 { b'[' } else { b',' });
+            self.write_row(&mut out, object);
+        }
+        if !objects.is_empty() {
+            out.push(b']');
+        }
+        out.push(b'}');
+        out
     }
-    object
 }
 
 #[cfg(test)]
@@ -182,22 +162,42 @@ mod tests {
     use super::*;
     use crate::gvk::Gvr;
     use crate::resources::Catalogue;
+    use std::collections::BTreeMap;
 
     fn target(group: &str, version: &str, resource: &str) -> Target {
         Catalogue::builtin().by_gvr(&Gvr::new(group, version, resource)).unwrap()
     }
 
-    fn config_map(name: &str) -> Value {
-        json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"x": "1"},
-            "metadata": {"name": name, "creationTimestamp": "1970-01-01T00:00:00Z"}})
+    fn object(value: Value, revision: u64) -> Arc<Object> {
+        Arc::new(Object::from_value(value, revision, BTreeMap::new()))
+    }
+
+    fn config_map(revision: u64) -> Arc<Object> {
+        object(
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"x": "1"},
+            "metadata": {"name": "a", "creationTimestamp": "1970-01-01T00:00:00Z"}}),
+            revision,
+        )
+    }
+
+    fn list(table: &Table<'_>, objects: Vec<Arc<Object>>) -> Value {
+        serde_json::from_slice(&table.list(&ListMeta::at(9), objects)).unwrap()
+    }
+
+    fn single(table: &Table<'_>, object: &Arc<Object>, announce: Announce) -> Value {
+        serde_json::from_slice(&table.single(object, announce)).unwrap()
+    }
+
+    /// The one row of a table of one object.
+    fn row(table: &Table<'_>, value: Value) -> Value {
+        single(table, &object(value, 7), Announce::Nothing)["rows"][0].take()
     }
 
     #[test]
     fn a_list_is_columns_and_rows() {
         let target = target("", "v1", "configmaps");
         let table = Table::new(&target, MetaVersion::V1, IncludeObject::default(), 310);
-        let object = config_map("a");
-        let document = table.list(&ListMeta::at(9), [(Cow::Borrowed(&object), 7)].into_iter());
+        let document = list(&table, vec![config_map(7), config_map(8)]);
         assert_eq!(document["kind"], "Table");
         assert_eq!(document["metadata"], json!({"resourceVersion": "9"}));
         let columns: Vec<String> = document["columnDefinitions"]
@@ -207,23 +207,27 @@ mod tests {
             .map(|c| format!("{} {} {} {}", c["name"], c["type"], c["format"], c["priority"]))
             .collect();
         assert_eq!(columns, [r#""Name" "string" "name" 0"#, r#""Data" "string" "" 0"#, r#""Age" "string" "" 0"#]);
-        assert_eq!(
-            document["rows"],
-            json!([{
+        let row = |version: &str| {
+            json!({
                 "cells": ["a", 1, "5m10s"],
                 "object": {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
-                    "metadata": {"name": "a", "creationTimestamp": "1970-01-01T00:00:00Z", "resourceVersion": "7"}},
-            }])
-        );
+                    "metadata": {"name": "a", "creationTimestamp": "1970-01-01T00:00:00Z", "resourceVersion": version}},
+            })
+        };
+        assert_eq!(document["rows"], json!([row("7"), row("8")]));
+        assert_eq!(list(&table, vec![])["rows"], json!([]));
     }
 
     #[test]
     fn the_object_goes_along_as_asked() {
         let target = target("", "v1", "configmaps");
-        let row = |include| Table::new(&target, MetaVersion::V1Beta1, include, 0).row(&config_map("a"), Some(7));
-        assert_eq!(row(IncludeObject::None)["object"], Value::Null);
-        assert_eq!(row(IncludeObject::Metadata)["object"]["apiVersion"], "meta.k8s.io/v1beta1");
-        let whole = &row(IncludeObject::Object)["object"];
+        let shown = |include| {
+            let table = Table::new(&target, MetaVersion::V1Beta1, include, 0);
+            single(&table, &config_map(7), Announce::Nothing)["rows"][0]["object"].take()
+        };
+        assert_eq!(shown(IncludeObject::None), Value::Null);
+        assert_eq!(shown(IncludeObject::Metadata)["apiVersion"], "meta.k8s.io/v1beta1");
+        let whole = shown(IncludeObject::Object);
         assert_eq!((&whole["kind"], &whole["data"]["x"]), (&json!("ConfigMap"), &json!("1")));
         assert_eq!(whole["metadata"]["resourceVersion"], "7");
         assert_eq!(IncludeObject::parse("").unwrap(), IncludeObject::Metadata);
@@ -237,12 +241,12 @@ mod tests {
     fn a_kind_without_columns_shows_name_and_time() {
         let target = target("rbac.authorization.k8s.io", "v1", "roles");
         let table = Table::new(&target, MetaVersion::V1, IncludeObject::None, 0);
-        let empty = table.list(&ListMeta::at(1), std::iter::empty());
+        let empty = list(&table, vec![]);
         assert_eq!(empty["rows"], Value::Null);
         assert_eq!(empty["columnDefinitions"][1]["name"], "Created At");
         assert_eq!(empty["columnDefinitions"][1]["type"], "date");
-        let row = table.row(&config_map("a"), None);
-        assert_eq!(row["cells"], json!(["a", "1970-01-01T00:00:00Z"]));
+        let cells = single(&table, &config_map(7), Announce::Nothing)["rows"][0]["cells"].take();
+        assert_eq!(cells, json!(["a", "1970-01-01T00:00:00Z"]));
     }
 
     #[test]
@@ -250,8 +254,8 @@ mod tests {
         let target = target("coordination.k8s.io", "v1", "leases");
         let table = Table::new(&target, MetaVersion::V1, IncludeObject::None, 0);
         let lease = json!({"metadata": {"name": "l"}, "spec": {"holderIdentity": "me"}});
-        let first = table.single(&lease, Some(4), Announce::Columns);
-        let next = table.single(&lease, Some(5), Announce::Nothing);
+        let first = single(&table, &object(lease.clone(), 4), Announce::Columns);
+        let next = single(&table, &object(lease, 5), Announce::Nothing);
         assert_eq!(first["columnDefinitions"].as_array().unwrap().len(), 3);
         assert_eq!(next["columnDefinitions"], Value::Null);
         assert_eq!(next["metadata"], json!({"resourceVersion": "5"}));
@@ -263,23 +267,23 @@ mod tests {
         let target = target("autoscaling", "v1", "horizontalpodautoscalers");
         let stored = json!({"metadata": {"name": "h"}, "spec": {"maxReplicas": 3, "metrics": [
             {"type": "Pods", "pods": {"metric": {"name": "m"}, "target": {"type": "AverageValue", "averageValue": "5"}}}]}});
-        let row = Table::new(&target, MetaVersion::V1, IncludeObject::Object, 0).row(&stored, Some(1));
-        assert_eq!(row["cells"][2], "<unknown>/5");
-        assert_eq!(row["object"]["apiVersion"], "autoscaling/v1");
-        let partial = partial_object(&target, &stored, Some(1), MetaVersion::V1);
-        assert!(partial.pointer("/metadata/annotations/autoscaling.alpha.kubernetes.io~1metrics").is_some());
+        let whole = row(&Table::new(&target, MetaVersion::V1, IncludeObject::Object, 0), stored.clone());
+        assert_eq!(whole["cells"][2], "<unknown>/5");
+        assert_eq!(whole["object"]["apiVersion"], "autoscaling/v1");
+        let partial = row(&Table::new(&target, MetaVersion::V1, IncludeObject::Metadata, 0), stored);
+        assert!(partial.pointer("/object/metadata/annotations/autoscaling.alpha.kubernetes.io~1metrics").is_some());
     }
 
     #[test]
     fn pods_that_have_ended_say_so_and_addresses_have_an_unannounced_age() {
         let pods = target("", "v1", "pods");
         let pod = json!({"metadata": {"name": "p"}, "status": {"phase": "Succeeded"}});
-        let row = Table::new(&pods, MetaVersion::V1, IncludeObject::None, 0).row(&pod, None);
-        assert_eq!(row["conditions"][0]["reason"], "Succeeded");
+        let ended = row(&Table::new(&pods, MetaVersion::V1, IncludeObject::None, 0), pod);
+        assert_eq!(ended["conditions"][0]["reason"], "Succeeded");
         let addresses = target("networking.k8s.io", "v1", "ipaddresses");
         let table = Table::new(&addresses, MetaVersion::V1, IncludeObject::None, 0);
         assert_eq!(table.column_definitions().as_array().unwrap().len(), 2);
-        assert_eq!(table.row(&json!({}), None)["cells"].as_array().unwrap().len(), 3);
+        assert_eq!(row(&table, json!({"metadata": {}}))["cells"].as_array().unwrap().len(), 3);
     }
 
     #[test]
@@ -287,19 +291,10 @@ mod tests {
         let target = target("flowcontrol.apiserver.k8s.io", "v1", "flowschemas");
         let table = Table::new(&target, MetaVersion::V1, IncludeObject::None, 0);
         let schema = |name: &str, precedence: i64| {
-            (Cow::Owned(json!({"metadata": {"name": name}, "spec": {"matchingPrecedence": precedence}})), 1)
+            object(json!({"metadata": {"name": name}, "spec": {"matchingPrecedence": precedence}}), 1)
         };
-        let list = table.list(&ListMeta::at(1), [schema("a", 9000), schema("z", 1), schema("y", 1)].into_iter());
+        let list = list(&table, vec![schema("a", 9000), schema("z", 1), schema("y", 1)]);
         let names: Vec<&Value> = list["rows"].as_array().unwrap().iter().map(|row| &row["cells"][0]).collect();
         assert_eq!(names, ["y", "z", "a"]);
-    }
-
-    #[test]
-    fn lists_of_metadata() {
-        let target = target("", "v1", "configmaps");
-        let items = vec![partial_object(&target, &config_map("a"), Some(3), MetaVersion::V1)];
-        let list = partial_object_list(&ListMeta::at(5), items, MetaVersion::V1);
-        assert_eq!(list["items"][0]["metadata"]["resourceVersion"], "3");
-        assert_eq!(partial_object_list(&ListMeta::at(5), vec![], MetaVersion::V1)["items"], Value::Null);
     }
 }

@@ -1,0 +1,199 @@
+//! What clients see of single requests, where the wire is Kubernetes' own in small things, too.
+
+use crate::testing::Api;
+use http::Method;
+use serde_json::{Value, json};
+
+const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const PODS: &str = "/api/v1/namespaces/default/pods";
+const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
+const METADATA: &str = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
+const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
+
+/// A pod that asks for nothing, as an account that is there.
+fn pod(name: &str) -> Value {
+    json!({
+        "metadata": {"name": name, "labels": {"app": name}},
+        "spec": {
+            "containers": [{"name": "c", "image": "i"}],
+            "serviceAccountName": "bot",
+            "terminationGracePeriodSeconds": 7,
+        },
+    })
+}
+
+async fn api_with_account() -> Api {
+    let api = Api::start().await;
+    api.create("/api/v1/namespaces/default/serviceaccounts", json!({"metadata": {"name": "bot"}})).await;
+    api
+}
+
+#[tokio::test(start_paused = true)]
+async fn warnings_come_with_refusals_too() {
+    let api = Api::start().await;
+    let old = api.get("/api/v1/componentstatuses?watch=1").await;
+    assert_eq!((old.code, old.warnings()), (405, vec![r#"299 - "v1 ComponentStatus is deprecated in v1.19+""#]));
+    let odd = api.post(CONFIG_MAPS, json!({"metadata": {"name": "A_b"}, "dta": {}})).await;
+    assert_eq!((odd.code, odd.warnings()), (422, vec![r#"299 - "unknown field \"dta\"""#]));
+    let (merge, patch) = (("content-type", "application/merge-patch+json"), json!({"dta": {}, "immutable": 5}));
+    api.create(CONFIG_MAPS, json!({"metadata": {"name": "c"}})).await;
+    let refused = api.ask(Method::PATCH, &format!("{CONFIG_MAPS}/c"), patch, &[merge]).await;
+    assert_eq!((refused.code, refused.warnings().len()), (422, 0), "what cannot be decoded is not judged further");
+    let patch = json!({"dta": {}, "metadata": {"labels": {"a b": "c"}}});
+    let refused = api.ask(Method::PATCH, &format!("{CONFIG_MAPS}/c"), patch, &[merge]).await;
+    assert_eq!((refused.code, refused.warnings()), (422, vec![r#"299 - "unknown field \"dta\"""#]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn lists_of_nothing() {
+    let api = Api::start().await;
+    let path = "/api/v1/namespaces/none/configmaps";
+    let items = |answer: crate::testing::Answer, key: &str| (answer.code, answer.body[key].clone());
+    assert_eq!(items(api.get(path).await, "items"), (200, json!([])));
+    assert_eq!(items(api.get_as(path, METADATA_LIST).await, "items"), (200, Value::Null));
+    assert_eq!(items(api.get_as(path, TABLE).await, "rows"), (200, json!([])));
+    // Kinds without columns of their own are shown by another converter.
+    let roles = "/apis/rbac.authorization.k8s.io/v1/namespaces/none/roles";
+    assert_eq!(items(api.get_as(roles, TABLE).await, "rows"), (200, Value::Null));
+}
+
+#[tokio::test(start_paused = true)]
+async fn tables_have_kubernetes_rows_and_columns() {
+    let api = Api::start().await;
+    let schemas = api.get_as("/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas", TABLE).await.body;
+    let rows = schemas["rows"].as_array().unwrap();
+    let names: Vec<&str> = rows.iter().map(|row| row["cells"][0].as_str().unwrap()).collect();
+    assert_eq!(
+        (names[0], names[1], *names.last().unwrap()),
+        ("exempt", "probes", "catch-all"),
+        "in the order of precedence"
+    );
+    let addresses = api.get_as("/apis/networking.k8s.io/v1/ipaddresses", TABLE).await.body;
+    assert_eq!(addresses["columnDefinitions"].as_array().unwrap().len(), 2);
+    assert_eq!(addresses["rows"][0]["cells"].as_array().unwrap().len(), 3, "with an age that is not announced");
+}
+
+#[tokio::test(start_paused = true)]
+async fn lists_are_whole_in_every_form() {
+    let api = Api::start().await;
+    for name in ["a", "b", "c"] {
+        api.create(CONFIG_MAPS, json!({"metadata": {"name": name, "labels": {"of": "test"}}, "data": {"x": name}}))
+            .await;
+    }
+    let path = format!("{CONFIG_MAPS}?labelSelector=of=test");
+    let list = api.get(&path).await;
+    assert!(list.text.ends_with("]}\n"), "{}", list.text);
+    let items = list.body["items"].as_array().unwrap();
+    assert_eq!(items.iter().map(|item| item["data"]["x"].as_str().unwrap()).collect::<String>(), "abc");
+    assert!(items.iter().all(|item| item.get("kind").is_none() && item["metadata"]["resourceVersion"].is_string()));
+    let metadata = api.get_as(&path, METADATA_LIST).await.body;
+    let first = &metadata["items"][0];
+    assert_eq!((&first["kind"], &first["metadata"]), (&json!("PartialObjectMetadata"), &items[0]["metadata"]));
+    let yaml = api.get_as(&path, "application/yaml").await.text;
+    assert!(yaml.starts_with("apiVersion: v1\nitems:\n- data:\n    x: a\n"), "{yaml}");
+    let pretty = api.get(&format!("{path}&pretty=1")).await.text;
+    assert!(
+        pretty.starts_with("{\n  \"kind\": \"ConfigMapList\"") || pretty.starts_with("{\n  \"apiVersion\""),
+        "{pretty}"
+    );
+    let page = api.get(&format!("{path}&limit=2")).await.body;
+    assert_eq!(page["items"].as_array().unwrap().len(), 2);
+    assert!(page["metadata"]["continue"].is_string());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_only_tried_has_no_version() {
+    let api = Api::start().await;
+    let path = format!("{CONFIG_MAPS}?dryRun=All");
+    for (accept, metadata) in [("*/*", "/metadata"), (METADATA, "/metadata"), (TABLE, "/rows/0/object/metadata")] {
+        let answer = api.ask(Method::POST, &path, json!({"metadata": {"name": "c"}}), &[("accept", accept)]).await;
+        let metadata = answer.body.pointer(metadata).unwrap();
+        assert_eq!(
+            (answer.code, &metadata["name"], metadata.get("resourceVersion")),
+            (201, &json!("c"), None),
+            "{accept}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_owns_what_the_server_gives_a_new_object() {
+    let api = Api::start().await;
+    let given = json!({"metadata": {
+        "name": "c", "uid": "mine", "deletionTimestamp": "2020-01-01T00:00:00Z", "deletionGracePeriodSeconds": 5,
+        "creationTimestamp": "2020-01-01T00:00:00Z", "selfLink": "/x",
+    }});
+    let meta = api.create(CONFIG_MAPS, given).await["metadata"].take();
+    assert_eq!(meta.get("managedFields"), None, "{meta}");
+    assert_eq!((meta.get("deletionTimestamp"), meta.get("deletionGracePeriodSeconds")), (None, None));
+    assert_ne!(meta["uid"], "mine");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_collection_that_is_deleted_is_shown_as_it_was() {
+    let api = api_with_account().await;
+    let held = json!({"metadata": {"name": "held", "finalizers": ["example.com/held"], "labels": {"of": "test"}}});
+    api.create(CONFIG_MAPS, held).await;
+    let deleted = api.ask(Method::DELETE, &format!("{CONFIG_MAPS}?labelSelector=of=test"), "", &[]).await;
+    assert_eq!(deleted.body["items"][0]["metadata"].get("deletionTimestamp"), None, "{}", deleted.text);
+    let left = api.get(&format!("{CONFIG_MAPS}/held")).await.body;
+    assert!(left["metadata"]["deletionTimestamp"].is_string());
+}
+
+#[tokio::test(start_paused = true)]
+async fn evictions_may_speak_the_older_version() {
+    let api = api_with_account().await;
+    for (name, version, code) in [("a", "policy/v1", 201), ("b", "policy/v1beta1", 201), ("c", "policy/v2", 400)] {
+        api.create(PODS, pod(name)).await;
+        let eviction = json!({"apiVersion": version, "kind": "Eviction", "metadata": {"name": name}});
+        let answer = api.post(&format!("{PODS}/{name}/eviction"), eviction).await;
+        assert_eq!(answer.code, code, "{}", answer.text);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scale_may_be_a_table() {
+    let api = Api::start().await;
+    let deployments = "/apis/apps/v1/namespaces/default/deployments";
+    let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let spec = json!({"replicas": 3, "selector": {"matchLabels": {"a": "b"}}, "template": template});
+    let made = api.create(deployments, json!({"metadata": {"name": "d"}, "spec": spec})).await;
+    let path = format!("{deployments}/d/scale");
+    let table = api.get_as(&path, TABLE).await.body;
+    let names: Vec<&str> =
+        table["columnDefinitions"].as_array().unwrap().iter().map(|c| c["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["Name", "Desired", "Available", "Age"]);
+    assert_eq!(table["rows"][0]["cells"], json!(["d", 3, 0, "0s"]));
+    assert_eq!(table["metadata"]["resourceVersion"], made["metadata"]["resourceVersion"]);
+    let metadata = api.get_as(&path, METADATA).await.body;
+    assert_eq!((&metadata["kind"], &metadata["metadata"]["name"]), (&json!("PartialObjectMetadata"), &json!("d")));
+    let wrong = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}});
+    let refused = api.ask(Method::PUT, &path, wrong, &[]).await;
+    assert_eq!(
+        refused.message(),
+        r#"Deployment in version "v1" cannot be handled as a Scale: converting (v1.Deployment) to (autoscaling.Scale): unknown conversion"#
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn bodies_are_refused_in_order() {
+    let api = Api::start().await;
+    let long = "x".repeat(crate::request::body::MAX_BODY_BYTES + 1);
+    let path = format!("{CONFIG_MAPS}?dryRun=Odd");
+    for (content_type, body, code) in [("text/plain", &long, 415), ("application/json", &long, 413)] {
+        let answer = api.ask(Method::POST, &path, body, &[("content-type", content_type)]).await;
+        assert_eq!(answer.code, code, "{content_type}");
+    }
+    assert_eq!(api.post(&path, "{").await.code, 422);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_review_does_not_say_what_kind_was_wrong() {
+    let api = Api::start().await;
+    let review = json!({"spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}});
+    let refused = api.post("/apis/authorization.k8s.io/v1/subjectaccessreviews", review).await;
+    assert_eq!(
+        refused.message(),
+        r#".authorization.k8s.io "" is invalid: spec.user: Invalid value: "": at least one of user or group must be specified"#
+    );
+}

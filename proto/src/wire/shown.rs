@@ -1,0 +1,50 @@
+//! A stored object as the version that was asked for shows it: whole, or its metadata alone.
+//!
+//! In the storage version nothing is encoded anew: the answer is made of slices of the stored bytes.
+
+use super::json;
+use crate::object::Object;
+use crate::resources::{Conversion, Target};
+use bytes::Bytes;
+
+/// The version of meta.k8s.io in which tables and partial objects were asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum MetaVersion {
+    #[default]
+    V1,
+    V1Beta1,
+}
+
+impl MetaVersion {
+    pub fn api_version(self) -> &'static str {
+        match self {
+            Self::V1 => "meta.k8s.io/v1",
+            Self::V1Beta1 => "meta.k8s.io/v1beta1",
+        }
+    }
+}
+
+/// The object as slices of JSON.
+pub fn whole(target: &Target, object: &Object) -> Vec<Bytes> {
+    if target.is_storage_version() {
+        return object.to_wire().to_vec();
+    }
+    vec![Bytes::from(json::to_canonical(&target.served().from_storage(object.to_value())))]
+}
+
+/// Appends its PartialObjectMetadata.
+pub fn write_metadata(out: &mut Vec<u8>, target: &Target, object: &Object, version: MetaVersion) {
+    let api_version = version.api_version();
+    out.extend_from_slice(
+        format!("{{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"{api_version}\",\"metadata\":").as_bytes(),
+    );
+    match target.served().conversion {
+        Conversion::Same => object.metadata_to_wire().iter().for_each(|slice| out.extend_from_slice(slice)),
+        // Annotations may stand for fields of another version.
+        Conversion::With { .. } => {
+            let shown = target.served().from_storage(object.to_value());
+            out.extend_from_slice(&json::to_canonical(&shown["metadata"]));
+        }
+    }
+    out.push(b'}');
+}
