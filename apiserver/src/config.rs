@@ -3,11 +3,13 @@
 //! Corresponds to cmd/kube-apiserver/app/options.
 
 use clap::{Args, ValueEnum};
+use component_base::duration::parse_duration;
 use component_base::options::ServingOptions;
 use ipnet::IpNet;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub const DEFAULT_SECURE_PORT: u16 = 6443;
 
@@ -76,15 +78,15 @@ pub struct Config {
     /// Writes that are worked on at once; 0 for no limit
     #[arg(long, default_value_t = 200, value_name = "N")]
     pub max_mutating_requests_inflight: usize,
-    /// Seconds after which a request that is no watch is given up
-    #[arg(long, default_value_t = 60, value_name = "N")]
-    pub request_timeout_s: u64,
+    /// How long a request that is no watch may take before it is given up
+    #[arg(long, default_value = "1m", value_name = "DURATION", value_parser = parse_duration)]
+    pub request_timeout: Duration,
     /// Shortest time in seconds that a watch may stay open; each gets up to twice that
-    #[arg(long, default_value_t = 1800, value_name = "N")]
+    #[arg(long = "min-request-timeout", default_value_t = 1800, value_name = "SECONDS")]
     pub min_request_timeout_s: u64,
-    /// Seconds between the end of readiness and the end of serving
-    #[arg(long, default_value_t = 0, value_name = "N")]
-    pub shutdown_delay_duration_s: u64,
+    /// Time between the end of readiness and the end of serving
+    #[arg(long, default_value = "0s", value_name = "DURATION", value_parser = parse_duration)]
+    pub shutdown_delay_duration: Duration,
     /// One line per request and per delivered watch event, for simulations
     #[arg(skip)]
     pub request_log: Option<RequestLog>,

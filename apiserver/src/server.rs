@@ -48,7 +48,7 @@ impl Server {
     }
 
     pub fn request_timeout(&self) -> Duration {
-        Duration::from_secs(self.config.request_timeout_s)
+        self.config.request_timeout
     }
 
     /// How long a watch without `timeoutSeconds` stays open: between once and twice the minimum, so that not all of

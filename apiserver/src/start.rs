@@ -32,7 +32,6 @@ use proto::resources::Catalogue;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 /// The authority under which a simulated server is found in process.
@@ -157,7 +156,7 @@ fn authentication(config: &Config, env: &Env) -> Result<Authentication, Error> {
 pub async fn run(config: Config, env: Env) -> Result<(), Error> {
     // Everything that can be wrong with the flags is found before the store is touched.
     let address = config.serving.address(DEFAULT_SECURE_PORT);
-    let delay = Duration::from_secs(config.shutdown_delay_duration_s);
+    let delay = config.shutdown_delay_duration;
     match env.network() {
         Network::InProcess(network) => {
             let api = service(config, env.clone()).await?;

@@ -26,7 +26,7 @@ pub struct Cluster<'a> {
     restarts: Restarts,
 }
 
-/// How a process ended, and what it said last.
+/// How a process ended, and what it said last if it failed.
 struct End {
     name: &'static str,
     status: String,
@@ -117,6 +117,7 @@ impl<'a> Cluster<'a> {
 
     /// Stops node agents first and the API server last, so that everybody can still say goodbye to it.
     pub async fn stop(mut self) {
+        self.progress.stopping();
         for name in components::stop_order() {
             if let Some(index) = self.running.iter().position(|process| process.name == name) {
                 self.running.remove(index).stop(self.env).await;
@@ -142,8 +143,11 @@ async fn first_ended(running: &mut Vec<Process>) -> End {
         .await
     };
     let process = running.remove(index);
+    // Who was killed, or asked to end, did not say why.
+    let has_failed = status.as_ref().is_ok_and(|status| status.code().is_some_and(|code| code != 0));
+    let last_words = if has_failed { process.last_words() } else { None };
     let status = status.map_or_else(|error| error.to_string(), |status| status.to_string());
-    End { name: process.name, status, last_words: process.last_words(), began: process.began }
+    End { name: process.name, status, last_words, began: process.began }
 }
 
 async fn until(env: &Env, next: Option<Instant>) {

@@ -8,6 +8,7 @@ use std::time::Duration;
 /// Prints to standard output, one line at a time.
 #[derive(Debug)]
 pub struct Progress {
+    is_terminal: bool,
     colours: bool,
 }
 
@@ -21,7 +22,8 @@ impl Progress {
     pub fn new() -> Self {
         // https://no-color.org
         let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        Self { colours: std::io::stdout().is_terminal() && !unwanted }
+        let is_terminal = std::io::stdout().is_terminal();
+        Self { is_terminal, colours: is_terminal && !unwanted }
     }
 
     fn line(&self, text: &str) {
@@ -41,6 +43,13 @@ impl Progress {
         let words = last_words.map(|words| format!(": {words}")).unwrap_or_default();
         let delay_s = delay.as_secs_f64();
         self.line(&format!("! {component} ended ({status}){words}; starting it again in {delay_s} s"));
+    }
+
+    /// Leaves the line where the terminal has echoed `^C`.
+    pub fn stopping(&self) {
+        if self.is_terminal {
+            self.line("");
+        }
     }
 
     pub fn stopped(&self, component: &str) {
