@@ -5,11 +5,11 @@ use client::Client;
 use component_base::env::Env;
 use component_base::kubeconfig::Connection;
 use component_base::lifecycle::PARENT_PIPE;
-use orrery::up::certificates;
+use orrery::certificates;
 use orrery::up::components::components;
 use orrery::up::data_dir::DataDir;
 use orrery::up::ready::Waiting;
-use orrery::up::{Options, StoreKind};
+use orrery::up::{Options, StoreKind, identities};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -31,7 +31,7 @@ impl ApiServer {
         let options = Options { store, port, ..Options::defaults(directory.join("data")) };
         let data_dir = DataDir::open(&options.data_dir).expect("the directory is ours");
         let env = Env::system();
-        let admin = certificates::prepare(&options, &data_dir, env.wall()).expect("the directory is ours");
+        let admin = certificates::prepare(&identities(&options, &data_dir), env.wall()).expect("the directory is ours");
         let components = components(&options, 2, &data_dir);
         let apiserver = components.first().expect("the API server comes first");
         let child = Command::new(program)

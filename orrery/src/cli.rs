@@ -1,6 +1,6 @@
 //! The command line: `up`, and a sub-command for each component.
 
-use crate::up;
+use crate::{certs, health, up};
 use clap::{Parser, Subcommand};
 use component_base::command::LoggingOptions;
 use component_base::lifecycle::run_main;
@@ -30,6 +30,10 @@ pub enum Command {
     KubeletSim(kubelet_sim::Config),
     /// Simulate service proxies, or print what one would program
     ProxySim(proxy_sim::Config),
+    /// Issue everybody's certificates and kubeconfigs, for components that are started one by one
+    Certs(certs::Options),
+    /// Ask a component how it is; fails unless it is well
+    Health(health::Options),
 }
 
 /// Runs what the command line asks for.
@@ -47,6 +51,8 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Scheduler(config) => run_main("scheduler", |env| scheduler::run(config, env)),
         Command::KubeletSim(config) => run_main("kubelet-sim", |env| kubelet_sim::run(config, env)),
         Command::ProxySim(config) => run_main("proxy-sim", |env| proxy_sim::run(config, env)),
+        Command::Certs(options) => run_main("certs", async |env| certs::run(&options, &env)),
+        Command::Health(options) => run_main("health", |env| health::run(options, env)),
     }
 }
 

@@ -3,7 +3,10 @@
 //! `orrery up` starts the others as processes; each of them is also a sub-command here.
 
 pub mod cli;
+pub mod certificates;
 pub mod up;
+pub mod certs;
+pub mod health;
 
 use component_base::command;
 use std::process::ExitCode;

@@ -25,14 +25,6 @@ const PORTS: [(&str, u16); 5] =
 /// What runs beside the default plugins, as in a cluster that kubeadm set up.
 const ADMISSION_PLUGINS: &str = "NodeRestriction";
 
-/// The names of the components that use a kubeconfig, with user and groups of their client certificates.
-pub const CLIENTS: [(&str, &str, &[&str]); 4] = [
-    ("controller-manager", "system:kube-controller-manager", &[]),
-    ("scheduler", "system:kube-scheduler", &[]),
-    ("kubelet-sim", "system:orrery:node-fleet", &[]),
-    ("proxy-sim", "system:kube-proxy", &[]),
-];
-
 /// Every component, in the order in which they start. They stop in another: node agents first, the API server last.
 pub fn components(options: &Options, verbosity: u8, data_dir: &DataDir) -> Vec<Component> {
     PORTS

@@ -4,7 +4,6 @@
 //! ready, start everybody else, wait until the nodes are. A stop goes the other way round.
 
 pub mod data_dir;
-pub mod certificates;
 pub mod components;
 pub mod process;
 pub mod restarts;
@@ -12,6 +11,7 @@ pub mod ready;
 pub mod progress;
 pub mod cluster;
 
+use crate::certificates::{self, ADMIN, CLUSTER, CertificatesError, Identities};
 use clap::Args;
 use cluster::Cluster;
 use component_base::env::Env;
@@ -24,8 +24,6 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-/// The name of the cluster in kubeconfigs.
-const CLUSTER: &str = "orrery";
 /// As many as there are ranges of addresses for.
 const MAX_NODES: i64 = 32_768;
 
@@ -91,7 +89,7 @@ pub enum UpError {
     #[error(transparent)]
     DataDir(#[from] data_dir::DataDirError),
     #[error(transparent)]
-    Certificates(#[from] certificates::CertificatesError),
+    Certificates(#[from] CertificatesError),
     #[error("--kubeconfig: {0}")]
     Kubeconfig(#[from] KubeconfigError),
     #[error("--kubeconfig: {}: holds other clusters and is left as it is: choose a path of its own", .0.display())]
@@ -116,9 +114,9 @@ pub async fn run(options: Options, verbosity: u8, env: Env) -> Result<(), UpErro
     let data_dir = DataDir::open(&options.data_dir)?;
     let components = components::components(&options, verbosity, &data_dir);
     check_ports(&options, &components)?;
-    let admin = certificates::prepare(&options, &data_dir, env.wall())?;
-    if let Some(path) = &options.kubeconfig {
-        kubeconfig::write(path, &admin, CLUSTER, certificates::ADMIN)?;
+    let admin = certificates::prepare(&identities(&options, &data_dir), env.wall())?;
+    for path in options.kubeconfig.iter().chain([&data_dir.kubeconfig()]) {
+        kubeconfig::write(path, &admin, CLUSTER, ADMIN)?;
     }
     let program = std::env::current_exe().map_err(|source| UpError::Start { component: "orrery", source })?;
     let waiting = Waiting::new(&env, &admin, &options)?;
@@ -130,6 +128,16 @@ pub async fn run(options: Options, verbosity: u8, env: Env) -> Result<(), UpErro
     }
     cluster.stop().await;
     started.map(|_| ())
+}
+
+/// Who has to be issued what, for a cluster that is started like this.
+pub fn identities(options: &Options, data_dir: &DataDir) -> Identities {
+    Identities {
+        pki: data_dir.pki(),
+        server: components::server_url(options.bind_address, options.port),
+        names: vec![options.bind_address.to_string()],
+        apiserver_names: options.apiserver_cert_extra_sans.clone(),
+    }
 }
 
 /// A file that names other clusters is somebody's own.

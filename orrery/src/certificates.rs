@@ -3,9 +3,6 @@
 //! The authority and the key of service account tokens are made once and kept. Certificates are issued again when they
 //! end soon or lack a name, so that a cluster outlives their year and its address may change from start to start.
 
-use super::components::{CLIENTS, server_url};
-use super::data_dir::DataDir;
-use super::{CLUSTER, Options};
 use component_base::kubeconfig::{self, Connection, KubeconfigError};
 use component_base::pki::{self, Authority, CertKey, PkiError, Subject};
 use component_base::private_file;
@@ -15,12 +12,38 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Names by which pods know the API server.
-const SERVER_NAMES: [&str; 4] =
-    ["kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"];
+/// What kubeconfigs call the cluster.
+pub const CLUSTER: &str = "orrery";
 pub const ADMIN: &str = "kubernetes-admin";
 /// The group that is allowed everything: the administrator's alone.
 const ADMIN_GROUP: &str = "system:masters";
+
+/// The components that use a kubeconfig, with the users of their client certificates.
+const CLIENTS: [(&str, &str); 4] = [
+    ("controller-manager", "system:kube-controller-manager"),
+    ("scheduler", "system:kube-scheduler"),
+    ("kubelet-sim", "system:orrery:node-fleet"),
+    ("proxy-sim", "system:kube-proxy"),
+];
+
+/// Names by which every component reaches itself.
+const LOCAL_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
+/// Names by which pods know the API server.
+const SERVER_NAMES: [&str; 4] =
+    ["kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"];
+
+/// What is issued, and where.
+#[derive(Clone, Debug)]
+pub struct Identities {
+    /// Holds a folder per component, which that component alone reads, and those of the authority and the administrator.
+    pub pki: PathBuf,
+    /// The URL at which the components reach the API server.
+    pub server: String,
+    /// Further names and addresses in every serving certificate.
+    pub names: Vec<String>,
+    /// Further names and addresses in the API server's.
+    pub apiserver_names: Vec<String>,
+}
 
 #[derive(Debug, thiserror::Error)]
 pub enum CertificatesError {
@@ -35,47 +58,44 @@ pub enum CertificatesError {
 }
 
 /// Makes sure that every component and the administrator have their files. Answers the administrator's connection.
-pub fn prepare(options: &Options, data_dir: &DataDir, now: Timestamp) -> Result<Connection, CertificatesError> {
-    let authority = Authority::load_or_create(&data_dir.pki_of("ca"), now)?;
-    let issuer = Issuer { options, authority: &authority, now };
+pub fn prepare(identities: &Identities, now: Timestamp) -> Result<Connection, CertificatesError> {
+    let of = |name: &str| identities.pki.join(name);
+    let authority = Authority::load_or_create(&of("ca"), now)?;
+    let issuer = Issuer { identities, authority: &authority, now };
 
-    let apiserver = folder(&data_dir.pki_of("apiserver"))?;
-    issuer.serving(&apiserver, "kube-apiserver", &server_names(options))?;
+    let apiserver = folder(&of("apiserver"))?;
+    issuer.serving(&apiserver, "kube-apiserver", &server_names(identities))?;
     keep(&apiserver.join("ca.crt"), || Ok(authority.cert_pem.clone()))?;
     keep(&apiserver.join("sa.key"), || Ok(pki::signing_key()?))?;
 
-    for (name, user, groups) in CLIENTS {
-        let own = folder(&data_dir.pki_of(name))?;
-        issuer.serving(&own, name, &[])?;
+    for (name, user) in CLIENTS {
+        let own = folder(&of(name))?;
+        issuer.serving(&own, name, &[name.to_owned()])?;
         keep(&own.join("ca.crt"), || Ok(authority.cert_pem.clone()))?;
-        issuer.client(&own, user, groups)?;
+        issuer.client(&own, user, &[])?;
     }
-    let admin = folder(&data_dir.pki_of("admin"))?;
-    let connection = issuer.client(&admin, ADMIN, &[ADMIN_GROUP])?;
-    kubeconfig::write(&data_dir.kubeconfig(), &connection, CLUSTER, ADMIN)?;
-    Ok(connection)
+    issuer.client(&folder(&of("admin"))?, ADMIN, &[ADMIN_GROUP])
 }
 
-/// What clients may call the API server beside this machine's own names: the `kubernetes` Service by name and by its
-/// address, the first of the range, and whatever the command line adds.
-fn server_names(options: &Options) -> Vec<String> {
+/// What clients may call the API server beside its host's own names: the `kubernetes` Service by name and by its address,
+/// the first of the range, and whatever the command line adds.
+fn server_names(identities: &Identities) -> Vec<String> {
     let service_address = apiserver::Config::default().service_cluster_ip_range.hosts().next();
     let names = SERVER_NAMES.iter().map(|name| (*name).to_owned());
-    names.chain(service_address.map(|ip| ip.to_string())).chain(options.apiserver_cert_extra_sans.clone()).collect()
+    names.chain(service_address.map(|ip| ip.to_string())).chain(identities.apiserver_names.clone()).collect()
 }
 
 struct Issuer<'a> {
-    options: &'a Options,
+    identities: &'a Identities,
     authority: &'a Authority,
     now: Timestamp,
 }
 
 impl Issuer<'_> {
-    /// `tls.crt` and `tls.key`, for this machine's names and `names`.
+    /// `tls.crt` and `tls.key`, for the names of every component and `names`.
     fn serving(&self, folder: &Path, common_name: &str, names: &[String]) -> Result<(), CertificatesError> {
-        let bind = self.options.bind_address.to_string();
-        let mut all: Vec<String> = ["localhost", "127.0.0.1", "::1", &bind].map(str::to_owned).into();
-        all.extend_from_slice(names);
+        let mut all: Vec<String> = LOCAL_NAMES.map(str::to_owned).into();
+        all.extend(self.identities.names.iter().chain(names).cloned());
         let mut seen = BTreeSet::new();
         all.retain(|name| seen.insert(name.clone()));
         self.pair(folder, "tls", &Subject { common_name, organizations: &[], names: &all })?;
@@ -86,7 +106,7 @@ impl Issuer<'_> {
     fn client(&self, folder: &Path, user: &str, groups: &[&str]) -> Result<Connection, CertificatesError> {
         let pair = self.pair(folder, "client", &Subject { common_name: user, organizations: groups, names: &[] })?;
         let connection = Connection {
-            server: server_url(self.options.bind_address, self.options.port),
+            server: self.identities.server.clone(),
             ca_pem: Some(self.authority.cert_pem.clone()),
             client_cert_pem: Some(pair.cert_pem),
             client_key_pem: Some(pair.key_pem),
@@ -134,49 +154,51 @@ fn write(path: &Path, text: &str) -> Result<(), CertificatesError> {
 mod tests {
     use super::*;
 
+    fn identities(pki: &Path) -> Identities {
+        Identities {
+            pki: pki.to_owned(),
+            server: "https://127.0.0.1:6443".to_owned(),
+            names: Vec::new(),
+            apiserver_names: Vec::new(),
+        }
+    }
+
     #[test]
     fn identities_are_kept_from_start_to_start() {
         let folder = tempfile::tempdir().unwrap();
-        let root = folder.path().join("data");
-        let data_dir = DataDir::open(&root).unwrap();
         let now = "2026-05-01T00:00:00Z".parse().unwrap();
-        let options = Options::defaults(root);
-        let first = prepare(&options, &data_dir, now).unwrap();
-        let moved = prepare(&Options { port: 7443, ..options }, &data_dir, now).unwrap();
+        let first = prepare(&identities(folder.path()), now).unwrap();
+        let moved = Identities { server: "https://127.0.0.1:7443".to_owned(), ..identities(folder.path()) };
+        let moved = prepare(&moved, now).unwrap();
         assert_eq!(first.client_cert_pem, moved.client_cert_pem);
         assert_eq!(moved.server, "https://127.0.0.1:7443");
-        assert!(data_dir.pki_of("apiserver").join("sa.key").exists());
-        assert!(!data_dir.pki_of("scheduler").join("sa.key").exists());
+        assert!(folder.path().join("apiserver/sa.key").exists());
+        assert!(!folder.path().join("scheduler/sa.key").exists());
     }
 
     #[test]
     fn certificates_are_issued_again_when_they_would_not_do_and_damaged_ones_are_left_alone() {
         let folder = tempfile::tempdir().unwrap();
-        let root = folder.path().join("data");
-        let data_dir = DataDir::open(&root).unwrap();
-        let cert = data_dir.pki_of("apiserver").join("tls.crt");
-        let options = Options::defaults(root);
-        let prepare_at = |options: &Options, now: &str| prepare(options, &data_dir, now.parse().unwrap());
+        let cert = folder.path().join("apiserver/tls.crt");
+        let same = identities(folder.path());
+        let prepare_at = |identities: &Identities, now: &str| prepare(identities, now.parse().unwrap());
         let mut issued = Vec::new();
-        for (options, now) in [
-            (&options, "2026-05-01T00:00:00Z"),
-            (&Options { bind_address: "192.0.2.7".parse().unwrap(), ..options.clone() }, "2026-05-02T00:00:00Z"),
-            (
-                &Options { apiserver_cert_extra_sans: vec!["lab.example".into()], ..options.clone() },
-                "2026-05-03T00:00:00Z",
-            ),
-            (&options, "2027-05-01T00:00:00Z"),
+        for (identities, now) in [
+            (&same, "2026-05-01T00:00:00Z"),
+            (&Identities { names: vec!["192.0.2.7".into()], ..same.clone() }, "2026-05-02T00:00:00Z"),
+            (&Identities { apiserver_names: vec!["lab.example".into()], ..same.clone() }, "2026-05-03T00:00:00Z"),
+            (&same, "2027-05-01T00:00:00Z"),
         ] {
-            prepare_at(options, now).unwrap();
+            prepare_at(identities, now).unwrap();
             let pem = fs::read_to_string(&cert).unwrap();
             assert!(!issued.contains(&pem), "at {now}");
             issued.push(pem);
         }
-        prepare_at(&options, "2027-05-02T00:00:00Z").unwrap();
+        prepare_at(&same, "2027-05-02T00:00:00Z").unwrap();
         assert_eq!(fs::read_to_string(&cert).ok(), issued.pop());
 
         fs::write(&cert, "torn").unwrap();
-        let error = prepare_at(&options, "2027-05-02T00:00:00Z").unwrap_err().to_string();
+        let error = prepare_at(&same, "2027-05-02T00:00:00Z").unwrap_err().to_string();
         assert!(error.ends_with("tls.crt: damaged: certificate: no certificate in it"), "{error}");
         assert_eq!(fs::read_to_string(&cert).unwrap(), "torn");
     }

@@ -1,0 +1,94 @@
+//! `orrery certs`: everybody's certificates and kubeconfigs, for components that somebody else starts one by one.
+//!
+//! What `up` does at its start, and `kubeadm init phase certs` and `phase kubeconfig` in a cluster of machines.
+
+use crate::certificates::{self, ADMIN, CLUSTER, CertificatesError, Identities};
+use clap::Args;
+use component_base::env::Env;
+use component_base::kubeconfig::{self, Connection, KubeconfigError};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Options of `orrery certs`.
+#[derive(Args, Clone, Debug)]
+pub struct Options {
+    /// Gets a folder per component, and those of the authority and the administrator; what is there is kept
+    #[arg(long, default_value = "./pki", value_name = "DIR")]
+    pub dir: PathBuf,
+    /// URL at which the components reach the API server
+    #[arg(long, default_value = "https://127.0.0.1:6443", value_name = "URL")]
+    pub server: String,
+    /// Further names and addresses by which clients reach the API server, for its certificate
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    pub apiserver_cert_extra_sans: Vec<String>,
+    /// Also write the administrator's kubeconfig here, for the user who owns the folder
+    #[arg(long, value_name = "PATH")]
+    pub kubeconfig: Option<PathBuf>,
+    /// URL of the API server in that kubeconfig, if another than the components'
+    #[arg(long, value_name = "URL", requires = "kubeconfig")]
+    pub kubeconfig_server: Option<String>,
+}
+
+/// One clear line each.
+#[derive(Debug, thiserror::Error)]
+pub enum CertsError {
+    #[error(transparent)]
+    Certificates(#[from] CertificatesError),
+    #[error("--kubeconfig: {0}")]
+    Kubeconfig(#[from] KubeconfigError),
+    #[error("--kubeconfig: {}: {source}", path.display())]
+    Owner { path: PathBuf, source: io::Error },
+}
+
+/// Issues what is missing or would not do any more, and ends.
+pub fn run(options: &Options, env: &Env) -> Result<(), CertsError> {
+    let identities = Identities {
+        pki: options.dir.clone(),
+        server: options.server.clone(),
+        names: Vec::new(),
+        apiserver_names: options.apiserver_cert_extra_sans.clone(),
+    };
+    let admin = certificates::prepare(&identities, env.wall())?;
+    let Some(path) = &options.kubeconfig else { return Ok(()) };
+    let server = options.kubeconfig_server.clone().unwrap_or_else(|| admin.server.clone());
+    kubeconfig::write(path, &Connection { server, ..admin }, CLUSTER, ADMIN)?;
+    give_to_owner_of_folder(path).map_err(|source| CertsError::Owner { path: path.clone(), source })
+}
+
+/// In a container this process is root, and the folder belongs to whoever started it on the host.
+#[cfg(unix)]
+fn give_to_owner_of_folder(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::{MetadataExt, chown};
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let (owner, own) = (folder.metadata()?, path.metadata()?);
+    if (owner.uid(), owner.gid()) == (own.uid(), own.gid()) {
+        return Ok(());
+    }
+    chown(path, Some(owner.uid()), Some(owner.gid()))
+}
+
+#[cfg(not(unix))]
+fn give_to_owner_of_folder(_path: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_host_reaches_the_server_under_another_name_than_the_components() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = Options {
+            dir: folder.path().join("pki"),
+            server: "https://apiserver:6443".to_owned(),
+            apiserver_cert_extra_sans: vec!["apiserver".to_owned()],
+            kubeconfig: Some(folder.path().join("kubeconfig")),
+            kubeconfig_server: Some("https://localhost:7443".to_owned()),
+        };
+        run(&options, &Env::system()).unwrap();
+        let server = |path: &str| kubeconfig::read(&folder.path().join(path)).unwrap().server;
+        assert_eq!(server("pki/scheduler/kubeconfig"), "https://apiserver:6443");
+        assert_eq!(server("kubeconfig"), "https://localhost:7443");
+    }
+}
