@@ -1,6 +1,8 @@
-//! An API server of a hundred lines for this crate's tests: collections, revisions, watches, and faults on request.
+//! An API server of a few hundred lines for tests of what talks to one: collections, revisions, watches, and faults on
+//! request.
 //!
-//! It knows nothing of kinds, selectors or validation; what it does do, it does as Kubernetes does.
+//! It knows nothing of kinds, selectors, validation or grace; what it does do, it does as Kubernetes does. Corresponds
+//! to k8s.io/client-go/kubernetes/fake.
 
 use bytes::Bytes;
 use component_base::env::Env;
@@ -19,7 +21,7 @@ use tokio::time::Instant;
 
 /// Clones are the same server.
 #[derive(Clone)]
-pub(crate) struct FakeServer {
+pub struct FakeServer {
     env: Env,
     state: Arc<Mutex<State>>,
     /// Counts every change that a watch has to look at.
@@ -49,19 +51,19 @@ struct Logged {
     object: Value,
 }
 
-pub(crate) struct Fault {
-    pub(crate) path_contains: &'static str,
-    pub(crate) answer: Status,
-    pub(crate) retry_after_s: Option<u32>,
+pub struct Fault {
+    pub path_contains: &'static str,
+    pub answer: Status,
+    pub retry_after_s: Option<u32>,
 }
 
 /// A request as it came.
 #[derive(Clone, Debug)]
-pub(crate) struct Recorded {
-    pub(crate) at: Instant,
-    pub(crate) line: String,
-    pub(crate) headers: HeaderMap,
-    pub(crate) body: Bytes,
+pub struct Recorded {
+    pub at: Instant,
+    pub line: String,
+    pub headers: HeaderMap,
+    pub body: Bytes,
 }
 
 /// The parts of a path.
@@ -101,11 +103,11 @@ impl Target {
 }
 
 impl FakeServer {
-    pub(crate) fn new(env: &Env) -> Self {
+    pub fn new(env: &Env) -> Self {
         Self { env: env.clone(), state: Arc::default(), changes: Arc::new(watch::Sender::new(0)) }
     }
 
-    pub(crate) fn service(&self) -> HttpService {
+    pub fn service(&self) -> HttpService {
         let server = self.clone();
         HttpService::new(tower::service_fn(move |request| {
             let server = server.clone();
@@ -113,58 +115,58 @@ impl FakeServer {
         }))
     }
 
-    pub(crate) fn refuse_initial_events(&self) {
+    pub fn refuse_initial_events(&self) {
         self.state.lock().refuses_initial_events = true;
     }
 
-    pub(crate) fn fault(&self, fault: Fault) {
+    pub fn fault(&self, fault: Fault) {
         self.state.lock().faults.push_back(fault);
     }
 
     /// Ends every watch, as a server that restarts.
-    pub(crate) fn cut_watches(&self) {
+    pub fn cut_watches(&self) {
         self.state.lock().generation += 1;
         self.changes.send_modify(|n| *n += 1);
     }
 
     /// Forgets the history.
-    pub(crate) fn compact(&self) {
+    pub fn compact(&self) {
         let mut state = self.state.lock();
         state.compacted = state.revision;
         state.log.clear();
     }
 
-    pub(crate) fn requests(&self) -> Vec<Recorded> {
+    pub fn requests(&self) -> Vec<Recorded> {
         self.state.lock().requests.clone()
     }
 
     /// Requests whose line holds `text`.
-    pub(crate) fn count(&self, text: &str) -> usize {
+    pub fn count(&self, text: &str) -> usize {
         self.state.lock().requests.iter().filter(|request| request.line.contains(text)).count()
     }
 
-    pub(crate) fn get(&self, collection: &str, key: &str) -> Option<Value> {
+    pub fn get(&self, collection: &str, key: &str) -> Option<Value> {
         self.state.lock().objects.get(&(collection.to_owned(), key.to_owned())).cloned()
     }
 
-    pub(crate) fn list(&self, collection: &str) -> Vec<Value> {
+    pub fn list(&self, collection: &str) -> Vec<Value> {
         let state = self.state.lock();
         state.objects.iter().filter(|((of, _), _)| of == collection).map(|(_, object)| object.clone()).collect()
     }
 
     /// Creates or replaces behind everybody's back.
-    pub(crate) fn put(&self, collection: &str, object: Value) {
+    pub fn put(&self, collection: &str, object: Value) {
         self.state.lock().write(collection, object);
         self.changes.send_modify(|n| *n += 1);
     }
 
-    pub(crate) fn remove(&self, collection: &str, key: &str) {
+    pub fn remove(&self, collection: &str, key: &str) {
         self.state.lock().delete(collection, key);
         self.changes.send_modify(|n| *n += 1);
     }
 
     /// A bookmark at the present revision for every watch.
-    pub(crate) fn bookmark(&self, collection: &str) {
+    pub fn bookmark(&self, collection: &str) {
         let mut state = self.state.lock();
         state.revision += 1;
         let revision = state.revision;
@@ -248,6 +250,10 @@ impl FakeServer {
             }
             ("PATCH", Some(name), _) => {
                 let mut object = state.present(&target, name)?.clone();
+                let meant = body["metadata"]["uid"].as_str().filter(|uid| object["metadata"]["uid"] != **uid);
+                if meant.is_some() {
+                    return Err(Status::modified("", &target.collection, name));
+                }
                 merge(&mut object, &body);
                 state.write(&target.collection, object)
             }
@@ -340,8 +346,8 @@ impl Feed {
             self.ended = true;
             return Some(line("ERROR", &Status::expired("too old resource version").to_value()));
         }
-        let news = state.log.iter().filter(|entry| entry.revision > self.cursor);
-        let wanted = news.filter(|entry| match entry.kind {
+        let news = &state.log[state.log.partition_point(|entry| entry.revision <= self.cursor)..];
+        let wanted = news.iter().filter(|entry| match entry.kind {
             "BOOKMARK" => entry.collection == self.target.collection,
             _ => self.target.holds(&entry.collection, &entry.object),
         });
@@ -423,8 +429,19 @@ fn status(status: &Status) -> Response<Body> {
     answer
 }
 
+/// As a strategic merge patch of any kind has it: lists of conditions merge by type, other lists are replaced.
 fn merge(into: &mut Value, patch: &Value) {
     match (into, patch) {
+        (Value::Array(into), Value::Array(patch))
+            if patch.iter().all(is_condition) && into.iter().all(is_condition) =>
+        {
+            for condition in patch {
+                match into.iter_mut().find(|known| known["type"] == condition["type"]) {
+                    Some(known) => merge(known, condition),
+                    None => into.push(condition.clone()),
+                }
+            }
+        }
         (Value::Object(into), Value::Object(patch)) => {
             for (key, value) in patch {
                 match value {
@@ -435,4 +452,8 @@ fn merge(into: &mut Value, patch: &Value) {
         }
         (into, patch) => *into = patch.clone(),
     }
+}
+
+fn is_condition(value: &Value) -> bool {
+    value.get("type").is_some() && value.get("status").is_some()
 }

@@ -41,10 +41,11 @@ pub mod leader;
 pub mod delegated_auth;
 pub mod component;
 
+// For tests, here and in every component.
+pub mod fake_server;
+
 #[cfg(test)]
 mod client_tests;
-#[cfg(test)]
-mod fake_server;
 #[cfg(test)]
 mod informer_tests;
 #[cfg(test)]

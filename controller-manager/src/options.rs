@@ -2,9 +2,9 @@
 //!
 //! Corresponds to cmd/kube-controller-manager/app/options.
 
-use clap::{Args, Command, FromArgMatches};
+use clap::Args;
 use component_base::duration::parse_duration;
-use component_base::options::{ClientOptions, LeaderElectionOptions, ServingOptions};
+use component_base::options::{self, ClientOptions, LeaderElectionOptions, ServingOptions};
 use ipnet::IpNet;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -114,14 +114,14 @@ pub struct Settings {
 impl Default for Settings {
     /// What the command line gives when it says nothing.
     fn default() -> Self {
-        let matches = Self::augment_args(Command::new("defaults")).get_matches_from(["defaults"]);
-        Self::from_arg_matches(&matches).expect("every flag has a default")
+        options::defaults()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::{Command, FromArgMatches};
 
     #[test]
     fn defaults_are_those_of_kube_controller_manager() {

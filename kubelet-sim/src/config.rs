@@ -4,7 +4,7 @@
 
 use clap::Args;
 use component_base::duration::parse_duration;
-use component_base::options::{ClientOptions, ServingOptions};
+use component_base::options::{self, ClientOptions, ServingOptions};
 use ipnet::Ipv4Net;
 use proto::meta::quantity::Quantity;
 use std::time::Duration;
@@ -47,6 +47,21 @@ pub struct Settings {
     /// Further capacity, for example nvidia.com/gpu=2
     #[arg(long = "extended-resource", value_name = "NAME=QUANTITY", value_parser = parse_resource)]
     pub extended_resources: Vec<(String, String)>,
+    /// What a node keeps from pods for Kubernetes' own daemons, for example cpu=100m,memory=512Mi
+    #[arg(long, value_name = "NAME=QUANTITY", value_delimiter = ',', value_parser = parse_resource)]
+    pub kube_reserved: Vec<(String, String)>,
+    /// What a node keeps from pods for the rest of the system
+    #[arg(long, value_name = "NAME=QUANTITY", value_delimiter = ',', value_parser = parse_resource)]
+    pub system_reserved: Vec<(String, String)>,
+    /// What a node keeps free of memory and disk, in quantities or percent
+    #[arg(
+        long,
+        value_name = "SIGNAL<AMOUNT",
+        value_delimiter = ',',
+        value_parser = parse_threshold,
+        default_value = "memory.available<100Mi,nodefs.available<10%"
+    )]
+    pub eviction_hard: Vec<(String, String)>,
     /// Labels of every node, for example disktype=ssd
     #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',', value_parser = parse_pair)]
     pub node_labels: Vec<(String, String)>,
@@ -73,6 +88,9 @@ pub struct Settings {
     pub concurrent_pod_syncs: usize,
     #[command(flatten)]
     pub latency: Latency,
+    /// Where the agents serve, as the nodes' statuses say
+    #[arg(skip = KUBELET_PORT)]
+    pub port: u16,
 }
 
 /// How long a simulated machine takes for what a real one does.
@@ -98,41 +116,18 @@ pub struct Latency {
     pub job_run: Duration,
 }
 
+/// Where a kubelet serves.
+pub const KUBELET_PORT: u16 = 10250;
+
 impl Default for Latency {
     fn default() -> Self {
-        Self {
-            sandbox: Duration::ZERO,
-            image_pull: Duration::from_millis(400),
-            container_start: Duration::from_millis(100),
-            stop: Duration::from_millis(200),
-            init_run: Duration::from_millis(500),
-            job_run: Duration::from_secs(5),
-        }
+        options::defaults()
     }
 }
 
 impl Default for Settings {
-    /// What the flags default to.
     fn default() -> Self {
-        Self {
-            nodes: 3,
-            node_name_prefix: "node-".to_owned(),
-            node_cidr: "172.18.0.0/16".parse().expect("a literal range"),
-            cpu: "8".to_owned(),
-            memory: "32Gi".to_owned(),
-            ephemeral_storage: "100Gi".to_owned(),
-            max_pods: 110,
-            extended_resources: Vec::new(),
-            node_labels: Vec::new(),
-            instance_type: "orrery.simulated".to_owned(),
-            region: "orrery".to_owned(),
-            zones: Vec::new(),
-            node_status_update_frequency: Duration::from_secs(10),
-            node_status_report_frequency: Duration::from_secs(300),
-            node_lease_duration: Duration::from_secs(40),
-            concurrent_pod_syncs: 16,
-            latency: Latency::default(),
-        }
+        options::defaults()
     }
 }
 
@@ -145,12 +140,29 @@ fn parse_pair(text: &str) -> Result<(String, String), String> {
 
 /// The quantity as it was written, once it is known to be one.
 fn parse_quantity(text: &str) -> Result<String, String> {
-    Quantity::parse(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
+    let quantity = Quantity::parse(text).map_err(|error| error.to_string())?;
+    if quantity.signum() < 0 { Err("a quantity cannot be negative".to_owned()) } else { Ok(text.to_owned()) }
 }
 
 fn parse_resource(text: &str) -> Result<(String, String), String> {
     let (name, quantity) = parse_pair(text)?;
     Ok((name, parse_quantity(&quantity)?))
+}
+
+/// `memory.available<100Mi`, `nodefs.available<10%`.
+fn parse_threshold(text: &str) -> Result<(String, String), String> {
+    let invalid = || format!("{text:?} is not of the form SIGNAL<QUANTITY or SIGNAL<PERCENT%");
+    let (signal, amount) = text.split_once('<').ok_or_else(invalid)?;
+    let known =
+        ["memory.available", "nodefs.available", "nodefs.inodesFree", "imagefs.available", "imagefs.inodesFree"];
+    if !known.contains(&signal) {
+        return Err(format!("unknown eviction signal {signal:?}"));
+    }
+    let well_formed = match amount.strip_suffix('%') {
+        Some(percent) => percent.parse::<f64>().is_ok_and(|percent| (0.0..100.0).contains(&percent)),
+        None => parse_quantity(amount).is_ok(),
+    };
+    if well_formed { Ok((signal.to_owned(), amount.to_owned())) } else { Err(invalid()) }
 }
 
 #[cfg(test)]
@@ -165,12 +177,6 @@ mod tests {
     }
 
     #[test]
-    fn defaults_and_flags_agree() {
-        let parsed = Command::parse_from(["kubelet-sim"]).settings;
-        assert_eq!(format!("{parsed:?}"), format!("{:?}", Settings::default()));
-    }
-
-    #[test]
     fn lists_are_split() {
         let flags =
             ["kubelet-sim", "--zones", "a,b", "--node-labels", "x=1,y=", "--extended-resource", "nvidia.com/gpu=2"];
@@ -178,9 +184,18 @@ mod tests {
         assert_eq!(parsed.zones, ["a", "b"]);
         assert_eq!(parsed.node_labels, [("x".into(), "1".into()), ("y".into(), String::new())]);
         assert_eq!(parsed.extended_resources, [("nvidia.com/gpu".into(), "2".into())]);
-        for wrong in
-            ["--node-labels=x", "--node-status-update-frequency=soon", "--memory=lots", "--extended-resource=gpu=some"]
-        {
+        for wrong in [
+            "--node-labels=x",
+            "--node-status-update-frequency=soon",
+            "--memory=lots",
+            "--cpu=-1",
+            "--extended-resource=gpu=some",
+            "--kube-reserved=cpu",
+            "--system-reserved=cpu=some",
+            "--eviction-hard=memory.available>1Gi",
+            "--eviction-hard=luck<1Gi",
+            "--eviction-hard=nodefs.available<110%",
+        ] {
             assert!(Command::try_parse_from(["kubelet-sim", wrong]).is_err(), "{wrong}");
         }
     }

@@ -9,6 +9,7 @@ use crate::lease;
 use crate::pod::memory::PodMemory;
 use crate::pod::sync;
 use crate::row::NodeRow;
+use client::work_queue::rate_limit::RateLimiter;
 use client::{Client, Event, Informers, ListOptions, Lister, ReconcileError, Recorder, WorkQueue, run_workers};
 use component_base::env::Env;
 use component_base::rng::Random;
@@ -26,6 +27,10 @@ const HEARTBEAT_WORKERS: usize = 8;
 const EVENTS_PER_NODE: usize = 500;
 /// Lengthens periods at random, so that rows that began together drift apart.
 const JITTER: f64 = 0.04;
+/// What fails is tried again soon and then every few seconds, by every node for itself: a limit on all of them together,
+/// or a wait of minutes, would keep healthy nodes from renewing their leases after the API server was away.
+const HEARTBEAT_RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(7));
+const POD_RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(15));
 
 pub struct Fleet {
     env: Env,
@@ -58,8 +63,8 @@ impl Fleet {
             nodes: nodes.lister(),
             pods: pods.lister(),
             memory: PodMemory::default(),
-            heartbeats: WorkQueue::new(&env, "nodes"),
-            pod_queue: WorkQueue::new(&env, "pods"),
+            heartbeats: WorkQueue::with_limiter(&env, "nodes", limiter(HEARTBEAT_RETRY)),
+            pod_queue: WorkQueue::with_limiter(&env, "pods", limiter(POD_RETRY)),
             random: env.random("kubelet-sim/jitter"),
             env: env.clone(),
             settings,
@@ -95,10 +100,16 @@ impl Fleet {
 
     fn on_node(&self, event: &Event<Node>) {
         let (Event::Added(node) | Event::Updated { new: node, .. }) = event else { return };
-        let Some(&at) = self.by_name.get(node.name()) else { return };
+        if let Some(&at) = self.by_name.get(node.name()) {
+            self.observe_node(at, node);
+        }
+    }
+
+    /// Takes over what the API server says of a node, whoever heard of it first: the informer, or the registration.
+    fn observe_node(&self, at: usize, node: &Node) {
         if self.rows[at].observe_node(node) {
             for pod in self.pods.by_index(BY_NODE, node.name()) {
-                self.recover(at, &pod);
+                self.rows[at].recover(&pod);
                 self.pod_queue.add(pod.key());
             }
             self.heartbeats.add(Heartbeat::ReportStatus(at));
@@ -110,27 +121,20 @@ impl Fleet {
         // Pods on nodes of other fleets are theirs.
         let Some(&at) = self.by_name.get(node_name(pod)) else { return };
         match event {
-            Event::Deleted(_) => self.rows[at].release_address(pod.uid()),
-            Event::Added(_) => self.recover(at, pod),
-            Event::Updated { old, .. } if old.uid() != pod.uid() => self.rows[at].release_address(old.uid()),
+            Event::Deleted(_) => self.rows[at].release(pod.uid()),
+            Event::Added(_) => self.rows[at].recover(pod),
+            Event::Updated { old, .. } if old.uid() != pod.uid() => self.rows[at].release(old.uid()),
             Event::Updated { .. } => {}
         }
         self.pod_queue.add(pod.key());
-    }
-
-    /// A pod of an earlier run keeps its address as long as its sandbox is there.
-    fn recover(&self, row: usize, pod: &Pod) {
-        let on_host = pod.spec.as_ref().and_then(|s| s.host_network).unwrap_or(false);
-        if !on_host && !pod.status.as_ref().is_some_and(crate::pod::conditions::is_terminal) {
-            self.rows[row].recover_address(pod);
-        }
     }
 
     async fn beat(&self, task: Heartbeat) -> Result<(), ReconcileError> {
         let row = &self.rows[task.row()];
         let next = match task {
             Heartbeat::Register(at) => {
-                heartbeat::register(row, &self.env).await?;
+                let node = heartbeat::register(row, &self.env).await?;
+                self.observe_node(at, &node);
                 self.heartbeats.add(Heartbeat::RenewLease(at));
                 self.heartbeats.add(Heartbeat::ReportStatus(at));
                 return Ok(());
@@ -142,7 +146,7 @@ impl Fleet {
             Heartbeat::ReportStatus(_) => {
                 // A node that somebody has deleted stays so until its agent starts again, as a kubelet's does.
                 if let Some(node) = self.nodes.get("", &row.machine.name) {
-                    heartbeat::report_status(row, &node, &self.settings, &self.env).await?;
+                    heartbeat::report_status(row, &node, &self.settings, &self.env, &self.random).await?;
                 }
                 self.settings.node_status_update_frequency
             }
@@ -157,14 +161,28 @@ impl Fleet {
             return Ok(());
         };
         let Some(&at) = self.by_name.get(node_name(&pod)) else { return Ok(()) };
-        let next = sync::sync(&self.rows[at], &pod, &self.memory, &self.settings.latency, &self.env).await?;
-        if let Some(after) = next {
+        let row = &self.rows[at];
+        // A node that somebody has deleted is to its agent as it was registered.
+        let node = self.nodes.get("", &row.machine.name).unwrap_or_else(|| Arc::new(row.initial_node(&self.env)));
+        let synced = sync::sync(row, &node, &pod, &self.memory, &self.settings.latency, &self.env).await;
+        if self.pods.by_key(&key).is_none_or(|present| present.uid() != pod.uid()) {
+            // It went while we were at it, and what it was given since must not stay taken.
+            row.release(pod.uid());
+        }
+        if let Some(after) = synced? {
             self.pod_queue.add_after(key, after.max(Duration::from_millis(1)));
         }
         Ok(())
     }
 }
 
+fn limiter<Key: Ord + Clone>((initial, max): (Duration, Duration)) -> RateLimiter<Key> {
+    RateLimiter::per_key(initial, max)
+}
+
 fn node_name(pod: &Pod) -> &str {
     pod.spec.as_ref().and_then(|s| s.node_name.as_deref()).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,11 +5,12 @@
 use crate::config::Settings;
 use crate::row::NodeRow;
 use crate::{lease, node};
-use client::{Error, Patch, PatchOptions};
+use client::{Error, EventType, Patch, PatchOptions, Regarding};
 use component_base::env::Env;
-use proto::Kind;
+use component_base::rng::Random;
 use proto::kinds::api::coordination::v1::Lease;
-use proto::kinds::api::core::v1::Node;
+use proto::kinds::api::core::v1::{Node, NodeStatus};
+use serde_json::Value;
 use std::fmt;
 
 /// One thing that one row of the fleet has to do; the rows' numbers are the fleet's.
@@ -38,11 +39,12 @@ impl fmt::Display for Heartbeat {
     }
 }
 
-/// Creates the node, or finds it from an earlier run and mends its labels.
-pub async fn register(row: &NodeRow, env: &Env) -> Result<(), Error> {
+/// Creates the node, or finds it from an earlier run and mends its labels. Answers what the API server knows of it now.
+pub async fn register(row: &NodeRow, env: &Env) -> Result<Node, Error> {
     let nodes = row.client.api::<Node>("");
     let name = &row.machine.name;
-    let registered = match nodes.create(&node::registration(&row.machine, &row.observed(), env.wall())).await {
+    let initial = row.initial_node(env);
+    let registered = match nodes.create(&initial).await {
         Err(error) if error.is_already_exists() => {
             let found = nodes.get(name).await?;
             match node::label_patch(&row.machine, &found) {
@@ -50,10 +52,27 @@ pub async fn register(row: &NodeRow, env: &Env) -> Result<(), Error> {
                 None => found,
             }
         }
-        created => created?,
+        created => {
+            let created = created?;
+            tell_transitions(row, &NodeStatus::default(), initial.status.as_ref());
+            created
+        }
     };
-    row.observe_node(&registered);
-    Ok(())
+    tell(row, "Starting", "Starting kubelet.");
+    Ok(registered)
+}
+
+fn tell_transitions(row: &NodeRow, before: &NodeStatus, after: Option<&NodeStatus>) {
+    for reason in after.map(|after| node::transitions(before, after)).unwrap_or_default() {
+        tell(row, reason, &format!("Node {} status is now: {reason}", row.machine.name));
+    }
+}
+
+/// Kubelet does not know its node's uid when it begins to speak of it, and uses the name.
+fn tell(row: &NodeRow, reason: &str, message: &str) {
+    let name = row.machine.name.clone();
+    let node = Regarding { kind: "Node".to_owned(), uid: name.clone(), name, ..Regarding::default() };
+    row.recorder.event(&node, EventType::Normal, reason, message);
 }
 
 /// Renews the lease that we hold. Without one, finds the one of an earlier run or makes the first.
@@ -76,19 +95,26 @@ pub async fn renew_lease(row: &NodeRow, settings: &Settings, env: &Env) -> Resul
 }
 
 /// Reports the status if it has changed or a report is due. `stored` is the node as the cache has it.
-pub async fn report_status(row: &NodeRow, stored: &Node, settings: &Settings, env: &Env) -> Result<(), Error> {
+pub async fn report_status(
+    row: &NodeRow,
+    stored: &Node,
+    settings: &Settings,
+    env: &Env,
+    random: &Random,
+) -> Result<(), Error> {
     let present = stored.status.clone().unwrap_or_default();
     let wanted = node::status(&row.machine, &row.observed(), &present, env.wall());
-    let due = row.report_is_due(env, settings.node_status_report_frequency);
-    if !due && !node::differs(&present, &wanted) {
+    let every = settings.node_status_report_frequency;
+    let changed = node::differs(&present, &wanted);
+    if !changed && !row.report_is_due(env, every) {
         return Ok(());
     }
-    let of = |node: Node| node.encode()["status"].take();
-    let wanted = Node { status: Some(wanted), ..stored.clone() };
-    if let Some(patch) = node::status_patch(&of(stored.clone()), &of(wanted)) {
+    let of = |status: &NodeStatus| serde_json::to_value(status).unwrap_or(Value::Null);
+    if let Some(patch) = node::status_patch(&of(&present), &of(&wanted)) {
         let nodes = row.client.api::<Node>("");
         nodes.patch_status(&row.machine.name, &Patch::Strategic(patch), &PatchOptions::default()).await?;
     }
-    row.reported(env);
+    tell_transitions(row, &present, Some(&wanted));
+    row.reported(env, changed, every, random);
     Ok(())
 }

@@ -59,6 +59,20 @@ fn repository(full: &str) -> &str {
     }
 }
 
+/// The names under which a node reports an image: by digest, and by tag if that is how it was asked for.
+pub fn reported_names(full: &str) -> Vec<String> {
+    let mut names = vec![id(full)];
+    if names[0] != full {
+        names.push(full.to_owned());
+    }
+    names
+}
+
+/// What `reported_names` was made of.
+pub fn of_reported_names(names: &[String]) -> Option<&String> {
+    names.iter().find(|name| !name.contains('@')).or(names.first())
+}
+
 pub fn size_bytes(image: &str) -> i64 {
     let digest = fingerprint(&["size", &canonical(image)]);
     let draw = u64::from_str_radix(&digest[..12], 16).expect("a fingerprint is hexadecimal");
@@ -90,6 +104,10 @@ mod tests {
         assert_ne!(id("nginx:1"), id("nginx:2"));
         assert_eq!(id("localhost:5000/web@sha256:abc"), "localhost:5000/web@sha256:abc");
         assert!(id("nginx").starts_with("docker.io/library/nginx@sha256:"));
+        for name in ["docker.io/library/nginx:latest", "localhost:5000/web@sha256:abc"] {
+            assert_eq!(of_reported_names(&reported_names(name)), Some(&name.to_owned()));
+        }
+        assert_eq!(reported_names("docker.io/library/nginx:1").len(), 2);
         assert!((5_000_000..200_000_000).contains(&size_bytes("nginx")));
     }
 }

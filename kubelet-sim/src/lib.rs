@@ -26,12 +26,12 @@ use component_base::env::Env;
 use component_base::health_server::HealthServer;
 use serde_json::json;
 
-/// Where a kubelet serves.
-const COMPONENT: Component = Component { name: "kubelet-sim", port: 10250 };
+const COMPONENT: Component = Component { name: "kubelet-sim", port: config::KUBELET_PORT };
 
 /// Runs as a process until the environment shuts down.
 pub async fn run(config: Config, env: Env) -> Result<(), Error> {
-    let Config { client, serving, settings } = config;
+    let Config { client, serving, mut settings } = config;
+    settings.port = serving.address(COMPONENT.port).map_or(0, |address| address.port());
     let client = COMPONENT.connect(&env, &client)?;
     let configz = json!({"nodes": settings.nodes, "nodeNamePrefix": settings.node_name_prefix});
     COMPONENT.serve(&client, &serving, HealthServer::new().configz(json!({"kubeletsim": configz}))).await?;

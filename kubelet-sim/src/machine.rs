@@ -7,6 +7,7 @@ use crate::config::Settings;
 use crate::images::fingerprint;
 use proto::kinds::api::core::v1::NodeSystemInfo;
 use proto::kinds::apimachinery::api::resource::Quantity;
+use proto::meta::quantity::Quantity as Amount;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
@@ -19,6 +20,10 @@ pub struct Machine {
     pub address: Ipv4Addr,
     pub labels: BTreeMap<String, String>,
     pub capacity: BTreeMap<String, Quantity>,
+    /// What is left of it for pods.
+    pub allocatable: BTreeMap<String, Quantity>,
+    /// Where the node's agent serves.
+    pub port: u16,
     pub system: NodeSystemInfo,
 }
 
@@ -27,9 +32,12 @@ impl Machine {
         let name = format!("{}{number}", settings.node_name_prefix);
         // The first addresses of the range are the network's and its gateway's.
         let address = Ipv4Addr::from(u32::from(settings.node_cidr.network()).wrapping_add(number + 2));
+        let capacity = capacity(settings);
         Self {
             labels: labels(settings, &name, number),
-            capacity: capacity(settings),
+            allocatable: allocatable(settings, &capacity),
+            capacity,
+            port: settings.port,
             system: system(&name),
             name,
             address,
@@ -72,6 +80,38 @@ fn capacity(settings: &Settings) -> BTreeMap<String, Quantity> {
     own.into_iter().chain(further).map(|(name, quantity)| (name.to_owned(), Quantity(quantity.to_owned()))).collect()
 }
 
+/// The capacity less what is reserved and what has to stay free; never less than nothing.
+fn allocatable(settings: &Settings, capacity: &BTreeMap<String, Quantity>) -> BTreeMap<String, Quantity> {
+    let parse = |text: &str| Amount::parse(text).unwrap_or(Amount::ZERO);
+    let left = |name: &str, quantity: &Quantity| {
+        let whole = parse(&quantity.0);
+        let reserved = settings.kube_reserved.iter().chain(&settings.system_reserved).filter(|(of, _)| of == name);
+        let reserved_milli: i64 = reserved.map(|(_, amount)| parse(amount).milli_value()).sum();
+        let kept_free: i64 = settings.eviction_hard.iter().map(|(signal, t)| kept_free(name, signal, t, &whole)).sum();
+        if reserved_milli == 0 && kept_free == 0 {
+            return quantity.clone();
+        }
+        let left_milli = (whole.milli_value() - reserved_milli - kept_free * 1000).max(0);
+        let left = match left_milli % 1000 {
+            0 => Amount::new(left_milli / 1000, whole.format()),
+            _ => Amount::from_milli(left_milli, whole.format()),
+        };
+        Quantity(left.to_string())
+    };
+    capacity.iter().map(|(name, quantity)| (name.clone(), left(name, quantity))).collect()
+}
+
+/// What a hard eviction threshold takes from a resource, in bytes.
+fn kept_free(name: &str, signal: &str, threshold: &str, capacity: &Amount) -> i64 {
+    if !matches!((name, signal), ("memory", "memory.available") | ("ephemeral-storage", "nodefs.available")) {
+        return 0;
+    }
+    match threshold.strip_suffix('%').and_then(|percent| percent.parse::<f64>().ok()) {
+        Some(percent) => (capacity.as_f64() * percent / 100.0) as i64,
+        None => Amount::parse(threshold).map_or(0, |amount| amount.value()),
+    }
+}
+
 fn system(name: &str) -> NodeSystemInfo {
     let uuid = |what: &str| {
         let hex = fingerprint(&["machine", what, name]);
@@ -88,5 +128,28 @@ fn system(name: &str) -> NodeSystemInfo {
         os_image: "Orrery simulated machine".to_owned(),
         system_uuid: uuid("system"),
         ..Default::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pods_get_what_is_neither_reserved_nor_kept_free() {
+        let pairs = |pairs: &[(&str, &str)]| pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        let allocatable = |settings: &Settings| {
+            let machine = Machine::new(settings, 0);
+            ["cpu", "memory", "ephemeral-storage", "pods"].map(|name| machine.allocatable[name].0.clone())
+        };
+        assert_eq!(allocatable(&Settings::default()), ["8", "32668Mi", "90Gi", "110"]);
+        let reserving = Settings {
+            kube_reserved: pairs(&[("cpu", "100m"), ("memory", "1Gi")]),
+            system_reserved: pairs(&[("cpu", "150m"), ("ephemeral-storage", "200Gi")]),
+            eviction_hard: pairs(&[("memory.available", "0.5%"), ("nodefs.inodesFree", "5%")]),
+            memory: "2000Mi".to_owned(),
+            ..Settings::default()
+        };
+        assert_eq!(allocatable(&reserving), ["7750m", "966Mi", "0", "110"]);
     }
 }

@@ -2,8 +2,12 @@
 //!
 //! Corresponds to pkg/kubelet/kubelet_node_status.go and pkg/kubelet/nodestatus/setters.go.
 
+use crate::images;
 use crate::machine::Machine;
-use proto::kinds::api::core::v1::{ContainerImage, Node, NodeAddress, NodeCondition, NodeSpec, NodeStatus};
+use proto::kinds::api::core::v1::{
+    ContainerImage, DaemonEndpoint, Node, NodeAddress, NodeCondition, NodeDaemonEndpoints, NodeFeatures,
+    NodeRuntimeHandler, NodeRuntimeHandlerFeatures, NodeSpec, NodeStatus,
+};
 use proto::kinds::jiff::Timestamp;
 use proto::kinds::metav1::{ObjectMeta, Time};
 use serde_json::{Map, Value, json};
@@ -11,6 +15,10 @@ use std::collections::BTreeMap;
 
 /// A node reports its largest images, as many as the kubelet does.
 const MAX_REPORTED_IMAGES: usize = 50;
+
+/// How kubelet and containerd say that a node cannot give pods addresses yet.
+pub const NETWORK_NOT_READY: &str = "container runtime network not ready: NetworkReady=false \
+     reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized";
 
 /// What a node's status depends on besides its machine.
 #[derive(Clone, Debug, Default)]
@@ -50,22 +58,20 @@ pub fn status(machine: &Machine, observed: &Observed, previous: &NodeStatus, now
     let address = |type_: &str, address: String| NodeAddress { type_: type_.to_owned(), address };
     let mut status = previous.clone();
     status.capacity = Some(machine.capacity.clone());
-    status.allocatable = Some(machine.capacity.clone());
+    status.allocatable = Some(machine.allocatable.clone());
     status.addresses =
         Some(vec![address("InternalIP", machine.address.to_string()), address("Hostname", machine.name.clone())]);
+    let endpoint = DaemonEndpoint { port: i32::from(machine.port) };
+    status.daemon_endpoints = Some(NodeDaemonEndpoints { kubelet_endpoint: Some(endpoint) });
     status.node_info = Some(machine.system.clone());
+    status.runtime_handlers = Some(["", "runc"].map(runtime_handler).to_vec());
+    status.features = Some(NodeFeatures { supplemental_groups_policy: Some(true) });
     status.images = reported_images(&observed.images);
 
     let conditions = status.conditions.get_or_insert_default();
     let ready = match observed.network_ready {
         true => ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
-        false => (
-            "Ready",
-            "False",
-            "KubeletNotReady",
-            "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady \
-             message:Network plugin returns error: cni plugin not initialized",
-        ),
+        false => ("Ready", "False", "KubeletNotReady", NETWORK_NOT_READY),
     };
     for (type_, value, reason, message) in [
         ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
@@ -76,6 +82,33 @@ pub fn status(machine: &Machine, observed: &Observed, previous: &NodeStatus, now
         set_condition(conditions, type_, value, reason, message, now);
     }
     status
+}
+
+/// What the runtime can do, under the name that it has as the default and under its own.
+fn runtime_handler(name: &str) -> NodeRuntimeHandler {
+    let features = NodeRuntimeHandlerFeatures { recursive_read_only_mounts: Some(true), user_namespaces: Some(true) };
+    NodeRuntimeHandler { name: Some(name.to_owned()), features: Some(features) }
+}
+
+/// What the agent tells when a node's status changes: the reasons of the events.
+pub fn transitions(previous: &NodeStatus, next: &NodeStatus) -> Vec<&'static str> {
+    let status = |of: &NodeStatus, type_: &str| {
+        of.conditions.iter().flatten().find(|c| c.type_ == type_).map(|c| c.status.clone()).unwrap_or_default()
+    };
+    let mut told = Vec::new();
+    for (type_, becomes_true, becomes_false) in [
+        ("MemoryPressure", "NodeHasInsufficientMemory", "NodeHasSufficientMemory"),
+        ("DiskPressure", "NodeHasDiskPressure", "NodeHasNoDiskPressure"),
+        ("PIDPressure", "NodeHasInsufficientPID", "NodeHasSufficientPID"),
+        ("Ready", "NodeReady", "NodeNotReady"),
+    ] {
+        let (before, after) = (status(previous, type_), status(next, type_));
+        // A node that begins as not ready has not become so.
+        if before != after && !(type_ == "Ready" && before.is_empty()) {
+            told.push(if after == "True" { becomes_true } else { becomes_false });
+        }
+    }
+    told
 }
 
 fn set_condition(
@@ -106,8 +139,10 @@ fn set_condition(
 fn reported_images(images: &BTreeMap<String, i64>) -> Option<Vec<ContainerImage>> {
     let mut largest: Vec<(&String, &i64)> = images.iter().collect();
     largest.sort_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
-    let image =
-        |(name, size): (&String, &i64)| ContainerImage { names: Some(vec![name.clone()]), size_bytes: Some(*size) };
+    let image = |(name, size): (&String, &i64)| ContainerImage {
+        names: Some(images::reported_names(name)),
+        size_bytes: Some(*size),
+    };
     (!images.is_empty()).then(|| largest.into_iter().take(MAX_REPORTED_IMAGES).map(image).collect())
 }
 
@@ -195,10 +230,10 @@ mod tests {
                 ],
                 "allocatable": {
                   "cpu": "8",
-                  "ephemeral-storage": "100Gi",
+                  "ephemeral-storage": "90Gi",
                   "hugepages-1Gi": "0",
                   "hugepages-2Mi": "0",
-                  "memory": "32Gi",
+                  "memory": "32668Mi",
                   "pods": "110"
                 },
                 "capacity": {
@@ -243,6 +278,14 @@ mod tests {
                     "type": "Ready"
                   }
                 ],
+                "daemonEndpoints": {
+                  "kubeletEndpoint": {
+                    "Port": 10250
+                  }
+                },
+                "features": {
+                  "supplementalGroupsPolicy": true
+                },
                 "nodeInfo": {
                   "architecture": "amd64",
                   "bootID": "28049862-9716-4172-8833-f527fe1ea5aa",
@@ -254,9 +297,39 @@ mod tests {
                   "operatingSystem": "linux",
                   "osImage": "Orrery simulated machine",
                   "systemUUID": "39b91177-abb9-47f9-89b6-133011660774"
-                }
+                },
+                "runtimeHandlers": [
+                  {
+                    "features": {
+                      "recursiveReadOnlyMounts": true,
+                      "userNamespaces": true
+                    },
+                    "name": ""
+                  },
+                  {
+                    "features": {
+                      "recursiveReadOnlyMounts": true,
+                      "userNamespaces": true
+                    },
+                    "name": "runc"
+                  }
+                ]
               }
             }"#]].assert_eq(&serde_json::to_string_pretty(&node.encode()).unwrap());
+    }
+
+    #[test]
+    fn transitions_are_told() {
+        let machine = Machine::new(&Settings::default(), 0);
+        let mut observed = Observed::default();
+        let first = status(&machine, &observed, &NodeStatus::default(), at(0));
+        let healthy = ["NodeHasSufficientMemory", "NodeHasNoDiskPressure", "NodeHasSufficientPID"];
+        assert_eq!(transitions(&NodeStatus::default(), &first), healthy);
+        observed.network_ready = true;
+        let ready = status(&machine, &observed, &first, at(10));
+        assert_eq!(transitions(&first, &ready), ["NodeReady"]);
+        assert_eq!(transitions(&ready, &status(&machine, &observed, &ready, at(20))), [""; 0]);
+        assert_eq!(transitions(&ready, &first), ["NodeNotReady"]);
     }
 
     #[test]
@@ -313,6 +386,7 @@ mod tests {
                 "images": [
                   {
                     "names": [
+                      "docker.io/library/nginx@sha256:29b9f1ce52c8698d11f070439f67de09d6231783e26af99f6785b4b12bff843d",
                       "docker.io/library/nginx:latest"
                     ],
                     "sizeBytes": 42

@@ -6,13 +6,18 @@ use crate::addresses::PodAddresses;
 use crate::config::Settings;
 use crate::images;
 use crate::machine::Machine;
-use crate::node::Observed;
+use crate::node::{self, NETWORK_NOT_READY, Observed};
+use crate::pod::admission::{Admitted, Rejection};
+use crate::pod::conditions::is_terminal;
+use crate::pod::lifecycle::Sandbox;
 use client::{Client, Recorder};
 use component_base::env::Env;
+use component_base::rng::Random;
 use parking_lot::Mutex;
 use proto::Kind;
 use proto::kinds::api::coordination::v1::Lease;
-use proto::kinds::api::core::v1::{Node, Pod};
+use proto::kinds::api::core::v1::{ContainerStatus, Node, Pod, PodStatus};
+use proto::scheduling::requests::Resources;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -22,6 +27,7 @@ pub struct NodeRow {
     /// Writes as this node: `system:node:NAME` in `system:nodes`.
     pub client: Client,
     pub recorder: Recorder,
+    allocatable: Resources,
     state: Mutex<State>,
 }
 
@@ -33,7 +39,10 @@ struct State {
     lease: Option<Lease>,
     /// `None` until the node has been given a range.
     addresses: Option<PodAddresses>,
+    admitted: Admitted,
     reported_at: Option<Instant>,
+    /// How much later than after its period the next report is due; sooner where it is negative.
+    report_shift_s: f64,
 }
 
 impl NodeRow {
@@ -41,7 +50,13 @@ impl NodeRow {
         let machine = Machine::new(settings, number);
         let client = fleet.impersonating(&format!("system:node:{}", machine.name), &["system:nodes"]);
         let recorder = recorder.on_behalf_of(&client, &machine.name);
-        Self { machine, client, recorder, state: Mutex::default() }
+        let allocatable = Resources::of(Some(&machine.allocatable));
+        Self { machine, client, recorder, allocatable, state: Mutex::default() }
+    }
+
+    /// The node as the agent registers it.
+    pub fn initial_node(&self, env: &Env) -> Node {
+        node::registration(&self.machine, &self.observed(), env.wall())
     }
 
     pub fn observed(&self) -> Observed {
@@ -66,7 +81,7 @@ impl NodeRow {
         state.node_uid = node.uid().to_owned();
         // Images of an earlier run of this process are still on the machine.
         for image in node.status.iter().flat_map(|s| s.images.iter().flatten()) {
-            for name in image.names.iter().flatten() {
+            if let Some(name) = images::of_reported_names(image.names.as_deref().unwrap_or_default()) {
                 state.observed.images.entry(name.clone()).or_insert(image.size_bytes.unwrap_or(0));
             }
         }
@@ -81,22 +96,54 @@ impl NodeRow {
         true
     }
 
-    /// Notes the address that a pod of an earlier run of this process has.
-    pub fn recover_address(&self, pod: &Pod) {
-        let status = pod.status.as_ref();
-        let address = status.and_then(|s| s.pod_ip.as_ref()).and_then(|ip| ip.parse::<Ipv4Addr>().ok());
-        if let (Some(address), Some(addresses)) = (address, &mut self.state.lock().addresses) {
+    /// Notes what a pod of an earlier run of this process holds: its address, its place on the node, and the images that
+    /// its containers were started from, which the node's status need not have told yet.
+    pub fn recover(&self, pod: &Pod) {
+        let Some(status) = &pod.status else { return };
+        let mut state = self.state.lock();
+        for container in container_statuses(status).filter(|container| !container.image_id.is_empty()) {
+            let size_bytes = images::size_bytes(&container.image);
+            state.observed.images.entry(images::canonical(&container.image)).or_insert(size_bytes);
+        }
+        if is_terminal(status) || status.start_time.is_none() {
+            return;
+        }
+        state.admitted.take(pod);
+        let address = status.pod_ip.as_ref().and_then(|ip| ip.parse::<Ipv4Addr>().ok()).filter(|_| !is_on_host(pod));
+        if let (Some(address), Some(addresses)) = (address, &mut state.addresses) {
             addresses.take(pod.uid(), address);
         }
     }
 
-    pub fn allocate_address(&self, pod_uid: &str) -> Option<IpAddr> {
-        self.state.lock().addresses.as_mut()?.allocate(pod_uid).map(IpAddr::V4)
+    /// Takes the pod, or says why not. `node` is what the API server knows of this one.
+    pub fn admit(&self, pod: &Pod, node: &Node) -> Result<(), Rejection> {
+        self.state.lock().admitted.admit(pod, node, &self.allocatable)
     }
 
-    pub fn release_address(&self, pod_uid: &str) {
-        if let Some(addresses) = &mut self.state.lock().addresses {
+    /// The pod has gone, or nothing of it runs any more.
+    pub fn release(&self, pod_uid: &str) {
+        let mut state = self.state.lock();
+        state.admitted.release(pod_uid);
+        if let Some(addresses) = &mut state.addresses {
             addresses.release(pod_uid);
+        }
+    }
+
+    /// The network of the pod's sandbox: the address that it has, or a new one.
+    pub fn sandbox(&self, pod: &Pod, status: &PodStatus) -> Sandbox {
+        let known = status.pod_ip.as_ref().and_then(|ip| ip.parse().ok());
+        match (is_on_host(pod), known, &mut self.state.lock().addresses) {
+            (true, ..) => Sandbox::OnHost,
+            (_, Some(address), _) => Sandbox::Address(address),
+            _ if pod.is_deleting() => Sandbox::NotNeeded,
+            (.., None) => Sandbox::Impossible {
+                reason: "NetworkNotReady",
+                message: format!("network is not ready: {NETWORK_NOT_READY}"),
+            },
+            (.., Some(addresses)) => match addresses.allocate(pod.uid()) {
+                Some(address) => Sandbox::Address(IpAddr::V4(address)),
+                None => no_address(pod, addresses),
+            },
         }
     }
 
@@ -110,10 +157,39 @@ impl NodeRow {
 
     /// A report is due although nothing has changed.
     pub fn report_is_due(&self, env: &Env, every: Duration) -> bool {
-        self.state.lock().reported_at.is_none_or(|at| env.now() - at >= every)
+        let state = self.state.lock();
+        let after_s = (every.as_secs_f64() + state.report_shift_s).max(0.0);
+        state.reported_at.is_none_or(|at| (env.now() - at).as_secs_f64() >= after_s)
     }
 
-    pub fn reported(&self, env: &Env) {
-        self.state.lock().reported_at = Some(env.now());
+    /// The report after a change comes up to half a period sooner or later, so that nodes that changed together do not
+    /// report together ever after.
+    pub fn reported(&self, env: &Env, changed: bool, every: Duration, random: &Random) {
+        let mut state = self.state.lock();
+        state.reported_at = Some(env.now());
+        state.report_shift_s = if changed { (random.unit() - 0.5) * every.as_secs_f64() } else { 0.0 };
     }
+}
+
+fn is_on_host(pod: &Pod) -> bool {
+    pod.spec.as_ref().and_then(|s| s.host_network).unwrap_or(false)
+}
+
+fn container_statuses(status: &PodStatus) -> impl Iterator<Item = &ContainerStatus> {
+    let lists = [&status.init_container_statuses, &status.container_statuses, &status.ephemeral_container_statuses];
+    lists.into_iter().flatten().flatten()
+}
+
+/// In the words of containerd and the host-local plugin.
+fn no_address(pod: &Pod, addresses: &PodAddresses) -> Sandbox {
+    let range = addresses.range();
+    let first = range.hosts().next().unwrap_or(range.network());
+    let last = range.hosts().last().unwrap_or(range.broadcast());
+    let sandbox = images::fingerprint(&["sandbox", pod.uid()]);
+    let message = format!(
+        "Failed to create pod sandbox: rpc error: code = Unknown desc = failed to setup network for sandbox \
+         {sandbox:?}: plugin type=\"bridge\" failed (add): failed to allocate for range 0: no IP addresses available \
+         in range set: {first}-{last}"
+    );
+    Sandbox::Impossible { reason: "FailedCreatePodSandBox", message }
 }

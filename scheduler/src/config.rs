@@ -2,8 +2,8 @@
 //!
 //! Corresponds to cmd/kube-scheduler/app/options.
 
-use clap::{Args, Command, FromArgMatches};
-use component_base::options::{ClientOptions, LeaderElectionOptions, ServingOptions};
+use clap::Args;
+use component_base::options::{self, ClientOptions, LeaderElectionOptions, ServingOptions};
 
 /// The command line of `scheduler`.
 #[derive(Args, Clone, Debug)]
@@ -29,8 +29,6 @@ pub struct Settings {
 impl Default for Settings {
     /// What the flags default to.
     fn default() -> Self {
-        let command = Settings::augment_args(Command::new("scheduler"));
-        let matches = command.get_matches_from(["scheduler"]);
-        Settings::from_arg_matches(&matches).expect("every flag has a default")
+        options::defaults()
     }
 }

@@ -11,9 +11,16 @@ pub use client::ClientOptions;
 pub use leader_election::{LEADER_JITTER, LeaderElectionOptions};
 pub use serving::ServingOptions;
 
+use clap::{Args, Command};
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+
+/// What a group of flags is where none is given. Every flag of the group needs a default, or to be optional.
+pub fn defaults<Group: Args>() -> Group {
+    let matches = Group::augment_args(Command::new("defaults")).get_matches_from(["defaults"]);
+    Group::from_arg_matches(&matches).expect("every flag has a default")
+}
 
 /// One clear line each.
 #[derive(Debug, thiserror::Error)]

@@ -2,13 +2,20 @@
 //!
 //! Corresponds to pkg/kubelet/status/generate.go.
 
-use crate::pod::container::{self, is_sidecar};
+use crate::pod::state;
+use crate::pod::view::is_sidecar;
 use proto::kinds::api::core::v1::{ContainerStatus, Pod, PodCondition, PodStatus};
 use proto::kinds::jiff::Timestamp;
 use proto::kinds::metav1::Time;
 
 /// The conditions that the kubelet owns; all others are somebody else's and stay as they are.
 pub const OWNED: [&str; 5] = ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
+
+/// What is known of the pod's sandbox is what became of its first container.
+pub fn has_sandbox(status: &PodStatus) -> bool {
+    let lists = [&status.init_container_statuses, &status.container_statuses, &status.ephemeral_container_statuses];
+    lists.into_iter().flatten().flatten().any(|status| !state::is_untouched(status))
+}
 
 /// Nothing of the pod will run again.
 pub fn is_terminal(status: &PodStatus) -> bool {
@@ -25,8 +32,7 @@ const HOLDS: Verdict = Verdict { holds: true, reason: "", message: String::new()
 
 /// Brings the kubelet's conditions up to the rest of the status. A transition time moves only with its condition.
 pub fn refresh(pod: &Pod, status: &mut PodStatus, now: Timestamp) {
-    let sandbox =
-        Verdict { holds: status.pod_ip.is_some() && !is_terminal(status), reason: "", message: String::new() };
+    let sandbox = Verdict { holds: has_sandbox(status) && !is_terminal(status), reason: "", message: String::new() };
     let containers_ready = containers_ready(pod, status);
     let ready = match containers_ready.holds {
         true => readiness_gates(pod, status),
@@ -83,8 +89,7 @@ fn initialized(pod: &Pod, status: &PodStatus) -> Verdict {
         return Verdict { holds: true, reason: "PodCompleted", message: String::new() };
     }
     // Once an app container has run, initialization is behind us whatever becomes of the init containers.
-    let ran = |s: &ContainerStatus| !container::is_waiting(s) || s.last_state.is_some();
-    if status.container_statuses.iter().flatten().any(ran) {
+    if status.container_statuses.iter().flatten().any(|status| !state::never_ran(status)) {
         return HOLDS;
     }
     let statuses = status.init_container_statuses.as_deref().unwrap_or_default();

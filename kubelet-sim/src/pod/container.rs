@@ -1,78 +1,20 @@
 //! One container's life: waiting, running, terminated, waiting again.
 //!
-//! Corresponds to pkg/kubelet/kuberuntime: startContainer, killContainer and doBackOff. Pure: from a status and
-//! the present time to the next status.
+//! Corresponds to pkg/kubelet/kuberuntime: startContainer and computePodActions. Pure: from a status and the present
+//! time to the next status.
 
 use crate::images;
-use crate::pod::script::{Role, Script};
+use crate::pod::image_pull::{self, Pull};
+use crate::pod::progress::Progress;
+use crate::pod::restart::{back_off, restarts};
+use crate::pod::script::Role;
+use crate::pod::state::{is_waiting, last_exit, running, terminated, waiting, waiting_reason};
+use crate::pod::view::ContainerView;
 use component_base::duration::format_duration;
-use proto::kinds::api::core::v1::{
-    Container, ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting, ContainerStatus,
-};
+use proto::kinds::api::core::v1::{ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStatus};
 use proto::kinds::jiff::Timestamp;
 use proto::kinds::metav1::Time;
 use std::time::Duration;
-
-/// kubelet's MaxCrashLoopBackOff.
-const BACK_OFF_MAX: Duration = Duration::from_secs(300);
-/// kubelet's initial crash-loop back-off, doubled by every further crash.
-const BACK_OFF_INITIAL: Duration = Duration::from_secs(10);
-/// A run this long clears the back-off: twice the maximum, as in client-go's flowcontrol.Backoff.
-const BACK_OFF_RESET: Duration = Duration::from_secs(600);
-
-/// An init container that goes on running beside the containers.
-pub fn is_sidecar(init_container: &Container) -> bool {
-    init_container.restart_policy.as_deref() == Some("Always")
-}
-
-/// What a step tells about a pod. `once` names the occurrence, so that a step that is taken again tells it once.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PodEvent {
-    pub warning: bool,
-    pub reason: &'static str,
-    pub message: String,
-    /// `spec.containers{web}`; empty for the pod as a whole.
-    pub field_path: String,
-    pub once: String,
-}
-
-/// What `advance` needs to know of a container besides its status.
-#[derive(Debug)]
-pub struct ContainerView<'a> {
-    pub spec: &'a Container,
-    pub role: Role,
-    /// The pod's.
-    pub restart_policy: &'a str,
-    pub script: Script,
-    pub image_present: bool,
-    pub pod_uid: &'a str,
-    /// `web-1_default(uid)`, as kubelet's messages name a pod.
-    pub pod_title: String,
-    /// From creating a container to its process running.
-    pub start_latency: Duration,
-}
-
-/// What several containers' steps add up to.
-#[derive(Debug, Default)]
-pub struct Progress {
-    pub events: Vec<PodEvent>,
-    pub wake_at: Option<Timestamp>,
-    /// Images that have been pulled onto the node.
-    pub pulled: Vec<String>,
-}
-
-impl Progress {
-    pub fn wake_by(&mut self, at: Timestamp) {
-        self.wake_at = Some(self.wake_at.map_or(at, |other| other.min(at)));
-    }
-
-    fn tell(&mut self, view: &ContainerView<'_>, run: i32, warning: bool, reason: &'static str, message: String) {
-        let list = if view.role == Role::App { "containers" } else { "initContainers" };
-        let field_path = format!("spec.{list}{{{}}}", view.spec.name);
-        let once = format!("{reason}/{field_path}/{run}/{message}");
-        self.events.push(PodEvent { warning, reason, message, field_path, once });
-    }
-}
 
 /// Takes the transitions that are due at `now`. `turn` is the moment from which the container may start;
 /// `None` while others have to go first.
@@ -94,29 +36,27 @@ pub fn advance(
     }
 }
 
-/// The process has exited by itself: because it was told to or because its script ends.
+/// The process has exited: because it was told to or because its script ends.
 pub fn stop(view: &ContainerView<'_>, status: &mut ContainerStatus, at: Timestamp, exit_code: i32) {
     let Some(started_at) = running(status) else { return };
-    status.state = Some(ContainerState {
-        terminated: Some(ContainerStateTerminated {
-            container_id: status.container_id.clone(),
-            exit_code,
-            reason: Some(if exit_code == 0 { "Completed" } else { "Error" }.to_owned()),
-            started_at: Some(Time(started_at)),
-            finished_at: Some(Time(at.max(started_at))),
-            ..Default::default()
-        }),
+    let exit = ContainerStateTerminated {
+        container_id: status.container_id.clone(),
+        exit_code,
+        reason: Some(if exit_code == 0 { "Completed" } else { "Error" }.to_owned()),
+        started_at: Some(Time(started_at)),
+        finished_at: Some(Time(at.max(started_at))),
         ..Default::default()
-    });
-    status.started = Some(false);
+    };
+    status.state = Some(ContainerState { terminated: Some(exit), ..Default::default() });
+    status.started = status.started.map(|_| false);
     // An init container that has done its work counts as ready.
     status.ready = view.role == Role::Init && exit_code == 0;
 }
 
-/// Tells that the container is being stopped.
-pub fn tell_killing(view: &ContainerView<'_>, status: &ContainerStatus, progress: &mut Progress) {
-    let message = format!("Stopping container {}", view.spec.name);
-    progress.tell(view, status.restart_count, false, "Killing", message);
+/// When the script ends by itself, and with what exit code; `None` if it runs until it is stopped.
+pub fn script_end(view: &ContainerView<'_>, status: &ContainerStatus) -> Option<(Timestamp, i32)> {
+    let (started_at, run_for) = (running(status)?, view.script.run_for?);
+    Some((started_at + run_for, view.script.exit_code(status.restart_count)))
 }
 
 fn keep_running(
@@ -126,12 +66,14 @@ fn keep_running(
     now: Timestamp,
     progress: &mut Progress,
 ) {
-    if let Some(run_for) = view.script.run_for {
-        let exit_at = started_at + run_for;
+    if let Some((exit_at, exit_code)) = script_end(view, status) {
         if now >= exit_at {
-            return stop(view, status, exit_at, view.script.exit_code(status.restart_count));
+            return stop(view, status, exit_at, exit_code);
         }
         progress.wake_by(exit_at);
+    }
+    if view.role == Role::Ephemeral {
+        return; // has no probes
     }
     let mut reached = |after: Option<Duration>| {
         let Some(at) = after.map(|after| started_at + after) else { return false };
@@ -163,7 +105,7 @@ fn after_exit(
         // Started again at once; until it runs, the exit is what there is to see.
         status.state = Some(waiting("", None));
         start_when_due(view, status, finished_at, now, progress);
-        if status.state.as_ref().and_then(|s| s.waiting.as_ref()).is_some_and(|w| w.reason.as_deref() == Some("")) {
+        if waiting_reason(status) == Some("") {
             *status = exited;
         }
         return;
@@ -174,7 +116,7 @@ fn after_exit(
     status.ready = false;
     if now < finished_at + delay {
         let message = format!("Back-off restarting failed container {name} in pod {pod}");
-        progress.tell(view, status.restart_count, true, "BackOff", message);
+        progress.warning(view, status.restart_count, "BackOff", message);
     }
 }
 
@@ -186,10 +128,9 @@ fn start_when_due(
     now: Timestamp,
     progress: &mut Progress,
 ) {
-    let image = view.spec.image.as_deref().unwrap_or_default();
-    let last_exit = status.last_state.as_ref().and_then(|s| s.terminated.as_ref());
-    let run = status.restart_count + i32::from(last_exit.is_some());
-    let turn = match last_exit {
+    let exit = last_exit(status);
+    let run = status.restart_count + i32::from(exit.is_some());
+    let turn = match exit {
         Some(exit) => {
             let finished_at = exit.finished_at.as_ref().map_or(now, |t| t.0);
             turn.max(finished_at + back_off(exit, status.restart_count))
@@ -199,29 +140,17 @@ fn start_when_due(
     if now < turn {
         return progress.wake_by(turn);
     }
-    let pull = pull_of(view);
-    if let Pull::Impossible { reason, error } = &pull {
-        let message = format!("Back-off pulling image {image:?}: ErrImagePull: {error}");
-        let (state, message) = match *reason {
-            "ErrImageNeverPull" => (*reason, error.clone()),
-            _ => ("ImagePullBackOff", message),
-        };
-        if *reason == "ErrImageNeverPull" {
-            progress.tell(view, run, true, "ErrImageNeverPull", error.clone());
-        } else {
-            progress.tell(view, run, false, "Pulling", format!("Pulling image {image:?}"));
-            progress.tell(view, run, true, "Failed", format!("Failed to pull image {image:?}: {error}"));
-            progress.tell(view, run, false, "BackOff", format!("Back-off pulling image {image:?}"));
-        }
-        progress.tell(view, run, true, "Failed", format!("Error: {state}"));
-        status.state = Some(waiting(state, Some(message)));
-        return;
-    }
-    let pull_time = if let Pull::Takes(time) = pull { time } else { Duration::ZERO };
+    let pull_time = match image_pull::pull_of(view, &progress.pulled) {
+        Pull::Present => Duration::ZERO,
+        Pull::Takes(time) => time,
+        Pull::Never => return image_pull::never_pulled(view, status, run, now, progress),
+        Pull::Fails(error) => return image_pull::fail(view, status, run, turn, &error, now, progress),
+    };
+    let began = image_pull::attempt_began(status, turn, now);
     if !pull_time.is_zero() {
-        progress.tell(view, run, false, "Pulling", format!("Pulling image {image:?}"));
+        progress.normal(view, run, "Pulling", format!("Pulling image {:?}", view.image()));
     }
-    let due = turn + pull_time + view.start_latency;
+    let due = began + pull_time + view.start_latency;
     if now < due {
         return progress.wake_by(due);
     }
@@ -236,21 +165,20 @@ fn start(
     now: Timestamp,
     progress: &mut Progress,
 ) {
-    let image = view.spec.image.as_deref().unwrap_or_default();
-    let pulled = if pull_time.is_zero() {
-        format!("Container image {image:?} already present on machine and can be accessed by the pod")
-    } else {
-        progress.pulled.push(image.to_owned());
-        let (took, size) = (format_duration(pull_time), images::size_bytes(image));
-        format!("Successfully pulled image {image:?} in {took} ({took} including waiting). Image size: {size} bytes.")
-    };
-    progress.tell(view, run, false, "Pulled", pulled);
-    progress.tell(view, run, false, "Created", "Container created".to_owned());
-    progress.tell(view, run, false, "Started", "Container started".to_owned());
+    progress.normal(view, run, "Pulled", image_pull::pulled_message(view, pull_time));
+    if !pull_time.is_zero() {
+        progress.pulled.push(view.image().to_owned());
+    }
+    progress.normal(view, run, "Created", "Container created".to_owned());
+    progress.normal(view, run, "Started", "Container started".to_owned());
+    let resources = view.spec.resources.clone().unwrap_or_default();
     status.restart_count = run;
     status.container_id = Some(container_id(view.pod_uid, &view.spec.name, run));
-    status.image = images::canonical(image);
-    status.image_id = images::id(image);
+    status.image = images::canonical(view.image());
+    status.image_id = images::id(view.image());
+    status.allocated_resources = resources.requests.clone();
+    status.resources = Some(resources);
+    status.user = Some(view.user());
     status.state = Some(ContainerState {
         running: Some(ContainerStateRunning { started_at: Some(Time(now)) }),
         ..Default::default()
@@ -262,103 +190,4 @@ fn start(
 /// same container has the same identifier however often the step that starts it is taken.
 fn container_id(pod_uid: &str, name: &str, run: i32) -> String {
     format!("containerd://{}", images::fingerprint(&["container", pod_uid, name, &run.to_string()]))
-}
-
-enum Pull {
-    Takes(Duration),
-    Present,
-    Impossible { reason: &'static str, error: String },
-}
-
-fn pull_of(view: &ContainerView<'_>) -> Pull {
-    let image = view.spec.image.as_deref().unwrap_or_default();
-    let policy = view.spec.image_pull_policy.as_deref().unwrap_or("IfNotPresent");
-    match (policy, view.image_present, &view.script.pull_error) {
-        ("Never", false, _) => Pull::Impossible {
-            reason: "ErrImageNeverPull",
-            error: format!("Container image {image:?} is not present with pull policy of Never"),
-        },
-        ("Never" | "IfNotPresent", true, _) => Pull::Present,
-        (_, _, Some(error)) => Pull::Impossible { reason: "ErrImagePull", error: error.clone() },
-        // The layers are there; what is left is to ask the registry whether they are still the right ones.
-        (_, true, None) => Pull::Takes(view.script.pull_time / 10),
-        (_, false, None) => Pull::Takes(view.script.pull_time),
-    }
-}
-
-/// Whether the container is started again after it has exited with this code.
-fn restarts(view: &ContainerView<'_>, exit_code: i32) -> bool {
-    let rules = view.spec.restart_policy_rules.iter().flatten();
-    let ruled =
-        rules.filter(|rule| rule.action == "Restart").filter_map(|rule| rule.exit_codes.as_ref()).any(|codes| {
-            let listed = codes.values.iter().flatten().any(|code| *code == exit_code);
-            if codes.operator == "NotIn" { !listed } else { listed }
-        });
-    if ruled {
-        return true;
-    }
-    let policy = view.spec.restart_policy.as_deref().unwrap_or(view.restart_policy);
-    match (view.role, policy) {
-        (Role::Sidecar, _) => true,
-        (_, "Never") => false,
-        (Role::App, "Always") => true,
-        _ => exit_code != 0,
-    }
-}
-
-/// Whether this container, having exited, stays so.
-pub fn is_finished(view: &ContainerView<'_>, status: &ContainerStatus) -> bool {
-    terminated(status).is_some_and(|exit| !restarts(view, exit.exit_code))
-}
-
-/// The first restart is immediate, those after it wait 10 s, 20 s, … up to five minutes.
-///
-/// Deviation: kubelet keeps the count of crashes in memory, and a run of ten minutes clears it; ours follows from
-/// `restartCount`, so after such a run the next crash waits as long as the one before would have.
-fn back_off(exit: &ContainerStateTerminated, restart_count: i32) -> Duration {
-    let ran_s = match (&exit.started_at, &exit.finished_at) {
-        (Some(from), Some(to)) => to.0.as_second() - from.0.as_second(),
-        _ => 0,
-    };
-    if restart_count <= 0 || ran_s >= BACK_OFF_RESET.as_secs() as i64 {
-        return Duration::ZERO;
-    }
-    let doublings = u32::try_from(restart_count - 1).unwrap_or(0).min(5);
-    (BACK_OFF_INITIAL * 2_u32.pow(doublings)).min(BACK_OFF_MAX)
-}
-
-pub fn waiting(reason: &str, message: Option<String>) -> ContainerState {
-    let waiting = ContainerStateWaiting { reason: Some(reason.to_owned()), message };
-    ContainerState { waiting: Some(waiting), ..Default::default() }
-}
-
-/// When it started, if it is running.
-pub fn running(status: &ContainerStatus) -> Option<Timestamp> {
-    let started_at = status.state.as_ref()?.running.as_ref()?.started_at.as_ref();
-    Some(started_at.map_or(Timestamp::UNIX_EPOCH, |t| t.0))
-}
-
-pub fn terminated(status: &ContainerStatus) -> Option<&ContainerStateTerminated> {
-    status.state.as_ref()?.terminated.as_ref()
-}
-
-pub fn is_waiting(status: &ContainerStatus) -> bool {
-    running(status).is_none() && terminated(status).is_none()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn crash_loops_wait_longer_each_time() {
-        let exit = |ran_s: i64| ContainerStateTerminated {
-            started_at: Some(Time(Timestamp::UNIX_EPOCH)),
-            finished_at: Some(Time(Timestamp::from_second(ran_s).unwrap())),
-            ..Default::default()
-        };
-        let delays = [0, 1, 2, 3, 4, 5, 6, 50].map(|restarts| back_off(&exit(1), restarts).as_secs());
-        assert_eq!(delays, [0, 10, 20, 40, 80, 160, 300, 300]);
-        assert_eq!(back_off(&exit(600), 6), Duration::ZERO);
-    }
 }

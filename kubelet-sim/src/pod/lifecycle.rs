@@ -5,27 +5,41 @@
 //! the next step depends on is in the status, so an agent that starts again goes on where the last one was.
 //!
 //! ```text
-//! bound ─ admit ─▶ Pending ─ sandbox, init containers one by one ─▶ app containers ─▶ Running ─▶ Ready
-//!                                                                     │  ▲
-//!                                                               exit  ▼  │ back-off
-//!                                                          Succeeded │ Failed │ CrashLoopBackOff
-//! deletionTimestamp ─▶ SIGTERM, stop time (at most the grace period) ─▶ final status ─▶ delete at the API server
+//! bound ─ admitted ─▶ Pending ─ sandbox, init containers one by one ─▶ app containers ─▶ Running ─▶ Ready
+//!    └── rejected ─▶ Failed                                              │  ▲
+//!                                                                  exit  ▼  │ back-off
+//!                                                             Succeeded │ Failed │ CrashLoopBackOff
+//! deletionTimestamp, deadline, work done ─▶ SIGTERM, stop time (at most the grace period) ─▶ final status
+//! final status and deletionTimestamp ─▶ delete at the API server
 //! ```
 
 use crate::config::Latency;
+use crate::pod::admission::Rejection;
 use crate::pod::conditions::{self, is_terminal};
-use crate::pod::container::{self, ContainerView, PodEvent, Progress, is_sidecar};
+use crate::pod::container;
+use crate::pod::ending::{Ending, wind_down};
+use crate::pod::image_pull::RESYNC_PERIOD;
+use crate::pod::phase;
+use crate::pod::progress::{PodEvent, Progress};
+use crate::pod::restart::is_finished;
 use crate::pod::script::{Role, Script};
+use crate::pod::state;
+use crate::pod::view::{ContainerView, is_sidecar};
 use proto::Kind;
-use proto::kinds::api::core::v1::{Container, ContainerStatus, HostIP, Pod, PodIP, PodSpec, PodStatus};
+use proto::kinds::api::core::v1::{
+    Container, ContainerStatus, EphemeralContainer, HostIP, Pod, PodIP, PodSpec, PodStatus,
+};
 use proto::kinds::jiff::Timestamp;
 use proto::kinds::metav1::Time;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// The exit code of a process that SIGKILL ended.
-const EXIT_KILLED: i32 = 137;
+/// The grace period of a pod that names none.
+const DEFAULT_GRACE: Duration = Duration::from_secs(30);
+const DEADLINE_REASON: &str = "DeadlineExceeded";
+const DEADLINE_MESSAGE: &str = "Pod was active on the node longer than the specified deadline";
 
 /// What is known of a pod and of the machine it runs on.
 pub struct PodView<'a> {
@@ -33,10 +47,25 @@ pub struct PodView<'a> {
     /// The last status that is known: the API server's, or a later one that has just been written.
     pub status: &'a PodStatus,
     pub node_ip: IpAddr,
-    /// The address that the sandbox gets. `None`: the node has none to give, so there is no sandbox.
-    pub pod_ip: Option<IpAddr>,
+    /// The address that the sandbox gets, or why it gets none.
+    pub sandbox: Sandbox,
     pub has_image: &'a dyn Fn(&str) -> bool,
     pub latency: &'a Latency,
+}
+
+/// What the node's network has for the pod.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Sandbox {
+    Address(IpAddr),
+    /// It shares the node's.
+    OnHost,
+    /// The pod is going, and has none.
+    NotNeeded,
+    /// Why there is none, as an event's reason and message.
+    Impossible {
+        reason: &'static str,
+        message: String,
+    },
 }
 
 /// What follows.
@@ -54,26 +83,52 @@ pub struct Step {
 pub fn step(view: &PodView<'_>, now: Timestamp) -> Step {
     let mut status = view.status.clone();
     let mut progress = Progress::default();
-    let deleting = view.pod.is_deleting();
-    let mut ended = false;
-    if is_terminal(&status) || (deleting && status.start_time.is_none()) {
-        ended = deleting;
-    } else {
+    if !is_terminal(&status) {
         let machine = PodMachine::new(view);
         machine.admit(&mut status, now);
-        if deleting {
-            ended = machine.terminate(&mut status, now, &mut progress);
-        } else {
-            machine.run(&mut status, now, &mut progress);
-        }
-        status.phase = Some(machine.phase(&status, ended).to_owned());
+        let course = machine.advance(&mut status, now, &mut progress);
+        machine.show_sandbox(&mut status);
+        let phase = match course {
+            Course::GoesOn => machine.phase(&status),
+            Course::Done => machine.final_phase(&status),
+            Course::Stopped { reason } => machine.settle(&mut status, reason),
+        };
+        status.phase = Some(phase.to_owned());
         status.observed_generation = view.pod.metadata.generation.or(status.observed_generation);
         conditions::refresh(view.pod, &mut status, now);
+        // In the spec's order so far; kubelet writes those of app containers by name.
+        status.container_statuses.iter_mut().for_each(|list| list.sort_by(|a, b| a.name.cmp(&b.name)));
     }
-    if is_terminal(&status) {
-        progress.wake_at = None;
-    }
-    Step { status, events: progress.events, pulled: progress.pulled, wake_at: progress.wake_at, ended }
+    let ended = is_terminal(&status) && view.pod.is_deleting();
+    let wake_at = progress.wake_at.filter(|_| !is_terminal(&status));
+    Step { status, events: progress.events, pulled: progress.pulled, wake_at, ended }
+}
+
+/// The node does not take the pod: it has failed before it began.
+pub fn reject(pod: &Pod, status: &PodStatus, rejection: &Rejection, now: Timestamp) -> Step {
+    let mut status = status.clone();
+    status.start_time.get_or_insert(Time(now));
+    status.phase = Some("Failed".to_owned());
+    status.reason = Some(rejection.reason.clone());
+    status.message = Some(format!("Pod was rejected: {}", rejection.message));
+    status.observed_generation = pod.metadata.generation.or(status.observed_generation);
+    let events = vec![PodEvent::of_pod(true, &rejection.reason, rejection.message.as_str())];
+    Step { status, events, pulled: Vec::new(), wake_at: None, ended: false }
+}
+
+fn statuses(list: &Option<Vec<ContainerStatus>>) -> &[ContainerStatus] {
+    list.as_deref().unwrap_or_default()
+}
+
+/// Where a pod stands after a step.
+enum Course {
+    GoesOn,
+    /// Its work has ended by itself.
+    Done,
+    /// It was stopped, and nothing runs any more.
+    Stopped {
+        reason: Option<(&'static str, &'static str)>,
+    },
 }
 
 /// A pod's spec, split into what its containers do.
@@ -82,6 +137,7 @@ struct PodMachine<'a> {
     spec: &'a PodSpec,
     init: Vec<ContainerView<'a>>,
     apps: Vec<ContainerView<'a>>,
+    ephemeral: Vec<ContainerView<'a>>,
 }
 
 impl<'a> PodMachine<'a> {
@@ -91,26 +147,29 @@ impl<'a> PodMachine<'a> {
         let spec = view.pod.spec.as_ref().unwrap_or(&NO_SPEC);
         let annotations = view.pod.metadata.annotations.as_ref().unwrap_or(&NO_ANNOTATIONS);
         let restart_policy = spec.restart_policy.as_deref().unwrap_or("Always");
-        let container = |container: &'a Container, role: Role| ContainerView {
-            spec: container,
+        let container = |container: Cow<'a, Container>, role: Role| ContainerView {
             role,
-            restart_policy,
-            script: Script::of(container, role, restart_policy, annotations, view.latency),
+            pod: spec,
+            script: Script::of(&container, role, restart_policy, annotations, view.latency),
             image_present: (view.has_image)(container.image.as_deref().unwrap_or_default()),
             pod_uid: view.pod.uid(),
             pod_title: format!("{}_{}({})", view.pod.name(), view.pod.namespace(), view.pod.uid()),
             start_latency: view.latency.container_start,
+            spec: container,
         };
+        let role_of = |init: &Container| if is_sidecar(init) { Role::Sidecar } else { Role::Init };
         let init = spec.init_containers.iter().flatten();
+        let ephemeral = spec.ephemeral_containers.iter().flatten();
         Self {
             view,
             spec,
-            init: init.map(|c| container(c, if is_sidecar(c) { Role::Sidecar } else { Role::Init })).collect(),
-            apps: spec.containers.iter().map(|c| container(c, Role::App)).collect(),
+            init: init.map(|c| container(Cow::Borrowed(c), role_of(c))).collect(),
+            apps: spec.containers.iter().map(|c| container(Cow::Borrowed(c), Role::App)).collect(),
+            ephemeral: ephemeral.map(|c| container(Cow::Owned(as_container(c)), Role::Ephemeral)).collect(),
         }
     }
 
-    /// The node takes the pod: start time, addresses, a status for each container.
+    /// The node takes the pod: start time, the node's addresses, a status for each container.
     fn admit(&self, status: &mut PodStatus, now: Timestamp) {
         status.start_time.get_or_insert(Time(now));
         let host_ip = self.view.node_ip.to_string();
@@ -118,33 +177,63 @@ impl<'a> PodMachine<'a> {
             status.host_ip = Some(host_ip.clone());
             status.host_ips = Some(vec![HostIP { ip: host_ip.clone() }]);
         }
-        let own = if self.host_network() { Some(host_ip) } else { self.view.pod_ip.map(|ip| ip.to_string()) };
-        if let (None, Some(ip)) = (&status.pod_ip, own) {
-            status.pod_ip = Some(ip.clone());
-            status.pod_ips = Some(vec![PodIP { ip }]);
+        if self.view.sandbox == Sandbox::OnHost {
+            set_pod_ip(status, host_ip);
         }
         let reason = if self.init.is_empty() { "ContainerCreating" } else { "PodInitializing" };
         complete(&mut status.init_container_statuses, &self.init, reason);
         complete(&mut status.container_statuses, &self.apps, reason);
+        complete(&mut status.ephemeral_container_statuses, &self.ephemeral, reason);
     }
 
-    fn host_network(&self) -> bool {
-        self.spec.host_network.unwrap_or(false)
-    }
-
-    fn run(&self, status: &mut PodStatus, now: Timestamp, progress: &mut Progress) {
-        if status.pod_ip.is_none() {
-            return; // no sandbox without an address; the node's next change brings us back
+    /// Kubelet learns of a pod's address with what has become of its first container, not before.
+    fn show_sandbox(&self, status: &mut PodStatus) {
+        if let (Sandbox::Address(ip), true) = (&self.view.sandbox, conditions::has_sandbox(status)) {
+            set_pod_ip(status, ip.to_string());
         }
+    }
+
+    /// Takes the steps that are due.
+    fn advance(&self, status: &mut PodStatus, now: Timestamp, progress: &mut Progress) -> Course {
         let start_time = status.start_time.as_ref().map_or(now, |t| t.0);
-        if self.past_deadline(start_time, now, progress) {
-            return self.fail_at_deadline(status, now, progress);
+        let deadline = self.deadline(start_time, now, progress);
+        if deadline.is_some() {
+            progress.events.push(PodEvent::of_pod(false, DEADLINE_REASON, DEADLINE_MESSAGE));
         }
+        let ending = match (self.deletion(now), deadline) {
+            (Some(deletion), Some(deadline)) => Some(deletion.min(deadline)),
+            (one, other) => one.or(other),
+        };
+        if let Some(ending) = ending {
+            let reason = deadline.map(|_| (DEADLINE_REASON, DEADLINE_MESSAGE));
+            let gone = wind_down(ending, self.with_statuses(status), now, progress);
+            return if gone { Course::Stopped { reason } } else { Course::GoesOn };
+        }
+        if let Sandbox::Impossible { reason, message } = &self.view.sandbox {
+            progress.events.push(PodEvent::of_pod(true, reason, message.as_str()));
+            progress.wake_by(now + RESYNC_PERIOD);
+            return Course::GoesOn;
+        }
+        self.run(status, start_time + self.view.latency.sandbox, now, progress);
+        let Some(asked_at) = self.work_done(status) else { return Course::GoesOn };
+        // Sidecars serve the app containers; when those have ended for good, they go too.
+        let ending = Ending { asked_at, grace: self.grace() };
+        let gone = wind_down(ending, self.with_statuses(status), now, progress);
+        if gone { Course::Done } else { Course::GoesOn }
+    }
+
+    fn run(&self, status: &mut PodStatus, sandbox_at: Timestamp, now: Timestamp, progress: &mut Progress) {
         let mut init = status.init_container_statuses.take().unwrap_or_default();
         let mut apps = status.container_statuses.take().unwrap_or_default();
-
-        let done = self.apps.iter().zip(&apps).all(|(view, status)| container::is_finished(view, status));
-        let mut turn = Some(start_time + self.view.latency.sandbox);
+        let done = self.apps.iter().zip(&apps).all(|(view, status)| is_finished(view, status));
+        for (view, status) in self.ephemeral.iter().zip(status.ephemeral_container_statuses.iter_mut().flatten()) {
+            // When it was added is not written anywhere: the step that sees it first counts as that.
+            let is_new =
+                !statuses(&self.view.status.ephemeral_container_statuses).iter().any(|s| s.name == status.name);
+            let turn = if is_new { now } else { sandbox_at };
+            container::advance(view, status, Some(turn), now, progress);
+        }
+        let mut turn = Some(sandbox_at);
         for (view, status) in self.init.iter().zip(&mut init) {
             if !(done && view.role == Role::Sidecar) {
                 container::advance(view, status, turn, now, progress);
@@ -155,124 +244,111 @@ impl<'a> PodMachine<'a> {
             container::advance(view, status, turn, now, progress);
             turn = turn.and_then(|turn| turn_after_app(status, turn));
         }
-        // Sidecars serve the app containers; when those have ended for good, they go too.
-        let done = self.apps.iter().zip(&apps).all(|(view, status)| container::is_finished(view, status));
-        if done || self.init_failed(&init) {
-            for (view, status) in self.init.iter().zip(&mut init) {
-                container::stop(view, status, now, 0);
-            }
-        }
         status.init_container_statuses = (!init.is_empty()).then_some(init);
         status.container_statuses = Some(apps);
     }
 
-    fn past_deadline(&self, start_time: Timestamp, now: Timestamp, progress: &mut Progress) -> bool {
-        let Some(deadline_s) = self.spec.active_deadline_seconds else { return false };
-        let at = start_time + Duration::from_secs(u64::try_from(deadline_s).unwrap_or(0));
-        if now < at {
-            progress.wake_by(at);
-        }
-        now >= at
-    }
-
-    fn fail_at_deadline(&self, status: &mut PodStatus, now: Timestamp, progress: &mut Progress) {
-        for (view, status) in self.with_statuses(status) {
-            container::stop(view, status, now, EXIT_KILLED);
-        }
-        let message = "Pod was active on the node longer than the specified deadline";
-        status.reason = Some("DeadlineExceeded".to_owned());
-        status.message = Some(message.to_owned());
-        progress.events.push(PodEvent {
-            warning: false,
-            reason: "DeadlineExceeded",
-            message: message.to_owned(),
-            field_path: String::new(),
-            once: "DeadlineExceeded".to_owned(),
-        });
-    }
-
-    /// Stops what runs; true once nothing does. Sidecars are told to stop when the app containers are gone.
-    fn terminate(&self, status: &mut PodStatus, now: Timestamp, progress: &mut Progress) -> bool {
-        let metadata = &self.view.pod.metadata;
-        let grace =
-            Duration::from_secs(u64::try_from(metadata.deletion_grace_period_seconds.unwrap_or(0)).unwrap_or(0));
-        let deadline = metadata.deletion_timestamp.as_ref().map_or(now, |t| t.0);
-        let asked_at = deadline - grace;
-        let mut apps_gone_at = asked_at;
-        let (mut sidecars, mut others): (Vec<_>, Vec<_>) =
-            self.with_statuses(status).into_iter().partition(|(view, _)| view.role == Role::Sidecar);
-        for (view, status) in &mut others {
-            apps_gone_at = apps_gone_at.max(stop_gracefully(view, status, asked_at, deadline, now, progress));
-        }
-        let apps_gone = others.iter().all(|(_, status)| container::running(status).is_none());
-        for (view, status) in &mut sidecars {
-            if apps_gone {
-                stop_gracefully(view, status, apps_gone_at, deadline, now, progress);
-            }
-        }
-        apps_gone && sidecars.iter().all(|(_, status)| container::running(status).is_none())
-    }
-
-    /// kubelet's getPhase.
-    fn phase(&self, status: &PodStatus, ended: bool) -> &'static str {
-        let none = Vec::new();
-        let init = status.init_container_statuses.as_ref().unwrap_or(&none);
-        let apps = status.container_statuses.as_ref().unwrap_or(&none);
-        if status.reason.as_deref() == Some("DeadlineExceeded") || self.init_failed(init) {
-            return "Failed";
-        }
-        let exit = |status: &ContainerStatus| {
-            let state = if container::is_waiting(status) { &status.last_state } else { &status.state };
-            state.as_ref().and_then(|s| s.terminated.as_ref()).map(|t| t.exit_code)
-        };
-        let initialized =
-            self.init.iter().zip(init).all(|(view, status)| turn_after_init(view, status, NEVER).is_some());
-        let started = apps.iter().all(|status| !container::is_waiting(status) || status.last_state.is_some());
-        if !started || (!initialized && apps.iter().all(container::is_waiting)) {
-            return "Pending";
-        }
-        if apps.iter().any(|status| container::running(status).is_some()) {
-            return "Running";
-        }
-        let finished = self.apps.iter().zip(apps).all(|(view, status)| container::is_finished(view, status));
-        match finished || ended {
-            false => "Running",
-            true if apps.iter().all(|status| exit(status) == Some(0)) => "Succeeded",
-            true => "Failed",
-        }
+    /// Since when nothing is left to do, if so: all app containers have ended for good, or they will never start.
+    fn work_done(&self, status: &PodStatus) -> Option<Timestamp> {
+        let (init, apps) = (statuses(&status.init_container_statuses), statuses(&status.container_statuses));
+        let over = self.init_failed(init) || self.apps.iter().zip(apps).all(|(view, s)| is_finished(view, s));
+        let work = self.init.iter().zip(init).filter(|(view, _)| view.role == Role::Init).map(|(_, s)| s).chain(apps);
+        let finished_at = |s: &ContainerStatus| state::terminated(s)?.finished_at.as_ref().map(|t| t.0);
+        over.then(|| work.filter_map(finished_at).max().unwrap_or(Timestamp::UNIX_EPOCH))
     }
 
     /// An init container has failed and is not tried again.
     fn init_failed(&self, init: &[ContainerStatus]) -> bool {
         self.init.iter().zip(init).any(|(view, status)| {
-            view.role == Role::Init
-                && container::is_finished(view, status)
-                && container::terminated(status).is_some_and(|exit| exit.exit_code != 0)
+            let failed = state::terminated(status).is_some_and(|exit| exit.exit_code != 0);
+            view.role == Role::Init && failed && is_finished(view, status)
         })
+    }
+
+    fn deletion(&self, now: Timestamp) -> Option<Ending> {
+        let metadata = &self.view.pod.metadata;
+        let deadline = metadata.deletion_timestamp.as_ref()?.0;
+        let grace_s = metadata.deletion_grace_period_seconds.unwrap_or(0);
+        let grace = Duration::from_secs(u64::try_from(grace_s).unwrap_or(0));
+        Some(Ending { asked_at: (deadline - grace).min(now), grace })
+    }
+
+    /// `activeDeadlineSeconds`, once it has passed.
+    fn deadline(&self, start_time: Timestamp, now: Timestamp, progress: &mut Progress) -> Option<Ending> {
+        let deadline_s = u64::try_from(self.spec.active_deadline_seconds?).unwrap_or(0);
+        let at = start_time + Duration::from_secs(deadline_s);
+        if now < at {
+            progress.wake_by(at);
+        }
+        (now >= at).then(|| Ending { asked_at: at, grace: self.grace() })
+    }
+
+    fn grace(&self) -> Duration {
+        let grace_s = self.spec.termination_grace_period_seconds;
+        grace_s.map_or(DEFAULT_GRACE, |s| Duration::from_secs(u64::try_from(s).unwrap_or(0)))
+    }
+
+    fn phase(&self, status: &PodStatus) -> &'static str {
+        let init = self.init.iter().zip(statuses(&status.init_container_statuses));
+        let sidecars = init.filter(|(view, _)| view.role == Role::Sidecar).map(|(_, status)| status);
+        phase::while_alive(statuses(&status.container_statuses).iter().chain(sidecars))
+    }
+
+    fn final_phase(&self, status: &PodStatus) -> &'static str {
+        match self.init_failed(statuses(&status.init_container_statuses)) {
+            true => "Failed",
+            false => phase::at_the_end(statuses(&status.container_statuses)),
+        }
+    }
+
+    /// The pod was stopped: says what there is to say of containers that did not end by themselves.
+    fn settle(&self, status: &mut PodStatus, reason: Option<(&str, &str)>) -> &'static str {
+        let (mut no_init, mut no_apps) = (Vec::new(), Vec::new());
+        let init = status.init_container_statuses.as_mut().unwrap_or(&mut no_init);
+        let apps = status.container_statuses.as_mut().unwrap_or(&mut no_apps);
+        phase::settle_restarts(init);
+        phase::settle_restarts(apps);
+        phase::settle_unseen(init, apps);
+        let Some((reason, message)) = reason else { return self.final_phase(status) };
+        status.reason = Some(reason.to_owned());
+        status.message = Some(message.to_owned());
+        "Failed"
     }
 
     fn with_statuses<'s>(&'s self, status: &'s mut PodStatus) -> Vec<(&'s ContainerView<'a>, &'s mut ContainerStatus)> {
         let init = self.init.iter().zip(status.init_container_statuses.iter_mut().flatten());
         let apps = self.apps.iter().zip(status.container_statuses.iter_mut().flatten());
-        init.chain(apps).collect()
+        let ephemeral = self.ephemeral.iter().zip(status.ephemeral_container_statuses.iter_mut().flatten());
+        init.chain(apps).chain(ephemeral).collect()
     }
 }
 
-/// Where a moment is asked for but only its being there matters.
-const NEVER: Timestamp = Timestamp::MAX;
+fn set_pod_ip(status: &mut PodStatus, ip: String) {
+    if status.pod_ip.is_none() {
+        status.pod_ip = Some(ip.clone());
+        status.pod_ips = Some(vec![PodIP { ip }]);
+    }
+}
+
+/// What an ephemeral container has in common with the others.
+fn as_container(ephemeral: &EphemeralContainer) -> Container {
+    Container {
+        name: ephemeral.name.clone(),
+        image: ephemeral.image.clone(),
+        image_pull_policy: ephemeral.image_pull_policy.clone(),
+        resources: ephemeral.resources.clone(),
+        security_context: ephemeral.security_context.clone(),
+        volume_mounts: ephemeral.volume_mounts.clone(),
+        ..Default::default()
+    }
+}
 
 /// One status per container, in the order of the spec; those that are there stay as they are.
 fn complete(statuses: &mut Option<Vec<ContainerStatus>>, views: &[ContainerView<'_>], reason: &str) {
     let mut known = statuses.take().unwrap_or_default();
     let status_of = |view: &ContainerView<'_>| match known.iter().position(|s| s.name == view.spec.name) {
         Some(at) => known.swap_remove(at),
-        None => ContainerStatus {
-            name: view.spec.name.clone(),
-            image: view.spec.image.clone().unwrap_or_default(),
-            state: Some(container::waiting(reason, None)),
-            started: Some(false),
-            ..Default::default()
-        },
+        None => view.first_status(reason),
     };
     let all: Vec<_> = views.iter().map(status_of).collect();
     *statuses = (!all.is_empty()).then_some(all);
@@ -281,49 +357,25 @@ fn complete(statuses: &mut Option<Vec<ContainerStatus>>, views: &[ContainerView<
 /// When the container after this init container may start: when this one has done its work, or as a sidecar has started.
 fn turn_after_init(view: &ContainerView<'_>, status: &ContainerStatus, turn: Timestamp) -> Option<Timestamp> {
     if view.role == Role::Sidecar {
-        let restarting = status.last_state.is_some() || container::terminated(status).is_some();
-        return match container::running(status) {
+        let restarting = state::last_exit(status).is_some() || state::terminated(status).is_some();
+        return match state::running(status) {
             Some(started_at) if status.started == Some(true) => Some(turn.max(started_at + view.script.started_after)),
             // A sidecar that crashes later holds nobody up.
             _ if restarting => Some(turn),
             _ => None,
         };
     }
-    let exit = container::terminated(status).filter(|exit| exit.exit_code == 0)?;
+    let exit = state::terminated(status).filter(|exit| exit.exit_code == 0)?;
     Some(exit.finished_at.as_ref().map_or(turn, |t| t.0.max(turn)))
 }
 
 /// App containers start one after another; one that cannot start holds nobody up.
 fn turn_after_app(status: &ContainerStatus, turn: Timestamp) -> Option<Timestamp> {
-    let reason = status.state.as_ref().and_then(|s| s.waiting.as_ref()).and_then(|w| w.reason.as_deref());
-    match container::running(status) {
+    match state::running(status) {
         Some(started_at) => Some(turn.max(started_at)),
-        None if matches!(reason, Some("ContainerCreating" | "PodInitializing")) && status.last_state.is_none() => None,
+        None if state::is_untouched(status) => None,
         None => Some(turn),
     }
-}
-
-/// SIGTERM at `asked_at`, SIGKILL at `deadline`; returns when the process is gone.
-fn stop_gracefully(
-    view: &ContainerView<'_>,
-    status: &mut ContainerStatus,
-    asked_at: Timestamp,
-    deadline: Timestamp,
-    now: Timestamp,
-    progress: &mut Progress,
-) -> Timestamp {
-    if container::running(status).is_none() {
-        return container::terminated(status).and_then(|t| t.finished_at.as_ref()).map_or(asked_at, |t| t.0);
-    }
-    container::tell_killing(view, status, progress);
-    let by_itself = asked_at + view.script.stop_time;
-    let (at, exit_code) = if by_itself <= deadline { (by_itself, 0) } else { (deadline, EXIT_KILLED) };
-    if now >= at {
-        container::stop(view, status, at, exit_code);
-    } else {
-        progress.wake_by(at);
-    }
-    at
 }
 
 #[cfg(test)]

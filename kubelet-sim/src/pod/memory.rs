@@ -4,7 +4,7 @@
 //! Corresponds to pkg/kubelet/status.Manager. Forgetting it all is safe: the statuses themselves say enough to go
 //! on, to the second; the memory adds the fractions and keeps events from being told twice.
 
-use crate::pod::container::PodEvent;
+use crate::pod::progress::PodEvent;
 use parking_lot::Mutex;
 use proto::Kind;
 use proto::kinds::api::core::v1::{Pod, PodStatus};
@@ -114,7 +114,7 @@ mod tests {
         let memory = PodMemory::default();
         let event = |once: &str| PodEvent {
             warning: false,
-            reason: "Started",
+            reason: "Started".to_owned(),
             message: String::new(),
             field_path: String::new(),
             once: once.to_owned(),

@@ -13,11 +13,12 @@
 //! | `orrery.dev/stop-time` | `45s` | time from SIGTERM to exit; beyond the grace period the container is killed |
 //!
 //! Each but the pull ones can be given for one container, which goes before the pod's:
-//! `run-for.orrery.dev/CONTAINER: 30s`. Init containers are reached in this form alone.
+//! `run-for.orrery.dev/CONTAINER: 30s`. Init, sidecar and ephemeral containers are reached in
+//! this form alone.
 //!
 //! Without annotations the app containers of a pod whose restart policy is `Always` run until they are stopped;
 //! those of `OnFailure` and `Never` pods (jobs) run for five seconds and exit with 0; init containers run for
-//! half a second and exit with 0.
+//! half a second and exit with 0; sidecars and ephemeral containers run until they are stopped.
 
 use crate::config::Latency;
 use component_base::duration::parse_duration;
@@ -33,6 +34,8 @@ pub enum Role {
     /// An init container with `restartPolicy: Always`: keeps running beside the app containers.
     Sidecar,
     App,
+    /// Added to a running pod to look at it (`kubectl debug`); never started again.
+    Ephemeral,
 }
 
 /// What one container will do. All times count from the moment it starts.
@@ -47,6 +50,8 @@ pub struct Script {
     pub ready_after: Option<Duration>,
     pub pull_time: Duration,
     pub pull_error: Option<String>,
+    /// How long the pre-stop hook takes.
+    pub pre_stop: Duration,
     pub stop_time: Duration,
 }
 
@@ -74,7 +79,7 @@ impl Script {
 
         let default_run = match role {
             Role::Init => Some(latency.init_run),
-            Role::Sidecar => None,
+            Role::Sidecar | Role::Ephemeral => None,
             Role::App if restart_policy == "Always" => None,
             Role::App => Some(latency.job_run),
         };
@@ -92,9 +97,17 @@ impl Script {
             },
             pull_time: of_pod("pull-time").and_then(|text| parse_duration(text).ok()).unwrap_or(latency.image_pull),
             pull_error: of_pod("pull-error").map(str::to_owned),
+            pre_stop: pre_stop(container),
             stop_time: time("stop-time").unwrap_or(latency.stop),
         }
     }
+}
+
+/// Of hooks only `sleep` takes time; simulated containers have nothing that could run a command or answer a request.
+fn pre_stop(container: &Container) -> Duration {
+    let hook = container.lifecycle.as_ref().and_then(|lifecycle| lifecycle.pre_stop.as_ref());
+    let sleep_s = hook.and_then(|hook| hook.sleep.as_ref()).map_or(0, |sleep| sleep.seconds);
+    Duration::from_secs(u64::try_from(sleep_s).unwrap_or(0))
 }
 
 /// When the startup and the readiness probe succeed, counted from the container's start. Every simulated probe

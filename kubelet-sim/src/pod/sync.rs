@@ -8,10 +8,10 @@ use crate::pod::lifecycle::{self, PodView, Step};
 use crate::pod::memory::PodMemory;
 use crate::pod::patch::status_patch;
 use crate::row::NodeRow;
-use client::{DeleteOptions, Error, EventType, Patch, PatchOptions, Preconditions, Regarding};
+use client::{DeleteOptions, Error, EventType, Patch, PatchOptions, Regarding};
 use component_base::env::Env;
 use proto::Kind;
-use proto::kinds::api::core::v1::{Pod, PodStatus};
+use proto::kinds::api::core::v1::{Node, Pod, PodStatus};
 use proto::kinds::jiff::Timestamp;
 use serde_json::Value;
 use std::time::Duration;
@@ -19,6 +19,7 @@ use std::time::Duration;
 /// Takes the steps that are due; returns after what time the next one is.
 pub async fn sync(
     row: &NodeRow,
+    node: &Node,
     pod: &Pod,
     memory: &PodMemory,
     latency: &Latency,
@@ -26,14 +27,14 @@ pub async fn sync(
 ) -> Result<Option<Duration>, Error> {
     let (status, caught_up) = memory.status_of(pod);
     let now = env.wall();
-    let step = decide(row, pod, &status, latency, now);
+    let step = decide(row, node, pod, &status, latency, now);
     for image in &step.pulled {
         row.add_image(image);
     }
     write_status(row, pod, &status, &step, memory).await?;
     tell(row, pod, &step, memory);
     if conditions::is_terminal(&step.status) {
-        row.release_address(pod.uid()); // the sandbox is gone, and its address with it
+        row.release(pod.uid()); // the sandbox is gone, and its address with it
     }
     if step.ended {
         delete(row, pod).await?;
@@ -43,22 +44,15 @@ pub async fn sync(
     Ok(step.wake_at.map(|at| Duration::try_from(at.duration_since(now)).unwrap_or(Duration::ZERO)))
 }
 
-fn decide(row: &NodeRow, pod: &Pod, status: &PodStatus, latency: &Latency, now: Timestamp) -> Step {
+fn decide(row: &NodeRow, node: &Node, pod: &Pod, status: &PodStatus, latency: &Latency, now: Timestamp) -> Step {
+    let is_new = status.start_time.is_none() && !pod.is_deleting() && !conditions::is_terminal(status);
+    if let (true, Err(rejection)) = (is_new, row.admit(pod, node)) {
+        return lifecycle::reject(pod, status, &rejection, now);
+    }
+    let sandbox = row.sandbox(pod, status);
     let has_image = |image: &str| row.has_image(image);
-    let (node_ip, pod_ip) = (row.machine.address.into(), address(row, pod, status));
-    lifecycle::step(&PodView { pod, status, node_ip, pod_ip, has_image: &has_image, latency }, now)
-}
-
-/// The address that the pod has, or one for its sandbox if it is going to have one.
-fn address(row: &NodeRow, pod: &Pod, status: &PodStatus) -> Option<std::net::IpAddr> {
-    let on_host = pod.spec.as_ref().and_then(|s| s.host_network).unwrap_or(false);
-    if on_host || conditions::is_terminal(status) || (pod.is_deleting() && status.start_time.is_none()) {
-        return None;
-    }
-    match &status.pod_ip {
-        Some(ip) => ip.parse().ok(),
-        None => row.allocate_address(pod.uid()),
-    }
+    let node_ip = row.machine.address.into();
+    lifecycle::step(&PodView { pod, status, node_ip, sandbox, has_image: &has_image, latency }, now)
 }
 
 async fn write_status(
@@ -94,11 +88,7 @@ async fn delete(row: &NodeRow, pod: &Pod) -> Result<(), Error> {
     if finalizers && pod.metadata.deletion_grace_period_seconds == Some(0) {
         return Ok(());
     }
-    let options = DeleteOptions {
-        grace_period_s: Some(0),
-        preconditions: Preconditions { uid: pod.uid().to_owned(), ..Preconditions::default() },
-        ..DeleteOptions::default()
-    };
+    let options = DeleteOptions { grace_period_s: Some(0), ..DeleteOptions::with_uid(pod.uid()) };
     match row.client.api::<Pod>(pod.namespace()).delete(pod.name(), &options).await {
         Err(error) if error.is_not_found() || error.is_conflict() => Ok(()),
         other => other,

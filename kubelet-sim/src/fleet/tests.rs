@@ -1,0 +1,187 @@
+//! Fleets against an API server that is slow, away, or has forgotten something.
+
+use super::*;
+use client::fake_server::{FakeServer, Fault};
+use component_base::kubeconfig::Connection;
+use component_base::network::{Network, Registry};
+use proto::Status;
+use proto::kinds::jiff::Timestamp;
+use serde_json::{Value, json};
+
+const AUTHORITY: &str = "apiserver:6443";
+
+struct World {
+    env: Env,
+    server: FakeServer,
+    settings: Settings,
+}
+
+impl World {
+    fn of(nodes: u32) -> Self {
+        let env = Env::simulated(11);
+        let server = FakeServer::new(&env);
+        registry(&env).register(AUTHORITY, server.service());
+        Self { env, server, settings: Settings { nodes, ..Settings::default() } }
+    }
+
+    /// Starts an agent for all nodes; draining the answer is its end.
+    fn start(&self) -> Env {
+        let connection = Connection { server: format!("https://{AUTHORITY}"), ..Connection::default() };
+        let client = Client::connect(&self.env, &connection, "kubelet-sim").unwrap();
+        let env = self.env.child();
+        self.env.spawn(Fleet::run(client.in_env(&env), self.settings.clone(), env.clone()));
+        env
+    }
+
+    async fn pass(&self, ms: u64) {
+        self.env.sleep(Duration::from_millis(ms)).await;
+    }
+
+    /// What the node controller does for a new node.
+    fn give_range(&self, node: &str, range: &str) {
+        let mut object = self.server.get("nodes", node).unwrap();
+        object["spec"]["podCIDR"] = json!(range);
+        self.server.put("nodes", object);
+    }
+
+    fn bind(&self, name: &str, container: Value) {
+        self.server.put(
+            "pods",
+            json!({
+                "metadata": {"name": name, "namespace": "shop", "uid": format!("uid-{name}")},
+                "spec": {"nodeName": "node-0", "containers": [container]},
+            }),
+        );
+    }
+
+    fn status(&self, pod: &str) -> Value {
+        self.server.get("pods", &format!("shop/{pod}")).unwrap()["status"].clone()
+    }
+
+    /// Reasons and messages of the events about an object.
+    fn events(&self, object: &str) -> Vec<String> {
+        let events = self.server.list("events");
+        let about = events.iter().filter(|event| event["involvedObject"]["name"] == object);
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        about.map(|event| format!("{}: {}", text(&event["reason"]), text(&event["message"]))).collect()
+    }
+}
+
+fn registry(env: &Env) -> &Registry {
+    match env.network() {
+        Network::InProcess(registry) => registry,
+        Network::Sockets => panic!("simulations have no sockets"),
+    }
+}
+
+fn nginx() -> Value {
+    json!({"name": "web", "image": "nginx:1"})
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_becomes_ready_and_says_so() {
+    let world = World::of(1);
+    world.start();
+    world.pass(1_000).await;
+    world.give_range("node-0", "10.244.3.0/24");
+    world.pass(1_000).await;
+    let mut told = world.events("node-0");
+    told.sort();
+    let healthy = |reason| format!("{reason}: Node node-0 status is now: {reason}");
+    let expected = [
+        healthy("NodeHasNoDiskPressure"),
+        healthy("NodeHasSufficientMemory"),
+        healthy("NodeHasSufficientPID"),
+        healthy("NodeReady"),
+        "Starting: Starting kubelet.".to_owned(),
+    ];
+    assert_eq!(told, expected);
+    let node = world.server.get("nodes", "node-0").unwrap();
+    assert_eq!(node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"], 10250);
+}
+
+/// The registration hears of the node's range before the informer does.
+#[tokio::test(start_paused = true)]
+async fn pods_go_on_whoever_hears_first_of_the_nodes_range() {
+    let world = World::of(1);
+    world.bind("web", nginx());
+    let down = |path_contains| Fault { path_contains, answer: Status::internal("down"), retry_after_s: None };
+    world.server.fault(down("POST /api/v1/nodes"));
+    world.start();
+    world.pass(10).await;
+    // The registration is to be tried again in a moment; until then the informers lose their watches.
+    for _ in 0..2 {
+        world.server.fault(down("watch=true"));
+    }
+    world.server.cut_watches();
+    world.server.put("nodes", json!({"metadata": {"name": "node-0"}, "spec": {"podCIDR": "10.244.3.0/24"}}));
+    world.pass(60_000).await;
+    assert_eq!(world.status("web")["phase"], "Running");
+    assert_eq!(world.status("web")["podIP"], "10.244.3.2");
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_nodes_renew_their_leases_soon_after_the_server_is_back() {
+    let world = World::of(200);
+    world.start();
+    world.pass(10_000).await;
+    registry(&world.env).remove(AUTHORITY);
+    world.pass(120_000).await;
+    registry(&world.env).register(AUTHORITY, world.server.service());
+    world.pass(10_000).await;
+    let leases = world.server.list("leases.coordination.k8s.io");
+    assert_eq!(leases.len(), 200);
+    let back_at = world.env.wall() - Duration::from_secs(10);
+    let renewed = |lease: &Value| lease["spec"]["renewTime"].as_str().unwrap().parse::<Timestamp>().unwrap();
+    let late = leases.iter().filter(|lease| renewed(lease) < back_at).count();
+    assert_eq!(late, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_starts_again_finds_everything_as_it_was() {
+    let world = World::of(1);
+    let first = world.start();
+    world.pass(1_000).await;
+    world.give_range("node-0", "10.244.3.0/24");
+    world.pass(100).await;
+    world.bind("web", nginx());
+    world.pass(2_000).await;
+    let before = world.status("web");
+    assert_eq!(before["phase"], "Running");
+    first.drain().await;
+    // The node's status has not had the time to tell of the image.
+    assert!(world.server.get("nodes", "node-0").unwrap()["status"]["images"].is_null());
+    world.start();
+    world.pass(1_000).await;
+    assert_eq!(world.status("web"), before, "nothing has happened to it");
+    world.bind("second", nginx());
+    world.pass(2_000).await;
+    assert_eq!(world.status("second")["podIP"], "10.244.3.3");
+    let pulled = "Pulled: Container image \"nginx:1\" already present on machine and can be accessed by the pod";
+    assert_eq!(world.events("second")[0], pulled);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_takes_no_more_than_it_has() {
+    let mut world = World::of(1);
+    world.settings.cpu = "1".to_owned();
+    world.start();
+    world.pass(1_000).await;
+    world.give_range("node-0", "10.244.3.0/24");
+    let asking = json!({"name": "web", "image": "nginx:1", "resources": {"requests": {"cpu": "600m"}}});
+    world.bind("first", asking.clone());
+    world.pass(2_000).await;
+    world.bind("second", asking.clone());
+    world.pass(2_000).await;
+    assert_eq!(world.status("first")["phase"], "Running");
+    let lack = "Node didn't have enough resource: cpu, requested: 600, used: 600, capacity: 1000";
+    let rejected = world.status("second");
+    assert_eq!((&rejected["phase"], &rejected["reason"]), (&json!("Failed"), &json!("OutOfcpu")));
+    assert_eq!(rejected["message"], format!("Pod was rejected: {lack}"));
+    assert_eq!(world.events("second"), [format!("OutOfcpu: {lack}")]);
+    world.server.remove("pods", "shop/first");
+    world.pass(1_000).await;
+    world.bind("third", asking);
+    world.pass(2_000).await;
+    assert_eq!(world.status("third")["phase"], "Running");
+}

@@ -1,0 +1,274 @@
+//! Whether a node takes a pod that was bound to it: the last check, by the one who knows best.
+//!
+//! Corresponds to pkg/kubelet/lifecycle/predicate.go. A scheduler has seen to all of it, but its view may have been
+//! late, and a pod may name its node by itself.
+
+use proto::Kind;
+use proto::kinds::api::core::v1::{Node, Pod, PodSpec};
+use proto::scheduling::node_selector;
+use proto::scheduling::requests::{Resources, pod_requests};
+use proto::scheduling::tolerations::untolerated;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What every simulated machine runs.
+const OS: &str = "linux";
+const ANY_ADDRESS: &str = "0.0.0.0";
+
+/// Why the node does not take the pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rejection {
+    pub reason: String,
+    pub message: String,
+}
+
+impl Rejection {
+    fn new(reason: &str, message: impl Into<String>) -> Self {
+        Self { reason: reason.to_owned(), message: message.into() }
+    }
+
+    fn predicate(name: &str, message: &str) -> Self {
+        Self::new(name, format!("Predicate {name} failed: {message}"))
+    }
+
+    fn insufficient(resource: &str, requested: i64, used: i64, capacity: i64) -> Self {
+        let numbers = format!("requested: {requested}, used: {used}, capacity: {capacity}");
+        Self::new(&format!("OutOf{resource}"), format!("Node didn't have enough resource: {resource}, {numbers}"))
+    }
+}
+
+/// A port of the node that a pod takes: protocol, address, number.
+type HostPort = (String, String, i32);
+
+/// The pods that a node has taken and that have not ended, with what they hold. Rebuilt from the pods themselves when
+/// the agent starts.
+#[derive(Debug, Default)]
+pub struct Admitted {
+    by_uid: BTreeMap<String, Held>,
+    used: Resources,
+}
+
+#[derive(Debug)]
+struct Held {
+    requests: Resources,
+    ports: BTreeSet<HostPort>,
+}
+
+impl Admitted {
+    /// Takes the pod if it fits beside those that are there; asking again changes nothing.
+    pub fn admit(&mut self, pod: &Pod, node: &Node, allocatable: &Resources) -> Result<(), Rejection> {
+        if self.by_uid.contains_key(pod.uid()) {
+            return Ok(());
+        }
+        if let Some(spec) = &pod.spec {
+            self.check(pod, spec, node, allocatable)?;
+        }
+        self.take(pod);
+        Ok(())
+    }
+
+    /// Notes a pod that the node took before the agent started.
+    pub fn take(&mut self, pod: &Pod) {
+        let Some(spec) = pod.spec.as_ref().filter(|_| !self.by_uid.contains_key(pod.uid())) else { return };
+        let held = Held { requests: pod_requests(spec), ports: host_ports(spec) };
+        self.used += &held.requests;
+        self.by_uid.insert(pod.uid().to_owned(), held);
+    }
+
+    pub fn release(&mut self, uid: &str) {
+        if let Some(held) = self.by_uid.remove(uid) {
+            self.used -= &held.requests;
+        }
+    }
+
+    /// The first of the reasons, in the order in which kubelet looks for them.
+    fn check(&self, pod: &Pod, spec: &PodSpec, node: &Node, allocatable: &Resources) -> Result<(), Rejection> {
+        if pod.metadata.labels.as_ref().and_then(|l| l.get("kubernetes.io/os")).is_some_and(|os| os != OS) {
+            let message = "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label";
+            return Err(Rejection::new("PodOSSelectorNodeLabelDoesNotMatch", message));
+        }
+        if spec.os.as_ref().is_some_and(|os| os.name != OS) {
+            let message = "Failed to admit pod as the OS field doesn't match node OS";
+            return Err(Rejection::new("PodOSNotSupported", message));
+        }
+        self.resources_fit(&pod_requests(spec), allocatable)?;
+        if !node_selector::required_matches(spec, node) {
+            let message = "node(s) didn't match Pod's node affinity/selector";
+            return Err(Rejection::predicate("NodeAffinity", message));
+        }
+        let wanted = host_ports(spec);
+        let taken = self.by_uid.values().flat_map(|held| &held.ports);
+        if taken.into_iter().any(|taken| wanted.iter().any(|port| collide(port, taken))) {
+            let message = "node(s) didn't have free ports for the requested pod ports";
+            return Err(Rejection::predicate("NodePorts", message));
+        }
+        let taints = node.spec.iter().flat_map(|s| s.taints.iter().flatten()).filter(|t| t.effect == "NoExecute");
+        if untolerated(spec.tolerations.as_deref().unwrap_or_default(), taints).is_some() {
+            return Err(Rejection::predicate("TaintToleration", "node(s) had untolerated taint(s)"));
+        }
+        Ok(())
+    }
+
+    fn resources_fit(&self, requests: &Resources, allocatable: &Resources) -> Result<(), Rejection> {
+        let scalars = requests.scalar.keys().map(String::as_str);
+        // What the node has never heard of is somebody else's to account for.
+        let known = scalars.filter(|name| !is_extended(name) || allocatable.scalar.contains_key(*name));
+        for name in ["pods", "cpu", "memory", "ephemeral-storage"].into_iter().chain(known) {
+            let (requested, used, capacity) = (requests.get(name), self.used.get(name), allocatable.get(name));
+            if requested > 0 && requested > capacity - used {
+                return Err(Rejection::insufficient(name, requested, used, capacity));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A resource of a vendor, and not one that Kubernetes itself defines.
+fn is_extended(name: &str) -> bool {
+    name.contains('/') && !name.contains("kubernetes.io/")
+}
+
+fn host_ports(spec: &PodSpec) -> BTreeSet<HostPort> {
+    let sidecars = spec.init_containers.iter().flatten().filter(|c| c.restart_policy.as_deref() == Some("Always"));
+    let ports = spec.containers.iter().chain(sidecars).flat_map(|container| container.ports.iter().flatten());
+    let some = |text: &Option<String>, default: &str| match text.as_deref() {
+        None | Some("") => default.to_owned(),
+        Some(text) => text.to_owned(),
+    };
+    let taken = ports.filter_map(|port| {
+        let number = port.host_port.filter(|number| *number > 0)?;
+        Some((some(&port.protocol, "TCP"), some(&port.host_ip, ANY_ADDRESS), number))
+    });
+    taken.collect()
+}
+
+/// All addresses collide with each.
+fn collide(one: &HostPort, other: &HostPort) -> bool {
+    let same_address = one.1 == other.1 || one.1 == ANY_ADDRESS || other.1 == ANY_ADDRESS;
+    one.0 == other.0 && one.2 == other.2 && same_address
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn pod(uid: &str, spec: Value) -> Pod {
+        Pod::decode_value(json!({"metadata": {"name": uid, "namespace": "shop", "uid": uid}, "spec": spec})).unwrap()
+    }
+
+    fn asking(uid: &str, requests: Value) -> Pod {
+        pod(uid, json!({"containers": [{"name": "c", "resources": {"requests": requests}}]}))
+    }
+
+    fn node() -> Node {
+        Node::decode_value(json!({
+            "metadata": {"name": "node-0", "labels": {"kubernetes.io/os": "linux", "disk": "ssd"}},
+            "spec": {"taints": [{"key": "soft", "effect": "NoSchedule"}, {"key": "hard", "effect": "NoExecute"}]},
+        }))
+        .unwrap()
+    }
+
+    fn allocatable() -> Resources {
+        let quantities =
+            json!({"cpu": "2", "memory": "4Gi", "ephemeral-storage": "10Gi", "pods": "3", "x.io/gpu": "1"});
+        Resources::of(Some(&serde_json::from_value(quantities).unwrap()))
+    }
+
+    fn tolerant(mut spec: Value) -> Value {
+        spec["tolerations"] = json!([{"operator": "Exists"}]);
+        spec
+    }
+
+    fn refused(admitted: &mut Admitted, pod: &Pod) -> Option<(String, String)> {
+        let rejection = admitted.admit(pod, &node(), &allocatable()).err()?;
+        Some((rejection.reason, rejection.message))
+    }
+
+    #[test]
+    fn a_node_says_what_it_lacks() {
+        let container = json!({"containers": [{"name": "c"}]});
+        let with = |field: &str, value: Value| {
+            let mut spec = tolerant(container.clone());
+            spec[field] = value;
+            spec
+        };
+        let asking = |requests: Value| with("containers", json!([{"name": "c", "resources": {"requests": requests}}]));
+        let port = |port: Value| with("containers", json!([{"name": "c", "ports": [port]}]));
+        let not_enough = "Node didn't have enough resource:";
+        for (spec, reason, message) in [
+            (
+                asking(json!({"cpu": "1500m"})),
+                "OutOfcpu",
+                format!("{not_enough} cpu, requested: 1500, used: 1000, capacity: 2000"),
+            ),
+            (
+                asking(json!({"memory": "5Gi", "cpu": "1"})),
+                "OutOfmemory",
+                format!("{not_enough} memory, requested: 5368709120, used: 0, capacity: 4294967296"),
+            ),
+            (
+                asking(json!({"ephemeral-storage": "11Gi"})),
+                "OutOfephemeral-storage",
+                format!("{not_enough} ephemeral-storage, requested: 11811160064, used: 0, capacity: 10737418240"),
+            ),
+            (
+                asking(json!({"x.io/gpu": "2"})),
+                "OutOfx.io/gpu",
+                format!("{not_enough} x.io/gpu, requested: 2, used: 0, capacity: 1"),
+            ),
+            (
+                with("nodeSelector", json!({"disk": "hdd"})),
+                "NodeAffinity",
+                "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector".to_owned(),
+            ),
+            (
+                port(json!({"containerPort": 80, "hostPort": 8080, "hostIP": "127.0.0.1"})),
+                "NodePorts",
+                "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports".to_owned(),
+            ),
+            (
+                container.clone(),
+                "TaintToleration",
+                "Predicate TaintToleration failed: node(s) had untolerated taint(s)".to_owned(),
+            ),
+            (
+                with("os", json!({"name": "windows"})),
+                "PodOSNotSupported",
+                "Failed to admit pod as the OS field doesn't match node OS".to_owned(),
+            ),
+        ] {
+            let mut admitted = Admitted::default();
+            let first = json!({"containers": [{"name": "c", "ports": [{"containerPort": 80, "hostPort": 8080}],
+                "resources": {"requests": {"cpu": "1"}}}]});
+            assert_eq!(refused(&mut admitted, &pod("first", tolerant(first))), None);
+            assert_eq!(refused(&mut admitted, &pod("p", spec)), Some((reason.to_owned(), message)));
+        }
+    }
+
+    #[test]
+    fn what_a_pod_held_is_free_when_it_has_gone() {
+        let mut admitted = Admitted::default();
+        let tolerant = |pod: Pod| {
+            let spec = serde_json::to_value(pod.spec.unwrap()).unwrap();
+            self::pod(pod.metadata.uid.as_deref().unwrap(), tolerant(spec))
+        };
+        let big = |uid: &str| tolerant(asking(uid, json!({"cpu": "2"})));
+        assert_eq!(refused(&mut admitted, &big("a")), None);
+        assert_eq!(refused(&mut admitted, &big("a")), None, "asked again");
+        assert_eq!(refused(&mut admitted, &big("b")).unwrap().0, "OutOfcpu");
+        admitted.release("a");
+        assert_eq!(refused(&mut admitted, &big("b")), None);
+        // A pod of an earlier run is there whatever it takes.
+        admitted.take(&big("c"));
+        admitted.take(&tolerant(asking("d", json!({}))));
+        let last = refused(&mut admitted, &tolerant(asking("e", json!({"cpu": "1"})))).unwrap();
+        assert_eq!(last.1, "Node didn't have enough resource: pods, requested: 1, used: 3, capacity: 3");
+    }
+
+    #[test]
+    fn a_resource_that_the_node_does_not_know_is_not_its_business() {
+        let mut admitted = Admitted::default();
+        let spec = tolerant(json!({"containers": [{"name": "c", "resources": {"requests": {"y.io/fpga": "1"}}}]}));
+        assert_eq!(refused(&mut admitted, &pod("p", spec)), None);
+    }
+}

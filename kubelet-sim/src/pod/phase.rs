@@ -1,0 +1,61 @@
+//! A pod's phase, and what becomes of containers of which nothing more will be heard.
+//!
+//! Corresponds to getPhase in pkg/kubelet/kubelet_pods.go and TerminatePod in pkg/kubelet/status/status_manager.go.
+
+use crate::pod::state::{is_waiting, last_exit, never_ran, terminated};
+use proto::kinds::api::core::v1::{ContainerState, ContainerStateTerminated, ContainerStatus};
+
+/// What a process that nobody saw end is taken to have ended with.
+const EXIT_UNKNOWN: i32 = 137;
+
+/// The phase while something runs or may still run: Pending until every app container and sidecar has run.
+pub fn while_alive<'s>(apps_and_sidecars: impl IntoIterator<Item = &'s ContainerStatus>) -> &'static str {
+    if apps_and_sidecars.into_iter().any(never_ran) { "Pending" } else { "Running" }
+}
+
+/// The phase once nothing will run any more.
+pub fn at_the_end(apps: &[ContainerStatus]) -> &'static str {
+    let succeeded = |status: &ContainerStatus| terminated(status).is_some_and(|exit| exit.exit_code == 0);
+    if apps.iter().all(succeeded) { "Succeeded" } else { "Failed" }
+}
+
+/// A container that waited for its next run will not have one: its last exit is its end.
+pub fn settle_restarts(statuses: &mut [ContainerStatus]) {
+    for status in statuses.iter_mut().filter(|status| is_waiting(status)) {
+        if let Some(exit) = last_exit(status).cloned() {
+            status.state = Some(ContainerState { terminated: Some(exit), ..Default::default() });
+            status.last_state = Some(ContainerState::default());
+        }
+    }
+}
+
+/// A container of a pod that has got past its init containers counts as failed even if it never ran; so does an init
+/// container that one after it has overtaken.
+pub fn settle_unseen(init: &mut [ContainerStatus], apps: &mut [ContainerStatus]) {
+    if is_initialized(init, apps) {
+        apps.iter_mut().for_each(mark_unseen);
+    }
+    let tried = init.iter().rposition(|status| !never_ran(status)).map_or(1, |last| last + 1);
+    init.iter_mut().take(tried).for_each(mark_unseen);
+}
+
+fn is_initialized(init: &[ContainerStatus], apps: &[ContainerStatus]) -> bool {
+    let completed = |status: &ContainerStatus| {
+        terminated(status).into_iter().chain(last_exit(status)).any(|exit| exit.exit_code == 0)
+    };
+    init.last().is_none_or(completed) || !apps.iter().all(never_ran)
+}
+
+fn mark_unseen(status: &mut ContainerStatus) {
+    if terminated(status).is_none() {
+        let unseen = ContainerStateTerminated {
+            exit_code: EXIT_UNKNOWN,
+            reason: Some("ContainerStatusUnknown".to_owned()),
+            message: Some("The container could not be located when the pod was terminated".to_owned()),
+            ..Default::default()
+        };
+        status.state = Some(ContainerState { terminated: Some(unseen), ..Default::default() });
+        status.started = status.started.map(|_| false);
+        status.ready = false;
+    }
+}

@@ -1,0 +1,83 @@
+//! Whether a container that has exited is started again, and how long it waits for that.
+//!
+//! Corresponds to ContainerShouldRestart of k8s.io/component-helpers and doBackOff of pkg/kubelet/kuberuntime.
+
+use crate::pod::script::Role;
+use crate::pod::state::terminated;
+use crate::pod::view::ContainerView;
+use proto::kinds::api::core::v1::{ContainerStateTerminated, ContainerStatus};
+use std::time::Duration;
+
+/// kubelet's MaxCrashLoopBackOff.
+pub const BACK_OFF_MAX: Duration = Duration::from_secs(300);
+/// kubelet's initial crash-loop back-off, doubled by every further crash.
+pub const BACK_OFF_INITIAL: Duration = Duration::from_secs(10);
+/// A run this long clears the back-off: twice the maximum, as in client-go's flowcontrol.Backoff.
+const BACK_OFF_RESET: Duration = Duration::from_secs(600);
+
+/// Whether the container is started again after it has exited with this code.
+pub fn restarts(view: &ContainerView<'_>, exit_code: i32) -> bool {
+    if view.role == Role::Ephemeral {
+        return false;
+    }
+    let rules = view.spec.restart_policy_rules.iter().flatten();
+    let ruled =
+        rules.filter(|rule| rule.action == "Restart").filter_map(|rule| rule.exit_codes.as_ref()).any(|codes| {
+            let listed = codes.values.iter().flatten().any(|code| *code == exit_code);
+            if codes.operator == "NotIn" { !listed } else { listed }
+        });
+    if ruled {
+        return true;
+    }
+    let of_pod = view.pod.restart_policy.as_deref().unwrap_or("Always");
+    match (view.role, view.spec.restart_policy.as_deref().unwrap_or(of_pod)) {
+        (Role::Sidecar, _) => true,
+        (_, "Never") => false,
+        (Role::App, "Always") => true,
+        _ => exit_code != 0,
+    }
+}
+
+/// Whether this container, having exited, stays so.
+pub fn is_finished(view: &ContainerView<'_>, status: &ContainerStatus) -> bool {
+    terminated(status).is_some_and(|exit| !restarts(view, exit.exit_code))
+}
+
+/// The first restart is immediate, those after it wait 10 s, 20 s, … up to five minutes.
+///
+/// Deviation: kubelet keeps the count of crashes in memory, and a run of ten minutes clears it; ours follows from
+/// `restartCount`, so after such a run the next crash waits as long as the one before would have.
+pub fn back_off(exit: &ContainerStateTerminated, restart_count: i32) -> Duration {
+    let ran_s = match (&exit.started_at, &exit.finished_at) {
+        (Some(from), Some(to)) => to.0.as_second() - from.0.as_second(),
+        _ => 0,
+    };
+    if restart_count <= 0 || ran_s >= BACK_OFF_RESET.as_secs() as i64 {
+        return Duration::ZERO;
+    }
+    doubled(u32::try_from(restart_count - 1).unwrap_or(0))
+}
+
+/// 10 s doubled so often, up to five minutes.
+pub fn doubled(times: u32) -> Duration {
+    (BACK_OFF_INITIAL * 2_u32.pow(times.min(5))).min(BACK_OFF_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proto::kinds::jiff::Timestamp;
+    use proto::kinds::metav1::Time;
+
+    #[test]
+    fn crash_loops_wait_longer_each_time() {
+        let exit = |ran_s: i64| ContainerStateTerminated {
+            started_at: Some(Time(Timestamp::UNIX_EPOCH)),
+            finished_at: Some(Time(Timestamp::from_second(ran_s).unwrap())),
+            ..Default::default()
+        };
+        let delays = [0, 1, 2, 3, 4, 5, 6, 50].map(|restarts| back_off(&exit(1), restarts).as_secs());
+        assert_eq!(delays, [0, 10, 20, 40, 80, 160, 300, 300]);
+        assert_eq!(back_off(&exit(600), 6), Duration::ZERO);
+    }
+}

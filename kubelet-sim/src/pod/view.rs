@@ -1,0 +1,81 @@
+//! What is known of a container besides its status: its spec, its script, and the machine it runs on.
+
+use crate::pod::script::{Role, Script};
+use crate::pod::state::waiting;
+use proto::kinds::api::core::v1::{
+    Container, ContainerState, ContainerStatus, ContainerUser, LinuxContainerUser, PodSpec, VolumeMountStatus,
+};
+use std::borrow::Cow;
+use std::time::Duration;
+
+/// An init container that goes on running beside the containers.
+pub fn is_sidecar(init_container: &Container) -> bool {
+    init_container.restart_policy.as_deref() == Some("Always")
+}
+
+#[derive(Debug)]
+pub struct ContainerView<'a> {
+    /// An ephemeral container is of another type, and copied.
+    pub spec: Cow<'a, Container>,
+    pub role: Role,
+    pub pod: &'a PodSpec,
+    pub script: Script,
+    pub image_present: bool,
+    pub pod_uid: &'a str,
+    /// `web-1_default(uid)`, as kubelet's messages name a pod.
+    pub pod_title: String,
+    /// From creating a container to its process running.
+    pub start_latency: Duration,
+}
+
+impl ContainerView<'_> {
+    pub fn image(&self) -> &str {
+        self.spec.image.as_deref().unwrap_or_default()
+    }
+
+    /// The status before anything has happened.
+    pub fn first_status(&self, reason: &str) -> ContainerStatus {
+        ContainerStatus {
+            name: self.spec.name.clone(),
+            image: self.image().to_owned(),
+            state: Some(waiting(reason, None)),
+            last_state: Some(ContainerState::default()),
+            started: (self.role != Role::Ephemeral).then_some(false),
+            volume_mounts: self.mounts(),
+            ..Default::default()
+        }
+    }
+
+    fn mounts(&self) -> Option<Vec<VolumeMountStatus>> {
+        let mounts = self.spec.volume_mounts.as_ref()?;
+        let status = |read_only: bool, recursive: &Option<String>| match (read_only, recursive.as_deref()) {
+            (false, _) => None,
+            (true, Some("IfPossible" | "Enabled")) => Some("Enabled".to_owned()),
+            (true, _) => Some("Disabled".to_owned()),
+        };
+        let mounts = mounts.iter().map(|mount| VolumeMountStatus {
+            name: mount.name.clone(),
+            mount_path: mount.mount_path.clone(),
+            read_only: mount.read_only.filter(|read_only| *read_only),
+            recursive_read_only: status(mount.read_only.unwrap_or(false), &mount.recursive_read_only),
+            ..Default::default()
+        });
+        Some(mounts.collect())
+    }
+
+    /// Whom the first process runs as. Simulated images name nobody, so that is root unless the spec says otherwise.
+    pub fn user(&self) -> ContainerUser {
+        let pod = self.pod.security_context.as_ref();
+        let own = self.spec.security_context.as_ref();
+        let uid = own.and_then(|c| c.run_as_user).or(pod.and_then(|p| p.run_as_user)).unwrap_or(0);
+        let gid = own.and_then(|c| c.run_as_group).or(pod.and_then(|p| p.run_as_group)).unwrap_or(0);
+        let mut groups = vec![gid];
+        let further = pod.iter().flat_map(|p| p.supplemental_groups.iter().flatten().copied().chain(p.fs_group));
+        for group in further {
+            if !groups.contains(&group) {
+                groups.push(group);
+            }
+        }
+        ContainerUser { linux: Some(LinuxContainerUser { uid, gid, supplemental_groups: Some(groups) }) }
+    }
+}
