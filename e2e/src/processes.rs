@@ -6,6 +6,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 
 /// Ports that one cluster uses, counted from its base.
 const PORTS: u16 = 5;
@@ -50,14 +51,21 @@ impl Start<'_> {
     }
 }
 
-/// The first port of a free range; nothing holds it, so another process may still take it.
+/// Below the ports that systems give to outgoing connections, one of which might take a port that was just free.
+const LOWEST_PORT: u16 = 15_000;
+const HIGHEST_PORT: u16 = 32_000;
+/// How many ranges of this process were looked at.
+static LOOKED_AT: AtomicU16 = AtomicU16::new(0);
+
+/// The first port of a free range that no other test of this process gets. Nothing holds it.
 pub fn free_ports() -> u16 {
-    for _ in 0..100 {
-        let probe = TcpListener::bind("127.0.0.1:0").expect("loopback has free ports");
-        let base = probe.local_addr().expect("a bound socket has an address").port();
-        drop(probe);
-        let free = |port| TcpListener::bind(("127.0.0.1", port)).is_ok();
-        if base < u16::MAX - PORTS && (base..base + PORTS).all(free) {
+    let ranges = (HIGHEST_PORT - LOWEST_PORT) / PORTS;
+    // Test programs that run at the same time begin at different places.
+    let begin = u16::try_from(std::process::id() * 101 % u32::from(ranges)).expect("it is less than a u16");
+    for _ in 0..ranges {
+        let range = (begin + LOOKED_AT.fetch_add(1, Ordering::Relaxed) % ranges) % ranges;
+        let base = LOWEST_PORT + range * PORTS;
+        if (base..base + PORTS).all(|port| TcpListener::bind(("127.0.0.1", port)).is_ok()) {
             return base;
         }
     }

@@ -38,7 +38,8 @@ pub fn respond(call: &Call<'_>, target: &Target, form: &Form, listed: Listed) ->
     let gzip = answer::takes_gzip(call.headers());
     let Listed { objects, revision, continue_token, remaining } = listed;
     let meta = ListMeta {
-        resource_version: revision.to_string(),
+        // What was never stored has none.
+        resource_version: if revision == 0 { String::new() } else { revision.to_string() },
         continue_token: continue_token.unwrap_or_default(),
         remaining_item_count: remaining,
     };

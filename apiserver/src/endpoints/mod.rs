@@ -4,6 +4,7 @@
 
 pub mod binding;
 pub mod body;
+pub mod component_status;
 pub mod create;
 pub mod delete;
 pub mod deprecated;

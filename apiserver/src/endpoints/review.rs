@@ -1,9 +1,9 @@
-//! Kinds that are computed, never stored: reviews of tokens and permissions, bindings, component statuses.
+//! Kinds that are computed, never stored: reviews of tokens and permissions, bindings.
 //!
-//! Corresponds to pkg/registry/{authentication,authorization} and pkg/registry/core/componentstatus.
+//! Corresponds to pkg/registry/{authentication,authorization}.
 
 use super::body::{self, Given};
-use super::{Call, binding, present};
+use super::{Call, binding, component_status, present};
 use crate::apply::FieldManager;
 use crate::apply::fields::FieldSet;
 use crate::authn::{TokenOutcome, UserInfo};
@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 pub async fn answer(call: &Call<'_>, target: &Target, body: Body) -> Result<Response<Body>, Status> {
     let served = target.served();
     match served.resource.as_ref() {
-        "componentstatuses" => component_statuses(call),
+        "componentstatuses" => component_status::answer(call, target),
         "bindings" => {
             let (pods, _) = call.server.registry.row_of("", "pods")?;
             binding::answer(call, &pods, "", body).await
@@ -202,24 +202,4 @@ fn resource_rule(rule: &Rule) -> Value {
         value["resourceNames"] = json!(rule.names);
     }
     value
-}
-
-/// The store's health, under the name that old clients ask for.
-fn component_statuses(call: &Call<'_>) -> Result<Response<Body>, Status> {
-    let form = call.plain_form()?;
-    let store = json!({
-        "metadata": {"name": "etcd-0"},
-        "conditions": [{"type": "Healthy", "status": "True", "message": "ok"}],
-    });
-    if call.info.name.is_empty() {
-        let list = json!({"kind": "ComponentStatusList", "apiVersion": "v1", "metadata": {}, "items": [store]});
-        return Ok(present::tree(&form, 200, &list));
-    }
-    if call.info.name != "etcd-0" {
-        return Err(Status::not_found("", "componentstatuses", &call.info.name));
-    }
-    let mut one = store;
-    one["kind"] = json!("ComponentStatus");
-    one["apiVersion"] = json!("v1");
-    Ok(present::tree(&form, 200, &one))
 }

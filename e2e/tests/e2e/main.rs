@@ -9,6 +9,7 @@ mod command_list;
 mod determinism;
 mod every_resource;
 mod node_identity;
+mod student_commands;
 mod survival;
 
 use e2e::processes::{Cluster, Start, free_ports};

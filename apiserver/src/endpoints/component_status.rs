@@ -1,0 +1,68 @@
+//! Component statuses: the store's health, under the name that old clients ask for.
+//!
+//! Corresponds to pkg/registry/core/componentstatus. Of other components this server knows nothing.
+
+use super::{Call, list, present};
+use crate::registry::read::Listed;
+use axum::body::Body;
+use http::Response;
+use proto::resources::Target;
+use proto::{Object, Status};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// How the store is called where it is etcd; clients know no other name.
+const STORE: &str = "etcd-0";
+
+pub fn answer(call: &Call<'_>, target: &Target) -> Result<Response<Body>, Status> {
+    let form = call.form()?;
+    let store = Arc::new(Object::from_value(status_of(call.server.store_trouble()), 0, BTreeMap::new()));
+    match call.info.name.as_str() {
+        "" => {
+            let listed = Listed { objects: vec![store], revision: 0, continue_token: None, remaining: None };
+            list::respond(call, target, &form, listed)
+        }
+        STORE => present::object(call, target, &form, 200, &store),
+        other => Err(Status::not_found("", "componentstatuses", other)),
+    }
+}
+
+fn status_of(trouble: Option<String>) -> Value {
+    let condition = match trouble {
+        None => json!({"type": "Healthy", "status": "True", "message": "ok"}),
+        Some(error) => json!({"type": "Healthy", "status": "False", "error": error}),
+    };
+    json!({"apiVersion": "v1", "kind": "ComponentStatus", "metadata": {"name": STORE}, "conditions": [condition]})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::status_of;
+    use crate::testing::Api;
+    use serde_json::{Value, json};
+
+    const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
+
+    #[tokio::test(start_paused = true)]
+    async fn the_store_is_shown_as_old_clients_expect() {
+        let api = Api::start().await;
+        let list = api.get("/api/v1/componentstatuses").await.body;
+        assert_eq!((&list["kind"], &list["metadata"]), (&json!("ComponentStatusList"), &json!({})));
+        assert_eq!(list["items"][0]["conditions"][0]["message"], "ok");
+        let one = api.get("/api/v1/componentstatuses/etcd-0").await.body;
+        assert_eq!((&one["kind"], &one["metadata"]), (&json!("ComponentStatus"), &json!({"name": "etcd-0"})));
+        let table = api.get_as("/api/v1/componentstatuses", TABLE).await.body;
+        assert_eq!(table["rows"][0]["cells"], json!(["etcd-0", "Healthy", "ok", ""]));
+        assert_eq!(api.get("/api/v1/componentstatuses/scheduler").await.code, 404);
+    }
+
+    #[test]
+    fn a_store_in_trouble_is_not_healthy() {
+        let condition = |trouble: Option<&str>| status_of(trouble.map(str::to_owned))["conditions"][0].clone();
+        assert_eq!(condition(None)["status"], "True");
+        let broken = condition(Some("connection refused"));
+        assert_eq!((&broken["status"], &broken["error"]), (&json!("False"), &json!("connection refused")));
+        assert_eq!(broken["message"], Value::Null);
+    }
+}
