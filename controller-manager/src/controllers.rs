@@ -4,9 +4,9 @@
 
 use crate::context::{Context, Running};
 use crate::{
-    clusterrole_aggregation, cronjob, deployment, disruption, endpoints, endpointslice, garbage_collector, job,
-    namespace, node_ipam, node_lifecycle, pod_gc, replicaset, root_ca_publisher, serviceaccount, taint_eviction,
-    ttl_after_finished,
+    clusterrole_aggregation, cronjob, deployment, disruption, endpoints, endpointslice, endpointslicemirroring,
+    garbage_collector, job, namespace, node_ipam, node_lifecycle, pod_gc, replicaset, root_ca_publisher,
+    serviceaccount, taint_eviction, ttl_after_finished,
 };
 
 pub struct Controller {
@@ -72,6 +72,14 @@ pub const CONTROLLERS: &[Controller] = &[
         triggers: &["services", "endpointslices", "pods", "nodes"],
         on_by_default: true,
         start: endpointslice::controller::start,
+    },
+    Controller {
+        name: "endpointslice-mirroring-controller",
+        aliases: &["endpointslicemirroring"],
+        service_account: "endpointslicemirroring-controller",
+        triggers: &["services", "endpoints", "endpointslices"],
+        on_by_default: true,
+        start: endpointslicemirroring::controller::start,
     },
     Controller {
         name: "deployment-controller",

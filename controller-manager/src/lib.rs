@@ -34,6 +34,7 @@ pub mod disruption;
 // Services.
 pub mod endpoints;
 pub mod endpointslice;
+pub mod endpointslicemirroring;
 
 // Nodes.
 pub mod node_ipam;

@@ -73,6 +73,9 @@ pub struct Settings {
     /// Endpoints that one slice may hold
     #[arg(long, default_value_t = 100)]
     pub max_endpoints_per_slice: usize,
+    /// Addresses of one Endpoints subset that are mirrored to slices
+    #[arg(long, default_value_t = 1000)]
+    pub mirroring_max_endpoints_per_subset: usize,
     /// Deployments that are worked on at the same time
     #[arg(long, default_value_t = 5)]
     pub concurrent_deployment_syncs: usize,
@@ -88,6 +91,9 @@ pub struct Settings {
     /// Services whose EndpointSlices are worked on at the same time
     #[arg(long, default_value_t = 5)]
     pub concurrent_service_endpoint_syncs: usize,
+    /// Services whose Endpoints are mirrored at the same time
+    #[arg(long, default_value_t = 5)]
+    pub mirroring_concurrent_service_endpoint_syncs: usize,
     /// Namespaces that are worked on at the same time
     #[arg(long, default_value_t = 10)]
     pub concurrent_namespace_syncs: usize,

@@ -231,6 +231,16 @@ pub fn batches(count: usize) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixture;
+    use crate::pod_template::pod_from_template;
+    use client::{Client, Recorder};
+    use component_base::http::{Body, HttpService};
+    use http::{Method, Request, Response};
+    use parking_lot::Mutex;
+    use proto::kinds::api::apps::v1::ReplicaSet;
+    use serde_json::json;
+    use std::convert::Infallible;
+    use std::sync::Arc;
 
     #[test]
     fn batches_double() {
@@ -239,5 +249,92 @@ mod tests {
         for (count, expected) in cases {
             assert_eq!(batches(*count), *expected, "{count}");
         }
+    }
+
+    /// A server with room for so many pods; what it was asked is noted, events apart.
+    fn server(room: usize) -> (HttpService, Arc<Mutex<Vec<String>>>) {
+        let asked: Arc<Mutex<Vec<String>>> = Arc::default();
+        let noted = asked.clone();
+        let answer = move |request: Request<Body>| {
+            let line = format!("{} {}", request.method(), request.uri().path());
+            let is_event = line.contains("/events");
+            let made = noted.lock().iter().filter(|line| line.starts_with("POST")).count();
+            if !is_event {
+                noted.lock().push(line);
+            }
+            let is_full = !is_event && request.method() == Method::POST && made >= room;
+            let (code, body) = if is_full {
+                let message = "pods \"web-x\" is forbidden: exceeded quota";
+                (
+                    403,
+                    json!({"kind": "Status", "status": "Failure", "reason": "Forbidden", "code": 403, "message": message}),
+                )
+            } else {
+                (200, json!({"metadata": {"name": format!("web-{made}")}}))
+            };
+            let response = Response::builder().status(code).header("content-type", "application/json");
+            let response = response.body(Body::from(body.to_string())).unwrap();
+            async move { Ok::<_, Infallible>(response) }
+        };
+        (HttpService::new(tower::service_fn(answer)), asked)
+    }
+
+    fn actor(env: &Env, service: HttpService) -> Actor {
+        let client = Client::from_service(env, service, "test");
+        Actor { recorder: Recorder::new(&client, "test", ""), client }
+    }
+
+    fn owned_pod(owner: &ReplicaSet, name: &str) -> Pod {
+        let mut pod = pod_from_template(&fixture::template("nginx:1"), owner);
+        pod.metadata.name = Some(name.to_owned());
+        pod.metadata.uid = Some(format!("uid-{name}"));
+        pod
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_fails_ends_the_plan_and_is_not_waited_for() {
+        let env = Env::simulated(1);
+        let (service, asked) = server(3);
+        let actor = actor(&env, service);
+        let owner = fixture::replica_set("web", "nginx:1", 10);
+        let create = Action::create(&pod_from_template(&fixture::template("nginx:1"), &owner));
+        let mut plan = Plan::of(vec![create; 10]);
+        plan.push(Action::update_status(&owner));
+        let control = PodControl::new(&env);
+        let error = control.apply(&actor, "default/web", &owner, &plan).await.unwrap_err();
+        assert!(error.cause.is_forbidden(), "{error}");
+        let path = "POST /api/v1/namespaces/default/pods";
+        assert_eq!(*asked.lock(), vec![path; 7], "1, 2 and 4, and then nothing, the status neither");
+        assert!(!control.is_caught_up("default/web"), "three are to be seen");
+        for name in ["a", "b", "c"] {
+            assert!(!control.is_caught_up("default/web"));
+            let added = Event::Added(Arc::new(owned_pod(&owner, name)));
+            assert_eq!(control.note::<ReplicaSet>(&added), ["default/web"]);
+        }
+        assert!(control.is_caught_up("default/web"));
+        env.drain().await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_deletion_is_waited_for_until_it_is_seen() {
+        let env = Env::simulated(1);
+        let (service, asked) = server(0);
+        let actor = actor(&env, service);
+        let owner = fixture::replica_set("web", "nginx:1", 0);
+        let mut pod = owned_pod(&owner, "a");
+        let plan = Plan::of([actions::delete_exactly(&pod), Action::update_status(&owner)]);
+        let control = PodControl::new(&env);
+        control.apply(&actor, "default/web", &owner, &plan).await.unwrap();
+        let expected =
+            ["DELETE /api/v1/namespaces/default/pods/a", "PUT /apis/apps/v1/namespaces/default/replicasets/web/status"];
+        assert_eq!(*asked.lock(), expected);
+        assert!(!control.is_caught_up("default/web"));
+        let old = Arc::new(pod.clone());
+        control.note::<ReplicaSet>(&Event::Updated { old: old.clone(), new: old.clone() });
+        assert!(!control.is_caught_up("default/web"), "something else about it");
+        pod.metadata.deletion_timestamp = Some(fixture::time(1));
+        control.note::<ReplicaSet>(&Event::Updated { old, new: Arc::new(pod) });
+        assert!(control.is_caught_up("default/web"));
+        env.drain().await;
     }
 }

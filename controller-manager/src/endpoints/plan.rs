@@ -16,7 +16,7 @@ const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
 const MANAGER: &str = "endpoint-controller";
 const OVER_CAPACITY: &str = "endpoints.kubernetes.io/over-capacity";
 /// Where leaders were elected by Endpoints, before there were Leases.
-const LEADER: &str = "control-plane.alpha.kubernetes.io/leader";
+pub const LEADER: &str = "control-plane.alpha.kubernetes.io/leader";
 
 #[derive(Debug)]
 pub struct Observed {

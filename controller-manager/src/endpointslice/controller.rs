@@ -3,8 +3,8 @@
 //! Corresponds to pkg/controller/endpointslice/endpointslice_controller.go.
 
 use super::desired::backends;
-use super::plan::{MANAGED_BY, MANAGER, Observed, SERVICE_NAME, plan};
-use super::tracker::Tracker;
+use super::plan::{MANAGER, Observed, plan};
+use super::tracker::{Tracker, service_key};
 use crate::context::{Actor, Context, Running};
 use crate::indexes::{self, PODS_BY_NODE};
 use crate::reconcile::{self, Reconciler};
@@ -36,7 +36,7 @@ pub fn start(context: &Context) -> Running {
     let queue = context.queue("endpoint_slice");
     let tracker = Arc::new(Tracker::default());
     let slices = context.informers.of::<EndpointSlice>();
-    slices.index(BY_SERVICE, |slice| service_key(slice).into_iter().collect());
+    slices.index(BY_SERVICE, |slice| service_key(slice, MANAGER).into_iter().collect());
     let services = context.informers.of::<Service>();
     let pods = context.informers.of::<Pod>();
     indexes::pods_by_node(&pods);
@@ -47,7 +47,7 @@ pub fn start(context: &Context) -> Running {
     });
     slices.on_event({
         let (queue, tracker) = (queue.clone(), tracker.clone());
-        move |event| on_slice(event, &queue, &tracker)
+        move |event| tracker.wake(event, MANAGER, &queue)
     });
     pods.on_event({
         let (queue, services) = (queue.clone(), services.lister());
@@ -65,27 +65,6 @@ pub fn start(context: &Context) -> Running {
     };
     let actor = context.act_as("endpointslice-controller", "endpoint-slice-controller");
     Box::pin(reconcile::run(actor, queue, context.settings.concurrent_service_endpoint_syncs, controller))
-}
-
-/// The service that a slice of this controller belongs to.
-fn service_key(slice: &EndpointSlice) -> Option<String> {
-    let labels = slice.metadata.labels.as_ref()?;
-    let service =
-        labels.get(SERVICE_NAME).filter(|_| labels.get(MANAGED_BY).is_some_and(|manager| manager == MANAGER))?;
-    Some(client::cached::key(slice.namespace(), service))
-}
-
-/// Wakes the service if somebody else wrote its slice, or this controller's write is now seen.
-fn on_slice(event: &Event<EndpointSlice>, queue: &WorkQueue<String>, tracker: &Tracker) {
-    let slice = event.object();
-    if let (Event::Deleted(_), Some(key)) = (event, service_key(slice)) {
-        tracker.forget(&key, slice.uid());
-    }
-    let former = match event {
-        Event::Updated { old, .. } => service_key(old),
-        _ => None,
-    };
-    former.into_iter().chain(service_key(slice)).for_each(|key| queue.add(key));
 }
 
 /// A node that comes may be the one that a pod's endpoint waits for, and its labels say in which zone that is.
@@ -128,14 +107,7 @@ impl Reconciler for Controller {
     }
 
     async fn apply(&self, actor: &Actor, key: &str, _observed: &Observed, plan: &Plan) -> Result<(), ApplyError> {
-        for action in &plan.actions {
-            let answers = client::apply(&actor.client, &actor.recorder, &Plan::of([action.clone()])).await?;
-            answers.iter().for_each(|answer| self.tracker.note(key, answer));
-            if let Action::Delete { options, .. } = action {
-                self.tracker.forget(key, &options.preconditions.uid);
-            }
-        }
-        Ok(())
+        self.tracker.apply(actor, key, plan).await
     }
 
     fn recover(&self, observed: &Observed, error: &ApplyError, _now: Timestamp) -> Option<Plan> {

@@ -4,6 +4,6 @@
 
 pub mod controller;
 pub mod desired;
-pub mod packing;
 pub mod plan;
+pub mod packing;
 pub mod tracker;

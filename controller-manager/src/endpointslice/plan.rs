@@ -6,6 +6,7 @@
 
 use super::desired::{Backends, Desired, Group, Port};
 use super::packing::{Packing, pack};
+use super::tracker::{MANAGED_BY, SERVICE_NAME};
 use crate::controller_ref::{controller_ref, is_controlled_by};
 use crate::{actions, service};
 use client::{Action, Plan};
@@ -16,8 +17,6 @@ use proto::kinds::metav1::ObjectMeta;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
-pub const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 pub const MANAGER: &str = "endpointslice-controller.k8s.io";
 
 pub struct Observed {

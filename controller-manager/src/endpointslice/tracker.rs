@@ -3,12 +3,25 @@
 //! Corresponds to EndpointSliceTracker in k8s.io/endpointslice/util. Slices have generated names, so a stale cache
 //! would make a second slice for the same endpoints, and nothing would ever tell.
 
+use crate::context::Actor;
+use client::{Action, ApplyError, Event, Plan, WorkQueue, apply};
 use parking_lot::Mutex;
 use proto::Kind;
 use proto::kinds::api::discovery::v1::EndpointSlice;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
+pub const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
+
+/// The key of the service that a slice belongs to, if it is `manager`'s.
+pub fn service_key(slice: &EndpointSlice, manager: &str) -> Option<String> {
+    let labels = slice.metadata.labels.as_ref()?;
+    let is_managed = labels.get(MANAGED_BY).is_some_and(|own| own == manager);
+    let service = labels.get(SERVICE_NAME).filter(|_| is_managed)?;
+    Some(client::cached::key(slice.namespace(), service))
+}
 
 /// The generation of every slice as last written, by service key and slice uid.
 #[derive(Default)]
@@ -17,6 +30,31 @@ pub struct Tracker {
 }
 
 impl Tracker {
+    /// Wakes the service if somebody else wrote its slice, or `manager`'s own write is now seen.
+    pub fn wake(&self, event: &Event<EndpointSlice>, manager: &str, queue: &WorkQueue<String>) {
+        let slice = event.object();
+        if let (Event::Deleted(_), Some(key)) = (event, service_key(slice, manager)) {
+            self.forget(&key, slice.uid());
+        }
+        let former = match event {
+            Event::Updated { old, .. } => service_key(old, manager),
+            _ => None,
+        };
+        former.into_iter().chain(service_key(slice, manager)).for_each(|key| queue.add(key));
+    }
+
+    /// Carries out a plan about a service's slices, and remembers what it wrote.
+    pub async fn apply(&self, actor: &Actor, service: &str, plan: &Plan) -> Result<(), ApplyError> {
+        for action in &plan.actions {
+            let answers = apply(&actor.client, &actor.recorder, &Plan::of([action.clone()])).await?;
+            answers.iter().for_each(|answer| self.note(service, answer));
+            if let Action::Delete { options, .. } = action {
+                self.forget(service, &options.preconditions.uid);
+            }
+        }
+        Ok(())
+    }
+
     /// Notes the server's answer to a creation or an update; null for a deletion.
     pub fn note(&self, service: &str, answer: &Value) {
         let metadata = &answer["metadata"];

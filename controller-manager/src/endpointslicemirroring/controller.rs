@@ -1,0 +1,92 @@
+//! The EndpointSlice mirroring controller at its edge.
+//!
+//! Corresponds to pkg/controller/endpointslicemirroring/endpointslicemirroring_controller.go.
+
+use super::plan::{MANAGER, Observed, may_be_mirrored, plan};
+use crate::context::{Actor, Context, Running};
+use crate::endpointslice::tracker::{Tracker, service_key};
+use crate::reconcile::{self, Reconciler};
+use client::{ApplyError, Event, Lister, Plan, WorkQueue};
+use jiff::Timestamp;
+use proto::Kind;
+use proto::kinds::api::core::v1::{Endpoints, Service};
+use proto::kinds::api::discovery::v1::EndpointSlice;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Index of this controller's slices by the key of their service.
+const BY_MIRRORED_SERVICE: &str = "mirroredService";
+/// When to look again while the cache lags behind this controller's own writes.
+const STALE_RETRY: Duration = Duration::from_secs(1);
+
+struct Controller {
+    queue: WorkQueue<String>,
+    services: Lister<Service>,
+    endpoints: Lister<Endpoints>,
+    slices: Lister<EndpointSlice>,
+    tracker: Arc<Tracker>,
+    max_per_subset: usize,
+}
+
+pub fn start(context: &Context) -> Running {
+    let queue = context.queue("endpoint_slice_mirroring");
+    let tracker = Arc::new(Tracker::default());
+    let services = context.informers.of::<Service>();
+    let endpoints = context.informers.of::<Endpoints>();
+    let slices = context.informers.of::<EndpointSlice>();
+    slices.index(BY_MIRRORED_SERVICE, |slice| service_key(slice, MANAGER).into_iter().collect());
+    services.on_event({
+        let queue = queue.clone();
+        move |event| queue.add(event.object().key())
+    });
+    endpoints.on_event({
+        let queue = queue.clone();
+        move |event| {
+            let was_mirrored = matches!(event, Event::Updated { old, .. } if may_be_mirrored(old));
+            if was_mirrored || may_be_mirrored(event.object()) {
+                queue.add(event.object().key());
+            }
+        }
+    });
+    slices.on_event({
+        let (queue, tracker) = (queue.clone(), tracker.clone());
+        move |event| tracker.wake(event, MANAGER, &queue)
+    });
+    let controller = Controller {
+        queue: queue.clone(),
+        services: services.lister(),
+        endpoints: endpoints.lister(),
+        slices: slices.lister(),
+        tracker,
+        max_per_subset: context.settings.mirroring_max_endpoints_per_subset,
+    };
+    let actor = context.act_as("endpointslicemirroring-controller", "endpoint-slice-mirroring-controller");
+    let workers = context.settings.mirroring_concurrent_service_endpoint_syncs;
+    Box::pin(reconcile::run(actor, queue, workers, controller))
+}
+
+impl Reconciler for Controller {
+    type Observed = Observed;
+
+    fn observe(&self, key: &str) -> Option<Observed> {
+        let slices = self.slices.by_index(BY_MIRRORED_SERVICE, key);
+        let (service, endpoints) = (self.services.by_key(key), self.endpoints.by_key(key));
+        if service.is_none() || endpoints.is_none() {
+            self.tracker.forget_service(key);
+        } else if !self.tracker.is_caught_up(key, &slices) {
+            // The event that brings the cache up to date wakes the service; the delay is for one that never comes.
+            self.queue.add_after(key.to_owned(), STALE_RETRY);
+            return None;
+        }
+        let slices = slices.into_iter().filter(|slice| !slice.is_deleting()).collect();
+        Some(Observed { service, endpoints, slices, max_per_subset: self.max_per_subset })
+    }
+
+    fn plan(&self, observed: &Observed, _now: Timestamp) -> Plan {
+        plan(observed)
+    }
+
+    async fn apply(&self, actor: &Actor, key: &str, _observed: &Observed, plan: &Plan) -> Result<(), ApplyError> {
+        self.tracker.apply(actor, key, plan).await
+    }
+}
