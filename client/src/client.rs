@@ -9,7 +9,7 @@ use crate::transport::Transport;
 use component_base::env::Env;
 use component_base::http::{Body, HttpService};
 use component_base::kubeconfig::{Connection, KubeconfigError};
-use component_base::metrics::Counters;
+use component_base::metrics::{Counters, Histograms};
 use component_base::options::ClientOptions;
 use http::header::{AUTHORIZATION, USER_AGENT};
 use http::{HeaderName, HeaderValue, Request, Response, Uri};
@@ -18,7 +18,9 @@ use std::sync::Arc;
 const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user");
 const IMPERSONATE_GROUP: HeaderName = HeaderName::from_static("impersonate-group");
 
-const HELP: &str = "Number of HTTP requests, partitioned by status code and method";
+const REQUESTS_HELP: &str = "Number of HTTP requests, partitioned by status code, method, and host.";
+const DURATION_HELP: &str = "Request latency in seconds. Broken down by verb, and host.";
+const DURATION_S: &[f64] = &[0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
 
 /// Talks to one server under one identity.
 #[derive(Clone)]
@@ -33,7 +35,10 @@ pub struct Client {
     tokens: Option<Arc<dyn TokenSource>>,
     impersonated: Option<Arc<Impersonated>>,
     limit: Option<SharedBucket>,
+    /// The server, in metrics.
+    host: Arc<str>,
     requests: Counters,
+    durations: Histograms,
 }
 
 struct Impersonated {
@@ -83,6 +88,7 @@ impl Client {
     }
 
     fn over(env: &Env, transport: Transport, prefix: &str, user_agent: &str) -> Self {
+        let host = transport.host();
         let transport = Arc::new(transport);
         Self {
             env: env.clone(),
@@ -93,7 +99,9 @@ impl Client {
             tokens: None,
             impersonated: None,
             limit: None,
-            requests: env.metrics().counters("rest_client_requests_total", HELP),
+            host: host.into(),
+            requests: env.metrics().counters("rest_client_requests_total", REQUESTS_HELP),
+            durations: env.metrics().histograms("rest_client_request_duration_seconds", DURATION_HELP, DURATION_S),
         }
     }
 
@@ -163,9 +171,13 @@ impl Client {
             request.headers_mut().insert(AUTHORIZATION, bearer);
         }
         let method = request.method().as_str().to_owned();
+        let began = self.env.now();
         let answer = self.transport.send(request).await;
+        let took = self.env.now().duration_since(began);
         let code = answer.as_ref().map_or("<error>".to_owned(), |answer| answer.status().as_str().to_owned());
-        self.requests.get_or_create(&vec![("code", code), ("method", method)]).inc();
+        let host = self.host.to_string();
+        self.requests.get_or_create(&vec![("code", code), ("host", host.clone()), ("method", method.clone())]).inc();
+        self.durations.get_or_create(&vec![("host", host), ("verb", method)]).observe(took.as_secs_f64());
         answer
     }
 }

@@ -74,7 +74,7 @@ pub async fn run_workers<Key, Fut>(
 
 async fn work<Key, Fut>(name: &'static str, queue: &WorkQueue<Key>, key: Key, reconcile: &impl Fn(Key) -> Fut)
 where
-    Key: Ord + Clone + fmt::Display,
+    Key: Ord + Clone + fmt::Display + Send + 'static,
     Fut: Future<Output = Result<(), ReconcileError>>,
 {
     let span = tracing::info_span!("reconcile", controller = name, key = %key);

@@ -9,9 +9,12 @@ pub enum Error {
     /// The server's own words.
     #[error("{0}")]
     Status(#[from] Box<Status>),
-    /// The server could not be reached, or the connection broke. The request may have been carried out.
+    /// The server could not be reached: the request was not carried out.
     #[error("{0}")]
     Transport(String),
+    /// The connection broke before the whole answer had come: the request may have been carried out.
+    #[error("{0}")]
+    Lost(String),
     /// The answer is not what was asked for.
     #[error("{0}")]
     Decode(String),
@@ -21,7 +24,7 @@ impl Error {
     pub fn status(&self) -> Option<&Status> {
         match self {
             Error::Status(status) => Some(status),
-            Error::Transport(_) | Error::Decode(_) => None,
+            Error::Transport(_) | Error::Lost(_) | Error::Decode(_) => None,
         }
     }
 

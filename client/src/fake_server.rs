@@ -39,6 +39,7 @@ struct State {
     refuses_initial_events: bool,
     /// Watches that began under an earlier number end.
     generation: u64,
+    babbles: bool,
     /// Answers to give instead of serving, first come, first served.
     faults: VecDeque<Fault>,
     requests: Vec<Recorded>,
@@ -127,6 +128,11 @@ impl FakeServer {
     pub fn cut_watches(&self) {
         self.state.lock().generation += 1;
         self.changes.send_modify(|n| *n += 1);
+    }
+
+    /// The next thing that watches are sent is no event.
+    pub fn babble(&self) {
+        self.state.lock().babbles = true;
     }
 
     /// Forgets the history.
@@ -338,13 +344,16 @@ impl Feed {
 
     /// `None` ends the watch.
     fn news(&mut self) -> Option<String> {
-        let state = self.server.state.lock();
+        let mut state = self.server.state.lock();
         if self.ended || state.generation != self.generation {
             return None;
         }
         if self.cursor < state.compacted {
             self.ended = true;
             return Some(line("ERROR", &Status::expired("too old resource version").to_value()));
+        }
+        if self.cursor < state.revision && std::mem::take(&mut state.babbles) {
+            return Some("{]\n".to_owned());
         }
         let news = &state.log[state.log.partition_point(|entry| entry.revision <= self.cursor)..];
         let wanted = news.iter().filter(|entry| match entry.kind {

@@ -105,6 +105,14 @@ async fn a_server_that_refuses_initial_events_is_listed_and_watched() {
     settle(&env).await;
     assert_eq!(held(&informer), server.list("configmaps"));
     assert_eq!(server.count("GET /api/v1/configmaps?resourceVersion=0"), 1);
+    // It does not ask again for what was refused.
+    server.compact();
+    server.put("configmaps", config("c8", "1"));
+    server.compact();
+    server.cut_watches();
+    env.sleep(Duration::from_secs(10)).await;
+    assert_eq!(held(&informer), server.list("configmaps"));
+    assert_eq!((server.count("sendInitialEvents"), server.count("GET /api/v1/configmaps?limit=500")), (1, 1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -122,6 +130,39 @@ async fn a_watch_that_ends_is_resumed_without_a_list() {
     assert_eq!(take(&heard), ["+a=1", "+b=1"]);
     assert_eq!(server.count("sendInitialEvents"), 1);
     assert_eq!(server.count("watch=true&resourceVersion=1&"), 1);
+}
+
+/// An object that this program cannot read hides no other, and is not asked for for ever.
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_decoded_is_left_out() {
+    let World { env, server, informers } = world();
+    let informer = informers.of::<ConfigMap>();
+    informers.start();
+    informers.synced().await;
+    server.put("configmaps", config("a", "1"));
+    let mut broken = config("b", "1");
+    broken["data"] = json!("not a map");
+    server.put("configmaps", broken);
+    env.sleep(Duration::from_secs(2)).await;
+    server.cut_watches();
+    env.sleep(Duration::from_secs(5)).await;
+    let names: Vec<String> = informer.lister().list().iter().map(|c| c.name().to_owned()).collect();
+    assert_eq!(names, ["a"]);
+    assert_eq!(server.count("watch=true&resourceVersion=2&"), 1, "{:?}", server.requests());
+}
+
+/// A stream that turns into noise is given up, and everything is looked at again.
+#[tokio::test(start_paused = true)]
+async fn noise_in_a_watch_means_starting_over() {
+    let World { env, server, informers } = world();
+    let informer = informers.of::<ConfigMap>();
+    informers.start();
+    informers.synced().await;
+    server.babble();
+    server.put("configmaps", config("a", "1"));
+    env.sleep(Duration::from_secs(10)).await;
+    assert_eq!(held(&informer), server.list("configmaps"));
+    assert_eq!(server.count("sendInitialEvents"), 2);
 }
 
 #[tokio::test(start_paused = true)]

@@ -16,6 +16,8 @@ use std::future::Future;
 use std::time::Duration;
 use tokio::time::Instant;
 
+/// However short the renew deadline, an attempt is given this long.
+const SHORTEST_ATTEMPT: Duration = Duration::from_secs(1);
 const HELP: &str = "Whether this process leads: 1, or stands by: 0";
 
 /// Who stands for which Lease, and how patient everybody is.
@@ -168,12 +170,10 @@ struct Elector<'a> {
 impl Elector<'_> {
     async fn acquire(&self) {
         loop {
-            // A server that does not answer must not keep a candidate from trying again.
-            match self.env.timeout(self.election.renew_deadline, self.try_acquire_or_renew()).await {
-                Ok(Ok(true)) => return,
-                Ok(Ok(false)) => {}
-                Ok(Err(error)) => tracing::warn!(lease = self.election.lease_name, %error, "cannot stand for leader"),
-                Err(elapsed) => tracing::warn!(lease = self.election.lease_name, %elapsed, "cannot stand for leader"),
+            match self.attempt().await {
+                Ok(true) => return,
+                Ok(false) => {}
+                Err(error) => tracing::warn!(lease = self.election.lease_name, %error, "cannot stand for leader"),
             }
             self.env.sleep(self.random.jitter(self.election.retry_period, LEADER_JITTER)).await;
         }
@@ -184,7 +184,7 @@ impl Elector<'_> {
         let LeaderElection { lease_name, namespace, renew_deadline, retry_period, .. } = self.election;
         let renewed_in_time = async || {
             loop {
-                match self.try_acquire_or_renew().await {
+                match self.attempt().await {
                     Ok(true) => return,
                     Ok(false) => tracing::warn!(lease = lease_name, "somebody else holds the lease"),
                     Err(error) => tracing::warn!(lease = lease_name, %error, "cannot renew the lease"),
@@ -204,9 +204,37 @@ impl Elector<'_> {
         }
     }
 
-    /// Whether the Lease is ours now.
+    /// One attempt to get or keep the Lease: whether it is ours now. A server that does not answer must not use up the
+    /// time in which others may.
+    async fn attempt(&self) -> Result<bool, Error> {
+        let limit = (self.election.renew_deadline / 2).max(SHORTEST_ATTEMPT);
+        let attempt = self.env.timeout(limit, self.try_acquire_or_renew()).await;
+        attempt.unwrap_or_else(|elapsed| Err(Error::Lost(elapsed.to_string())))
+    }
+
+    /// The Lease as we wrote it, as long as it holds.
+    fn own(&self) -> Option<Lease> {
+        let observed = self.observed.lock();
+        let Observed { lease, at } = observed.as_ref()?;
+        let is_ours = lease.spec.as_ref()?.holder_identity.as_deref() == Some(&self.election.identity);
+        (is_ours && *at + self.election.lease_duration > self.env.now()).then(|| lease.clone())
+    }
+
     async fn try_acquire_or_renew(&self) -> Result<bool, Error> {
         let api = self.client.api::<Lease>(&self.election.namespace);
+        // While nobody else can have taken it, what we wrote is what there is.
+        if let Some(lease) = self.own()
+            && let Claim::Update(spec) =
+                self.election.claim(Some(&lease), self.env.now(), self.env.now(), self.env.wall())
+        {
+            match api.update(&Lease { spec: Some(*spec), ..lease }).await {
+                Ok(updated) => {
+                    self.observe(Some(&updated));
+                    return Ok(true);
+                }
+                Err(error) => tracing::debug!(lease = self.election.lease_name, %error, "looking at the lease again"),
+            }
+        }
         let held = match api.get(&self.election.lease_name).await {
             Ok(lease) => Some(lease),
             Err(error) if error.is_not_found() => None,

@@ -81,6 +81,9 @@ async fn one_leads_and_hands_over_when_asked_to_stop() {
     assert_eq!(world.lease("holderIdentity"), "a");
     assert_eq!(world.lease("leaseDurationSeconds"), 15);
     assert_eq!(world.lease("leaseTransitions"), 0);
+    // The leader knows what it wrote, and need not look; the other looks every 2 to 4.4 seconds.
+    let reads = world.server.count("GET /apis/coordination.k8s.io/v1/namespaces/kube-system/leases/controllers");
+    assert!((14..=31).contains(&reads), "{reads}");
     first.shutdown().cancel();
     first_task.await.unwrap().unwrap();
     assert_eq!(world.lease("holderIdentity"), json!(null));

@@ -21,6 +21,7 @@ use component_base::env::Env;
 use component_base::rng::Random;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -83,6 +84,8 @@ pub(crate) struct Reflector<T, S> {
     selection: ListOptions,
     sink: S,
     random: Random,
+    /// The server has refused to stream initial events; it will not learn it while this program runs.
+    lists_only: AtomicBool,
     kind: std::marker::PhantomData<fn() -> T>,
 }
 
@@ -97,7 +100,8 @@ impl<T: Cached, S: Sink<T>> Reflector<T, S> {
             selection.field_selector
         );
         let random = api.client().env().random(&stream);
-        Self { api, selection, sink, random, kind: std::marker::PhantomData }
+        let lists_only = AtomicBool::new(false);
+        Self { api, selection, sink, random, lists_only, kind: std::marker::PhantomData }
     }
 
     fn env(&self) -> &Env {
@@ -144,6 +148,9 @@ impl<T: Cached, S: Sink<T>> Reflector<T, S> {
     }
 
     async fn start(&self, from: String) -> Result<State<T>, Failure<T>> {
+        if self.lists_only.load(Ordering::Relaxed) {
+            return Ok(State::List { from });
+        }
         let (options, until) = self.watch_options(ListOptions {
             // "0" would let the server begin with what it has: a stream of initial events is consistent instead.
             resource_version: if from == "0" { String::new() } else { from.clone() },
@@ -155,6 +162,7 @@ impl<T: Cached, S: Sink<T>> Reflector<T, S> {
             Ok(watch) => Ok(State::Initial { watch, until, objects: BTreeMap::new() }),
             Err(error) if error.is_invalid() || error.code() == 400 => {
                 tracing::debug!(collection = %self.api.gvr(), %error, "no initial events: falling back to a list");
+                self.lists_only.store(true, Ordering::Relaxed);
                 Ok(State::List { from })
             }
             Err(error) => Err(restart(from, error)),
@@ -245,16 +253,18 @@ impl<T: Cached, S: Sink<T>> Reflector<T, S> {
             };
             events += 1;
             match event {
-                WatchEvent::Added(bytes) | WatchEvent::Modified(bytes) => {
-                    if let Some(object) = self.decode(&bytes) {
+                WatchEvent::Added(bytes) | WatchEvent::Modified(bytes) => match self.decode(&bytes) {
+                    Some(object) => {
                         version = object.metadata().resource_version.clone().unwrap_or(version);
                         self.sink.upsert(object);
                     }
-                }
+                    // Left out, and not asked for again.
+                    None => version = self.decode_partial(&bytes).and_then(version_of).unwrap_or(version),
+                },
                 WatchEvent::Deleted(bytes) => {
                     if let Some(partial) = self.decode_partial(&bytes) {
-                        version = partial.metadata.resource_version.clone().unwrap_or(version);
                         self.sink.remove(&partial.cache_key(), self.decode(&bytes));
+                        version = version_of(partial).unwrap_or(version);
                     }
                 }
                 WatchEvent::Bookmark { resource_version, .. } => version = resource_version,
@@ -305,12 +315,20 @@ fn restart<T>(from: String, error: Error) -> Failure<T> {
     Failure { next: State::Start { from }, error: Some(error) }
 }
 
-/// Goes on where the watch stopped, unless the server no longer holds that revision.
+/// Goes on where the watch stopped, unless the server no longer holds that revision, or what comes after it cannot be
+/// read: it would not be read the next time either.
 fn resume<T>(version: String, error: Error) -> Failure<T> {
     if error.is_gone() {
         return Failure { next: State::Start { from: String::new() }, error: None };
     }
+    if matches!(error, Error::Decode(_)) {
+        return Failure { next: State::Start { from: String::new() }, error: Some(error) };
+    }
     Failure { next: State::Watch { version }, error: Some(error) }
+}
+
+fn version_of(object: PartialObject) -> Option<String> {
+    object.metadata.resource_version
 }
 
 /// A server that fell behind, or whose store was restored: it has not seen that revision.

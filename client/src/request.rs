@@ -14,6 +14,8 @@ pub const JSON: &str = "application/json";
 
 /// How often "come back later" is obeyed before it is passed on, as by client-go.
 const MAX_RETRIES: u32 = 10;
+/// Before a read whose connection was lost is sent again, as by client-go.
+const LOST_PAUSE: Duration = Duration::from_secs(1);
 /// The longest answer that is read whole.
 const MAX_ANSWER_BYTES: usize = 1 << 30;
 /// Errors are short; of a longer one the rest does not matter.
@@ -59,7 +61,7 @@ impl Client {
         let answer = self.call_streaming(call).await?;
         read_all(answer.into_body(), MAX_ANSWER_BYTES)
             .await
-            .map_err(|error| Error::Transport(format!("{} {}: {error}", call.method, call.target)))
+            .map_err(|error| Error::Lost(format!("{} {}: {error}", call.method, call.target)))
     }
 
     /// A successful answer whose body is still to be read.
@@ -67,7 +69,16 @@ impl Client {
         let mut retries = 0;
         let mut renewed_token = false;
         loop {
-            let answer = self.send(call.request()?).await?;
+            let answer = match self.send(call.request()?).await {
+                // A read that was cut off can be repeated without harm.
+                Err(error @ Error::Lost(_)) if call.method == Method::GET && retries < MAX_RETRIES => {
+                    retries += 1;
+                    tracing::debug!(target = call.target, %error, "the connection was lost; asking again");
+                    self.env().sleep(LOST_PAUSE).await;
+                    continue;
+                }
+                other => other?,
+            };
             if answer.status().is_success() {
                 return Ok(answer);
             }

@@ -10,10 +10,12 @@ use component_base::pki::{Authority, Subject};
 use component_base::serving::SecureServer;
 use component_base::tls::ServerTls;
 use http::{Request, Response, Version};
+use proto::gvk::Gvr;
 use proto::kinds::jiff::Timestamp;
 use serde_json::{Value, json};
 use std::convert::Infallible;
 use std::path::Path;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// Answers with what it knows of the caller.
 fn mirror() -> HttpService {
@@ -108,4 +110,33 @@ async fn servers_see_who_calls_and_clients_whom_they_call() {
     site.env.drain().await;
     let error = site.ask(&site.connection()).await.unwrap_err().to_string();
     assert!(error.contains("refused"), "{error}");
+}
+
+/// A server that takes the first request and is gone before it answers, as one that is being replaced.
+#[tokio::test]
+async fn a_read_whose_connection_is_lost_is_sent_again_and_a_write_is_not() {
+    let env = Env::system();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let server = format!("http://{}", listener.local_addr().unwrap());
+    let served = env.spawn(async move {
+        let mut lines = Vec::new();
+        for answers in [false, false, true] {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut request = [0_u8; 4096];
+            let read = stream.read(&mut request).await.unwrap();
+            lines.push(String::from_utf8_lossy(&request[..read]).lines().next().unwrap().to_owned());
+            if answers {
+                stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\n{\"a\": 1}").await.unwrap();
+            }
+        }
+        lines
+    });
+    let client = Client::connect(&env, &Connection { server, ..Connection::default() }, "test").unwrap();
+    let api = client.dynamic(&Gvr::new("", "v1", "configmaps"), "ns");
+    assert!(matches!(api.create(&json!({})).await, Err(Error::Lost(_))));
+    assert_eq!(api.get("a").await.unwrap()["a"], 1);
+    let path = "/api/v1/namespaces/ns/configmaps";
+    let expected =
+        [format!("POST {path} HTTP/1.1"), format!("GET {path}/a HTTP/1.1"), format!("GET {path}/a HTTP/1.1")];
+    assert_eq!(served.await.unwrap(), expected);
 }

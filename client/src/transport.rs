@@ -65,6 +65,15 @@ impl Transport {
         Self::Service { service, peer: anonymous_peer() }
     }
 
+    /// Who answers, in metrics.
+    pub(crate) fn host(&self) -> String {
+        match self {
+            Self::Service { .. } => "in-process".to_owned(),
+            Self::Registered { authority, .. } => authority.clone(),
+            Self::Sockets { authority, .. } => authority.to_string(),
+        }
+    }
+
     /// Sends a request whose URI is path and query alone.
     pub(crate) async fn send(&self, mut request: Request<Body>) -> Result<Response<Body>, Error> {
         match self {
@@ -80,9 +89,10 @@ impl Transport {
                 parts.authority = Some(authority.clone());
                 *request.uri_mut() = Uri::from_parts(parts).map_err(|error| unusable(&line, &error))?;
                 let answer = http.request(request).await;
-                answer
-                    .map(|answer| answer.map(Body::new))
-                    .map_err(|error| Error::Transport(format!("{line}: {authority}: {}", chain(&error))))
+                answer.map(|answer| answer.map(Body::new)).map_err(|error| {
+                    let text = format!("{line}: {authority}: {}", chain(&error));
+                    if error.is_connect() { Error::Transport(text) } else { Error::Lost(text) }
+                })
             }
         }
     }

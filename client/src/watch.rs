@@ -79,7 +79,7 @@ impl Watch {
             }
             match self.body.next().await {
                 Some(Ok(bytes)) => self.buffer.extend_from_slice(&bytes),
-                Some(Err(error)) => return Some(Err(Error::Transport(format!("watch: {error}")))),
+                Some(Err(error)) => return Some(Err(Error::Lost(format!("watch: {error}")))),
                 // A line that was cut off was not sent.
                 None => return None,
             }

@@ -10,6 +10,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Metric, Registry};
 use std::any::Any;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 
@@ -31,12 +32,22 @@ impl MetricConstructor<Histogram> for Buckets {
     }
 }
 
+/// Brings metrics up to date that follow from the time alone; answers false when there is nothing left to follow.
+type Refresh = Box<dyn Fn() -> bool + Send>;
+
 /// All metrics of a process.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Metrics {
     registry: Mutex<Registry>,
     /// Families by name, each of the type it was first asked for as.
     families: Mutex<BTreeMap<&'static str, Box<dyn Any + Send>>>,
+    refreshes: Mutex<Vec<Refresh>>,
+}
+
+impl std::fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Metrics").field("families", &self.families.lock().keys()).finish_non_exhaustive()
+    }
 }
 
 impl Metrics {
@@ -70,8 +81,14 @@ impl Metrics {
         self.family(name, name, help, || Histograms::new_with_constructor(Buckets(buckets)))
     }
 
+    /// Calls `refresh` whenever somebody is about to look, until it answers false.
+    pub fn before_encoding(&self, refresh: impl Fn() -> bool + Send + 'static) {
+        self.refreshes.lock().push(Box::new(refresh));
+    }
+
     /// All metrics in Prometheus' text format 0.0.4, as Kubernetes' components show them.
     pub fn encode(&self) -> String {
+        self.refreshes.lock().retain(|refresh| refresh());
         let mut open_metrics = String::new();
         text::encode(&mut open_metrics, &self.registry.lock()).expect("writing to a String cannot fail");
         to_text_format(&open_metrics)
@@ -90,7 +107,7 @@ fn to_text_format(open_metrics: &str) -> String {
             match line.split_once('{') {
                 // No labels, no braces.
                 Some((name, rest)) if rest.starts_with('}') => push_line(&mut out, &[name, &rest[1..]]),
-                _ if line != "# EOF" => push_line(&mut out, &[line]),
+                _ if line != "# EOF" => push_line(&mut out, &[&with_go_bound(line)]),
                 _ => {}
             }
             continue;
@@ -109,6 +126,16 @@ fn to_text_format(open_metrics: &str) -> String {
     out
 }
 
+/// Go writes the bound of a bucket as the shortest number that means it: `le="1"`.
+fn with_go_bound(line: &str) -> Cow<'_, str> {
+    match line.split_once(".0\"} ") {
+        Some((head, tail)) if head.contains("_bucket{") && head.contains("le=\"") => {
+            Cow::Owned(format!("{head}\"}} {tail}"))
+        }
+        _ => Cow::Borrowed(line),
+    }
+}
+
 fn push_line(out: &mut String, parts: &[&str]) {
     out.extend(parts.iter().copied());
     out.push('\n');
@@ -117,6 +144,24 @@ fn push_line(out: &mut String, parts: &[&str]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::Ordering;
+
+    #[test]
+    fn what_follows_from_time_is_looked_at_last() {
+        let metrics = Metrics::default();
+        let age = metrics.gauges("age_seconds", "Age").get_or_create_owned(&vec![]);
+        let looks = Arc::new(AtomicU64::new(0));
+        let seen = looks.clone();
+        metrics.before_encoding(move || {
+            let look = seen.fetch_add(1, Ordering::Relaxed) + 1;
+            age.set(look as i64);
+            look < 2
+        });
+        let shown = [metrics.encode(), metrics.encode(), metrics.encode()];
+        let ages = shown.map(|text| text.lines().last().unwrap().to_owned());
+        assert_eq!(ages, ["age_seconds 1", "age_seconds 2", "age_seconds 2"]);
+    }
 
     #[test]
     fn families_are_shared_by_name_and_shown_in_the_text_format() {
@@ -137,7 +182,7 @@ workqueue_depth{name="deployment"} 3
 wait_seconds_sum 0.5
 wait_seconds_count 1
 wait_seconds_bucket{le="0.1"} 0
-wait_seconds_bucket{le="1.0"} 1
+wait_seconds_bucket{le="1"} 1
 wait_seconds_bucket{le="+Inf"} 1
 "#;
         assert_eq!(metrics.encode(), expected);

@@ -7,6 +7,7 @@ use component_base::metrics::Labels;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
+use std::sync::atomic::AtomicU64;
 
 /// Ten nanoseconds to a thousand seconds, tenfold each.
 const SECONDS: &[f64] = &[1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0, 1000.0];
@@ -19,7 +20,12 @@ pub(super) struct QueueMetrics {
     pub(super) waited: Histogram,
     /// From taken to done.
     pub(super) worked: Histogram,
+    /// The ages of all that is taken and not done.
+    pub(super) unfinished: FloatGauge,
+    pub(super) longest: FloatGauge,
 }
+
+type FloatGauge = Gauge<f64, AtomicU64>;
 
 impl QueueMetrics {
     pub(super) fn new(env: &Env, name: &str) -> Self {
@@ -31,7 +37,15 @@ impl QueueMetrics {
         let waited = env.metrics().histograms("workqueue_queue_duration_seconds", help, SECONDS);
         let help = "How long in seconds processing an item from workqueue takes";
         let worked = env.metrics().histograms("workqueue_work_duration_seconds", help, SECONDS);
+        let help = "How many seconds of work has done that is in progress and hasn't been observed by work_duration. \
+                    Large values indicate stuck threads. One can deduce the number of stuck threads by observing the \
+                    rate at which this increases.";
+        let unfinished = env.metrics().float_gauges("workqueue_unfinished_work_seconds", help);
+        let help = "How many seconds has the longest running processor for workqueue been running";
+        let longest = env.metrics().float_gauges("workqueue_longest_running_processor_seconds", help);
         Self {
+            unfinished: unfinished.get_or_create_owned(&labels),
+            longest: longest.get_or_create_owned(&labels),
             adds: adds.get_or_create_owned(&labels),
             depth: depth.get_or_create_owned(&labels),
             retries: retries.get_or_create_owned(&labels),

@@ -118,6 +118,18 @@ impl<Key: Ord + Clone> State<Key> {
     }
 }
 
+impl<Key: Ord + Clone> Shared<Key> {
+    /// What is being worked on grows older without anybody touching the queue.
+    fn show_unfinished(&self) -> bool {
+        let now = self.env.now();
+        let state = self.state.lock();
+        let ages_s = || state.processing.values().map(|taken_at| now.duration_since(*taken_at).as_secs_f64());
+        state.metrics.unfinished.set(ages_s().sum());
+        state.metrics.longest.set(ages_s().fold(0.0, f64::max));
+        true
+    }
+}
+
 /// What a worker that asked for a key is told.
 enum Turn<Key> {
     Key(Key),
@@ -125,7 +137,7 @@ enum Turn<Key> {
     End,
 }
 
-impl<Key: Ord + Clone> WorkQueue<Key> {
+impl<Key: Ord + Clone + Send + 'static> WorkQueue<Key> {
     /// With client-go's default rate limits.
     pub fn new(env: &Env, name: &'static str) -> Self {
         Self::with_limiter(env, name, RateLimiter::new(env))
@@ -142,8 +154,10 @@ impl<Key: Ord + Clone> WorkQueue<Key> {
             metrics: QueueMetrics::new(env, name),
             shutting_down: false,
         };
-        let shared = Shared { env: env.clone(), name, state: Mutex::new(state), changed: Notify::new() };
-        Self { shared: Arc::new(shared) }
+        let shared = Arc::new(Shared { env: env.clone(), name, state: Mutex::new(state), changed: Notify::new() });
+        let looked_at = Arc::downgrade(&shared);
+        env.metrics().before_encoding(move || looked_at.upgrade().is_some_and(|shared| shared.show_unfinished()));
+        Self { shared }
     }
 
     pub fn name(&self) -> &'static str {

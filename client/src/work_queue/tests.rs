@@ -180,6 +180,13 @@ async fn a_queue_counts_what_it_does() {
     }
     let key = queue.get().await.unwrap();
     env.sleep(secs(2)).await;
+    let shown = env.metrics().encode();
+    for line in [
+        "workqueue_unfinished_work_seconds{name=\"test\"} 2.0",
+        "workqueue_longest_running_processor_seconds{name=\"test\"} 2.0",
+    ] {
+        assert!(shown.contains(line), "{line} in\n{shown}");
+    }
     queue.add_rate_limited(key);
     queue.done(&key);
     env.sleep(secs(1)).await;
