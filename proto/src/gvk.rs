@@ -39,12 +39,6 @@ impl Gvk {
         Self { group: group.into(), version: version.into(), kind: kind.into() }
     }
 
-    /// As an object names its own type.
-    pub fn from_api_version(api_version: &str, kind: impl Into<String>) -> Self {
-        let (group, version) = split_api_version(api_version);
-        Self::new(group, version, kind)
-    }
-
     pub fn api_version(&self) -> String {
         api_version(&self.group, &self.version)
     }

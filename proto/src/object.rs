@@ -159,11 +159,6 @@ impl Object {
         let (before, after) = (comma(self.splice.comma_before), comma(self.splice.comma_after));
         Bytes::from(format!("{before}\"resourceVersion\":\"{}\"{after}", self.revision))
     }
-
-    /// `to_wire` in one piece.
-    pub fn to_wire_bytes(&self) -> Bytes {
-        self.to_wire().concat().into()
-    }
 }
 
 fn text(value: &Value, key: &str) -> String {
@@ -215,7 +210,7 @@ mod tests {
     use serde_json::json;
 
     fn wire(value: Value) -> String {
-        String::from_utf8(Object::from_value(value, 7, BTreeMap::new()).to_wire_bytes().to_vec()).unwrap()
+        String::from_utf8(Object::from_value(value, 7, BTreeMap::new()).to_wire().concat()).unwrap()
     }
 
     #[test]
@@ -250,7 +245,7 @@ mod tests {
     #[test]
     fn what_was_never_stored_has_no_version() {
         let object = Object::from_value(json!({"metadata": {"name": "a"}}), 0, BTreeMap::new());
-        assert_eq!(object.to_wire_bytes(), r#"{"metadata":{"name":"a"}}"#);
+        assert_eq!(object.to_wire().concat(), br#"{"metadata":{"name":"a"}}"#);
         assert_eq!(object.to_value(), json!({"metadata": {"name": "a"}}));
     }
 

@@ -300,7 +300,7 @@ async fn frames_are_shared_by_watches() {
         let WatchEvent::Changed(change) = &events[0] else { panic!("{events:?}") };
         change.frame(&key, |_, object| {
             built += 1;
-            object.to_wire_bytes()
+            object.to_wire().concat().into()
         });
     }
     assert_eq!(built, 1);

@@ -6,7 +6,7 @@
 use crate::kinds::api;
 use crate::kinds::metav1;
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// A typed condition.
 pub trait Condition: Clone {
@@ -83,31 +83,11 @@ pub fn find_value<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
     conditions.iter().find(|condition| condition["type"] == kind)
 }
 
-pub fn is_true_value(object: &Value, kind: &str) -> bool {
-    find_value(object, kind).is_some_and(|condition| condition["status"] == "True")
-}
-
-/// `set` on an object's JSON; `condition` needs `type` and `status`.
-pub fn set_value(object: &mut Value, mut condition: Value, now: Timestamp) {
-    let old = condition["type"].as_str().and_then(|kind| find_value(object, kind));
-    let unchanged = old.filter(|old| old["status"] == condition["status"]);
-    let time = unchanged.and_then(|old| old.get("lastTransitionTime")).filter(|time| !time.is_null());
-    condition["lastTransitionTime"] = time.cloned().unwrap_or_else(|| json!(super::time::format(now)));
-    let conditions = &mut object["status"]["conditions"];
-    if !conditions.is_array() {
-        *conditions = json!([]);
-    }
-    let conditions = conditions.as_array_mut().expect("it was just made an array");
-    match conditions.iter_mut().find(|old| old["type"] == condition["type"]) {
-        Some(old) => *old = condition,
-        None => conditions.push(condition),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::kinds::api::core::v1::PodCondition;
+    use serde_json::json;
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()
@@ -139,17 +119,10 @@ mod tests {
     }
 
     #[test]
-    fn trees_follow_the_same_rule() {
-        let mut object = json!({"metadata": {}});
-        set_value(&mut object, json!({"type": "Available", "status": "False"}), at(1));
-        set_value(&mut object, json!({"type": "Available", "status": "False", "reason": "x"}), at(2));
-        assert_eq!(
-            object["status"]["conditions"],
-            json!([
-            {"type": "Available", "status": "False", "reason": "x", "lastTransitionTime": "1970-01-01T00:00:01Z"}])
-        );
-        set_value(&mut object, json!({"type": "Available", "status": "True"}), at(3));
-        assert!(is_true_value(&object, "Available"));
-        assert_eq!(find_value(&object, "Available").unwrap()["lastTransitionTime"], "1970-01-01T00:00:03Z");
+    fn a_condition_of_a_tree_is_found_by_type() {
+        let object = json!({"status": {"conditions": [{"type": "Ready"}, {"type": "Available", "status": "True"}]}});
+        assert_eq!(find_value(&object, "Available").unwrap()["status"], "True");
+        assert_eq!(find_value(&object, "Progressing"), None);
+        assert_eq!(find_value(&json!({}), "Available"), None);
     }
 }

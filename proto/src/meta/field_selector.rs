@@ -43,17 +43,6 @@ impl FieldSelector {
         Ok(self)
     }
 
-    /// `metadata.name=NAME`: what a watch of one object comes down to.
-    pub fn name_is(name: &str) -> Self {
-        Self { terms: vec![Term { path: Cow::Borrowed("metadata.name"), equal: true, value: name.to_owned() }] }
-    }
-
-    /// Both this and the other must hold.
-    pub fn and(mut self, other: Self) -> Self {
-        self.terms.extend(other.terms);
-        self
-    }
-
     pub fn terms(&self) -> &[Term] {
         &self.terms
     }
@@ -198,7 +187,7 @@ mod tests {
         for (text, expected) in cases {
             assert_eq!(FieldSelector::parse(text).unwrap().matches(&index), expected, "{text}");
         }
-        let both = FieldSelector::name_is("web").and(FieldSelector::parse("status.phase!=Running").unwrap());
+        let both = FieldSelector::parse("metadata.name=web,status.phase!=Running").unwrap();
         assert!(!both.matches(&index));
         assert_eq!(both.exact_value("metadata.name"), Some("web"));
     }

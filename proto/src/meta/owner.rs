@@ -6,11 +6,6 @@ use crate::kinds::Kind;
 use crate::kinds::metav1::{ObjectMeta, OwnerReference};
 use serde_json::Value;
 
-/// The reference that makes `owner` the controller of whatever carries it.
-pub fn controller_reference<K: Kind>(owner: &K) -> OwnerReference {
-    OwnerReference { controller: Some(true), block_owner_deletion: Some(true), ..owner_reference(owner) }
-}
-
 /// A plain reference: the garbage collector follows it, nobody controls by it.
 pub fn owner_reference<K: Kind>(owner: &K) -> OwnerReference {
     OwnerReference {
@@ -53,13 +48,15 @@ mod tests {
         };
         let (old, new) = (named("1"), named("2"));
         let metadata = ObjectMeta {
-            owner_references: Some(vec![owner_reference(&new), controller_reference(&old)]),
+            owner_references: Some(vec![
+                owner_reference(&new),
+                OwnerReference { controller: Some(true), ..owner_reference(&old) },
+            ]),
             ..ObjectMeta::default()
         };
         assert!(is_controlled_by(&metadata, &old) && !is_controlled_by(&metadata, &new));
         let reference = controller_of(&metadata).unwrap();
         assert_eq!((reference.api_version.as_str(), reference.kind.as_str()), ("apps/v1", "ReplicaSet"));
-        assert_eq!(reference.block_owner_deletion, Some(true));
     }
 
     #[test]

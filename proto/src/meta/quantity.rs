@@ -309,7 +309,7 @@ impl<'de> Deserialize<'de> for Quantity {
     }
 }
 
-/// A string or a number; null is zero.
+/// A string or a number. What is not there is no quantity: whoever takes it for zero has to say so.
 impl TryFrom<&serde_json::Value> for Quantity {
     type Error = QuantityError;
 
@@ -317,7 +317,6 @@ impl TryFrom<&serde_json::Value> for Quantity {
         match value {
             serde_json::Value::String(text) => Self::parse(text.trim()),
             serde_json::Value::Number(number) => Self::parse(&number.to_string()),
-            serde_json::Value::Null => Ok(Self::ZERO),
             _ => Err(QuantityError::Format),
         }
     }
@@ -428,6 +427,16 @@ mod tests {
         assert_eq!(q("1"), q("1000m"));
         assert_eq!(q("1Ki"), q("1024"));
         assert!(q("1M") < q("1Mi") && q("-1") < q("0") && q("1e40") > q("1E") && q("1n") < q("1e60"));
+    }
+
+    #[test]
+    fn a_tree_holds_quantities_as_strings_or_numbers() {
+        use serde_json::json;
+        assert_eq!(Quantity::try_from(&json!(" 1Ki ")).unwrap(), q("1024"));
+        assert_eq!(Quantity::try_from(&json!(1.5)).unwrap(), q("1500m"));
+        for other in [json!(null), json!(true), json!([]), json!({}), json!("")] {
+            assert_eq!(Quantity::try_from(&other), Err(QuantityError::Format), "{other}");
+        }
     }
 
     proptest! {

@@ -77,14 +77,6 @@ impl FieldError {
             message: format!("Too many: {actual}: must have at most {max} items"),
         }
     }
-
-    pub fn type_invalid(field: impl Into<String>, value: &Value, detail: impl fmt::Display) -> Self {
-        Self {
-            field: field.into(),
-            reason: "FieldValueTypeInvalid",
-            message: format!("Invalid value: {}: {detail}", shown(value)),
-        }
-    }
 }
 
 impl fmt::Display for FieldError {

@@ -73,11 +73,6 @@ impl Catalogue {
         catalogue
     }
 
-    /// These rows and more: those of custom resources.
-    pub fn with_rows(&self, extra: impl IntoIterator<Item = Arc<Resource>>) -> Self {
-        Self::new(self.rows.iter().cloned().chain(extra).collect())
-    }
-
     pub fn rows(&self) -> &[Arc<Resource>] {
         &self.rows
     }
@@ -200,7 +195,7 @@ mod tests {
         let mut beta = custom.served[0].clone();
         beta.version = "v1beta1".into();
         custom.served.insert(0, beta);
-        let catalogue = Catalogue::builtin().with_rows([intruder.clone(), Arc::new(custom)]);
+        let catalogue = Catalogue::new(builtin().iter().cloned().chain([intruder.clone(), Arc::new(custom)]).collect());
         let last = catalogue.groups().last().unwrap();
         assert_eq!((last.group.as_str(), last.versions.join(",").as_str()), ("shop.example", "v1,v1beta1"));
         let found = catalogue.by_gvr(&Gvr::new("apps", "v1", "deployments")).unwrap();

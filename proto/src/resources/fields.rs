@@ -5,8 +5,6 @@
 
 use super::Served;
 use serde_json::Value;
-use std::collections::BTreeSet;
-use std::sync::{LazyLock, Mutex};
 
 #[derive(Clone, Copy, Debug)]
 pub struct SelectableField {
@@ -67,19 +65,6 @@ pub fn text_at(object: &Value, path: &str) -> String {
         Some(Value::Number(number)) => number.to_string(),
         _ => String::new(),
     }
-}
-
-/// A path that lives as long as the process: those of custom resources' `selectableFields` are known only at
-/// run time. Each distinct path is kept once.
-pub fn interned(path: &str) -> &'static str {
-    static PATHS: LazyLock<Mutex<BTreeSet<&'static str>>> = LazyLock::new(Mutex::default);
-    let mut paths = PATHS.lock().expect("no holder of this lock panics");
-    if let Some(known) = paths.get(path) {
-        return known;
-    }
-    let kept: &'static str = Box::leak(path.into());
-    paths.insert(kept);
-    kept
 }
 
 impl Served {

@@ -1,7 +1,7 @@
 //! The resource table: every row is a stored resource, with all the names and versions it is served under.
 //!
 //! One table drives routes, discovery, OpenAPI, RBAC names, storage prefixes, printer columns, field selectors
-//! and the garbage collector's graph. A CustomResourceDefinition adds rows of the same struct at run time.
+//! and the garbage collector's graph.
 //! Corresponds to the registry wiring of kube-apiserver (pkg/registry/*/rest) and its storage factory.
 
 pub mod catalogue;
@@ -9,7 +9,6 @@ pub mod columns;
 pub mod conversion;
 pub mod fields;
 pub mod groups;
-pub mod json_path;
 mod row;
 
 // One file per API group, in the order in which discovery lists them.
@@ -44,7 +43,6 @@ use std::sync::{Arc, LazyLock};
 
 pub use catalogue::{Catalogue, Target};
 pub use fields::{SelectableField, UnknownField};
-pub use json_path::JsonPath;
 pub use row::{PART_VERBS, STORED_VERBS};
 
 pub type Text = Cow<'static, str>;
@@ -132,14 +130,9 @@ pub struct Column {
     pub cell: Cell,
 }
 
-/// How a column's value is found.
-#[derive(Clone, Debug)]
-pub enum Cell {
-    /// A pure function of the object in its storage version and of the present time, in seconds since the epoch.
-    Of(fn(&Value, i64) -> Value),
-    /// `additionalPrinterColumns` of a custom resource.
-    JsonPath(JsonPath),
-}
+/// A column's value: a pure function of the object in its storage version and of the present time, in seconds since
+/// the epoch.
+pub type Cell = fn(&Value, i64) -> Value;
 
 /// Between a served version and the storage version. Both functions take and return whole objects and
 /// rewrite `apiVersion` and `kind`.

@@ -10,12 +10,10 @@ pub mod defaults;
 pub mod facts;
 pub mod go_time;
 mod go_type;
-pub mod validate;
 
 pub use builtin::builtin_type;
 pub use decode::{DecodeError, Decoded, decode, decode_document};
 pub use defaults::apply_defaults;
-pub use validate::validate;
 
 use serde_json::Value;
 use std::collections::BTreeMap;

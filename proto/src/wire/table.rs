@@ -85,7 +85,7 @@ impl<'a> Table<'a> {
     /// Appends the row of an object.
     fn write_row(&self, out: &mut Vec<u8>, object: &Object) {
         let stored = object.peek();
-        let cells: Vec<Value> = self.columns.iter().map(|column| column.value(&stored, self.now_s)).collect();
+        let cells: Vec<Value> = self.columns.iter().map(|column| (column.cell)(&stored, self.now_s)).collect();
         write!(out, "{{\"cells\":{}", json!(cells)).expect("writing to memory cannot fail");
         let conditions = self.target.served().row_conditions.map(|conditions| conditions(&stored)).unwrap_or_default();
         if !conditions.is_empty() {

@@ -431,3 +431,24 @@ pub fn event(context: &Context<'_>, event: &At<'_>, errors: &mut Errors) {
         errors.push(event.field("type").invalid_text("has invalid value: "));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::create;
+    use serde_json::{Value, json};
+
+    fn limits(items: Value) -> Vec<String> {
+        create(json!({"apiVersion": "v1", "kind": "LimitRange", "spec": {"limits": items}}))
+    }
+
+    #[test]
+    fn a_range_bounds_only_what_it_names() {
+        let container = json!({
+            "type": "Container", "default": {"cpu": "500m", "memory": "256Mi"}, "defaultRequest": {"cpu": "100m"},
+        });
+        let pod = json!({
+            "type": "Pod", "max": {"cpu": "1"}, "min": {"memory": "64Mi"}, "maxLimitRequestRatio": {"memory": "2"},
+        });
+        assert_eq!(limits(json!([container, pod])), [""; 0]);
+    }
+}

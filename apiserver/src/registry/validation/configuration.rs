@@ -81,6 +81,7 @@ pub fn secret(_context: &WriteContext<'_>, object: &At<'_>, errors: &mut Errors)
         errors.push(data.too_long(MAX_DATA_BYTES));
     }
     let has = |key: &str| data.map().is_some_and(|data| data.contains_key(key));
+    let lacks = |key: &str| !has(key) || (key == "ssh-privatekey" && data.key(key).is_empty());
     match object.field("type").text() {
         "kubernetes.io/service-account-token" => {
             let annotations = object.down("metadata.annotations");
@@ -97,7 +98,7 @@ pub fn secret(_context: &WriteContext<'_>, object: &At<'_>, errors: &mut Errors)
         kind => {
             let required = REQUIRED_KEYS.iter().find(|(name, _)| *name == kind).map_or(&[][..], |(_, keys)| keys);
             for key in required {
-                if !has(key) {
+                if lacks(key) {
                     errors.push(data.key(key).required(""));
                 }
             }
@@ -119,4 +120,59 @@ fn check_docker_config(at: &At<'_>, errors: &mut Errors) {
 pub fn secret_update(_context: &WriteContext<'_>, object: &At<'_>, old: &At<'_>, errors: &mut Errors) {
     object.field("type").check_unchanged(&old.field("type"), errors);
     check_immutable(object, old, &["data"], errors);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{create, update};
+    use serde_json::{Value, json};
+
+    fn config_map(rest: Value) -> Value {
+        let mut object = json!({"apiVersion": "v1", "kind": "ConfigMap"});
+        object.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+        object
+    }
+
+    #[test]
+    fn keys_are_file_names_and_stand_in_one_map() {
+        let both = config_map(json!({"data": {"a": "1", "..": "x"}, "binaryData": {"a": "MQ=="}}));
+        assert_eq!(
+            create(both),
+            [
+                "data[..]: Invalid value: \"..\": must not be '..'",
+                "data[a]: Invalid value: \"a\": duplicate of key present in binaryData",
+            ]
+        );
+        let big = config_map(json!({"data": {"a": "x".repeat(1024 * 1024 + 1)}}));
+        assert_eq!(create(big), [": Too long: may not be more than 1048576 bytes"]);
+    }
+
+    #[test]
+    fn what_is_immutable_stays() {
+        let old = config_map(json!({"immutable": true, "data": {"a": "1"}}));
+        let free = config_map(json!({"data": {"a": "2"}}));
+        assert_eq!(
+            update(old, free),
+            [
+                "immutable: Forbidden: field is immutable when `immutable` is set",
+                "data: Forbidden: field is immutable when `immutable` is set",
+            ]
+        );
+    }
+
+    #[test]
+    fn secrets_have_the_keys_of_their_type() {
+        let secret =
+            |kind: &str, data: Value| create(json!({"apiVersion": "v1", "kind": "Secret", "type": kind, "data": data}));
+        assert_eq!(secret("kubernetes.io/tls", json!({"tls.crt": "eA=="})), ["data[tls.key]: Required value"]);
+        assert_eq!(
+            secret("kubernetes.io/basic-auth", json!({})),
+            ["data[username]: Required value", "data[password]: Required value"]
+        );
+        assert_eq!(
+            secret("kubernetes.io/ssh-auth", json!({"ssh-privatekey": ""})),
+            ["data[ssh-privatekey]: Required value"]
+        );
+        assert_eq!(secret("Opaque", json!({})), [""; 0]);
+    }
 }

@@ -17,5 +17,7 @@ pub mod pod;
 pub mod selector;
 pub mod service;
 pub mod storage;
+#[cfg(test)]
+mod testing;
 pub mod webhooks;
 pub mod workloads;

@@ -28,11 +28,6 @@ pub fn label(name: &str, is_prefix: bool) -> Vec<String> {
     masked(names::dns1123_label, name, is_prefix)
 }
 
-/// Begins with a letter: services.
-pub fn label_1035(name: &str, is_prefix: bool) -> Vec<String> {
-    masked(names::dns1035_label, name, is_prefix)
-}
-
 /// One segment of a URL path: RBAC.
 pub fn path_segment(name: &str, _is_prefix: bool) -> Vec<String> {
     names::path_segment(name)

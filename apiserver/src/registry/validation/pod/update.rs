@@ -280,3 +280,28 @@ fn addresses(list: &At<'_>, errors: &mut Errors) {
         seen.push(ip.text());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::registry::validation::testing::update_of;
+    use serde_json::{Value, json};
+
+    fn pod(image: &str, debugger: Option<&str>) -> Value {
+        let debuggers: Vec<Value> = debugger.iter().map(|image| json!({"name": "d", "image": image})).collect();
+        json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "spec": {"containers": [{"name": "c", "image": image}], "ephemeralContainers": debuggers},
+            "status": {"phase": "Running", "qosClass": "BestEffort"},
+        })
+    }
+
+    #[test]
+    fn a_debugger_comes_and_stays_as_it_is() {
+        let update = |old, new| update_of("ephemeralcontainers", pod("i", old), pod("other", new));
+        assert_eq!(update(None, Some("tools")), [""; 0]);
+        assert_eq!(
+            update(Some("tools"), None),
+            ["spec.ephemeralContainers: Forbidden: existing ephemeral containers \"d\" may not be removed\n"]
+        );
+    }
+}

@@ -159,3 +159,25 @@ fn duplicate_ports(ports: &At<'_>, seen: &mut Seen, found: &mut Vec<String>) {
         before.push((port.path.clone(), host_port, host_ip));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::registry::validation::testing::warnings;
+    use serde_json::{Value, json};
+
+    fn of_container(more: Value) -> Vec<String> {
+        let mut container = json!({"name": "c", "image": "i"});
+        container.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        warnings(json!({"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [container]}}))
+    }
+
+    #[test]
+    fn a_hidden_variable_is_pointed_out_unless_it_is_built_upon() {
+        let env = |second: &str| json!({"env": [{"name": "P", "value": "a"}, {"name": "P", "value": second}]});
+        let hidden =
+            "spec.containers[0].env[1]: hides previous definition of \"P\", which may be dropped when using apply";
+        assert_eq!(of_container(env("b")), [hidden]);
+        assert_eq!(of_container(env("$$(P):b")), [hidden]);
+        assert_eq!(of_container(env("$(P):b")), [""; 0]);
+    }
+}
