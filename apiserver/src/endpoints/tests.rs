@@ -197,3 +197,58 @@ async fn a_review_does_not_say_what_kind_was_wrong() {
         r#".authorization.k8s.io "" is invalid: spec.user: Invalid value: "": at least one of user or group must be specified"#
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_version_matters_to_the_store_alone() {
+    let api = Api::start().await;
+    let body = |name: &str, version: &str| json!({"metadata": {"name": name, "resourceVersion": version}});
+    let refused = api.post(CONFIG_MAPS, body("a", "5")).await;
+    assert_eq!((refused.code, refused.message()), (500, "resourceVersion should not be set on objects to be created"));
+    let tried = api.post(&format!("{CONFIG_MAPS}?dryRun=All"), body("a", "5")).await;
+    assert_eq!((tried.code, &tried.body["metadata"]["resourceVersion"]), (201, &json!("5")));
+    assert_eq!(api.post(CONFIG_MAPS, body("a", "0")).await.code, 201);
+    // An apply that creates does not look at it.
+    let apply = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"b","resourceVersion":"5"},"data":{}}"#;
+    let headers = [("content-type", "application/apply-patch+yaml")];
+    let path = format!("{CONFIG_MAPS}/b?fieldManager=one");
+    assert_eq!(api.ask(Method::PATCH, &path, apply, &headers).await.code, 201);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_beside_a_prefix_is_called_generated() {
+    let api = Api::start().await;
+    api.create(CONFIG_MAPS, json!({"metadata": {"name": "c"}})).await;
+    let taken = api.post(CONFIG_MAPS, json!({"metadata": {"name": "c", "generateName": "gen-"}})).await;
+    let told = r#"configmaps "c" already exists, the server was not able to generate a unique name for the object"#;
+    assert_eq!((taken.code, taken.message()), (409, told));
+    assert_eq!(taken.headers["retry-after"], "1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn services_are_created_through_their_status_too() {
+    let api = Api::start().await;
+    let apply = r#"{"apiVersion":"v1","kind":"Service","metadata":{"name":"none"},"status":{}}"#;
+    let headers = [("content-type", "application/apply-patch+yaml")];
+    let path = "/api/v1/namespaces/default/services/none/status?fieldManager=lb";
+    let refused = api.ask(Method::PATCH, path, apply, &headers).await;
+    assert_eq!((refused.code, refused.message()), (422, r#"Service "none" is invalid: spec.ports: Required value"#));
+    let path = "/apis/apps/v1/namespaces/default/deployments/none/status?fieldManager=x";
+    let apply = r#"{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"none"},"status":{}}"#;
+    assert_eq!(api.ask(Method::PATCH, path, apply, &headers).await.code, 404);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_without_finalizers_goes_with_its_second_deletion() {
+    let api = Api::start().await;
+    let path = "/api/v1/namespaces/n";
+    let made = api.create("/api/v1/namespaces", json!({"metadata": {"name": "n"}})).await;
+    let mut emptied = made.clone();
+    emptied["spec"]["finalizers"] = json!([]);
+    assert_eq!(api.ask(Method::PUT, &format!("{path}/finalize"), emptied, &[]).await.code, 200);
+    let first = api.ask(Method::DELETE, path, "", &[]).await;
+    assert_eq!((&first.body["kind"], &first.body["status"]["phase"]), (&json!("Namespace"), &json!("Terminating")));
+    assert_eq!(api.get(path).await.code, 200);
+    let second = api.ask(Method::DELETE, path, "", &[]).await;
+    assert_eq!(second.body["kind"], "Status", "{}", second.text);
+    assert_eq!(api.get(path).await.code, 404);
+}

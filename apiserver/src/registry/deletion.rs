@@ -264,8 +264,7 @@ fn namespace_step(row: &Row, mut object: Value, options: &DeleteOptions, now: Ti
         object_meta::set_finalizers(&mut object, &finalizers);
         object_meta::meta_mut(&mut object).insert("deletionTimestamp".into(), json!(object_meta::time(now)));
         object["status"]["phase"] = json!("Terminating");
-        let then_remove = finalizers.is_empty() && !row.is_held(&object);
-        return Step::Mark { object, then_remove };
+        return Step::Mark { object, then_remove: false };
     }
     if row.is_held(&object) {
         return Step::Wait;

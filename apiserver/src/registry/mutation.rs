@@ -41,6 +41,14 @@ impl Mutation<'_> {
         Status::already_exists(&self.served().group, &self.served().resource, name)
     }
 
+    /// Every name that was generated is taken; or the one that was given beside a `generateName`.
+    pub fn no_name_left(&self, name: &str) -> Status {
+        let mut status = self.already_exists(name);
+        status.message.push_str(", the server was not able to generate a unique name for the object");
+        status.details.get_or_insert_default().retry_after_seconds = Some(1);
+        status
+    }
+
     pub fn conflict(&self, why: impl std::fmt::Display) -> Status {
         Status::conflict(&self.served().group, &self.served().resource, self.name, why)
     }

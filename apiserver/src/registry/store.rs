@@ -24,6 +24,16 @@ const NAME_ATTEMPTS: usize = 8;
 /// Rounds of one write before it is given up: each lost one means that another writer won.
 const WRITE_ATTEMPTS: usize = 64;
 
+/// What makes a new object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Origin {
+    Creation,
+    /// A PUT or an apply that found nothing; `managed` where its managed fields are as they shall be.
+    Update {
+        managed: bool,
+    },
+}
+
 impl Registry {
     /// Creates the object of a body that has been decoded and defaulted, in the request's version.
     pub async fn create(&self, mutation: &mut Mutation<'_>, body: Value) -> Result<Written, Status> {
@@ -33,7 +43,7 @@ impl Registry {
         loop {
             tries += 1;
             mutation.warnings.clear();
-            match self.attempt_create(&row, mutation, body.clone(), false).await {
+            match self.attempt_create(&row, mutation, body.clone(), Origin::Creation).await {
                 Err(taken) if taken.reason == "AlreadyExists" && generates && tries < NAME_ATTEMPTS => {}
                 outcome => return outcome,
             }
@@ -45,18 +55,19 @@ impl Registry {
         row: &Row,
         mutation: &mut Mutation<'_>,
         mut object: Value,
-        managed: bool,
+        origin: Origin,
     ) -> Result<Written, Status> {
-        if !managed {
+        if origin != (Origin::Update { managed: true }) {
             let reset = reset_fields(mutation);
             self.field_manager(mutation, &reset).update(None, &mut object, mutation.manager);
         }
         self.admit(Operation::Create, Phase::Mutating, mutation, Some(&mut object), None).await?;
         set_defaults(mutation.served(), &mut object);
         self.authorize_content(mutation, &object, None).await?;
-        if !object_meta::text(&object, "resourceVersion").is_empty() {
-            return Err(Status::failure(500, "", "resourceVersion should not be set on objects to be created"));
-        }
+        let version = match origin {
+            Origin::Creation => parse_unsigned(object_meta::text(&object, "resourceVersion")).unwrap_or(0),
+            Origin::Update { .. } => 0,
+        };
 
         let mut stored = mutation.target.row.to_storage(mutation.target.served, object);
         let now = self.env.wall();
@@ -70,7 +81,7 @@ impl Registry {
             mutation.warnings.append(&mut context.warnings);
             reservation
         };
-        let outcome = self.finish_create(row, mutation, &name, stored).await;
+        let outcome = self.finish_create(row, mutation, &name, stored, version).await;
         reservation.finish(outcome.is_ok() && !mutation.dry_run, self).await?;
         outcome
     }
@@ -81,6 +92,7 @@ impl Registry {
         mutation: &mut Mutation<'_>,
         name: &str,
         mut stored: Value,
+        version: u64,
     ) -> Result<Written, Status> {
         {
             let context = self.write_context(mutation, name);
@@ -94,19 +106,25 @@ impl Registry {
         row.strategy.canonicalize(&mut stored);
         self.validate_admission(Operation::Create, mutation, &stored, None).await?;
         let key = row.key(mutation.namespace, name);
-        let object = row.object(stored, 0);
+        let generates = !object_meta::text(&stored, "generateName").is_empty();
+        let taken = || if generates { mutation.no_name_left(name) } else { mutation.already_exists(name) };
         if mutation.dry_run {
             if self.current(row, mutation.namespace, name).await?.is_some() {
-                return Err(mutation.already_exists(name));
+                return Err(taken());
             }
-            return Ok(Written { object: Arc::new(object), created: true });
+            return Ok(Written { object: Arc::new(row.object(stored, version)), created: true });
         }
+        // Only the store itself minds, so nobody hears of it who merely tries.
+        if version != 0 {
+            return Err(Status::failure(500, "", "resourceVersion should not be set on objects to be created"));
+        }
+        let object = row.object(stored, 0);
         match self.storage.create(&key, object.bytes().clone(), row.ttl()).await.map_err(storage_failure)? {
             Outcome::Written { revision, .. } => {
                 Ok(Written { object: Arc::new(object.at_revision(revision)), created: true })
             }
             Outcome::Refused(_) => {
-                let mut status = mutation.already_exists(name);
+                let mut status = taken();
                 if self.current(row, mutation.namespace, name).await?.is_some_and(|there| there.index.deleting) {
                     status.message = format!("object is being deleted: {}", status.message);
                 }
@@ -122,14 +140,16 @@ impl Registry {
         for _ in 0..WRITE_ATTEMPTS {
             mutation.warnings.clear();
             let Some(current) = self.current(&row, mutation.namespace, mutation.name).await? else {
+                // Kinds that a PUT may create can be created through any of their endpoints.
                 let may_create =
-                    mutation.subresource.is_empty() && (change.creates() || row.strategy.allow_create_on_update());
+                    (mutation.subresource.is_empty() && change.creates()) || row.strategy.allow_create_on_update();
                 if !may_create {
                     return Err(mutation.not_found());
                 }
                 let mut changed = change.change(None)?;
                 set_defaults(mutation.served(), &mut changed.object);
-                match self.attempt_create(&row, mutation, changed.object, changed.managed).await {
+                let origin = Origin::Update { managed: changed.managed };
+                match self.attempt_create(&row, mutation, changed.object, origin).await {
                     // Somebody made it meanwhile: now it is an update.
                     Err(taken) if taken.reason == "AlreadyExists" => continue,
                     outcome => return outcome,
