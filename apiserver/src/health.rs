@@ -8,51 +8,75 @@ use component_base::health_checks::Check;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+/// Each is done once the objects that it writes are there.
+const BOOTSTRAP_HOOKS: [&str; 6] = [
+    "poststarthook/start-system-namespaces-controller",
+    "poststarthook/start-service-ip-repair-controllers",
+    "poststarthook/rbac/bootstrap-roles",
+    "poststarthook/scheduling/bootstrap-system-priority-classes",
+    "poststarthook/priority-and-fairness-config-producer",
+    "poststarthook/bootstrap-controller",
+];
+
 /// The checks of `healthz`, `livez` or `readyz`.
 pub fn checks(server: &Arc<Server>, endpoint: &str) -> Vec<Check> {
-    let mut checks = vec![Check::ping(), Check::new("log", || Ok(()))];
-    let of = server.clone();
-    let store = Check::new("etcd", move || match of.store_trouble() {
-        None => Ok(()),
-        Some(why) => Err(why),
-    });
-    let of = server.clone();
-    let informers = Check::new("informer-sync", move || match of.unready_rows().as_slice() {
-        [] => Ok(()),
-        rows => Err(format!("not read yet: {}", rows.join(", "))),
-    });
-    let of = server.clone();
-    let hooks = [
-        "poststarthook/start-system-namespaces-controller",
-        "poststarthook/start-service-ip-repair-controllers",
-        "poststarthook/rbac/bootstrap-roles",
-        "poststarthook/scheduling/bootstrap-system-priority-classes",
-        "poststarthook/priority-and-fairness-config-producer",
-        "poststarthook/bootstrap-controller",
-    ]
-    .map(|name| {
-        let of = of.clone();
-        Check::new(
-            name,
-            move || if of.bootstrapped.load(Ordering::Acquire) { Ok(()) } else { Err("not finished".into()) },
-        )
-    });
-    let of = server.clone();
-    let shutdown = Check::new("shutdown", move || {
-        if of.env.shutdown().is_cancelled() || of.ending.is_cancelled() {
-            Err("process is shutting down".into())
-        } else {
-            Ok(())
-        }
-    });
-    checks.push(store);
-    match endpoint {
-        "readyz" => {
-            checks.push(informers);
-            checks.extend(hooks);
-            checks.push(shutdown);
-        }
-        _ => checks.extend(hooks),
+    let check = |name, look: fn(&Server) -> Result<(), String>| {
+        let of = server.clone();
+        Check::new(name, move || look(&of))
+    };
+    let for_traffic = endpoint == "readyz";
+    let mut checks = vec![Check::ping(), Check::new("log", || Ok(())), check("etcd", store)];
+    if for_traffic {
+        checks.push(check("etcd-readiness", store));
+        checks.push(check("informer-sync", caches));
+    }
+    checks.push(check("poststarthook/storage-readiness", caches));
+    checks.extend(BOOTSTRAP_HOOKS.map(|name| check(name, bootstrap)));
+    if for_traffic {
+        checks.push(check("shutdown", ending));
     }
     checks
+}
+
+fn store(server: &Server) -> Result<(), String> {
+    server.store_trouble().map_or(Ok(()), Err)
+}
+
+fn caches(server: &Server) -> Result<(), String> {
+    match server.unready_rows().as_slice() {
+        [] => Ok(()),
+        rows => Err(format!("not read yet: {}", rows.join(", "))),
+    }
+}
+
+fn bootstrap(server: &Server) -> Result<(), String> {
+    if server.bootstrapped.load(Ordering::Acquire) { Ok(()) } else { Err("not finished".into()) }
+}
+
+fn ending(server: &Server) -> Result<(), String> {
+    let is_ending = server.env.shutdown().is_cancelled() || server.ending.is_cancelled();
+    if is_ending { Err("process is shutting down".into()) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Api;
+
+    #[tokio::test(start_paused = true)]
+    async fn readiness_ends_first_and_every_check_has_a_path() {
+        let api = Api::start().await;
+        assert_eq!(api.get("/readyz").await.text, "ok");
+        let verbose = api.get("/readyz?verbose&exclude=shutdown&exclude=none").await.text;
+        assert!(verbose.starts_with("[+]ping ok\n[+]log ok\n[+]etcd ok\n[+]etcd-readiness ok\n"), "{verbose}");
+        let end = "[+]shutdown excluded: ok\nwarn: some health checks cannot be excluded: no matches for \"none\"\nreadyz check passed\n";
+        assert!(verbose.ends_with(end), "{verbose}");
+        assert!(!api.get("/livez?verbose").await.text.contains("shutdown"));
+
+        api.server.server.ending.cancel();
+        let ending = api.get("/readyz").await;
+        assert_eq!(ending.code, 500);
+        assert!(ending.text.ends_with("[-]shutdown failed: reason withheld\nreadyz check failed\n"), "{}", ending.text);
+        assert_eq!((api.get("/livez").await.code, api.get("/readyz/etcd").await.text.as_str()), (200, "ok"));
+        assert_eq!(api.get("/readyz/none").await.code, 404);
+    }
 }

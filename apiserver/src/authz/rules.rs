@@ -3,7 +3,7 @@
 //! Corresponds to pkg/apis/rbac/v1 evaluation helpers and k8s.io/component-helpers/auth/rbac/validation.
 
 use super::attributes::Attributes;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::fmt;
 
 /// rbac.authorization.k8s.io/v1 PolicyRule.
@@ -37,6 +37,18 @@ impl Rule {
             names: list("resourceNames"),
             urls: list("nonResourceURLs"),
         }
+    }
+
+    pub fn to_value(&self) -> Value {
+        let Self { verbs, groups, resources, names, urls } = self;
+        let lists = [
+            ("verbs", verbs),
+            ("apiGroups", groups),
+            ("resources", resources),
+            ("resourceNames", names),
+            ("nonResourceURLs", urls),
+        ];
+        lists.iter().filter(|(_, list)| !list.is_empty()).map(|(key, list)| ((*key).to_owned(), json!(list))).collect()
     }
 
     pub fn all_of(object: &Value) -> Vec<Self> {

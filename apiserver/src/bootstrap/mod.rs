@@ -9,8 +9,10 @@ pub mod objects;
 pub mod roles;
 
 use crate::authn::UserInfo;
+use crate::authz::rules::{Rule, uncovered};
 use crate::registry::mutation::{Edit, Mutation};
 use crate::registry::{Registry, object_meta, set_defaults};
+use crate::request::options::DeleteOptions;
 use crate::server::Server;
 use proto::Status;
 use serde_json::{Value, json};
@@ -18,6 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+const RBAC: &str = "rbac.authorization.k8s.io";
 /// Pause before a failed start is tried again.
 const RETRY: Duration = Duration::from_secs(1);
 /// How often the `kubernetes` Service and the bootstrap objects are looked after.
@@ -110,54 +113,83 @@ pub fn own_mutation<'a>(
 }
 
 /// Creates a role or binding, or gives it back what it lost, unless its owner has switched that off. What has been
-/// added stays.
+/// added stays. A binding cannot change its role: one of another role is replaced.
 async fn reconcile_role(registry: &Registry, bootstrap: roles::Bootstrap) -> Result<(), Status> {
     let roles::Bootstrap { resource, object: wanted } = bootstrap;
-    let (target, row) = registry.row_of("rbac.authorization.k8s.io", resource)?;
+    let (target, row) = registry.row_of(RBAC, resource)?;
     let namespace = object_meta::text(&wanted, "namespace").to_owned();
     let name = object_meta::text(&wanted, "name").to_owned();
     let Some(current) = row.cacher.get_latest(&namespace, &name).await.map_err(crate::registry::cache_failure)? else {
-        return ensure(registry, "rbac.authorization.k8s.io", resource, wanted).await;
+        return ensure(registry, RBAC, resource, wanted).await;
     };
-    if completed(&current.value(), &wanted).is_none() {
-        return Ok(());
-    }
     let user = UserInfo::apiserver();
     let options = json!({"kind": "UpdateOptions", "apiVersion": "meta.k8s.io/v1"});
     let mut mutation = own_mutation(&target, &user, &options, &namespace, &name);
-    let edit = Edit(|current: &Value| Ok(completed(current, &wanted).unwrap_or_else(|| current.clone())));
-    registry.update(&mut mutation, &edit).await.map(|_| ())
+    match repair(&current.peek(), &wanted) {
+        Repair::None => Ok(()),
+        Repair::Complete(_) => {
+            let edit = Edit(|current: &Value| match repair(current, &wanted) {
+                Repair::Complete(object) => Ok(object),
+                _ => Ok(current.clone()),
+            });
+            registry.update(&mut mutation, &edit).await.map(|_| ())
+        }
+        Repair::Replace => {
+            registry.delete(&mut mutation, &DeleteOptions::default()).await?;
+            ensure(registry, RBAC, resource, wanted).await
+        }
+    }
 }
 
-/// The object with the rules or subjects that it lacks; `None` where it lacks none or wants none.
-fn completed(current: &Value, wanted: &Value) -> Option<Value> {
-    let annotations = &current["metadata"]["annotations"];
-    if annotations[roles::AUTOUPDATE] == "false" {
-        return None;
+/// What has to be done to a role or binding.
+#[derive(Debug, PartialEq)]
+enum Repair {
+    None,
+    /// This is it with what it lacked.
+    Complete(Value),
+    Replace,
+}
+
+/// Corresponds to component-helpers/auth/rbac/reconciliation.
+fn repair(current: &Value, wanted: &Value) -> Repair {
+    if current["metadata"]["annotations"][roles::AUTOUPDATE] == "false" {
+        return Repair::None;
+    }
+    if current.get("roleRef") != wanted.get("roleRef") {
+        return Repair::Replace;
     }
     let mut object = current.clone();
-    let mut changed = false;
-    if wanted.get("aggregationRule").is_none() {
-        for list in ["rules", "subjects"] {
-            for item in wanted[list].as_array().into_iter().flatten() {
-                if !object[list].is_array() {
-                    object[list] = json!([]);
-                }
-                let items = object[list].as_array_mut().expect("just made sure of it");
-                if !items.contains(item) {
-                    items.push(item.clone());
-                    changed = true;
-                }
+    let aggregates = wanted.get("aggregationRule").is_some();
+    if !aggregates {
+        let missing = uncovered(&Rule::all_of(current), &Rule::all_of(wanted));
+        append(&mut object, "/rules", missing.iter().map(Rule::to_value));
+    }
+    for list in ["/subjects", "/aggregationRule/clusterRoleSelectors"] {
+        let of = |object: &Value| object.pointer(list).and_then(Value::as_array).cloned().unwrap_or_default();
+        let there = of(current);
+        append(&mut object, list, of(wanted).into_iter().filter(|item| !there.contains(item)));
+    }
+    for map in ["labels", "annotations"] {
+        for (key, value) in wanted["metadata"][map].as_object().into_iter().flatten() {
+            if object["metadata"][map].get(key).is_none() {
+                object["metadata"][map][key] = value.clone();
             }
         }
     }
-    for (key, value) in wanted["metadata"]["labels"].as_object().into_iter().flatten() {
-        if object["metadata"]["labels"].get(key).is_none() {
-            object["metadata"]["labels"][key] = value.clone();
-            changed = true;
-        }
+    if object == *current { Repair::None } else { Repair::Complete(object) }
+}
+
+/// Puts items at the end of a list, which is made if there is none.
+fn append(object: &mut Value, pointer: &str, items: impl Iterator<Item = Value>) {
+    let mut items = items.peekable();
+    if items.peek().is_none() {
+        return;
     }
-    changed.then_some(object)
+    let list = pointer.split('/').skip(1).fold(object, |at, key| &mut at[key]);
+    match list.as_array_mut() {
+        Some(list) => list.extend(items),
+        None => *list = items.collect(),
+    }
 }
 
 #[cfg(test)]
@@ -166,13 +198,62 @@ mod tests {
 
     #[test]
     fn roles_get_back_what_they_lost_and_keep_what_they_got() {
-        let wanted = json!({"metadata": {"labels": {"a": "1"}}, "rules": [{"verbs": ["get"]}, {"verbs": ["list"]}]});
-        let current = json!({"metadata": {"labels": {"a": "1"}}, "rules": [{"verbs": ["list"]}, {"verbs": ["own"]}]});
-        let done = completed(&current, &wanted).unwrap();
-        assert_eq!(done["rules"], json!([{"verbs": ["list"]}, {"verbs": ["own"]}, {"verbs": ["get"]}]));
-        assert_eq!(completed(&done, &wanted), None);
+        let rule = |verbs: &[&str], resource: &str| json!({"verbs": verbs, "apiGroups": [""], "resources": [resource]});
+        let wanted = json!({
+            "metadata": {"labels": {"a": "1"}, "annotations": {roles::AUTOUPDATE: "true"}},
+            "rules": [rule(&["get", "list"], "pods"), rule(&["get"], "nodes")],
+        });
+        // What another rule covers, in other words, is not lost.
+        let current = json!({
+            "metadata": {"labels": {"a": "2", "b": "x"}},
+            "rules": [rule(&["*"], "pods"), rule(&["delete"], "secrets")],
+        });
+        let Repair::Complete(done) = repair(&current, &wanted) else { panic!("something is lost") };
+        assert_eq!(done["rules"], json!([rule(&["*"], "pods"), rule(&["delete"], "secrets"), rule(&["get"], "nodes")]));
+        assert_eq!(
+            done["metadata"],
+            json!({"labels": {"a": "2", "b": "x"}, "annotations": {roles::AUTOUPDATE: "true"}})
+        );
+        assert_eq!(repair(&done, &wanted), Repair::None);
         let mut off = current;
         off["metadata"]["annotations"] = json!({roles::AUTOUPDATE: "false"});
-        assert_eq!(completed(&off, &wanted), None);
+        assert_eq!(repair(&off, &wanted), Repair::None);
+    }
+
+    #[test]
+    fn selectors_and_subjects_come_back_and_another_role_is_replaced() {
+        let selector = |label: &str| json!({"matchLabels": {label: "true"}});
+        let role = |selectors: Value| json!({"metadata": {}, "aggregationRule": {"clusterRoleSelectors": selectors}, "rules": []});
+        let own = role(json!([selector("own")]));
+        let Repair::Complete(done) = repair(&own, &role(json!([selector("to-view")]))) else { panic!("one is lost") };
+        assert_eq!(done["aggregationRule"]["clusterRoleSelectors"], json!([selector("own"), selector("to-view")]));
+        let binding = |role: &str, subjects: Value| {
+            let mut binding = json!({"metadata": {}, "roleRef": {"name": role}});
+            if subjects != Value::Null {
+                binding["subjects"] = subjects;
+            }
+            binding
+        };
+        let ann = json!({"kind": "User", "name": "ann"});
+        let Repair::Complete(done) = repair(&binding("a", Value::Null), &binding("a", json!([ann]))) else {
+            panic!("one is lost")
+        };
+        assert_eq!(done["subjects"], json!([ann]));
+        assert_eq!(repair(&binding("b", json!([ann])), &binding("a", json!([ann]))), Repair::Replace);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_start_repairs_what_was_taken_away() {
+        let api = crate::testing::Api::start().await;
+        let path = "/apis/rbac.authorization.k8s.io/v1/clusterroles/system:basic-user";
+        let whole = api.get(path).await.body;
+        let mut less = whole.clone();
+        less["rules"] = json!([]);
+        assert_eq!(api.ask(http::Method::PUT, path, less, &[]).await.body["rules"], Value::Null);
+        let server = &api.server.server;
+        server.bootstrapped.store(false, Ordering::Release);
+        reconcile(server).await.expect("the store is there");
+        let repaired = Rule::all_of(&api.get(path).await.body);
+        assert_eq!(uncovered(&repaired, &Rule::all_of(&whole)), []);
     }
 }

@@ -252,3 +252,13 @@ async fn a_namespace_without_finalizers_goes_with_its_second_deletion() {
     assert_eq!(second.body["kind"], "Status", "{}", second.text);
     assert_eq!(api.get(path).await.code, 404);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_token_is_owned_as_far_as_it_was_asked_for() {
+    let api = api_with_account().await;
+    let ask = json!({"spec": {"audiences": ["a"], "expirationSeconds": 600}});
+    let request = api.create("/api/v1/namespaces/default/serviceaccounts/bot/token", ask).await;
+    let owned = &request["metadata"]["managedFields"][0];
+    assert_eq!(owned["fieldsV1"], json!({"f:spec": {"f:audiences": {}, "f:expirationSeconds": {}}}));
+    assert_eq!(owned["subresource"], "token");
+}

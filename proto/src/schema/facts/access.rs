@@ -9,7 +9,7 @@ SelfSubjectReview
 SelfSubjectReviewStatus
   userInfo: always
 TokenRequest
-  status: always
+  spec status: always
 TokenRequestSpec
   audiences: atomic
   boundObjectRef expirationSeconds: null
