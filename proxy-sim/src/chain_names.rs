@@ -31,7 +31,7 @@ pub fn firewall(name: &ServicePortName) -> String {
 
 /// To one endpoint.
 pub fn endpoint(name: &ServicePortName, endpoint: &Endpoint) -> String {
-    chain("KUBE-SEP-", name, &format!("{}:{}", endpoint.ip, endpoint.port))
+    chain("KUBE-SEP-", name, &endpoint.to_string())
 }
 
 fn chain(prefix: &str, name: &ServicePortName, tail: &str) -> String {

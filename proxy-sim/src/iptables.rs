@@ -1,19 +1,28 @@
 //! The iptables form: the chains that kube-proxy's iptables mode programs on one node, from the model.
 //!
-//! Pure. Corresponds to pkg/proxy/iptables/proxier.go (syncProxyRules).
+//! Pure. Corresponds to pkg/proxy/iptables/proxier.go (syncProxyRules), with its defaults: IPv4, node ports on every
+//! address and on localhost, and the counters of netfilter's accounting there to be counted with.
+
+mod base;
 
 use crate::chain_names;
-use crate::model::{Categorized, Endpoint, Model, ServicePort, ServicePortName, categorize};
-use crate::rules::{Address, Rule, RuleSet, Table};
+use crate::model::{Categorized, Endpoint, Entry, Model, ServicePort, ServicePortName, categorize};
+use crate::rules::{Address, Rule, RuleSet};
+use ipnet::Ipv4Net;
+use std::net::Ipv4Addr;
 
-/// The mark that asks POSTROUTING to masquerade: bit 14, as kube-proxy's default.
-const MASQUERADE_MARK: &str = "0x4000/0x4000";
-const MASQUERADE_BIT: &str = "0x4000";
+/// A cluster with more endpoints than this does without the comments on its many chains.
+const LARGE_CLUSTER_ENDPOINTS: usize = 1000;
+/// Where packets from this machine to one of its own node ports are counted.
+const LOCALHOST_COUNTER: &str = "localhost_nps_accepted_pkts";
 
 /// What the rules of a node depend on besides the model.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeSettings {
     pub name: String,
+    /// Empty where the node does not say.
+    pub zone: String,
+    pub ip: Option<Ipv4Addr>,
     /// Traffic from inside is not masqueraded; empty: nothing counts as inside.
     pub cluster_cidr: String,
 }
@@ -21,259 +30,259 @@ pub struct NodeSettings {
 /// All rules of one node.
 pub fn rules(model: &Model, node: &NodeSettings) -> RuleSet {
     let mut set = RuleSet::default();
-    base_chains(&mut set);
-    for (name, port) in &model.services {
-        let endpoints = model.endpoints.get(name).map(Vec::as_slice).unwrap_or_default();
-        service_rules(&mut set, name, port, &categorize(endpoints, &node.name), node);
+    base::chains(&mut set);
+    let comments = model.endpoint_count() <= LARGE_CLUSTER_ENDPOINTS;
+    for (name, Entry { port, endpoints }) in model.services() {
+        let endpoints = categorize(endpoints, port, &node.name, &node.zone);
+        Programmer { set: &mut set, name, port, endpoints, node, comments }.program();
     }
-    // Whatever is addressed to this machine may be for a node port; this has to come last.
-    let comment = "kubernetes service nodeports; NOTE: this must be the last rule in this chain";
-    let node_ports = Rule::to("KUBE-NODEPORTS").comment(comment).matching("-m addrtype --dst-type LOCAL");
-    set.nat.append("KUBE-SERVICES", node_ports);
+    base::last_rules(&mut set);
     set
 }
 
-/// Chains and jumps that exist whatever the services.
-fn base_chains(set: &mut RuleSet) {
-    let portals = "kubernetes service portals";
-    let new_only = "-m conntrack --ctstate NEW";
-    for chain in ["KUBE-NODEPORTS", "KUBE-SERVICES", "KUBE-EXTERNAL-SERVICES", "KUBE-PROXY-FIREWALL"] {
-        set.filter.declare(chain);
-    }
-    for chain in ["INPUT", "FORWARD", "OUTPUT"] {
-        let firewall = Rule::to("KUBE-PROXY-FIREWALL").matching(new_only).comment("kubernetes load balancer firewall");
-        set.filter.append(chain, firewall);
-    }
-    set.filter.append("INPUT", Rule::to("KUBE-NODEPORTS").comment("kubernetes health check service ports"));
-    for chain in ["INPUT", "FORWARD"] {
-        let comment = "kubernetes externally-visible service portals";
-        set.filter.append(chain, Rule::to("KUBE-EXTERNAL-SERVICES").matching(new_only).comment(comment));
-    }
-    set.filter.append("FORWARD", Rule::to("KUBE-FORWARD").comment("kubernetes forwarding rules"));
-    for chain in ["FORWARD", "OUTPUT"] {
-        set.filter.append(chain, Rule::to("KUBE-SERVICES").matching(new_only).comment(portals));
-    }
-    set.filter.append("KUBE-FORWARD", Rule::to("DROP").matching("-m conntrack --ctstate INVALID"));
-    let marked = Rule::to("ACCEPT").comment("kubernetes forwarding rules");
-    set.filter.append("KUBE-FORWARD", marked.matching(format!("-m mark --mark {MASQUERADE_MARK}")));
-    let known = Rule::to("ACCEPT").comment("kubernetes forwarding conntrack rule");
-    set.filter.append("KUBE-FORWARD", known.matching("-m conntrack --ctstate RELATED,ESTABLISHED"));
-
-    set.nat.declare("KUBE-NODEPORTS");
-    for chain in ["PREROUTING", "OUTPUT"] {
-        set.nat.append(chain, Rule::to("KUBE-SERVICES").comment(portals));
-    }
-    set.nat.append("POSTROUTING", Rule::to("KUBE-POSTROUTING").comment("kubernetes postrouting rules"));
-    set.nat.append("KUBE-MARK-MASQ", Rule::to(format!("MARK --set-xmark {MASQUERADE_MARK}")));
-    let unmarked = Rule::to("RETURN").matching(format!("-m mark ! --mark {MASQUERADE_MARK}"));
-    set.nat.append("KUBE-POSTROUTING", unmarked);
-    set.nat.append("KUBE-POSTROUTING", Rule::to(format!("MARK --set-xmark {MASQUERADE_BIT}/0x0")));
-    let masquerade = Rule::to("MASQUERADE --random-fully").comment("kubernetes service traffic requiring SNAT");
-    set.nat.append("KUBE-POSTROUTING", masquerade);
+/// Writes the rules of one service port.
+struct Programmer<'a> {
+    set: &'a mut RuleSet,
+    name: &'a ServicePortName,
+    port: &'a ServicePort,
+    endpoints: Categorized<'a>,
+    node: &'a NodeSettings,
+    comments: bool,
 }
 
-/// The rules of one service port.
-fn service_rules(
-    set: &mut RuleSet,
-    name: &ServicePortName,
-    port: &ServicePort,
-    endpoints: &Categorized,
-    node: &NodeSettings,
-) {
-    let cluster = chain_names::service(name);
-    let local = chain_names::service_local(name);
-    let internal = if port.internal_local { (&local, &endpoints.local) } else { (&cluster, &endpoints.cluster) };
-    let external = if port.external_local { &endpoints.local } else { &endpoints.cluster };
+impl Programmer<'_> {
+    fn program(mut self) {
+        self.capture_cluster_ip();
+        self.capture_external_ips();
+        self.capture_load_balancer();
+        self.capture_node_port();
+        self.accept_health_checks();
 
-    internal_entry(set, name, port, internal.0, internal.1, endpoints.any, node);
-    if port.is_external() {
-        external_entries(set, name, port, external, endpoints.any);
-        if !external.is_empty() || (port.external_local && !endpoints.cluster.is_empty()) {
-            external_chain(&mut set.nat, name, port, endpoints, node);
+        self.masquerade_from_outside();
+        if self.endpoints.any && self.port.is_external() {
+            self.external_chain();
+        }
+        if self.has_firewall() {
+            self.firewall_chain();
+        }
+        let (cluster, local) = (self.endpoints.cluster.clone(), self.endpoints.local.clone());
+        self.balance(&chain_names::service(self.name), &cluster);
+        self.balance(&chain_names::service_local(self.name), &local);
+        for endpoint in self.endpoints.reachable.clone() {
+            self.endpoint_chain(endpoint);
         }
     }
 
-    let uses_local = port.internal_local || (port.external_local && port.is_external());
-    let uses_cluster = !port.internal_local || port.is_external();
-    if uses_cluster && !endpoints.cluster.is_empty() {
-        balance(&mut set.nat, name, port, &cluster, &endpoints.cluster);
+    /// Where traffic with a policy goes, and whether anybody is there.
+    fn policy(&self, is_local: bool) -> (String, bool) {
+        match is_local {
+            true => (chain_names::service_local(self.name), !self.endpoints.local.is_empty()),
+            false => (chain_names::service(self.name), self.endpoints.any),
+        }
     }
-    if uses_local && !endpoints.local.is_empty() {
-        balance(&mut set.nat, name, port, &local, &endpoints.local);
-    }
-    let mut targets = if uses_cluster { endpoints.cluster.clone() } else { Vec::new() };
-    if uses_local {
-        targets.extend(endpoints.local.iter().cloned());
-    }
-    targets.sort();
-    targets.dedup();
-    for endpoint in &targets {
-        endpoint_chain(&mut set.nat, name, port, endpoint);
-    }
-}
 
-/// The cluster IP: to the balancing chain, or refused.
-fn internal_entry(
-    set: &mut RuleSet,
-    name: &ServicePortName,
-    port: &ServicePort,
-    chain: &str,
-    endpoints: &[Endpoint],
-    any: bool,
-    node: &NodeSettings,
-) {
-    let entry = |target: &str| Rule::to(target).destined(&port.cluster_ip);
-    if endpoints.is_empty() {
-        refuse(set, "KUBE-SERVICES", name, any, |target| entry(target).port(&name.protocol, port.port));
-        return;
+    /// Source ranges of the load balancer are enforced.
+    fn has_firewall(&self) -> bool {
+        let ServicePort { load_balancer_ips, load_balancer_source_ranges, .. } = self.port;
+        self.endpoints.any && !load_balancer_ips.is_empty() && !load_balancer_source_ranges.is_empty()
     }
-    let comment = format!("{name} cluster IP");
-    let rule = entry(chain).comment(&comment).port(&name.protocol, port.port);
-    set.nat.append("KUBE-SERVICES", rule);
-    if !node.cluster_cidr.is_empty() {
-        let outside = entry("KUBE-MARK-MASQ").sourced(Address::is_not(&node.cluster_cidr));
-        set.nat.append(chain, outside.comment(comment).port(&name.protocol, port.port));
-    }
-}
 
-/// External IPs, load balancer addresses and the node port: to the external chain, or refused.
-fn external_entries(set: &mut RuleSet, name: &ServicePortName, port: &ServicePort, endpoints: &[Endpoint], any: bool) {
-    let chain = chain_names::external(name);
-    let reachable = !endpoints.is_empty() || (port.external_local && any);
-    for ip in &port.external_ips {
-        if endpoints.is_empty() {
-            refuse(set, "KUBE-EXTERNAL-SERVICES", name, any, |t| {
-                Rule::to(t).destined(ip).port(&name.protocol, port.port)
-            });
-        }
-        if reachable {
-            let rule = Rule::to(&chain).destined(ip).comment(format!("{name} external IP"));
-            set.nat.append("KUBE-SERVICES", rule.port(&name.protocol, port.port));
-        }
+    /// Whatever is addressed to the service's port at this address.
+    fn at(&self, target: &str, ip: &str, comment: impl Into<String>) -> Rule {
+        Rule::to(target).destined(ip).comment(comment).port(&self.name.protocol, self.port.port)
     }
-    for ip in &port.load_balancer_ips {
-        if endpoints.is_empty() {
-            refuse(set, "KUBE-EXTERNAL-SERVICES", name, any, |t| {
-                Rule::to(t).destined(ip).port(&name.protocol, port.port)
-            });
-        }
-        if reachable {
-            let target =
-                if port.load_balancer_source_ranges.is_empty() { chain.clone() } else { chain_names::firewall(name) };
-            let rule = Rule::to(target).destined(ip).comment(format!("{name} loadbalancer IP"));
-            set.nat.append("KUBE-SERVICES", rule.port(&name.protocol, port.port));
-        }
-        if !port.load_balancer_source_ranges.is_empty() {
-            let comment = format!("{name} traffic not accepted by {}", chain_names::firewall(name));
-            let rule = Rule::to("DROP").destined(ip).comment(comment).port(&name.protocol, port.port);
-            set.filter.append("KUBE-PROXY-FIREWALL", rule);
-        }
-    }
-    if reachable && !port.load_balancer_ips.is_empty() {
-        for range in &port.load_balancer_source_ranges {
-            let rule = Rule::to(&chain).sourced(Address::is(range)).comment(format!("{name} loadbalancer IP"));
-            set.nat.append(&chain_names::firewall(name), rule);
-        }
-    }
-    if port.node_port != 0 {
-        if endpoints.is_empty() {
-            refuse(set, "KUBE-EXTERNAL-SERVICES", name, any, |target| {
-                Rule::to(target).port(&name.protocol, port.node_port).matching("-m addrtype --dst-type LOCAL")
-            });
-        }
-        if reachable {
-            let rule = Rule::to(&chain).comment(name.to_string()).port(&name.protocol, port.node_port);
-            set.nat.append("KUBE-NODEPORTS", rule);
-        }
-    }
-    if port.health_check_node_port != 0 {
-        let rule = Rule::to("ACCEPT").comment(format!("{name} health check node port"));
-        set.filter.append("KUBE-NODEPORTS", rule.port("tcp", port.health_check_node_port));
-    }
-}
 
-/// Without endpoints anywhere a connection is refused; with endpoints on other nodes only it is dropped.
-fn refuse(set: &mut RuleSet, chain: &str, name: &ServicePortName, any: bool, entry: impl Fn(&str) -> Rule) {
-    let (target, why) = if any {
-        ("DROP", "has no local endpoints")
-    } else {
-        ("REJECT --reject-with icmp-port-unreachable", "has no endpoints")
-    };
-    set.filter.append(chain, entry(target).comment(format!("{name} {why}")));
-}
-
-/// Where external traffic goes: masqueraded to any endpoint, or unchanged to a local one.
-fn external_chain(
-    nat: &mut Table,
-    name: &ServicePortName,
-    port: &ServicePort,
-    endpoints: &Categorized,
-    node: &NodeSettings,
-) {
-    let chain = chain_names::external(name);
-    if !port.external_local {
-        let comment = format!("masquerade traffic for {name} external destinations");
-        nat.append(&chain, Rule::to("KUBE-MARK-MASQ").comment(comment));
-        nat.append(&chain, Rule::to(chain_names::service(name)));
-        return;
-    }
-    if !node.cluster_cidr.is_empty() {
-        let comment = format!("pod traffic for {name} external destinations");
-        let inside = Rule::to(chain_names::service(name)).sourced(Address::is(&node.cluster_cidr));
-        nat.append(&chain, inside.comment(comment));
-    }
-    let local = "-m addrtype --src-type LOCAL";
-    let masquerade = format!("masquerade LOCAL traffic for {name} external destinations");
-    nat.append(&chain, Rule::to("KUBE-MARK-MASQ").comment(masquerade).matching(local));
-    let route = format!("route LOCAL traffic for {name} external destinations");
-    nat.append(&chain, Rule::to(chain_names::service(name)).comment(route).matching(local));
-    if !endpoints.local.is_empty() {
-        nat.append(&chain, Rule::to(chain_names::service_local(name)));
-    }
-}
-
-/// Spreads connections over endpoints: the first rule takes 1/n, the next 1/(n-1) of the rest, the last all.
-fn balance(nat: &mut Table, name: &ServicePortName, port: &ServicePort, chain: &str, endpoints: &[Endpoint]) {
-    let comment = |e: &Endpoint| format!("{name} -> {}:{}", e.ip, e.port);
-    if let Some(seconds) = port.affinity_s {
-        for endpoint in endpoints {
-            let target = chain_names::endpoint(name, endpoint);
-            let recent = format!(
-                "-m recent --rcheck --seconds {seconds} --reap --name {target} --mask 255.255.255.255 --rsource"
-            );
-            nat.append(chain, Rule::to(&target).comment(comment(endpoint)).matching(recent));
+    /// What happens to traffic that nobody here serves: without endpoints anywhere a connection is refused; with
+    /// endpoints on other nodes only it is dropped.
+    fn refusal(&self) -> (&'static str, String) {
+        match self.endpoints.any {
+            true => ("DROP", format!("{} has no local endpoints", self.name)),
+            false => ("REJECT --reject-with icmp-port-unreachable", format!("{} has no endpoints", self.name)),
         }
     }
-    for (i, endpoint) in endpoints.iter().enumerate() {
-        let rule = Rule::to(chain_names::endpoint(name, endpoint)).comment(comment(endpoint));
-        let left = endpoints.len() - i;
-        let rule = if left == 1 {
-            rule
+
+    fn capture_cluster_ip(&mut self) {
+        let (chain, is_served) = self.policy(self.port.internal_local);
+        if is_served {
+            let rule = self.at(&chain, &self.port.cluster_ip, format!("{} cluster IP", self.name));
+            self.set.nat.append("KUBE-SERVICES", rule);
         } else {
-            rule.matching(format!("-m statistic --mode random --probability {}", probability(left)))
+            let (target, comment) = self.refusal();
+            let rule = self.at(target, &self.port.cluster_ip, comment);
+            self.set.filter.append("KUBE-SERVICES", rule);
+        }
+    }
+
+    fn capture_external_ips(&mut self) {
+        let chain = chain_names::external(self.name);
+        for ip in &self.port.external_ips {
+            if self.endpoints.any {
+                let rule = self.at(&chain, ip, format!("{} external IP", self.name));
+                self.set.nat.append("KUBE-SERVICES", rule);
+            }
+            self.refuse_external(ip);
+        }
+    }
+
+    fn capture_load_balancer(&mut self) {
+        let firewall = chain_names::firewall(self.name);
+        let chain = if self.has_firewall() { firewall.clone() } else { chain_names::external(self.name) };
+        for ip in &self.port.load_balancer_ips {
+            if self.endpoints.any {
+                let rule = self.at(&chain, ip, format!("{} loadbalancer IP", self.name));
+                self.set.nat.append("KUBE-SERVICES", rule);
+            }
+            if self.has_firewall() {
+                let rule = self.at("DROP", ip, format!("{} traffic not accepted by {firewall}", self.name));
+                self.set.filter.append("KUBE-PROXY-FIREWALL", rule);
+            }
+            self.refuse_external(ip);
+        }
+    }
+
+    /// Drops or rejects what is addressed here from outside, if nobody who may serve it does.
+    fn refuse_external(&mut self, ip: &str) {
+        let (_, is_served) = self.policy(self.port.external_local);
+        if !is_served {
+            let (target, comment) = self.refusal();
+            let rule = self.at(target, ip, comment);
+            self.set.filter.append("KUBE-EXTERNAL-SERVICES", rule);
+        }
+    }
+
+    fn capture_node_port(&mut self) {
+        let (protocol, number) = (&self.name.protocol, self.port.node_port);
+        if number == 0 {
+            return;
+        }
+        if self.endpoints.any {
+            let rule = || Rule::to(chain_names::external(self.name)).comment(self.name.to_string());
+            let from_here = rule().destined("127.0.0.0/8").port(protocol, number);
+            self.set.nat.append("KUBE-NODEPORTS", from_here.matching(base::counted(LOCALHOST_COUNTER)));
+            self.set.nat.append("KUBE-NODEPORTS", rule().port(protocol, number));
+        }
+        let (_, is_served) = self.policy(self.port.external_local);
+        if !is_served {
+            let (target, comment) = self.refusal();
+            let rule = Rule::to(target).comment(comment).matching("-m addrtype --dst-type LOCAL");
+            self.set.filter.append("KUBE-EXTERNAL-SERVICES", rule.port(protocol, number));
+        }
+    }
+
+    fn accept_health_checks(&mut self) {
+        if self.port.health_check_node_port != 0 {
+            let rule = Rule::to("ACCEPT").comment(format!("{} health check node port", self.name));
+            self.set.filter.append("KUBE-NODEPORTS", rule.port("tcp", self.port.health_check_node_port));
+        }
+    }
+
+    /// Traffic to the cluster IP that does not come from a pod has to come back this way.
+    fn masquerade_from_outside(&mut self) {
+        let (chain, is_served) = self.policy(self.port.internal_local);
+        if is_served && !self.node.cluster_cidr.is_empty() {
+            let rule = self.at("KUBE-MARK-MASQ", &self.port.cluster_ip, format!("{} cluster IP", self.name));
+            self.set.nat.append(&chain, rule.sourced(Address::is_not(&self.node.cluster_cidr)));
+        }
+    }
+
+    /// Where external traffic goes: masqueraded to any endpoint, or unchanged to a local one.
+    fn external_chain(&mut self) {
+        let (chain, cluster) = (chain_names::external(self.name), chain_names::service(self.name));
+        let comment = |what: &str| format!("{what} for {} external destinations", self.name);
+        if self.port.external_local {
+            if !self.node.cluster_cidr.is_empty() {
+                let inside = Rule::to(&cluster).sourced(Address::is(&self.node.cluster_cidr));
+                self.set.nat.append(&chain, inside.comment(comment("pod traffic")));
+            }
+            let local = "-m addrtype --src-type LOCAL";
+            let masquerade = Rule::to("KUBE-MARK-MASQ").comment(comment("masquerade LOCAL traffic"));
+            self.set.nat.append(&chain, masquerade.matching(local));
+            let route = Rule::to(&cluster).comment(comment("route LOCAL traffic"));
+            self.set.nat.append(&chain, route.matching(local));
+        } else {
+            let masquerade = Rule::to("KUBE-MARK-MASQ").comment(comment("masquerade traffic"));
+            self.set.nat.append(&chain, masquerade);
+        }
+        let (policy, is_served) = self.policy(self.port.external_local);
+        if is_served {
+            self.set.nat.append(&chain, Rule::to(policy));
+        }
+    }
+
+    /// Lets the source ranges through. What comes to the end of it was not rewritten, and so is dropped later.
+    fn firewall_chain(&mut self) {
+        let (chain, external) = (chain_names::firewall(self.name), chain_names::external(self.name));
+        let admit = |source: &str| {
+            Rule::to(&external).sourced(Address::is(source)).comment(format!("{} loadbalancer IP", self.name))
         };
-        nat.append(chain, rule);
+        let mut admits_node = false;
+        for range in &self.port.load_balancer_source_ranges {
+            self.set.nat.append(&chain, admit(range));
+            let network = range.parse::<Ipv4Net>();
+            admits_node |= self.node.ip.is_some_and(|ip| network.is_ok_and(|network| network.contains(&ip)));
+        }
+        // Where the address of the load balancer is the node's own, the node's traffic to it comes from that address.
+        for ip in self.port.load_balancer_ips.iter().filter(|_| admits_node) {
+            self.set.nat.append(&chain, admit(ip));
+        }
+        let comment = format!("other traffic to {} will be dropped by KUBE-PROXY-FIREWALL", self.name);
+        self.set.nat.append(&chain, Rule::default().comment(comment));
+    }
+
+    /// The comment of a rule of which there is one per endpoint.
+    fn remark(&self, rule: Rule, text: String) -> Rule {
+        if self.comments { rule.comment(text) } else { rule }
+    }
+
+    /// Spreads connections over endpoints: the first rule takes 1/n, the next 1/(n-1) of the rest, the last all.
+    fn balance(&mut self, chain: &str, endpoints: &[&Endpoint]) {
+        let jump = |endpoint: &Endpoint| {
+            let rule = Rule::to(chain_names::endpoint(self.name, endpoint));
+            self.remark(rule, format!("{} -> {endpoint}", self.name))
+        };
+        let mut rules = Vec::new();
+        for endpoint in endpoints.iter().filter(|_| self.port.affinity_s.is_some()) {
+            let (seconds, list) = (self.port.affinity_s.unwrap_or(0), chain_names::endpoint(self.name, endpoint));
+            let recent = format!("--rcheck --seconds {seconds} --reap {}", recent_list(&list));
+            rules.push(jump(endpoint).matching(format!("-m recent {recent}")));
+        }
+        for (i, endpoint) in endpoints.iter().enumerate() {
+            let rule = jump(endpoint);
+            rules.push(match endpoints.len() - i {
+                1 => rule,
+                left => rule.matching(format!("-m statistic --mode random --probability {}", probability(left))),
+            });
+        }
+        rules.into_iter().for_each(|rule| self.set.nat.append(chain, rule));
+    }
+
+    /// One endpoint: its own traffic back to itself is masqueraded, everything is rewritten to its address.
+    fn endpoint_chain(&mut self, endpoint: &Endpoint) {
+        let chain = chain_names::endpoint(self.name, endpoint);
+        let hairpin = Rule::to("KUBE-MARK-MASQ").sourced(Address::is(&endpoint.ip));
+        let hairpin = self.remark(hairpin, self.name.to_string());
+        self.set.nat.append(&chain, hairpin);
+        let rewrite = Rule::to(format!("DNAT --to-destination {endpoint}"));
+        let mut rewrite = self.remark(rewrite, self.name.to_string());
+        if self.port.affinity_s.is_some() {
+            rewrite = rewrite.matching(format!("-m recent --set {}", recent_list(&chain)));
+        }
+        self.set.nat.append(&chain, rewrite.protocol(&self.name.protocol));
     }
 }
 
-/// `1/n` as the kernel keeps it, in units of 2^-31, and as `iptables-save` prints it.
+/// The clients that an endpoint remembers.
+fn recent_list(name: &str) -> String {
+    format!("--name {name} --mask 255.255.255.255 --rsource")
+}
+
+/// `1/n`, as kube-proxy writes it with ten digits, as the kernel keeps it in units of 2^-31, and as `iptables-save`
+/// prints that.
 fn probability(n: usize) -> String {
-    let unit = f64::from(1_u32 << 31);
     let n = u32::try_from(n).map_or(f64::MAX, f64::from);
-    format!("{:.11}", (unit / n).round() / unit)
-}
-
-/// One endpoint: its own traffic back to itself is masqueraded, everything is rewritten to its address.
-fn endpoint_chain(nat: &mut Table, name: &ServicePortName, port: &ServicePort, endpoint: &Endpoint) {
-    let chain = chain_names::endpoint(name, endpoint);
-    let hairpin = Rule::to("KUBE-MARK-MASQ").sourced(Address::is(&endpoint.ip)).comment(name.to_string());
-    nat.append(&chain, hairpin);
-    let target = format!("DNAT --to-destination {}:{}", endpoint.ip, endpoint.port);
-    let mut rule = Rule::to(target).comment(name.to_string()).protocol(&name.protocol);
-    if port.affinity_s.is_some() {
-        rule = rule.matching(format!("-m recent --set --name {chain} --mask 255.255.255.255 --rsource"));
-    }
-    nat.append(&chain, rule.matching(format!("-m {}", name.protocol)));
+    let written: f64 = format!("{:.10}", 1.0 / n).parse().expect("what was printed as a number");
+    let unit = f64::from(1_u32 << 31);
+    format!("{:.11}", (unit * written).round() / unit)
 }
 
 #[cfg(test)]

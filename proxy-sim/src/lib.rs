@@ -14,6 +14,7 @@ pub mod iptables;
 
 // Kept current, and shown.
 pub mod proxy;
+pub mod metrics;
 pub mod server;
 pub mod print;
 

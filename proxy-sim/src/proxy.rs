@@ -4,6 +4,7 @@
 
 use crate::Settings;
 use crate::iptables::{self, NodeSettings};
+use crate::metrics::Metrics;
 use crate::model::{Model, service_of};
 use crate::rules::RuleSet;
 use client::controller::{ReconcileError, run_workers};
@@ -32,6 +33,7 @@ pub struct Proxies {
     nodes: Informer<Node>,
     /// Keys of Services: `namespace/name`.
     queue: WorkQueue<String>,
+    metrics: Metrics,
 }
 
 impl Proxies {
@@ -45,18 +47,21 @@ impl Proxies {
             slices: informers.of::<EndpointSlice>(),
             nodes: informers.of::<Node>(),
             queue: WorkQueue::new(&env, "proxy"),
+            metrics: Metrics::register(&env),
             informers,
             env,
         };
         proxies.slices.index(BY_SERVICE, |slice| {
             service_of(slice).map(|(namespace, name)| format!("{namespace}/{name}")).into_iter().collect()
         });
-        let queue = proxies.queue.clone();
+        let (queue, metrics) = (proxies.queue.clone(), proxies.metrics.clone());
         proxies.services.on_event(move |event: &Event<Service>| {
+            metrics.service_changed();
             queue.add(event.object().key());
         });
-        let queue = proxies.queue.clone();
+        let (queue, metrics) = (proxies.queue.clone(), proxies.metrics.clone());
         proxies.slices.on_event(move |event: &Event<EndpointSlice>| {
+            metrics.endpoints_changed();
             // A slice whose label changed concerns the Service it left, too.
             let before = match event {
                 Event::Updated { old, .. } => service_of(old),
@@ -93,6 +98,7 @@ impl Proxies {
             Some(service) => model.set_service(&service, &slices),
             None => model.remove_service(namespace, name),
         }
+        self.metrics.synced(&self.env);
     }
 
     pub fn has_synced(&self) -> bool {
@@ -101,13 +107,25 @@ impl Proxies {
 
     /// The rules of one node; `None` where there is no such node.
     pub fn rules(&self, node: &str) -> Option<RuleSet> {
-        self.nodes.lister().get("", node)?;
-        let settings = NodeSettings { name: node.to_owned(), cluster_cidr: self.cluster_cidr.clone() };
+        let node = self.nodes.lister().get("", node)?;
+        let settings = node_settings(&node, &self.cluster_cidr);
         Some(iptables::rules(&self.model.lock(), &settings))
     }
 
     /// The names of all nodes, sorted.
     pub fn nodes(&self) -> Vec<String> {
         self.nodes.lister().list().iter().map(|node| node.name().to_owned()).collect()
+    }
+}
+
+fn node_settings(node: &Node, cluster_cidr: &str) -> NodeSettings {
+    let zone = node.metadata.labels.as_ref().and_then(|labels| labels.get("topology.kubernetes.io/zone"));
+    let mut addresses = node.status.iter().flat_map(|status| status.addresses.iter().flatten());
+    let ip = addresses.find_map(|a| a.address.parse().ok().filter(|_| a.type_ == "InternalIP"));
+    NodeSettings {
+        name: node.name().to_owned(),
+        zone: zone.cloned().unwrap_or_default(),
+        ip,
+        cluster_cidr: cluster_cidr.to_owned(),
     }
 }

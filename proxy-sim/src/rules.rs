@@ -5,17 +5,22 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// One rule in a chain. Matches stand in the order in which `iptables-save` prints them.
+/// One rule in a chain. Matches stand in the order in which they were asked for, as `iptables-save` prints them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rule {
     pub source: Option<Address>,
     pub destination: Option<Address>,
     pub protocol: Option<String>,
-    pub comment: Option<String>,
-    /// Matches after the comment, in words: `-m tcp --dport 80`.
-    pub matches: Vec<String>,
-    /// `KUBE-MARK-MASQ`, `DNAT --to-destination 10.244.0.5:80`, …
-    pub target: String,
+    pub matches: Vec<Match>,
+    /// `KUBE-MARK-MASQ`, `DNAT --to-destination 10.244.0.5:80`, …; a rule without one only says something.
+    pub target: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Match {
+    Comment(String),
+    /// In words: `-m tcp --dport 80`.
+    Words(String),
 }
 
 /// An address or network, possibly negated.
@@ -33,6 +38,11 @@ impl Address {
     pub fn is_not(address: &str) -> Self {
         Self { network: with_prefix(address), negated: true }
     }
+
+    /// Everybody: not worth a word.
+    fn is_anything(&self) -> bool {
+        self.network.ends_with("/0") && !self.negated
+    }
 }
 
 /// A host is a network of one: `10.0.0.1` is written `10.0.0.1/32`.
@@ -46,11 +56,11 @@ fn with_prefix(address: &str) -> String {
 
 impl Rule {
     pub fn to(target: impl Into<String>) -> Self {
-        Self { target: target.into(), ..Self::default() }
+        Self { target: Some(target.into()), ..Self::default() }
     }
 
     pub fn comment(mut self, comment: impl Into<String>) -> Self {
-        self.comment = Some(comment.into());
+        self.matches.push(Match::Comment(comment.into()));
         self
     }
 
@@ -64,55 +74,68 @@ impl Rule {
         self
     }
 
+    /// The protocol, and that its own match is loaded, without a question for it.
     pub fn protocol(mut self, protocol: &str) -> Self {
         self.protocol = Some(protocol.to_owned());
-        self
+        self.matching(format!("-m {protocol}"))
     }
 
     /// Protocol and destination port together.
     pub fn port(mut self, protocol: &str, port: u16) -> Self {
         self.protocol = Some(protocol.to_owned());
-        self.matches.push(format!("-m {protocol} --dport {port}"));
-        self
+        self.matching(format!("-m {protocol} --dport {port}"))
     }
 
     pub fn matching(mut self, words: impl Into<String>) -> Self {
-        self.matches.push(words.into());
+        self.matches.push(Match::Words(words.into()));
         self
     }
 }
 
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut words = Vec::new();
         for (option, address) in [("-s", &self.source), ("-d", &self.destination)] {
-            if let Some(address) = address {
-                write!(f, "{}{option} {} ", if address.negated { "! " } else { "" }, address.network)?;
+            if let Some(address) = address.as_ref().filter(|address| !address.is_anything()) {
+                words.push(format!("{}{option} {}", if address.negated { "! " } else { "" }, address.network));
             }
         }
-        if let Some(protocol) = &self.protocol {
-            write!(f, "-p {protocol} ")?;
-        }
-        if let Some(comment) = &self.comment {
-            if comment.contains(' ') {
-                write!(f, "-m comment --comment \"{comment}\" ")?;
-            } else {
-                write!(f, "-m comment --comment {comment} ")?;
+        words.extend(self.protocol.iter().map(|protocol| format!("-p {protocol}")));
+        words.extend(self.matches.iter().map(ToString::to_string));
+        words.extend(self.target.iter().map(|target| format!("-j {target}")));
+        f.write_str(&words.join(" "))
+    }
+}
+
+impl fmt::Display for Match {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Match::Words(words) => f.write_str(words),
+            Match::Comment(text) => {
+                let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+                match !text.is_empty() && text.chars().all(is_plain) {
+                    true => write!(f, "-m comment --comment {text}"),
+                    false => write!(f, "-m comment --comment \"{text}\""),
+                }
             }
         }
-        for words in &self.matches {
-            write!(f, "{words} ")?;
-        }
-        write!(f, "-j {}", self.target)
     }
 }
 
 /// One table: chains by name. A chain without rules is still declared.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
+    pub name: &'static str,
+    /// Chains that the kernel has anyway, in the order in which a packet meets them; they carry a policy.
+    built_in: &'static [&'static str],
     pub chains: BTreeMap<String, Vec<Rule>>,
 }
 
 impl Table {
+    fn new(name: &'static str, built_in: &'static [&'static str]) -> Self {
+        Self { name, built_in, chains: BTreeMap::new() }
+    }
+
     pub fn declare(&mut self, chain: &str) {
         self.chains.entry(chain.to_owned()).or_default();
     }
@@ -122,36 +145,46 @@ impl Table {
     }
 }
 
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "*{}", self.name)?;
+        let own = || self.chains.keys().map(String::as_str).filter(|chain| !self.built_in.contains(chain));
+        for chain in self.built_in {
+            writeln!(f, ":{chain} ACCEPT [0:0]")?;
+        }
+        for chain in own() {
+            writeln!(f, ":{chain} - [0:0]")?;
+        }
+        for chain in self.built_in.iter().copied().chain(own()) {
+            for rule in self.chains.get(chain).into_iter().flatten() {
+                writeln!(f, "-A {chain} {rule}")?;
+            }
+        }
+        writeln!(f, "COMMIT")
+    }
+}
+
 /// The rules of one node.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleSet {
+    pub mangle: Table,
     pub filter: Table,
     pub nat: Table,
 }
 
-/// Chains that the kernel has anyway; they carry a policy.
-const BUILT_IN: [&str; 5] = ["PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING"];
-
-impl fmt::Display for RuleSet {
-    /// `iptables-save` syntax.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (name, table) in [("filter", &self.filter), ("nat", &self.nat)] {
-            writeln!(f, "*{name}")?;
-            let (built_in, own): (Vec<_>, Vec<_>) =
-                table.chains.iter().partition(|(c, _)| BUILT_IN.contains(&c.as_str()));
-            for (chain, _) in &built_in {
-                writeln!(f, ":{chain} ACCEPT [0:0]")?;
-            }
-            for (chain, _) in &own {
-                writeln!(f, ":{chain} - [0:0]")?;
-            }
-            for (chain, rules) in built_in.iter().chain(&own) {
-                for rule in *rules {
-                    writeln!(f, "-A {chain} {rule}")?;
-                }
-            }
-            writeln!(f, "COMMIT")?;
+impl Default for RuleSet {
+    fn default() -> Self {
+        Self {
+            mangle: Table::new("mangle", &["PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING"]),
+            filter: Table::new("filter", &["INPUT", "FORWARD", "OUTPUT"]),
+            nat: Table::new("nat", &["PREROUTING", "INPUT", "OUTPUT", "POSTROUTING"]),
         }
-        Ok(())
+    }
+}
+
+/// `iptables-save` syntax.
+impl fmt::Display for RuleSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}{}", self.mangle, self.filter, self.nat)
     }
 }

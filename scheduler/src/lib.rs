@@ -20,6 +20,8 @@ pub mod pod_info;
 
 #[cfg(test)]
 mod fixture;
+#[cfg(test)]
+mod oracle;
 
 pub use config::{Config, Settings};
 

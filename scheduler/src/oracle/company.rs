@@ -1,0 +1,108 @@
+//! Pod affinity and anti-affinity: look at every other pod, and at where it is.
+
+use super::{Cluster, label, labels, spec};
+use proto::Kind;
+use proto::kinds::api::core::v1::{Affinity, Node, Pod, PodAffinityTerm, WeightedPodAffinityTerm};
+use proto::meta::label_selector;
+use std::collections::BTreeMap;
+
+fn affinity(pod: &Pod) -> Affinity {
+    spec(pod).affinity.unwrap_or_default()
+}
+
+fn required(pod: &Pod) -> Vec<PodAffinityTerm> {
+    let terms = affinity(pod).pod_affinity.and_then(|a| a.required_during_scheduling_ignored_during_execution);
+    terms.unwrap_or_default()
+}
+
+fn forbidden(pod: &Pod) -> Vec<PodAffinityTerm> {
+    let terms = affinity(pod).pod_anti_affinity.and_then(|a| a.required_during_scheduling_ignored_during_execution);
+    terms.unwrap_or_default()
+}
+
+/// Liked and disliked company, disliked with a negative weight.
+fn preferred(pod: &Pod) -> Vec<(i64, PodAffinityTerm)> {
+    let liked = affinity(pod).pod_affinity.and_then(|a| a.preferred_during_scheduling_ignored_during_execution);
+    let disliked = affinity(pod).pod_anti_affinity.and_then(|a| a.preferred_during_scheduling_ignored_during_execution);
+    let weighted = |sign: i64| move |t: WeightedPodAffinityTerm| (sign * i64::from(t.weight), t.pod_affinity_term);
+    let liked = liked.into_iter().flatten().map(weighted(1));
+    liked.chain(disliked.into_iter().flatten().map(weighted(-1))).collect()
+}
+
+fn same_domain(key: &str, a: &Node, b: &Node) -> bool {
+    label(a, key).is_some() && label(a, key) == label(b, key)
+}
+
+impl Cluster {
+    /// Whether `other` is meant by a term of `owner`.
+    fn means(&self, owner: &Pod, term: &PodAffinityTerm, other: &Pod) -> bool {
+        let namespaces = term.namespaces.clone().unwrap_or_default();
+        let by_selector = term.namespace_selector.as_ref().is_some_and(|selector| {
+            let labels = self.namespace_labels(other.namespace());
+            label_selector::from_typed(Some(selector)).unwrap().matches(&labels)
+        });
+        let own = namespaces.is_empty() && term.namespace_selector.is_none() && owner.namespace() == other.namespace();
+        let namespace = own || by_selector || namespaces.iter().any(|name| name == other.namespace());
+        let selector = label_selector::from_typed(term.label_selector.as_ref()).unwrap();
+        namespace && selector.matches(&labels(other))
+    }
+
+    pub(super) fn breaks_company(&self, pod: &Pod, node: &Node) -> Option<&'static str> {
+        let terms = required(pod);
+        // One and the same pod has to be what all terms want.
+        let company: Vec<&Node> = self
+            .placed()
+            .filter(|(other, _)| terms.iter().all(|term| self.means(pod, term, other)))
+            .map(|(_, on)| on)
+            .collect();
+        let is_met = |term: &PodAffinityTerm| company.iter().any(|on| same_domain(&term.topology_key, on, node));
+        let nobody_anywhere =
+            || !company.iter().any(|on| terms.iter().any(|term| label(on, &term.topology_key).is_some()));
+        let has_domains = terms.iter().all(|term| label(node, &term.topology_key).is_some());
+        let starts_a_group = || nobody_anywhere() && terms.iter().all(|term| self.means(pod, term, pod));
+        if !(has_domains && (terms.iter().all(is_met) || starts_a_group())) {
+            return Some("node(s) didn't match pod affinity rules");
+        }
+        let meets = |term: &PodAffinityTerm| {
+            self.placed().any(|(other, on)| self.means(pod, term, other) && same_domain(&term.topology_key, on, node))
+        };
+        if forbidden(pod).iter().any(meets) {
+            return Some("node(s) didn't match pod anti-affinity rules");
+        }
+        let is_shunned = self.placed().any(|(other, on)| {
+            let terms = forbidden(other);
+            terms.iter().any(|term| self.means(other, term, pod) && same_domain(&term.topology_key, on, node))
+        });
+        is_shunned.then_some("node(s) didn't satisfy existing pods anti-affinity rules")
+    }
+
+    pub(super) fn company_scores(&self, pod: &Pod, fit: &[&Node]) -> Option<Vec<i64>> {
+        // Points by topology key and domain.
+        let mut points: BTreeMap<(String, String), i64> = BTreeMap::new();
+        let mut give = |on: &Node, key: &str, weight: i64| {
+            if let Some(domain) = label(on, key) {
+                *points.entry((key.to_owned(), domain)).or_insert(0) += weight;
+            }
+        };
+        for (other, on) in self.placed() {
+            for (weight, term) in preferred(pod).iter().filter(|(_, term)| self.means(pod, term, other)) {
+                give(on, &term.topology_key, *weight);
+            }
+            // What others require of this pod is worth one point each, what they prefer its weight.
+            let wishes = required(other).into_iter().map(|term| (1, term)).chain(preferred(other));
+            for (weight, term) in wishes.filter(|(_, term)| self.means(other, term, pod)) {
+                give(on, &term.topology_key, weight);
+            }
+        }
+        if points.is_empty() {
+            return None;
+        }
+        let sum = |node: &&Node| -> i64 {
+            points.iter().filter(|((key, domain), _)| label(node, key).as_ref() == Some(domain)).map(|(_, p)| p).sum()
+        };
+        let sums: Vec<i64> = fit.iter().map(sum).collect();
+        let (least, most) = (*sums.iter().min()?, *sums.iter().max()?);
+        let part = |sum: i64| if most > least { (sum - least) as f64 / (most - least) as f64 } else { 0.0 };
+        Some(sums.iter().map(|sum| (100.0 * part(*sum)) as i64).collect())
+    }
+}
