@@ -2,10 +2,11 @@
 //!
 //! What `up` does at its start, and `kubeadm init phase certs` and `phase kubeconfig` in a cluster of machines.
 
-use crate::certificates::{self, ADMIN, CLUSTER, CertificatesError, Identities};
+use crate::admin_kubeconfig::{self, AdminKubeconfigError};
+use crate::certificates::{self, CertificatesError, Identities};
 use clap::Args;
 use component_base::env::Env;
-use component_base::kubeconfig::{self, Connection, KubeconfigError};
+use component_base::kubeconfig::Connection;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -34,8 +35,8 @@ pub struct Options {
 pub enum CertsError {
     #[error(transparent)]
     Certificates(#[from] CertificatesError),
-    #[error("--kubeconfig: {0}")]
-    Kubeconfig(#[from] KubeconfigError),
+    #[error(transparent)]
+    AdminKubeconfig(#[from] AdminKubeconfigError),
     #[error("--kubeconfig: {}: {source}", path.display())]
     Owner { path: PathBuf, source: io::Error },
 }
@@ -51,7 +52,7 @@ pub fn run(options: &Options, env: &Env) -> Result<(), CertsError> {
     let admin = certificates::prepare(&identities, env.wall())?;
     let Some(path) = &options.kubeconfig else { return Ok(()) };
     let server = options.kubeconfig_server.clone().unwrap_or_else(|| admin.server.clone());
-    kubeconfig::write(path, &Connection { server, ..admin }, CLUSTER, ADMIN)?;
+    admin_kubeconfig::write(path, &Connection { server, ..admin })?;
     give_to_owner_of_folder(path).map_err(|source| CertsError::Owner { path: path.clone(), source })
 }
 
@@ -75,6 +76,7 @@ fn give_to_owner_of_folder(_path: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use component_base::kubeconfig;
 
     #[test]
     fn the_host_reaches_the_server_under_another_name_than_the_components() {

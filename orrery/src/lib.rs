@@ -5,6 +5,7 @@
 pub mod cli;
 pub mod certificates;
 pub mod up;
+pub mod admin_kubeconfig;
 pub mod certs;
 pub mod health;
 

@@ -26,10 +26,17 @@ fn bad_requests_are_refused_in_words() {
     assert_eq!(kubectl.ok("get configmaps --field-selector=metadata.name!=kube-root-ca.crt -o name"), "");
     assert!(kubectl.fails("get pods -l a=(").contains("unable to parse requirement"));
     assert!(kubectl.fails("get pods --field-selector=spec.x=1").contains("field label not supported: spec.x"));
-    assert!(
-        kubectl
-            .fails("get configmaps --token=wrong --user= --client-certificate= --kubeconfig=/dev/null")
-            .contains("connection")
-    );
+    let (port, authority) = (cluster.port, cluster.data_dir.join("pki/ca/ca.crt"));
+    let trusting = format!("--certificate-authority={}", authority.display());
+    for (options, expected) in [
+        (format!("https {trusting} --token=wrong"), "You must be logged in to the server"),
+        ("https --token=wrong".to_owned(), "certificate signed by unknown authority"),
+        ("http --token=wrong".to_owned(), "the server rejected our request for an unknown reason"),
+    ] {
+        let (scheme, options) = options.split_once(' ').unwrap();
+        let line = format!("get pods --kubeconfig=/dev/null --server={scheme}://127.0.0.1:{port} {options}");
+        let said = kubectl.fails(&line);
+        assert!(said.contains(expected), "{line}: {said}");
+    }
     cluster.stop();
 }

@@ -11,18 +11,19 @@ pub mod ready;
 pub mod progress;
 pub mod cluster;
 
+use crate::admin_kubeconfig::{self, AdminKubeconfigError};
 use crate::certificates::{self, ADMIN, CLUSTER, CertificatesError, Identities};
 use clap::Args;
 use cluster::Cluster;
 use component_base::env::Env;
-use component_base::kubeconfig::{self, KubeconfigError};
+use component_base::kubeconfig;
 use components::Component;
 use data_dir::DataDir;
 use progress::Progress;
 use ready::Waiting;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// As many as there are ranges of addresses for.
 const MAX_NODES: i64 = 32_768;
@@ -90,10 +91,8 @@ pub enum UpError {
     DataDir(#[from] data_dir::DataDirError),
     #[error(transparent)]
     Certificates(#[from] CertificatesError),
-    #[error("--kubeconfig: {0}")]
-    Kubeconfig(#[from] KubeconfigError),
-    #[error("--kubeconfig: {}: holds other clusters and is left as it is: choose a path of its own", .0.display())]
-    ForeignKubeconfig(PathBuf),
+    #[error(transparent)]
+    AdminKubeconfig(#[from] AdminKubeconfigError),
     #[error("{component}: cannot listen on {address}: {source}")]
     Port { component: &'static str, address: SocketAddr, source: std::io::Error },
     #[error("{component}: cannot be started: {source}")]
@@ -109,14 +108,15 @@ pub enum UpError {
 pub async fn run(options: Options, verbosity: u8, env: Env) -> Result<(), UpError> {
     let progress = Progress::new();
     if let Some(path) = &options.kubeconfig {
-        check_kubeconfig(path)?;
+        admin_kubeconfig::check(path)?;
     }
     let data_dir = DataDir::open(&options.data_dir)?;
     let components = components::components(&options, verbosity, &data_dir);
     check_ports(&options, &components)?;
     let admin = certificates::prepare(&identities(&options, &data_dir), env.wall())?;
-    for path in options.kubeconfig.iter().chain([&data_dir.kubeconfig()]) {
-        kubeconfig::write(path, &admin, CLUSTER, ADMIN)?;
+    kubeconfig::write(&data_dir.kubeconfig(), &admin, CLUSTER, ADMIN).map_err(CertificatesError::from)?;
+    if let Some(path) = &options.kubeconfig {
+        admin_kubeconfig::write(path, &admin)?;
     }
     let program = std::env::current_exe().map_err(|source| UpError::Start { component: "orrery", source })?;
     let waiting = Waiting::new(&env, &admin, &options)?;
@@ -137,18 +137,6 @@ pub fn identities(options: &Options, data_dir: &DataDir) -> Identities {
         server: components::server_url(options.bind_address, options.port),
         names: vec![options.bind_address.to_string()],
         apiserver_names: options.apiserver_cert_extra_sans.clone(),
-    }
-}
-
-/// A file that names other clusters is somebody's own.
-fn check_kubeconfig(path: &Path) -> Result<(), UpError> {
-    if !path.exists() {
-        return Ok(());
-    }
-    match kubeconfig::clusters(path)?.as_slice() {
-        [] => Ok(()),
-        [one] if one == CLUSTER => Ok(()),
-        _ => Err(UpError::ForeignKubeconfig(path.to_owned())),
     }
 }
 

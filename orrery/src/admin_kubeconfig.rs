@@ -1,0 +1,51 @@
+//! The kubeconfig that a person asked for by `--kubeconfig`: a file of our own, or one that is not there yet.
+
+use crate::certificates::{ADMIN, CLUSTER};
+use component_base::kubeconfig::{self, Connection, KubeconfigError};
+use std::path::{Path, PathBuf};
+
+/// One clear line each.
+#[derive(Debug, thiserror::Error)]
+pub enum AdminKubeconfigError {
+    #[error("--kubeconfig: {0}")]
+    File(#[from] KubeconfigError),
+    #[error("--kubeconfig: {}: holds other clusters and is left as it is: choose a path of its own", .0.display())]
+    Foreign(PathBuf),
+}
+
+/// A file that names other clusters is somebody's own.
+pub fn check(path: &Path) -> Result<(), AdminKubeconfigError> {
+    if !path.exists() {
+        return Ok(());
+    }
+    match kubeconfig::clusters(path)?.as_slice() {
+        [] => Ok(()),
+        [one] if one == CLUSTER => Ok(()),
+        _ => Err(AdminKubeconfigError::Foreign(path.to_owned())),
+    }
+}
+
+pub fn write(path: &Path, connection: &Connection) -> Result<(), AdminKubeconfigError> {
+    check(path)?;
+    Ok(kubeconfig::write(path, connection, CLUSTER, ADMIN)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_our_own_file_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config");
+        let connection = |server: &str| Connection { server: server.to_owned(), ..Connection::default() };
+        write(&path, &connection("https://one")).unwrap();
+        write(&path, &connection("https://two")).unwrap();
+        assert_eq!(kubeconfig::read(&path).unwrap().server, "https://two");
+        for others in ["clusters: [{name: work}]", "clusters: [{name: work}, {name: orrery}]", "not a kubeconfig"] {
+            std::fs::write(&path, others).unwrap();
+            write(&path, &connection("https://one")).unwrap_err();
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), others);
+        }
+    }
+}
