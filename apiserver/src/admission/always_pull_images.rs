@@ -13,14 +13,6 @@ pub struct AlwaysPullImages;
 
 #[async_trait]
 impl AdmissionPlugin for AlwaysPullImages {
-    fn name(&self) -> &'static str {
-        "AlwaysPullImages"
-    }
-
-    fn handles(&self, operation: Operation) -> bool {
-        matches!(operation, Operation::Create | Operation::Update)
-    }
-
     async fn admit(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
         let is_new = attributes.operation == Operation::Create
             || !images(attributes.new_object()).is_subset(&images(attributes.old()));

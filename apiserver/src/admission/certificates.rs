@@ -4,7 +4,7 @@
 //! Corresponds to plugin/pkg/admission/certificates.
 
 use super::pod_parts::text;
-use super::{AdmissionPlugin, Attributes, Operation};
+use super::{AdmissionPlugin, Attributes};
 use crate::authn::user_info::MASTERS;
 use crate::authz;
 use async_trait::async_trait;
@@ -58,14 +58,6 @@ fn is_of(attributes: &Attributes<'_>, subresource: &str) -> bool {
 
 #[async_trait]
 impl AdmissionPlugin for CertificateApproval {
-    fn name(&self) -> &'static str {
-        "CertificateApproval"
-    }
-
-    fn handles(&self, operation: Operation) -> bool {
-        operation == Operation::Update
-    }
-
     async fn validate(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
         if is_of(attributes, "approval") { check(attributes, self.0.as_ref(), "approve") } else { Ok(()) }
     }
@@ -73,14 +65,6 @@ impl AdmissionPlugin for CertificateApproval {
 
 #[async_trait]
 impl AdmissionPlugin for CertificateSigning {
-    fn name(&self) -> &'static str {
-        "CertificateSigning"
-    }
-
-    fn handles(&self, operation: Operation) -> bool {
-        operation == Operation::Update
-    }
-
     async fn validate(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
         let is_same = ["/status/certificate", "/status/conditions"]
             .iter()
@@ -91,14 +75,6 @@ impl AdmissionPlugin for CertificateSigning {
 
 #[async_trait]
 impl AdmissionPlugin for CertificateSubjectRestriction {
-    fn name(&self) -> &'static str {
-        "CertificateSubjectRestriction"
-    }
-
-    fn handles(&self, operation: Operation) -> bool {
-        operation == Operation::Create
-    }
-
     async fn validate(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
         let object = attributes.new_object();
         if !is_of(attributes, "") || text(object, "/spec/signerName") != CLIENT_SIGNER {

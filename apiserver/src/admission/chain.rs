@@ -22,7 +22,7 @@ use super::runtime_class::RuntimeClass;
 use super::service_account::ServiceAccount;
 use super::storage_object_in_use_protection::StorageObjectInUseProtection;
 use super::taint_nodes_by_condition::TaintNodesByCondition;
-use super::{AdmissionPlugin, Chain};
+use super::{AdmissionPlugin, Chain, Operation};
 use crate::authz::Authorization;
 use component_base::env::Env;
 use std::sync::Arc;
@@ -35,66 +35,74 @@ pub struct Parts<'a> {
 
 type Build = fn(&Parts<'_>) -> Arc<dyn AdmissionPlugin>;
 
+/// What plugins look at: the names say which operations of an object.
+const CREATE: &[Operation] = &[Operation::Create];
+const UPDATE: &[Operation] = &[Operation::Update];
+const SAVE: &[Operation] = &[Operation::Create, Operation::Update];
+const WRITE: &[Operation] = &[Operation::Create, Operation::Update, Operation::Delete];
+
 /// One plugin of Kubernetes' list.
 struct Row {
+    /// As `--enable-admission-plugins` says it.
     name: &'static str,
     is_default: bool,
+    looks_at: &'static [Operation],
     /// `None`: this server does not have it.
     build: Option<Build>,
 }
 
-const fn on(name: &'static str, build: Build) -> Row {
-    Row { name, is_default: true, build: Some(build) }
+const fn on(name: &'static str, looks_at: &'static [Operation], build: Build) -> Row {
+    Row { name, is_default: true, looks_at, build: Some(build) }
 }
 
-const fn off(name: &'static str, build: Build) -> Row {
-    Row { name, is_default: false, build: Some(build) }
+const fn off(name: &'static str, looks_at: &'static [Operation], build: Build) -> Row {
+    Row { name, is_default: false, looks_at, build: Some(build) }
 }
 
 const fn absent(name: &'static str) -> Row {
-    Row { name, is_default: false, build: None }
+    Row { name, is_default: false, looks_at: &[], build: None }
 }
 
 /// In the order in which they run. A quota counts last, when nothing else refuses.
 const ROWS: &[Row] = &[
     absent("AlwaysAdmit"),
     absent("NamespaceAutoProvision"),
-    on("NamespaceLifecycle", |_| Arc::new(NamespaceLifecycle::default())),
-    off("NamespaceExists", |_| Arc::new(NamespaceExists)),
+    on("NamespaceLifecycle", WRITE, |_| Arc::new(NamespaceLifecycle::default())),
+    off("NamespaceExists", WRITE, |_| Arc::new(NamespaceExists)),
     absent("LimitPodHardAntiAffinityTopology"),
-    on("LimitRanger", |_| Arc::new(LimitRanger)),
-    on("ServiceAccount", |parts| Arc::new(ServiceAccount::new(parts.env))),
-    off("NodeRestriction", |_| Arc::new(NodeRestriction)),
-    on("TaintNodesByCondition", |_| Arc::new(TaintNodesByCondition)),
-    off("AlwaysPullImages", |_| Arc::new(AlwaysPullImages)),
+    on("LimitRanger", SAVE, |_| Arc::new(LimitRanger)),
+    on("ServiceAccount", SAVE, |parts| Arc::new(ServiceAccount::new(parts.env))),
+    off("NodeRestriction", WRITE, |_| Arc::new(NodeRestriction)),
+    on("TaintNodesByCondition", CREATE, |_| Arc::new(TaintNodesByCondition)),
+    off("AlwaysPullImages", SAVE, |_| Arc::new(AlwaysPullImages)),
     absent("ImagePolicyWebhook"),
-    on("PodSecurity", |_| Arc::new(PodSecurity)),
-    off("PodNodeSelector", |_| Arc::new(PodNodeSelector)),
-    on("Priority", |_| Arc::new(Priority)),
-    on("DefaultTolerationSeconds", |_| Arc::new(DefaultTolerationSeconds)),
+    on("PodSecurity", SAVE, |_| Arc::new(PodSecurity)),
+    off("PodNodeSelector", CREATE, |_| Arc::new(PodNodeSelector)),
+    on("Priority", WRITE, |_| Arc::new(Priority)),
+    on("DefaultTolerationSeconds", SAVE, |_| Arc::new(DefaultTolerationSeconds)),
     absent("PodTolerationRestriction"),
     absent("EventRateLimit"),
-    off("ExtendedResourceToleration", |_| Arc::new(ExtendedResourceToleration)),
-    on("DefaultStorageClass", |_| Arc::new(DefaultStorageClass)),
-    on("StorageObjectInUseProtection", |_| Arc::new(StorageObjectInUseProtection)),
+    off("ExtendedResourceToleration", SAVE, |_| Arc::new(ExtendedResourceToleration)),
+    on("DefaultStorageClass", CREATE, |_| Arc::new(DefaultStorageClass)),
+    on("StorageObjectInUseProtection", CREATE, |_| Arc::new(StorageObjectInUseProtection)),
     absent("PodGroupProtection"),
     absent("OwnerReferencesPermissionEnforcement"),
-    on("PersistentVolumeClaimResize", |_| Arc::new(PersistentVolumeClaimResize)),
-    on("RuntimeClass", |_| Arc::new(RuntimeClass)),
-    on("CertificateApproval", |parts| Arc::new(CertificateApproval(parts.authorization.clone()))),
-    on("CertificateSigning", |parts| Arc::new(CertificateSigning(parts.authorization.clone()))),
+    on("PersistentVolumeClaimResize", UPDATE, |_| Arc::new(PersistentVolumeClaimResize)),
+    on("RuntimeClass", CREATE, |_| Arc::new(RuntimeClass)),
+    on("CertificateApproval", UPDATE, |parts| Arc::new(CertificateApproval(parts.authorization.clone()))),
+    on("CertificateSigning", UPDATE, |parts| Arc::new(CertificateSigning(parts.authorization.clone()))),
     absent("ClusterTrustBundleAttest"),
-    on("CertificateSubjectRestriction", |_| Arc::new(CertificateSubjectRestriction)),
-    on("DefaultIngressClass", |_| Arc::new(DefaultIngressClass)),
-    off("DenyServiceExternalIPs", |_| Arc::new(DenyServiceExternalIPs)),
-    on("PodTopologyLabels", |_| Arc::new(PodTopologyLabels)),
+    on("CertificateSubjectRestriction", CREATE, |_| Arc::new(CertificateSubjectRestriction)),
+    on("DefaultIngressClass", CREATE, |_| Arc::new(DefaultIngressClass)),
+    off("DenyServiceExternalIPs", SAVE, |_| Arc::new(DenyServiceExternalIPs)),
+    on("PodTopologyLabels", CREATE, |_| Arc::new(PodTopologyLabels)),
     absent("PodGroupWorkloadExists"),
     absent("NodeDeclaredFeatureValidator"),
     absent("MutatingAdmissionPolicy"),
     absent("MutatingAdmissionWebhook"),
     absent("ValidatingAdmissionPolicy"),
     absent("ValidatingAdmissionWebhook"),
-    on("ResourceQuota", |_| Arc::new(ResourceQuota)),
+    on("ResourceQuota", SAVE, |_| Arc::new(ResourceQuota)),
     absent("AlwaysDeny"),
 ];
 
@@ -112,7 +120,7 @@ pub enum PluginError {
 /// The plugins that are on by default, with those named in `enabled` and without those named in `disabled`.
 pub fn chain(enabled: &[String], disabled: &[String], parts: &Parts<'_>) -> Result<Chain, PluginError> {
     let rows = chosen(enabled, disabled)?;
-    Ok(Chain::of(rows.iter().filter_map(|row| row.build).map(|build| build(parts)).collect()))
+    Ok(Chain::of(rows.iter().filter_map(|row| Some((row.looks_at, row.build?(parts)))).collect()))
 }
 
 /// Whether the flags' names are right, without making anything.

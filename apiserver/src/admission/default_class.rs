@@ -3,7 +3,7 @@
 //! Corresponds to plugin/pkg/admission/storage/storageclass/setdefault and plugin/pkg/admission/network/defaultingressclass.
 
 use super::pod_parts::{metadata_entry, text};
-use super::{AdmissionPlugin, Attributes, Operation};
+use super::{AdmissionPlugin, Attributes};
 use async_trait::async_trait;
 use proto::Status;
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ pub struct DefaultStorageClass;
 pub struct DefaultIngressClass;
 
 /// The classes that say they are the default, the newest first and then by name.
-async fn defaults(
+fn defaults(
     attributes: &Attributes<'_>,
     group: &str,
     resource: &str,
@@ -28,7 +28,8 @@ async fn defaults(
 ) -> Result<Vec<Arc<Value>>, Status> {
     let says_so =
         |class: &Value| annotations.iter().any(|key| metadata_entry(class, "annotations", key) == Some("true"));
-    let mut classes = attributes.lookup.list(group, resource, "").await?;
+    let mut classes: Vec<Arc<Value>> =
+        attributes.lookup.list(group, resource, "")?.iter().map(|class| class.value()).collect();
     classes.retain(|class| says_so(class));
     classes.sort_by(|a, b| {
         let made = |class: &Value| text(class, "/metadata/creationTimestamp").to_owned();
@@ -39,14 +40,6 @@ async fn defaults(
 
 #[async_trait]
 impl AdmissionPlugin for DefaultStorageClass {
-    fn name(&self) -> &'static str {
-        "DefaultStorageClass"
-    }
-
-    fn handles(&self, operation: Operation) -> bool {
-        operation == Operation::Create
-    }
-
     /// An empty name is a name: such a claim wants no class.
     async fn admit(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
         let claim = attributes.new_object();
@@ -56,7 +49,7 @@ impl AdmissionPlugin for DefaultStorageClass {
             return Ok(());
         }
         let keys = [IS_DEFAULT_STORAGE, IS_DEFAULT_STORAGE_BETA];
-        let classes = defaults(attributes, "storage.k8s.io", "storageclasses", &keys).await?;
+        let classes = defaults(attributes, "storage.k8s.io", "storageclasses", &keys)?;
         if let (Some(class), Some(claim)) = (classes.first(), attributes.object.as_deref_mut()) {
             claim["spec"]["storageClassName"] = json!(text(class, "/metadata/name"));
         }
@@ -66,14 +59,6 @@ impl AdmissionPlugin for DefaultStorageClass {
 
 #[async_trait]
 impl AdmissionPlugin for DefaultIngressClass {
-    fn name(&self) -> &'static str {
-        "DefaultIngressClass"
-    }
-
-    fn handles(&self, operation: Operation) -> bool {
-        operation == Operation::Create
-    }
-
     async fn admit(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
         let ingress = attributes.new_object();
         let names_class = ingress.pointer("/spec/ingressClassName").is_some_and(|name| !name.is_null())
@@ -81,7 +66,7 @@ impl AdmissionPlugin for DefaultIngressClass {
         if !attributes.is("networking.k8s.io", "ingresses") || names_class {
             return Ok(());
         }
-        let classes = defaults(attributes, "networking.k8s.io", "ingressclasses", &[IS_DEFAULT_INGRESS]).await?;
+        let classes = defaults(attributes, "networking.k8s.io", "ingressclasses", &[IS_DEFAULT_INGRESS])?;
         if let (Some(class), Some(ingress)) = (classes.first(), attributes.object.as_deref_mut()) {
             ingress["spec"]["ingressClassName"] = json!(text(class, "/metadata/name"));
         }

@@ -3,7 +3,7 @@
 //! Corresponds to plugin/pkg/admission/defaulttolerationseconds.
 
 use super::pod_parts::{items, text};
-use super::{AdmissionPlugin, Attributes, Operation};
+use super::{AdmissionPlugin, Attributes};
 use async_trait::async_trait;
 use proto::Status;
 use serde_json::{Value, json};
@@ -15,14 +15,6 @@ pub struct DefaultTolerationSeconds;
 
 #[async_trait]
 impl AdmissionPlugin for DefaultTolerationSeconds {
-    fn name(&self) -> &'static str {
-        "DefaultTolerationSeconds"
-    }
-
-    fn handles(&self, operation: Operation) -> bool {
-        matches!(operation, Operation::Create | Operation::Update)
-    }
-
     async fn admit(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
         if !attributes.is("", "pods") {
             return Ok(());

@@ -3,7 +3,7 @@
 //! Corresponds to plugin/pkg/admission/network/denyserviceexternalips. Off by default, as there.
 
 use super::pod_parts::items;
-use super::{AdmissionPlugin, Attributes, Operation};
+use super::{AdmissionPlugin, Attributes};
 use async_trait::async_trait;
 use proto::Status;
 
@@ -11,14 +11,6 @@ pub struct DenyServiceExternalIPs;
 
 #[async_trait]
 impl AdmissionPlugin for DenyServiceExternalIPs {
-    fn name(&self) -> &'static str {
-        "DenyServiceExternalIPs"
-    }
-
-    fn handles(&self, operation: Operation) -> bool {
-        matches!(operation, Operation::Create | Operation::Update)
-    }
-
     async fn validate(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
         let had = |ip| items(attributes.old(), "/spec/externalIPs").any(|old| old == ip);
         if attributes.is("", "services") && !items(attributes.new_object(), "/spec/externalIPs").all(had) {

@@ -4,7 +4,7 @@
 
 use super::pod_parts::{items, text};
 use super::pod_resources::amounts;
-use super::{AdmissionPlugin, Attributes, Operation};
+use super::{AdmissionPlugin, Attributes};
 use async_trait::async_trait;
 use proto::Status;
 use serde_json::{Value, json};
@@ -14,14 +14,6 @@ pub struct ExtendedResourceToleration;
 
 #[async_trait]
 impl AdmissionPlugin for ExtendedResourceToleration {
-    fn name(&self) -> &'static str {
-        "ExtendedResourceToleration"
-    }
-
-    fn handles(&self, operation: Operation) -> bool {
-        matches!(operation, Operation::Create | Operation::Update)
-    }
-
     async fn admit(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
         if !attributes.is("", "pods") {
             return Ok(());

@@ -18,19 +18,11 @@ pub struct LimitRanger;
 
 #[async_trait]
 impl AdmissionPlugin for LimitRanger {
-    fn name(&self) -> &'static str {
-        "LimitRanger"
-    }
-
-    fn handles(&self, operation: Operation) -> bool {
-        matches!(operation, Operation::Create | Operation::Update)
-    }
-
     async fn admit(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
         if attributes.operation != Operation::Create || !attributes.is("", "pods") {
             return Ok(());
         }
-        let ranges = ranges_of(attributes).await?;
+        let ranges = ranges_of(attributes)?;
         let Some(pod) = attributes.object.as_deref_mut() else { return Ok(()) };
         for range in ranges {
             set_defaults(pod, &range);
@@ -47,7 +39,7 @@ impl AdmissionPlugin for LimitRanger {
         if !(is_pod || attributes.is("", "persistentvolumeclaims")) || is_ending {
             return Ok(());
         }
-        for range in ranges_of(attributes).await? {
+        for range in ranges_of(attributes)? {
             let mut errors = Vec::new();
             for limit in items(&range, "/spec/limits") {
                 errors.extend(if is_pod { pod_errors(object, limit) } else { claim_errors(object, limit) });
@@ -62,8 +54,8 @@ impl AdmissionPlugin for LimitRanger {
     }
 }
 
-async fn ranges_of(attributes: &Attributes<'_>) -> Result<Vec<Arc<Value>>, Status> {
-    attributes.lookup.list("", "limitranges", attributes.namespace).await
+fn ranges_of(attributes: &Attributes<'_>) -> Result<Vec<Arc<Value>>, Status> {
+    Ok(attributes.lookup.list("", "limitranges", attributes.namespace)?.iter().map(|range| range.value()).collect())
 }
 
 /// The pod says in an annotation what was not its own word.

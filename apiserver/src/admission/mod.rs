@@ -35,7 +35,7 @@ use component_base::rng::Random;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use proto::resources::Served;
-use proto::{Status, gvk::Gvr};
+use proto::{Object, Status, gvk::Gvr};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -48,22 +48,43 @@ pub enum Operation {
     Connect,
 }
 
-/// Reads of other objects, in their storage version, with metadata as clients see it.
+/// Which object is meant, of whatever kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ObjectKey<'a> {
+    pub group: &'a str,
+    pub resource: &'a str,
+    /// Empty for what is cluster-scoped.
+    pub namespace: &'a str,
+    pub name: &'a str,
+}
+
+impl<'a> ObjectKey<'a> {
+    pub fn new(group: &'a str, resource: &'a str, namespace: &'a str, name: &'a str) -> Self {
+        Self { group, resource, namespace, name }
+    }
+
+    pub fn cluster(group: &'a str, resource: &'a str, name: &'a str) -> Self {
+        Self::new(group, resource, "", name)
+    }
+}
+
+/// Reads of other objects, in their storage version.
 #[async_trait]
 pub trait Lookup: Send + Sync {
     /// From the watch cache; may lag behind the last write.
-    async fn get(&self, group: &str, resource: &str, namespace: &str, name: &str)
-    -> Result<Option<Arc<Value>>, Status>;
+    fn get(&self, key: ObjectKey<'_>) -> Result<Option<Arc<Object>>, Status>;
     /// From the store: what has been written before this call is seen.
-    async fn get_live(
-        &self,
-        group: &str,
-        resource: &str,
-        namespace: &str,
-        name: &str,
-    ) -> Result<Option<Arc<Value>>, Status>;
+    async fn get_live(&self, key: ObjectKey<'_>) -> Result<Option<Arc<Object>>, Status>;
     /// All of a namespace, or of the cluster where `namespace` is empty; from the watch cache, in key order.
-    async fn list(&self, group: &str, resource: &str, namespace: &str) -> Result<Vec<Arc<Value>>, Status>;
+    fn list(&self, group: &str, resource: &str, namespace: &str) -> Result<Vec<Arc<Object>>, Status>;
+
+    /// From the watch cache, and from the store what the cache does not know (yet).
+    async fn find(&self, key: ObjectKey<'_>) -> Result<Option<Arc<Object>>, Status> {
+        match self.get(key)? {
+            Some(cached) => Ok(Some(cached)),
+            None => self.get_live(key).await,
+        }
+    }
 }
 
 /// The one thing that a plugin writes: what a quota has given out.
@@ -153,9 +174,6 @@ impl Attributes<'_> {
 /// One admission plugin.
 #[async_trait]
 pub trait AdmissionPlugin: Send + Sync {
-    /// As `--enable-admission-plugins` names it.
-    fn name(&self) -> &'static str;
-    fn handles(&self, operation: Operation) -> bool;
     /// May change the object.
     async fn admit(&self, _attributes: &mut Attributes<'_>) -> Result<(), Status> {
         Ok(())
@@ -166,27 +184,30 @@ pub trait AdmissionPlugin: Send + Sync {
     }
 }
 
-/// The plugins in their order.
+/// The plugins in their order, each with the operations that it looks at.
 #[derive(Clone, Default)]
 pub struct Chain {
-    plugins: Vec<Arc<dyn AdmissionPlugin>>,
+    plugins: Vec<(&'static [Operation], Arc<dyn AdmissionPlugin>)>,
 }
 
 impl Chain {
-    pub fn of(plugins: Vec<Arc<dyn AdmissionPlugin>>) -> Self {
+    pub fn of(plugins: Vec<(&'static [Operation], Arc<dyn AdmissionPlugin>)>) -> Self {
         Self { plugins }
     }
 
+    fn looking_at(&self, operation: Operation) -> impl Iterator<Item = &Arc<dyn AdmissionPlugin>> {
+        self.plugins.iter().filter(move |(operations, _)| operations.contains(&operation)).map(|(_, plugin)| plugin)
+    }
+
     pub async fn admit(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
-        let operation = attributes.operation;
-        for plugin in self.plugins.iter().filter(|p| p.handles(operation)) {
+        for plugin in self.looking_at(attributes.operation) {
             plugin.admit(attributes).await?;
         }
         Ok(())
     }
 
     pub async fn validate(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
-        for plugin in self.plugins.iter().filter(|p| p.handles(attributes.operation)) {
+        for plugin in self.looking_at(attributes.operation) {
             plugin.validate(attributes).await?;
         }
         Ok(())

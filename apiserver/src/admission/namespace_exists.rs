@@ -2,7 +2,7 @@
 //!
 //! Corresponds to plugin/pkg/admission/namespace/exists. Off by default, as there: NamespaceLifecycle does more.
 
-use super::{AdmissionPlugin, Attributes, Operation};
+use super::{AdmissionPlugin, Attributes, ObjectKey};
 use async_trait::async_trait;
 use proto::Status;
 
@@ -10,21 +10,13 @@ pub struct NamespaceExists;
 
 #[async_trait]
 impl AdmissionPlugin for NamespaceExists {
-    fn name(&self) -> &'static str {
-        "NamespaceExists"
-    }
-
-    fn handles(&self, operation: Operation) -> bool {
-        operation != Operation::Connect
-    }
-
     async fn validate(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
         let (lookup, name) = (attributes.lookup, attributes.namespace);
         let is_namespace = attributes.served.group.is_empty() && attributes.served.resource == "namespaces";
-        if name.is_empty() || is_namespace || lookup.get("", "namespaces", "", name).await?.is_some() {
+        if name.is_empty() || is_namespace {
             return Ok(());
         }
-        match lookup.get_live("", "namespaces", "", name).await? {
+        match lookup.find(ObjectKey::cluster("", "namespaces", name)).await? {
             Some(_) => Ok(()),
             None => Err(Status::not_found("", "namespaces", name)),
         }

@@ -4,7 +4,7 @@
 //! before it looks in the store; the look-up in the store is certain, so nothing waits here.
 
 use super::pod_parts::text;
-use super::{AdmissionPlugin, Attributes, Operation};
+use super::{AdmissionPlugin, Attributes, ObjectKey, Operation};
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
@@ -45,27 +45,20 @@ impl NamespaceLifecycle {
     /// The phase of a namespace, `None` where it does not exist.
     async fn phase(&self, attributes: &Attributes<'_>) -> Result<Option<String>, Status> {
         let name = attributes.namespace;
-        if let Some(cached) = attributes.lookup.get("", "namespaces", "", name).await? {
-            let phase = text(&cached, "/status/phase");
+        let key = ObjectKey::cluster("", "namespaces", name);
+        if let Some(cached) = attributes.lookup.get(key)? {
+            let phase = text(&cached.value(), "/status/phase").to_owned();
             if phase == "Terminating" || !self.was_deleted_lately(name, attributes.now) {
-                return Ok(Some(phase.to_owned()));
+                return Ok(Some(phase));
             }
         }
-        let live = attributes.lookup.get_live("", "namespaces", "", name).await?;
-        Ok(live.map(|namespace| text(&namespace, "/status/phase").to_owned()))
+        let live = attributes.lookup.get_live(key).await?;
+        Ok(live.map(|namespace| text(&namespace.value(), "/status/phase").to_owned()))
     }
 }
 
 #[async_trait]
 impl AdmissionPlugin for NamespaceLifecycle {
-    fn name(&self) -> &'static str {
-        "NamespaceLifecycle"
-    }
-
-    fn handles(&self, operation: Operation) -> bool {
-        operation != Operation::Connect
-    }
-
     async fn admit(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
         let (group, resource) = (attributes.served.group.as_ref(), attributes.served.resource.as_ref());
         let is_namespace = (group, resource) == ("", "namespaces");

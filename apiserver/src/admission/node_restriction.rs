@@ -3,7 +3,7 @@
 //! Corresponds to plugin/pkg/admission/noderestriction. Off by default, as there; clusters turn it on.
 
 use super::pod_parts::{MIRROR_ANNOTATION, is_mirror, items, names_config_map, names_secret, text};
-use super::{AdmissionPlugin, Attributes, Operation};
+use super::{AdmissionPlugin, Attributes, ObjectKey, Operation};
 use async_trait::async_trait;
 use proto::Status;
 use serde_json::{Map, Value};
@@ -32,23 +32,15 @@ pub struct NodeRestriction;
 
 #[async_trait]
 impl AdmissionPlugin for NodeRestriction {
-    fn name(&self) -> &'static str {
-        "NodeRestriction"
-    }
-
-    fn handles(&self, operation: Operation) -> bool {
-        operation != Operation::Connect
-    }
-
     async fn admit(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
         let attributes = &*attributes;
         let Some(node) = attributes.user.node_name() else { return Ok(()) };
         let (group, resource): (&str, &str) = (&attributes.served.group, &attributes.served.resource);
         match (group, resource) {
-            ("", "pods") => pod(attributes, node).await,
+            ("", "pods") => pod(attributes, node),
             ("", "nodes") => own_node(attributes, node),
             ("", "persistentvolumeclaims") => claim(attributes, node),
-            ("", "serviceaccounts") => token(attributes, node).await,
+            ("", "serviceaccounts") => token(attributes, node),
             ("coordination.k8s.io", "leases") => lease(attributes, node),
             ("storage.k8s.io", "csinodes") if attributes.shown_name() != node => {
                 Err(attributes.forbidden("can only access CSINode with the same name as the requesting node"))
@@ -68,10 +60,10 @@ fn word(operation: Operation) -> &'static str {
     }
 }
 
-async fn pod(attributes: &Attributes<'_>, node: &str) -> Result<(), Status> {
+fn pod(attributes: &Attributes<'_>, node: &str) -> Result<(), Status> {
     let operation = word(attributes.operation);
     match (attributes.subresource, attributes.operation) {
-        ("", Operation::Create) => mirror_pod(attributes, node).await,
+        ("", Operation::Create) => mirror_pod(attributes, node),
         ("", Operation::Delete) => match text(attributes.old(), "/spec/nodeName") == node {
             true => Ok(()),
             false => Err(attributes
@@ -83,7 +75,7 @@ async fn pod(attributes: &Attributes<'_>, node: &str) -> Result<(), Status> {
         ("status", Operation::Update) => pod_status(attributes, node),
         ("status", _) => Err(attributes.forbidden(format_args!("unexpected operation {operation:?}"))),
         ("eviction", Operation::Create) => {
-            let pod = existing_pod(attributes, attributes.shown_name()).await?;
+            let pod = existing_pod(attributes, attributes.shown_name())?;
             match text(&pod, "/spec/nodeName") == node {
                 true => Ok(()),
                 false => Err(attributes
@@ -97,13 +89,13 @@ async fn pod(attributes: &Attributes<'_>, node: &str) -> Result<(), Status> {
     }
 }
 
-async fn existing_pod(attributes: &Attributes<'_>, name: &str) -> Result<Arc<Value>, Status> {
-    let pod = attributes.lookup.get("", "pods", attributes.namespace, name).await?;
-    pod.ok_or_else(|| Status::not_found("", "pods", name))
+fn existing_pod(attributes: &Attributes<'_>, name: &str) -> Result<Arc<Value>, Status> {
+    let pod = attributes.lookup.get(ObjectKey::new("", "pods", attributes.namespace, name))?;
+    pod.map(|pod| pod.peek()).ok_or_else(|| Status::not_found("", "pods", name))
 }
 
 /// A node only makes pods that mirror its own files, and that are given nothing of the API.
-async fn mirror_pod(attributes: &Attributes<'_>, node: &str) -> Result<(), Status> {
+fn mirror_pod(attributes: &Attributes<'_>, node: &str) -> Result<(), Status> {
     let pod = attributes.new_object();
     let refuse = |why: String| Err(attributes.forbidden(why));
     let only = |what: &str| refuse(format!("node {node:?} can only create pods with {what} set to itself"));
@@ -130,10 +122,10 @@ async fn mirror_pod(attributes: &Attributes<'_>, node: &str) -> Result<(), Statu
     if owner["blockOwnerDeletion"] == true {
         return refuse(format!("node {node:?} must not set blockOwnerDeletion on an owner reference"));
     }
-    let Some(object) = attributes.lookup.get("", "nodes", "", node).await? else {
+    let Some(object) = attributes.lookup.get(ObjectKey::cluster("", "nodes", node))? else {
         return Err(Status::not_found("", "nodes", node));
     };
-    let (given, uid) = (text(owner, "/uid"), text(&object, "/metadata/uid"));
+    let (given, uid) = (text(owner, "/uid"), object.index.uid.as_str());
     if given != uid {
         return refuse(format!("node {node} UID mismatch: expected {given} got {uid}"));
     }
@@ -257,7 +249,7 @@ fn claim(attributes: &Attributes<'_>, node: &str) -> Result<(), Status> {
 }
 
 /// Tokens for a pod that runs here, bound to it.
-async fn token(attributes: &Attributes<'_>, node: &str) -> Result<(), Status> {
+fn token(attributes: &Attributes<'_>, node: &str) -> Result<(), Status> {
     if attributes.operation != Operation::Create || attributes.subresource != "token" {
         return Ok(());
     }
@@ -270,7 +262,7 @@ async fn token(attributes: &Attributes<'_>, node: &str) -> Result<(), Status> {
     if uid.is_empty() {
         return Err(attributes.forbidden("node requested token with a pod binding without a uid"));
     }
-    let pod = existing_pod(attributes, text(bound, "/name")).await?;
+    let pod = existing_pod(attributes, text(bound, "/name"))?;
     if text(&pod, "/metadata/uid") != uid {
         return Err(attributes.forbidden(format_args!(
             "the UID in the bound object reference ({uid}) does not match the UID in record. The object might have been \

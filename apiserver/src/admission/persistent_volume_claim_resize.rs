@@ -3,7 +3,7 @@
 //! Corresponds to plugin/pkg/admission/storage/persistentvolume/resize.
 
 use super::pod_parts::{metadata_entry, text};
-use super::{AdmissionPlugin, Attributes, Operation};
+use super::{AdmissionPlugin, Attributes, ObjectKey};
 use async_trait::async_trait;
 use proto::Status;
 use proto::meta::quantity::Quantity;
@@ -13,14 +13,6 @@ pub struct PersistentVolumeClaimResize;
 
 #[async_trait]
 impl AdmissionPlugin for PersistentVolumeClaimResize {
-    fn name(&self) -> &'static str {
-        "PersistentVolumeClaimResize"
-    }
-
-    fn handles(&self, operation: Operation) -> bool {
-        operation == Operation::Update
-    }
-
     async fn validate(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
         let (old, new) = (attributes.old(), attributes.new_object());
         if !attributes.is("", "persistentvolumeclaims") || size(new) <= size(old) {
@@ -31,10 +23,10 @@ impl AdmissionPlugin for PersistentVolumeClaimResize {
         }
         let name = class(new);
         let found = match !name.is_empty() && name == class(old) {
-            true => attributes.lookup.get("storage.k8s.io", "storageclasses", "", name).await?,
+            true => attributes.lookup.get(ObjectKey::cluster("storage.k8s.io", "storageclasses", name))?,
             false => None,
         };
-        match found.is_some_and(|class| class["allowVolumeExpansion"] == true) {
+        match found.is_some_and(|class| class.value()["allowVolumeExpansion"] == true) {
             true => Ok(()),
             false => Err(attributes.forbidden(
                 "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must \

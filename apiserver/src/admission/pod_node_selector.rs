@@ -4,7 +4,7 @@
 //! Off by default, as there.
 
 use super::pod_parts::metadata_entry;
-use super::{AdmissionPlugin, Attributes, Operation};
+use super::{AdmissionPlugin, Attributes, ObjectKey};
 use async_trait::async_trait;
 use proto::Status;
 use serde_json::{Map, Value, json};
@@ -15,14 +15,6 @@ pub struct PodNodeSelector;
 
 #[async_trait]
 impl AdmissionPlugin for PodNodeSelector {
-    fn name(&self) -> &'static str {
-        "PodNodeSelector"
-    }
-
-    fn handles(&self, operation: Operation) -> bool {
-        operation == Operation::Create
-    }
-
     async fn admit(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
         if !attributes.is("", "pods") {
             return Ok(());
@@ -46,13 +38,10 @@ impl AdmissionPlugin for PodNodeSelector {
 
 async fn selector_of(attributes: &Attributes<'_>) -> Result<Map<String, Value>, Status> {
     let (lookup, name) = (attributes.lookup, attributes.namespace);
-    let namespace = match lookup.get("", "namespaces", "", name).await? {
-        Some(namespace) => Some(namespace),
-        None => lookup.get_live("", "namespaces", "", name).await?,
-    };
-    let Some(namespace) = namespace else {
+    let Some(namespace) = lookup.find(ObjectKey::cluster("", "namespaces", name)).await? else {
         return Err(attributes.forbidden(format_args!("namespaces {name:?} not found")));
     };
+    let namespace = namespace.value();
     let written = metadata_entry(&namespace, "annotations", ANNOTATION).unwrap_or_default();
     let terms = written.split(',').map(str::trim).filter(|term| !term.is_empty());
     terms

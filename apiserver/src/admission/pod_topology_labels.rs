@@ -2,8 +2,8 @@
 //!
 //! Corresponds to plugin/pkg/admission/podtopologylabels.
 
-use super::pod_parts::{metadata_entry, text};
-use super::{AdmissionPlugin, Attributes, Operation};
+use super::pod_parts::text;
+use super::{AdmissionPlugin, Attributes, ObjectKey};
 use async_trait::async_trait;
 use proto::Status;
 use serde_json::json;
@@ -14,14 +14,6 @@ pub struct PodTopologyLabels;
 
 #[async_trait]
 impl AdmissionPlugin for PodTopologyLabels {
-    fn name(&self) -> &'static str {
-        "PodTopologyLabels"
-    }
-
-    fn handles(&self, operation: Operation) -> bool {
-        operation == Operation::Create
-    }
-
     /// The labels of a Binding become its pod's.
     async fn admit(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
         let object = attributes.new_object();
@@ -34,10 +26,10 @@ impl AdmissionPlugin for PodTopologyLabels {
         if node.is_empty() {
             return Ok(());
         }
-        let Some(node) = attributes.lookup.get("", "nodes", "", node).await? else { return Ok(()) };
+        let Some(node) = attributes.lookup.get(ObjectKey::cluster("", "nodes", node))? else { return Ok(()) };
         let Some(object) = attributes.object.as_deref_mut() else { return Ok(()) };
         for key in LABELS {
-            if let Some(value) = metadata_entry(&node, "labels", key) {
+            if let Some(value) = node.index.labels.get(key) {
                 object["metadata"]["labels"][key] = json!(value);
             }
         }

@@ -3,7 +3,7 @@
 //! Corresponds to plugin/pkg/admission/priority.
 
 use super::pod_parts::text;
-use super::{AdmissionPlugin, Attributes, Operation};
+use super::{AdmissionPlugin, Attributes, ObjectKey, Operation};
 use async_trait::async_trait;
 use proto::Status;
 use serde_json::{Value, json};
@@ -28,21 +28,13 @@ struct Ranked {
 
 #[async_trait]
 impl AdmissionPlugin for Priority {
-    fn name(&self) -> &'static str {
-        "Priority"
-    }
-
-    fn handles(&self, operation: Operation) -> bool {
-        operation != Operation::Connect
-    }
-
     async fn admit(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
         if !attributes.is("", "pods") {
             return Ok(());
         }
         match attributes.operation {
             Operation::Create => {
-                let ranked = rank(attributes).await?;
+                let ranked = rank(attributes)?;
                 refuse_other(attributes, &ranked)?;
                 if let Some(pod) = attributes.object.as_deref_mut() {
                     write(&mut pod["spec"], &ranked);
@@ -69,7 +61,7 @@ impl AdmissionPlugin for Priority {
         if class["globalDefault"] != true {
             return Ok(());
         }
-        let Some(default) = global_default(attributes).await? else { return Ok(()) };
+        let Some(default) = global_default(attributes)? else { return Ok(()) };
         let (other, name) = (text(&default, "/metadata/name"), text(class, "/metadata/name"));
         if attributes.operation == Operation::Create || other != name {
             return Err(attributes.forbidden(format_args!(
@@ -80,11 +72,11 @@ impl AdmissionPlugin for Priority {
     }
 }
 
-async fn rank(attributes: &Attributes<'_>) -> Result<Ranked, Status> {
+fn rank(attributes: &Attributes<'_>) -> Result<Ranked, Status> {
     let name = text(attributes.new_object(), "/spec/priorityClassName");
     let class = match name {
-        "" => global_default(attributes).await?,
-        name => Some(named(attributes, name).await?),
+        "" => global_default(attributes)?,
+        name => Some(named(attributes, name)?),
     };
     Ok(match class {
         Some(class) => Ranked {
@@ -96,15 +88,21 @@ async fn rank(attributes: &Attributes<'_>) -> Result<Ranked, Status> {
     })
 }
 
-async fn named(attributes: &Attributes<'_>, name: &str) -> Result<Arc<Value>, Status> {
-    let class = attributes.lookup.get(GROUP, CLASSES, "", name).await?;
-    class.ok_or_else(|| attributes.forbidden(format_args!("no PriorityClass with name {name} was found")))
+fn named(attributes: &Attributes<'_>, name: &str) -> Result<Arc<Value>, Status> {
+    let class = attributes.lookup.get(ObjectKey::cluster(GROUP, CLASSES, name))?;
+    class
+        .map(|class| class.value())
+        .ok_or_else(|| attributes.forbidden(format_args!("no PriorityClass with name {name} was found")))
 }
 
 /// The default class: of several, which only a race can leave, the lowest.
-async fn global_default(attributes: &Attributes<'_>) -> Result<Option<Arc<Value>>, Status> {
-    let classes = attributes.lookup.list(GROUP, CLASSES, "").await?;
-    Ok(classes.into_iter().filter(|class| class["globalDefault"] == true).min_by_key(|class| class["value"].as_i64()))
+fn global_default(attributes: &Attributes<'_>) -> Result<Option<Arc<Value>>, Status> {
+    let classes = attributes.lookup.list(GROUP, CLASSES, "")?;
+    Ok(classes
+        .iter()
+        .map(|class| class.value())
+        .filter(|class| class["globalDefault"] == true)
+        .min_by_key(|class| class["value"].as_i64()))
 }
 
 /// Pods may name a number and a policy only if they are what the class says.

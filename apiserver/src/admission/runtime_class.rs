@@ -3,7 +3,7 @@
 //! Corresponds to plugin/pkg/admission/runtimeclass.
 
 use super::pod_parts::{items, text};
-use super::{AdmissionPlugin, Attributes, Operation};
+use super::{AdmissionPlugin, Attributes, ObjectKey};
 use async_trait::async_trait;
 use proto::Status;
 use proto::meta::quantity::Quantity;
@@ -18,14 +18,6 @@ pub struct RuntimeClass;
 
 #[async_trait]
 impl AdmissionPlugin for RuntimeClass {
-    fn name(&self) -> &'static str {
-        "RuntimeClass"
-    }
-
-    fn handles(&self, operation: Operation) -> bool {
-        operation == Operation::Create
-    }
-
     async fn admit(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
         let Some(class) = class_of(attributes).await? else { return Ok(()) };
         let spec = &attributes.new_object()["spec"];
@@ -72,12 +64,8 @@ async fn class_of(attributes: &Attributes<'_>) -> Result<Option<Arc<Value>>, Sta
     if !attributes.is("", "pods") || name.is_empty() {
         return Ok(None);
     }
-    let (group, resource) = ("node.k8s.io", "runtimeclasses");
-    if let Some(class) = attributes.lookup.get(group, resource, "", name).await? {
-        return Ok(Some(class));
-    }
-    match attributes.lookup.get_live(group, resource, "", name).await? {
-        Some(class) => Ok(Some(class)),
+    match attributes.lookup.find(ObjectKey::cluster("node.k8s.io", "runtimeclasses", name)).await? {
+        Some(class) => Ok(Some(class.value())),
         None => Err(attributes.forbidden(format_args!("pod rejected: RuntimeClass {name:?} not found"))),
     }
 }

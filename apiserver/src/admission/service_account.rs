@@ -3,7 +3,7 @@
 //! Corresponds to plugin/pkg/admission/serviceaccount.
 
 use super::pod_parts::{is_mirror, items, metadata_entry, names_secret, text};
-use super::{AdmissionPlugin, Attributes, Operation};
+use super::{AdmissionPlugin, Attributes, ObjectKey, Operation};
 use async_trait::async_trait;
 use component_base::env::Env;
 use component_base::rng::Random;
@@ -35,8 +35,9 @@ impl ServiceAccount {
 
     async fn account(&self, attributes: &Attributes<'_>, name: &str) -> Result<Arc<Value>, Status> {
         let (lookup, namespace) = (attributes.lookup, attributes.namespace);
-        if let Some(account) = lookup.get("", "serviceaccounts", namespace, name).await? {
-            return Ok(account);
+        let key = ObjectKey::new("", "serviceaccounts", namespace, name);
+        if let Some(account) = lookup.get(key)? {
+            return Ok(account.value());
         }
         let attempts = if name == DEFAULT_ACCOUNT { DEFAULT_ACCOUNT_ATTEMPTS } else { 1 };
         let pause = attributes.random.jitter(DEFAULT_ACCOUNT_RETRY, 1.0);
@@ -44,8 +45,8 @@ impl ServiceAccount {
             if attempt > 0 {
                 self.env.sleep(pause).await;
             }
-            if let Some(account) = lookup.get_live("", "serviceaccounts", namespace, name).await? {
-                return Ok(account);
+            if let Some(account) = lookup.get_live(key).await? {
+                return Ok(account.value());
             }
         }
         Err(attributes.forbidden(format_args!(
@@ -56,14 +57,6 @@ impl ServiceAccount {
 
 #[async_trait]
 impl AdmissionPlugin for ServiceAccount {
-    fn name(&self) -> &'static str {
-        "ServiceAccount"
-    }
-
-    fn handles(&self, operation: Operation) -> bool {
-        matches!(operation, Operation::Create | Operation::Update)
-    }
-
     async fn admit(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
         if attributes.operation != Operation::Create || !attributes.is("", "pods") || is_mirror(attributes.new_object())
         {

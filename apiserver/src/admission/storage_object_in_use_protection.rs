@@ -3,7 +3,7 @@
 //! Corresponds to plugin/pkg/admission/storage/storageobjectinuseprotection.
 
 use super::pod_parts::items;
-use super::{AdmissionPlugin, Attributes, Operation};
+use super::{AdmissionPlugin, Attributes};
 use async_trait::async_trait;
 use proto::Status;
 use serde_json::{Value, json};
@@ -15,14 +15,6 @@ pub struct StorageObjectInUseProtection;
 
 #[async_trait]
 impl AdmissionPlugin for StorageObjectInUseProtection {
-    fn name(&self) -> &'static str {
-        "StorageObjectInUseProtection"
-    }
-
-    fn handles(&self, operation: Operation) -> bool {
-        operation == Operation::Create
-    }
-
     async fn admit(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
         let finalizer = if attributes.is("", "persistentvolumeclaims") {
             CLAIM_FINALIZER

@@ -3,7 +3,7 @@
 //! Corresponds to plugin/pkg/admission/nodetaint.
 
 use super::pod_parts::items;
-use super::{AdmissionPlugin, Attributes, Operation};
+use super::{AdmissionPlugin, Attributes};
 use async_trait::async_trait;
 use proto::Status;
 use serde_json::{Value, json};
@@ -14,14 +14,6 @@ pub struct TaintNodesByCondition;
 
 #[async_trait]
 impl AdmissionPlugin for TaintNodesByCondition {
-    fn name(&self) -> &'static str {
-        "TaintNodesByCondition"
-    }
-
-    fn handles(&self, operation: Operation) -> bool {
-        operation == Operation::Create
-    }
-
     async fn admit(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
         if !attributes.is("", "nodes") {
             return Ok(());

@@ -2,55 +2,46 @@
 //!
 //! Corresponds to admission.NewAttributesRecord as Kubernetes' tests use it.
 
-use super::{AdmissionPlugin, Attributes, Lookup, Operation, QuotaStore, Warnings};
+use super::{AdmissionPlugin, Attributes, Lookup, ObjectKey, Operation, QuotaStore, Warnings};
 use crate::authn::UserInfo;
 use async_trait::async_trait;
 use component_base::rng::Random;
 use parking_lot::Mutex;
-use proto::Status;
 use proto::resources::Catalogue;
+use proto::{Object, Status};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-type Key = (String, String, String, String);
+type Key = [String; 4];
+
+/// At which everything was stored.
+const REVISION: u64 = 7;
 
 /// A cluster's objects; the cache may lag behind.
 #[derive(Default)]
 struct Objects {
-    cached: BTreeMap<Key, Arc<Value>>,
-    live: BTreeMap<Key, Arc<Value>>,
+    cached: BTreeMap<Key, Arc<Object>>,
+    live: BTreeMap<Key, Arc<Object>>,
     recorded: Mutex<Vec<Value>>,
 }
 
-fn key(group: &str, resource: &str, namespace: &str, name: &str) -> Key {
-    (group.to_owned(), resource.to_owned(), namespace.to_owned(), name.to_owned())
+fn owned(key: ObjectKey<'_>) -> Key {
+    [key.group, key.resource, key.namespace, key.name].map(str::to_owned)
 }
 
 #[async_trait]
 impl Lookup for Objects {
-    async fn get(
-        &self,
-        group: &str,
-        resource: &str,
-        namespace: &str,
-        name: &str,
-    ) -> Result<Option<Arc<Value>>, Status> {
-        Ok(self.cached.get(&key(group, resource, namespace, name)).cloned())
+    fn get(&self, key: ObjectKey<'_>) -> Result<Option<Arc<Object>>, Status> {
+        Ok(self.cached.get(&owned(key)).cloned())
     }
 
-    async fn get_live(
-        &self,
-        group: &str,
-        resource: &str,
-        namespace: &str,
-        name: &str,
-    ) -> Result<Option<Arc<Value>>, Status> {
-        Ok(self.live.get(&key(group, resource, namespace, name)).cloned())
+    async fn get_live(&self, key: ObjectKey<'_>) -> Result<Option<Arc<Object>>, Status> {
+        Ok(self.live.get(&owned(key)).cloned())
     }
 
-    async fn list(&self, group: &str, resource: &str, namespace: &str) -> Result<Vec<Arc<Value>>, Status> {
-        let wanted = |k: &Key| k.0 == group && k.1 == resource && (namespace.is_empty() || k.2 == namespace);
+    fn list(&self, group: &str, resource: &str, namespace: &str) -> Result<Vec<Arc<Object>>, Status> {
+        let wanted = |k: &Key| k[0] == group && k[1] == resource && (namespace.is_empty() || k[2] == namespace);
         Ok(self.cached.iter().filter(|(k, _)| wanted(k)).map(|(_, object)| object.clone()).collect())
     }
 }
@@ -163,16 +154,16 @@ impl Write {
     }
 
     pub fn only_live(mut self, group: &str, resource: &str, object: Value) -> Self {
-        self.objects.live.insert(key_of(group, resource, &object), Arc::new(object));
+        self.objects.live.insert(key_of(group, resource, &object), stored(object));
         self
     }
 
     pub fn only_cached(mut self, group: &str, resource: &str, object: Value) -> Self {
-        self.objects.cached.insert(key_of(group, resource, &object), Arc::new(object));
+        self.objects.cached.insert(key_of(group, resource, &object), stored(object));
         self
     }
 
-    /// Runs both halves of a plugin, where it handles the operation.
+    /// Runs both halves of a plugin.
     pub async fn run(self, plugin: &dyn AdmissionPlugin) -> Seen {
         let catalogue = Catalogue::builtin();
         let target = catalogue.by_group_resource(&self.group, &self.resource).expect("a resource of the table");
@@ -195,13 +186,10 @@ impl Write {
             quotas: &self.objects,
             warnings: Warnings::default(),
         };
-        let mut outcome = Ok(());
-        if plugin.handles(self.operation) {
-            outcome = plugin.admit(&mut attributes).await;
-            if outcome.is_ok() {
-                outcome = plugin.validate(&attributes).await;
-            }
-        }
+        let outcome = match plugin.admit(&mut attributes).await {
+            Ok(()) => plugin.validate(&attributes).await,
+            refused => refused,
+        };
         let warnings = attributes.warnings.take();
         Seen {
             object: object.unwrap_or_default(),
@@ -212,7 +200,11 @@ impl Write {
     }
 }
 
+fn stored(object: Value) -> Arc<Object> {
+    Arc::new(Object::from_value(object, REVISION, BTreeMap::new()))
+}
+
 fn key_of(group: &str, resource: &str, object: &Value) -> Key {
     let meta = |key: &str| object["metadata"][key].as_str().unwrap_or_default();
-    key(group, resource, meta("namespace"), meta("name"))
+    owned(ObjectKey::new(group, resource, meta("namespace"), meta("name")))
 }

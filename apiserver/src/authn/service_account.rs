@@ -4,14 +4,14 @@
 
 use super::UserInfo;
 use super::user_info::SERVICE_ACCOUNT_PREFIX;
-use crate::admission::Lookup;
+use crate::admission::{Lookup, ObjectKey};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::Timestamp;
 use jsonwebtoken::jwk::Jwk;
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
 use parking_lot::Mutex;
-use proto::Status;
+use proto::{Object, Status};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -241,15 +241,19 @@ async fn check_object(
     objects: &dyn Lookup,
 ) -> Result<(), String> {
     let invalid = || format!("service account token has been invalidated: {what} {}", reference.name);
-    let is_same = |object: &Value| object.pointer("/metadata/uid").and_then(Value::as_str) == Some(&reference.uid);
+    let is_same = |object: &Object| object.index.uid == reference.uid;
+    let key = ObjectKey::new("", resource, namespace, &reference.name);
     // The cache may lag behind: what it does not know, the store is asked for.
-    let mut found = objects.get("", resource, namespace, &reference.name).await.map_err(|e| e.message)?;
+    let mut found = objects.get(key).map_err(|e| e.message)?;
     if !found.as_deref().is_some_and(is_same) {
-        found = objects.get_live("", resource, namespace, &reference.name).await.map_err(|e| e.message)?;
+        found = objects.get_live(key).await.map_err(|e| e.message)?;
     }
     let object = found.filter(|object| is_same(object)).ok_or_else(invalid)?;
+    if !object.index.deleting {
+        return Ok(());
+    }
     let deleted: Option<Timestamp> =
-        object.pointer("/metadata/deletionTimestamp").and_then(Value::as_str).and_then(|t| t.parse().ok());
+        object.peek().pointer("/metadata/deletionTimestamp").and_then(Value::as_str).and_then(|t| t.parse().ok());
     match deleted {
         Some(at) if at.as_second() + DELETION_LEEWAY_S < now_s => Err(invalid()),
         _ => Ok(()),

@@ -77,13 +77,13 @@ impl NodeRelations for PolicySource {
     fn any_pod(&self, node: &str, namespace: &str, visit: &mut dyn FnMut(&Value) -> bool) -> bool {
         let Ok(pods) = self.rows.pods.snapshot() else { return false };
         let of_node = |object: &&Arc<Object>| object.index.fields.get("spec.nodeName").is_some_and(|n| n == node);
-        pods.in_namespace(namespace).map(|(_, pod)| pod).filter(of_node).any(|pod| visit(&pod.value()))
+        pods.in_namespace(namespace).map(|(_, pod)| pod).filter(of_node).any(|pod| visit(&pod.peek()))
     }
 
     fn claims_of_volume(&self, volume: &str) -> Vec<(String, String)> {
         let Ok(volumes) = self.rows.persistent_volumes.snapshot() else { return Vec::new() };
         let Some(volume) = volumes.get("", volume) else { return Vec::new() };
-        let value = volume.value();
+        let value = volume.peek();
         let text = |key: &str| value.pointer(&format!("/spec/claimRef/{key}")).and_then(Value::as_str);
         match (text("namespace"), text("name")) {
             (Some(namespace), Some(name)) => vec![(namespace.to_owned(), name.to_owned())],
@@ -93,6 +93,6 @@ impl NodeRelations for PolicySource {
 
     fn is_attached(&self, attachment: &str, node: &str) -> bool {
         let Ok(attachments) = self.rows.volume_attachments.snapshot() else { return false };
-        attachments.get("", attachment).is_some_and(|a| a.value()["spec"]["nodeName"] == node)
+        attachments.get("", attachment).is_some_and(|a| a.peek()["spec"]["nodeName"] == node)
     }
 }

@@ -16,6 +16,7 @@ use proto::meta::status::Cause;
 use proto::resources::Target;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Pods of one budget whose disruption has not been seen yet; more wait.
 const MAX_DISRUPTED_PODS: usize = 2000;
@@ -60,7 +61,8 @@ async fn claim_disruption(call: &Call<'_>, pod: &Value, dry_run: bool) -> Result
         .flatten()
         .filter_map(|(k, v)| Some((k.clone(), v.as_str()?.to_owned())))
         .collect();
-    let budgets = registry.list("policy", "poddisruptionbudgets", namespace).await?;
+    let budgets: Vec<Arc<Value>> =
+        registry.list("policy", "poddisruptionbudgets", namespace)?.iter().map(|budget| budget.value()).collect();
     let matching: Vec<_> = budgets
         .iter()
         .filter(|budget| {

@@ -4,17 +4,17 @@
 
 use super::body::{Given, Kind};
 use super::{Call, present};
-use crate::admission::Lookup;
+use crate::admission::{Lookup, ObjectKey};
 use crate::apply::FieldManager;
 use crate::authn::service_account::{Issue, Reference};
 use crate::registry::object_meta;
 use axum::body::Body;
 use http::Response;
 use jiff::SignedDuration;
-use proto::Status;
 use proto::meta::status::FieldError;
 use proto::resources::Target;
 use proto::schema::builtin_type;
+use proto::{Object, Status};
 use serde_json::{Value, json};
 
 const GROUP: &str = "authentication.k8s.io";
@@ -36,7 +36,7 @@ pub async fn answer(call: &Call<'_>, target: &Target, body: Body) -> Result<Resp
         let why = format!("must match the service account {what} if specified");
         invalid(&[FieldError::invalid(format!("metadata.{field}"), &json!(given), why)])
     };
-    let account = call.server.registry.read_object(target, namespace, name, "").await?.to_value();
+    let account = call.server.registry.read_object(target, namespace, name, "").await?;
     let given = object_meta::text(&request, "name");
     if !given.is_empty() && given != name {
         return Err(mismatch("name", given, "name"));
@@ -98,7 +98,7 @@ fn validate(request: &Value) -> Vec<FieldError> {
     errors
 }
 
-async fn issue(call: &Call<'_>, account: &Value, request: &mut Value) -> Result<(), Status> {
+async fn issue(call: &Call<'_>, account: &Object, request: &mut Value) -> Result<(), Status> {
     let tokens = call
         .server
         .authentication
@@ -130,7 +130,7 @@ async fn issue(call: &Call<'_>, account: &Value, request: &mut Value) -> Result<
     let expires = now + SignedDuration::from_secs(expiration_s);
     request["status"] = json!({"token": token, "expirationTimestamp": object_meta::time(expires)});
     let meta = object_meta::meta_mut(request);
-    meta.insert("uid".into(), account["metadata"]["uid"].clone());
+    meta.insert("uid".into(), json!(account.index.uid));
     meta.insert("creationTimestamp".into(), json!(object_meta::time(now)));
     if request["spec"].get("boundObjectRef").is_none() {
         request["spec"]["boundObjectRef"] = Value::Null;
@@ -145,12 +145,12 @@ struct BoundTo {
     secret: Option<Reference>,
 }
 
-fn reference(object: &Value) -> Reference {
-    Reference { name: object_meta::text(object, "name").to_owned(), uid: object_meta::text(object, "uid").to_owned() }
+fn reference(object: &Object) -> Reference {
+    Reference { name: object.index.name.clone(), uid: object.index.uid.clone() }
 }
 
 /// The object that the token shall die with, looked up so that its uid is known.
-async fn bound_objects(call: &Call<'_>, account: &Value, request: &Value) -> Result<BoundTo, Status> {
+async fn bound_objects(call: &Call<'_>, account: &Object, request: &Value) -> Result<BoundTo, Status> {
     let Some(wanted) = request["spec"].get("boundObjectRef").filter(|r| !r.is_null()) else {
         return Ok(BoundTo::default());
     };
@@ -169,10 +169,10 @@ async fn bound_objects(call: &Call<'_>, account: &Value, request: &Value) -> Res
         }
     };
     let registry = &call.server.registry;
-    let live = registry.get_live("", resource, namespace, name).await?;
+    let live = registry.get_live(ObjectKey::new("", resource, namespace, name)).await?;
     let object = live.ok_or_else(|| Status::not_found("", resource, name))?;
-    if !uid.is_empty() && uid != object_meta::text(&object, "uid") {
-        let known = object_meta::text(&object, "uid");
+    let known = object.index.uid.as_str();
+    if !uid.is_empty() && uid != known {
         return Err(Status::conflict(
             "",
             resource,
@@ -185,17 +185,18 @@ async fn bound_objects(call: &Call<'_>, account: &Value, request: &Value) -> Res
     let found = Some(reference(&object));
     match resource {
         "pods" => {
-            let runs_as = object["spec"]["serviceAccountName"].as_str().unwrap_or_default();
-            let account_name = object_meta::text(account, "name");
+            let pod = object.peek();
+            let runs_as = pod["spec"]["serviceAccountName"].as_str().unwrap_or_default();
+            let account_name = account.index.name.as_str();
             if runs_as != account_name {
                 return Err(Status::bad_request(format!(
                     "cannot bind token for serviceaccount {account_name:?} to pod running with different serviceaccount name."
                 )));
             }
-            let node = match object["spec"]["nodeName"].as_str().filter(|n| !n.is_empty()) {
+            let node = match pod["spec"]["nodeName"].as_str().filter(|n| !n.is_empty()) {
                 None => None,
                 Some(node) => {
-                    let known = registry.get("", "nodes", "", node).await?;
+                    let known = registry.get(ObjectKey::cluster("", "nodes", node))?;
                     Some(known.map_or(Reference { name: node.to_owned(), uid: String::new() }, |n| reference(&n)))
                 }
             };

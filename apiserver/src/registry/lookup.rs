@@ -6,7 +6,7 @@ use super::allocation::{self, Holder, Reserved, ServiceNetwork};
 use super::object_meta;
 use super::strategy::Reservations;
 use super::{Registry, cache_failure, storage_failure};
-use crate::admission::{Lookup, QuotaStore};
+use crate::admission::{Lookup, ObjectKey, QuotaStore};
 use crate::request::query::parse_unsigned;
 use crate::storage::Outcome;
 use async_trait::async_trait;
@@ -15,40 +15,24 @@ use proto::{Object, Status};
 use serde_json::Value;
 use std::sync::Arc;
 
-fn shown(object: &Arc<Object>) -> Arc<Value> {
-    Arc::new(object.to_value())
-}
-
 #[async_trait]
 impl Lookup for Registry {
-    async fn get(
-        &self,
-        group: &str,
-        resource: &str,
-        namespace: &str,
-        name: &str,
-    ) -> Result<Option<Arc<Value>>, Status> {
-        let (_, row) = self.row_of(group, resource)?;
-        Ok(row.cacher.get(namespace, name).map_err(cache_failure)?.as_ref().map(shown))
+    fn get(&self, key: ObjectKey<'_>) -> Result<Option<Arc<Object>>, Status> {
+        let (_, row) = self.row_of(key.group, key.resource)?;
+        row.cacher.get(key.namespace, key.name).map_err(cache_failure)
     }
 
-    async fn get_live(
-        &self,
-        group: &str,
-        resource: &str,
-        namespace: &str,
-        name: &str,
-    ) -> Result<Option<Arc<Value>>, Status> {
-        let (_, row) = self.row_of(group, resource)?;
-        Ok(self.current(&row, namespace, name).await?.as_ref().map(shown))
+    async fn get_live(&self, key: ObjectKey<'_>) -> Result<Option<Arc<Object>>, Status> {
+        let (_, row) = self.row_of(key.group, key.resource)?;
+        self.current(&row, key.namespace, key.name).await
     }
 
-    async fn list(&self, group: &str, resource: &str, namespace: &str) -> Result<Vec<Arc<Value>>, Status> {
+    fn list(&self, group: &str, resource: &str, namespace: &str) -> Result<Vec<Arc<Object>>, Status> {
         let (_, row) = self.row_of(group, resource)?;
         let snapshot = row.cacher.snapshot().map_err(cache_failure)?;
         Ok(match namespace {
-            "" => snapshot.iter().map(|(_, object)| shown(object)).collect(),
-            namespace => snapshot.in_namespace(namespace).map(|(_, object)| shown(object)).collect(),
+            "" => snapshot.iter().map(|(_, object)| object.clone()).collect(),
+            namespace => snapshot.in_namespace(namespace).map(|(_, object)| object.clone()).collect(),
         })
     }
 }

@@ -9,7 +9,7 @@ mod setters;
 mod tests;
 
 use super::pod_parts::{CONTAINER_FIELDS, containers, items, metadata_entry, text};
-use super::{AdmissionPlugin, Attributes, Operation};
+use super::{AdmissionPlugin, Attributes, ObjectKey, Operation};
 use async_trait::async_trait;
 use checks::{Violation, violations};
 use policy::{Level, LevelVersion, Policy};
@@ -40,14 +40,6 @@ pub struct PodSecurity;
 
 #[async_trait]
 impl AdmissionPlugin for PodSecurity {
-    fn name(&self) -> &'static str {
-        "PodSecurity"
-    }
-
-    fn handles(&self, operation: Operation) -> bool {
-        matches!(operation, Operation::Create | Operation::Update)
-    }
-
     async fn validate(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
         if attributes.is("", "namespaces") {
             return namespace(attributes).await;
@@ -82,7 +74,7 @@ async fn namespace(attributes: &Attributes<'_>) -> Result<(), Status> {
 }
 
 async fn warn_of_existing(attributes: &Attributes<'_>, namespace: &str, enforce: LevelVersion) -> Result<(), Status> {
-    let pods = attributes.lookup.list("", "pods", namespace).await?;
+    let pods = attributes.lookup.list("", "pods", namespace)?;
     if pods.len() > MAX_EXISTING_PODS {
         attributes.warnings.add(format!(
             "new PodSecurity enforce level only checked against the first {MAX_EXISTING_PODS} of {} existing pods",
@@ -91,10 +83,11 @@ async fn warn_of_existing(attributes: &Attributes<'_>, namespace: &str, enforce:
     }
     let mut by_reason: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for pod in pods.iter().take(MAX_EXISTING_PODS) {
-        let found = violations(enforce, &pod["metadata"], &pod["spec"]);
+        let value = pod.peek();
+        let found = violations(enforce, &value["metadata"], &value["spec"]);
         if !found.is_empty() {
             let reasons: Vec<&str> = found.iter().map(|violation| violation.reason).collect();
-            by_reason.entry(reasons.join(", ")).or_default().push(text(pod, "/metadata/name"));
+            by_reason.entry(reasons.join(", ")).or_default().push(&pod.index.name);
         }
     }
     if by_reason.is_empty() {
@@ -123,12 +116,8 @@ fn line(reason: &str, pods: &[&str]) -> String {
 
 async fn policy_of(attributes: &Attributes<'_>) -> Result<Policy, Status> {
     let (lookup, name) = (attributes.lookup, attributes.namespace);
-    let namespace = match lookup.get("", "namespaces", "", name).await? {
-        Some(namespace) => Some(namespace),
-        None => lookup.get_live("", "namespaces", "", name).await?,
-    };
-    match namespace {
-        Some(namespace) => Ok(Policy::of(&namespace).0),
+    match lookup.find(ObjectKey::cluster("", "namespaces", name)).await? {
+        Some(namespace) => Ok(Policy::of(&namespace.value()).0),
         None => Err(Status::internal(format_args!("failed to lookup namespace {name}"))),
     }
 }

@@ -11,7 +11,7 @@ pub mod usage;
 
 use super::pod_parts::text;
 use super::pod_resources::{Amounts, add, amounts};
-use super::{AdmissionPlugin, Attributes, Operation};
+use super::{AdmissionPlugin, Attributes, ObjectKey, Operation};
 use async_trait::async_trait;
 use proto::Status;
 use proto::meta::quantity::Quantity;
@@ -26,20 +26,13 @@ pub struct ResourceQuota;
 
 #[async_trait]
 impl AdmissionPlugin for ResourceQuota {
-    fn name(&self) -> &'static str {
-        "ResourceQuota"
-    }
-
-    fn handles(&self, operation: Operation) -> bool {
-        matches!(operation, Operation::Create | Operation::Update)
-    }
-
     async fn validate(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
         if !is_counted(attributes) {
             return Ok(());
         }
-        let quotas = attributes.lookup.list("", "resourcequotas", attributes.namespace).await?;
-        let quotas: Vec<Arc<Value>> = quotas.into_iter().filter(|quota| concerns_write(attributes, quota)).collect();
+        let quotas = attributes.lookup.list("", "resourcequotas", attributes.namespace)?;
+        let quotas = quotas.iter().map(|quota| quota.value());
+        let quotas: Vec<Arc<Value>> = quotas.filter(|quota| concerns_write(attributes, quota)).collect();
         let asked = asked(attributes);
         // All are asked before any is charged.
         for quota in &quotas {
@@ -139,11 +132,11 @@ fn charged(attributes: &Attributes<'_>, quota: &Value, asked: &Amounts) -> Resul
 }
 
 async fn charge(attributes: &Attributes<'_>, name: &str, asked: &Amounts) -> Result<(), Status> {
+    let key = ObjectKey::new("", "resourcequotas", attributes.namespace, name);
     for _ in 0..ATTEMPTS {
-        let live = attributes.lookup.get_live("", "resourcequotas", attributes.namespace, name).await?;
-        let Some(quota) = live else { return Ok(()) };
+        let live = attributes.lookup.get_live(key).await?;
+        let Some(mut quota) = live.map(|live| live.to_value()) else { return Ok(()) };
         let Some(used) = charged(attributes, &quota, asked)? else { return Ok(()) };
-        let mut quota = Value::clone(&quota);
         quota["status"]["used"] = used.iter().map(|(name, q)| (name.clone(), json!(q.to_string()))).collect();
         if attributes.quotas.record_usage(&quota).await? {
             return Ok(());

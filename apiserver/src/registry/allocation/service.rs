@@ -314,9 +314,8 @@ impl Asking<'_> {
     }
 
     async fn any_address(&mut self) -> Result<IpAddr, Status> {
-        let held = self.reservations.list("networking.k8s.io", "ipaddresses", "").await?;
-        let taken: BTreeSet<IpAddr> =
-            held.iter().filter_map(|object| object["metadata"]["name"].as_str()?.parse().ok()).collect();
+        let held = self.reservations.list("networking.k8s.io", "ipaddresses", "")?;
+        let taken: BTreeSet<IpAddr> = held.iter().filter_map(|object| object.index.name.parse().ok()).collect();
         for candidate in self.network.candidates(&|ip| taken.contains(&ip), self.context.random) {
             if self.take(Reserved::Address(candidate)).await? {
                 return Ok(candidate);
@@ -366,7 +365,8 @@ impl Asking<'_> {
     }
 
     async fn any_port(&mut self) -> Result<u16, Status> {
-        let services = self.reservations.list("", "services", "").await?;
+        let services = self.reservations.list("", "services", "")?;
+        let services: Vec<_> = services.iter().map(|service| service.peek()).collect();
         let taken: BTreeSet<u16> = services.iter().flat_map(|service| ports(service).filter_map(node_port)).collect();
         for candidate in self.network.port_candidates(&|port| taken.contains(&port), self.context.random) {
             if self.take(Reserved::NodePort(candidate)).await? {
