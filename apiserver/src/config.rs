@@ -2,10 +2,12 @@
 //!
 //! Corresponds to cmd/kube-apiserver/app/options.
 
+use crate::storage::etcd::options::EtcdOptions;
 use clap::{Args, ValueEnum};
 use component_base::duration::parse_duration;
 use component_base::options::ServingOptions;
 use ipnet::IpNet;
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,20 +16,31 @@ use std::time::Duration;
 pub const DEFAULT_SECURE_PORT: u16 = 6443;
 
 /// Which engine keeps the cluster's state.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum StoreKind {
     // No doc comments: clap would turn every flag's help into a page for them.
-    #[default]
     Embedded,
     Memory,
+    Etcd,
+}
+
+/// As on the command line.
+impl fmt::Display for StoreKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Embedded => "embedded",
+            Self::Memory => "memory",
+            Self::Etcd => "etcd",
+        })
+    }
 }
 
 /// Receives one line per request and per delivered watch event.
 #[derive(Clone)]
 pub struct RequestLog(pub Arc<dyn Fn(String) + Send + Sync>);
 
-impl std::fmt::Debug for RequestLog {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for RequestLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("RequestLog")
     }
 }
@@ -36,9 +49,12 @@ impl std::fmt::Debug for RequestLog {
 pub struct Config {
     #[command(flatten)]
     pub serving: ServingOptions,
-    /// Engine that keeps the cluster's state: embedded is durable on one disk, memory is gone with the process
-    #[arg(long, value_enum, default_value_t, value_name = "ENGINE")]
-    pub store: StoreKind,
+    /// Engine that keeps the cluster's state: embedded is durable on one disk, memory is gone with the process, etcd
+    /// is a cluster of its own, and the default where --etcd-servers are named
+    #[arg(long, value_enum, value_name = "ENGINE")]
+    pub store: Option<StoreKind>,
+    #[command(flatten)]
+    pub etcd: EtcdOptions,
     /// Folder of the embedded store
     #[arg(long, value_name = "DIR", default_value = "orrery-data/store")]
     pub data_dir: PathBuf,
@@ -111,11 +127,45 @@ impl Config {
         self.advertise_address.unwrap_or(if bound.is_unspecified() { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { bound })
     }
 
+    /// The engine that the flags mean; they may contradict each other.
+    pub fn store_kind(&self) -> Result<StoreKind, String> {
+        match (self.store, self.etcd.etcd_servers.as_slice()) {
+            (None, []) => Ok(StoreKind::Embedded),
+            (None, _) => Ok(StoreKind::Etcd),
+            (Some(StoreKind::Etcd), []) => Err("--store=etcd needs --etcd-servers".to_owned()),
+            (Some(StoreKind::Etcd), _) => Ok(StoreKind::Etcd),
+            (Some(kind), []) => Ok(kind),
+            (Some(kind), _) => Err(format!("--etcd-servers and --store={kind} contradict each other")),
+        }
+    }
+
     pub fn audiences(&self) -> Vec<String> {
         if self.api_audiences.is_empty() {
             vec![self.service_account_issuer.clone()]
         } else {
             self.api_audiences.clone()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn naming_etcd_servers_is_enough() {
+        let cases = [
+            (None, "", Ok(StoreKind::Embedded)),
+            (None, "http://a", Ok(StoreKind::Etcd)),
+            (Some(StoreKind::Etcd), "http://a", Ok(StoreKind::Etcd)),
+            (Some(StoreKind::Memory), "", Ok(StoreKind::Memory)),
+            (Some(StoreKind::Etcd), "", Err("--store=etcd needs --etcd-servers")),
+            (Some(StoreKind::Memory), "http://a", Err("--etcd-servers and --store=memory contradict each other")),
+        ];
+        for (store, server, expected) in cases {
+            let mut config = Config { store, ..Config::default() };
+            config.etcd.etcd_servers.extend((!server.is_empty()).then(|| server.to_owned()));
+            assert_eq!(config.store_kind(), expected.map_err(str::to_owned), "{store:?} {server}");
         }
     }
 }

@@ -18,6 +18,7 @@ use crate::registry::row::Row;
 use crate::registry::{Registry, strategies};
 use crate::server::Server;
 use crate::storage::embedded::Embedded;
+use crate::storage::etcd::Etcd;
 use crate::storage::memory::Memory;
 use crate::storage::{self, Storage};
 use crate::{pipeline, version};
@@ -50,6 +51,10 @@ pub enum Error {
     Key(#[from] KeyError),
     #[error(transparent)]
     Store(#[from] storage::embedded::OpenError),
+    #[error(transparent)]
+    Etcd(#[from] storage::etcd::cluster::OpenError),
+    #[error("{0}")]
+    StoreFlags(String),
     #[error("{0}")]
     NodePorts(String),
     #[error("--{0}")]
@@ -72,9 +77,10 @@ pub async fn service(config: Config, env: Env) -> Result<ApiServer, Error> {
 }
 
 async fn open_store(config: &Config, env: &Env) -> Result<Arc<dyn Storage>, Error> {
-    Ok(match config.store {
+    Ok(match config.store_kind().map_err(Error::StoreFlags)? {
         StoreKind::Memory => Memory::new(env),
         StoreKind::Embedded => Embedded::open(env, &config.data_dir).await?,
+        StoreKind::Etcd => Etcd::open(env, &config.etcd, &config.etcd.tls()?).await?,
     })
 }
 

@@ -29,3 +29,4 @@ pub mod health_server;
 
 // For tests and simulations.
 pub mod fixtures;
+pub mod etcd_process;

@@ -56,7 +56,7 @@ impl Simulation {
         let log: Arc<Mutex<Vec<String>>> = Arc::default();
         let sink = log.clone();
         let config = Config {
-            store: StoreKind::Memory,
+            store: Some(StoreKind::Memory),
             enable_admission_plugins: vec!["NodeRestriction".to_owned()], // as `orrery up` does
             request_log: Some(RequestLog(Arc::new(move |line| sink.lock().push(line)))),
             ..Config::default()

@@ -1,45 +1,75 @@
 //! The behaviour suite of `Storage`: the contract, promise by promise, run on every engine.
 //!
-//! Corresponds to k8s.io/apiserver/pkg/storage/testing/store_tests.go. Everything here runs in virtual time.
+//! Corresponds to k8s.io/apiserver/pkg/storage/testing/store_tests.go. Everything runs in virtual time, except over a
+//! real thread and over a real etcd.
 
+mod faults;
 mod reads;
 mod watches;
 mod writes;
 
 use super::embedded::Embedded;
+use super::etcd::Etcd;
+use super::etcd::grpc::EtcdTls;
+use super::etcd::tests::{self as etcd_tests, model};
 use super::fault::Fault;
 use super::memory::Memory;
 use super::*;
 use component_base::env::Env;
+use component_base::etcd_process::{EtcdOptions, EtcdProcess};
 use futures::{FutureExt, StreamExt};
+use redb::backends::InMemoryBackend;
 use tempfile::TempDir;
 
 /// An engine to be tested, empty.
 pub(super) struct Bench {
     pub env: Env,
     pub storage: Arc<dyn Storage>,
+    /// Dropped before the directory that they work in.
+    _processes: Option<EtcdProcess>,
     _directory: Option<TempDir>,
 }
+
+/// What a real engine may take to tell of an event: only a test that fails waits so long.
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
 impl Bench {
     pub async fn memory() -> Self {
         let env = Env::simulated(1);
-        Self { storage: Memory::new(&env), env, _directory: None }
+        Self { storage: Memory::new(&env), env, _processes: None, _directory: None }
     }
 
+    /// On a disk that costs no time.
     pub async fn embedded() -> Self {
         let env = Env::simulated(1);
-        let directory = tempfile::tempdir().unwrap();
-        let storage = Embedded::open(&env, directory.path()).await.unwrap();
-        Self { storage, env, _directory: Some(directory) }
+        let storage = Embedded::open_backend(&env, InMemoryBackend::new()).unwrap();
+        Self { storage, env, _processes: None, _directory: None }
     }
 
-    /// As in a real process: a writer thread, commits of many writes, the wall clock.
+    /// As in a real process: a disk, a writer thread, commits of many writes, the wall clock.
     pub async fn threaded() -> Self {
         let env = Env::system();
         let directory = tempfile::tempdir().unwrap();
         let storage = Embedded::open(&env, directory.path()).await.unwrap();
-        Self { storage, env, _directory: Some(directory) }
+        Self { storage, env, _processes: None, _directory: Some(directory) }
+    }
+
+    /// A modelled etcd of a version.
+    pub async fn modelled_etcd(version: &str) -> Self {
+        let env = Env::simulated(1);
+        let members = model::Model::new(&env, 1).members(3, version);
+        let storage = etcd_tests::over(&env, &members).await.unwrap();
+        Self { storage, env, _processes: None, _directory: None }
+    }
+
+    /// A real etcd with so many members.
+    pub async fn etcd(members: usize) -> Self {
+        let env = Env::system();
+        let directory = tempfile::tempdir().unwrap();
+        let processes = EtcdProcess::start(directory.path(), &EtcdOptions { members, ..EtcdOptions::default() });
+        let options = etcd_tests::options(processes.urls());
+        let storage = Etcd::open(&env, &options, &EtcdTls::default()).await.unwrap();
+        Self { storage, env, _processes: Some(processes), _directory: Some(directory) }
     }
 
     /// The same engine under the fault engine, with faults off.
@@ -74,6 +104,28 @@ impl Bench {
     pub async fn revision(&self) -> u64 {
         self.storage.current_revision().await.unwrap()
     }
+
+    /// What arrives at a watch is this and, as far as can be told without waiting, nothing else.
+    pub async fn expect(&self, watch: &mut Watch, expected: &[impl AsRef<str>]) {
+        let mut lines = Vec::new();
+        while lines.len() < expected.len() {
+            match self.env.timeout(LONGEST_WAIT, watch.next()).await {
+                Ok(item) => lines.extend(item_lines(item)),
+                Err(_) => break,
+            }
+        }
+        if self.env.is_simulated() {
+            // Everybody else does what there is to do.
+            self.env.sleep(Duration::from_millis(1)).await;
+        }
+        lines.extend(arrived(watch));
+        let expected: Vec<&str> = expected.iter().map(AsRef::as_ref).collect();
+        assert_eq!(lines, expected);
+    }
+
+    pub async fn expect_nothing(&self, watch: &mut Watch) {
+        self.expect(watch, &[""; 0]).await;
+    }
 }
 
 pub(super) fn written(outcome: Outcome) -> u64 {
@@ -96,17 +148,22 @@ pub(super) fn text(entries: &[Entry]) -> String {
 pub(super) fn arrived(watch: &mut Watch) -> Vec<String> {
     let mut lines = Vec::new();
     while let Some(item) = watch.next().now_or_never() {
-        match item {
-            Some(Ok(WatchItem::Events(events))) => lines.extend(events.iter().map(|event| event_line(event))),
-            Some(Ok(WatchItem::Progress(revision))) => lines.push(format!("progress {revision}")),
-            Some(Err(error)) => lines.push(format!("error: {error}")),
-            None => {
-                lines.push("end".to_owned());
-                break;
-            }
+        let is_end = item.is_none();
+        lines.extend(item_lines(item));
+        if is_end {
+            break;
         }
     }
     lines
+}
+
+fn item_lines(item: Option<Result<WatchItem, Error>>) -> Vec<String> {
+    match item {
+        Some(Ok(WatchItem::Events(events))) => events.iter().map(|event| event_line(event)).collect(),
+        Some(Ok(WatchItem::Progress(revision))) => vec![format!("progress {revision}")],
+        Some(Err(error)) => vec![format!("error: {error}")],
+        None => vec!["end".to_owned()],
+    }
 }
 
 pub(super) fn event_line(event: &Event) -> String {
@@ -119,22 +176,19 @@ pub(super) fn event_line(event: &Event) -> String {
 /// Runs each case on each engine, as tests named after both; cases about time only where that is virtual.
 macro_rules! on_every_engine {
     ($($case:ident),+ ; $($timed:ident),* $(,)?) => {
-        $crate::storage::behaviour::on_engine!(memory, Bench::memory().await, $($case,)+ $($timed,)*);
-        $crate::storage::behaviour::on_engine!(embedded, Bench::embedded().await, $($case,)+ $($timed,)*);
-        $crate::storage::behaviour::on_engine!(memory_under_fault, Bench::memory().await.faultless(), $($case,)+ $($timed,)*);
-        $crate::storage::behaviour::on_engine!(embedded_under_fault, Bench::embedded().await.faultless(), $($case,)+ $($timed,)*);
-        mod embedded_with_its_thread {
-            use super::*;
-            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $case() {
-                let bench = Bench::threaded().await;
-                super::$case(&bench).await;
-                bench.storage.close().await;
-            })+
-        }
+        $crate::storage::behaviour::in_virtual_time!(memory, Bench::memory().await, $($case,)+ $($timed,)*);
+        $crate::storage::behaviour::in_virtual_time!(embedded, Bench::embedded().await, $($case,)+ $($timed,)*);
+        $crate::storage::behaviour::in_virtual_time!(modelled_etcd, Bench::modelled_etcd(model::NEW).await, $($case,)+ $($timed,)*);
+        $crate::storage::behaviour::in_virtual_time!(modelled_old_etcd, Bench::modelled_etcd(model::OLD).await, $($case,)+ $($timed,)*);
+        $crate::storage::behaviour::in_virtual_time!(memory_under_fault, Bench::memory().await.faultless(), $($case,)+ $($timed,)*);
+        $crate::storage::behaviour::in_virtual_time!(embedded_under_fault, Bench::embedded().await.faultless(), $($case,)+ $($timed,)*);
+        $crate::storage::behaviour::in_real_time!(embedded_with_its_thread, Bench::threaded().await, $($case,)+);
+        $crate::storage::behaviour::in_real_time!(etcd, Bench::etcd(1).await, $($case,)+);
+        $crate::storage::behaviour::in_real_time!(etcd_under_fault, Bench::etcd(1).await.faultless(), $($case,)+);
+        $crate::storage::behaviour::in_real_time!(etcd_of_three, Bench::etcd(3).await, $($case,)+);
     };
 }
-macro_rules! on_engine {
+macro_rules! in_virtual_time {
     ($engine:ident, $bench:expr, $($case:ident,)+) => {
         mod $engine {
             use super::*;
@@ -145,4 +199,17 @@ macro_rules! on_engine {
         }
     };
 }
-use {on_engine, on_every_engine};
+macro_rules! in_real_time {
+    ($engine:ident, $bench:expr, $($case:ident,)+) => {
+        mod $engine {
+            use super::*;
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $case() {
+                let bench = $bench;
+                super::$case(&bench).await;
+                bench.storage.close().await;
+            })+
+        }
+    };
+}
+use {in_real_time, in_virtual_time, on_every_engine};

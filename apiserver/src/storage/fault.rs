@@ -128,6 +128,10 @@ impl Storage for Fault {
         self.call(self.inner.current_revision()).await
     }
 
+    fn reports_progress(&self) -> bool {
+        self.inner.reports_progress()
+    }
+
     async fn request_progress(&self, prefix: &str) -> Result<(), Error> {
         self.call(self.inner.request_progress(prefix)).await
     }

@@ -3,12 +3,14 @@
 //! Corresponds to k8s.io/apiserver/pkg/storage/interfaces.go, as narrow as etcd's own model allows: everything
 //! above (objects, selectors, `resourceVersion`) belongs to the registry and the cacher.
 //!
-//! Engines: [`memory`] (simulations, tests, and the model for the others), [`embedded`] (durable on one disk).
+//! Engines: [`memory`] (simulations, tests, and the model for the others), [`embedded`] (durable on one disk),
+//! [`etcd`] (shared by several API servers).
 //! [`fault`] wraps any of them. One suite, `behaviour`, runs on all.
 
 #[cfg(test)]
 mod behaviour;
 pub mod embedded;
+pub mod etcd;
 mod expiry;
 pub mod fault;
 pub mod memory;
@@ -178,6 +180,9 @@ pub enum Error {
     /// The connection or the answer was lost. A write may or may not have happened: read before trying again.
     #[error("the store did not answer: {0}")]
     Unavailable(String),
+    /// The store does not want this write: it is too large, or there is no space left. Nothing was written.
+    #[error("{0}")]
+    Rejected(String),
     /// The engine has stopped for good (a sync failed, or it was closed): the process has to end.
     #[error("the store has stopped: {0}")]
     Stopped(String),
@@ -203,7 +208,8 @@ pub enum Error {
 ///    exactly once, in order of revision, history and live events alike, and ends only with an error, by being
 ///    dropped, or by being cut. A watch that is not read does not delay writers or other watches: it may be cut.
 /// 6. **Progress(P)** comes after every event up to P and promises that no other event up to P will follow.
-///    It is sent soon after `request_progress`; P is then at least what `current_revision` answered before.
+///    Where `reports_progress`, it is sent soon after `request_progress`; P is then at least what `current_revision`
+///    answered before. Elsewhere it comes when the engine likes, or never.
 /// 7. **Compaction.** After `compact(C)`, reads at revisions below C and watches after revisions below C fail with
 ///    `Compacted`; C itself can be read and watched from. Engines compact by themselves (see [`HISTORY_S`]).
 ///    Current entries are never compacted.
@@ -226,6 +232,12 @@ pub trait Storage: Send + Sync + std::fmt::Debug + 'static {
 
     /// The newest revision that is durable and visible.
     async fn current_revision(&self) -> Result<u64, Error>;
+
+    /// Whether `request_progress` is answered. An old etcd's answers cannot be trusted, so whoever has to know that
+    /// nothing is missing reads the store instead. May change while an engine runs: a member may be an older one.
+    fn reports_progress(&self) -> bool {
+        true
+    }
 
     /// Asks that watches under `prefix` report their progress soon. (An engine may tell other watches too.)
     async fn request_progress(&self, prefix: &str) -> Result<(), Error>;

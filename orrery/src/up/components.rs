@@ -53,12 +53,14 @@ pub fn stop_order() -> [&'static str; 5] {
 fn own_arguments(name: &str, options: &Options, data_dir: &DataDir) -> Vec<String> {
     let pki = data_dir.pki_of(name);
     if name == "apiserver" {
-        return vec![
+        let mut arguments = vec![
             flag("store", options.store),
             path_flag("data-dir", &data_dir.store()),
             path_flag("service-account-signing-key-file", &pki.join("sa.key")),
             flag("enable-admission-plugins", ADMISSION_PLUGINS),
         ];
+        arguments.extend(etcd_arguments(options));
+        return arguments;
     }
     let mut arguments = vec![path_flag("kubeconfig", &pki.join("kubeconfig"))];
     match name {
@@ -77,6 +79,18 @@ fn own_arguments(name: &str, options: &Options, data_dir: &DataDir) -> Vec<Strin
 /// 10.0.0.0/8 where neither Services nor nodes have theirs.
 fn cluster_cidr(nodes: u32) -> &'static str {
     if nodes <= 256 { "10.244.0.0/16" } else { "10.128.0.0/9" }
+}
+
+/// Where the state is, if it is not here.
+fn etcd_arguments(options: &Options) -> Vec<String> {
+    let files = [
+        ("etcd-cafile", &options.etcd_cafile),
+        ("etcd-certfile", &options.etcd_certfile),
+        ("etcd-keyfile", &options.etcd_keyfile),
+    ];
+    let servers = (!options.etcd_endpoints.is_empty()).then(|| flag("etcd-servers", options.etcd_endpoints.join(",")));
+    let files = files.into_iter().filter_map(|(name, path)| path.as_ref().map(|path| path_flag(name, path)));
+    servers.into_iter().chain(files).collect()
 }
 
 fn flag(name: &str, value: impl std::fmt::Display) -> String {

@@ -13,6 +13,7 @@ pub mod cluster;
 
 use crate::admin_kubeconfig::{self, AdminKubeconfigError};
 use crate::certificates::{self, ADMIN, CLUSTER, CertificatesError, Identities};
+pub use apiserver::config::StoreKind;
 use clap::Args;
 use cluster::Cluster;
 use component_base::env::Env;
@@ -21,7 +22,6 @@ use components::Component;
 use data_dir::DataDir;
 use progress::Progress;
 use ready::Waiting;
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
@@ -37,9 +37,21 @@ pub struct Options {
     /// Where the cluster's state, certificates and logs are kept
     #[arg(long, default_value = "./orrery-data", value_name = "DIR")]
     pub data_dir: PathBuf,
-    /// Engine behind the API server: embedded survives a restart, memory does not
+    /// Engine behind the API server: embedded survives a restart, memory does not, etcd is a cluster of its own
     #[arg(long, value_enum, default_value_t = StoreKind::Embedded, value_name = "ENGINE")]
     pub store: StoreKind,
+    /// Members of the etcd cluster, as client URLs; with --store etcd
+    #[arg(long, value_delimiter = ',', value_name = "URLS", required_if_eq("store", "etcd"))]
+    pub etcd_endpoints: Vec<String>,
+    /// Authority (PEM) that signed etcd's certificates
+    #[arg(long, value_name = "FILE", requires = "etcd_endpoints")]
+    pub etcd_cafile: Option<PathBuf>,
+    /// Certificate (PEM) to show to etcd
+    #[arg(long, value_name = "FILE", requires = "etcd_keyfile")]
+    pub etcd_certfile: Option<PathBuf>,
+    /// Key (PEM) of the certificate to show to etcd
+    #[arg(long, value_name = "FILE", requires = "etcd_certfile")]
+    pub etcd_keyfile: Option<PathBuf>,
     /// Address that the components listen on
     #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST), value_name = "IP")]
     pub bind_address: IpAddr,
@@ -54,21 +66,6 @@ pub struct Options {
     pub kubeconfig: Option<PathBuf>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum StoreKind {
-    Embedded,
-    Memory,
-}
-
-impl fmt::Display for StoreKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Embedded => "embedded",
-            Self::Memory => "memory",
-        })
-    }
-}
-
 impl Options {
     /// What the command line means when it says nothing.
     pub fn defaults(data_dir: PathBuf) -> Self {
@@ -76,6 +73,10 @@ impl Options {
             nodes: 3,
             data_dir,
             store: StoreKind::Embedded,
+            etcd_endpoints: Vec::new(),
+            etcd_cafile: None,
+            etcd_certfile: None,
+            etcd_keyfile: None,
             bind_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
             port: 6443,
             apiserver_cert_extra_sans: Vec::new(),

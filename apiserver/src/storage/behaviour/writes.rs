@@ -97,16 +97,19 @@ async fn concurrent_increments_are_all_counted(bench: &Bench) {
     assert_eq!(bench.storage.get("/count").await.unwrap().entry.unwrap().value, (TASKS * EACH).to_string());
 }
 
+/// An engine may keep a key for a twentieth of its time to live too long.
+const AND_A_LITTLE_LATER: Duration = Duration::from_secs(6);
+
 async fn a_key_expires_by_a_deletion_of_its_own(bench: &Bench) {
     let mut watch = bench.storage.watch("/", 1).await.unwrap();
     bench.put_for("/a", "1", Some(Duration::from_secs(60))).await;
     bench.put("/b", "1").await;
     bench.env.sleep(Duration::from_secs(59)).await;
     assert_eq!(bench.list("/", 0).await.unwrap(), "/a=1 2/2, /b=1 3/3");
-    bench.env.sleep(Duration::from_secs(2)).await;
+    bench.env.sleep(AND_A_LITTLE_LATER).await;
     assert_eq!(bench.list("/", 0).await.unwrap(), "/b=1 3/3");
     assert_eq!(bench.revision().await, 4);
-    assert_eq!(arrived(&mut watch), ["2 /a - -> 1", "3 /b - -> 1", "4 /a 1 -> -"]);
+    bench.expect(&mut watch, &["2 /a - -> 1", "3 /b - -> 1", "4 /a 1 -> -"]).await;
     assert_eq!(bench.list("/", 3).await.unwrap(), "/a=1 2/2, /b=1 3/3", "history does not expire with it");
 }
 
@@ -129,7 +132,8 @@ async fn a_later_write_replaces_the_time_to_live(bench: &Bench) {
     assert_eq!(keys().await, ["/again", "/cleared", "/longer"]);
     bench.env.sleep(Duration::from_secs(44)).await;
     assert_eq!(keys().await, ["/again", "/cleared", "/longer"], "80 s after the first writes");
-    bench.env.sleep(Duration::from_secs(11)).await;
+    bench.env.sleep(Duration::from_secs(10)).await;
+    bench.env.sleep(AND_A_LITTLE_LATER).await;
     assert_eq!(keys().await, ["/again", "/cleared"]);
     bench.env.sleep(Duration::from_secs(3600)).await;
     assert_eq!(keys().await, ["/again", "/cleared"]);
@@ -142,5 +146,5 @@ async fn many_keys_expire_in_order(bench: &Bench) {
     let mut watch = bench.storage.watch("/", bench.revision().await).await.unwrap();
     bench.env.sleep(Duration::from_secs(60)).await;
     let expected: Vec<_> = (1..=40).map(|second| format!("{} /{second:02}  -> -", 41 + second)).collect();
-    assert_eq!(arrived(&mut watch), expected);
+    bench.expect(&mut watch, &expected).await;
 }
