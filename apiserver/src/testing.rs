@@ -47,7 +47,7 @@ impl Api {
         let mut tokens = tempfile::NamedTempFile::new().expect("a temporary file");
         tokens.write_all(TOKENS.as_bytes()).expect("a small file");
         let path = Some(tokens.path().to_owned());
-        let config = Config { store: StoreKind::Memory, token_auth_file: path, ..Config::default() };
+        let config = Config { store: Some(StoreKind::Memory), token_auth_file: path, ..Config::default() };
         let server = service(config, env.clone()).await.expect("the flags are right");
         while !server.server.is_ready() {
             env.sleep(LOOK_AGAIN).await;

@@ -42,7 +42,8 @@ impl Backfill {
             }
             match self.watch.next().await {
                 Some(Ok(WatchItem::Events(events))) => {
-                    let cached = events.iter().map(|event| self.cached(shared, event)).collect::<Result<_, _>>()?;
+                    let cached = events.iter().filter_map(|event| self.cached(shared, event).transpose());
+                    let cached = cached.collect::<Result<_, _>>()?;
                     self.cursor = events.last().map_or(self.cursor, |event| event.revision);
                     return Ok(Step::Events(cached));
                 }
@@ -55,18 +56,22 @@ impl Backfill {
         }
     }
 
-    fn cached(&self, shared: &Shared, event: &Event) -> Result<Arc<CacheEvent>, Error> {
-        let current = event.current.as_ref().map(|entry| shared.decode(entry)).transpose()?;
-        let previous = event.previous.as_ref().map(|entry| shared.decode(entry)).transpose()?;
+    /// As the window would have it; None for what concerns only values that cannot be read.
+    fn cached(&self, shared: &Shared, event: &Event) -> Result<Option<Arc<CacheEvent>>, Error> {
         let was_created = event.current.as_ref().is_some_and(|entry| entry.create_revision == entry.mod_revision);
+        if event.previous.is_none() && !was_created {
+            // What the key held before is compacted away: whether a selector matched it cannot be told any more.
+            return Err(Error::Expired { requested: self.cursor, oldest: event.revision });
+        }
+        let current = event.current.as_ref().and_then(|entry| (shared.decode)(entry).ok());
+        let previous = event.previous.as_ref().and_then(|entry| (shared.decode)(entry).ok());
         let (kind, object) = match (current, &previous) {
             (Some(object), Some(_)) => (EventType::Modified, object),
-            (Some(object), None) if was_created => (EventType::Added, object),
+            (Some(object), None) => (EventType::Added, object),
             (None, Some(last)) => (EventType::Deleted, Arc::new(last.copy_at(event.revision))),
-            // What the key held before is compacted away: whether a selector matched it cannot be told any more.
-            (_, None) => return Err(Error::Expired { requested: self.cursor, oldest: event.revision }),
+            (None, None) => return Ok(None),
         };
-        Ok(Arc::new(CacheEvent::new(kind, event.key.clone(), object, previous)))
+        Ok(Some(Arc::new(CacheEvent::new(kind, event.key.clone(), object, previous))))
     }
 }
 

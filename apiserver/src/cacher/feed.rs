@@ -3,14 +3,10 @@
 //! Corresponds to the reflector inside k8s.io/apiserver/pkg/storage/cacher/cacher.go.
 
 use super::{Error, Shared};
-use crate::storage::{self, RangeRequest, WatchItem};
+use crate::storage::{self, WatchItem};
 use futures::StreamExt;
-use imbl::OrdMap;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// Entries in one answer of the engine while listing.
-const LIST_PAGE: usize = 10_000;
 
 /// Pause before trying the store again, doubled up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -49,7 +45,7 @@ async fn follow(shared: &Shared) {
                 if shared.state.lock().window.revision() > before {
                     pause = FIRST_PAUSE;
                 }
-                let lost = matches!(error, Error::Expired { .. } | Error::Undecodable { .. });
+                let lost = matches!(error, Error::Expired { .. });
                 (if lost { State::List } else { State::Watch }, error)
             }
         };
@@ -70,23 +66,10 @@ async fn follow(shared: &Shared) {
 
 /// Reads the row at one revision and starts the window anew.
 async fn list(shared: &Shared) -> Result<(), Error> {
-    let mut objects = OrdMap::new();
-    let mut request = RangeRequest::prefix(&shared.prefix).limit(LIST_PAGE);
-    loop {
-        let range = shared.storage.range(request.clone()).await?;
-        for entry in &range.entries {
-            objects.insert(entry.key.clone(), shared.decode(entry)?);
-        }
-        // The first page answers at the revision that the rest is then read at.
-        request.revision = if request.revision == 0 { range.revision } else { request.revision };
-        match range.entries.last() {
-            Some(last) if range.more => request.start = format!("{}\0", last.key),
-            _ => break,
-        }
-    }
+    let listed = shared.list().await?;
     {
         let mut state = shared.state.lock();
-        state.window.replace(objects, request.revision);
+        state.window.replace(listed.objects, listed.revision);
         state.ready = true;
         state.trouble = None;
     }
@@ -109,10 +92,12 @@ async fn watch(shared: &Shared) -> Error {
                 // Decoded before the lock is taken: readers do not wait for it.
                 let mut decoded = Vec::with_capacity(events.len());
                 for event in events {
-                    match event.current.as_ref().map(|entry| shared.decode(entry)).transpose() {
-                        Ok(object) => decoded.push((event, object)),
-                        Err(error) => return error,
+                    // What became unreadable is as good as gone for whoever watches.
+                    let object = event.current.as_ref().and_then(|entry| shared.readable(entry));
+                    if event.current.is_none() {
+                        shared.unreadable.forget(&event.key);
                     }
+                    decoded.push((event, object));
                 }
                 shared.state.lock().window.append(decoded, shared.env.wall().as_millisecond());
                 shared.appended.notify_waiters();

@@ -10,6 +10,7 @@ mod backfill;
 mod bookmark;
 pub mod event;
 mod feed;
+mod unreadable;
 pub mod snapshot;
 #[cfg(test)]
 mod tests;
@@ -20,9 +21,10 @@ pub use event::{CacheEvent, Change, EventType, FrameKey, WatchEvent};
 pub use snapshot::{Scope, Snapshot, object_key};
 pub use watcher::{WatchFrom, WatchRequest, Watcher};
 
-use crate::storage::{self, Entry, RangeRequest, Storage};
+use crate::storage::{self, Entry, Key, RangeRequest, Storage};
 use component_base::env::Env;
 use component_base::rng::Random;
+use imbl::OrdMap;
 use parking_lot::Mutex;
 use proto::object::Object;
 use std::fmt;
@@ -32,6 +34,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use unreadable::Unreadable;
 use window::Window;
 
 /// Makes an object of what the store holds: index, selectable fields, the revision. An error says what is wrong.
@@ -39,6 +42,9 @@ pub type Decode = Arc<dyn Fn(&Entry) -> Result<Arc<Object>, String> + Send + Syn
 
 /// How long a reader waits for a revision that has not come yet, as in Kubernetes.
 pub const FRESH_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Entries in one answer of the engine while listing.
+const LIST_PAGE: usize = 10_000;
 
 /// How often a waiting reader asks the store again for its progress; an answer can be lost.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
@@ -88,6 +94,8 @@ pub struct Page {
     pub objects: Vec<Arc<Object>>,
     /// Objects of the range that are not on this page.
     pub remaining: u64,
+    /// Where the next page begins, if there are any.
+    pub next: Option<String>,
     pub revision: u64,
 }
 
@@ -102,6 +110,7 @@ struct Shared {
     storage: Arc<dyn Storage>,
     prefix: Arc<str>,
     decode: Decode,
+    unreadable: Unreadable,
     jitter: Random,
     state: Mutex<State>,
     /// Events were appended or cursors fell off: watches look.
@@ -128,6 +137,7 @@ impl Cacher {
             storage,
             prefix: prefix.into(),
             decode,
+            unreadable: Unreadable::default(),
             state: Mutex::default(),
             appended: Notify::new(),
             advanced: Notify::new(),
@@ -171,19 +181,22 @@ impl Cacher {
 
     /// The current objects, waiting until they are as fresh as asked for.
     pub async fn read(&self, freshness: Freshness) -> Result<Snapshot, Error> {
-        match freshness {
-            Freshness::Any => self.snapshot(),
-            Freshness::AtLeast(revision) => self.wait_until_fresh(revision, self.0.env.now() + FRESH_TIMEOUT).await,
-            Freshness::Latest => {
-                let revision = self.0.storage.current_revision().await?;
-                self.wait_until_fresh(revision, self.0.env.now() + FRESH_TIMEOUT).await
-            }
+        let revision = match freshness {
+            Freshness::Any => return self.snapshot(),
+            Freshness::AtLeast(revision) => revision,
+            Freshness::Latest => self.0.storage.current_revision().await?,
+        };
+        let deadline = self.0.env.now() + FRESH_TIMEOUT;
+        if self.0.storage.reports_progress() {
+            self.0.wait_until_fresh(revision, deadline).await
+        } else {
+            self.0.read_store(revision, deadline).await
         }
     }
 
-    /// The objects at `revision` or later, as soon as they are here.
-    pub async fn wait_until_fresh(&self, revision: u64, deadline: Instant) -> Result<Snapshot, Error> {
-        self.0.wait_until_fresh(revision, deadline).await
+    /// Keys of the row that hold something else than an object, and what is wrong with them.
+    pub fn unreadable(&self) -> Vec<(Key, String)> {
+        self.0.unreadable.list()
     }
 
     /// From the cache, however old.
@@ -207,16 +220,20 @@ impl Cacher {
     /// from the window if it reaches so far back, else by the engine: only that one's compaction makes it `Expired`.
     pub async fn read_exact(&self, revision: u64, start: &str, end: &str, limit: usize) -> Result<Page, Error> {
         if let Some(snapshot) = self.snapshot_at(revision) {
-            let mut objects = snapshot.range(start, end).map(|(_, object)| object.clone());
+            let mut objects = snapshot.range(start, end);
             let limit = if limit == 0 { usize::MAX } else { limit };
-            let page = objects.by_ref().take(limit).collect();
-            return Ok(Page { objects: page, remaining: objects.count() as u64, revision });
+            let page: Vec<_> = objects.by_ref().take(limit).collect();
+            let remaining = objects.count() as u64;
+            let next = page.last().filter(|_| remaining > 0).map(|(key, _)| format!("{key}\0"));
+            let objects = page.into_iter().map(|(_, object)| object.clone()).collect();
+            return Ok(Page { objects, remaining, next, revision });
         }
         let request = RangeRequest { start: start.into(), end: end.into(), revision, limit, count_only: false };
         let range = self.0.storage.range(request).await?;
         let remaining = range.count.saturating_sub(range.entries.len() as u64);
-        let objects = range.entries.iter().map(|entry| self.0.decode(entry)).collect::<Result<_, _>>()?;
-        Ok(Page { objects, remaining, revision })
+        let next = range.entries.last().filter(|_| remaining > 0).map(|entry| format!("{}\0", entry.key));
+        let objects = range.entries.iter().filter_map(|entry| self.0.readable(entry)).collect();
+        Ok(Page { objects, remaining, next, revision })
     }
 
     /// The objects exactly as they were at `revision`, if the window reaches so far back.
@@ -239,6 +256,68 @@ impl Cacher {
 impl Shared {
     fn decode(&self, entry: &Entry) -> Result<Arc<Object>, Error> {
         (self.decode)(entry).map_err(|reason| Error::Undecodable { key: entry.key.to_string(), reason })
+    }
+
+    /// The object, unless the key holds something else; that is told, and the rest of the row goes on without it.
+    fn readable(&self, entry: &Entry) -> Option<Arc<Object>> {
+        match (self.decode)(entry) {
+            Ok(object) => {
+                self.unreadable.forget(&entry.key);
+                Some(object)
+            }
+            Err(reason) => {
+                self.unreadable.tell(&entry.key, entry.mod_revision, reason);
+                None
+            }
+        }
+    }
+
+    /// The row as the store has it. What the cache holds at the same revision is not decoded again.
+    async fn list(&self) -> Result<Snapshot, Error> {
+        let cached = self.state.lock().window.objects().clone();
+        let mut objects = OrdMap::new();
+        let mut request = RangeRequest::prefix(&self.prefix).limit(LIST_PAGE);
+        loop {
+            let range = self.storage.range(request.clone()).await?;
+            for entry in &range.entries {
+                let known = cached.get(&entry.key).filter(|object| object.revision == entry.mod_revision).cloned();
+                if let Some(object) = known.or_else(|| self.readable(entry)) {
+                    objects.insert(entry.key.clone(), object);
+                }
+            }
+            // The first page answers at the revision that the rest is then read at.
+            request.revision = if request.revision == 0 { range.revision } else { request.revision };
+            match range.entries.last() {
+                Some(last) if range.more => request.start = format!("{}\0", last.key),
+                _ => return Ok(Snapshot { prefix: self.prefix.clone(), objects, revision: request.revision }),
+            }
+        }
+    }
+
+    /// For engines that cannot tell when the cache has everything: the cache if it is fresh anyway, else the store.
+    async fn read_store(&self, revision: u64, deadline: Instant) -> Result<Snapshot, Error> {
+        let mut known = 0;
+        loop {
+            {
+                let state = self.state.lock();
+                if !state.ready {
+                    return Err(Error::NotReady);
+                }
+                if state.window.revision() >= revision {
+                    return Ok(self.snapshot_of(&state));
+                }
+            }
+            if known >= revision {
+                return self.list().await;
+            }
+            known = self.storage.current_revision().await?;
+            if known < revision {
+                if self.env.now() >= deadline {
+                    return Err(Error::TooLarge { requested: revision, current: known });
+                }
+                self.env.sleep(ASK_AGAIN).await;
+            }
+        }
     }
 
     fn snapshot_of(&self, state: &State) -> Snapshot {

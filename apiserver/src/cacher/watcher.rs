@@ -308,6 +308,9 @@ impl Watcher {
 /// Lets the cache hear how far the store is, so that a bookmark in a quiet row does not go stale. It is only
 /// politeness: without an answer the bookmark tells what is known.
 async fn catch_up(cacher: &Cacher) {
+    if !cacher.0.storage.reports_progress() {
+        return;
+    }
     let latest = cacher.0.env.timeout(FRESH_TIMEOUT, cacher.read(Freshness::Latest)).await;
     if !matches!(latest, Ok(Ok(_))) {
         tracing::debug!(prefix = %cacher.prefix(), "no progress from the store for a bookmark");

@@ -9,6 +9,7 @@ pub mod lookup;
 pub mod mutation;
 pub mod object_meta;
 pub mod read;
+pub mod stored;
 pub mod row;
 pub mod store;
 pub mod strategies;

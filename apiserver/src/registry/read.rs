@@ -181,10 +181,8 @@ impl Registry {
             let wanted = if options.limit == 0 { 0 } else { options.limit - objects.len() };
             let read = row.cacher.read_exact(revision, &next, end, wanted).await?;
             remaining = read.remaining;
-            more = remaining > 0;
-            if let Some(last) = read.objects.last() {
-                next = format!("{}\0", row.key(&last.index.namespace, &last.index.name));
-            }
+            more = read.next.is_some();
+            next = read.next.unwrap_or(next);
             objects.extend(read.objects.into_iter().filter(|object| selection.takes(object)));
         }
         let token = more.then(|| Continue { start: next[base.len()..].to_owned(), revision: Some(revision) }.encode());

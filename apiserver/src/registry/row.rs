@@ -2,13 +2,13 @@
 //!
 //! Corresponds to the fields of k8s.io/apiserver/pkg/registry/generic/registry.Store.
 
+use super::stored::decoder;
 use super::strategy::Strategy;
-use crate::cacher::{Cacher, Decode, object_key};
-use crate::storage::{Entry, Storage};
+use crate::cacher::{Cacher, object_key};
+use crate::storage::Storage;
 use component_base::env::Env;
 use proto::Object;
 use proto::resources::Resource;
-use proto::wire::json;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
@@ -81,16 +81,6 @@ impl Row {
     }
 }
 
-/// Makes objects of what the store holds for a row.
-pub fn decoder(resource: &Arc<Resource>) -> Decode {
-    let resource = resource.clone();
-    Arc::new(move |entry: &Entry| {
-        let parsed = json::parse(&entry.value).map_err(|e| format!("unable to decode: {e}"))?;
-        let fields = resource.fields_of(&parsed.value);
-        Ok(Arc::new(Object::from_stored(&entry.value, parsed.value, entry.mod_revision, fields)))
-    })
-}
-
 impl Row {
     /// Starts to follow the row's keys in the store; `None` for what is never stored.
     pub fn start(
@@ -100,7 +90,7 @@ impl Row {
         strategy: Arc<dyn Strategy>,
     ) -> Option<Self> {
         let prefix = key_prefix(&resource)?;
-        let cacher = Cacher::new(env, storage.clone(), &prefix, decoder(&resource));
+        let cacher = Cacher::new(env, storage.clone(), &prefix, decoder(&resource, &prefix));
         Some(Self { resource, cacher, strategy, prefix })
     }
 }

@@ -1,6 +1,7 @@
 //! The cacher over a store that is lost, cut and compacted.
 
 use super::*;
+use crate::storage::etcd::tests::{self as etcd_tests, model, model::Model};
 use crate::storage::fault::{Fault, Faults};
 use futures::FutureExt;
 
@@ -88,17 +89,71 @@ async fn an_outage_is_told_and_passes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_cannot_be_decoded_is_told_by_name() {
+async fn an_object_that_cannot_be_decoded_is_told_by_name_and_left_out() {
     let bench = Bench::new().await;
+    bench.set("x/a", Some("red")).await;
+    bench.set("x/bad", Some("red")).await;
+    let mut watch = bench.watch(WatchRequest::new(WatchFrom::of(Some(1), None))).await;
     let key = format!("{PREFIX}x/bad");
-    bench.storage.create(&key, Bytes::from_static(b"{"), None).await.unwrap();
-    bench.env.sleep(Duration::from_secs(1)).await;
-    let trouble = bench.cacher.trouble().unwrap();
-    assert!(trouble.starts_with("/registry/pods/x/bad: EOF while parsing"), "{trouble}");
-    bench.storage.delete(&key, 2).await.unwrap();
-    bench.env.sleep(Duration::from_secs(10)).await;
+    bench.storage.update(&key, 3, Bytes::from_static(b"{"), None).await.unwrap();
+    bench.set("x/c", Some("red")).await;
+    let expected = ["ADDED x/a red 2", "ADDED x/bad red 3", "DELETED x/bad red 4", "ADDED x/c red 5"];
+    assert_eq!(take(&mut watch, 4).await, expected, "for a watch it is gone");
+    let told = bench.cacher.unreadable();
+    assert_eq!(told.len(), 1);
+    assert!(&*told[0].0 == key && told[0].1.starts_with("EOF while parsing"), "{told:?}");
     assert_eq!(bench.cacher.trouble(), None);
-    assert_eq!(bench.cacher.read(Freshness::Latest).await.unwrap().revision, 3);
+    assert!(matches!(bench.cacher.get_latest("x", "bad").await, Err(Error::Undecodable { .. })));
+
+    // A server that starts now reads the rest, from the store and from its history.
+    let late = Cacher::new(&bench.env, bench.storage.clone(), PREFIX, decoder());
+    late.ready().await;
+    assert_eq!(names(&late.read(Freshness::Latest).await.unwrap()), "x/a@2 x/c@5");
+    let mut history = late.watch(WatchRequest::new(WatchFrom::After(1))).await.unwrap();
+    assert_eq!(take(&mut history, 4).await, expected);
+    let page = late.read_exact(4, PREFIX, "/registry/pods0", 1).await.unwrap();
+    let next = late.read_exact(4, &page.next.unwrap(), "/registry/pods0", 1).await.unwrap();
+    assert_eq!((page.objects.len(), page.remaining, next.objects.len(), next.remaining), (1, 1, 0, 0));
+
+    bench.set("x/bad", Some("blue")).await;
+    assert_eq!(take(&mut watch, 1).await, ["ADDED x/bad blue 6"], "mended");
+    assert!(bench.cacher.unreadable().is_empty());
+    bench.storage.update(&key, 6, Bytes::from_static(b"{"), None).await.unwrap();
+    bench.storage.delete(&key, 7).await.unwrap();
+    bench.set("x/d", Some("red")).await;
+    assert_eq!(take(&mut watch, 2).await, ["DELETED x/bad blue 7", "ADDED x/d red 9"]);
+    assert!(bench.cacher.unreadable().is_empty());
+}
+
+/// An old etcd cannot tell when a cache is complete, so nothing may depend on being told.
+#[tokio::test(start_paused = true)]
+async fn without_progress_consistent_reads_go_to_the_store() {
+    let env = Env::simulated(3);
+    let members = Model::new(&env, 1).members(1, model::OLD);
+    let storage = etcd_tests::over(&env, &members).await.unwrap();
+    assert!(!storage.reports_progress());
+    let bench = Bench::over(env, storage).await;
+    let mut followed = bench.watch(WatchRequest::new(WatchFrom::After(1))).await;
+    for turn in 0..20_u64 {
+        let revision = bench.set("x/a", Some(["red", "blue"][turn as usize % 2])).await;
+        let read = bench.cacher.read(Freshness::Latest).await.unwrap();
+        assert_eq!((names(&read), read.revision), (format!("x/a@{revision}"), revision));
+        // Nothing of this row happens at these revisions.
+        let elsewhere = bench.set_elsewhere().await;
+        assert_eq!(bench.cacher.read(Freshness::Latest).await.unwrap().revision, elsewhere);
+        assert_eq!(bench.cacher.read(Freshness::AtLeast(elsewhere)).await.unwrap().revision, elsewhere);
+    }
+    let last = bench.storage.current_revision().await.unwrap();
+    let too_large = bench.cacher.read(Freshness::AtLeast(last + 1)).await.unwrap_err();
+    assert_eq!(too_large, Error::TooLarge { requested: last + 1, current: last });
+    let from = WatchFrom::of(None, Some(true));
+    let request = WatchRequest { bookmarks: true, initial_events_end: true, ..WatchRequest::new(from) };
+    let mut watch = bench.watch(request).await;
+    bench.set("x/b", Some("red")).await;
+    let expected =
+        [format!("ADDED x/a blue {}", last - 1), format!("BOOKMARK {last} end"), format!("ADDED x/b red {}", last + 1)];
+    assert_eq!(take(&mut watch, 3).await, expected);
+    assert_eq!(take(&mut followed, 21).await.len(), 21);
 }
 
 #[tokio::test(start_paused = true)]

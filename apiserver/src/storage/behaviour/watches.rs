@@ -111,9 +111,8 @@ async fn a_watch_wakes_its_reader(bench: &Bench) {
 }
 
 async fn a_long_history_comes_in_batches(bench: &Bench) {
-    let writes = stream::iter(0..1500).map(async |number| {
-        written(bench.storage.create(&format!("/{number:04}"), Bytes::new(), None).await.unwrap())
-    });
+    let writes = stream::iter(0..1500)
+        .map(async |number| written(bench.storage.create(&format!("/{number:04}"), Bytes::new(), None).await.unwrap()));
     assert_eq!(writes.buffer_unordered(100).count().await, 1500);
     let mut watch = bench.storage.watch("/", 1).await.unwrap();
     let (mut last, mut batches) = (1, 0);

@@ -263,11 +263,7 @@ impl Cluster {
         }
     }
 
-    async fn limited<T>(
-        &self,
-        limit: Duration,
-        call: impl Future<Output = Result<T, Failure>>,
-    ) -> Result<T, Failure> {
+    async fn limited<T>(&self, limit: Duration, call: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
         match self.env.timeout(limit, call).await {
             Ok(answer) => answer,
             Err(_) => Err(Failure::Lost(format!("no answer within {} s", limit.as_secs()))),

@@ -10,8 +10,8 @@ use super::member::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use etcd_client::{
-    Certificate, Client, Compare, CompareOp, ConnectOptions, DeleteOptions, EventType, GetOptions, Identity, PutOptions,
-    ResponseHeader, TlsOptions, Txn, TxnOp, TxnOpResponse, WatchOptions, WatchRequestSender, WatchResponse,
+    Certificate, Client, Compare, CompareOp, ConnectOptions, DeleteOptions, EventType, GetOptions, Identity,
+    PutOptions, ResponseHeader, TlsOptions, Txn, TxnOp, TxnOpResponse, WatchOptions, WatchRequestSender, WatchResponse,
     WatchResponseStream,
 };
 use std::error::Error as _;
@@ -128,11 +128,7 @@ impl Member for GrpcMember {
             Some(TxnOpResponse::Get(mut get)) => get.take_kvs().pop(),
             Some(TxnOpResponse::Txn(_)) | None => None,
         };
-        Ok(Swapped {
-            header: header(answer.header())?,
-            succeeded: answer.succeeded(),
-            key_value: key_value.map(owned),
-        })
+        Ok(Swapped { header: header(answer.header())?, succeeded: answer.succeeded(), key_value: key_value.map(owned) })
     }
 
     async fn compact(&self, revision: u64) -> Result<Header, Failure> {
@@ -274,7 +270,9 @@ fn causes<'a>(error: &'a etcd_client::Error) -> impl Iterator<Item = &'a (dyn st
         etcd_client::Error::IoError(error) => Some(error),
         _ => None,
     };
-    std::iter::successors(first, |error: &&'a (dyn std::error::Error + 'static)| -> Option<&'a _> { (**error).source() })
+    std::iter::successors(first, |error: &&'a (dyn std::error::Error + 'static)| -> Option<&'a _> {
+        (**error).source()
+    })
 }
 
 /// One line with every cause once: what a person needs, and no gRPC.

@@ -63,8 +63,7 @@ impl Leases {
         }
         let granted_s = ttl_s + extra_s(ttl_s, self.reuse_s);
         // One that was granted and not heard of ends by itself.
-        let id =
-            self.cluster.call(Repeat::Always, |member| async move { member.grant_lease(granted_s).await }).await?;
+        let id = self.cluster.call(Repeat::Always, |member| async move { member.grant_lease(granted_s).await }).await?;
         *last = Some(Lease { id, expires: now + Duration::from_secs(granted_s), keys: 1 });
         Ok(id)
     }

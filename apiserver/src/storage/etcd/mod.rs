@@ -16,7 +16,7 @@ pub mod lease;
 pub mod watch;
 pub mod compactor;
 #[cfg(test)]
-pub(super) mod tests;
+pub(crate) mod tests;
 
 use super::{Change, Entry, Error, Outcome, Range, RangeRequest, Read, Storage, Watch, Write};
 use async_trait::async_trait;
@@ -56,11 +56,7 @@ impl Etcd {
     }
 
     /// The same over any members: the seam for modelled ones.
-    async fn over(
-        env: &Env,
-        members: Vec<Arc<dyn Member>>,
-        options: &EtcdOptions,
-    ) -> Result<Arc<Self>, OpenError> {
+    async fn over(env: &Env, members: Vec<Arc<dyn Member>>, options: &EtcdOptions) -> Result<Arc<Self>, OpenError> {
         let keys = Arc::new(Keys::new(&options.etcd_prefix));
         let cluster = Cluster::open(env, members, keys.in_etcd("/registry/")).await?;
         env.spawn(compactor::run(env.clone(), cluster.clone(), options.etcd_compaction_interval));
@@ -79,6 +75,31 @@ impl Etcd {
             async move { member.range(query).await }
         };
         self.cluster.call(Repeat::Always, ask).await
+    }
+
+    /// A range without what is no text, as full as its limit allows.
+    async fn texts(&self, mut query: RangeQuery) -> Result<Range, Failure> {
+        let mut range = Range { entries: Vec::new(), more: false, count: 0, revision: 0 };
+        let limit = query.limit;
+        loop {
+            let Ranged { header, kvs, more, count } = self.ask(query.clone()).await?;
+            if range.revision == 0 {
+                (range.count, range.revision) = (count, header.revision);
+            }
+            if let Some(last) = kvs.last() {
+                query.start = [&*last.key, &[0]].concat();
+            }
+            let full = range.entries.len() + kvs.len();
+            range.entries.extend(kvs.into_iter().filter_map(|key_value| self.entry(key_value)));
+            range.more = more;
+            let foreign = full - range.entries.len();
+            range.count = range.count.saturating_sub(foreign as u64);
+            if foreign == 0 || !more {
+                return Ok(range);
+            }
+            query.limit = limit - range.entries.len();
+            query.revision = if query.revision == 0 { range.revision } else { query.revision };
+        }
     }
 
     fn entry(&self, key_value: KeyValue) -> Option<Entry> {
@@ -111,8 +132,7 @@ impl Etcd {
     }
 
     async fn swap(&self, write: &Write, change: KeyChange) -> Result<Outcome, Failure> {
-        let swap =
-            Swap { key: self.keys.in_etcd(&write.key), expected: Expected::ModRevision(write.expected), change };
+        let swap = Swap { key: self.keys.in_etcd(&write.key), expected: Expected::ModRevision(write.expected), change };
         let ask = |member: Arc<dyn Member>| {
             let swap = swap.clone();
             async move { member.swap(swap).await }
@@ -147,13 +167,8 @@ impl Storage for Etcd {
             limit: request.limit,
             count_only: request.count_only,
         };
-        match self.ask(query).await {
-            Ok(ranged) => Ok(Range {
-                entries: ranged.kvs.into_iter().filter_map(|key_value| self.entry(key_value)).collect(),
-                more: ranged.more,
-                count: ranged.count,
-                revision: ranged.header.revision,
-            }),
+        match self.texts(query).await {
+            Ok(range) => Ok(range),
             Err(Failure::Compacted) => {
                 let compacted = compacted_revision(&self.env, &self.cluster, request.revision).await;
                 Err(Error::Compacted { requested: request.revision, compacted })

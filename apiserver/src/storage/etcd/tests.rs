@@ -19,11 +19,7 @@ pub async fn over(env: &Env, members: &[Arc<ModelMember>]) -> Result<Arc<Etcd>, 
     over_with(env, members, &options(Vec::new())).await
 }
 
-async fn over_with(
-    env: &Env,
-    members: &[Arc<ModelMember>],
-    options: &EtcdOptions,
-) -> Result<Arc<Etcd>, OpenError> {
+async fn over_with(env: &Env, members: &[Arc<ModelMember>], options: &EtcdOptions) -> Result<Arc<Etcd>, OpenError> {
     let members = members.iter().map(|member| member.clone() as Arc<dyn Member>).collect();
     Etcd::over(env, members, options).await
 }

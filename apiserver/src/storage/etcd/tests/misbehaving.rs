@@ -1,8 +1,8 @@
 //! What etcd can do to this engine, one test each, in virtual time.
 
 use super::*;
-use crate::storage::behaviour::{arrived, written};
 use crate::storage::WatchItem;
+use crate::storage::behaviour::{arrived, written};
 use crate::storage::etcd::tests::model::{NEW, OLD};
 use futures::{FutureExt, StreamExt};
 

@@ -109,7 +109,8 @@ impl Model {
     pub fn revoke(&self, lease: i64) {
         let mut state = self.state.lock();
         state.leases.retain(|known| *known != lease);
-        let keys: Vec<_> = state.current.iter().filter(|(_, (_, on))| *on == lease).map(|(key, _)| key.clone()).collect();
+        let keys: Vec<_> =
+            state.current.iter().filter(|(_, (_, on))| *on == lease).map(|(key, _)| key.clone()).collect();
         if keys.is_empty() {
             return;
         }
@@ -263,7 +264,6 @@ impl ModelMember {
         self.cut();
     }
 
-
     /// It becomes a member of another cluster.
     pub fn join(&self, model: &Arc<Model>) {
         *self.model.lock() = model.clone();
@@ -369,7 +369,17 @@ impl Member for ModelMember {
         };
         let revision = model.revision.subscribe();
         let from = query.from;
-        Ok(Box::new(ModelWatch { model, query, from, revision, line, is_old, is_created: false, asked: false }))
+        Ok(Box::new(ModelWatch {
+            model,
+            query,
+            from,
+            revision,
+            line,
+            is_old,
+            is_created: false,
+            is_synced: false,
+            asked: false,
+        }))
     }
 }
 
@@ -382,6 +392,8 @@ struct ModelWatch {
     line: CancellationToken,
     is_old: bool,
     is_created: bool,
+    /// It has seen all of history once: compaction cannot overtake it any more.
+    is_synced: bool,
     asked: bool,
 }
 
@@ -421,14 +433,12 @@ impl ModelWatch {
         if self.is_old && std::mem::take(&mut self.asked) {
             return Some(WatchMessage { answers_request: true, ..message });
         }
-        if self.from < state.compacted {
+        if !self.is_synced && self.from < state.compacted {
             let canceled = Some("etcdserver: mvcc: required revision has been compacted".to_owned());
             return Some(WatchMessage { canceled, compacted: state.compacted, ..message });
         }
         let next = state.log.iter().filter(|event| event.key_value.mod_revision >= self.from);
-        let mine = next.filter(|event| {
-            event.key_value.key >= self.query.start && event.key_value.key < self.query.end
-        });
+        let mine = next.filter(|event| event.key_value.key >= self.query.start && event.key_value.key < self.query.end);
         let mut events: Vec<KeyEvent> = Vec::new();
         let mut revisions = 0;
         for event in mine {
@@ -445,6 +455,7 @@ impl ModelWatch {
                 Some(WatchMessage { events, ..message })
             }
             None => {
+                self.is_synced = true;
                 self.from = self.from.max(state.revision + 1);
                 std::mem::take(&mut self.asked).then_some(WatchMessage { answers_request: true, ..message })
             }

@@ -156,7 +156,9 @@ async fn a_full_database_takes_deletions_only() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_value_that_is_too_large_is_refused_in_etcds_words() {
     let bench = Bench::of(1, 0).await;
-    for (size, words) in [(1600 << 10, "etcdserver: request is too large"), (3 << 20, "received message larger than max")] {
+    for (size, words) in
+        [(1600 << 10, "etcdserver: request is too large"), (3 << 20, "received message larger than max")]
+    {
         let error = bench.storage.create("/a", Bytes::from(vec![b'x'; size]), None).await.unwrap_err();
         assert!(matches!(&error, Error::Rejected(why) if why.contains(words)), "{error:?}");
     }
@@ -212,12 +214,8 @@ async fn certificates_are_shown_and_looked_at() {
     let wanted = etcd_process::EtcdOptions { tls: Some(files.clone()), ..etcd_process::EtcdOptions::default() };
     let processes = EtcdProcess::start(directory.path(), &wanted);
     let [ca, cert, key] = files.map(Some);
-    let known = EtcdOptions {
-        etcd_cafile: ca.clone(),
-        etcd_certfile: cert,
-        etcd_keyfile: key,
-        ..options(processes.urls())
-    };
+    let known =
+        EtcdOptions { etcd_cafile: ca.clone(), etcd_certfile: cert, etcd_keyfile: key, ..options(processes.urls()) };
     let storage = Etcd::open(&env, &known, &known.tls().unwrap()).await.unwrap();
     assert_eq!(written(storage.create("/a", Bytes::new(), None).await.unwrap()), 2);
     let unknown = EtcdOptions { etcd_cafile: ca, ..options(processes.urls()) };
