@@ -53,7 +53,8 @@ async fn follow(shared: &Shared) {
         let stopped = matches!(error, Error::Storage(storage::Error::Stopped(_)));
         // An expired watch is the store's ordinary way of saying "list again".
         if !matches!(error, Error::Expired { .. }) {
-            tracing::warn!(prefix = %shared.prefix, %error, "the watch cache lost the store");
+            // Every row is lost at once, and the engine itself has told of it.
+            tracing::debug!(prefix = %shared.prefix, %error, "the watch cache lost the store");
             shared.state.lock().trouble = Some(error.to_string());
         }
         if stopped {

@@ -101,7 +101,7 @@ async fn an_object_that_cannot_be_decoded_is_told_by_name_and_left_out() {
     assert_eq!(take(&mut watch, 4).await, expected, "for a watch it is gone");
     let told = bench.cacher.unreadable();
     assert_eq!(told.len(), 1);
-    assert!(&*told[0].0 == key && told[0].1.starts_with("EOF while parsing"), "{told:?}");
+    assert!(*told[0].0 == *key && told[0].1.starts_with("EOF while parsing"), "{told:?}");
     assert_eq!(bench.cacher.trouble(), None);
     assert!(matches!(bench.cacher.get_latest("x", "bad").await, Err(Error::Undecodable { .. })));
 
