@@ -1,7 +1,7 @@
 //! What a person sees of `up`: a line for each component, and how to use the cluster.
 
-use super::Options;
 use super::data_dir::DataDir;
+use super::{Options, StoreKind};
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
@@ -59,10 +59,14 @@ impl Progress {
     /// How to use it.
     pub fn greet(&self, options: &Options, data_dir: &DataDir) {
         let kubeconfig = options.kubeconfig.clone().unwrap_or_else(|| data_dir.kubeconfig());
+        let state = match options.store {
+            StoreKind::Embedded => format!("its state stays in {}", data_dir.root().display()),
+            StoreKind::Memory => "its state goes with it".to_owned(),
+            StoreKind::Etcd => "its state stays in etcd".to_owned(),
+        };
         self.line(&format!(
-            "\nThe cluster is ready. Stop it with Ctrl-C; its state stays in {}.\n\n  \
+            "\nThe cluster is ready. Stop it with Ctrl-C; {state}.\n\n  \
              export KUBECONFIG={}\n  kubectl get nodes\n",
-            data_dir.root().display(),
             kubeconfig.display()
         ));
     }

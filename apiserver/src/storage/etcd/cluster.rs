@@ -303,9 +303,9 @@ impl Cluster {
             known.is_current = false;
         }
         let url = self.members[index].url();
-        let why = format!("{url} belongs to another cluster than the one that this server began with");
+        let why = format!("etcd at {url} belongs to another cluster than the one that this server began with");
         if state.foreign.insert(index) {
-            tracing::error!("etcd at {why}; it is not asked any more");
+            tracing::error!("{why}; it is not asked any more");
         }
         Err(Failure::Unreachable(why))
     }

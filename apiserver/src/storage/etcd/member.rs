@@ -148,7 +148,7 @@ pub enum Failure {
 impl Failure {
     /// Names the member in what may be anybody's fault.
     pub fn of(self, url: &str) -> Self {
-        let named = |why: String| if why.contains(url) { why } else { format!("{url}: {why}") };
+        let named = |why: String| if why.contains(url) { why } else { format!("etcd at {url}: {why}") };
         match self {
             Self::Unreachable(why) => Self::Unreachable(named(why)),
             Self::NotNow(why) => Self::NotNow(named(why)),
