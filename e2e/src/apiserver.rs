@@ -1,6 +1,7 @@
 //! The API server alone, as a process over TLS: whatever changes its store, a test's own requests did it.
 
 use crate::ask::Ask;
+use crate::store::Store;
 use client::Client;
 use component_base::env::Env;
 use component_base::kubeconfig::Connection;
@@ -9,7 +10,7 @@ use orrery::certificates;
 use orrery::up::components::components;
 use orrery::up::data_dir::DataDir;
 use orrery::up::ready::Waiting;
-use orrery::up::{Options, StoreKind, identities};
+use orrery::up::{Options, identities};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -26,9 +27,9 @@ pub struct ApiServer {
 
 impl ApiServer {
     /// Starts the server and waits until it is ready.
-    pub async fn start(program: &Path, directory: &Path, store: StoreKind) -> Self {
+    pub async fn start(program: &Path, directory: &Path, store: Store<'_>) -> Self {
         let port = crate::processes::free_ports();
-        let options = Options { store, port, ..Options::defaults(directory.join("data")) };
+        let options = store.options(Options { port, ..Options::defaults(directory.join("data")) });
         let data_dir = DataDir::open(&options.data_dir).expect("the directory is ours");
         let env = Env::system();
         let admin = certificates::prepare(&identities(&options, &data_dir), env.wall()).expect("the directory is ours");

@@ -6,4 +6,5 @@ pub mod kubectl;
 pub mod minimal;
 pub mod processes;
 pub mod simulation;
+pub mod store;
 pub mod wait;

@@ -1,6 +1,7 @@
 //! A whole control plane as processes: `orrery up` in a directory of its own, on ports of its own.
 
 use crate::kubectl::Kubectl;
+use crate::store::Store;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
@@ -31,7 +32,7 @@ pub struct Cluster {
 pub struct Start<'a> {
     pub program: &'a Path,
     pub directory: &'a Path,
-    pub store: &'a str,
+    pub store: Store<'a>,
     pub nodes: u32,
     pub port: u16,
 }
@@ -42,11 +43,15 @@ impl Start<'_> {
         let mut command = Command::new(self.program);
         command
             .arg("up")
-            .arg(format!("--store={}", self.store))
+            .arg(format!("--store={}", self.store.kind()))
             .arg(format!("--nodes={}", self.nodes))
             .arg(format!("--port={}", self.port))
             .arg(format!("--data-dir={}", self.directory.join("data").display()))
             .stdin(Stdio::null());
+        let endpoints = self.store.etcd_endpoints();
+        if !endpoints.is_empty() {
+            command.arg(format!("--etcd-endpoints={}", endpoints.join(",")));
+        }
         command
     }
 }

@@ -1,11 +1,12 @@
 //! Bad input gets the code, reason and words of Kubernetes, and nothing is stored.
 
 use crate::cluster;
+use e2e::store::Store;
 
 #[test]
 fn bad_requests_are_refused_in_words() {
     let directory = tempfile::tempdir().unwrap();
-    let cluster = cluster(directory.path(), "memory");
+    let cluster = cluster(directory.path(), Store::Memory);
     let kubectl = cluster.kubectl();
     let cases = [
         ("{", "error parsing"),

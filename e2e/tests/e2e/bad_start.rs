@@ -3,7 +3,7 @@
 use crate::program;
 use e2e::apiserver::ApiServer;
 use e2e::processes::free_ports;
-use orrery::up::StoreKind;
+use e2e::store::Store;
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::TcpListener;
@@ -45,7 +45,11 @@ fn bad_flags() {
         ("up --port=x", "orrery: invalid value 'x' for '--port <PORT>': invalid digit found in string"),
         ("up --nodes=many", "orrery: invalid value 'many' for '--nodes <N>': invalid digit found in string"),
         ("up --nodes=50000", "orrery: invalid value '50000' for '--nodes <N>': 50000 is not in 0..=32768"),
-        ("up --store=disk", "orrery: invalid value 'disk' for '--store <ENGINE>'; [possible values: embedded, memory]"),
+        (
+            "up --store=disk",
+            "orrery: invalid value 'disk' for '--store <ENGINE>'; [possible values: embedded, memory, etcd]",
+        ),
+        ("up --store=etcd", "orrery: the following required arguments were not provided: --etcd-endpoints <URLS>"),
         ("up --bind-address=here", "orrery: invalid value 'here' for '--bind-address <IP>': invalid IP address syntax"),
         ("up --sotre=memory", "orrery: unexpected argument '--sotre' found; a similar argument exists: '--store'"),
         ("up now", "orrery: unexpected argument 'now' found"),
@@ -85,7 +89,7 @@ fn bad_flags() {
 #[tokio::test]
 async fn bad_directories() {
     let original = tempfile::tempdir().unwrap();
-    drop(ApiServer::start(program(), original.path(), StoreKind::Embedded).await);
+    drop(ApiServer::start(program(), original.path(), Store::Embedded).await);
     type Spoil = fn(&Path);
     let cases: [(&str, Spoil, &str); 12] = [
         ("up --data-dir=data/format", |_| {}, "orrery: data/format: not a directory"),
@@ -180,7 +184,7 @@ fn copy(from: &Path, to: &Path) {
 #[tokio::test]
 async fn what_somebody_else_uses() {
     let directory = tempfile::tempdir().unwrap();
-    let _running = ApiServer::start(program(), directory.path(), StoreKind::Embedded).await;
+    let _running = ApiServer::start(program(), directory.path(), Store::Embedded).await;
     let whole = fs::canonicalize(directory.path()).unwrap();
     let base = free_ports();
     let _taken = TcpListener::bind(("127.0.0.1", base + 3)).unwrap();

@@ -1,8 +1,9 @@
 //! Every `kubectl` command that the README promises, on each store.
 
-use crate::cluster;
+use crate::{cluster, etcd};
 use e2e::kubectl::Kubectl;
 use e2e::processes::Cluster;
+use e2e::store::Store;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::Stdio;
@@ -11,15 +12,21 @@ const WEB_SHOP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/manifests/web-shop.
 
 #[test]
 fn every_command_on_the_memory_store() {
-    everything("memory");
+    everything(Store::Memory);
 }
 
 #[test]
 fn every_command_on_the_embedded_store() {
-    everything("embedded");
+    everything(Store::Embedded);
 }
 
-fn everything(store: &str) {
+#[test]
+fn every_command_on_etcd() {
+    let directory = tempfile::tempdir().unwrap();
+    everything(Store::Etcd(&etcd(directory.path())));
+}
+
+fn everything(store: Store<'_>) {
     let directory = tempfile::tempdir().unwrap();
     let cluster = cluster(directory.path(), store);
     let kubectl = cluster.kubectl();

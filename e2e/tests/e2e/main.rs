@@ -12,7 +12,9 @@ mod node_identity;
 mod student_commands;
 mod survival;
 
+use component_base::etcd_process::{EtcdOptions, EtcdProcess};
 use e2e::processes::{Cluster, Start, free_ports};
+use e2e::store::Store;
 use std::path::Path;
 
 /// The program under test, built with this test.
@@ -21,6 +23,11 @@ fn program() -> &'static Path {
 }
 
 /// A cluster of three nodes in a directory of its own.
-fn cluster(directory: &Path, store: &str) -> Cluster {
+fn cluster(directory: &Path, store: Store<'_>) -> Cluster {
     Cluster::start(&Start { program: program(), directory, store, nodes: 3, port: free_ports() })
+}
+
+/// An etcd of one member that keeps its data there.
+fn etcd(directory: &Path) -> EtcdProcess {
+    EtcdProcess::start(directory, &EtcdOptions::default())
 }

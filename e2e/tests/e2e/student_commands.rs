@@ -1,6 +1,7 @@
 //! What students type on their first day, line by line, and what each line has to show.
 
 use crate::cluster;
+use e2e::store::Store;
 use std::path::Path;
 
 /// A line is run as it stands; what it prints, on either output, holds the fragment. `!` begins a line that has to fail.
@@ -85,7 +86,7 @@ const SESSION: &[(&str, &str)] = &[
 fn a_first_day() {
     let directory = tempfile::tempdir().unwrap();
     manifests(directory.path());
-    let cluster = cluster(directory.path(), "memory");
+    let cluster = cluster(directory.path(), Store::Memory);
     let kubectl = cluster.kubectl();
     for (line, fragment) in SESSION {
         let words = line.trim_start_matches('!').replace("DIR", &directory.path().to_string_lossy());

@@ -1,7 +1,8 @@
 //! What is left after a stop, a crash, and a crash of everybody in turn.
 
-use crate::{cluster, program};
+use crate::{cluster, etcd, program};
 use e2e::processes::{Cluster, Start, free_ports, signal};
+use e2e::store::Store;
 
 fn rolled_out(cluster: &Cluster, image: &str) {
     let kubectl = cluster.kubectl();
@@ -13,7 +14,7 @@ fn rolled_out(cluster: &Cluster, image: &str) {
 #[test]
 fn the_state_survives_a_clean_stop() {
     let directory = tempfile::tempdir().unwrap();
-    let first = cluster(directory.path(), "embedded");
+    let first = cluster(directory.path(), Store::Embedded);
     first.kubectl().ok("create deployment web --image=nginx --replicas=3");
     first.kubectl().ok("rollout status deployment/web --timeout=90s");
     let uid = first.kubectl().ok("get deployment web -o jsonpath={.metadata.uid}");
@@ -24,24 +25,32 @@ fn the_state_survives_a_clean_stop() {
         let log = std::fs::read_to_string(logs.join(format!("{component}.log"))).unwrap();
         assert!(!log.contains("not released"), "{log}");
     }
-    let second = cluster(directory.path(), "embedded");
+    let second = cluster(directory.path(), Store::Embedded);
     assert_eq!(second.kubectl().ok("get deployment web -o jsonpath={.metadata.uid}"), uid);
     rolled_out(&second, "nginx:2");
     second.stop();
 }
 
+const EVERYBODY: [&str; 5] = ["apiserver", "controller-manager", "scheduler", "kubelet-sim", "proxy-sim"];
+
 #[test]
 fn a_rollout_completes_after_each_component_was_killed_on_the_memory_store() {
     // Not the API server: it would take the cluster's state along.
-    rolls_out_after_kills("memory", &["controller-manager", "scheduler", "kubelet-sim", "proxy-sim"]);
+    rolls_out_after_kills(Store::Memory, &EVERYBODY[1..]);
 }
 
 #[test]
 fn a_rollout_completes_after_each_component_was_killed_on_the_embedded_store() {
-    rolls_out_after_kills("embedded", &["controller-manager", "scheduler", "kubelet-sim", "proxy-sim", "apiserver"]);
+    rolls_out_after_kills(Store::Embedded, &EVERYBODY);
 }
 
-fn rolls_out_after_kills(store: &str, names: &[&str]) {
+#[test]
+fn a_rollout_completes_after_each_component_was_killed_on_etcd() {
+    let directory = tempfile::tempdir().unwrap();
+    rolls_out_after_kills(Store::Etcd(&etcd(directory.path())), &EVERYBODY);
+}
+
+fn rolls_out_after_kills(store: Store<'_>, names: &[&str]) {
     let directory = tempfile::tempdir().unwrap();
     let cluster = cluster(directory.path(), store);
     cluster.kubectl().ok("create deployment web --image=nginx --replicas=3");
@@ -61,7 +70,7 @@ fn rolls_out_after_kills(store: &str, names: &[&str]) {
 #[test]
 fn nobody_survives_a_killed_parent() {
     let directory = tempfile::tempdir().unwrap();
-    let mut cluster = cluster(directory.path(), "embedded");
+    let mut cluster = cluster(directory.path(), Store::Embedded);
     assert_eq!(cluster.survivors().len(), 5);
     signal("KILL", cluster.id());
     cluster.wait();
@@ -70,7 +79,7 @@ fn nobody_survives_a_killed_parent() {
     let again = Cluster::start(&Start {
         program: program(),
         directory: directory.path(),
-        store: "embedded",
+        store: Store::Embedded,
         nodes: 3,
         port: free_ports(),
     });

@@ -6,14 +6,14 @@ use component_base::fixtures;
 use component_base::kubeconfig::{self, Connection};
 use e2e::apiserver::ApiServer;
 use e2e::ask::Ask;
-use orrery::up::StoreKind;
+use e2e::store::Store;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
 #[tokio::test]
 async fn strangers_are_refused() {
     let directory = tempfile::tempdir().unwrap();
-    let server = ApiServer::start(program(), directory.path(), StoreKind::Memory).await;
+    let server = ApiServer::start(program(), directory.path(), Store::Memory).await;
     let anonymous = Connection {
         server: server.admin.server.clone(),
         ca_pem: server.admin.ca_pem.clone(),
@@ -68,7 +68,7 @@ async fn strangers_are_refused() {
 #[tokio::test]
 async fn nobody_talks_to_the_wrong_server() {
     let directory = tempfile::tempdir().unwrap();
-    let server = ApiServer::start(program(), directory.path(), StoreKind::Memory).await;
+    let server = ApiServer::start(program(), directory.path(), Store::Memory).await;
     let other_authority = Connection { ca_pem: Some(fixtures::authority_pem()), ..server.admin.clone() };
     let other_name = Connection { tls_server_name: Some("elsewhere.example".to_owned()), ..server.admin.clone() };
     for connection in [other_authority, other_name] {

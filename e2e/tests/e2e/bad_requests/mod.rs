@@ -5,10 +5,10 @@ mod callers;
 mod objects;
 mod queries;
 
-use crate::program;
+use crate::{etcd, program};
 use e2e::apiserver::ApiServer;
 use e2e::ask::{Answer, Ask};
-use orrery::up::StoreKind;
+use e2e::store::Store;
 use serde_json::Value;
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
@@ -58,15 +58,21 @@ impl Case {
 
 #[tokio::test]
 async fn bad_requests_on_the_memory_store() {
-    refuses_everything(StoreKind::Memory).await;
+    refuses_everything(Store::Memory).await;
 }
 
 #[tokio::test]
 async fn bad_requests_on_the_embedded_store() {
-    refuses_everything(StoreKind::Embedded).await;
+    refuses_everything(Store::Embedded).await;
 }
 
-async fn refuses_everything(store: StoreKind) {
+#[tokio::test]
+async fn bad_requests_on_etcd() {
+    let directory = tempfile::tempdir().unwrap();
+    refuses_everything(Store::Etcd(&etcd(directory.path()))).await;
+}
+
+async fn refuses_everything(store: Store<'_>) {
     let directory = tempfile::tempdir().unwrap();
     let server = ApiServer::start(program(), directory.path(), store).await;
     let admin = server.client(&server.admin);
@@ -88,7 +94,7 @@ async fn refuses_everything(store: StoreKind) {
 #[tokio::test]
 async fn what_is_let_pass_is_warned_about() {
     let directory = tempfile::tempdir().unwrap();
-    let server = ApiServer::start(program(), directory.path(), StoreKind::Memory).await;
+    let server = ApiServer::start(program(), directory.path(), Store::Memory).await;
     let admin = server.client(&server.admin);
     let odd = r#"{"metadata":{"name":"odd"},"data":{"a":"1","a":"2"},"dta":{}}"#;
     for (validation, warnings) in [
