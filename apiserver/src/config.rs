@@ -2,10 +2,11 @@
 //!
 //! Corresponds to cmd/kube-apiserver/app/options.
 
+use crate::flags::KubeApiserver;
 use crate::storage::etcd::options::EtcdOptions;
 use clap::{Args, ValueEnum};
 use component_base::duration::parse_duration;
-use component_base::options::ServingOptions;
+use component_base::options::{OriginalFlags, ServingOptions};
 use ipnet::IpNet;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
@@ -47,6 +48,8 @@ impl fmt::Debug for RequestLog {
 
 #[derive(Args, Clone, Debug)]
 pub struct Config {
+    #[command(flatten)]
+    pub original: OriginalFlags<KubeApiserver>,
     #[command(flatten)]
     pub serving: ServingOptions,
     /// Engine that keeps the cluster's state: embedded is durable on one disk, memory is gone with the process, etcd

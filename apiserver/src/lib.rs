@@ -5,6 +5,7 @@
 
 // How it starts.
 pub mod config;
+pub mod flags;
 mod start;
 pub mod bootstrap;
 pub mod server;

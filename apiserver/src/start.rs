@@ -160,6 +160,7 @@ fn authentication(config: &Config, env: &Env) -> Result<Authentication, Error> {
 
 /// Serves until shutdown: over TLS, or in a simulation in process.
 pub async fn run(config: Config, env: Env) -> Result<(), Error> {
+    config.original.warn();
     // Everything that can be wrong with the flags is found before the store is touched.
     let address = config.serving.address(DEFAULT_SECURE_PORT);
     let delay = config.shutdown_delay_duration;

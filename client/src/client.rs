@@ -77,7 +77,7 @@ impl Client {
     pub fn from_options(env: &Env, options: &ClientOptions, user_agent: &str) -> Result<Self, ConnectError> {
         let client = Self::connect(env, &options.connection()?, user_agent)?;
         Ok(match options.kube_api_qps {
-            Some(qps) if qps > 0.0 => client.with_rate_limit(qps, options.kube_api_burst),
+            Some(qps) if qps > 0.0 => client.with_rate_limit(qps, options.burst()),
             _ => client,
         })
     }

@@ -6,7 +6,7 @@ use crate::env::Env;
 use crate::lifecycle::run_main;
 use crate::logging;
 use clap::error::ErrorKind;
-use clap::{Args, CommandFactory, Parser};
+use clap::{Args, CommandFactory, FromArgMatches, Parser};
 use std::fmt::Display;
 use std::future::Future;
 use std::process::ExitCode;
@@ -46,6 +46,15 @@ where
             run_main(name, |env| run(config, env))
         }
     }
+}
+
+/// What a component would make of these arguments; one line of complaint if nothing.
+pub fn config_of<Config: Args>(name: &'static str, arguments: &[String]) -> Result<Config, String> {
+    let command = CommandLine::<Config>::command().name(name);
+    let all = std::iter::once(name).chain(arguments.iter().map(String::as_str));
+    let parsed =
+        command.try_get_matches_from(all).and_then(|matches| CommandLine::<Config>::from_arg_matches(&matches));
+    parsed.map(|line| line.config).map_err(|error| one_line(&error.to_string()))
 }
 
 /// The command line of this process; or, once help or one line of complaint is printed, the code to exit with.

@@ -6,6 +6,7 @@
 // The table, and how one controller is run.
 pub mod controllers;
 pub mod options;
+pub mod flags;
 pub mod manager;
 pub mod context;
 pub mod reconcile;

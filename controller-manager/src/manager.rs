@@ -33,7 +33,8 @@ pub enum Error {
 
 /// Runs as a process until the environment shuts down or leadership is lost.
 pub async fn run(config: Config, env: Env) -> Result<(), Error> {
-    let Config { client: connection, serving, root_ca_file, mut settings } = config;
+    let Config { original, client: connection, serving, root_ca_file, mut settings } = config;
+    original.warn();
     selected(&settings.controllers)?;
     let client = COMPONENT.connect(&env, &connection)?;
     settings.root_ca_pem = match root_ca_file {

@@ -2,9 +2,10 @@
 //!
 //! Corresponds to cmd/kube-controller-manager/app/options.
 
+use crate::flags::KubeControllerManager;
 use clap::Args;
 use component_base::duration::parse_duration;
-use component_base::options::{self, ClientOptions, LeaderElectionOptions, ServingOptions};
+use component_base::options::{self, ClientOptions, LeaderElectionOptions, OriginalFlags, ServingOptions};
 use ipnet::IpNet;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,6 +13,8 @@ use std::time::Duration;
 /// The command line of `controller-manager`.
 #[derive(Args, Clone, Debug)]
 pub struct Config {
+    #[command(flatten)]
+    pub original: OriginalFlags<KubeControllerManager>,
     #[command(flatten)]
     pub client: ClientOptions,
     #[command(flatten)]

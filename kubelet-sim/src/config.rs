@@ -2,9 +2,10 @@
 //!
 //! Corresponds to the kubelet's flags and KubeletConfiguration.
 
+use crate::flags::Kubelet;
 use clap::Args;
 use component_base::duration::parse_duration;
-use component_base::options::{self, ClientOptions, ServingOptions};
+use component_base::options::{self, ClientOptions, OriginalFlags, ServingOptions};
 use ipnet::Ipv4Net;
 use proto::meta::quantity::Quantity;
 use std::time::Duration;
@@ -12,6 +13,8 @@ use std::time::Duration;
 /// The command line of `kubelet-sim`.
 #[derive(Args, Clone, Debug)]
 pub struct Config {
+    #[command(flatten)]
+    pub original: OriginalFlags<Kubelet>,
     #[command(flatten)]
     pub client: ClientOptions,
     #[command(flatten)]

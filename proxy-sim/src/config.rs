@@ -2,15 +2,18 @@
 //!
 //! Corresponds to cmd/kube-proxy/app/options.go.
 
+use crate::flags::KubeProxy;
 use crate::print;
 use clap::{Args, Subcommand};
-use component_base::options::{ClientOptions, ServingOptions};
+use component_base::options::{ClientOptions, OriginalFlags, ServingOptions};
 use ipnet::IpNet;
 
 /// The command line of `proxy-sim`.
 #[derive(Args, Clone, Debug)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct Config {
+    #[command(flatten)]
+    pub original: OriginalFlags<KubeProxy>,
     #[command(subcommand)]
     pub command: Option<Command>,
     #[command(flatten)]

@@ -5,6 +5,7 @@
 
 // How it runs.
 pub mod config;
+pub mod flags;
 
 // From objects to rules.
 pub mod model;
@@ -40,10 +41,11 @@ pub enum Error {
 
 /// Runs as a process until the environment shuts down, or prints what was asked for.
 pub async fn run(config: Config, env: Env) -> Result<(), Error> {
-    let Config { command, client, serving, settings } = config;
+    let Config { original, command, client, serving, settings } = config;
     if let Some(Command::Rules(options)) = &command {
         return Ok(print::run(options, &env).await?);
     }
+    original.warn();
     let client = COMPONENT.connect(&env, &client)?;
     let proxies = Proxies::new(&client, &settings);
     COMPONENT.serve(&client, &serving, server::pages(&proxies)).await?;

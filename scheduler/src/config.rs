@@ -2,12 +2,15 @@
 //!
 //! Corresponds to cmd/kube-scheduler/app/options.
 
+use crate::flags::KubeScheduler;
 use clap::Args;
-use component_base::options::{self, ClientOptions, LeaderElectionOptions, ServingOptions};
+use component_base::options::{self, ClientOptions, LeaderElectionOptions, OriginalFlags, ServingOptions};
 
 /// The command line of `scheduler`.
 #[derive(Args, Clone, Debug)]
 pub struct Config {
+    #[command(flatten)]
+    pub original: OriginalFlags<KubeScheduler>,
     #[command(flatten)]
     pub client: ClientOptions,
     #[command(flatten)]

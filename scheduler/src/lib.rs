@@ -5,6 +5,7 @@
 
 // How it runs.
 pub mod config;
+pub mod flags;
 pub mod scheduler;
 
 // One decision.
@@ -38,7 +39,8 @@ const LEASE: &str = "kube-scheduler";
 
 /// Runs as a process until the environment shuts down or leadership is lost.
 pub async fn run(config: Config, env: Env) -> Result<(), Error> {
-    let Config { client, serving, settings } = config;
+    let Config { original, client, serving, settings } = config;
+    original.warn();
     let client = COMPONENT.connect(&env, &client)?;
     let leader_elect = settings.leader_election.leader_elect;
     let configz = json!({"leaderElect": leader_elect, "schedulerName": settings.scheduler_name});

@@ -6,8 +6,8 @@ use crate::kubeconfig::{self, Connection, KubeconfigError};
 use clap::Args;
 use std::path::PathBuf;
 
-/// As kube-controller-manager's.
-const DEFAULT_BURST: u32 = 30;
+/// Where the component's original says nothing: client-go's.
+const DEFAULT_BURST: u32 = 10;
 
 #[derive(Args, Clone, Debug, Default)]
 pub struct ClientOptions {
@@ -20,11 +20,15 @@ pub struct ClientOptions {
     #[arg(long, value_name = "QPS")]
     pub kube_api_qps: Option<f64>,
     /// Requests at once that the limit lets pass
-    #[arg(long, value_name = "N", requires = "kube_api_qps", default_value_t = DEFAULT_BURST)]
-    pub kube_api_burst: u32,
+    #[arg(long, value_name = "N", requires = "kube_api_qps")]
+    pub kube_api_burst: Option<u32>,
 }
 
 impl ClientOptions {
+    pub fn burst(&self) -> u32 {
+        self.kube_api_burst.unwrap_or(DEFAULT_BURST)
+    }
+
     pub fn connection(&self) -> Result<Connection, KubeconfigError> {
         kubeconfig::read(&kubeconfig::locate(self.kubeconfig.as_deref())?)
     }

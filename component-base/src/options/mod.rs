@@ -3,12 +3,14 @@
 //! Each group is a struct that a component flattens into its own command line. Corresponds to
 //! k8s.io/component-base/config/options and k8s.io/apiserver/pkg/server/options.
 
+pub mod original;
 mod client;
 mod leader_election;
 mod serving;
 
 pub use client::ClientOptions;
 pub use leader_election::{LEADER_JITTER, LeaderElectionOptions};
+pub use original::{Original, OriginalFlags};
 pub use serving::ServingOptions;
 
 use clap::{Args, Command};

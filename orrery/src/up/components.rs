@@ -40,6 +40,7 @@ pub fn components(options: &Options, verbosity: u8, data_dir: &DataDir) -> Vec<C
                 path_flag("client-ca-file", &data_dir.pki_of(name).join("ca.crt")),
             ];
             arguments.extend(own_arguments(name, options, data_dir));
+            arguments.extend(options.passed_on.arguments(name));
             Component { name, port, arguments }
         })
         .collect()

@@ -5,6 +5,7 @@
 
 pub mod data_dir;
 pub mod components;
+pub mod passed_on;
 pub mod process;
 pub mod restarts;
 pub mod ready;
@@ -20,6 +21,7 @@ use component_base::env::Env;
 use component_base::kubeconfig;
 use components::Component;
 use data_dir::DataDir;
+use passed_on::PassedOn;
 use progress::Progress;
 use ready::Waiting;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -64,6 +66,8 @@ pub struct Options {
     /// Also write the administrator's kubeconfig here
     #[arg(long, value_name = "PATH")]
     pub kubeconfig: Option<PathBuf>,
+    #[command(flatten)]
+    pub passed_on: PassedOn,
 }
 
 impl Options {
@@ -81,6 +85,7 @@ impl Options {
             port: 6443,
             apiserver_cert_extra_sans: Vec::new(),
             kubeconfig: None,
+            passed_on: PassedOn::default(),
         }
     }
 }
@@ -101,6 +106,8 @@ pub enum UpError {
     #[error("{component} ended ({status}){}", last_words.as_ref().map(|words| format!(": {words}")).unwrap_or_default())]
     Ended { component: &'static str, status: String, last_words: Option<String> },
     #[error(transparent)]
+    PassedOn(#[from] passed_on::PassedOnError),
+    #[error(transparent)]
     Ready(#[from] ready::ReadyError),
 }
 
@@ -113,6 +120,9 @@ pub async fn run(options: Options, verbosity: u8, env: Env) -> Result<(), UpErro
     }
     let data_dir = DataDir::open(&options.data_dir)?;
     let components = components::components(&options, verbosity, &data_dir);
+    for warning in passed_on::check(&components)? {
+        tracing::warn!("{warning}");
+    }
     check_ports(&options, &components)?;
     let admin = certificates::prepare(&identities(&options, &data_dir), env.wall())?;
     kubeconfig::write(&data_dir.kubeconfig(), &admin, CLUSTER, ADMIN).map_err(CertificatesError::from)?;

@@ -1,0 +1,207 @@
+//! Every flag of kube-apiserver v1.36, and whether it has an effect here.
+//!
+//! Those that work are fields of `Config`, which says what they mean. Corresponds to cmd/kube-apiserver/app/options.
+
+use component_base::options::Original;
+use component_base::options::original::Form::{Duration, Float, Int, Ip, List, Pairs, Switch, Switches, Text};
+use component_base::options::original::{Flag, LOGGING, METRICS, SERVING, VERSIONS, none, works};
+
+#[derive(Clone, Debug)]
+pub struct KubeApiserver;
+
+impl Original for KubeApiserver {
+    const NAME: &'static str = "kube-apiserver";
+    const FLAGS: &'static [&'static [Flag]] = &[
+        SERVING,
+        REQUESTS,
+        STORE,
+        AUTHENTICATION,
+        AUTHORIZATION,
+        ADMISSION,
+        APIS,
+        AUDIT,
+        NETWORK,
+        LOGGING,
+        METRICS,
+        VERSIONS,
+    ];
+}
+
+const REQUESTS: &[Flag] = &[
+    none("cert-dir", Text, "/var/run/kubernetes"),
+    none("contention-profiling", Switch, ""),
+    none("cors-allowed-origins", List, ""),
+    none("debug-socket-path", Text, ""),
+    none("delete-collection-workers", Int, "1"),
+    none("enable-priority-and-fairness", Switch, "true"),
+    none("external-hostname", Text, ""),
+    none("goaway-chance", Float, ""),
+    none("livez-grace-period", Duration, ""),
+    none("max-connection-bytes-per-sec", Int, ""),
+    works("max-mutating-requests-inflight", Int, "200"),
+    works("max-requests-inflight", Int, "400"),
+    works("min-request-timeout", Int, "1800"),
+    none("profiling", Switch, "true"),
+    works("request-timeout", Duration, "1m0s"),
+    works("secure-port", Int, "6443"),
+    works("shutdown-delay-duration", Duration, ""),
+    none("shutdown-send-retry-after", Switch, ""),
+    none("shutdown-watch-termination-grace-period", Duration, ""),
+    none("strict-transport-security-directives", List, ""),
+    none("tracing-config-file", Text, ""),
+];
+
+const STORE: &[Flag] = &[
+    none("encryption-provider-config", Text, ""),
+    none("encryption-provider-config-automatic-reload", Switch, ""),
+    works("etcd-cafile", Text, ""),
+    works("etcd-certfile", Text, ""),
+    works("etcd-compaction-interval", Duration, "5m0s"),
+    none("etcd-count-metric-poll-period", Duration, "1m0s"),
+    none("etcd-db-metric-poll-interval", Duration, "30s"),
+    none("etcd-healthcheck-timeout", Duration, "2s"),
+    works("etcd-keyfile", Text, ""),
+    works("etcd-prefix", Text, "/registry"),
+    none("etcd-readycheck-timeout", Duration, "2s"),
+    works("etcd-servers", List, ""),
+    none("etcd-servers-overrides", List, ""),
+    works("lease-reuse-duration-seconds", Int, "60"),
+    none("storage-backend", Text, ""),
+    none("storage-initialization-timeout", Duration, "1m0s"),
+    none("storage-media-type", Text, "application/vnd.kubernetes.protobuf"),
+    none("watch-cache", Switch, "true"),
+    none("watch-cache-sizes", List, ""),
+];
+
+const AUTHENTICATION: &[Flag] = &[
+    works("anonymous-auth", Switch, "true"),
+    works("api-audiences", List, ""),
+    none("authentication-config", Text, ""),
+    none("authentication-token-webhook-cache-ttl", Duration, "2m0s"),
+    none("authentication-token-webhook-config-file", Text, ""),
+    none("authentication-token-webhook-version", Text, "v1beta1"),
+    none("enable-bootstrap-token-auth", Switch, ""),
+    none("oidc-ca-file", Text, ""),
+    none("oidc-client-id", Text, ""),
+    none("oidc-groups-claim", Text, ""),
+    none("oidc-groups-prefix", Text, ""),
+    none("oidc-issuer-url", Text, ""),
+    none("oidc-required-claim", Pairs, ""),
+    none("oidc-signing-algs", List, "RS256"),
+    none("oidc-username-claim", Text, "sub"),
+    none("oidc-username-prefix", Text, ""),
+    none("requestheader-allowed-names", List, ""),
+    none("requestheader-client-ca-file", Text, ""),
+    none("requestheader-extra-headers-prefix", List, ""),
+    none("requestheader-group-headers", List, ""),
+    none("requestheader-uid-headers", List, ""),
+    none("requestheader-username-headers", List, ""),
+    none("service-account-extend-token-expiration", Switch, "true"),
+    works("service-account-issuer", List, "").but("https://kubernetes.default.svc"),
+    none("service-account-jwks-uri", Text, ""),
+    none("service-account-key-file", List, ""),
+    none("service-account-lookup", Switch, "true"),
+    none("service-account-max-token-expiration", Duration, ""),
+    none("service-account-signing-endpoint", Text, ""),
+    works("service-account-signing-key-file", Text, ""),
+    works("token-auth-file", Text, ""),
+];
+
+const AUTHORIZATION: &[Flag] = &[
+    none("authorization-config", Text, ""),
+    none("authorization-mode", List, ""),
+    none("authorization-policy-file", Text, ""),
+    none("authorization-webhook-cache-authorized-ttl", Duration, "5m0s"),
+    none("authorization-webhook-cache-unauthorized-ttl", Duration, "30s"),
+    none("authorization-webhook-config-file", Text, ""),
+    none("authorization-webhook-version", Text, "v1beta1"),
+];
+
+const ADMISSION: &[Flag] = &[
+    none("admission-control", List, ""),
+    none("admission-control-config-file", Text, ""),
+    none("allow-privileged", Switch, ""),
+    none("default-not-ready-toleration-seconds", Int, "300"),
+    none("default-unreachable-toleration-seconds", Int, "300"),
+    works("disable-admission-plugins", List, ""),
+    works("enable-admission-plugins", List, ""),
+];
+
+const APIS: &[Flag] = &[
+    none("aggregator-reject-forwarding-redirect", Switch, "true"),
+    none("coordinated-leadership-lease-duration", Duration, "15s"),
+    none("coordinated-leadership-renew-deadline", Duration, "10s"),
+    none("coordinated-leadership-retry-period", Duration, "2s"),
+    none("emulation-forward-compatible", Switch, ""),
+    none("enable-aggregator-routing", Switch, ""),
+    none("enable-garbage-collector", Switch, "true"),
+    none("enable-logs-handler", Switch, ""),
+    none("event-ttl", Duration, "1h0m0s"),
+    none("peer-advertise-ip", Text, ""),
+    none("peer-advertise-port", Text, ""),
+    none("peer-ca-file", Text, ""),
+    none("proxy-client-cert-file", Text, ""),
+    none("proxy-client-key-file", Text, ""),
+    none("runtime-config", Switches, ""),
+    none("runtime-config-emulation-forward-compatible", Switch, ""),
+];
+
+const AUDIT: &[Flag] = &[
+    none("audit-log-batch-buffer-size", Int, "10000"),
+    none("audit-log-batch-max-size", Int, "1"),
+    none("audit-log-batch-max-wait", Duration, ""),
+    none("audit-log-batch-throttle-burst", Int, ""),
+    none("audit-log-batch-throttle-enable", Switch, ""),
+    none("audit-log-batch-throttle-qps", Float, ""),
+    none("audit-log-compress", Switch, ""),
+    none("audit-log-format", Text, "json"),
+    none("audit-log-maxage", Int, ""),
+    none("audit-log-maxbackup", Int, ""),
+    none("audit-log-maxsize", Int, ""),
+    none("audit-log-mode", Text, "blocking"),
+    none("audit-log-path", Text, ""),
+    none("audit-log-truncate-enabled", Switch, ""),
+    none("audit-log-truncate-max-batch-size", Int, "10485760"),
+    none("audit-log-truncate-max-event-size", Int, "102400"),
+    none("audit-log-version", Text, "audit.k8s.io/v1"),
+    none("audit-policy-file", Text, ""),
+    none("audit-webhook-batch-buffer-size", Int, "10000"),
+    none("audit-webhook-batch-max-size", Int, "400"),
+    none("audit-webhook-batch-max-wait", Duration, "30s"),
+    none("audit-webhook-batch-throttle-burst", Int, "15"),
+    none("audit-webhook-batch-throttle-enable", Switch, "true"),
+    none("audit-webhook-batch-throttle-qps", Float, "10"),
+    none("audit-webhook-config-file", Text, ""),
+    none("audit-webhook-initial-backoff", Duration, "10s"),
+    none("audit-webhook-mode", Text, "batch"),
+    none("audit-webhook-truncate-enabled", Switch, ""),
+    none("audit-webhook-truncate-max-batch-size", Int, "10485760"),
+    none("audit-webhook-truncate-max-event-size", Int, "102400"),
+    none("audit-webhook-version", Text, "audit.k8s.io/v1"),
+];
+
+const NETWORK: &[Flag] = &[
+    works("advertise-address", Ip, ""),
+    none("egress-selector-config-file", Text, ""),
+    none("endpoint-reconciler-type", Text, "lease"),
+    none("kubelet-certificate-authority", Text, ""),
+    none("kubelet-client-certificate", Text, ""),
+    none("kubelet-client-key", Text, ""),
+    none("kubelet-preferred-address-types", List, "Hostname,InternalDNS,InternalIP,ExternalDNS,ExternalIP"),
+    none("kubelet-timeout", Duration, "5s"),
+    none("kubernetes-service-node-port", Int, ""),
+    works("service-cluster-ip-range", Text, "").but("10.96.0.0/16"),
+    works("service-node-port-range", Text, "30000-32767"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::KubeApiserver;
+    use crate::Config;
+    use component_base::options::original::disagreements;
+
+    #[test]
+    fn every_flag_of_the_original_is_accepted_and_every_field_is_as_there() {
+        assert_eq!(disagreements::<KubeApiserver, Config>(), [""; 0]);
+    }
+}

@@ -1,0 +1,183 @@
+//! Every flag of the kubelet v1.36, and whether it has an effect here.
+//!
+//! Those that work are fields of `Config`, which says what they mean. Corresponds to cmd/kubelet/app/options.
+
+use component_base::options::Original;
+use component_base::options::original::Form::{Duration, Float, Int, Ip, List, Pairs, Switch, Switches, Text};
+use component_base::options::original::{Flag, LOGGING, none, works};
+
+#[derive(Clone, Debug)]
+pub struct Kubelet;
+
+impl Original for Kubelet {
+    const NAME: &'static str = "kubelet";
+    const FLAGS: &'static [&'static [Flag]] =
+        &[OWN, SERVER, ACCESS, NODE, RESOURCES, EVICTION, CONTAINERS, IMAGES, CGROUPS, LOGGING, JSON_LOGGING];
+}
+
+const OWN: &[Flag] = &[
+    none("bootstrap-kubeconfig", Text, ""),
+    none("cert-dir", Text, "/var/lib/kubelet/pki"),
+    none("cloud-config", Text, ""),
+    none("cloud-provider", Text, ""),
+    none("config", Text, ""),
+    none("config-dir", Text, ""),
+    none("event-burst", Int, "100"),
+    none("event-qps", Int, "50"),
+    none("exit-on-lock-contention", Switch, ""),
+    none("feature-gates", Switches, ""),
+    works("kube-api-burst", Int, "100"),
+    none("kube-api-content-type", Text, "application/vnd.kubernetes.protobuf"),
+    works("kube-api-qps", Float, "50").but(""),
+    works("kubeconfig", Text, ""),
+    none("lock-file", Text, ""),
+    none("max-open-files", Int, "1000000"),
+    none("oom-score-adj", Int, "-999"),
+    none("root-dir", Text, "/var/lib/kubelet"),
+    none("rotate-certificates", Switch, ""),
+    none("runonce", Switch, ""),
+];
+
+const SERVER: &[Flag] = &[
+    works("address", Ip, "0.0.0.0").as_ours("bind-address"),
+    works("client-ca-file", Text, ""),
+    none("contention-profiling", Switch, ""),
+    none("enable-debugging-handlers", Switch, "true"),
+    none("enable-server", Switch, "true"),
+    none("healthz-bind-address", Ip, "127.0.0.1"),
+    none("healthz-port", Int, "10248"),
+    works("port", Int, "10250").as_ours("secure-port"),
+    none("read-only-port", Int, "10255"),
+    none("rotate-server-certificates", Switch, ""),
+    none("streaming-connection-idle-timeout", Duration, "4h0m0s"),
+    works("tls-cert-file", Text, ""),
+    none("tls-cipher-suites", List, ""),
+    none("tls-min-version", Text, ""),
+    works("tls-private-key-file", Text, ""),
+];
+
+/// Here the API server is always asked.
+const ACCESS: &[Flag] = &[
+    none("anonymous-auth", Switch, "true"),
+    none("authentication-token-webhook", Switch, ""),
+    none("authentication-token-webhook-cache-ttl", Duration, "2m0s"),
+    none("authorization-mode", Text, "AlwaysAllow"),
+    none("authorization-webhook-cache-authorized-ttl", Duration, "5m0s"),
+    none("authorization-webhook-cache-unauthorized-ttl", Duration, "30s"),
+];
+
+const NODE: &[Flag] = &[
+    none("hostname-override", Text, ""),
+    none("node-ip", Text, ""),
+    works("node-labels", Pairs, ""),
+    none("node-status-max-images", Int, "50"),
+    works("node-status-update-frequency", Duration, "10s"),
+    none("provider-id", Text, ""),
+    none("register-node", Switch, "true"),
+    none("register-schedulable", Switch, "true"),
+    none("register-with-taints", Text, ""),
+];
+
+const RESOURCES: &[Flag] = &[
+    none("cpu-cfs-quota", Switch, "true"),
+    none("cpu-cfs-quota-period", Duration, "100ms"),
+    none("cpu-manager-policy", Text, "none"),
+    none("cpu-manager-policy-options", Pairs, ""),
+    none("cpu-manager-reconcile-period", Duration, "10s"),
+    none("enforce-node-allocatable", List, "pods"),
+    works("kube-reserved", Pairs, ""),
+    works("max-pods", Int, "110"),
+    none("memory-manager-policy", Text, "None"),
+    none("pod-max-pids", Int, "-1"),
+    none("pods-per-core", Int, ""),
+    none("qos-reserved", Pairs, ""),
+    none("reserved-cpus", Text, ""),
+    none("reserved-memory", Text, ""),
+    works("system-reserved", Pairs, ""),
+    none("topology-manager-policy", Text, "none"),
+    none("topology-manager-policy-options", Pairs, ""),
+    none("topology-manager-scope", Text, "container"),
+];
+
+const EVICTION: &[Flag] = &[
+    works("eviction-hard", List, "imagefs.available<15%,memory.available<100Mi,nodefs.available<10%")
+        .but("memory.available<100Mi,nodefs.available<10%"),
+    none("eviction-max-pod-grace-period", Int, ""),
+    none("eviction-minimum-reclaim", Pairs, ""),
+    none("eviction-pressure-transition-period", Duration, "5m0s"),
+    none("eviction-soft", List, ""),
+    none("eviction-soft-grace-period", Pairs, ""),
+    none("experimental-allocatable-ignore-eviction", Switch, ""),
+];
+
+const CONTAINERS: &[Flag] = &[
+    none("allowed-unsafe-sysctls", List, ""),
+    none("cluster-dns", List, ""),
+    none("cluster-domain", Text, ""),
+    none("container-log-max-files", Int, "5"),
+    none("container-log-max-size", Text, "10Mi"),
+    none("container-runtime-endpoint", Text, "unix:///run/containerd/containerd.sock"),
+    none("enable-controller-attach-detach", Switch, "true"),
+    none("experimental-mounter-path", Text, "mount"),
+    none("file-check-frequency", Duration, "20s"),
+    none("hairpin-mode", Text, "promiscuous-bridge"),
+    none("http-check-frequency", Duration, "20s"),
+    none("local-storage-capacity-isolation", Switch, "true"),
+    none("make-iptables-util-chains", Switch, "true"),
+    none("manifest-url", Text, ""),
+    none("manifest-url-header", List, ""),
+    none("maximum-dead-containers", Int, "-1"),
+    none("maximum-dead-containers-per-container", Int, "1"),
+    none("minimum-container-ttl-duration", Duration, ""),
+    none("pod-cidr", Text, ""),
+    none("pod-manifest-path", Text, ""),
+    none("protect-kernel-defaults", Switch, ""),
+    none("resolv-conf", Text, "/etc/resolv.conf"),
+    none("runtime-request-timeout", Duration, "2m0s"),
+    none("seccomp-default", Switch, ""),
+    none("sync-frequency", Duration, "1m0s"),
+    none("volume-plugin-dir", Text, "/usr/libexec/kubernetes/kubelet-plugins/volume/exec/"),
+    none("volume-stats-agg-period", Duration, "1m0s"),
+];
+
+const IMAGES: &[Flag] = &[
+    none("image-credential-provider-bin-dir", Text, ""),
+    none("image-credential-provider-config", Text, ""),
+    none("image-gc-high-threshold", Int, "85"),
+    none("image-gc-low-threshold", Int, "80"),
+    none("image-service-endpoint", Text, ""),
+    none("minimum-image-ttl-duration", Duration, "2m0s"),
+    none("pod-infra-container-image", Text, "registry.k8s.io/pause:3.10"),
+    none("registry-burst", Int, "10"),
+    none("registry-qps", Int, "5"),
+    none("serialize-image-pulls", Switch, "true"),
+];
+
+const CGROUPS: &[Flag] = &[
+    none("cgroup-driver", Text, "cgroupfs"),
+    none("cgroup-root", Text, ""),
+    none("cgroups-per-qos", Switch, "true"),
+    none("fail-cgroupv1", Switch, "true"),
+    none("fail-swap-on", Switch, "true"),
+    none("kernel-memcg-notification", Switch, ""),
+    none("kube-reserved-cgroup", Text, ""),
+    none("kubelet-cgroups", Text, ""),
+    none("runtime-cgroups", Text, ""),
+    none("system-cgroups", Text, ""),
+    none("system-reserved-cgroup", Text, ""),
+];
+
+const JSON_LOGGING: &[Flag] =
+    &[none("log-json-info-buffer-size", Text, "0"), none("log-json-split-stream", Switch, "")];
+
+#[cfg(test)]
+mod tests {
+    use super::Kubelet;
+    use crate::Config;
+    use component_base::options::original::disagreements;
+
+    #[test]
+    fn every_flag_of_the_original_is_accepted_and_every_field_is_as_there() {
+        assert_eq!(disagreements::<Kubelet, Config>(), [""; 0]);
+    }
+}

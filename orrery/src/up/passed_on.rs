@@ -1,0 +1,130 @@
+//! Flags for the components, passed on by `up`: looked at with each component's own table before anything starts.
+
+use super::components::Component;
+use clap::Args;
+use component_base::command;
+use component_base::options::{Original, OriginalFlags};
+
+/// Where everybody serves is the launcher's to know.
+const OF_UP: [&str; 4] = ["secure-port", "port", "bind-address", "address"];
+
+#[derive(Args, Clone, Debug, Default)]
+pub struct PassedOn {
+    /// A flag for the API server, as kube-apiserver has it; as often as you like
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse)]
+    pub apiserver_arg: Vec<String>,
+    /// A flag for the controller manager
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse)]
+    pub controller_manager_arg: Vec<String>,
+    /// A flag for the scheduler
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse)]
+    pub scheduler_arg: Vec<String>,
+    /// A flag for the simulated nodes, as the kubelet has it
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse)]
+    pub kubelet_sim_arg: Vec<String>,
+    /// A flag for the simulated service proxies, as kube-proxy has it
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse)]
+    pub proxy_sim_arg: Vec<String>,
+}
+
+/// Which component's command line makes no sense, and why.
+#[derive(Debug, thiserror::Error)]
+#[error("--{component}-arg: {message}")]
+pub struct PassedOnError {
+    component: &'static str,
+    message: String,
+}
+
+impl PassedOn {
+    /// In the form of a command line. A later flag counts more than an earlier one.
+    pub fn arguments(&self, component: &str) -> impl Iterator<Item = String> {
+        let given = match component {
+            "apiserver" => &self.apiserver_arg,
+            "controller-manager" => &self.controller_manager_arg,
+            "scheduler" => &self.scheduler_arg,
+            "kubelet-sim" => &self.kubelet_sim_arg,
+            _ => &self.proxy_sim_arg,
+        };
+        given.iter().map(|given| format!("--{given}"))
+    }
+}
+
+/// Refuses what a component would refuse; answers what it would warn of.
+pub fn check(components: &[Component]) -> Result<Vec<String>, PassedOnError> {
+    let mut warnings = Vec::new();
+    for component in components {
+        let checked = match component.name {
+            "apiserver" => warned_of(component, |config: apiserver::Config| config.original),
+            "controller-manager" => warned_of(component, |config: controller_manager::Config| config.original),
+            "scheduler" => warned_of(component, |config: scheduler::Config| config.original),
+            "kubelet-sim" => warned_of(component, |config: kubelet_sim::Config| config.original),
+            _ => warned_of(component, |config: proxy_sim::Config| config.original),
+        };
+        let found = checked.map_err(|message| PassedOnError { component: component.name, message })?;
+        warnings.extend(found.into_iter().map(|warning| format!("{}: {warning}", component.name)));
+    }
+    Ok(warnings)
+}
+
+fn warned_of<Config: Args, O: Original>(
+    component: &Component,
+    original: impl FnOnce(Config) -> OriginalFlags<O>,
+) -> Result<Vec<String>, String> {
+    Ok(original(command::config_of(component.name, &component.arguments)?).warnings().collect())
+}
+
+fn parse(text: &str) -> Result<String, String> {
+    let name = text.split_once('=').map(|(name, _)| name).filter(|name| !name.is_empty() && !name.starts_with('-'));
+    match name {
+        None => Err("want NAME=VALUE, for example max-pods=250".to_owned()),
+        Some(name) if OF_UP.contains(&name) => {
+            Err("up itself says where components serve: use its own --port and --bind-address".to_owned())
+        }
+        Some(_) => Ok(text.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::up::Options;
+    use crate::up::components::components;
+    use crate::up::data_dir::DataDir;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Up {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    fn checked(flags: &[&str]) -> Result<Vec<String>, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let data_dir = DataDir::open(folder.path()).unwrap();
+        let up = Up::try_parse_from([&["up"], flags].concat()).map_err(|error| error.to_string())?;
+        check(&components(&up.options, 2, &data_dir)).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_a_component_would_refuse_is_refused_before_it_starts() {
+        assert_eq!(checked(&[]).unwrap(), [""; 0]);
+        let flags = ["--apiserver-arg=request-timeout=2m", "--kubelet-sim-arg", "max-pods=250"];
+        assert_eq!(checked(&flags).unwrap(), [""; 0]);
+        // What up says itself can be said otherwise.
+        assert_eq!(checked(&["--proxy-sim-arg=cluster-cidr=10.1.0.0/16"]).unwrap(), [""; 0]);
+        let warnings = checked(&["--controller-manager-arg=cluster-name=lab"]).unwrap();
+        let warning =
+            "controller-manager: --cluster-name is accepted as by kube-controller-manager, and has no effect here";
+        assert_eq!(warnings, [warning]);
+        for (flag, why) in [
+            ("--scheduler-arg=sped=1", "--scheduler-arg: unexpected argument '--sped' found"),
+            ("--apiserver-arg=request-timeout=soon", "--apiserver-arg: invalid value 'soon' for '--request-timeout"),
+            ("--apiserver-arg=profiling", "want NAME=VALUE"),
+            ("--apiserver-arg=--profiling=true", "want NAME=VALUE"),
+            ("--kubelet-sim-arg=port=1", "use its own --port and --bind-address"),
+        ] {
+            let error = checked(&[flag]).unwrap_err();
+            assert!(error.contains(why), "{flag}: {error}");
+        }
+    }
+}

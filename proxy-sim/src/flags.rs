@@ -1,0 +1,99 @@
+//! Every flag of kube-proxy v1.36, and whether it has an effect here.
+//!
+//! Those that work are fields of `Config`, which says what they mean. Corresponds to cmd/kube-proxy/app/options.go.
+
+use component_base::options::Original;
+use component_base::options::original::Form::{Address, Duration, Float, Int, Ip, List, Switch, Switches, Text};
+use component_base::options::original::{Flag, LOGGING, none, works};
+
+#[derive(Clone, Debug)]
+pub struct KubeProxy;
+
+impl Original for KubeProxy {
+    const NAME: &'static str = "kube-proxy";
+    const FLAGS: &'static [&'static [Flag]] = &[OWN, CONNECTION_TRACKING, IPTABLES, IPVS, LOGGING, KLOG];
+}
+
+const OWN: &[Flag] = &[
+    works("bind-address", Ip, "0.0.0.0"),
+    none("bind-address-hard-fail", Switch, ""),
+    none("cleanup", Switch, ""),
+    works("cluster-cidr", Text, "").but("10.244.0.0/16"),
+    none("config", Text, ""),
+    none("config-sync-period", Duration, "15m0s"),
+    none("detect-local-mode", Text, ""),
+    none("feature-gates", Switches, ""),
+    none("healthz-bind-address", Address, "0.0.0.0:10256"),
+    none("hostname-override", Text, ""),
+    none("init-only", Switch, ""),
+    works("kube-api-burst", Int, "10"),
+    none("kube-api-content-type", Text, "application/vnd.kubernetes.protobuf"),
+    works("kube-api-qps", Float, "5").but(""),
+    works("kubeconfig", Text, ""),
+    none("masquerade-all", Switch, ""),
+    none("master", Text, ""),
+    none("metrics-bind-address", Address, "127.0.0.1:10249"),
+    none("nodeport-addresses", List, ""),
+    none("oom-score-adj", Int, "-999"),
+    none("pod-bridge-interface", Text, ""),
+    none("pod-interface-name-prefix", Text, ""),
+    none("profiling", Switch, ""),
+    none("proxy-mode", Text, ""),
+    none("show-hidden-metrics-for-version", Text, ""),
+    none("write-config-to", Text, ""),
+];
+
+const CONNECTION_TRACKING: &[Flag] = &[
+    none("conntrack-max-per-core", Int, "32768"),
+    none("conntrack-min", Int, "131072"),
+    none("conntrack-tcp-be-liberal", Switch, ""),
+    none("conntrack-tcp-timeout-close-wait", Duration, "1h0m0s"),
+    none("conntrack-tcp-timeout-established", Duration, "24h0m0s"),
+    none("conntrack-udp-timeout", Duration, ""),
+    none("conntrack-udp-timeout-stream", Duration, ""),
+];
+
+const IPTABLES: &[Flag] = &[
+    none("iptables-localhost-nodeports", Switch, "true"),
+    none("iptables-masquerade-bit", Int, "14"),
+    none("iptables-min-sync-period", Duration, "1s"),
+    none("iptables-sync-period", Duration, "30s"),
+];
+
+const IPVS: &[Flag] = &[
+    none("ipvs-exclude-cidrs", List, ""),
+    none("ipvs-min-sync-period", Duration, "1s"),
+    none("ipvs-scheduler", Text, ""),
+    none("ipvs-strict-arp", Switch, ""),
+    none("ipvs-sync-period", Duration, "30s"),
+    none("ipvs-tcp-timeout", Duration, ""),
+    none("ipvs-tcpfin-timeout", Duration, ""),
+    none("ipvs-udp-timeout", Duration, ""),
+];
+
+/// Where and how a log is written; ours goes to standard error.
+const KLOG: &[Flag] = &[
+    none("add_dir_header", Switch, ""),
+    none("alsologtostderr", Switch, ""),
+    none("log_backtrace_at", Text, ":0"),
+    none("log_dir", Text, ""),
+    none("log_file", Text, ""),
+    none("log_file_max_size", Int, "1800"),
+    none("logtostderr", Switch, "true"),
+    none("one_output", Switch, ""),
+    none("skip_headers", Switch, ""),
+    none("skip_log_headers", Switch, ""),
+    none("stderrthreshold", Int, "2"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::KubeProxy;
+    use crate::Config;
+    use component_base::options::original::disagreements;
+
+    #[test]
+    fn every_flag_of_the_original_is_accepted_and_every_field_is_as_there() {
+        assert_eq!(disagreements::<KubeProxy, Config>(), [""; 0]);
+    }
+}
