@@ -106,6 +106,9 @@ pub struct Config {
     /// Time between the end of readiness and the end of serving
     #[arg(long, default_value = "0s", value_name = "DURATION", value_parser = parse_duration)]
     pub shutdown_delay_duration: Duration,
+    /// Snapshot to fill the store with at the start, if it is empty
+    #[arg(long, value_name = "FILE")]
+    pub restore: Option<PathBuf>,
     /// One line per request and per delivered watch event, for simulations
     #[arg(skip)]
     pub request_log: Option<RequestLog>,

@@ -9,6 +9,7 @@ use component_base::options::original::{Flag, LOGGING, METRICS, SERVING, VERSION
 #[derive(Clone, Debug)]
 pub struct KubeApiserver;
 
+// Deviation: an API server that is told nothing has an issuer and a range of Services, as kubeadm gives it.
 impl Original for KubeApiserver {
     const NAME: &'static str = "kube-apiserver";
     const FLAGS: &'static [&'static [Flag]] = &[

@@ -29,6 +29,7 @@ pub mod registry;
 
 // The store, and back to the watchers.
 pub mod storage;
+pub mod snapshot;
 pub mod cacher;
 
 // What the server tells about itself.
@@ -42,4 +43,4 @@ pub mod version;
 mod testing;
 
 pub use config::Config;
-pub use start::{ApiServer, Error, run, service};
+pub use start::{ApiServer, Error, restore, run, service};

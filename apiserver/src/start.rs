@@ -17,6 +17,7 @@ use crate::registry::allocation::{self, ServiceNetwork};
 use crate::registry::row::Row;
 use crate::registry::{Registry, strategies};
 use crate::server::Server;
+use crate::snapshot::{self, Snapshot, SnapshotError};
 use crate::storage::embedded::Embedded;
 use crate::storage::etcd::Etcd;
 use crate::storage::memory::Memory;
@@ -31,6 +32,7 @@ use component_base::serving::SecureServer;
 use component_base::tls::TlsError;
 use proto::resources::Catalogue;
 use std::convert::Infallible;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use tokio_util::sync::CancellationToken;
@@ -59,8 +61,20 @@ pub enum Error {
     NodePorts(String),
     #[error("--{0}")]
     Plugins(#[from] PluginError),
+    #[error(transparent)]
+    Snapshot(#[from] SnapshotError),
+    #[error("--restore: {}: {source}", path.display())]
+    SnapshotFile { path: PathBuf, source: SnapshotError },
     #[error("{0}")]
     Stopped(storage::Error),
+}
+
+/// Fills the empty store of a server that does not run.
+pub async fn restore(config: &Config, env: &Env, snapshot: &Snapshot) -> Result<(), Error> {
+    let storage = open_store(config, env).await?;
+    let restored = snapshot.restore(storage.as_ref()).await;
+    storage.close().await;
+    Ok(restored?)
 }
 
 /// A server without a listener.
@@ -73,7 +87,17 @@ pub struct ApiServer {
 /// Puts a server together and starts what it does by itself. It answers at once and is ready a little later.
 pub async fn service(config: Config, env: Env) -> Result<ApiServer, Error> {
     let storage = open_store(&config, &env).await?;
+    match &config.restore {
+        Some(path) => read_snapshot(path)?.restore(storage.as_ref()).await?,
+        None => snapshot::check(storage.as_ref()).await?,
+    }
     service_on(config, env, storage)
+}
+
+fn read_snapshot(path: &Path) -> Result<Snapshot, Error> {
+    let file = std::fs::read(path);
+    let file = file.map_err(|source| OptionsError::Unreadable { flag: "restore", path: path.to_owned(), source })?;
+    Snapshot::parse(&file.into()).map_err(|source| Error::SnapshotFile { path: path.to_owned(), source })
 }
 
 async fn open_store(config: &Config, env: &Env) -> Result<Arc<dyn Storage>, Error> {

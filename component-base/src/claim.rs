@@ -85,6 +85,21 @@ impl Claim {
     }
 }
 
+/// Whether somebody holds the directory at the moment.
+pub fn is_taken(root: &Path) -> Result<bool, ClaimError> {
+    let path = root.join(LOCK);
+    let lock = match File::open(&path) {
+        Ok(lock) => lock,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(source) => return Err(ClaimError::Io { path, source }),
+    };
+    match lock.try_lock_shared() {
+        Ok(()) => Ok(false),
+        Err(TryLockError::WouldBlock) => Ok(true),
+        Err(TryLockError::Error(source)) => Err(ClaimError::Io { path, source }),
+    }
+}
+
 /// Anything but a lock, and what a claim that was cut short leaves.
 fn holds_anything(root: &Path) -> io::Result<bool> {
     for entry in fs::read_dir(root)? {
@@ -112,7 +127,9 @@ mod tests {
         let root = folder.path().join("a/b");
         let first = Claim::take(&root, 1).unwrap();
         assert!(matches!(Claim::take(&root, 1), Err(ClaimError::Locked(_))));
+        assert!(is_taken(&root).unwrap() && !is_taken(folder.path()).unwrap());
         drop(first);
+        assert!(!is_taken(&root).unwrap());
         Claim::take(&root, 1).unwrap();
         // What was cut short before the format was there starts over.
         fs::remove_file(root.join("format")).unwrap();

@@ -12,6 +12,7 @@ use component_base::options::original::{
 #[derive(Clone, Debug)]
 pub struct KubeControllerManager;
 
+// Deviation: a controller manager that is told nothing gives controllers accounts and nodes ranges, as kubeadm asks it.
 impl Original for KubeControllerManager {
     const NAME: &'static str = "kube-controller-manager";
     const FLAGS: &'static [&'static [Flag]] = &[

@@ -29,8 +29,8 @@ impl ApiServer {
     /// Starts the server and waits until it is ready.
     pub async fn start(program: &Path, directory: &Path, store: Store<'_>) -> Self {
         let port = crate::processes::free_ports();
-        let options = store.options(Options { port, ..Options::defaults(directory.join("data")) });
-        let data_dir = DataDir::open(&options.data_dir).expect("the directory is ours");
+        let options = store.options(Options { port: Some(port), ..Options::defaults(directory.join("data")) });
+        let data_dir = DataDir::open(&options.place.root()).expect("the directory is ours");
         let env = Env::system();
         let admin = certificates::prepare(&identities(&options, &data_dir), env.wall()).expect("the directory is ours");
         let components = components(&options, 2, &data_dir);

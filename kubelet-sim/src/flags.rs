@@ -9,6 +9,7 @@ use component_base::options::original::{Flag, LOGGING, none, works};
 #[derive(Clone, Debug)]
 pub struct Kubelet;
 
+// Deviation: the disk of images is the disk of the node, so that it has no threshold of its own.
 impl Original for Kubelet {
     const NAME: &'static str = "kubelet";
     const FLAGS: &'static [&'static [Flag]] =

@@ -1,6 +1,6 @@
 //! The kubeconfig that a person asked for by `--kubeconfig`: a file of our own, or one that is not there yet.
 
-use crate::certificates::{ADMIN, CLUSTER};
+use crate::certificates::ADMIN;
 use component_base::kubeconfig::{self, Connection, KubeconfigError};
 use std::path::{Path, PathBuf};
 
@@ -14,20 +14,20 @@ pub enum AdminKubeconfigError {
 }
 
 /// A file that names other clusters is somebody's own.
-pub fn check(path: &Path) -> Result<(), AdminKubeconfigError> {
+pub fn check(path: &Path, cluster: &str) -> Result<(), AdminKubeconfigError> {
     if !path.exists() {
         return Ok(());
     }
     match kubeconfig::clusters(path)?.as_slice() {
         [] => Ok(()),
-        [one] if one == CLUSTER => Ok(()),
+        [one] if one == cluster => Ok(()),
         _ => Err(AdminKubeconfigError::Foreign(path.to_owned())),
     }
 }
 
-pub fn write(path: &Path, connection: &Connection) -> Result<(), AdminKubeconfigError> {
-    check(path)?;
-    Ok(kubeconfig::write(path, connection, CLUSTER, ADMIN)?)
+pub fn write(path: &Path, connection: &Connection, cluster: &str) -> Result<(), AdminKubeconfigError> {
+    check(path, cluster)?;
+    Ok(kubeconfig::write(path, connection, cluster, ADMIN)?)
 }
 
 #[cfg(test)]
@@ -39,12 +39,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("config");
         let connection = |server: &str| Connection { server: server.to_owned(), ..Connection::default() };
-        write(&path, &connection("https://one")).unwrap();
-        write(&path, &connection("https://two")).unwrap();
+        write(&path, &connection("https://one"), "orrery").unwrap();
+        write(&path, &connection("https://two"), "orrery").unwrap();
         assert_eq!(kubeconfig::read(&path).unwrap().server, "https://two");
         for others in ["clusters: [{name: work}]", "clusters: [{name: work}, {name: orrery}]", "not a kubeconfig"] {
             std::fs::write(&path, others).unwrap();
-            write(&path, &connection("https://one")).unwrap_err();
+            write(&path, &connection("https://one"), "orrery").unwrap_err();
             assert_eq!(std::fs::read_to_string(&path).unwrap(), others);
         }
     }

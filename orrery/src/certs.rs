@@ -3,7 +3,7 @@
 //! What `up` does at its start, and `kubeadm init phase certs` and `phase kubeconfig` in a cluster of machines.
 
 use crate::admin_kubeconfig::{self, AdminKubeconfigError};
-use crate::certificates::{self, CertificatesError, Identities};
+use crate::certificates::{self, CLUSTER, CertificatesError, Identities};
 use clap::Args;
 use component_base::env::Env;
 use component_base::kubeconfig::Connection;
@@ -52,7 +52,7 @@ pub fn run(options: &Options, env: &Env) -> Result<(), CertsError> {
     let admin = certificates::prepare(&identities, env.wall())?;
     let Some(path) = &options.kubeconfig else { return Ok(()) };
     let server = options.kubeconfig_server.clone().unwrap_or_else(|| admin.server.clone());
-    admin_kubeconfig::write(path, &Connection { server, ..admin })?;
+    admin_kubeconfig::write(path, &Connection { server, ..admin }, CLUSTER)?;
     give_to_owner_of_folder(path).map_err(|source| CertsError::Owner { path: path.clone(), source })
 }
 

@@ -4,7 +4,11 @@
 
 pub mod cli;
 pub mod certificates;
+pub mod place;
 pub mod up;
+pub mod status;
+pub mod down;
+pub mod snapshot;
 pub mod admin_kubeconfig;
 pub mod certs;
 pub mod health;

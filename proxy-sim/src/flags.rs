@@ -9,6 +9,8 @@ use component_base::options::original::{Flag, LOGGING, none, works};
 #[derive(Clone, Debug)]
 pub struct KubeProxy;
 
+// Deviation: one process stands for the proxies of all nodes: the bind address is where it serves, and the range of
+// pods has kubeadm's usual value.
 impl Original for KubeProxy {
     const NAME: &'static str = "kube-proxy";
     const FLAGS: &'static [&'static [Flag]] = &[OWN, CONNECTION_TRACKING, IPTABLES, IPVS, LOGGING, KLOG];

@@ -7,8 +7,9 @@ use crate::answer::{self, Leading};
 use crate::discovery;
 use crate::media::{self, Form};
 use crate::openapi::{Document, v2_protobuf};
-use crate::{health, version};
+use crate::{health, snapshot, version};
 use axum::body::Body;
+use bytes::Bytes;
 use component_base::health_checks;
 use component_base::metrics;
 use http::{HeaderValue, Method, Response, header};
@@ -39,6 +40,12 @@ pub async fn answer(call: &Call<'_>) -> Result<Response<Body>, Status> {
         }
         [endpoint @ ("healthz" | "livez" | "readyz")] => Ok(health_of(call, endpoint, "")),
         [endpoint @ ("healthz" | "livez" | "readyz"), single @ ..] => Ok(health_of(call, endpoint, &single.join("/"))),
+        ["orrery", "snapshot"] if is_read => {
+            let body = Body::from_stream(snapshot::save(call.server.registry.storage.clone()));
+            let mut response = answer::response(200, "application/octet-stream", Bytes::new());
+            *response.body_mut() = body;
+            Ok(response)
+        }
         ["metrics"] => {
             let text = call.server.env.metrics().encode();
             Ok(answer::response(200, metrics::TEXT_FORMAT, text.into()))

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Events live for an hour: `--event-ttl`.
-const EVENT_TTL: Duration = Duration::from_secs(3600);
+pub const EVENT_TTL: Duration = Duration::from_secs(3600);
 
 /// Kinds whose deletion answers with what was deleted instead of a Status.
 const RETURN_DELETED: &[(&str, &str)] = &[

@@ -53,7 +53,15 @@ fn bad_flags() {
         ("up --bind-address=here", "orrery: invalid value 'here' for '--bind-address <IP>': invalid IP address syntax"),
         ("up --sotre=memory", "orrery: unexpected argument '--sotre' found; a similar argument exists: '--store'"),
         ("up now", "orrery: unexpected argument 'now' found"),
-        ("down", "orrery: unrecognized subcommand 'down'"),
+        ("down now", "orrery: unexpected argument 'now' found"),
+        ("downn", "orrery: unrecognized subcommand 'downn'; a similar subcommand exists: 'down'"),
+        ("status", "status: cluster orrery is not running"),
+        ("apiserver --audit-log-maxage=long", "orrery: invalid value 'long' for '--audit-log-maxage <…"),
+        (
+            "scheduler --leader-elekt",
+            "orrery: unexpected argument '--leader-elekt' found; a similar argument exists: '--leader-elect'",
+        ),
+        ("up --proxy-sim-arg=mode=iptables", "orrery: --proxy-sim-arg: unexpected argument '--mode' found…"),
         (
             "apiserver --service-cluster-ip-range=10.0.0.0/33",
             "orrery: invalid value '10.0.0.0/33' for '--service-cluster-ip-range <CIDR>': invalid IP address syntax",

@@ -8,6 +8,7 @@ mod bad_start;
 mod command_list;
 mod determinism;
 mod every_resource;
+mod lifecycle;
 mod node_identity;
 mod student_commands;
 mod survival;

@@ -6,6 +6,7 @@ use super::data_dir::DataDir;
 use super::process::Process;
 use super::progress::Progress;
 use super::ready::{ReadyError, Waiting};
+use super::record::Record;
 use super::restarts::Restarts;
 use component_base::env::Env;
 use std::future::Future;
@@ -24,6 +25,7 @@ pub struct Cluster<'a> {
     running: Vec<Process>,
     due: Vec<(Instant, &'a Component)>,
     restarts: Restarts,
+    record: Record,
 }
 
 /// How a process ended, and what it said last if it failed.
@@ -35,9 +37,22 @@ struct End {
 }
 
 impl<'a> Cluster<'a> {
-    pub fn new(env: &'a Env, progress: &'a Progress, program: &'a Path, data_dir: &'a DataDir) -> Self {
+    pub fn new(env: &'a Env, progress: &'a Progress, program: &'a Path, data_dir: &'a DataDir, record: Record) -> Self {
         let (running, due, restarts) = (Vec::new(), Vec::new(), Restarts::default());
-        Self { env, progress, program, data_dir, running, due, restarts }
+        Self { env, progress, program, data_dir, running, due, restarts, record }
+    }
+
+    /// Tells whoever waits for it.
+    pub fn is_ready(&mut self) {
+        self.record.ready = true;
+        self.write_down();
+    }
+
+    /// A cluster whose record cannot be written goes on without.
+    fn write_down(&self) {
+        if let Err(error) = self.record.write(self.data_dir.root()) {
+            tracing::warn!(%error, "the cluster's record cannot be written");
+        }
     }
 
     /// Starts everybody, the API server first, and waits until each is ready; false if the end came sooner.
@@ -61,8 +76,14 @@ impl<'a> Cluster<'a> {
 
     fn launch(&mut self, component: &Component) -> Result<(), UpError> {
         let log = self.data_dir.log_of(component.name);
-        let process = Process::start(self.env, self.program, component, log);
-        self.running.push(process.map_err(|source| UpError::Start { component: component.name, source })?);
+        let is_first = self.record.component(component.name).is_some_and(|known| known.last_end.is_none());
+        let process = Process::start(self.env, self.program, component, is_first, log);
+        let process = process.map_err(|source| UpError::Start { component: component.name, source })?;
+        if let Some(known) = self.record.component(component.name) {
+            known.process = process.id();
+        }
+        self.write_down();
+        self.running.push(process);
         Ok(())
     }
 
@@ -99,6 +120,12 @@ impl<'a> Cluster<'a> {
         let component = components.iter().find(|known| known.name == end.name).expect("only components are started");
         let delay = self.restarts.delay(component.name, self.env.now() - end.began);
         self.due.push((self.env.now() + delay, component));
+        if let Some(known) = self.record.component(component.name) {
+            known.process = None;
+            known.restarts += 1;
+            known.last_end = Some(end.status.clone());
+        }
+        self.write_down();
         self.progress.restarting(component.name, &end.status, end.last_words.as_deref(), delay);
     }
 
@@ -124,6 +151,7 @@ impl<'a> Cluster<'a> {
                 self.progress.stopped(name);
             }
         }
+        Record::remove(self.data_dir.root());
     }
 }
 

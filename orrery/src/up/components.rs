@@ -16,6 +16,8 @@ pub struct Component {
     /// Where it serves its API, or its health and metrics.
     pub port: u16,
     pub arguments: Vec<String>,
+    /// What it is told besides when it is started for the first time.
+    pub first_arguments: Vec<String>,
 }
 
 /// Offsets from `--port`: the API server first, then everybody's own port.
@@ -30,7 +32,7 @@ pub fn components(options: &Options, verbosity: u8, data_dir: &DataDir) -> Vec<C
     PORTS
         .iter()
         .map(|(name, offset)| {
-            let port = options.port + offset;
+            let port = options.base_port() + offset;
             let mut arguments = vec![
                 flag("v", verbosity),
                 flag("bind-address", options.bind_address),
@@ -41,7 +43,9 @@ pub fn components(options: &Options, verbosity: u8, data_dir: &DataDir) -> Vec<C
             ];
             arguments.extend(own_arguments(name, options, data_dir));
             arguments.extend(options.passed_on.arguments(name));
-            Component { name, port, arguments }
+            let restored = options.restore.as_ref().filter(|_| *name == "apiserver");
+            let first_arguments = restored.map(|file| path_flag("restore", file)).into_iter().collect();
+            Component { name, port, arguments, first_arguments }
         })
         .collect()
 }
@@ -122,7 +126,7 @@ mod tests {
     fn every_component_has_a_port_and_its_own_files() {
         let folder = tempfile::tempdir().unwrap();
         let data_dir = DataDir::open(&folder.path().join("d")).unwrap();
-        let options = Options { nodes: 7, port: 7000, ..Options::defaults(PathBuf::from("d")) };
+        let options = Options { nodes: 7, port: Some(7000), ..Options::defaults(PathBuf::from("d")) };
         let components = components(&options, 4, &data_dir);
         let ports: Vec<(&str, u16)> = components.iter().map(|c| (c.name, c.port)).collect();
         assert_eq!(ports[0], ("apiserver", 7000));

@@ -11,9 +11,14 @@ pub mod restarts;
 pub mod ready;
 pub mod progress;
 pub mod cluster;
+pub mod record;
+pub mod ports;
+pub mod detach;
+pub mod signal;
 
 use crate::admin_kubeconfig::{self, AdminKubeconfigError};
-use crate::certificates::{self, ADMIN, CLUSTER, CertificatesError, Identities};
+use crate::certificates::{self, ADMIN, CertificatesError, Identities};
+use crate::place::Place;
 pub use apiserver::config::StoreKind;
 use clap::Args;
 use cluster::Cluster;
@@ -24,6 +29,7 @@ use data_dir::DataDir;
 use passed_on::PassedOn;
 use progress::Progress;
 use ready::Waiting;
+use record::{ComponentRecord, Record};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
@@ -36,9 +42,8 @@ pub struct Options {
     /// Number of simulated nodes
     #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=MAX_NODES))]
     pub nodes: u32,
-    /// Where the cluster's state, certificates and logs are kept
-    #[arg(long, default_value = "./orrery-data", value_name = "DIR")]
-    pub data_dir: PathBuf,
+    #[command(flatten)]
+    pub place: Place,
     /// Engine behind the API server: embedded survives a restart, memory does not, etcd is a cluster of its own
     #[arg(long, value_enum, default_value_t = StoreKind::Embedded, value_name = "ENGINE")]
     pub store: StoreKind,
@@ -57,34 +62,51 @@ pub struct Options {
     /// Address that the components listen on
     #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST), value_name = "IP")]
     pub bind_address: IpAddr,
-    /// Port of the API server; the other components use the four ports after it
-    #[arg(long, default_value_t = 6443, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..=65531))]
-    pub port: u16,
+    /// Port of the API server, and the first of five [default: 6443, or for another name the first free ones after it]
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..=65531))]
+    pub port: Option<u16>,
     /// Further names and addresses by which clients reach the API server, for its certificate
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub apiserver_cert_extra_sans: Vec<String>,
     /// Also write the administrator's kubeconfig here
     #[arg(long, value_name = "PATH")]
     pub kubeconfig: Option<PathBuf>,
+    /// Fill the cluster's store from this snapshot first; it has to be empty
+    #[arg(long, value_name = "FILE")]
+    pub restore: Option<PathBuf>,
+    /// Leave the cluster running once it is ready; `orrery down` ends it
+    #[arg(long)]
+    pub detach: bool,
+    /// What `--detach` has started
+    #[arg(long, hide = true)]
+    pub detached: bool,
     #[command(flatten)]
     pub passed_on: PassedOn,
 }
 
 impl Options {
+    /// The port of the API server.
+    pub fn base_port(&self) -> u16 {
+        self.port.unwrap_or_else(|| ports::choose(&self.place, self.bind_address))
+    }
+
     /// What the command line means when it says nothing.
     pub fn defaults(data_dir: PathBuf) -> Self {
         Self {
             nodes: 3,
-            data_dir,
+            place: Place::at(data_dir),
             store: StoreKind::Embedded,
             etcd_endpoints: Vec::new(),
             etcd_cafile: None,
             etcd_certfile: None,
             etcd_keyfile: None,
             bind_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
-            port: 6443,
+            port: None,
             apiserver_cert_extra_sans: Vec::new(),
             kubeconfig: None,
+            restore: None,
+            detach: false,
+            detached: false,
             passed_on: PassedOn::default(),
         }
     }
@@ -105,6 +127,8 @@ pub enum UpError {
     Start { component: &'static str, source: std::io::Error },
     #[error("{component} ended ({status}){}", last_words.as_ref().map(|words| format!(": {words}")).unwrap_or_default())]
     Ended { component: &'static str, status: String, last_words: Option<String> },
+    #[error("{message}")]
+    Detached { message: String },
     #[error(transparent)]
     PassedOn(#[from] passed_on::PassedOnError),
     #[error(transparent)]
@@ -114,27 +138,32 @@ pub enum UpError {
 /// Runs a cluster until the environment shuts down. A component that ends while the cluster starts is an error;
 /// later it is started again.
 pub async fn run(options: Options, verbosity: u8, env: Env) -> Result<(), UpError> {
-    let progress = Progress::new();
-    if let Some(path) = &options.kubeconfig {
-        admin_kubeconfig::check(path)?;
-    }
-    let data_dir = DataDir::open(&options.data_dir)?;
-    let components = components::components(&options, verbosity, &data_dir);
-    for warning in passed_on::check(&components)? {
+    for warning in passed_on::check(&options.passed_on)? {
         tracing::warn!("{warning}");
     }
-    check_ports(&options, &components)?;
-    let admin = certificates::prepare(&identities(&options, &data_dir), env.wall())?;
-    kubeconfig::write(&data_dir.kubeconfig(), &admin, CLUSTER, ADMIN).map_err(CertificatesError::from)?;
+    if options.detach {
+        return detach::run(&options, &env).await;
+    }
+    let options = Options { port: Some(options.base_port()), ..options };
+    let progress = Progress::new();
     if let Some(path) = &options.kubeconfig {
-        admin_kubeconfig::write(path, &admin)?;
+        admin_kubeconfig::check(path, &options.place.name)?;
+    }
+    let data_dir = DataDir::open(&options.place.root())?;
+    let components = components::components(&options, verbosity, &data_dir);
+    ports::check(options.bind_address, &components)?;
+    let admin = certificates::prepare(&identities(&options, &data_dir), env.wall())?;
+    kubeconfig::write(&data_dir.kubeconfig(), &admin, &options.place.name, ADMIN).map_err(CertificatesError::from)?;
+    if let Some(path) = &options.kubeconfig {
+        admin_kubeconfig::write(path, &admin, &options.place.name)?;
     }
     let program = std::env::current_exe().map_err(|source| UpError::Start { component: "orrery", source })?;
     let waiting = Waiting::new(&env, &admin, &options)?;
-    let mut cluster = Cluster::new(&env, &progress, &program, &data_dir);
+    let mut cluster = Cluster::new(&env, &progress, &program, &data_dir, record(&options, &components));
     let started = cluster.start(&components, &waiting).await;
     if let Ok(true) = started {
         progress.greet(&options, &data_dir);
+        cluster.is_ready();
         cluster.keep_running(&components).await;
     }
     cluster.stop().await;
@@ -145,21 +174,23 @@ pub async fn run(options: Options, verbosity: u8, env: Env) -> Result<(), UpErro
 pub fn identities(options: &Options, data_dir: &DataDir) -> Identities {
     Identities {
         pki: data_dir.pki(),
-        server: components::server_url(options.bind_address, options.port),
+        server: components::server_url(options.bind_address, options.base_port()),
         names: vec![options.bind_address.to_string()],
         apiserver_names: options.apiserver_cert_extra_sans.clone(),
     }
 }
 
-/// Says in one line who cannot have its port, before anything is started.
-fn check_ports(options: &Options, components: &[Component]) -> Result<(), UpError> {
-    for component in components {
-        let address = SocketAddr::new(options.bind_address, component.port);
-        std::net::TcpListener::bind(address).map_err(|source| UpError::Port {
-            component: component.name,
-            address,
-            source,
-        })?;
+/// What is written down of a cluster before anything of it runs.
+fn record(options: &Options, components: &[Component]) -> Record {
+    let server = |component: &Component| components::server_url(options.bind_address, component.port);
+    let component =
+        |c: &Component| ComponentRecord { name: c.name.to_owned(), server: server(c), ..ComponentRecord::default() };
+    Record {
+        process: std::process::id(),
+        server: components::server_url(options.bind_address, options.base_port()),
+        port: options.base_port(),
+        store: options.store.to_string(),
+        ready: false,
+        components: components.iter().map(component).collect(),
     }
-    Ok(())
 }

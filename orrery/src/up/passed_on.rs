@@ -1,6 +1,6 @@
 //! Flags for the components, passed on by `up`: looked at with each component's own table before anything starts.
 
-use super::components::Component;
+use super::components::stop_order;
 use clap::Args;
 use component_base::command;
 use component_base::options::{Original, OriginalFlags};
@@ -50,27 +50,31 @@ impl PassedOn {
 }
 
 /// Refuses what a component would refuse; answers what it would warn of.
-pub fn check(components: &[Component]) -> Result<Vec<String>, PassedOnError> {
+pub fn check(passed_on: &PassedOn) -> Result<Vec<String>, PassedOnError> {
     let mut warnings = Vec::new();
-    for component in components {
-        let checked = match component.name {
-            "apiserver" => warned_of(component, |config: apiserver::Config| config.original),
-            "controller-manager" => warned_of(component, |config: controller_manager::Config| config.original),
-            "scheduler" => warned_of(component, |config: scheduler::Config| config.original),
-            "kubelet-sim" => warned_of(component, |config: kubelet_sim::Config| config.original),
-            _ => warned_of(component, |config: proxy_sim::Config| config.original),
+    for component in stop_order() {
+        let arguments: Vec<String> = passed_on.arguments(component).collect();
+        let checked = match component {
+            "apiserver" => warned_of(component, &arguments, |config: apiserver::Config| config.original),
+            "controller-manager" => {
+                warned_of(component, &arguments, |config: controller_manager::Config| config.original)
+            }
+            "scheduler" => warned_of(component, &arguments, |config: scheduler::Config| config.original),
+            "kubelet-sim" => warned_of(component, &arguments, |config: kubelet_sim::Config| config.original),
+            _ => warned_of(component, &arguments, |config: proxy_sim::Config| config.original),
         };
-        let found = checked.map_err(|message| PassedOnError { component: component.name, message })?;
-        warnings.extend(found.into_iter().map(|warning| format!("{}: {warning}", component.name)));
+        let found = checked.map_err(|message| PassedOnError { component, message })?;
+        warnings.extend(found.into_iter().map(|warning| format!("{component}: {warning}")));
     }
     Ok(warnings)
 }
 
 fn warned_of<Config: Args, O: Original>(
-    component: &Component,
+    component: &'static str,
+    arguments: &[String],
     original: impl FnOnce(Config) -> OriginalFlags<O>,
 ) -> Result<Vec<String>, String> {
-    Ok(original(command::config_of(component.name, &component.arguments)?).warnings().collect())
+    Ok(original(command::config_of(component, arguments)?).warnings().collect())
 }
 
 fn parse(text: &str) -> Result<String, String> {
@@ -88,8 +92,6 @@ fn parse(text: &str) -> Result<String, String> {
 mod tests {
     use super::*;
     use crate::up::Options;
-    use crate::up::components::components;
-    use crate::up::data_dir::DataDir;
     use clap::Parser;
 
     #[derive(Parser)]
@@ -99,10 +101,8 @@ mod tests {
     }
 
     fn checked(flags: &[&str]) -> Result<Vec<String>, String> {
-        let folder = tempfile::tempdir().unwrap();
-        let data_dir = DataDir::open(folder.path()).unwrap();
         let up = Up::try_parse_from([&["up"], flags].concat()).map_err(|error| error.to_string())?;
-        check(&components(&up.options, 2, &data_dir)).map_err(|error| error.to_string())
+        check(&up.options.passed_on).map_err(|error| error.to_string())
     }
 
     #[test]

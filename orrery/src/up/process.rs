@@ -36,12 +36,13 @@ pub struct Process {
 
 impl Process {
     /// Starts `program <name> <arguments…>`, its output appended to `log`.
-    pub fn start(env: &Env, program: &Path, component: &Component, log: PathBuf) -> io::Result<Self> {
+    pub fn start(env: &Env, program: &Path, component: &Component, is_first: bool, log: PathBuf) -> io::Result<Self> {
         let mut output = open_log(&log)?;
         let log_begins = output.seek(SeekFrom::End(0))?;
         let mut child = Command::new(program)
             .arg(component.name)
             .args(&component.arguments)
+            .args(component.first_arguments.iter().filter(|_| is_first))
             .env(PARENT_PIPE, "1")
             .stdin(Stdio::piped())
             .stdout(output.try_clone()?)
@@ -51,6 +52,10 @@ impl Process {
             .spawn()?;
         let pipe = child.stdin.take();
         Ok(Self { name: component.name, began: env.now(), log, log_begins, child, pipe })
+    }
+
+    pub fn id(&self) -> Option<u32> {
+        self.child.id()
     }
 
     /// Waits until the component ends by itself.

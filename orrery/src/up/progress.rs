@@ -64,8 +64,13 @@ impl Progress {
             StoreKind::Memory => "its state goes with it".to_owned(),
             StoreKind::Etcd => "its state stays in etcd".to_owned(),
         };
+        let stop = match (options.detached, options.place.has_default_name()) {
+            (false, _) => "Ctrl-C".to_owned(),
+            (true, true) => "`orrery down`".to_owned(),
+            (true, false) => format!("`orrery down --name {}`", options.place.name),
+        };
         self.line(&format!(
-            "\nThe cluster is ready. Stop it with Ctrl-C; {state}.\n\n  \
+            "\nThe cluster is ready. Stop it with {stop}; {state}.\n\n  \
              export KUBECONFIG={}\n  kubectl get nodes\n",
             kubeconfig.display()
         ));

@@ -53,7 +53,7 @@ pub const fn works(name: &'static str, form: Form, default: &'static str) -> Fla
 }
 
 impl Flag {
-    /// The default here is another one; `Deviation:` says why.
+    /// The default here is another one, which the deviations name.
     pub const fn but(self, default: &'static str) -> Self {
         match self.here {
             Here::Works { flag, .. } => Self { here: Here::Works { flag, default }, ..self },

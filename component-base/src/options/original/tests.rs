@@ -1,3 +1,5 @@
+//! Flags of an original that does not exist: written, given, and out of step with their struct.
+
 use super::Form::{Address, Duration, Float, Int, Ip, List, Pairs, Switch, Switches, Text};
 use super::*;
 use clap::Parser;

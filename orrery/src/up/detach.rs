@@ -1,0 +1,68 @@
+//! `up --detach`: the same `up` as a process of its own that outlives this one, which waits until the cluster is ready.
+
+use super::data_dir::DataDir;
+use super::record::Record;
+use super::{Options, UpError, signal};
+use component_base::env::Env;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+use tokio::process::{Child, Command};
+
+/// How the other process is told that nobody sits before it.
+const DETACH: &str = "--detach";
+const DETACHED: &str = "--detached";
+/// Between two looks.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Starts the cluster, waits until it is ready, and leaves it running.
+pub async fn run(options: &Options, env: &Env) -> Result<(), UpError> {
+    // Whose directory it is, is told here; and a new one has its folder of logs then.
+    let data_dir = DataDir::open(&options.place.root())?;
+    let (root, log) = (data_dir.root().to_owned(), data_dir.log_of("up"));
+    drop(data_dir);
+    let failed = |source| UpError::Start { component: "orrery", source };
+    let mut child = start(&log).map_err(failed)?;
+    let shutdown = env.shutdown().clone();
+    loop {
+        if child.try_wait().map_err(failed)?.is_some() {
+            let text = fs::read_to_string(&log).unwrap_or_default();
+            let last = text.lines().last().unwrap_or_default();
+            let message = last.strip_prefix("orrery: ").unwrap_or(last).to_owned();
+            return Err(UpError::Detached { message });
+        }
+        if Record::read(&root).is_some_and(|record| record.ready && Some(record.process) == child.id()) {
+            // Nobody may be listening any more; the cluster goes on.
+            let _ = io::stdout().write_all(&fs::read(&log).unwrap_or_default());
+            return Ok(());
+        }
+        tokio::select! {
+            biased;
+            () = shutdown.cancelled() => return give_up(child).await,
+            () = env.sleep(PAUSE) => {}
+        }
+    }
+}
+
+/// This very command line, its output in a file, out of reach of this terminal's Ctrl-C.
+fn start(log: &Path) -> io::Result<Child> {
+    let output = OpenOptions::new().create(true).write(true).truncate(true).open(log)?;
+    let arguments = std::env::args_os().skip(1);
+    Command::new(std::env::current_exe()?)
+        .args(arguments.map(|argument| if argument == DETACH { DETACHED.into() } else { argument }))
+        .stdin(Stdio::null())
+        .stdout(output.try_clone()?)
+        .stderr(output)
+        .process_group(0)
+        .spawn()
+}
+
+/// Whoever no longer waits does not want the cluster either.
+async fn give_up(mut child: Child) -> Result<(), UpError> {
+    if let Some(process) = child.id() {
+        let _ = signal::terminate(process);
+    }
+    child.wait().await.map(drop).map_err(|source| UpError::Start { component: "orrery", source })
+}
