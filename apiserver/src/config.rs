@@ -36,6 +36,14 @@ impl fmt::Display for StoreKind {
     }
 }
 
+/// Who looks after the endpoints of the `kubernetes` Service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum EndpointReconcilerType {
+    // No doc comments, as above.
+    Lease,
+    None,
+}
+
 /// Receives one line per request and per delivered watch event.
 #[derive(Clone)]
 pub struct RequestLog(pub Arc<dyn Fn(String) + Send + Sync>);
@@ -91,6 +99,10 @@ pub struct Config {
     /// Address at which others reach this server; the bind address where none is given
     #[arg(long, value_name = "IP")]
     pub advertise_address: Option<IpAddr>,
+    /// How the endpoints of the kubernetes Service are kept: lease lists every API server that renews its lease in the
+    /// store, none leaves them to somebody else
+    #[arg(long, value_enum, default_value = "lease", value_name = "TYPE")]
+    pub endpoint_reconciler_type: EndpointReconcilerType,
     /// Reads that are worked on at once; 0 for no limit
     #[arg(long, default_value_t = 400, value_name = "N")]
     pub max_requests_inflight: usize,

@@ -184,7 +184,7 @@ const AUDIT: &[Flag] = &[
 const NETWORK: &[Flag] = &[
     works("advertise-address", Ip, ""),
     none("egress-selector-config-file", Text, ""),
-    none("endpoint-reconciler-type", Text, "lease"),
+    works("endpoint-reconciler-type", Text, "lease"),
     none("kubelet-certificate-authority", Text, ""),
     none("kubelet-client-certificate", Text, ""),
     none("kubelet-client-key", Text, ""),

@@ -39,6 +39,8 @@ pub struct Server {
     pub bootstrapped: AtomicBool,
     /// The end has been announced: not ready any more, still serving.
     pub ending: CancellationToken,
+    /// After that: others know that this server goes, and it does not look after the cluster's own objects any more.
+    pub left: CancellationToken,
     pub openapi: ArcSwap<(Arc<Catalogue>, Arc<Documents>)>,
 }
 

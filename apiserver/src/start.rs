@@ -134,6 +134,7 @@ pub fn service_on(config: Config, env: Env, storage: Arc<dyn Storage>) -> Result
         random: env.random("apiserver"),
         bootstrapped: AtomicBool::new(false),
         ending: CancellationToken::new(),
+        left: CancellationToken::new(),
         openapi: ArcSwap::from_pointee((catalogue, documents)),
         authorization,
         registry,
@@ -141,6 +142,7 @@ pub fn service_on(config: Config, env: Env, storage: Arc<dyn Storage>) -> Result
         env: env.clone(),
     });
     env.spawn(bootstrap::run(server.clone()));
+    env.spawn(allocation::repair::run(server.registry.clone()));
     let shared = server.clone();
     let service = HttpService::new(tower::service_fn(move |request| {
         let server = shared.clone();
@@ -205,23 +207,34 @@ pub async fn run(config: Config, env: Env) -> Result<(), Error> {
                 None => return Err(Error::Options(OptionsError::NoCertificate)),
             };
             let secure = SecureServer::new(listener, &tls)?;
-            // What serves ends after readiness does: a child that shuts down when the delay is over.
-            let serving_env = env.child();
-            let inner = env.child();
-            let api = service(config, inner.clone()).await?;
-            let ending = api.server.ending.clone();
-            let storage = api.server.registry.storage.clone();
-            let serve = secure.serve(&serving_env, api.service);
-            let announce = async {
-                env.shutdown().cancelled().await;
-                ending.cancel();
-                env.sleep(delay).await;
+            // What serves, and what it needs, ends after readiness does.
+            let serving_env = env.detached();
+            let inner = env.detached();
+            let started = tokio::select! {
+                biased;
+                () = env.shutdown().cancelled() => None,
+                api = service(config, inner.clone()) => Some(api?),
             };
+            let Some(ApiServer { service, server }) = started else {
+                inner.drain().await;
+                return Ok(());
+            };
+            let storage = server.registry.storage.clone();
+            let serve = secure.serve(&serving_env, service);
+            let end = async {
+                env.shutdown().cancelled().await;
+                server.ending.cancel();
+                let _ = env.timeout(bootstrap::LEAVE_LIMIT, server.left.cancelled()).await;
+                env.sleep(delay).await;
+                // Watches end with the caches, and connections with the last of what they carry.
+                serving_env.shutdown().cancel();
+                inner.shutdown().cancel();
+            };
+            let serve_to_the_end = async { tokio::join!(serve, end) };
             tokio::select! {
                 biased;
                 stopped = storage.stopped() => return Err(Error::Stopped(stopped)),
-                () = serve => {}
-                () = announce => {}
+                _ = serve_to_the_end => {}
             }
             serving_env.drain().await;
             inner.drain().await;

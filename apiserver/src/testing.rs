@@ -1,12 +1,15 @@
 //! `Api`: a whole server in this process, on the memory store and in virtual time, for tests of what clients see.
 
 use crate::config::{Config, StoreKind};
-use crate::start::{ApiServer, service};
+use crate::start::{ApiServer, service_on};
+use crate::storage::Storage;
+use crate::storage::memory::Memory;
 use axum::body::{Body, to_bytes};
 use component_base::env::Env;
 use http::{HeaderMap, Method, Request, header};
 use serde_json::Value;
 use std::io::Write;
+use std::sync::Arc;
 use std::time::Duration;
 use tower::ServiceExt;
 
@@ -44,11 +47,16 @@ impl Api {
     /// A server that is ready, with what every cluster has.
     pub async fn start() -> Self {
         let env = Env::simulated(1);
+        Self::on(&env, Memory::new(&env), Config { store: Some(StoreKind::Memory), ..Config::default() }).await
+    }
+
+    /// The same on a store that others may use too.
+    pub async fn on(env: &Env, storage: Arc<dyn Storage>, config: Config) -> Self {
         let mut tokens = tempfile::NamedTempFile::new().expect("a temporary file");
         tokens.write_all(TOKENS.as_bytes()).expect("a small file");
         let path = Some(tokens.path().to_owned());
-        let config = Config { store: Some(StoreKind::Memory), token_auth_file: path, ..Config::default() };
-        let server = service(config, env.clone()).await.expect("the flags are right");
+        let config = Config { token_auth_file: path, ..config };
+        let server = service_on(config, env.clone(), storage).expect("the flags are right");
         while !server.server.is_ready() {
             env.sleep(LOOK_AGAIN).await;
         }

@@ -70,6 +70,11 @@ impl Env {
         Self { world: self.world.clone(), shutdown: self.shutdown.child_token(), tasks: TaskTracker::new() }
     }
 
+    /// The same world for what has to outlast the announcement of the end: only its own `drain` stops it.
+    pub fn detached(&self) -> Self {
+        Self { world: self.world.clone(), shutdown: CancellationToken::new(), tasks: TaskTracker::new() }
+    }
+
     /// Monotonic time.
     pub fn now(&self) -> Instant {
         Instant::now()
@@ -183,5 +188,15 @@ mod tests {
         env.drain().await;
         task.await.unwrap();
         assert!(child.shutdown().is_cancelled());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_detached_outlasts_the_end() {
+        let env = Env::simulated(1);
+        let detached = env.detached();
+        env.drain().await;
+        assert!(!detached.shutdown().is_cancelled());
+        detached.drain().await;
+        assert!(detached.shutdown().is_cancelled());
     }
 }

@@ -11,8 +11,12 @@ pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
         if condition() {
             return;
         }
-        // A process of its own waits, so that nothing here sleeps a thread.
-        let _ = Command::new("sleep").arg("0.1").status();
+        pause();
     }
     panic!("waited in vain until {what}");
+}
+
+/// Between two looks. A process of its own waits, so that nothing here sleeps a thread.
+pub fn pause() {
+    let _ = Command::new("sleep").arg("0.1").status();
 }

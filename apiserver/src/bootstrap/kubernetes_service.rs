@@ -2,33 +2,88 @@
 //!
 //! Corresponds to pkg/controlplane/controller/kubernetesservice and pkg/controlplane/reconcilers.
 
+use super::master_leases::{self, Address, MasterLease};
 use super::{ensure, own_mutation};
 use crate::authn::UserInfo;
+use crate::config::{Config, DEFAULT_SECURE_PORT, EndpointReconcilerType};
 use crate::registry::cache_failure;
 use crate::registry::mutation::Edit;
 use crate::server::Server;
 use proto::Status;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 const NAME: &str = "kubernetes";
 const NAMESPACE: &str = "default";
 
-/// Creates the network's ServiceCIDR, the Service and its endpoints, and keeps the endpoints at this server's address.
-pub async fn reconcile(server: &Arc<Server>) -> Result<(), Status> {
+/// Who is listed in the endpoints.
+#[derive(Debug)]
+pub enum Reconciler {
+    /// Every server with a living lease.
+    Lease(MasterLease),
+    /// This server: the store is its own, so there is no other.
+    Alone(Address),
+    /// Whoever somebody else puts there.
+    None,
+}
+
+impl Reconciler {
+    pub fn new(server: &Server) -> Self {
+        let own = own_address(&server.config);
+        match server.config.endpoint_reconciler_type {
+            EndpointReconcilerType::None => Self::None,
+            EndpointReconcilerType::Lease if server.registry.storage.is_shared() => {
+                Self::Lease(MasterLease::new(server.registry.storage.clone(), own))
+            }
+            EndpointReconcilerType::Lease => Self::Alone(own),
+        }
+    }
+}
+
+fn own_address(config: &Config) -> Address {
+    Address { ip: config.advertised_ip(), port: config.serving.secure_port.unwrap_or(DEFAULT_SECURE_PORT) }
+}
+
+/// Creates the network's ServiceCIDR, the Service and its endpoints, and keeps the endpoints right.
+pub async fn reconcile(server: &Arc<Server>, reconciler: &Reconciler) -> Result<(), Status> {
     let registry = &server.registry;
-    let ip = server.config.advertised_ip();
-    let port = server.config.serving.secure_port.unwrap_or(crate::config::DEFAULT_SECURE_PORT);
+    if let Reconciler::Lease(lease) = reconciler {
+        lease.renew().await?;
+    }
     let range = server.config.service_cluster_ip_range.trunc();
     ensure(registry, "networking.k8s.io", "servicecidrs", service_cidr(&range.to_string())).await?;
     ensure(registry, "", "services", service(first_address(range))).await?;
+    match reconciler {
+        Reconciler::Lease(_) => list_the_living(server).await,
+        Reconciler::Alone(own) => list(server, &[*own]).await,
+        Reconciler::None => Ok(()),
+    }
+}
+
+/// The end of a clean stop: clients are led to the others, if there are any.
+pub async fn leave(server: &Arc<Server>, reconciler: &Reconciler) -> Result<(), Status> {
+    let Reconciler::Lease(lease) = reconciler else { return Ok(()) };
+    lease.give_up().await?;
+    list_the_living(server).await
+}
+
+/// As in Kubernetes nobody empties the list: the last server stays in it.
+async fn list_the_living(server: &Arc<Server>) -> Result<(), Status> {
+    match master_leases::living(&*server.registry.storage).await?.as_slice() {
+        [] => Ok(()),
+        living => list(server, living).await,
+    }
+}
+
+async fn list(server: &Arc<Server>, addresses: &[Address]) -> Result<(), Status> {
     let parts = [
-        ("", "endpoints", endpoints(ip, port), "subsets"),
-        ("discovery.k8s.io", "endpointslices", endpoint_slice(ip, port), "endpoints"),
+        ("", "endpoints", endpoints(addresses), "subsets"),
+        ("discovery.k8s.io", "endpointslices", endpoint_slice(addresses), "endpoints"),
     ];
     for (group, resource, wanted, _) in &parts {
-        ensure(registry, group, resource, wanted.clone()).await?;
+        ensure(&server.registry, group, resource, wanted.clone()).await?;
     }
     for (group, resource, wanted, part) in &parts {
         set_part(server, group, resource, wanted, part).await?;
@@ -92,7 +147,22 @@ fn service(ip: IpAddr) -> Value {
     })
 }
 
-fn endpoints(ip: IpAddr, port: u16) -> Value {
+/// One subset for each port, in the order of their lowest addresses.
+fn subsets(addresses: &[Address]) -> Vec<(u16, Vec<IpAddr>)> {
+    let mut by_port: BTreeMap<u16, Vec<IpAddr>> = BTreeMap::new();
+    for Address { ip, port } in addresses {
+        by_port.entry(*port).or_default().push(*ip);
+    }
+    let mut subsets: Vec<_> = by_port.into_iter().collect();
+    subsets.sort_by_key(|(_, ips)| ips.iter().min().copied());
+    subsets
+}
+
+fn endpoints(addresses: &[Address]) -> Value {
+    let subset = |(port, ips): (u16, Vec<IpAddr>)| {
+        let addresses: Vec<Value> = ips.iter().map(|ip| json!({"ip": ip.to_string()})).collect();
+        json!({"addresses": addresses, "ports": [{"name": "https", "port": port, "protocol": "TCP"}]})
+    };
     json!({
         "apiVersion": "v1",
         "kind": "Endpoints",
@@ -101,17 +171,39 @@ fn endpoints(ip: IpAddr, port: u16) -> Value {
             "namespace": NAMESPACE,
             "labels": {"endpointslice.kubernetes.io/skip-mirror": "true"},
         },
-        "subsets": [{"addresses": [{"ip": ip.to_string()}], "ports": [{"name": "https", "port": port, "protocol": "TCP"}]}],
+        "subsets": subsets(addresses).into_iter().map(subset).collect::<Vec<_>>(),
     })
 }
 
-fn endpoint_slice(ip: IpAddr, port: u16) -> Value {
+/// A slice has one port and one family: those of the first subset, as in Kubernetes.
+fn endpoint_slice(addresses: &[Address]) -> Value {
+    let (port, ips) = subsets(addresses).into_iter().next().expect("there is at least one server: this one");
+    let is_ipv4 = ips[0].is_ipv4();
+    let ready = |ip: &IpAddr| json!({"addresses": [ip.to_string()], "conditions": {"ready": true}});
     json!({
         "apiVersion": "discovery.k8s.io/v1",
         "kind": "EndpointSlice",
         "metadata": {"name": NAME, "namespace": NAMESPACE, "labels": {"kubernetes.io/service-name": NAME}},
-        "addressType": if ip.is_ipv4() { "IPv4" } else { "IPv6" },
-        "endpoints": [{"addresses": [ip.to_string()], "conditions": {"ready": true}}],
+        "addressType": if is_ipv4 { "IPv4" } else { "IPv6" },
+        "endpoints": ips.iter().filter(|ip| ip.is_ipv4() == is_ipv4).map(ready).collect::<Vec<_>>(),
         "ports": [{"name": "https", "port": port, "protocol": "TCP"}],
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_port_is_a_subset_and_the_slice_has_the_first() {
+        let addresses = [("10.0.0.1", 7000), ("10.0.0.2", 6443), ("10.0.0.3", 7000)]
+            .map(|(ip, port)| Address { ip: ip.parse().unwrap(), port });
+        let lists = |value: &Value| value.to_string().matches("10.0.0.").count();
+        let both = endpoints(&addresses);
+        assert_eq!(both["subsets"][0]["addresses"], json!([{"ip": "10.0.0.1"}, {"ip": "10.0.0.3"}]));
+        assert_eq!(both["subsets"][0]["ports"][0]["port"], 7000);
+        assert_eq!(both["subsets"][1]["addresses"], json!([{"ip": "10.0.0.2"}]));
+        let slice = endpoint_slice(&addresses);
+        assert_eq!((lists(&both), lists(&slice), &slice["ports"][0]["port"]), (3, 2, &json!(7000)));
+    }
 }

@@ -5,6 +5,7 @@
 
 pub mod flow_schemas;
 pub mod kubernetes_service;
+pub mod master_leases;
 pub mod objects;
 pub mod roles;
 
@@ -14,8 +15,12 @@ use crate::registry::mutation::{Edit, Mutation};
 use crate::registry::{Registry, object_meta, set_defaults};
 use crate::request::options::DeleteOptions;
 use crate::server::Server;
+use futures::FutureExt;
+use futures::future::join_all;
+use kubernetes_service::Reconciler;
 use proto::Status;
 use serde_json::{Value, json};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -23,19 +28,47 @@ use std::time::Duration;
 const RBAC: &str = "rbac.authorization.k8s.io";
 /// Pause before a failed start is tried again.
 const RETRY: Duration = Duration::from_secs(1);
+/// How long telling the others of this server's end may take: they will find out.
+pub const LEAVE_LIMIT: Duration = Duration::from_secs(2);
 /// How often the `kubernetes` Service and the bootstrap objects are looked after.
 const REPAIR_PERIOD: Duration = Duration::from_secs(10);
 
-/// Writes what is missing, again and again until everything is there, then keeps it so.
+/// Keeps everything there until the end is announced; then tells the other servers that this one goes.
 pub async fn run(server: Arc<Server>) {
-    let shutdown = server.env.shutdown().clone();
-    for row in server.registry.rows() {
-        if !row.cacher.ready().await {
-            return;
+    let end = async {
+        tokio::select! {
+            biased;
+            () = server.ending.cancelled() => {}
+            () = server.env.shutdown().cancelled() => {}
+        }
+    };
+    let end = end.shared();
+    if ready(&server, end.clone()).await {
+        let reconciler = Reconciler::new(&server);
+        look_after(&server, &reconciler, end).await;
+        let leave = kubernetes_service::leave(&server, &reconciler);
+        if let Ok(Err(status)) = server.env.timeout(LEAVE_LIMIT, leave).await {
+            tracing::warn!(error = %status, "the other servers are not told that this one ends");
         }
     }
+    server.left.cancel();
+}
+
+/// Every row has read the store; false if the end comes before.
+async fn ready(server: &Server, end: impl Future<Output = ()>) -> bool {
+    let rows = server.registry.rows();
+    let mut all = pin!(join_all(rows.iter().map(|row| row.cacher.ready())));
+    tokio::select! {
+        biased;
+        () = end => false,
+        ready = &mut all => ready.into_iter().all(|ready| ready),
+    }
+}
+
+/// Writes what is missing, again and again until everything is there, then keeps it so.
+async fn look_after(server: &Arc<Server>, reconciler: &Reconciler, end: impl Future<Output = ()> + Clone) {
     loop {
-        let pause = match reconcile(&server).await {
+        let pause = match reconcile(server, reconciler).await {
             Ok(()) => {
                 server.bootstrapped.store(true, Ordering::Release);
                 REPAIR_PERIOD
@@ -47,13 +80,13 @@ pub async fn run(server: Arc<Server>) {
         };
         tokio::select! {
             biased;
-            () = shutdown.cancelled() => return,
+            () = end.clone() => return,
             () = server.env.sleep(pause) => {}
         }
     }
 }
 
-async fn reconcile(server: &Arc<Server>) -> Result<(), Status> {
+async fn reconcile(server: &Arc<Server>, reconciler: &Reconciler) -> Result<(), Status> {
     let registry = &server.registry;
     if !server.bootstrapped.load(Ordering::Acquire) {
         for (group, resource, object) in objects::all() {
@@ -69,7 +102,7 @@ async fn reconcile(server: &Arc<Server>) -> Result<(), Status> {
     for namespace in objects::NAMESPACES {
         ensure(registry, "", "namespaces", objects::namespace(namespace)).await?;
     }
-    kubernetes_service::reconcile(server).await
+    kubernetes_service::reconcile(server, reconciler).await
 }
 
 /// Creates an object unless one of its name is there.
@@ -252,7 +285,7 @@ mod tests {
         assert_eq!(api.ask(http::Method::PUT, path, less, &[]).await.body["rules"], Value::Null);
         let server = &api.server.server;
         server.bootstrapped.store(false, Ordering::Release);
-        reconcile(server).await.expect("the store is there");
+        reconcile(server, &Reconciler::new(server)).await.expect("the store is there");
         let repaired = Rule::all_of(&api.get(path).await.body);
         assert_eq!(uncovered(&repaired, &Rule::all_of(&whole)), []);
     }

@@ -76,12 +76,7 @@ impl Reservations for Registry {
     }
 
     async fn release(&self, what: &Reserved) -> Result<(), Status> {
-        let key = match what {
-            Reserved::Address(address) => {
-                self.row_of("networking.k8s.io", "ipaddresses")?.1.key("", &address.to_string())
-            }
-            Reserved::NodePort(port) => allocation::node_port_key(*port),
-        };
+        let key = self.reservation_key(what)?;
         while let Some(entry) = self.storage.get(&key).await.map_err(storage_failure)?.entry {
             let outcome = self.storage.delete(&key, entry.mod_revision).await.map_err(storage_failure)?;
             if matches!(outcome, Outcome::Written { .. }) {
@@ -89,5 +84,17 @@ impl Reservations for Registry {
             }
         }
         Ok(())
+    }
+}
+
+impl Registry {
+    /// The key that whoever holds it has created.
+    pub fn reservation_key(&self, what: &Reserved) -> Result<String, Status> {
+        Ok(match what {
+            Reserved::Address(address) => {
+                self.row_of("networking.k8s.io", "ipaddresses")?.1.key("", &address.to_string())
+            }
+            Reserved::NodePort(port) => allocation::node_port_key(*port),
+        })
     }
 }

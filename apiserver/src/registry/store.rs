@@ -7,7 +7,7 @@
 
 use super::mutation::{Change, Mutation, Written};
 use super::row::Row;
-use super::strategy::Reservation;
+use super::strategy::Stored;
 use super::{Phase, Registry, object_meta, reset_fields, set_defaults, storage_failure};
 use crate::admission::Operation;
 use crate::apply;
@@ -82,7 +82,8 @@ impl Registry {
             reservation
         };
         let outcome = self.finish_create(row, mutation, &name, stored, version).await;
-        reservation.finish(outcome.is_ok() && !mutation.dry_run, self).await?;
+        let stored = if mutation.dry_run { Stored::No } else { Stored::of(&outcome) };
+        reservation.finish(stored, self).await?;
         outcome
     }
 
@@ -197,8 +198,12 @@ impl Registry {
             reservation
         };
         let outcome = self.finish_update(row, mutation, key, current, stored, &old).await;
-        let stored = matches!(&outcome, Ok(Some(_))) && !mutation.dry_run;
-        finish(reservation, stored, self).await?;
+        let stored = match &outcome {
+            Ok(None) => Stored::No,
+            _ if mutation.dry_run => Stored::No,
+            outcome => Stored::of(outcome),
+        };
+        reservation.finish(stored, self).await?;
         outcome
     }
 
@@ -292,8 +297,4 @@ impl Registry {
         let old = old.map(|old| mutation.served().from_storage(old.clone()));
         self.admit(operation, Phase::Validating, mutation, Some(&mut object), old.as_ref()).await
     }
-}
-
-async fn finish(reservation: Reservation, stored: bool, registry: &Registry) -> Result<(), Status> {
-    reservation.finish(stored, registry).await
 }

@@ -74,6 +74,27 @@ pub trait Reservations: Lookup {
     async fn release(&self, what: &Reserved) -> Result<(), Status>;
 }
 
+/// What became of the write that something was reserved for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stored {
+    Yes,
+    No,
+    /// The store's answer was lost. Nothing is let go then: what turns out to be unused is found by the repair loop.
+    Unknown,
+}
+
+impl Stored {
+    /// By what the writer is answered.
+    pub fn of<T>(outcome: &Result<T, Status>) -> Self {
+        match outcome {
+            Ok(_) => Self::Yes,
+            // Nothing but a store that did not answer says this.
+            Err(status) if status.reason == "ServiceUnavailable" => Self::Unknown,
+            Err(_) => Self::No,
+        }
+    }
+}
+
 /// What to take back when a write fails, or to let go when it succeeds.
 #[derive(Debug, Default)]
 pub struct Reservation {
@@ -83,8 +104,12 @@ pub struct Reservation {
 
 impl Reservation {
     /// To be called exactly once, when the outcome of the write is known.
-    pub async fn finish(self, stored: bool, reservations: &dyn Reservations) -> Result<(), Status> {
-        let done = if stored { self.if_stored } else { self.if_failed };
+    pub async fn finish(self, stored: Stored, reservations: &dyn Reservations) -> Result<(), Status> {
+        let done = match stored {
+            Stored::Yes => self.if_stored,
+            Stored::No => self.if_failed,
+            Stored::Unknown => Vec::new(),
+        };
         for what in &done {
             reservations.release(what).await?;
         }

@@ -132,6 +132,10 @@ impl Storage for Fault {
         self.inner.reports_progress()
     }
 
+    fn is_shared(&self) -> bool {
+        self.inner.is_shared()
+    }
+
     async fn request_progress(&self, prefix: &str) -> Result<(), Error> {
         self.call(self.inner.request_progress(prefix)).await
     }

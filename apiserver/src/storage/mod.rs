@@ -239,6 +239,11 @@ pub trait Storage: Send + Sync + std::fmt::Debug + 'static {
         true
     }
 
+    /// Whether other API servers may be at work on the same store.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
     /// Asks that watches under `prefix` report their progress soon. (An engine may tell other watches too.)
     async fn request_progress(&self, prefix: &str) -> Result<(), Error>;
 

@@ -12,6 +12,7 @@ mod lifecycle;
 mod node_identity;
 mod student_commands;
 mod survival;
+mod two_servers;
 
 use component_base::etcd_process::{EtcdOptions, EtcdProcess};
 use e2e::processes::{Cluster, Start, free_ports};

@@ -6,10 +6,12 @@
 //! Deviation: a node port is a key below `/registry/ranges/servicenodeports`, where Kubernetes keeps one bitmap for all.
 
 pub mod service;
+pub mod repair;
 
 use component_base::rng::Random;
 use ipnet::IpNet;
 use serde_json::{Value, json};
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 use std::ops::RangeInclusive;
 
@@ -25,6 +27,15 @@ pub struct ServiceNetwork {
 pub enum Reserved {
     Address(IpAddr),
     NodePort(u16),
+}
+
+impl fmt::Display for Reserved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(address) => write!(f, "address {address}"),
+            Self::NodePort(port) => write!(f, "node port {port}"),
+        }
+    }
 }
 
 /// The Service that holds it.
@@ -91,6 +102,11 @@ impl ServiceNetwork {
 /// So many free-looking ones are tried before the range counts as full: each lost one went to another writer.
 const MAX_ATTEMPTS: usize = 64;
 
+/// Who wrote an address that stands for a reservation.
+const MANAGER: &str = "ipallocator.k8s.io";
+/// The keys of held node ports.
+const NODE_PORTS: &str = "/registry/ranges/servicenodeports/";
+
 /// The object that stands for a held address.
 pub fn ip_address(address: IpAddr, holder: Holder<'_>) -> Value {
     let family = if address.is_ipv4() { "IPv4" } else { "IPv6" };
@@ -101,7 +117,7 @@ pub fn ip_address(address: IpAddr, holder: Holder<'_>) -> Value {
             "name": address.to_string(),
             "labels": {
                 "ipaddress.kubernetes.io/ip-family": family,
-                "ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io",
+                "ipaddress.kubernetes.io/managed-by": MANAGER,
             },
         },
         "spec": {
@@ -112,7 +128,7 @@ pub fn ip_address(address: IpAddr, holder: Holder<'_>) -> Value {
 
 /// The key of a held node port.
 pub fn node_port_key(port: u16) -> String {
-    format!("/registry/ranges/servicenodeports/{port}")
+    format!("{NODE_PORTS}{port}")
 }
 
 /// What lies under that key.

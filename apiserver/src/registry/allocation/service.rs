@@ -5,7 +5,7 @@
 
 use super::{Holder, Reserved, ServiceNetwork};
 use crate::registry::strategies::rules::ByRules;
-use crate::registry::strategy::{Grace, Reservation, Reservations, Strategy, WriteContext};
+use crate::registry::strategy::{Grace, Reservation, Reservations, Stored, Strategy, WriteContext};
 use async_trait::async_trait;
 use proto::Status;
 use proto::meta::status::FieldError;
@@ -129,7 +129,7 @@ fn node_port(port: &Value) -> Option<u16> {
 }
 
 /// Everything that a stored Service holds.
-fn held_by(service: &Value) -> BTreeSet<Reserved> {
+pub(super) fn held_by(service: &Value) -> BTreeSet<Reserved> {
     let addresses = spec(service, "clusterIPs").as_array().into_iter().flatten().filter_map(Value::as_str);
     let mut held: BTreeSet<Reserved> =
         addresses.filter_map(|ip| ip.parse::<IpAddr>().ok()).map(Reserved::Address).collect();
@@ -238,7 +238,7 @@ async fn reserve(
     let outcome = asking.everything(service).await;
     let Asking { before, mut reservation, .. } = asking;
     if let Err(refused) = outcome {
-        reservation.finish(false, reservations).await?;
+        reservation.finish(Stored::No, reservations).await?;
         return Err(refused);
     }
     let now = held_by(service);

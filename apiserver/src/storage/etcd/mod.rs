@@ -205,6 +205,10 @@ impl Storage for Etcd {
         self.cluster.answers_progress_in_order()
     }
 
+    fn is_shared(&self) -> bool {
+        true
+    }
+
     async fn request_progress(&self, prefix: &str) -> Result<(), Error> {
         self.watches.request_progress(prefix);
         Ok(())

@@ -3,6 +3,7 @@
 mod misbehaving;
 pub mod model;
 mod real;
+mod servers;
 
 use super::*;
 use component_base::env::Env;

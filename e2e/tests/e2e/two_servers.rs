@@ -1,0 +1,128 @@
+//! Two API servers on one etcd: neither misses what the other wrote, nothing is given out twice, and each goes on alone.
+
+use crate::{etcd, program};
+use client::Client;
+use component_base::etcd_process::{EtcdOptions, EtcdProcess};
+use e2e::apiserver::ApiServer;
+use e2e::ask::Ask;
+use e2e::store::Store;
+use futures::future::join_all;
+use orrery::up::data_dir::DataDir;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const SERVICES: &str = "/api/v1/namespaces/default/services";
+const ENDPOINTS: &str = "/api/v1/namespaces/default/endpoints/kubernetes";
+
+/// Servers with the same certificates, on ports of their own.
+async fn pair(directory: &Path, etcd: &EtcdProcess, flags: &[&str]) -> [ApiServer; 2] {
+    let data_dir = Arc::new(DataDir::open(&directory.join("data")).unwrap());
+    let start = async |address: &str| {
+        let flags = [&[address], flags].concat();
+        ApiServer::start_in(program(), data_dir.clone(), Store::Etcd(etcd), &flags).await
+    };
+    [start("--advertise-address=10.0.0.1").await, start("--advertise-address=10.0.0.2").await]
+}
+
+/// The answer's code and body; 0 where none came.
+async fn code(client: &Client, ask: Ask) -> (u16, Value) {
+    ask.of(client).await.map_or((0, Value::Null), |answer| (answer.code, answer.body))
+}
+
+fn config_map(name: &str) -> Ask {
+    Ask::post(CONFIG_MAPS, json!({"metadata": {"name": name}}).to_string().as_str())
+}
+
+/// As clients do: an answer that did not come, or that says "not now", is no reason to give up.
+async fn store(client: &Client, name: &str) {
+    let mut last = (0, Value::Null);
+    for _ in 0..300 {
+        last = code(client, config_map(name)).await;
+        if matches!(last.0, 201 | 409) {
+            return;
+        }
+        e2e::wait::pause();
+    }
+    panic!("{name} could not be stored: {last:?}");
+}
+
+async fn addresses(client: &Client) -> Vec<String> {
+    let subset = code(client, Ask::get(ENDPOINTS)).await.1["subsets"].clone();
+    let subsets = subset.as_array().cloned().unwrap_or_default();
+    let all = subsets.iter().flat_map(|subset| subset["addresses"].as_array().cloned().unwrap_or_default());
+    let mut all: Vec<String> = all.map(|address| address["ip"].as_str().unwrap().to_owned()).collect();
+    all.sort();
+    all
+}
+
+#[tokio::test]
+async fn two_servers_are_one_cluster() {
+    let directory = tempfile::tempdir().unwrap();
+    let etcd = etcd(directory.path());
+    let flags = ["--service-cluster-ip-range=10.96.0.0/26", "--service-node-port-range=30000-30049"];
+    let [mut first, second] = pair(directory.path(), &etcd, &flags).await;
+    let clients = [first.client(&first.admin), second.client(&second.admin)];
+
+    for turn in 0..40 {
+        let (writer, reader) = (&clients[turn % 2], &clients[(turn + 1) % 2]);
+        let name = format!("m{turn}");
+        assert_eq!(code(writer, config_map(&name)).await.0, 201);
+        assert_eq!(code(reader, Ask::get(&format!("{CONFIG_MAPS}/{name}"))).await.0, 200);
+        let listed = code(reader, Ask::get(CONFIG_MAPS)).await.1;
+        assert_eq!(listed["items"].as_array().unwrap().len(), turn + 1);
+        assert_eq!(code(reader, config_map(&name)).await.0, 409);
+    }
+
+    let services = (0..50).map(|number| {
+        let body = json!({
+            "metadata": {"name": format!("s{number}")},
+            "spec": {"type": "NodePort", "ports": [{"port": 80}]},
+        });
+        let client = &clients[number % 2];
+        async move { code(client, Ask::post(SERVICES, body.to_string().as_str())).await }
+    });
+    let made = join_all(services).await;
+    assert!(made.iter().all(|(code, _)| *code == 201), "{made:?}");
+    for field in ["/spec/clusterIP", "/spec/ports/0/nodePort"] {
+        let given: BTreeSet<String> = made.iter().map(|(_, body)| body.pointer(field).unwrap().to_string()).collect();
+        assert_eq!(given.len(), 50, "{field}");
+    }
+
+    assert_eq!(addresses(&clients[1]).await, ["10.0.0.1", "10.0.0.2"]);
+    first.stop();
+    assert_eq!(addresses(&clients[1]).await, ["10.0.0.2"]);
+    let listed = code(&clients[1], Ask::get(SERVICES)).await.1;
+    assert_eq!(listed["items"].as_array().unwrap().len(), 51);
+}
+
+#[tokio::test]
+async fn a_lost_member_and_a_killed_server_stop_nobody() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut etcd = EtcdProcess::start(directory.path(), &EtcdOptions { members: 3, ..EtcdOptions::default() });
+    let [mut first, second] = pair(directory.path(), &etcd, &[]).await;
+    let clients = [first.client(&first.admin), second.client(&second.admin)];
+    let mut wanted = BTreeSet::new();
+    for lost in 0..3 {
+        for number in 0..10 {
+            if number == 3 {
+                etcd.kill(lost);
+            }
+            let name = format!("l{lost}-{number}");
+            store(&clients[number % 2], &name).await;
+            wanted.insert(name);
+        }
+        etcd.restart(lost);
+    }
+    first.kill();
+    for number in 0..10 {
+        let name = format!("k-{number}");
+        store(&clients[1], &name).await;
+        wanted.insert(name);
+    }
+    let listed = code(&clients[1], Ask::get(CONFIG_MAPS)).await.1;
+    let names = listed["items"].as_array().unwrap().iter().map(|item| item["metadata"]["name"].as_str().unwrap());
+    assert_eq!(names.map(str::to_owned).collect::<BTreeSet<_>>(), wanted);
+}
