@@ -2,9 +2,11 @@
 
 pub mod apiserver;
 pub mod ask;
+pub mod docker;
 pub mod kubectl;
 pub mod minimal;
 pub mod processes;
 pub mod simulation;
+pub mod stand_ins;
 pub mod store;
 pub mod wait;

@@ -29,8 +29,11 @@ pub struct Settings {
     /// How many nodes this process simulates
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=60_000))]
     pub nodes: u32,
-    /// Nodes are named PREFIX0, PREFIX1, …
-    #[arg(long, default_value = "node-")]
+    /// Number of the first of them; processes that simulate different nodes of one cluster begin at different ones
+    #[arg(long, default_value_t = 0, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(0..=60_000))]
+    pub first_node: u32,
+    /// Before a node's number, which makes its name: node-0, node-1, …
+    #[arg(long, default_value = "node-", value_name = "PREFIX")]
     pub node_name_prefix: String,
     /// Range of the nodes' own addresses; simulated, nothing ever connects to them
     #[arg(long, default_value = "172.18.0.0/16")]

@@ -56,7 +56,7 @@ impl Fleet {
         let queue_length = EVENTS_PER_NODE * settings.nodes as usize;
         let recorder = Recorder::with_queue_length(&client, "kubelet", "", queue_length);
         let row = |number| NodeRow::new(&client, &recorder, &settings, number);
-        let rows: Vec<NodeRow> = (0..settings.nodes).map(row).collect();
+        let rows: Vec<NodeRow> = (settings.first_node..settings.first_node + settings.nodes).map(row).collect();
         let fleet = Arc::new(Fleet {
             by_name: rows.iter().enumerate().map(|(at, row)| (row.machine.name.clone(), at)).collect(),
             rows,

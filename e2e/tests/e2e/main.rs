@@ -6,6 +6,7 @@ mod bad_input;
 mod bad_requests;
 mod bad_start;
 mod command_list;
+mod compose;
 mod determinism;
 mod every_resource;
 mod lifecycle;

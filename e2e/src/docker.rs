@@ -1,0 +1,121 @@
+//! `Engine`: a Docker engine of the test's own, gone with it.
+//!
+//! It has its own socket and its own images, so that whatever an engine of the user's holds is neither used nor touched.
+
+use crate::wait;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+/// Ends the engine in order when the pipe from its owner closes, however the owner ended.
+const SCRIPT: &str = r#"exec 3<&0; (read -r _ <&3; kill -TERM $$) 2>/dev/null >&2 & exec "$@" 3<&- </dev/null"#;
+
+/// The programs that are needed, with their Debian packages.
+const PROGRAMS: [(&str, &str); 3] =
+    [("dockerd", "docker.io"), ("docker", "docker.io"), ("docker-compose", "docker-compose")];
+
+/// A running `dockerd`.
+#[derive(Debug)]
+pub struct Engine {
+    daemon: Child,
+    socket: PathBuf,
+    /// For what lives as long as the engine: the socket, whose path must be short, and process state.
+    _runtime: tempfile::TempDir,
+}
+
+impl Engine {
+    /// Starts an engine whose images stay in `data` from run to run; else says why it cannot be.
+    pub fn start(data: &Path) -> Result<Self, String> {
+        if !cfg!(target_os = "linux") {
+            return Err("containers run on Linux alone".to_owned());
+        }
+        if !succeeds(Command::new("test").args(["-w", "/proc/sys/net/ipv4/ip_forward"])) {
+            return Err("only root may start a Docker engine".to_owned());
+        }
+        for (program, package) in PROGRAMS {
+            install(program, package)?;
+        }
+        let runtime = tempfile::Builder::new().prefix("orrery-docker").tempdir().map_err(|error| error.to_string())?;
+        std::fs::create_dir_all(data).map_err(|error| format!("{}: {error}", data.display()))?;
+        let socket = runtime.path().join("docker.sock");
+        let log_path = data.join("dockerd.log");
+        let log = File::create(&log_path).map_err(|error| format!("{}: {error}", log_path.display()))?;
+        let daemon = Command::new("sh")
+            .args(["-c", SCRIPT, "sh", "dockerd"])
+            .arg(format!("--data-root={}", data.join("engine").display()))
+            .arg(format!("--exec-root={}", runtime.path().join("exec").display()))
+            .arg(format!("--pidfile={}", runtime.path().join("pid").display()))
+            .arg(format!("--host=unix://{}", socket.display()))
+            .stdin(Stdio::piped())
+            .stdout(log.try_clone().map_err(|error| error.to_string())?)
+            .stderr(log)
+            .spawn()
+            .map_err(|error| format!("dockerd: {error}"))?;
+        let mut engine = Self { daemon, socket, _runtime: runtime };
+        let mut ended = false;
+        wait::until("the Docker engine answers, or ends", || {
+            ended = engine.daemon.try_wait().is_ok_and(|status| status.is_some());
+            ended || succeeds(engine.docker().arg("version"))
+        });
+        if ended {
+            let log = std::fs::read_to_string(&log_path).unwrap_or_default();
+            return Err(format!("dockerd ended: {}", log.lines().last().unwrap_or("it said nothing")));
+        }
+        Ok(engine)
+    }
+
+    /// `docker`, for this engine.
+    pub fn docker(&self) -> Command {
+        self.client("docker")
+    }
+
+    /// `docker-compose`, for this engine.
+    pub fn compose(&self) -> Command {
+        self.client("docker-compose")
+    }
+
+    fn client(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command
+            .env("DOCKER_HOST", format!("unix://{}", self.socket.display()))
+            // What every engine has; the newer builder is a plug-in that may be missing.
+            .env("DOCKER_BUILDKIT", "0")
+            .env("COMPOSE_DOCKER_CLI_BUILD", "0")
+            .env_remove("DOCKER_CONTEXT")
+            .stdin(Stdio::null());
+        command
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        drop(self.daemon.stdin.take());
+        let _ = self.daemon.wait();
+    }
+}
+
+/// Makes sure that a program is there, from its Debian package if it has to be.
+fn install(program: &str, package: &str) -> Result<(), String> {
+    let there = || succeeds(Command::new("sh").args(["-c", "command -v \"$1\"", "sh", program]));
+    if there() {
+        return Ok(());
+    }
+    for arguments in [&["update", "-qq"][..], &["install", "-y", "-qq", "--no-install-recommends", package]] {
+        let mut command = Command::new("apt-get");
+        succeeds(command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive"));
+    }
+    if there() { Ok(()) } else { Err(format!("{program} is missing and cannot be installed (Debian: {package})")) }
+}
+
+fn succeeds(command: &mut Command) -> bool {
+    command.stdin(Stdio::null()).output().is_ok_and(|output| output.status.success())
+}
+
+/// Runs a command that has to succeed; answers what it printed. Panics with everything that it said.
+pub fn must(command: &mut Command) -> String {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let Output { status, stdout, stderr } = output;
+    let stdout = String::from_utf8_lossy(&stdout).into_owned();
+    assert!(status.success(), "{command:?}: {status}\n{stdout}\n{}", String::from_utf8_lossy(&stderr));
+    stdout
+}

@@ -1,0 +1,138 @@
+//! Stand-ins for the images that the Dockerfile and the compose file begin with, under the same names.
+//!
+//! No registry has to be reached: the build image is made of this machine's own compiler and of what cargo has already
+//! downloaded, and carries what was compiled before; the etcd image is made of this machine's own etcd.
+
+use crate::docker::{Engine, must};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Of the Dockerfile.
+const RUST: &str = "rust:1-bookworm";
+/// The same without anything compiled.
+const COMPILER: &str = "orrery-test/compiler";
+/// Of the compose file.
+const ETCD: &str = "gcr.io/etcd-development/etcd:v3.6.5";
+
+/// Parts of this machine's root that a compiler needs; those that are not there are left out.
+const SYSTEM: [&str; 12] = [
+    "bin",
+    "sbin",
+    "lib",
+    "lib64",
+    "usr/bin",
+    "usr/lib64",
+    "usr/include",
+    "etc/ssl",
+    "etc/alternatives",
+    "etc/passwd",
+    "etc/group",
+    "usr/lib/gcc",
+];
+
+/// The same command as in the Dockerfile.
+const BUILD: &str = r#"host=$(rustc -vV | sed -n 's/^host: //p')
+RUSTFLAGS="-C target-feature=+crt-static" cargo build --release --locked --package orrery --target "$host""#;
+
+/// Makes all stand-ins. `source` is what will be built at `/src`; `data` keeps what was compiled from run to run.
+pub fn make(engine: &Engine, source: &Path, data: &Path) {
+    etcd(engine, data);
+    let crates = must(Command::new("sha256sum").arg("Cargo.lock").current_dir(source));
+    let label = format!("{} {}", sysroot(), crates.split(' ').next().unwrap_or_default());
+    if image_label(engine, COMPILER) != label {
+        compiler(engine, &label);
+    }
+    let compiled = data.join("compiled");
+    std::fs::create_dir_all(&compiled).expect("the directory is ours");
+    must(
+        engine
+            .docker()
+            .args(["run", "--rm", "--network=none", "--workdir=/src"])
+            .arg(format!("--volume={}:/src:ro", source.display()))
+            .arg(format!("--volume={}:/target", compiled.display()))
+            .args([COMPILER, "sh", "-ec", BUILD]),
+    );
+    with_compiled(engine, data, &compiled);
+}
+
+/// This machine's compiler, linker and downloaded crates.
+fn compiler(engine: &Engine, label: &str) {
+    let sysroot = sysroot();
+    let multiarch = must(Command::new("gcc").arg("-print-multiarch"));
+    let cargo = cargo_home().to_string_lossy().trim_start_matches('/').to_owned();
+    let mut parts: Vec<String> = SYSTEM.map(str::to_owned).into();
+    parts.push(format!("usr/lib/{}", multiarch.trim()));
+    parts.extend(["bin", "lib"].map(|part| format!("{sysroot}/{part}")));
+    parts.push(format!("{cargo}/registry"));
+    parts.retain(|part| Path::new("/").join(part).exists());
+    let changes = [
+        "ENV PATH=/usr/local/rust/bin:/usr/bin:/bin",
+        "ENV CARGO_HOME=/usr/local/cargo",
+        "ENV CARGO_TARGET_DIR=/target",
+        "ENV CARGO_NET_OFFLINE=true",
+        &format!("LABEL orrery.test={label:?}"),
+    ];
+    let mut tar = Command::new("tar");
+    tar.args(["--create", "--directory=/", "--ignore-failed-read"])
+        .arg(format!("--transform=s,^{sysroot}/,usr/local/rust/,S"))
+        .arg(format!("--transform=s,^{cargo}/,usr/local/cargo/,S"))
+        .args(["--no-recursion", "tmp", "root", "--recursion"])
+        .args(parts);
+    import(engine, &mut tar, COMPILER, &changes);
+}
+
+/// The compiler's image and what it has compiled, under the name that the Dockerfile begins with.
+fn with_compiled(engine: &Engine, data: &Path, compiled: &Path) {
+    let context = data.join("context");
+    std::fs::create_dir_all(&context).expect("the directory is ours");
+    let dockerfile = format!("FROM {COMPILER}\nADD compiled.tar /target\n");
+    std::fs::write(context.join("Dockerfile"), dockerfile).expect("the directory is ours");
+    let archive = format!("--file={}", context.join("compiled.tar").display());
+    must(Command::new("tar").args(["--create", &archive]).arg("--directory").arg(compiled).arg("."));
+    must(engine.docker().args(["build", "--quiet", "--tag", RUST]).arg(&context));
+}
+
+/// This machine's etcd with the libraries that it wants.
+fn etcd(engine: &Engine, data: &Path) {
+    if !image_label(engine, ETCD).is_empty() {
+        return;
+    }
+    let root = data.join("etcd");
+    let copy = "set -e; mkdir -p usr/local/bin; for program in etcd etcdctl; do found=$(command -v $program); \
+                cp \"$found\" usr/local/bin/; for library in $(ldd \"$found\" | grep -o '/[^ ]*'); do \
+                mkdir -p \".${library%/*}\"; cp -L \"$library\" \".$library\"; done; done";
+    std::fs::create_dir_all(&root).expect("the directory is ours");
+    must(Command::new("sh").args(["-c", copy]).current_dir(&root));
+    let mut tar = Command::new("tar");
+    tar.arg("--create").arg("--directory").arg(&root).arg(".");
+    import(engine, &mut tar, ETCD, &["LABEL orrery.test=etcd"]);
+}
+
+/// What `tar` writes becomes an image.
+fn import(engine: &Engine, tar: &mut Command, image: &str, changes: &[&str]) {
+    let (reader, writer) = std::io::pipe().expect("pipes are to be had");
+    let mut archive = tar.stdout(writer).stderr(std::process::Stdio::null()).spawn().expect("tar starts");
+    tar.stdout(std::process::Stdio::null()); // or the reader would wait for this process's end of the pipe
+    let mut import = engine.docker();
+    import.arg("import").args(changes.iter().flat_map(|change| ["--change", change])).args(["-", image]).stdin(reader);
+    must(&mut import);
+    let _ = archive.wait();
+}
+
+/// The label by which an image is known to be one of ours and up to date; empty where there is none.
+fn image_label(engine: &Engine, image: &str) -> String {
+    let format = "--format={{index .Config.Labels \"orrery.test\"}}";
+    let output = engine.docker().args(["image", "inspect", format, image]).output();
+    output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default()
+}
+
+/// Where the compiler is, without the first slash.
+fn sysroot() -> String {
+    let printed = must(Command::new("rustc").args(["--print", "sysroot"]));
+    printed.trim().trim_start_matches('/').to_owned()
+}
+
+fn cargo_home() -> PathBuf {
+    let home = || Path::new(&std::env::var_os("HOME").unwrap_or_default()).join(".cargo");
+    std::env::var_os("CARGO_HOME").map_or_else(home, PathBuf::from)
+}

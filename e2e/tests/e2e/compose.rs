@@ -1,0 +1,191 @@
+//! `docker-compose up` of a fresh clone, and what a student then does to the parts.
+
+use e2e::docker::{Engine, must};
+use e2e::kubectl::Kubectl;
+use e2e::processes::free_ports;
+use e2e::{stand_ins, wait};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const PROJECT: &str = "orrery-test";
+const ONE_MEMBER: [&str; 1] = ["docker-compose.yml"];
+const THREE_MEMBERS: [&str; 2] = ["docker-compose.yml", "compose/etcd-three.yml"];
+
+/// The compose file in a clone of its own.
+struct Stack<'a> {
+    engine: &'a Engine,
+    clone: &'a Path,
+    files: &'a [&'a str],
+    port: u16,
+}
+
+impl<'a> Stack<'a> {
+    /// Builds and starts everything, and waits until kubectl sees three ready nodes.
+    fn up(engine: &'a Engine, clone: &'a Path, files: &'a [&'a str]) -> Self {
+        let stack = Self { engine, clone, files, port: free_ports() };
+        stack.compose("up --detach --build");
+        wait::until("three nodes are ready", || {
+            let nodes = stack.kubectl().run("get nodes --no-headers");
+            nodes.stdout.matches(" Ready ").count() == 3
+        });
+        stack
+    }
+
+    fn compose(&self, line: &str) -> String {
+        must(&mut self.command(line))
+    }
+
+    fn command(&self, line: &str) -> Command {
+        let mut command = self.engine.compose();
+        command
+            .current_dir(self.clone)
+            .env("ORRERY_PORT", self.port.to_string())
+            .arg(format!("--project-name={PROJECT}"))
+            .args(self.files.iter().map(|file| format!("--file={file}")))
+            .args(line.split_whitespace());
+        command
+    }
+
+    /// As the host does, with the kubeconfig that the stack has written for it.
+    fn kubectl(&self) -> Kubectl {
+        Kubectl::new(&self.clone.join("compose/kubeconfig"), self.clone)
+    }
+
+    /// Pulls a service's plug to a network, or puts it in again.
+    fn network(&self, what: &str, network: &str, service: &str) {
+        let container = self.compose(&format!("ps --quiet {service}"));
+        let mut command = self.engine.docker();
+        command.args(["network", what]);
+        if what == "connect" {
+            command.arg(format!("--alias={service}")); // as compose does
+        }
+        must(command.arg(format!("{PROJECT}_{network}")).arg(container.trim()));
+    }
+
+    /// The names of the networks that a service is on.
+    fn networks(&self, service: &str) -> String {
+        let container = self.compose(&format!("ps --quiet {service}"));
+        let format = "--format={{range $name, $_ := .NetworkSettings.Networks}}{{$name}} {{end}}";
+        must(self.engine.docker().args(["inspect", format, container.trim()])).trim().to_owned()
+    }
+}
+
+impl Drop for Stack<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let logs = self.command("logs --tail=20").output();
+            eprintln!(
+                "{}",
+                logs.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default()
+            );
+        }
+        let _ = self.command("down --volumes --timeout=5").output();
+    }
+}
+
+#[test]
+fn the_compose_file() {
+    let data = Path::new(env!("CARGO_TARGET_TMPDIR")).join("compose");
+    let engine = match Engine::start(&data) {
+        Ok(engine) => engine,
+        Err(why) => return eprintln!("SKIPPED the compose file: {why}"),
+    };
+    let clone = clone(&data);
+    stand_ins::make(&engine, &clone, &data);
+
+    let stack = Stack::up(&engine, &clone, &ONE_MEMBER);
+    only_the_apiserver_reaches_etcd(&stack);
+    deploys(&stack);
+    nobody_schedules(&stack);
+    nobody_reconciles(&stack);
+    the_api_is_away(&stack);
+    a_node_is_cut_off(&stack);
+    drop(stack);
+
+    let stack = Stack::up(&engine, &clone, &THREE_MEMBERS);
+    a_member_is_cut_off(&stack);
+}
+
+/// What a clone of the working tree would hold, at a path that stays: compilers remember it.
+fn clone(data: &Path) -> PathBuf {
+    let clone = data.join("clone");
+    let _ = std::fs::remove_dir_all(&clone);
+    std::fs::create_dir_all(&clone).unwrap();
+    let copy = "git ls-files -z --cached --others --exclude-standard | tar -c --null -T - | tar -x -C \"$1\"";
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    must(Command::new("sh").args(["-ec", copy, "sh"]).arg(&clone).current_dir(workspace));
+    clone
+}
+
+fn only_the_apiserver_reaches_etcd(stack: &Stack<'_>) {
+    let on = |names: &[&str]| names.iter().map(|name| format!("{PROJECT}_{name}")).collect::<Vec<_>>().join(" ");
+    assert_eq!(stack.networks("etcd"), on(&["etcd"]));
+    assert_eq!(stack.networks("apiserver"), on(&["control-plane", "etcd", "host"]));
+    for service in ["controller-manager", "scheduler", "proxy-sim", "node-0", "node-1", "node-2"] {
+        assert_eq!(stack.networks(service), on(&["control-plane"]), "{service}");
+    }
+}
+
+fn deploys(stack: &Stack<'_>) {
+    let kubectl = stack.kubectl();
+    kubectl.ok("create deployment web --image=nginx --replicas=3");
+    kubectl.ok("expose deployment web --port=80");
+    kubectl.ok("rollout status deployment/web --timeout=60s");
+}
+
+fn ready(kubectl: &Kubectl) -> String {
+    kubectl.ok("get deployment web -o jsonpath={.status.readyReplicas}/{.status.replicas}")
+}
+
+fn nobody_schedules(stack: &Stack<'_>) {
+    let kubectl = stack.kubectl();
+    stack.compose("stop scheduler");
+    kubectl.ok("scale deployment/web --replicas=4");
+    kubectl.ok("wait --for=jsonpath={.status.replicas}=4 deployment/web --timeout=30s");
+    let waiting = kubectl.ok("get pods --field-selector=spec.nodeName= -o jsonpath={.items[*].status.phase}");
+    assert_eq!(waiting, "Pending");
+    stack.compose("start scheduler");
+    kubectl.ok("wait --for=jsonpath={.status.readyReplicas}=4 deployment/web --timeout=60s");
+}
+
+fn nobody_reconciles(stack: &Stack<'_>) {
+    let kubectl = stack.kubectl();
+    stack.compose("stop controller-manager");
+    kubectl.ok("scale deployment/web --replicas=3");
+    assert_eq!(ready(&kubectl), "4/4");
+    stack.compose("start controller-manager");
+    kubectl.ok("wait --for=jsonpath={.status.replicas}=3 deployment/web --timeout=60s");
+}
+
+fn the_api_is_away(stack: &Stack<'_>) {
+    let kubectl = stack.kubectl();
+    stack.compose("stop apiserver");
+    let said = kubectl.fails("get nodes");
+    assert!(said.contains("refused") || said.contains("EOF"), "{said}");
+    stack.compose("start apiserver");
+    wait::until("the API server answers again", || kubectl.run("get --raw /readyz").success);
+    assert_eq!(ready(&kubectl), "3/3");
+}
+
+fn a_node_is_cut_off(stack: &Stack<'_>) {
+    let kubectl = stack.kubectl();
+    stack.network("disconnect", "control-plane", "node-1");
+    // After the node monitor's grace period.
+    kubectl.ok("wait --for=condition=Ready=Unknown node/node-1 --timeout=120s");
+    assert!(kubectl.ok("describe node node-1").contains("NodeStatusUnknown"));
+    stack.network("connect", "control-plane", "node-1");
+    kubectl.ok("wait --for=condition=Ready node/node-1 --timeout=90s");
+}
+
+fn a_member_is_cut_off(stack: &Stack<'_>) {
+    let kubectl = stack.kubectl();
+    for (round, member) in ["etcd", "etcd-1", "etcd-2"].into_iter().enumerate() {
+        stack.network("disconnect", "etcd", member);
+        wait::until("the others take writes", || {
+            kubectl.run(&format!("create configmap without-{member} --from-literal=round={round}")).success
+        });
+        stack.network("connect", "etcd", member);
+        kubectl.ok(&format!("get configmap without-{member}"));
+    }
+    deploys(stack);
+}
