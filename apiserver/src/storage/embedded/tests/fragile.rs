@@ -3,6 +3,7 @@
 use component_base::rng::Random;
 use parking_lot::Mutex;
 use redb::StorageBackend;
+use std::fmt;
 use std::io;
 use std::sync::Arc;
 
@@ -21,6 +22,19 @@ struct File {
     unsynced: Vec<Change>,
     /// Changes and syncs that still succeed; None: all.
     left: Option<usize>,
+    /// The mutant: a sync that does nothing.
+    skips_syncs: bool,
+    observer: Option<Observer>,
+}
+
+/// Told before each change and sync, when what comes is not durable yet.
+#[derive(Clone)]
+struct Observer(Arc<dyn Fn() + Send + Sync>);
+
+impl fmt::Debug for Observer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Observer")
+    }
 }
 
 #[derive(Debug)]
@@ -72,6 +86,22 @@ impl Fragile {
         self.0.lock().left = Some(steps);
     }
 
+    /// From now on a sync does nothing, and says that it has.
+    pub fn skip_syncs(&self) {
+        self.0.lock().skips_syncs = true;
+    }
+
+    pub fn observe(&self, observer: impl Fn() + Send + Sync + 'static) {
+        self.0.lock().observer = Some(Observer(Arc::new(observer)));
+    }
+
+    fn tell(&self) {
+        let observer = self.0.lock().observer.clone();
+        if let Some(observer) = observer {
+            observer.0();
+        }
+    }
+
     pub fn has_failed(&self) -> bool {
         self.0.lock().left == Some(0)
     }
@@ -113,8 +143,12 @@ impl StorageBackend for Fragile {
     }
 
     fn sync_data(&self) -> io::Result<()> {
+        self.tell();
         let mut file = self.0.lock();
         file.step()?;
+        if file.skips_syncs {
+            return Ok(());
+        }
         file.durable = file.image.clone();
         file.unsynced.clear();
         Ok(())
@@ -127,6 +161,7 @@ impl StorageBackend for Fragile {
 
 impl Fragile {
     fn change(&self, change: Change) -> io::Result<()> {
+        self.tell();
         let mut file = self.0.lock();
         file.step()?;
         change.apply(&mut file.image);
