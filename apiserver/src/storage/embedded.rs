@@ -14,6 +14,7 @@
 mod directory;
 mod disk;
 mod held;
+mod space;
 #[cfg(test)]
 mod tests;
 
@@ -30,6 +31,7 @@ use held::Held;
 use parking_lot::{Condvar, Mutex};
 use redb::StorageBackend;
 use redb::backends::FileBackend;
+use space::Space;
 use std::collections::BTreeMap;
 use std::io;
 use std::panic::{self, AssertUnwindSafe};
@@ -61,6 +63,7 @@ pub struct Embedded {
     /// Taken by the one who commits; None once closed.
     disk: Mutex<Option<Device>>,
     turns: Semaphore,
+    space: Space,
     /// An earlier deadline than the expiry task waits for has been set.
     sooner: Notify,
     /// The engine has stopped for good.
@@ -85,6 +88,8 @@ struct State {
     /// Keys with a write that is not durable yet, as that write leaves them, and its revision.
     overlay: BTreeMap<Key, (Option<Entry>, u64)>,
     queue: Vec<Job>,
+    /// Of the values in the queue and in the commit under way.
+    queued_bytes: u64,
     /// The last revision given out.
     head: u64,
     closing: bool,
@@ -103,19 +108,24 @@ impl Embedded {
     /// Opens or creates the store in a directory. Its tasks end with `env`.
     pub async fn open(env: &Env, root: &Path) -> Result<Arc<Self>, OpenError> {
         let root = root.to_owned();
+        let space = Space::of(root.clone());
         let (device, loaded) = env.blocking(move || open_directory(&root)).await?;
-        Ok(Self::start(env, device, loaded))
+        Ok(Self::start(env, device, loaded, space))
     }
 
     /// Opens or creates the store in any storage that redb can use: the seam for disks that lose or tear writes.
     pub fn open_backend(env: &Env, backend: impl StorageBackend) -> Result<Arc<Self>, OpenError> {
+        Self::open_with_space(env, backend, Space::told(|| None))
+    }
+
+    fn open_with_space(env: &Env, backend: impl StorageBackend, space: Space) -> Result<Arc<Self>, OpenError> {
         let path = PathBuf::from("backend");
         let is_new = backend.len().map_err(|source| OpenError::Io { path: path.clone(), source })? == 0;
         let (disk, loaded) = open_disk(backend, is_new).map_err(|error| open_error(error, &path))?;
-        Ok(Self::start(env, Device { disk, _directory: None }, loaded))
+        Ok(Self::start(env, Device { disk, _directory: None }, loaded, space))
     }
 
-    fn start(env: &Env, device: Device, loaded: Loaded) -> Arc<Self> {
+    fn start(env: &Env, device: Device, loaded: Loaded, space: Space) -> Arc<Self> {
         let mut expiry = Expiry::default();
         for (entry, deadline_ms) in &loaded.entries {
             expiry.set(&entry.key, entry.mod_revision, *deadline_ms);
@@ -126,6 +136,7 @@ impl Embedded {
             expiry,
             overlay: BTreeMap::new(),
             queue: Vec::new(),
+            queued_bytes: 0,
             head: loaded.revision,
             closing: false,
             stopped: None,
@@ -136,6 +147,7 @@ impl Embedded {
             work: Condvar::new(),
             disk: Mutex::new(Some(device)),
             turns: Semaphore::new(QUEUED_WRITES),
+            space,
             sooner: Notify::new(),
             ended: CancellationToken::new(),
             released: CancellationToken::new(),
@@ -202,6 +214,7 @@ impl Embedded {
         let mut state = self.state.lock();
         let first_deadline_ms = state.expiry.next_deadline_ms();
         for Durable { event, deadline_ms } in writes {
+            state.queued_bytes -= event.current.as_ref().map_or(0, |entry| entry.value.len() as u64);
             state.store.apply(event.clone(), now_ms, now_ms - HISTORY_S as i64 * 1000);
             state.expiry.set(&event.key, event.revision, *deadline_ms);
             if state.overlay.get(&event.key).is_some_and(|(_, revision)| *revision == event.revision) {
@@ -253,7 +266,12 @@ impl Embedded {
         let revision = state.head + 1;
         let job = match Mvcc::decide(current, &write, revision) {
             Ok(event) => {
+                let bytes = event.current.as_ref().map_or(0, |entry| entry.value.len() as u64);
+                if event.current.is_some() {
+                    self.space.takes(state.queued_bytes + bytes).map_err(Error::Rejected)?;
+                }
                 let event = Arc::new(event);
+                state.queued_bytes += bytes;
                 state.head = revision;
                 state.overlay.insert(write.key.clone(), (event.current.clone(), revision));
                 let outcome = Outcome::Written { revision, previous: event.previous.clone() };
