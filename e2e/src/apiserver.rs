@@ -7,7 +7,7 @@ use component_base::env::Env;
 use component_base::kubeconfig::Connection;
 use component_base::lifecycle::PARENT_PIPE;
 use orrery::certificates;
-use orrery::up::components::components;
+use orrery::up::components::{Component, components};
 use orrery::up::data_dir::DataDir;
 use orrery::up::ready::Waiting;
 use orrery::up::{Options, identities};
@@ -18,8 +18,10 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 /// A running `orrery apiserver` with the files and flags that `orrery up` gives it.
-#[derive(Debug)]
 pub struct ApiServer {
+    program: PathBuf,
+    component: Component,
+    waiting: Waiting,
     child: Child,
     pub env: Env,
     pub data_dir: Arc<DataDir>,
@@ -42,21 +44,14 @@ impl ApiServer {
         let options = store.options(Options { port: Some(port), ..Options::defaults(data_dir.root().to_owned()) });
         let env = Env::system();
         let admin = certificates::prepare(&identities(&options, &data_dir), env.wall()).expect("the directory is ours");
-        let components = components(&options, 2, &data_dir);
-        let apiserver = components.first().expect("the API server comes first");
+        let mut component = components(&options, 2, &data_dir).into_iter().next().expect("the API server comes first");
+        component.arguments.extend(flags.iter().map(|flag| (*flag).to_owned()));
         let log = data_dir.log_of(&format!("apiserver-{port}"));
-        let child = Command::new(program)
-            .arg(apiserver.name)
-            .args(&apiserver.arguments)
-            .args(flags)
-            .env(PARENT_PIPE, "1") // it ends with this process
-            .stdin(Stdio::piped())
-            .stderr(File::create(&log).expect("the directory is ours"))
-            .spawn()
-            .expect("the program starts");
         let waiting = Waiting::new(&env, &admin, &options).expect("the connection was just made");
-        waiting.component(apiserver).await.expect("the API server gets ready");
-        Self { child, env, data_dir, admin, log }
+        let child = spawn(program, &component, &log);
+        let server = Self { program: program.to_owned(), component, waiting, child, env, data_dir, admin, log };
+        server.ready().await;
+        server
     }
 
     /// A clean stop.
@@ -72,6 +67,16 @@ impl ApiServer {
         let _ = self.child.wait();
     }
 
+    /// Starts it again after its end, and waits until it is ready.
+    pub async fn restart(&mut self) {
+        self.child = spawn(&self.program, &self.component, &self.log);
+        self.ready().await;
+    }
+
+    async fn ready(&self) {
+        self.waiting.component(&self.component).await.expect("the API server gets ready");
+    }
+
     pub fn client(&self, connection: &Connection) -> Client {
         Client::connect(&self.env, connection, "e2e").expect("the connection is well-formed")
     }
@@ -82,6 +87,17 @@ impl ApiServer {
         let list = list.expect("the server is there").body;
         list["metadata"]["resourceVersion"].clone()
     }
+}
+
+fn spawn(program: &Path, component: &Component, log: &Path) -> Child {
+    Command::new(program)
+        .arg(component.name)
+        .args(&component.arguments)
+        .env(PARENT_PIPE, "1") // it ends with this process
+        .stdin(Stdio::piped())
+        .stderr(File::create(log).expect("the directory is ours"))
+        .spawn()
+        .expect("the program starts")
 }
 
 impl Drop for ApiServer {

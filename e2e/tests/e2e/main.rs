@@ -7,6 +7,7 @@ mod bad_requests;
 mod bad_start;
 mod command_list;
 mod compose;
+mod crashes;
 mod determinism;
 mod every_resource;
 mod lifecycle;

@@ -1,0 +1,117 @@
+//! The API server is killed again and again while clients write: what it has answered is there, and revisions go up.
+
+use crate::{etcd, program};
+use component_base::env::Env;
+use component_base::rng::Random;
+use e2e::apiserver::ApiServer;
+use e2e::ask::Ask;
+use e2e::store::Store;
+use futures::future::join_all;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const KILLS: usize = 50;
+const WRITERS: usize = 4;
+/// A kill comes at the latest when so many writes were answered.
+const MOST_WRITES: usize = 40;
+const SEED: u64 = 1;
+
+#[tokio::test]
+async fn fifty_kills_during_writes_to_the_embedded_store() {
+    survives_kills(Store::Embedded).await;
+}
+
+#[tokio::test]
+async fn fifty_kills_during_writes_to_etcd() {
+    let directory = tempfile::tempdir().unwrap();
+    survives_kills(Store::Etcd(&etcd(directory.path()))).await;
+}
+
+/// What one writer knows of its object.
+#[derive(Clone, Debug, Default)]
+struct Known {
+    /// The last number that was answered, and its revision.
+    number: u64,
+    revision: u64,
+    /// A number that was sent and not answered: it is there or it is not.
+    unanswered: Option<u64>,
+}
+
+async fn survives_kills(store: Store<'_>) {
+    let directory = tempfile::tempdir().unwrap();
+    let mut server = ApiServer::start(program(), directory.path(), store).await;
+    let random = Env::simulated(SEED).random("kills");
+    let mut known: Vec<Known> = vec![Known::default(); WRITERS];
+    for round in 0..KILLS {
+        let before = known.iter().map(|known| known.revision).max().unwrap();
+        write_until_killed(&mut server, &random, &mut known).await;
+        server.restart().await;
+        let there = objects(&server).await;
+        for (writer, known) in known.iter_mut().enumerate() {
+            let (number, revision) = there.get(&name(writer)).copied().unwrap_or_default();
+            let context = format!("round {round} (seed {SEED}), writer {writer}: {number} at {revision}, {known:?}");
+            match known.unanswered.take() {
+                Some(unanswered) if number == unanswered => assert!(revision > known.revision, "{context}"),
+                _ => assert_eq!((number, revision), (known.number, known.revision), "{context}"),
+            }
+            assert!(number == 0 || known.revision == revision || revision > before, "{context}");
+            (known.number, known.revision) = (number, revision);
+        }
+    }
+    assert!(known.iter().all(|known| known.number > 0), "every writer has written: {known:?}");
+}
+
+fn name(writer: usize) -> String {
+    format!("writer-{writer}")
+}
+
+/// Every writer counts its own object up; once some random number of answers has come, the server is killed.
+async fn write_until_killed(server: &mut ApiServer, random: &Random, known: &mut [Known]) {
+    let (answers, limit) = (AtomicUsize::new(0), 1 + random.below(MOST_WRITES));
+    let client = server.client(&server.admin);
+    let killer = parking_lot::Mutex::new(Some(server));
+    let writers = known.iter_mut().enumerate().map(|(writer, known)| {
+        let (client, answers, killer) = (client.clone(), &answers, &killer);
+        async move {
+            loop {
+                let number = known.number + 1;
+                known.unanswered = Some(number);
+                let body =
+                    json!({"metadata": {"name": name(writer)}, "data": {"number": number.to_string()}}).to_string();
+                let ask = match number {
+                    1 => Ask::post(CONFIG_MAPS, body),
+                    _ => Ask::put(&format!("{CONFIG_MAPS}/{}", name(writer)), body),
+                };
+                let Ok(answer) = ask.of(&client).await else { return };
+                assert!(answer.code < 300 || answer.code >= 500, "{}: {}", answer.code, answer.body);
+                if answer.code >= 500 {
+                    return;
+                }
+                let revision = version(&answer.body);
+                assert!(revision > known.revision, "{revision} after {known:?}");
+                *known = Known { number, revision, unanswered: None };
+                if answers.fetch_add(1, Ordering::Relaxed) + 1 == limit
+                    && let Some(server) = killer.lock().take()
+                {
+                    server.kill();
+                    return;
+                }
+            }
+        }
+    });
+    join_all(writers).await;
+}
+
+fn version(object: &Value) -> u64 {
+    object["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap()
+}
+
+/// The number and the revision of each object.
+async fn objects(server: &ApiServer) -> BTreeMap<String, (u64, u64)> {
+    let list = Ask::get(CONFIG_MAPS).of(&server.client(&server.admin)).await.unwrap().body;
+    let items = list["items"].as_array().unwrap().iter();
+    let of = |item: &Value| (item["data"]["number"].as_str().unwrap_or("0").parse().unwrap(), version(item));
+    items.map(|item| (item["metadata"]["name"].as_str().unwrap().to_owned(), of(item))).collect()
+}
