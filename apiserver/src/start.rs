@@ -14,13 +14,14 @@ use crate::flow_control::FlowControl;
 use crate::metrics::Metrics;
 use crate::openapi::Documents;
 use crate::registry::allocation::{self, ServiceNetwork};
-use crate::registry::row::Row;
+use crate::registry::row::{Row, key_prefix};
 use crate::registry::{Registry, strategies};
 use crate::server::Server;
 use crate::snapshot::{self, Snapshot, SnapshotError};
 use crate::storage::embedded::Embedded;
 use crate::storage::etcd::Etcd;
 use crate::storage::memory::Memory;
+use crate::storage::metered::Metered;
 use crate::storage::{self, Storage};
 use crate::{pipeline, version};
 use arc_swap::ArcSwap;
@@ -115,6 +116,11 @@ pub fn service_on(config: Config, env: Env, storage: Arc<dyn Storage>) -> Result
         range: config.service_cluster_ip_range,
         node_ports: allocation::parse_ports(&config.service_node_port_range).map_err(Error::NodePorts)?,
     };
+    let names = catalogue.rows().iter().filter_map(|row| {
+        let stored = row.storage_version();
+        Some((key_prefix(row)?, (stored.group.to_string(), stored.resource.to_string())))
+    });
+    let storage: Arc<dyn Storage> = Metered::new(&env, storage, names);
     let registry = Arc::new(Registry::new(&env, storage.clone(), catalogue.clone(), service_network));
     for resource in catalogue.rows() {
         if let Some(row) = Row::start(&env, &storage, resource.clone(), strategies::of(resource)) {

@@ -14,7 +14,7 @@ use orrery::up::{Options, identities};
 use serde_json::Value;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 
 /// A running `orrery apiserver` with the files and flags that `orrery up` gives it.
@@ -59,6 +59,16 @@ impl ApiServer {
         crate::processes::signal("TERM", self.child.id());
         let status = self.child.wait().expect("a started process can be waited for");
         assert!(status.success(), "a clean stop ends with 0, not {status}");
+    }
+
+    /// Until it has ended by itself.
+    pub fn wait(&mut self) -> ExitStatus {
+        let mut ended = None;
+        crate::wait::until("the API server has ended", || {
+            ended = self.child.try_wait().expect("a started process can be waited for");
+            ended.is_some()
+        });
+        ended.expect("it has just been seen")
     }
 
     /// As a crash does.

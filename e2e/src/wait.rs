@@ -20,3 +20,14 @@ pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
 pub fn pause() {
     let _ = Command::new("sleep").arg("0.1").status();
 }
+
+/// The same for a condition that is asked for.
+pub async fn until_async(what: &str, mut condition: impl AsyncFnMut() -> bool) {
+    for _ in 0..LOOKS {
+        if condition().await {
+            return;
+        }
+        pause();
+    }
+    panic!("waited in vain until {what}");
+}

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 const NAME: &str = "kubernetes";
 const NAMESPACE: &str = "default";
@@ -55,11 +56,28 @@ pub async fn reconcile(server: &Arc<Server>, reconciler: &Reconciler) -> Result<
     let range = server.config.service_cluster_ip_range.trunc();
     ensure(registry, "networking.k8s.io", "servicecidrs", service_cidr(&range.to_string())).await?;
     ensure(registry, "", "services", service(first_address(range))).await?;
+    if !server.bootstrapped.load(Ordering::Acquire) {
+        compare_ranges(server, &range.to_string()).await?;
+    }
     match reconciler {
         Reconciler::Lease(_) => list_the_living(server).await,
         Reconciler::Alone(own) => list(server, &[*own]).await,
         Reconciler::None => Ok(()),
     }
+}
+
+/// Two servers of one cluster should give out addresses of one range.
+async fn compare_ranges(server: &Server, own: &str) -> Result<(), Status> {
+    let (_, row) = server.registry.row_of("networking.k8s.io", "servicecidrs")?;
+    let stored = row.cacher.get_latest("", NAME).await.map_err(cache_failure)?;
+    let stored = stored.map(|object| object.peek()["spec"]["cidrs"].clone()).unwrap_or_default();
+    if stored != json!([own]) {
+        tracing::warn!(
+            "--service-cluster-ip-range is {own} here, and the cluster was set up with {stored}: another API server has \
+             other flags, or an earlier one had. This one gives out addresses of its own range"
+        );
+    }
+    Ok(())
 }
 
 /// The end of a clean stop: clients are led to the others, if there are any.

@@ -68,6 +68,8 @@ pub struct Embedded {
     sooner: Notify,
     /// The engine has stopped for good.
     ended: CancellationToken,
+    /// None where it is no file.
+    data_path: Option<PathBuf>,
     /// Files and locks have been given up.
     released: CancellationToken,
 }
@@ -76,7 +78,7 @@ pub struct Embedded {
 #[derive(Debug)]
 struct Device {
     disk: Disk,
-    _directory: Option<Directory>,
+    directory: Option<Directory>,
 }
 
 #[derive(Debug)]
@@ -122,10 +124,11 @@ impl Embedded {
         let path = PathBuf::from("backend");
         let is_new = backend.len().map_err(|source| OpenError::Io { path: path.clone(), source })? == 0;
         let (disk, loaded) = open_disk(backend, is_new).map_err(|error| open_error(error, &path))?;
-        Ok(Self::start(env, Device { disk, _directory: None }, loaded, space))
+        Ok(Self::start(env, Device { disk, directory: None }, loaded, space))
     }
 
     fn start(env: &Env, device: Device, loaded: Loaded, space: Space) -> Arc<Self> {
+        let data_path = device.directory.as_ref().map(Directory::data_path);
         let mut expiry = Expiry::default();
         for (entry, deadline_ms) in &loaded.entries {
             expiry.set(&entry.key, entry.mod_revision, *deadline_ms);
@@ -150,6 +153,7 @@ impl Embedded {
             space,
             sooner: Notify::new(),
             ended: CancellationToken::new(),
+            data_path,
             released: CancellationToken::new(),
         });
         if !env.is_simulated() {
@@ -310,7 +314,7 @@ fn open_directory(root: &Path) -> Result<(Device, Loaded), OpenError> {
     if is_new {
         directory.keep_new_data()?;
     }
-    Ok((Device { disk, _directory: Some(directory) }, loaded))
+    Ok((Device { disk, directory: Some(directory) }, loaded))
 }
 
 fn open_disk(backend: impl StorageBackend, is_new: bool) -> Result<(Disk, Loaded), DiskError> {
@@ -364,6 +368,11 @@ impl Storage for Embedded {
             let history = state.store.events_after(prefix, after)?;
             Ok(state.watchers.add(prefix, after, history))
         })
+    }
+
+    async fn size_bytes(&self) -> Option<u64> {
+        let path = self.data_path.clone()?;
+        self.env.blocking(move || std::fs::metadata(path)).await.ok().map(|data| data.len())
     }
 
     async fn current_revision(&self) -> Result<u64, Error> {

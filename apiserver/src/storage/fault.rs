@@ -136,6 +136,10 @@ impl Storage for Fault {
         self.inner.is_shared()
     }
 
+    async fn size_bytes(&self) -> Option<u64> {
+        self.inner.size_bytes().await
+    }
+
     async fn request_progress(&self, prefix: &str) -> Result<(), Error> {
         self.call(self.inner.request_progress(prefix)).await
     }

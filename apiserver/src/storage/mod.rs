@@ -5,7 +5,7 @@
 //!
 //! Engines: [`memory`] (simulations, tests, and the model for the others), [`embedded`] (durable on one disk),
 //! [`etcd`] (shared by several API servers).
-//! [`fault`] wraps any of them. One suite, `behaviour`, runs on all.
+//! [`fault`] and [`metered`] wrap any of them. One suite, `behaviour`, runs on all.
 
 #[cfg(test)]
 mod behaviour;
@@ -14,6 +14,7 @@ pub mod etcd;
 mod expiry;
 pub mod fault;
 pub mod memory;
+pub mod metered;
 mod mvcc;
 mod watchers;
 
@@ -242,6 +243,11 @@ pub trait Storage: Send + Sync + std::fmt::Debug + 'static {
     /// Whether other API servers may be at work on the same store.
     fn is_shared(&self) -> bool {
         false
+    }
+
+    /// What the store takes on its disk, where it has one that answers.
+    async fn size_bytes(&self) -> Option<u64> {
+        None
     }
 
     /// Asks that watches under `prefix` report their progress soon. (An engine may tell other watches too.)

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Runs the program in a directory; answers its exit code and its one line.
-fn complaint(directory: &Path, line: &str) -> (i32, String) {
+pub fn complaint(directory: &Path, line: &str) -> (i32, String) {
     let mut command = Command::new(program());
     let command = command.args(line.split_whitespace()).current_dir(directory).env_remove("KUBECONFIG");
     let output = command.output().unwrap();

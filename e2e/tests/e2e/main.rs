@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // everything here is a test
 
+mod bad_etcd;
 mod bad_input;
 mod bad_requests;
 mod bad_start;

@@ -38,15 +38,8 @@ fn config_map(name: &str) -> Ask {
 
 /// As clients do: an answer that did not come, or that says "not now", is no reason to give up.
 async fn store(client: &Client, name: &str) {
-    let mut last = (0, Value::Null);
-    for _ in 0..300 {
-        last = code(client, config_map(name)).await;
-        if matches!(last.0, 201 | 409) {
-            return;
-        }
-        e2e::wait::pause();
-    }
-    panic!("{name} could not be stored: {last:?}");
+    let is_stored = async || matches!(code(client, config_map(name)).await.0, 201 | 409);
+    e2e::wait::until_async(&format!("{name} is stored"), is_stored).await;
 }
 
 async fn addresses(client: &Client) -> Vec<String> {

@@ -83,7 +83,11 @@ impl Member for GrpcMember {
 
     async fn status(&self) -> Result<Status, Failure> {
         let status = self.client.maintenance_client().status().await.map_err(failure)?;
-        Ok(Status { cluster: header(status.header())?.cluster, version: status.version().to_owned() })
+        Ok(Status {
+            cluster: header(status.header())?.cluster,
+            version: status.version().to_owned(),
+            size_bytes: unsigned(status.db_size()),
+        })
     }
 
     async fn range(&self, query: RangeQuery) -> Result<Ranged, Failure> {

@@ -20,6 +20,8 @@ pub struct Header {
 pub struct Status {
     pub cluster: u64,
     pub version: String,
+    /// What its database takes on its disk.
+    pub size_bytes: u64,
 }
 
 /// Keys are bytes here: a foreign one need not be text.

@@ -35,6 +35,9 @@ use watch::{Watches, compacted_revision};
 /// A lease can end between being chosen and being used; a fresh one will not.
 const LEASE_ATTEMPTS: usize = 2;
 
+/// Nobody waits for the size but a gauge.
+const SIZE_LIMIT: Duration = Duration::from_secs(3);
+
 #[derive(Debug)]
 pub struct Etcd {
     env: Env,
@@ -207,6 +210,13 @@ impl Storage for Etcd {
 
     fn is_shared(&self) -> bool {
         true
+    }
+
+    /// Of the member that answered last.
+    async fn size_bytes(&self) -> Option<u64> {
+        let (_, member) = self.cluster.preferred();
+        let status = self.env.timeout(SIZE_LIMIT, member.status()).await.ok()?.ok()?;
+        Some(status.size_bytes)
     }
 
     async fn request_progress(&self, prefix: &str) -> Result<(), Error> {

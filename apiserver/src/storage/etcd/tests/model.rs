@@ -308,9 +308,9 @@ impl Member for ModelMember {
         };
         if is_cut_off {
             // What it says of itself needs nobody else.
-            return Ok(Status { cluster: self.model().state.lock().cluster, version });
+            return Ok(Status { cluster: self.model().state.lock().cluster, version, size_bytes: 0 });
         }
-        self.call(|model| Ok(Status { cluster: model.state.lock().cluster, version })).await
+        self.call(|model| Ok(Status { cluster: model.state.lock().cluster, version, size_bytes: 0 })).await
     }
 
     async fn range(&self, query: RangeQuery) -> Result<Ranged, Failure> {
