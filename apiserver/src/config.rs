@@ -2,7 +2,9 @@
 //!
 //! Corresponds to cmd/kube-apiserver/app/options.
 
+use crate::authz::Mode;
 use crate::flags::KubeApiserver;
+use crate::runtime_config::ApiSwitch;
 use crate::storage::etcd::options::EtcdOptions;
 use clap::{Args, ValueEnum};
 use component_base::duration::parse_duration;
@@ -78,9 +80,24 @@ pub struct Config {
     /// Key (PEM, ECDSA P-256 or RSA) that signs and verifies service account tokens
     #[arg(long, value_name = "FILE")]
     pub service_account_signing_key_file: Option<PathBuf>,
-    /// Issuer of service account tokens
-    #[arg(long, default_value = "https://kubernetes.default.svc", value_name = "URL")]
-    pub service_account_issuer: String,
+    /// Further keys (PEM, private or public) of service account tokens that are accepted; several in one file, or files
+    #[arg(long, value_delimiter = ',', value_name = "FILES")]
+    pub service_account_key_file: Vec<PathBuf>,
+    /// Issuer of service account tokens; tokens of further ones are accepted
+    #[arg(long, value_delimiter = ',', default_value = "https://kubernetes.default.svc", value_name = "URLS")]
+    pub service_account_issuer: Vec<String>,
+    /// Where others find the keys of service account tokens, if not at this server
+    #[arg(long, value_name = "URL")]
+    pub service_account_jwks_uri: Option<String>,
+    /// Refuse service account tokens whose account, pod or secret is gone
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set)]
+    pub service_account_lookup: bool,
+    /// Longest life of a service account token; what asks for more gets so much
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub service_account_max_token_expiration: Option<Duration>,
+    /// Authorizers, asked in this order
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "Node,RBAC", value_name = "MODES")]
+    pub authorization_mode: Vec<Mode>,
     /// Audiences of the API; the issuer where none is given
     #[arg(long, value_delimiter = ',', value_name = "URLS")]
     pub api_audiences: Vec<String>,
@@ -90,6 +107,18 @@ pub struct Config {
     /// Admission plugins that are on by default and shall not run
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub disable_admission_plugins: Vec<String>,
+    /// How long a pod stays on a node that is not ready, unless it says otherwise
+    #[arg(long, default_value_t = 300, value_name = "SECONDS")]
+    pub default_not_ready_toleration_seconds: i64,
+    /// How long a pod stays on a node that cannot be reached, unless it says otherwise
+    #[arg(long, default_value_t = 300, value_name = "SECONDS")]
+    pub default_unreachable_toleration_seconds: i64,
+    /// APIs to serve or not: GROUP/VERSION, v1, api/all, api/ga, api/beta or api/alpha =true or =false
+    #[arg(long, value_delimiter = ',', value_name = "API=BOOL")]
+    pub runtime_config: Vec<ApiSwitch>,
+    /// How long Events are kept
+    #[arg(long, default_value = "1h", value_name = "DURATION", value_parser = parse_duration)]
+    pub event_ttl: Duration,
     /// Network from which Services get their addresses
     #[arg(long, default_value = "10.96.0.0/16", value_name = "CIDR")]
     pub service_cluster_ip_range: IpNet,
@@ -159,7 +188,7 @@ impl Config {
 
     pub fn audiences(&self) -> Vec<String> {
         if self.api_audiences.is_empty() {
-            vec![self.service_account_issuer.clone()]
+            self.service_account_issuer.iter().take(1).cloned().collect()
         } else {
             self.api_audiences.clone()
         }

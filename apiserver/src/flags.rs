@@ -9,7 +9,8 @@ use component_base::options::original::{Flag, LOGGING, METRICS, SERVING, VERSION
 #[derive(Clone, Debug)]
 pub struct KubeApiserver;
 
-// Deviation: an API server that is told nothing has an issuer and a range of Services, as kubeadm gives it.
+// Deviation: an API server that is told nothing authorizes by Node and RBAC, and has an issuer and a range of Services,
+// as kubeadm gives it.
 impl Original for KubeApiserver {
     const NAME: &'static str = "kube-apiserver";
     const FLAGS: &'static [&'static [Flag]] = &[
@@ -99,10 +100,10 @@ const AUTHENTICATION: &[Flag] = &[
     none("requestheader-username-headers", List, ""),
     none("service-account-extend-token-expiration", Switch, "true"),
     works("service-account-issuer", List, "").but("https://kubernetes.default.svc"),
-    none("service-account-jwks-uri", Text, ""),
-    none("service-account-key-file", List, ""),
-    none("service-account-lookup", Switch, "true"),
-    none("service-account-max-token-expiration", Duration, ""),
+    works("service-account-jwks-uri", Text, ""),
+    works("service-account-key-file", List, ""),
+    works("service-account-lookup", Switch, "true"),
+    works("service-account-max-token-expiration", Duration, ""),
     none("service-account-signing-endpoint", Text, ""),
     works("service-account-signing-key-file", Text, ""),
     works("token-auth-file", Text, ""),
@@ -110,7 +111,7 @@ const AUTHENTICATION: &[Flag] = &[
 
 const AUTHORIZATION: &[Flag] = &[
     none("authorization-config", Text, ""),
-    none("authorization-mode", List, ""),
+    works("authorization-mode", List, "").but("Node,RBAC"),
     none("authorization-policy-file", Text, ""),
     none("authorization-webhook-cache-authorized-ttl", Duration, "5m0s"),
     none("authorization-webhook-cache-unauthorized-ttl", Duration, "30s"),
@@ -122,8 +123,8 @@ const ADMISSION: &[Flag] = &[
     none("admission-control", List, ""),
     none("admission-control-config-file", Text, ""),
     none("allow-privileged", Switch, ""),
-    none("default-not-ready-toleration-seconds", Int, "300"),
-    none("default-unreachable-toleration-seconds", Int, "300"),
+    works("default-not-ready-toleration-seconds", Int, "300"),
+    works("default-unreachable-toleration-seconds", Int, "300"),
     works("disable-admission-plugins", List, ""),
     works("enable-admission-plugins", List, ""),
 ];
@@ -137,13 +138,13 @@ const APIS: &[Flag] = &[
     none("enable-aggregator-routing", Switch, ""),
     none("enable-garbage-collector", Switch, "true"),
     none("enable-logs-handler", Switch, ""),
-    none("event-ttl", Duration, "1h0m0s"),
+    works("event-ttl", Duration, "1h0m0s"),
     none("peer-advertise-ip", Text, ""),
     none("peer-advertise-port", Text, ""),
     none("peer-ca-file", Text, ""),
     none("proxy-client-cert-file", Text, ""),
     none("proxy-client-key-file", Text, ""),
-    none("runtime-config", Switches, ""),
+    works("runtime-config", Switches, ""),
     none("runtime-config-emulation-forward-compatible", Switch, ""),
 ];
 
@@ -199,10 +200,71 @@ const NETWORK: &[Flag] = &[
 mod tests {
     use super::KubeApiserver;
     use crate::Config;
+    use crate::testing::Api;
+    use clap::Parser;
     use component_base::options::original::disagreements;
+    use http::Method;
+    use serde_json::json;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        config: Config,
+    }
+
+    async fn started(flags: &[&str]) -> Api {
+        Api::with(Command::parse_from([&["apiserver"], flags].concat()).config).await
+    }
 
     #[test]
     fn every_flag_of_the_original_is_accepted_and_every_field_is_as_there() {
         assert_eq!(disagreements::<KubeApiserver, Config>(), [""; 0]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn authorizers_are_those_that_were_named() {
+        let nobody = [("authorization", "")];
+        for (flags, expected) in [
+            (&[][..], 403),
+            (&["--authorization-mode=AlwaysAllow"], 200),
+            (&["--authorization-mode=Node,RBAC,AlwaysAllow"], 200),
+            (&["--authorization-mode=AlwaysDeny"], 403),
+        ] {
+            let api = started(flags).await;
+            assert_eq!(api.ask(Method::GET, "/api/v1/secrets", "", &nobody).await.code, expected, "{flags:?}");
+        }
+        let denied = started(&["--authorization-mode=AlwaysDeny"]).await;
+        let answer = denied.ask(Method::GET, "/api/v1/secrets", "", &nobody).await;
+        assert!(answer.message().ends_with("Everything is forbidden."), "{}", answer.message());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_api_that_is_switched_off_is_not_there() {
+        let api = started(&["--runtime-config=autoscaling/v1=false"]).await;
+        let path = |version: &str| format!("/apis/autoscaling/{version}/horizontalpodautoscalers");
+        assert_eq!((api.get(&path("v1")).await.code, api.get(&path("v2")).await.code), (404, 200));
+        assert_eq!(api.get("/apis/autoscaling/v1").await.code, 404);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn tolerations_and_the_life_of_tokens_are_as_told() {
+        let api = started(&[
+            "--default-not-ready-toleration-seconds=7",
+            "--service-account-max-token-expiration=1h",
+            "--disable-admission-plugins=ServiceAccount",
+        ])
+        .await;
+        let container = json!({"name": "c", "image": "i"});
+        let pod =
+            json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [container]}});
+        let pod = api.create("/api/v1/namespaces/default/pods", pod).await;
+        assert_eq!(pod["spec"]["tolerations"][0]["tolerationSeconds"], 7);
+        assert_eq!(pod["spec"]["tolerations"][1]["tolerationSeconds"], 300);
+        let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "a"}});
+        api.create("/api/v1/namespaces/default/serviceaccounts", account).await;
+        let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 7200}});
+        let answer = api.post("/api/v1/namespaces/default/serviceaccounts/a/token", request).await;
+        let shortened = r#"299 - "requested expiration of 7200 seconds shortened to 3600 seconds""#;
+        assert_eq!(answer.warnings(), [shortened]);
     }
 }

@@ -6,6 +6,7 @@
 // How it starts.
 pub mod config;
 pub mod flags;
+pub mod runtime_config;
 mod start;
 pub mod bootstrap;
 pub mod server;

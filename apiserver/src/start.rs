@@ -23,7 +23,7 @@ use crate::storage::etcd::Etcd;
 use crate::storage::memory::Memory;
 use crate::storage::metered::Metered;
 use crate::storage::{self, Storage};
-use crate::{pipeline, version};
+use crate::{pipeline, runtime_config, version};
 use arc_swap::ArcSwap;
 use component_base::env::Env;
 use component_base::fixtures;
@@ -60,6 +60,8 @@ pub enum Error {
     StoreFlags(String),
     #[error("{0}")]
     NodePorts(String),
+    #[error("--runtime-config: {0}")]
+    RuntimeConfig(#[from] runtime_config::UnknownGroup),
     #[error("--{0}")]
     Plugins(#[from] PluginError),
     #[error(transparent)]
@@ -112,6 +114,7 @@ async fn open_store(config: &Config, env: &Env) -> Result<Arc<dyn Storage>, Erro
 /// The same on a store of one's own: a fault engine, one shared by two servers.
 pub fn service_on(config: Config, env: Env, storage: Arc<dyn Storage>) -> Result<ApiServer, Error> {
     let catalogue = Catalogue::builtin();
+    let served = runtime_config::served(&catalogue, &config.runtime_config)?;
     let service_network = ServiceNetwork {
         range: config.service_cluster_ip_range,
         node_ports: allocation::parse_ports(&config.service_node_port_range).map_err(Error::NodePorts)?,
@@ -124,15 +127,17 @@ pub fn service_on(config: Config, env: Env, storage: Arc<dyn Storage>) -> Result
     let registry = Arc::new(Registry::new(&env, storage.clone(), catalogue.clone(), service_network));
     for resource in catalogue.rows() {
         if let Some(row) = Row::start(&env, &storage, resource.clone(), strategies::of(resource)) {
-            registry.add_row(Arc::new(row));
+            registry.add_row(Arc::new(Row { event_ttl: config.event_ttl, ..row }));
         }
     }
     let source = Arc::new(PolicySource::new(policy_rows(&registry)));
-    let authorization = Arc::new(Authorization::new(source, roles::node_rules()));
+    let authorization = Arc::new(Authorization::new(&config.authorization_mode, source, roles::node_rules()));
     registry.set_content_authorizer(authorization.clone());
-    let parts = chain::Parts { env: &env, authorization: &authorization };
+    let parts = chain::Parts { env: &env, authorization: &authorization, config: &config };
     registry.set_admission(chain::chain(&config.enable_admission_plugins, &config.disable_admission_plugins, &parts)?);
-    let documents = Arc::new(Documents::new(catalogue.clone(), version::GIT_VERSION));
+    // What the server itself needs has been looked up by now.
+    registry.catalogue.store(served.clone());
+    let documents = Arc::new(Documents::new(served.clone(), version::GIT_VERSION));
     let server = Arc::new(Server {
         authentication: authentication(&config, &env)?,
         flow_control: FlowControl::new(config.max_requests_inflight, config.max_mutating_requests_inflight),
@@ -141,7 +146,7 @@ pub fn service_on(config: Config, env: Env, storage: Arc<dyn Storage>) -> Result
         bootstrapped: AtomicBool::new(false),
         ending: CancellationToken::new(),
         left: CancellationToken::new(),
-        openapi: ArcSwap::from_pointee((catalogue, documents)),
+        openapi: ArcSwap::from_pointee((served, documents)),
         authorization,
         registry,
         config,
@@ -184,9 +189,13 @@ fn authentication(config: &Config, env: &Env) -> Result<Authentication, Error> {
         None if env.is_simulated() => Some(fixtures::serving().key_pem),
         None => None,
     };
-    let tokens = key
-        .map(|key| ServiceAccountTokens::new(&key, &config.service_account_issuer, config.audiences()))
-        .transpose()?;
+    let mut further = Vec::new();
+    for path in &config.service_account_key_file {
+        further.push(read_file("service-account-key-file", path)?);
+    }
+    let tokens =
+        key.map(|key| ServiceAccountTokens::new(&key, &further, &config.service_account_issuer, config.audiences()));
+    let tokens = tokens.transpose()?.map(|tokens| tokens.lookup(config.service_account_lookup));
     Ok(Authentication::new(token_file, tokens, config.anonymous_auth))
 }
 

@@ -46,8 +46,13 @@ impl Answer {
 impl Api {
     /// A server that is ready, with what every cluster has.
     pub async fn start() -> Self {
+        Self::with(Config::default()).await
+    }
+
+    /// Told more than that it keeps its objects in memory.
+    pub async fn with(config: Config) -> Self {
         let env = Env::simulated(1);
-        Self::on(&env, Memory::new(&env), Config { store: Some(StoreKind::Memory), ..Config::default() }).await
+        Self::on(&env, Memory::new(&env), Config { store: Some(StoreKind::Memory), ..config }).await
     }
 
     /// The same on a store that others may use too.

@@ -14,7 +14,7 @@ use crate::delegated_auth::DelegatedAuth;
 use crate::leader::{LeaderElection, LeadershipLost, identity};
 use component_base::env::Env;
 use component_base::health_server::{HealthServer, HealthServerError};
-use component_base::options::{ClientOptions, LeaderElectionOptions, OptionsError, ServingOptions};
+use component_base::options::{ClientOptions, ConfigFileError, LeaderElectionOptions, OptionsError, ServingOptions};
 use std::future::Future;
 use std::sync::Arc;
 
@@ -33,6 +33,8 @@ pub enum Error {
     Connect(#[from] ConnectError),
     #[error(transparent)]
     Options(#[from] OptionsError),
+    #[error(transparent)]
+    ConfigFile(#[from] ConfigFileError),
     #[error(transparent)]
     Serving(#[from] HealthServerError),
     #[error(transparent)]

@@ -2,12 +2,14 @@
 //!
 //! Corresponds to the kubelet's flags and KubeletConfiguration.
 
+use crate::config_file::KUBELET_CONFIGURATION;
 use crate::flags::Kubelet;
 use clap::Args;
 use component_base::duration::parse_duration;
-use component_base::options::{self, ClientOptions, OriginalFlags, ServingOptions};
+use component_base::options::{self, ClientOptions, ConfigFile, ConfigFileError, OriginalFlags, ServingOptions};
 use ipnet::Ipv4Net;
 use proto::meta::quantity::Quantity;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// The command line of `kubelet-sim`.
@@ -15,12 +17,29 @@ use std::time::Duration;
 pub struct Config {
     #[command(flatten)]
     pub original: OriginalFlags<Kubelet>,
+    /// Configuration as a file, a KubeletConfiguration; the command line has the last word
+    #[arg(long = "config", value_name = "FILE")]
+    pub config_file: Option<PathBuf>,
     #[command(flatten)]
     pub client: ClientOptions,
     #[command(flatten)]
     pub serving: ServingOptions,
     #[command(flatten)]
     pub settings: Settings,
+}
+
+impl Config {
+    /// With what its configuration file says, where it has one.
+    pub fn with_file(mut self) -> Result<Self, ConfigFileError> {
+        let Some(path) = &self.config_file else { return Ok(self) };
+        let file = ConfigFile::read(path, &KUBELET_CONFIGURATION)?;
+        file.warnings().for_each(|warning| tracing::warn!("{warning}"));
+        let is_given = |id: &str| self.original.has(id);
+        file.apply(&mut self.client, is_given)?;
+        file.apply(&mut self.serving, is_given)?;
+        file.apply(&mut self.settings, is_given)?;
+        Ok(self)
+    }
 }
 
 /// What does not depend on how the process is reached or reaches others.
@@ -204,5 +223,38 @@ mod tests {
         ] {
             assert!(Command::try_parse_from(["kubelet-sim", wrong]).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_configuration_file_is_read_as_the_flags_are() {
+        #[derive(Parser)]
+        struct Kubelet {
+            #[command(flatten)]
+            config: Config,
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("kubelet.yaml");
+        let config = |fields: &str, flags: &[&str]| {
+            let head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n";
+            std::fs::write(&path, format!("{head}{fields}")).unwrap();
+            let file = format!("--config={}", path.display());
+            let parsed = Kubelet::parse_from([&["kubelet-sim", file.as_str()], flags].concat()).config;
+            parsed.with_file().map_err(|error| error.to_string().replace(&*path.to_string_lossy(), "FILE"))
+        };
+        let fields = "maxPods: 7\nport: 1\nnodeLeaseDurationSeconds: 30\nevictionHard: {memory.available: 1Gi}\nkubeReserved: {cpu: 100m}\n";
+        let read = config(fields, &["--port=2"]).unwrap();
+        assert_eq!((read.settings.max_pods, read.serving.secure_port), (7, Some(2)));
+        assert_eq!(read.settings.node_lease_duration, Duration::from_secs(30));
+        assert_eq!(read.settings.eviction_hard, [("memory.available".to_owned(), "1Gi".to_owned())]);
+        assert_eq!(read.settings.kube_reserved, [("cpu".to_owned(), "100m".to_owned())]);
+        assert_eq!(read.settings.node_status_update_frequency, Duration::from_secs(10));
+        let unknown = config("maxPod: 7\nauthentication: {webhook: {enable: true}}\n", &[]).unwrap_err();
+        let expected = r#"--config: FILE: unknown field "maxPod", unknown field "authentication.webhook.enable""#;
+        let mut parts: Vec<&str> = unknown.trim_start_matches("--config: FILE: ").split(", ").collect();
+        parts.sort_unstable();
+        parts.reverse();
+        assert_eq!(format!("--config: FILE: {}", parts.join(", ")), expected);
+        let wrong = config("kubeReserved: {cpu: some}\n", &[]).unwrap_err();
+        assert!(wrong.starts_with("--config: FILE: invalid value 'cpu=some' for '--kube-reserved"), "{wrong}");
     }
 }

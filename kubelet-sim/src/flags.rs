@@ -21,7 +21,7 @@ const OWN: &[Flag] = &[
     none("cert-dir", Text, "/var/lib/kubelet/pki"),
     none("cloud-config", Text, ""),
     none("cloud-provider", Text, ""),
-    none("config", Text, ""),
+    works("config", Text, ""),
     none("config-dir", Text, ""),
     none("event-burst", Int, "100"),
     none("event-qps", Int, "50"),

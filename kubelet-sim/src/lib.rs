@@ -5,6 +5,7 @@
 
 // How it runs.
 pub mod config;
+pub mod config_file;
 pub mod flags;
 pub mod fleet;
 pub mod row;
@@ -31,8 +32,8 @@ const COMPONENT: Component = Component { name: "kubelet-sim", port: config::KUBE
 
 /// Runs as a process until the environment shuts down.
 pub async fn run(config: Config, env: Env) -> Result<(), Error> {
-    let Config { original, client, serving, mut settings } = config;
-    original.warn();
+    config.original.warn();
+    let Config { client, serving, mut settings, .. } = config.with_file()?;
     settings.port = serving.address(COMPONENT.port).map_or(0, |address| address.port());
     let client = COMPONENT.connect(&env, &client)?;
     let configz = json!({"nodes": settings.nodes, "nodeNamePrefix": settings.node_name_prefix});

@@ -2,11 +2,13 @@
 //!
 //! Corresponds to cmd/kube-proxy/app/options.go.
 
+use crate::config_file::KUBE_PROXY_CONFIGURATION;
 use crate::flags::KubeProxy;
 use crate::print;
 use clap::{Args, Subcommand};
-use component_base::options::{ClientOptions, OriginalFlags, ServingOptions};
+use component_base::options::{ClientOptions, ConfigFile, ConfigFileError, OriginalFlags, ServingOptions};
 use ipnet::IpNet;
+use std::path::PathBuf;
 
 /// The command line of `proxy-sim`.
 #[derive(Args, Clone, Debug)]
@@ -16,12 +18,29 @@ pub struct Config {
     pub original: OriginalFlags<KubeProxy>,
     #[command(subcommand)]
     pub command: Option<Command>,
+    /// Configuration as a file, a KubeProxyConfiguration; the command line has the last word
+    #[arg(long = "config", value_name = "FILE")]
+    pub config_file: Option<PathBuf>,
     #[command(flatten)]
     pub client: ClientOptions,
     #[command(flatten)]
     pub serving: ServingOptions,
     #[command(flatten)]
     pub settings: Settings,
+}
+
+impl Config {
+    /// With what its configuration file says, where it has one.
+    pub fn with_file(mut self) -> Result<Self, ConfigFileError> {
+        let Some(path) = &self.config_file else { return Ok(self) };
+        let file = ConfigFile::read(path, &KUBE_PROXY_CONFIGURATION)?;
+        file.warnings().for_each(|warning| tracing::warn!("{warning}"));
+        let is_given = |id: &str| self.original.has(id);
+        file.apply(&mut self.client, is_given)?;
+        file.apply(&mut self.serving, is_given)?;
+        file.apply(&mut self.settings, is_given)?;
+        Ok(self)
+    }
 }
 
 #[derive(Subcommand, Clone, Debug)]

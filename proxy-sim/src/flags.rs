@@ -21,7 +21,7 @@ const OWN: &[Flag] = &[
     none("bind-address-hard-fail", Switch, ""),
     none("cleanup", Switch, ""),
     works("cluster-cidr", Text, "").but("10.244.0.0/16"),
-    none("config", Text, ""),
+    works("config", Text, ""),
     none("config-sync-period", Duration, "15m0s"),
     none("detect-local-mode", Text, ""),
     none("feature-gates", Switches, ""),

@@ -5,6 +5,7 @@
 
 // How it runs.
 pub mod config;
+pub mod config_file;
 pub mod flags;
 
 // From objects to rules.
@@ -24,6 +25,7 @@ pub use config::{Config, Settings};
 use client::Client;
 use client::component::{self, Component};
 use component_base::env::Env;
+use component_base::options::ConfigFileError;
 use config::Command;
 use proxy::Proxies;
 
@@ -36,16 +38,18 @@ pub enum Error {
     #[error(transparent)]
     Component(#[from] component::Error),
     #[error(transparent)]
+    ConfigFile(#[from] ConfigFileError),
+    #[error(transparent)]
     Print(#[from] print::PrintError),
 }
 
 /// Runs as a process until the environment shuts down, or prints what was asked for.
 pub async fn run(config: Config, env: Env) -> Result<(), Error> {
-    let Config { original, command, client, serving, settings } = config;
-    if let Some(Command::Rules(options)) = &command {
+    if let Some(Command::Rules(options)) = &config.command {
         return Ok(print::run(options, &env).await?);
     }
-    original.warn();
+    config.original.warn();
+    let Config { client, serving, settings, .. } = config.with_file()?;
     let client = COMPONENT.connect(&env, &client)?;
     let proxies = Proxies::new(&client, &settings);
     COMPONENT.serve(&client, &serving, server::pages(&proxies)).await?;

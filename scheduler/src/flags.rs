@@ -20,7 +20,7 @@ impl Original for KubeScheduler {
 const OWN: &[Flag] = &[
     none("authentication-tolerate-lookup-failure", Switch, "true"),
     none("cert-dir", Text, ""),
-    none("config", Text, ""),
+    works("config", Text, ""),
     none("contention-profiling", Switch, "true"),
     works("kube-api-burst", Int, "100"),
     none("kube-api-content-type", Text, "application/vnd.kubernetes.protobuf"),

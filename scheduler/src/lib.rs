@@ -5,6 +5,7 @@
 
 // How it runs.
 pub mod config;
+pub mod config_file;
 pub mod flags;
 pub mod scheduler;
 
@@ -39,8 +40,8 @@ const LEASE: &str = "kube-scheduler";
 
 /// Runs as a process until the environment shuts down or leadership is lost.
 pub async fn run(config: Config, env: Env) -> Result<(), Error> {
-    let Config { original, client, serving, settings } = config;
-    original.warn();
+    config.original.warn();
+    let Config { client, serving, settings, .. } = config.with_file()?;
     let client = COMPONENT.connect(&env, &client)?;
     let leader_elect = settings.leader_election.leader_elect;
     let configz = json!({"leaderElect": leader_elect, "schedulerName": settings.scheduler_name});

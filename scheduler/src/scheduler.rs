@@ -65,6 +65,7 @@ impl Scheduler {
         };
         let mut profile = plugins::default_profile(sources, Arc::new(DefaultBinder { client: client.clone() }));
         profile.scheduler_name.clone_from(&settings.scheduler_name);
+        settings.plugins.apply(&mut profile);
         let profile = Arc::new(profile);
         let scheduler = Arc::new(Self {
             env: env.clone(),

@@ -24,6 +24,7 @@ use super::storage_object_in_use_protection::StorageObjectInUseProtection;
 use super::taint_nodes_by_condition::TaintNodesByCondition;
 use super::{AdmissionPlugin, Chain, Operation};
 use crate::authz::Authorization;
+use crate::config::Config;
 use component_base::env::Env;
 use std::sync::Arc;
 
@@ -31,6 +32,7 @@ use std::sync::Arc;
 pub struct Parts<'a> {
     pub env: &'a Env,
     pub authorization: &'a Arc<Authorization>,
+    pub config: &'a Config,
 }
 
 type Build = fn(&Parts<'_>) -> Arc<dyn AdmissionPlugin>;
@@ -79,7 +81,7 @@ const ROWS: &[Row] = &[
     on("PodSecurity", SAVE, |_| Arc::new(PodSecurity)),
     off("PodNodeSelector", CREATE, |_| Arc::new(PodNodeSelector)),
     on("Priority", WRITE, |_| Arc::new(Priority)),
-    on("DefaultTolerationSeconds", SAVE, |_| Arc::new(DefaultTolerationSeconds)),
+    on("DefaultTolerationSeconds", SAVE, |parts| Arc::new(DefaultTolerationSeconds::new(parts.config))),
     absent("PodTolerationRestriction"),
     absent("EventRateLimit"),
     off("ExtendedResourceToleration", SAVE, |_| Arc::new(ExtendedResourceToleration)),

@@ -4,14 +4,25 @@
 
 use super::pod_parts::{items, text};
 use super::{AdmissionPlugin, Attributes};
+use crate::config::Config;
 use async_trait::async_trait;
 use proto::Status;
 use serde_json::{Value, json};
 
-const TAINTS: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
-const TOLERATION_S: i64 = 300;
+const NOT_READY: &str = "node.kubernetes.io/not-ready";
+const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 
-pub struct DefaultTolerationSeconds;
+pub struct DefaultTolerationSeconds {
+    /// How many seconds a pod tolerates each taint.
+    taints: [(&'static str, i64); 2],
+}
+
+impl DefaultTolerationSeconds {
+    pub fn new(config: &Config) -> Self {
+        let not_ready = (NOT_READY, config.default_not_ready_toleration_seconds);
+        Self { taints: [not_ready, (UNREACHABLE, config.default_unreachable_toleration_seconds)] }
+    }
+}
 
 #[async_trait]
 impl AdmissionPlugin for DefaultTolerationSeconds {
@@ -20,8 +31,12 @@ impl AdmissionPlugin for DefaultTolerationSeconds {
             return Ok(());
         }
         let Some(pod) = attributes.object.as_deref_mut() else { return Ok(()) };
-        let missing: Vec<Value> =
-            TAINTS.iter().filter(|taint| !tolerates(pod, taint)).map(|taint| default(taint)).collect();
+        let missing: Vec<Value> = self
+            .taints
+            .iter()
+            .filter(|(taint, _)| !tolerates(pod, taint))
+            .map(|(taint, s)| default(taint, *s))
+            .collect();
         if !missing.is_empty() {
             let tolerations = &mut pod["spec"]["tolerations"];
             let mut all = tolerations.as_array().cloned().unwrap_or_default();
@@ -40,8 +55,8 @@ fn tolerates(pod: &Value, taint: &str) -> bool {
     })
 }
 
-fn default(taint: &str) -> Value {
-    json!({"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": TOLERATION_S})
+fn default(taint: &str, toleration_s: i64) -> Value {
+    json!({"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": toleration_s})
 }
 
 #[cfg(test)]
@@ -51,7 +66,9 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_tolerated_already_is_left_alone() {
-        let [not_ready, unreachable] = TAINTS;
+        let plugin = DefaultTolerationSeconds::new(&Config::default());
+        let default = |taint| default(taint, 300);
+        let [not_ready, unreachable] = [NOT_READY, UNREACHABLE];
         let forever = json!({"key": not_ready, "operator": "Exists", "effect": "NoExecute"});
         let all = json!({"operator": "Exists"});
         let other_effect = json!({"key": unreachable, "operator": "Exists", "effect": "NoSchedule"});
@@ -62,7 +79,7 @@ mod tests {
             (json!([other_effect]), json!([other_effect, default(not_ready), default(unreachable)])),
         ] {
             let pod = json!({"metadata": {"name": "p", "namespace": "a"}, "spec": {"tolerations": before}});
-            let object = Write::create("", "pods", pod).run(&DefaultTolerationSeconds).await.passed();
+            let object = Write::create("", "pods", pod).run(&plugin).await.passed();
             assert_eq!(object["spec"]["tolerations"], after);
         }
     }

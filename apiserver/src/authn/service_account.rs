@@ -15,7 +15,7 @@ use proto::{Object, Status};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How long a token outlives the deletion of what it is bound to.
 const DELETION_LEEWAY_S: i64 = 60;
@@ -63,16 +63,27 @@ pub struct Claims {
     pub sub: String,
 }
 
+/// A key that tokens may be signed with.
+struct Verifier {
+    algorithm: Algorithm,
+    key: DecodingKey,
+    jwk: Jwk,
+}
+
 /// Signs and verifies.
 pub struct ServiceAccountTokens {
     pub issuer: String,
+    /// Whose tokens are accepted; the first is our own.
+    issuers: Vec<String>,
+    /// Whether what a token is bound to has to be there still.
+    looks_up: bool,
     /// What a token without an audience of its own is for.
     pub api_audiences: Vec<String>,
     algorithm: Algorithm,
     key_id: String,
     signing: EncodingKey,
-    verifying: DecodingKey,
-    jwk: Jwk,
+    /// The signing key's first.
+    verifiers: Vec<Verifier>,
     verified: Mutex<BTreeMap<[u8; 32], Claims>>,
 }
 
@@ -83,33 +94,37 @@ impl std::fmt::Debug for ServiceAccountTokens {
 }
 
 impl ServiceAccountTokens {
-    /// From a PEM text with a private key: ECDSA on P-256, or RSA.
-    pub fn new(private_pem: &str, issuer: &str, api_audiences: Vec<String>) -> Result<Self, KeyError> {
-        let bytes = private_pem.as_bytes();
-        let (algorithm, signing) = match EncodingKey::from_ec_pem(bytes) {
-            Ok(key) => (Algorithm::ES256, key),
-            Err(_) => {
-                let key = EncodingKey::from_rsa_pem(bytes)
-                    .map_err(|e| KeyError(format!("neither an ECDSA P-256 nor an RSA private key in PEM: {e}")))?;
-                (Algorithm::RS256, key)
+    /// From a PEM text with a private key: ECDSA on P-256, or RSA. Tokens of `further` keys are accepted too, and of
+    /// every issuer; the first is our own.
+    pub fn new(
+        private_pem: &str,
+        further: &[String],
+        issuers: &[String],
+        api_audiences: Vec<String>,
+    ) -> Result<Self, KeyError> {
+        let (algorithm, signing) = private_key(private_pem)?;
+        let mut verifiers = vec![Verifier::of_private(algorithm, &signing)?];
+        for block in further.iter().flat_map(|pem| pem_blocks(pem)) {
+            let verifier = Verifier::of_pem(&block)?;
+            if verifiers.iter().all(|known| known.key_id() != verifier.key_id()) {
+                verifiers.push(verifier);
             }
-        };
-        let mut jwk = Jwk::from_encoding_key(&signing, algorithm).map_err(|e| KeyError(e.to_string()))?;
-        let verifying = DecodingKey::from_jwk(&jwk).map_err(|e| KeyError(e.to_string()))?;
-        let public = serde_json::to_vec(&jwk.algorithm).expect("a key is plain data");
-        let key_id = URL_SAFE_NO_PAD.encode(Sha256::digest(&public));
-        jwk.common.key_id = Some(key_id.clone());
-        jwk.common.public_key_use = Some(jsonwebtoken::jwk::PublicKeyUse::Signature);
+        }
         Ok(Self {
-            issuer: issuer.to_owned(),
+            issuer: issuers.first().cloned().unwrap_or_default(),
+            issuers: issuers.to_vec(),
+            looks_up: true,
             api_audiences,
             algorithm,
-            key_id,
+            key_id: verifiers[0].key_id().to_owned(),
             signing,
-            verifying,
-            jwk,
+            verifiers,
             verified: Mutex::default(),
         })
+    }
+
+    pub fn lookup(self, looks_up: bool) -> Self {
+        Self { looks_up, ..self }
     }
 
     pub fn sign(&self, claims: &Claims) -> Result<String, Status> {
@@ -123,14 +138,8 @@ impl ServiceAccountTokens {
         if let Some(claims) = self.verified.lock().get(&hash) {
             return Some(claims.clone());
         }
-        let mut rules = Validation::new(self.algorithm);
-        // The crate would read the wall clock; `Env`'s time is compared below.
-        rules.validate_exp = false;
-        rules.validate_nbf = false;
-        rules.validate_aud = false;
-        rules.required_spec_claims.clear();
-        let claims = jsonwebtoken::decode::<Claims>(token, &self.verifying, &rules).ok()?.claims;
-        if claims.iss != self.issuer {
+        let claims = self.verifiers.iter().find_map(|verifier| verifier.claims(token))?;
+        if !self.issuers.contains(&claims.iss) {
             return None;
         }
         let mut verified = self.verified.lock();
@@ -166,25 +175,99 @@ impl ServiceAccountTokens {
         if now_s < claims.nbf {
             return Err("service account token is not valid yet".into());
         }
-        check_bound(&claims.bound, now_s, objects).await?;
+        if self.looks_up {
+            check_bound(&claims.bound, now_s, objects).await?;
+        }
         Ok(Some((user_of(&claims), shared)))
     }
 
     /// `/.well-known/openid-configuration`
     pub fn openid_configuration(&self, jwks_uri: &str) -> Value {
+        let algorithms: BTreeSet<String> =
+            self.verifiers.iter().map(|known| format!("{:?}", known.algorithm)).collect();
         json!({
             "issuer": self.issuer,
             "jwks_uri": jwks_uri,
             "response_types_supported": ["id_token"],
             "subject_types_supported": ["public"],
-            "id_token_signing_alg_values_supported": [format!("{:?}", self.algorithm)],
+            "id_token_signing_alg_values_supported": algorithms,
         })
     }
 
     /// `/openid/v1/jwks`
     pub fn jwks(&self) -> Value {
-        json!({"keys": [self.jwk]})
+        json!({"keys": self.verifiers.iter().map(|verifier| &verifier.jwk).collect::<Vec<_>>()})
     }
+}
+
+impl Verifier {
+    fn of_private(algorithm: Algorithm, key: &EncodingKey) -> Result<Self, KeyError> {
+        let jwk = Jwk::from_encoding_key(key, algorithm).map_err(|e| KeyError(e.to_string()))?;
+        Self::of_jwk(algorithm, jwk)
+    }
+
+    /// A private or a public key.
+    fn of_pem(pem: &str) -> Result<Self, KeyError> {
+        if let Ok((algorithm, key)) = private_key(pem) {
+            return Self::of_private(algorithm, &key);
+        }
+        let unusable = || KeyError("neither an ECDSA P-256 nor an RSA key in PEM".to_owned());
+        let (algorithm, key) = DecodingKey::from_ec_pem(pem.as_bytes())
+            .map(|key| (Algorithm::ES256, key))
+            .or_else(|_| DecodingKey::from_rsa_pem(pem.as_bytes()).map(|key| (Algorithm::RS256, key)))
+            .map_err(|_| unusable())?;
+        Self::of_jwk(algorithm, Jwk::from_decoding_key(&key, Some(algorithm)).map_err(|_| unusable())?)
+    }
+
+    fn of_jwk(algorithm: Algorithm, mut jwk: Jwk) -> Result<Self, KeyError> {
+        let key = DecodingKey::from_jwk(&jwk).map_err(|e| KeyError(e.to_string()))?;
+        let public = serde_json::to_vec(&jwk.algorithm).expect("a key is plain data");
+        jwk.common.key_id = Some(URL_SAFE_NO_PAD.encode(Sha256::digest(&public)));
+        jwk.common.public_key_use = Some(jsonwebtoken::jwk::PublicKeyUse::Signature);
+        Ok(Self { algorithm, key, jwk })
+    }
+
+    fn key_id(&self) -> &str {
+        self.jwk.common.key_id.as_deref().unwrap_or_default()
+    }
+
+    fn claims(&self, token: &str) -> Option<Claims> {
+        let mut rules = Validation::new(self.algorithm);
+        // The crate would read the wall clock; `Env`'s time is compared later.
+        rules.validate_exp = false;
+        rules.validate_nbf = false;
+        rules.validate_aud = false;
+        rules.required_spec_claims.clear();
+        jsonwebtoken::decode::<Claims>(token, &self.key, &rules).ok().map(|decoded| decoded.claims)
+    }
+}
+
+fn private_key(pem: &str) -> Result<(Algorithm, EncodingKey), KeyError> {
+    if let Ok(key) = EncodingKey::from_ec_pem(pem.as_bytes()) {
+        return Ok((Algorithm::ES256, key));
+    }
+    let key = EncodingKey::from_rsa_pem(pem.as_bytes());
+    let key = key.map_err(|e| KeyError(format!("neither an ECDSA P-256 nor an RSA private key in PEM: {e}")))?;
+    Ok((Algorithm::RS256, key))
+}
+
+/// The keys of a file, each a PEM text of its own.
+fn pem_blocks(pem: &str) -> Vec<String> {
+    pem.split_inclusive("-----END").fold(Vec::new(), |mut blocks: Vec<String>, part| {
+        // What follows an end belongs to the block before it, up to the end of its line.
+        let (tail, rest) = match blocks.last() {
+            Some(_) => part.split_once('\n').unwrap_or((part, "")),
+            None => ("", part),
+        };
+        if let Some(last) = blocks.last_mut() {
+            last.push_str(tail);
+            last.push('\n');
+        }
+        if rest.contains("-----BEGIN") {
+            blocks.push(rest.to_owned());
+        }
+        blocks
+    })
 }
 
 /// Go's `%q` of a list: `["a" "b"]`.
@@ -292,5 +375,55 @@ impl ServiceAccountTokens {
                 serviceaccount: issue.account,
             },
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use component_base::{fixtures, pki};
+
+    fn tokens(key: &str, further: &[String], issuers: &[&str]) -> ServiceAccountTokens {
+        let issuers: Vec<String> = issuers.iter().map(|issuer| (*issuer).to_owned()).collect();
+        ServiceAccountTokens::new(key, further, &issuers, vec!["api".to_owned()]).unwrap()
+    }
+
+    fn token_of(tokens: &ServiceAccountTokens) -> String {
+        let issue = Issue {
+            namespace: "default",
+            account: Reference::default(),
+            pod: None,
+            node: None,
+            secret: None,
+            audiences: vec!["api".to_owned()],
+            expiration_s: 600,
+            token_id: "t".to_owned(),
+            now: "2026-01-01T00:00:00Z".parse().unwrap(),
+        };
+        tokens.issue(issue).unwrap()
+    }
+
+    #[test]
+    fn tokens_of_earlier_keys_and_issuers_are_known() {
+        let (old, other) = (pki::signing_key().unwrap(), pki::signing_key().unwrap());
+        let new = fixtures::SERVICE_ACCOUNT_KEY;
+        let former = tokens(&old, &[], &["one"]);
+        let token = token_of(&former);
+        let both = format!("{other}\n{old}");
+        for (further, issuers, is_known) in [
+            (vec![], &["two", "one"][..], false),
+            (vec![other.clone()], &["two", "one"], false),
+            (vec![other.clone(), old.clone()], &["two", "one"], true),
+            (vec![both], &["two", "one"], true),
+            (vec![old.clone()], &["two"], false),
+        ] {
+            let present = tokens(new, &further, issuers);
+            assert_eq!(present.claims(&token).is_some(), is_known, "{} {issuers:?}", further.len());
+            assert_eq!(present.claims(&token_of(&present)).map(|claims| claims.iss).as_deref(), Some("two"));
+        }
+        let present = tokens(new, &[old, new.to_owned()], &["two"]);
+        assert_eq!(present.jwks()["keys"].as_array().map(Vec::len), Some(2));
+        let damaged = ServiceAccountTokens::new(new, &["-----BEGIN X-----\n-----END X-----\n".into()], &[], vec![]);
+        assert!(damaged.is_err());
     }
 }

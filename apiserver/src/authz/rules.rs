@@ -16,6 +16,18 @@ pub struct Rule {
     pub urls: Vec<String>,
 }
 
+impl Rule {
+    /// Every verb on every resource, and on every path.
+    pub fn everything() -> [Self; 2] {
+        let all = || vec!["*".to_owned()];
+        let none = Vec::new;
+        [
+            Self { verbs: all(), groups: all(), resources: all(), names: none(), urls: none() },
+            Self { verbs: all(), groups: none(), resources: none(), names: none(), urls: all() },
+        ]
+    }
+}
+
 fn has(list: &[String], value: &str) -> bool {
     list.iter().any(|item| item == value)
 }

@@ -57,7 +57,9 @@ pub async fn answer(call: &Call<'_>) -> Result<Response<Body>, Status> {
         [".well-known", "openid-configuration"] => {
             let tokens = call.server.authentication.service_accounts.as_ref().ok_or_else(Status::unknown_path)?;
             let address = call.server.advertised_address();
-            let body = tokens.openid_configuration(&format!("https://{address}/openid/v1/jwks"));
+            let own = format!("https://{address}/openid/v1/jwks");
+            let body =
+                tokens.openid_configuration(call.server.config.service_account_jwks_uri.as_ref().unwrap_or(&own));
             Ok(answer::response(200, "application/json", body.to_string().into()))
         }
         ["openid", "v1", "jwks"] => {

@@ -114,6 +114,16 @@ async fn issue(call: &Call<'_>, account: &Object, request: &mut Value) -> Result
         .collect();
     let audiences = if asked.is_empty() { tokens.api_audiences.clone() } else { asked };
     let expiration_s = request["spec"]["expirationSeconds"].as_i64().unwrap_or(DEFAULT_EXPIRATION_S);
+    let longest_s = call.server.config.service_account_max_token_expiration.map(|longest| longest.as_secs() as i64);
+    let expiration_s = match longest_s {
+        Some(longest_s) if expiration_s > longest_s => {
+            let shortened = format!("requested expiration of {expiration_s} seconds shortened to {longest_s} seconds");
+            call.record.warn([shortened]);
+            request["spec"]["expirationSeconds"] = json!(longest_s);
+            longest_s
+        }
+        _ => expiration_s,
+    };
     let now = call.server.env.wall();
     request["spec"]["audiences"] = json!(audiences);
     let token = tokens.issue(Issue {

@@ -13,7 +13,7 @@ use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Events live for an hour: `--event-ttl`.
+/// How long Events live where nothing else is said.
 pub const EVENT_TTL: Duration = Duration::from_secs(3600);
 
 /// Kinds whose deletion answers with what was deleted instead of a Status.
@@ -41,6 +41,8 @@ pub struct Row {
     pub resource: Arc<Resource>,
     pub cacher: Cacher,
     pub strategy: Arc<dyn Strategy>,
+    /// How long Events live: `--event-ttl`.
+    pub event_ttl: Duration,
     /// `/registry/<prefix>/`
     pub prefix: String,
 }
@@ -58,7 +60,7 @@ impl Row {
     /// How long an object of this row lives from its last write; `None`: for ever.
     pub fn ttl(&self) -> Option<Duration> {
         let is_event = self.resource.storage_version().resource == "events";
-        is_event.then_some(EVENT_TTL)
+        is_event.then_some(self.event_ttl)
     }
 
     pub fn returns_deleted(&self) -> bool {
@@ -91,6 +93,6 @@ impl Row {
     ) -> Option<Self> {
         let prefix = key_prefix(&resource)?;
         let cacher = Cacher::new(env, storage.clone(), &prefix, decoder(&resource, &prefix));
-        Some(Self { resource, cacher, strategy, prefix })
+        Some(Self { resource, cacher, strategy, event_ttl: EVENT_TTL, prefix })
     }
 }

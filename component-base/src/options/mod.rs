@@ -4,11 +4,13 @@
 //! k8s.io/component-base/config/options and k8s.io/apiserver/pkg/server/options.
 
 pub mod original;
+pub mod config_file;
 mod client;
 mod leader_election;
 mod serving;
 
 pub use client::ClientOptions;
+pub use config_file::{ConfigFile, ConfigFileError};
 pub use leader_election::{LEADER_JITTER, LeaderElectionOptions};
 pub use original::{Original, OriginalFlags};
 pub use serving::ServingOptions;

@@ -58,6 +58,15 @@ fn bad_flags() {
         ("status", "status: cluster orrery is not running"),
         ("apiserver --audit-log-maxage=long", "orrery: invalid value 'long' for '--audit-log-maxage <…"),
         (
+            "apiserver --authorization-mode=ABAC",
+            "orrery: invalid value 'ABAC' for '--authorization-mode <MODES>'; [possible values: AlwaysAllow, AlwaysDeny, Node, RBAC]; a similar value exists: 'RBAC'",
+        ),
+        (
+            "apiserver --runtime-config=apps",
+            "orrery: invalid value 'apps' for '--runtime-config <API=BOOL>': want GROUP/VERSION=true or =false",
+        ),
+        ("scheduler --config=none", "scheduler: --config: none: No such file or directory (os error 2)"),
+        (
             "scheduler --leader-elekt",
             "orrery: unexpected argument '--leader-elekt' found; a similar argument exists: '--leader-elect'",
         ),

@@ -61,10 +61,18 @@ impl Catalogue {
 
     /// Of two rows with the same name, the first one wins.
     pub fn new(rows: Vec<Arc<Resource>>) -> Self {
-        let mut catalogue = Self { rows, ..Self::default() };
+        Self { rows, ..Self::default() }.only(|_, _| true)
+    }
+
+    /// The same rows, of which only these groups and versions are served.
+    pub fn only(&self, is_served: impl Fn(&str, &str) -> bool) -> Self {
+        let mut catalogue = Self { rows: self.rows.clone(), ..Self::default() };
         for row in &catalogue.rows {
             for served in 0..row.served.len() {
                 let target = Target { row: row.clone(), served };
+                if !is_served(&target.served().group, &target.served().version) {
+                    continue;
+                }
                 catalogue.by_gvr.entry(target.gvr()).or_insert_with(|| target.clone());
                 catalogue.by_gvk.entry(target.gvk()).or_insert(target);
             }

@@ -17,6 +17,7 @@ pub mod node_unschedulable;
 pub mod pod_topology_spread;
 pub mod priority_sort;
 pub mod scheduling_gates;
+pub mod selection;
 pub mod taint_toleration;
 pub mod volume_binding;
 

@@ -1,0 +1,292 @@
+//! `--config`: a component's configuration as a file, read strictly.
+//!
+//! A kind is a table of fields. One that has an effect here is the same as a flag, and is read as that flag is; the
+//! command line has the last word. One without effect costs a line of warning, and one that the kind does not have is
+//! refused. Corresponds to k8s.io/kubelet/config/v1beta1 and its sisters, and to the strict decoding of such files.
+//!
+//! Deviation: the command line wins over the file for every component; kube-proxy and, but for leader election,
+//! kube-scheduler ignore flags beside a file.
+
+use clap::builder::Resettable;
+use clap::{Args, Command};
+use proto::wire::{Document, Format};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What a file may hold.
+#[derive(Debug)]
+pub struct FileKind {
+    pub api_version: &'static str,
+    pub kind: &'static str,
+    pub fields: &'static [&'static [Field]],
+}
+
+/// One field of a kind.
+#[derive(Clone, Copy, Debug)]
+pub struct Field {
+    /// As `leaderElection.leaderElect`; what lies below it is its value.
+    path: &'static str,
+    use_: Use,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Use {
+    None,
+    /// It says what this flag says, its value followed by a unit, its pairs joined so.
+    Flag {
+        name: &'static str,
+        unit: &'static str,
+        join: &'static str,
+    },
+    /// The component reads it itself.
+    Own,
+}
+
+/// A field that changes nothing here.
+pub const fn ignored(path: &'static str) -> Field {
+    Field { path, use_: Use::None }
+}
+
+/// A field that is a flag.
+pub const fn flag(path: &'static str, name: &'static str) -> Field {
+    Field { path, use_: Use::Flag { name, unit: "", join: "=" } }
+}
+
+/// A field that the component reads itself.
+pub const fn own(path: &'static str) -> Field {
+    Field { path, use_: Use::Own }
+}
+
+impl Field {
+    /// The flag wants a unit that the field's name says already.
+    pub const fn in_unit(self, unit: &'static str) -> Self {
+        match self.use_ {
+            Use::Flag { name, join, .. } => Self { use_: Use::Flag { name, unit, join }, ..self },
+            _ => self,
+        }
+    }
+
+    /// Names and values of its map are joined by this.
+    pub const fn joined_by(self, join: &'static str) -> Self {
+        match self.use_ {
+            Use::Flag { name, unit, .. } => Self { use_: Use::Flag { name, unit, join }, ..self },
+            _ => self,
+        }
+    }
+}
+
+/// One clear line each.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigFileError {
+    #[error("--config: {}: {source}", path.display())]
+    Unreadable { path: PathBuf, source: io::Error },
+    #[error("--config: {}: {message}", path.display())]
+    Invalid { path: PathBuf, message: String },
+}
+
+/// A file that has been read.
+#[derive(Debug, Default, PartialEq)]
+pub struct ConfigFile {
+    path: PathBuf,
+    /// In the order of the file's fields: the flag's name, and its value.
+    flags: Vec<(&'static str, String)>,
+    without_effect: Vec<&'static str>,
+    /// What the component reads itself, by path.
+    pub own: BTreeMap<&'static str, Value>,
+}
+
+impl ConfigFile {
+    pub fn read(path: &Path, kind: &FileKind) -> Result<Self, ConfigFileError> {
+        let bytes = fs::read(path).map_err(|source| ConfigFileError::Unreadable { path: path.to_owned(), source })?;
+        let invalid = |message| ConfigFileError::Invalid { path: path.to_owned(), message };
+        Ok(Self { path: path.to_owned(), ..parse(&bytes, kind).map_err(invalid)? })
+    }
+
+    pub fn warnings(&self) -> impl Iterator<Item = String> {
+        self.warnings_of(std::iter::empty())
+    }
+
+    /// The same, with fields below one of the component's own.
+    pub fn warnings_of(&self, more: impl Iterator<Item = &'static str>) -> impl Iterator<Item = String> {
+        let path = self.path.display();
+        let all = self.without_effect.iter().copied().chain(more);
+        all.map(move |field| format!("--config: {path}: {field} is accepted, and has no effect here"))
+    }
+
+    /// What is wrong with a value that the component reads itself.
+    pub fn invalid(&self, message: String) -> ConfigFileError {
+        ConfigFileError::Invalid { path: self.path.clone(), message }
+    }
+
+    /// Sets the fields of a component's struct, but for those that the command line has set.
+    pub fn apply<Group: Args>(
+        &self,
+        group: &mut Group,
+        is_given: impl Fn(&str) -> bool,
+    ) -> Result<(), ConfigFileError> {
+        // Without defaults: what the file does not say stays as it is.
+        let command = Group::augment_args_for_update(Command::new("--config")).no_binary_name(true);
+        let command = command.mut_args(|arg| arg.default_value(Resettable::Reset).required(false));
+        let known = |name: &str| command.get_arguments().find(|arg| arg.get_long() == Some(name));
+        let wanted =
+            self.flags.iter().filter(|(name, _)| known(name).is_some_and(|arg| !is_given(arg.get_id().as_str())));
+        let arguments: Vec<String> = wanted.map(|(name, value)| format!("--{name}={value}")).collect();
+        let matches = command.clone().try_get_matches_from(arguments);
+        let updated = matches.and_then(|matches| group.update_from_arg_matches(&matches));
+        updated.map_err(|error| {
+            let message = error.to_string().lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+            self.invalid(message)
+        })
+    }
+}
+
+fn parse(bytes: &[u8], kind: &FileKind) -> Result<ConfigFile, String> {
+    let document = Document::parse(Format::Yaml, bytes)?;
+    if let Some(twice) = document.duplicates.first() {
+        return Err(twice.clone());
+    }
+    let Value::Object(fields) = &document.value else { return Err("want a mapping".to_owned()) };
+    let said = |name: &str| fields.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let (api_version, name) = (said("apiVersion"), said("kind"));
+    if (api_version.as_str(), name.as_str()) != (kind.api_version, kind.kind) {
+        return Err(format!("want {} {}, and not {api_version:?} {name:?}", kind.api_version, kind.kind));
+    }
+    let mut file = ConfigFile::default();
+    let mut unknown = Vec::new();
+    for (name, value) in fields.iter().filter(|(name, _)| !["apiVersion", "kind"].contains(&name.as_str())) {
+        walk(kind, name, value, &mut file, &mut unknown)?;
+    }
+    if unknown.is_empty() { Ok(file) } else { Err(unknown.join(", ")) }
+}
+
+/// A field of the table, or what lies on the way to one.
+fn walk(
+    kind: &FileKind,
+    path: &str,
+    value: &Value,
+    file: &mut ConfigFile,
+    unknown: &mut Vec<String>,
+) -> Result<(), String> {
+    let mut fields = kind.fields.iter().copied().flatten();
+    if let Some(field) = fields.clone().find(|field| field.path == path) {
+        match field.use_ {
+            _ if value.is_null() => {}
+            Use::None => file.without_effect.push(field.path),
+            Use::Own => drop(file.own.insert(field.path, value.clone())),
+            Use::Flag { name, unit, join } => {
+                let text = text_of(value, join).ok_or_else(|| format!("{path}: want a value of another form"))?;
+                file.flags.push((name, text + unit));
+            }
+        }
+        return Ok(());
+    }
+    let below = format!("{path}.");
+    match value {
+        Value::Null if fields.any(|field| field.path.starts_with(&below)) => {}
+        Value::Object(members) if fields.any(|field| field.path.starts_with(&below)) => {
+            for (name, value) in members {
+                walk(kind, &format!("{below}{name}"), value, file, unknown)?;
+            }
+        }
+        _ => unknown.push(format!("unknown field {path:?}")),
+    }
+    Ok(())
+}
+
+/// As it stands on a command line.
+fn text_of(value: &Value, join: &str) -> Option<String> {
+    let scalar = |value: &Value| match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Bool(_) | Value::Number(_) => Some(value.to_string()),
+        _ => None,
+    };
+    match value {
+        Value::Array(items) => items.iter().map(scalar).collect::<Option<Vec<_>>>().map(|items| items.join(",")),
+        Value::Object(pairs) => {
+            let pairs = pairs.iter().map(|(name, value)| Some(format!("{name}{join}{}", scalar(value)?)));
+            pairs.collect::<Option<Vec<_>>>().map(|pairs| pairs.join(","))
+        }
+        value => scalar(value),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    const KIND: FileKind = FileKind {
+        api_version: "thing.config.k8s.io/v1",
+        kind: "ThingConfiguration",
+        fields: &[
+            &[flag("maxPods", "max-pods"), flag("leaseSeconds", "lease").in_unit("s"), ignored("tracing")],
+            &[flag("evictionHard", "eviction").joined_by("<"), flag("server.zones", "zones"), own("profiles")],
+        ],
+    };
+
+    #[derive(Parser, Clone, Debug, PartialEq)]
+    struct Thing {
+        #[arg(long, default_value_t = 110)]
+        max_pods: u32,
+        #[arg(long, default_value = "40s")]
+        lease: String,
+        #[arg(long, value_delimiter = ',', default_value = "memory<1")]
+        eviction: Vec<String>,
+        #[arg(long, value_delimiter = ',')]
+        zones: Vec<String>,
+    }
+
+    fn read(fields: &str) -> Result<ConfigFile, String> {
+        parse(format!("apiVersion: thing.config.k8s.io/v1\nkind: ThingConfiguration\n{fields}").as_bytes(), &KIND)
+    }
+
+    #[test]
+    fn its_fields_are_flags_and_the_command_line_wins() {
+        let file =
+            read("maxPods: 7\nleaseSeconds: 30\nevictionHard: {memory: 2, disk: 10%}\nserver: {zones: [a, b]}\n");
+        let file = file.unwrap();
+        let mut thing = Thing::parse_from(["thing", "--lease=9s"]);
+        file.apply(&mut thing, |given| given == "lease").unwrap();
+        assert_eq!((thing.max_pods, thing.lease.as_str()), (7, "9s"));
+        assert_eq!(
+            thing.eviction.iter().map(String::as_str).collect::<std::collections::BTreeSet<_>>(),
+            ["disk<10%", "memory<2"].into()
+        );
+        assert_eq!(thing.zones, ["a", "b"]);
+        file.apply(&mut thing, |_| false).unwrap();
+        assert_eq!(thing.lease, "30s");
+        // What it does not say stays.
+        let mut other = thing.clone();
+        read("").unwrap().apply(&mut other, |_| false).unwrap();
+        assert_eq!(other, thing);
+    }
+
+    #[test]
+    fn fields_without_effect_are_named_and_own_ones_kept() {
+        let file = read("tracing: {endpoint: here}\nprofiles: [{a: 1}]\nmaxPods:\n").unwrap();
+        let warnings: Vec<String> = file.warnings().collect();
+        assert_eq!(warnings, ["--config: : tracing is accepted, and has no effect here"]);
+        assert_eq!(file.own["profiles"], serde_json::json!([{"a": 1}]));
+        assert!(file.flags.is_empty());
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_in_a_line() {
+        for (fields, expected) in [
+            ("maxPod: 7\nserver: {zone: a}\n", r#"unknown field "maxPod", unknown field "server.zone""#),
+            ("server: a\n", r#"unknown field "server""#),
+            ("maxPods: {a: [1]}\n", "maxPods: want a value of another form"),
+        ] {
+            assert_eq!(read(fields).unwrap_err(), expected, "{fields}");
+        }
+        assert!(read("maxPods: 1\nmaxPods: 2\n").unwrap_err().contains("maxPods"));
+        let other = parse(b"apiVersion: v1\nkind: Pod\n", &KIND).unwrap_err();
+        assert_eq!(other, r#"want thing.config.k8s.io/v1 ThingConfiguration, and not "v1" "Pod""#);
+        let wrong = read("maxPods: many\n").unwrap();
+        let error = wrong.apply(&mut Thing::parse_from(["thing"]), |_| false).unwrap_err().to_string();
+        assert!(error.starts_with("--config: : invalid value 'many' for '--max-pods"), "{error}");
+    }
+}
