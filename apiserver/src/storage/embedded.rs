@@ -92,6 +92,8 @@ struct State {
     queue: Vec<Job>,
     /// Of the values in the queue and in the commit under way.
     queued_bytes: u64,
+    /// Of the values that are durable.
+    live_bytes: u64,
     /// The last revision given out.
     head: u64,
     closing: bool,
@@ -110,7 +112,7 @@ impl Embedded {
     /// Opens or creates the store in a directory. Its tasks end with `env`.
     pub async fn open(env: &Env, root: &Path) -> Result<Arc<Self>, OpenError> {
         let root = root.to_owned();
-        let space = Space::of(root.clone());
+        let space = Space::of(root.join(directory::DATA));
         let (device, loaded) = env.blocking(move || open_directory(&root)).await?;
         Ok(Self::start(env, device, loaded, space))
     }
@@ -133,6 +135,7 @@ impl Embedded {
         for (entry, deadline_ms) in &loaded.entries {
             expiry.set(&entry.key, entry.mod_revision, *deadline_ms);
         }
+        let live_bytes = loaded.entries.iter().map(|(entry, _)| value_bytes(Some(entry))).sum();
         let state = State {
             store: Mvcc::loaded(loaded.revision, loaded.entries.into_iter().map(|(entry, _)| entry)),
             watchers: Watchers::default(),
@@ -140,6 +143,7 @@ impl Embedded {
             overlay: BTreeMap::new(),
             queue: Vec::new(),
             queued_bytes: 0,
+            live_bytes,
             head: loaded.revision,
             closing: false,
             stopped: None,
@@ -218,7 +222,9 @@ impl Embedded {
         let mut state = self.state.lock();
         let first_deadline_ms = state.expiry.next_deadline_ms();
         for Durable { event, deadline_ms } in writes {
-            state.queued_bytes -= event.current.as_ref().map_or(0, |entry| entry.value.len() as u64);
+            state.queued_bytes -= value_bytes(event.current.as_ref());
+            state.live_bytes += value_bytes(event.current.as_ref());
+            state.live_bytes -= value_bytes(event.previous.as_ref());
             state.store.apply(event.clone(), now_ms, now_ms - HISTORY_S as i64 * 1000);
             state.expiry.set(&event.key, event.revision, *deadline_ms);
             if state.overlay.get(&event.key).is_some_and(|(_, revision)| *revision == event.revision) {
@@ -270,9 +276,9 @@ impl Embedded {
         let revision = state.head + 1;
         let job = match Mvcc::decide(current, &write, revision) {
             Ok(event) => {
-                let bytes = event.current.as_ref().map_or(0, |entry| entry.value.len() as u64);
+                let bytes = value_bytes(event.current.as_ref());
                 if event.current.is_some() {
-                    self.space.takes(state.queued_bytes + bytes).map_err(Error::Rejected)?;
+                    self.space.takes(state.queued_bytes + bytes, state.live_bytes).map_err(Error::Rejected)?;
                 }
                 let event = Arc::new(event);
                 state.queued_bytes += bytes;
@@ -303,6 +309,10 @@ impl Embedded {
             None => read(&mut state),
         }
     }
+}
+
+fn value_bytes(entry: Option<&Entry>) -> u64 {
+    entry.map_or(0, |entry| entry.value.len() as u64)
 }
 
 fn open_directory(root: &Path) -> Result<(Device, Loaded), OpenError> {

@@ -10,6 +10,7 @@ mod command_list;
 mod compose;
 mod crashes;
 mod determinism;
+mod disk;
 mod every_resource;
 mod lifecycle;
 mod node_identity;

@@ -1,8 +1,11 @@
 //! What is left after a stop, a crash, and a crash of everybody in turn.
 
 use crate::{cluster, etcd, program};
+use component_base::env::Env;
 use e2e::processes::{Cluster, Start, free_ports, signal};
 use e2e::store::Store;
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
 
 fn rolled_out(cluster: &Cluster, image: &str) {
     let kubectl = cluster.kubectl();
@@ -50,16 +53,39 @@ fn a_rollout_completes_after_each_component_was_killed_on_etcd() {
     rolls_out_after_kills(Store::Etcd(&etcd(directory.path())), &EVERYBODY);
 }
 
+/// Of the moments at which components are killed.
+const SEED: u64 = 3;
+const REPLICAS: usize = 3;
+/// A rollout of so many pods changes pods at least so often.
+const ROLLOUT_CHANGES: usize = 9;
+
+/// Begins a rollout, and acts when so many changes of pods were seen.
+fn during_a_rollout(cluster: &Cluster, image: &str, changes: usize, act: impl FnOnce()) {
+    let kubectl = cluster.kubectl();
+    let mut watch = kubectl.command(&["get", "pods", "--watch", "-o", "name"]);
+    let mut watch = watch.stdout(Stdio::piped()).spawn().expect("kubectl starts");
+    let mut lines = BufReader::new(watch.stdout.take().expect("it is a pipe")).lines();
+    assert_eq!(lines.by_ref().take(REPLICAS).count(), REPLICAS, "first come those that are there");
+    kubectl.ok(&format!("set image deployment/web nginx={image}"));
+    assert_eq!(lines.take(changes).filter(Result::is_ok).count(), changes, "the pods change");
+    act();
+    let _ = watch.kill();
+    let _ = watch.wait();
+}
+
 fn rolls_out_after_kills(store: Store<'_>, names: &[&str]) {
     let directory = tempfile::tempdir().unwrap();
     let cluster = cluster(directory.path(), store);
     cluster.kubectl().ok("create deployment web --image=nginx --replicas=3");
     cluster.kubectl().ok("rollout status deployment/web --timeout=90s");
+    let random = Env::simulated(SEED).random("moments");
     for (round, name) in names.iter().enumerate() {
         let before = cluster.component(name).expect("every component runs");
-        signal("KILL", before);
+        let moment = 1 + random.below(ROLLOUT_CHANGES);
+        during_a_rollout(&cluster, &format!("nginx:new-{round}"), moment, || signal("KILL", before));
         e2e::wait::until("the component runs again", || cluster.component(name).is_some_and(|now| now != before));
         e2e::wait::until("the API server answers", || cluster.kubectl().run("get --raw /readyz").success);
+        cluster.kubectl().ok("rollout status deployment/web --timeout=120s");
         rolled_out(&cluster, &format!("nginx:{round}"));
     }
     let ip = cluster.kubectl().ok("get pods -l app=web -o jsonpath={.items[0].status.podIP}");

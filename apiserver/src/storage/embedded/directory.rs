@@ -11,6 +11,9 @@ use std::path::{Path, PathBuf};
 /// The layout that this program writes. A higher number on disk is of a later program.
 const FORMAT: u32 = 1;
 
+/// The data file.
+pub(super) const DATA: &str = "store.redb";
+
 /// The lock lasts as long as this value.
 #[derive(Debug)]
 pub(super) struct Directory {
@@ -24,7 +27,7 @@ impl Directory {
     }
 
     pub fn data_path(&self) -> PathBuf {
-        self.claim.root().join("store.redb")
+        self.claim.root().join(DATA)
     }
 
     /// Where a new data file is prepared.

@@ -4,7 +4,11 @@
 //! is refused, nothing fails, and whoever deletes gets room back. Corresponds to etcd's NOSPACE alarm.
 
 use std::fmt;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
+
+/// In which a file's size on disk is counted.
+const BLOCK_BYTES: u64 = 512;
 
 /// What is kept for deletions, and for the pages that one commit copies.
 pub(super) const RESERVE_BYTES: u64 = 16 << 20;
@@ -12,10 +16,22 @@ pub(super) const RESERVE_BYTES: u64 = 16 << 20;
 /// A commit copies pages around what it changes: so many bytes for each byte that waits to be written.
 const COPIES: u64 = 4;
 
-/// Tells how many bytes the disk still takes; None if that cannot be known.
+/// Pages are at least half full, so that the data takes at most so many times its own size.
+const PAGES: u64 = 2;
+
+/// What the disk still takes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Room {
+    /// Bytes that nobody uses.
+    pub free: u64,
+    /// Bytes that the store's file occupies, used or not.
+    pub occupied: u64,
+}
+
+/// Measures the room; None if it cannot be known.
 pub(super) struct Space {
     place: String,
-    free_bytes: Box<dyn Fn() -> Option<u64> + Send + Sync>,
+    measure: Box<dyn Fn() -> Option<Room> + Send + Sync>,
 }
 
 impl fmt::Debug for Space {
@@ -25,29 +41,35 @@ impl fmt::Debug for Space {
 }
 
 impl Space {
-    /// Of the file system that holds the folder.
-    pub fn of(folder: PathBuf) -> Self {
-        let place = folder.display().to_string();
-        let measure = move || rustix::fs::statvfs(&folder).ok().map(|about| about.f_bavail * about.f_frsize);
-        Self { place, free_bytes: Box::new(measure) }
+    /// Of the file system that holds the file.
+    pub fn of(file: PathBuf) -> Self {
+        let place = file.display().to_string();
+        let measure = move || {
+            let about = rustix::fs::statvfs(&file).ok()?;
+            let occupied = std::fs::metadata(&file).ok()?.blocks() * BLOCK_BYTES;
+            Some(Room { free: about.f_bavail * about.f_frsize, occupied })
+        };
+        Self { place, measure: Box::new(measure) }
     }
 
-    /// As told by `free_bytes`.
-    pub fn told(free_bytes: impl Fn() -> Option<u64> + Send + Sync + 'static) -> Self {
-        Self { place: "the disk".to_owned(), free_bytes: Box::new(free_bytes) }
+    /// As told by `measure`.
+    pub fn told(measure: impl Fn() -> Option<Room> + Send + Sync + 'static) -> Self {
+        Self { place: "the disk".to_owned(), measure: Box::new(measure) }
     }
 
-    /// Whether so many bytes of values may be written; otherwise why not.
-    pub fn takes(&self, bytes: u64) -> Result<(), String> {
-        let Some(free) = (self.free_bytes)() else { return Ok(()) };
-        if free >= RESERVE_BYTES + bytes.saturating_mul(COPIES) {
+    /// Whether so many bytes of values may be written to a store that holds `live` bytes; otherwise why not.
+    pub fn takes(&self, bytes: u64, live: u64) -> Result<(), String> {
+        let Some(Room { free, occupied }) = (self.measure)() else { return Ok(()) };
+        // What deletions have left empty in the file is written to again.
+        let room = free + occupied.saturating_sub(live * PAGES);
+        if room >= RESERVE_BYTES + bytes * COPIES {
             return Ok(());
         }
         let mib = |bytes: u64| bytes >> 20;
         Err(format!(
-            "{}: only deletions are taken: {} MiB are left on the disk, and {} MiB are kept for them",
+            "{}: only deletions are taken: there is room for {} MiB, and {} MiB are kept for them",
             self.place,
-            mib(free),
+            mib(room),
             mib(RESERVE_BYTES)
         ))
     }

@@ -9,8 +9,8 @@ use super::*;
 use crate::storage::behaviour::{arrived, text, written};
 use bytes::Bytes;
 use fragile::Fragile;
+use space::Room;
 use std::fs;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 async fn open(env: &Env, root: &Path) -> Result<Arc<Embedded>, String> {
@@ -150,22 +150,22 @@ async fn a_failed_sync_stops_the_engine() {
 
 #[tokio::test(start_paused = true)]
 async fn when_space_is_low_there_is_room_for_deletions() {
-    let (env, free) = (Env::simulated(1), Arc::new(AtomicU64::new(1 << 30)));
-    let measured = free.clone();
-    let space = Space::told(move || Some(measured.load(Ordering::Relaxed)));
+    let (env, room) = (Env::simulated(1), Arc::new(Mutex::new(Room { free: 1 << 30, occupied: 0 })));
+    let told = room.clone();
+    let space = Space::told(move || Some(*told.lock()));
     let store = Embedded::open_with_space(&env, Fragile::default(), space).unwrap();
     put(&store, "/a", "1").await;
     put(&store, "/b", "1").await;
-    free.store(space::RESERVE_BYTES, Ordering::Relaxed);
+    room.lock().free = space::RESERVE_BYTES;
     let full = Error::Rejected(
-        "the disk: only deletions are taken: 16 MiB are left on the disk, and 16 MiB are kept for them".to_owned(),
+        "the disk: only deletions are taken: there is room for 16 MiB, and 16 MiB are kept for them".to_owned(),
     );
     assert_eq!(store.create("/c", "1".into(), None).await, Err(full.clone()));
     assert_eq!(store.update("/a", 2, "2".into(), None).await, Err(full));
     assert_eq!(store.current_revision().await, Ok(3), "what was refused takes no revision");
     assert_eq!(written(store.delete("/a", 2).await.unwrap()), 4);
-    free.store(2 * space::RESERVE_BYTES, Ordering::Relaxed);
-    assert_eq!(put(&store, "/b", "2").await, 5, "once there is room it goes on");
+    room.lock().occupied = space::RESERVE_BYTES;
+    assert_eq!(put(&store, "/b", "2").await, 5, "what the file holds and does not use is room too");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,0 +1,82 @@
+//! A disk that is full or may only be read: one clear line, nothing lost.
+
+use crate::program;
+use e2e::apiserver::ApiServer;
+use e2e::ask::Ask;
+use e2e::docker::must;
+use e2e::store::Store;
+use serde_json::json;
+use std::path::Path;
+use std::process::Command;
+
+const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+/// A file system of its own in a folder, for as long as this value lives.
+struct Mounted<'a>(&'a Path);
+
+impl<'a> Mounted<'a> {
+    /// None, and said so, where this process may not mount.
+    fn tmpfs(folder: &'a Path, options: &str) -> Option<Self> {
+        let mut command = Command::new("mount");
+        let output = command.args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(folder).output().unwrap();
+        if !output.status.success() {
+            eprintln!("SKIPPED: only root may mount a small disk: {}", String::from_utf8_lossy(&output.stderr).trim());
+            return None;
+        }
+        Some(Self(folder))
+    }
+}
+
+impl Drop for Mounted<'_> {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.0).output();
+    }
+}
+
+#[tokio::test]
+async fn a_full_disk_takes_deletions() {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(_disk) = Mounted::tmpfs(directory.path(), "size=64m") else { return };
+    let server = ApiServer::start(program(), directory.path(), Store::Embedded).await;
+    let client = server.client(&server.admin);
+    let create = async |number: usize| {
+        let body = json!({"metadata": {"name": format!("big-{number}")}, "data": {"text": "x".repeat(900_000)}});
+        Ask::post(CONFIG_MAPS, body.to_string()).of(&client).await.unwrap()
+    };
+    let mut stored = 0;
+    let refused = loop {
+        let answer = create(stored).await;
+        if answer.code != 201 {
+            break answer;
+        }
+        stored += 1;
+        assert!(stored < 64, "the disk takes no more than that");
+    };
+    assert_eq!(refused.code, 500, "{}", refused.body);
+    let message = refused.body["message"].as_str().unwrap();
+    assert!(message.contains("store.redb: only deletions are taken: there is room for "), "{message}");
+    for number in 0..stored {
+        let answer = Ask::delete(&format!("{CONFIG_MAPS}/big-{number}"), "").of(&client).await.unwrap();
+        assert_eq!(answer.code, 200, "{}", answer.body);
+    }
+    let answer = create(0).await;
+    assert_eq!(answer.code, 201, "there is room again: {}", answer.body);
+}
+
+#[test]
+fn a_disk_without_room_or_rights_is_told_in_one_line() {
+    let directory = tempfile::tempdir().unwrap();
+    for (options, why) in
+        [("size=4k", "No space left on device (os error 28)"), ("ro", "Read-only file system (os error 30)")]
+    {
+        let Some(disk) = Mounted::tmpfs(directory.path(), options) else { return };
+        let mut up = Command::new(program());
+        let output = up.args(["up", "--port=15990", "--data-dir"]).arg(directory.path().join("data")).output().unwrap();
+        assert!(!output.status.success());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.starts_with("orrery: ") && said.trim_end().ends_with(why), "{options}: {said}");
+        assert_eq!(said.trim_end().lines().count(), 1, "{options}: {said}");
+        drop(disk);
+    }
+    must(Command::new("test").arg("!").arg("-e").arg(directory.path().join("data")));
+}
