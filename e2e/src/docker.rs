@@ -95,7 +95,7 @@ impl Drop for Engine {
 }
 
 /// Makes sure that a program is there, from its Debian package if it has to be.
-fn install(program: &str, package: &str) -> Result<(), String> {
+pub fn install(program: &str, package: &str) -> Result<(), String> {
     let there = || succeeds(Command::new("sh").args(["-c", "command -v \"$1\"", "sh", program]));
     if there() {
         return Ok(());

@@ -16,6 +16,7 @@ mod lifecycle;
 mod node_identity;
 mod student_commands;
 mod survival;
+mod traced;
 mod two_servers;
 
 use component_base::etcd_process::{EtcdOptions, EtcdProcess};
