@@ -44,4 +44,4 @@ pub mod version;
 mod testing;
 
 pub use config::Config;
-pub use start::{ApiServer, Error, restore, run, service};
+pub use start::{ApiServer, Error, restore, run, service, service_on};

@@ -7,7 +7,7 @@ use crate::error::Error;
 use component_base::env::Env;
 use component_base::http::{Body, HttpService};
 use component_base::kubeconfig::Connection;
-use component_base::network::{ConnectionInfo, Network, Registry};
+use component_base::network::{Broken, ConnectionInfo, Network, Registry};
 use component_base::tls::{self, Protocols};
 use http::{Request, Response, Uri};
 use hyper_util::client::legacy::Client as HyperClient;
@@ -137,10 +137,15 @@ async fn call(
     peer: &ConnectionInfo,
     mut request: Request<Body>,
 ) -> Result<Response<Body>, Error> {
+    let line = line(&request);
     request.extensions_mut().insert(peer.clone());
-    match service.oneshot(request).await {
-        Ok(answer) => Ok(answer),
+    let answer = match service.oneshot(request).await {
+        Ok(answer) => answer,
         Err(never) => match never {},
+    };
+    match answer.extensions().get::<Broken>() {
+        Some(Broken(why)) => Err(Error::Transport(format!("{line}: {why}"))),
+        None => Ok(answer),
     }
 }
 

@@ -9,10 +9,11 @@ use crate::metrics::Metrics;
 use crate::network::{Network, Registry};
 use crate::rng::Random;
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::task::JoinHandle;
+use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -20,7 +21,8 @@ use tokio_util::task::TaskTracker;
 /// Wall time at which every simulation begins: 2026-01-01T00:00:00Z.
 const SIMULATION_EPOCH_S: i64 = 1_767_225_600;
 
-/// Clones share everything; `child` gives a part of the process a shutdown of its own.
+/// Clones share everything; `child` gives a part of the process a shutdown of its own, and `process` makes another
+/// process of the same simulation.
 #[derive(Clone, Debug)]
 pub struct Env {
     world: Arc<World>,
@@ -33,6 +35,32 @@ struct World {
     mode: Mode,
     network: Network,
     metrics: Metrics,
+    /// Which of a simulation's processes this is; empty for the one that began it.
+    process: String,
+    /// The tasks of a simulated process, which `kill` ends.
+    running: Mutex<Running>,
+}
+
+/// Tasks that may still run.
+#[derive(Debug, Default)]
+struct Running {
+    tasks: Vec<AbortHandle>,
+    /// Looking for ended ones is put off until there are so many.
+    look_at: usize,
+    killed: bool,
+}
+
+impl Running {
+    fn note(&mut self, task: AbortHandle) {
+        if self.killed {
+            task.abort();
+        }
+        self.tasks.push(task);
+        if self.tasks.len() >= self.look_at {
+            self.tasks.retain(|task| !task.is_finished());
+            self.look_at = (self.tasks.len() * 2).max(64);
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -49,17 +77,25 @@ pub struct Elapsed;
 impl Env {
     /// The real world: wall clock, entropy, sockets.
     pub fn system() -> Self {
-        Self::with(Mode::System { random: Random::from_entropy() }, Network::Sockets)
+        Self::with(Mode::System { random: Random::from_entropy() }, Network::Sockets, "")
     }
 
     /// A world that repeats. Must be called inside a current-thread runtime whose clock is paused.
     pub fn simulated(seed: u64) -> Self {
-        Self::with(Mode::Simulated { seed, began: Instant::now() }, Network::InProcess(Registry::default()))
+        Self::with(Mode::Simulated { seed, began: Instant::now() }, Network::InProcess(Registry::default()), "")
     }
 
-    fn with(mode: Mode, network: Network) -> Self {
+    /// Another process of the same simulation: the same clock, seed and network; a shutdown, tasks and metrics of its
+    /// own, and random streams that no other name repeats. A component that starts again takes another name.
+    pub fn process(&self, name: &str) -> Self {
+        let Mode::Simulated { seed, began } = self.world.mode else { return self.child() };
+        Self::with(Mode::Simulated { seed, began }, self.world.network.clone(), name)
+    }
+
+    fn with(mode: Mode, network: Network, process: &str) -> Self {
+        let (metrics, running) = (Metrics::default(), Mutex::default());
         Self {
-            world: Arc::new(World { mode, network, metrics: Metrics::default() }),
+            world: Arc::new(World { mode, network, metrics, process: process.to_owned(), running }),
             shutdown: CancellationToken::new(),
             tasks: TaskTracker::new(),
         }
@@ -103,12 +139,13 @@ impl Env {
         tokio::time::timeout(limit, future).await.map_err(|_| Elapsed)
     }
 
-    /// A random stream. In simulation it depends on the seed and its name alone, so that what one component
-    /// draws never shifts another's; ask once per component and keep it.
+    /// A random stream. In simulation it depends on the seed, the process and its name alone, so that what one
+    /// component draws never shifts another's; ask once per component and keep it.
     pub fn random(&self, stream: &str) -> Random {
         match &self.world.mode {
             Mode::System { random } => random.clone(),
-            Mode::Simulated { seed, .. } => Random::from_seed(*seed, stream),
+            Mode::Simulated { seed, .. } if self.world.process.is_empty() => Random::from_seed(*seed, stream),
+            Mode::Simulated { seed, .. } => Random::from_seed(*seed, &format!("{}: {stream}", self.world.process)),
         }
     }
 
@@ -118,7 +155,11 @@ impl Env {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        self.tasks.spawn(future)
+        let task = self.tasks.spawn(future);
+        if self.is_simulated() {
+            self.world.running.lock().note(task.abort_handle());
+        }
+        task
     }
 
     /// Runs work that blocks a thread. In simulation it runs inline: it stops the paused clock.
@@ -157,6 +198,21 @@ impl Env {
         self.tasks.wait().await;
     }
 
+    /// Ends a simulated process as SIGKILL does: no task of it takes another step. Call it from another process.
+    pub async fn kill(&self) {
+        let tasks = {
+            let mut running = self.world.running.lock();
+            running.killed = true;
+            std::mem::take(&mut running.tasks)
+        };
+        tasks.iter().for_each(AbortHandle::abort);
+        while !tasks.iter().all(AbortHandle::is_finished) {
+            tokio::task::yield_now().await;
+        }
+        // For what others still hold of it.
+        self.shutdown.cancel();
+    }
+
     pub fn network(&self) -> &Network {
         &self.world.network
     }
@@ -177,6 +233,35 @@ mod tests {
         assert_eq!(env.wall().to_string(), "2026-01-01T00:00:00Z");
         env.sleep(Duration::from_secs(90)).await;
         assert_eq!(env.wall().to_string(), "2026-01-01T00:01:30Z");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_killed_process_says_no_last_word() {
+        let world = Env::simulated(1);
+        let (process, other) = (world.process("a/1"), world.process("b/1"));
+        let said = Arc::new(Mutex::new(Vec::new()));
+        let speak = |env: &Env, word: &'static str| {
+            let (said, shutdown) = (said.clone(), env.shutdown().clone());
+            env.spawn(async move {
+                shutdown.cancelled().await;
+                said.lock().push(word);
+            });
+        };
+        speak(&process.child(), "killed");
+        speak(&other, "stopped");
+        tokio::task::yield_now().await;
+        process.kill().await;
+        speak(&process, "after its end");
+        other.drain().await;
+        assert_eq!(*said.lock(), ["stopped"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_process_that_starts_again_draws_other_numbers() {
+        let world = Env::simulated(1);
+        let draw = |process: &str| world.process(process).random("uid").u64();
+        assert_eq!(draw("a/1"), draw("a/1"));
+        assert_ne!(draw("a/1"), draw("a/2"));
     }
 
     #[tokio::test(start_paused = true)]

@@ -26,6 +26,11 @@ pub struct ConnectionInfo {
     pub remote_address: SocketAddr,
 }
 
+/// In the extensions of an in-process answer: it is none, the connection broke before one came. The request may have
+/// been carried out.
+#[derive(Clone, Debug)]
+pub struct Broken(pub &'static str);
+
 /// Real sockets, or the in-process registry.
 #[derive(Clone, Debug, Default)]
 pub enum Network {

@@ -1,118 +1,177 @@
 //! The whole control plane inside one process: in-memory transport, virtual time, one seed.
 //!
-//! The same component code as in the processes; what differs is the `Env`. Same seed, same log, byte for byte.
+//! The same component code as in the processes; what differs is the `Env`. Same seed, same log, byte for byte. Read
+//! first: `cluster` (what runs), `wire` and `faults` (what goes wrong), `safety` (what must hold at every step), `rest`
+//! and `quiet` (what it comes to when faults stop).
 
-use apiserver::config::{Config, RequestLog, StoreKind};
-use client::{Client, ListOptions, Patch, PatchOptions};
+// What runs.
+pub mod part;
+mod cluster;
+
+// What goes wrong.
+mod wire;
+pub mod faults;
+
+// What must hold.
+mod verdict;
+mod history;
+mod witness;
+mod watch_check;
+mod safety;
+mod rest;
+mod quiet;
+
+// What is done with it.
+pub mod scenario;
+pub mod user;
+
+use apiserver::config::RequestLog;
+use apiserver::storage::Storage;
+use apiserver::storage::fault::Fault;
+use apiserver::storage::memory::Memory;
+use client::{Client, ListOptions};
+use cluster::Cluster;
 use component_base::env::Env;
-use component_base::fixtures;
-use component_base::network::Network;
+use faults::{Climate, Faults};
 use parking_lot::Mutex;
-use proto::kinds::api::apps::v1::Deployment;
+use part::Part;
 use proto::kinds::api::core::v1::Node;
-use serde_json::{Value, json};
+use rest::Restless;
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::Instant;
+use verdict::{Verdict, Violation};
+use wire::Wire;
+use witness::Witness;
 
-/// The API server's name in the in-process network.
-const AUTHORITY: &str = "apiserver:6443";
 /// Virtual time in which a condition has to come true.
 const PATIENCE: Duration = Duration::from_secs(600);
 /// Virtual time between two looks at a condition.
 const LOOK: Duration = Duration::from_millis(500);
+/// Virtual time between two looks at the whole store.
+const REST_LOOK: Duration = Duration::from_secs(5);
+/// When the last fault is healed everything comes to rest within this time: pods of lost nodes are evicted after five
+/// minutes, expectations that nobody fulfils are given up after five, and pauses after failures grow to minutes.
+const CONVERGENCE: Duration = Duration::from_secs(1800);
+/// A cluster that looks at rest may still have to say so: events, and what nodes report at their next look.
+const SETTLING: Duration = Duration::from_secs(30);
+/// Objects named in one complaint.
+const SHOWN: usize = 20;
+/// Lines of a timeline.
+const TIMELINE: usize = 60;
+
+/// A run that is over.
+pub struct Run<T> {
+    /// Up to the end of the scenario.
+    pub log: Vec<String>,
+    pub virtual_time: Duration,
+    /// What the scenario answered, or a report of the promises that were broken.
+    pub outcome: Result<T, String>,
+}
 
 /// A running cluster.
 #[derive(Clone)]
 pub struct Simulation {
+    seed: u64,
     env: Env,
+    began: Instant,
     log: Arc<Mutex<Vec<String>>>,
+    verdict: Verdict,
+    witness: Arc<Witness>,
+    store: Arc<Fault>,
+    wire: Arc<Wire>,
+    cluster: Arc<Cluster>,
 }
 
 impl Simulation {
     /// An API server and nobody else.
     pub fn apiserver_alone<T>(seed: u64, scenario: impl AsyncFnOnce(&Self) -> T) -> T {
-        in_virtual_time(async {
-            let simulation = Self::start(seed).await;
-            let outcome = scenario(&simulation).await;
-            simulation.env.drain().await;
-            outcome
-        })
+        let run = Self::run(seed, 0, &[Part::ApiServer], scenario);
+        run.outcome.unwrap_or_else(|report| panic!("{report}"))
     }
 
-    /// Every component, with `nodes` nodes that are ready when the scenario begins.
+    /// Every component, with `nodes` nodes that are ready when the scenario begins. Panics with a report when a
+    /// promise is broken at any step.
     pub fn whole<T>(seed: u64, nodes: u32, scenario: impl AsyncFnOnce(&Self) -> T) -> T {
-        in_virtual_time(async {
-            let simulation = Self::start(seed).await;
-            simulation.start_components(nodes);
+        Self::judged(seed, nodes, scenario).outcome.unwrap_or_else(|report| panic!("{report}"))
+    }
+
+    /// The same for whoever wants the log of a run that broke a promise.
+    pub fn judged<T>(seed: u64, nodes: u32, scenario: impl AsyncFnOnce(&Self) -> T) -> Run<T> {
+        let parts: Vec<Part> = std::iter::once(Part::ApiServer).chain(Part::CLIENTS).collect();
+        Self::run(seed, nodes, &parts, async |simulation| {
             simulation.until("all nodes are ready", async |client| ready_nodes(client).await == nodes).await;
-            let outcome = scenario(&simulation).await;
-            simulation.env.drain().await;
-            outcome
+            scenario(simulation).await
         })
     }
 
-    async fn start(seed: u64) -> Self {
+    fn run<T>(seed: u64, nodes: u32, parts: &[Part], scenario: impl AsyncFnOnce(&Self) -> T) -> Run<T> {
+        in_virtual_time(async {
+            let simulation = Self::new(seed, nodes).await;
+            simulation.verdict.watch_panics();
+            parts.iter().for_each(|part| simulation.cluster.start(*part));
+            let outcome = tokio::select! {
+                biased;
+                () = simulation.verdict.broken() => None,
+                outcome = scenario(&simulation) => Some(outcome),
+            };
+            let virtual_time = simulation.env.now().duration_since(simulation.began);
+            let log = simulation.log();
+            simulation.cluster.stop().await;
+            simulation.env.drain().await;
+            Verdict::stop_watching_panics();
+            let outcome = outcome.filter(|_| simulation.verdict.violations().is_empty());
+            Run { log, virtual_time, outcome: outcome.ok_or_else(|| simulation.report()) }
+        })
+    }
+
+    async fn new(seed: u64, nodes: u32) -> Self {
         let env = Env::simulated(seed);
+        let verdict = Verdict::default();
         let log: Arc<Mutex<Vec<String>>> = Arc::default();
         let sink = log.clone();
-        let config = Config {
-            store: Some(StoreKind::Memory),
-            enable_admission_plugins: vec!["NodeRestriction".to_owned()], // as `orrery up` does
-            request_log: Some(RequestLog(Arc::new(move |line| sink.lock().push(line)))),
-            ..Config::default()
-        };
-        let server = apiserver::service(config, env.clone()).await.expect("a memory store starts");
-        let Network::InProcess(registry) = env.network() else { unreachable!("a simulated Env has no sockets") };
-        registry.register(AUTHORITY, server.service.clone());
-        Self { env, log }
-    }
-
-    /// Starts everybody but the API server, each under its own identity.
-    fn start_components(&self, nodes: u32) {
-        let env = self.env.clone();
-        let client = self.client("system:kube-controller-manager");
-        self.env.spawn(async move {
-            let settings = controller_manager::Settings::default();
-            controller_manager::run_with(client, settings, env).await.expect("the controller manager runs to the end");
-        });
-        let (env, client) = (self.env.clone(), self.client("system:kube-scheduler"));
-        self.env.spawn(async move {
-            let settings = scheduler::Settings::default();
-            scheduler::run_with(client, settings, env).await.expect("the scheduler runs to the end");
-        });
-        let (env, client) = (self.env.clone(), self.client("system:orrery:node-fleet"));
-        self.env.spawn(async move {
-            let settings = kubelet_sim::Settings { nodes, ..kubelet_sim::Settings::default() };
-            kubelet_sim::run_with(client, settings, env).await.expect("the nodes run to the end");
-        });
-        let (env, client) = (self.env.clone(), self.client("system:kube-proxy"));
-        self.env.spawn(async move {
-            let settings = proxy_sim::Settings::default();
-            proxy_sim::run_with(client, settings, env).await.expect("the proxies run to the end");
-        });
-    }
-
-    /// A client with the certificate of a user.
-    pub fn client(&self, user: &str) -> Client {
-        let connection = fixtures::connection(&format!("https://{AUTHORITY}"), user);
-        Client::connect(&self.env, &connection, user).expect("the API server is registered")
+        let request_log = RequestLog(Arc::new(move |line| sink.lock().push(line)));
+        let below = env.process("store");
+        let witness = Witness::new(&below, Memory::new(&below), &verdict).await.expect("a memory store starts");
+        let storage: Arc<dyn Storage> = witness.clone();
+        let store = Fault::new(&below, storage);
+        let wire = Wire::new(&env, &verdict, witness.clone());
+        let cluster = Cluster::new(&env, &wire, &verdict, &store, request_log, nodes);
+        Self { seed, began: env.now(), env, log, verdict, witness, store, wire, cluster }
     }
 
     pub fn admin(&self) -> Client {
-        self.client("kubernetes-admin")
+        self.cluster.client("kubernetes-admin")
+    }
+
+    /// A client of somebody outside the cluster, with the certificate of a user.
+    pub fn client(&self, user: &str) -> Client {
+        self.cluster.client(user)
     }
 
     pub fn env(&self) -> &Env {
         &self.env
     }
 
-    /// One line per request and per delivered watch event, so far.
+    /// One line per request, per delivered watch event and per fault, so far.
     pub fn log(&self) -> Vec<String> {
         self.log.lock().clone()
     }
 
+    /// Lets things go wrong for so long; then everything works again.
+    pub async fn rage(&self, climate: Climate, how_long: Duration) {
+        Faults::new(&self.env, &self.cluster, &self.wire, &self.store).rage(climate, how_long).await;
+    }
+
+    /// Cuts a node off the network, or connects it again.
+    pub fn set_unreachable(&self, node: &str, unreachable: bool) {
+        self.cluster.say(&format!("{node} {}", if unreachable { "reaches nobody" } else { "is back" }));
+        self.wire.set_unreachable(node, unreachable);
+    }
+
     /// Looks every half second of virtual time until `condition` holds.
-    /// Panics by name, with the end of the log, when it does not in ten minutes.
+    /// A violation, by name, when it does not in ten minutes.
     pub async fn until(&self, what: &str, condition: impl AsyncFn(&Client) -> bool) {
         let admin = self.admin();
         let waiting = async {
@@ -123,8 +182,81 @@ impl Simulation {
         if self.env.timeout(PATIENCE, waiting).await.is_err() {
             let log = self.log();
             let end = log[log.len().saturating_sub(200)..].join("\n");
-            panic!("waited {PATIENCE:?} of virtual time in vain until {what}; the log ends:\n{end}");
+            self.give_up(
+                format!("waited {PATIENCE:?} of virtual time in vain until {what}; the log ends:\n{end}"),
+                Vec::new(),
+            )
+            .await;
         }
+    }
+
+    /// Until everything that was asked for is done, and said. Answers how long that took.
+    pub async fn converges(&self) -> Duration {
+        let began = self.env.now();
+        let mut objects = rest::Objects::default();
+        loop {
+            let store = self.witness.everything().await;
+            objects.update(&store.entries);
+            let mut restless = rest::restless(&objects, self.env.wall());
+            if restless.is_empty() {
+                let at_rest = self.env.now();
+                self.env.sleep(SETTLING).await;
+                restless = quiet::unrest(&self.witness.since(store.revision), SETTLING);
+                if restless.is_empty() {
+                    return at_rest.duration_since(began);
+                }
+            }
+            let took = self.env.now().duration_since(began);
+            if took > CONVERGENCE {
+                let what = format!("after {took:?} without faults the cluster is not at rest:");
+                self.give_up(what, restless).await;
+            }
+            self.env.sleep(REST_LOOK).await;
+        }
+    }
+
+    /// Watches a cluster at rest for so long: nothing is written but what the closed list allows. Answers how many
+    /// requests there were.
+    pub async fn stays_quiet(&self, how_long: Duration) -> usize {
+        let (revision, lines) = (self.witness.everything().await.revision, self.log.lock().len());
+        self.env.sleep(how_long).await;
+        let unrest = quiet::unrest(&self.witness.since(revision), how_long);
+        if !unrest.is_empty() {
+            self.give_up(format!("a cluster at rest wrote {} times:", unrest.len()), unrest).await;
+        }
+        self.log.lock()[lines..].iter().filter(|line| !line.contains(" event /")).count()
+    }
+
+    /// Ends the run with a violation.
+    async fn give_up(&self, what: String, restless: Vec<Restless>) {
+        let shown: Vec<String> = restless.iter().take(SHOWN).map(|restless| format!("\n  {restless}")).collect();
+        self.verdict.violated(format!("{what}{}", shown.concat()), restless.into_iter().map(|restless| restless.key));
+        std::future::pending().await
+    }
+
+    /// What went wrong, how to see it again, and how it came to that.
+    fn report(&self) -> String {
+        let mut report = String::new();
+        let log = self.log();
+        for Violation { what, concerned } in self.verdict.violations() {
+            let _ = writeln!(report, "seed {}: {what}", self.seed);
+            for key in concerned.iter().take(5) {
+                let _ = writeln!(report, "timeline of {key}:");
+                let name = key.rsplit('/').next().unwrap_or(key);
+                let written = self.witness.timeline(key, TIMELINE).into_iter().map(|(at, line)| (at.to_string(), line));
+                let about = |line: &&String| line.contains(&format!("/{name}")) || line.contains("simulation:");
+                let asked =
+                    log.iter().filter(|line| !line.contains(" event ")).filter(about).filter_map(|line| {
+                        line.split_once(' ').map(|(at, rest)| (at.to_owned(), format!("    {rest}")))
+                    });
+                let mut all: Vec<(String, String)> = written.chain(asked).collect();
+                all.sort_by(|(a, _), (b, _)| a.cmp(b));
+                for (at, line) in &all[all.len().saturating_sub(TIMELINE)..] {
+                    let _ = writeln!(report, "  {at} {line}");
+                }
+            }
+        }
+        report
     }
 }
 
@@ -142,52 +274,4 @@ async fn ready_nodes(client: &Client) -> u32 {
             && node.spec.as_ref().is_none_or(|spec| spec.taints.is_none())
     };
     u32::try_from(nodes.items.iter().filter(ready).count()).unwrap_or(u32::MAX)
-}
-
-fn deployment(name: &str, replicas: i32, image: &str) -> Value {
-    json!({
-        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "namespace": "default"},
-        "spec": {
-            "replicas": replicas,
-            "selector": {"matchLabels": {"app": name}},
-            "template": {
-                "metadata": {"labels": {"app": name}},
-                "spec": {"containers": [{"name": "c", "image": image}]},
-            },
-        },
-    })
-}
-
-/// Deploys `replicas` pods, exposes them, and rolls a new image out.
-pub async fn roll_out(simulation: &Simulation, name: &str, replicas: i32) {
-    let admin = simulation.admin();
-    let gvr = proto::Gvr::new("apps", "v1", "deployments");
-    let deployments = admin.dynamic(&gvr, "default");
-    deployments.create(&deployment(name, replicas, "web:1")).await.expect("a valid Deployment is created");
-    let service = json!({
-        "apiVersion": "v1", "kind": "Service", "metadata": {"name": name},
-        "spec": {"selector": {"app": name}, "ports": [{"port": 80}]},
-    });
-    let services = admin.dynamic(&proto::Gvr::new("", "v1", "services"), "default");
-    services.create(&service).await.expect("a valid Service is created");
-    available(simulation, name, replicas).await;
-    let image = json!({"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "web:2"}]}}}});
-    let patched = deployments.patch(name, &Patch::Strategic(image), &PatchOptions::default()).await;
-    patched.expect("a valid patch is accepted");
-    available(simulation, name, replicas).await;
-}
-
-/// Until the rollout is complete, as `kubectl rollout status` understands it.
-async fn available(simulation: &Simulation, name: &str, replicas: i32) {
-    let what = format!("{replicas} replicas of {name} are available");
-    simulation
-        .until(&what, async |client| {
-            let Ok(deployment) = client.api::<Deployment>("default").get(name).await else { return false };
-            let Some(status) = deployment.status else { return false };
-            status.observed_generation == deployment.metadata.generation
-                && status.updated_replicas == Some(replicas)
-                && status.replicas == Some(replicas)
-                && status.available_replicas == Some(replicas)
-        })
-        .await;
 }

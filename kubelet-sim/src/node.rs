@@ -84,10 +84,11 @@ pub fn status(machine: &Machine, observed: &Observed, previous: &NodeStatus, now
     status
 }
 
-/// What the runtime can do, under the name that it has as the default and under its own.
+/// What the runtime can do, as the default, which has no name, and under its own name. Servers drop an empty name, so
+/// that one written here would differ from the stored one for ever.
 fn runtime_handler(name: &str) -> NodeRuntimeHandler {
     let features = NodeRuntimeHandlerFeatures { recursive_read_only_mounts: Some(true), user_namespaces: Some(true) };
-    NodeRuntimeHandler { name: Some(name.to_owned()), features: Some(features) }
+    NodeRuntimeHandler { name: (!name.is_empty()).then(|| name.to_owned()), features: Some(features) }
 }
 
 /// What the agent tells when a node's status changes: the reasons of the events.
@@ -303,8 +304,7 @@ mod tests {
                     "features": {
                       "recursiveReadOnlyMounts": true,
                       "userNamespaces": true
-                    },
-                    "name": ""
+                    }
                   },
                   {
                     "features": {

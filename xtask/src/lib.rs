@@ -1,11 +1,13 @@
 //! The project's own automation: hygiene as a test (what the house style asks of every file, checked by reading the
-//! tree), and the benchmark.
+//! tree), the benchmark, and the simulation under many seeds.
 
 pub mod bench;
 pub mod circles;
 pub mod crates;
 pub mod deviations;
 pub mod files;
+pub mod release;
+pub mod soak;
 pub mod source;
 
 use std::path::{Path, PathBuf};

@@ -20,6 +20,8 @@ enum Task {
     },
     /// Measure the servers; one line of JSON per measurement
     Bench(xtask::bench::Options),
+    /// Run the simulated cluster under many seeds with faults; SEED=… replays one
+    Soak(xtask::soak::Options),
 }
 
 fn main() -> ExitCode {
@@ -32,6 +34,7 @@ fn main() -> ExitCode {
         Task::Bench(options) => {
             xtask::bench::run(&options, &root).map_or_else(|error| vec![error.to_string()], |()| Vec::new())
         }
+        Task::Soak(options) => xtask::soak::run(&options, &root).unwrap_or_else(|error| vec![error.to_string()]),
     };
     for complaint in &complaints {
         eprintln!("xtask: {complaint}");

@@ -1,23 +1,30 @@
-//! One rollout of 20 replicas on 3 nodes under virtual time; prints the run's log.
+//! One simulated run; prints its log, and how it broke a promise if it did.
 
-use e2e::simulation::{self, Simulation};
+use e2e::simulation::scenario::SCENARIOS;
 use std::io::Write;
 use std::process::ExitCode;
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
-    let Some(seed) = std::env::args().nth(1).and_then(|text| text.parse().ok()) else {
-        eprintln!("usage: orrery-under-simulation SEED");
+    let mut arguments = std::env::args().skip(1);
+    let scenario = arguments.next().and_then(|name| SCENARIOS.iter().find(|scenario| scenario.name == name));
+    let (Some(scenario), Some(seed)) = (scenario, arguments.next().and_then(|text| text.parse().ok())) else {
+        let names: Vec<&str> = SCENARIOS.iter().map(|scenario| scenario.name).collect();
+        eprintln!("usage: orrery-under-simulation {} SEED", names.join("|"));
         return ExitCode::FAILURE;
     };
-    let log = Simulation::whole(seed, 3, async |simulation| {
-        simulation::roll_out(simulation, "web", 20).await;
-        simulation.log()
-    });
+    let run = (scenario.run)(seed);
     let mut out = std::io::stdout().lock();
-    for line in log {
+    for line in run.log {
         if writeln!(out, "{line}").is_err() {
             return ExitCode::FAILURE;
         }
+    }
+    if let Err(report) = run.outcome {
+        eprintln!("{report}\nreplay it: SEED={seed} cargo xtask soak --scenario {}", scenario.name);
+        return ExitCode::FAILURE;
     }
     ExitCode::SUCCESS
 }

@@ -1,26 +1,43 @@
-//! The same seed gives the same run, byte for byte, in another operating-system process too.
+//! A run is its seed: the same bytes in another operating-system process, other bytes under another seed.
 
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
-/// The log of a run in a process of its own.
-fn log(seed: u64) -> Vec<u8> {
-    let output = Command::new(env!("CARGO_BIN_EXE_orrery-under-simulation")).arg(seed.to_string()).output().unwrap();
+/// A run in a process of its own.
+fn start(scenario: &str, seed: u64) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_orrery-under-simulation"))
+        .args([scenario, &seed.to_string()])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// Its log. A broken promise fails it with the timeline of the objects concerned.
+fn finish(run: Child) -> String {
+    let output = run.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    output.stdout
+    String::from_utf8(output.stdout).unwrap()
 }
 
-#[test]
-fn a_seed_repeats_in_another_process() {
-    let (first, second) = (log(7), log(7));
-    assert!(first.len() > 10_000, "the log is suspiciously short:\n{}", String::from_utf8_lossy(&first));
+pub fn log(scenario: &str, seed: u64) -> String {
+    finish(start(scenario, seed))
+}
+
+/// Two runs at the same time, so that neither can lean on what the machine does.
+fn repeats(scenario: &str, seed: u64) -> String {
+    let second = start(scenario, seed);
+    let (first, second) = (log(scenario, seed), finish(second));
     if first != second {
-        let (first, second) = (String::from_utf8_lossy(&first), String::from_utf8_lossy(&second));
         let differs = first.lines().zip(second.lines()).enumerate().find(|(_, (a, b))| a != b);
-        panic!("two runs of one seed differ: {differs:#?}");
+        panic!("two runs of one seed differ at {differs:?}");
     }
+    first
 }
 
 #[test]
-fn another_seed_differs() {
-    assert_ne!(log(7), log(8));
+fn a_seed_repeats_in_another_process_and_another_differs() {
+    let first = repeats("roll-out", 7);
+    assert!(first.len() > 10_000, "the log is suspiciously short:\n{first}");
+    assert_ne!(first, log("roll-out", 8));
 }

@@ -1,7 +1,7 @@
 //! A node writes what is its own and nothing of its neighbour's, although one process and one certificate act for both.
 
 use client::{Client, DeleteOptions, Patch, PatchOptions};
-use e2e::simulation::{self, Simulation};
+use e2e::simulation::{Simulation, scenario};
 use proto::Gvr;
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ async fn pod_on(admin: &Client, node: &str) -> String {
 #[test]
 fn a_node_writes_its_own_alone() {
     Simulation::whole(5, 2, async |simulation| {
-        simulation::roll_out(simulation, "web", 6).await;
+        scenario::roll_out(simulation, "web", 6).await;
         let admin = simulation.admin();
         let fleet = simulation.client("system:orrery:node-fleet");
         let node = fleet.impersonating("system:node:node-0", &["system:nodes"]);

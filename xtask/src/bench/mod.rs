@@ -15,12 +15,12 @@ mod workloads;
 mod start_up;
 mod page;
 
+use crate::release;
 use clap::Args;
 use component_base::env::Env;
 use futures::future::BoxFuture;
 use measurement::Measurement;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// What is measured, and how much of it.
 #[derive(Args, Clone, Debug)]
@@ -93,7 +93,7 @@ pub fn run(options: &Options, root: &Path) -> Result<(), Error> {
     }
     let program = match &options.program {
         Some(program) => program.clone(),
-        None => build(root)?,
+        None => release::build(root, "orrery", "orrery").map_err(Error::Failed)?,
     };
     let runtime = tokio::runtime::Runtime::new().map_err(|error| Error::Io("runtime".to_owned(), error))?;
     let bench = Bench { env: Env::system(), program, scale: options.scale };
@@ -114,19 +114,4 @@ pub fn run(options: &Options, root: &Path) -> Result<(), Error> {
         page::write(root, &measured).map_err(|error| Error::Io(page::PATH.to_owned(), error))?;
     }
     Ok(())
-}
-
-fn build(root: &Path) -> Result<PathBuf, Error> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let failed = |error| Error::Io("cargo build".to_owned(), error);
-    let output = Command::new(cargo)
-        .args(["build", "--release", "--package=orrery", "--bin=orrery", "--message-format=json-render-diagnostics"])
-        .current_dir(root)
-        .stderr(std::process::Stdio::inherit())
-        .output()
-        .map_err(failed)?;
-    let messages = String::from_utf8_lossy(&output.stdout);
-    let artifacts = messages.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
-    let program = artifacts.filter_map(|message| message["executable"].as_str().map(PathBuf::from)).next_back();
-    program.filter(|_| output.status.success()).ok_or_else(|| Error::Failed("the release build failed".to_owned()))
 }

@@ -1,0 +1,216 @@
+//! The cluster: every part as a process of the simulation, which can be killed and starts again.
+
+use super::part::Part;
+use super::verdict::Verdict;
+use super::wire::Wire;
+use apiserver::config::{Config, RequestLog, StoreKind};
+use apiserver::storage::fault::Fault;
+use client::Client;
+use component_base::env::Env;
+use component_base::fixtures;
+use component_base::network::{Network, Registry};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+/// The API server's name in the in-process network.
+const AUTHORITY: &str = "apiserver:6443";
+/// A component that ended by itself starts again after this, as under `up`.
+const RESTART: Duration = Duration::from_secs(1);
+/// Virtual time in which a component has to end when it is asked to.
+const STOP: Duration = Duration::from_secs(30);
+
+pub struct Cluster {
+    world: Env,
+    wire: Arc<Wire>,
+    verdict: Verdict,
+    storage: Arc<Fault>,
+    log: RequestLog,
+    nodes: u32,
+    /// How often each part has been started; part of its process's name.
+    starts: Mutex<BTreeMap<Part, u32>>,
+    supervisors: Mutex<BTreeMap<Part, Supervisor>>,
+}
+
+struct Supervisor {
+    /// To be killed, and down for so long.
+    kill: mpsc::Sender<Duration>,
+    stop: mpsc::Sender<()>,
+    task: JoinHandle<()>,
+}
+
+impl Cluster {
+    pub fn new(
+        world: &Env,
+        wire: &Arc<Wire>,
+        verdict: &Verdict,
+        storage: &Arc<Fault>,
+        log: RequestLog,
+        nodes: u32,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            world: world.clone(),
+            wire: wire.clone(),
+            verdict: verdict.clone(),
+            storage: storage.clone(),
+            log,
+            nodes,
+            starts: Mutex::default(),
+            supervisors: Mutex::default(),
+        })
+    }
+
+    /// Starts a part, and starts it again whenever it ends.
+    pub fn start(self: &Arc<Self>, part: Part) {
+        // One order waits at a time: who is to die already need not be told again.
+        let (kill, mut kills) = mpsc::channel(1);
+        let (stop, mut stops) = mpsc::channel::<()>(1);
+        self.wire.on_kill(part, kill.clone());
+        let cluster = self.clone();
+        // The first start is at once, so that nobody finds the API server missing.
+        let mut process = cluster.launch(part);
+        let task = self.world.spawn(async move {
+            loop {
+                let (env, mut ended) = process;
+                let down = tokio::select! {
+                    biased;
+                    Some(()) = stops.recv() => {
+                        cluster.end(part, &env).await;
+                        return;
+                    }
+                    Some(down) = kills.recv() => {
+                        cluster.say(&format!("{part} is killed, for {down:?}"));
+                        down
+                    }
+                    // What it said of its end is in `launch`.
+                    _ = &mut ended => RESTART,
+                };
+                cluster.kill_process(part, &env).await;
+                cluster.world.sleep(down).await;
+                cluster.say(&format!("{part} starts again"));
+                process = cluster.launch(part);
+            }
+        });
+        self.supervisors.lock().insert(part, Supervisor { kill, stop, task });
+    }
+
+    /// Kills a part at once; it starts again after `down`.
+    pub fn kill(&self, part: Part, down: Duration) {
+        if let Some(supervisor) = self.supervisors.lock().get(&part) {
+            // A part that is down already is left alone.
+            let _ = supervisor.kill.try_send(down);
+        }
+    }
+
+    /// Asks every part to end, the API server last.
+    pub async fn stop(&self) {
+        let supervisors = std::mem::take(&mut *self.supervisors.lock());
+        for (_, Supervisor { stop, task, .. }) in supervisors.into_iter().rev() {
+            let _ = stop.send(()).await;
+            let _ = task.await;
+        }
+    }
+
+    /// A client of the API server for somebody outside the cluster, whom no fault concerns.
+    pub fn client(&self, user: &str) -> Client {
+        connect(&self.world, user, "kubectl")
+    }
+
+    /// One more line of the log, about the run itself.
+    pub fn say(&self, what: &str) {
+        (self.log.0)(format!("{} simulation: {what}", self.world.wall()));
+    }
+
+    fn network(&self) -> &Registry {
+        match self.world.network() {
+            Network::InProcess(registry) => registry,
+            Network::Sockets => unreachable!("a simulated Env has no sockets"),
+        }
+    }
+
+    async fn end(&self, part: Part, env: &Env) {
+        if self.world.timeout(STOP, env.drain()).await.is_err() {
+            self.verdict.violated(format!("{part} was asked to stop and still ran {STOP:?} later"), []);
+        }
+        self.kill_process(part, env).await;
+    }
+
+    async fn kill_process(&self, part: Part, env: &Env) {
+        if part == Part::ApiServer {
+            self.network().remove(AUTHORITY);
+        }
+        env.kill().await;
+    }
+
+    /// A new process from scratch.
+    fn launch(&self, part: Part) -> (Env, JoinHandle<()>) {
+        let number = {
+            let mut starts = self.starts.lock();
+            let number = starts.entry(part).or_default();
+            *number += 1;
+            *number
+        };
+        let env = self.world.process(&format!("{part}/{number}"));
+        let ended = match part {
+            Part::ApiServer => self.launch_apiserver(&env),
+            Part::ControllerManager => {
+                let root_ca_pem = Some(fixtures::authority_pem());
+                let settings = controller_manager::Settings { root_ca_pem, ..controller_manager::Settings::default() };
+                self.run(part, &env, controller_manager::run_with(self.client_of(&env, part), settings, env.clone()))
+            }
+            Part::Scheduler => {
+                let settings = scheduler::Settings::default();
+                self.run(part, &env, scheduler::run_with(self.client_of(&env, part), settings, env.clone()))
+            }
+            Part::Nodes => {
+                let settings = kubelet_sim::Settings { nodes: self.nodes, ..kubelet_sim::Settings::default() };
+                self.run(part, &env, kubelet_sim::run_with(self.client_of(&env, part), settings, env.clone()))
+            }
+            Part::Proxies => {
+                let settings = proxy_sim::Settings::default();
+                self.run(part, &env, proxy_sim::run_with(self.client_of(&env, part), settings, env.clone()))
+            }
+        };
+        (env, ended)
+    }
+
+    fn client_of(&self, env: &Env, part: Part) -> Client {
+        connect(env, part.user(), part.name())
+    }
+
+    fn launch_apiserver(&self, env: &Env) -> JoinHandle<()> {
+        let config = Config {
+            store: Some(StoreKind::Memory),
+            enable_admission_plugins: vec!["NodeRestriction".to_owned()], // as `orrery up` does
+            request_log: Some(self.log.clone()),
+            ..Config::default()
+        };
+        let server = apiserver::service_on(config, env.clone(), self.storage.clone());
+        let server = server.expect("the default settings are good");
+        self.network().register(AUTHORITY, self.wire.around(server.service, env));
+        let shutdown = env.shutdown().clone();
+        env.spawn(async move { shutdown.cancelled().await })
+    }
+
+    fn run<E: Display + Send + 'static>(
+        &self,
+        part: Part,
+        env: &Env,
+        component: impl Future<Output = Result<(), E>> + Send + 'static,
+    ) -> JoinHandle<()> {
+        let (log, world) = (self.log.clone(), self.world.clone());
+        env.spawn(async move {
+            let end = component.await.err().map_or("without an error".to_owned(), |error| error.to_string());
+            (log.0)(format!("{} simulation: {part} ended: {end}", world.wall()));
+        })
+    }
+}
+
+fn connect(env: &Env, user: &str, agent: &str) -> Client {
+    let connection = fixtures::connection(&format!("https://{AUTHORITY}"), user);
+    Client::connect(env, &connection, agent).expect("an in-process connection needs nothing")
+}

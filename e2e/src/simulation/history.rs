@@ -1,0 +1,149 @@
+//! The history of a run: every revision of the store, in order, and the timeline of single objects for people.
+
+use apiserver::storage::{Event, EventKind};
+use jiff::Timestamp;
+use serde_json::Value;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// Values kept for timelines; older ones are told without their content.
+const KEPT_BYTES: usize = 192 << 20;
+/// Changed fields that one line of a timeline shows.
+const SHOWN_CHANGES: usize = 8;
+/// A changed value is cut after so many characters.
+const SHOWN_CHARS: usize = 120;
+
+/// One revision.
+#[derive(Clone, Debug)]
+pub struct Moment {
+    pub at: Timestamp,
+    pub event: Arc<Event>,
+}
+
+#[derive(Debug, Default)]
+pub struct History {
+    moments: VecDeque<Moment>,
+    bytes: usize,
+    /// Revisions and keys by the row they belong to, for ever: they are small.
+    rows: BTreeMap<String, Vec<(u64, String)>>,
+}
+
+/// `/registry/pods/` of `/registry/pods/default/web`. The one row whose prefix has a folder more is a row of its own
+/// for whoever asks for it by prefix.
+fn row_of(key: &str) -> &str {
+    let end = key.match_indices('/').nth(2).map_or(key.len(), |(at, _)| at + 1);
+    &key[..end]
+}
+
+impl History {
+    pub fn push(&mut self, at: Timestamp, event: &Arc<Event>) {
+        self.rows.entry(row_of(&event.key).to_owned()).or_default().push((event.revision, event.key.to_string()));
+        self.bytes += bytes(event);
+        self.moments.push_back(Moment { at, event: event.clone() });
+        while self.bytes > KEPT_BYTES
+            && let Some(oldest) = self.moments.pop_front()
+        {
+            self.bytes -= bytes(&oldest.event);
+        }
+    }
+
+    /// Revisions above `after` of keys below `prefix`, in order.
+    pub fn revisions(&self, prefix: &str, after: u64) -> impl Iterator<Item = u64> + '_ {
+        let row = self.rows.get(row_of(prefix)).map(Vec::as_slice).unwrap_or_default();
+        let from = row.partition_point(|(revision, _)| *revision <= after);
+        let prefix = prefix.to_owned();
+        row[from..].iter().filter(move |(_, key)| key.starts_with(&prefix)).map(|(revision, _)| *revision)
+    }
+
+    /// What happened since `after`, as far as it is kept.
+    pub fn since(&self, after: u64) -> impl Iterator<Item = &Moment> + '_ {
+        let from = self.moments.partition_point(|moment| moment.event.revision <= after);
+        self.moments.range(from..)
+    }
+
+    /// What became of one key: a line for each of its last revisions.
+    pub fn timeline(&self, key: &str, lines: usize) -> Vec<(Timestamp, String)> {
+        let of_key: Vec<&Moment> = self.moments.iter().filter(|moment| *moment.event.key == *key).collect();
+        of_key[of_key.len().saturating_sub(lines)..].iter().map(|moment| (moment.at, line(moment))).collect()
+    }
+}
+
+fn bytes(event: &Event) -> usize {
+    event.current.as_ref().map_or(0, |entry| entry.value.len())
+}
+
+fn line(moment: &Moment) -> String {
+    let Event { revision, key, current, previous } = &*moment.event;
+    let value = |entry: &Option<apiserver::storage::Entry>| {
+        entry.as_ref().and_then(|entry| serde_json::from_slice(&entry.value).ok()).unwrap_or(Value::Null)
+    };
+    let what = match (moment.event.kind(), previous) {
+        (EventKind::Delete, _) => "gone".to_owned(),
+        (EventKind::Put, None) => "new".to_owned(),
+        (EventKind::Put, Some(_)) => changes(&value(previous), &value(current)),
+    };
+    format!("{revision} {key}: {what}")
+}
+
+/// The fields in which two objects differ: `status.phase Pending → Running`.
+pub fn changes(before: &Value, after: &Value) -> String {
+    let mut found = Vec::new();
+    collect("", before, after, &mut found);
+    found.retain(|(path, _)| !path.starts_with("metadata.managedFields"));
+    let more = found.len().saturating_sub(SHOWN_CHANGES);
+    let mut shown: Vec<String> =
+        found.into_iter().take(SHOWN_CHANGES).map(|(path, to)| format!("{path} {to}")).collect();
+    if more > 0 {
+        shown.push(format!("and {more} more"));
+    }
+    if shown.is_empty() { "nothing but managed fields".to_owned() } else { shown.join(", ") }
+}
+
+fn collect(path: &str, before: &Value, after: &Value, found: &mut Vec<(String, String)>) {
+    let below =
+        |name: &dyn std::fmt::Display| if path.is_empty() { name.to_string() } else { format!("{path}.{name}") };
+    match (before, after) {
+        (before, after) if before == after => {}
+        (Value::Object(old), Value::Object(new)) => {
+            let names: std::collections::BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+            for name in names {
+                let of = |object: &serde_json::Map<String, Value>| object.get(name).cloned().unwrap_or_default();
+                collect(&below(name), &of(old), &of(new), found);
+            }
+        }
+        (Value::Array(old), Value::Array(new)) if old.len() == new.len() => {
+            for (at, (old, new)) in old.iter().zip(new).enumerate() {
+                collect(&below(&at), old, new, found);
+            }
+        }
+        _ => found.push((path.to_owned(), format!("{} → {}", short(before), short(after)))),
+    }
+}
+
+fn short(value: &Value) -> String {
+    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    match text.char_indices().nth(SHOWN_CHARS) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn rows_are_told_apart() {
+        assert_eq!(row_of("/registry/pods/default/web"), "/registry/pods/");
+        assert_eq!(row_of("/registry/pods/"), "/registry/pods/");
+    }
+
+    #[test]
+    fn changes_name_fields() {
+        let before = json!({"spec": {"nodeName": null, "x": [1, 2]}, "status": {"phase": "Pending"}});
+        let after = json!({"spec": {"nodeName": "node-1", "x": [1, 3]}, "status": {"phase": "Running"}});
+        let expected = "spec.nodeName null → node-1, spec.x.1 2 → 3, status.phase Pending → Running";
+        assert_eq!(changes(&before, &after), expected);
+    }
+}

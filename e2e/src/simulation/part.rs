@@ -1,0 +1,51 @@
+//! The parts of a cluster, under the names that they give themselves.
+
+use std::fmt;
+
+/// What runs as a process of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    ApiServer,
+    ControllerManager,
+    Scheduler,
+    Nodes,
+    Proxies,
+}
+
+impl Part {
+    /// All but the API server.
+    pub const CLIENTS: [Part; 4] = [Part::ControllerManager, Part::Scheduler, Part::Nodes, Part::Proxies];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Part::ApiServer => "apiserver",
+            Part::ControllerManager => "controller-manager",
+            Part::Scheduler => "scheduler",
+            Part::Nodes => "kubelet-sim",
+            Part::Proxies => "proxy-sim",
+        }
+    }
+
+    /// The user of its certificate.
+    pub fn user(self) -> &'static str {
+        match self {
+            Part::ApiServer => "system:apiserver",
+            Part::ControllerManager => "system:kube-controller-manager",
+            Part::Scheduler => "system:kube-scheduler",
+            Part::Nodes => "system:orrery:node-fleet",
+            Part::Proxies => "system:kube-proxy",
+        }
+    }
+
+    /// Parts of a component put their own name behind a slash.
+    pub fn of_user_agent(agent: &str) -> Option<Part> {
+        let name = agent.split('/').next().unwrap_or_default();
+        Self::CLIENTS.into_iter().find(|part| part.name() == name)
+    }
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

@@ -1,0 +1,252 @@
+//! Rest: what a cluster looks like that has done everything it was asked to do.
+
+use apiserver::storage::Entry;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+/// An object that is not at rest, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Restless {
+    pub key: String,
+    pub why: String,
+}
+
+impl fmt::Display for Restless {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.key, self.why)
+    }
+}
+
+/// The store's content, filed for questions. Kept between two looks, so that each revision is read once.
+#[derive(Default)]
+pub struct Objects {
+    revisions: BTreeMap<String, u64>,
+    by_key: BTreeMap<String, Value>,
+    uids: BTreeSet<String>,
+    /// Pods by the uid of their controller.
+    pods_of: BTreeMap<String, Vec<String>>,
+}
+
+/// Everything that is not at rest.
+pub fn restless(objects: &Objects, now: Timestamp) -> Vec<Restless> {
+    let mut found = Vec::new();
+    for (key, object) in &objects.by_key {
+        let mut complaints = Vec::new();
+        any(object, objects, &mut complaints);
+        match key.split('/').nth(2).unwrap_or_default() {
+            "pods" => pod(object, &mut complaints),
+            "minions" => node(object, &mut complaints),
+            "deployments" => deployment(object, &mut complaints),
+            "replicasets" => replica_set(object, objects, &mut complaints),
+            "jobs" => job(object, &mut complaints),
+            "services" if key.starts_with("/registry/services/specs/") => {
+                service(key, object, objects, &mut complaints)
+            }
+            "leases" => lease(object, now, &mut complaints),
+            "namespaces" => namespace(object, objects, &mut complaints),
+            "ipaddresses" => cluster_ip(object, objects, &mut complaints),
+            "ranges" => node_port(key, object, objects, &mut complaints),
+            _ => {}
+        }
+        found.extend(complaints.into_iter().map(|why| Restless { key: key.clone(), why }));
+    }
+    found
+}
+
+impl Objects {
+    /// The store as it is now.
+    pub fn update(&mut self, entries: &[Entry]) {
+        let mut before = std::mem::take(self);
+        for entry in entries {
+            let key = entry.key.to_string();
+            let known = before.by_key.remove(&key).filter(|_| before.revisions[&key] == entry.mod_revision);
+            let Some(object) = known.or_else(|| serde_json::from_slice(&entry.value).ok()) else { continue };
+            self.uids.insert(text(&object, "/metadata/uid").to_owned());
+            if key.starts_with("/registry/pods/") {
+                for owner in items(&object, "/metadata/ownerReferences").iter().filter(|o| o["controller"] == true) {
+                    self.pods_of.entry(text(owner, "/uid").to_owned()).or_default().push(key.clone());
+                }
+            }
+            self.revisions.insert(key.clone(), entry.mod_revision);
+            self.by_key.insert(key, object);
+        }
+    }
+
+    /// The Service that an object with `namespace` and `name` speaks of.
+    fn service_of(&self, holder: &Value) -> Option<&Value> {
+        let (namespace, name) = (text(holder, "/namespace"), text(holder, "/name"));
+        self.by_key.get(&format!("/registry/services/specs/{namespace}/{name}"))
+    }
+
+    fn below<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a Value> {
+        let from = self.by_key.range(prefix.to_owned()..);
+        from.take_while(move |(key, _)| key.starts_with(prefix)).map(|(_, object)| object)
+    }
+}
+
+fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn number(object: &Value, pointer: &str) -> i64 {
+    object.pointer(pointer).and_then(Value::as_i64).unwrap_or(0)
+}
+
+fn items<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
+    object.pointer(pointer).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+}
+
+fn has_condition(object: &Value, kind: &str) -> bool {
+    items(object, "/status/conditions").iter().any(|c| c["type"] == kind && c["status"] == "True")
+}
+
+fn has_ended(pod: &Value) -> bool {
+    matches!(text(pod, "/status/phase"), "Succeeded" | "Failed")
+}
+
+fn any(object: &Value, objects: &Objects, complaints: &mut Vec<String>) {
+    if object.pointer("/metadata/deletionTimestamp").is_some() {
+        complaints.push("is being deleted".to_owned());
+    }
+    for owner in items(object, "/metadata/ownerReferences") {
+        if !objects.uids.contains(text(owner, "/uid")) {
+            complaints.push(format!("is owned by {} {}, which is gone", text(owner, "/kind"), text(owner, "/name")));
+        }
+    }
+}
+
+fn pod(pod: &Value, complaints: &mut Vec<String>) {
+    if has_ended(pod) {
+        return;
+    }
+    if text(pod, "/spec/nodeName").is_empty() {
+        complaints.push("has no node".to_owned());
+    } else if !has_condition(pod, "Ready") {
+        complaints.push(format!("is {} and not ready", text(pod, "/status/phase")));
+    }
+}
+
+fn node(node: &Value, complaints: &mut Vec<String>) {
+    if !has_condition(node, "Ready") {
+        complaints.push("is not ready".to_owned());
+    }
+    for taint in items(node, "/spec/taints") {
+        complaints.push(format!("has the taint {}", text(taint, "/key")));
+    }
+}
+
+/// The status speaks of this generation, and every count in it is the number of replicas.
+fn counts(object: &Value, counts: &[&str], complaints: &mut Vec<String>) {
+    let (generation, observed) = (number(object, "/metadata/generation"), number(object, "/status/observedGeneration"));
+    if generation != observed {
+        complaints.push(format!("is at generation {generation} and its status at {observed}"));
+    }
+    let wanted = number(object, "/spec/replicas");
+    for count in counts {
+        let is = number(object, &format!("/status/{count}"));
+        if is != wanted {
+            complaints.push(format!("has {is} {count} of {wanted}"));
+        }
+    }
+}
+
+fn deployment(deployment: &Value, complaints: &mut Vec<String>) {
+    counts(deployment, &["replicas", "updatedReplicas", "readyReplicas", "availableReplicas"], complaints);
+}
+
+fn replica_set(set: &Value, objects: &Objects, complaints: &mut Vec<String>) {
+    counts(set, &["replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas"], complaints);
+    let pods = objects.pods_of.get(text(set, "/metadata/uid")).map_or(0, Vec::len);
+    let wanted = number(set, "/spec/replicas");
+    if i64::try_from(pods).ok() != Some(wanted) {
+        complaints.push(format!("has {pods} pods of {wanted}"));
+    }
+}
+
+fn job(job: &Value, complaints: &mut Vec<String>) {
+    if !has_condition(job, "Complete") && !has_condition(job, "Failed") {
+        complaints.push("has not finished".to_owned());
+    } else if items(job, "/status/uncountedTerminatedPods/succeeded").len() + number(job, "/status/active") as usize > 0
+    {
+        complaints.push("has finished and still counts pods".to_owned());
+    } else if has_condition(job, "Complete") && number(job, "/status/succeeded") != number(job, "/spec/completions") {
+        complaints.push(format!(
+            "counts {} of {} completions",
+            number(job, "/status/succeeded"),
+            number(job, "/spec/completions")
+        ));
+    }
+}
+
+/// The addresses behind a Service are those of its ready pods, by both APIs.
+fn service(key: &str, service: &Value, objects: &Objects, complaints: &mut Vec<String>) {
+    let Some(selector) = service.pointer("/spec/selector").and_then(Value::as_object).filter(|s| !s.is_empty()) else {
+        return;
+    };
+    let rest = key.strip_prefix("/registry/services/specs/").unwrap_or_default();
+    let Some((namespace, name)) = rest.split_once('/') else { return };
+    let pods_prefix = format!("/registry/pods/{namespace}/");
+    let selected =
+        |pod: &&Value| selector.iter().all(|(label, value)| pod["metadata"]["labels"].get(label) == Some(value));
+    let wanted: BTreeSet<&str> = objects
+        .below(&pods_prefix)
+        .filter(selected)
+        .filter(|pod| !has_ended(pod) && has_condition(pod, "Ready"))
+        .map(|pod| text(pod, "/status/podIP"))
+        .collect();
+    let slices_prefix = format!("/registry/endpointslices/{namespace}/");
+    let of_service = |slice: &&Value| slice["metadata"]["labels"]["kubernetes.io/service-name"] == name;
+    let slices = objects.below(&slices_prefix).filter(of_service);
+    let ready = slices.flat_map(|slice| items(slice, "/endpoints")).filter(|e| e["conditions"]["ready"] == true);
+    let in_slices: BTreeSet<&str> = ready.flat_map(|e| items(e, "/addresses")).filter_map(Value::as_str).collect();
+    if in_slices != wanted {
+        complaints.push(format!("has the ready pods {wanted:?}, and in its slices are {in_slices:?}"));
+    }
+    let endpoints = objects.by_key.get(&format!("/registry/services/endpoints/{rest}")).unwrap_or(&Value::Null);
+    let addresses = items(endpoints, "/subsets").iter().flat_map(|subset| items(subset, "/addresses"));
+    let in_endpoints: BTreeSet<&str> = addresses.map(|address| text(address, "/ip")).collect();
+    if in_endpoints != wanted {
+        complaints.push(format!("has the ready pods {wanted:?}, and in its Endpoints are {in_endpoints:?}"));
+    }
+}
+
+/// What was reserved for a Service that has it not is given back in time.
+fn cluster_ip(address: &Value, objects: &Objects, complaints: &mut Vec<String>) {
+    let holder = &address["spec"]["parentRef"];
+    let has = |service: &Value| items(service, "/spec/clusterIPs").contains(&address["metadata"]["name"]);
+    if !objects.service_of(holder).is_some_and(has) {
+        complaints.push(format!("is kept for {holder}"));
+    }
+}
+
+fn node_port(key: &str, holder: &Value, objects: &Objects, complaints: &mut Vec<String>) {
+    let port = key.strip_prefix("/registry/ranges/servicenodeports/").and_then(|port| port.parse::<i64>().ok());
+    let Some(port) = port else { return };
+    let has = |service: &Value| items(service, "/spec/ports").iter().any(|p| number(p, "/nodePort") == port);
+    if !objects.service_of(holder).is_some_and(has) {
+        complaints.push(format!("is kept for {holder}"));
+    }
+}
+
+/// Its holder is there. Everybody renews after a quarter of the duration, or sooner.
+fn lease(lease: &Value, now: Timestamp, complaints: &mut Vec<String>) {
+    let half = SignedDuration::from_secs(number(lease, "/spec/leaseDurationSeconds")) / 2;
+    let renewed = text(lease, "/spec/renewTime").parse::<Timestamp>().unwrap_or_default();
+    if text(lease, "/spec/holderIdentity").is_empty() || now.duration_since(renewed) > half {
+        complaints.push(format!("was last renewed at {renewed}"));
+    }
+}
+
+/// What every namespace is given.
+fn namespace(namespace: &Value, objects: &Objects, complaints: &mut Vec<String>) {
+    let name = text(namespace, "/metadata/name");
+    for key in
+        [format!("/registry/serviceaccounts/{name}/default"), format!("/registry/configmaps/{name}/kube-root-ca.crt")]
+    {
+        if !objects.by_key.contains_key(&key) {
+            complaints.push(format!("lacks {key}"));
+        }
+    }
+}

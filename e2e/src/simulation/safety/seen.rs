@@ -1,0 +1,178 @@
+//! The parts of objects that the rules look at.
+
+use proto::meta::quantity::Quantity;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Meta {
+    pub uid: String,
+    pub generation: i64,
+    pub deletion_timestamp: Option<String>,
+    pub owner_references: Vec<Owner>,
+    pub labels: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Owner {
+    pub uid: String,
+    pub controller: bool,
+}
+
+impl Meta {
+    pub fn is_deleting(&self) -> bool {
+        self.deletion_timestamp.is_some()
+    }
+
+    pub fn controller(&self) -> Option<&str> {
+        self.owner_references.iter().find(|owner| owner.controller).map(|owner| owner.uid.as_str())
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Any {
+    pub metadata: Meta,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Pod {
+    pub metadata: Meta,
+    pub spec: PodSpec,
+    pub status: PodStatus,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PodSpec {
+    pub node_name: String,
+    pub host_network: bool,
+    pub containers: Vec<Container>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Container {
+    pub resources: Requests,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Requests {
+    pub requests: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct PodStatus {
+    pub phase: String,
+    #[serde(rename = "podIP")]
+    pub pod_ip: String,
+    pub conditions: Vec<Condition>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Condition {
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub status: String,
+}
+
+impl Pod {
+    pub fn has_ended(&self) -> bool {
+        matches!(self.status.phase.as_str(), "Succeeded" | "Failed")
+    }
+
+    pub fn has_condition(&self, kind: &str) -> bool {
+        self.status.conditions.iter().any(|condition| condition.kind == kind && condition.status == "True")
+    }
+
+    /// Thousandths of what its containers ask for. (No init containers, no overhead: no scenario has any.)
+    pub fn requested_milli(&self, resource: &str) -> i64 {
+        let of = |container: &Container| container.resources.requests.get(resource).map_or(0, |text| milli(text));
+        self.spec.containers.iter().map(of).sum()
+    }
+}
+
+/// A quantity in thousandths; what cannot be read counts as nothing.
+pub fn milli(text: &str) -> i64 {
+    Quantity::parse(text).map_or(0, |quantity| quantity.milli_value())
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Node {
+    pub status: NodeStatus,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct NodeStatus {
+    pub allocatable: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Service {
+    pub spec: ServiceSpec,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ServiceSpec {
+    #[serde(rename = "clusterIPs")]
+    pub cluster_ips: Vec<String>,
+    pub ports: Vec<ServicePort>,
+    pub health_check_node_port: u16,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ServicePort {
+    pub node_port: u16,
+    pub protocol: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Deployment {
+    pub metadata: Meta,
+    pub spec: DeploymentSpec,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct DeploymentSpec {
+    pub replicas: i64,
+    pub strategy: Strategy,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Strategy {
+    pub rolling_update: RollingUpdate,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct RollingUpdate {
+    pub max_surge: serde_json::Value,
+    pub max_unavailable: serde_json::Value,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ReplicaSet {
+    pub metadata: Meta,
+    pub spec: ReplicaSetSpec,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ReplicaSetSpec {
+    pub replicas: i64,
+}

@@ -1,0 +1,124 @@
+//! What is tried out on a simulated cluster, each by a seed and a name.
+
+use super::faults::Climate;
+use super::user::{self, User};
+use super::{Run, Simulation};
+use client::{Client, ListOptions};
+use proto::kinds::api::apps::v1::Deployment;
+use proto::kinds::api::core::v1::Pod;
+use serde_json::json;
+use std::time::Duration;
+
+/// How long faults last in a run.
+const RAGE: Duration = Duration::from_secs(400);
+const RAGE_AT_SIZE: Duration = Duration::from_secs(60);
+/// How long a cluster at rest is watched.
+const QUIET: Duration = Duration::from_secs(2 * 3600);
+/// The same for a large one, whose nodes alone write eleven times a second.
+const QUIET_AT_SIZE: Duration = Duration::from_secs(600);
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// A scenario under the name by which it is asked for.
+pub struct Scenario {
+    pub name: &'static str,
+    pub run: fn(u64) -> Run<()>,
+}
+
+pub const SCENARIOS: &[Scenario] = &[
+    Scenario { name: "roll-out", run: |seed| Simulation::judged(seed, 3, async |s| roll_out(s, "web", 20).await) },
+    Scenario { name: "survive", run: survive },
+    Scenario { name: "at-size", run: at_size },
+    Scenario { name: "quiet-hour", run: quiet_hour },
+];
+
+/// Deploys `replicas` pods, exposes them, and rolls a new image out.
+pub async fn roll_out(simulation: &Simulation, name: &str, replicas: i32) {
+    let user = User::new(simulation, 0);
+    user.create("apps", "deployments", user::deployment(name, replicas.unsigned_abs() as usize, "web:1")).await;
+    user.create("", "services", user::service(name)).await;
+    available(simulation, name, replicas).await;
+    let image = json!({"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "web:2"}]}}}});
+    user.patch("apps", "deployments", "default", name, image).await;
+    available(simulation, name, replicas).await;
+}
+
+/// Until the rollout is complete, as `kubectl rollout status` understands it.
+pub async fn available(simulation: &Simulation, name: &str, replicas: i32) {
+    let what = format!("{replicas} replicas of {name} are available");
+    simulation
+        .until(&what, async |client| {
+            let Ok(deployment) = client.api::<Deployment>("default").get(name).await else { return false };
+            let Some(status) = deployment.status else { return false };
+            status.observed_generation == deployment.metadata.generation
+                && status.updated_replicas == Some(replicas)
+                && status.replicas == Some(replicas)
+                && status.available_replicas == Some(replicas)
+        })
+        .await;
+}
+
+/// A user works while everything goes wrong that can; when faults stop the cluster comes to rest, and stays there.
+/// Every third seed loses no nodes, so that rollouts can be held to what they promise about serving pods.
+fn survive(seed: u64) -> Run<()> {
+    let nodes = 3;
+    Simulation::judged(seed, nodes, async |simulation| {
+        let nodes_to_lose = if seed.is_multiple_of(3) { 0 } else { nodes };
+        let climate = Climate { nodes_to_lose, longest_pause: Duration::from_secs(20) };
+        let user = User::new(simulation, nodes);
+        let work = async {
+            roll_out(simulation, "web", 20).await;
+            user.work(RAGE - Duration::from_secs(60)).await;
+        };
+        futures::join!(work, simulation.rage(climate, RAGE));
+        comes_to_rest(simulation, QUIET).await;
+        // Who rested for so long still works.
+        roll_out(simulation, "afterwards", 5).await;
+    })
+}
+
+/// A thousand replicas over a hundred nodes roll out while much goes wrong, lose ten nodes, and recover; the nodes come
+/// back.
+fn at_size(seed: u64) -> Run<()> {
+    const NODES: u32 = 100;
+    const LOST: u32 = 10;
+    // Closer together than on a small cluster, as a rollout takes seconds.
+    let climate = Climate { nodes_to_lose: 0, longest_pause: Duration::from_secs(4) };
+    Simulation::judged(seed, NODES, async |simulation| {
+        let work = async {
+            simulation.env().sleep(climate.longest_pause).await;
+            roll_out(simulation, "web", 1000).await;
+            let lost: Vec<String> = (0..LOST).map(|n| format!("node-{}", n * 7)).collect();
+            lost.iter().for_each(|node| simulation.set_unreachable(node, true));
+            for node in &lost {
+                let what = format!("the pods of {node} are given up");
+                simulation.until(&what, async |client| is_given_up(client, node).await).await;
+            }
+            available(simulation, "web", 1000).await;
+            lost.iter().for_each(|node| simulation.set_unreachable(node, false));
+        };
+        futures::join!(work, simulation.rage(climate, RAGE_AT_SIZE));
+        comes_to_rest(simulation, QUIET_AT_SIZE).await;
+    })
+}
+
+/// Nobody counts on the pods of this node any more.
+async fn is_given_up(client: &Client, node: &str) -> bool {
+    let on_node = ListOptions::fields(format!("spec.nodeName={node}"));
+    let Ok(pods) = client.api::<Pod>("default").list(&on_node).await else { return false };
+    pods.items.iter().all(|pod| pod.metadata.deletion_timestamp.is_some())
+}
+
+/// When faults have stopped: everything that was asked for is done, and nothing more is written.
+async fn comes_to_rest(simulation: &Simulation, quiet: Duration) {
+    let took = simulation.converges().await;
+    let requests = simulation.stays_quiet(quiet).await;
+    simulation.cluster.say(&format!("at rest after {took:?}; {requests} requests in {quiet:?} of quiet"));
+}
+
+/// An hour of a cluster at rest.
+fn quiet_hour(seed: u64) -> Run<()> {
+    Simulation::judged(seed, 3, async |simulation| {
+        roll_out(simulation, "web", 20).await;
+        comes_to_rest(simulation, HOUR).await;
+    })
+}

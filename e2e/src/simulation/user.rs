@@ -1,0 +1,186 @@
+//! A user at work: creates, changes and deletes things, drawn from the seed, and insists until the server agrees.
+
+use super::Simulation;
+use client::{Client, DeleteOptions, Error, ListOptions, Patch, PatchOptions, Propagation};
+use component_base::rng::Random;
+use proto::gvk::Gvr;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// Pauses between two actions are up to this long.
+const LONGEST_PAUSE: Duration = Duration::from_secs(15);
+/// Pause before something is tried again.
+const RETRY: Duration = Duration::from_secs(1);
+/// Deployments, services and jobs have one of so many names.
+const NAMES: usize = 4;
+
+/// A pod template that asks for something.
+fn template(app: &str, image: &str, cpu: &str) -> Value {
+    let requests = json!({"cpu": cpu, "memory": "64Mi"});
+    json!({
+        "metadata": {"labels": {"app": app}},
+        "spec": {"containers": [{"name": "c", "image": image, "resources": {"requests": requests}}]},
+    })
+}
+
+/// A Deployment as a user writes it.
+pub fn deployment(name: &str, replicas: usize, image: &str) -> Value {
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": name}},
+            "template": template(name, image, "100m"),
+        },
+    })
+}
+
+/// A Service in front of it.
+pub fn service(name: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": name},
+        "spec": {"selector": {"app": name}, "ports": [{"port": 80}]},
+    })
+}
+
+fn job(name: &str, completions: usize, parallelism: usize) -> Value {
+    let mut template = template(name, "batch:1", "100m");
+    template["spec"]["restartPolicy"] = json!("Never");
+    json!({
+        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name},
+        "spec": {"completions": completions, "parallelism": parallelism, "template": template},
+    })
+}
+
+/// Does things to a cluster.
+pub struct User<'a> {
+    simulation: &'a Simulation,
+    client: Client,
+    random: Random,
+    nodes: u32,
+}
+
+impl<'a> User<'a> {
+    pub fn new(simulation: &'a Simulation, nodes: u32) -> Self {
+        let random = simulation.env().random("simulation/user");
+        Self { simulation, client: simulation.admin(), random, nodes }
+    }
+
+    /// Works for so long. What it leaves behind can come to rest.
+    pub async fn work(&self, how_long: Duration) {
+        let env = self.simulation.env();
+        let end = env.now() + how_long;
+        self.create("apps", "deployments", self.new_deployment("steady-0", true)).await;
+        while env.now() < end {
+            self.act().await;
+            env.sleep(LONGEST_PAUSE.mul_f64(self.random.unit())).await;
+        }
+        for node in 0..self.nodes {
+            self.patch("", "nodes", "", &format!("node-{node}"), json!({"spec": {"unschedulable": null}})).await;
+        }
+    }
+
+    async fn act(&self) {
+        let (random, number) = (&self.random, self.random.below(NAMES));
+        let (app, work) = (format!("app-{number}"), format!("work-{number}"));
+        match random.below(14) {
+            0..=2 => self.create("apps", "deployments", self.new_deployment(&app, false)).await,
+            3 => self.create("", "services", self.new_service(&app)).await,
+            4 | 5 => self.scale(if random.below(3) == 0 { "steady-0" } else { &app }).await,
+            6 | 7 => self.set_image(if random.below(2) == 0 { "steady-0" } else { &app }).await,
+            8 => self.create("batch", "jobs", job(&work, 1 + random.below(5), 1 + random.below(3))).await,
+            9 => self.delete("apps", "deployments", &app, self.any_propagation()).await,
+            10 => self.delete("batch", "jobs", &work, Propagation::Background).await,
+            11 => self.delete("", "services", &app, Propagation::Background).await,
+            12 => self.delete_a_pod(&app).await,
+            _ => self.cordon().await,
+        }
+    }
+
+    fn new_deployment(&self, name: &str, steady: bool) -> Value {
+        let mut object = deployment(name, 2 + self.random.below(8), "web:1");
+        let limits = [("25%", "25%"), ("1", "0"), ("0", "1"), ("50%", "2")];
+        let (surge, unavailable) = limits[self.random.below(limits.len())];
+        let number = |text: &str| text.parse::<u32>().map_or(json!(text), |number| json!(number));
+        object["spec"]["strategy"] =
+            json!({"rollingUpdate": {"maxSurge": number(surge), "maxUnavailable": number(unavailable)}});
+        if steady {
+            object["metadata"]["labels"] = json!({"steady": ""});
+        } else if self.random.below(4) == 0 {
+            object["spec"]["strategy"] = json!({"type": "Recreate"});
+        }
+        object
+    }
+
+    fn new_service(&self, app: &str) -> Value {
+        let mut object = service(app);
+        object["spec"]["type"] = json!(if self.random.below(2) == 0 { "ClusterIP" } else { "NodePort" });
+        object
+    }
+
+    fn any_propagation(&self) -> Propagation {
+        [Propagation::Background, Propagation::Foreground][self.random.below(2)]
+    }
+
+    async fn scale(&self, app: &str) {
+        // A steady deployment is never scaled down: that takes pods away by right.
+        let replicas = if app == "steady-0" { 10 } else { self.random.below(10) };
+        self.patch("apps", "deployments", "default", app, json!({"spec": {"replicas": replicas}})).await;
+    }
+
+    async fn set_image(&self, app: &str) {
+        let image = format!("web:{}", 1 + self.random.below(5));
+        let containers = json!([{"name": "c", "image": image}]);
+        let patch = json!({"spec": {"template": {"spec": {"containers": containers}}}});
+        self.patch("apps", "deployments", "default", app, patch).await;
+    }
+
+    async fn delete_a_pod(&self, app: &str) {
+        let pods = self.client.dynamic(&Gvr::new("", "v1", "pods"), "default");
+        let selector = ListOptions::labels(format!("app={app}"));
+        let Ok(found) = pods.list(&selector).await else { return };
+        if found.items.is_empty() {
+            return;
+        }
+        let pod = &found.items[self.random.below(found.items.len())];
+        let name = pod["metadata"]["name"].as_str().unwrap_or_default();
+        self.insist(async || pods.delete(name, &DeleteOptions::default()).await).await;
+    }
+
+    async fn cordon(&self) {
+        let node = format!("node-{}", self.random.below(self.nodes as usize));
+        let unschedulable = self.random.below(2) == 0;
+        self.patch("", "nodes", "", &node, json!({"spec": {"unschedulable": unschedulable}})).await;
+    }
+
+    pub async fn create(&self, group: &str, resource: &str, object: Value) {
+        let api = self.client.dynamic(&Gvr::new(group, "v1", resource), "default");
+        self.insist(async || api.create(&object).await.map(drop)).await;
+    }
+
+    pub async fn patch(&self, group: &str, resource: &str, namespace: &str, name: &str, patch: Value) {
+        let api = self.client.dynamic(&Gvr::new(group, "v1", resource), namespace);
+        let patch = Patch::Strategic(patch);
+        self.insist(async || api.patch(name, &patch, &PatchOptions::default()).await.map(drop)).await;
+    }
+
+    async fn delete(&self, group: &str, resource: &str, name: &str, propagation: Propagation) {
+        let api = self.client.dynamic(&Gvr::new(group, "v1", resource), "default");
+        let options = DeleteOptions { propagation: Some(propagation), ..DeleteOptions::default() };
+        self.insist(async || api.delete(name, &options).await).await;
+    }
+
+    /// Until it is done, or need not be done any more.
+    async fn insist(&self, act: impl AsyncFn() -> Result<(), Error>) {
+        loop {
+            match act().await {
+                Ok(()) => return,
+                Err(error) if error.is_not_found() || error.is_already_exists() => return,
+                Err(Error::Status(status)) if status.code == 422 || status.code == 403 => {
+                    return self.simulation.cluster.say(&format!("the user is refused: {status}"));
+                }
+                Err(_) => self.simulation.env().sleep(RETRY).await,
+            }
+        }
+    }
+}

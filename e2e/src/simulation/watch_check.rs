@@ -1,0 +1,95 @@
+//! What every watch promises, checked on its bytes as they pass: versions only grow, and no event is left out.
+
+/// One watch, as far as it has been read.
+#[derive(Debug)]
+pub struct WatchCheck {
+    /// Nothing filters this watch, so that every revision of the keys below here has to come; `None` where something does.
+    pub prefix: Option<String>,
+    phase: Phase,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Phase {
+    /// The objects that there are, in order of name.
+    Initial,
+    /// Everything up to this version has come.
+    Following(u64),
+    /// Initial objects without a mark at their end: versions grow from here on, but from where is not known.
+    Unmarked(u64),
+}
+
+impl WatchCheck {
+    /// Of a watch that asked to begin after `version` (0: with the objects that there are).
+    pub fn new(prefix: Option<String>, version: u64) -> Self {
+        Self { prefix, phase: if version == 0 { Phase::Initial } else { Phase::Following(version) } }
+    }
+
+    /// Reads one line. `next` tells the first revision below the prefix after a given one.
+    pub fn line(&mut self, line: &str, next: impl Fn(&str, u64) -> Option<u64>) -> Result<(), String> {
+        let kind = line.strip_prefix("{\"type\":\"").and_then(|rest| rest.split('"').next()).unwrap_or_default();
+        if kind == "ERROR" {
+            return Ok(());
+        }
+        let version = version(line).ok_or_else(|| format!("an event without a version: {line}"))?;
+        let is_bookmark = kind == "BOOKMARK";
+        self.phase = match self.phase {
+            Phase::Initial if is_bookmark => Phase::Following(version),
+            Phase::Initial if kind == "ADDED" => Phase::Initial,
+            Phase::Initial => Phase::Unmarked(version),
+            Phase::Following(last) | Phase::Unmarked(last) if version < last || (version == last && !is_bookmark) => {
+                return Err(format!("a watch went back from {last} to {version}: {line}"));
+            }
+            Phase::Unmarked(_) => Phase::Unmarked(version),
+            Phase::Following(last) => {
+                let due = self.prefix.as_deref().and_then(|prefix| next(prefix, last));
+                if let Some(lost) = due.filter(|due| *due < version) {
+                    return Err(format!("a watch went from {last} to {version} and left out {lost}: {line}"));
+                }
+                Phase::Following(version)
+            }
+        };
+        Ok(())
+    }
+}
+
+/// `metadata.resourceVersion`. Members stand in order of name, so none before it can hold another `metadata`.
+fn version(line: &str) -> Option<u64> {
+    const MARK: &str = "\"resourceVersion\":\"";
+    let metadata = &line[line.find("\"metadata\":{")?..];
+    let digits = &metadata[metadata.find(MARK)? + MARK.len()..];
+    digits[..digits.find('"')?].parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(kind: &str, version: u64) -> String {
+        format!(
+            "{{\"type\":\"{kind}\",\"object\":{{\"metadata\":{{\"name\":\"x\",\"resourceVersion\":\"{version}\"}}}}}}"
+        )
+    }
+
+    /// Reads lines of a watch on a row with the revisions 3, 5 and 8.
+    fn read(start: u64, lines: &[(&str, u64)]) -> Result<(), String> {
+        let mut check = WatchCheck::new(Some("/registry/pods/".into()), start);
+        let next = |_: &str, after: u64| [3, 5, 8].into_iter().find(|revision| *revision > after);
+        lines.iter().try_for_each(|(kind, version)| check.line(&line(kind, *version), next))
+    }
+
+    #[test]
+    fn what_a_watch_may_do() {
+        read(2, &[("ADDED", 3), ("MODIFIED", 5), ("BOOKMARK", 7), ("DELETED", 8), ("BOOKMARK", 8)]).unwrap();
+        read(0, &[("ADDED", 5), ("ADDED", 3), ("BOOKMARK", 6), ("MODIFIED", 8)]).unwrap();
+        read(0, &[("ADDED", 5), ("ADDED", 3), ("MODIFIED", 8)]).unwrap();
+    }
+
+    #[test]
+    fn what_a_watch_must_not_do() {
+        assert!(read(2, &[("MODIFIED", 5)]).is_err(), "3 is left out");
+        assert!(read(2, &[("BOOKMARK", 4)]).is_err(), "3 is left out before a bookmark");
+        assert!(read(2, &[("ADDED", 3), ("ADDED", 3)]).is_err(), "3 comes twice");
+        assert!(read(4, &[("MODIFIED", 5), ("BOOKMARK", 4)]).is_err(), "a bookmark goes back");
+        assert!(read(0, &[("ADDED", 3), ("BOOKMARK", 4), ("MODIFIED", 8)]).is_err(), "5 is left out");
+    }
+}

@@ -1,0 +1,337 @@
+//! The wire between the components and the API server: requests get lost, answers too, watches stall and break.
+//!
+//! An in-process service around the server's own. A request runs as a task of the server's process, so that it dies
+//! with the server and not with its caller; what the caller hears of it is decided here.
+
+use super::part::Part;
+use super::verdict::Verdict;
+use super::watch_check::WatchCheck;
+use super::witness::Witness;
+use apiserver::registry::row::key_prefix;
+use apiserver::request::info::RequestInfo;
+use axum::body::Body;
+use axum::body::BodyDataStream;
+use bytes::Bytes;
+use component_base::env::Env;
+use component_base::network::{Broken, HttpService};
+use component_base::rng::Random;
+use futures::{StreamExt, stream};
+use http::{HeaderName, Request, Response, header};
+use parking_lot::Mutex;
+use proto::gvk::Gvr;
+use proto::resources::Catalogue;
+use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tower::ServiceExt;
+
+/// A request takes this long and up to twice that, as one whose write has to reach a disk. Without it nobody would ever
+/// wait for anybody, and what a real cluster does once for many changes would be done for each.
+const DISTANCE: Duration = Duration::from_millis(5);
+
+const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user");
+
+/// How likely each fault is, from 0 to 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Weather {
+    /// The connection breaks before the server has the request.
+    pub lost_request: f64,
+    /// The request is carried out and its answer lost.
+    pub lost_answer: f64,
+    /// A request or its answer takes up to `longest_delay` longer.
+    pub delay: f64,
+    pub longest_delay: Duration,
+    /// A watch breaks at its next event, which is lost with it.
+    pub cut_watch: f64,
+    /// An event of a watch, and all after it, come up to `longest_stall` later.
+    pub stall_watch: f64,
+    pub longest_stall: Duration,
+}
+
+/// A component is to be killed at one of its writes.
+#[derive(Clone, Copy, Debug)]
+struct Ambush {
+    writes_left: u32,
+    down: Duration,
+}
+
+pub struct Wire {
+    env: Env,
+    random: Random,
+    verdict: Verdict,
+    witness: Arc<Witness>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    weather: Weather,
+    /// Names of nodes that reach nobody.
+    unreachable: BTreeSet<String>,
+    /// Replaced, and the old one cancelled, when a component's watches are cut.
+    lines: BTreeMap<Part, CancellationToken>,
+    /// Watches of a component stand still until then.
+    stalled: BTreeMap<Part, Instant>,
+    ambushes: BTreeMap<Part, Ambush>,
+    /// Where components are to be killed.
+    kills: BTreeMap<Part, mpsc::Sender<Duration>>,
+}
+
+impl Wire {
+    pub fn new(env: &Env, verdict: &Verdict, witness: Arc<Witness>) -> Arc<Self> {
+        let (random, verdict) = (env.random("simulation/wire"), verdict.clone());
+        Arc::new(Self { env: env.clone(), random, verdict, witness, state: Mutex::default() })
+    }
+
+    pub fn set_weather(&self, weather: Weather) {
+        self.state.lock().weather = weather;
+    }
+
+    pub fn set_unreachable(&self, node: &str, unreachable: bool) {
+        let nodes = &mut self.state.lock().unreachable;
+        if unreachable {
+            nodes.insert(node.to_owned())
+        } else {
+            nodes.remove(node)
+        };
+    }
+
+    /// Breaks the open watches of a component.
+    pub fn cut_watches(&self, part: Part) {
+        if let Some(line) = self.state.lock().lines.remove(&part) {
+            line.cancel();
+        }
+    }
+
+    /// Lets the open watches of a component stand still: it acts on what was.
+    pub fn stall_watches(&self, part: Part, how_long: Duration) {
+        let until = self.env.now() + how_long;
+        self.state.lock().stalled.insert(part, until);
+    }
+
+    /// Kills a component when the server has carried out its `writes`th write from now, before it hears of it.
+    pub fn ambush(&self, part: Part, writes: u32, down: Duration) {
+        self.state.lock().ambushes.insert(part, Ambush { writes_left: writes, down });
+    }
+
+    pub fn on_kill(&self, part: Part, order: mpsc::Sender<Duration>) {
+        self.state.lock().kills.insert(part, order);
+    }
+
+    /// Everything works again, but for nodes that were cut off by name.
+    pub fn heal(&self) {
+        let mut state = self.state.lock();
+        state.weather = Weather::default();
+        state.stalled.clear();
+        state.ambushes.clear();
+    }
+
+    /// The server's service as the others reach it. `server` is the process that the requests run in.
+    pub fn around(self: &Arc<Self>, service: HttpService, server: &Env) -> HttpService {
+        let (wire, server) = (self.clone(), server.clone());
+        HttpService::new(tower::service_fn(move |request| {
+            let (wire, server, service) = (wire.clone(), server.clone(), service.clone());
+            async move { Ok::<_, Infallible>(wire.carry(service, &server, request).await.unwrap_or_else(broken)) }
+        }))
+    }
+
+    async fn carry(
+        self: Arc<Self>,
+        service: HttpService,
+        server: &Env,
+        request: Request<Body>,
+    ) -> Result<Response<Body>, Broken> {
+        let caller = text(&request, &header::USER_AGENT).and_then(Part::of_user_agent);
+        let node = text(&request, &IMPERSONATE_USER).and_then(|user| user.strip_prefix("system:node:"));
+        if node.is_some_and(|node| self.state.lock().unreachable.contains(node)) {
+            return Err(Broken("no route to host"));
+        }
+        let info = RequestInfo::of(request.method(), request.uri().path(), request.uri().query().unwrap_or_default());
+        if caller.is_some() {
+            self.env.sleep(self.random.jitter(DISTANCE, 1.0)).await;
+            self.delay().await;
+            if self.falls(|weather| weather.lost_request) {
+                return Err(Broken("the request was lost"));
+            }
+        }
+        let task = server.spawn(service.oneshot(request));
+        let mut caller_gone = CallerGone { task: task.abort_handle(), random: &self.random, answered: false };
+        let answered = task.await;
+        caller_gone.answered = true;
+        drop(caller_gone);
+        let Ok(Ok(answer)) = answered else { return Err(Broken("connection reset by peer")) };
+        let Some(caller) = caller else { return Ok(answer) };
+        if info.is_mutating() && answer.status().is_success() {
+            self.spring_ambush(caller).await;
+        }
+        if self.falls(|weather| weather.lost_answer) {
+            return Err(Broken("the answer was lost"));
+        }
+        self.delay().await;
+        if info.verb == "watch" && answer.status().is_success() {
+            Ok(self.watch(answer, caller, &info, server))
+        } else {
+            Ok(answer)
+        }
+    }
+
+    fn falls(&self, likely: impl Fn(&Weather) -> f64) -> bool {
+        let likely = likely(&self.state.lock().weather);
+        // Without faults nothing is drawn, so that a run without them does not depend on them.
+        likely > 0.0 && self.random.unit() < likely
+    }
+
+    async fn delay(&self) {
+        if self.falls(|weather| weather.delay) {
+            let longest = self.state.lock().weather.longest_delay;
+            self.env.sleep(longest.mul_f64(self.random.unit())).await;
+        }
+    }
+
+    /// Never returns to a caller that dies of it.
+    async fn spring_ambush(&self, caller: Part) {
+        let order = {
+            let mut state = self.state.lock();
+            let Some(ambush) = state.ambushes.get_mut(&caller) else { return };
+            ambush.writes_left = ambush.writes_left.saturating_sub(1);
+            if ambush.writes_left > 0 {
+                return;
+            }
+            let down = ambush.down;
+            state.ambushes.remove(&caller);
+            state.kills.get(&caller).and_then(|kill| kill.try_send(down).ok())
+        };
+        if order.is_some() {
+            std::future::pending().await
+        }
+    }
+
+    fn watch(
+        self: &Arc<Self>,
+        answer: Response<Body>,
+        caller: Part,
+        info: &RequestInfo,
+        server: &Env,
+    ) -> Response<Body> {
+        let line = self.state.lock().lines.entry(caller).or_default().clone();
+        let (parts, body) = answer.into_parts();
+        let watch = Watch {
+            wire: self.clone(),
+            caller,
+            line,
+            server: server.shutdown().clone(),
+            body: body.into_data_stream(),
+            check: check(info),
+            broken: false,
+        };
+        let body = stream::unfold(watch, |mut watch| async move { Some((watch.next().await?, watch)) });
+        Response::from_parts(parts, Body::from_stream(body))
+    }
+}
+
+fn text<'a>(request: &'a Request<Body>, name: &HeaderName) -> Option<&'a str> {
+    request.headers().get(name).and_then(|value| value.to_str().ok())
+}
+
+fn broken(why: Broken) -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    response.extensions_mut().insert(why);
+    response
+}
+
+/// What has to come of a watch.
+fn check(info: &RequestInfo) -> WatchCheck {
+    let gvr = Gvr::new(info.group.as_str(), info.version.as_str(), info.resource.as_str());
+    let row = Catalogue::builtin().by_gvr(&gvr).and_then(|target| key_prefix(&target.row));
+    let filtered = ["labelSelector", "fieldSelector"].iter().any(|name| !info.query.text(name).is_empty());
+    let prefix = row.filter(|_| !filtered && info.name.is_empty()).map(|row| match info.namespace.as_str() {
+        "" => row,
+        namespace => format!("{row}{namespace}/"),
+    });
+    let initial = info.query.switch("sendInitialEvents");
+    let version = if initial { 0 } else { info.query.text("resourceVersion").parse().unwrap_or(0) };
+    WatchCheck::new(prefix, version)
+}
+
+/// A caller that goes away in the middle of a request takes it along, or does not: servers notice sooner or later.
+struct CallerGone<'a> {
+    task: tokio::task::AbortHandle,
+    random: &'a Random,
+    answered: bool,
+}
+
+impl Drop for CallerGone<'_> {
+    fn drop(&mut self) {
+        if !self.answered && self.random.unit() < 0.5 {
+            self.task.abort();
+        }
+    }
+}
+
+/// One open watch on its way to its reader.
+struct Watch {
+    wire: Arc<Wire>,
+    caller: Part,
+    line: CancellationToken,
+    /// Cancelled when the server's process ends.
+    server: CancellationToken,
+    body: BodyDataStream,
+    check: WatchCheck,
+    broken: bool,
+}
+
+impl Watch {
+    async fn next(&mut self) -> Option<io::Result<Bytes>> {
+        if self.broken {
+            return None;
+        }
+        let passed = tokio::select! {
+            biased;
+            () = self.server.cancelled() => None,
+            () = self.line.cancelled() => None,
+            passed = Self::pass(&self.wire, self.caller, &mut self.body) => Some(passed),
+        };
+        match passed {
+            Some(Ok(Some(bytes))) => {
+                self.judge(&bytes);
+                Some(Ok(bytes))
+            }
+            Some(Ok(None)) => None,
+            Some(Err(())) | None => {
+                self.broken = true;
+                Some(Err(io::Error::new(io::ErrorKind::ConnectionReset, "connection reset by peer")))
+            }
+        }
+    }
+
+    /// The next piece, when the wire lets it through.
+    async fn pass(wire: &Wire, caller: Part, body: &mut BodyDataStream) -> Result<Option<Bytes>, ()> {
+        let Some(Ok(bytes)) = body.next().await else { return Ok(None) };
+        if wire.falls(|weather| weather.stall_watch) {
+            let longest = wire.state.lock().weather.longest_stall;
+            wire.env.sleep(longest.mul_f64(wire.random.unit())).await;
+        }
+        loop {
+            let stalled = wire.state.lock().stalled.get(&caller).copied().filter(|until| *until > wire.env.now());
+            let Some(until) = stalled else { break };
+            wire.env.sleep_until(until).await;
+        }
+        if wire.falls(|weather| weather.cut_watch) { Err(()) } else { Ok(Some(bytes)) }
+    }
+
+    fn judge(&mut self, bytes: &Bytes) {
+        let witness = &self.wire.witness;
+        for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            let line = std::str::from_utf8(line).unwrap_or_default();
+            let next = |prefix: &str, after| witness.next_revision(prefix, after);
+            if let Err(complaint) = self.check.line(line, next) {
+                self.wire.verdict.violated(format!("{}: {complaint}", self.caller), []);
+            }
+        }
+    }
+}
