@@ -9,4 +9,5 @@ pub mod processes;
 pub mod simulation;
 pub mod stand_ins;
 pub mod store;
+pub mod strace;
 pub mod wait;

@@ -14,6 +14,7 @@ mod disk;
 mod every_resource;
 mod lifecycle;
 mod node_identity;
+mod separation;
 mod simulation;
 mod student_commands;
 mod survival;

@@ -3,35 +3,33 @@
 use crate::program;
 use e2e::apiserver::ApiServer;
 use e2e::ask::Ask;
-use e2e::docker::install;
 use e2e::store::Store;
+use e2e::strace::Trace;
 use serde_json::json;
 use std::collections::BTreeSet;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const CALLS: &str = "fsync,fdatasync,read,readv,recvfrom,recvmsg,write,writev,sendto,sendmsg";
 const WRITES: usize = 20;
-/// Requests and answers of this test are longer; what else a connection carries is shorter.
+/// Requests and answers of this test are several times longer; what else a connection carries is shorter.
 const LONG_BYTES: usize = 2000;
 
 #[tokio::test]
 async fn the_store_is_synced_before_a_write_is_answered() {
-    if let Err(why) = install("strace", "strace") {
-        return eprintln!("SKIPPED the trace of the API server: {why}");
-    }
     let directory = tempfile::tempdir().unwrap();
-    let trace = directory.path().join("trace");
-    let mut server = ApiServer::start(&traced(directory.path(), &trace), directory.path(), Store::Embedded).await;
+    let trace = match Trace::prepare(directory.path(), program(), "-yy -s 0", CALLS) {
+        Ok(trace) => trace,
+        Err(why) => return eprintln!("SKIPPED the trace of the API server: {why}"),
+    };
+    let mut server = ApiServer::start(&trace.program, directory.path(), Store::Embedded).await;
     let client = server.client(&server.admin);
     for number in 0..WRITES {
-        let body = json!({"metadata": {"name": format!("c-{number}")}, "data": {"text": "x".repeat(LONG_BYTES)}});
+        let body = json!({"metadata": {"name": format!("c-{number}")}, "data": {"text": "x".repeat(4 * LONG_BYTES)}});
         let answer = Ask::post(CONFIG_MAPS, body.to_string()).of(&client).await.unwrap();
         assert_eq!(answer.code, 201, "{}", answer.body);
     }
     server.stop();
-    let trace = std::fs::read_to_string(trace).unwrap();
-    let steps = steps(&trace);
+    let steps = steps(&trace.text());
     assert_eq!(unsynced(&steps), Vec::<usize>::new(), "answers that came before the sync");
     assert!(steps.iter().filter(|step| **step == Step::Answer).count() >= WRITES, "the trace shows the answers");
 
@@ -39,20 +37,6 @@ async fn the_store_is_synced_before_a_write_is_answered() {
     let mut hasty = steps.clone();
     hasty.retain(|step| *step != Step::Sync);
     assert!(unsynced(&hasty).len() >= WRITES);
-}
-
-/// A program that runs the real one under the eyes of strace.
-fn traced(directory: &Path, trace: &Path) -> std::path::PathBuf {
-    let script = directory.join("traced");
-    let calls = "fsync,fdatasync,read,readv,recvfrom,recvmsg,write,writev,sendto,sendmsg";
-    let line = format!(
-        "#!/bin/sh\nexec strace -f -qq -yy -s 0 -e trace={calls} -o {} {} \"$@\"\n",
-        trace.display(),
-        program().display()
-    );
-    std::fs::write(&script, line).unwrap();
-    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
-    script
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
