@@ -78,6 +78,7 @@ impl Ask {
         self
     }
 
+    /// Asks, and reads the whole answer.
     pub async fn of(&self, client: &Client) -> Result<Answer, client::Error> {
         let mut request = Request::builder().method(self.method.clone()).uri(&self.path);
         for (name, value) in &self.headers {
@@ -85,7 +86,8 @@ impl Ask {
         }
         let request = request.body(Body::from(self.body.clone())).expect("tests write well-formed paths and headers");
         let (head, body) = client.send(request).await?.into_parts();
-        let body = read_all(body, MAX_ANSWER_BYTES).await.expect("an answer arrives whole");
+        let body = read_all(body, MAX_ANSWER_BYTES).await;
+        let body = body.map_err(|error| client::Error::Lost(error.to_string()))?;
         let body = serde_json::from_slice(&body).unwrap_or_default();
         Ok(Answer { code: head.status.as_u16(), headers: head.headers, body })
     }
