@@ -2,10 +2,11 @@
 //!
 //! It has its own socket and its own images, so that whatever an engine of the user's holds is neither used nor touched.
 
+use crate::programs::{install, succeeds};
 use crate::wait;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 
 /// Ends the engine in order when the pipe from its owner closes, however the owner ended.
 const SCRIPT: &str = r#"exec 3<&0; (read -r _ <&3; kill -TERM $$) 2>/dev/null >&2 & exec "$@" 3<&- </dev/null"#;
@@ -92,30 +93,4 @@ impl Drop for Engine {
         drop(self.daemon.stdin.take());
         let _ = self.daemon.wait();
     }
-}
-
-/// Makes sure that a program is there, from its Debian package if it has to be.
-pub fn install(program: &str, package: &str) -> Result<(), String> {
-    let there = || succeeds(Command::new("sh").args(["-c", "command -v \"$1\"", "sh", program]));
-    if there() {
-        return Ok(());
-    }
-    for arguments in [&["update", "-qq"][..], &["install", "-y", "-qq", "--no-install-recommends", package]] {
-        let mut command = Command::new("apt-get");
-        succeeds(command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive"));
-    }
-    if there() { Ok(()) } else { Err(format!("{program} is missing and cannot be installed (Debian: {package})")) }
-}
-
-fn succeeds(command: &mut Command) -> bool {
-    command.stdin(Stdio::null()).output().is_ok_and(|output| output.status.success())
-}
-
-/// Runs a command that has to succeed; answers what it printed. Panics with everything that it said.
-pub fn must(command: &mut Command) -> String {
-    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    let Output { status, stdout, stderr } = output;
-    let stdout = String::from_utf8_lossy(&stdout).into_owned();
-    assert!(status.success(), "{command:?}: {status}\n{stdout}\n{}", String::from_utf8_lossy(&stderr));
-    stdout
 }

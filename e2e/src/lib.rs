@@ -6,6 +6,7 @@ pub mod docker;
 pub mod kubectl;
 pub mod minimal;
 pub mod processes;
+pub mod programs;
 pub mod simulation;
 pub mod stand_ins;
 pub mod store;

@@ -3,7 +3,8 @@
 //! No registry has to be reached: the build image is made of this machine's own compiler and of what cargo has already
 //! downloaded, and carries what was compiled before; the etcd image is made of this machine's own etcd.
 
-use crate::docker::{Engine, must};
+use crate::docker::Engine;
+use crate::programs::must;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

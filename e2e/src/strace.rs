@@ -1,6 +1,6 @@
 //! `Trace`: everything that a tree of processes asks the system for, as `strace` sees it.
 
-use crate::docker::install;
+use crate::programs::install;
 use crate::wait;
 use std::collections::BTreeMap;
 use std::fs::Permissions;

@@ -34,10 +34,7 @@ impl Config {
         let Some(path) = &self.config_file else { return Ok(self) };
         let file = ConfigFile::read(path, &KUBELET_CONFIGURATION)?;
         file.warnings().for_each(|warning| tracing::warn!("{warning}"));
-        let is_given = |id: &str| self.original.has(id);
-        file.apply(&mut self.client, is_given)?;
-        file.apply(&mut self.serving, is_given)?;
-        file.apply(&mut self.settings, is_given)?;
+        file.complete(&self.original, &mut self.client, &mut self.serving, &mut self.settings)?;
         Ok(self)
     }
 }

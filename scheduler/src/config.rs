@@ -38,11 +38,8 @@ impl Config {
         };
         profile.plugins.check().map_err(|message| file.invalid(message))?;
         file.warnings_of(profile.ignored()).for_each(|warning| tracing::warn!("{warning}"));
-        let is_given = |id: &str| self.original.has(id);
-        file.apply(&mut self.client, is_given)?;
-        file.apply(&mut self.serving, is_given)?;
-        file.apply(&mut self.settings, is_given)?;
-        if let Some(name) = profile.scheduler_name.filter(|_| !is_given("scheduler_name")) {
+        file.complete(&self.original, &mut self.client, &mut self.serving, &mut self.settings)?;
+        if let Some(name) = profile.scheduler_name.filter(|_| !self.original.has("scheduler_name")) {
             self.settings.scheduler_name = name;
         }
         self.settings.plugins = profile.plugins;

@@ -119,7 +119,7 @@ impl Embedded {
 
     /// Opens or creates the store in any storage that redb can use: the seam for disks that lose or tear writes.
     pub fn open_backend(env: &Env, backend: impl StorageBackend) -> Result<Arc<Self>, OpenError> {
-        Self::open_with_space(env, backend, Space::told(|| None))
+        Self::open_with_space(env, backend, Space::told(|| None, || 0))
     }
 
     fn open_with_space(env: &Env, backend: impl StorageBackend, space: Space) -> Result<Arc<Self>, OpenError> {

@@ -7,6 +7,7 @@
 //! Deviation: the command line wins over the file for every component; kube-proxy and, but for leader election,
 //! kube-scheduler ignore flags beside a file.
 
+use super::{ClientOptions, Original, OriginalFlags, ServingOptions};
 use clap::builder::Resettable;
 use clap::{Args, Command};
 use proto::wire::{Document, Format};
@@ -119,6 +120,20 @@ impl ConfigFile {
     /// What is wrong with a value that the component reads itself.
     pub fn invalid(&self, message: String) -> ConfigFileError {
         ConfigFileError::Invalid { path: self.path.clone(), message }
+    }
+
+    /// Sets what the command line has left unset in all options of a component.
+    pub fn complete<O: Original, Settings: Args>(
+        &self,
+        command_line: &OriginalFlags<O>,
+        client: &mut ClientOptions,
+        serving: &mut ServingOptions,
+        settings: &mut Settings,
+    ) -> Result<(), ConfigFileError> {
+        let is_given = |id: &str| command_line.has(id);
+        self.apply(client, is_given)?;
+        self.apply(serving, is_given)?;
+        self.apply(settings, is_given)
     }
 
     /// Sets the fields of a component's struct, but for those that the command line has set.

@@ -1,8 +1,9 @@
 //! `docker-compose up` of a fresh clone, and what a student then does to the parts.
 
-use e2e::docker::{Engine, must};
+use e2e::docker::Engine;
 use e2e::kubectl::Kubectl;
 use e2e::processes::free_ports;
+use e2e::programs::must;
 use e2e::{stand_ins, wait};
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -3,7 +3,7 @@
 use crate::program;
 use e2e::apiserver::ApiServer;
 use e2e::ask::Ask;
-use e2e::docker::must;
+use e2e::programs::must;
 use e2e::store::Store;
 use serde_json::json;
 use std::path::Path;

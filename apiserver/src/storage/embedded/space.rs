@@ -19,19 +19,11 @@ const COPIES: u64 = 4;
 /// Pages are at least half full, so that the data takes at most so many times its own size.
 const PAGES: u64 = 2;
 
-/// What the disk still takes.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Room {
-    /// Bytes that nobody uses.
-    pub free: u64,
-    /// Bytes that the store's file occupies, used or not.
-    pub occupied: u64,
-}
-
-/// Measures the room; None if it cannot be known.
+/// Measures the room. Every write asks, so the file is only looked at when the disk is short.
 pub(super) struct Space {
     place: String,
-    measure: Box<dyn Fn() -> Option<Room> + Send + Sync>,
+    free: Box<dyn Fn() -> Option<u64> + Send + Sync>,
+    occupied: Box<dyn Fn() -> u64 + Send + Sync>,
 }
 
 impl fmt::Debug for Space {
@@ -44,25 +36,30 @@ impl Space {
     /// Of the file system that holds the file.
     pub fn of(file: PathBuf) -> Self {
         let place = file.display().to_string();
-        let measure = move || {
-            let about = rustix::fs::statvfs(&file).ok()?;
-            let occupied = std::fs::metadata(&file).ok()?.blocks() * BLOCK_BYTES;
-            Some(Room { free: about.f_bavail * about.f_frsize, occupied })
-        };
-        Self { place, measure: Box::new(measure) }
+        let of_disk = file.clone();
+        let free = move || rustix::fs::statvfs(&of_disk).ok().map(|about| about.f_bavail * about.f_frsize);
+        let occupied = move || std::fs::metadata(&file).map_or(0, |about| about.blocks() * BLOCK_BYTES);
+        Self { place, free: Box::new(free), occupied: Box::new(occupied) }
     }
 
-    /// As told by `measure`.
-    pub fn told(measure: impl Fn() -> Option<Room> + Send + Sync + 'static) -> Self {
-        Self { place: "the disk".to_owned(), measure: Box::new(measure) }
+    /// Bytes that nobody uses, None if that cannot be known, and bytes that the store's file occupies, used or not.
+    pub fn told(
+        free: impl Fn() -> Option<u64> + Send + Sync + 'static,
+        occupied: impl Fn() -> u64 + Send + Sync + 'static,
+    ) -> Self {
+        Self { place: "the disk".to_owned(), free: Box::new(free), occupied: Box::new(occupied) }
     }
 
     /// Whether so many bytes of values may be written to a store that holds `live` bytes; otherwise why not.
     pub fn takes(&self, bytes: u64, live: u64) -> Result<(), String> {
-        let Some(Room { free, occupied }) = (self.measure)() else { return Ok(()) };
+        let Some(free) = (self.free)() else { return Ok(()) };
+        let wanted = RESERVE_BYTES + bytes * COPIES;
+        if free >= wanted {
+            return Ok(());
+        }
         // What deletions have left empty in the file is written to again.
-        let room = free + occupied.saturating_sub(live * PAGES);
-        if room >= RESERVE_BYTES + bytes * COPIES {
+        let room = free + (self.occupied)().saturating_sub(live * PAGES);
+        if room >= wanted {
             return Ok(());
         }
         let mib = |bytes: u64| bytes >> 20;

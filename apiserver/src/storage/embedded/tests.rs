@@ -9,8 +9,8 @@ use super::*;
 use crate::storage::behaviour::{arrived, text, written};
 use bytes::Bytes;
 use fragile::Fragile;
-use space::Room;
 use std::fs;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 async fn open(env: &Env, root: &Path) -> Result<Arc<Embedded>, String> {
@@ -150,13 +150,15 @@ async fn a_failed_sync_stops_the_engine() {
 
 #[tokio::test(start_paused = true)]
 async fn when_space_is_low_there_is_room_for_deletions() {
-    let (env, room) = (Env::simulated(1), Arc::new(Mutex::new(Room { free: 1 << 30, occupied: 0 })));
-    let told = room.clone();
-    let space = Space::told(move || Some(*told.lock()));
+    let (env, free) = (Env::simulated(1), Arc::new(AtomicU64::new(1 << 30)));
+    let occupied = Arc::new(AtomicU64::new(0));
+    let (told_free, told_occupied) = (free.clone(), occupied.clone());
+    let space =
+        Space::told(move || Some(told_free.load(Ordering::Relaxed)), move || told_occupied.load(Ordering::Relaxed));
     let store = Embedded::open_with_space(&env, Fragile::default(), space).unwrap();
     put(&store, "/a", "1").await;
     put(&store, "/b", "1").await;
-    room.lock().free = space::RESERVE_BYTES;
+    free.store(space::RESERVE_BYTES, Ordering::Relaxed);
     let full = Error::Rejected(
         "the disk: only deletions are taken: there is room for 16 MiB, and 16 MiB are kept for them".to_owned(),
     );
@@ -164,7 +166,7 @@ async fn when_space_is_low_there_is_room_for_deletions() {
     assert_eq!(store.update("/a", 2, "2".into(), None).await, Err(full));
     assert_eq!(store.current_revision().await, Ok(3), "what was refused takes no revision");
     assert_eq!(written(store.delete("/a", 2).await.unwrap()), 4);
-    room.lock().occupied = space::RESERVE_BYTES;
+    occupied.store(space::RESERVE_BYTES, Ordering::Relaxed);
     assert_eq!(put(&store, "/b", "2").await, 5, "what the file holds and does not use is room too");
 }
 

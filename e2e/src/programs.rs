@@ -1,0 +1,30 @@
+//! Programs of this machine that tests use: run them, and install those that are missing.
+
+use std::process::{Command, Output, Stdio};
+
+/// Makes sure that a program is there, from its Debian package if it has to be.
+pub fn install(program: &str, package: &str) -> Result<(), String> {
+    let there = || succeeds(Command::new("sh").args(["-c", "command -v \"$1\"", "sh", program]));
+    if there() {
+        return Ok(());
+    }
+    for arguments in [&["update", "-qq"][..], &["install", "-y", "-qq", "--no-install-recommends", package]] {
+        let mut command = Command::new("apt-get");
+        succeeds(command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive"));
+    }
+    if there() { Ok(()) } else { Err(format!("{program} is missing and cannot be installed (Debian: {package})")) }
+}
+
+/// Whether a command can be run and ends well.
+pub fn succeeds(command: &mut Command) -> bool {
+    command.stdin(Stdio::null()).output().is_ok_and(|output| output.status.success())
+}
+
+/// Runs a command that has to succeed; answers what it printed. Panics with everything that it said.
+pub fn must(command: &mut Command) -> String {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let Output { status, stdout, stderr } = output;
+    let stdout = String::from_utf8_lossy(&stdout).into_owned();
+    assert!(status.success(), "{command:?}: {status}\n{stdout}\n{}", String::from_utf8_lossy(&stderr));
+    stdout
+}
