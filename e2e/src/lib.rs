@@ -5,6 +5,7 @@ pub mod ask;
 pub mod docker;
 pub mod kubectl;
 pub mod minimal;
+pub mod proc_fs;
 pub mod processes;
 pub mod programs;
 pub mod simulation;

@@ -1,12 +1,15 @@
 //! Only the API server touches the store, and nobody uses another's keys: over the whole life of a run, from its start
-//! to its stop, every file that is opened and every connection that is made is looked at.
+//! to its stop, every file that is opened and every connection that is made is looked at, by `strace` and in `/proc`.
 
 use crate::{etcd, program};
+use e2e::proc_fs::{Looks, Seen};
 use e2e::processes::{Cluster, Start, free_ports};
 use e2e::store::Store;
 use e2e::strace::{Deed, Trace, deeds};
-use std::path::Path;
-use std::process::Command;
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 const CALLS: &str = "execve,clone,clone3,fork,vfork,open,openat,connect";
 const COMPONENTS: [&str; 5] = ["apiserver", "controller-manager", "scheduler", "kubelet-sim", "proxy-sim"];
@@ -14,41 +17,51 @@ const COMPONENTS: [&str; 5] = ["apiserver", "controller-manager", "scheduler", "
 #[test]
 fn the_embedded_store_is_the_apiservers_alone() {
     let directory = tempfile::tempdir().unwrap();
-    let Some(trace) = life(directory.path(), Store::Embedded) else { return };
+    let life = life(directory.path(), Store::Embedded);
     let data = directory.path().canonicalize().unwrap().join("data");
-    let deeds = deeds(&trace.text());
-    let opened = |command: &str, path: &Path| {
-        deeds
-            .iter()
-            .any(|(by, deed)| by == command && matches!(deed, Deed::Open(it) if Path::new(it).starts_with(path)))
-    };
-    assert!(opened("apiserver", &data.join("store")), "the trace shows the API server's store");
-    for component in COMPONENTS {
-        assert!(opened(component, &data.join("pki").join(component)), "the trace shows {component}'s keys");
+    let store = data.join("store");
+    if let Some(traced) = life.traced {
+        assert!(opened(&traced, "apiserver", &store), "the trace shows the API server's store");
+        for component in COMPONENTS {
+            assert!(
+                opened(&traced, component, &data.join("pki").join(component)),
+                "the trace shows {component}'s keys"
+            );
+        }
+        assert_eq!(trespasses(&traced, &data, &[]), Vec::<String>::new());
     }
-    assert_eq!(trespasses(&deeds, &data, &[]), Vec::<String>::new());
+    if let Some(seen) = life.seen {
+        assert!(opened(&seen, "apiserver", &store), "the API server was seen with its store");
+        for component in &COMPONENTS[1..] {
+            let connection = ((*component).to_owned(), Deed::Connect(life.port));
+            assert!(seen.contains(&connection), "{component} was seen at the API server");
+        }
+        assert_eq!(trespasses(&seen, &data, &[]), Vec::<String>::new());
+    }
 }
 
 #[test]
 fn etcd_is_the_apiservers_alone() {
     let directory = tempfile::tempdir().unwrap();
     let etcd = etcd(directory.path());
-    let Some(trace) = life(directory.path(), Store::Etcd(&etcd)) else { return };
+    let life = life(directory.path(), Store::Etcd(&etcd));
     let ports = etcd.urls().iter().map(|url| url.rsplit(':').next().unwrap().parse().unwrap()).collect::<Vec<u16>>();
-    let deeds = deeds(&trace.text());
-    assert!(deeds.contains(&("apiserver".to_owned(), Deed::Connect(ports[0]))), "the trace shows the connection");
     let data = directory.path().canonicalize().unwrap().join("data");
-    assert_eq!(trespasses(&deeds, &data, &ports), Vec::<String>::new());
+    for deeds in [life.traced, life.seen].into_iter().flatten() {
+        assert!(deeds.contains(&("apiserver".to_owned(), Deed::Connect(ports[0]))), "the connection was seen");
+        assert_eq!(trespasses(&deeds, &data, &ports), Vec::<String>::new());
+    }
+}
+
+fn opened(deeds: &Seen, command: &str, path: &Path) -> bool {
+    let is_there = |deed: &Deed| matches!(deed, Deed::Open(it) if Path::new(it).starts_with(path));
+    deeds.iter().any(|(by, deed)| by == command && is_there(deed))
 }
 
 #[test]
 fn a_component_that_cheats_is_found_out() {
     let directory = tempfile::tempdir().unwrap();
-    let data = directory.path().canonicalize().unwrap().join("data");
-    for folder in ["store", "pki/apiserver"] {
-        std::fs::create_dir_all(data.join(folder)).unwrap();
-        std::fs::write(data.join(folder).join("file"), "").unwrap();
-    }
+    let data = others_files(directory.path());
     // As a component that opens what is not its own, in a child of its own, and connects where it has no business.
     let cheat =
         format!(": < {0}/store/file; (: < {0}/pki/apiserver/file); : < /dev/tcp/127.0.0.1/2379", data.display());
@@ -57,36 +70,84 @@ fn a_component_that_cheats_is_found_out() {
         Ok(trace) => trace,
         Err(why) => return eprintln!("SKIPPED what a cheating component does: {why}"),
     };
-    let script = directory.path().join("scheduler");
-    std::fs::write(&script, cheat).unwrap();
+    std::fs::write(directory.path().join("scheduler"), cheat).unwrap();
     let _ = Command::new(&trace.program).current_dir(directory.path()).arg("scheduler").output().unwrap();
-    let found = trespasses(&deeds(&trace.text()), &data, &[2379]);
-    let store = format!("scheduler opened {}/store/file", data.display());
-    let keys = format!("scheduler opened {}/pki/apiserver/file", data.display());
-    assert_eq!(found, [store, keys, "scheduler connected to etcd at port 2379".to_owned()]);
+    let deeds: Seen = deeds(&trace.text()).into_iter().collect();
+    assert_eq!(trespasses(&deeds, &data, &[2379]), all_trespasses(&data, 2379));
 }
 
-/// Starts a traced cluster, uses it, and stops it; None, and said so, where nothing can be traced.
-fn life(directory: &Path, store: Store<'_>) -> Option<Trace> {
-    let trace = match Trace::prepare(directory, program(), "--seccomp-bpf", CALLS) {
-        Ok(trace) => trace,
-        Err(why) => {
-            eprintln!("SKIPPED the trace of a whole cluster: {why}");
-            return None;
-        }
-    };
-    let cluster = Cluster::start(&Start { program: &trace.program, directory, store, nodes: 3, port: free_ports() });
+#[test]
+fn a_component_that_goes_on_cheating_is_seen() {
+    let Some(looks) = Looks::start() else { return eprintln!("SKIPPED looks at a cheating component: no /proc") };
+    let directory = tempfile::tempdir().unwrap();
+    let data = others_files(directory.path());
+    let etcd = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = etcd.local_addr().unwrap().port();
+    let cheat = format!(
+        "exec 3< {0}/store/file 4< {0}/pki/apiserver/file 5<> /dev/tcp/127.0.0.1/{port}; echo open; read -r _",
+        data.display()
+    );
+    std::fs::write(directory.path().join("scheduler"), cheat).unwrap();
+    let mut command = Command::new("/bin/bash");
+    command.current_dir(directory.path()).arg("scheduler").stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut shell = command.spawn().unwrap();
+    let mut said = String::new();
+    BufReader::new(shell.stdout.take().unwrap()).read_line(&mut said).unwrap();
+    assert_eq!(said, "open\n");
+    assert_eq!(trespasses(&looks.end(), &data, &[port]), all_trespasses(&data, port));
+    drop(shell.stdin.take());
+    shell.wait().unwrap();
+}
+
+/// A data directory with a store, and with keys of the API server.
+fn others_files(directory: &Path) -> PathBuf {
+    let data = directory.canonicalize().unwrap().join("data");
+    for folder in ["store", "pki/apiserver"] {
+        std::fs::create_dir_all(data.join(folder)).unwrap();
+        std::fs::write(data.join(folder).join("file"), "").unwrap();
+    }
+    data
+}
+
+/// In the order of deeds: files by name, then connections.
+fn all_trespasses(data: &Path, etcd: u16) -> [String; 3] {
+    let keys = format!("scheduler opened {}/pki/apiserver/file", data.display());
+    let store = format!("scheduler opened {}/store/file", data.display());
+    [keys, store, format!("scheduler connected to etcd at port {etcd}")]
+}
+
+/// What both witnesses tell of a whole run; None where one of them cannot be had.
+struct Life {
+    traced: Option<Seen>,
+    seen: Option<Seen>,
+    /// Where the API server was.
+    port: u16,
+}
+
+/// Starts a cluster under both witnesses, uses it, and stops it; says so where there is no such witness.
+fn life(directory: &Path, store: Store<'_>) -> Life {
+    let trace = Trace::prepare(directory, program(), "--seccomp-bpf", CALLS);
+    let trace = trace.inspect_err(|why| eprintln!("SKIPPED the trace of a whole cluster: {why}")).ok();
+    let looks = Looks::start();
+    if looks.is_none() {
+        eprintln!("SKIPPED looks at a whole cluster: no /proc");
+    }
+    let program = trace.as_ref().map_or(program(), |trace| &trace.program);
+    let cluster = Cluster::start(&Start { program, directory, store, nodes: 3, port: free_ports() });
+    let port = cluster.port;
     let kubectl = cluster.kubectl();
     kubectl.ok("create deployment web --image=nginx --replicas=3");
     kubectl.ok("rollout status deployment/web --timeout=120s");
     cluster.stop();
-    Some(trace)
+    let traced = trace.map(|trace| deeds(&trace.text()).into_iter().collect());
+    Life { traced, seen: looks.map(|looks| looks.end()), port }
 }
 
-/// What components did with the store, with others' keys, and with etcd. `up` itself issues the keys.
-fn trespasses(deeds: &[(String, Deed)], data: &Path, etcd: &[u16]) -> Vec<String> {
+/// What components did with the store, with others' keys, and with etcd. `up` itself issues the keys, and etcd asks
+/// itself.
+fn trespasses(deeds: &Seen, data: &Path, etcd: &[u16]) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
-    for (command, deed) in deeds.iter().filter(|(command, _)| command != "up") {
+    for (command, deed) in deeds.iter().filter(|(command, _)| !["up", "etcd"].contains(&command.as_str())) {
         let is_apiserver = command == "apiserver";
         let trespass = match deed {
             Deed::Open(path) => {

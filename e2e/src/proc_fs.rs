@@ -1,0 +1,131 @@
+//! `Looks`: what every process of this machine holds open, looked at in `/proc` again and again.
+//!
+//! The second witness beside [`crate::strace`]: it asks nobody to run under a tracer, and sees each process of the
+//! machine, whoever started it; but it misses what is opened and closed between two looks.
+
+use crate::strace::Deed;
+use crate::wait;
+use component_base::env::Env;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, sync_channel};
+
+/// More than any run of a test takes; with the pause between two looks this is half an hour.
+const LOOKS: usize = 18_000;
+
+/// What was seen, and the name of the command that did it.
+pub type Seen = BTreeSet<(String, Deed)>;
+
+/// Looks that are being taken, until somebody wants to know.
+#[derive(Debug)]
+pub struct Looks {
+    enough: Arc<AtomicBool>,
+    seen: Receiver<Seen>,
+}
+
+impl Looks {
+    /// Begins to look; None where there is no `/proc`.
+    pub fn start() -> Option<Self> {
+        if !Path::new("/proc/self/fd").exists() {
+            return None;
+        }
+        let enough = Arc::new(AtomicBool::new(false));
+        let (result, seen) = sync_channel(1);
+        let until = enough.clone();
+        let look_on = move || {
+            let mut seen = Seen::new();
+            for _ in 0..LOOKS {
+                let is_last = until.load(Ordering::Acquire);
+                seen.extend(look());
+                if is_last {
+                    let _ = result.send(seen);
+                    return;
+                }
+                wait::pause();
+            }
+        };
+        Env::system().thread("looks", look_on).expect("threads are to be had");
+        Some(Self { enough, seen })
+    }
+
+    /// Looks once more, and answers everything that was seen since the start.
+    pub fn end(&self) -> Seen {
+        self.enough.store(true, Ordering::Release);
+        self.seen.recv().expect("no run outlasts the looks")
+    }
+}
+
+impl Drop for Looks {
+    fn drop(&mut self) {
+        self.enough.store(true, Ordering::Release);
+    }
+}
+
+/// Every file that is open and every connection that stands, at this moment. Processes of other users are passed over,
+/// and what ends meanwhile.
+pub fn look() -> Seen {
+    let mut seen = Seen::new();
+    let Ok(processes) = fs::read_dir("/proc") else { return seen };
+    for process in processes.flatten().map(|entry| entry.path()) {
+        let Ok(descriptors) = fs::read_dir(process.join("fd")) else { continue };
+        let links: Vec<_> = descriptors.flatten().filter_map(|entry| fs::read_link(entry.path()).ok()).collect();
+        let Some(command) = fs::read(process.join("cmdline")).ok().and_then(|line| command(&line)) else { continue };
+        let tables = ["net/tcp", "net/tcp6"].map(|name| fs::read_to_string(process.join(name)).unwrap_or_default());
+        let ports: BTreeMap<&str, u16> = tables.iter().flat_map(|table| table.lines().filter_map(peer)).collect();
+        for link in links {
+            let link = link.to_string_lossy();
+            let deed = match link.strip_prefix("socket:[").and_then(|rest| rest.strip_suffix(']')) {
+                Some(inode) => ports.get(inode).copied().map(Deed::Connect),
+                None => link.starts_with('/').then(|| Deed::Open(link.into_owned())),
+            };
+            seen.extend(deed.map(|deed| (command.clone(), deed)));
+        }
+    }
+    seen
+}
+
+/// The sub-command, as in a trace; the program itself where the second word is none.
+fn command(line: &[u8]) -> Option<String> {
+    let line = String::from_utf8_lossy(line);
+    let mut words = line.split('\0').filter(|word| !word.is_empty());
+    let program = words.next()?;
+    let command = words.next().filter(|word| !word.starts_with('-'));
+    Some(command.unwrap_or_else(|| program.rsplit('/').next().unwrap_or(program)).to_owned())
+}
+
+/// The inode of a socket, and the port at the other end of it.
+fn peer(line: &str) -> Option<(&str, u16)> {
+    let fields: Vec<&str> = line.split_whitespace().collect();
+    let port = u16::from_str_radix(fields.get(2)?.rsplit_once(':')?.1, 16).ok()?;
+    Some((*fields.get(9)?, port)).filter(|(_, port)| *port != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_is_known_by_the_port_at_its_other_end() {
+        let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 0100007F:094B 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 31 1 0 100 0 0 10 0
+   1: 0100007F:D2F0 0100007F:094B 01 00000000:00000000 00:00000000 00000000     0        0 32 1 0 20 4 30 10 -1
+";
+        assert_eq!(table.lines().filter_map(peer).collect::<Vec<_>>(), [("32", 2379)]);
+    }
+
+    #[test]
+    fn a_process_is_known_by_its_command() {
+        let cases = [
+            ("/bin/orrery\0scheduler\0--x\0", Some("scheduler")),
+            ("/usr/bin/etcd\0--name=m0\0", Some("etcd")),
+            ("sh\0", Some("sh")),
+            ("", None),
+        ];
+        for (line, expected) in cases {
+            assert_eq!(command(line.as_bytes()).as_deref(), expected, "{line:?}");
+        }
+    }
+}
