@@ -46,7 +46,7 @@ pub async fn serve(server: Arc<Server>, request: Request<Body>) -> Response<Body
             tracing::error!(path = %info.path, panic = panic_text(&panic), "a request panicked");
             answer::plain_error(500, "This request caused apiserver to panic. Look in the logs for details.")
         }
-        Err(_elapsed) => refuse(&parts.headers, &info, &Refusal::of(timed_out())),
+        Err(_elapsed) => refuse(&parts.headers, &info, &Refusal::of(Status::timed_out())),
     };
     response.headers_mut().entry(header::CACHE_CONTROL).or_insert(NO_CACHE);
     answer::add_warnings(response.headers_mut(), &record.take_warnings());
@@ -135,10 +135,6 @@ fn asked_for(text: &str) -> Result<Duration, Status> {
         let what = if is_number { "missing unit in duration" } else { "invalid duration" };
         Status::bad_request(format!("invalid timeout specified in the request URL - time: {what} {text:?}"))
     })
-}
-
-fn timed_out() -> Status {
-    Status::timeout("Timeout: request did not complete within the allotted timeout", 0)
 }
 
 fn panic_text(panic: &Box<dyn std::any::Any + Send>) -> &str {

@@ -70,9 +70,10 @@ impl Server {
         self.registry.rows().iter().filter(|row| !row.cacher.is_ready()).map(|row| row.prefix.clone()).collect()
     }
 
-    /// What keeps a cache from following the store, if anything does.
+    /// Why the store does not answer, or what keeps a cache from following it, if anything does.
     pub fn store_trouble(&self) -> Option<String> {
-        self.registry.rows().iter().find_map(|row| row.cacher.trouble())
+        let of_a_row = || self.registry.rows().iter().find_map(|row| row.cacher.trouble());
+        self.registry.storage.trouble().or_else(of_a_row)
     }
 
     /// The documents of what is served now.

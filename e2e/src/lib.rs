@@ -12,4 +12,5 @@ pub mod simulation;
 pub mod stand_ins;
 pub mod store;
 pub mod strace;
+pub mod tcp_proxy;
 pub mod wait;

@@ -9,6 +9,8 @@ pub enum Store<'a> {
     Memory,
     Embedded,
     Etcd(&'a EtcdProcess),
+    /// A member, by its client URL.
+    EtcdAt(&'a str),
 }
 
 impl Store<'_> {
@@ -16,7 +18,7 @@ impl Store<'_> {
         match self {
             Self::Memory => StoreKind::Memory,
             Self::Embedded => StoreKind::Embedded,
-            Self::Etcd(_) => StoreKind::Etcd,
+            Self::Etcd(_) | Self::EtcdAt(_) => StoreKind::Etcd,
         }
     }
 
@@ -24,6 +26,7 @@ impl Store<'_> {
     pub fn etcd_endpoints(self) -> Vec<String> {
         match self {
             Self::Etcd(etcd) => etcd.urls(),
+            Self::EtcdAt(url) => vec![url.to_owned()],
             Self::Memory | Self::Embedded => Vec::new(),
         }
     }

@@ -228,6 +228,7 @@ pub fn storage_failure(error: storage::Error) -> Status {
         ),
         storage::Error::FutureRevision { requested, current } => too_large_version(requested, current, None),
         storage::Error::Unavailable(why) | storage::Error::Stopped(why) => Status::unavailable(why),
+        storage::Error::TimedOut(_) => Status::timed_out(),
         storage::Error::Rejected(why) => Status::failure(500, "", why),
     }
 }

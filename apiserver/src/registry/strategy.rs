@@ -89,7 +89,7 @@ impl Stored {
         match outcome {
             Ok(_) => Self::Yes,
             // Nothing but a store that did not answer says this.
-            Err(status) if status.reason == "ServiceUnavailable" => Self::Unknown,
+            Err(status) if ["ServiceUnavailable", "Timeout"].contains(&&*status.reason) => Self::Unknown,
             Err(_) => Self::No,
         }
     }

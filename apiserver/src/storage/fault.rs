@@ -136,6 +136,10 @@ impl Storage for Fault {
         self.inner.is_shared()
     }
 
+    fn trouble(&self) -> Option<String> {
+        self.inner.trouble()
+    }
+
     async fn size_bytes(&self) -> Option<u64> {
         self.inner.size_bytes().await
     }

@@ -197,6 +197,10 @@ impl Storage for Metered {
         self.inner.is_shared()
     }
 
+    fn trouble(&self) -> Option<String> {
+        self.inner.trouble()
+    }
+
     async fn size_bytes(&self) -> Option<u64> {
         self.inner.size_bytes().await
     }

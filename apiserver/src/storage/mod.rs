@@ -181,6 +181,9 @@ pub enum Error {
     /// The connection or the answer was lost. A write may or may not have happened: read before trying again.
     #[error("the store did not answer: {0}")]
     Unavailable(String),
+    /// The same after a long wait.
+    #[error("the store did not answer: {0}")]
+    TimedOut(String),
     /// The store does not want this write: it is too large, or there is no space left. Nothing was written.
     #[error("{0}")]
     Rejected(String),
@@ -243,6 +246,11 @@ pub trait Storage: Send + Sync + std::fmt::Debug + 'static {
     /// Whether other API servers may be at work on the same store.
     fn is_shared(&self) -> bool {
         false
+    }
+
+    /// Why it did not answer when it was last asked, if so.
+    fn trouble(&self) -> Option<String> {
+        None
     }
 
     /// What the store takes on its disk, where it has one that answers.

@@ -3,18 +3,22 @@
 use crate::bad_start::complaint;
 use crate::{etcd, program};
 use apiserver::Config;
-use apiserver::storage::Storage;
 use apiserver::storage::etcd::Etcd;
-use client::Client;
+use apiserver::storage::{RangeRequest, Storage};
+use client::{Client, Informer, Informers, ListOptions};
 use component_base::env::Env;
 use component_base::etcd_process::{EtcdOptions, EtcdProcess};
 use e2e::apiserver::ApiServer;
 use e2e::ask::{Answer, Ask};
 use e2e::processes::free_ports;
 use e2e::store::Store;
+use e2e::tcp_proxy::TcpProxy;
 use orrery::up::data_dir::DataDir;
+use proto::kinds::api::core::v1::ConfigMap;
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::fs;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -40,6 +44,52 @@ fn nobody_there_and_two_clusters() {
     assert!(said.starts_with(&format!("{ended}etcd does not answer at {other}: ")), "{said}");
 }
 
+/// A server with its etcd at the other end of a wire that the test has hold of.
+async fn behind_a_wire(directory: &Path, etcd: &EtcdProcess) -> (TcpProxy, ApiServer) {
+    let proxy = TcpProxy::start(socket(etcd));
+    let url = format!("http://{}", proxy.address());
+    let server = ApiServer::start(program(), directory, Store::EtcdAt(&url)).await;
+    (proxy, server)
+}
+
+fn socket(etcd: &EtcdProcess) -> SocketAddr {
+    etcd.urls()[0].strip_prefix("http://").unwrap().parse().unwrap()
+}
+
+/// The store of a test's own, past every API server.
+async fn storage(etcd: &EtcdProcess) -> Arc<Etcd> {
+    let mut options = Config::default().etcd;
+    options.etcd_servers = etcd.urls();
+    Etcd::open(&Env::system(), &options, &options.tls().unwrap()).await.unwrap()
+}
+
+async fn names(client: &Client) -> BTreeSet<String> {
+    let listed = of(client, Ask::get(CONFIG_MAPS)).await;
+    let items = listed.body["items"].as_array().unwrap().iter();
+    items.map(|item| item["metadata"]["name"].as_str().unwrap().to_owned()).collect()
+}
+
+/// A cache of ConfigMaps as client-go would keep it.
+async fn informer(client: &Client) -> Informer<ConfigMap> {
+    let informers = Informers::new(client);
+    let informer = informers.of_namespace::<ConfigMap>("default");
+    informers.start();
+    assert!(informers.synced().await);
+    informer
+}
+
+async fn sees(informer: &Informer<ConfigMap>, name: &str) {
+    e2e::wait::until_async(&format!("the informer sees {name}"), async || {
+        tokio::task::yield_now().await;
+        informer.lister().get("default", name).is_some()
+    })
+    .await;
+}
+
+async fn is_ready(client: &Client) -> bool {
+    of(client, Ask::get("/readyz")).await.code == 200
+}
+
 async fn of(client: &Client, ask: Ask) -> Answer {
     ask.of(client).await.expect("the server is there")
 }
@@ -52,6 +102,123 @@ fn config_map(name: &str, text: &str) -> Ask {
 fn told(server: &ApiServer, words: &str) -> Vec<String> {
     let log = fs::read_to_string(&server.log).unwrap();
     log.lines().filter(|line| line.contains(words)).map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn a_slow_etcd_is_waited_for_and_one_that_hangs_is_told_of() {
+    let directory = tempfile::tempdir().unwrap();
+    let etcd = etcd(directory.path());
+    let (wire, server) = behind_a_wire(directory.path(), &etcd).await;
+    let admin = server.client(&server.admin);
+    assert_eq!(of(&admin, config_map("before", "1")).await.code, 201);
+    let informer = informer(&admin).await;
+
+    let key = b"/registry/configmaps/default/slow";
+    wire.hold_at(key);
+    let release = e2e::wait::until_async("the write waits", async || {
+        tokio::task::yield_now().await;
+        let is_held = wire.holds(key);
+        if is_held {
+            wire.release();
+        }
+        is_held
+    });
+    let (written, ()) = tokio::join!(of(&admin, config_map("slow", "1")), release);
+    assert_eq!(written.code, 201);
+
+    wire.hold_at(b"/registry/configmaps/default/lost");
+    let (lost, read) = tokio::join!(
+        of(&admin, config_map("lost", "1")),
+        of(&admin, Ask::get(&format!("{CONFIG_MAPS}?resourceVersion=0")))
+    );
+    assert_eq!((lost.code, &lost.body["reason"]), (504, &json!("Timeout")), "it may have been written or not");
+    assert_eq!(lost.body["message"], "Timeout: request did not complete within the allotted timeout");
+    assert_eq!(read.code, 200, "what the cache may answer, it does");
+    let refused = of(&admin, config_map("refused", "1")).await;
+    assert_eq!((refused.code, &refused.body["reason"]), (503, &json!("ServiceUnavailable")), "it was not tried");
+    assert!(refused.body["message"].as_str().unwrap().contains("no answer within 3 s"), "{}", refused.body["message"]);
+    assert_eq!(of(&admin, Ask::get("/readyz/etcd")).await.code, 500);
+    assert!(!is_ready(&admin).await);
+
+    wire.release();
+    e2e::wait::until_async("the server is ready again", async || is_ready(&admin).await).await;
+    assert_eq!(of(&admin, config_map("after", "1")).await.code, 201);
+    let mut there = names(&admin).await;
+    there.remove("lost");
+    assert_eq!(there, ["after", "before", "slow"].map(str::to_owned).into());
+    sees(&informer, "after").await;
+    assert_eq!(told(&server, "etcd does not answer").len(), 1);
+    assert_eq!(told(&server, "etcd answers again").len(), 1);
+}
+
+#[tokio::test]
+async fn a_member_that_turns_into_another_clusters_is_not_asked() {
+    let directory = tempfile::tempdir().unwrap();
+    let [own, other] = ["own", "other"].map(|name| etcd(&directory.path().join(name)));
+    let (wire, server) = behind_a_wire(directory.path(), &own).await;
+    let admin = server.client(&server.admin);
+    assert_eq!(of(&admin, config_map("before", "1")).await.code, 201);
+    wire.lead_to(socket(&other));
+    let why = "belongs to another cluster than the one that this server began with";
+    e2e::wait::until_async("the server notices", async || {
+        let answer = of(&admin, config_map("between", "1")).await;
+        assert_ne!(answer.code, 201);
+        answer.code == 503 && answer.body["message"].as_str().unwrap().contains(why)
+    })
+    .await;
+    assert_eq!(told(&server, why).iter().filter(|line| line.contains("it is not asked any more")).count(), 1);
+    let strange = storage(&other).await;
+    assert_eq!(strange.range(RangeRequest::prefix("/")).await.unwrap().entries, []);
+    wire.lead_to(socket(&own));
+    e2e::wait::until_async("the server is ready again", async || is_ready(&admin).await).await;
+    assert_eq!(of(&admin, config_map("after", "1")).await.code, 201);
+    assert_eq!(names(&admin).await, ["after", "before"].map(str::to_owned).into());
+}
+
+#[tokio::test]
+async fn history_that_somebody_compacts_is_lost_and_nothing_else() {
+    let directory = tempfile::tempdir().unwrap();
+    let etcd = etcd(directory.path());
+    let (wire, server) = behind_a_wire(directory.path(), &etcd).await;
+    let admin = server.client(&server.admin);
+    for name in ["a", "b", "c"] {
+        assert_eq!(of(&admin, config_map(name, "1")).await.code, 201);
+    }
+    let informer = informer(&admin).await;
+    let page = of(&admin, Ask::get(&format!("{CONFIG_MAPS}?limit=1"))).await.body;
+    let [version, token] = ["resourceVersion", "continue"].map(|field| page["metadata"][field].as_str().unwrap());
+
+    // While the server hears nothing, somebody deletes one and makes one, and compacts it all.
+    let strange = storage(&etcd).await;
+    wire.hold();
+    let b = strange.get("/registry/configmaps/default/b").await.unwrap().entry.unwrap();
+    let text = String::from_utf8(b.value.to_vec()).unwrap();
+    let d = text.replace(r#""name":"b""#, r#""name":"d""#);
+    strange.create("/registry/configmaps/default/d", d.into(), None).await.unwrap();
+    strange.delete(&b.key, b.mod_revision).await.unwrap();
+    strange.compact(strange.current_revision().await.unwrap()).await.unwrap();
+    wire.cut();
+    wire.release();
+
+    sees(&informer, "d").await;
+    assert_eq!(of(&admin, config_map("e", "1")).await.code, 201);
+    sees(&informer, "e").await;
+    assert!(informer.lister().get("default", "b").is_none());
+    assert_eq!(names(&admin).await, ["a", "c", "d", "e"].map(str::to_owned).into());
+
+    let next = |token: &str| Ask::get(&format!("{CONFIG_MAPS}?limit=1&continue={token}"));
+    let expired = of(&admin, next(token)).await;
+    assert_eq!((expired.code, &expired.body["reason"]), (410, &json!("Expired")));
+    let fresh = expired.body["metadata"]["continue"].as_str().unwrap();
+    let resumed = of(&admin, next(fresh)).await.body;
+    assert_eq!(resumed["items"][0]["metadata"]["name"], "c", "it goes on behind a, at the newest revision");
+    let api = admin.api::<ConfigMap>("default");
+    let from = ListOptions { resource_version: version.to_owned(), ..ListOptions::default() };
+    let gone = match api.watch(&from).await {
+        Ok(mut watch) => watch.next().await.unwrap().unwrap_err(),
+        Err(error) => error,
+    };
+    assert!(gone.is_gone(), "{gone}");
 }
 
 #[tokio::test]
@@ -125,10 +292,7 @@ async fn what_is_no_object_hides_nothing_else() {
     let server = ApiServer::start(program(), directory.path(), Store::Etcd(&etcd)).await;
     let admin = server.client(&server.admin);
     assert_eq!(of(&admin, config_map("good", "1")).await.code, 201);
-    let env = Env::system();
-    let mut options = Config::default().etcd;
-    options.etcd_servers = etcd.urls();
-    let strange = Etcd::open(&env, &options, &options.tls().unwrap()).await.unwrap();
+    let strange = storage(&etcd).await;
     for key in ["/registry/configmaps/default/broken", "/registry/configmaps/stray"] {
         strange.create(key, "not json".into(), None).await.unwrap();
     }

@@ -303,6 +303,11 @@ impl Status {
         status
     }
 
+    /// The same in the words of every server that gives a request up.
+    pub fn timed_out() -> Self {
+        Self::timeout("Timeout: request did not complete within the allotted timeout", 0)
+    }
+
     pub fn is_success(&self) -> bool {
         self.status == "Success"
     }

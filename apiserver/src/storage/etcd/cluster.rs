@@ -213,11 +213,11 @@ impl Cluster {
                         may_change = true;
                         failure
                     }
-                    Err(failure @ Failure::Lost(_)) if repeat == Repeat::Always => {
+                    Err(failure @ (Failure::Lost(_) | Failure::TimedOut(_))) if repeat == Repeat::Always => {
                         may_change = true;
                         failure
                     }
-                    Err(failure @ Failure::Lost(_)) => {
+                    Err(failure @ (Failure::Lost(_) | Failure::TimedOut(_))) => {
                         self.ail(&failure);
                         return Err(failure);
                     }
@@ -252,7 +252,7 @@ impl Cluster {
                 self.recover(index);
                 Ok(answer)
             }
-            Err(failure @ (Failure::Unreachable(_) | Failure::Lost(_))) => {
+            Err(failure @ (Failure::Unreachable(_) | Failure::Lost(_) | Failure::TimedOut(_))) => {
                 self.forget(index);
                 Err(failure)
             }
@@ -266,7 +266,7 @@ impl Cluster {
     async fn limited<T>(&self, limit: Duration, call: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
         match self.env.timeout(limit, call).await {
             Ok(answer) => answer,
-            Err(_) => Err(Failure::Lost(format!("no answer within {} s", limit.as_secs()))),
+            Err(_) => Err(Failure::TimedOut(format!("no answer within {} s", limit.as_secs()))),
         }
     }
 
@@ -394,6 +394,7 @@ impl Cluster {
         match (self.stopped(), failure) {
             (Some(stopped), _) => stopped,
             (None, Failure::Rejected(why)) => Error::Rejected(why),
+            (None, Failure::TimedOut(why)) => Error::TimedOut(why),
             (None, failure) => Error::Unavailable(failure.to_string()),
         }
     }
@@ -403,6 +404,11 @@ impl Cluster {
         let error = self.state.lock().stopped.get_or_insert(Error::Stopped(reason)).clone();
         self.ended.cancel();
         error
+    }
+
+    /// Why the last call failed, if it did.
+    pub fn trouble(&self) -> Option<String> {
+        self.state.lock().trouble.clone()
     }
 
     pub fn stopped(&self) -> Option<Error> {

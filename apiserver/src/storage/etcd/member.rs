@@ -137,6 +137,8 @@ pub enum Failure {
     NotNow(String),
     /// The answer did not come. What was asked may have happened.
     Lost(String),
+    /// The same: it was waited for as long as a call may take.
+    TimedOut(String),
     /// Asked for a revision that is compacted.
     Compacted,
     /// Asked for a revision that has not come yet.
@@ -155,6 +157,7 @@ impl Failure {
             Self::Unreachable(why) => Self::Unreachable(named(why)),
             Self::NotNow(why) => Self::NotNow(named(why)),
             Self::Lost(why) => Self::Lost(named(why)),
+            Self::TimedOut(why) => Self::TimedOut(named(why)),
             other => other,
         }
     }
@@ -163,7 +166,11 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Unreachable(why) | Self::NotNow(why) | Self::Lost(why) | Self::Rejected(why) => why,
+            Self::Unreachable(why)
+            | Self::NotNow(why)
+            | Self::Lost(why)
+            | Self::TimedOut(why)
+            | Self::Rejected(why) => why,
             Self::Compacted => "the revision is compacted",
             Self::Future => "the revision has not come yet",
             Self::NoLease => "the lease is gone",

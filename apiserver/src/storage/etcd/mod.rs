@@ -212,6 +212,10 @@ impl Storage for Etcd {
         true
     }
 
+    fn trouble(&self) -> Option<String> {
+        self.cluster.trouble()
+    }
+
     /// Of the member that answered last.
     async fn size_bytes(&self) -> Option<u64> {
         let (_, member) = self.cluster.preferred();
