@@ -4,6 +4,7 @@
 
 use proto::gvk::api_version;
 use proto::resources::Catalogue;
+use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -25,6 +26,13 @@ impl FromStr for ApiSwitch {
             Ok(is_on) if is_api => Ok(Self { api: api.to_owned(), is_on }),
             _ => Err("want GROUP/VERSION=true or =false".to_owned()),
         }
+    }
+}
+
+/// As on the command line.
+impl fmt::Display for ApiSwitch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.api, self.is_on)
     }
 }
 

@@ -125,6 +125,11 @@ pub fn chain(enabled: &[String], disabled: &[String], parts: &Parts<'_>) -> Resu
     Ok(Chain::of(rows.iter().filter_map(|row| Some((row.looks_at, row.build?(parts)))).collect()))
 }
 
+/// The names of those plugins; none where the flags are wrong.
+pub fn names(enabled: &[String], disabled: &[String]) -> Vec<&'static str> {
+    chosen(enabled, disabled).unwrap_or_default().iter().map(|row| row.name).collect()
+}
+
 /// Whether the flags' names are right, without making anything.
 pub fn check(enabled: &[String], disabled: &[String]) -> Result<(), PluginError> {
     chosen(enabled, disabled).map(|_| ())

@@ -127,6 +127,11 @@ impl ServiceAccountTokens {
         Self { looks_up, ..self }
     }
 
+    /// Of the keys that are accepted; the first signs.
+    pub fn key_ids(&self) -> impl Iterator<Item = &str> {
+        self.verifiers.iter().map(Verifier::key_id)
+    }
+
     pub fn sign(&self, claims: &Claims) -> Result<String, Status> {
         let header = Header { kid: Some(self.key_id.clone()), typ: None, ..Header::new(self.algorithm) };
         jsonwebtoken::encode(&header, claims, &self.signing).map_err(Status::internal)

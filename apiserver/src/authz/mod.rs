@@ -17,6 +17,7 @@ use clap::ValueEnum;
 use policy::PolicySource;
 use proto::Status;
 use rules::Rule;
+use std::fmt;
 use std::sync::Arc;
 
 /// One authorizer, as `--authorization-mode` names it.
@@ -30,6 +31,13 @@ pub enum Mode {
     Node,
     #[value(name = "RBAC")]
     Rbac,
+}
+
+/// As on the command line.
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.to_possible_value().expect("no mode is hidden").get_name())
+    }
 }
 
 /// The authorizers, in their order, after system:masters.

@@ -2,8 +2,8 @@
 //!
 //! Corresponds to pkg/controlplane/controller/kubernetesservice and pkg/controlplane/reconcilers.
 
-use super::master_leases::{self, Address, MasterLease};
-use super::{ensure, own_mutation};
+use super::master_leases::{self, Address, Lease, MasterLease};
+use super::{ensure, own_mutation, shared_flags};
 use crate::authn::UserInfo;
 use crate::config::{Config, DEFAULT_SECURE_PORT, EndpointReconcilerType};
 use crate::registry::cache_failure;
@@ -36,7 +36,8 @@ impl Reconciler {
         match server.config.endpoint_reconciler_type {
             EndpointReconcilerType::None => Self::None,
             EndpointReconcilerType::Lease if server.registry.storage.is_shared() => {
-                Self::Lease(MasterLease::new(server.registry.storage.clone(), own))
+                let flags = shared_flags::own(&server.config, &server.authentication);
+                Self::Lease(MasterLease::new(server.registry.storage.clone(), Lease { address: own, flags }))
             }
             EndpointReconcilerType::Lease => Self::Alone(own),
         }
@@ -60,7 +61,7 @@ pub async fn reconcile(server: &Arc<Server>, reconciler: &Reconciler) -> Result<
         compare_ranges(server, &range.to_string()).await?;
     }
     match reconciler {
-        Reconciler::Lease(_) => list_the_living(server).await,
+        Reconciler::Lease(own) => list_the_living(server, own).await,
         Reconciler::Alone(own) => list(server, &[*own]).await,
         Reconciler::None => Ok(()),
     }
@@ -84,12 +85,14 @@ async fn compare_ranges(server: &Server, own: &str) -> Result<(), Status> {
 pub async fn leave(server: &Arc<Server>, reconciler: &Reconciler) -> Result<(), Status> {
     let Reconciler::Lease(lease) = reconciler else { return Ok(()) };
     lease.give_up().await?;
-    list_the_living(server).await
+    list_the_living(server, lease).await
 }
 
 /// As in Kubernetes nobody empties the list: the last server stays in it.
-async fn list_the_living(server: &Arc<Server>) -> Result<(), Status> {
-    match master_leases::living(&*server.registry.storage).await?.as_slice() {
+async fn list_the_living(server: &Arc<Server>, own: &MasterLease) -> Result<(), Status> {
+    let living = master_leases::living(&*server.registry.storage).await?;
+    own.compare(&living);
+    match living.iter().map(|lease| lease.address).collect::<Vec<_>>().as_slice() {
         [] => Ok(()),
         living => list(server, living).await,
     }

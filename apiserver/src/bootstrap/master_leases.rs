@@ -9,17 +9,22 @@
 //!   /registry/masterleases/10.0.0.2   …
 //! ```
 //!
+//! The annotations of a lease are flags, see [`super::shared_flags`].
+//!
 //! Deviation: a lease names its server's port too, where Kubernetes trusts that all servers have the same one. A server
 //! whose address is held by a living one on another port leaves it alone, so that two servers on one machine do not
 //! take turns; it takes the address over when that lease has ended.
 
+use super::shared_flags::{Flags, differences};
 use crate::registry::storage_failure;
 use crate::storage::{Outcome, RangeRequest, Storage};
 use parking_lot::Mutex;
 use proto::Status;
 use proto::wire::json::to_canonical;
 use serde_json::{Value, json};
-use std::net::IpAddr;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,30 +45,48 @@ impl Address {
     fn key(&self) -> String {
         format!("{PREFIX}{}", self.ip)
     }
+}
 
-    fn to_value(self) -> Value {
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        SocketAddr::new(self.ip, self.port).fmt(f)
+    }
+}
+
+/// What a server writes down.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Lease {
+    pub address: Address,
+    /// As far as others should have the same.
+    pub flags: Flags,
+}
+
+impl Lease {
+    fn to_value(&self) -> Value {
+        let ip = self.address.ip.to_string();
         json!({
             "apiVersion": "v1",
             "kind": "Endpoints",
-            "metadata": {"name": self.ip.to_string()},
-            "subsets": [{"addresses": [{"ip": self.ip.to_string()}], "ports": [{"port": self.port}]}],
+            "metadata": {"name": ip, "annotations": self.flags},
+            "subsets": [{"addresses": [{"ip": ip}], "ports": [{"port": self.address.port}]}],
         })
     }
 
     /// None: the key holds something else.
     fn parse(value: &[u8]) -> Option<Self> {
-        let value: Value = serde_json::from_slice(value).ok()?;
+        let mut value: Value = serde_json::from_slice(value).ok()?;
+        let flags = serde_json::from_value(value["metadata"]["annotations"].take()).unwrap_or_default();
         let subset = value.pointer("/subsets/0")?;
         let ip = subset.pointer("/addresses/0/ip")?.as_str()?.parse().ok()?;
         let port = subset.pointer("/ports/0/port")?.as_u64()?;
-        Some(Self { ip, port: u16::try_from(port).ok()? })
+        Some(Self { address: Address { ip, port: u16::try_from(port).ok()? }, flags })
     }
 }
 
 /// Everybody who is alive, in order.
-pub async fn living(storage: &dyn Storage) -> Result<Vec<Address>, Status> {
+pub async fn living(storage: &dyn Storage) -> Result<Vec<Lease>, Status> {
     let range = storage.range(RangeRequest::prefix(PREFIX)).await.map_err(storage_failure)?;
-    let mut living: Vec<_> = range.entries.iter().filter_map(|entry| Address::parse(&entry.value)).collect();
+    let mut living: Vec<_> = range.entries.iter().filter_map(|entry| Lease::parse(&entry.value)).collect();
     living.sort_unstable();
     Ok(living)
 }
@@ -72,24 +95,41 @@ pub async fn living(storage: &dyn Storage) -> Result<Vec<Address>, Status> {
 #[derive(Debug)]
 pub struct MasterLease {
     storage: Arc<dyn Storage>,
-    own: Address,
+    own: Lease,
     /// Who else was last seen at this server's address: told once.
     in_the_way: Mutex<Option<Address>>,
+    /// What was last told of each server that has other flags.
+    told: Mutex<BTreeMap<Address, Vec<String>>>,
 }
 
 impl MasterLease {
-    pub fn new(storage: Arc<dyn Storage>, own: Address) -> Self {
-        Self { storage, own, in_the_way: Mutex::default() }
+    pub fn new(storage: Arc<dyn Storage>, own: Lease) -> Self {
+        Self { storage, own, in_the_way: Mutex::default(), told: Mutex::default() }
+    }
+
+    /// Tells once of each other server whose flags do not agree with this one's.
+    pub fn compare(&self, living: &[Lease]) {
+        let others = living.iter().filter(|lease| lease.address != self.own.address);
+        let differing = others.map(|lease| (lease.address, differences(&self.own.flags, &lease.flags)));
+        let differing: BTreeMap<_, _> = differing.filter(|(_, differences)| !differences.is_empty()).collect();
+        let mut told = self.told.lock();
+        for (address, differences) in differing.iter().filter(|(address, now)| told.get(address) != Some(now)) {
+            tracing::warn!(
+                "another API server, at {address}, has other flags: {}. What a client gets depends on whom it asks",
+                differences.join(", ")
+            );
+        }
+        *told = differing;
     }
 
     /// Lives on for another while, unless another server has this address.
     pub async fn renew(&self) -> Result<(), Status> {
-        let key = self.own.key();
+        let key = self.own.address.key();
         for _ in 0..ATTEMPTS {
             let held = self.storage.get(&key).await.map_err(storage_failure)?.entry;
-            let holder = held.as_ref().and_then(|entry| Address::parse(&entry.value));
-            if let Some(other) = holder.filter(|holder| *holder != self.own) {
-                self.note(Some(other));
+            let holder = held.as_ref().and_then(|entry| Lease::parse(&entry.value));
+            if let Some(other) = holder.filter(|holder| holder.address != self.own.address) {
+                self.note(Some(other.address));
                 return Ok(());
             }
             let expected = held.map_or(0, |entry| entry.mod_revision);
@@ -105,10 +145,11 @@ impl MasterLease {
 
     /// The end of a clean stop: nobody has to wait until its time is over.
     pub async fn give_up(&self) -> Result<(), Status> {
-        let key = self.own.key();
+        let key = self.own.address.key();
         for _ in 0..ATTEMPTS {
             let held = self.storage.get(&key).await.map_err(storage_failure)?.entry;
-            let Some(own) = held.filter(|entry| Address::parse(&entry.value) == Some(self.own)) else { return Ok(()) };
+            let is_own = |value: &[u8]| Lease::parse(value).is_some_and(|lease| lease.address == self.own.address);
+            let Some(own) = held.filter(|entry| is_own(&entry.value)) else { return Ok(()) };
             let outcome = self.storage.delete(&key, own.mod_revision).await.map_err(storage_failure)?;
             if matches!(outcome, Outcome::Written { .. }) {
                 return Ok(());
@@ -118,7 +159,7 @@ impl MasterLease {
     }
 
     fn note(&self, other: Option<Address>) {
-        let Address { ip, port } = self.own;
+        let Address { ip, port } = self.own.address;
         match (std::mem::replace(&mut *self.in_the_way.lock(), other), other) {
             (before, Some(other)) if before != Some(other) => tracing::warn!(
                 "another API server, on port {}, is at {ip}: as long as it lives, the kubernetes Service leads there \
@@ -137,37 +178,37 @@ mod tests {
     use crate::storage::memory::Memory;
     use component_base::env::Env;
 
-    fn address(ip: &str, port: u16) -> Address {
-        Address { ip: ip.parse().unwrap(), port }
+    fn lease(ip: &str, port: u16) -> Lease {
+        Lease { address: Address { ip: ip.parse().unwrap(), port }, flags: Flags::new() }
     }
 
     #[tokio::test(start_paused = true)]
     async fn who_renews_lives_and_who_does_not_is_gone() {
         let env = Env::simulated(1);
         let storage: Arc<dyn Storage> = Memory::new(&env);
-        let lease = |ip, port| MasterLease::new(storage.clone(), address(ip, port));
-        let (a, b) = (lease("10.0.0.1", 6443), lease("10.0.0.2", 6443));
+        let own = |ip, port| MasterLease::new(storage.clone(), lease(ip, port));
+        let (a, b) = (own("10.0.0.1", 6443), own("10.0.0.2", 6443));
         b.renew().await.unwrap();
         for _ in 0..3 {
             a.renew().await.unwrap();
             env.sleep(Duration::from_secs(10)).await;
         }
-        assert_eq!(living(&*storage).await.unwrap(), [a.own]);
+        assert_eq!(living(&*storage).await.unwrap(), [a.own.clone()]);
         b.renew().await.unwrap();
-        assert_eq!(living(&*storage).await.unwrap(), [a.own, b.own]);
+        assert_eq!(living(&*storage).await.unwrap(), [a.own.clone(), b.own.clone()]);
         a.give_up().await.unwrap();
-        assert_eq!(living(&*storage).await.unwrap(), [b.own]);
+        assert_eq!(living(&*storage).await.unwrap(), [b.own.clone()]);
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_address_changes_hands_when_its_lease_has_ended() {
         let env = Env::simulated(1);
         let storage: Arc<dyn Storage> = Memory::new(&env);
-        let [first, second] = [6443, 6444].map(|port| MasterLease::new(storage.clone(), address("127.0.0.1", port)));
+        let [first, second] = [6443, 6444].map(|port| MasterLease::new(storage.clone(), lease("127.0.0.1", port)));
         first.renew().await.unwrap();
         second.renew().await.unwrap();
         second.give_up().await.unwrap();
-        assert_eq!(living(&*storage).await.unwrap(), [first.own], "it is not the other's to take");
+        assert_eq!(living(&*storage).await.unwrap(), [first.own.clone()], "it is not the other's to take");
         env.sleep(TTL * 2).await;
         second.renew().await.unwrap();
         first.renew().await.unwrap();
@@ -178,12 +219,12 @@ mod tests {
     async fn what_is_no_lease_counts_for_nothing_and_is_replaced() {
         let env = Env::simulated(1);
         let storage: Arc<dyn Storage> = Memory::new(&env);
-        let lease = MasterLease::new(storage.clone(), address("10.0.0.1", 6443));
+        let own = MasterLease::new(storage.clone(), lease("10.0.0.1", 6443));
         for (name, value) in [("10.0.0.1", "{"), ("10.0.0.2", r#"{"subsets":[]}"#)] {
             storage.create(&format!("{PREFIX}{name}"), value.into(), None).await.unwrap();
         }
         assert_eq!(living(&*storage).await.unwrap(), []);
-        lease.renew().await.unwrap();
-        assert_eq!(living(&*storage).await.unwrap(), [lease.own]);
+        own.renew().await.unwrap();
+        assert_eq!(living(&*storage).await.unwrap(), [own.own]);
     }
 }

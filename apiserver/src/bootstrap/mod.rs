@@ -8,6 +8,7 @@ pub mod kubernetes_service;
 pub mod master_leases;
 pub mod objects;
 pub mod roles;
+pub mod shared_flags;
 
 use crate::authn::UserInfo;
 use crate::authz::rules::{Rule, uncovered};

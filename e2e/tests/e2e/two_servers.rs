@@ -92,6 +92,45 @@ async fn two_servers_are_one_cluster() {
 }
 
 #[tokio::test]
+async fn servers_with_other_flags_tell_of_each_other() {
+    let directory = tempfile::tempdir().unwrap();
+    let etcd = etcd(directory.path());
+    let data_dir = Arc::new(DataDir::open(&directory.path().join("data")).unwrap());
+    let start =
+        async |flags: &[&str]| ApiServer::start_in(program(), data_dir.clone(), Store::Etcd(&etcd), flags).await;
+    let first = start(&["--advertise-address=10.0.0.1"]).await;
+    let _same = start(&["--advertise-address=10.0.0.2", "--event-ttl=2h"]).await;
+    let others = [
+        "--advertise-address=10.0.0.3",
+        "--authorization-mode=AlwaysAllow",
+        "--service-node-port-range=31000-31999",
+        "--service-account-issuer=https://other.example,https://kubernetes.default.svc",
+    ];
+    let third = start(&others).await;
+    let told = |server: &ApiServer, address: &str| -> Vec<String> {
+        let log = std::fs::read_to_string(&server.log).unwrap();
+        let words = format!("another API server, at {address}:");
+        log.lines().filter(|line| line.contains(&words)).map(str::to_owned).collect()
+    };
+    // Those who were there first hear of it when they renew their leases.
+    for (server, others) in [(&third, ["10.0.0.1", "10.0.0.2"].as_slice()), (&first, &["10.0.0.3"])] {
+        e2e::wait::until("it has told", || others.iter().all(|other| !told(server, other).is_empty()));
+    }
+    let line = told(&first, "10.0.0.3").pop().unwrap();
+    let (_, said) = line.split_once("has other flags: ").unwrap();
+    assert_eq!(
+        said,
+        "--service-account-issuer is https://kubernetes.default.svc here and \
+         https://other.example,https://kubernetes.default.svc there, --authorization-mode is Node,RBAC here and \
+         AlwaysAllow there, --service-node-port-range is 30000-32767 here and 31000-31999 there. What a client gets \
+         depends on whom it asks"
+    );
+    let line = told(&third, "10.0.0.1").pop().unwrap();
+    assert!(!line.contains("issuer"), "what the first one makes is accepted: {line}");
+    assert_eq!(told(&first, "10.0.0.2"), [""; 0]);
+}
+
+#[tokio::test]
 async fn a_lost_member_and_a_killed_server_stop_nobody() {
     let directory = tempfile::tempdir().unwrap();
     let mut etcd = EtcdProcess::start(directory.path(), &EtcdOptions { members: 3, ..EtcdOptions::default() });
