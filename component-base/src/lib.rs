@@ -9,6 +9,7 @@ pub mod rng;
 pub mod network;
 pub mod metrics;
 pub mod logging;
+pub mod memory;
 pub mod lifecycle;
 pub mod command;
 

@@ -3,6 +3,7 @@
 //! Corresponds to k8s.io/apiserver/pkg/server/signal.go and k8s.io/component-base/cli.
 
 use crate::env::Env;
+use crate::memory::{self, Room, Verdict};
 use crate::tls;
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::fmt::Display;
@@ -25,6 +26,11 @@ where
     F: Future<Output = Result<(), E>>,
     E: Display,
 {
+    match Room::look().verdict(memory::least_bytes(name)) {
+        Verdict::Enough => {}
+        Verdict::Tight(why) => tracing::warn!("{why}"),
+        Verdict::TooLittle(why) => return failed(name, &why),
+    }
     tls::install_provider();
     std::panic::set_hook(Box::new(log_panic));
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {

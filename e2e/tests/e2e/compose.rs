@@ -2,7 +2,7 @@
 
 use e2e::docker::Engine;
 use e2e::kubectl::Kubectl;
-use e2e::processes::free_ports;
+use e2e::processes::{free_ports, signal};
 use e2e::programs::must;
 use e2e::{stand_ins, wait};
 use std::path::{Path, PathBuf};
@@ -101,6 +101,8 @@ fn the_compose_file() {
     nobody_reconciles(&stack);
     the_api_is_away(&stack);
     a_node_is_cut_off(&stack);
+    a_killed_store_keeps_everything(&stack);
+    a_service_has_too_little_memory(&stack);
     drop(stack);
 
     let stack = Stack::up(&engine, &clone, &THREE_MEMBERS);
@@ -176,6 +178,34 @@ fn a_node_is_cut_off(stack: &Stack<'_>) {
     assert!(kubectl.ok("describe node node-1").contains("NodeStatusUnknown"));
     stack.network("connect", "control-plane", "node-1");
     kubectl.ok("wait --for=condition=Ready node/node-1 --timeout=90s");
+}
+
+/// As the kernel does to a process that takes more memory than it may have.
+fn a_killed_store_keeps_everything(stack: &Stack<'_>) {
+    let kubectl = stack.kubectl();
+    kubectl.ok("create configmap kept --from-literal=a=1");
+    let container = stack.compose("ps --quiet etcd");
+    let process = || must(stack.engine.docker().args(["inspect", "--format={{.State.Pid}}", container.trim()]));
+    let first = process();
+    signal("KILL", first.trim().parse().unwrap());
+    wait::until("etcd was started again", || ![first.trim(), "0"].contains(&process().trim()));
+    wait::until("the API server answers again", || kubectl.run("get --raw /readyz").success);
+    assert_eq!(kubectl.ok("get configmap kept -o jsonpath={.data.a}"), "1");
+}
+
+fn a_service_has_too_little_memory(stack: &Stack<'_>) {
+    if must(stack.engine.docker().args(["info", "--format={{.MemoryLimit}}"])).trim() != "true" {
+        return eprintln!("SKIPPED a service with too little memory: this kernel lets Docker limit nothing");
+    }
+    let little = "services: { scheduler: { mem_limit: 16m } }\n";
+    std::fs::write(stack.clone.join("little-memory.yml"), little).unwrap();
+    stack.compose("--file=little-memory.yml up --detach --no-deps scheduler");
+    let expected = "scheduler: too little memory: its limit is 16 MiB, and it needs at least 32 MiB";
+    wait::until("the scheduler says why it ends", || stack.compose("logs scheduler").contains(expected));
+    stack.compose("up --detach --no-deps scheduler");
+    let kubectl = stack.kubectl();
+    kubectl.ok("scale deployment/web --replicas=5");
+    kubectl.ok("wait --for=jsonpath={.status.readyReplicas}=5 deployment/web --timeout=90s");
 }
 
 fn a_member_is_cut_off(stack: &Stack<'_>) {
