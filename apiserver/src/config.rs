@@ -2,6 +2,7 @@
 //!
 //! Corresponds to cmd/kube-apiserver/app/options.
 
+use crate::authn::request_header::RequestHeaderOptions;
 use crate::authz::Mode;
 use crate::flags::KubeApiserver;
 use crate::runtime_config::ApiSwitch;
@@ -71,6 +72,17 @@ pub struct Config {
     /// Folder of the embedded store
     #[arg(long, value_name = "DIR", default_value = "orrery-data/store")]
     pub data_dir: PathBuf,
+    /// Folder for the certificate that the server makes for itself where --tls-cert-file gives none
+    #[arg(long, value_name = "DIR", default_value = "/var/run/kubernetes")]
+    pub cert_dir: PathBuf,
+    #[command(flatten)]
+    pub request_headers: RequestHeaderOptions,
+    /// Certificate (PEM) to show to extension servers; checked at the start, and used by nothing before there are any
+    #[arg(long, value_name = "FILE")]
+    pub proxy_client_cert_file: Option<PathBuf>,
+    /// Key (PEM) of that certificate; checked likewise
+    #[arg(long, value_name = "FILE")]
+    pub proxy_client_key_file: Option<PathBuf>,
     /// Bearer tokens, one a line: token,user,uid,"group1,group2"
     #[arg(long, value_name = "FILE")]
     pub token_auth_file: Option<PathBuf>,
@@ -95,9 +107,18 @@ pub struct Config {
     /// Longest life of a service account token; what asks for more gets so much
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub service_account_max_token_expiration: Option<Duration>,
+    /// Give pods' tokens of 3607 seconds a year, and only warn of them after that time
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set)]
+    pub service_account_extend_token_expiration: bool,
+    /// Socket of a signer outside of this process; refused, there is no protocol for it yet
+    #[arg(long, value_name = "SOCKET")]
+    pub service_account_signing_endpoint: Option<String>,
     /// Authorizers, asked in this order
     #[arg(long, value_enum, value_delimiter = ',', default_value = "Node,RBAC", value_name = "MODES")]
     pub authorization_mode: Vec<Mode>,
+    /// Policies of the ABAC authorizer, one JSON object a line
+    #[arg(long, value_name = "FILE")]
+    pub authorization_policy_file: Option<PathBuf>,
     /// Audiences of the API; the issuer where none is given
     #[arg(long, value_delimiter = ',', value_name = "URLS")]
     pub api_audiences: Vec<String>,

@@ -30,7 +30,7 @@ impl Original for KubeApiserver {
 }
 
 const REQUESTS: &[Flag] = &[
-    none("cert-dir", Text, "/var/run/kubernetes"),
+    works("cert-dir", Text, "/var/run/kubernetes"),
     none("contention-profiling", Switch, ""),
     none("cors-allowed-origins", List, ""),
     none("debug-socket-path", Text, ""),
@@ -92,19 +92,19 @@ const AUTHENTICATION: &[Flag] = &[
     none("oidc-signing-algs", List, "RS256"),
     none("oidc-username-claim", Text, "sub"),
     none("oidc-username-prefix", Text, ""),
-    none("requestheader-allowed-names", List, ""),
-    none("requestheader-client-ca-file", Text, ""),
-    none("requestheader-extra-headers-prefix", List, ""),
-    none("requestheader-group-headers", List, ""),
-    none("requestheader-uid-headers", List, ""),
-    none("requestheader-username-headers", List, ""),
-    none("service-account-extend-token-expiration", Switch, "true"),
+    works("requestheader-allowed-names", List, ""),
+    works("requestheader-client-ca-file", Text, ""),
+    works("requestheader-extra-headers-prefix", List, ""),
+    works("requestheader-group-headers", List, ""),
+    works("requestheader-uid-headers", List, ""),
+    works("requestheader-username-headers", List, ""),
+    works("service-account-extend-token-expiration", Switch, "true"),
     works("service-account-issuer", List, "").but("https://kubernetes.default.svc"),
     works("service-account-jwks-uri", Text, ""),
     works("service-account-key-file", List, ""),
     works("service-account-lookup", Switch, "true"),
     works("service-account-max-token-expiration", Duration, ""),
-    none("service-account-signing-endpoint", Text, ""),
+    works("service-account-signing-endpoint", Text, ""),
     works("service-account-signing-key-file", Text, ""),
     works("token-auth-file", Text, ""),
 ];
@@ -112,7 +112,7 @@ const AUTHENTICATION: &[Flag] = &[
 const AUTHORIZATION: &[Flag] = &[
     none("authorization-config", Text, ""),
     works("authorization-mode", List, "").but("Node,RBAC"),
-    none("authorization-policy-file", Text, ""),
+    works("authorization-policy-file", Text, ""),
     none("authorization-webhook-cache-authorized-ttl", Duration, "5m0s"),
     none("authorization-webhook-cache-unauthorized-ttl", Duration, "30s"),
     none("authorization-webhook-config-file", Text, ""),
@@ -142,8 +142,8 @@ const APIS: &[Flag] = &[
     none("peer-advertise-ip", Text, ""),
     none("peer-advertise-port", Text, ""),
     none("peer-ca-file", Text, ""),
-    none("proxy-client-cert-file", Text, ""),
-    none("proxy-client-key-file", Text, ""),
+    works("proxy-client-cert-file", Text, ""),
+    works("proxy-client-key-file", Text, ""),
     works("runtime-config", Switches, ""),
     none("runtime-config-emulation-forward-compatible", Switch, ""),
 ];
@@ -200,11 +200,16 @@ const NETWORK: &[Flag] = &[
 mod tests {
     use super::KubeApiserver;
     use crate::Config;
+    use crate::service_on;
+    use crate::storage::memory::Memory;
     use crate::testing::Api;
+    use base64::Engine;
+    use base64::engine::general_purpose::URL_SAFE_NO_PAD;
     use clap::Parser;
+    use component_base::env::Env;
     use component_base::options::original::disagreements;
     use http::Method;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     #[derive(Parser)]
     struct Command {
@@ -236,6 +241,88 @@ mod tests {
         let denied = started(&["--authorization-mode=AlwaysDeny"]).await;
         let answer = denied.ask(Method::GET, "/api/v1/secrets", "", &nobody).await;
         assert!(answer.message().ends_with("Everything is forbidden."), "{}", answer.message());
+    }
+
+    fn file(text: &str) -> tempfile::NamedTempFile {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        file
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn abac_policies_come_from_a_file() {
+        let policies = file("{\"user\": \"ann\", \"resource\": \"configmaps\", \"readonly\": true}\n");
+        let policies = format!("--authorization-policy-file={}", policies.path().display());
+        let api = started(&["--authorization-mode=ABAC", &policies]).await;
+        let ann = [("authorization", "Bearer ann-token")];
+        assert_eq!(api.ask(Method::GET, "/api/v1/configmaps", "", &ann).await.code, 200);
+        let refused = api.ask(Method::GET, "/api/v1/secrets", "", &ann).await;
+        assert_eq!(refused.code, 403);
+        assert!(refused.message().ends_with("at the cluster scope: No policy matched."), "{}", refused.message());
+    }
+
+    #[test]
+    fn what_does_not_fit_together_is_refused_in_a_line() {
+        let bad = file("{\"users\": \"ann\"}\n");
+        let path = bad.path().display();
+        let (bad, at) = (format!("--authorization-policy-file={path}"), format!("--authorization-policy-file: {path}"));
+        for (flags, expected) in [
+            (&["--authorization-mode=ABAC"][..], "--authorization-policy-file: needed by --authorization-mode=ABAC"),
+            (&[&bad], "--authorization-policy-file: cannot be specified without --authorization-mode=ABAC"),
+            (&["--authorization-mode=ABAC", &bad], &format!("{at}: line 1: unknown field `users`")),
+            (&["--service-account-signing-endpoint=/run/s"], "--service-account-signing-endpoint: signers outside"),
+            (&["--proxy-client-key-file=a"], "--proxy-client-key-file: needs --proxy-client-cert-file beside it"),
+            (&["--proxy-client-key-file=a", "--proxy-client-cert-file=b"], "--proxy-client-cert-file: b: No such"),
+            (&["--requestheader-uid-headers= "], "--requestheader-uid-headers: empty value in"),
+            (&["--requestheader-client-ca-file=c"], "--requestheader-client-ca-file: c: No such file"),
+        ] {
+            let config = Command::parse_from([&["apiserver"], flags].concat()).config;
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+            let refused = runtime.unwrap().block_on(async {
+                let env = Env::simulated(1);
+                service_on(config, env.clone(), Memory::new(&env)).err().map(|error| error.to_string())
+            });
+            let refused = refused.unwrap_or_default();
+            assert!(refused.starts_with(expected), "{flags:?}: {refused}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn tokens_of_pods_that_may_not_renew_them_live_a_year() {
+        let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "a"}});
+        let pod = json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"},
+            "spec": {"serviceAccountName": "a", "containers": [{"name": "c", "image": "i"}]},
+        });
+        let request = |expiration_s: i64, bound: bool, audience: &str| {
+            let mut spec = json!({"expirationSeconds": expiration_s, "audiences": [audience]});
+            if bound {
+                spec["boundObjectRef"] = json!({"apiVersion": "v1", "kind": "Pod", "name": "p"});
+            }
+            json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec})
+        };
+        let own = "https://kubernetes.default.svc";
+        let year_s = 365 * 24 * 3600;
+        for (flag, asked_s, bound, audience, life_s) in [
+            ("--service-account-extend-token-expiration", 3607, true, own, year_s),
+            ("--service-account-extend-token-expiration", 3608, true, own, 3608),
+            ("--service-account-extend-token-expiration", 3607, false, own, 3607),
+            ("--service-account-extend-token-expiration", 3607, true, "vault", 3607),
+            ("--service-account-extend-token-expiration=false", 3607, true, own, 3607),
+        ] {
+            let api = started(&[flag]).await;
+            api.create("/api/v1/namespaces/default/serviceaccounts", account.clone()).await;
+            api.create("/api/v1/namespaces/default/pods", pod.clone()).await;
+            let path = "/api/v1/namespaces/default/serviceaccounts/a/token";
+            let token = api.create(path, request(asked_s, bound, audience)).await;
+            assert_eq!(token["spec"]["expirationSeconds"], asked_s);
+            let claims = token["status"]["token"].as_str().and_then(|token| token.split('.').nth(1)).unwrap();
+            let claims: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(claims).unwrap()).unwrap();
+            let at = |claim: &Value| claim.as_i64().map(|time_s| time_s - claims["iat"].as_i64().unwrap());
+            assert_eq!(at(&claims["exp"]), Some(life_s), "{flag} {asked_s} {bound} {audience}");
+            let warn_after = at(&claims["kubernetes.io"]["warnafter"]);
+            assert_eq!(warn_after, (life_s == year_s).then_some(asked_s));
+        }
     }
 
     #[tokio::test(start_paused = true)]

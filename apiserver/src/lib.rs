@@ -8,6 +8,7 @@ pub mod config;
 pub mod flags;
 pub mod runtime_config;
 mod start;
+pub mod serving_certificate;
 pub mod bootstrap;
 pub mod server;
 

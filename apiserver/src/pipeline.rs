@@ -26,13 +26,13 @@ const NO_CACHE: HeaderValue = HeaderValue::from_static("no-cache, private");
 
 /// Answers one request, whatever happens: panics are 500, deadlines 504, refusals their Status.
 pub async fn serve(server: Arc<Server>, request: Request<Body>) -> Response<Body> {
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
     let info = RequestInfo::of(&parts.method, parts.uri.path(), parts.uri.query().unwrap_or_default());
     let mut record = Record::begin(&server, &info);
     let answered = match deadline(&server, &info) {
         Err(status) => Ok(Ok(Err(Refusal::of(status)))),
         Ok(limit) => {
-            let handled = AssertUnwindSafe(stages(&server, &parts, body, &info, &mut record)).catch_unwind();
+            let handled = AssertUnwindSafe(stages(&server, &mut parts, body, &info, &mut record)).catch_unwind();
             match limit {
                 None => Ok(handled.await),
                 Some(limit) => server.env.timeout(limit, handled).await,
@@ -57,13 +57,16 @@ pub async fn serve(server: Arc<Server>, request: Request<Body>) -> Response<Body
 /// Authentication, audit, impersonation, flow control, authorization, and then the verb itself.
 async fn stages(
     server: &Arc<Server>,
-    parts: &Parts,
+    parts: &mut Parts,
     body: Body,
     info: &RequestInfo,
     record: &mut Record,
 ) -> Result<Response<Body>, Refusal> {
     let connection = parts.extensions.get::<ConnectionInfo>();
     let user = server.authenticate(connection, &parts.headers).await?;
+    if let Some(proxies) = &server.authentication.request_headers {
+        proxies.forget(&mut parts.headers);
+    }
     record.caller(&user);
     let user = impersonate(server, user, &parts.headers, info)?;
     record.user(&user);

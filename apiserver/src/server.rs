@@ -6,6 +6,7 @@ use crate::admission::Lookup;
 use crate::authn::impersonation::{self, Needed};
 use crate::authn::{Authentication, UserInfo};
 use crate::authz::{Attributes, Authorization, Decision};
+use crate::bootstrap::cluster_authentication::Trust;
 use crate::config::{Config, RequestLog};
 use crate::flow_control::FlowControl;
 use crate::metrics::Metrics;
@@ -32,6 +33,8 @@ pub struct Server {
     pub registry: Arc<Registry>,
     pub authentication: Authentication,
     pub authorization: Arc<Authorization>,
+    /// What extension servers are told of whom to believe.
+    pub trust: Trust,
     pub flow_control: FlowControl,
     pub metrics: Metrics,
     pub random: Random,

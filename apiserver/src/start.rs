@@ -6,8 +6,10 @@ use crate::admission::chain::{self, PluginError};
 use crate::authn::Authentication;
 use crate::authn::service_account::{KeyError, ServiceAccountTokens};
 use crate::authn::token_file::{TokenFile, TokenFileError};
-use crate::authz::Authorization;
+use crate::authz::abac::{self, PolicyFileError};
 use crate::authz::policy::{PolicyRows, PolicySource};
+use crate::authz::{Authorization, Mode};
+use crate::bootstrap::cluster_authentication::Trust;
 use crate::bootstrap::{self, roles};
 use crate::config::{Config, DEFAULT_SECURE_PORT, StoreKind};
 use crate::flow_control::FlowControl;
@@ -23,7 +25,7 @@ use crate::storage::etcd::Etcd;
 use crate::storage::memory::Memory;
 use crate::storage::metered::Metered;
 use crate::storage::{self, Storage};
-use crate::{pipeline, runtime_config, version};
+use crate::{pipeline, runtime_config, serving_certificate, version};
 use arc_swap::ArcSwap;
 use component_base::env::Env;
 use component_base::fixtures;
@@ -56,6 +58,8 @@ pub enum Error {
     Store(#[from] storage::embedded::OpenError),
     #[error(transparent)]
     Etcd(#[from] storage::etcd::cluster::OpenError),
+    #[error("--authorization-policy-file: {}: {source}", path.display())]
+    Policies { path: PathBuf, source: PolicyFileError },
     #[error("{0}")]
     StoreFlags(String),
     #[error("{0}")]
@@ -131,15 +135,19 @@ pub fn service_on(config: Config, env: Env, storage: Arc<dyn Storage>) -> Result
         }
     }
     let source = Arc::new(PolicySource::new(policy_rows(&registry)));
-    let authorization = Arc::new(Authorization::new(&config.authorization_mode, source, roles::node_rules()));
+    let authorization = Authorization::new(&config.authorization_mode, source, roles::node_rules());
+    let authorization = Arc::new(authorization.with_policies(policies(&config)?));
     registry.set_content_authorizer(authorization.clone());
     let parts = chain::Parts { env: &env, authorization: &authorization, config: &config };
     registry.set_admission(chain::chain(&config.enable_admission_plugins, &config.disable_admission_plugins, &parts)?);
     // What the server itself needs has been looked up by now.
     registry.catalogue.store(served.clone());
     let documents = Arc::new(Documents::new(served.clone(), version::GIT_VERSION));
+    serving_certificate::check_proxy_client(&config)?;
+    let authentication = authentication(&config, &env)?;
     let server = Arc::new(Server {
-        authentication: authentication(&config, &env)?,
+        trust: trust(&config, &authentication)?,
+        authentication,
         flow_control: FlowControl::new(config.max_requests_inflight, config.max_mutating_requests_inflight),
         metrics: Metrics::register(&env),
         random: env.random("apiserver"),
@@ -178,8 +186,41 @@ fn policy_rows(registry: &Registry) -> PolicyRows {
     }
 }
 
+/// The policies of the ABAC authorizer: a file, exactly where it is asked for.
+fn policies(config: &Config) -> Result<Vec<abac::Policy>, Error> {
+    const FLAG: &str = "authorization-policy-file";
+    let wants = config.authorization_mode.contains(&Mode::Abac);
+    match &config.authorization_policy_file {
+        Some(path) if wants => {
+            let parsed = abac::parse(&read_file(FLAG, path)?);
+            parsed.map_err(|source| Error::Policies { path: path.clone(), source })
+        }
+        Some(_) => Err(invalid(FLAG, "cannot be specified without --authorization-mode=ABAC")),
+        None if wants => Err(invalid(FLAG, "needed by --authorization-mode=ABAC")),
+        None => Ok(Vec::new()),
+    }
+}
+
+fn invalid(flag: &'static str, message: &str) -> Error {
+    Error::Options(OptionsError::Invalid { flag, message: message.to_owned() })
+}
+
+fn trust(config: &Config, authentication: &Authentication) -> Result<Trust, OptionsError> {
+    let read = |flag, path: &Option<PathBuf>| path.as_ref().map(|path| read_file(flag, path)).transpose();
+    let proxies = &config.request_headers.requestheader_client_ca_file;
+    Ok(Trust {
+        client_ca: read("client-ca-file", &config.serving.client_ca_file)?,
+        proxy_ca: read("requestheader-client-ca-file", proxies)?,
+        request_headers: authentication.request_headers.clone(),
+    })
+}
+
 /// Simulations use fixed keys, so that equal seeds sign equal tokens.
 fn authentication(config: &Config, env: &Env) -> Result<Authentication, Error> {
+    if config.service_account_signing_endpoint.is_some() {
+        let message = "signers outside of this process are not supported; give --service-account-signing-key-file";
+        return Err(invalid("service-account-signing-endpoint", message));
+    }
     let token_file = match &config.token_auth_file {
         Some(path) => TokenFile::parse(&read_file("token-auth-file", path)?)?,
         None => TokenFile::default(),
@@ -196,7 +237,8 @@ fn authentication(config: &Config, env: &Env) -> Result<Authentication, Error> {
     let tokens =
         key.map(|key| ServiceAccountTokens::new(&key, &further, &config.service_account_issuer, config.audiences()));
     let tokens = tokens.transpose()?.map(|tokens| tokens.lookup(config.service_account_lookup));
-    Ok(Authentication::new(token_file, tokens, config.anonymous_auth))
+    let authentication = Authentication::new(token_file, tokens, config.anonymous_auth);
+    Ok(authentication.behind(config.request_headers.authenticator()?))
 }
 
 /// Serves until shutdown: over TLS, or in a simulation in process.
@@ -216,7 +258,7 @@ pub async fn run(config: Config, env: Env) -> Result<(), Error> {
             Ok(())
         }
         Network::Sockets => {
-            let tls = config.serving.tls()?;
+            let tls = serving_certificate::tls(&config, &env)?;
             let listener = match address {
                 Some(address) => ServingOptions::listen(address).await?,
                 None => return Err(Error::Options(OptionsError::NoCertificate)),

@@ -47,7 +47,12 @@ async fn site(folder: &Path) -> Site {
     let pair = authority.issue(&Subject { common_name: "server", organizations: &[], names: &names }, now).unwrap();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
-    let tls = ServerTls { cert: pair.cert_pem, key: pair.key_pem, client_ca: Some(authority.cert_pem.clone()) };
+    let tls = ServerTls {
+        cert: pair.cert_pem,
+        key: pair.key_pem,
+        client_ca: Some(authority.cert_pem.clone()),
+        proxy_ca: None,
+    };
     let serving = env.clone();
     let server = SecureServer::new(listener, &tls).unwrap();
     env.spawn(async move { server.serve(&serving, mirror()).await });

@@ -128,6 +128,7 @@ fn anonymous_peer() -> ConnectionInfo {
     ConnectionInfo {
         peer_certificates: Vec::new(),
         rejected_certificate: false,
+        proxy_certificate: None,
         remote_address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
     }
 }

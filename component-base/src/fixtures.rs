@@ -83,7 +83,13 @@ mod tests {
             tls::client_config(&connection("https://apiserver:6443", user), Protocols::Http2AndHttp1).unwrap();
         }
         let CertKey { cert_pem, key_pem } = serving();
-        tls::server_config(&ServerTls { cert: cert_pem, key: key_pem, client_ca: Some(authority_pem()) }).unwrap();
+        tls::server_config(&ServerTls {
+            cert: cert_pem,
+            key: key_pem,
+            client_ca: Some(authority_pem()),
+            proxy_ca: None,
+        })
+        .unwrap();
         assert_eq!(authority().cert_pem, authority_pem());
     }
 }

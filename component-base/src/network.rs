@@ -23,6 +23,8 @@ pub struct ConnectionInfo {
     pub peer_certificates: Vec<CertificateDer<'static>>,
     /// The client showed a certificate that the client CA did not sign, or that is not valid now: it is not anonymous.
     pub rejected_certificate: bool,
+    /// The leaf that the client showed, where the authority of proxies has signed it.
+    pub proxy_certificate: Option<CertificateDer<'static>>,
     pub remote_address: SocketAddr,
 }
 

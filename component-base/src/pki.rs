@@ -148,6 +148,17 @@ fn params(common_name: &str, organizations: &[&str], now: Timestamp, years: i64)
     params
 }
 
+/// What a server shows that nobody gave a certificate: one for these names, of an authority that is made for it and
+/// forgotten. The authority's certificate follows in the chain, so that a client can be told to trust it.
+pub fn self_signed(names: &[String], now: Timestamp) -> Result<CertKey, PkiError> {
+    let common_name = format!("{}@{}", names.first().map_or("localhost", String::as_str), now.as_second());
+    let failed = |source| PkiError::Issue { subject: common_name.clone(), source };
+    let authority = create_authority(now).map_err(failed)?;
+    let authority = Authority::from_pem(&authority.cert_pem, &authority.key_pem).map_err(failed)?;
+    let leaf = authority.issue(&Subject { common_name: &common_name, organizations: &[], names }, now)?;
+    Ok(CertKey { cert_pem: leaf.cert_pem + &authority.cert_pem, ..leaf })
+}
+
 /// A new ES256 key (PKCS#8 PEM) for signing service account tokens.
 pub fn signing_key() -> Result<String, PkiError> {
     let key = KeyPair::generate().map_err(|source| PkiError::Issue { subject: "service accounts".into(), source })?;

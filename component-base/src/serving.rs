@@ -42,19 +42,27 @@ const NOT_TLS: &str = "HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP reque
 pub struct SecureServer {
     listener: TcpListener,
     acceptor: TlsAcceptor,
-    verifier: Option<Arc<dyn ClientCertVerifier>>,
+    verifiers: Verifiers,
+}
+
+/// Who may have signed a client's certificate.
+#[derive(Clone)]
+struct Verifiers {
+    client: Option<Arc<dyn ClientCertVerifier>>,
+    proxy: Option<Arc<dyn ClientCertVerifier>>,
 }
 
 impl SecureServer {
     pub fn new(listener: TcpListener, tls: &ServerTls) -> Result<Self, TlsError> {
         let acceptor = TlsAcceptor::from(Arc::new(tls::server_config(tls)?));
-        let verifier = tls.client_ca.as_deref().map(tls::client_verifier).transpose()?;
-        Ok(Self { listener, acceptor, verifier })
+        let client = tls.client_ca.as_deref().map(tls::client_verifier).transpose()?;
+        let proxy = tls.proxy_ca.as_deref().map(tls::client_verifier).transpose()?;
+        Ok(Self { listener, acceptor, verifiers: Verifiers { client, proxy } })
     }
 
     /// Serves until the environment shuts down, then lets running requests finish.
     pub async fn serve(self, env: &Env, service: HttpService) {
-        let Self { listener, acceptor, verifier } = self;
+        let Self { listener, acceptor, verifiers } = self;
         let connections = env.child();
         let shutdown = env.shutdown().clone();
         let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
@@ -69,7 +77,7 @@ impl SecureServer {
                     let connection = Connection {
                         env: connections.clone(),
                         acceptor: acceptor.clone(),
-                        verifier: verifier.clone(),
+                        verifiers: verifiers.clone(),
                         service: service.clone(),
                         peer,
                     };
@@ -104,7 +112,7 @@ async fn accept(
 struct Connection {
     env: Env,
     acceptor: TlsAcceptor,
-    verifier: Option<Arc<dyn ClientCertVerifier>>,
+    verifiers: Verifiers,
     service: HttpService,
     peer: SocketAddr,
 }
@@ -167,15 +175,17 @@ impl Connection {
 
     /// A chain that the client CA did not sign is not an identity, but the caller learns that by a 401.
     fn identify(&self, chain: Vec<CertificateDer<'static>>) -> ConnectionInfo {
-        let rejected = match (&self.verifier, chain.split_first()) {
-            (_, None) => false,
-            (None, Some(_)) => true,
+        let now = Duration::from_secs(self.env.wall().as_second().unsigned_abs());
+        let is_signed = |verifier: &Option<Arc<dyn ClientCertVerifier>>| match (verifier, chain.split_first()) {
             (Some(verifier), Some((leaf, intermediates))) => {
-                let now = Duration::from_secs(self.env.wall().as_second().unsigned_abs());
-                verifier.verify_client_cert(leaf, intermediates, UnixTime::since_unix_epoch(now)).is_err()
+                verifier.verify_client_cert(leaf, intermediates, UnixTime::since_unix_epoch(now)).is_ok()
             }
+            _ => false,
         };
-        let peer_certificates = if rejected { Vec::new() } else { chain };
-        ConnectionInfo { peer_certificates, rejected_certificate: rejected, remote_address: self.peer }
+        let is_client = is_signed(&self.verifiers.client);
+        let proxy_certificate = chain.first().filter(|_| is_signed(&self.verifiers.proxy)).cloned();
+        let rejected_certificate = !chain.is_empty() && !is_client;
+        let peer_certificates = if is_client { chain } else { Vec::new() };
+        ConnectionInfo { peer_certificates, rejected_certificate, proxy_certificate, remote_address: self.peer }
     }
 }

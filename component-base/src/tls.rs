@@ -36,6 +36,8 @@ pub struct ServerTls {
     pub key: String,
     /// Certificates of clients are asked for when this is set; showing none is allowed.
     pub client_ca: Option<String>,
+    /// Who signs the certificates of proxies that vouch for their callers.
+    pub proxy_ca: Option<String>,
 }
 
 impl std::fmt::Debug for ServerTls {
@@ -83,9 +85,11 @@ pub fn server_config(tls: &ServerTls) -> Result<ServerConfig, TlsError> {
     let builder = ServerConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
         .map_err(|source| TlsError::Rejected { what, source })?;
-    let builder = match &tls.client_ca {
-        Some(ca) => builder.with_client_cert_verifier(Arc::new(AskAnyClient(client_verifier(ca)?))),
-        None => builder.with_no_client_auth(),
+    let trusted: Vec<&str> = [&tls.client_ca, &tls.proxy_ca].into_iter().flatten().map(String::as_str).collect();
+    let builder = if trusted.is_empty() {
+        builder.with_no_client_auth()
+    } else {
+        builder.with_client_cert_verifier(Arc::new(AskAnyClient(client_verifier(&trusted.join("\n"))?)))
     };
     let chain = certificates(what, &tls.cert)?;
     let key = private_key("serving key", &tls.key)?;

@@ -4,6 +4,7 @@
 
 pub mod certificate;
 pub mod impersonation;
+pub mod request_header;
 pub mod service_account;
 pub mod token_file;
 pub mod user_info;
@@ -16,6 +17,7 @@ use component_base::network::ConnectionInfo;
 use http::{HeaderMap, header};
 use parking_lot::Mutex;
 use proto::Status;
+use request_header::RequestHeaders;
 use service_account::ServiceAccountTokens;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,8 +26,9 @@ use token_file::TokenFile;
 /// Certificates whose owner is remembered, so that reading them costs once.
 const REMEMBERED_CERTIFICATES: usize = 4096;
 
-/// The authenticators, in their order: client certificate, static token, service account token, anonymous.
+/// The authenticators, in their order: a proxy in front, client certificate, static token, service account token, anonymous.
 pub struct Authentication {
+    pub request_headers: Option<RequestHeaders>,
     pub token_file: TokenFile,
     pub service_accounts: Option<ServiceAccountTokens>,
     pub allow_anonymous: bool,
@@ -42,7 +45,12 @@ pub enum TokenOutcome {
 
 impl Authentication {
     pub fn new(token_file: TokenFile, service_accounts: Option<ServiceAccountTokens>, allow_anonymous: bool) -> Self {
-        Self { token_file, service_accounts, allow_anonymous, certificates: Mutex::default() }
+        Self { request_headers: None, token_file, service_accounts, allow_anonymous, certificates: Mutex::default() }
+    }
+
+    /// Believing these proxies.
+    pub fn behind(self, request_headers: Option<RequestHeaders>) -> Self {
+        Self { request_headers, ..self }
     }
 
     /// The caller, or 401. A bad token is never taken for an anonymous caller.
@@ -53,6 +61,10 @@ impl Authentication {
         env: &Env,
         objects: &Arc<dyn Lookup>,
     ) -> Result<UserInfo, Status> {
+        let proxied = self.request_headers.as_ref().zip(connection);
+        if let Some(user) = proxied.and_then(|(proxies, connection)| proxies.user_of(connection, headers)) {
+            return Ok(user.authenticated());
+        }
         if let Some(user) = connection.and_then(|c| self.by_certificate(c)) {
             return Ok(user.authenticated());
         }

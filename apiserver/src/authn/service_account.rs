@@ -48,6 +48,9 @@ pub struct Bound {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret: Option<Reference>,
     pub serviceaccount: Reference,
+    /// The token is older than was asked for from then on, and still good.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warnafter: Option<i64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -357,6 +360,8 @@ pub struct Issue<'a> {
     pub secret: Option<Reference>,
     pub audiences: Vec<String>,
     pub expiration_s: i64,
+    /// When its use is to be warned of, where that is before its end.
+    pub warn_after_s: Option<i64>,
     pub token_id: String,
     pub now: Timestamp,
 }
@@ -378,6 +383,7 @@ impl ServiceAccountTokens {
                 pod: issue.pod,
                 secret: issue.secret,
                 serviceaccount: issue.account,
+                warnafter: issue.warn_after_s.map(|after_s| now_s + after_s),
             },
         })
     }
@@ -402,6 +408,7 @@ mod tests {
             secret: None,
             audiences: vec!["api".to_owned()],
             expiration_s: 600,
+            warn_after_s: None,
             token_id: "t".to_owned(),
             now: "2026-01-01T00:00:00Z".parse().unwrap(),
         };

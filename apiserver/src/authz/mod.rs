@@ -2,6 +2,7 @@
 //!
 //! Corresponds to k8s.io/apiserver/pkg/authorization and pkg/kubeapiserver/authorizer.
 
+pub mod abac;
 pub mod attributes;
 pub mod escalation;
 pub mod node;
@@ -27,6 +28,8 @@ pub enum Mode {
     AlwaysAllow,
     #[value(name = "AlwaysDeny")]
     AlwaysDeny,
+    #[value(name = "ABAC")]
+    Abac,
     #[value(name = "Node")]
     Node,
     #[value(name = "RBAC")]
@@ -45,11 +48,17 @@ pub struct Authorization {
     modes: Vec<Mode>,
     source: Arc<PolicySource>,
     node_rules: Vec<Rule>,
+    abac: Vec<abac::Policy>,
 }
 
 impl Authorization {
     pub fn new(modes: &[Mode], source: Arc<PolicySource>, node_rules: Vec<Rule>) -> Self {
-        Self { modes: modes.to_vec(), source, node_rules }
+        Self { modes: modes.to_vec(), source, node_rules, abac: Vec::new() }
+    }
+
+    /// With the policies of `--authorization-policy-file`.
+    pub fn with_policies(self, abac: Vec<abac::Policy>) -> Self {
+        Self { abac, ..self }
     }
 
     /// The verdict of all authorizers together; what none allows is not allowed.
@@ -72,6 +81,7 @@ impl Authorization {
         match mode {
             Mode::AlwaysAllow => Decision::Allow(String::new()),
             Mode::AlwaysDeny => Decision::NoOpinion("Everything is forbidden.".to_owned()),
+            Mode::Abac => abac::authorize(&self.abac, attributes),
             Mode::Node => node::authorize(attributes, &self.node_rules, self.source.as_ref()),
             Mode::Rbac => self.source.index().authorize(attributes),
         }
@@ -89,13 +99,16 @@ impl Authorization {
         }
     }
 
-    /// All rules that RBAC has for a user in a namespace.
+    /// All rules that the authorizers have for a user in a namespace.
     pub fn rules_for(&self, user: &UserInfo, namespace: &str) -> (Vec<Rule>, Vec<String>) {
         let has = |mode| self.modes.contains(&mode);
         let rbac = has(Mode::Rbac).then(|| self.source.index().rules_for(user, namespace));
         let (mut rules, errors) = rbac.unwrap_or_default();
         if has(Mode::AlwaysAllow) {
             rules.extend(Rule::everything());
+        }
+        if has(Mode::Abac) {
+            rules.extend(abac::rules_for(&self.abac, user, namespace));
         }
         if has(Mode::Node) && user.node_name().is_some() {
             rules.extend(self.node_rules.iter().cloned());

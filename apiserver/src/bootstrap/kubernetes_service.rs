@@ -112,6 +112,11 @@ async fn list(server: &Arc<Server>, addresses: &[Address]) -> Result<(), Status>
     Ok(())
 }
 
+/// The address of the `kubernetes` Service.
+pub fn address(config: &Config) -> IpAddr {
+    first_address(config.service_cluster_ip_range.trunc())
+}
+
 /// The service network's first address is the API server's.
 fn first_address(range: ipnet::IpNet) -> IpAddr {
     match range {

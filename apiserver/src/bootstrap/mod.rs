@@ -3,6 +3,7 @@
 //! Every write goes through the one door, as the server's own user, and changes only what is missing.
 //! Corresponds to the post-start hooks of kube-apiserver.
 
+pub mod cluster_authentication;
 pub mod flow_schemas;
 pub mod kubernetes_service;
 pub mod master_leases;
@@ -103,6 +104,7 @@ async fn reconcile(server: &Arc<Server>, reconciler: &Reconciler) -> Result<(), 
     for namespace in objects::NAMESPACES {
         ensure(registry, "", "namespaces", objects::namespace(namespace)).await?;
     }
+    cluster_authentication::reconcile(server).await?;
     kubernetes_service::reconcile(server, reconciler).await
 }
 

@@ -22,6 +22,9 @@ const TOKEN_REQUEST: &str = "io.k8s.api.authentication.v1.TokenRequest";
 const DEFAULT_EXPIRATION_S: i64 = 3600;
 const MIN_EXPIRATION_S: i64 = 600;
 const MAX_EXPIRATION_S: i64 = 1 << 32;
+/// What kubelets ask for where a pod said nothing: the sign of a client that may not know that tokens end.
+const WARN_ONLY_EXPIRATION_S: i64 = 3607;
+const EXTENDED_EXPIRATION_S: i64 = 365 * 24 * 3600;
 
 pub async fn answer(call: &Call<'_>, target: &Target, body: Body) -> Result<Response<Body>, Status> {
     let form = call.plain_form()?;
@@ -124,6 +127,10 @@ async fn issue(call: &Call<'_>, account: &Object, request: &mut Value) -> Result
         }
         _ => expiration_s,
     };
+    let extends = call.server.config.service_account_extend_token_expiration
+        && bound.pod.is_some()
+        && expiration_s == WARN_ONLY_EXPIRATION_S
+        && audiences.iter().all(|audience| tokens.api_audiences.contains(audience));
     let now = call.server.env.wall();
     request["spec"]["audiences"] = json!(audiences);
     let token = tokens.issue(Issue {
@@ -133,7 +140,9 @@ async fn issue(call: &Call<'_>, account: &Object, request: &mut Value) -> Result
         node: bound.node,
         secret: bound.secret,
         audiences,
-        expiration_s,
+        // The caller is told what it asked for, so that it renews the token in time.
+        expiration_s: if extends { EXTENDED_EXPIRATION_S } else { expiration_s },
+        warn_after_s: extends.then_some(expiration_s),
         token_id: call.server.random.uid(),
         now,
     })?;

@@ -43,6 +43,7 @@ impl ServingOptions {
             cert: read_file("tls-cert-file", cert)?,
             key: read_file("tls-private-key-file", key)?,
             client_ca,
+            proxy_ca: None,
         })
     }
 

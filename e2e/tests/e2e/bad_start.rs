@@ -58,8 +58,8 @@ fn bad_flags() {
         ("status", "status: cluster orrery is not running"),
         ("apiserver --audit-log-maxage=long", "orrery: invalid value 'long' for '--audit-log-maxage <…"),
         (
-            "apiserver --authorization-mode=ABAC",
-            "orrery: invalid value 'ABAC' for '--authorization-mode <MODES>'; [possible values: AlwaysAllow, AlwaysDeny, Node, RBAC]; a similar value exists: 'RBAC'",
+            "apiserver --authorization-mode=Webhook",
+            "orrery: invalid value 'Webhook' for '--authorization-mode <MODES>'; [possible values: AlwaysAllow, AlwaysDeny, ABAC, Node, RBAC]",
         ),
         (
             "apiserver --runtime-config=apps",
@@ -76,8 +76,12 @@ fn bad_flags() {
             "orrery: invalid value '10.0.0.0/33' for '--service-cluster-ip-range <CIDR>': invalid IP address syntax",
         ),
         (
-            "apiserver --store=memory",
+            "apiserver --store=memory --tls-cert-file=none",
             "apiserver: --tls-cert-file and --tls-private-key-file are both needed to serve TLS",
+        ),
+        (
+            "apiserver --cert-dir=/dev/null/certs",
+            "apiserver: --cert-dir: /dev/null/certs: Not a directory (os error 20)",
         ),
         (
             "apiserver --tls-cert-file=none --tls-private-key-file=none",

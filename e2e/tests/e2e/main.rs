@@ -12,6 +12,7 @@ mod crashes;
 mod determinism;
 mod disk;
 mod every_resource;
+mod front_proxy;
 mod lifecycle;
 mod node_identity;
 mod separation;

@@ -1,0 +1,159 @@
+//! What the server shows: the certificate it was given, or one it makes for itself and keeps below `--cert-dir`; and
+//! whose certificates it takes.
+//!
+//! Corresponds to MaybeDefaultWithSelfSignedCerts in k8s.io/apiserver/pkg/server/options/serving.go.
+
+use crate::bootstrap::kubernetes_service;
+use crate::config::Config;
+use component_base::env::Env;
+use component_base::kubeconfig::Connection;
+use component_base::options::{OptionsError, ServingOptions, read_file};
+use component_base::tls::{self, Protocols, ServerTls};
+use component_base::{pki, private_file};
+use std::fs;
+use std::net::IpAddr;
+use std::path::Path;
+
+/// The files below `--cert-dir`.
+const CERT: &str = "apiserver.crt";
+const KEY: &str = "apiserver.key";
+/// By which others find the server, beside its addresses.
+const NAMES: [&str; 4] = ["kubernetes.default.svc", "kubernetes.default", "kubernetes", "localhost"];
+
+pub fn tls(config: &Config, env: &Env) -> Result<ServerTls, OptionsError> {
+    let given = (&config.serving.tls_cert_file, &config.serving.tls_private_key_file);
+    let tls = if given == (&None, &None) {
+        let (cert, key) = (config.cert_dir.join(CERT), config.cert_dir.join(KEY));
+        keep_self_signed(config, env, &cert, &key)?;
+        ServingOptions { tls_cert_file: Some(cert), tls_private_key_file: Some(key), ..config.serving.clone() }.tls()?
+    } else {
+        config.serving.tls()?
+    };
+    let proxy_ca = config.request_headers.requestheader_client_ca_file.as_ref();
+    let proxy_ca = proxy_ca.map(|path| read_file("requestheader-client-ca-file", path)).transpose()?;
+    Ok(ServerTls { proxy_ca, ..tls })
+}
+
+/// Both files are there afterwards. What is there already is used as it is.
+fn keep_self_signed(config: &Config, env: &Env, cert: &Path, key: &Path) -> Result<(), OptionsError> {
+    const FLAG: &str = "cert-dir";
+    match (cert.exists(), key.exists()) {
+        (true, true) => return Ok(()),
+        (false, false) => {}
+        _ => {
+            let message = format!("{} and {} belong together, and one is missing", cert.display(), key.display());
+            return Err(OptionsError::Invalid { flag: FLAG, message });
+        }
+    }
+    let unwritable = |path: &Path| {
+        let path = path.to_owned();
+        move |source| OptionsError::Unreadable { flag: FLAG, path, source }
+    };
+    let pair = pki::self_signed(&names(config), env.wall());
+    let pair = pair.map_err(|error| OptionsError::Invalid { flag: FLAG, message: error.to_string() })?;
+    fs::create_dir_all(&config.cert_dir).map_err(unwritable(&config.cert_dir))?;
+    // The certificate last: where it lies, the key lies too.
+    private_file::write(key, pair.key_pem.as_bytes()).map_err(unwritable(key))?;
+    private_file::write(cert, pair.cert_pem.as_bytes()).map_err(unwritable(cert))?;
+    tracing::info!(cert = %cert.display(), "made a serving certificate, signed by nobody else");
+    Ok(())
+}
+
+fn names(config: &Config) -> Vec<String> {
+    let service = kubernetes_service::address(config);
+    let addresses = [config.advertised_ip(), IpAddr::from([127, 0, 0, 1]), service].map(|address| address.to_string());
+    let mut names: Vec<String> = addresses.into_iter().chain(NAMES.map(str::to_owned)).collect();
+    let mut seen = std::collections::BTreeSet::new();
+    names.retain(|name| seen.insert(name.clone()));
+    names
+}
+
+/// Whether what the server would show to extension servers can be used at all.
+pub fn check_proxy_client(config: &Config) -> Result<(), OptionsError> {
+    let (cert, key) = match (&config.proxy_client_cert_file, &config.proxy_client_key_file) {
+        (None, None) => return Ok(()),
+        (Some(cert), Some(key)) => (cert, key),
+        (None, Some(_)) => return Err(alone("proxy-client-key-file", "proxy-client-cert-file")),
+        (Some(_), None) => return Err(alone("proxy-client-cert-file", "proxy-client-key-file")),
+    };
+    let connection = Connection {
+        client_cert_pem: Some(read_file("proxy-client-cert-file", cert)?),
+        client_key_pem: Some(read_file("proxy-client-key-file", key)?),
+        ..Connection::default()
+    };
+    match tls::client_config(&connection, Protocols::Http2AndHttp1) {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            let message = format!("{}, {}: {error}", cert.display(), key.display());
+            Err(OptionsError::Invalid { flag: "proxy-client-cert-file, --proxy-client-key-file", message })
+        }
+    }
+}
+
+fn alone(flag: &'static str, missing: &str) -> OptionsError {
+    OptionsError::Invalid { flag, message: format!("needs --{missing} beside it") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use component_base::network::Network;
+
+    fn config(folder: &Path) -> Config {
+        Config { cert_dir: folder.join("certs"), ..Config::default() }
+    }
+
+    #[test]
+    fn a_certificate_is_made_once_and_kept() {
+        let (folder, env) = (tempfile::tempdir().unwrap(), Env::system());
+        assert!(matches!(env.network(), Network::Sockets));
+        let config = config(folder.path());
+        let first = tls(&config, &env).unwrap();
+        tls::server_config(&first).unwrap();
+        assert_eq!(tls(&config, &env).unwrap().cert, first.cert);
+        for name in ["127.0.0.1", "10.96.0.1", "kubernetes.default.svc", "localhost"] {
+            assert!(pki::is_current(&first.cert, &[name.to_owned()], env.wall()).unwrap(), "{name}");
+        }
+        fs::remove_file(config.cert_dir.join(KEY)).unwrap();
+        let error = tls(&config, &env).unwrap_err().to_string();
+        assert!(error.starts_with("--cert-dir: ") && error.ends_with("and one is missing"), "{error}");
+    }
+
+    #[test]
+    fn what_was_given_is_shown_and_nothing_is_written() {
+        let (folder, env) = (tempfile::tempdir().unwrap(), Env::system());
+        let mut config = config(folder.path());
+        config.serving.tls_cert_file = Some(folder.path().join("tls.crt"));
+        assert!(matches!(tls(&config, &env), Err(OptionsError::NoCertificate)));
+        assert!(!config.cert_dir.exists());
+        let blocked = Config { cert_dir: "/dev/null/certs".into(), ..Config::default() };
+        let error = tls(&blocked, &env).unwrap_err().to_string();
+        assert_eq!(error, "--cert-dir: /dev/null/certs: Not a directory (os error 20)");
+    }
+
+    #[test]
+    fn what_proxies_would_be_shown_has_to_fit_together() {
+        let folder = tempfile::tempdir().unwrap();
+        let now = "2026-03-01T12:00:00Z".parse().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            fs::write(&path, text).unwrap();
+            Some(path)
+        };
+        let (one, other) = (pki::self_signed(&[], now).unwrap(), pki::self_signed(&[], now).unwrap());
+        let (cert, key) = (write("a.crt", &one.cert_pem), write("a.key", &one.key_pem));
+        let foreign = write("b.key", &other.key_pem);
+        let check = |proxy_client_cert_file, proxy_client_key_file| {
+            let config = Config { proxy_client_cert_file, proxy_client_key_file, ..Config::default() };
+            check_proxy_client(&config).map_err(|error| error.to_string())
+        };
+        assert_eq!(check(cert.clone(), key.clone()), Ok(()));
+        assert_eq!(check(None, None), Ok(()));
+        let error = check(cert.clone(), None).unwrap_err();
+        assert_eq!(error, "--proxy-client-cert-file: needs --proxy-client-key-file beside it");
+        for (cert, key) in [(cert, foreign), (key.clone(), key)] {
+            let error = check(cert, key).unwrap_err();
+            assert!(error.starts_with("--proxy-client-cert-file, --proxy-client-key-file: "), "{error}");
+        }
+    }
+}

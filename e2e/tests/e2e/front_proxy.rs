@@ -1,0 +1,74 @@
+//! A proxy in front of the API server vouches for its callers, and says so with a certificate that is its own.
+
+use crate::program;
+use client::Client;
+use component_base::kubeconfig::Connection;
+use component_base::pki::{Authority, Subject};
+use e2e::apiserver::ApiServer;
+use e2e::ask::{Answer, Ask};
+use e2e::store::Store;
+use orrery::up::data_dir::DataDir;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+const WHO: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+
+async fn who(client: &Client, headers: &[(&'static str, &str)]) -> Answer {
+    let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
+    let ask = Ask::post(WHO, review.to_string());
+    let ask = headers.iter().fold(ask, |ask, (name, value)| ask.header(name, value));
+    ask.of(client).await.unwrap()
+}
+
+fn user(answer: &Answer) -> &Value {
+    assert_eq!(answer.code, 201, "{}", answer.body);
+    &answer.body["status"]["userInfo"]
+}
+
+#[tokio::test]
+async fn a_proxy_vouches_for_its_callers_and_nobody_else_does() {
+    let directory = tempfile::tempdir().unwrap();
+    let proxies = directory.path().join("proxies");
+    let now = component_base::env::Env::system().wall();
+    let authority = Authority::load_or_create(&proxies, now).unwrap();
+    let data_dir = Arc::new(DataDir::open(&directory.path().join("data")).unwrap());
+    let ca_file = format!("--requestheader-client-ca-file={}", proxies.join("ca.crt").display());
+    let flags = [
+        ca_file.as_str(),
+        "--requestheader-allowed-names=front",
+        "--requestheader-username-headers=X-Remote-User",
+        "--requestheader-group-headers=X-Remote-Group",
+        "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+    ];
+    let server = ApiServer::start_in(program(), data_dir, Store::Memory, &flags).await;
+    let with = |common_name| {
+        let pair = authority.issue(&Subject { common_name, ..Subject::default() }, now).unwrap();
+        let (client_cert_pem, client_key_pem) = (Some(pair.cert_pem), Some(pair.key_pem));
+        server.client(&Connection { client_cert_pem, client_key_pem, ..server.admin.clone() })
+    };
+    let ann = [("x-remote-user", "ann"), ("x-remote-group", "dev"), ("x-remote-extra-team", "red")];
+
+    let front = with("front");
+    let seen = who(&front, &ann).await;
+    let expected = json!({"username": "ann", "groups": ["dev", "system:authenticated"], "extra": {"team": ["red"]}});
+    assert_eq!(user(&seen), &expected);
+    // What it may do is what they may do.
+    assert_eq!(Ask::get("/api/v1/nodes").header("x-remote-user", "ann").of(&front).await.unwrap().code, 403);
+    let masters = Ask::get("/api/v1/nodes").header("x-remote-user", "ann").header("x-remote-group", "system:masters");
+    assert_eq!(masters.of(&front).await.unwrap().code, 200);
+    // Who names nobody, has another name, or another authority is not believed.
+    assert_eq!(who(&front, &[]).await.code, 401);
+    assert_eq!(who(&with("frond"), &ann).await.code, 401);
+    let admin = who(&server.client(&server.admin), &ann).await;
+    assert_eq!(user(&admin)["username"], "kubernetes-admin");
+    // A certificate that is no caller's keeps nobody from showing a token.
+    let anonymous = Connection { client_cert_pem: None, client_key_pem: None, ..server.admin.clone() };
+    assert_eq!(user(&who(&server.client(&anonymous), &[]).await)["username"], "system:anonymous");
+
+    let published = Ask::get("/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication");
+    let published = published.of(&server.client(&server.admin)).await.unwrap().body;
+    let data = &published["data"];
+    assert_eq!(data["requestheader-client-ca-file"].as_str().map(str::trim), Some(authority.cert_pem.trim()));
+    assert_eq!(data["requestheader-allowed-names"], r#"["front"]"#);
+    assert_eq!(data["client-ca-file"].as_str().map(str::trim), server.admin.ca_pem.as_deref().map(str::trim));
+}
