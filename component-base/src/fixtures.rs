@@ -29,8 +29,12 @@ fn pair(pem: &str) -> CertKey {
     CertKey { cert_pem: pem[..at].to_owned(), key_pem: pem[at..].to_owned() }
 }
 
+pub fn authority_pair() -> CertKey {
+    pair(AUTHORITY)
+}
+
 pub fn authority() -> Authority {
-    let CertKey { cert_pem, key_pem } = pair(AUTHORITY);
+    let CertKey { cert_pem, key_pem } = authority_pair();
     Authority::from_pem(&cert_pem, &key_pem).expect("fixtures are well-formed")
 }
 

@@ -18,6 +18,7 @@ pub mod duration;
 pub mod options;
 pub mod kubeconfig;
 pub mod pki;
+pub mod certificate_request;
 pub mod private_file;
 pub mod claim;
 pub mod tls;

@@ -2,6 +2,7 @@
 //!
 //! Corresponds to NewControllerDescriptors in cmd/kube-controller-manager/app/controllermanager.go.
 
+use crate::certificates::{approving, cleaner, signing};
 use crate::context::{Context, Running};
 use crate::{
     clusterrole_aggregation, cronjob, deployment, disruption, endpoints, endpointslice, endpointslicemirroring,
@@ -183,6 +184,30 @@ pub const CONTROLLERS: &[Controller] = &[
         triggers: &["jobs"],
         on_by_default: true,
         start: ttl_after_finished::start,
+    },
+    Controller {
+        name: "certificatesigningrequest-signing-controller",
+        aliases: &["csrsigning"],
+        service_account: "certificate-controller",
+        triggers: &["certificatesigningrequests"],
+        on_by_default: true,
+        start: signing::start,
+    },
+    Controller {
+        name: "certificatesigningrequest-approving-controller",
+        aliases: &["csrapproving"],
+        service_account: "certificate-controller",
+        triggers: &["certificatesigningrequests"],
+        on_by_default: true,
+        start: approving::start,
+    },
+    Controller {
+        name: "certificatesigningrequest-cleaner-controller",
+        aliases: &["csrcleaner"],
+        service_account: "certificate-controller",
+        triggers: &["certificatesigningrequests"],
+        on_by_default: true,
+        start: cleaner::start,
     },
 ];
 

@@ -110,19 +110,18 @@ const HOUSEKEEPING: &[Flag] = &[
     none("service-account-private-key-file", Text, ""),
 ];
 
-/// There is no controller that signs requests yet.
 const SIGNING: &[Flag] = &[
-    none("cluster-signing-cert-file", Text, ""),
-    none("cluster-signing-duration", Duration, "8760h0m0s"),
-    none("cluster-signing-key-file", Text, ""),
-    none("cluster-signing-kube-apiserver-client-cert-file", Text, ""),
-    none("cluster-signing-kube-apiserver-client-key-file", Text, ""),
-    none("cluster-signing-kubelet-client-cert-file", Text, ""),
-    none("cluster-signing-kubelet-client-key-file", Text, ""),
-    none("cluster-signing-kubelet-serving-cert-file", Text, ""),
-    none("cluster-signing-kubelet-serving-key-file", Text, ""),
-    none("cluster-signing-legacy-unknown-cert-file", Text, ""),
-    none("cluster-signing-legacy-unknown-key-file", Text, ""),
+    works("cluster-signing-cert-file", Text, ""),
+    works("cluster-signing-duration", Duration, "8760h0m0s"),
+    works("cluster-signing-key-file", Text, ""),
+    works("cluster-signing-kube-apiserver-client-cert-file", Text, ""),
+    works("cluster-signing-kube-apiserver-client-key-file", Text, ""),
+    works("cluster-signing-kubelet-client-cert-file", Text, ""),
+    works("cluster-signing-kubelet-client-key-file", Text, ""),
+    works("cluster-signing-kubelet-serving-cert-file", Text, ""),
+    works("cluster-signing-kubelet-serving-key-file", Text, ""),
+    works("cluster-signing-legacy-unknown-cert-file", Text, ""),
+    works("cluster-signing-legacy-unknown-key-file", Text, ""),
 ];
 
 const AUTOSCALING: &[Flag] = &[

@@ -49,6 +49,7 @@ pub mod serviceaccount;
 pub mod root_ca_publisher;
 pub mod clusterrole_aggregation;
 pub mod garbage_collector;
+pub mod certificates;
 
 #[cfg(test)]
 mod fixture;

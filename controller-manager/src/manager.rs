@@ -2,6 +2,7 @@
 //!
 //! Corresponds to Run in cmd/kube-controller-manager/app/controllermanager.go.
 
+use crate::certificates::options::SignersError;
 use crate::context::{Context, Running};
 use crate::controllers::{Controller, UnknownController, selected};
 use crate::options::{Config, Settings};
@@ -28,6 +29,8 @@ pub enum Error {
     #[error(transparent)]
     Options(#[from] OptionsError),
     #[error(transparent)]
+    Signers(#[from] SignersError),
+    #[error(transparent)]
     Controllers(#[from] UnknownController),
 }
 
@@ -36,6 +39,7 @@ pub async fn run(config: Config, env: Env) -> Result<(), Error> {
     let Config { original, client: connection, serving, root_ca_file, mut settings } = config;
     original.warn();
     selected(&settings.controllers)?;
+    settings.signers = settings.signing.signers()?;
     let client = COMPONENT.connect(&env, &connection)?;
     settings.root_ca_pem = match root_ca_file {
         Some(path) => Some(read_file("root-ca-file", &path)?),

@@ -2,6 +2,7 @@
 //!
 //! Corresponds to cmd/kube-controller-manager/app/options.
 
+use crate::certificates::options::{Signers, SigningOptions};
 use crate::flags::KubeControllerManager;
 use clap::Args;
 use component_base::duration::parse_duration;
@@ -115,6 +116,11 @@ pub struct Settings {
     /// Daemon sets that are worked on at the same time
     #[arg(long, default_value_t = 2)]
     pub concurrent_daemonset_syncs: usize,
+    #[command(flatten)]
+    pub signing: SigningOptions,
+    /// Whose keys sign, read from the files that the flags name
+    #[arg(skip)]
+    pub signers: Signers,
     /// What pods are told to trust, PEM
     #[arg(skip)]
     pub root_ca_pem: Option<String>,

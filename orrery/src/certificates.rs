@@ -18,6 +18,9 @@ pub const ADMIN: &str = "kubernetes-admin";
 /// The group that is allowed everything: the administrator's alone.
 const ADMIN_GROUP: &str = "system:masters";
 
+/// The component that signs what is asked for with certificate signing requests.
+const SIGNER: &str = "controller-manager";
+
 /// The components that use a kubeconfig, with the users of their client certificates.
 const CLIENTS: [(&str, &str); 4] = [
     ("controller-manager", "system:kube-controller-manager"),
@@ -74,6 +77,8 @@ pub fn prepare(identities: &Identities, now: Timestamp) -> Result<Connection, Ce
         keep(&own.join("ca.crt"), || Ok(authority.cert_pem.clone()))?;
         issuer.client(&own, user, &[])?;
     }
+    // Who signs for the cluster needs the authority's key.
+    keep(&of(SIGNER).join("ca.key"), || read(&of("ca").join("ca.key")))?;
     issuer.client(&folder(&of("admin"))?, ADMIN, &[ADMIN_GROUP])
 }
 
@@ -174,6 +179,8 @@ mod tests {
         assert_eq!(moved.server, "https://127.0.0.1:7443");
         assert!(folder.path().join("apiserver/sa.key").exists());
         assert!(!folder.path().join("scheduler/sa.key").exists());
+        let key = |component: &str| fs::read_to_string(folder.path().join(component).join("ca.key")).ok();
+        assert_eq!((key("controller-manager"), key("scheduler"), key("apiserver")), (key("ca"), None, None));
     }
 
     #[test]

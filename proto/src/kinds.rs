@@ -7,6 +7,7 @@ use crate::gvk::{Gvk, Gvr};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
+pub use k8s_openapi::ByteString;
 pub use k8s_openapi::api;
 pub use k8s_openapi::apimachinery::pkg as apimachinery;
 pub use k8s_openapi::apimachinery::pkg::apis::meta::v1 as metav1;

@@ -71,6 +71,8 @@ fn own_arguments(name: &str, options: &Options, data_dir: &DataDir) -> Vec<Strin
     match name {
         "controller-manager" => {
             arguments.push(path_flag("root-ca-file", &pki.join("ca.crt")));
+            arguments.push(path_flag("cluster-signing-cert-file", &pki.join("ca.crt")));
+            arguments.push(path_flag("cluster-signing-key-file", &pki.join("ca.key")));
             arguments.push(flag("cluster-cidr", cluster_cidr(options.nodes)));
         }
         "kubelet-sim" => arguments.push(flag("nodes", options.nodes)),

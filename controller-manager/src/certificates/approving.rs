@@ -1,0 +1,169 @@
+//! The approving controller: a node gets the certificate that it is itself, where RBAC lets whoever asks have one.
+//!
+//! Corresponds to pkg/controller/certificates/approver.
+
+use super::conditions::{self, APPROVED, DENIED};
+use super::signers::{SignerName, kubelet_client};
+use crate::context::{Context, Running};
+use crate::reconcile::{self, Reconciler};
+use client::{Action, Client, Event, Lister, Plan, ReconcileError};
+use component_base::certificate_request::CertificateRequest;
+use jiff::Timestamp;
+use proto::kinds::api::certificates::v1::{CertificateSigningRequest, CertificateSigningRequestSpec};
+use proto::{Gvr, Kind};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// Requests that are looked at at the same time, as many as in kube-controller-manager.
+const WORKERS: usize = 5;
+
+struct Controller {
+    requests: Lister<CertificateSigningRequest>,
+}
+
+/// A permission that approves, the most special first, and what is then said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Permission {
+    pub subresource: &'static str,
+    message: &'static str,
+}
+
+const SELF_NODE_CLIENT: Permission = Permission {
+    subresource: "selfnodeclient",
+    message: "Auto approving self kubelet client certificate after SubjectAccessReview.",
+};
+const NODE_CLIENT: Permission = Permission {
+    subresource: "nodeclient",
+    message: "Auto approving kubelet client certificate after SubjectAccessReview.",
+};
+
+#[derive(Debug)]
+pub struct Observed {
+    pub request: Arc<CertificateSigningRequest>,
+    /// The permission that whoever asks has.
+    pub granted: Option<Permission>,
+}
+
+pub fn start(context: &Context) -> Running {
+    let queue = context.queue("certificate");
+    let requests = context.informers.of::<CertificateSigningRequest>();
+    requests.on_event({
+        let queue = queue.clone();
+        move |event| {
+            if !matches!(event, Event::Deleted(_)) && !needed(event.object()).is_empty() {
+                queue.add(event.object().key());
+            }
+        }
+    });
+    let actor = context.act_as("certificate-controller", "certificate-controller");
+    Box::pin(reconcile::run(actor, queue, WORKERS, Controller { requests: requests.lister() }))
+}
+
+/// The permissions of which one approves the request; none where it is not for this controller to say.
+pub fn needed(request: &CertificateSigningRequest) -> Vec<Permission> {
+    let spec = &request.spec;
+    let is_open =
+        !conditions::is_issued(request) && ![APPROVED, DENIED].into_iter().any(|type_| conditions::has(request, type_));
+    if !is_open || SignerName::of(&spec.signer_name) != Some(SignerName::ApiServerClientKubelet) {
+        return Vec::new();
+    }
+    let Ok(asked) = CertificateRequest::from_pem(&spec.request.0) else { return Vec::new() };
+    if kubelet_client(&asked, spec.usages.as_deref().unwrap_or_default()).is_err() {
+        return Vec::new();
+    }
+    let is_own = spec.username.as_deref() == Some(asked.common_name.as_str());
+    is_own.then_some(SELF_NODE_CLIENT).into_iter().chain([NODE_CLIENT]).collect()
+}
+
+/// May whoever asked for it have it?
+fn review(spec: &CertificateSigningRequestSpec, permission: Permission) -> Value {
+    json!({
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "metadata": {},
+        "spec": {
+            "user": spec.username, "uid": spec.uid, "groups": spec.groups, "extra": spec.extra,
+            "resourceAttributes": {
+                "group": "certificates.k8s.io",
+                "version": "*",
+                "resource": "certificatesigningrequests",
+                "subresource": permission.subresource,
+                "verb": "create",
+            },
+        },
+    })
+}
+
+pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
+    let Some(permission) = observed.granted else { return Plan::default() };
+    let request = &observed.request;
+    let approved = conditions::with(request, APPROVED, "AutoApproved", permission.message, now);
+    Plan::of([Action::UpdateSubresource {
+        gvr: CertificateSigningRequest::gvr(),
+        namespace: String::new(),
+        name: request.name().to_owned(),
+        subresource: "approval".to_owned(),
+        body: approved.encode(),
+    }])
+}
+
+impl Reconciler for Controller {
+    type Observed = Observed;
+
+    fn observe(&self, key: &str) -> Option<Observed> {
+        let request = self.requests.by_key(key)?;
+        (!needed(&request).is_empty()).then_some(Observed { request, granted: None })
+    }
+
+    async fn consult(&self, client: &Client, observed: Observed) -> Result<Option<Observed>, ReconcileError> {
+        let reviews = client.dynamic(&Gvr::new("authorization.k8s.io", "v1", "subjectaccessreviews"), "");
+        for permission in needed(&observed.request) {
+            let answer = reviews.create(&review(&observed.request.spec, permission)).await?;
+            if answer["status"]["allowed"] == true {
+                return Ok(Some(Observed { granted: Some(permission), ..observed }));
+            }
+        }
+        let name = observed.request.name();
+        tracing::info!(request = name, "recognized as a kubelet's, but whoever asks may not have it");
+        Ok(None)
+    }
+
+    fn plan(&self, observed: &Observed, now: Timestamp) -> Plan {
+        plan(observed, now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::certificates::signing::fixture::{node_request, request};
+    use crate::fixture;
+
+    #[test]
+    fn a_node_is_recognized_by_what_it_asks_for() {
+        let node = node_request("n1");
+        assert_eq!(needed(&node), [NODE_CLIENT]);
+        let mut own = node.clone();
+        own.spec.username = Some("system:node:n1".to_owned());
+        assert_eq!(needed(&own), [SELF_NODE_CLIENT, NODE_CLIENT]);
+        let mut serving = own.clone();
+        serving.spec.signer_name = SignerName::KubeletServing.as_str().to_owned();
+        let denied = conditions::with(&own, DENIED, "No", "", fixture::at(0));
+        for other in [serving, denied, request("ada", SignerName::ApiServerClientKubelet)] {
+            assert_eq!(needed(&other), [], "{:?}", other.spec.signer_name);
+        }
+    }
+
+    #[test]
+    fn who_may_have_it_is_told_so() {
+        let mut observed = Observed { request: Arc::new(node_request("n1")), granted: None };
+        assert_eq!(plan(&observed, fixture::at(0)), Plan::default());
+        observed.granted = Some(NODE_CLIENT);
+        let plan = plan(&observed, fixture::at(0));
+        let [Action::UpdateSubresource { subresource, body, .. }] = plan.actions.as_slice() else { panic!("{plan}") };
+        assert_eq!(
+            (subresource.as_str(), &body["status"]["conditions"][0]["reason"]),
+            ("approval", &json!("AutoApproved"))
+        );
+    }
+}

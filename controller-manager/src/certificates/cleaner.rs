@@ -1,0 +1,111 @@
+//! The cleaner: requests that are done with, or that nobody cared about, are deleted after a while.
+//!
+//! Corresponds to pkg/controller/certificates/cleaner.
+
+use super::conditions::{self, APPROVED, DENIED, FAILED};
+use crate::context::{Context, Running};
+use crate::reconcile::{self, Patrol};
+use crate::{actions, clock};
+use client::{Lister, Plan};
+use component_base::tls;
+use jiff::Timestamp;
+use proto::Kind;
+use proto::kinds::api::certificates::v1::CertificateSigningRequest;
+use std::sync::Arc;
+use std::time::Duration;
+use x509_parser::prelude::{FromDer, X509Certificate};
+
+const PERIOD: Duration = Duration::from_secs(3600);
+/// How long a request that came to an end is kept.
+const ENDED_S: i64 = 3600;
+/// How long one waits for somebody to decide.
+const PENDING_S: i64 = 24 * 3600;
+
+struct Cleaner {
+    requests: Lister<CertificateSigningRequest>,
+}
+
+pub fn start(context: &Context) -> Running {
+    let requests = context.informers.of::<CertificateSigningRequest>();
+    let actor = context.act_as("certificate-controller", "certificate-controller");
+    let cleaner = Cleaner { requests: requests.lister() };
+    Box::pin(reconcile::patrol(context.env.clone(), actor, "csrcleaner", PERIOD, cleaner))
+}
+
+/// Whether nobody needs the request any more.
+pub fn is_done_with(request: &CertificateSigningRequest, now: Timestamp) -> bool {
+    let is_past = |since: Option<Timestamp>, limit_s| since.is_some_and(|since| clock::after(since, limit_s) < now);
+    let said = conditions::conditions(request);
+    let is_issued = conditions::is_issued(request);
+    let ended = said.iter().any(|condition| {
+        let counts = match condition.type_.as_str() {
+            APPROVED => is_issued,
+            DENIED | FAILED => true,
+            _ => false,
+        };
+        counts && is_past(condition.last_update_time.as_ref().map(|time| time.0), ENDED_S)
+    });
+    let created = request.metadata.creation_timestamp.as_ref().map(|time| time.0);
+    let is_forgotten = said.is_empty() && is_past(created, PENDING_S);
+    ended || is_forgotten || certificate_end(request).is_some_and(|end| end < now)
+}
+
+/// When the certificate that was issued ends.
+fn certificate_end(request: &CertificateSigningRequest) -> Option<Timestamp> {
+    let pem = std::str::from_utf8(conditions::certificate(request)?).ok()?;
+    let chain = tls::certificates("certificate", pem).ok()?;
+    let (_, certificate) = X509Certificate::from_der(&chain[0]).ok()?;
+    Timestamp::from_second(certificate.validity().not_after.timestamp()).ok()
+}
+
+impl Patrol for Cleaner {
+    type Observed = Vec<Arc<CertificateSigningRequest>>;
+
+    async fn observe(&mut self, _now: Timestamp) -> Self::Observed {
+        self.requests.filter("", |_| true)
+    }
+
+    fn plan(&mut self, observed: &Self::Observed, now: Timestamp) -> Vec<Plan> {
+        let done = observed.iter().filter(|request| !request.is_deleting() && is_done_with(request, now));
+        done.map(|request| Plan::of([actions::delete_exactly(&**request)])).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::certificates::signers::SignerName;
+    use crate::certificates::signing::fixture::request;
+    use crate::fixture::at;
+    use component_base::fixtures;
+    use proto::kinds::ByteString;
+
+    #[test]
+    fn requests_go_when_their_time_has_passed() {
+        let open = request("ada", SignerName::ApiServerClient);
+        let said = |type_| conditions::with(&open, type_, "Test", "", at(0));
+        let mut issued = said(APPROVED);
+        issued.status.as_mut().unwrap().certificate = Some(ByteString(b"PEM".to_vec()));
+        let mut expired = open.clone();
+        let certificate = Some(ByteString(fixtures::authority_pem().into_bytes()));
+        expired.status.get_or_insert_default().certificate = certificate;
+        let (hour, day) = (3600, 24 * 3600);
+        for (request, stays_until_s) in [
+            (&open, Some(day)),
+            (&issued, Some(hour)),
+            (&said(DENIED), Some(hour)),
+            (&said(FAILED), Some(hour)),
+            (&said(APPROVED), None),
+        ] {
+            match stays_until_s {
+                Some(limit_s) => {
+                    assert!(!is_done_with(request, at(limit_s)), "{request:?}");
+                    assert!(is_done_with(request, at(limit_s + 1)), "{request:?}");
+                }
+                None => assert!(!is_done_with(request, at(100 * day)), "{request:?}"),
+            }
+        }
+        let end = certificate_end(&expired).unwrap();
+        assert!(is_done_with(&expired, clock::after(end, 1)));
+    }
+}

@@ -1,0 +1,11 @@
+//! The controllers of certificate signing requests: one approves what nodes may have, one signs what is approved, one
+//! clears away what is done with.
+//!
+//! Corresponds to pkg/controller/certificates.
+
+pub mod conditions;
+pub mod signers;
+pub mod options;
+pub mod approving;
+pub mod signing;
+pub mod cleaner;
