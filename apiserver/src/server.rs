@@ -4,9 +4,9 @@
 
 use crate::admission::Lookup;
 use crate::authn::impersonation::{self, Needed};
+use crate::authn::trust::Trust;
 use crate::authn::{Authentication, UserInfo};
 use crate::authz::{Attributes, Authorization, Decision};
-use crate::bootstrap::cluster_authentication::Trust;
 use crate::config::{Config, RequestLog};
 use crate::flow_control::FlowControl;
 use crate::metrics::Metrics;

@@ -7,6 +7,7 @@ pub mod impersonation;
 pub mod request_header;
 pub mod service_account;
 pub mod token_file;
+pub mod trust;
 pub mod user_info;
 
 pub use user_info::UserInfo;

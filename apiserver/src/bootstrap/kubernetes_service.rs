@@ -3,11 +3,9 @@
 //! Corresponds to pkg/controlplane/controller/kubernetesservice and pkg/controlplane/reconcilers.
 
 use super::master_leases::{self, Address, Lease, MasterLease};
-use super::{ensure, own_mutation, shared_flags};
-use crate::authn::UserInfo;
+use super::{change, ensure, shared_flags};
 use crate::config::{Config, DEFAULT_SECURE_PORT, EndpointReconcilerType};
 use crate::registry::cache_failure;
-use crate::registry::mutation::Edit;
 use crate::server::Server;
 use proto::Status;
 use serde_json::{Value, json};
@@ -127,16 +125,13 @@ fn first_address(range: ipnet::IpNet) -> IpAddr {
 
 async fn set_part(server: &Arc<Server>, group: &str, resource: &str, wanted: &Value, part: &str) -> Result<(), Status> {
     let registry = &server.registry;
-    let (target, row) = registry.row_of(group, resource)?;
+    let (_, row) = registry.row_of(group, resource)?;
     let current = row.cacher.get_latest(NAMESPACE, NAME).await.map_err(cache_failure)?;
     let is_right = |object: &Value| object.get(part) == wanted.get(part) && object.get("ports") == wanted.get("ports");
     if current.is_none_or(|object| is_right(&object.value())) {
         return Ok(());
     }
-    let user = UserInfo::apiserver();
-    let options = json!({"kind": "UpdateOptions", "apiVersion": "meta.k8s.io/v1"});
-    let mut mutation = own_mutation(&target, &user, &options, NAMESPACE, NAME);
-    let edit = Edit(|object: &Value| {
+    change(registry, (group, resource), (NAMESPACE, NAME), |object| {
         let mut object = object.clone();
         for key in [part, "ports"] {
             match wanted.get(key) {
@@ -144,9 +139,9 @@ async fn set_part(server: &Arc<Server>, group: &str, resource: &str, wanted: &Va
                 None => drop(object.as_object_mut().and_then(|o| o.remove(key))),
             }
         }
-        Ok(object)
-    });
-    registry.update(&mut mutation, &edit).await.map(|_| ())
+        object
+    })
+    .await
 }
 
 fn service_cidr(range: &str) -> Value {

@@ -127,6 +127,20 @@ pub async fn ensure(registry: &Registry, group: &str, resource: &str, object: Va
     }
 }
 
+/// Changes an object that is there.
+pub async fn change(
+    registry: &Registry,
+    (group, resource): (&str, &str),
+    (namespace, name): (&str, &str),
+    changed: impl Fn(&Value) -> Value + Send + Sync,
+) -> Result<(), Status> {
+    let (target, _) = registry.row_of(group, resource)?;
+    let user = UserInfo::apiserver();
+    let options = json!({"kind": "UpdateOptions", "apiVersion": "meta.k8s.io/v1"});
+    let mut mutation = own_mutation(&target, &user, &options, namespace, name);
+    registry.update(&mut mutation, &Edit(|current: &Value| Ok(changed(current)))).await.map(|_| ())
+}
+
 /// A write of the server's own.
 pub fn own_mutation<'a>(
     target: &'a proto::resources::Target,

@@ -117,11 +117,9 @@ mod tests {
     use super::*;
 
     fn node(change: impl FnOnce(&mut CertificateRequest)) -> CertificateRequest {
-        let mut request = CertificateRequest {
-            common_name: "system:node:n1".to_owned(),
-            organizations: vec![NODES.to_owned()],
-            ..CertificateRequest::default()
-        };
+        let mut request = CertificateRequest::default();
+        request.common_name = "system:node:n1".to_owned();
+        request.organizations = vec![NODES.to_owned()];
         change(&mut request);
         request
     }
