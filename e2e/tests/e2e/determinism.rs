@@ -41,3 +41,11 @@ fn a_seed_repeats_in_another_process_and_another_differs() {
     assert!(first.len() > 10_000, "the log is suspiciously short:\n{first}");
     assert_ne!(first, log("roll-out", 8));
 }
+
+#[test]
+fn a_thousand_replicas_on_a_hundred_nodes_repeat_under_faults() {
+    let first = repeats("at-size", 1);
+    for line in ["node-63 reaches nobody", "node-63 is back", "no more faults", "at rest after"] {
+        assert!(first.contains(&format!("simulation: {line}")), "nothing in the log says {line:?}");
+    }
+}

@@ -13,6 +13,7 @@ mod lists;
 mod watches;
 mod workloads;
 mod start_up;
+mod simulated;
 mod page;
 
 use crate::release;
@@ -28,6 +29,9 @@ pub struct Options {
     /// The `orrery` program to measure; without it, the release build of this tree
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
+    /// The simulation to measure; without it, the release build of this tree
+    #[arg(long, value_name = "FILE")]
+    simulation: Option<PathBuf>,
     /// Run only the scenarios of these names, comma-separated
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     only: Vec<String>,
@@ -58,10 +62,17 @@ pub enum Error {
 pub struct Bench {
     env: Env,
     program: PathBuf,
+    simulation: Option<PathBuf>,
+    root: PathBuf,
     scale: u32,
 }
 
 impl Bench {
+    fn simulation(&self) -> Result<PathBuf, Error> {
+        let built = || release::build(&self.root, "e2e", "orrery-under-simulation").map_err(Error::Failed);
+        self.simulation.clone().map_or_else(built, Ok)
+    }
+
     /// A count of a scenario, made smaller by `--scale`.
     fn count(&self, count: usize) -> usize {
         (count / self.scale as usize).max(1)
@@ -81,6 +92,7 @@ const SCENARIOS: &[Scenario] = &[
     Scenario { name: "watches", run: |bench| Box::pin(watches::run(bench)) },
     Scenario { name: "rollout", run: |bench| Box::pin(workloads::rollout(bench)) },
     Scenario { name: "schedule", run: |bench| Box::pin(workloads::schedule(bench)) },
+    Scenario { name: "simulated", run: |bench| Box::pin(simulated::run(bench)) },
 ];
 
 /// Runs the scenarios and prints their measurements as they come.
@@ -96,7 +108,13 @@ pub fn run(options: &Options, root: &Path) -> Result<(), Error> {
         None => release::build(root, "orrery", "orrery").map_err(Error::Failed)?,
     };
     let runtime = tokio::runtime::Runtime::new().map_err(|error| Error::Io("runtime".to_owned(), error))?;
-    let bench = Bench { env: Env::system(), program, scale: options.scale };
+    let bench = Bench {
+        env: Env::system(),
+        program,
+        simulation: options.simulation.clone(),
+        root: root.to_owned(),
+        scale: options.scale,
+    };
     let measured = runtime.block_on(async {
         let mut measured = Vec::new();
         for scenario in SCENARIOS {

@@ -57,7 +57,7 @@ async fn get_and_put(client: Client, path: String, number: usize) -> Result<(), 
 
 pub async fn run(bench: &Bench) -> Result<Vec<Measurement>, Error> {
     let mut measured = Vec::new();
-    for engine in ["embedded", "memory"] {
+    for engine in ["embedded", "etcd"] {
         for clients in [1, 16, 64] {
             measured.extend(on(bench, engine, clients).await?);
         }

@@ -37,7 +37,7 @@ fn table(measured: &[Measurement]) -> Table {
         table.add_row([
             one.what.clone(),
             one.engine.to_owned(),
-            format!("{:.3}", one.server_cpu_ms_per_operation),
+            cpu(one),
             format!("{:.0}", one.per_s),
             latency(|latency| latency.p50_ms),
             latency(|latency| latency.p99_ms),
@@ -46,4 +46,12 @@ fn table(measured: &[Measurement]) -> Table {
         ]);
     }
     table
+}
+
+/// The sum, and the share of each server where there are several.
+fn cpu(one: &Measurement) -> String {
+    let share = |(name, cpu_s): (&String, &f64)| format!("{name} {:.3}", cpu_s * 1000.0 / one.operations.max(1) as f64);
+    let shares: Vec<String> = one.cpu_s.iter().map(share).collect();
+    let whole = format!("{:.3}", one.server_cpu_ms_per_operation);
+    if shares.len() > 1 { format!("{whole} ({})", shares.join(", ")) } else { whole }
 }

@@ -19,17 +19,34 @@ pub struct Used {
 pub type Usage = BTreeMap<String, Used>;
 
 pub fn used(pid: u32) -> Result<Used, Error> {
-    let read = |file: &str| {
-        let path = format!("/proc/{pid}/{file}");
-        fs::read_to_string(&path).map_err(|error| Error::Io(path, error))
-    };
-    let malformed = || Error::Failed(format!("/proc/{pid}: not as expected"));
-    let (stat, status) = (read("stat")?, read("status")?);
-    // The name, in parentheses, may hold spaces; utime and stime are the 12th and 13th fields behind it.
-    let (_, fields) = stat.rsplit_once(')').ok_or_else(malformed)?;
-    let ticks = |at: usize| fields.split_whitespace().nth(at).and_then(|field| field.parse::<f64>().ok());
-    let cpu_s = ticks(11).zip(ticks(12)).map(|(user, system)| (user + system) / TICKS_PER_S).ok_or_else(malformed)?;
-    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or_else(malformed)?;
-    let kib: f64 = resident.trim().trim_end_matches("kB").trim().parse().map_err(|_| malformed())?;
-    Ok(Used { cpu_s, rss_mib: kib / 1024.0 })
+    let status = read(&format!("/proc/{pid}/status"))?;
+    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = resident.and_then(|text| text.trim().trim_end_matches("kB").trim().parse::<f64>().ok());
+    let rss_mib = kib.ok_or_else(|| malformed(pid))? / 1024.0;
+    // utime and stime.
+    Ok(Used { cpu_s: cpu_s(pid, [11, 12])?, rss_mib })
+}
+
+/// What the children of this process used that have ended; they hold no memory any more.
+pub fn used_by_children() -> Result<Used, Error> {
+    // cutime and cstime.
+    Ok(Used { cpu_s: cpu_s(std::process::id(), [13, 14])?, rss_mib: 0.0 })
+}
+
+/// The sum of two fields of `/proc/PID/stat`, counted from 0 behind the name, which stands in parentheses and may hold
+/// spaces.
+fn cpu_s(pid: u32, fields: [usize; 2]) -> Result<f64, Error> {
+    let stat = read(&format!("/proc/{pid}/stat"))?;
+    let (_, rest) = stat.rsplit_once(')').ok_or_else(|| malformed(pid))?;
+    let ticks = |at: usize| rest.split_whitespace().nth(at).and_then(|field| field.parse::<f64>().ok());
+    let [one, other] = fields.map(ticks);
+    one.zip(other).map(|(one, other)| (one + other) / TICKS_PER_S).ok_or_else(|| malformed(pid))
+}
+
+fn read(path: &str) -> Result<String, Error> {
+    fs::read_to_string(path).map_err(|error| Error::Io(path.to_owned(), error))
+}
+
+fn malformed(pid: u32) -> Error {
+    Error::Failed(format!("/proc/{pid}: not as expected"))
 }

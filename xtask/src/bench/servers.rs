@@ -5,6 +5,7 @@ use super::{Bench, Error};
 use client::Client;
 use client::request::Call;
 use component_base::env::Env;
+use component_base::etcd_process::{EtcdOptions, EtcdProcess};
 use component_base::kubeconfig::{self, Connection};
 use component_base::pki::{self, Authority, Subject};
 use http::Method;
@@ -25,13 +26,15 @@ pub struct Servers {
     env: Env,
     connection: Connection,
     children: Vec<(&'static str, Child)>,
+    etcd: Option<EtcdProcess>,
     directory: TempDir,
     /// From the start of the process to the first success of `/readyz`.
     pub ready_after: Duration,
 }
 
 impl Servers {
-    /// Starts an API server on `engine` (`memory` or `embedded`) and waits until it is ready.
+    /// Starts an API server on `engine` (`memory`, `embedded`, or `etcd` with a member of its own) and waits until it is
+    /// ready.
     pub async fn start(bench: &Bench, engine: &'static str) -> Result<Self, Error> {
         let directory = tempfile::tempdir().map_err(|error| Error::Io("temporary directory".to_owned(), error))?;
         let at = |name: &str| directory.path().join(name);
@@ -51,11 +54,13 @@ impl Servers {
             ..Connection::default()
         };
         kubeconfig::write(&at("kubeconfig"), &connection, "orrery", "benchmark")?;
-        let mut servers =
-            Self { env: bench.env.clone(), connection, children: Vec::new(), directory, ready_after: Duration::ZERO };
+        let etcd = (engine == "etcd").then(|| EtcdProcess::start(directory.path(), &EtcdOptions::default()));
+        let urls = etcd.as_ref().map(|etcd| format!("--etcd-servers={}", etcd.urls().join(",")));
+        let (env, children) = (bench.env.clone(), Vec::new());
+        let mut servers = Self { env, connection, children, etcd, directory, ready_after: Duration::ZERO };
         let began = bench.env.now();
         let path = |name: &str| servers.directory.path().join(name).display().to_string();
-        let arguments = [
+        let mut arguments = vec![
             "--bind-address=127.0.0.1".to_owned(),
             format!("--secure-port={port}"),
             format!("--tls-cert-file={}", path("tls.crt")),
@@ -68,6 +73,7 @@ impl Servers {
             "--max-requests-inflight=0".to_owned(),
             "--max-mutating-requests-inflight=0".to_owned(),
         ];
+        arguments.extend(urls);
         servers.spawn(bench, "apiserver", &arguments)?;
         servers.ready().await?;
         servers.ready_after = bench.env.now().duration_since(began);
@@ -122,7 +128,9 @@ impl Servers {
 
     /// What each server has used until now.
     pub fn usage(&self) -> Result<Usage, Error> {
-        self.children.iter().map(|(name, child)| Ok(((*name).to_owned(), process::used(child.id())?))).collect()
+        let children = self.children.iter().map(|(name, child)| (*name, child.id()));
+        let all = children.chain(self.etcd.iter().map(|etcd| ("etcd", etcd.id(0))));
+        all.map(|(name, pid)| Ok((name.to_owned(), process::used(pid)?))).collect()
     }
 }
 

@@ -120,8 +120,8 @@ impl Disk {
     pub fn commit(&self, batch: &[Durable], revision: u64) -> Result<(), DiskError> {
         let mut transaction = self.database.begin_write()?;
         transaction.set_durability(Durability::Immediate)?;
-        // The next start after a crash reads the allocator's state instead of walking the file.
-        transaction.set_quick_repair(true);
+        // A header that is damaged later is then damage, and not taken for a commit that was cut short.
+        transaction.set_two_phase_commit(true);
         {
             let mut entries = transaction.open_table(ENTRIES)?;
             let mut bytes = Vec::new();
