@@ -22,12 +22,22 @@ impl ReconcileError {
         Self(message.into().into())
     }
 
-    /// Somebody else wrote first: the cache is behind, and the next try will see. No reason to alarm anybody.
-    pub fn is_conflict(&self) -> bool {
+    /// The cache does not show yet what this controller itself has written.
+    pub fn behind(message: impl Into<String>) -> Self {
+        Self(Box::new(Behind(message.into())))
+    }
+
+    /// The cache is behind what this controller wrote, or somebody else who wrote first: the next try will see. No
+    /// reason to alarm anybody.
+    pub fn is_expected(&self) -> bool {
         let of_apply = self.0.downcast_ref::<ApplyError>().map(|error| &error.cause);
-        self.0.downcast_ref::<Error>().or(of_apply).is_some_and(Error::is_conflict)
+        self.0.is::<Behind>() || self.0.downcast_ref::<Error>().or(of_apply).is_some_and(Error::is_conflict)
     }
 }
+
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Behind(String);
 
 impl<E: std::error::Error + Send + Sync + 'static> From<E> for ReconcileError {
     fn from(error: E) -> Self {
@@ -87,7 +97,7 @@ where
     match result {
         Ok(Ok(())) => queue.forget(&key),
         Ok(Err(error)) => {
-            if error.is_conflict() {
+            if error.is_expected() {
                 tracing::debug!(%error, "reconciling again");
             } else {
                 tracing::warn!(%error, tries = queue.requeues(&key) + 1, "reconcile failed");

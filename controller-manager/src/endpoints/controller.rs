@@ -3,18 +3,21 @@
 //! Corresponds to pkg/controller/endpoint/endpoints_controller.go.
 
 use super::plan::{Observed, plan};
-use crate::context::{Context, Running};
+use super::tracker::Tracker;
+use crate::context::{Actor, Context, Running};
 use crate::reconcile::{self, Reconciler};
 use crate::{actions, service};
-use client::{Action, ApplyError, Event, Lister, Plan};
+use client::{Action, ApplyError, Client, Event, Lister, Plan, ReconcileError, apply};
 use jiff::Timestamp;
 use proto::Kind;
 use proto::kinds::api::core::v1::{Endpoints, Pod, Service};
+use std::sync::Arc;
 
 struct Controller {
     services: Lister<Service>,
     endpoints: Lister<Endpoints>,
     pods: Lister<Pod>,
+    tracker: Arc<Tracker>,
 }
 
 pub fn start(context: &Context) -> Running {
@@ -22,7 +25,13 @@ pub fn start(context: &Context) -> Running {
     let services = context.informers.of::<Service>();
     let endpoints = context.informers.of::<Endpoints>();
     let pods = context.informers.of::<Pod>();
-    let controller = Controller { services: services.lister(), endpoints: endpoints.lister(), pods: pods.lister() };
+    let tracker: Arc<Tracker> = Arc::default();
+    let controller = Controller {
+        services: services.lister(),
+        endpoints: endpoints.lister(),
+        pods: pods.lister(),
+        tracker: tracker.clone(),
+    };
     services.on_event({
         let queue = queue.clone();
         move |event| queue.add(event.object().key())
@@ -31,6 +40,7 @@ pub fn start(context: &Context) -> Running {
         let queue = queue.clone();
         move |event| {
             if let Event::Deleted(endpoints) = event {
+                tracker.forget(&endpoints.key());
                 queue.add(endpoints.key());
             }
         }
@@ -61,8 +71,26 @@ impl Reconciler for Controller {
         Some(Observed { pods: pods.unwrap_or_default(), endpoints: self.endpoints.by_key(key), service })
     }
 
+    /// A cache that still shows what was replaced would hide that it has to be replaced again, and no event about the
+    /// Endpoints wakes their service.
+    async fn consult(&self, _client: &Client, observed: Observed) -> Result<Option<Observed>, ReconcileError> {
+        let stale = observed.endpoints.as_deref().filter(|endpoints| self.tracker.is_stale(endpoints));
+        match stale.map(Kind::key) {
+            Some(key) => Err(ReconcileError::behind(format!("the cache still shows replaced Endpoints {key}"))),
+            None => Ok(Some(observed)),
+        }
+    }
+
     fn plan(&self, observed: &Observed, _now: Timestamp) -> Plan {
         plan(observed)
+    }
+
+    async fn apply(&self, actor: &Actor, _key: &str, observed: &Observed, plan: &Plan) -> Result<(), ApplyError> {
+        apply(&actor.client, &actor.recorder, plan).await?;
+        if let Some(replaced) = observed.endpoints.as_deref().filter(|_| !plan.is_empty()) {
+            self.tracker.replaced(replaced);
+        }
+        Ok(())
     }
 
     fn recover(&self, observed: &Observed, error: &ApplyError, _now: Timestamp) -> Option<Plan> {
@@ -77,5 +105,84 @@ impl Reconciler for Controller {
         };
         let endpoints = Endpoints::decode_value(object.clone()).ok()?;
         Some(Plan::of([actions::warning(&endpoints, reason, format!("Failed to {what} {key}: {}", error.cause))]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+    use client::Recorder;
+    use client::fake_server::FakeServer;
+    use component_base::env::Env;
+    use proto::kinds::IntOrString;
+    use proto::kinds::api::core::v1::{ServicePort, ServiceSpec};
+
+    fn service() -> Service {
+        let spec = ServiceSpec {
+            selector: Some(fixture::labels(&[("app", "web")])),
+            cluster_ip: Some("10.0.0.5".to_owned()),
+            ip_families: Some(vec!["IPv4".to_owned()]),
+            ports: Some(vec![ServicePort {
+                port: 80,
+                target_port: Some(IntOrString::Int(8080)),
+                ..ServicePort::default()
+            }]),
+            ..ServiceSpec::default()
+        };
+        Service { metadata: fixture::meta("web"), spec: Some(spec), ..Service::default() }
+    }
+
+    fn pod(is_ready: bool) -> Pod {
+        let mut pod = fixture::pod("a");
+        pod.metadata.labels = Some(fixture::labels(&[("app", "web")]));
+        fixture::set_phase(&mut pod, "Running");
+        pod.status.as_mut().unwrap().pod_ip = Some("10.244.0.1".to_owned());
+        if is_ready {
+            fixture::set_ready(&mut pod, fixture::at(0));
+        }
+        pod
+    }
+
+    fn ready_addresses(endpoints: &Endpoints) -> usize {
+        endpoints.subsets.iter().flatten().flat_map(|subset| subset.addresses.iter().flatten()).count()
+    }
+
+    /// A pod that serves, does not, and serves again before the cache shows that it did not.
+    #[tokio::test(start_paused = true)]
+    async fn a_cache_that_lags_does_not_hide_what_has_to_be_written() {
+        let env = Env::simulated(1);
+        let server = FakeServer::new(&env);
+        let client = Client::from_service(&env, server.service(), "test");
+        let actor = Actor { recorder: Recorder::new(&client, "test", ""), client: client.clone() };
+        let on_server = || Endpoints::decode_value(server.get("endpoints", "default/web").unwrap()).unwrap();
+        let mut controller = Controller {
+            services: Lister::of([service()]),
+            endpoints: Lister::of([]),
+            pods: Lister::of([pod(true)]),
+            tracker: Arc::default(),
+        };
+        // With the caches as they are.
+        let round = async |controller: &Controller| {
+            let observed = controller.observe("default/web").unwrap();
+            let observed = controller.consult(&client, observed).await?.unwrap();
+            let plan = controller.plan(&observed, fixture::at(0));
+            controller.apply(&actor, "default/web", &observed, &plan).await?;
+            Ok::<(), ReconcileError>(())
+        };
+        round(&controller).await.unwrap();
+        let first = on_server();
+        assert_eq!(ready_addresses(&first), 1);
+        controller.endpoints = Lister::of([first]);
+        controller.pods = Lister::of([pod(false)]);
+        round(&controller).await.unwrap();
+        assert_eq!(ready_addresses(&on_server()), 0);
+        controller.pods = Lister::of([pod(true)]);
+        let error = round(&controller).await.unwrap_err();
+        assert!(error.is_expected(), "{error}");
+        controller.endpoints = Lister::of([on_server()]);
+        round(&controller).await.unwrap();
+        assert_eq!(ready_addresses(&on_server()), 1);
+        env.drain().await;
     }
 }

@@ -1,0 +1,28 @@
+//! Remembers which state of Endpoints this controller replaced, to know whether the cache still shows it.
+//!
+//! Corresponds to staleEndpointsTracker in pkg/controller/endpoint/endpoints_tracker.go.
+
+use parking_lot::Mutex;
+use proto::Kind;
+use proto::kinds::api::core::v1::Endpoints;
+use std::collections::BTreeMap;
+
+/// The version last replaced, by key. One is enough: before a later one can be replaced it has to be seen.
+#[derive(Debug, Default)]
+pub struct Tracker {
+    replaced: Mutex<BTreeMap<String, Option<String>>>,
+}
+
+impl Tracker {
+    pub fn replaced(&self, endpoints: &Endpoints) {
+        self.replaced.lock().insert(endpoints.key(), endpoints.metadata.resource_version.clone());
+    }
+
+    pub fn is_stale(&self, cached: &Endpoints) -> bool {
+        self.replaced.lock().get(&cached.key()).is_some_and(|version| *version == cached.metadata.resource_version)
+    }
+
+    pub fn forget(&self, key: &str) {
+        self.replaced.lock().remove(key);
+    }
+}
