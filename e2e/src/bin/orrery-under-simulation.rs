@@ -1,4 +1,4 @@
-//! One simulated run; prints its log, and how it broke a promise if it did.
+//! One simulated run; prints its log, how long it took in virtual time, and how it broke a promise if it did.
 
 use e2e::simulation::scenario::SCENARIOS;
 use std::io::Write;
@@ -17,7 +17,8 @@ fn main() -> ExitCode {
     };
     let run = (scenario.run)(seed);
     let mut out = std::io::stdout().lock();
-    for line in run.log {
+    let took = format!("{} s of virtual time", run.virtual_time.as_secs());
+    for line in run.log.iter().chain([&took]) {
         if writeln!(out, "{line}").is_err() {
             return ExitCode::FAILURE;
         }
