@@ -15,6 +15,7 @@ pub mod faults;
 // What must hold.
 mod verdict;
 mod history;
+mod insight;
 mod witness;
 mod watch_check;
 mod safety;
@@ -65,6 +66,7 @@ const TIMELINE: usize = 60;
 pub struct Run<T> {
     /// Up to the end of the scenario.
     pub log: Vec<String>,
+    /// From the first start to the end of the scenario.
     pub virtual_time: Duration,
     /// What the scenario answered, or a report of the promises that were broken.
     pub outcome: Result<T, String>,

@@ -20,7 +20,16 @@ trait Rule: Send {
     fn prefixes(&self) -> &'static [&'static str];
 
     /// `value` is the object as it is now; `None`: it is gone.
-    fn judge(&mut self, key: &str, value: Option<&[u8]>, now: Timestamp) -> Result<(), Complaint>;
+    fn judge(&mut self, key: &str, value: Option<&[u8]>, when: When) -> Result<(), Complaint>;
+}
+
+/// One revision in the making.
+#[derive(Clone, Copy)]
+struct When {
+    at: Timestamp,
+    revision: u64,
+    /// Whoever made it had been shown the replica sets as of this revision, or of a later one.
+    known: u64,
 }
 
 /// A broken promise, and the keys of the objects beside the one that was written.
@@ -61,14 +70,15 @@ impl Safety {
         Self { verdict: verdict.clone(), rules }
     }
 
-    pub fn judge(&mut self, event: &Arc<Event>, now: Timestamp) {
+    pub fn judge(&mut self, event: &Arc<Event>, now: Timestamp, known: u64) {
+        let when = When { at: now, revision: event.revision, known };
         let key = &*event.key;
         let value = event.current.as_ref().map(|entry| &*entry.value);
         for rule in &mut self.rules {
             if !rule.prefixes().iter().any(|prefix| key.starts_with(prefix)) {
                 continue;
             }
-            if let Err(Complaint { what, concerned }) = rule.judge(key, value, now) {
+            if let Err(Complaint { what, concerned }) = rule.judge(key, value, when) {
                 let concerned = std::iter::once(key.to_owned()).chain(concerned);
                 self.verdict.violated(format!("{now} revision {}: {what}", event.revision), concerned);
             }

@@ -24,6 +24,14 @@ impl WatchCheck {
         Self { prefix, phase: if version == 0 { Phase::Initial } else { Phase::Following(version) } }
     }
 
+    /// The version up to which everything has come, where that is known.
+    pub fn reached(&self) -> Option<u64> {
+        match self.phase {
+            Phase::Following(version) => Some(version),
+            Phase::Initial | Phase::Unmarked(_) => None,
+        }
+    }
+
     /// Reads one line. `next` tells the first revision below the prefix after a given one.
     pub fn line(&mut self, line: &str, next: impl Fn(&str, u64) -> Option<u64>) -> Result<(), String> {
         let kind = line.strip_prefix("{\"type\":\"").and_then(|rest| rest.split('"').next()).unwrap_or_default();

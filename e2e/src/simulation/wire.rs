@@ -3,6 +3,7 @@
 //! An in-process service around the server's own. A request runs as a task of the server's process, so that it dies
 //! with the server and not with its caller; what the caller hears of it is decided here.
 
+use super::insight::Insight;
 use super::part::Part;
 use super::verdict::Verdict;
 use super::watch_check::WatchCheck;
@@ -152,6 +153,8 @@ impl Wire {
             return Err(Broken("no route to host"));
         }
         let info = RequestInfo::of(request.method(), request.uri().path(), request.uri().query().unwrap_or_default());
+        let is_decided = caller == Some(Part::ControllerManager) && info.is_mutating();
+        let under_way = is_decided.then(|| self.witness.insight().ask());
         if caller.is_some() {
             self.env.sleep(self.random.jitter(DISTANCE, 1.0)).await;
             self.delay().await;
@@ -159,7 +162,11 @@ impl Wire {
                 return Err(Broken("the request was lost"));
             }
         }
-        let task = server.spawn(service.oneshot(request));
+        let is_partial = text(&request, &header::ACCEPT).is_some_and(|accept| accept.contains("PartialObject"));
+        let task = server.spawn(async move {
+            let _until_carried_out = under_way;
+            service.oneshot(request).await
+        });
         let mut caller_gone = CallerGone { task: task.abort_handle(), random: &self.random, answered: false };
         let answered = task.await;
         caller_gone.answered = true;
@@ -174,7 +181,10 @@ impl Wire {
         }
         self.delay().await;
         if info.verb == "watch" && answer.status().is_success() {
-            Ok(self.watch(answer, caller, &info, server))
+            let check = check(&info);
+            let shows =
+                caller == Part::ControllerManager && !is_partial && check.prefix.as_deref() == Some(Insight::ROW);
+            Ok(self.watch(answer, caller, check, shows, server))
         } else {
             Ok(answer)
         }
@@ -215,7 +225,8 @@ impl Wire {
         self: &Arc<Self>,
         answer: Response<Body>,
         caller: Part,
-        info: &RequestInfo,
+        check: WatchCheck,
+        shows: bool,
         server: &Env,
     ) -> Response<Body> {
         let line = self.state.lock().lines.entry(caller).or_default().clone();
@@ -226,9 +237,11 @@ impl Wire {
             line,
             server: server.shutdown().clone(),
             body: body.into_data_stream(),
-            check: check(info),
+            check,
+            shows,
             broken: false,
         };
+        watch.show();
         let body = stream::unfold(watch, |mut watch| async move { Some((watch.next().await?, watch)) });
         Response::from_parts(parts, Body::from_stream(body))
     }
@@ -282,6 +295,8 @@ struct Watch {
     server: CancellationToken,
     body: BodyDataStream,
     check: WatchCheck,
+    /// What comes through is what the controllers know.
+    shows: bool,
     broken: bool,
 }
 
@@ -332,6 +347,13 @@ impl Watch {
             if let Err(complaint) = self.check.line(line, next) {
                 self.wire.verdict.violated(format!("{}: {complaint}", self.caller), []);
             }
+        }
+        self.show();
+    }
+
+    fn show(&self) {
+        if let Some(version) = self.check.reached().filter(|_| self.shows) {
+            self.wire.witness.insight().show(version);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The witness: stands on the store, below all faults, and judges each revision at the step that makes it.
 
 use super::history::{History, Moment};
+use super::insight::Insight;
 use super::safety::Safety;
 use super::verdict::Verdict;
 use apiserver::storage::memory::Memory;
@@ -18,6 +19,7 @@ const EVERYTHING: &str = "/registry/";
 pub struct Witness {
     env: Env,
     inner: Arc<Memory>,
+    insight: Insight,
     seen: Mutex<Seen>,
 }
 
@@ -37,22 +39,26 @@ impl Witness {
     pub async fn new(env: &Env, inner: Arc<Memory>, verdict: &Verdict) -> Result<Arc<Self>, Error> {
         let stream = inner.watch(EVERYTHING, inner.current_revision().await?).await?;
         let seen = Seen { stream, history: History::default(), safety: Safety::new(verdict) };
-        Ok(Arc::new(Self { env: env.clone(), inner, seen: Mutex::new(seen) }))
+        Ok(Arc::new(Self { env: env.clone(), inner, insight: Insight::default(), seen: Mutex::new(seen) }))
     }
 
     /// Judges what has happened since the last look. The store publishes in the same step in which it writes, so
     /// after a write this sees that write.
     fn look(&self) {
-        let now = self.env.wall();
+        let (now, known) = (self.env.wall(), self.insight.least());
         let mut seen = self.seen.lock();
         let Seen { stream, history, safety } = &mut *seen;
         while let Some(Some(Ok(item))) = stream.next().now_or_never() {
             let WatchItem::Events(events) = item else { continue };
             for event in events {
-                safety.judge(&event, now);
+                safety.judge(&event, now, known);
                 history.push(now, &event);
             }
         }
+    }
+
+    pub fn insight(&self) -> &Insight {
+        &self.insight
     }
 
     /// What has happened after a revision.

@@ -1,8 +1,7 @@
 //! What there is once is given once: pod addresses, cluster addresses, node ports.
 
 use super::seen::{Pod, Service};
-use super::{Complaint, Rule, read};
-use jiff::Timestamp;
+use super::{Complaint, Rule, When, read};
 use std::collections::BTreeMap;
 
 const PODS: &str = "/registry/pods/";
@@ -20,7 +19,7 @@ impl Rule for Addresses {
         &[PODS, SERVICES]
     }
 
-    fn judge(&mut self, key: &str, value: Option<&[u8]>, _: Timestamp) -> Result<(), Complaint> {
+    fn judge(&mut self, key: &str, value: Option<&[u8]>, _: When) -> Result<(), Complaint> {
         for held in self.held.remove(key).unwrap_or_default() {
             self.holder.remove(&held);
         }

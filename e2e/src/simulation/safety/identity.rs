@@ -1,8 +1,7 @@
 //! An object is itself until it is gone: one uid, which nobody else has or ever had; no way back from deletion.
 
 use super::seen::Any;
-use super::{Complaint, Rule, read};
-use jiff::Timestamp;
+use super::{Complaint, Rule, When, read};
 use std::collections::BTreeMap;
 
 #[derive(Default)]
@@ -23,7 +22,7 @@ impl Rule for Identity {
         &["/registry/"]
     }
 
-    fn judge(&mut self, key: &str, value: Option<&[u8]>, _: Timestamp) -> Result<(), Complaint> {
+    fn judge(&mut self, key: &str, value: Option<&[u8]>, _: When) -> Result<(), Complaint> {
         // Allocations are kept beside the objects, and are none.
         if key.starts_with("/registry/ranges/") {
             return Ok(());

@@ -1,8 +1,7 @@
 //! A pod has one node for life, and no node is promised more than it has.
 
 use super::seen::{Node, Pod, milli};
-use super::{Complaint, Rule, read};
-use jiff::Timestamp;
+use super::{Complaint, Rule, When, read};
 use std::collections::BTreeMap;
 
 const NODES: &str = "/registry/minions/";
@@ -80,7 +79,7 @@ impl Rule for Nodes {
         &[NODES, PODS]
     }
 
-    fn judge(&mut self, key: &str, value: Option<&[u8]>, _: Timestamp) -> Result<(), Complaint> {
+    fn judge(&mut self, key: &str, value: Option<&[u8]>, _: When) -> Result<(), Complaint> {
         let Some(name) = key.strip_prefix(NODES) else { return self.judge_pod(key, value) };
         match read::<Node>(key, value)? {
             Some(node) => self.allocatable.insert(name.to_owned(), node.status.allocatable),

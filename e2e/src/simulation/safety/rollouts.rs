@@ -1,11 +1,19 @@
 //! A rolling update keeps to its limits: never more pods wanted than the surge allows, never too few serving.
 //!
-//! Whoever resizes may have seen an older deployment; what counts is the widest limit of the last minutes. That too
+//! Kubernetes promises that of what its controllers know. The Deployment controller reads deployments and replica sets
+//! from two caches that lag each by itself, keeps no account of its own writes (those that do, since v1.36, are the
+//! controllers of replica sets, daemon sets, stateful sets and jobs), and learns what serves from the status that the
+//! replica set's controller wrote before it deleted pods. So with a cache that lags it makes a second replica set beside
+//! one that it has not been shown, and it takes serving pods for present that are about to go. Each step is therefore
+//! judged by what may have been known: a replica set grows within the surge, an old one shrinks by no more than the
+//! pods that are to spare, and of a replica set no more pods are deleted than are too many.
+//!
+//! Whoever resizes may have seen an older deployment, too; what counts is the widest limit of the last minutes. That too
 //! few serve is held against a rollout only where nothing else took pods away: a deployment says so by the label
 //! `steady`, and a pod that was disrupted by a condition.
 
 use super::seen::{Deployment, Pod, ReplicaSet};
-use super::{Complaint, Rule, read};
+use super::{Complaint, Rule, When, read};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -13,6 +21,8 @@ use std::collections::BTreeMap;
 const DEPLOYMENTS: &str = "/registry/deployments/";
 const REPLICA_SETS: &str = "/registry/replicasets/";
 const PODS: &str = "/registry/pods/";
+/// What a replica set's size was a part of: another number says that the deployment was scaled.
+const DESIRED_REPLICAS: &str = "deployment.kubernetes.io/desired-replicas";
 /// How long an older deployment may be taken for the present one.
 const MEMORY: SignedDuration = SignedDuration::from_mins(10);
 
@@ -21,7 +31,7 @@ pub struct Rollouts {
     /// By uid.
     deployments: BTreeMap<String, Limits>,
     /// By key.
-    replica_sets: BTreeMap<String, Sized>,
+    replica_sets: BTreeMap<String, Past>,
     pods: BTreeMap<String, Serving>,
 }
 
@@ -32,16 +42,41 @@ struct Limits {
     disturbed_at: Option<Timestamp>,
 }
 
+/// A replica set from each revision on that changed what matters here; `None` where it is gone.
+#[derive(Default)]
+struct Past(Vec<(u64, Option<Sized>)>);
+
+#[derive(Clone, PartialEq)]
 struct Sized {
     uid: String,
     deployment: String,
     replicas: i64,
+    available: i64,
+    /// Of the deployment, when this one was sized.
+    desired: Option<String>,
 }
 
 struct Serving {
     replica_set: String,
     serves: bool,
+    is_active: bool,
     is_deleting: bool,
+}
+
+impl Past {
+    fn as_of(&self, revision: u64) -> Option<&Sized> {
+        let until = self.0.partition_point(|(since, _)| *since <= revision);
+        self.0[..until].last().and_then(|(_, set)| set.as_ref())
+    }
+
+    fn now(&self) -> Option<&Sized> {
+        self.0.last().and_then(|(_, set)| set.as_ref())
+    }
+
+    /// Whose it is or was.
+    fn is_of(&self, deployment: &str) -> bool {
+        self.0.iter().flat_map(|(_, set)| set).any(|set| set.deployment == deployment)
+    }
 }
 
 impl Limits {
@@ -90,32 +125,98 @@ impl Rollouts {
         Ok(())
     }
 
-    fn judge_replica_set(&mut self, key: &str, value: Option<&[u8]>) -> Result<(), Complaint> {
-        let Some(set) = read::<ReplicaSet>(key, value)? else {
-            self.replica_sets.remove(key);
+    fn judge_replica_set(&mut self, key: &str, value: Option<&[u8]>, when: When) -> Result<(), Complaint> {
+        let set = read::<ReplicaSet>(key, value)?.map(|set| Sized {
+            uid: set.metadata.uid.clone(),
+            deployment: set.metadata.controller().unwrap_or_default().to_owned(),
+            replicas: set.spec.replicas,
+            available: set.status.available_replicas,
+            desired: set.metadata.annotations.get(DESIRED_REPLICAS).cloned(),
+        });
+        let past = self.replica_sets.entry(key.to_owned()).or_default();
+        let before = past.now().cloned();
+        if before == set {
             return Ok(());
-        };
-        let deployment = set.metadata.controller().unwrap_or_default().to_owned();
-        let size = Sized { uid: set.metadata.uid, deployment: deployment.clone(), replicas: set.spec.replicas };
-        let before = self.replica_sets.insert(key.to_owned(), size);
-        let grew = set.spec.replicas > before.map_or(0, |before| before.replicas);
-        let Some(limits) = self.deployments.get(&deployment).filter(|_| grew) else { return Ok(()) };
-        let sets = self.replica_sets.iter().filter(|(_, set)| set.deployment == deployment);
-        let total: i64 = sets.clone().map(|(_, set)| set.replicas).sum();
+        }
+        past.0.push((when.revision, set.clone()));
+        let Some(set) = set else { return Ok(()) };
+        let Some(limits) = self.deployments.get(&set.deployment) else { return Ok(()) };
+        let from = before.as_ref().map_or(0, |before| before.replicas);
+        if set.replicas > from {
+            return self.judge_growth(key, &set, limits, when);
+        }
+        match before {
+            // Who scales a deployment down takes pods away by right.
+            Some(before) if set.replicas < from && limits.steady && before.desired == set.desired => {
+                self.judge_shrinking(key, &set, limits, when)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn judge_growth(&self, key: &str, set: &Sized, limits: &Limits, when: When) -> Result<(), Complaint> {
         let most = limits.recent.iter().map(|(_, most, _)| *most).max().unwrap_or(0);
+        let others: Vec<(&String, &Past)> = self.of(&set.deployment).filter(|(other, _)| *other != key).collect();
+        let of_others =
+            |revision| others.iter().filter_map(move |(_, past)| past.as_of(revision)).map(|set| set.replicas);
+        let totals =
+            self.views(&set.deployment, when).into_iter().map(|view| set.replicas + of_others(view).sum::<i64>());
+        let total = totals.min().unwrap_or(0);
         if total > most {
-            let what = format!("{key} grew to {}: {total} pods in all, where {most} is the most", set.spec.replicas);
-            return Err(Complaint::about(what, sets.map(|(key, _)| key.clone())));
+            let what = format!("{key} grew to {}: {total} pods in all, where {most} is the most", set.replicas);
+            return Err(Complaint::about(what, others.into_iter().map(|(key, _)| key.clone())));
         }
         Ok(())
     }
 
-    fn judge_pod(&mut self, key: &str, value: Option<&[u8]>, now: Timestamp) -> Result<(), Complaint> {
+    fn judge_shrinking(&self, key: &str, set: &Sized, limits: &Limits, when: When) -> Result<(), Complaint> {
+        let least = limits.recent.iter().map(|(_, _, least)| *least).min().unwrap_or(0);
+        let left = self.views(&set.deployment, when).into_iter().map(|view| self.serving_after(&set.deployment, view));
+        match left.max() {
+            Some(left) if left < least => {
+                let what =
+                    format!("{key} shrank to {}: {left} pods serve then, where {least} is the least", set.replicas);
+                Err(Complaint::about(what, self.of(&set.deployment).map(|(key, _)| key.clone())))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// How many pods serve when every replica set has its present size, going by what was known as of a revision. Pods
+    /// that do not serve are the first to go. Where none that serves is taken away there is nothing to complain of.
+    fn serving_after(&self, deployment: &str, view: u64) -> i64 {
+        let (mut serving, mut taken) = (0, 0);
+        for (_, past) in self.of(deployment) {
+            let Some(known) = past.as_of(view) else { continue };
+            let gone = known.replicas - past.now().map_or(0, |now| now.replicas);
+            let idle = (known.replicas - known.available).max(0);
+            serving += known.available;
+            taken += (gone - idle).max(0);
+        }
+        if taken == 0 { i64::MAX } else { serving - taken }
+    }
+
+    /// The revisions as of which whoever wrote now may have known the replica sets of a deployment.
+    fn views(&self, deployment: &str, when: When) -> Vec<u64> {
+        let changes = self.of(deployment).flat_map(|(_, past)| past.0.iter().map(|(since, _)| *since));
+        let changes = changes.filter(|since| (when.known.saturating_add(1)..when.revision).contains(since));
+        std::iter::once(when.known.min(when.revision - 1)).chain(changes).collect()
+    }
+
+    fn of<'a>(&'a self, deployment: &'a str) -> impl Iterator<Item = (&'a String, &'a Past)> + 'a {
+        self.replica_sets.iter().filter(move |(_, past)| past.is_of(deployment))
+    }
+
+    fn judge_pod(&mut self, key: &str, value: Option<&[u8]>, when: When) -> Result<(), Complaint> {
         let pod = read::<Pod>(key, value)?;
-        let serving = pod.as_ref().map(|pod| Serving {
-            replica_set: pod.metadata.controller().unwrap_or_default().to_owned(),
-            serves: pod.has_condition("Ready") && !pod.metadata.is_deleting() && !pod.has_ended(),
-            is_deleting: pod.metadata.is_deleting(),
+        let serving = pod.as_ref().map(|pod| {
+            let is_active = !pod.metadata.is_deleting() && !pod.has_ended();
+            Serving {
+                replica_set: pod.metadata.controller().unwrap_or_default().to_owned(),
+                serves: is_active && pod.has_condition("Ready"),
+                is_active,
+                is_deleting: pod.metadata.is_deleting(),
+            }
         });
         let before = match serving {
             Some(serving) => self.pods.insert(key.to_owned(), serving),
@@ -126,26 +227,25 @@ impl Rollouts {
         if after.is_some_and(|after| after.serves) {
             return Ok(());
         }
-        let sets = self.replica_sets.values();
-        let Some(set) = sets.clone().find(|set| set.uid == before.replica_set) else { return Ok(()) };
-        let Some(limits) = self.deployments.get_mut(&set.deployment).filter(|limits| limits.steady) else {
+        let is_owner = |past: &&Past| past.now().is_some_and(|set| set.uid == before.replica_set);
+        let Some(past) = self.replica_sets.values().find(is_owner) else { return Ok(()) };
+        let deployment = past.now().map(|set| set.deployment.as_str()).unwrap_or_default();
+        let sizes = self.views(deployment, when).into_iter().filter_map(|view| past.as_of(view));
+        let wanted = sizes.map(|set| set.replicas).min().unwrap_or(0);
+        let Some(limits) = self.deployments.get_mut(deployment).filter(|limits| limits.steady) else {
             return Ok(());
         };
         let disrupted = pod.as_ref().is_none_or(|pod| pod.has_condition("DisruptionTarget"));
         if disrupted || !after.is_some_and(|after| after.is_deleting) {
-            limits.disturbed_at = Some(now);
+            limits.disturbed_at = Some(when.at);
         }
-        if limits.disturbed_at.is_some_and(|at| now.duration_since(at) < MEMORY) {
+        if limits.disturbed_at.is_some_and(|at| when.at.duration_since(at) < MEMORY) {
             return Ok(());
         }
-        let of_deployment: Vec<&str> =
-            sets.filter(|s| s.deployment == set.deployment).map(|s| s.uid.as_str()).collect();
-        let pods = self.pods.iter().filter(|(_, pod)| of_deployment.contains(&pod.replica_set.as_str()));
-        let serve = pods.clone().filter(|(_, pod)| pod.serves).count();
-        let least = limits.recent.iter().map(|(_, _, least)| *least).min().unwrap_or(0);
-        // Only the step below the limit is judged: before a deployment is up for the first time it is below, too.
-        if i64::try_from(serve).unwrap_or(i64::MAX) + 1 == least {
-            let what = format!("{key} was taken away: {serve} pods serve, where {least} is the least");
+        let pods = self.pods.iter().filter(|(_, pod)| pod.replica_set == before.replica_set);
+        let active = pods.clone().filter(|(_, pod)| pod.is_active).count();
+        if i64::try_from(active).unwrap_or(i64::MAX) < wanted {
+            let what = format!("{key} was taken away: {active} pods are left, where {wanted} are wanted");
             return Err(Complaint::about(what, pods.map(|(key, _)| key.clone())));
         }
         Ok(())
@@ -157,10 +257,10 @@ impl Rule for Rollouts {
         &[DEPLOYMENTS, REPLICA_SETS, PODS]
     }
 
-    fn judge(&mut self, key: &str, value: Option<&[u8]>, now: Timestamp) -> Result<(), Complaint> {
+    fn judge(&mut self, key: &str, value: Option<&[u8]>, when: When) -> Result<(), Complaint> {
         if key.starts_with(DEPLOYMENTS) {
-            return self.judge_deployment(key, value, now);
+            return self.judge_deployment(key, value, when.at);
         }
-        if key.starts_with(PODS) { self.judge_pod(key, value, now) } else { self.judge_replica_set(key, value) }
+        if key.starts_with(PODS) { self.judge_pod(key, value, when) } else { self.judge_replica_set(key, value, when) }
     }
 }

@@ -12,6 +12,7 @@ pub struct Meta {
     pub deletion_timestamp: Option<String>,
     pub owner_references: Vec<Owner>,
     pub labels: BTreeMap<String, String>,
+    pub annotations: BTreeMap<String, String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -169,6 +170,13 @@ pub struct RollingUpdate {
 pub struct ReplicaSet {
     pub metadata: Meta,
     pub spec: ReplicaSetSpec,
+    pub status: ReplicaSetStatus,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ReplicaSetStatus {
+    pub available_replicas: i64,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -9,6 +9,11 @@ use std::sync::Arc;
 
 /// Judges objects in order (`null`: gone) and returns the first complaint.
 fn judge(events: &[(&str, Value)]) -> Option<String> {
+    judge_knowing(u64::MAX, events)
+}
+
+/// The same where whoever wrote knew replica sets as of a revision; the first event is revision 2.
+fn judge_knowing(known: u64, events: &[(&str, Value)]) -> Option<String> {
     let verdict = Verdict::default();
     let mut safety = Safety::new(&verdict);
     for (revision, (key, value)) in (2..).zip(events) {
@@ -19,7 +24,7 @@ fn judge(events: &[(&str, Value)]) -> Option<String> {
             mod_revision: revision,
         });
         let event = Event { revision, key: (*key).into(), current: entry, previous: None };
-        safety.judge(&Arc::new(event), Timestamp::UNIX_EPOCH);
+        safety.judge(&Arc::new(event), Timestamp::UNIX_EPOCH, known);
     }
     verdict.violations().first().map(|violation| violation.what.clone())
 }
@@ -96,40 +101,76 @@ fn identity() {
     }
 }
 
-#[test]
-fn rollouts() {
-    let deployment = json!({
+const D: &str = "/registry/deployments/default/d";
+const R1: &str = "/registry/replicasets/default/r1";
+const R2: &str = "/registry/replicasets/default/r2";
+
+fn owned(uid: &str, by: &str) -> Value {
+    json!({"uid": uid, "ownerReferences": [{"uid": by, "controller": true}]})
+}
+
+/// 3 to 5 pods of 4.
+fn steady_deployment() -> Value {
+    json!({
         "metadata": {"uid": "d", "labels": {"steady": ""}},
         "spec": {"replicas": 4, "strategy": {"rollingUpdate": {"maxSurge": "25%", "maxUnavailable": 1}}},
-    });
-    let owned = |uid: &str, by: &str| json!({"uid": uid, "ownerReferences": [{"uid": by, "controller": true}]});
-    let set = |uid: &str, replicas: i64| json!({"metadata": owned(uid, "d"), "spec": {"replicas": replicas}});
-    let pod = |uid: &str, deleting: bool| {
+    })
+}
+
+fn set(uid: &str, replicas: i64, available: i64) -> Value {
+    json!({
+        "metadata": owned(uid, "d"), "spec": {"replicas": replicas}, "status": {"availableReplicas": available},
+    })
+}
+
+#[test]
+fn replica_sets_grow_within_the_surge() {
+    let events = |size: i64| vec![(D, steady_deployment()), (R1, set("r1", 4, 4)), (R2, set("r2", size, 0))];
+    assert_eq!(judge(&events(1)), None);
+    let surge = judge(&events(2)).unwrap();
+    assert!(surge.contains("6 pods in all, where 5 is the most"), "{surge}");
+    assert!(judge_knowing(3, &events(2)).is_some(), "it had been shown r1");
+    assert_eq!(judge_knowing(2, &events(4)), None, "r1 had not come through yet");
+    assert!(judge_knowing(2, &events(6)).is_some(), "too many even so");
+}
+
+#[test]
+fn replica_sets_shrink_by_what_is_to_spare() {
+    let begin = [(D, steady_deployment()), (R1, set("r1", 4, 4)), (R2, set("r2", 1, 0))];
+    let after = |known: u64, more: &[(&'static str, Value)]| {
+        judge_knowing(known, &begin.iter().chain(more).cloned().collect::<Vec<_>>())
+    };
+    assert_eq!(after(9, &[(R1, set("r1", 3, 4))]), None);
+    let few = after(9, &[(R1, set("r1", 2, 4))]).unwrap();
+    assert!(few.contains("2 pods serve then, where 3 is the least"), "{few}");
+    let serves = (R2, set("r2", 1, 1));
+    assert_eq!(after(9, &[serves.clone(), (R1, set("r1", 2, 4))]), None);
+    assert!(after(4, &[(R1, set("r1", 3, 4)), (R1, set("r1", 1, 4))]).is_some(), "whichever it knew");
+    assert_eq!(after(9, &[(R1, set("r1", 4, 2)), (R1, set("r1", 2, 2))]), None, "none of them served");
+    let mut scaled = set("r1", 0, 4);
+    scaled["metadata"]["annotations"] = json!({"deployment.kubernetes.io/desired-replicas": "0"});
+    assert_eq!(after(9, &[(R1, scaled)]), None, "that was asked for");
+}
+
+#[test]
+fn no_more_pods_are_deleted_than_are_too_many() {
+    let pod = |name: &str, deleting: bool| {
         let mut pod =
-            json!({"metadata": owned(uid, "r1"), "status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+            json!({"metadata": owned(name, "r1"), "status": {"conditions": [{"type": "Ready", "status": "True"}]}});
         if deleting {
             pod["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
         }
         pod
     };
-    let (d, r1, r2) =
-        ("/registry/deployments/default/d", "/registry/replicasets/default/r1", "/registry/replicasets/default/r2");
-    let p = |n: u32| format!("/registry/pods/default/p{n}");
-    let begin = || vec![(d.to_owned(), deployment.clone()), (r1.to_owned(), set("r1", 4))];
-    let run = |more: Vec<(String, Value)>| {
-        let all = begin().into_iter().chain(more);
-        let all: Vec<(String, Value)> = all.collect();
-        judge(&all.iter().map(|(key, value)| (key.as_str(), value.clone())).collect::<Vec<_>>())
+    let after = |known: u64, more: &[(&'static str, Value)]| {
+        let begin = [(D, steady_deployment()), (R1, set("r1", 3, 2))];
+        let pods = [(A, pod("a", false)), (B, pod("b", false)), (C, pod("c", false))];
+        judge_knowing(known, &begin.iter().chain(&pods).chain(more).cloned().collect::<Vec<_>>())
     };
-    assert_eq!(run(vec![(r2.to_owned(), set("r2", 1))]), None);
-    let surge = run(vec![(r2.to_owned(), set("r2", 2))]).unwrap();
-    assert!(surge.contains("6 pods in all, where 5 is the most"), "{surge}");
-    let four: Vec<(String, Value)> = (0..4).map(|n| (p(n), pod(&format!("p{n}"), false))).collect();
-    let without = |gone: u32| {
-        let gone = (0..gone).map(|n| (p(n), pod(&format!("p{n}"), true)));
-        run(four.iter().cloned().chain(gone).collect())
-    };
-    assert_eq!(without(1), None);
-    let few = without(2).unwrap();
-    assert!(few.contains("2 pods serve, where 3 is the least"), "{few}");
+    let smaller = (R1, set("r1", 2, 2));
+    assert_eq!(after(99, &[smaller.clone(), (A, pod("a", true))]), None);
+    let few = after(99, &[smaller.clone(), (A, pod("a", true)), (B, pod("b", true))]).unwrap();
+    assert!(few.contains("1 pods are left, where 2 are wanted"), "{few}");
+    assert!(after(99, &[smaller.clone(), (R1, set("r1", 3, 2)), (A, pod("a", true))]).is_some());
+    assert_eq!(after(7, &[smaller, (R1, set("r1", 3, 2)), (A, pod("a", true))]), None, "it knew the smaller size");
 }
