@@ -216,12 +216,12 @@ pub const CONTROLLERS: &[Controller] = &[
 #[error("--controllers: {0:?} is not in the list of known controllers")]
 pub struct UnknownController(pub String);
 
-/// The controllers that `--controllers` asks for. A name that is listed decides, with a dash against the controller;
+/// The controllers of a table that `--controllers` asks for. A name that is listed decides, with a dash against the controller;
 /// otherwise `*` starts those that are on by default.
-pub fn selected(asked: &[String]) -> Result<Vec<&'static Controller>, UnknownController> {
+pub fn selected(table: &'static [Controller], asked: &[String]) -> Result<Vec<&'static Controller>, UnknownController> {
     for name in asked.iter().filter(|name| *name != "*") {
         let bare = name.strip_prefix('-').unwrap_or(name);
-        if !CONTROLLERS.iter().any(|controller| controller.is_named(bare)) {
+        if !table.iter().any(|controller| controller.is_named(bare)) {
             return Err(UnknownController(bare.to_owned()));
         }
     }
@@ -233,7 +233,7 @@ pub fn selected(asked: &[String]) -> Result<Vec<&'static Controller>, UnknownCon
             None => has_star && controller.on_by_default,
         }
     };
-    Ok(CONTROLLERS.iter().filter(is_selected).collect())
+    Ok(table.iter().filter(is_selected).collect())
 }
 
 impl Controller {
@@ -249,7 +249,7 @@ mod tests {
 
     fn names(asked: &str) -> Result<Vec<&'static str>, UnknownController> {
         let asked: Vec<String> = asked.split(',').map(str::to_owned).collect();
-        Ok(selected(&asked)?.iter().map(|controller| controller.name).collect())
+        Ok(selected(CONTROLLERS, &asked)?.iter().map(|controller| controller.name).collect())
     }
 
     #[test]

@@ -51,6 +51,9 @@ pub mod clusterrole_aggregation;
 pub mod garbage_collector;
 pub mod certificates;
 
+// The other manager, of what is the cloud's.
+pub mod cloud;
+
 #[cfg(test)]
 mod fixture;
 

@@ -4,7 +4,7 @@
 
 use crate::certificates::options::SignersError;
 use crate::context::{Context, Running};
-use crate::controllers::{Controller, UnknownController, selected};
+use crate::controllers::{CONTROLLERS, Controller, UnknownController, selected};
 use crate::options::{Config, Settings};
 use client::Client;
 use client::component::{self, Component};
@@ -38,7 +38,7 @@ pub enum Error {
 pub async fn run(config: Config, env: Env) -> Result<(), Error> {
     let Config { original, client: connection, serving, root_ca_file, mut settings } = config;
     original.warn();
-    selected(&settings.controllers)?;
+    selected(CONTROLLERS, &settings.controllers)?;
     settings.signers = settings.signing.signers()?;
     let client = COMPONENT.connect(&env, &connection)?;
     settings.root_ca_pem = match root_ca_file {
@@ -61,10 +61,22 @@ fn health(settings: &Settings) -> HealthServer {
 
 /// Runs inside somebody else's process: no kubeconfig, no port.
 pub async fn run_with(client: Client, settings: Settings, env: Env) -> Result<(), Error> {
-    let controllers = selected(&settings.controllers)?;
+    run_controllers(COMPONENT, LEASE, CONTROLLERS, client, settings, env).await
+}
+
+/// Runs the controllers of a table, for as long as this process leads.
+pub async fn run_controllers(
+    component: Component,
+    lease: &str,
+    table: &'static [Controller],
+    client: Client,
+    settings: Settings,
+    env: Env,
+) -> Result<(), Error> {
+    let controllers = selected(table, &settings.controllers)?;
     let election = settings.leader_election.clone();
     let work = |client| lead(client, settings, controllers);
-    Ok(COMPONENT.lead(&client.in_env(&env), &election, LEASE, work).await?)
+    Ok(component.lead(&client.in_env(&env), &election, lease, work).await?)
 }
 
 /// Starts every controller, then the informers that they registered with, and lets them work until shutdown.

@@ -30,6 +30,8 @@ pub enum Command {
     Apiserver(apiserver::Config),
     /// Run the controllers
     ControllerManager(controller_manager::Config),
+    /// Run the controllers of the cloud, which is simulated
+    CloudControllerManager(controller_manager::cloud::options::Config),
     /// Assign pods to nodes
     Scheduler(scheduler::Config),
     /// Simulate nodes
@@ -56,6 +58,9 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Apiserver(config) => run_main("apiserver", |env| apiserver::run(config, env)),
         Command::ControllerManager(config) => {
             run_main("controller-manager", |env| controller_manager::run(config, env))
+        }
+        Command::CloudControllerManager(config) => {
+            run_main("cloud-controller-manager", |env| controller_manager::cloud::run(config, env))
         }
         Command::Scheduler(config) => run_main("scheduler", |env| scheduler::run(config, env)),
         Command::KubeletSim(config) => run_main("kubelet-sim", |env| kubelet_sim::run(config, env)),

@@ -89,6 +89,10 @@ fn bad_flags() {
         ),
         ("scheduler", "scheduler: no kubeconfig: give --kubeconfig or set KUBECONFIG"),
         ("controller-manager --kubeconfig=none", "controller-manager: none: No such file or directory (os error 2)"),
+        (
+            "cloud-controller-manager --cloud-provider=gce",
+            r#"cloud-controller-manager: --cloud-provider: unknown cloud provider "gce": the simulated one is called orrery"#,
+        ),
         ("kubelet-sim --memory=lots", "orrery: invalid value 'lots' for '--memory <QUANTITY>': …"),
         (
             "proxy-sim --cluster-cidr=lots",

@@ -7,6 +7,7 @@ mod bad_input;
 mod bad_requests;
 mod bad_start;
 mod certificates;
+mod cloud;
 mod command_list;
 mod compose;
 mod config_files;

@@ -1,0 +1,53 @@
+//! The cloud controller manager: what a cluster has to ask of its cloud, of a cloud that is simulated.
+//!
+//! Corresponds to cmd/cloud-controller-manager and k8s.io/cloud-provider.
+
+pub mod flags;
+pub mod options;
+pub mod node;
+pub mod load_balancer;
+
+use crate::controllers::Controller;
+use crate::manager::{self, Error};
+use client::component::Component;
+use component_base::env::Env;
+use component_base::health_server::HealthServer;
+use options::{Config, PROVIDER};
+use serde_json::json;
+
+/// Where cloud-controller-manager serves, and the Lease of whoever leads.
+const COMPONENT: Component = Component { name: "cloud-controller-manager", port: 10258 };
+const LEASE: &str = "cloud-controller-manager";
+
+/// In the order in which they start.
+pub const CONTROLLERS: &[Controller] = &[
+    Controller {
+        name: "cloud-node-controller",
+        aliases: &["cloud-node"],
+        service_account: "node-controller",
+        triggers: &["nodes"],
+        on_by_default: true,
+        start: node::start,
+    },
+    Controller {
+        name: "service-lb-controller",
+        aliases: &["service"],
+        service_account: "service-controller",
+        triggers: &["services"],
+        on_by_default: true,
+        start: load_balancer::start,
+    },
+];
+
+/// Runs as a process until the environment shuts down or leadership is lost.
+pub async fn run(config: Config, env: Env) -> Result<(), Error> {
+    let Config { original, client: connection, serving, cloud_provider, settings } = config;
+    original.warn();
+    options::check_provider(cloud_provider.as_deref())?;
+    let settings = settings.settings();
+    crate::controllers::selected(CONTROLLERS, &settings.controllers)?;
+    let client = COMPONENT.connect(&env, &connection)?;
+    let configz = json!({"controllers": settings.controllers, "cloudProvider": PROVIDER});
+    COMPONENT.serve(&client, &serving, HealthServer::new().configz(json!({"cloudcontrollermanager": configz}))).await?;
+    manager::run_controllers(COMPONENT, LEASE, CONTROLLERS, client, settings, env).await
+}
