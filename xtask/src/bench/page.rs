@@ -33,7 +33,9 @@ fn table(measured: &[Measurement]) -> Table {
         let latency = |of: fn(&super::measurement::Latency) -> f64| {
             one.latency.as_ref().map_or("".to_owned(), |latency| format!("{:.2}", of(latency)))
         };
-        let memory: Vec<String> = one.rss_mib.iter().map(|(name, mib)| format!("{name} {mib:.0}")).collect();
+        // What has ended holds none.
+        let memory = one.rss_mib.iter().filter(|(_, mib)| **mib > 0.0);
+        let memory: Vec<String> = memory.map(|(name, mib)| format!("{name} {mib:.0}")).collect();
         table.add_row([
             one.what.clone(),
             one.engine.to_owned(),
