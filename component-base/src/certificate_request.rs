@@ -1,60 +1,64 @@
 //! A request for a certificate (PKCS #10), and the certificate that an authority makes of it.
 //!
-//! Subject, names and key go over byte by byte: what the requester wrote is what the certificate says. Corresponds to
+//! Subject, names and key go over as they are: what the requester wrote is what the certificate says. Corresponds to
 //! crypto/x509 of Go and pkg/controller/certificates/authority.
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
-use jiff::tz::TimeZone;
 use rcgen::{KeyPair, PublicKeyData, SigningKey};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, CertificateSigningRequestDer};
-use x509_parser::prelude::{
-    FromDer, GeneralName, ParsedCriAttribute, ParsedExtension, X509Certificate, X509CertificationRequest,
+use std::time::Duration;
+use x509_cert::Certificate;
+use x509_cert::attr::{Attribute, AttributeTypeAndValue};
+use x509_cert::certificate::{TbsCertificate, Version};
+use x509_cert::der::asn1::{Any, BitString, GeneralizedTime, OctetString, UtcTime};
+use x509_cert::der::flagset::FlagSet;
+use x509_cert::der::oid::AssociatedOid;
+use x509_cert::der::oid::db::{rfc4519, rfc5280, rfc5912, rfc8410};
+use x509_cert::der::pem::LineEnding;
+use x509_cert::der::{self, Decode, Encode, EncodePem, Tag, Tagged};
+use x509_cert::ext::pkix::name::GeneralName;
+use x509_cert::ext::pkix::{
+    AuthorityKeyIdentifier, BasicConstraints, ExtendedKeyUsage, KeyUsage, KeyUsages, SubjectAltName,
+    SubjectKeyIdentifier,
 };
-use yasna::models::ObjectIdentifier;
-use yasna::{DERWriter, Tag, construct_der};
+use x509_cert::ext::{AsExtension, Extension, Extensions};
+use x509_cert::name::Name;
+use x509_cert::request::{CertReq, ExtensionReq};
+use x509_cert::serial_number::SerialNumber;
+use x509_cert::spki::{AlgorithmIdentifierOwned, ObjectIdentifier, SubjectPublicKeyInfoOwned};
+use x509_cert::time::{Time, Validity as Lifetime};
+use x509_parser::prelude::{FromDer, X509CertificationRequest};
 
-const KEY_USAGE: &[u64] = &[2, 5, 29, 15];
-const SUBJECT_ALTERNATIVE_NAME: &[u64] = &[2, 5, 29, 17];
-const BASIC_CONSTRAINTS: &[u64] = &[2, 5, 29, 19];
-const AUTHORITY_KEY_IDENTIFIER: &[u64] = &[2, 5, 29, 35];
-const EXTENDED_KEY_USAGE: &[u64] = &[2, 5, 29, 37];
-/// From this year on a certificate's time is written in another form.
-const YEAR_OF_FOUR_DIGITS: i16 = 2050;
-/// Of a line of PEM.
-const PEM_COLUMNS: usize = 64;
-
-/// Words of `spec.usages`, and the bit of the key usage that each stands for.
-const KEY_USAGES: &[(&str, u8)] = &[
-    ("signing", 0),
-    ("digital signature", 0),
-    ("content commitment", 1),
-    ("key encipherment", 2),
-    ("data encipherment", 3),
-    ("key agreement", 4),
-    ("cert sign", 5),
-    ("crl sign", 6),
-    ("encipher only", 7),
-    ("decipher only", 8),
+/// Words of `spec.usages`, and the key usage that each stands for.
+const KEY_USAGES: &[(&str, KeyUsages)] = &[
+    ("signing", KeyUsages::DigitalSignature),
+    ("digital signature", KeyUsages::DigitalSignature),
+    ("content commitment", KeyUsages::NonRepudiation),
+    ("key encipherment", KeyUsages::KeyEncipherment),
+    ("data encipherment", KeyUsages::DataEncipherment),
+    ("key agreement", KeyUsages::KeyAgreement),
+    ("cert sign", KeyUsages::KeyCertSign),
+    ("crl sign", KeyUsages::CRLSign),
+    ("encipher only", KeyUsages::EncipherOnly),
+    ("decipher only", KeyUsages::DecipherOnly),
 ];
 
 /// Words of `spec.usages`, and the object that each stands for.
-const EXTENDED_KEY_USAGES: &[(&str, &[u64])] = &[
-    ("any", &[2, 5, 29, 37, 0]),
-    ("server auth", &[1, 3, 6, 1, 5, 5, 7, 3, 1]),
-    ("client auth", &[1, 3, 6, 1, 5, 5, 7, 3, 2]),
-    ("code signing", &[1, 3, 6, 1, 5, 5, 7, 3, 3]),
-    ("email protection", &[1, 3, 6, 1, 5, 5, 7, 3, 4]),
-    ("s/mime", &[1, 3, 6, 1, 5, 5, 7, 3, 4]),
-    ("ipsec end system", &[1, 3, 6, 1, 5, 5, 7, 3, 5]),
-    ("ipsec tunnel", &[1, 3, 6, 1, 5, 5, 7, 3, 6]),
-    ("ipsec user", &[1, 3, 6, 1, 5, 5, 7, 3, 7]),
-    ("timestamping", &[1, 3, 6, 1, 5, 5, 7, 3, 8]),
-    ("ocsp signing", &[1, 3, 6, 1, 5, 5, 7, 3, 9]),
-    ("microsoft sgc", &[1, 3, 6, 1, 4, 1, 311, 10, 3, 3]),
-    ("netscape sgc", &[2, 16, 840, 1, 113_730, 4, 1]),
+const EXTENDED_KEY_USAGES: &[(&str, ObjectIdentifier)] = &[
+    ("any", rfc5280::ANY_EXTENDED_KEY_USAGE),
+    ("server auth", rfc5280::ID_KP_SERVER_AUTH),
+    ("client auth", rfc5280::ID_KP_CLIENT_AUTH),
+    ("code signing", rfc5280::ID_KP_CODE_SIGNING),
+    ("email protection", rfc5280::ID_KP_EMAIL_PROTECTION),
+    ("s/mime", rfc5280::ID_KP_EMAIL_PROTECTION),
+    ("ipsec end system", ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.3.5")),
+    ("ipsec tunnel", ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.3.6")),
+    ("ipsec user", ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.3.7")),
+    ("timestamping", rfc5280::ID_KP_TIME_STAMPING),
+    ("ocsp signing", rfc5280::ID_KP_OCSP_SIGNING),
+    ("microsoft sgc", ObjectIdentifier::new_unwrap("1.3.6.1.4.1.311.10.3.3")),
+    ("netscape sgc", ObjectIdentifier::new_unwrap("2.16.840.1.113730.4.1")),
 ];
 
 #[derive(Debug, thiserror::Error)]
@@ -71,64 +75,86 @@ pub enum SigningError {
     Key(rcgen::Error),
     #[error("signing key: it is not that of the certificate")]
     OtherKey,
+    #[error("certificate: {0}")]
+    Encoding(#[from] der::Error),
 }
 
-/// What is asked for.
+/// Whom a certificate is asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CertificateRequest {
+pub struct RequestedNames {
     pub common_name: String,
     pub organizations: Vec<String>,
     pub dns_names: Vec<String>,
     pub ip_addresses: usize,
     pub email_addresses: usize,
     pub uris: usize,
-    subject: Vec<u8>,
-    has_subject: bool,
-    public_key: Vec<u8>,
-    alternative_names: Option<Vec<u8>>,
+}
+
+impl RequestedNames {
+    fn add(&mut self, name: &GeneralName) {
+        match name {
+            GeneralName::DnsName(name) => self.dns_names.push(name.to_string()),
+            GeneralName::IpAddress(_) => self.ip_addresses += 1,
+            GeneralName::Rfc822Name(_) => self.email_addresses += 1,
+            GeneralName::UniformResourceIdentifier(_) => self.uris += 1,
+            _ => {}
+        }
+    }
+}
+
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateRequest {
+    pub names: RequestedNames,
+    subject: Name,
+    public_key: SubjectPublicKeyInfoOwned,
+    alternative_names: Option<OctetString>,
     /// What is wrong with its signature.
     forged: Option<String>,
 }
 
 impl CertificateRequest {
     pub fn from_pem(pem: &[u8]) -> Result<Self, SigningError> {
-        let der = CertificateSigningRequestDer::from_pem_slice(pem);
-        let der = der.map_err(|error| SigningError::Request(error.to_string()))?;
-        let parsed = X509CertificationRequest::from_der(&der);
-        let (_, request) = parsed.map_err(|error| SigningError::Request(error.to_string()))?;
-        let info = &request.certification_request_info;
-        let mut found = Self {
-            subject: info.subject.as_raw().to_vec(),
-            has_subject: info.subject.iter().next().is_some(),
-            public_key: info.subject_pki.raw.to_vec(),
-            forged: request.verify_signature().err().map(|error| error.to_string()),
-            ..Self::default()
-        };
-        let names = info.subject.iter_common_name().filter_map(|name| name.as_str().ok());
-        found.common_name = names.last().unwrap_or_default().to_owned();
-        let organizations = info.subject.iter_organization().filter_map(|name| name.as_str().ok());
-        found.organizations = organizations.map(str::to_owned).collect();
-        for attribute in info.iter_attributes() {
-            let ParsedCriAttribute::ExtensionRequest(extensions) = attribute.parsed_attribute() else { continue };
-            for extension in &extensions.extensions {
-                if let ParsedExtension::SubjectAlternativeName(names) = extension.parsed_extension() {
-                    found.alternative_names = Some(extension.value.to_vec());
-                    names.general_names.iter().for_each(|name| found.add(name));
-                }
-            }
-        }
-        Ok(found)
+        let unusable = |error: &dyn std::fmt::Display| SigningError::Request(error.to_string());
+        let bytes = CertificateSigningRequestDer::from_pem_slice(pem).map_err(|error| unusable(&error))?;
+        let (_, signed) = X509CertificationRequest::from_der(&bytes).map_err(|error| unusable(&error))?;
+        let forged = signed.verify_signature().err().map(|error| error.to_string());
+        Self::of(CertReq::from_der(&bytes)?, forged).map_err(|error| unusable(&error))
     }
 
-    fn add(&mut self, name: &GeneralName<'_>) {
-        match name {
-            GeneralName::DNSName(name) => self.dns_names.push((*name).to_owned()),
-            GeneralName::IPAddress(_) => self.ip_addresses += 1,
-            GeneralName::RFC822Name(_) => self.email_addresses += 1,
-            GeneralName::URI(_) => self.uris += 1,
-            _ => {}
+    fn of(request: CertReq, forged: Option<String>) -> der::Result<Self> {
+        let mut names = RequestedNames {
+            common_name: values(&request.info.subject, rfc4519::CN).pop().unwrap_or_default(),
+            organizations: values(&request.info.subject, rfc4519::O),
+            ..RequestedNames::default()
+        };
+        let mut alternative_names = None;
+        for extension in extensions(request.info.attributes.iter())? {
+            if extension.extn_id == SubjectAltName::OID {
+                let found = SubjectAltName::from_der(extension.extn_value.as_bytes())?;
+                found.0.iter().for_each(|name| names.add(name));
+                alternative_names = Some(extension.extn_value);
+            }
         }
+        let (subject, public_key) = (request.info.subject, request.info.public_key);
+        Ok(Self { names, subject, public_key, alternative_names, forged })
     }
+}
+
+/// All that the subject has of one kind, such as O.
+fn values(subject: &Name, kind: ObjectIdentifier) -> Vec<String> {
+    let attributes = subject.0.iter().flat_map(|part| part.0.iter()).filter(|attribute| attribute.oid == kind);
+    let text = |attribute: &AttributeTypeAndValue| match attribute.value.tag() {
+        Tag::Utf8String | Tag::PrintableString => String::from_utf8(attribute.value.value().to_vec()).ok(),
+        _ => None,
+    };
+    attributes.filter_map(text).collect()
+}
+
+/// Those that a request asks for.
+fn extensions<'a>(attributes: impl Iterator<Item = &'a Attribute>) -> der::Result<Extensions> {
+    let lists = attributes.filter(|attribute| attribute.oid == ExtensionReq::OID).flat_map(|found| found.values.iter());
+    Ok(lists.map(Any::decode_as).collect::<der::Result<Vec<Extensions>>>()?.concat())
 }
 
 /// From when until when.
@@ -140,10 +166,10 @@ pub struct Validity {
 
 /// An authority's certificate and key.
 pub struct Signer {
-    subject: Vec<u8>,
-    key_identifier: Option<Vec<u8>>,
+    subject: Name,
+    key_identifier: Option<OctetString>,
     key: KeyPair,
-    algorithm: Vec<u8>,
+    algorithm: AlgorithmIdentifierOwned,
     /// Nothing that it signs is valid any longer.
     pub end: Timestamp,
 }
@@ -157,20 +183,17 @@ impl std::fmt::Debug for Signer {
 impl Signer {
     pub fn from_pem(cert_pem: &str, key_pem: &str) -> Result<Self, SigningError> {
         let unusable = |error: &dyn std::fmt::Display| SigningError::Certificate(error.to_string());
-        let der = CertificateDer::from_pem_slice(cert_pem.as_bytes()).map_err(|error| unusable(&error))?;
-        let (_, certificate) = X509Certificate::from_der(&der).map_err(|error| unusable(&error))?;
+        let bytes = CertificateDer::from_pem_slice(cert_pem.as_bytes()).map_err(|error| unusable(&error))?;
+        let certificate = Certificate::from_der(&bytes).map_err(|error| unusable(&error))?.tbs_certificate;
         let key = KeyPair::from_pem(key_pem).map_err(SigningError::Key)?;
-        if certificate.public_key().raw != key.subject_public_key_info() {
+        if certificate.subject_public_key_info.to_der()? != key.subject_public_key_info() {
             return Err(SigningError::OtherKey);
         }
-        let key_identifier = certificate.extensions().iter().find_map(|extension| match extension.parsed_extension() {
-            ParsedExtension::SubjectKeyIdentifier(identifier) => Some(identifier.0.to_vec()),
-            _ => None,
-        });
-        let end = Timestamp::from_second(certificate.validity().not_after.timestamp());
+        let identifier = certificate.get::<SubjectKeyIdentifier>().map_err(|error| unusable(&error))?;
+        let end = Timestamp::UNIX_EPOCH.checked_add(certificate.validity.not_after.to_unix_duration());
         Ok(Self {
-            subject: certificate.subject().as_raw().to_vec(),
-            key_identifier,
+            key_identifier: identifier.map(|(_, identifier)| identifier.0),
+            subject: certificate.subject,
             algorithm: algorithm(&key)?,
             key,
             end: end.map_err(|error| unusable(&error))?,
@@ -195,146 +218,84 @@ impl Signer {
         if let Some(unknown) = usages.iter().find(|usage| !known(usage)) {
             return Err(SigningError::Usage(unknown.clone()));
         }
-        let content = construct_der(|writer| self.write_content(writer, request, usages, validity, serial));
-        let signature = self.key.sign(&content).map_err(SigningError::Key)?;
-        let certificate = construct_der(|writer| {
-            writer.write_sequence(|writer| {
-                writer.next().write_der(&content);
-                writer.next().write_der(&self.algorithm);
-                writer.next().write_bitvec_bytes(&signature, signature.len() * 8);
-            });
-        });
-        Ok(pem("CERTIFICATE", &certificate))
+        let content = TbsCertificate {
+            version: Version::V3,
+            serial_number: SerialNumber::new(&serial)?,
+            signature: self.algorithm.clone(),
+            issuer: self.subject.clone(),
+            validity: Lifetime { not_before: time(validity.begin)?, not_after: time(validity.end)? },
+            subject: request.subject.clone(),
+            subject_public_key_info: request.public_key.clone(),
+            issuer_unique_id: None,
+            subject_unique_id: None,
+            extensions: Some(self.extensions(request, usages)?),
+        };
+        let signature = self.key.sign(&content.to_der()?).map_err(SigningError::Key)?;
+        let certificate = Certificate {
+            tbs_certificate: content,
+            signature_algorithm: self.algorithm.clone(),
+            signature: BitString::from_bytes(&signature)?,
+        };
+        Ok(certificate.to_pem(LineEnding::LF)?)
     }
 
-    /// RFC 5280: TBSCertificate.
-    fn write_content(
-        &self,
-        writer: DERWriter<'_>,
-        request: &CertificateRequest,
-        usages: &[String],
-        validity: Validity,
-        serial: [u8; 16],
-    ) {
-        writer.write_sequence(|writer| {
-            // Version 3 is written as 2.
-            writer.next().write_tagged(Tag::context(0), |writer| writer.write_u8(2));
-            writer.next().write_bigint_bytes(&serial, true);
-            writer.next().write_der(&self.algorithm);
-            writer.next().write_der(&self.subject);
-            writer.next().write_sequence(|writer| {
-                writer.next().write_der(&time(validity.begin));
-                writer.next().write_der(&time(validity.end));
-            });
-            writer.next().write_der(&request.subject);
-            writer.next().write_der(&request.public_key);
-            writer.next().write_tagged(Tag::context(3), |writer| {
-                writer.write_sequence(|writer| {
-                    for (oid, critical, value) in self.extensions(request, usages) {
-                        write_extension(writer.next(), oid, critical, &value);
-                    }
-                });
-            });
-        });
-    }
-
-    /// Each with whether a reader that does not know it has to refuse the certificate.
-    fn extensions(&self, request: &CertificateRequest, usages: &[String]) -> Vec<(&'static [u64], bool, Vec<u8>)> {
-        let mut extensions = Vec::new();
-        extensions.extend(key_usage(usages).map(|value| (KEY_USAGE, true, value)));
-        extensions.extend(extended_key_usage(usages).map(|value| (EXTENDED_KEY_USAGE, false, value)));
-        // Empty: it is no authority.
-        extensions.push((BASIC_CONSTRAINTS, true, construct_der(|writer| writer.write_sequence(|_| ()))));
+    fn extensions(&self, request: &CertificateRequest, usages: &[String]) -> der::Result<Extensions> {
+        let subject = &request.subject;
+        let mut extensions = Extensions::new();
+        let wanted = key_usage(usages);
+        if !wanted.0.is_empty() {
+            extensions.push(wanted.to_extension(subject, &[])?);
+        }
+        let wanted = extended_key_usage(usages);
+        if !wanted.0.is_empty() {
+            // A reader that does not know this extension may pass over it, as with Kubernetes.
+            extensions.push(Extension { critical: false, ..wanted.to_extension(subject, &[])? });
+        }
+        extensions.push(BasicConstraints { ca: false, path_len_constraint: None }.to_extension(subject, &[])?);
         if let Some(identifier) = &self.key_identifier {
-            let value = construct_der(|writer| {
-                writer.write_sequence(|writer| {
-                    writer.next().write_tagged_implicit(Tag::context(0), |writer| writer.write_bytes(identifier));
-                });
-            });
-            extensions.push((AUTHORITY_KEY_IDENTIFIER, false, value));
+            let of = AuthorityKeyIdentifier { key_identifier: Some(identifier.clone()), ..Default::default() };
+            extensions.push(of.to_extension(subject, &[])?);
         }
-        if let Some(names) = &request.alternative_names {
-            extensions.push((SUBJECT_ALTERNATIVE_NAME, !request.has_subject, names.clone()));
+        if let Some(names) = request.alternative_names.clone() {
+            // Where there is no subject, this alone says whose the certificate is.
+            let critical = subject.is_empty();
+            extensions.push(Extension { extn_id: SubjectAltName::OID, critical, extn_value: names });
         }
-        extensions
+        Ok(extensions)
     }
 }
 
-fn write_extension(writer: DERWriter<'_>, oid: &[u64], critical: bool, value: &[u8]) {
-    writer.write_sequence(|writer| {
-        writer.next().write_oid(&ObjectIdentifier::from_slice(oid));
-        if critical {
-            writer.next().write_bool(true);
-        }
-        writer.next().write_bytes(value);
-    });
+fn key_usage(usages: &[String]) -> KeyUsage {
+    let wanted = KEY_USAGES.iter().filter(|(word, _)| usages.iter().any(|usage| usage == word));
+    KeyUsage(wanted.fold(FlagSet::default(), |all, (_, usage)| all | *usage))
 }
 
-/// Bits count from the highest of the first byte; those after the last that is set are not written.
-fn key_usage(usages: &[String]) -> Option<Vec<u8>> {
-    let wanted = KEY_USAGES.iter().filter(|(word, _)| usages.iter().any(|usage| usage == word)).map(|(_, bit)| *bit);
-    let mut bytes = [0_u8; 2];
-    let mut length = 0;
-    for bit in wanted {
-        bytes[usize::from(bit / 8)] |= 0x80 >> (bit % 8);
-        length = length.max(usize::from(bit) + 1);
-    }
-    (length > 0).then(|| construct_der(|writer| writer.write_bitvec_bytes(&bytes[..length.div_ceil(8)], length)))
+fn extended_key_usage(usages: &[String]) -> ExtendedKeyUsage {
+    let wanted = EXTENDED_KEY_USAGES.iter().filter(|(word, _)| usages.iter().any(|usage| usage == word));
+    let mut wanted: Vec<_> = wanted.map(|(_, oid)| *oid).collect();
+    // Two words of the table, one after the other, stand for one.
+    wanted.dedup();
+    ExtendedKeyUsage(wanted)
 }
 
-fn extended_key_usage(usages: &[String]) -> Option<Vec<u8>> {
-    let mut wanted: Vec<&[u64]> = Vec::new();
-    for (word, oid) in EXTENDED_KEY_USAGES {
-        if usages.iter().any(|usage| usage == word) && !wanted.contains(oid) {
-            wanted.push(oid);
-        }
-    }
-    let value = || {
-        construct_der(|writer| {
-            writer.write_sequence(|writer| {
-                wanted.iter().for_each(|oid| writer.next().write_oid(&ObjectIdentifier::from_slice(oid)));
-            });
-        })
-    };
-    (!wanted.is_empty()).then(value)
+/// RFC 5280: UTCTime, and GeneralizedTime where two digits of the year do not do.
+fn time(at: Timestamp) -> der::Result<Time> {
+    let since_epoch = Duration::from_secs(u64::try_from(at.as_second()).unwrap_or_default());
+    let short = UtcTime::from_unix_duration(since_epoch).map(Time::from);
+    short.or_else(|_| GeneralizedTime::from_unix_duration(since_epoch).map(Time::from))
 }
 
-/// UTCTime, and GeneralizedTime where two digits of the year do not do.
-fn time(at: Timestamp) -> Vec<u8> {
-    let at = at.to_zoned(TimeZone::UTC);
-    let (tag, text) = if at.year() < YEAR_OF_FOUR_DIGITS {
-        (0x17, at.strftime("%y%m%d%H%M%SZ").to_string())
-    } else {
-        (0x18, at.strftime("%Y%m%d%H%M%SZ").to_string())
-    };
-    let length = u8::try_from(text.len()).expect("fifteen characters at most");
-    [&[tag, length], text.as_bytes()].concat()
-}
-
-/// What the authority's key signs with, as an AlgorithmIdentifier.
-fn algorithm(key: &KeyPair) -> Result<Vec<u8>, SigningError> {
-    let known: [(&rcgen::SignatureAlgorithm, &[u64], bool); 4] = [
-        (&rcgen::PKCS_ECDSA_P256_SHA256, &[1, 2, 840, 10045, 4, 3, 2], false),
-        (&rcgen::PKCS_ECDSA_P384_SHA384, &[1, 2, 840, 10045, 4, 3, 3], false),
-        (&rcgen::PKCS_ED25519, &[1, 3, 101, 112], false),
-        (&rcgen::PKCS_RSA_SHA256, &[1, 2, 840, 113_549, 1, 1, 11], true),
+/// What the authority's key signs with.
+fn algorithm(key: &KeyPair) -> Result<AlgorithmIdentifierOwned, SigningError> {
+    let known = [
+        (&rcgen::PKCS_ECDSA_P256_SHA256, rfc5912::ECDSA_WITH_SHA_256, None),
+        (&rcgen::PKCS_ECDSA_P384_SHA384, rfc5912::ECDSA_WITH_SHA_384, None),
+        (&rcgen::PKCS_ED25519, rfc8410::ID_ED_25519, None),
+        (&rcgen::PKCS_RSA_SHA256, rfc5912::SHA_256_WITH_RSA_ENCRYPTION, Some(Any::null())),
     ];
     let found = known.into_iter().find(|(algorithm, ..)| *algorithm == PublicKeyData::algorithm(key));
-    let (_, oid, has_parameters) = found.ok_or(SigningError::Key(rcgen::Error::UnsupportedSignatureAlgorithm))?;
-    Ok(construct_der(|writer| {
-        writer.write_sequence(|writer| {
-            writer.next().write_oid(&ObjectIdentifier::from_slice(oid));
-            if has_parameters {
-                writer.next().write_null();
-            }
-        });
-    }))
-}
-
-fn pem(label: &str, der: &[u8]) -> String {
-    let text = STANDARD.encode(der);
-    let lines = text.as_bytes().chunks(PEM_COLUMNS).map(|line| String::from_utf8_lossy(line).into_owned() + "\n");
-    format!("-----BEGIN {label}-----\n{}-----END {label}-----\n", lines.collect::<String>())
+    let (_, oid, parameters) = found.ok_or(SigningError::Key(rcgen::Error::UnsupportedSignatureAlgorithm))?;
+    Ok(AlgorithmIdentifierOwned { oid, parameters })
 }
 
 #[cfg(test)]
@@ -346,7 +307,7 @@ mod tests {
     use rustls_pki_types::UnixTime;
     use std::fs;
     use std::time::Duration;
-    use x509_parser::prelude::KeyUsage;
+    use x509_parser::prelude::{KeyUsage, X509Certificate};
 
     fn at(time: &str) -> Timestamp {
         time.parse().unwrap()
@@ -379,8 +340,9 @@ mod tests {
         let signer = Signer::from_pem(&cert, &key).unwrap();
         let own = KeyPair::generate().unwrap();
         let request = CertificateRequest::from_pem(request_for(&["web.example", "10.0.0.7"], &own).as_bytes()).unwrap();
-        assert_eq!((request.common_name.as_str(), request.organizations.as_slice()), ("ada", &["dev".to_owned()][..]));
-        assert_eq!((request.dns_names.as_slice(), request.ip_addresses), (&["web.example".to_owned()][..], 1));
+        let names = &request.names;
+        assert_eq!((names.common_name.as_str(), names.organizations.as_slice()), ("ada", &["dev".to_owned()][..]));
+        assert_eq!((names.dns_names.as_slice(), names.ip_addresses), (&["web.example".to_owned()][..], 1));
         let validity = Validity { begin: at("2026-03-01T00:00:00Z"), end: at("2026-03-02T00:00:00Z") };
         let wanted = usages(&["digital signature", "key encipherment", "client auth"]);
         let pem = signer.sign(&request, &wanted, validity, [0x81; 16]).unwrap();
@@ -399,8 +361,8 @@ mod tests {
         assert_eq!(certificate.public_key().raw, own.subject_public_key_info());
         let KeyUsage { flags } = certificate.key_usage().unwrap().unwrap().value;
         assert_eq!(*flags, 0b101);
-        let extended = certificate.extended_key_usage().unwrap().unwrap().value;
-        assert!(extended.client_auth && !extended.server_auth);
+        let extended = certificate.extended_key_usage().unwrap().unwrap();
+        assert!(extended.value.client_auth && !extended.value.server_auth && !extended.critical);
         assert!(!certificate.is_ca());
         assert_eq!(certificate.raw_serial(), [&[0][..], &[0x81; 16]].concat());
     }
@@ -413,18 +375,7 @@ mod tests {
         let signer = Signer::from_pem(&cert, &key).unwrap();
         let own = KeyPair::generate().unwrap();
         let mut request = CertificateRequest::from_pem(request_for(&[], &own).as_bytes()).unwrap();
-        request.subject = construct_der(|writer| {
-            writer.write_sequence(|writer| {
-                for (oid, text) in [([2, 5, 4, 10], "dev"), ([2, 5, 4, 10], "ops"), ([2, 5, 4, 3], "ada")] {
-                    writer.next().write_set(|writer| {
-                        writer.next().write_sequence(|writer| {
-                            writer.next().write_oid(&ObjectIdentifier::from_slice(&oid));
-                            writer.next().write_utf8_string(text);
-                        });
-                    });
-                }
-            });
-        });
+        request.subject = "CN=ada,O=ops,O=dev".parse().unwrap();
         let validity = Validity { begin: at("2026-03-01T00:00:00Z"), end: at("2051-03-01T00:00:00Z") };
         let pem = signer.sign(&request, &usages(&["any"]), validity, [1; 16]).unwrap();
         let chain = tls::certificates("client", &pem).unwrap();

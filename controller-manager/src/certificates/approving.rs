@@ -68,10 +68,10 @@ pub fn needed(request: &CertificateSigningRequest) -> Vec<Permission> {
         return Vec::new();
     }
     let Ok(asked) = CertificateRequest::from_pem(&spec.request.0) else { return Vec::new() };
-    if kubelet_client(&asked, spec.usages.as_deref().unwrap_or_default()).is_err() {
+    if kubelet_client(&asked.names, spec.usages.as_deref().unwrap_or_default()).is_err() {
         return Vec::new();
     }
-    let is_own = spec.username.as_deref() == Some(asked.common_name.as_str());
+    let is_own = spec.username.as_deref() == Some(asked.names.common_name.as_str());
     is_own.then_some(SELF_NODE_CLIENT).into_iter().chain([NODE_CLIENT]).collect()
 }
 

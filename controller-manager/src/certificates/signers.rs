@@ -2,7 +2,7 @@
 //!
 //! Corresponds to pkg/apis/certificates helpers and isRequestForSignerFn of pkg/controller/certificates/signer.
 
-use component_base::certificate_request::CertificateRequest;
+use component_base::certificate_request::RequestedNames;
 use std::collections::BTreeSet;
 
 pub const NODES: &str = "system:nodes";
@@ -40,11 +40,11 @@ impl SignerName {
     }
 
     /// Why this signer does not sign that.
-    pub fn check(self, request: &CertificateRequest, usages: &[String]) -> Result<(), String> {
+    pub fn check(self, names: &RequestedNames, usages: &[String]) -> Result<(), String> {
         match self {
             Self::ApiServerClient => client_usages(usages),
-            Self::ApiServerClientKubelet => kubelet_client(request, usages),
-            Self::KubeletServing => kubelet_serving(request, usages),
+            Self::ApiServerClientKubelet => kubelet_client(names, usages),
+            Self::KubeletServing => kubelet_serving(names, usages),
             Self::LegacyUnknown => Ok(()),
         }
     }
@@ -62,41 +62,41 @@ fn client_usages(usages: &[String]) -> Result<(), String> {
     }
 }
 
-pub fn kubelet_client(request: &CertificateRequest, usages: &[String]) -> Result<(), String> {
-    of_nodes(request)?;
+pub fn kubelet_client(names: &RequestedNames, usages: &[String]) -> Result<(), String> {
+    of_nodes(names)?;
     let unwanted = [
-        (request.dns_names.len(), "DNS"),
-        (request.email_addresses, "Email"),
-        (request.ip_addresses, "IP"),
-        (request.uris, "URI"),
+        (names.dns_names.len(), "DNS"),
+        (names.email_addresses, "Email"),
+        (names.ip_addresses, "IP"),
+        (names.uris, "URI"),
     ];
     none_of(&unwanted)?;
-    of_a_node(request)?;
+    of_a_node(names)?;
     exactly(usages, CLIENT)
 }
 
-fn kubelet_serving(request: &CertificateRequest, usages: &[String]) -> Result<(), String> {
-    of_nodes(request)?;
-    if request.dns_names.is_empty() && request.ip_addresses == 0 {
+fn kubelet_serving(names: &RequestedNames, usages: &[String]) -> Result<(), String> {
+    of_nodes(names)?;
+    if names.dns_names.is_empty() && names.ip_addresses == 0 {
         return Err("DNS or IP subjectAltName is required".to_owned());
     }
-    none_of(&[(request.email_addresses, "Email"), (request.uris, "URI")])?;
+    none_of(&[(names.email_addresses, "Email"), (names.uris, "URI")])?;
     exactly(usages, SERVER)?;
-    of_a_node(request)
+    of_a_node(names)
 }
 
-fn of_nodes(request: &CertificateRequest) -> Result<(), String> {
-    let is_of_nodes = request.organizations.as_slice() == [NODES.to_owned()];
+fn of_nodes(names: &RequestedNames) -> Result<(), String> {
+    let is_of_nodes = names.organizations.as_slice() == [NODES.to_owned()];
     if is_of_nodes { Ok(()) } else { Err(format!("subject organization is not {NODES}")) }
 }
 
-fn of_a_node(request: &CertificateRequest) -> Result<(), String> {
-    let is_of_a_node = request.common_name.starts_with(NODE_USER_PREFIX);
+fn of_a_node(names: &RequestedNames) -> Result<(), String> {
+    let is_of_a_node = names.common_name.starts_with(NODE_USER_PREFIX);
     if is_of_a_node { Ok(()) } else { Err(format!("subject common name does not begin with {NODE_USER_PREFIX}")) }
 }
 
-fn none_of(names: &[(usize, &str)]) -> Result<(), String> {
-    match names.iter().find(|(count, _)| *count > 0) {
+fn none_of(counts: &[(usize, &str)]) -> Result<(), String> {
+    match counts.iter().find(|(count, _)| *count > 0) {
         Some((_, kind)) => Err(format!("{kind} subjectAltNames are not allowed")),
         None => Ok(()),
     }
@@ -116,19 +116,21 @@ fn exactly(usages: &[String], purpose: &str) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    fn node(change: impl FnOnce(&mut CertificateRequest)) -> CertificateRequest {
-        let mut request = CertificateRequest::default();
-        request.common_name = "system:node:n1".to_owned();
-        request.organizations = vec![NODES.to_owned()];
-        change(&mut request);
-        request
+    fn node(change: impl FnOnce(&mut RequestedNames)) -> RequestedNames {
+        let mut names = RequestedNames {
+            common_name: "system:node:n1".to_owned(),
+            organizations: vec![NODES.to_owned()],
+            ..RequestedNames::default()
+        };
+        change(&mut names);
+        names
     }
 
     #[test]
     fn every_signer_has_rules_of_its_own() {
         let (client, serving) = (&[SIGNATURE, CLIENT][..], &[SIGNATURE, ENCIPHERMENT, SERVER][..]);
         let kubelet = SignerName::ApiServerClientKubelet;
-        for (signer, request, usages, expected) in [
+        for (signer, names, usages, expected) in [
             (kubelet, node(|_| ()), client, ""),
             (kubelet, node(|r| r.organizations.clear()), client, "subject organization is not system:nodes"),
             (kubelet, node(|r| r.organizations.push("x".into())), client, "subject organization is not system:nodes"),
@@ -149,24 +151,24 @@ mod tests {
                 client,
                 "usages did not match [digital signature key encipherment server auth]",
             ),
-            (SignerName::ApiServerClient, CertificateRequest::default(), client, ""),
+            (SignerName::ApiServerClient, RequestedNames::default(), client, ""),
             (
                 SignerName::ApiServerClient,
-                CertificateRequest::default(),
+                RequestedNames::default(),
                 serving,
                 "invalid usage for client certificate: server auth",
             ),
             (
                 SignerName::ApiServerClient,
-                CertificateRequest::default(),
+                RequestedNames::default(),
                 &[SIGNATURE],
                 "missing required usage for client certificate: client auth",
             ),
-            (SignerName::LegacyUnknown, CertificateRequest::default(), &["any"], ""),
+            (SignerName::LegacyUnknown, RequestedNames::default(), &["any"], ""),
         ] {
             let usages: Vec<String> = usages.iter().map(|usage| (*usage).to_owned()).collect();
-            let said = signer.check(&request, &usages).err().unwrap_or_default();
-            assert_eq!(said, expected, "{signer:?} {request:?} {usages:?}");
+            let said = signer.check(&names, &usages).err().unwrap_or_default();
+            assert_eq!(said, expected, "{signer:?} {names:?} {usages:?}");
         }
         assert_eq!(SignerName::of("kubernetes.io/kubelet-serving"), Some(SignerName::KubeletServing));
         assert_eq!(SignerName::of("example.com/mine"), None);

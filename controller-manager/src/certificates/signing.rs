@@ -101,7 +101,7 @@ fn sign(
     let spec = &request.spec;
     let asked = CertificateRequest::from_pem(&spec.request.0)?;
     let usages = spec.usages.as_deref().unwrap_or_default();
-    if let Err(why) = name.check(&asked, usages) {
+    if let Err(why) = name.check(&asked.names, usages) {
         return Ok(Outcome::Refused(why));
     }
     let mut serial = [0; 16];
