@@ -3,6 +3,7 @@
 //! Subject, names and key go over as they are: what the requester wrote is what the certificate says. Corresponds to
 //! crypto/x509 of Go and pkg/controller/certificates/authority.
 
+use crate::private_key::{PrivateKey, PrivateKeyError};
 use jiff::Timestamp;
 use rcgen::{KeyPair, PublicKeyData, SigningKey};
 use rustls_pki_types::pem::PemObject;
@@ -72,7 +73,7 @@ pub enum SigningError {
     #[error("signing certificate: {0}")]
     Certificate(String),
     #[error("signing key: {0}")]
-    Key(rcgen::Error),
+    Key(#[from] PrivateKeyError),
     #[error("signing key: it is not that of the certificate")]
     OtherKey,
     #[error("certificate: {0}")]
@@ -185,7 +186,7 @@ impl Signer {
         let unusable = |error: &dyn std::fmt::Display| SigningError::Certificate(error.to_string());
         let bytes = CertificateDer::from_pem_slice(cert_pem.as_bytes()).map_err(|error| unusable(&error))?;
         let certificate = Certificate::from_der(&bytes).map_err(|error| unusable(&error))?.tbs_certificate;
-        let key = KeyPair::from_pem(key_pem).map_err(SigningError::Key)?;
+        let key = PrivateKey::from_pem(key_pem)?.key_pair()?;
         if certificate.subject_public_key_info.to_der()? != key.subject_public_key_info() {
             return Err(SigningError::OtherKey);
         }
@@ -230,7 +231,7 @@ impl Signer {
             subject_unique_id: None,
             extensions: Some(self.extensions(request, usages)?),
         };
-        let signature = self.key.sign(&content.to_der()?).map_err(SigningError::Key)?;
+        let signature = self.key.sign(&content.to_der()?).map_err(PrivateKeyError::Unusable)?;
         let certificate = Certificate {
             tbs_certificate: content,
             signature_algorithm: self.algorithm.clone(),
@@ -294,13 +295,14 @@ fn algorithm(key: &KeyPair) -> Result<AlgorithmIdentifierOwned, SigningError> {
         (&rcgen::PKCS_RSA_SHA256, rfc5912::SHA_256_WITH_RSA_ENCRYPTION, Some(Any::null())),
     ];
     let found = known.into_iter().find(|(algorithm, ..)| *algorithm == PublicKeyData::algorithm(key));
-    let (_, oid, parameters) = found.ok_or(SigningError::Key(rcgen::Error::UnsupportedSignatureAlgorithm))?;
+    let (_, oid, parameters) = found.ok_or(PrivateKeyError::Unusable(rcgen::Error::UnsupportedSignatureAlgorithm))?;
     Ok(AlgorithmIdentifierOwned { oid, parameters })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixtures::{EC_KEYS, RSA_KEYS};
     use crate::{pki, tls};
     use pki::Authority;
     use rcgen::{CertificateParams, DistinguishedName, DnType};
@@ -383,6 +385,24 @@ mod tests {
         assert_eq!(pki::subject(&chain[0]), Some(("ada".to_owned(), groups)));
         let (_, certificate) = X509Certificate::from_der(&chain[0]).unwrap();
         assert_eq!(certificate.validity().not_after.timestamp(), validity.end.as_second());
+    }
+
+    #[test]
+    fn the_authority_has_its_key_in_any_form() {
+        let own = KeyPair::generate().unwrap();
+        let request = CertificateRequest::from_pem(request_for(&[], &own).as_bytes()).unwrap();
+        let validity = Validity { begin: at("2026-03-01T00:00:00Z"), end: at("2026-03-02T00:00:00Z") };
+        for key in [RSA_KEYS, EC_KEYS].concat() {
+            let mut params = CertificateParams::default();
+            params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+            let cert = params.self_signed(&PrivateKey::from_pem(key).unwrap().key_pair().unwrap()).unwrap().pem();
+            let pem = Signer::from_pem(&cert, key)
+                .and_then(|signer| signer.sign(&request, &usages(&["client auth"]), validity, [1; 16]));
+            let chain = tls::certificates("client", &pem.unwrap()).unwrap();
+            let now = Duration::from_secs(at("2026-03-01T12:00:00Z").as_second().unsigned_abs());
+            let verifier = tls::client_verifier(&cert).unwrap();
+            verifier.verify_client_cert(&chain[0], &[], UnixTime::since_unix_epoch(now)).unwrap();
+        }
     }
 
     #[test]

@@ -12,6 +12,11 @@ const SERVING: &str = include_str!("../fixtures/serving.pem");
 /// An ES256 key (PKCS#8 PEM) that signs service account tokens.
 pub const SERVICE_ACCOUNT_KEY: &str = include_str!("../fixtures/service-account.pem");
 
+/// A key for RSA, in PKCS #8 and in PKCS #1.
+pub const RSA_KEYS: [&str; 2] = [include_str!("../fixtures/rsa-pkcs8.pem"), include_str!("../fixtures/rsa-pkcs1.pem")];
+/// A key on P-256, in PKCS #8 and in SEC 1; the latter as openssl writes it, with its curve in front.
+pub const EC_KEYS: [&str; 2] = [include_str!("../fixtures/ec-pkcs8.pem"), include_str!("../fixtures/ec-sec1.pem")];
+
 /// Users and their certificates. The administrator alone is in `system:masters`.
 const CLIENTS: [(&str, &str); 5] = [
     ("kubernetes-admin", include_str!("../fixtures/admin.pem")),

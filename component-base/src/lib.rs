@@ -17,6 +17,7 @@ pub mod command;
 pub mod duration;
 pub mod options;
 pub mod kubeconfig;
+pub mod private_key;
 pub mod pki;
 pub mod certificate_request;
 pub mod private_file;

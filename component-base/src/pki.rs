@@ -2,6 +2,7 @@
 //!
 //! Corresponds to what kubeadm calls the PKI (cmd/kubeadm/app/phases/certs).
 
+use crate::private_key::{PrivateKey, PrivateKeyError};
 use crate::{private_file, tls};
 use jiff::{Timestamp, ToSpan, tz::TimeZone};
 use rcgen::{
@@ -24,13 +25,22 @@ pub enum PkiError {
     #[error("{}: {source}", path.display())]
     Io { path: PathBuf, source: std::io::Error },
     #[error("{}: damaged: {source}", path.display())]
-    Damaged { path: PathBuf, source: rcgen::Error },
+    Damaged { path: PathBuf, source: AuthorityError },
     #[error("damaged: {0}")]
     Certificate(String),
     #[error("certificate for {subject}: {source}")]
-    Issue { subject: String, source: rcgen::Error },
+    Issue { subject: String, source: AuthorityError },
     #[error("certificate for {subject}: more than one organization")]
     Organizations { subject: String },
+}
+
+/// What is wrong with an authority.
+#[derive(Debug, thiserror::Error)]
+pub enum AuthorityError {
+    #[error(transparent)]
+    Key(#[from] PrivateKeyError),
+    #[error(transparent)]
+    Certificate(#[from] rcgen::Error),
 }
 
 /// A certificate with its key, both PEM.
@@ -74,7 +84,8 @@ impl Authority {
                 .map_err(|source| PkiError::Damaged { path: cert.clone(), source });
         }
         let created = create_authority(now);
-        let pair = created.map_err(|source| PkiError::Issue { subject: "the authority".into(), source })?;
+        let pair =
+            created.map_err(|source| PkiError::Issue { subject: "the authority".into(), source: source.into() })?;
         fs::create_dir_all(folder).map_err(|source| PkiError::Io { path: folder.to_owned(), source })?;
         // The certificate last: where it lies, the key lies too.
         for (path, text) in [(&key, &pair.key_pem), (&cert, &pair.cert_pem)] {
@@ -83,8 +94,8 @@ impl Authority {
         Self::from_pem(&pair.cert_pem, &pair.key_pem).map_err(|source| PkiError::Damaged { path: cert, source })
     }
 
-    pub fn from_pem(cert_pem: &str, key_pem: &str) -> Result<Self, rcgen::Error> {
-        let key = KeyPair::from_pem(key_pem)?;
+    pub fn from_pem(cert_pem: &str, key_pem: &str) -> Result<Self, AuthorityError> {
+        let key = PrivateKey::from_pem(key_pem)?.key_pair()?;
         Ok(Self { cert_pem: cert_pem.to_owned(), issuer: Issuer::from_ca_cert_pem(cert_pem, key)? })
     }
 
@@ -95,7 +106,7 @@ impl Authority {
             return Err(PkiError::Organizations { subject: subject.common_name.to_owned() });
         }
         self.try_issue(subject, now)
-            .map_err(|source| PkiError::Issue { subject: subject.common_name.to_owned(), source })
+            .map_err(|source| PkiError::Issue { subject: subject.common_name.to_owned(), source: source.into() })
     }
 
     fn try_issue(&self, subject: &Subject<'_>, now: Timestamp) -> Result<CertKey, rcgen::Error> {
@@ -153,7 +164,7 @@ fn params(common_name: &str, organizations: &[&str], now: Timestamp, years: i64)
 pub fn self_signed(names: &[String], now: Timestamp) -> Result<CertKey, PkiError> {
     let common_name = format!("{}@{}", names.first().map_or("localhost", String::as_str), now.as_second());
     let failed = |source| PkiError::Issue { subject: common_name.clone(), source };
-    let authority = create_authority(now).map_err(failed)?;
+    let authority = create_authority(now).map_err(|source| failed(source.into()))?;
     let authority = Authority::from_pem(&authority.cert_pem, &authority.key_pem).map_err(failed)?;
     let leaf = authority.issue(&Subject { common_name: &common_name, organizations: &[], names }, now)?;
     Ok(CertKey { cert_pem: leaf.cert_pem + &authority.cert_pem, ..leaf })
@@ -161,8 +172,8 @@ pub fn self_signed(names: &[String], now: Timestamp) -> Result<CertKey, PkiError
 
 /// A new ES256 key (PKCS#8 PEM) for signing service account tokens.
 pub fn signing_key() -> Result<String, PkiError> {
-    let key = KeyPair::generate().map_err(|source| PkiError::Issue { subject: "service accounts".into(), source })?;
-    Ok(key.serialize_pem())
+    let unable = |source: rcgen::Error| PkiError::Issue { subject: "service accounts".into(), source: source.into() };
+    Ok(KeyPair::generate().map_err(unable)?.serialize_pem())
 }
 
 /// Whether a certificate (PEM) will do for a while: it holds for another month, and for all these names.

@@ -224,3 +224,19 @@ impl ServerCertVerifier for TrustAnyServer {
         self.0.signature_verification_algorithms.supported_schemes()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::{EC_KEYS, RSA_KEYS};
+    use crate::private_key::PrivateKey;
+
+    #[test]
+    fn a_server_has_its_key_in_any_form() {
+        for key in [RSA_KEYS, EC_KEYS].concat() {
+            let pair = PrivateKey::from_pem(key).unwrap().key_pair().unwrap();
+            let cert = rcgen::CertificateParams::default().self_signed(&pair).unwrap().pem();
+            server_config(&ServerTls { cert, key: key.to_owned(), client_ca: None, proxy_ca: None }).unwrap();
+        }
+    }
+}

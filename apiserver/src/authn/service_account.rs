@@ -7,6 +7,7 @@ use super::user_info::SERVICE_ACCOUNT_PREFIX;
 use crate::admission::{Lookup, ObjectKey};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use component_base::private_key::PrivateKey;
 use jiff::Timestamp;
 use jsonwebtoken::jwk::Jwk;
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
@@ -107,10 +108,12 @@ impl ServiceAccountTokens {
     ) -> Result<Self, KeyError> {
         let (algorithm, signing) = private_key(private_pem)?;
         let mut verifiers = vec![Verifier::of_private(algorithm, &signing)?];
-        for block in further.iter().flat_map(|pem| pem_blocks(pem)) {
-            let verifier = Verifier::of_pem(&block)?;
-            if verifiers.iter().all(|known| known.key_id() != verifier.key_id()) {
-                verifiers.push(verifier);
+        for pem in further {
+            for key in keys(pem)? {
+                let verifier = Verifier::of_pem(&key)?;
+                if verifiers.iter().all(|known| known.key_id() != verifier.key_id()) {
+                    verifiers.push(verifier);
+                }
             }
         }
         Ok(Self {
@@ -210,7 +213,8 @@ impl ServiceAccountTokens {
 
 impl Verifier {
     fn of_private(algorithm: Algorithm, key: &EncodingKey) -> Result<Self, KeyError> {
-        let jwk = Jwk::from_encoding_key(key, algorithm).map_err(|e| KeyError(e.to_string()))?;
+        let jwk = Jwk::from_encoding_key(key, algorithm)
+            .map_err(|e| KeyError(format!("neither an ECDSA P-256 nor an RSA private key: {e}")))?;
         Self::of_jwk(algorithm, jwk)
     }
 
@@ -251,31 +255,21 @@ impl Verifier {
 }
 
 fn private_key(pem: &str) -> Result<(Algorithm, EncodingKey), KeyError> {
-    if let Ok(key) = EncodingKey::from_ec_pem(pem.as_bytes()) {
-        return Ok((Algorithm::ES256, key));
-    }
-    let key = EncodingKey::from_rsa_pem(pem.as_bytes());
-    let key = key.map_err(|e| KeyError(format!("neither an ECDSA P-256 nor an RSA private key in PEM: {e}")))?;
-    Ok((Algorithm::RS256, key))
+    let key = PrivateKey::from_pem(pem).map_err(|error| KeyError(error.to_string()))?;
+    Ok(match key.pkcs1_der() {
+        Some(der) => (Algorithm::RS256, EncodingKey::from_rsa_der(der)),
+        None => (Algorithm::ES256, EncodingKey::from_ec_der(key.pkcs8_der())),
+    })
 }
 
-/// The keys of a file, each a PEM text of its own.
-fn pem_blocks(pem: &str) -> Vec<String> {
-    pem.split_inclusive("-----END").fold(Vec::new(), |mut blocks: Vec<String>, part| {
-        // What follows an end belongs to the block before it, up to the end of its line.
-        let (tail, rest) = match blocks.last() {
-            Some(_) => part.split_once('\n').unwrap_or((part, "")),
-            None => ("", part),
-        };
-        if let Some(last) = blocks.last_mut() {
-            last.push_str(tail);
-            last.push('\n');
-        }
-        if rest.contains("-----BEGIN") {
-            blocks.push(rest.to_owned());
-        }
-        blocks
-    })
+/// The keys of a file, each a PEM text of its own. openssl writes a key's curve in front of it.
+fn keys(pem: &str) -> Result<Vec<String>, KeyError> {
+    let blocks = pem::parse_many(pem).map_err(|error| KeyError(error.to_string()))?;
+    let keys: Vec<String> = blocks.iter().filter(|block| block.tag() != "EC PARAMETERS").map(pem::encode).collect();
+    if keys.is_empty() {
+        return Err(KeyError("data does not contain any valid RSA or ECDSA public keys".to_owned()));
+    }
+    Ok(keys)
 }
 
 /// Go's `%q` of a list: `["a" "b"]`.
@@ -435,7 +429,24 @@ mod tests {
         }
         let present = tokens(new, &[old, new.to_owned()], &["two"]);
         assert_eq!(present.jwks()["keys"].as_array().map(Vec::len), Some(2));
-        let damaged = ServiceAccountTokens::new(new, &["-----BEGIN X-----\n-----END X-----\n".into()], &[], vec![]);
-        assert!(damaged.is_err());
+        let parameters_alone = fixtures::EC_KEYS[1].split("-----BEGIN EC PRIVATE").next().unwrap();
+        for unusable in ["-----BEGIN X-----\n-----END X-----\n", "", parameters_alone] {
+            assert!(ServiceAccountTokens::new(new, &[unusable.into()], &[], vec![]).is_err(), "{unusable}");
+        }
+    }
+
+    #[test]
+    fn a_key_signs_and_verifies_in_each_of_its_forms() {
+        for (forms, algorithm) in [(fixtures::RSA_KEYS, Algorithm::RS256), (fixtures::EC_KEYS, Algorithm::ES256)] {
+            let [plain, older] = forms.map(|pem| tokens(pem, &[], &["one"]));
+            assert_eq!((plain.algorithm, older.algorithm), (algorithm, algorithm));
+            assert_eq!(plain.jwks(), older.jwks());
+            assert!(plain.claims(&token_of(&older)).is_some());
+            // As one of `--service-account-key-file`, which holds private keys as well as public ones.
+            for pem in forms {
+                let other = tokens(fixtures::SERVICE_ACCOUNT_KEY, &[pem.to_owned()], &["one"]);
+                assert!(other.claims(&token_of(&older)).is_some());
+            }
+        }
     }
 }

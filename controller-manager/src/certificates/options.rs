@@ -17,8 +17,7 @@ pub struct SigningOptions {
     /// Certificate (PEM) of the authority that signs for all signers of Kubernetes' own
     #[arg(long, value_name = "FILE")]
     pub cluster_signing_cert_file: Option<PathBuf>,
-    // Deviation: keys are read in PKCS #8 alone; Kubernetes reads PKCS #1 and SEC 1, too.
-    /// Its key (PEM, PKCS #8)
+    /// Its key (PEM)
     #[arg(long, value_name = "FILE")]
     pub cluster_signing_key_file: Option<PathBuf>,
     /// Longest life of a certificate that is signed; a request may ask for less
