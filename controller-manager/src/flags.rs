@@ -17,6 +17,7 @@ impl Original for KubeControllerManager {
     const NAME: &'static str = "kube-controller-manager";
     const FLAGS: &'static [&'static [Flag]] = &[
         GENERIC,
+        OWN,
         WORKLOADS,
         SERVICES,
         NODES,
@@ -35,21 +36,28 @@ impl Original for KubeControllerManager {
     ];
 }
 
-const GENERIC: &[Flag] = &[
+/// Of every controller manager, that of a cloud, too. Corresponds to k8s.io/controller-manager/options.
+pub const GENERIC: &[Flag] = &[
     none("authentication-tolerate-lookup-failure", Switch, ""),
     none("cert-dir", Text, ""),
     none("contention-profiling", Switch, ""),
-    none("controller-shutdown-timeout", Duration, "10s"),
     none("controller-start-interval", Duration, ""),
     works("controllers", List, "*"),
+    none("enable-leader-migration", Switch, ""),
     works("kube-api-burst", Int, "30"),
     none("kube-api-content-type", Text, "application/vnd.kubernetes.protobuf"),
     works("kube-api-qps", Float, "20").but(""),
     works("kubeconfig", Text, ""),
-    works("leader-elect-resource-name", Text, "kube-controller-manager"),
+    none("leader-migration-config", Text, ""),
     none("master", Text, ""),
     none("min-resync-period", Duration, "12h0m0s"),
     none("profiling", Switch, "true"),
+];
+
+const OWN: &[Flag] = &[
+    none("cloud-provider", Text, ""),
+    none("controller-shutdown-timeout", Duration, "10s"),
+    works("leader-elect-resource-name", Text, "kube-controller-manager"),
     works("secure-port", Int, "10257"),
     works("use-service-account-credentials", Switch, "").but("true"),
 ];
@@ -80,7 +88,6 @@ const SERVICES: &[Flag] = &[
 
 const NODES: &[Flag] = &[
     works("allocate-node-cidrs", Switch, "").but("true"),
-    none("cidr-allocator-type", Text, "RangeAllocator"),
     works("cluster-cidr", Text, "").but("10.244.0.0/16"),
     works("large-cluster-size-threshold", Int, "50"),
     works("node-cidr-mask-size", Int, "").but("24"),
@@ -150,15 +157,15 @@ const VOLUMES: &[Flag] = &[
     none("pvclaimbinder-sync-period", Duration, "15s"),
 ];
 
-const CLOUD: &[Flag] = &[
+/// What a controller manager knows of the cloud, be it its own or not. Corresponds to KubeCloudSharedOptions of
+/// k8s.io/cloud-provider/options.
+pub const CLOUD: &[Flag] = &[
+    none("cidr-allocator-type", Text, "RangeAllocator"),
     none("cloud-config", Text, ""),
-    none("cloud-provider", Text, ""),
     none("cluster-name", Text, "kubernetes"),
     none("concurrent-service-syncs", Int, "1"),
     none("configure-cloud-routes", Switch, "true"),
-    none("enable-leader-migration", Switch, ""),
     none("external-cloud-volume-plugin", Text, ""),
-    none("leader-migration-config", Text, ""),
     none("route-reconciliation-period", Duration, "10s"),
 ];
 

@@ -2,8 +2,9 @@
 //!
 //! Those that work are fields of `Config`, which says what they mean. Corresponds to k8s.io/cloud-provider/options.
 
+use crate::flags::{CLOUD, GENERIC};
 use component_base::options::Original;
-use component_base::options::original::Form::{Duration, Float, Int, Ip, List, Switch, Text};
+use component_base::options::original::Form::{Duration, Int, Ip, List, Switch, Text};
 use component_base::options::original::{
     DELEGATED_AUTH, Flag, LEADER_ELECTION, LOGGING, METRICS, REQUEST_HEADERS, SERVING, VERSIONS, none, works,
 };
@@ -16,6 +17,7 @@ impl Original for CloudControllerManager {
     const FLAGS: &'static [&'static [Flag]] = &[
         GENERIC,
         CLOUD,
+        OWN,
         WEBHOOKS,
         LEADER_ELECTION,
         SERVING,
@@ -27,40 +29,16 @@ impl Original for CloudControllerManager {
     ];
 }
 
-const GENERIC: &[Flag] = &[
-    none("authentication-tolerate-lookup-failure", Switch, ""),
-    none("cert-dir", Text, ""),
-    none("contention-profiling", Switch, ""),
-    none("controller-start-interval", Duration, ""),
-    works("controllers", List, "*"),
-    none("enable-leader-migration", Switch, ""),
-    works("kube-api-burst", Int, "30"),
-    none("kube-api-content-type", Text, "application/vnd.kubernetes.protobuf"),
-    works("kube-api-qps", Float, "20").but(""),
-    works("kubeconfig", Text, ""),
-    works("leader-elect-resource-name", Text, "cloud-controller-manager"),
-    none("leader-migration-config", Text, ""),
-    none("master", Text, ""),
-    none("min-resync-period", Duration, "12h0m0s"),
-    none("profiling", Switch, "true"),
-    works("secure-port", Int, "10258"),
-    works("use-service-account-credentials", Switch, ""),
-];
-
-const CLOUD: &[Flag] = &[
+const OWN: &[Flag] = &[
     none("allocate-node-cidrs", Switch, ""),
-    none("cidr-allocator-type", Text, "RangeAllocator"),
-    none("cloud-config", Text, ""),
     works("cloud-provider", Text, ""),
     none("cluster-cidr", Text, ""),
-    none("cluster-name", Text, "kubernetes"),
     none("concurrent-node-syncs", Int, "1"),
-    none("concurrent-service-syncs", Int, "1"),
-    none("configure-cloud-routes", Switch, "true"),
-    none("external-cloud-volume-plugin", Text, ""),
+    works("leader-elect-resource-name", Text, "cloud-controller-manager"),
     none("node-monitor-period", Duration, "5s"),
     none("node-status-update-frequency", Duration, "5m0s"),
-    none("route-reconciliation-period", Duration, "10s"),
+    works("secure-port", Int, "10258"),
+    works("use-service-account-credentials", Switch, ""),
 ];
 
 const WEBHOOKS: &[Flag] = &[
