@@ -35,6 +35,8 @@ pub struct Start<'a> {
     pub store: Store<'a>,
     pub nodes: u32,
     pub port: u16,
+    /// Further flags of `up`.
+    pub flags: &'a [&'a str],
 }
 
 impl Start<'_> {
@@ -47,6 +49,7 @@ impl Start<'_> {
             .arg(format!("--nodes={}", self.nodes))
             .arg(format!("--port={}", self.port))
             .arg(format!("--data-dir={}", self.directory.join("data").display()))
+            .args(self.flags)
             .stdin(Stdio::null());
         let endpoints = self.store.etcd_endpoints();
         if !endpoints.is_empty() {

@@ -84,6 +84,9 @@ pub struct Settings {
         default_value = "memory.available<100Mi,nodefs.available<10%"
     )]
     pub eviction_hard: Vec<(String, String)>,
+    /// Who runs the machines: with `external` nodes wait, tainted, until a cloud-controller-manager has named them
+    #[arg(long, default_value = "", value_name = "external", hide_default_value = true, value_parser = parse_cloud_provider)]
+    pub cloud_provider: CloudProvider,
     /// Labels of every node, for example disktype=ssd
     #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',', value_parser = parse_pair)]
     pub node_labels: Vec<(String, String)>,
@@ -113,6 +116,13 @@ pub struct Settings {
     /// Where the agents serve, as the nodes' statuses say
     #[arg(skip = KUBELET_PORT)]
     pub port: u16,
+}
+
+/// Whether the machines are those of a cloud that has a controller manager of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CloudProvider {
+    None,
+    External,
 }
 
 /// How long a simulated machine takes for what a real one does.
@@ -157,6 +167,14 @@ fn parse_pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
         _ => Err(format!("{text:?} is not of the form NAME=VALUE")),
+    }
+}
+
+fn parse_cloud_provider(text: &str) -> Result<CloudProvider, String> {
+    match text {
+        "" => Ok(CloudProvider::None),
+        "external" => Ok(CloudProvider::External),
+        _ => Err("no cloud provider is built in: it is external or none".to_owned()),
     }
 }
 
@@ -217,6 +235,7 @@ mod tests {
             "--eviction-hard=memory.available>1Gi",
             "--eviction-hard=luck<1Gi",
             "--eviction-hard=nodefs.available<110%",
+            "--cloud-provider=aws",
         ] {
             assert!(Command::try_parse_from(["kubelet-sim", wrong]).is_err(), "{wrong}");
         }

@@ -20,7 +20,7 @@ const OWN: &[Flag] = &[
     none("bootstrap-kubeconfig", Text, ""),
     none("cert-dir", Text, "/var/lib/kubelet/pki"),
     none("cloud-config", Text, ""),
-    none("cloud-provider", Text, ""),
+    works("cloud-provider", Text, ""),
     works("config", Text, ""),
     none("config-dir", Text, ""),
     none("event-burst", Int, "100"),

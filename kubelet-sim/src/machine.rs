@@ -3,7 +3,7 @@
 //! Corresponds to what cadvisor and the operating system tell a kubelet. Everything follows from the settings and
 //! the node's number, so a machine is the same whenever its agent starts.
 
-use crate::config::Settings;
+use crate::config::{CloudProvider, Settings};
 use crate::images::fingerprint;
 use proto::kinds::api::core::v1::NodeSystemInfo;
 use proto::kinds::apimachinery::api::resource::Quantity;
@@ -25,6 +25,8 @@ pub struct Machine {
     /// Where the node's agent serves.
     pub port: u16,
     pub system: NodeSystemInfo,
+    /// A cloud controller has to say which machine this is before pods may come.
+    pub is_in_cloud: bool,
 }
 
 impl Machine {
@@ -39,6 +41,7 @@ impl Machine {
             capacity,
             port: settings.port,
             system: system(&name),
+            is_in_cloud: settings.cloud_provider == CloudProvider::External,
             name,
             address,
         }

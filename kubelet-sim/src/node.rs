@@ -6,15 +6,22 @@ use crate::images;
 use crate::machine::Machine;
 use proto::kinds::api::core::v1::{
     ContainerImage, DaemonEndpoint, Node, NodeAddress, NodeCondition, NodeDaemonEndpoints, NodeFeatures,
-    NodeRuntimeHandler, NodeRuntimeHandlerFeatures, NodeSpec, NodeStatus,
+    NodeRuntimeHandler, NodeRuntimeHandlerFeatures, NodeSpec, NodeStatus, Taint,
 };
 use proto::kinds::jiff::Timestamp;
 use proto::kinds::metav1::{ObjectMeta, Time};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 /// A node reports its largest images, as many as the kubelet does.
 const MAX_REPORTED_IMAGES: usize = 50;
+
+/// What a cloud controller takes away when it has named the machine.
+const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
+
+/// Tells a cloud controller which address the machine was given, as `--node-ip` gives one to a kubelet.
+const PROVIDED_ADDRESS: &str = "alpha.kubernetes.io/provided-node-ip";
 
 /// How kubelet and containerd say that a node cannot give pods addresses yet.
 pub const NETWORK_NOT_READY: &str = "container runtime network not ready: NetworkReady=false \
@@ -31,15 +38,26 @@ pub struct Observed {
 
 /// The object as a kubelet creates it.
 pub fn registration(machine: &Machine, observed: &Observed, now: Timestamp) -> Node {
-    let annotation = ("volumes.kubernetes.io/controller-managed-attach-detach".to_owned(), "true".to_owned());
+    let mut annotations: BTreeMap<String, String> =
+        [("volumes.kubernetes.io/controller-managed-attach-detach".to_owned(), "true".to_owned())].into();
+    let mut spec = NodeSpec::default();
+    if machine.is_in_cloud {
+        annotations.insert(PROVIDED_ADDRESS.to_owned(), machine.address.to_string());
+        spec.taints = Some(vec![Taint {
+            key: UNINITIALIZED.to_owned(),
+            value: Some("true".to_owned()),
+            effect: "NoSchedule".to_owned(),
+            ..Taint::default()
+        }]);
+    }
     Node {
         metadata: ObjectMeta {
             name: Some(machine.name.clone()),
             labels: Some(machine.labels.clone()),
-            annotations: Some([annotation].into()),
+            annotations: Some(annotations),
             ..Default::default()
         },
-        spec: Some(NodeSpec::default()),
+        spec: Some(spec),
         status: Some(status(machine, observed, &NodeStatus::default(), now)),
     }
 }
@@ -53,14 +71,23 @@ pub fn label_patch(machine: &Machine, node: &Node) -> Option<Value> {
     (!missing.is_empty()).then(|| json!({"metadata": {"labels": missing}}))
 }
 
+/// Where its pods that have no network of their own are found.
+pub fn internal_ip(node: &Node) -> Option<IpAddr> {
+    let addresses = node.status.as_ref().and_then(|status| status.addresses.as_deref()).unwrap_or_default();
+    addresses.iter().find(|address| address.type_ == "InternalIP").and_then(|found| found.address.parse().ok())
+}
+
 /// The status that a node in this state reports. A condition's transition time moves only with its value.
 pub fn status(machine: &Machine, observed: &Observed, previous: &NodeStatus, now: Timestamp) -> NodeStatus {
     let address = |type_: &str, address: String| NodeAddress { type_: type_.to_owned(), address };
     let mut status = previous.clone();
     status.capacity = Some(machine.capacity.clone());
     status.allocatable = Some(machine.allocatable.clone());
-    status.addresses =
-        Some(vec![address("InternalIP", machine.address.to_string()), address("Hostname", machine.name.clone())]);
+    // In a cloud, its controller has the last word on them.
+    if !machine.is_in_cloud || previous.addresses.as_ref().is_none_or(Vec::is_empty) {
+        status.addresses =
+            Some(vec![address("InternalIP", machine.address.to_string()), address("Hostname", machine.name.clone())]);
+    }
     let endpoint = DaemonEndpoint { port: i32::from(machine.port) };
     status.daemon_endpoints = Some(NodeDaemonEndpoints { kubelet_endpoint: Some(endpoint) });
     status.node_info = Some(machine.system.clone());
@@ -185,7 +212,7 @@ pub fn status_patch(stored: &Value, wanted: &Value) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Settings;
+    use crate::config::{CloudProvider, Settings};
     use expect_test::expect;
     use proto::Kind;
 
@@ -316,6 +343,26 @@ mod tests {
                 ]
               }
             }"#]].assert_eq(&serde_json::to_string_pretty(&node.encode()).unwrap());
+    }
+
+    #[test]
+    fn a_node_of_a_cloud_waits_for_it_and_leaves_its_addresses_alone() {
+        let machine = |cloud_provider| Machine::new(&Settings { cloud_provider, ..Default::default() }, 1);
+        let (own, of_cloud) = (machine(CloudProvider::None), machine(CloudProvider::External));
+        let node = registration(&of_cloud, &Observed::default(), at(0));
+        let taint = json!([{"key": UNINITIALIZED, "value": "true", "effect": "NoSchedule"}]);
+        assert_eq!(node.encode()["spec"]["taints"], taint);
+        assert_eq!(node.encode()["metadata"]["annotations"][PROVIDED_ADDRESS], "172.18.0.3");
+
+        assert_eq!(internal_ip(&node), Some(of_cloud.address.into()));
+        let mut known = node.status.unwrap();
+        let first = json!([{"type": "InternalIP", "address": "172.18.0.3"}, {"type": "Hostname", "address": "node-1"}]);
+        assert_eq!(json!(known.addresses), first);
+        known.addresses.as_mut().unwrap()[0].address = "10.9.8.7".to_owned();
+        for (machine, address) in [(&of_cloud, "10.9.8.7"), (&own, "172.18.0.3")] {
+            let reported = status(machine, &Observed::default(), &known, at(10)).addresses.unwrap();
+            assert_eq!(reported[0].address, address, "{:?}", machine.is_in_cloud);
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A cloud that is simulated: it names new nodes, and gives Services addresses that outsiders would use.
 
-use crate::{cluster, program};
+use crate::{cluster_with, program};
 use component_base::lifecycle::PARENT_PIPE;
 use e2e::store::Store;
 use std::fs::File;
@@ -19,9 +19,14 @@ impl Drop for Cloud {
 #[test]
 fn the_cloud_names_nodes_and_gives_services_addresses() {
     let directory = tempfile::tempdir().unwrap();
-    let cluster = cluster(directory.path(), Store::Memory);
+    let cluster = cluster_with(directory.path(), Store::Memory, &["--kubelet-sim-arg=cloud-provider=external"]);
     let kubectl = cluster.kubectl();
-    kubectl.ok("taint nodes node-1 node.cloudprovider.kubernetes.io/uninitialized=true:NoSchedule");
+    let taints = kubectl.ok("get nodes -o jsonpath={.items[*].spec.taints}");
+    assert_eq!(taints.matches("node.cloudprovider.kubernetes.io/uninitialized").count(), 3, "{taints}");
+    kubectl.ok("run early --image=nginx");
+    e2e::wait::until("the pod is told that every node is tainted", || {
+        kubectl.ok("events --for=pod/early").contains("3 node(s) had untolerated taint")
+    });
     kubectl.ok("create service loadbalancer web --tcp=80");
     let child = Command::new(program())
         .args([
@@ -41,6 +46,7 @@ fn the_cloud_names_nodes_and_gives_services_addresses() {
     e2e::wait::until("the node is named", || {
         kubectl.ok("get node node-1 -o jsonpath={.spec.providerID}/{.spec.taints}") == "orrery://node-1/"
     });
+    kubectl.ok("wait --for=condition=Ready pod/early --timeout=60s");
     e2e::wait::until("the service has an address", || kubectl.ok("get services web").contains("203.0.113.1"));
     e2e::wait::until("it is told how", || kubectl.ok("events --for=service/web").contains("EnsuredLoadBalancer"));
     assert!(kubectl.ok("get leases -n kube-system").contains("cloud-controller-manager"));

@@ -37,7 +37,12 @@ fn program() -> &'static Path {
 
 /// A cluster of three nodes in a directory of its own.
 fn cluster(directory: &Path, store: Store<'_>) -> Cluster {
-    Cluster::start(&Start { program: program(), directory, store, nodes: 3, port: free_ports() })
+    cluster_with(directory, store, &[])
+}
+
+/// The same, with further flags of `up`.
+fn cluster_with(directory: &Path, store: Store<'_>, flags: &[&str]) -> Cluster {
+    Cluster::start(&Start { program: program(), directory, store, nodes: 3, port: free_ports(), flags })
 }
 
 /// An etcd of one member that keeps its data there.

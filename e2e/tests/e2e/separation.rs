@@ -133,7 +133,7 @@ fn life(directory: &Path, store: Store<'_>) -> Life {
         eprintln!("SKIPPED looks at a whole cluster: no /proc");
     }
     let program = trace.as_ref().map_or(program(), |trace| &trace.program);
-    let cluster = Cluster::start(&Start { program, directory, store, nodes: 3, port: free_ports() });
+    let cluster = Cluster::start(&Start { program, directory, store, nodes: 3, port: free_ports(), flags: &[] });
     let port = cluster.port;
     let kubectl = cluster.kubectl();
     kubectl.ok("create deployment web --image=nginx --replicas=3");

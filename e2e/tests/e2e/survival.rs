@@ -108,6 +108,7 @@ fn nobody_survives_a_killed_parent() {
         store: Store::Embedded,
         nodes: 3,
         port: free_ports(),
+        flags: &[],
     });
     again.kubectl().ok("get nodes");
     again.stop();

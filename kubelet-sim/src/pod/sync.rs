@@ -3,6 +3,7 @@
 //! Corresponds to pkg/kubelet.syncPod and to status.Manager.syncPod.
 
 use crate::config::Latency;
+use crate::node;
 use crate::pod::conditions;
 use crate::pod::lifecycle::{self, PodView, Step};
 use crate::pod::memory::PodMemory;
@@ -51,7 +52,7 @@ fn decide(row: &NodeRow, node: &Node, pod: &Pod, status: &PodStatus, latency: &L
     }
     let sandbox = row.sandbox(pod, status);
     let has_image = |image: &str| row.has_image(image);
-    let node_ip = row.machine.address.into();
+    let node_ip = node::internal_ip(node).unwrap_or(row.machine.address.into());
     lifecycle::step(&PodView { pod, status, node_ip, sandbox, has_image: &has_image, latency }, now)
 }
 
