@@ -8,11 +8,16 @@ pub fn install(program: &str, package: &str) -> Result<(), String> {
     if there() {
         return Ok(());
     }
+    install_package(package);
+    if there() { Ok(()) } else { Err(format!("{program} is missing and cannot be installed (Debian: {package})")) }
+}
+
+/// A Debian package, where this machine can install one; whoever needs it finds out by itself.
+pub fn install_package(package: &str) {
     for arguments in [&["update", "-qq"][..], &["install", "-y", "-qq", "--no-install-recommends", package]] {
         let mut command = Command::new("apt-get");
         succeeds(command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive"));
     }
-    if there() { Ok(()) } else { Err(format!("{program} is missing and cannot be installed (Debian: {package})")) }
 }
 
 /// Whether a command can be run and ends well.

@@ -1,0 +1,34 @@
+//! The official Python client: what people do with it stands in `e2e/python/flows.py`.
+
+use crate::cluster;
+use e2e::programs::{install_package, must, succeeds};
+use e2e::store::Store;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const PYTHON: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/python");
+
+/// An interpreter with the client; made once, from PyPI.
+fn interpreter() -> PathBuf {
+    let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join("python");
+    let python = home.join("bin/python");
+    if !succeeds(Command::new(&python).args(["-c", "import kubernetes"])) {
+        if !succeeds(Command::new("python3").args(["-m", "venv"]).arg(&home)) {
+            install_package("python3-venv");
+            must(Command::new("python3").args(["-m", "venv"]).arg(&home));
+        }
+        let requirements = format!("{PYTHON}/requirements.txt");
+        must(Command::new(&python).args(["-m", "pip", "install", "--quiet", "--requirement", &requirements]));
+    }
+    python
+}
+
+#[test]
+fn the_python_client_does_not_notice() {
+    let python = interpreter();
+    let directory = tempfile::tempdir().unwrap();
+    let cluster = cluster(directory.path(), Store::Embedded);
+    let mut command = Command::new(python);
+    command.arg(format!("{PYTHON}/flows.py")).env("KUBECONFIG", cluster.data_dir.join("kubeconfig"));
+    print!("{}", must(&mut command));
+}
