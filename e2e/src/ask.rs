@@ -37,7 +37,9 @@ impl fmt::Display for Ask {
 pub struct Answer {
     pub code: u16,
     pub headers: HeaderMap,
-    /// Null where it is no JSON.
+    /// The body as it came.
+    pub text: String,
+    /// The same read; null where it is no JSON.
     pub body: Value,
 }
 
@@ -88,7 +90,8 @@ impl Ask {
         let (head, body) = client.send(request).await?.into_parts();
         let body = read_all(body, MAX_ANSWER_BYTES).await;
         let body = body.map_err(|error| client::Error::Lost(error.to_string()))?;
+        let text = String::from_utf8_lossy(&body).into_owned();
         let body = serde_json::from_slice(&body).unwrap_or_default();
-        Ok(Answer { code: head.status.as_u16(), headers: head.headers, body })
+        Ok(Answer { code: head.status.as_u16(), headers: head.headers, text, body })
     }
 }

@@ -97,8 +97,13 @@ fn spec_of(kind: &str) -> Value {
     }
 }
 
+/// The same for whoever puts it into a namespace, which an Event has to know.
+pub fn in_namespace(served: &Served, name: &str, namespace: &str) -> Value {
+    if served.kind == "Event" { event(served, name, namespace) } else { object(served, name) }
+}
+
 /// The fields that the two groups of Event ask for; an Event lives in the namespace of what it regards.
-pub fn event(served: &Served, name: &str, namespace: &str) -> Value {
+fn event(served: &Served, name: &str, namespace: &str) -> Value {
     let regarding = json!({"kind": "Pod", "namespace": namespace, "name": "p"});
     let mut value = json!({"metadata": {"name": name}});
     value["apiVersion"] = json!(served.api_version());

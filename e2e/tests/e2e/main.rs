@@ -14,8 +14,9 @@ mod config_files;
 mod crashes;
 mod determinism;
 mod disk;
-mod every_resource;
+mod every_verb;
 mod front_proxy;
+mod hostile;
 mod kube_rs;
 mod lifecycle;
 mod node_identity;
@@ -26,6 +27,7 @@ mod student_commands;
 mod survival;
 mod traced;
 mod two_servers;
+mod two_versions;
 
 use component_base::etcd_process::{EtcdOptions, EtcdProcess};
 use e2e::processes::{Cluster, Start, free_ports};

@@ -1,0 +1,301 @@
+//! Every verb that discovery promises, of every kind, on every engine.
+
+use crate::{etcd, program};
+use client::watch::{Watch, WatchEvent};
+use client::{Client, DeleteOptions, DynamicApi, Error, ListOptions, Patch, PatchOptions};
+use e2e::apiserver::ApiServer;
+use e2e::ask::Ask;
+use e2e::minimal;
+use e2e::store::Store;
+use proto::Gvr;
+use proto::resources::{Catalogue, Target, Verb};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+/// Namespace of the namespaced objects.
+const NAMESPACE: &str = "default";
+/// The label of everything that one life makes.
+const LABEL: &str = "life";
+
+/// One kind on trial.
+struct Life {
+    target: Target,
+    api: DynamicApi,
+    object: Value,
+}
+
+/// What went wrong, and at which verb.
+type Verdict = Result<(), String>;
+
+fn at(step: &str) -> impl Fn(Error) -> String {
+    move |error| format!("{step}: {error}")
+}
+
+fn name(object: &Value) -> &str {
+    object["metadata"]["name"].as_str().unwrap_or_default()
+}
+
+fn revision(object: &Value) -> &Value {
+    &object["metadata"]["resourceVersion"]
+}
+
+impl Life {
+    fn new(client: &Client, target: Target) -> Self {
+        let served = target.served();
+        let chosen = format!("verbs{}", served.version);
+        let mut object = minimal::in_namespace(served, &chosen, NAMESPACE);
+        object["metadata"]["labels"] = json!({LABEL: "one"});
+        let api = client.dynamic(&target.gvr(), if target.row.is_namespaced() { NAMESPACE } else { "" });
+        Self { target, api, object }
+    }
+
+    fn has(&self, verb: Verb) -> bool {
+        self.target.served().has_verb(verb)
+    }
+
+    /// All of it, in an order that makes sense.
+    async fn live(&self) -> Verdict {
+        if !self.has(Verb::Get) {
+            return self.answers().await;
+        }
+        let before = self.api.list(&ListOptions::default()).await.map_err(at("list"))?;
+        if !self.has(Verb::Create) {
+            return Ok(()); // component statuses are only shown
+        }
+        let from = ListOptions {
+            resource_version: before.metadata.resource_version,
+            label_selector: format!("{LABEL}=one"),
+            ..ListOptions::default()
+        };
+        let watch = self.api.watch(&from).await.map_err(at("watch"))?;
+        self.create().await?;
+        self.read().await?;
+        self.update().await?;
+        self.patch().await?;
+        self.subresources().await?;
+        self.delete().await?;
+        seen(watch, 7).await?;
+        self.delete_collection().await
+    }
+
+    /// A review is created, and nothing of it stays; no other verb is known.
+    async fn answers(&self) -> Verdict {
+        let verbs: BTreeSet<Verb> = self.target.served().verbs.iter().copied().collect();
+        if verbs != BTreeSet::from([Verb::Create]) {
+            return Err(format!("{verbs:?} without get"));
+        }
+        match self.api.list(&ListOptions::default()).await {
+            Err(error) if error.code() == 405 => Ok(()),
+            other => Err(format!("a list of what is not stored: {other:?}")),
+        }
+    }
+
+    async fn create(&self) -> Verdict {
+        let created = self.api.create(&self.object).await.map_err(at("create"))?;
+        if created["kind"] != self.object["kind"] || created["apiVersion"] != self.object["apiVersion"] {
+            return Err(format!("create answered {} {}", created["apiVersion"], created["kind"]));
+        }
+        match self.api.create(&self.object).await {
+            Err(error) if error.status().is_some_and(|status| status.reason == "AlreadyExists") => Ok(()),
+            // A service's second create stops at the address or port that the first has; a range of addresses likewise.
+            Err(error) if error.code() == 422 => Ok(()),
+            other => Err(format!("created twice: {other:?}")),
+        }
+    }
+
+    async fn read(&self) -> Verdict {
+        let got = self.api.get(name(&self.object)).await.map_err(at("get"))?;
+        let listed = self.api.list(&ListOptions::default()).await.map_err(at("list"))?;
+        let mut item = listed.items.into_iter().find(|item| name(item) == name(&self.object)).ok_or("not listed")?;
+        // Items of a list do not repeat what the list says.
+        (item["apiVersion"], item["kind"]) = (got["apiVersion"].clone(), got["kind"].clone());
+        if item == got { Ok(()) } else { Err(format!("got {got}, listed {item}")) }
+    }
+
+    async fn update(&self) -> Verdict {
+        let mut next = self.api.get(name(&self.object)).await.map_err(at("get"))?;
+        let stale = next.clone();
+        next["metadata"]["annotations"]["put"] = json!("yes");
+        let written = self.api.update(&next).await.map_err(at("update"))?;
+        if revision(&written) == revision(&stale) {
+            return Err("the update changed nothing".into());
+        }
+        match self.api.update(&stale).await {
+            Err(error) if error.code() == 409 => Ok(()),
+            other => Err(format!("an update of a stale object: {other:?}")),
+        }
+    }
+
+    async fn patch(&self) -> Verdict {
+        let annotate = |word: &str| json!({"metadata": {"annotations": {word: "yes"}}});
+        let mut applied = self.object.clone();
+        applied["metadata"]["annotations"] = json!({"applied": "yes"});
+        let patches = [
+            Patch::Json(json!([{"op": "add", "path": "/metadata/annotations/json", "value": "yes"}])),
+            Patch::Merge(annotate("merge")),
+            Patch::Strategic(annotate("strategic")),
+            Patch::Apply { value: applied, manager: "applier".into(), force: true },
+        ];
+        for patch in &patches {
+            let patched = self.patched(patch).await?;
+            let again = self.patched(patch).await?;
+            if revision(&patched) != revision(&again) {
+                return Err(format!("{} wrote twice", patch.content_type()));
+            }
+        }
+        let got = self.api.get(name(&self.object)).await.map_err(at("get"))?;
+        let annotations = got["metadata"]["annotations"].as_object().cloned().unwrap_or_default();
+        let missing =
+            ["put", "json", "merge", "strategic", "applied"].iter().find(|word| !annotations.contains_key(**word));
+        missing.map_or(Ok(()), |word| Err(format!("what {word:?} wrote is not there: {annotations:?}")))
+    }
+
+    async fn patched(&self, patch: &Patch) -> Result<Value, String> {
+        let options = PatchOptions::default();
+        self.api.patch(name(&self.object), patch, &options).await.map_err(at(patch.content_type()))
+    }
+
+    async fn subresources(&self) -> Verdict {
+        let name = name(&self.object);
+        for subresource in &self.target.served().subresources {
+            if subresource.name != "status" && subresource.name != "scale" {
+                continue; // each of the others has a test of its own
+            }
+            let step = |verb: &str| format!("{verb} of {}", subresource.name);
+            let got = self.api.get_subresource(name, &subresource.name).await.map_err(at(&step("get")))?;
+            self.api.update_subresource(name, &subresource.name, &got).await.map_err(at(&step("update")))?;
+            let patch = Patch::Merge(json!({}));
+            let options = PatchOptions::default();
+            let patched = self.api.patch_subresource(name, &subresource.name, &patch, &options).await;
+            patched.map_err(at(&step("patch")))?;
+        }
+        Ok(())
+    }
+
+    async fn delete(&self) -> Verdict {
+        self.api.delete(name(&self.object), &DeleteOptions::default()).await.map_err(at("delete"))?;
+        self.is_gone().await
+    }
+
+    async fn delete_collection(&self) -> Verdict {
+        if !self.has(Verb::DeleteCollection) {
+            return Ok(());
+        }
+        self.api.create(&self.object).await.map_err(at("create again"))?;
+        let which = |value: &str| ListOptions { label_selector: format!("{LABEL}={value}"), ..ListOptions::default() };
+        let options = DeleteOptions::default();
+        self.api.delete_collection(&options, &which("another")).await.map_err(at("deletecollection"))?;
+        let left = self.api.get(name(&self.object)).await.map_err(at("what the selector does not mean"))?;
+        if !left["metadata"]["deletionTimestamp"].is_null() {
+            return Err("deleted beside its selector".into());
+        }
+        self.api.delete_collection(&options, &which("one")).await.map_err(at("deletecollection"))?;
+        self.is_gone().await
+    }
+
+    /// Gone at once, or marked; then what controllers do about finalizers is done here, as none runs.
+    async fn is_gone(&self) -> Verdict {
+        let name = name(&self.object);
+        let Ok(mut left) = self.api.get(name).await else { return Ok(()) };
+        if left["metadata"]["deletionTimestamp"].is_null() {
+            return Err("deleted, but not marked so".into());
+        }
+        if self.target.served().kind == "Namespace" {
+            left["spec"]["finalizers"] = json!([]);
+            self.api.update_subresource(name, "finalize", &left).await.map_err(at("finalize"))?;
+        } else {
+            let patch = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+            self.patched(&patch).await?;
+        }
+        match self.api.get(name).await {
+            Err(error) if error.is_not_found() => Ok(()),
+            other => Err(format!("after its deletion: {other:?}")),
+        }
+    }
+}
+
+/// A watch of a life: it begins, changes at least so often, ends, and its revisions only grow.
+async fn seen(mut watch: Watch, changes: usize) -> Verdict {
+    let (mut kinds, mut last) = (Vec::new(), 0);
+    while kinds.last() != Some(&"DELETED") {
+        let (kind, bytes) = match watch.next().await {
+            Some(Ok(WatchEvent::Added(bytes))) => ("ADDED", bytes),
+            Some(Ok(WatchEvent::Modified(bytes))) => ("MODIFIED", bytes),
+            Some(Ok(WatchEvent::Deleted(bytes))) => ("DELETED", bytes),
+            Some(Ok(WatchEvent::Bookmark { .. })) => continue,
+            other => return Err(format!("the watch saw {kinds:?}, then {other:?}")),
+        };
+        let object: Value = serde_json::from_slice(&bytes).map_err(|error| error.to_string())?;
+        let revision: u64 = revision(&object).as_str().and_then(|text| text.parse().ok()).unwrap_or_default();
+        if revision <= last {
+            return Err(format!("the watch saw revision {revision} after {last}"));
+        }
+        last = revision;
+        kinds.push(kind);
+    }
+    let is_whole =
+        kinds[0] == "ADDED" && kinds.len() >= changes && kinds[1..kinds.len() - 1].iter().all(|k| *k == "MODIFIED");
+    if is_whole { Ok(()) } else { Err(format!("the watch saw {kinds:?}")) }
+}
+
+/// Every resource that the server's own discovery lists, with the verbs that it promises there.
+async fn discovered(client: &Client) -> Vec<(Gvr, BTreeSet<String>)> {
+    let get = async |path: &str| Ask::get(path).of(client).await.expect("the server is there").body;
+    let mut versions = vec![("/api/v1".to_owned(), String::new(), "v1".to_owned())];
+    for group in get("/apis").await["groups"].as_array().unwrap() {
+        for version in group["versions"].as_array().unwrap() {
+            let text = |value: &Value| value.as_str().unwrap().to_owned();
+            let path = format!("/apis/{}", text(&version["groupVersion"]));
+            versions.push((path, text(&group["name"]), text(&version["version"])));
+        }
+    }
+    let mut found = Vec::new();
+    for (path, group, version) in versions {
+        for resource in get(&path).await["resources"].as_array().unwrap() {
+            let name = resource["name"].as_str().unwrap();
+            if !name.contains('/') {
+                let verbs = resource["verbs"].as_array().unwrap();
+                let verbs = verbs.iter().map(|verb| verb.as_str().unwrap().to_owned()).collect();
+                found.push((Gvr::new(&group, &version, name), verbs));
+            }
+        }
+    }
+    found
+}
+
+async fn trial(store: Store<'_>) {
+    let directory = tempfile::tempdir().unwrap();
+    let server = ApiServer::start(program(), directory.path(), store).await;
+    let client = server.client(&server.admin);
+    // Pods run under it; the controller that makes it does not run here.
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
+    client.dynamic(&Gvr::new("", "v1", "serviceaccounts"), NAMESPACE).create(&account).await.unwrap();
+    let (catalogue, mut failures) = (Catalogue::builtin(), Vec::new());
+    let discovered = discovered(&client).await;
+    assert!(discovered.len() > 60, "discovery has lost resources: {}", discovered.len());
+    for (gvr, promised) in discovered {
+        let target = catalogue.by_gvr(&gvr).expect("the table serves what is discovered");
+        let verbs = target.served().verbs.iter().map(|verb| verb.as_str().to_owned());
+        assert_eq!(promised, verbs.collect(), "{gvr}");
+        if let Err(why) = Life::new(&client, target).live().await {
+            failures.push(format!("{gvr}: {why}"));
+        }
+    }
+    assert!(failures.is_empty(), "{:?}: {} failed:\n{}", store.kind(), failures.len(), failures.join("\n"));
+}
+
+#[tokio::test]
+async fn every_verb_of_every_kind_in_memory() {
+    trial(Store::Memory).await;
+}
+
+#[tokio::test]
+async fn every_verb_of_every_kind_on_the_embedded_store() {
+    trial(Store::Embedded).await;
+}
+
+#[tokio::test]
+async fn every_verb_of_every_kind_on_etcd() {
+    let directory = tempfile::tempdir().unwrap();
+    trial(Store::Etcd(&etcd(directory.path()))).await;
+}

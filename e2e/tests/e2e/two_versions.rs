@@ -1,0 +1,59 @@
+//! Resources that are served in two versions are one object in each.
+
+use client::watch::WatchEvent;
+use client::{Client, DeleteOptions, ListOptions};
+use e2e::minimal;
+use e2e::simulation::Simulation;
+use proto::Gvr;
+use proto::resources::{Catalogue, Target};
+use serde_json::Value;
+
+/// Namespace of the namespaced objects.
+const NAMESPACE: &str = "default";
+
+fn object(target: &Target) -> Value {
+    let served = target.served();
+    let name = format!("life{}", served.version);
+    minimal::in_namespace(served, &name, NAMESPACE)
+}
+
+/// One object, two served versions: written through either, it is read and watched through the other.
+#[test]
+fn two_versions_show_one_object() {
+    let pairs = [
+        (
+            Gvr::new("autoscaling", "v1", "horizontalpodautoscalers"),
+            Gvr::new("autoscaling", "v2", "horizontalpodautoscalers"),
+        ),
+        (Gvr::new("", "v1", "events"), Gvr::new("events.k8s.io", "v1", "events")),
+    ];
+    Simulation::apiserver_alone(1, async |simulation| {
+        let client = simulation.admin();
+        for (a, b) in &pairs {
+            for (written, read) in [(a, b), (b, a)] {
+                shown_through_the_other(&client, written, read).await;
+            }
+        }
+    });
+}
+
+async fn shown_through_the_other(client: &Client, written: &Gvr, read: &Gvr) {
+    let catalogue = Catalogue::builtin();
+    let target = catalogue.by_gvr(written).expect("the table serves it");
+    let reader = client.dynamic(read, NAMESPACE);
+    let before = reader.list(&ListOptions::default()).await.unwrap();
+    let from = ListOptions { resource_version: before.metadata.resource_version, ..ListOptions::default() };
+    let mut watch = reader.watch(&from).await.unwrap();
+    let object = object(&target);
+    let name = object["metadata"]["name"].as_str().unwrap();
+    client.dynamic(written, NAMESPACE).create(&object).await.unwrap();
+
+    let got = reader.get(name).await.unwrap();
+    assert_eq!(got["apiVersion"], read.api_version());
+    let Some(Ok(WatchEvent::Added(bytes))) = watch.next().await else { panic!("the watch of {read} saw nothing") };
+    let seen: Value = serde_json::from_slice(&bytes).unwrap();
+    assert_eq!(seen, got);
+    let value = if target.served().kind == "Event" { &got["reason"] } else { &got["spec"]["maxReplicas"] };
+    assert!(!value.is_null(), "{got}");
+    reader.delete(name, &DeleteOptions::default()).await.unwrap();
+}
