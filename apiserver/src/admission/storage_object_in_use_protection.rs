@@ -1,4 +1,4 @@
-//! StorageObjectInUseProtection: claims and volumes get the finalizer that holds them while something uses them.
+//! StorageObjectInUseProtection: claims, volumes and classes of volume attributes get the finalizer that holds them while something uses them.
 //!
 //! Corresponds to plugin/pkg/admission/storage/storageobjectinuseprotection.
 
@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 const CLAIM_FINALIZER: &str = "kubernetes.io/pvc-protection";
 const VOLUME_FINALIZER: &str = "kubernetes.io/pv-protection";
+const CLASS_FINALIZER: &str = "kubernetes.io/vac-protection";
 
 pub struct StorageObjectInUseProtection;
 
@@ -20,6 +21,8 @@ impl AdmissionPlugin for StorageObjectInUseProtection {
             CLAIM_FINALIZER
         } else if attributes.is("", "persistentvolumes") {
             VOLUME_FINALIZER
+        } else if attributes.is("storage.k8s.io", "volumeattributesclasses") {
+            CLASS_FINALIZER
         } else {
             return Ok(());
         };
@@ -40,15 +43,16 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn claims_and_volumes_are_held() {
-        for (resource, before, after) in [
-            ("persistentvolumeclaims", json!([]), json!([CLAIM_FINALIZER])),
-            ("persistentvolumeclaims", json!([CLAIM_FINALIZER]), json!([CLAIM_FINALIZER])),
-            ("persistentvolumes", json!(["a/b"]), json!(["a/b", VOLUME_FINALIZER])),
-            ("pods", json!([]), json!([])),
+    async fn what_may_be_in_use_is_held() {
+        for (group, resource, before, after) in [
+            ("", "persistentvolumeclaims", json!([]), json!([CLAIM_FINALIZER])),
+            ("", "persistentvolumeclaims", json!([CLAIM_FINALIZER]), json!([CLAIM_FINALIZER])),
+            ("", "persistentvolumes", json!(["a/b"]), json!(["a/b", VOLUME_FINALIZER])),
+            ("storage.k8s.io", "volumeattributesclasses", json!([]), json!([CLASS_FINALIZER])),
+            ("", "pods", json!([]), json!([])),
         ] {
             let object = json!({"metadata": {"name": "x", "finalizers": before}});
-            let object = Write::create("", resource, object).run(&StorageObjectInUseProtection).await.passed();
+            let object = Write::create(group, resource, object).run(&StorageObjectInUseProtection).await.passed();
             assert_eq!(object["metadata"]["finalizers"], after, "{resource}");
         }
     }

@@ -67,7 +67,8 @@ impl<'s> Type<'s> {
     pub fn atom(self, value: &Value) -> Atom<'s> {
         let Some(schema) = self.0 else { return deduced(value) };
         let target = schema.resolve();
-        let atomic = schema.merge.atomic_map || target.merge.atomic_map;
+        // The field's own word, which may undo what its type says of itself.
+        let atomic = schema.merge.atomic_map;
         match &target.shape {
             Shape::Any => deduced(value),
             Shape::Object(properties) => Atom::Map(MapAtom { atomic, fields: Fields::Named(properties) }),

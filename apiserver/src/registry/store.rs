@@ -105,6 +105,7 @@ impl Registry {
             mutation.warnings.extend(warnings);
         }
         row.strategy.canonicalize(&mut stored);
+        settle(mutation, &mut stored);
         self.validate_admission(Operation::Create, mutation, &stored, None).await?;
         let key = row.key(mutation.namespace, name);
         let generates = !object_meta::text(&stored, "generateName").is_empty();
@@ -226,6 +227,7 @@ impl Registry {
             mutation.warnings.extend(warnings);
         }
         row.strategy.canonicalize(&mut stored);
+        settle(mutation, &mut stored);
         self.validate_admission(Operation::Update, mutation, &stored, Some(old)).await?;
         if object_meta::is_to_be_deleted(&stored) && !row.is_held(&stored) {
             return self.delete_finished(row, mutation, key, current, stored).await;
@@ -297,4 +299,10 @@ impl Registry {
         let old = old.map(|old| mutation.served().from_storage(old.clone()));
         self.admit(operation, Phase::Validating, mutation, Some(&mut object), old.as_ref()).await
     }
+}
+
+/// What a reader would find defaulted is stored so: defaults that follow from what the strategy decided, and those of
+/// the stored version that the request's version does not have.
+fn settle(mutation: &Mutation<'_>, stored: &mut Value) {
+    set_defaults(mutation.target.row.storage_version(), stored);
 }

@@ -6,6 +6,7 @@
 //! Deviation: a node port is a key below `/registry/ranges/servicenodeports`, where Kubernetes keeps one bitmap for all.
 
 pub mod service;
+pub mod families;
 pub mod repair;
 
 use component_base::rng::Random;

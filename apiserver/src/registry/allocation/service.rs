@@ -3,7 +3,7 @@
 //! Corresponds to pkg/registry/core/service/storage/alloc.go. A Service of type ClusterIP, NodePort or LoadBalancer
 //! holds an address unless it is headless, and the latter two a port of every node for each of their ports.
 
-use super::{Holder, Reserved, ServiceNetwork};
+use super::{Holder, Reserved, ServiceNetwork, families};
 use crate::registry::strategies::rules::ByRules;
 use crate::registry::strategy::{Grace, Reservation, Reservations, Stored, Strategy, WriteContext};
 use async_trait::async_trait;
@@ -12,6 +12,11 @@ use proto::meta::status::FieldError;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
+
+const HEALTH_CHECK: &str = "healthCheckNodePort";
+
+/// Node ports of a dry run follow this one: nobody gets them.
+const BEFORE_TRIED_PORTS: u16 = 32768;
 
 /// The strategy of Services: their rules, and what they hold.
 pub struct ServiceStrategy(pub ByRules);
@@ -74,7 +79,7 @@ impl Strategy for ServiceStrategy {
         object: &mut Value,
         reservations: &dyn Reservations,
     ) -> Result<Reservation, Status> {
-        set_families(object);
+        settle_families(context, object, None)?;
         reserve(context, object, None, reservations).await
     }
 
@@ -88,7 +93,7 @@ impl Strategy for ServiceStrategy {
         if !context.subresource.is_empty() {
             return Ok(Reservation::default());
         }
-        set_families(object);
+        settle_families(context, object, Some(old))?;
         reserve(context, object, Some(old), reservations).await
     }
 
@@ -98,6 +103,11 @@ impl Strategy for ServiceStrategy {
         }
         Ok(())
     }
+}
+
+fn settle_families(context: &WriteContext<'_>, service: &mut Value, old: Option<&Value>) -> Result<(), Status> {
+    let errors = families::settle(service, old);
+    if errors.is_empty() { Ok(()) } else { Err(context.invalid(context.name, &errors)) }
 }
 
 fn spec<'v>(service: &'v Value, field: &str) -> &'v Value {
@@ -128,12 +138,21 @@ fn node_port(port: &Value) -> Option<u16> {
     port["nodePort"].as_u64().and_then(|port| u16::try_from(port).ok()).filter(|port| *port != 0)
 }
 
+/// Load balancers that keep to a node's own pods have to be told which nodes have any.
+fn takes_health_check_port(service: &Value) -> bool {
+    text(service, "type") == "LoadBalancer" && text(service, "externalTrafficPolicy") == "Local"
+}
+
+fn health_check_port(service: &Value) -> Option<u16> {
+    spec(service, HEALTH_CHECK).as_u64().and_then(|port| u16::try_from(port).ok()).filter(|port| *port != 0)
+}
+
 /// Everything that a stored Service holds.
 pub(super) fn held_by(service: &Value) -> BTreeSet<Reserved> {
     let addresses = spec(service, "clusterIPs").as_array().into_iter().flatten().filter_map(Value::as_str);
     let mut held: BTreeSet<Reserved> =
         addresses.filter_map(|ip| ip.parse::<IpAddr>().ok()).map(Reserved::Address).collect();
-    held.extend(ports(service).filter_map(node_port).map(Reserved::NodePort));
+    held.extend(ports(service).filter_map(node_port).chain(health_check_port(service)).map(Reserved::NodePort));
     held
 }
 
@@ -170,6 +189,13 @@ fn carry_over(service: &mut Value, old: &Value) {
             }
         }
     }
+    if takes_health_check_port(service)
+        && takes_health_check_port(old)
+        && health_check_port(service).is_none()
+        && let Some(port) = health_check_port(old)
+    {
+        set(service, HEALTH_CHECK, json!(port));
+    }
     if !takes_node_ports(service) || !takes_node_ports(old) {
         return;
     }
@@ -194,6 +220,12 @@ fn drop_unneeded(service: &mut Value, old: &Value) {
             set(service, field, Value::Null);
         }
     }
+    if takes_health_check_port(old)
+        && !takes_health_check_port(service)
+        && spec(service, HEALTH_CHECK) == spec(old, HEALTH_CHECK)
+    {
+        set(service, HEALTH_CHECK, Value::Null);
+    }
     if takes_node_ports(old) && !takes_node_ports(service) {
         let before: BTreeSet<u16> = ports(old).filter_map(node_port).collect();
         for port in service["spec"]["ports"].as_array_mut().into_iter().flatten() {
@@ -205,18 +237,6 @@ fn drop_unneeded(service: &mut Value, old: &Value) {
         }
         if spec(service, "externalTrafficPolicy") == spec(old, "externalTrafficPolicy") {
             set(service, "externalTrafficPolicy", Value::Null);
-        }
-    }
-}
-
-/// Deviation: the cluster has one family, IPv4.
-fn set_families(service: &mut Value) {
-    if !takes_address(service) {
-        return;
-    }
-    for (field, value) in [("ipFamilies", json!(["IPv4"])), ("ipFamilyPolicy", json!("SingleStack"))] {
-        if spec(service, field).is_null() {
-            set(service, field, value);
         }
     }
 }
@@ -234,6 +254,7 @@ async fn reserve(
         network: reservations.service_network(),
         before: old.map(held_by).unwrap_or_default(),
         reservation: Reservation::default(),
+        tried: BEFORE_TRIED_PORTS,
     };
     let outcome = asking.everything(service).await;
     let Asking { before, mut reservation, .. } = asking;
@@ -252,6 +273,8 @@ struct Asking<'a> {
     network: ServiceNetwork,
     before: BTreeSet<Reserved>,
     reservation: Reservation,
+    /// The last node port that a dry run was told.
+    tried: u16,
 }
 
 impl Asking<'_> {
@@ -259,7 +282,8 @@ impl Asking<'_> {
         if takes_address(service) {
             self.address(service).await?;
         }
-        self.node_ports(service).await
+        self.node_ports(service).await?;
+        self.health_check(service).await
     }
 
     fn invalid(&self, error: FieldError) -> Status {
@@ -292,10 +316,6 @@ impl Asking<'_> {
             Some(asked) => {
                 // What is no address is for validation to refuse.
                 let Ok(address) = asked.parse::<IpAddr>() else { return Ok(()) };
-                if address.is_ipv6() {
-                    let why = "IPv6 is not configured on this cluster";
-                    return Err(self.invalid(FieldError::invalid("spec.clusterIPs[0]", &list, why)));
-                }
                 let refused = |why: String| {
                     let why = format!("failed to allocate IP {address}: {why}");
                     self.invalid(FieldError::invalid("spec.clusterIPs", &list, why))
@@ -307,6 +327,10 @@ impl Asking<'_> {
                     );
                     return Err(refused(why));
                 }
+                // A dry run does not ask who has it, as in Kubernetes.
+                if self.context.dry_run {
+                    return Ok(());
+                }
                 let taken = refused("provided IP is already allocated".to_owned());
                 if self.take(Reserved::Address(address)).await? { Ok(()) } else { Err(taken) }
             }
@@ -314,6 +338,9 @@ impl Asking<'_> {
     }
 
     async fn any_address(&mut self) -> Result<IpAddr, Status> {
+        if self.context.dry_run {
+            return Ok(self.network.range.network());
+        }
         let held = self.reservations.list("networking.k8s.io", "ipaddresses", "")?;
         let taken: BTreeSet<IpAddr> = held.iter().filter_map(|object| object.index.name.parse().ok()).collect();
         for candidate in self.network.candidates(&|ip| taken.contains(&ip), self.context.random) {
@@ -353,10 +380,9 @@ impl Asking<'_> {
 
     async fn asked_port(&mut self, index: usize, port: u16) -> Result<(), Status> {
         let field = format!("spec.ports[{index}].nodePort");
-        let (first, last) = (self.network.node_ports.start(), self.network.node_ports.end());
-        if !self.network.node_ports.contains(&port) && !self.before.contains(&Reserved::NodePort(port)) {
-            let why = format!("provided port is not in the valid range. The range of valid ports is {first}-{last}");
-            return Err(self.invalid(FieldError::invalid(field, &json!(port), why)));
+        let anywhere = self.context.dry_run || self.network.node_ports.contains(&port);
+        if !anywhere && !self.before.contains(&Reserved::NodePort(port)) {
+            return Err(self.invalid(FieldError::invalid(field, &json!(port), self.out_of_range())));
         }
         if self.take(Reserved::NodePort(port)).await? {
             return Ok(());
@@ -368,11 +394,47 @@ impl Asking<'_> {
         let services = self.reservations.list("", "services", "")?;
         let services: Vec<_> = services.iter().map(|service| service.peek()).collect();
         let taken: BTreeSet<u16> = services.iter().flat_map(|service| ports(service).filter_map(node_port)).collect();
+        if self.context.dry_run {
+            let free = (self.tried.saturating_add(1)..=u16::MAX).find(|port| !taken.contains(port));
+            self.tried = free.unwrap_or(u16::MAX);
+            return Ok(self.tried);
+        }
         for candidate in self.network.port_candidates(&|port| taken.contains(&port), self.context.random) {
             if self.take(Reserved::NodePort(candidate)).await? {
                 return Ok(candidate);
             }
         }
         Err(Status::internal("failed to allocate a nodePort: range is full"))
+    }
+
+    async fn health_check(&mut self, service: &mut Value) -> Result<(), Status> {
+        if !takes_health_check_port(service) {
+            return Ok(());
+        }
+        match health_check_port(service) {
+            Some(asked) => {
+                let in_range = self.context.dry_run || self.network.node_ports.contains(&asked);
+                if self.before.contains(&Reserved::NodePort(asked))
+                    || (in_range && self.take(Reserved::NodePort(asked)).await?)
+                {
+                    return Ok(());
+                }
+                let why = match in_range {
+                    true => "provided port is already allocated".to_owned(),
+                    false => self.out_of_range(),
+                };
+                Err(Status::internal(format!("failed to allocate requested HealthCheck NodePort {asked}: {why}")))
+            }
+            None => {
+                let found = self.any_port().await?;
+                set(service, HEALTH_CHECK, json!(found));
+                Ok(())
+            }
+        }
+    }
+
+    fn out_of_range(&self) -> String {
+        let (first, last) = (self.network.node_ports.start(), self.network.node_ports.end());
+        format!("provided port is not in the valid range. The range of valid ports is {first}-{last}")
     }
 }

@@ -6,6 +6,7 @@ use super::rules::{Generation, Rules};
 use super::{pod, rules};
 use crate::registry::strategy::WriteContext;
 use crate::registry::validation::{cluster, configuration, endpoints, object_meta, storage, workloads};
+use proto::meta::time;
 use serde_json::{Value, json};
 
 pub const ROWS: &[Rules] = &[
@@ -51,6 +52,7 @@ pub const ROWS: &[Rules] = &[
     Rules {
         resource: "persistentvolumes",
         create: create_persistent_volume,
+        update_status: note_phase_transition,
         validate: storage::volume,
         validate_update: storage::volume_update,
         ..Rules::DEFAULT
@@ -58,6 +60,7 @@ pub const ROWS: &[Rules] = &[
     Rules {
         resource: "persistentvolumeclaims",
         create: create_claim,
+        update: update_claim,
         validate: storage::claim,
         validate_update: storage::claim_update,
         validate_status: storage::claim_status,
@@ -100,10 +103,44 @@ fn update_namespace(context: &WriteContext<'_>, namespace: &mut Value, old: &Val
     }
 }
 
-fn create_persistent_volume(_context: &WriteContext<'_>, volume: &mut Value) {
-    volume["status"] = json!({"phase": "Pending"});
+fn create_persistent_volume(context: &WriteContext<'_>, volume: &mut Value) {
+    volume["status"] = json!({"phase": "Pending", "lastPhaseTransitionTime": time::format(context.now)});
+}
+
+/// When the phase changed last, unless the writer says so itself.
+fn note_phase_transition(context: &WriteContext<'_>, volume: &mut Value, old: &Value) {
+    const WHEN: &str = "lastPhaseTransitionTime";
+    let (given, before) = (volume["status"][WHEN].clone(), old["status"][WHEN].clone());
+    if volume["status"]["phase"] != old["status"]["phase"] {
+        if given.is_null() || given == before {
+            volume["status"][WHEN] = json!(time::format(context.now));
+        }
+    } else if given.is_null() && !before.is_null() {
+        volume["status"][WHEN] = before;
+    } else if given.is_null() {
+        // Indexing has left a null.
+        let _ = volume["status"].as_object_mut().map(|status| status.remove(WHEN));
+    }
 }
 
 fn create_claim(_context: &WriteContext<'_>, claim: &mut Value) {
     claim["status"] = json!({"phase": "Pending"});
+    align_data_sources(claim);
+}
+
+fn update_claim(_context: &WriteContext<'_>, claim: &mut Value, _old: &Value) {
+    align_data_sources(claim);
+}
+
+/// `dataSource` and `dataSourceRef` say the same, unless the latter names another namespace.
+fn align_data_sources(claim: &mut Value) {
+    let Some(spec) = claim["spec"].as_object_mut() else { return };
+    let there = |field: &str| spec.get(field).filter(|source| source.is_object()).cloned();
+    match (there("dataSource"), there("dataSourceRef")) {
+        (Some(source), None) => drop(spec.insert("dataSourceRef".to_owned(), source)),
+        (None, Some(source)) if source["namespace"].as_str().is_none_or(str::is_empty) => {
+            spec.insert("dataSource".to_owned(), source);
+        }
+        _ => {}
+    }
 }

@@ -8,6 +8,14 @@ use crate::registry::validation::{cluster, object_meta, storage};
 
 const SPEC: Generation = Generation::Of(&["spec"]);
 
+/// What of metadata a status writer cannot change where the kind keeps it all.
+const METADATA: &[&[&str]] = &[
+    &["metadata", "annotations"],
+    &["metadata", "finalizers"],
+    &["metadata", "labels"],
+    &["metadata", "ownerReferences"],
+];
+
 const STORAGE: Rules = Rules { group: "storage.k8s.io", ..Rules::DEFAULT };
 const DEVICES: Rules = Rules { group: "resource.k8s.io", ..Rules::DEFAULT };
 
@@ -81,7 +89,7 @@ pub const ROWS: &[Rules] = &[
         ..STORAGE
     },
     Rules { resource: "deviceclasses", generation: SPEC, ..DEVICES },
-    Rules { resource: "resourceclaims", ..DEVICES },
+    Rules { resource: "resourceclaims", status_resets: METADATA, ..DEVICES },
     Rules { resource: "resourceclaimtemplates", ..DEVICES },
     Rules { resource: "resourceslices", generation: SPEC, ..DEVICES },
     Rules {

@@ -37,7 +37,10 @@ fn rules_of(group: &str, resource: &str) -> Rules {
 const CUSTOM: Rules = Rules { generation: Generation::Content, unconditional_update: false, ..Rules::DEFAULT };
 
 #[cfg(test)]
-mod tests {
+mod tests;
+
+#[cfg(test)]
+mod table {
     use super::*;
     use proto::resources::builtin;
 

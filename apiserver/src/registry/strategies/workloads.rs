@@ -30,6 +30,7 @@ pub const ROWS: &[Rules] = &[
         resource: "daemonsets",
         create: create_daemon_set,
         update: update_daemon_set,
+        update_status: keep_template_generation,
         validate: workloads::daemon_set,
         revalidates: false,
         validate_update: workloads::daemon_set_update,
@@ -116,12 +117,19 @@ fn create_daemon_set(_context: &WriteContext<'_>, set: &mut Value) {
     set_template_generation(set, 1);
 }
 
+fn template_generation(set: &Value) -> i64 {
+    let annotations = &set["metadata"]["annotations"];
+    annotations[TEMPLATE_GENERATION].as_str().and_then(|text| text.parse().ok()).unwrap_or(1)
+}
+
 /// The template has a count of its own, which old clients still read.
 fn update_daemon_set(_context: &WriteContext<'_>, set: &mut Value, old: &Value) {
-    let annotations = &old["metadata"]["annotations"];
-    let before = annotations[TEMPLATE_GENERATION].as_str().and_then(|text| text.parse().ok()).unwrap_or(1);
     let changed = set["spec"]["template"] != old["spec"]["template"];
-    set_template_generation(set, before + i64::from(changed));
+    set_template_generation(set, template_generation(old) + i64::from(changed));
+}
+
+fn keep_template_generation(_context: &WriteContext<'_>, set: &mut Value, old: &Value) {
+    set_template_generation(set, template_generation(old));
 }
 
 /// Unless told otherwise, a job selects its pods by labels that nobody else has.

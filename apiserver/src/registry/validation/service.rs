@@ -335,6 +335,13 @@ pub fn update(_context: &Context<'_>, service: &At<'_>, old: &At<'_>, errors: &m
         }
         kept(&spec.field("ipFamilies"), &before.field("ipFamilies"), "primary ipFamily can not be unset", errors);
     }
+    let checked = [&spec, &before].iter().all(|spec| {
+        spec.field("type").text() == "LoadBalancer" && spec.field("externalTrafficPolicy").text() == "Local"
+    });
+    let check = spec.field("healthCheckNodePort");
+    if checked && check.value != before.field("healthCheckNodePort").value {
+        errors.push(check.forbidden("field is immutable"));
+    }
     let both = [&spec, &before].iter().all(|spec| spec.field("type").text() == "LoadBalancer");
     let (class, old_class) = (spec.field("loadBalancerClass"), before.field("loadBalancerClass"));
     if both && class.value != old_class.value {
@@ -386,6 +393,9 @@ pub fn warnings(_context: &Context<'_>, service: &At<'_>, _old: Option<&At<'_>>)
     let mut found = Vec::new();
     if spec.field("trafficDistribution").text() == "PreferClose" {
         found.push("spec.trafficDistribution: \"PreferClose\" is deprecated; use \"PreferSameZone\"".to_owned());
+    }
+    if !spec.field("externalIPs").is_empty() {
+        found.push("spec.externalIPs is deprecated and may no longer be implemented in some clusters".to_owned());
     }
     if is_headless(&spec) {
         for (field, name) in [("loadBalancerIP", "spec.loadBalancerIP"), ("externalIPs", "spec.externalIPs")] {

@@ -4,7 +4,7 @@
 
 use super::Give::{Empty, Int, Of, Text};
 use super::Row::{self, Each, Fix, In, InNew, Set, SetIf};
-use super::{Members, is_unset, resources, text};
+use super::{Members, addresses, is_unset, resources, text};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
@@ -36,14 +36,17 @@ fn name_as_label(namespace: &mut Members) {
     }
 }
 
-pub const NODE: &[Row] = &[In(
-    "status",
-    &[
-        Fix(|status| resources::round_up(status, "capacity")),
-        Fix(|status| resources::round_up(status, "allocatable")),
-        Set("allocatable", Of(|status| status.get("capacity").cloned())),
-    ],
-)];
+pub const NODE: &[Row] = &[
+    In("spec", &[Fix(addresses::of_node)]),
+    In(
+        "status",
+        &[
+            Fix(|status| resources::round_up(status, "capacity")),
+            Fix(|status| resources::round_up(status, "allocatable")),
+            Set("allocatable", Of(|status| status.get("capacity").cloned())),
+        ],
+    ),
+];
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 

@@ -4,6 +4,7 @@
 //! types do, so a container's rows are written once and stand in every pod template. The engine sees decoded trees:
 //! what is empty is absent.
 
+mod addresses;
 mod admission;
 mod autoscaling;
 mod batch;

@@ -4,9 +4,10 @@
 
 use super::Give::{Bool, Empty, Int, Of, Text};
 use super::Row::{self, Each, Fix, In, Off, Set};
-use super::{pod_fixes, resources, volume};
+use super::{addresses, pod_fixes, resources, volume};
 
-pub const POD: &[Row] = &[In("spec", POD_SPEC), In("spec", POD_ALONE)];
+pub const POD: &[Row] =
+    &[In("spec", POD_SPEC), In("spec", POD_ALONE), In("status", &[Fix(addresses::of_pod), Fix(addresses::of_host)])];
 
 /// The template of a workload, at `spec.template`.
 pub const TEMPLATE: &[Row] = &[In("spec", POD_SPEC)];

@@ -5,7 +5,7 @@
 use super::Give::{Int, Text};
 use super::Row::{self, Each, Fix, In, InNew, Off, Set, SetIf};
 use super::{Members, is_unset, pod, text, volume};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 const ROLLING_UPDATE: fn(&Members) -> bool = |strategy| text(strategy, "type") == "RollingUpdate";
 
@@ -29,21 +29,29 @@ pub const DEPLOYMENT: &[Row] = &[In(
 
 pub const REPLICA_SET: &[Row] = &[In("spec", &[In("template", pod::TEMPLATE), Set("replicas", Int(1))])];
 
-pub const DAEMON_SET: &[Row] = &[In(
-    "spec",
-    &[
-        In("template", pod::TEMPLATE),
-        InNew(
-            "updateStrategy",
-            &[
-                Set("type", Text("RollingUpdate")),
-                SetIf(ROLLING_UPDATE, "rollingUpdate", super::Give::Empty),
-                In("rollingUpdate", &[Set("maxUnavailable", Int(1)), Set("maxSurge", Int(0))]),
-            ],
-        ),
-        Set("revisionHistoryLimit", Int(10)),
-    ],
-)];
+pub const DAEMON_SET: &[Row] = &[In("spec", DAEMON_SET_SPEC), Fix(template_generation)];
+
+/// The count of changed templates, which old clients still read, is part of every daemon set; the strategy sets it.
+fn template_generation(set: &mut Members) {
+    let Some(Value::Object(metadata)) = set.get_mut("metadata") else { return };
+    let annotations = metadata.entry("annotations").or_insert_with(|| Value::Object(Map::new()));
+    if let Value::Object(annotations) = annotations {
+        annotations.entry("deprecated.daemonset.template.generation").or_insert_with(|| Value::from("0"));
+    }
+}
+
+const DAEMON_SET_SPEC: &[Row] = &[
+    In("template", pod::TEMPLATE),
+    InNew(
+        "updateStrategy",
+        &[
+            Set("type", Text("RollingUpdate")),
+            SetIf(ROLLING_UPDATE, "rollingUpdate", super::Give::Empty),
+            In("rollingUpdate", &[Set("maxUnavailable", Int(1)), Set("maxSurge", Int(0))]),
+        ],
+    ),
+    Set("revisionHistoryLimit", Int(10)),
+];
 
 pub const STATEFUL_SET: &[Row] = &[In(
     "spec",

@@ -9,6 +9,7 @@ pub mod qos;
 use super::rules::{self, Generation, Rules};
 use crate::registry::strategy::{Grace, WriteContext};
 use crate::registry::validation::pod as validation;
+use proto::meta::time;
 use serde_json::{Map, Value, json};
 
 pub const ROW: Rules = Rules {
@@ -27,7 +28,7 @@ pub const ROW: Rules = Rules {
     ..Rules::DEFAULT
 };
 
-fn create(_context: &WriteContext<'_>, pod: &mut Value) {
+fn create(context: &WriteContext<'_>, pod: &mut Value) {
     let mut status = json!({"phase": "Pending", "qosClass": qos::class(&pod["spec"])});
     let gates = pod["spec"].get("schedulingGates").and_then(Value::as_array);
     if gates.is_some_and(|gates| !gates.is_empty()) {
@@ -35,7 +36,7 @@ fn create(_context: &WriteContext<'_>, pod: &mut Value) {
             "type": "PodScheduled",
             "status": "False",
             "lastProbeTime": null,
-            "lastTransitionTime": null,
+            "lastTransitionTime": time::format(context.now),
             "reason": "SchedulingGated",
             "message": "Scheduling is blocked due to non-empty scheduling gates",
         }]);
@@ -104,23 +105,9 @@ fn update_status(_context: &WriteContext<'_>, pod: &mut Value, old: &Value) {
     {
         status["qosClass"] = class.clone();
     }
-    for (one, all) in [("podIP", "podIPs"), ("hostIP", "hostIPs")] {
-        agree(status, one, all);
-    }
     // A status without anything in it does not keep the null that indexing leaves.
     if status["qosClass"].is_null() {
         let _ = status.as_object_mut().map(|status| status.remove("qosClass"));
-    }
-}
-
-/// The single address is the first of all; where they differ, the single one counts.
-fn agree(status: &mut Value, one: &str, all: &str) {
-    let single = status.get(one).and_then(Value::as_str).filter(|ip| !ip.is_empty()).map(str::to_owned);
-    let first = status.get(all).and_then(|all| all.pointer("/0/ip")).and_then(Value::as_str).map(str::to_owned);
-    match (single, first) {
-        (Some(single), first) if first.as_deref() != Some(single.as_str()) => status[all] = json!([{"ip": single}]),
-        (None, Some(first)) => status[one] = json!(first),
-        _ => {}
     }
 }
 
@@ -155,16 +142,5 @@ mod tests {
         for (pod, requested_s, grace_period_s) in cases {
             assert_eq!(grace(&pod, requested_s), Grace::Period { grace_period_s });
         }
-    }
-
-    #[test]
-    fn addresses_agree() {
-        let mut status = json!({"podIP":"1.1.1.2","podIPs":[{"ip":"1.1.1.1"}],"hostIPs":[{"ip":"2.2.2.2"}]});
-        agree(&mut status, "podIP", "podIPs");
-        agree(&mut status, "hostIP", "hostIPs");
-        assert_eq!(
-            status,
-            json!({"podIP":"1.1.1.2","podIPs":[{"ip":"1.1.1.2"}],"hostIP":"2.2.2.2","hostIPs":[{"ip":"2.2.2.2"}]})
-        );
     }
 }

@@ -4,7 +4,7 @@
 
 use super::resources::{self, Claims};
 use super::volumes::{self, Volumes};
-use super::{RESTART_POLICIES, env, handlers, security};
+use super::{HostPorts, RESTART_POLICIES, env, handlers, security};
 use crate::registry::validation::at::{At, Errors, check_port_number, port_name};
 use proto::meta::names;
 use serde_json::json;
@@ -187,7 +187,7 @@ fn host_port_conflicts_of(container: &At<'_>, taken: &mut BTreeSet<String>, erro
 }
 
 /// On the host's network a container's port is the host's.
-pub fn host_network(spec: &At<'_>, errors: &mut Errors) {
+pub fn host_network(spec: &At<'_>, host_ports: HostPorts, errors: &mut Errors) {
     if !spec.field("hostNetwork").is_true() {
         return;
     }
@@ -195,7 +195,9 @@ pub fn host_network(spec: &At<'_>, errors: &mut Errors) {
         for container in spec.field(list).items() {
             for port in container.field("ports").items() {
                 let (inside, outside) = (port.field("containerPort"), port.field("hostPort"));
-                if inside.integer().unwrap_or(0) != outside.integer().unwrap_or(0) {
+                let (number, on_host) = (inside.integer().unwrap_or(0), outside.integer().unwrap_or(0));
+                let open = host_ports == HostPorts::ToCome && on_host == 0;
+                if number != on_host && !open {
                     errors.push(inside.invalid("must match `hostPort` when `hostNetwork` is true"));
                 }
             }

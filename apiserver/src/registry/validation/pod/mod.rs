@@ -37,7 +37,7 @@ pub fn pod(_context: &WriteContext<'_>, pod: &At<'_>, errors: &mut Errors) {
 /// What holds for a pod at any time, its metadata aside.
 pub fn pod_content(pod: &At<'_>, errors: &mut Errors) {
     let spec = pod.field("spec");
-    pod_spec(&spec, errors);
+    pod_spec(&spec, HostPorts::Given, errors);
     if spec.field("serviceAccountName").is_empty() {
         for volume in spec.field("volumes").items() {
             for source in volume.down("projected.sources").items() {
@@ -66,13 +66,20 @@ pub fn template(template: &At<'_>, errors: &mut Errors) {
     let annotations = At::new(template.path_of("annotations"), meta.field("annotations").value);
     super::object_meta::validate_annotations(&annotations, errors);
     let spec = template.field("spec");
-    pod_spec(&spec, errors);
+    pod_spec(&spec, HostPorts::ToCome, errors);
     if !spec.field("ephemeralContainers").is_empty() {
         errors.push(spec.field("ephemeralContainers").forbidden("ephemeral containers not allowed in pod template"));
     }
 }
 
-pub fn pod_spec(spec: &At<'_>, errors: &mut Errors) {
+/// Whether a pod on its node's network has its host ports already: a template may leave them to the pods' defaults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostPorts {
+    Given,
+    ToCome,
+}
+
+fn pod_spec(spec: &At<'_>, host_ports: HostPorts, errors: &mut Errors) {
     let grace_period_s = spec.field("terminationGracePeriodSeconds").integer().unwrap_or(0);
     let volumes = volumes::validate(&spec.field("volumes"), errors);
     let claims = Claims::of(&spec.field("resourceClaims"), errors);
@@ -81,7 +88,7 @@ pub fn pod_spec(spec: &At<'_>, errors: &mut Errors) {
     containers::init(&spec.field("initContainers"), &spec.field("containers"), &shared, errors);
     containers::ephemeral(spec, &shared, errors);
     resources::of_pod(spec, &claims, errors);
-    containers::host_network(spec, errors);
+    containers::host_network(spec, host_ports, errors);
     spec.field("restartPolicy").check_enum(RESTART_POLICIES, errors);
     spec.field("dnsPolicy").check_enum(DNS_POLICIES, errors);
     spec.field("nodeSelector").check_labels(errors);
