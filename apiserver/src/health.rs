@@ -1,7 +1,8 @@
 //! The server's health checks by name.
 //!
-//! Corresponds to k8s.io/apiserver/pkg/server/healthz and the checks that kube-apiserver installs. There is no
-//! row for hooks that this server does not run.
+//! Corresponds to k8s.io/apiserver/pkg/server/healthz and the checks that kube-apiserver installs.
+//!
+//! Deviation: there is no row for hooks that this server does not run.
 
 use crate::server::Server;
 use component_base::health_checks::Check;

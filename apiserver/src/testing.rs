@@ -5,6 +5,7 @@ use crate::start::{ApiServer, service_on};
 use crate::storage::Storage;
 use crate::storage::memory::Memory;
 use axum::body::{Body, to_bytes};
+use bytes::Bytes;
 use component_base::env::Env;
 use http::{HeaderMap, Method, Request, header};
 use serde_json::Value;
@@ -28,6 +29,7 @@ pub struct Api {
 pub struct Answer {
     pub code: u16,
     pub headers: HeaderMap,
+    pub bytes: Bytes,
     pub text: String,
     /// Null where it is no JSON.
     pub body: Value,
@@ -89,6 +91,7 @@ impl Api {
             headers: head.headers,
             text: String::from_utf8_lossy(&bytes).into_owned(),
             body: serde_json::from_slice(&bytes).unwrap_or_default(),
+            bytes,
         }
     }
 

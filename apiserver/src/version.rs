@@ -4,7 +4,9 @@
 
 use serde::Serialize;
 
-/// What clients compare with; the part after `+` says whose server it is.
+/// What clients compare with.
+///
+/// Deviation: the version ends in `+orrery`, which says whose server it is.
 pub const GIT_VERSION: &str = "v1.36.2+orrery";
 
 #[derive(Debug, Serialize)]

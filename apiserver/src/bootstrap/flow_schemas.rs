@@ -89,6 +89,13 @@ pub fn objects() -> Vec<(&'static str, Value)> {
     all
 }
 
+/// The object that has to be as it is here, if there is one of that name. Of the exempt level parts may change.
+pub fn mandatory(resource: &str, name: &str) -> Option<Value> {
+    let fixed = name == "catch-all" || (name == "exempt" && resource == "flowschemas");
+    let mut all = objects().into_iter().filter(|_| fixed);
+    all.find(|(of, object)| *of == resource && object["metadata"]["name"] == name).map(|(_, object)| object)
+}
+
 fn meta(name: &str) -> Value {
     json!({"name": name, "annotations": {"apf.kubernetes.io/autoupdate-spec": "true"}})
 }

@@ -31,9 +31,12 @@ pub async fn answer(call: &Call<'_>, target: &Target, name: &str, body: Body) ->
     mutation.name = &name;
     mutation.subresource = "binding";
     call.admit(&mut mutation, &mut binding).await?;
-    let errors = validate(&binding);
-    if !errors.is_empty() {
-        return Err(Status::invalid("", "Binding", &name, &errors));
+    let errors: Vec<String> = validate(&binding).iter().map(ToString::to_string).collect();
+    match errors.as_slice() {
+        [] => {}
+        // Kubernetes takes these for failures of its own.
+        [error] => return Err(Status::failure(500, "", error)),
+        errors => return Err(Status::failure(500, "", format!("[{}]", errors.join(", ")))),
     }
     let uid = object_meta::text(&binding, "uid").to_owned();
     let now = call.server.env.wall();

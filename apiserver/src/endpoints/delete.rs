@@ -4,8 +4,10 @@
 
 use super::{Call, list, present};
 use crate::answer;
+use crate::authz::attributes::Attributes;
 use crate::media::{self, Form, Transform};
 use crate::registry::deletion::Deleted;
+use crate::registry::mutation::Mutation;
 use crate::registry::read::Selection;
 use crate::request::body::read;
 use crate::request::options::{DeleteOptions, ListOptions};
@@ -21,6 +23,9 @@ pub async fn one(call: &Call<'_>, target: &Target, body: Body) -> Result<Respons
     let form = call.form()?;
     let options = options(call, body).await?;
     let mut mutation = call.mutation(target, "", options.dry_run, &options.given);
+    if options.unreadable {
+        return unreadable(call, target, &form, &mutation).await;
+    }
     let row = call.server.registry.row(&target.row)?;
     match call.delete(&mut mutation, &options).await? {
         Deleted::Pending(object) => {
@@ -34,6 +39,25 @@ pub async fn one(call: &Call<'_>, target: &Target, body: Body) -> Result<Respons
             Ok(answer::status(&Form { transform: Transform::Whole, ..form }, &status))
         }
     }
+}
+
+/// Removes what nobody can read; that takes a permission of its own.
+async fn unreadable(
+    call: &Call<'_>,
+    target: &Target,
+    form: &Form,
+    mutation: &Mutation<'_>,
+) -> Result<Response<Body>, Status> {
+    const VERB: &str = "unsafe-delete-ignore-read-errors";
+    let served = target.served();
+    let attributes = Attributes::of_request(call.user, call.info, "").with_verb(VERB);
+    if let Err(denied) = call.server.authorization.authorize(&attributes) {
+        let why = format!("not permitted to do {VERB:?}, reason: {}", denied.message);
+        return Err(Status::forbidden(&served.group, &served.resource, &call.info.name, why));
+    }
+    call.server.registry.delete_unreadable(mutation).await?;
+    let status = Status::deleted(&served.group, &served.resource, &call.info.name, "");
+    Ok(answer::status(&Form { transform: Transform::Whole, ..*form }, &status))
 }
 
 /// Deletes everything that the selectors choose, one by one; answers with what was there before.

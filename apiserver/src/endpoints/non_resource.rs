@@ -117,7 +117,7 @@ fn grouped(call: &Call<'_>, core: bool) -> Result<Response<Body>, Status> {
         Some(true) => {
             let body = discovery::aggregated(&catalogue, core);
             let body = answer::encode(&Form::default(), &Leading(&body, &["kind", "apiVersion", "metadata"]));
-            Ok(answer::compressed(200, AGGREGATED_TYPE, body, answer::takes_gzip(call.headers())))
+            Ok(document(call, &Document::of(body), AGGREGATED_TYPE))
         }
         Some(false) | None if core => {
             let address = call.server.advertised_address();

@@ -1,5 +1,8 @@
 //! What clients see of single requests, where the wire is Kubernetes' own in small things, too.
 
+mod deletions;
+mod pages;
+
 use crate::testing::Api;
 use http::Method;
 use serde_json::{Value, json};

@@ -26,6 +26,13 @@ pub struct Document {
     pub hash: String,
 }
 
+impl Document {
+    /// A document whose tag follows from what it says.
+    pub fn of(bytes: Bytes) -> Self {
+        Self { hash: hexadecimal(&Sha256::digest(&bytes)), bytes }
+    }
+}
+
 /// The documents of one snapshot of the table; each is written when it is first asked for.
 pub struct Documents {
     catalogue: Arc<Catalogue>,

@@ -7,11 +7,13 @@ use super::mutation::{Mutation, Written};
 use super::object_meta::{self, FOREGROUND, ORPHAN};
 use super::row::Row;
 use super::strategy::Grace;
-use super::{Phase, Registry, storage_failure};
+use super::{Phase, Registry, cache_failure, storage_failure};
 use crate::admission::Operation;
-use crate::request::options::{DeleteOptions, Propagation};
+use crate::cacher;
+use crate::request::options::{DeleteOptions, Propagation, UNREADABLE};
 use crate::storage::Outcome;
 use jiff::{SignedDuration, Timestamp};
+use proto::meta::status::FieldError;
 use proto::{Object, Status};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -52,6 +54,29 @@ impl Registry {
             }
         }
         Err(mutation.modified())
+    }
+
+    /// Removes what lies under an object's key and is none. Finalizers cannot hold it: nobody knows whether it has any.
+    pub async fn delete_unreadable(&self, mutation: &Mutation<'_>) -> Result<(), Status> {
+        let row = self.row(&mutation.target.row)?;
+        match row.cacher.get_latest(mutation.namespace, mutation.name).await {
+            Err(cacher::Error::Undecodable { .. }) => {}
+            Err(error) => return Err(cache_failure(error)),
+            Ok(None) => return Err(mutation.not_found()),
+            Ok(Some(_)) => {
+                let why = "is exclusively used to delete corrupt object(s), try again by removing this option";
+                let error = FieldError::invalid(UNREADABLE, &json!(true), why);
+                let served = mutation.served();
+                return Err(Status::invalid(&served.group, &served.resource, mutation.name, &[error]));
+            }
+        }
+        let key = row.key(mutation.namespace, mutation.name);
+        let entry = self.storage.get(&key).await.map_err(storage_failure)?.entry;
+        let entry = entry.ok_or_else(|| mutation.not_found())?;
+        match self.storage.delete(&key, entry.mod_revision).await.map_err(storage_failure)? {
+            Outcome::Written { .. } => Ok(()),
+            Outcome::Refused(_) => Err(mutation.modified()),
+        }
     }
 
     /// `None`: another writer was faster.

@@ -110,6 +110,7 @@ impl Registry {
         let key = row.key(mutation.namespace, name);
         let generates = !object_meta::text(&stored, "generateName").is_empty();
         let taken = || if generates { mutation.no_name_left(name) } else { mutation.already_exists(name) };
+        // Deviation: a dry run that names the resource version 0 is answered without one.
         if mutation.dry_run {
             if self.current(row, mutation.namespace, name).await?.is_some() {
                 return Err(taken());

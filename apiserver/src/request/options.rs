@@ -8,6 +8,7 @@ use proto::meta::status::FieldError;
 use serde_json::{Value, json};
 
 const META_GROUP: &str = "meta.k8s.io";
+pub const UNREADABLE: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
 /// Longest `fieldManager`, in bytes.
 const MAX_FIELD_MANAGER_BYTES: usize = 128;
 
@@ -143,6 +144,8 @@ pub struct DeleteOptions {
     /// The deprecated `orphanDependents`.
     pub orphan_dependents: Option<bool>,
     pub propagation: Option<Propagation>,
+    /// `ignoreStoreReadErrorWithClusterBreakingPotential`: what cannot be read shall go, whatever it was.
+    pub unreadable: bool,
     /// As admission plugins and webhooks see them.
     pub given: Value,
 }
@@ -170,6 +173,9 @@ impl DeleteOptions {
         }
         if let Some(policy) = query.get("propagationPolicy") {
             body["propagationPolicy"] = json!(policy);
+        }
+        if let Some(unreadable) = query.optional_switch(UNREADABLE) {
+            body[UNREADABLE] = json!(unreadable);
         }
         Self::of(&body)
     }
@@ -209,6 +215,14 @@ impl DeleteOptions {
             .map(|values| values.iter().filter_map(|v| v.as_str().map(str::to_owned)).collect())
             .unwrap_or_default();
         let dry_run = check_dry_run(dry_run, &mut errors);
+        let unreadable = body.get(UNREADABLE) == Some(&json!(true));
+        if unreadable {
+            let others = ["dryRun", "propagationPolicy", "orphanDependents", "gracePeriodSeconds", "preconditions"];
+            for other in others.into_iter().filter(|other| body.get(other).is_some_and(|value| !value.is_null())) {
+                let why = format!("cannot be set together with .{other}");
+                errors.push(FieldError::invalid(UNREADABLE, &json!(true), why));
+            }
+        }
         if !errors.is_empty() {
             return Err(Status::invalid(META_GROUP, "DeleteOptions", "", &errors));
         }
@@ -225,6 +239,7 @@ impl DeleteOptions {
             resource_version: precondition("resourceVersion"),
             orphan_dependents,
             propagation,
+            unreadable,
             given,
         })
     }
@@ -245,7 +260,8 @@ fn check_body_types(body: &Value) -> Result<(), Status> {
         )));
     }
     let is_strings = |v: &Value| v.as_array().is_some_and(|items| items.iter().all(Value::is_string));
-    let checks: [(&str, &str, fn(&Value) -> bool); 4] = [
+    let checks: [(&str, &str, fn(&Value) -> bool); 5] = [
+        (UNREADABLE, "bool", Value::is_boolean),
         ("gracePeriodSeconds", "int64", Value::is_i64),
         ("preconditions", "v1.Preconditions", Value::is_object),
         ("orphanDependents", "bool", Value::is_boolean),

@@ -20,6 +20,7 @@ pub const ROWS: &[Rules] = &[
         resource: "secrets",
         validate: configuration::secret,
         validate_update: configuration::secret_update,
+        warnings: configuration::secret_warnings,
         ..Rules::DEFAULT
     },
     Rules { resource: "endpoints", create_on_update: true, validate: endpoints::endpoints, ..Rules::DEFAULT },
@@ -45,6 +46,8 @@ pub const ROWS: &[Rules] = &[
     Rules {
         resource: "nodes",
         status_on_create: true,
+        create: create_node,
+        update: update_node,
         validate: cluster::node,
         validate_update: cluster::node_update,
         ..Rules::DEFAULT
@@ -103,6 +106,17 @@ fn update_namespace(context: &WriteContext<'_>, namespace: &mut Value, old: &Val
     }
 }
 
+/// Kubelets have not read their configuration from there for long; only what has it already keeps it.
+fn create_node(_context: &WriteContext<'_>, node: &mut Value) {
+    let _ = node["spec"].as_object_mut().map(|spec| spec.remove("configSource"));
+}
+
+fn update_node(context: &WriteContext<'_>, node: &mut Value, old: &Value) {
+    if old["spec"].get("configSource").is_none() {
+        create_node(context, node);
+    }
+}
+
 fn create_persistent_volume(context: &WriteContext<'_>, volume: &mut Value) {
     volume["status"] = json!({"phase": "Pending", "lastPhaseTransitionTime": time::format(context.now)});
 }
@@ -117,9 +131,6 @@ fn note_phase_transition(context: &WriteContext<'_>, volume: &mut Value, old: &V
         }
     } else if given.is_null() && !before.is_null() {
         volume["status"][WHEN] = before;
-    } else if given.is_null() {
-        // Indexing has left a null.
-        let _ = volume["status"].as_object_mut().map(|status| status.remove(WHEN));
     }
 }
 

@@ -4,7 +4,7 @@
 //! apiextensions-apiserver and kube-aggregator.
 
 use super::rules::{Generation, Rules};
-use crate::registry::validation::{cluster, object_meta, storage};
+use crate::registry::validation::{api_services, cluster, devices, object_meta, storage};
 
 const SPEC: Generation = Generation::Of(&["spec"]);
 
@@ -65,9 +65,16 @@ pub const ROWS: &[Rules] = &[
         unconditional_update: false,
         validate: storage::driver,
         validate_update: storage::driver_update,
+        warnings: storage::driver_warnings,
         ..STORAGE
     },
-    Rules { resource: "csinodes", unconditional_update: false, ..STORAGE },
+    Rules {
+        resource: "csinodes",
+        unconditional_update: false,
+        validate: storage::csi_node,
+        validate_update: storage::csi_node_update,
+        ..STORAGE
+    },
     Rules {
         resource: "csistoragecapacities",
         validate: storage::capacity_object,
@@ -88,10 +95,28 @@ pub const ROWS: &[Rules] = &[
         validate_update: storage::attributes_class_update,
         ..STORAGE
     },
-    Rules { resource: "deviceclasses", generation: SPEC, ..DEVICES },
-    Rules { resource: "resourceclaims", status_resets: METADATA, ..DEVICES },
-    Rules { resource: "resourceclaimtemplates", ..DEVICES },
-    Rules { resource: "resourceslices", generation: SPEC, ..DEVICES },
+    Rules { resource: "deviceclasses", generation: SPEC, validate: devices::class, ..DEVICES },
+    Rules {
+        resource: "resourceclaims",
+        validate: devices::claim,
+        validate_update: devices::spec_update,
+        validate_status: devices::claim_status,
+        status_resets: METADATA,
+        ..DEVICES
+    },
+    Rules {
+        resource: "resourceclaimtemplates",
+        validate: devices::claim_template,
+        validate_update: devices::spec_update,
+        ..DEVICES
+    },
+    Rules {
+        resource: "resourceslices",
+        generation: SPEC,
+        validate: devices::slice,
+        validate_update: devices::slice_update,
+        ..DEVICES
+    },
     Rules {
         group: "apiextensions.k8s.io",
         resource: "customresourcedefinitions",
@@ -99,5 +124,12 @@ pub const ROWS: &[Rules] = &[
         unconditional_update: false,
         ..Rules::DEFAULT
     },
-    Rules { group: "apiregistration.k8s.io", resource: "apiservices", unconditional_update: false, ..Rules::DEFAULT },
+    Rules {
+        group: "apiregistration.k8s.io",
+        resource: "apiservices",
+        name: object_meta::path_segment,
+        unconditional_update: false,
+        validate: api_services::api_service,
+        ..Rules::DEFAULT
+    },
 ];

@@ -3,7 +3,9 @@
 //! Corresponds to pkg/registry/core/service, discovery and networking.
 
 use super::rules::{Generation, Rules};
+use crate::registry::strategy::WriteContext;
 use crate::registry::validation::{endpoints, networking, service};
+use serde_json::Value;
 
 const SPEC: Generation = Generation::Of(&["spec"]);
 
@@ -24,6 +26,8 @@ pub const ROWS: &[Rules] = &[
         group: "discovery.k8s.io",
         resource: "endpointslices",
         generation: Generation::Of(&["addressType", "endpoints", "ports", "metadata.labels"]),
+        create: drop_topology,
+        update: drop_new_topology,
         validate: endpoints::slice,
         validate_update: endpoints::slice_update,
         ..Rules::DEFAULT
@@ -60,3 +64,16 @@ pub const ROWS: &[Rules] = &[
         ..NETWORKING
     },
 ];
+
+/// The first version knows a node and a zone instead.
+fn drop_topology(_context: &WriteContext<'_>, slice: &mut Value) {
+    for endpoint in slice["endpoints"].as_array_mut().into_iter().flatten() {
+        let _ = endpoint.as_object_mut().map(|endpoint| endpoint.remove("deprecatedTopology"));
+    }
+}
+
+fn drop_new_topology(context: &WriteContext<'_>, slice: &mut Value, old: &Value) {
+    if slice["endpoints"] != old["endpoints"] {
+        drop_topology(context, slice);
+    }
+}

@@ -4,6 +4,7 @@
 
 use super::at::{At, Errors};
 use super::selector;
+use crate::bootstrap::flow_schemas;
 use crate::registry::strategy::WriteContext;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -293,6 +294,17 @@ pub fn flow_schema(_context: &Context<'_>, schema: &At<'_>, errors: &mut Errors)
         level.check(names::dns1123_subdomain, errors);
     }
     spec.field("rules").items().for_each(|rule| flow_rule(&rule, errors));
+    fixed("flowschemas", schema, errors);
+}
+
+/// What the server cannot do without has one form.
+fn fixed(resource: &str, object: &At<'_>, errors: &mut Errors) {
+    let name = object.down("metadata.name").text();
+    if let Some(mandatory) = flow_schemas::mandatory(resource, name)
+        && mandatory["spec"] != *object.field("spec").value
+    {
+        errors.push(object.field("spec").invalid(format!("spec of '{name}' must equal the fixed value")));
+    }
 }
 
 fn flow_rule(rule: &At<'_>, errors: &mut Errors) {
@@ -387,6 +399,7 @@ pub fn priority_level(_context: &Context<'_>, level: &At<'_>, errors: &mut Error
         }
         _ => errors.push(unsupported(&kind, &["Exempt", "Limited"])),
     }
+    fixed("prioritylevelconfigurations", level, errors);
 }
 
 fn limited_level(limited: &At<'_>, errors: &mut Errors) {

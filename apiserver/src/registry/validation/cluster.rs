@@ -11,6 +11,7 @@ use ipnet::IpNet;
 use proto::meta::names;
 use proto::meta::quantity::Quantity;
 use proto::meta::status::FieldError;
+use proto::wire::json_syntax;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,8 +19,14 @@ type Context<'a> = WriteContext<'a>;
 
 const EFFECTS: &[&str] = &["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
+const AVOID_PODS: &str = "scheduler.alpha.kubernetes.io/preferAvoidPods";
+
 pub fn node(_context: &Context<'_>, node: &At<'_>, errors: &mut Errors) {
     let spec = node.field("spec");
+    let avoided = node.down("metadata.annotations").key(AVOID_PODS);
+    if let Some(why) = json_syntax::syntax_error(avoided.text().as_bytes()).filter(|_| avoided.is_set()) {
+        errors.push(FieldError::invalid("metadata.annotations.AvoidPods", &json!(AVOID_PODS), why));
+    }
     taints(&spec.field("taints"), errors);
     for part in ["capacity", "allocatable"] {
         let amounts = node.down(&format!("status.{part}"));

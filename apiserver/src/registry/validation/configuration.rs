@@ -7,6 +7,7 @@ use crate::registry::strategy::WriteContext;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use proto::meta::names;
+use proto::wire::json_syntax;
 use serde_json::{Value, json};
 
 /// All values of one object together.
@@ -111,10 +112,65 @@ pub fn secret(_context: &WriteContext<'_>, object: &At<'_>, errors: &mut Errors)
 
 fn check_docker_config(at: &At<'_>, errors: &mut Errors) {
     let Value::String(text) = at.value else { return };
-    let parsed = STANDARD.decode(text).ok().and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
-    if !parsed.is_some_and(|parsed| parsed.is_object()) {
-        errors.push(at.invalid_as(&json!("<secret contents redacted>"), "invalid character in docker config"));
+    let bytes = STANDARD.decode(text).unwrap_or_default();
+    let why = match (json_syntax::syntax_error(&bytes), serde_json::from_slice::<Value>(&bytes)) {
+        (Some(why), _) => why,
+        (None, Ok(Value::Object(_) | Value::Null)) => return,
+        (None, Ok(other)) => {
+            let kind = match other {
+                Value::Array(_) => "array",
+                Value::String(_) => "string",
+                Value::Bool(_) => "bool",
+                _ => "number",
+            };
+            format!("json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}")
+        }
+        (None, Err(why)) => why.to_string(),
+    };
+    errors.push(at.invalid_as(&json!("<secret contents redacted>"), why));
+}
+
+/// What a server that wanted to use a certificate would stumble over first.
+pub fn secret_warnings(_context: &WriteContext<'_>, secret: &At<'_>, _old: Option<&At<'_>>) -> Vec<String> {
+    if secret.field("type").text() != "kubernetes.io/tls" {
+        return Vec::new();
     }
+    let data = secret.field("data");
+    let text =
+        |key: &str| String::from_utf8_lossy(&STANDARD.decode(data.key(key).text()).unwrap_or_default()).into_owned();
+    pem_trouble(&text("tls.crt"), &text("tls.key")).into_iter().collect()
+}
+
+/// The kinds of PEM blocks in a text.
+fn blocks(text: &str) -> Vec<&str> {
+    text.lines().filter_map(|line| line.trim().strip_prefix("-----BEGIN ")?.strip_suffix("-----")).collect()
+}
+
+fn pem_trouble(certificate: &str, key: &str) -> Option<String> {
+    let (certificate, key) = (blocks(certificate), blocks(key));
+    if !certificate.contains(&"CERTIFICATE") {
+        return Some(match certificate.as_slice() {
+            [] => "tls: failed to find any PEM data in certificate input".to_owned(),
+            [kind] if kind.ends_with("PRIVATE KEY") => {
+                "tls: failed to find certificate PEM data in certificate input, but did find a private key; PEM inputs may have been switched".to_owned()
+            }
+            kinds => format!(
+                "tls: failed to find \"CERTIFICATE\" PEM block in certificate input after skipping PEM blocks of the following types: [{}]",
+                kinds.join(" ")
+            ),
+        });
+    }
+    if key.iter().any(|kind| *kind == "PRIVATE KEY" || kind.ends_with(" PRIVATE KEY")) {
+        return None;
+    }
+    Some(match key.as_slice() {
+        [] => "tls: failed to find any PEM data in key input".to_owned(),
+        ["CERTIFICATE"] => "tls: found a certificate rather than a key in the PEM for the private key".to_owned(),
+        kinds => format!(
+            "tls: failed to find PEM block with type ending in \"PRIVATE KEY\" in key input after skipping PEM blocks of the following types: [{}]",
+            kinds.join(" ")
+        ),
+    })
 }
 
 pub fn secret_update(_context: &WriteContext<'_>, object: &At<'_>, old: &At<'_>, errors: &mut Errors) {
@@ -174,5 +230,45 @@ mod tests {
             ["data[ssh-privatekey]: Required value"]
         );
         assert_eq!(secret("Opaque", json!({})), [""; 0]);
+    }
+
+    #[test]
+    fn a_certificate_that_is_none_is_pointed_out() {
+        let (certificate, key) = ("-----BEGIN CERTIFICATE-----\n", "-----BEGIN EC PRIVATE KEY-----\n");
+        let cases = [
+            ("x", "x", Some("tls: failed to find any PEM data in certificate input")),
+            (
+                key,
+                certificate,
+                Some(
+                    "tls: failed to find certificate PEM data in certificate input, but did find a private key; PEM inputs may have been switched",
+                ),
+            ),
+            (certificate, "", Some("tls: failed to find any PEM data in key input")),
+            (
+                certificate,
+                certificate,
+                Some("tls: found a certificate rather than a key in the PEM for the private key"),
+            ),
+            (certificate, key, None),
+        ];
+        for (certificate, key, trouble) in cases {
+            assert_eq!(super::pem_trouble(certificate, key).as_deref(), trouble);
+        }
+    }
+
+    #[test]
+    fn a_docker_config_is_a_json_object() {
+        let config = |text: &str| {
+            let data = json!({".dockerconfigjson": text});
+            create(
+                json!({"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/dockerconfigjson", "stringData": data}),
+            )
+        };
+        let wrong =
+            |why: &str| [format!("data[.dockerconfigjson]: Invalid value: \"<secret contents redacted>\": {why}")];
+        assert_eq!(config("{nope"), wrong("invalid character 'n' looking for beginning of object key string"));
+        assert_eq!(config("[]"), wrong("json: cannot unmarshal array into Go value of type map[string]interface {}"));
+        assert_eq!(config("{}"), [""; 0]);
     }
 }

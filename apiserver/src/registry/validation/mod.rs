@@ -3,11 +3,13 @@
 //! Corresponds to pkg/apis/*/validation. Functions take places (`At`) and add every error they find.
 
 pub mod access;
+pub mod api_services;
 pub mod at;
 pub mod autoscaling;
 pub mod cluster;
 pub mod configuration;
 pub mod cron_schedule;
+pub mod devices;
 pub mod endpoints;
 pub mod int_or_percent;
 pub mod jobs;

@@ -38,6 +38,13 @@ pub fn check_required(selector: &At<'_>, kind: &str, errors: &mut Errors) {
     }
 }
 
+/// The selector as Kubernetes shows it: labels first.
+pub fn shown(selector: &At<'_>) -> String {
+    let fields = ["matchLabels", "matchExpressions"].into_iter().filter(|field| !selector.field(field).is_empty());
+    let fields: Vec<String> = fields.map(|field| format!("{field:?}:{}", selector.field(field).value)).collect();
+    format!("{{{}}}", fields.join(","))
+}
+
 /// Whether the selector cannot be read at all.
 pub fn is_unreadable(selector: &At<'_>) -> bool {
     selector.is_set() && label_selector::from_value(Some(selector.value)).is_err()

@@ -3,6 +3,7 @@
 //! Corresponds to ValidatePersistentVolume and ValidatePersistentVolumeClaim of pkg/apis/core/validation.
 
 use super::at::{At, Errors};
+use super::devices::driver_name;
 use super::pod::affinity::node_selector;
 use super::pod::resources;
 use super::selector;
@@ -214,7 +215,8 @@ pub fn claim_update(_context: &Context<'_>, claim: &At<'_>, old: &At<'_>, errors
     {
         errors.push(spec.down("resources.requests.storage").forbidden("field can not be less than status.capacity"));
     }
-    spec.field("volumeMode").check_unchanged(&before.field("volumeMode"), errors);
+    // Kubernetes names the field without its parent here.
+    At::new("volumeMode", spec.field("volumeMode").value).check_unchanged(&before.field("volumeMode"), errors);
 }
 
 fn take_back(spec: &mut Value, old: &Value, path: &[&str]) {
@@ -318,9 +320,61 @@ pub fn driver(_context: &Context<'_>, driver: &At<'_>, errors: &mut Errors) {
     }
 }
 
+/// Tokens in a volume's attributes end in logs.
+pub fn driver_warnings(_context: &Context<'_>, driver: &At<'_>, _old: Option<&At<'_>>) -> Vec<String> {
+    let spec = driver.field("spec");
+    if spec.field("tokenRequests").is_empty() || spec.field("serviceAccountTokenInSecrets").is_set() {
+        return Vec::new();
+    }
+    vec![
+        "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible \
+         logging of tokens in volume attributes"
+            .to_owned(),
+    ]
+}
+
 pub fn driver_update(_context: &Context<'_>, driver: &At<'_>, old: &At<'_>, errors: &mut Errors) {
     for field in ["attachRequired", "volumeLifecycleModes"] {
         driver.field("spec").field(field).check_unchanged(&old.field("spec").field(field), errors);
+    }
+}
+
+const MAX_NODE_ID_BYTES: usize = 192;
+
+pub fn csi_node(_context: &Context<'_>, node: &At<'_>, errors: &mut Errors) {
+    let mut seen = Vec::new();
+    for driver in node.down("spec.drivers").items() {
+        let (name, id) = (driver.field("name"), driver.field("nodeID"));
+        driver_name(&name, errors);
+        if id.is_empty() {
+            errors.push(id.required(""));
+        } else if id.len() > MAX_NODE_ID_BYTES {
+            errors.push(id.invalid(format!("must be {MAX_NODE_ID_BYTES} characters or less")));
+        }
+        driver.down("allocatable.count").check_non_negative(errors);
+        if seen.contains(&name.text()) {
+            errors.push(name.duplicate());
+        }
+        seen.push(name.text());
+        let mut topology = Vec::new();
+        for key in driver.field("topologyKeys").items() {
+            if topology.contains(&key.text()) {
+                errors.push(key.duplicate());
+            }
+            topology.push(key.text());
+            key.check(names::qualified_name, errors);
+        }
+    }
+}
+
+/// A driver that stays is the same but for how much it has room for.
+pub fn csi_node_update(_context: &Context<'_>, node: &At<'_>, old: &At<'_>, errors: &mut Errors) {
+    const FIXED: [&str; 2] = ["nodeID", "topologyKeys"];
+    for driver in node.down("spec.drivers").items() {
+        let same = |before: &At<'_>| before.field("name").value == driver.field("name").value;
+        if let Some(before) = old.down("spec.drivers").items().find(same) {
+            FIXED.iter().for_each(|field| driver.field(field).check_unchanged(&before.field(field), errors));
+        }
     }
 }
 

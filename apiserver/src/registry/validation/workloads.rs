@@ -38,7 +38,7 @@ fn invalid_shown(at: &At<'_>, shown: &str, detail: &str) -> FieldError {
 fn template_of_selector(spec: &At<'_>, errors: &mut Errors) {
     let (selector, template) = (spec.field("selector"), spec.field("template"));
     if selector::is_unreadable(&selector) {
-        errors.push(selector.invalid("invalid label selector"));
+        errors.push(invalid_shown(&selector, &selector::shown(&selector), "invalid label selector"));
         return;
     }
     selector::check_match(&selector, &template, errors);
@@ -254,7 +254,7 @@ pub fn stateful_set(_context: &Context<'_>, set: &At<'_>, errors: &mut Errors) {
     let (selected, template) = (spec.field("selector"), spec.field("template"));
     selector::check_required(&selected, "statefulset", errors);
     if selector::is_unreadable(&selected) {
-        let mut error = selected.invalid("");
+        let mut error = invalid_shown(&selected, &selector::shown(&selected), "");
         error.message.truncate(error.message.len() - ": ".len());
         errors.push(error);
     } else {

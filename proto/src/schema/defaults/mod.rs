@@ -96,6 +96,7 @@ fn rows(group: &str, version: &str, kind: &str) -> &'static [Row] {
         ("node.k8s.io", "RuntimeClass") => cluster::RUNTIME_CLASS,
         ("storage.k8s.io", "StorageClass") => volume::STORAGE_CLASS,
         ("storage.k8s.io", "CSIDriver") => volume::CSI_DRIVER,
+        ("storage.k8s.io", "VolumeAttachment") => volume::VOLUME_ATTACHMENT,
         ("resource.k8s.io", "ResourceClaim") => resources::RESOURCE_CLAIM,
         ("resource.k8s.io", "ResourceClaimTemplate") => resources::RESOURCE_CLAIM_TEMPLATE,
         ("admissionregistration.k8s.io", "MutatingWebhookConfiguration") => admission::MUTATING_WEBHOOKS,
@@ -196,5 +197,7 @@ pub fn list_at<'a>(members: &'a mut Members, path: &str) -> &'a mut [Value] {
     holder.and_then(|holder| holder.get_mut(field)).and_then(Value::as_array_mut).map_or(&mut [], Vec::as_mut_slice)
 }
 
+#[cfg(test)]
+mod described;
 #[cfg(test)]
 mod tests;

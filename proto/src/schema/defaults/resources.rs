@@ -14,7 +14,8 @@ pub const LIMIT_RANGE: &[Row] = &[Each("spec.limits", &[Fix(round_limits), Fix(d
 
 pub const RESOURCE_QUOTA: &[Row] = &[In("spec", &[Fix(round_quota)]), In("status", &[Fix(round_quota)])];
 
-pub const RESOURCE_CLAIM: &[Row] = &[In("spec", CLAIM_SPEC)];
+pub const RESOURCE_CLAIM: &[Row] =
+    &[In("spec", CLAIM_SPEC), Each("status.allocation.devices.results", &[Each("tolerations", TOLERATION)])];
 pub const RESOURCE_CLAIM_TEMPLATE: &[Row] = &[In("spec.spec", CLAIM_SPEC)];
 
 const CLAIM_SPEC: &[Row] =
@@ -23,8 +24,10 @@ const CLAIM_SPEC: &[Row] =
 const DEVICE_REQUEST: &[Row] = &[
     Set("allocationMode", Text("ExactCount")),
     SetIf(|request| text(request, "allocationMode") == "ExactCount", "count", Int(1)),
-    Each("tolerations", &[Set("operator", Text("Equal"))]),
+    Each("tolerations", TOLERATION),
 ];
+
+const TOLERATION: &[Row] = &[Set("operator", Text("Equal"))];
 
 fn round_requirements(resources: &mut Members) {
     round_up(resources, "limits");

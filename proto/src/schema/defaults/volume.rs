@@ -60,20 +60,21 @@ fn image_volume_pull_policy(image: &Members) -> Option<Value> {
 
 pub const PERSISTENT_VOLUME: &[Row] = &[
     In("status", &[Set("phase", Text("Pending"))]),
-    In(
-        "spec",
-        &[
-            Set("persistentVolumeReclaimPolicy", Text("Retain")),
-            Set("volumeMode", Text("Filesystem")),
-            Fix(|spec| resources::round_up(spec, "capacity")),
-            In("hostPath", HOST_PATH),
-            In("iscsi", ISCSI),
-            In("rbd", RBD),
-            In("azureDisk", AZURE_DISK),
-            In("scaleIO", SCALE_IO),
-        ],
-    ),
+    In("spec", &[Set("persistentVolumeReclaimPolicy", Text("Retain")), Set("volumeMode", Text("Filesystem"))]),
+    In("spec", PERSISTENT_SOURCE),
 ];
+
+/// Where a volume is, and how much of it: of a persistent volume, or of one that is attached without one.
+const PERSISTENT_SOURCE: &[Row] = &[
+    Fix(|spec| resources::round_up(spec, "capacity")),
+    In("hostPath", HOST_PATH),
+    In("iscsi", ISCSI),
+    In("rbd", RBD),
+    In("azureDisk", AZURE_DISK),
+    In("scaleIO", SCALE_IO),
+];
+
+pub const VOLUME_ATTACHMENT: &[Row] = &[In("spec.source.inlineVolumeSpec", PERSISTENT_SOURCE)];
 
 pub const PERSISTENT_VOLUME_CLAIM: &[Row] = &[
     In("status", &[Set("phase", Text("Pending")), Fix(|status| resources::round_up(status, "capacity"))]),

@@ -4,6 +4,7 @@
 
 pub mod binding;
 pub mod eviction;
+pub mod label_keys;
 pub mod qos;
 
 use super::rules::{self, Generation, Rules};
@@ -42,6 +43,7 @@ fn create(context: &WriteContext<'_>, pod: &mut Value) {
         }]);
     }
     pod["status"] = status;
+    label_keys::select_by(pod);
 }
 
 /// Each subresource changes its own part and leaves the rest as it was.

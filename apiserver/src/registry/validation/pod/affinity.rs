@@ -127,10 +127,9 @@ fn label_keys(term: &At<'_>, errors: &mut Errors) {
         }
         keys.items().for_each(|key| key.check(names::qualified_name, errors));
     }
-    let selected = selected_keys(&term.field("labelSelector"));
     for (index, key) in with.items().enumerate() {
         // Kubernetes names the term and the index here, without the field.
-        if selected.contains(key.text()) {
+        for _ in 0..selections_beside(&term.field("labelSelector"), key.text()) {
             let at = At::new(format!("{}[{index}]", term.path), key.value);
             errors.push(at.invalid("exists in both matchLabelKeys and labelSelector"));
         }
@@ -141,10 +140,17 @@ fn label_keys(term: &At<'_>, errors: &mut Errors) {
     }
 }
 
-fn selected_keys<'a>(selector: &At<'a>) -> BTreeSet<&'a str> {
-    let labels = selector.field("matchLabels").map().into_iter().flatten().map(|(key, _)| key.as_str());
-    let expressions: Vec<&str> = selector.field("matchExpressions").items().map(|e| e.field("key").text()).collect();
-    labels.chain(expressions).collect()
+/// How often a selector speaks of a key that `matchLabelKeys` names, beside the one requirement that this has added.
+fn selections_beside(selector: &At<'_>, key: &str) -> usize {
+    let labels = usize::from(selector.field("matchLabels").key(key).is_set());
+    let requirements: Vec<At<'_>> = selector
+        .field("matchExpressions")
+        .items()
+        .filter(|requirement| requirement.field("key").text() == key)
+        .collect();
+    let added =
+        |requirement: &At<'_>| requirement.field("operator").text() == "In" && requirement.field("values").len() == 1;
+    labels + requirements.len() - usize::from(requirements.iter().any(added))
 }
 
 pub fn topology_spread(constraints: &At<'_>, errors: &mut Errors) {
@@ -179,10 +185,9 @@ pub fn topology_spread(constraints: &At<'_>, errors: &mut Errors) {
         if !keys.is_empty() && !constraint.field("labelSelector").is_set() {
             errors.push(keys.forbidden("must not be specified when labelSelector is not set"));
         }
-        let selected = selected_keys(&constraint.field("labelSelector"));
         for key in keys.items() {
             key.check(names::qualified_name, errors);
-            if selected.contains(key.text()) {
+            if selections_beside(&constraint.field("labelSelector"), key.text()) > 0 {
                 errors.push(key.invalid("exists in both matchLabelKeys and labelSelector"));
             }
         }

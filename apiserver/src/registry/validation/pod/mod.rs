@@ -11,6 +11,7 @@ pub mod security;
 pub mod update;
 pub mod volumes;
 pub mod warnings;
+pub mod windows;
 
 use super::at::{At, Errors, check_ip};
 use crate::registry::strategy::WriteContext;
@@ -108,10 +109,8 @@ fn pod_spec(spec: &At<'_>, host_ports: HostPorts, errors: &mut Errors) {
     }
     spec.field("preemptionPolicy").check_optional_enum(&["PreemptLowerPriority", "Never"], errors);
     resources::quantities(&spec.field("overhead"), errors);
-    let os = spec.field("os");
-    if os.is_set() {
-        os.field("name").check_enum(&["linux", "windows"], errors);
-    }
+    windows::host_processes(spec, errors);
+    windows::of_system(spec, errors);
 }
 
 fn dns_config(spec: &At<'_>, errors: &mut Errors) {

@@ -2,6 +2,7 @@
 //!
 //! Corresponds to ValidatePodSecurityContext and ValidateSecurityContext.
 
+use super::windows;
 use crate::registry::validation::at::{At, Errors};
 
 fn id(at: &At<'_>, errors: &mut Errors) {
@@ -31,7 +32,9 @@ pub fn of_pod(context: &At<'_>, errors: &mut Errors) {
     }
     context.field("fsGroupChangePolicy").check_optional_enum(&["Always", "OnRootMismatch"], errors);
     context.field("supplementalGroupsPolicy").check_optional_enum(&["Merge", "Strict"], errors);
-    seccomp(&context.field("seccompProfile"), errors);
+    profile(&context.field("seccompProfile"), "seccomp", errors);
+    profile(&context.field("appArmorProfile"), "AppArmor", errors);
+    windows::options(&context.field("windowsOptions"), errors);
 }
 
 fn is_sysctl(name: &str) -> bool {
@@ -45,20 +48,38 @@ fn is_sysctl(name: &str) -> bool {
     name.len() <= 253 && name.split(['.', '/']).all(segment)
 }
 
-fn seccomp(profile: &At<'_>, errors: &mut Errors) {
+const MAX_APP_ARMOR_BYTES: usize = 4095;
+
+/// What confines a container's processes: a profile of the container runtime, of the node, or none.
+fn profile(profile: &At<'_>, what: &str, errors: &mut Errors) {
     if !profile.is_set() {
         return;
     }
     let (kind, local) = (profile.field("type"), profile.field("localhostProfile"));
+    let name = local.text();
     match kind.text() {
-        "" => errors.push(kind.required("type is required when seccompProfile is set")),
+        "" => {
+            let field = profile.path.rsplit('.').next().unwrap_or_default();
+            errors.push(kind.required(&format!("type is required when {field} is set")));
+        }
+        "Localhost" if name.trim() != name && what == "AppArmor" => {
+            errors.push(local.invalid("must not be padded with whitespace"));
+        }
         "Localhost" if local.is_empty() => {
-            errors.push(local.required("must be set when seccomp type is Localhost"));
+            errors.push(local.required(&format!("must be set when {what} type is Localhost")));
+        }
+        "Localhost" if what == "AppArmor" && name.len() > MAX_APP_ARMOR_BYTES => {
+            errors.push(local.too_long(MAX_APP_ARMOR_BYTES));
+        }
+        // Another file of the node would be out of the profiles' directory.
+        "Localhost" if what == "seccomp" && (name.starts_with('/') || name.split('/').any(|part| part == "..")) => {
+            let why = if name.starts_with('/') { "must be a relative path" } else { "must not contain '..'" };
+            errors.push(local.invalid(why));
         }
         "Localhost" => {}
         "RuntimeDefault" | "Unconfined" => {
             if local.is_set() {
-                errors.push(local.invalid("can only be set when seccomp type is Localhost"));
+                errors.push(local.invalid(format!("can only be set when {what} type is Localhost")));
             }
         }
         _ => errors.push(kind.not_supported(&["Localhost", "RuntimeDefault", "Unconfined"])),
@@ -73,7 +94,9 @@ pub fn of_container(context: &At<'_>, errors: &mut Errors) {
         id(&context.field(field), errors);
     }
     context.field("procMount").check_optional_enum(&["Default", "Unmasked"], errors);
-    seccomp(&context.field("seccompProfile"), errors);
+    profile(&context.field("seccompProfile"), "seccomp", errors);
+    profile(&context.field("appArmorProfile"), "AppArmor", errors);
+    windows::options(&context.field("windowsOptions"), errors);
     if context.field("allowPrivilegeEscalation").value != false {
         return;
     }
@@ -83,5 +106,49 @@ pub fn of_container(context: &At<'_>, errors: &mut Errors) {
     if context.down("capabilities.add").items().any(|capability| capability.text() == "CAP_SYS_ADMIN") {
         let why = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN";
         errors.push(context.invalid(why));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::registry::validation::testing::create;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn a_profile_of_the_node_has_a_name_and_no_other_has() {
+        let pod = |profile: Value| {
+            let containers = json!([{"name": "c", "image": "i"}]);
+            let context = json!({"appArmorProfile": profile});
+            create(
+                json!({"apiVersion": "v1", "kind": "Pod", "spec": {"containers": containers, "securityContext": context}}),
+            )
+        };
+        let at = "spec.securityContext.appArmorProfile";
+        let cases = [
+            (json!({"type": "Localhost", "localhostProfile": "k8s"}), None),
+            (
+                json!({"type": "Localhost"}),
+                Some("localhostProfile: Required value: must be set when AppArmor type is Localhost"),
+            ),
+            (
+                json!({"type": "Localhost", "localhostProfile": " a"}),
+                Some("localhostProfile: Invalid value: \" a\": must not be padded with whitespace"),
+            ),
+            (
+                json!({"type": "Unconfined", "localhostProfile": "a"}),
+                Some("localhostProfile: Invalid value: \"a\": can only be set when AppArmor type is Localhost"),
+            ),
+            (json!({}), Some("type: Required value: type is required when appArmorProfile is set")),
+            (
+                json!({"type": "Odd"}),
+                Some(
+                    "type: Unsupported value: \"Odd\": supported values: \"Localhost\", \"RuntimeDefault\", \"Unconfined\"",
+                ),
+            ),
+        ];
+        for (profile, error) in cases {
+            let expected: Vec<String> = error.into_iter().map(|error| format!("{at}.{error}")).collect();
+            assert_eq!(pod(profile.clone()), expected, "{profile}");
+        }
     }
 }

@@ -130,6 +130,9 @@ fn take_back_what_may_change(spec: &mut Value, old: &At<'_>, errors: &mut Errors
 }
 
 /// One line per place that differs.
+///
+/// Deviation: a refusal of changes to a pod or a claim does not end with a comparison of Go's structs; a pod's says
+/// which fields differ, by their names on the wire.
 fn difference(old: &Value, new: &Value) -> String {
     let mut lines = String::new();
     collect(old, new, "", &mut lines);

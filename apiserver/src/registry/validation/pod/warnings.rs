@@ -9,12 +9,56 @@ use std::collections::BTreeMap;
 
 pub fn pod(_context: &WriteContext<'_>, pod: &At<'_>, old: Option<&At<'_>>) -> Vec<String> {
     let unchanged = old.is_some_and(|old| old.field("spec").value == pod.field("spec").value);
-    if unchanged { Vec::new() } else { spec(&pod.field("spec")) }
+    if unchanged { Vec::new() } else { template(pod) }
 }
 
 /// Of a template that is new or has changed.
 pub fn template(template: &At<'_>) -> Vec<String> {
-    spec(&template.field("spec"))
+    let mut found = spec(&template.field("spec"));
+    annotations(template, &mut found);
+    found
+}
+
+const OLD_ANNOTATIONS: &[(&str, &str)] = &[
+    (
+        "scheduler.alpha.kubernetes.io/critical-pod",
+        r#"non-functional in v1.16+; use the "priorityClassName" field instead"#,
+    ),
+    ("seccomp.security.alpha.kubernetes.io/pod", r#"non-functional in v1.27+; use the "seccompProfile" field instead"#),
+    ("security.alpha.kubernetes.io/sysctls", r#"non-functional in v1.11+; use the "sysctls" field instead"#),
+    ("security.alpha.kubernetes.io/unsafe-sysctls", r#"non-functional in v1.11+; use the "sysctls" field instead"#),
+];
+
+/// The same with a container's name behind it, and the field of that container which replaces it.
+const OLD_ANNOTATIONS_OF_CONTAINERS: &[(&str, &str, &str)] = &[
+    (
+        "container.apparmor.security.beta.kubernetes.io/",
+        "appArmorProfile",
+        r#"deprecated since v1.30; use the "appArmorProfile" field instead"#,
+    ),
+    (
+        "container.seccomp.security.alpha.kubernetes.io/",
+        "seccompProfile",
+        r#"non-functional in v1.27+; use the "seccompProfile" field instead"#,
+    ),
+];
+
+/// Annotations that were fields before the fields were there.
+fn annotations(pod: &At<'_>, found: &mut Vec<String>) {
+    let annotations = pod.down("metadata.annotations");
+    let replaced = |container: &At<'_>, field: &str| container.field("securityContext").field(field).is_set();
+    for (key, at) in annotations.entries() {
+        let of_pod = OLD_ANNOTATIONS.iter().find(|(old, _)| *old == key).map(|(_, why)| *why);
+        let of_container = OLD_ANNOTATIONS_OF_CONTAINERS.iter().find_map(|(prefix, field, why)| {
+            let name = key.strip_prefix(prefix)?;
+            let mut containers = ["containers", "initContainers", "ephemeralContainers"]
+                .into_iter()
+                .flat_map(|list| pod.down("spec").field(list).items().collect::<Vec<_>>());
+            let container = containers.find(|container| container.field("name").text() == name)?;
+            (!replaced(&container, field)).then_some(*why)
+        });
+        found.extend(of_pod.or(of_container).map(|why| format!("{}: {why}", at.path)));
+    }
 }
 
 /// Labels of nodes that have other names now.
@@ -66,14 +110,16 @@ fn spec(spec: &At<'_>) -> Vec<String> {
         for (kind, why) in OLD_VOLUMES.iter().filter(|(kind, _)| volume.field(kind).is_set()) {
             found.push(format!("{}: {why}", volume.path_of(kind)));
         }
+        let (projected, sources) = (volume.field("projected"), volume.down("projected.sources"));
+        if projected.is_set() && (sources.is_empty() || sources.items().any(|source| source.is_empty())) {
+            found.push(format!("volume {:?} (Projected) has no sources provided", volume.field("name").text()));
+        }
     }
     let grace = spec.field("terminationGracePeriodSeconds");
     if grace.integer().is_some_and(|s| s < 0) {
         found.push(format!("{}: must be >= 0; negative values are invalid and will be treated as 1", grace.path));
     }
-    for field in ["requests", "limits"] {
-        fractions(&spec.field("resources").field(field), &mut found);
-    }
+    fractions(&spec.field("resources"), &mut found);
     affinity(&spec.field("affinity"), &mut found);
     containers(spec, &mut found);
     found
@@ -99,9 +145,7 @@ fn containers(spec: &At<'_>, found: &mut Vec<String>) {
     let mut ports = Seen::new();
     for list in ["initContainers", "containers"] {
         for container in spec.field(list).items() {
-            for field in ["requests", "limits"] {
-                fractions(&container.field("resources").field(field), found);
-            }
+            fractions(&container.field("resources"), found);
             environment(&container.field("env"), found);
             duplicate_ports(&container.field("ports"), &mut ports, found);
         }
@@ -109,12 +153,18 @@ fn containers(spec: &At<'_>, found: &mut Vec<String>) {
 }
 
 /// Nobody has half a byte.
-fn fractions(amounts: &At<'_>, found: &mut Vec<String>) {
-    for (_, at) in amounts.entries().filter(|(name, _)| matches!(*name, "memory" | "ephemeral-storage")) {
-        let Ok(amount) = Quantity::try_from(at.value) else { continue };
-        if amount.milli_value() % 1000 != 0 {
-            let amount = amount.to_string();
-            found.push(format!("{}: fractional byte value {amount:?} is invalid, must be an integer", at.path));
+fn fractions(resources: &At<'_>, found: &mut Vec<String>) {
+    for name in ["memory", "ephemeral-storage"] {
+        for field in ["limits", "requests"] {
+            let at = resources.field(field).key(name);
+            let Ok(amount) = Quantity::try_from(at.value) else { continue };
+            // Counted in thousandths: what is too much for these is taken for a fraction, but for what is too much for
+            // whole bytes already.
+            let fits = amount <= Quantity::new(i64::MAX, amount.format());
+            if fits && amount.milli_value() % 1000 != 0 {
+                let amount = amount.to_string();
+                found.push(format!("{}: fractional byte value {amount:?} is invalid, must be an integer", at.path));
+            }
         }
     }
 }
@@ -169,6 +219,40 @@ mod tests {
         let mut container = json!({"name": "c", "image": "i"});
         container.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         warnings(json!({"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [container]}}))
+    }
+
+    #[test]
+    fn annotations_that_are_fields_now_are_pointed_out() {
+        let pod = |context: Value| {
+            warnings(json!({
+                "apiVersion": "v1", "kind": "Pod",
+                "metadata": {"annotations": {
+                    "container.apparmor.security.beta.kubernetes.io/c": "unconfined",
+                    "container.apparmor.security.beta.kubernetes.io/other": "unconfined",
+                    "scheduler.alpha.kubernetes.io/critical-pod": "",
+                }},
+                "spec": {"containers": [{"name": "c", "image": "i", "securityContext": context}]},
+            }))
+        };
+        let critical = r#"metadata.annotations[scheduler.alpha.kubernetes.io/critical-pod]: non-functional in v1.16+; use the "priorityClassName" field instead"#;
+        let confined = r#"metadata.annotations[container.apparmor.security.beta.kubernetes.io/c]: deprecated since v1.30; use the "appArmorProfile" field instead"#;
+        assert_eq!(pod(json!({})), [confined, critical]);
+        assert_eq!(pod(json!({"appArmorProfile": {"type": "Unconfined"}})), [critical]);
+    }
+
+    #[test]
+    fn nobody_has_half_a_byte() {
+        let memory = |limit: &str, request: &str| {
+            of_container(json!({"resources": {"limits": {"memory": limit}, "requests": {"memory": request}}}))
+        };
+        let fraction = |of: &str| {
+            format!(
+                "spec.containers[0].resources.{of}[memory]: fractional byte value \"100m\" is invalid, must be an integer"
+            )
+        };
+        assert_eq!(memory("100m", "100m"), [fraction("limits"), fraction("requests")]);
+        assert_eq!(memory("9223372036854775808", "2").len(), 0);
+        assert_eq!(memory("1Ei", "1500m").len(), 2);
     }
 
     #[test]

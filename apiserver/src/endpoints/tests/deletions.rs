@@ -1,0 +1,92 @@
+//! Deletions: which objects, under which conditions, and what cannot be read.
+
+use super::CONFIG_MAPS;
+use crate::testing::{Answer, Api};
+use bytes::Bytes;
+use http::Method;
+use serde_json::{Value, json};
+
+async fn delete(api: &Api, path: &str, options: Value) -> Answer {
+    api.ask(Method::DELETE, path, options, &[]).await
+}
+
+async fn names(api: &Api, query: &str) -> Vec<String> {
+    let list = api.get(&format!("{CONFIG_MAPS}?{query}")).await.body;
+    list["items"].as_array().unwrap().iter().map(|item| item["metadata"]["name"].as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn preconditions_hold_a_deletion_back() {
+    let api = Api::start().await;
+    let old = api.create(CONFIG_MAPS, json!({"metadata": {"name": "c"}})).await["metadata"].clone();
+    let path = format!("{CONFIG_MAPS}/c");
+    api.ask(Method::PATCH, &path, json!({"data": {"a": "b"}}), &[("content-type", "application/merge-patch+json")])
+        .await;
+    for precondition in [json!({"uid": "other"}), json!({"resourceVersion": old["resourceVersion"]})] {
+        let refused = delete(&api, &path, json!({"preconditions": precondition})).await;
+        assert_eq!((refused.code, &refused.body["reason"]), (409, &json!("Conflict")), "{precondition}");
+    }
+    let both = json!({"uid": old["uid"], "resourceVersion": api.get(&path).await.body["metadata"]["resourceVersion"]});
+    assert_eq!(delete(&api, &path, json!({"preconditions": both})).await.code, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_collection_is_deleted_as_far_as_selectors_and_limit_reach() {
+    let api = Api::start().await;
+    for name in ["a", "b", "c", "d"] {
+        let even = ["b", "d"].contains(&name).to_string();
+        api.create(CONFIG_MAPS, json!({"metadata": {"name": name, "labels": {"of": "test", "even": even}}})).await;
+    }
+    let some = format!("{CONFIG_MAPS}?labelSelector=of=test,even=true&fieldSelector=metadata.name!=d");
+    delete(&api, &some, json!({"dryRun": ["All"]})).await;
+    assert_eq!(names(&api, "labelSelector=of=test").await, ["a", "b", "c", "d"]);
+    delete(&api, &some, json!({})).await;
+    assert_eq!(names(&api, "labelSelector=of=test").await, ["a", "c", "d"]);
+    let page = delete(&api, &format!("{CONFIG_MAPS}?labelSelector=of=test&limit=2"), json!({})).await;
+    assert_eq!(names(&api, "labelSelector=of=test").await, ["d"]);
+    let token = page.body["metadata"]["continue"].as_str().unwrap();
+    delete(&api, &format!("{CONFIG_MAPS}?labelSelector=of=test&continue={token}"), json!({})).await;
+    assert_eq!(names(&api, "labelSelector=of=test").await, [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_becomes_of_dependents_is_told_by_finalizers() {
+    let api = Api::start().await;
+    let cases = [
+        (json!({"propagationPolicy": "Orphan"}), json!(["orphan"])),
+        (json!({"propagationPolicy": "Foreground"}), json!(["foregroundDeletion"])),
+        (json!({"orphanDependents": true}), json!(["orphan"])),
+    ];
+    for (options, finalizers) in cases {
+        let name =
+            api.create(CONFIG_MAPS, json!({"metadata": {"generateName": "c"}})).await["metadata"]["name"].clone();
+        let path = format!("{CONFIG_MAPS}/{}", name.as_str().unwrap());
+        let waiting = delete(&api, &path, options.clone()).await;
+        assert_eq!((waiting.code, &waiting.body["metadata"]["finalizers"]), (200, &finalizers), "{options}");
+        let patch = json!({"metadata": {"finalizers": null}});
+        api.ask(Method::PATCH, &path, patch, &[("content-type", "application/merge-patch+json")]).await;
+        assert_eq!(api.get(&path).await.code, 404, "nothing holds it");
+    }
+    let both = json!({"orphanDependents": true, "propagationPolicy": "Orphan"});
+    assert_eq!(delete(&api, &format!("{CONFIG_MAPS}/none"), both).await.code, 422);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_read_can_be_deleted_by_who_says_so() {
+    const SAYS_SO: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
+    let api = Api::start().await;
+    let storage = &api.server.server.registry.storage;
+    storage.create("/registry/configmaps/default/bad", Bytes::from_static(b"{"), None).await.unwrap();
+    let path = format!("{CONFIG_MAPS}/bad");
+    assert_eq!(delete(&api, &path, json!({})).await.code, 500);
+    let refused = delete(&api, &path, json!({SAYS_SO: true, "gracePeriodSeconds": 1})).await;
+    let why = format!("{SAYS_SO}: Invalid value: true: cannot be set together with .gracePeriodSeconds");
+    assert!(refused.code == 422 && refused.message().ends_with(&why), "{}", refused.text);
+    assert_eq!(delete(&api, &path, json!({SAYS_SO: true})).await.code, 200);
+    assert_eq!(api.get(&path).await.code, 404);
+
+    api.create(CONFIG_MAPS, json!({"metadata": {"name": "good"}})).await;
+    let refused = delete(&api, &format!("{CONFIG_MAPS}/good?{SAYS_SO}=true"), Value::Null).await;
+    let why = "is exclusively used to delete corrupt object(s), try again by removing this option";
+    assert!(refused.code == 422 && refused.message().ends_with(why), "{}", refused.text);
+}
