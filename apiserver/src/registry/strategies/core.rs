@@ -83,7 +83,7 @@ pub const ROWS: &[Rules] = &[
         validate_update: cluster::quota_update,
         ..Rules::DEFAULT
     },
-    Rules { resource: "serviceaccounts", ..Rules::DEFAULT },
+    Rules { resource: "serviceaccounts", warnings: configuration::service_account_warnings, ..Rules::DEFAULT },
 ];
 
 /// A namespace is active, holds itself back until its content is gone, and carries its name as a label.

@@ -53,6 +53,8 @@ pub struct Rules {
     pub validate_update: ValidateUpdate,
     pub validate_status: ValidateUpdate,
     pub warnings: Warnings,
+    /// The last change before the object is stored.
+    pub canonicalize: fn(&mut Value),
     pub create_on_update: bool,
     pub unconditional_update: bool,
     pub grace: fn(&Value, Option<i64>) -> Grace,
@@ -77,6 +79,7 @@ impl Rules {
         validate_update: |_, _, _, _| {},
         validate_status: |_, _, _, _| {},
         warnings: |_, _, _| Vec::new(),
+        canonicalize: |_| {},
         create_on_update: false,
         unconditional_update: true,
         grace: |_, _| Grace::None,
@@ -251,6 +254,10 @@ impl Strategy for ByRules {
             return Vec::new();
         }
         (self.0.warnings)(context, &At::root(object), Some(&At::root(old)))
+    }
+
+    fn canonicalize(&self, object: &mut Value) {
+        (self.0.canonicalize)(object);
     }
 
     fn allow_create_on_update(&self) -> bool {

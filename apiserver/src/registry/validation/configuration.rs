@@ -130,6 +130,13 @@ fn check_docker_config(at: &At<'_>, errors: &mut Errors) {
     errors.push(at.invalid_as(&json!("<secret contents redacted>"), why));
 }
 
+/// An annotation that never kept secrets from whoever may make pods.
+pub fn service_account_warnings(_context: &WriteContext<'_>, account: &At<'_>, _old: Option<&At<'_>>) -> Vec<String> {
+    let at = account.down("metadata.annotations").key("kubernetes.io/enforce-mountable-secrets");
+    let why = "deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets";
+    if at.is_set() { vec![format!("{}: {why}", at.path)] } else { Vec::new() }
+}
+
 /// What a server that wanted to use a certificate would stumble over first.
 pub fn secret_warnings(_context: &WriteContext<'_>, secret: &At<'_>, _old: Option<&At<'_>>) -> Vec<String> {
     if secret.field("type").text() != "kubernetes.io/tls" {

@@ -139,7 +139,7 @@ TypeChecking
 ValidatingAdmissionPolicy
   spec status: always
 ValidatingAdmissionPolicyBindingSpec
-  validationActions: set
+  validationActions: set omitempty
 ValidatingAdmissionPolicySpec
   auditAnnotations validations: atomic
   failurePolicy: enum(Fail,Ignore) pointer

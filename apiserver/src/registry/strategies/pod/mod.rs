@@ -2,6 +2,7 @@
 //!
 //! Corresponds to pkg/registry/core/pod.
 
+pub mod app_armor;
 pub mod binding;
 pub mod eviction;
 pub mod label_keys;
@@ -24,6 +25,7 @@ pub const ROW: Rules = Rules {
     validate_update: validation::update::pod,
     validate_status: validation::update::status,
     warnings: validation::warnings::pod,
+    canonicalize: app_armor::from_annotations,
     grace,
     status_resets: &[&["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]],
     ..Rules::DEFAULT
@@ -44,6 +46,12 @@ fn create(context: &WriteContext<'_>, pod: &mut Value) {
     }
     pod["status"] = status;
     label_keys::select_by(pod);
+    // Less than no time is the shortest that is not an immediate kill.
+    if let Some(grace) = pod.pointer_mut("/spec/terminationGracePeriodSeconds")
+        && grace.as_i64().is_some_and(|s| s < 0)
+    {
+        *grace = json!(1);
+    }
 }
 
 /// Each subresource changes its own part and leaves the rest as it was.

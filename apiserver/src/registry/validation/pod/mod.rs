@@ -109,6 +109,7 @@ fn pod_spec(spec: &At<'_>, host_ports: HostPorts, errors: &mut Errors) {
     }
     spec.field("preemptionPolicy").check_optional_enum(&["PreemptLowerPriority", "Never"], errors);
     resources::quantities(&spec.field("overhead"), errors);
+    security::unmasked_mounts(spec, errors);
     windows::host_processes(spec, errors);
     windows::of_system(spec, errors);
 }

@@ -48,6 +48,21 @@ fn is_sysctl(name: &str) -> bool {
     name.len() <= 253 && name.split(['.', '/']).all(segment)
 }
 
+/// A `/proc` that shows more than a container should see is for pods with users of their own.
+pub fn unmasked_mounts(spec: &At<'_>, errors: &mut Errors) {
+    if spec.field("hostUsers").value == false {
+        return;
+    }
+    for list in ["containers", "initContainers", "ephemeralContainers"] {
+        for container in spec.field(list).items() {
+            let mount = container.down("securityContext.procMount");
+            if mount.text() == "Unmasked" {
+                errors.push(mount.invalid("`hostUsers` must be false to use `Unmasked`"));
+            }
+        }
+    }
+}
+
 const MAX_APP_ARMOR_BYTES: usize = 4095;
 
 /// What confines a container's processes: a profile of the container runtime, of the node, or none.

@@ -2,6 +2,7 @@
 //!
 //! Corresponds to pkg/api/pod/warnings.go.
 
+use crate::registry::strategies::pod::app_armor;
 use crate::registry::strategy::WriteContext;
 use crate::registry::validation::at::At;
 use proto::meta::quantity::Quantity;
@@ -14,8 +15,13 @@ pub fn pod(_context: &WriteContext<'_>, pod: &At<'_>, old: Option<&At<'_>>) -> V
 
 /// Of a template that is new or has changed.
 pub fn template(template: &At<'_>) -> Vec<String> {
-    let mut found = spec(&template.field("spec"));
-    annotations(template, &mut found);
+    let mut found = Vec::new();
+    annotations_of_containers(template, &mut found);
+    found.extend(spec(&template.field("spec")));
+    for (key, at) in template.down("metadata.annotations").entries() {
+        let why = OLD_ANNOTATIONS.iter().find(|(old, _)| *old == key);
+        found.extend(why.map(|(_, why)| format!("{}: {why}", at.path)));
+    }
     found
 }
 
@@ -31,11 +37,7 @@ const OLD_ANNOTATIONS: &[(&str, &str)] = &[
 
 /// The same with a container's name behind it, and the field of that container which replaces it.
 const OLD_ANNOTATIONS_OF_CONTAINERS: &[(&str, &str, &str)] = &[
-    (
-        "container.apparmor.security.beta.kubernetes.io/",
-        "appArmorProfile",
-        r#"deprecated since v1.30; use the "appArmorProfile" field instead"#,
-    ),
+    (app_armor::ANNOTATION, "appArmorProfile", r#"deprecated since v1.30; use the "appArmorProfile" field instead"#),
     (
         "container.seccomp.security.alpha.kubernetes.io/",
         "seccompProfile",
@@ -43,21 +45,18 @@ const OLD_ANNOTATIONS_OF_CONTAINERS: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// Annotations that were fields before the fields were there.
-fn annotations(pod: &At<'_>, found: &mut Vec<String>) {
-    let annotations = pod.down("metadata.annotations");
-    let replaced = |container: &At<'_>, field: &str| container.field("securityContext").field(field).is_set();
-    for (key, at) in annotations.entries() {
-        let of_pod = OLD_ANNOTATIONS.iter().find(|(old, _)| *old == key).map(|(_, why)| *why);
-        let of_container = OLD_ANNOTATIONS_OF_CONTAINERS.iter().find_map(|(prefix, field, why)| {
-            let name = key.strip_prefix(prefix)?;
-            let mut containers = ["containers", "initContainers", "ephemeralContainers"]
-                .into_iter()
-                .flat_map(|list| pod.down("spec").field(list).items().collect::<Vec<_>>());
-            let container = containers.find(|container| container.field("name").text() == name)?;
-            (!replaced(&container, field)).then_some(*why)
-        });
-        found.extend(of_pod.or(of_container).map(|why| format!("{}: {why}", at.path)));
+/// Annotations of containers that say something for which there is a field now.
+fn annotations_of_containers(pod: &At<'_>, found: &mut Vec<String>) {
+    for list in ["containers", "initContainers", "ephemeralContainers"] {
+        for container in pod.field("spec").field(list).items() {
+            for (prefix, field, why) in OLD_ANNOTATIONS_OF_CONTAINERS {
+                let key = format!("{prefix}{}", container.field("name").text());
+                let at = pod.down("metadata.annotations").key(&key);
+                if at.is_set() && !container.field("securityContext").field(field).is_set() {
+                    found.push(format!("{}: {why}", at.path));
+                }
+            }
+        }
     }
 }
 
@@ -74,7 +73,7 @@ const OLD_LABELS: &[(&str, &str)] = &[
 ];
 
 const OLD_VOLUMES: &[(&str, &str)] = &[
-    ("gitRepo", "deprecated in v1.11"),
+    ("gitRepo", "deprecated in v1.11, and disabled by default in v1.33+"),
     ("scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
     ("flocker", "deprecated in v1.22, non-functional in v1.25+"),
     ("storageos", "deprecated in v1.22, non-functional in v1.25+"),
@@ -91,7 +90,16 @@ fn spec(spec: &At<'_>) -> Vec<String> {
             found.push(format!("{}: {why}", spec.field("nodeSelector").key(key).path));
         }
     }
+    let node = spec.down("affinity.nodeAffinity");
+    let preferred = node.field("preferredDuringSchedulingIgnoredDuringExecution");
+    let required = node.down("requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms");
+    for term in required.items().chain(preferred.items().map(|term| term.field("preference"))) {
+        for expression in term.field("matchExpressions").items() {
+            old_label(&expression.field("key"), &mut found);
+        }
+    }
     for constraint in spec.field("topologySpreadConstraints").items() {
+        old_label(&constraint.field("topologyKey"), &mut found);
         if !constraint.field("labelSelector").is_set() {
             let path = constraint.path_of("labelSelector");
             found.push(format!("{path}: a null labelSelector results in matching no pod"));
@@ -123,6 +131,12 @@ fn spec(spec: &At<'_>) -> Vec<String> {
     affinity(&spec.field("affinity"), &mut found);
     containers(spec, &mut found);
     found
+}
+
+fn old_label(key: &At<'_>, found: &mut Vec<String>) {
+    if let Some((label, why)) = OLD_LABELS.iter().find(|(label, _)| *label == key.text()) {
+        found.push(format!("{}: {label} is {why}", key.path));
+    }
 }
 
 fn affinity(affinity: &At<'_>, found: &mut Vec<String>) {

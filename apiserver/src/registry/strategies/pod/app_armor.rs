@@ -1,0 +1,66 @@
+//! Annotations that named AppArmor profiles before there was a field for it.
+//!
+//! Corresponds to applyAppArmorVersionSkew in pkg/registry/core/pod/strategy.go, as far as nodes of today need it.
+
+use serde_json::{Value, json};
+
+pub const ANNOTATION: &str = "container.apparmor.security.beta.kubernetes.io/";
+
+/// Gives every container the profile that its annotation names, unless a field says something.
+pub fn from_annotations(pod: &mut Value) {
+    let annotations = pod["metadata"]["annotations"].clone();
+    let of_pod = pod["spec"]["securityContext"]["appArmorProfile"].clone();
+    if pod["spec"]["os"]["name"] == "windows" || !annotations.is_object() {
+        return;
+    }
+    for list in ["containers", "initContainers", "ephemeralContainers"] {
+        let Some(containers) = pod["spec"].get_mut(list).and_then(Value::as_array_mut) else { continue };
+        for container in containers {
+            let named = format!("{ANNOTATION}{}", container["name"].as_str().unwrap_or_default());
+            let profile = annotations.get(&named).and_then(Value::as_str).and_then(profile);
+            let says_itself = container.pointer("/securityContext/appArmorProfile").is_some();
+            if let Some(profile) = profile.filter(|profile| !says_itself && *profile != of_pod) {
+                container["securityContext"]["appArmorProfile"] = profile;
+            }
+        }
+    }
+}
+
+fn profile(annotation: &str) -> Option<Value> {
+    match annotation {
+        "unconfined" => Some(json!({"type": "Unconfined"})),
+        "runtime/default" => Some(json!({"type": "RuntimeDefault"})),
+        _ => {
+            let name = annotation.strip_prefix("localhost/").filter(|name| !name.is_empty())?;
+            Some(json!({"type": "Localhost", "localhostProfile": name}))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_takes_what_an_annotation_says() {
+        let profiles = |annotation: &str, context: Value| {
+            let mut pod = json!({
+                "metadata": {"annotations": {format!("{ANNOTATION}c"): annotation}},
+                "spec": {"containers": [{"name": "c", "securityContext": context}, {"name": "d"}]},
+            });
+            from_annotations(&mut pod);
+            assert_eq!(pod["spec"]["containers"][1], json!({"name": "d"}));
+            pod["spec"]["containers"][0]["securityContext"]["appArmorProfile"].clone()
+        };
+        let local = json!({"type": "Localhost", "localhostProfile": "a"});
+        for (annotation, profile) in [
+            ("unconfined", json!({"type": "Unconfined"})),
+            ("runtime/default", json!({"type": "RuntimeDefault"})),
+            ("localhost/a", local.clone()),
+            ("odd", Value::Null),
+        ] {
+            assert_eq!(profiles(annotation, json!({})), profile, "{annotation}");
+        }
+        assert_eq!(profiles("unconfined", json!({"appArmorProfile": local})), local, "the field wins");
+    }
+}
