@@ -101,6 +101,7 @@ impl Walk {
             Written::UnlessEmpty => !is_empty(value),
             Written::AsGiven => !value.is_null(),
             // What is stored as protobuf knows no empty lists; they come back as null.
+            // Deviation: they are null from the start, so that nobody comes to own a list without items.
             Written::Always if matches!(field.shape, Shape::List(_) | Shape::Map(_)) => {
                 !(is_empty(value) && place.is_stored_as_protobuf())
             }
