@@ -122,6 +122,9 @@ pub struct Config {
     /// Audiences of the API; the issuer where none is given
     #[arg(long, value_delimiter = ',', value_name = "URLS")]
     pub api_audiences: Vec<String>,
+    /// Origins whose web pages may read answers: regular expressions that match whole hosts
+    #[arg(long, value_delimiter = ',', value_name = "EXPRESSIONS")]
+    pub cors_allowed_origins: Vec<String>,
     /// Admission plugins to run beside those that are on by default
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub enable_admission_plugins: Vec<String>,

@@ -32,7 +32,7 @@ impl Original for KubeApiserver {
 const REQUESTS: &[Flag] = &[
     works("cert-dir", Text, "/var/run/kubernetes"),
     none("contention-profiling", Switch, ""),
-    none("cors-allowed-origins", List, ""),
+    works("cors-allowed-origins", List, ""),
     none("debug-socket-path", Text, ""),
     none("delete-collection-workers", Int, "1"),
     none("enable-priority-and-fairness", Switch, "true"),

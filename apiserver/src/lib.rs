@@ -14,6 +14,7 @@ pub mod server;
 
 // A request comes in, and is told who asks and whether he may.
 pub mod pipeline;
+pub mod cors;
 pub mod request;
 pub mod media;
 pub mod answer;

@@ -6,6 +6,7 @@ use crate::answer;
 use crate::audit::Record;
 use crate::authn::{UserInfo, impersonation};
 use crate::authz::Attributes;
+use crate::cors;
 use crate::endpoints;
 use crate::media::{self, Form};
 use crate::request::info::RequestInfo;
@@ -24,34 +25,51 @@ use std::time::Duration;
 /// An answer is good for the one who asked, once.
 const NO_CACHE: HeaderValue = HeaderValue::from_static("no-cache, private");
 
-/// Answers one request, whatever happens: panics are 500, deadlines 504, refusals their Status.
+/// Answers one request and writes down that it did.
 pub async fn serve(server: Arc<Server>, request: Request<Body>) -> Response<Body> {
     let (mut parts, body) = request.into_parts();
     let info = RequestInfo::of(&parts.method, parts.uri.path(), parts.uri.query().unwrap_or_default());
-    let mut record = Record::begin(&server, &info);
-    let answered = match deadline(&server, &info) {
+    let mut record = Record::begin(&server, &info, &parts);
+    let cors = server.cors.headers(&parts.headers);
+    let mut response = if !cors.is_empty() && cors::is_preflight(&parts.method, &parts.headers) {
+        cors::preflight()
+    } else {
+        answer(&server, &mut parts, body, &info, &mut record).await
+    };
+    response.headers_mut().extend(cors);
+    response.headers_mut().entry(header::CACHE_CONTROL).or_insert(NO_CACHE);
+    answer::add_warnings(response.headers_mut(), &record.take_warnings());
+    record.end(&server, &info, &mut response);
+    response
+}
+
+/// Whatever happens: panics are 500, deadlines 504, refusals their Status.
+async fn answer(
+    server: &Arc<Server>,
+    parts: &mut Parts,
+    body: Body,
+    info: &RequestInfo,
+    record: &mut Record,
+) -> Response<Body> {
+    let answered = match deadline(server, info) {
         Err(status) => Ok(Ok(Err(Refusal::of(status)))),
         Ok(limit) => {
-            let handled = AssertUnwindSafe(stages(&server, &mut parts, body, &info, &mut record)).catch_unwind();
+            let handled = AssertUnwindSafe(stages(server, parts, body, info, record)).catch_unwind();
             match limit {
                 None => Ok(handled.await),
                 Some(limit) => server.env.timeout(limit, handled).await,
             }
         }
     };
-    let mut response = match answered {
+    match answered {
         Ok(Ok(Ok(response))) => response,
-        Ok(Ok(Err(refusal))) => refuse(&parts.headers, &info, &refusal),
+        Ok(Ok(Err(refusal))) => refuse(&parts.headers, info, &refusal),
         Ok(Err(panic)) => {
             tracing::error!(path = %info.path, panic = panic_text(&panic), "a request panicked");
             answer::plain_error(500, "This request caused apiserver to panic. Look in the logs for details.")
         }
-        Err(_elapsed) => refuse(&parts.headers, &info, &Refusal::of(Status::timed_out())),
-    };
-    response.headers_mut().entry(header::CACHE_CONTROL).or_insert(NO_CACHE);
-    answer::add_warnings(response.headers_mut(), &record.take_warnings());
-    record.end(&server, &info, &response);
-    response
+        Err(_elapsed) => refuse(&parts.headers, info, &Refusal::of(Status::timed_out())),
+    }
 }
 
 /// Authentication, audit, impersonation, flow control, authorization, and then the verb itself.
@@ -63,7 +81,10 @@ async fn stages(
     record: &mut Record,
 ) -> Result<Response<Body>, Refusal> {
     let connection = parts.extensions.get::<ConnectionInfo>();
-    let user = server.authenticate(connection, &parts.headers).await?;
+    let began = server.env.now();
+    let authenticated = server.authenticate(connection, &parts.headers).await;
+    server.metrics.access.authenticated(&authenticated, began.elapsed());
+    let user = authenticated?;
     if let Some(proxies) = &server.authentication.request_headers {
         proxies.forget(&mut parts.headers);
     }
@@ -73,7 +94,10 @@ async fn stages(
     let _seat = server.flow_control.enter(info, &user)?;
     let selected = info.named_by_selector().unwrap_or_default();
     let attributes = Attributes::of_request(&user, info, &selected);
-    server.authorization.authorize(&attributes).map_err(Refusal::by_filter)?;
+    let began = server.env.now();
+    let authorized = server.authorization.authorize(&attributes);
+    server.metrics.access.authorized(&authorized, began.elapsed());
+    authorized.map_err(Refusal::by_filter)?;
     let call = endpoints::Call { server, info, user: &user, parts, record };
     Ok(endpoints::dispatch(&call, body).await?)
 }

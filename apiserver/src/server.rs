@@ -8,6 +8,7 @@ use crate::authn::trust::Trust;
 use crate::authn::{Authentication, UserInfo};
 use crate::authz::{Attributes, Authorization, Decision};
 use crate::config::{Config, RequestLog};
+use crate::cors::Cors;
 use crate::flow_control::FlowControl;
 use crate::metrics::Metrics;
 use crate::openapi::Documents;
@@ -38,6 +39,9 @@ pub struct Server {
     pub flow_control: FlowControl,
     pub metrics: Metrics,
     pub random: Random,
+    /// Names for requests that have none.
+    pub request_ids: Random,
+    pub cors: Cors,
     /// The objects that every cluster has are written.
     pub bootstrapped: AtomicBool,
     /// The end has been announced: not ready any more, still serving.

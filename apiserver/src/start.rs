@@ -12,8 +12,9 @@ use crate::authz::policy::{PolicyRows, PolicySource};
 use crate::authz::{Authorization, Mode};
 use crate::bootstrap::{self, roles};
 use crate::config::{Config, DEFAULT_SECURE_PORT, StoreKind};
+use crate::cors::{Cors, OriginError};
 use crate::flow_control::FlowControl;
-use crate::metrics::Metrics;
+use crate::metrics::{self, Metrics};
 use crate::openapi::Documents;
 use crate::registry::allocation::{self, ServiceNetwork};
 use crate::registry::row::{Row, key_prefix};
@@ -66,6 +67,8 @@ pub enum Error {
     NodePorts(String),
     #[error("--runtime-config: {0}")]
     RuntimeConfig(#[from] runtime_config::UnknownGroup),
+    #[error(transparent)]
+    Origins(#[from] OriginError),
     #[error("--{0}")]
     Plugins(#[from] PluginError),
     #[error(transparent)]
@@ -139,6 +142,7 @@ pub fn service_on(config: Config, env: Env, storage: Arc<dyn Storage>) -> Result
     let authorization = Arc::new(authorization.with_policies(policies(&config)?));
     registry.set_content_authorizer(authorization.clone());
     let parts = chain::Parts { env: &env, authorization: &authorization, config: &config };
+    metrics::show_objects(&env, &registry);
     registry.set_admission(chain::chain(&config.enable_admission_plugins, &config.disable_admission_plugins, &parts)?);
     // What the server itself needs has been looked up by now.
     registry.catalogue.store(served.clone());
@@ -151,6 +155,8 @@ pub fn service_on(config: Config, env: Env, storage: Arc<dyn Storage>) -> Result
         flow_control: FlowControl::new(config.max_requests_inflight, config.max_mutating_requests_inflight),
         metrics: Metrics::register(&env),
         random: env.random("apiserver"),
+        request_ids: env.random("apiserver/requests"),
+        cors: Cors::new(&config.cors_allowed_origins)?,
         bootstrapped: AtomicBool::new(false),
         ending: CancellationToken::new(),
         left: CancellationToken::new(),

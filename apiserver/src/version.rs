@@ -2,6 +2,7 @@
 //!
 //! Corresponds to k8s.io/component-base/version.
 
+use component_base::metrics::Labels;
 use serde::Serialize;
 
 /// What clients compare with.
@@ -48,4 +49,22 @@ pub fn info() -> Info {
         compiler: "rustc",
         platform: format!("{}/{arch}", std::env::consts::OS),
     }
+}
+
+/// The same for a metric.
+pub fn labels() -> Labels {
+    let info = info();
+    let fixed = [
+        ("build_date", info.build_date),
+        ("compiler", info.compiler),
+        ("git_commit", info.git_commit),
+        ("git_tree_state", info.git_tree_state),
+        ("git_version", info.git_version),
+        ("go_version", info.go_version),
+        ("major", info.major),
+        ("minor", info.minor),
+    ];
+    let mut labels: Labels = fixed.into_iter().map(|(name, value)| (name, value.to_owned())).collect();
+    labels.push(("platform", info.platform));
+    labels
 }

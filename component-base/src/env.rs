@@ -7,6 +7,7 @@
 
 use crate::metrics::Metrics;
 use crate::network::{Network, Registry};
+use crate::process_metrics;
 use crate::rng::Random;
 use jiff::Timestamp;
 use parking_lot::Mutex;
@@ -77,7 +78,9 @@ pub struct Elapsed;
 impl Env {
     /// The real world: wall clock, entropy, sockets.
     pub fn system() -> Self {
-        Self::with(Mode::System { random: Random::from_entropy() }, Network::Sockets, "")
+        let env = Self::with(Mode::System { random: Random::from_entropy() }, Network::Sockets, "");
+        process_metrics::show(env.metrics());
+        env
     }
 
     /// A world that repeats. Must be called inside a current-thread runtime whose clock is paused.

@@ -8,6 +8,7 @@ pub mod env;
 pub mod rng;
 pub mod network;
 pub mod metrics;
+pub mod process_metrics;
 pub mod logging;
 pub mod memory;
 pub mod lifecycle;

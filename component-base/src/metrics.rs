@@ -11,7 +11,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Metric, Registry};
 use std::any::Any;
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicU64;
 
 /// Labels and their values, in the order in which they are shown.
@@ -19,6 +19,7 @@ pub type Labels = Vec<(&'static str, String)>;
 pub type Counters = Family<Labels, Counter>;
 /// Gauges of whole numbers.
 pub type Gauges = Family<Labels, Gauge>;
+pub type FloatCounters = Family<Labels, Counter<f64, AtomicU64>>;
 pub type FloatGauges = Family<Labels, Gauge<f64, AtomicU64>>;
 pub type Histograms = Family<Labels, Histogram, Buckets>;
 
@@ -42,6 +43,8 @@ pub struct Metrics {
     /// Families by name, each of the type it was first asked for as.
     families: Mutex<BTreeMap<&'static str, Box<dyn Any + Send>>>,
     refreshes: Mutex<Vec<Refresh>>,
+    /// Counters whose names do not end as counters' names do.
+    bare: Mutex<BTreeSet<&'static str>>,
 }
 
 impl std::fmt::Debug for Metrics {
@@ -62,11 +65,22 @@ impl Metrics {
         family.downcast_ref::<F>().cloned().unwrap_or_else(|| panic!("metric {name} is of another type"))
     }
 
-    /// `name` as it is shown, with `_total`.
+    /// `name` as it is shown, with `_total` or, where Kubernetes has it so, without.
     pub fn counters(&self, name: &'static str, help: &str) -> Counters {
-        // The encoder adds the suffix itself.
-        let shown = name.strip_suffix("_total").unwrap_or(name);
-        self.family(name, shown, help, Counters::default)
+        self.family(name, self.without_suffix(name), help, Counters::default)
+    }
+
+    /// The encoder adds the suffix itself.
+    fn without_suffix(&self, name: &'static str) -> &'static str {
+        name.strip_suffix("_total").unwrap_or_else(|| {
+            self.bare.lock().insert(name);
+            name
+        })
+    }
+
+    /// The same for what is no whole number.
+    pub fn float_counters(&self, name: &'static str, help: &str) -> FloatCounters {
+        self.family(name, self.without_suffix(name), help, FloatCounters::default)
     }
 
     pub fn gauges(&self, name: &'static str, help: &str) -> Gauges {
@@ -91,7 +105,7 @@ impl Metrics {
         self.refreshes.lock().retain(|refresh| refresh());
         let mut open_metrics = String::new();
         text::encode(&mut open_metrics, &self.registry.lock()).expect("writing to a String cannot fail");
-        to_text_format(&open_metrics)
+        to_text_format(&open_metrics, &self.bare.lock())
     }
 }
 
@@ -99,11 +113,12 @@ impl Metrics {
 pub const TEXT_FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// OpenMetrics names a counter's family without `_total`, knows units, and ends with a mark; the older format does not.
-fn to_text_format(open_metrics: &str) -> String {
+fn to_text_format(open_metrics: &str, bare: &BTreeSet<&str>) -> String {
     let mut out = String::with_capacity(open_metrics.len());
     let mut lines = open_metrics.lines().peekable();
     while let Some(line) = lines.next() {
         let Some((kind, rest)) = line.strip_prefix("# ").and_then(|line| line.split_once(' ')) else {
+            let line = &*without_total(line, bare);
             match line.split_once('{') {
                 // No labels, no braces.
                 Some((name, rest)) if rest.starts_with('}') => push_line(&mut out, &[name, &rest[1..]]),
@@ -116,7 +131,7 @@ fn to_text_format(open_metrics: &str) -> String {
         let type_line = if kind == "TYPE" { Some(line) } else { lines.peek().copied() };
         let is_counter = type_line.is_some_and(|line| line.starts_with("# TYPE ") && line.ends_with(" counter"));
         let (name, text) = rest.split_once(' ').unwrap_or((rest, ""));
-        let suffix = if is_counter { "_total" } else { "" };
+        let suffix = if is_counter && !bare.contains(name) { "_total" } else { "" };
         match kind {
             "HELP" => push_line(&mut out, &["# HELP ", name, suffix, " ", text.strip_suffix('.').unwrap_or(text)]),
             "TYPE" => push_line(&mut out, &["# TYPE ", name, suffix, " ", text]),
@@ -124,6 +139,15 @@ fn to_text_format(open_metrics: &str) -> String {
         }
     }
     out
+}
+
+/// The sample of a counter whose name has no suffix.
+fn without_total<'a>(line: &'a str, bare: &BTreeSet<&str>) -> Cow<'a, str> {
+    let end = line.find(['{', ' ']).unwrap_or(line.len());
+    match line[..end].strip_suffix("_total").filter(|name| bare.contains(name)) {
+        Some(name) => Cow::Owned(format!("{name}{}", &line[end..])),
+        None => Cow::Borrowed(line),
+    }
 }
 
 /// Go writes the bound of a bucket as the shortest number that means it: `le="1"`.
@@ -169,11 +193,15 @@ mod tests {
         let labels = vec![("name", "deployment".to_owned())];
         metrics.counters("workqueue_adds_total", "Adds handled").get_or_create(&labels).inc();
         metrics.counters("workqueue_adds_total", "Adds handled").get_or_create(&labels).inc();
+        metrics.counters("attempts", "Tries").get_or_create(&labels).inc();
         metrics.gauges("workqueue_depth", "Depth").get_or_create(&labels).set(3);
         metrics.histograms("wait_seconds", "Waiting", &[0.1, 1.0]).get_or_create(&vec![]).observe(0.5);
         let expected = r#"# HELP workqueue_adds_total Adds handled
 # TYPE workqueue_adds_total counter
 workqueue_adds_total{name="deployment"} 2
+# HELP attempts Tries
+# TYPE attempts counter
+attempts{name="deployment"} 1
 # HELP workqueue_depth Depth
 # TYPE workqueue_depth gauge
 workqueue_depth{name="deployment"} 3

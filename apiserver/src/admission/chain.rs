@@ -22,9 +22,10 @@ use super::runtime_class::RuntimeClass;
 use super::service_account::ServiceAccount;
 use super::storage_object_in_use_protection::StorageObjectInUseProtection;
 use super::taint_nodes_by_condition::TaintNodesByCondition;
-use super::{AdmissionPlugin, Chain, Operation};
+use super::{AdmissionPlugin, Chain, Link, Operation};
 use crate::authz::Authorization;
 use crate::config::Config;
+use crate::metrics::admission::AdmissionMeter;
 use component_base::env::Env;
 use std::sync::Arc;
 
@@ -122,7 +123,11 @@ pub enum PluginError {
 /// The plugins that are on by default, with those named in `enabled` and without those named in `disabled`.
 pub fn chain(enabled: &[String], disabled: &[String], parts: &Parts<'_>) -> Result<Chain, PluginError> {
     let rows = chosen(enabled, disabled)?;
-    Ok(Chain::of(rows.iter().filter_map(|row| Some((row.looks_at, row.build?(parts)))).collect()))
+    let links = rows.iter().filter_map(|row| {
+        let (looks_at, plugin) = (row.looks_at, row.build?(parts));
+        Some(Link { looks_at, plugin, meter: AdmissionMeter::of_plugin(parts.env, row.name) })
+    });
+    Ok(Chain::new(parts.env, links.collect()))
 }
 
 /// The names of those plugins; none where the flags are wrong.

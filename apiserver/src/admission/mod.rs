@@ -14,6 +14,7 @@ pub mod limit_ranger;
 pub mod namespace_exists;
 pub mod namespace_lifecycle;
 pub mod node_restriction;
+pub mod operation;
 pub mod persistent_volume_claim_resize;
 pub mod pod_node_selector;
 pub mod pod_parts;
@@ -29,8 +30,12 @@ pub mod taint_nodes_by_condition;
 #[cfg(test)]
 pub mod testing;
 
+pub use operation::Operation;
+
 use crate::authn::user_info::UserInfo;
+use crate::metrics::admission::{AdmissionMeter, Half};
 use async_trait::async_trait;
+use component_base::env::Env;
 use component_base::rng::Random;
 use jiff::Timestamp;
 use parking_lot::Mutex;
@@ -38,15 +43,7 @@ use proto::resources::Served;
 use proto::{Object, Status, gvk::Gvr};
 use serde_json::Value;
 use std::sync::Arc;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operation {
-    Create,
-    Update,
-    Delete,
-    /// `exec`, `attach`, `portforward`, `proxy`.
-    Connect,
-}
+use tokio::time::Instant;
 
 /// Which object is meant, of whatever kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -184,32 +181,72 @@ pub trait AdmissionPlugin: Send + Sync {
     }
 }
 
-/// The plugins in their order, each with the operations that it looks at.
-#[derive(Clone, Default)]
+/// One plugin of the chain.
+#[derive(Clone)]
+pub struct Link {
+    pub looks_at: &'static [Operation],
+    pub plugin: Arc<dyn AdmissionPlugin>,
+    pub meter: AdmissionMeter,
+}
+
+/// The plugins in their order.
+#[derive(Clone)]
 pub struct Chain {
-    plugins: Vec<(&'static [Operation], Arc<dyn AdmissionPlugin>)>,
+    env: Env,
+    links: Vec<Link>,
+    steps: AdmissionMeter,
 }
 
 impl Chain {
-    pub fn of(plugins: Vec<(&'static [Operation], Arc<dyn AdmissionPlugin>)>) -> Self {
-        Self { plugins }
+    pub fn new(env: &Env, links: Vec<Link>) -> Self {
+        Self { env: env.clone(), links, steps: AdmissionMeter::of_step(env) }
     }
 
-    fn looking_at(&self, operation: Operation) -> impl Iterator<Item = &Arc<dyn AdmissionPlugin>> {
-        self.plugins.iter().filter(move |(operations, _)| operations.contains(&operation)).map(|(_, plugin)| plugin)
+    fn looking_at(&self, operation: Operation) -> impl Iterator<Item = &Link> {
+        self.links.iter().filter(move |link| link.looks_at.contains(&operation))
     }
 
     pub async fn admit(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
-        for plugin in self.looking_at(attributes.operation) {
-            plugin.admit(attributes).await?;
+        let operation = attributes.operation;
+        let (mut began, first) = (self.env.now(), self.env.now());
+        let mut outcome = Ok(());
+        for link in self.looking_at(operation) {
+            outcome = link.plugin.admit(attributes).await;
+            began = self.measured(&link.meter, operation, Half::Admit, &outcome, began);
+            if outcome.is_err() {
+                break;
+            }
         }
-        Ok(())
+        self.measured(&self.steps, operation, Half::Admit, &outcome, first);
+        outcome
     }
 
     pub async fn validate(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
-        for plugin in self.looking_at(attributes.operation) {
-            plugin.validate(attributes).await?;
+        let operation = attributes.operation;
+        let (mut began, first) = (self.env.now(), self.env.now());
+        let mut outcome = Ok(());
+        for link in self.looking_at(operation) {
+            outcome = link.plugin.validate(attributes).await;
+            began = self.measured(&link.meter, operation, Half::Validate, &outcome, began);
+            if outcome.is_err() {
+                break;
+            }
         }
-        Ok(())
+        self.measured(&self.steps, operation, Half::Validate, &outcome, first);
+        outcome
+    }
+
+    /// Answers the present, where the next measurement begins.
+    fn measured(
+        &self,
+        meter: &AdmissionMeter,
+        operation: Operation,
+        half: Half,
+        outcome: &Result<(), Status>,
+        began: Instant,
+    ) -> Instant {
+        let now = self.env.now();
+        meter.observe(operation, half, outcome.is_err(), now.duration_since(began));
+        now
     }
 }

@@ -7,6 +7,7 @@ use crate::answer;
 use crate::audit;
 use crate::cacher::{self, Change, FrameKey, WatchEvent, WatchFrom, WatchRequest, Watcher};
 use crate::media::Transform;
+use crate::metrics::WatchMeters;
 use crate::registry::cache_failure;
 use crate::registry::read::Selection;
 use crate::request::options::ListOptions;
@@ -16,8 +17,6 @@ use bytes::{Bytes, BytesMut};
 use component_base::env::Env;
 use futures::stream;
 use http::Response;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::gauge::Gauge;
 use proto::resources::Target;
 use proto::wire::shown::{self, MetaVersion};
 use proto::wire::table::{Announce, IncludeObject, Table};
@@ -55,10 +54,10 @@ pub async fn answer(call: &Call<'_>, target: &Target) -> Result<Response<Body>, 
         }
         Err(error) => return Err(cache_failure(error)),
     };
-    let (open, events) = server.metrics.watch(call.info);
-    open.inc();
+    let meters = server.metrics.requests.watch(call.info);
+    meters.open.inc();
     let stream =
-        Stream { watcher: Some(watcher), encoder, server: server.clone(), open, events, user: call.user.name.clone() };
+        Stream { watcher: Some(watcher), encoder, server: server.clone(), meters, user: call.user.name.clone() };
     let mut response = answer::response(200, media_type, Bytes::new());
     *response.body_mut() = Body::from_stream(stream::unfold(stream, |mut stream| async move {
         let piece = stream.next().await?;
@@ -73,14 +72,13 @@ struct Stream {
     watcher: Option<Watcher>,
     encoder: Encoder,
     server: Arc<Server>,
-    open: Gauge,
-    events: Counter,
+    meters: WatchMeters,
     user: String,
 }
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        self.open.dec();
+        self.meters.open.dec();
     }
 }
 
@@ -90,9 +88,10 @@ impl Stream {
         let watcher = self.watcher.as_mut()?;
         match watcher.next().await {
             Ok(Some(events)) => {
-                self.events.inc_by(events.len() as u64);
+                self.meters.events.inc_by(events.len() as u64);
                 self.log(&events);
                 let frames: Vec<Bytes> = events.iter().map(|event| self.encoder.frame(event)).collect();
+                frames.iter().for_each(|frame| self.meters.sizes.observe(frame.len() as f64));
                 if let [one] = frames.as_slice() {
                     return Some(one.clone());
                 }

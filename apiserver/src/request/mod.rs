@@ -3,6 +3,7 @@
 //! Corresponds to k8s.io/apiserver/pkg/endpoints/request and pkg/endpoints/handlers.
 
 pub mod body;
+pub mod ids;
 pub mod info;
 pub mod options;
 pub mod query;

@@ -1,0 +1,22 @@
+//! What a request is about to do to an object.
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    Create,
+    Update,
+    Delete,
+    /// `exec`, `attach`, `portforward`, `proxy`.
+    Connect,
+}
+
+impl Operation {
+    /// As webhooks and metrics name it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Create => "CREATE",
+            Self::Update => "UPDATE",
+            Self::Delete => "DELETE",
+            Self::Connect => "CONNECT",
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! The server's own metrics, under the names, labels and buckets that kube-apiserver gives them: a dashboard for a real
+//! cluster finds what it looks for.
+//!
+//! Corresponds to k8s.io/apiserver/pkg/endpoints/metrics and its like beside other packages.
+
+pub mod access;
+pub mod admission;
+mod objects;
+mod requests;
+#[cfg(test)]
+mod tests;
+
+use crate::version;
+use access::Access;
+use component_base::env::Env;
+pub use objects::show_objects;
+pub use requests::{Answered, Requests, WatchMeters};
+
+/// What the stages of a request count and measure.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    pub requests: Requests,
+    pub access: Access,
+}
+
+impl Metrics {
+    pub fn register(env: &Env) -> Self {
+        let build = env.metrics().gauges("kubernetes_build_info", "Which release this is");
+        build.get_or_create(&version::labels()).set(1);
+        Self { requests: Requests::register(env), access: Access::register(env) }
+    }
+}
+
+/// `true` or `false`, as a label's value.
+fn truth(holds: bool) -> String {
+    holds.to_string()
+}

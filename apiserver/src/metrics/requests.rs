@@ -1,0 +1,159 @@
+//! Requests: how many, how long, how large.
+//!
+//! Corresponds to k8s.io/apiserver/pkg/endpoints/metrics.
+
+use crate::request::info::RequestInfo;
+use component_base::env::Env;
+use component_base::metrics::{Counters, Gauges, Histograms, Labels};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use std::time::Duration;
+
+/// Upper bounds in seconds, as kube-apiserver's.
+const SECONDS: &[f64] = &[
+    0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0,
+    45.0, 60.0,
+];
+/// In bytes: of whole answers, and of events.
+const ANSWER_BYTES: &[f64] = &[1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9];
+const EVENT_BYTES: &[f64] = &[1024.0, 2048.0, 4096.0, 8192.0, 16384.0, 32768.0, 65536.0, 131_072.0];
+
+/// What is counted and measured of requests.
+#[derive(Clone, Debug)]
+pub struct Requests {
+    total: Counters,
+    durations: Histograms,
+    service_levels: Histograms,
+    sizes: Histograms,
+    in_flight: Gauges,
+    long_running: Gauges,
+    watch_events: Counters,
+    watch_sizes: Histograms,
+}
+
+/// What came of a request.
+#[derive(Clone, Copy, Debug)]
+pub struct Answered {
+    pub code: u16,
+    pub elapsed: Duration,
+    /// `None` for a stream.
+    pub bytes: Option<u64>,
+    pub dry_run: bool,
+}
+
+/// What one watch counts.
+#[derive(Debug)]
+pub struct WatchMeters {
+    pub open: Gauge,
+    pub events: Counter,
+    pub sizes: Histogram,
+}
+
+impl Requests {
+    pub(super) fn register(env: &Env) -> Self {
+        let metrics = env.metrics();
+        Self {
+            total: metrics.counters("apiserver_request_total", "Requests by verb, resource and code"),
+            durations: metrics.histograms(
+                "apiserver_request_duration_seconds",
+                "Time from the arrival of a request to its answer",
+                SECONDS,
+            ),
+            service_levels: metrics.histograms(
+                "apiserver_request_sli_duration_seconds",
+                "The same without the time that webhooks and queues took",
+                SECONDS,
+            ),
+            sizes: metrics.histograms("apiserver_response_sizes", "Bytes of an answer", ANSWER_BYTES),
+            in_flight: metrics.gauges("apiserver_current_inflight_requests", "Requests being worked on"),
+            long_running: metrics.gauges("apiserver_longrunning_requests", "Open requests without a deadline"),
+            watch_events: metrics.counters("apiserver_watch_events_total", "Events delivered to watches"),
+            watch_sizes: metrics.histograms(
+                "apiserver_watch_events_sizes",
+                "Bytes of the events delivered to watches",
+                EVENT_BYTES,
+            ),
+        }
+    }
+
+    /// A request is answered. `served`: this server has such a resource; names that a client made up are not counted
+    /// under it, or there would be no end of them.
+    pub fn observe(&self, info: &RequestInfo, served: bool, answered: Answered) {
+        let mut labels = if served { labels_of(info) } else { labels_of(&RequestInfo::default()) };
+        if !info.is_long_running() {
+            let seconds = answered.elapsed.as_secs_f64();
+            self.service_levels.get_or_create(&labels).observe(seconds);
+            if let (Some(bytes), "get" | "list") = (answered.bytes, info.verb.as_str()) {
+                self.sizes.get_or_create(&labels).observe(bytes as f64);
+            }
+            labels.push(("dry_run", dry_run(answered)));
+            self.durations.get_or_create(&labels).observe(seconds);
+        } else {
+            labels.push(("dry_run", String::new()));
+        }
+        labels.push(("system_client", String::new()));
+        labels.insert(0, ("code", answered.code.to_string()));
+        self.total.get_or_create(&labels).inc();
+    }
+
+    pub fn in_flight(&self, info: &RequestInfo) -> Gauge {
+        let kind = if info.is_mutating() { "mutating" } else { "readOnly" }.to_owned();
+        self.in_flight.get_or_create(&vec![("request_kind", kind)]).clone()
+    }
+
+    /// Of the watches of one resource.
+    pub fn watch(&self, info: &RequestInfo) -> WatchMeters {
+        let names =
+            vec![("group", info.group.clone()), ("resource", info.resource.clone()), ("version", info.version.clone())];
+        WatchMeters {
+            open: self.long_running.get_or_create(&labels_of(info)).clone(),
+            events: self.watch_events.get_or_create(&names).clone(),
+            sizes: self.watch_sizes.get_or_create(&names).clone(),
+        }
+    }
+}
+
+fn dry_run(answered: Answered) -> String {
+    if answered.dry_run { "All".to_owned() } else { String::new() }
+}
+
+fn labels_of(info: &RequestInfo) -> Labels {
+    vec![
+        ("component", "apiserver".to_owned()),
+        ("group", info.group.clone()),
+        ("resource", info.resource.clone()),
+        ("scope", scope(info).to_owned()),
+        ("subresource", subresource(info)),
+        ("verb", verb(info)),
+        ("version", info.version.clone()),
+    ]
+}
+
+/// `LIST`, `WATCH`, `POST`, …: Kubernetes counts creations as the methods they are.
+fn verb(info: &RequestInfo) -> String {
+    match info.verb.as_str() {
+        "create" => "POST".to_owned(),
+        "update" => "PUT".to_owned(),
+        other => other.to_ascii_uppercase(),
+    }
+}
+
+/// Paths that are no resources have their first segment for a name, so that no client can invent more.
+fn subresource(info: &RequestInfo) -> String {
+    if info.is_resource {
+        return info.subresource.clone();
+    }
+    let first = info.path.split('/').find(|s| !s.is_empty()).unwrap_or_default();
+    let known = ["api", "apis", "healthz", "livez", "readyz", "metrics", "openapi", "version", "openid"];
+    if known.contains(&first) { format!("/{first}") } else { String::new() }
+}
+
+fn scope(info: &RequestInfo) -> &'static str {
+    match (info.is_resource, info.name.is_empty(), info.namespace.is_empty()) {
+        (false, ..) => "",
+        (true, false, _) => "resource",
+        (true, true, false) => "namespace",
+        (true, true, true) => "cluster",
+    }
+}

@@ -1,0 +1,83 @@
+//! The names that one request goes by in logs: its audit id, and the trace that it is a part of.
+//!
+//! Corresponds to WithAuditInit of k8s.io/apiserver/pkg/endpoints/filters, and to W3C Trace Context.
+
+use component_base::rng::Random;
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+pub const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
+const TRACE_PARENT: &str = "traceparent";
+/// A client's own id is not longer, or it is cut.
+const MAX_AUDIT_ID_BYTES: usize = 64;
+
+/// Of one request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ids {
+    /// The client's, or one of our own.
+    pub audit: String,
+    /// The 32 hexadecimal digits of the trace, where a client sent a well-formed one.
+    pub trace: Option<String>,
+}
+
+impl Ids {
+    pub fn of(headers: &HeaderMap, random: &Random) -> Self {
+        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let audit = match text(AUDIT_ID.as_str()) {
+            "" => random.uid(),
+            // Header values that are text are ASCII.
+            given => given[..given.len().min(MAX_AUDIT_ID_BYTES)].to_owned(),
+        };
+        Self { audit, trace: trace_id(text(TRACE_PARENT)).map(str::to_owned) }
+    }
+
+    /// As the answer repeats it.
+    pub fn audit_header(&self) -> Option<HeaderValue> {
+        HeaderValue::from_str(&self.audit).ok()
+    }
+}
+
+/// `00-<trace, 32 digits>-<span, 16 digits>-<flags, 2 digits>`, all lower-case hexadecimal; an id of zeros is none.
+fn trace_id(header: &str) -> Option<&str> {
+    let parts: Vec<&str> = header.split('-').collect();
+    let [version, trace, span, flags, rest @ ..] = parts.as_slice() else { return None };
+    let is_hex = |part: &str, digits: usize| {
+        part.len() == digits && part.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+    };
+    let is_some = |part: &str| part.bytes().any(|b| b != b'0');
+    // A later version may say more.
+    let is_known = *version != "ff" && (rest.is_empty() || *version != "00");
+    let is_well_formed = is_hex(version, 2) && is_hex(trace, 32) && is_hex(span, 16) && is_hex(flags, 2);
+    (is_known && is_well_formed && is_some(trace) && is_some(span)).then_some(*trace)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use component_base::env::Env;
+
+    #[test]
+    fn traces_are_those_of_the_standard() {
+        let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+        for (header, expected) in [
+            (format!("00-{trace}-00f067aa0ba902b7-01"), Some(trace)),
+            (format!("01-{trace}-00f067aa0ba902b7-01-more"), Some(trace)),
+            (format!("00-{trace}-00f067aa0ba902b7-01-more"), None),
+            (format!("ff-{trace}-00f067aa0ba902b7-01"), None),
+            (format!("00-{}-00f067aa0ba902b7-01", trace.to_uppercase()), None),
+            (format!("00-{trace}-0000000000000000-01"), None),
+            (format!("00-{trace}-00f067aa0ba902b7"), None),
+            (String::new(), None),
+        ] {
+            assert_eq!(trace_id(&header), expected, "{header}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_may_name_its_request() {
+        let random = Env::simulated(1).random("ids");
+        let given = |text: &str| HeaderMap::from_iter([(AUDIT_ID, HeaderValue::from_str(text).unwrap())]);
+        assert_eq!(Ids::of(&given("mine"), &random).audit, "mine");
+        assert_eq!(Ids::of(&given(&"x".repeat(70)), &random).audit, "x".repeat(64));
+        assert_eq!(Ids::of(&HeaderMap::new(), &random).audit.len(), 36);
+    }
+}
