@@ -5,6 +5,7 @@
 use crate::authn::request_header::RequestHeaderOptions;
 use crate::authz::Mode;
 use crate::flags::KubeApiserver;
+use crate::node_agents::NodeAgentOptions;
 use crate::runtime_config::ApiSwitch;
 use crate::storage::etcd::options::EtcdOptions;
 use clap::{Args, ValueEnum};
@@ -83,6 +84,8 @@ pub struct Config {
     /// Key (PEM) of that certificate; checked likewise
     #[arg(long, value_name = "FILE")]
     pub proxy_client_key_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub node_agents: NodeAgentOptions,
     /// Bearer tokens, one a line: token,user,uid,"group1,group2"
     #[arg(long, value_name = "FILE")]
     pub token_auth_file: Option<PathBuf>,

@@ -30,6 +30,9 @@ pub mod apply;
 pub mod admission;
 pub mod registry;
 
+// What is streamed from the nodes instead.
+pub mod node_agents;
+
 // The store, and back to the watchers.
 pub mod storage;
 pub mod snapshot;

@@ -11,6 +11,7 @@ use crate::config::{Config, RequestLog};
 use crate::cors::Cors;
 use crate::flow_control::FlowControl;
 use crate::metrics::Metrics;
+use crate::node_agents::NodeAgents;
 use crate::openapi::Documents;
 use crate::registry::Registry;
 use crate::request::info::RequestInfo;
@@ -37,6 +38,7 @@ pub struct Server {
     /// What extension servers are told of whom to believe.
     pub trust: Trust,
     pub flow_control: FlowControl,
+    pub node_agents: NodeAgents,
     pub metrics: Metrics,
     pub random: Random,
     /// Names for requests that have none.

@@ -15,6 +15,7 @@ use crate::config::{Config, DEFAULT_SECURE_PORT, StoreKind};
 use crate::cors::{Cors, OriginError};
 use crate::flow_control::FlowControl;
 use crate::metrics::{self, Metrics};
+use crate::node_agents::NodeAgents;
 use crate::openapi::Documents;
 use crate::registry::allocation::{self, ServiceNetwork};
 use crate::registry::row::{Row, key_prefix};
@@ -153,6 +154,7 @@ pub fn service_on(config: Config, env: Env, storage: Arc<dyn Storage>) -> Result
         trust: trust(&config, &authentication)?,
         authentication,
         flow_control: FlowControl::new(config.max_requests_inflight, config.max_mutating_requests_inflight),
+        node_agents: NodeAgents::new(&env, &config.node_agents)?,
         metrics: Metrics::register(&env),
         random: env.random("apiserver"),
         request_ids: env.random("apiserver/requests"),

@@ -49,8 +49,18 @@ impl Component {
 
     /// Opens the component's own port until shutdown: health for everybody, all else for whom the API server admits.
     pub async fn serve(&self, client: &Client, options: &ServingOptions, pages: HealthServer) -> Result<(), Error> {
-        let gated = pages.gate(Arc::new(DelegatedAuth::new(client)));
-        Ok(gated.start(client.env(), self.name, options, self.port).await?)
+        self.serve_behind(DelegatedAuth::new(client), client, options, pages).await
+    }
+
+    /// The same for a component that asks about its callers in another way.
+    pub async fn serve_behind(
+        &self,
+        gate: DelegatedAuth,
+        client: &Client,
+        options: &ServingOptions,
+        pages: HealthServer,
+    ) -> Result<(), Error> {
+        Ok(pages.gate(Arc::new(gate)).start(client.env(), self.name, options, self.port).await?)
     }
 
     /// Works once elected, or at once where there is no election. The client that `work` is given ends with the

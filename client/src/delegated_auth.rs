@@ -20,30 +20,54 @@ const REMEMBERED: Duration = Duration::from_secs(10);
 /// Answers remembered at a time; beyond that all are forgotten.
 const MAX_REMEMBERED: usize = 1_024;
 
+/// What a caller has to be allowed, as the attributes of a SubjectAccessReview: any one of these.
+pub type Questions = fn(&Parts) -> Vec<Value>;
+
 /// Asks the API server about every caller.
 pub struct DelegatedAuth {
     client: Client,
-    /// By caller, verb and path: until when, and the answer.
-    remembered: Mutex<BTreeMap<(String, String, String), (Instant, Result<(), Status>)>>,
+    questions: Questions,
+    /// By caller and question: until when, and the answer.
+    remembered: Mutex<BTreeMap<(String, String), (Instant, Result<(), Status>)>>,
+}
+
+/// The path itself.
+fn path(parts: &Parts) -> Vec<Value> {
+    let verb = parts.method.as_str().to_ascii_lowercase();
+    vec![json!({"nonResourceAttributes": {"verb": verb, "path": parts.uri.path()}})]
 }
 
 impl DelegatedAuth {
     pub fn new(client: &Client) -> Self {
-        Self { client: client.clone(), remembered: Mutex::default() }
+        Self { client: client.clone(), questions: path, remembered: Mutex::default() }
+    }
+
+    /// Asks something else than who may see the path.
+    pub fn asking(self, questions: Questions) -> Self {
+        Self { questions, ..self }
     }
 
     async fn decide(&self, parts: &Parts) -> Result<(), Status> {
-        let verb = parts.method.as_str().to_ascii_lowercase();
-        let path = parts.uri.path().to_owned();
         let caller = caller(parts)?;
-        let key = (caller.key(), verb, path);
+        let mut answer = Err(Status::forbidden("", "", "", "nothing was asked"));
+        for question in (self.questions)(parts) {
+            answer = self.decide_one(&caller, &question).await;
+            if answer.is_ok() {
+                break;
+            }
+        }
+        answer
+    }
+
+    async fn decide_one(&self, caller: &Caller, question: &Value) -> Result<(), Status> {
+        let key = (caller.key(), question.to_string());
         let now = self.client.env().now();
         if let Some((until, answer)) = self.remembered.lock().get(&key)
             && *until > now
         {
             return answer.clone();
         }
-        let answer = self.ask(caller, &key.1, &key.2).await;
+        let answer = self.ask(caller, question).await;
         if answer.as_ref().is_err_and(|status| status.code >= 500) {
             // Nobody could be asked: that is no answer to remember.
             return answer;
@@ -56,27 +80,29 @@ impl DelegatedAuth {
         answer
     }
 
-    async fn ask(&self, caller: Caller, verb: &str, path: &str) -> Result<(), Status> {
+    async fn ask(&self, caller: &Caller, question: &Value) -> Result<(), Status> {
         let user = match caller {
-            Caller::Known { user } => user,
-            Caller::Token(token) => self.review_token(&token).await?,
+            Caller::Known { user } => user.clone(),
+            Caller::Token(token) => self.review_token(token).await?,
         };
-        let review = json!({
+        let mut review = json!({
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SubjectAccessReview",
             "metadata": {},
             "spec": {
                 "user": user["username"], "groups": user["groups"], "uid": user["uid"], "extra": user["extra"],
-                "nonResourceAttributes": {"verb": verb, "path": path},
             },
         });
+        for (kind, attributes) in question.as_object().into_iter().flatten() {
+            review["spec"][kind] = attributes.clone();
+        }
         let gvr = Gvr::new("authorization.k8s.io", "v1", "subjectaccessreviews");
         let answer = self.client.dynamic(&gvr, "").create(&review).await.map_err(unreachable)?;
         if answer["status"]["allowed"] == true {
             return Ok(());
         }
         let name = user["username"].as_str().unwrap_or_default();
-        Err(Status::forbidden("", "", "", format!("User {name:?} cannot {verb} path {path:?}")))
+        Err(forbidden(name, question))
     }
 
     async fn review_token(&self, token: &str) -> Result<Value, Status> {
@@ -94,6 +120,23 @@ impl Gate for DelegatedAuth {
     fn admit<'a>(&'a self, request: &'a Parts) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(self.decide(request))
     }
+}
+
+/// In the words of the API server.
+fn forbidden(user: &str, question: &Value) -> Status {
+    let text = |kind: &str, key: &str| question[kind][key].as_str().unwrap_or_default().to_owned();
+    let why = match question.get("resourceAttributes") {
+        Some(_) => {
+            let of = |key| text("resourceAttributes", key);
+            let resource = format!("{}/{}", of("resource"), of("subresource"));
+            format!("User {user:?} cannot {} resource {resource:?} {:?}", of("verb"), of("name"))
+        }
+        None => {
+            let of = |key| text("nonResourceAttributes", key);
+            format!("User {user:?} cannot {} path {:?}", of("verb"), of("path"))
+        }
+    };
+    Status::forbidden("", "", "", why)
 }
 
 /// Nobody is let in while the API server cannot be asked.

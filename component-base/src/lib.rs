@@ -24,6 +24,7 @@ pub mod certificate_request;
 pub mod private_file;
 pub mod claim;
 pub mod tls;
+pub mod dial;
 
 // What it serves.
 pub mod http;

@@ -14,6 +14,7 @@ from kubernetes.client.exceptions import ApiException
 from kubernetes.leaderelection import leaderelection
 from kubernetes.leaderelection.electionconfig import Config as Election
 from kubernetes.leaderelection.resourcelock.leaselock import LeaseLock
+from kubernetes.stream import stream
 
 NAMESPACE = "python"
 SECONDS = 60
@@ -224,6 +225,21 @@ def flow_who_am_i():
     assert review.status.user_info.username == f"system:serviceaccount:{NAMESPACE}:{account}", review
     error = refused(403, "Forbidden", lambda: client.CoreV1Api(as_account).list_namespaced_secret(NAMESPACE))
     assert f"system:serviceaccount:{NAMESPACE}:{account}" in str(error.body)
+
+
+def flow_logs_and_commands():
+    core = client.CoreV1Api()
+    container = client.V1Container(name="main", image="nginx")
+    spec = client.V1PodSpec(containers=[container])
+    core.create_namespaced_pod(NAMESPACE, client.V1Pod(metadata=client.V1ObjectMeta(name="talks"), spec=spec))
+    until("it runs", lambda: core.read_namespaced_pod("talks", NAMESPACE).status.phase == "Running")
+    assert core.read_namespaced_pod_log("talks", NAMESPACE)
+    said = stream(
+        core.connect_get_namespaced_pod_exec, "talks", NAMESPACE, command=["echo", "hello"], stdout=True, stderr=True,
+        stdin=False, tty=False,
+    )
+    assert said.strip() == "hello", said
+    core.delete_namespaced_pod("talks", NAMESPACE, grace_period_seconds=0)
 
 
 def flow_leader_election():

@@ -24,6 +24,10 @@ pub struct Config {
     pub client: ClientOptions,
     #[command(flatten)]
     pub serving: ServingOptions,
+    /// Where the API server reaches this process for logs, commands and ports, written on every node; its own port on
+    /// this machine where none is given
+    #[arg(long, value_name = "HOST:PORT")]
+    pub advertise_endpoint: Option<String>,
     #[command(flatten)]
     pub settings: Settings,
 }
@@ -111,11 +115,17 @@ pub struct Settings {
     /// Pods whose next step is taken at the same time
     #[arg(long, default_value_t = 16)]
     pub concurrent_pod_syncs: usize,
+    /// How long a stream of a command may be silent before it is closed
+    #[arg(long, default_value = "4h", value_parser = parse_duration)]
+    pub streaming_connection_idle_timeout: Duration,
     #[command(flatten)]
     pub latency: Latency,
     /// Where the agents serve, as the nodes' statuses say
     #[arg(skip = KUBELET_PORT)]
     pub port: u16,
+    /// Where they really serve, if they do
+    #[arg(skip)]
+    pub agent_endpoint: Option<String>,
 }
 
 /// Whether the machines are those of a cloud that has a controller manager of its own.

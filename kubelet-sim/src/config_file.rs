@@ -24,7 +24,7 @@ const SERVER: &[Field] = &[
     flag("port", "secure-port"),
     ignored("readOnlyPort"),
     ignored("serverTLSBootstrap"),
-    ignored("streamingConnectionIdleTimeout"),
+    flag("streamingConnectionIdleTimeout", "streaming-connection-idle-timeout"),
     flag("tlsCertFile", "tls-cert-file"),
     ignored("tlsCipherSuites"),
     ignored("tlsMinVersion"),

@@ -50,7 +50,7 @@ const SERVER: &[Flag] = &[
     works("port", Int, "10250").as_ours("secure-port"),
     none("read-only-port", Int, "10255"),
     none("rotate-server-certificates", Switch, ""),
-    none("streaming-connection-idle-timeout", Duration, "4h0m0s"),
+    works("streaming-connection-idle-timeout", Duration, "4h0m0s"),
     works("tls-cert-file", Text, ""),
     none("tls-cipher-suites", List, ""),
     none("tls-min-version", Text, ""),

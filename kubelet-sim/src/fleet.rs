@@ -3,7 +3,7 @@
 //! Corresponds to many runs of pkg/kubelet.Run. A node is no task: what it has to do next stands in a queue with
 //! the time at which it is due, and a few workers serve all of them.
 
-use crate::config::Settings;
+use crate::config::{Latency, Settings};
 use crate::heartbeat::{self, Heartbeat};
 use crate::lease;
 use crate::pod::memory::PodMemory;
@@ -14,10 +14,11 @@ use client::{Client, Event, Informers, ListOptions, Lister, ReconcileError, Reco
 use component_base::env::Env;
 use component_base::rng::Random;
 use proto::Kind;
-use proto::kinds::api::core::v1::{Node, Pod};
+use proto::kinds::api::core::v1::{Node, Pod, PodStatus};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::watch;
 
 /// Index of pods by the node they are bound to.
 const BY_NODE: &str = "spec.nodeName";
@@ -43,11 +44,19 @@ pub struct Fleet {
     heartbeats: WorkQueue<Heartbeat>,
     pod_queue: WorkQueue<String>,
     random: Random,
+    /// Something has become known of some pod.
+    changes: watch::Sender<()>,
 }
 
 impl Fleet {
     /// Runs the fleet until the environment shuts down.
     pub async fn run(client: Client, settings: Settings, env: Env) {
+        let (fleet, informers) = Self::new(client, settings, env);
+        fleet.start(informers).await;
+    }
+
+    /// A fleet that knows nothing yet, and what it will hear the news from.
+    pub fn new(client: Client, settings: Settings, env: Env) -> (Arc<Self>, Informers) {
         let informers = Informers::new(&client);
         let nodes = informers.of::<Node>();
         let pods = informers.of_selected::<Pod>(&ListOptions::fields("spec.nodeName!="));
@@ -66,18 +75,58 @@ impl Fleet {
             heartbeats: WorkQueue::with_limiter(&env, "nodes", limiter(HEARTBEAT_RETRY)),
             pod_queue: WorkQueue::with_limiter(&env, "pods", limiter(POD_RETRY)),
             random: env.random("kubelet-sim/jitter"),
-            env: env.clone(),
+            changes: watch::Sender::new(()),
+            env,
             settings,
         });
         let handler = fleet.clone();
         nodes.on_event(move |event| handler.on_node(event));
         let handler = fleet.clone();
         pods.on_event(move |event| handler.on_pod(event));
+        (fleet, informers)
+    }
+
+    /// Works until the environment shuts down.
+    pub async fn start(self: Arc<Self>, informers: Informers) {
         informers.start();
-        if !informers.synced().await {
-            return;
+        if informers.synced().await {
+            self.work().await;
         }
-        fleet.work().await;
+    }
+
+    pub fn env(&self) -> &Env {
+        &self.env
+    }
+
+    pub fn latency(&self) -> &Latency {
+        &self.settings.latency
+    }
+
+    /// A stream on which nobody says anything for so long is closed.
+    pub fn idle_limit(&self) -> Duration {
+        self.settings.streaming_connection_idle_timeout
+    }
+
+    /// Who writes as that node; `None` where it is not of this fleet.
+    pub fn client_of(&self, node: &str) -> Option<Client> {
+        self.by_name.get(node).map(|&at| self.rows[at].client.clone())
+    }
+
+    pub fn pods_of(&self, node: &str) -> Option<Vec<Arc<Pod>>> {
+        self.by_name.get(node).map(|_| self.pods.by_index(BY_NODE, node))
+    }
+
+    /// A pod on that node of the fleet, with the latest that is known of its status.
+    pub fn find(&self, node: &str, namespace: &str, name: &str) -> Option<(Arc<Pod>, PodStatus)> {
+        self.by_name.get(node)?;
+        let pod = self.pods.get(namespace, name).filter(|pod| node_name(pod) == node)?;
+        let (status, _) = self.memory.status_of(&pod);
+        Some((pod, status))
+    }
+
+    /// Wakes whoever waits for news of pods.
+    pub fn changes(&self) -> watch::Receiver<()> {
+        self.changes.subscribe()
     }
 
     async fn work(self: Arc<Self>) {
@@ -127,6 +176,7 @@ impl Fleet {
             Event::Updated { .. } => {}
         }
         self.pod_queue.add(pod.key());
+        self.changes.send_replace(());
     }
 
     async fn beat(&self, task: Heartbeat) -> Result<(), ReconcileError> {

@@ -47,7 +47,7 @@ pub async fn register(row: &NodeRow, env: &Env) -> Result<Node, Error> {
     let registered = match nodes.create(&initial).await {
         Err(error) if error.is_already_exists() => {
             let found = nodes.get(name).await?;
-            match node::label_patch(&row.machine, &found) {
+            match node::metadata_patch(&row.machine, &found) {
                 Some(patch) => nodes.patch(name, &Patch::Strategic(patch), &PatchOptions::default()).await?,
                 None => found,
             }

@@ -21,28 +21,49 @@ pub mod addresses;
 // Its pods.
 pub mod pod;
 
+// What its agent serves.
+pub mod agent;
+
 pub use crate::config::{Config, Settings};
+use crate::fleet::Fleet;
 use client::Client;
 use client::component::{Component, Error};
+use client::delegated_auth::DelegatedAuth;
 use component_base::env::Env;
 use component_base::health_server::HealthServer;
+use component_base::options::ServingOptions;
 use serde_json::json;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 const COMPONENT: Component = Component { name: "kubelet-sim", port: config::KUBELET_PORT };
 
 /// Runs as a process until the environment shuts down.
 pub async fn run(config: Config, env: Env) -> Result<(), Error> {
     config.original.warn();
-    let Config { client, serving, mut settings, .. } = config.with_file()?;
+    let Config { client, serving, mut settings, advertise_endpoint, .. } = config.with_file()?;
     settings.port = serving.address(COMPONENT.port).map_or(0, |address| address.port());
     let client = COMPONENT.connect(&env, &client)?;
     let configz = json!({"nodes": settings.nodes, "nodeNamePrefix": settings.node_name_prefix});
-    COMPONENT.serve(&client, &serving, HealthServer::new().configz(json!({"kubeletsim": configz}))).await?;
-    run_with(client, settings, env).await
+    settings.agent_endpoint = advertise_endpoint.or_else(|| own_endpoint(&serving));
+    let (fleet, informers) = Fleet::new(client.in_env(&env), settings, env);
+    let pages = HealthServer::new().configz(json!({"kubeletsim": configz})).pages(agent::routes::routes(fleet.clone()));
+    let gate = DelegatedAuth::new(&client).asking(agent::access::questions);
+    COMPONENT.serve_behind(gate, &client, &serving, pages).await?;
+    fleet.start(informers).await;
+    Ok(())
+}
+
+/// Where this machine reaches the port.
+fn own_endpoint(serving: &ServingOptions) -> Option<String> {
+    let mut address = serving.address(COMPONENT.port)?;
+    if address.ip().is_unspecified() {
+        address.set_ip(if address.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() });
+    }
+    Some(address.to_string())
 }
 
 /// Runs inside somebody else's process: no kubeconfig, no port.
 pub async fn run_with(client: Client, settings: Settings, env: Env) -> Result<(), Error> {
-    fleet::Fleet::run(client.in_env(&env), settings, env).await;
+    Fleet::run(client.in_env(&env), settings, env).await;
     Ok(())
 }

@@ -24,6 +24,8 @@ pub struct Machine {
     pub allocatable: BTreeMap<String, Quantity>,
     /// Where the node's agent serves.
     pub port: u16,
+    /// Where that really is.
+    pub agent_endpoint: Option<String>,
     pub system: NodeSystemInfo,
     /// A cloud controller has to say which machine this is before pods may come.
     pub is_in_cloud: bool,
@@ -40,6 +42,7 @@ impl Machine {
             allocatable: allocatable(settings, &capacity),
             capacity,
             port: settings.port,
+            agent_endpoint: settings.agent_endpoint.clone(),
             system: system(&name),
             is_in_cloud: settings.cloud_provider == CloudProvider::External,
             name,

@@ -4,6 +4,7 @@
 
 use crate::images;
 use crate::machine::Machine;
+use component_base::dial::AGENT_ENDPOINT;
 use proto::kinds::api::core::v1::{
     ContainerImage, DaemonEndpoint, Node, NodeAddress, NodeCondition, NodeDaemonEndpoints, NodeFeatures,
     NodeRuntimeHandler, NodeRuntimeHandlerFeatures, NodeSpec, NodeStatus, Taint,
@@ -40,6 +41,7 @@ pub struct Observed {
 pub fn registration(machine: &Machine, observed: &Observed, now: Timestamp) -> Node {
     let mut annotations: BTreeMap<String, String> =
         [("volumes.kubernetes.io/controller-managed-attach-detach".to_owned(), "true".to_owned())].into();
+    annotations.extend(machine.agent_endpoint.clone().map(|endpoint| (AGENT_ENDPOINT.to_owned(), endpoint)));
     let mut spec = NodeSpec::default();
     if machine.is_in_cloud {
         annotations.insert(PROVIDED_ADDRESS.to_owned(), machine.address.to_string());
@@ -62,13 +64,22 @@ pub fn registration(machine: &Machine, observed: &Observed, now: Timestamp) -> N
     }
 }
 
-/// The labels that a node of an earlier run lacks or has otherwise; `None` if it is as it should be.
-pub fn label_patch(machine: &Machine, node: &Node) -> Option<Value> {
+/// The labels that a node of an earlier run lacks or has otherwise, and where its agent serves now; `None` if it is as it
+/// should be.
+pub fn metadata_patch(machine: &Machine, node: &Node) -> Option<Value> {
     let have = node.metadata.labels.as_ref();
     let differs = |(key, value): &(&String, &String)| have.and_then(|labels| labels.get(*key)) != Some(*value);
     let missing: Map<String, Value> =
         machine.labels.iter().filter(differs).map(|(key, value)| (key.clone(), value.clone().into())).collect();
-    (!missing.is_empty()).then(|| json!({"metadata": {"labels": missing}}))
+    let endpoint = node.metadata.annotations.as_ref().and_then(|annotations| annotations.get(AGENT_ENDPOINT));
+    let mut metadata = Map::new();
+    if !missing.is_empty() {
+        metadata.insert("labels".to_owned(), missing.into());
+    }
+    if endpoint != machine.agent_endpoint.as_ref() {
+        metadata.insert("annotations".to_owned(), json!({AGENT_ENDPOINT: machine.agent_endpoint}));
+    }
+    (!metadata.is_empty()).then(|| json!({"metadata": metadata}))
 }
 
 /// Where its pods that have no network of their own are found.
@@ -448,10 +459,13 @@ mod tests {
     fn only_missing_labels_are_patched() {
         let machine = Machine::new(&Settings::default(), 0);
         let mut node = registration(&machine, &Observed::default(), at(0));
-        assert_eq!(label_patch(&machine, &node), None);
+        assert_eq!(metadata_patch(&machine, &node), None);
         let labels = node.metadata.labels.as_mut().unwrap();
         labels.remove("kubernetes.io/os");
         labels.insert("mine".into(), "kept".into());
-        assert_eq!(label_patch(&machine, &node), Some(json!({"metadata": {"labels": {"kubernetes.io/os": "linux"}}})));
+        assert_eq!(
+            metadata_patch(&machine, &node),
+            Some(json!({"metadata": {"labels": {"kubernetes.io/os": "linux"}}}))
+        );
     }
 }

@@ -29,6 +29,9 @@ const CLIENTS: [(&str, &str); 4] = [
     ("proxy-sim", "system:kube-proxy"),
 ];
 
+/// As whom the API server calls the nodes' agents, and the files of that certificate: `kubelet-client.crt` and `.key`.
+const KUBELET_CLIENT: (&str, &str) = ("kubelet-client", "kube-apiserver-kubelet-client");
+
 /// Names by which every component reaches itself.
 const LOCAL_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 /// Names by which pods know the API server.
@@ -46,6 +49,8 @@ pub struct Identities {
     pub names: Vec<String>,
     /// Further names and addresses in the API server's.
     pub apiserver_names: Vec<String>,
+    /// Further names and addresses in the node agents'.
+    pub kubelet_names: Vec<String>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -70,10 +75,13 @@ pub fn prepare(identities: &Identities, now: Timestamp) -> Result<Connection, Ce
     issuer.serving(&apiserver, "kube-apiserver", &server_names(identities))?;
     keep(&apiserver.join("ca.crt"), || Ok(authority.cert_pem.clone()))?;
     keep(&apiserver.join("sa.key"), || Ok(pki::signing_key()?))?;
+    let (stem, common_name) = KUBELET_CLIENT;
+    issuer.pair(&apiserver, stem, &Subject { common_name, organizations: &[], names: &[] })?;
 
     for (name, user) in CLIENTS {
         let own = folder(&of(name))?;
-        issuer.serving(&own, name, &[name.to_owned()])?;
+        let further = if name == "kubelet-sim" { identities.kubelet_names.as_slice() } else { &[] };
+        issuer.serving(&own, name, &[&[name.to_owned()], further].concat())?;
         keep(&own.join("ca.crt"), || Ok(authority.cert_pem.clone()))?;
         issuer.client(&own, user, &[])?;
     }
@@ -165,6 +173,7 @@ mod tests {
             server: "https://127.0.0.1:6443".to_owned(),
             names: Vec::new(),
             apiserver_names: Vec::new(),
+            kubelet_names: Vec::new(),
         }
     }
 

@@ -22,6 +22,9 @@ pub struct Options {
     /// Further names and addresses by which clients reach the API server, for its certificate
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub apiserver_cert_extra_sans: Vec<String>,
+    /// Further names and addresses by which the API server reaches the agents of nodes, for their certificate
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    pub kubelet_cert_extra_sans: Vec<String>,
     /// Also write the administrator's kubeconfig here, for the user who owns the folder
     #[arg(long, value_name = "PATH")]
     pub kubeconfig: Option<PathBuf>,
@@ -48,6 +51,7 @@ pub fn run(options: &Options, env: &Env) -> Result<(), CertsError> {
         server: options.server.clone(),
         names: Vec::new(),
         apiserver_names: options.apiserver_cert_extra_sans.clone(),
+        kubelet_names: options.kubelet_cert_extra_sans.clone(),
     };
     let admin = certificates::prepare(&identities, env.wall())?;
     let Some(path) = &options.kubeconfig else { return Ok(()) };
@@ -85,6 +89,7 @@ mod tests {
             dir: folder.path().join("pki"),
             server: "https://apiserver:6443".to_owned(),
             apiserver_cert_extra_sans: vec!["apiserver".to_owned()],
+            kubelet_cert_extra_sans: Vec::new(),
             kubeconfig: Some(folder.path().join("kubeconfig")),
             kubeconfig_server: Some("https://localhost:7443".to_owned()),
         };

@@ -5,17 +5,21 @@
 pub mod binding;
 pub mod body;
 pub mod component_status;
+pub mod container_choice;
 pub mod create;
 pub mod delete;
 pub mod deprecated;
 pub mod eviction;
 pub mod get;
 pub mod list;
+pub mod log;
 pub mod non_resource;
 pub mod patch;
 pub mod present;
+pub mod proxy;
 pub mod review;
 pub mod scale;
+pub mod stream;
 pub mod subresource;
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,7 @@
 //!
 //! Corresponds to the subresource storages of pkg/registry (status, scale, binding, eviction, token, …).
 
-use super::{Call, binding, eviction, get, method_not_allowed, patch, scale, token, update};
+use super::{Call, binding, eviction, get, log, method_not_allowed, patch, proxy, scale, stream, token, update};
 use axum::body::Body;
 use http::{Method, Response};
 use proto::Status;
@@ -36,6 +36,9 @@ pub async fn answer(call: &Call<'_>, target: &Target, body: Body) -> Result<Resp
         ("binding", _) => binding::answer(call, target, &info.name, body).await,
         ("eviction", _) => eviction::answer(call, target, body).await,
         ("token", _) => token::answer(call, target, body).await,
+        ("exec" | "attach", _) => stream::answer(call, target).await,
+        ("proxy", _) => proxy::answer(call, target, body).await,
+        ("log", _) => log::answer(call, target).await,
         (name, _) => {
             // What does not exist is missed before what is not built.
             call.server.registry.read_object(target, call.namespace(target), &info.name, "").await?;

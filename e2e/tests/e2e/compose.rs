@@ -134,6 +134,8 @@ fn deploys(stack: &Stack<'_>) {
     kubectl.ok("create deployment web --image=nginx --replicas=3");
     kubectl.ok("expose deployment web --port=80");
     kubectl.ok("rollout status deployment/web --timeout=60s");
+    assert!(kubectl.ok("logs deployment/web").contains("nginx: started from image nginx"));
+    assert_eq!(kubectl.ok("exec deployment/web -- echo hello"), "hello\n");
 }
 
 fn ready(kubectl: &Kubectl) -> String {

@@ -23,6 +23,7 @@ mod node_identity;
 mod python_client;
 mod separation;
 mod simulation;
+mod streams;
 mod student_commands;
 mod survival;
 mod traced;

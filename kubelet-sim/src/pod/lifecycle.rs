@@ -331,6 +331,18 @@ fn set_pod_ip(status: &mut PodStatus, ip: String) {
 }
 
 /// What an ephemeral container has in common with the others.
+/// A container of the pod, whichever list it stands in.
+pub fn container_named(pod: &Pod, name: &str) -> Option<(Container, Role)> {
+    let spec = pod.spec.as_ref()?;
+    let apps = spec.containers.iter().map(|container| (container.clone(), Role::App));
+    let init = spec.init_containers.iter().flatten().map(|container| {
+        let role = if is_sidecar(container) { Role::Sidecar } else { Role::Init };
+        (container.clone(), role)
+    });
+    let ephemeral = spec.ephemeral_containers.iter().flatten().map(|c| (as_container(c), Role::Ephemeral));
+    apps.chain(init).chain(ephemeral).find(|(container, _)| container.name == name)
+}
+
 fn as_container(ephemeral: &EphemeralContainer) -> Container {
     Container {
         name: ephemeral.name.clone(),

@@ -10,6 +10,8 @@
 //! | `orrery.dev/ready-after` | `10s`, `never` | time from start to ready, instead of what the probes say |
 //! | `orrery.dev/pull-time` | `20s` | time to pull an image that the node does not have |
 //! | `orrery.dev/pull-error` | `not found` | no image of this pod can be pulled, for this reason |
+//! | `orrery.dev/log` | lines of text | what every app container writes to its log, once it has started |
+//! | `orrery.dev/log-every` | `2s` | write those lines in turn, one each time, over and over |
 //! | `orrery.dev/stop-time` | `45s` | time from SIGTERM to exit; beyond the grace period the container is killed |
 //!
 //! Each but the pull ones can be given for one container, which goes before the pod's:
@@ -53,7 +55,19 @@ pub struct Script {
     /// How long the pre-stop hook takes.
     pub pre_stop: Duration,
     pub stop_time: Duration,
+    pub words: Words,
 }
+
+/// What a container has to say.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Words {
+    pub lines: Vec<String>,
+    /// `None`: once.
+    pub every: Option<Duration>,
+}
+
+/// No container talks faster.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 
 impl Script {
     pub fn exit_code(&self, earlier_runs: i32) -> i32 {
@@ -99,6 +113,10 @@ impl Script {
             pull_error: of_pod("pull-error").map(str::to_owned),
             pre_stop: pre_stop(container),
             stop_time: time("stop-time").unwrap_or(latency.stop),
+            words: Words {
+                lines: annotation("log").map(|text| text.lines().map(str::to_owned).collect()).unwrap_or_default(),
+                every: time("log-every").map(|every| every.max(SHORTEST_PAUSE)),
+            },
         }
     }
 }

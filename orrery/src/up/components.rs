@@ -63,6 +63,9 @@ fn own_arguments(name: &str, options: &Options, data_dir: &DataDir) -> Vec<Strin
             path_flag("data-dir", &data_dir.store()),
             path_flag("service-account-signing-key-file", &pki.join("sa.key")),
             flag("enable-admission-plugins", ADMISSION_PLUGINS),
+            path_flag("kubelet-certificate-authority", &pki.join("ca.crt")),
+            path_flag("kubelet-client-certificate", &pki.join("kubelet-client.crt")),
+            path_flag("kubelet-client-key", &pki.join("kubelet-client.key")),
         ];
         arguments.extend(etcd_arguments(options));
         return arguments;

@@ -177,6 +177,7 @@ pub fn identities(options: &Options, data_dir: &DataDir) -> Identities {
         server: components::server_url(options.bind_address, options.base_port()),
         names: vec![options.bind_address.to_string()],
         apiserver_names: options.apiserver_cert_extra_sans.clone(),
+        kubelet_names: Vec::new(),
     }
 }
 

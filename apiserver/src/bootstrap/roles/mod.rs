@@ -46,6 +46,8 @@ const BINDINGS: &[(&str, &[&str])] = &[
     ("system:node", &[]),
     // Deviation: a proxy asks who may see its rules; the original shows its health alone, to everybody.
     ("system:auth-delegator", &["User:system:kube-proxy"]),
+    // Deviation: the certificate that `orrery` issues to the API server for calls of node agents is allowed just those.
+    ("system:kubelet-api-admin", &["User:kube-apiserver-kubelet-client"]),
     ("system:node-proxier", &["User:system:kube-proxy"]),
     ("system:orrery:node-fleet", &["User:system:orrery:node-fleet"]),
     ("system:public-info-viewer", &["Group:system:authenticated", "Group:system:unauthenticated"]),

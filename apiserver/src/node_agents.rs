@@ -1,0 +1,135 @@
+//! `NodeAgents`: the way to the agent of a node, for what is streamed from there: logs, commands, ports, its own pages.
+//!
+//! Corresponds to pkg/kubelet/client. A node's addresses are simulated, and nothing connects to them: its agent writes
+//! on the node where it really serves, and what has not said so cannot be reached.
+
+use crate::registry::object_meta;
+use axum::body::Body;
+use clap::Args;
+use component_base::dial::{AGENT_ENDPOINT, DialError, Dialer};
+use component_base::duration::parse_duration;
+use component_base::env::Env;
+use component_base::kubeconfig::Connection;
+use component_base::options::{OptionsError, read_file};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, header};
+use proto::Status;
+use serde_json::Value;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Streams through one server at a time; the next one is told to come back.
+const MAX_STREAMS: usize = 1_000;
+/// Seconds after which a refused client may try again.
+const RETRY_AFTER_S: u32 = 1;
+
+#[derive(Args, Clone, Debug)]
+pub struct NodeAgentOptions {
+    /// Who signs the certificates of node agents (PEM); theirs are not checked where none is given
+    #[arg(long, value_name = "FILE")]
+    pub kubelet_certificate_authority: Option<PathBuf>,
+    /// Certificate (PEM) to show to node agents
+    #[arg(long, value_name = "FILE")]
+    pub kubelet_client_certificate: Option<PathBuf>,
+    /// Key (PEM) of that certificate
+    #[arg(long, value_name = "FILE")]
+    pub kubelet_client_key: Option<PathBuf>,
+    /// How long a connection to a node agent may take
+    #[arg(long, default_value = "5s", value_name = "DURATION", value_parser = parse_duration)]
+    pub kubelet_timeout: Duration,
+}
+
+pub struct NodeAgents {
+    dialer: Dialer,
+    places: Arc<Semaphore>,
+}
+
+/// One node's agent.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Agent {
+    node: String,
+    endpoint: String,
+}
+
+/// Held as long as a stream lasts.
+pub type Place = OwnedSemaphorePermit;
+
+impl NodeAgents {
+    pub fn new(env: &Env, options: &NodeAgentOptions) -> Result<Self, OptionsError> {
+        const CERTIFICATE: &str = "kubelet-client-certificate";
+        let read = |flag, path: &Option<PathBuf>| path.as_ref().map(|path| read_file(flag, path)).transpose();
+        let ca_pem = read("kubelet-certificate-authority", &options.kubelet_certificate_authority)?;
+        let client_cert_pem = read(CERTIFICATE, &options.kubelet_client_certificate)?;
+        let client_key_pem = read("kubelet-client-key", &options.kubelet_client_key)?;
+        let invalid = |message: String| OptionsError::Invalid { flag: CERTIFICATE, message };
+        if client_cert_pem.is_some() != client_key_pem.is_some() {
+            return Err(invalid("belongs together with --kubelet-client-key, and one is missing".to_owned()));
+        }
+        let insecure = ca_pem.is_none();
+        let identity = Connection { ca_pem, client_cert_pem, client_key_pem, insecure, ..Connection::default() };
+        let dialer = Dialer::new(env, &identity, options.kubelet_timeout);
+        let dialer = dialer.map_err(|error| invalid(error.to_string()))?;
+        Ok(Self { dialer, places: Arc::new(Semaphore::new(MAX_STREAMS)) })
+    }
+
+    /// A place for one more stream, or 429.
+    pub fn place(&self) -> Result<Place, Status> {
+        let busy = || Status::too_many_requests("Too many streams, please try again later.", RETRY_AFTER_S);
+        self.places.clone().try_acquire_owned().map_err(|_| busy())
+    }
+
+    /// Asks an agent. The error is without the words that the occasion puts before it.
+    pub async fn send(
+        &self,
+        agent: &Agent,
+        method: Method,
+        path: &str,
+        mut headers: HeaderMap,
+        body: Body,
+    ) -> Result<Response<Body>, DialError> {
+        // Which of the nodes that a process simulates is meant.
+        let host = HeaderValue::from_str(&agent.node);
+        headers.insert(header::HOST, host.map_err(|error| DialError::Lost(error.to_string()))?);
+        let mut request = Request::builder().method(method).uri(path).body(body);
+        if let Ok(request) = &mut request {
+            *request.headers_mut() = headers;
+        }
+        self.dialer.request(&agent.endpoint, request.map_err(|error| DialError::Lost(error.to_string()))?).await
+    }
+}
+
+impl Agent {
+    /// Where the node says that its agent serves.
+    pub fn of(node: &Value) -> Result<Self, Status> {
+        let name = object_meta::text(node, "name").to_owned();
+        match node["metadata"]["annotations"][AGENT_ENDPOINT].as_str() {
+            Some(endpoint) if !endpoint.is_empty() => Ok(Self { node: name, endpoint: endpoint.to_owned() }),
+            _ => Err(Status::unavailable(format!(
+                "the agent of node {name:?} cannot be reached: the node has no annotation {AGENT_ENDPOINT}, and \
+                 nothing connects to its simulated addresses"
+            ))),
+        }
+    }
+
+    /// For errors.
+    pub fn url(&self, path: &str) -> String {
+        format!("https://{}{path}", self.endpoint)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn only_an_agent_that_says_where_it_serves_can_be_reached() {
+        let mut node = json!({"metadata": {"name": "n"}, "status": {"addresses": [{"address": "172.18.0.2"}]}});
+        let refused = Agent::of(&node).unwrap_err();
+        assert_eq!(refused.code, 503);
+        assert!(refused.message.starts_with(r#"the agent of node "n" cannot be reached"#), "{}", refused.message);
+        node["metadata"]["annotations"] = json!({AGENT_ENDPOINT: "127.0.0.1:7"});
+        assert_eq!(Agent::of(&node).unwrap().url("/pods"), "https://127.0.0.1:7/pods");
+    }
+}

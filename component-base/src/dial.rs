@@ -1,0 +1,133 @@
+//! One request on a connection of its own, which the answer may take over: for streams between a client and a node's
+//! agent, where nothing is shared and nothing pooled.
+//!
+//! Corresponds to the dialer of k8s.io/apimachinery/pkg/util/proxy.
+
+use crate::env::Env;
+use crate::kubeconfig::Connection;
+use crate::network::{Broken, ConnectionInfo, Network};
+use crate::tls::{self, Protocols, TlsError};
+use axum::body::Body;
+use http::{Request, Response};
+use hyper_util::rt::TokioIo;
+use rustls::ClientConfig;
+use rustls_pki_types::{CertificateDer, ServerName};
+use socket2::{SockRef, TcpKeepalive};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tower::ServiceExt;
+
+/// On a Node: `host:port` at which its agent really serves. Its addresses are simulated, and nothing connects to them.
+pub const AGENT_ENDPOINT: &str = "orrery.dev/agent-endpoint";
+
+/// A peer that vanished without a word is noticed after half a minute of silence and three unanswered questions.
+const KEEPALIVE_AFTER: Duration = Duration::from_secs(30);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+const KEEPALIVE_RETRIES: u32 = 3;
+
+/// Why there is no answer; worded as Go's dialer words it, since clients see it.
+#[derive(Debug, thiserror::Error)]
+pub enum DialError {
+    #[error("dial tcp {authority}: {why}")]
+    Connect { authority: String, why: String },
+    #[error("tls: {0}")]
+    Handshake(io::Error),
+    #[error("{0}")]
+    Lost(String),
+}
+
+/// Who we are to the servers that are dialled, and whom we believe.
+#[derive(Clone)]
+pub struct Dialer {
+    env: Env,
+    tls: Arc<ClientConfig>,
+    certificates: Vec<CertificateDer<'static>>,
+    connect_limit: Duration,
+}
+
+impl Dialer {
+    /// The server's own address in `identity` is not looked at.
+    pub fn new(env: &Env, identity: &Connection, connect_limit: Duration) -> Result<Self, TlsError> {
+        let certificates = match &identity.client_cert_pem {
+            Some(pem) => tls::certificates("client certificate", pem)?,
+            None => Vec::new(),
+        };
+        let tls = Arc::new(tls::client_config(identity, Protocols::Http1Only)?);
+        Ok(Self { env: env.clone(), tls, certificates, connect_limit })
+    }
+
+    /// Sends one request, whose URI is path and query, to `host:port`. An answer of any code is an answer; one of 101
+    /// can be taken over by `hyper::upgrade::on`.
+    pub async fn request(&self, authority: &str, request: Request<Body>) -> Result<Response<Body>, DialError> {
+        match self.env.network() {
+            Network::InProcess(registry) => {
+                let Some(service) = registry.connect(authority) else {
+                    return Err(refused(authority, "connect: connection refused"));
+                };
+                let answer = service.oneshot(self.introduced(request)).await;
+                let answer = answer.unwrap_or_else(|never| match never {});
+                match answer.extensions().get::<Broken>() {
+                    Some(Broken(why)) => Err(DialError::Lost((*why).to_owned())),
+                    None => Ok(answer),
+                }
+            }
+            Network::Sockets => self.over_tls(authority, request).await,
+        }
+    }
+
+    /// What TLS would show of us.
+    fn introduced(&self, mut request: Request<Body>) -> Request<Body> {
+        request.extensions_mut().insert(ConnectionInfo {
+            peer_certificates: self.certificates.clone(),
+            rejected_certificate: false,
+            proxy_certificate: None,
+            remote_address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+        });
+        request
+    }
+
+    async fn over_tls(&self, authority: &str, request: Request<Body>) -> Result<Response<Body>, DialError> {
+        let connected = self.env.timeout(self.connect_limit, self.connect(authority)).await;
+        let stream = connected.unwrap_or_else(|_| Err(refused(authority, "i/o timeout")))?;
+        let lost = |error: hyper::Error| DialError::Lost(error.to_string());
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(lost)?;
+        let shutdown = self.env.shutdown().clone();
+        self.env.spawn(async move {
+            tokio::select! {
+                biased;
+                _ = connection.with_upgrades() => {}
+                () = shutdown.cancelled() => {}
+            }
+        });
+        Ok(sender.send_request(request).await.map_err(lost)?.map(Body::new))
+    }
+
+    async fn connect(&self, authority: &str) -> Result<tokio_rustls::client::TlsStream<TcpStream>, DialError> {
+        let tcp = TcpStream::connect(authority).await.map_err(|error| {
+            let why = match error.kind() {
+                io::ErrorKind::ConnectionRefused => "connect: connection refused".to_owned(),
+                _ => error.to_string(),
+            };
+            refused(authority, &why)
+        })?;
+        let keepalive = TcpKeepalive::new()
+            .with_time(KEEPALIVE_AFTER)
+            .with_interval(KEEPALIVE_INTERVAL)
+            .with_retries(KEEPALIVE_RETRIES);
+        tcp.set_nodelay(true)
+            .and_then(|()| SockRef::from(&tcp).set_tcp_keepalive(&keepalive))
+            .map_err(DialError::Handshake)?;
+        let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host).trim_matches(['[', ']']);
+        let name = ServerName::try_from(host.to_owned()).map_err(|error| refused(authority, &error.to_string()))?;
+        let connector = tokio_rustls::TlsConnector::from(self.tls.clone());
+        connector.connect(name, tcp).await.map_err(DialError::Handshake)
+    }
+}
+
+fn refused(authority: &str, why: &str) -> DialError {
+    DialError::Connect { authority: authority.to_owned(), why: why.to_owned() }
+}

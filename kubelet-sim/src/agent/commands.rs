@@ -1,0 +1,129 @@
+//! `/exec/{namespace}/{pod}/{container}` and `/attach/…`: a command in a container, or what its first process says.
+//!
+//! Corresponds to getExec and getAttach in pkg/kubelet/server/server.go and to k8s.io/kubelet/pkg/cri/streaming.
+
+use super::channels::{self, MAX_MESSAGE_BYTES, PROTOCOLS};
+use super::inside::Found;
+use super::logs::{Log, Place, Refusal, run_of};
+use super::terminal::{Gone, Terminal, Wishes};
+use crate::fleet::Fleet;
+use axum::body::Body;
+use axum::extract::ws::{WebSocket, WebSocketUpgrade};
+use axum::response::IntoResponse;
+use http::{Response, StatusCode};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// What is asked for.
+#[derive(Clone, Debug)]
+pub enum Errand {
+    Exec(Vec<String>),
+    Attach,
+}
+
+/// Which of the streams a query wants.
+fn wishes(query: &[(String, String)]) -> Wishes {
+    let has = |name: &str| query.iter().any(|(known, value)| known == name && value == "1");
+    let tty = has("tty");
+    // A terminal has one output.
+    Wishes { stdin: has("input"), stdout: has("output"), stderr: has("error") && !tty, tty }
+}
+
+/// The words of the command.
+pub fn command(query: &[(String, String)]) -> Vec<String> {
+    query.iter().filter(|(name, _)| name == "command").map(|(_, word)| word.clone()).collect()
+}
+
+pub fn answer(
+    fleet: &Arc<Fleet>,
+    place: Place,
+    query: &[(String, String)],
+    errand: Errand,
+    upgrade: Option<WebSocketUpgrade>,
+) -> Result<Response<Body>, Refusal> {
+    let wishes = wishes(query);
+    if !(wishes.stdin || wishes.stdout || wishes.stderr) {
+        return Err((StatusCode::BAD_REQUEST, "you must specify at least 1 of stdin, stdout, stderr".to_owned()));
+    }
+    let found = place.find(fleet)?;
+    if !found.is_running() {
+        return Err((StatusCode::INTERNAL_SERVER_ERROR, format!("container not found ({:?})", place.container)));
+    }
+    let upgrade = upgrade.ok_or_else(|| {
+        let known = PROTOCOLS.join(" or ");
+        (StatusCode::BAD_REQUEST, format!("only WebSockets are served here, with the protocol {known}"))
+    })?;
+    let upgrade = upgrade.max_message_size(MAX_MESSAGE_BYTES).protocols(PROTOCOLS);
+    if upgrade.selected_protocol().is_none() {
+        let known = PROTOCOLS.join(", ");
+        return Err((StatusCode::FORBIDDEN, format!("none of the requested protocols is one of {known}")));
+    }
+    let fleet = fleet.clone();
+    let answer = upgrade.on_upgrade(move |socket| run(fleet, place, found, wishes, errand, socket));
+    Ok(answer.into_response())
+}
+
+async fn run(fleet: Arc<Fleet>, place: Place, found: Found, wishes: Wishes, errand: Errand, socket: WebSocket) {
+    let env = fleet.env().clone();
+    let (mut reader, mut writer) = channels::open(socket, &env, fleet.idle_limit());
+    let inside = match fleet.client_of(&place.node) {
+        Some(client) => found.inside(&client).await,
+        None => return,
+    };
+    let mut terminal = Terminal::new(&env, wishes, &mut reader, &mut writer);
+    let ended = match &errand {
+        Errand::Exec(argv) => terminal.run(&inside, argv).await.map(|code| exit_status(argv, code)),
+        Errand::Attach => {
+            let Ok(run) = run_of(&found, false) else { return };
+            attach(terminal, Log::from_now(&fleet, place, found, run, inside)).await
+        }
+    };
+    if let Ok(status) = ended {
+        writer.close(&status).await;
+        reader.finish().await;
+    }
+}
+
+/// Shows the log as it goes on; what is typed comes back.
+async fn attach(mut terminal: Terminal<'_>, mut log: Log) -> Result<Value, Gone> {
+    loop {
+        tokio::select! {
+            biased;
+            text = log.next() => match text {
+                Some(text) => terminal.show(&text).await?,
+                None => return Ok(exit_status(&[], 0)),
+            },
+            typed = terminal.echo() => typed?,
+        }
+    }
+}
+
+/// How a command ended, as the runtime tells it.
+fn exit_status(argv: &[String], code: i32) -> Value {
+    if code == 0 {
+        return json!({"metadata": {}, "status": "Success"});
+    }
+    let command = argv.join(" ");
+    json!({
+        "metadata": {}, "status": "Failure", "reason": "NonZeroExitCode",
+        "message": format!(
+            "command terminated with non-zero exit code: error executing command [{command}], exit code {code}"
+        ),
+        "details": {"causes": [{"reason": "ExitCode", "message": code.to_string()}]},
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_exit_code_is_a_cause() {
+        assert_eq!(exit_status(&["true".into()], 0)["status"], "Success");
+        let failed = exit_status(&["sh".into(), "-c".into(), "exit 3".into()], 3);
+        assert_eq!(failed["details"]["causes"], json!([{"reason": "ExitCode", "message": "3"}]));
+        let expected =
+            "command terminated with non-zero exit code: error executing command [sh -c exit 3], exit code 3";
+        assert_eq!(failed["message"], expected);
+    }
+}

@@ -1,0 +1,175 @@
+//! `/containerLogs/{namespace}/{pod}/{container}`: a log as text, and as it goes on where it is followed.
+//!
+//! Corresponds to getContainerLogs in pkg/kubelet/server/server.go and GetKubeletContainerLogs in pkg/kubelet.
+
+use super::inside::Found;
+use super::log_filter::LogFilter;
+use super::output::{Output, Run};
+use super::shell::Inside;
+use crate::fleet::Fleet;
+use crate::pod::script::{Script, Words};
+use axum::body::Body;
+use bytes::Bytes;
+use futures::Stream;
+use http::{HeaderValue, Response, StatusCode, header};
+use proto::Kind;
+use proto::kinds::jiff::Timestamp;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Where a container is, as paths name it.
+#[derive(Clone, Debug)]
+pub struct Place {
+    pub node: String,
+    pub namespace: String,
+    pub pod: String,
+    pub container: String,
+}
+
+/// A refusal as the kubelet writes it: a line of text.
+pub type Refusal = (StatusCode, String);
+
+impl Place {
+    /// The container, or 404 in the kubelet's words.
+    pub fn find(&self, fleet: &Fleet) -> Result<Found, Refusal> {
+        let (pod, status) = fleet
+            .find(&self.node, &self.namespace, &self.pod)
+            .ok_or_else(|| (StatusCode::NOT_FOUND, "pod does not exist\n".to_owned()))?;
+        Found::new(pod, status, &self.container).ok_or_else(|| {
+            let text = format!("container {:?} not found in pod {:?}\n", self.container, self.pod);
+            (StatusCode::NOT_FOUND, text)
+        })
+    }
+}
+
+pub async fn answer(fleet: &Arc<Fleet>, place: Place, query: &[(String, String)]) -> Result<Response<Body>, Refusal> {
+    let found = place.find(fleet)?;
+    let now = fleet.env().wall();
+    let filter = LogFilter::of(query, now).map_err(|why| (StatusCode::UNPROCESSABLE_ENTITY, format!("{why}\n")))?;
+    let run = run_of(&found, filter.previous).map_err(|why| (StatusCode::BAD_REQUEST, why))?;
+    let inside = match fleet.client_of(&place.node) {
+        Some(client) => found.inside(&client).await,
+        None => Inside::default(),
+    };
+    let words = words(fleet, &found);
+    let mut log =
+        Log { fleet: fleet.clone(), place, found, filter, run, inside, words, shown_to: None, is_over: false };
+    let body = match log.filter.follow {
+        false => Body::from(log.more().0),
+        true => Body::from_stream(log.stream()),
+    };
+    let mut answer = Response::new(body);
+    answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));
+    Ok(answer)
+}
+
+pub fn run_of(found: &Found, previous: bool) -> Result<Run, String> {
+    let (name, pod) = (&found.container.name, found.pod.name());
+    let status = found.container_status();
+    let status = status.ok_or_else(|| format!("container {name:?} in pod {pod:?} is not available"))?;
+    Run::of(status, pod, previous)
+}
+
+fn words(fleet: &Fleet, found: &Found) -> Words {
+    let policy = found.pod.spec.as_ref().and_then(|spec| spec.restart_policy.as_deref()).unwrap_or("Always");
+    let annotations = found.pod.metadata.annotations.clone().unwrap_or_default();
+    Script::of(&found.container, found.role, policy, &annotations, fleet.latency()).words
+}
+
+/// A log that is being read.
+pub struct Log {
+    fleet: Arc<Fleet>,
+    place: Place,
+    found: Found,
+    filter: LogFilter,
+    run: Run,
+    inside: Inside,
+    words: Words,
+    shown_to: Option<Timestamp>,
+    /// The run is known to have ended, and its last words were shown.
+    is_over: bool,
+}
+
+impl Log {
+    /// The log of the present run from now on, for who attaches to it.
+    pub fn from_now(fleet: &Arc<Fleet>, place: Place, found: Found, run: Run, inside: Inside) -> Self {
+        let (words, now) = (words(fleet, &found), fleet.env().wall());
+        let filter = LogFilter { follow: true, ..LogFilter::default() };
+        Self { fleet: fleet.clone(), place, found, filter, run, inside, words, shown_to: Some(now), is_over: false }
+    }
+
+    /// What has been said since the last look, and when there will be more.
+    fn more(&mut self) -> (String, Option<Timestamp>) {
+        let now = self.fleet.env().wall();
+        let output = Output::new(&self.found.container, &self.words, &self.inside, &self.run);
+        // The end is told to the second, which may lie before what was shown last.
+        let last_words_at = self.run.end.filter(|(at, _)| *at <= now && !self.is_over).map(|(at, _)| at);
+        let before = |at: Timestamp| at.checked_sub(Duration::from_nanos(1)).unwrap_or(Timestamp::MIN);
+        let from = self.shown_to.map(|shown| last_words_at.map_or(shown, |at| shown.min(before(at))));
+        let (lines, next) = output.lines(from, now);
+        self.is_over |= last_words_at.is_some();
+        let text = if self.shown_to.is_none() { self.filter.first(lines) } else { self.filter.further(lines) };
+        self.shown_to = Some(now);
+        (text, next)
+    }
+
+    /// Looks again whether the run has ended.
+    fn look(&mut self) {
+        let Ok(found) =
+            self.place.find(&self.fleet).map(|found| (found.pod.uid() == self.found.pod.uid()).then_some(found))
+        else {
+            return self.cut();
+        };
+        let Some(found) = found else { return self.cut() };
+        let is_same = |run: &Run| run.number == self.run.number && run.started_at == self.run.started_at;
+        let runs = [false, true].map(|previous| run_of(&found, previous).ok().filter(is_same));
+        match runs.into_iter().flatten().next() {
+            Some(run) => self.run = run,
+            None => self.cut(),
+        }
+        self.found = found;
+    }
+
+    /// The pod has gone, and its last words with it.
+    fn cut(&mut self) {
+        const EXIT_UNKNOWN: i32 = 137;
+        let now = self.fleet.env().wall();
+        self.run.end.get_or_insert((now, EXIT_UNKNOWN));
+    }
+
+    /// The next piece; `None` once nothing more will come.
+    pub async fn next(&mut self) -> Option<String> {
+        let mut changes = self.fleet.changes();
+        loop {
+            changes.mark_unchanged();
+            self.look();
+            let (text, next) = self.more();
+            if !text.is_empty() {
+                return Some(text);
+            }
+            let now = self.fleet.env().wall();
+            if self.run.end.is_some_and(|(at, _)| at <= now) || self.filter.is_used_up() {
+                return None;
+            }
+            let due = next.map(|at| Duration::try_from(at.duration_since(now)).unwrap_or_default());
+            let env = self.fleet.env();
+            tokio::select! {
+                biased;
+                () = env.shutdown().cancelled() => return None,
+                () = async { match due {
+                    Some(due) => env.sleep(due).await,
+                    None => std::future::pending().await,
+                } } => {}
+                changed = changes.changed() => if changed.is_err() { return None },
+            }
+        }
+    }
+
+    fn stream(self) -> impl Stream<Item = Result<Bytes, Infallible>> + Send + 'static {
+        futures::stream::unfold(self, |mut log| async move {
+            let text = log.next().await?;
+            Some((Ok(Bytes::from(text)), log))
+        })
+    }
+}

@@ -1,0 +1,21 @@
+//! What a node's agent serves: logs, commands, attached terminals, ports, and its pods.
+//!
+//! Corresponds to pkg/kubelet/server. One process stands for many nodes; the Host header says which one is asked.
+
+// Who may ask.
+pub mod access;
+
+// What a simulated container says, and what can be done inside; no IO.
+pub mod output;
+pub mod log_filter;
+pub mod shell;
+pub mod words;
+
+// What there is to see, and how it gets out.
+pub mod inside;
+pub mod logs;
+pub mod channels;
+pub mod terminal;
+pub mod commands;
+pub mod pages;
+pub mod routes;

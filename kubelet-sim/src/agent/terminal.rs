@@ -1,0 +1,215 @@
+//! A command as it runs: what the pure shell says is printed, slept and read, until it ends or the client goes.
+//!
+//! Corresponds to pkg/kubelet/kuberuntime's exec and to the line discipline of a terminal.
+
+use super::channels::{Channel, Input, Reader, Writer};
+use super::shell::{Act, Inside, Session};
+use component_base::env::Env;
+use futures::future::BoxFuture;
+use std::time::Duration;
+
+/// A line that is longer is cut.
+const MAX_LINE_BYTES: usize = 64 << 10;
+/// Ends what runs in a terminal.
+const INTERRUPT: u8 = 3;
+const END_OF_INPUT: u8 = 4;
+const EXIT_INTERRUPTED: i32 = 130;
+
+/// The client is not there any more.
+#[derive(Debug)]
+pub struct Gone;
+
+/// What a client asks to be connected.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wishes {
+    pub stdin: bool,
+    pub stdout: bool,
+    pub stderr: bool,
+    pub tty: bool,
+}
+
+pub struct Terminal<'a> {
+    pub env: &'a Env,
+    pub wishes: Wishes,
+    pub reader: &'a mut Reader,
+    pub writer: &'a mut Writer,
+    /// Typed, and read by nobody yet.
+    typed: Vec<u8>,
+    ended: bool,
+}
+
+impl<'a> Terminal<'a> {
+    pub fn new(env: &'a Env, wishes: Wishes, reader: &'a mut Reader, writer: &'a mut Writer) -> Self {
+        Self { env, wishes, reader, writer, typed: Vec::new(), ended: !wishes.stdin }
+    }
+
+    /// Runs a program to its end; answers its exit code.
+    pub async fn run(&mut self, inside: &Inside, argv: &[String]) -> Result<i32, Gone> {
+        let mut session = Session::new(inside);
+        let ran = session.start(argv, self.env.wall());
+        let code = self.act(&mut session, ran.acts).await?;
+        Ok(code.unwrap_or(ran.exit_code))
+    }
+
+    /// Carries acts out. An exit code where one of them has its own: a shell, or an interruption.
+    async fn act(&mut self, session: &mut Session<'_>, acts: Vec<Act>) -> Result<Option<i32>, Gone> {
+        let mut code = None;
+        for act in acts {
+            match act {
+                Act::Out(text) => self.print(Channel::Stdout, &text).await?,
+                Act::Err(text) => self.print(Channel::Stderr, &text).await?,
+                Act::Sleep(time) => {
+                    if self.is_interrupted_within(time).await? {
+                        return Ok(Some(EXIT_INTERRUPTED));
+                    }
+                }
+                Act::Copy => {
+                    while let Some(line) = self.line().await? {
+                        self.print(Channel::Stdout, &line).await?;
+                    }
+                }
+                Act::Shell => code = Some(self.shell(session).await?),
+            }
+        }
+        Ok(code)
+    }
+
+    /// A shell may be started from a shell: hence the box.
+    fn shell<'b, 's: 'b>(&'b mut self, session: &'b mut Session<'s>) -> BoxFuture<'b, Result<i32, Gone>> {
+        Box::pin(async move {
+            let mut last = 0;
+            loop {
+                if self.wishes.tty {
+                    self.print(Channel::Stdout, "# ").await?;
+                }
+                let Some(line) = self.line().await? else { return Ok(last) };
+                let ran = session.line(line.trim_end_matches('\n'), self.env.wall());
+                let code = self.act(session, ran.acts).await?;
+                last = code.unwrap_or(ran.exit_code);
+                if ran.ended {
+                    return Ok(last);
+                }
+            }
+        })
+    }
+
+    async fn print(&mut self, channel: Channel, text: &str) -> Result<(), Gone> {
+        // A terminal has one output, and wants to be told of both halves of a line's end.
+        let (channel, text) = match self.wishes.tty {
+            true => (Channel::Stdout, text.replace('\n', "\r\n")),
+            false => (channel, text.to_owned()),
+        };
+        let is_wanted = if channel == Channel::Stderr { self.wishes.stderr } else { self.wishes.stdout };
+        if !is_wanted || text.is_empty() || self.writer.write(channel, text.as_bytes()).await {
+            return Ok(());
+        }
+        Err(Gone)
+    }
+
+    /// The next line with its end, or what is left before the end of the input.
+    async fn line(&mut self) -> Result<Option<String>, Gone> {
+        let mut line = Vec::new();
+        loop {
+            let typed = std::mem::take(&mut self.typed);
+            for (at, byte) in typed.iter().copied().enumerate() {
+                let rest = || typed[at + 1..].to_vec();
+                match byte {
+                    b'\r' | b'\n' if self.wishes.tty => {
+                        self.print(Channel::Stdout, "\n").await?;
+                        self.typed = rest();
+                        line.push(b'\n');
+                        return Ok(Some(String::from_utf8_lossy(&line).into_owned()));
+                    }
+                    b'\n' => {
+                        self.typed = rest();
+                        line.push(byte);
+                        return Ok(Some(String::from_utf8_lossy(&line).into_owned()));
+                    }
+                    INTERRUPT if self.wishes.tty => {
+                        self.print(Channel::Stdout, "^C\n").await?;
+                        self.typed = rest();
+                        return Ok(Some("\n".to_owned()));
+                    }
+                    END_OF_INPUT if self.wishes.tty && line.is_empty() => {
+                        self.typed = rest();
+                        return Ok(None);
+                    }
+                    8 | 127 if self.wishes.tty => {
+                        let erased = if line.pop().is_some() { "\u{8} \u{8}" } else { "" };
+                        self.print(Channel::Stdout, erased).await?;
+                    }
+                    byte if line.len() < MAX_LINE_BYTES => {
+                        line.push(byte);
+                        if self.wishes.tty && !byte.is_ascii_control() {
+                            self.writer.write(Channel::Stdout, &[byte]).await;
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            if self.ended {
+                return Ok((!line.is_empty()).then(|| String::from_utf8_lossy(&line).into_owned()));
+            }
+            self.read().await?;
+        }
+    }
+
+    async fn read(&mut self) -> Result<(), Gone> {
+        let end = self.env.shutdown().clone();
+        let input = tokio::select! {
+            biased;
+            () = end.cancelled() => Input::Gone,
+            input = self.reader.next() => input,
+        };
+        match input {
+            Input::Bytes(bytes) => self.typed.extend_from_slice(&bytes),
+            Input::End => self.ended = true,
+            Input::Gone => return Err(Gone),
+        }
+        Ok(())
+    }
+
+    /// Waits, and reads meanwhile: for the one who goes away, and for Ctrl-C.
+    async fn is_interrupted_within(&mut self, time: Duration) -> Result<bool, Gone> {
+        let env = self.env.clone();
+        let deadline = env.now().checked_add(time);
+        loop {
+            if self.wishes.tty && self.typed.contains(&INTERRUPT) {
+                self.typed.clear();
+                self.print(Channel::Stdout, "^C\n").await?;
+                return Ok(true);
+            }
+            let over = async {
+                match deadline {
+                    Some(deadline) => env.sleep_until(deadline).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = over => return Ok(false),
+                read = self.read(), if self.typed.len() < MAX_LINE_BYTES => read?,
+            }
+        }
+    }
+
+    /// Where a log is shown instead of a command: what is typed comes back. Waits for ever once nothing more comes; may be
+    /// dropped while it waits, and nothing is lost.
+    pub async fn echo(&mut self) -> Result<(), Gone> {
+        if self.ended && !self.wishes.stdin {
+            self.read().await?;
+        }
+        if self.typed.is_empty() && !self.ended {
+            self.read().await?;
+        }
+        if self.typed.is_empty() && self.ended {
+            return std::future::pending().await;
+        }
+        let typed = std::mem::take(&mut self.typed);
+        self.print(Channel::Stdout, &String::from_utf8_lossy(&typed).replace('\r', "\n")).await
+    }
+
+    pub async fn show(&mut self, text: &str) -> Result<(), Gone> {
+        self.print(Channel::Stdout, text).await
+    }
+}
