@@ -80,6 +80,14 @@ fn words(verbs: &[Verb]) -> Vec<&'static str> {
     verbs.iter().map(|verb| verb.as_str()).collect()
 }
 
+/// Custom resources list theirs in an order of their own.
+fn verbs_of(served: &Served) -> Vec<&'static str> {
+    if served.schema.is_builtin() {
+        return words(served.verbs);
+    }
+    vec!["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"]
+}
+
 fn sorted(served: &Served) -> Vec<&Subresource> {
     let mut parts: Vec<&Subresource> = served.subresources.iter().collect();
     parts.sort_by(|a, b| a.name.cmp(&b.name));
@@ -92,7 +100,7 @@ fn resource_entry(row: &Resource, served: &Served) -> Value {
         "singularName": served.singular,
         "namespaced": row.scope == Scope::Namespaced,
         "kind": served.kind,
-        "verbs": words(served.verbs),
+        "verbs": verbs_of(served),
     });
     add_names(&mut entry, served);
     if row.prefix.is_some() {
@@ -160,7 +168,7 @@ fn aggregated_resource(target: &Target) -> Value {
         "responseKind": response_kind("", "", &served.kind),
         "scope": if target.row.scope == Scope::Namespaced { "Namespaced" } else { "Cluster" },
         "singularResource": served.singular,
-        "verbs": words(served.verbs),
+        "verbs": verbs_of(served),
     });
     add_names(&mut entry, served);
     let parts: Vec<Value> = sorted(served)

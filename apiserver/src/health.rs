@@ -32,6 +32,7 @@ pub fn checks(server: &Arc<Server>, endpoint: &str) -> Vec<Check> {
         checks.push(check("informer-sync", caches));
     }
     checks.push(check("poststarthook/storage-readiness", caches));
+    checks.push(check("poststarthook/crd-informer-synced", custom_resources));
     checks.extend(BOOTSTRAP_HOOKS.map(|name| check(name, bootstrap)));
     if for_traffic {
         checks.push(check("shutdown", ending));
@@ -48,6 +49,11 @@ fn caches(server: &Server) -> Result<(), String> {
         [] => Ok(()),
         rows => Err(format!("not read yet: {}", rows.join(", "))),
     }
+}
+
+fn custom_resources(server: &Server) -> Result<(), String> {
+    let are_served = server.custom_resources_served.load(Ordering::Acquire);
+    if are_served { Ok(()) } else { Err("not served yet".into()) }
 }
 
 fn bootstrap(server: &Server) -> Result<(), String> {

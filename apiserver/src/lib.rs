@@ -29,6 +29,7 @@ pub mod patch;
 pub mod apply;
 pub mod admission;
 pub mod registry;
+pub mod crd;
 
 // What is streamed from the nodes instead.
 pub mod node_agents;

@@ -46,6 +46,8 @@ pub struct Server {
     pub cors: Cors,
     /// The objects that every cluster has are written.
     pub bootstrapped: AtomicBool,
+    /// The definitions that were there at the start are served.
+    pub custom_resources_served: AtomicBool,
     /// The end has been announced: not ready any more, still serving.
     pub ending: CancellationToken,
     /// After that: others know that this server goes, and it does not look after the cluster's own objects any more.
@@ -71,7 +73,10 @@ impl Server {
 
     /// Every cache follows the store, and what a cluster begins with is there.
     pub fn is_ready(&self) -> bool {
-        self.bootstrapped.load(Ordering::Acquire) && self.unready_rows().is_empty() && !self.ending.is_cancelled()
+        self.bootstrapped.load(Ordering::Acquire)
+            && self.custom_resources_served.load(Ordering::Acquire)
+            && self.unready_rows().is_empty()
+            && !self.ending.is_cancelled()
     }
 
     /// The prefixes of rows that have not read the store yet.

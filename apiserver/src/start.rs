@@ -13,6 +13,7 @@ use crate::authz::{Authorization, Mode};
 use crate::bootstrap::{self, roles};
 use crate::config::{Config, DEFAULT_SECURE_PORT, StoreKind};
 use crate::cors::{Cors, OriginError};
+use crate::crd;
 use crate::flow_control::FlowControl;
 use crate::metrics::{self, Metrics};
 use crate::node_agents::NodeAgents;
@@ -147,6 +148,7 @@ pub fn service_on(config: Config, env: Env, storage: Arc<dyn Storage>) -> Result
     registry.set_admission(chain::chain(&config.enable_admission_plugins, &config.disable_admission_plugins, &parts)?);
     // What the server itself needs has been looked up by now.
     registry.catalogue.store(served.clone());
+    let base = served.clone();
     let documents = Arc::new(Documents::new(served.clone(), version::GIT_VERSION));
     serving_certificate::check_proxy_client(&config)?;
     let authentication = authentication(&config, &env)?;
@@ -160,6 +162,7 @@ pub fn service_on(config: Config, env: Env, storage: Arc<dyn Storage>) -> Result
         request_ids: env.random("apiserver/requests"),
         cors: Cors::new(&config.cors_allowed_origins)?,
         bootstrapped: AtomicBool::new(false),
+        custom_resources_served: AtomicBool::new(false),
         ending: CancellationToken::new(),
         left: CancellationToken::new(),
         openapi: ArcSwap::from_pointee((served, documents)),
@@ -169,6 +172,7 @@ pub fn service_on(config: Config, env: Env, storage: Arc<dyn Storage>) -> Result
         env: env.clone(),
     });
     env.spawn(bootstrap::run(server.clone()));
+    env.spawn(crd::serving::run(server.clone(), base));
     env.spawn(allocation::repair::run(server.registry.clone()));
     let shared = server.clone();
     let service = HttpService::new(tower::service_fn(move |request| {

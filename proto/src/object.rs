@@ -7,6 +7,7 @@
 use crate::wire::json;
 use bytes::Bytes;
 use serde_json::Value;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
@@ -21,6 +22,9 @@ pub struct Owner {
     pub block_owner_deletion: bool,
 }
 
+/// The name of a selectable field; those of custom resources are known only while the server runs.
+pub type FieldKey = Cow<'static, str>;
+
 /// What is known of an object without parsing its bytes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Index {
@@ -31,7 +35,7 @@ pub struct Index {
     pub labels: BTreeMap<String, String>,
     pub owners: Vec<Owner>,
     /// Values of the row's selectable fields by path; `metadata.name` and `metadata.namespace` are not repeated here.
-    pub fields: BTreeMap<&'static str, String>,
+    pub fields: BTreeMap<FieldKey, String>,
     pub deleting: bool,
 }
 
@@ -60,7 +64,7 @@ struct Splice {
 impl Object {
     /// From a tree. A `resourceVersion` in it is dropped; `revision` takes its place.
     /// `fields` are the row's selectable fields, already extracted.
-    pub fn from_value(mut value: Value, revision: u64, fields: BTreeMap<&'static str, String>) -> Self {
+    pub fn from_value(mut value: Value, revision: u64, fields: BTreeMap<FieldKey, String>) -> Self {
         if let Some(meta) = value.get_mut("metadata").and_then(Value::as_object_mut) {
             meta.remove("resourceVersion");
         }
@@ -74,7 +78,7 @@ impl Object {
 
     /// From stored bytes and their tree. What the cache holds is these bytes, shared with the store, and no tree:
     /// a tree costs many times as much, and most objects are never looked into again.
-    pub fn from_stored(stored: &Bytes, value: Value, revision: u64, fields: BTreeMap<&'static str, String>) -> Self {
+    pub fn from_stored(stored: &Bytes, value: Value, revision: u64, fields: BTreeMap<FieldKey, String>) -> Self {
         let mut object = Self::from_value(value, revision, fields);
         object.compact();
         // Bytes that somebody else wrote into the store need not be canonical.

@@ -179,6 +179,12 @@ impl Cacher {
         Ok(self.0.snapshot_of(&state))
     }
 
+    /// Waits until the objects are others than these; for those who look at a whole row again and again.
+    pub async fn changed(&self, known: &Snapshot) {
+        let look = |state: &State| (state.ready && !self.0.snapshot_of(state).is_same(known)).then_some(());
+        self.0.when_advanced(look).await;
+    }
+
     /// The current objects, waiting until they are as fresh as asked for.
     pub async fn read(&self, freshness: Freshness) -> Result<Snapshot, Error> {
         let revision = match freshness {

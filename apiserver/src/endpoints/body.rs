@@ -11,6 +11,7 @@ use axum::body::Body;
 use bytes::Bytes;
 use proto::Status;
 use proto::gvk::{Gvk, split_api_version};
+use proto::meta::status::FieldError;
 use proto::resources::Target;
 use proto::schema::decode::{cannot_handle, strict_error, strict_warnings};
 use proto::schema::{TypeRef, builtin_type, decode_document};
@@ -77,6 +78,9 @@ impl Given {
         let is_older =
             older_version.is_some_and(|v| (&given.group, &given.kind, v) == (&gvk.group, &gvk.kind, &given.version));
         if given != *gvk && !is_older {
+            if !schema.is_builtin() {
+                return Err(wrong_custom_kind(&document.value, gvk, &given));
+            }
             return Err(wrong_kind(call, gvk, &given));
         }
         let decoded = decode_document(schema, document).map_err(|error| error.to_status(gvk))?;
@@ -101,6 +105,19 @@ fn named(expected: &Gvk, api_version: &str, kind: &str) -> Gvk {
         return Gvk::new(expected.group.as_str(), expected.version.as_str(), kind);
     }
     Gvk::new(group, version, kind)
+}
+
+/// Custom resources have one decoder for all kinds: their own check of the kind comes later.
+fn wrong_custom_kind(body: &Value, expected: &Gvk, given: &Gvk) -> Status {
+    if (&given.group, &given.version) != (&expected.group, &expected.version) {
+        return Status::bad_request(format!(
+            "the API version in the data ({}) does not match the expected API version ({})",
+            given.api_version(),
+            expected.api_version()
+        ));
+    }
+    let error = FieldError::invalid("kind", &json!(given.kind), format!("must be {}", expected.kind));
+    Status::invalid(&given.group, &given.kind, object_meta::text(body, "name"), &[error])
 }
 
 fn wrong_kind(call: &Call<'_>, expected: &Gvk, given: &Gvk) -> Status {
@@ -158,7 +175,8 @@ pub fn place(call: &Call<'_>, target: &Target, object: &mut Value) -> Result<(),
         meta.insert("namespace".into(), json!(wanted));
         return Ok(());
     }
-    if given == "default" && wanted.is_empty() {
+    let is_custom = !target.served().schema.is_builtin();
+    if wanted.is_empty() && (given == "default" || is_custom) {
         meta.remove("namespace");
         return Ok(());
     }

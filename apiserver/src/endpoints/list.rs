@@ -42,6 +42,7 @@ pub fn respond(call: &Call<'_>, target: &Target, form: &Form, listed: Listed) ->
         resource_version: if revision == 0 { String::new() } else { revision.to_string() },
         continue_token: continue_token.unwrap_or_default(),
         remaining_item_count: remaining,
+        shows_end: !target.served().schema.is_builtin() && form.transform == Transform::Whole,
     };
     let whole = match form.transform {
         Transform::Table(version) => vec![present::table(call, target, version)?.list(&meta, objects).into()],

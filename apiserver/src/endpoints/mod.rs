@@ -39,7 +39,7 @@ use crate::server::Server;
 use axum::body::Body;
 use http::request::Parts;
 use http::{HeaderMap, Response, header};
-use proto::resources::{Target, Verb};
+use proto::resources::{Catalogue, Target, Text, Verb};
 use proto::{Object, Status};
 use serde_json::Value;
 use std::sync::Arc;
@@ -61,8 +61,14 @@ pub async fn dispatch(call: &Call<'_>, body: Body) -> Result<Response<Body>, Sta
     if !call.info.is_resource {
         return non_resource::answer(call).await;
     }
-    let target = resolve(call)?;
-    call.record.warn(deprecated::warning(&target).map(str::to_owned));
+    let target = match resolve(call) {
+        // Beyond the groups that are built in, the router itself has the last word.
+        Err(status) if status.code == 404 && !is_builtin_group(&call.info.group) => {
+            return Ok(non_resource::not_found());
+        }
+        resolved => resolved?,
+    };
+    call.record.warn(deprecated::warning(&target).map(Text::into_owned));
     if call.info.subresource.is_empty() {
         verb(call, &target, body).await
     } else {
@@ -108,6 +114,10 @@ async fn verb(call: &Call<'_>, target: &Target, body: Body) -> Result<Response<B
         Verb::Delete => delete::one(call, target, body).await,
         Verb::DeleteCollection => delete::collection(call, target, body).await,
     }
+}
+
+fn is_builtin_group(group: &str) -> bool {
+    Catalogue::builtin().groups().iter().any(|known| known.group == group)
 }
 
 /// What a URL names, or 404. A namespaced object has a namespace, a cluster-scoped one has none.

@@ -71,7 +71,7 @@ pub async fn answer(call: &Call<'_>) -> Result<Response<Body>, Status> {
 }
 
 /// Paths that nothing serves end with the router's plain text.
-fn not_found() -> Response<Body> {
+pub fn not_found() -> Response<Body> {
     answer::plain_error(404, "404 page not found")
 }
 

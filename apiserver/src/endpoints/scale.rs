@@ -19,7 +19,7 @@ use http::Response;
 use proto::meta::label_selector;
 use proto::meta::selector::Selector;
 use proto::meta::status::FieldError;
-use proto::resources::{Target, Verb, columns};
+use proto::resources::{ScalePaths, Served, Target, Verb, columns};
 use proto::schema::{TypeRef, builtin_type, decode};
 use proto::{Object, Status};
 use serde_json::{Value, json};
@@ -31,8 +31,24 @@ fn schema() -> TypeRef {
     builtin_type(SCALE)
 }
 
-fn replicas_path() -> Path {
-    Path::of_fields(&["spec", "replicas"])
+fn replicas_path(paths: &ScalePaths) -> Path {
+    Path::of_fields(&paths.spec_replicas.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+fn at<'v>(object: &'v Value, path: &[String]) -> &'v Value {
+    path.iter().try_fold(object, |value, name| value.get(name)).unwrap_or(&Value::Null)
+}
+
+/// Puts a value there, and objects on the way where none are.
+fn put(object: &mut Value, path: &[String], value: Value) {
+    let mut place = object;
+    for name in path {
+        if !place.is_object() {
+            *place = json!({});
+        }
+        place = &mut place[name.as_str()];
+    }
+    *place = value;
 }
 
 pub async fn answer(call: &Call<'_>, target: &Target, verb: Verb, body: Body) -> Result<Response<Body>, Status> {
@@ -76,35 +92,44 @@ async fn scale_in_full(call: &Call<'_>, target: &Target, body: Body) -> Result<(
 
 /// The Scale of a stored object, as a table, as metadata or as itself.
 fn present(call: &Call<'_>, target: &Target, form: &Form, parent: &Object) -> Result<Response<Body>, Status> {
-    let scale = scale_of(&target.served().from_storage(parent.to_value()));
+    let served = target.served();
+    let scale = scale_of(served, &served.from_storage(parent.to_value()))?;
     let columns = matches!(form.transform, Transform::Table(_)).then(columns::scale);
     present::part(call, target, form, scale, parent.revision, columns)
 }
 
 /// The Scale of an object.
-fn scale_of(parent: &Value) -> Value {
-    let meta = &parent["metadata"];
+fn scale_of(served: &Served, parent: &Value) -> Result<Value, Status> {
+    let (meta, paths) = (&parent["metadata"], &served.scale);
+    let replicas = at(parent, &paths.spec_replicas);
+    if replicas.is_null() && !served.schema.is_builtin() {
+        let path = paths.spec_replicas.join(".");
+        return Err(Status::internal(format!("the spec replicas field \".{path}\" does not exist")));
+    }
     let mut scale = json!({
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
         "metadata": {},
         "spec": {},
-        "status": {"replicas": parent["status"]["replicas"].as_i64().unwrap_or(0)},
+        "status": {"replicas": at(parent, &paths.status_replicas).as_i64().unwrap_or(0)},
     });
     for key in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
         if let Some(value) = meta.get(key) {
             scale["metadata"][key] = value.clone();
         }
     }
-    let replicas = parent["spec"]["replicas"].as_i64().unwrap_or(0);
+    let replicas = replicas.as_i64().unwrap_or(0);
     if replicas != 0 {
         scale["spec"]["replicas"] = json!(replicas);
     }
-    let selector = selector_of(parent);
+    let selector = match &paths.selector {
+        Some(path) => at(parent, path).as_str().unwrap_or_default().to_owned(),
+        None => selector_of(parent),
+    };
     if !selector.is_empty() {
         scale["status"]["selector"] = json!(selector);
     }
-    scale
+    Ok(scale)
 }
 
 /// A selector as text; those of replication controllers are plain maps.
@@ -143,8 +168,9 @@ impl Change for ScaleChange<'_> {
         let served = self.target.served();
         let name = self.call.info.name.as_str();
         let parent = current.ok_or_else(|| Status::not_found(&served.group, &served.resource, name))?;
-        let mut live = scale_of(parent);
-        to_scale(&managers_of(parent), &replicas_path()).write_into(&mut live);
+        let replicas_path = replicas_path(&served.scale);
+        let mut live = scale_of(served, parent)?;
+        to_scale(&managers_of(parent), &replicas_path).write_into(&mut live);
         let schema = schema();
         let fields = FieldManager::of_scale(schema.schema(), self.call.server.env.wall());
         let mut scale = match &self.wanted {
@@ -161,18 +187,19 @@ impl Change for ScaleChange<'_> {
             fields.update(Some(&live), &mut scale, self.manager);
         }
         let replicas = scale["spec"]["replicas"].as_i64().unwrap_or(0);
-        if replicas < 0 {
+        // Custom resources are validated by their own strategy.
+        if replicas < 0 && served.schema.is_builtin() {
             let why = "must be greater than or equal to 0";
             let error = FieldError::invalid("spec.replicas", &json!(replicas), why);
             return Err(Status::invalid(GROUP, "Scale", name, &[error]));
         }
         let mut object = parent.clone();
-        object["spec"]["replicas"] = json!(replicas);
+        put(&mut object, &served.scale.spec_replicas, json!(replicas));
         match scale["metadata"].get("resourceVersion") {
             Some(version) => object["metadata"]["resourceVersion"] = version.clone(),
             None => drop(object_meta::meta_mut(&mut object).remove("resourceVersion")),
         }
-        let managers = to_parent(&managers_of(parent), &managers_of(&scale), &replicas_path(), &served.api_version());
+        let managers = to_parent(&managers_of(parent), &managers_of(&scale), &replicas_path, &served.api_version());
         managers.write_into(&mut object);
         Ok(Changed { object, managed: true })
     }

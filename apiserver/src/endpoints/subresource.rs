@@ -10,7 +10,14 @@ use proto::resources::{Target, Verb};
 
 pub async fn answer(call: &Call<'_>, target: &Target, body: Body) -> Result<Response<Body>, Status> {
     let info = call.info;
-    let subresource = target.served().subresource(&info.subresource).ok_or_else(Status::unknown_path)?;
+    let served = target.served();
+    let is_custom = !served.schema.is_builtin();
+    let Some(subresource) = served.subresource(&info.subresource) else {
+        return Err(match is_custom {
+            true => Status::not_found(&served.group, &served.resource, &info.name),
+            false => Status::unknown_path(),
+        });
+    };
     let verb = match call.parts.method {
         Method::GET | Method::HEAD => Verb::Get,
         Method::POST => Verb::Create,
@@ -20,6 +27,9 @@ pub async fn answer(call: &Call<'_>, target: &Target, body: Body) -> Result<Resp
         _ => return Err(method_not_allowed()),
     };
     if !subresource.verbs.contains(&verb) {
+        if is_custom {
+            return Err(Status::method_not_allowed(&served.group, &served.resource, &info.verb));
+        }
         return Err(method_not_allowed());
     }
     match (info.subresource.as_ref(), verb) {

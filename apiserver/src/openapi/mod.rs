@@ -111,7 +111,7 @@ impl Documents {
             for part in &served.subresources {
                 digest.update(format!(" {}", part.name));
             }
-            if !type_names::is_builtin(&served.schema.name) {
+            if !served.schema.is_builtin() {
                 digest.update(definitions::fingerprint(&served.schema));
             }
         }

@@ -250,7 +250,7 @@ impl Writer<'_> {
     }
 
     fn patch(&self, suffix: &str, name: &str, gvk: Gvk) -> Operation {
-        let is_custom = !type_names::is_builtin(&self.served.schema.name);
+        let is_custom = !self.served.schema.is_builtin();
         let media = if is_custom { CUSTOM_PATCHES } else { PATCHES };
         Operation {
             method: "patch",

@@ -11,10 +11,6 @@ pub const STATUS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Status";
 pub const DELETE_OPTIONS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
 pub const PATCH: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Patch";
 
-pub fn is_builtin(name: &str) -> bool {
-    name.starts_with("io.k8s.")
-}
-
 /// The type of a row's lists. It has no schema of its own: it follows from the items.
 pub fn list_of(item: &str) -> String {
     format!("{item}List")

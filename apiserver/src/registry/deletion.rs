@@ -87,13 +87,16 @@ impl Registry {
         options: &DeleteOptions,
         current: &Arc<Object>,
     ) -> Result<Option<Deleted>, Status> {
-        let object = current.to_value();
+        let mut object = current.to_value();
         check_preconditions(mutation, options, &object)?;
         let shown = mutation.served().from_storage(object.clone());
         self.admit(Operation::Delete, Phase::Mutating, mutation, None, Some(&shown)).await?;
         self.admit(Operation::Delete, Phase::Validating, mutation, None, Some(&shown)).await?;
         let grace = {
             let context = self.write_context(mutation, mutation.name);
+            if object_meta::deletion_timestamp(&object).is_none() {
+                row.strategy.prepare_for_delete(&context, &mut object);
+            }
             row.strategy.graceful_delete(&context, &object, options.grace_period_s)
         };
         let step = match row.is_held(&object) || is_namespace(row) {

@@ -88,6 +88,10 @@ impl Registry {
         self.rows.write().insert(row.prefix.clone(), row);
     }
 
+    pub fn remove_row(&self, prefix: &str) {
+        self.rows.write().remove(prefix);
+    }
+
     pub fn rows(&self) -> Vec<Arc<Row>> {
         self.rows.read().values().cloned().collect()
     }
@@ -202,6 +206,7 @@ pub fn reset_fields(mutation: &Mutation<'_>) -> FieldSet {
     let has_status = mutation.target.served().subresource("status").is_some();
     match mutation.subresource {
         "" if has_status => FieldSet::of([["status"].as_slice()]),
+        "status" if !mutation.served().schema.is_builtin() => FieldSet::of([["spec"].as_slice(), &["metadata"]]),
         "status" => FieldSet::of([["spec"].as_slice()]),
         _ => FieldSet::default(),
     }
@@ -249,5 +254,9 @@ pub fn too_large_version(requested: u64, current: u64, retry_after_s: Option<u32
 
 /// The documented defaults of a kind, in the request's version.
 pub fn set_defaults(served: &Served, object: &mut Value) {
-    apply_defaults(&served.gvk(), object);
+    if served.schema.is_builtin() {
+        apply_defaults(&served.gvk(), object);
+    } else {
+        served.fill(object);
+    }
 }

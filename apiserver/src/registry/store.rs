@@ -38,6 +38,7 @@ impl Registry {
     /// Creates the object of a body that has been decoded and defaulted, in the request's version.
     pub async fn create(&self, mutation: &mut Mutation<'_>, body: Value) -> Result<Written, Status> {
         let row = self.row(&mutation.target.row)?;
+        refuse_while_terminating(&row)?;
         let generates = object_meta::text(&body, "name").is_empty();
         let mut tries = 0;
         loop {
@@ -278,8 +279,9 @@ impl Registry {
             }
             let mut error = FieldError::required("metadata.resourceVersion", "");
             error.reason = "FieldValueInvalid";
-            error.message = "Invalid value: 0x0: must be specified for an update".into();
             let served = mutation.served();
+            let zero = if served.schema.is_builtin() { "0x0" } else { "0" };
+            error.message = format!("Invalid value: {zero}: must be specified for an update");
             return Err(Status::invalid(&served.group, &served.resource, mutation.name, &[error]));
         }
         if version != object_meta::text(old, "resourceVersion") {
@@ -306,4 +308,15 @@ impl Registry {
 /// the stored version that the request's version does not have.
 fn settle(mutation: &Mutation<'_>, stored: &mut Value) {
     set_defaults(mutation.target.row.storage_version(), stored);
+}
+
+/// A definition that is being deleted takes no new objects, or it would never be done.
+fn refuse_while_terminating(row: &Row) -> Result<(), Status> {
+    if !row.resource.is_terminating {
+        return Ok(());
+    }
+    let storage = row.resource.storage_version();
+    let mut status = Status::method_not_allowed(&storage.group, &storage.resource, "create");
+    status.message = "create not allowed while custom resource definition is terminating".into();
+    Err(status)
 }

@@ -27,6 +27,7 @@ pub fn decoder(resource: &Arc<Resource>, prefix: &str) -> Decode {
         let version = version_of(&resource, &versions, &value)?;
         check_key(&value, entry.key.strip_prefix(&*prefix).unwrap_or(&entry.key))?;
         let value = if version == resource.storage { value } else { resource.to_storage(version, value) };
+        let value = resource.as_read(value);
         let fields = resource.fields_of(&value);
         Ok(Arc::new(Object::from_stored(&entry.value, value, entry.mod_revision, fields)))
     })

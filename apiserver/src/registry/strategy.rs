@@ -152,6 +152,9 @@ pub trait Strategy: Send + Sync {
         true
     }
 
+    /// Marks what a first deletion begins, before anything else of it is decided.
+    fn prepare_for_delete(&self, _context: &WriteContext<'_>, _object: &mut Value) {}
+
     /// `requested` is the deletion's own gracePeriodSeconds, if it named one.
     fn graceful_delete(&self, _context: &WriteContext<'_>, _object: &Value, _requested_s: Option<i64>) -> Grace {
         Grace::None

@@ -12,6 +12,7 @@ mod command_list;
 mod compose;
 mod config_files;
 mod crashes;
+mod custom_resources;
 mod determinism;
 mod disk;
 mod every_verb;

@@ -38,7 +38,7 @@ impl FieldSelector {
     /// Checks that a served version knows every path, and puts the index keys in their place.
     pub fn resolve(mut self, served: &Served, namespaced: bool) -> Result<Self, String> {
         for term in &mut self.terms {
-            term.path = Cow::Borrowed(served.field_key(&term.path, namespaced)?);
+            term.path = served.field_key(&term.path, namespaced)?;
         }
         Ok(self)
     }
@@ -174,7 +174,7 @@ mod tests {
         let index = Index {
             name: "web".into(),
             namespace: "shop".into(),
-            fields: [("status.phase", "Running".to_owned())].into(),
+            fields: [("status.phase".into(), "Running".to_owned())].into(),
             ..Index::default()
         };
         let cases = [

@@ -13,6 +13,8 @@ pub struct ListMeta {
     pub continue_token: String,
     /// How many more there are; unknown when a selector filters.
     pub remaining_item_count: Option<u64>,
+    /// Lists of custom resources say that they do not go on.
+    pub shows_end: bool,
 }
 
 impl ListMeta {
@@ -25,7 +27,7 @@ impl ListMeta {
         if !self.resource_version.is_empty() {
             meta.insert("resourceVersion".into(), json!(self.resource_version));
         }
-        if !self.continue_token.is_empty() {
+        if !self.continue_token.is_empty() || self.shows_end {
             meta.insert("continue".into(), json!(self.continue_token));
         }
         if let Some(count) = self.remaining_item_count {

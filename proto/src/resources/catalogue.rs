@@ -70,11 +70,27 @@ impl Catalogue {
         for row in &catalogue.rows {
             for served in 0..row.served.len() {
                 let target = Target { row: row.clone(), served };
-                if !is_served(&target.served().group, &target.served().version) {
+                let version = target.served();
+                if !version.is_served || !is_served(&version.group, &version.version) {
                     continue;
                 }
                 catalogue.by_gvr.entry(target.gvr()).or_insert_with(|| target.clone());
                 catalogue.by_gvk.entry(target.gvk()).or_insert(target);
+            }
+        }
+        catalogue.groups = groups_of(catalogue.by_gvr.keys());
+        catalogue
+    }
+
+    /// With the rows of custom resources after its own.
+    pub fn with(&self, custom: &[Arc<Resource>]) -> Self {
+        let mut catalogue = self.clone();
+        for row in custom {
+            catalogue.rows.push(row.clone());
+            for (served, version) in row.served.iter().enumerate().filter(|(_, version)| version.is_served) {
+                let target = Target { row: row.clone(), served };
+                catalogue.by_gvr.entry(version.gvr()).or_insert_with(|| target.clone());
+                catalogue.by_gvk.entry(version.gvk()).or_insert(target);
             }
         }
         catalogue.groups = groups_of(catalogue.by_gvr.keys());

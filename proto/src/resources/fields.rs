@@ -3,15 +3,15 @@
 //! Corresponds to the AddFieldLabelConversionFunc registrations of pkg/apis and the ToSelectableFields of
 //! pkg/registry.
 
-use super::Served;
+use super::{Served, Text};
 use serde_json::Value;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct SelectableField {
     /// As clients of this version write it: `regarding.kind`.
-    pub path: &'static str,
+    pub path: Text,
     /// The name in an object's index, the same for all versions of a row: `involvedObject.kind`.
-    pub key: &'static str,
+    pub key: Text,
     /// The value in the storage version as the selector compares it. `None`: what stands at `key`.
     pub value: Option<fn(&Value) -> String>,
 }
@@ -34,24 +34,24 @@ pub enum UnknownField {
 impl SelectableField {
     /// A field that is compared as it stands.
     pub const fn at(path: &'static str) -> Self {
-        Self { path, key: path, value: None }
+        Self { path: Text::Borrowed(path), key: Text::Borrowed(path), value: None }
     }
 
     /// A field whose value needs a rule.
     pub const fn with(path: &'static str, value: fn(&Value) -> String) -> Self {
-        Self { path, key: path, value: Some(value) }
+        Self { path: Text::Borrowed(path), key: Text::Borrowed(path), value: Some(value) }
     }
 
     /// Another name of the field indexed as `key`.
     pub const fn alias(path: &'static str, key: &'static str) -> Self {
-        Self { path, key, value: None }
+        Self { path: Text::Borrowed(path), key: Text::Borrowed(key), value: None }
     }
 
     /// The value in an object of the storage version; an absent field is the empty string.
     pub fn read(&self, object: &Value) -> String {
         match self.value {
             Some(value) => value(object),
-            None => text_at(object, self.key),
+            None => text_at(object, &self.key),
         }
     }
 }
@@ -69,17 +69,17 @@ pub fn text_at(object: &Value, path: &str) -> String {
 
 impl Served {
     /// The index key behind a path of a field selector, or Kubernetes' refusal.
-    pub fn field_key(&self, path: &str, namespaced: bool) -> Result<&'static str, String> {
+    pub fn field_key(&self, path: &str, namespaced: bool) -> Result<Text, String> {
         match path {
-            "metadata.name" => return Ok("metadata.name"),
+            "metadata.name" => return Ok("metadata.name".into()),
             // A cluster-scoped kind with a conversion of its own does not list the namespace.
             "metadata.namespace" if namespaced || self.unknown_field == UnknownField::OnlyMetadata => {
-                return Ok("metadata.namespace");
+                return Ok("metadata.namespace".into());
             }
             _ => {}
         }
         match self.selectable_fields.iter().find(|field| field.path == path) {
-            Some(field) => Ok(field.key),
+            Some(field) => Ok(field.key.clone()),
             None => Err(self.unknown_field.refusal(self, path)),
         }
     }
@@ -109,7 +109,7 @@ mod tests {
     use crate::resources::Catalogue;
     use serde_json::json;
 
-    fn key(group: &str, version: &str, resource: &str, path: &str) -> Result<&'static str, String> {
+    fn key(group: &str, version: &str, resource: &str, path: &str) -> Result<Text, String> {
         let target = Catalogue::builtin().by_gvr(&Gvr::new(group, version, resource)).unwrap();
         target.served().field_key(path, target.row.is_namespaced())
     }
@@ -144,7 +144,11 @@ mod tests {
             ),
         ];
         for (group, version, resource, path, expected) in cases {
-            assert_eq!(key(group, version, resource, path), expected.map_err(str::to_owned), "{resource} {path}");
+            assert_eq!(
+                key(group, version, resource, path),
+                expected.map(Text::from).map_err(str::to_owned),
+                "{resource} {path}"
+            );
         }
     }
 

@@ -36,6 +36,8 @@ mod storage;
 use crate::gvk::{Gvk, Gvr};
 use crate::object::Object;
 use crate::schema::TypeRef;
+use crate::schema::structural::json_path::JsonPath;
+use crate::schema::structural::{fill, prune};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -63,6 +65,8 @@ pub struct Resource {
     /// Which `served` entry the bytes in the store are written in.
     pub storage: usize,
     pub served: Vec<Served>,
+    /// Its definition is being deleted: nothing new is taken.
+    pub is_terminating: bool,
 }
 
 /// One version under which a row is served.
@@ -76,8 +80,14 @@ pub struct Served {
     pub kind: Text,
     pub short_names: Vec<Text>,
     pub categories: Vec<Text>,
+    /// False: the version is only read, of objects that were once stored so.
+    pub is_served: bool,
+    /// What requests for this version are warned of.
+    pub deprecation: Option<Text>,
     pub verbs: &'static [Verb],
     pub subresources: Vec<Subresource>,
+    /// Where an object keeps what its `scale` shows.
+    pub scale: ScalePaths,
     pub schema: TypeRef,
     /// Empty for a kind without columns of its own: then a table shows name and creation time.
     pub columns: Vec<Column>,
@@ -130,9 +140,25 @@ pub struct Column {
     pub cell: Cell,
 }
 
-/// A column's value: a pure function of the object in its storage version and of the present time, in seconds since
-/// the epoch.
-pub type Cell = fn(&Value, i64) -> Value;
+/// A pure function of an object in its storage version and of the present time, in seconds since the epoch.
+pub type CellOf = fn(&Value, i64) -> Value;
+
+/// A column's value.
+#[derive(Clone, Debug)]
+pub enum Cell {
+    Of(CellOf),
+    /// What stands at a path of the object in the version that is shown, as a column of this type.
+    At(JsonPath, Text),
+}
+
+/// The fields behind the `scale` subresource, as names from the root.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ScalePaths {
+    pub spec_replicas: Vec<String>,
+    pub status_replicas: Vec<String>,
+    /// Where the selector stands as text; `None`: it is `spec.selector`, as labels.
+    pub selector: Option<Vec<String>>,
+}
 
 /// Between a served version and the storage version. Both functions take and return whole objects and
 /// rewrite `apiVersion` and `kind`.
@@ -144,6 +170,8 @@ pub enum Conversion {
         to_storage: fn(Value) -> Value,
         from_storage: fn(Value) -> Value,
     },
+    /// `apiVersion` differs, and what the other version's schema does not have goes.
+    Pruned,
 }
 
 impl Verb {
@@ -191,6 +219,22 @@ impl Served {
         match self.conversion {
             Conversion::Same => self.named(value),
             Conversion::With { from_storage, .. } => from_storage(value),
+            Conversion::Pruned => self.pruned(self.named(value)),
+        }
+    }
+
+    /// Without what the schema of this version does not have.
+    pub fn pruned(&self, mut value: Value) -> Value {
+        if let Some(schema) = self.schema.structural() {
+            prune::prune(schema, &mut value, &mut Vec::new());
+        }
+        value
+    }
+
+    /// With the defaults of a custom resource.
+    pub fn fill(&self, value: &mut Value) {
+        if let Some(schema) = self.schema.structural() {
+            fill::fill(schema, value);
         }
     }
 
@@ -198,6 +242,29 @@ impl Served {
         value["apiVersion"] = Value::String(self.api_version());
         value["kind"] = Value::String(self.kind.clone().into_owned());
         value
+    }
+}
+
+impl Cell {
+    /// The cell of an object in its storage version, or, for a path, in the version shown.
+    pub fn value(&self, object: &Value, now_s: i64) -> Value {
+        match self {
+            Self::Of(cell) => cell(object, now_s),
+            Self::At(path, kind) => {
+                path.find(object).first().map_or(Value::Null, |found| columns::typed(found, kind, now_s))
+            }
+        }
+    }
+}
+
+impl Default for ScalePaths {
+    fn default() -> Self {
+        let path = |names: [&str; 2]| names.map(str::to_owned).to_vec();
+        Self {
+            spec_replicas: path(["spec", "replicas"]),
+            status_replicas: path(["status", "replicas"]),
+            selector: None,
+        }
     }
 }
 
@@ -213,14 +280,34 @@ impl Resource {
     /// An object as a client of version `served` sent it, in the storage version.
     pub fn to_storage(&self, served: usize, value: Value) -> Value {
         match self.served[served].conversion {
-            Conversion::Same => self.storage_version().named(value),
+            // What the storage version does not know goes when the object is stored: it is validated before.
+            Conversion::Same | Conversion::Pruned => self.storage_version().named(value),
             Conversion::With { to_storage, .. } => to_storage(value),
         }
     }
 
+    /// What the store holds, in the storage version, as its readers see it: a custom resource's schema may have changed
+    /// since the object was written.
+    pub fn as_read(&self, value: Value) -> Value {
+        let storage = self.storage_version();
+        if storage.schema.is_builtin() {
+            return value;
+        }
+        let mut value = storage.pruned(value);
+        storage.fill(&mut value);
+        value
+    }
+
     /// The selectable fields of an object in the storage version, for the index beside its bytes.
-    pub fn fields_of(&self, value: &Value) -> BTreeMap<&'static str, String> {
-        self.storage_version().selectable_fields.iter().map(|field| (field.key, field.read(value))).collect()
+    pub fn fields_of(&self, value: &Value) -> BTreeMap<Text, String> {
+        let of = |served: &Served| -> Vec<(Text, String)> {
+            served.selectable_fields.iter().map(|field| (field.key.clone(), field.read(value))).collect()
+        };
+        // The versions of a custom resource choose each for itself, and all find theirs in what is stored.
+        if self.served.len() > 1 && !self.storage_version().schema.is_builtin() {
+            return self.served.iter().flat_map(of).collect();
+        }
+        of(self.storage_version()).into_iter().collect()
     }
 
     /// An object of this row, from its tree in the storage version.

@@ -2,7 +2,8 @@
 //!
 //! `APPS.namespaced("deployments", "Deployment").short("deploy").category("all").scale().status()`
 
-use super::{Column, Conversion, Resource, Scope, SelectableField, Served, Subresource, UnknownField, Verb};
+use super::{Column, Conversion, Resource, ScalePaths, Scope, SelectableField, Served, Subresource};
+use super::{UnknownField, Verb};
 use crate::schema::builtin_type;
 use serde_json::Value;
 
@@ -47,8 +48,11 @@ impl Group {
             kind: kind.into(),
             short_names: Vec::new(),
             categories: Vec::new(),
+            is_served: true,
+            deprecation: None,
             verbs: STORED_VERBS,
             subresources: Vec::new(),
+            scale: ScalePaths::default(),
             schema: builtin_type(&format!("{}.{kind}", self.package)),
             columns: Vec::new(),
             row_conditions: None,
@@ -57,7 +61,7 @@ impl Group {
             unknown_field: UnknownField::OnlyMetadata,
             conversion: Conversion::Same,
         };
-        Resource { prefix: Some(resource.into()), scope, storage: 0, served: vec![served] }
+        Resource { prefix: Some(resource.into()), scope, storage: 0, served: vec![served], is_terminating: false }
     }
 }
 

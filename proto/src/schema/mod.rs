@@ -10,6 +10,7 @@ pub mod defaults;
 pub mod facts;
 pub mod go_time;
 mod go_type;
+pub mod structural;
 
 pub use builtin::builtin_type;
 pub use decode::{DecodeError, Decoded, decode, decode_document};
@@ -18,6 +19,7 @@ pub use defaults::apply_defaults;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
+use structural::Structural;
 
 /// What a value may be, and how it merges.
 #[derive(Clone, Debug)]
@@ -124,12 +126,14 @@ pub struct PatchStrategy {
 pub struct TypeRef {
     pub name: Arc<str>,
     target: Arc<OnceLock<Schema>>,
+    /// Of custom resources: the schema that they are pruned, filled and validated by.
+    structural: Option<Arc<Structural>>,
 }
 
 impl TypeRef {
     /// A name whose definition follows: types may refer to themselves.
     pub fn declared(name: &str) -> Self {
-        Self { name: name.into(), target: Arc::default() }
+        Self { name: name.into(), target: Arc::default(), structural: None }
     }
 
     /// Gives the name its definition; the first one stays.
@@ -139,7 +143,12 @@ impl TypeRef {
 
     /// Whether it is one of Kubernetes' own types, not the schema of a custom resource.
     pub fn is_builtin(&self) -> bool {
-        self.name.starts_with("io.k8s.")
+        self.structural.is_none()
+    }
+
+    /// The schema of a custom resource; `None` for Kubernetes' own types.
+    pub fn structural(&self) -> Option<&Arc<Structural>> {
+        self.structural.as_ref()
     }
 
     pub fn schema(&self) -> &Schema {

@@ -39,7 +39,9 @@ pub fn write_metadata(out: &mut Vec<u8>, target: &Target, object: &Object, versi
         format!("{{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"{api_version}\",\"metadata\":").as_bytes(),
     );
     match target.served().conversion {
-        Conversion::Same => object.metadata_to_wire().iter().for_each(|slice| out.extend_from_slice(slice)),
+        Conversion::Same | Conversion::Pruned => {
+            object.metadata_to_wire().iter().for_each(|slice| out.extend_from_slice(slice))
+        }
         // Annotations may stand for fields of another version.
         Conversion::With { .. } => {
             let shown = target.served().from_storage(object.to_value());

@@ -8,7 +8,7 @@ use crate::meta::list::ListMeta;
 use crate::meta::status::Status;
 use crate::object::Object;
 use crate::resources::columns::default_columns;
-use crate::resources::{Column, Target};
+use crate::resources::{Column, Conversion, Target};
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::io::Write;
@@ -84,8 +84,11 @@ impl<'a> Table<'a> {
 
     /// Appends the row of an object.
     fn write_row(&self, out: &mut Vec<u8>, object: &Object) {
-        let stored = object.peek();
-        let cells: Vec<Value> = self.columns.iter().map(|column| (column.cell)(&stored, self.now_s)).collect();
+        let stored = match self.target.served().conversion {
+            Conversion::Pruned => Arc::new(self.target.served().from_storage(object.to_value())),
+            Conversion::Same | Conversion::With { .. } => object.peek(),
+        };
+        let cells: Vec<Value> = self.columns.iter().map(|column| column.cell.value(&stored, self.now_s)).collect();
         write!(out, "{{\"cells\":{}", json!(cells)).expect("writing to memory cannot fail");
         let conditions = self.target.served().row_conditions.map(|conditions| conditions(&stored)).unwrap_or_default();
         if !conditions.is_empty() {

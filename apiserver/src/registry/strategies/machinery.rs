@@ -4,6 +4,7 @@
 //! apiextensions-apiserver and kube-aggregator.
 
 use super::rules::{Generation, Rules};
+use crate::crd;
 use crate::registry::validation::{api_services, cluster, devices, object_meta, storage};
 
 const SPEC: Generation = Generation::Of(&["spec"]);
@@ -122,6 +123,14 @@ pub const ROWS: &[Rules] = &[
         resource: "customresourcedefinitions",
         generation: SPEC,
         unconditional_update: false,
+        core_finalizers: false,
+        create: crd::validation::note_storage_version,
+        update: |context, definition, _| crd::validation::note_storage_version(context, definition),
+        delete: crd::cleanup::begin,
+        validate: crd::validation::create,
+        revalidates: false,
+        validate_update: crd::validation::update,
+        warnings: crd::validation::warnings,
         ..Rules::DEFAULT
     },
     Rules {

@@ -1,6 +1,6 @@
 //! The strategies of all kinds: one table, found by group and plural.
 //!
-//! A kind that has no row, and every custom resource, keeps the defaults.
+//! A kind that has no row keeps the defaults. Custom resources have one strategy for all, over their schemas.
 //! Corresponds to pkg/registry/*/*/strategy.go.
 
 pub mod access;
@@ -13,13 +13,17 @@ pub mod workloads;
 
 use super::allocation::service::ServiceStrategy;
 use super::strategy::Strategy;
+use crate::crd::strategy::CustomStrategy;
 use proto::resources::Resource;
-use rules::{ByRules, Generation, Rules};
+use rules::{ByRules, Rules};
 use std::sync::Arc;
 
 /// The strategy of a row.
-pub fn of(resource: &Resource) -> Arc<dyn Strategy> {
+pub fn of(resource: &Arc<Resource>) -> Arc<dyn Strategy> {
     let storage = resource.storage_version();
+    if !storage.schema.is_builtin() {
+        return Arc::new(CustomStrategy(resource.clone()));
+    }
     let rules = ByRules(rules_of(&storage.group, &storage.resource));
     match (&*storage.group, &*storage.resource) {
         ("", "services") => Arc::new(ServiceStrategy(rules)),
@@ -30,11 +34,8 @@ pub fn of(resource: &Resource) -> Arc<dyn Strategy> {
 fn rules_of(group: &str, resource: &str) -> Rules {
     let tables = [core::ROWS, workloads::ROWS, network::ROWS, access::ROWS, machinery::ROWS];
     let mut rows = tables.iter().flat_map(|rows| rows.iter());
-    rows.find(|row| row.group == group && row.resource == resource).copied().unwrap_or(CUSTOM)
+    rows.find(|row| row.group == group && row.resource == resource).copied().unwrap_or(Rules::DEFAULT)
 }
-
-/// Custom resources: every change of content counts, and writers say which version they saw.
-const CUSTOM: Rules = Rules { generation: Generation::Content, unconditional_update: false, ..Rules::DEFAULT };
 
 #[cfg(test)]
 mod tests;

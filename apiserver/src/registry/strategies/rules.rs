@@ -28,8 +28,6 @@ pub enum Generation {
     One,
     /// Changes below these paths.
     Of(&'static [&'static str]),
-    /// Changes of anything but metadata and status.
-    Content,
 }
 
 /// The strategy of one kind.
@@ -45,6 +43,10 @@ pub struct Rules {
     /// For updates of the object itself and of all subresources but `status`.
     pub update: PrepareUpdate,
     pub update_status: PrepareUpdate,
+    /// What a first deletion marks.
+    pub delete: Prepare,
+    /// Whether finalizers without a domain are refused but for Kubernetes' own.
+    pub core_finalizers: bool,
     pub validate: Validate,
     /// Whether an update has to pass `validate`, too, before `validate_update`.
     pub revalidates: bool,
@@ -73,6 +75,8 @@ impl Rules {
         create: |_, _| {},
         update: |_, _, _| {},
         update_status: |_, _, _| {},
+        delete: |_, _| {},
+        core_finalizers: true,
         validate: |_, _, _| {},
         revalidates: true,
         revalidates_metadata: true,
@@ -157,14 +161,6 @@ impl Generation {
         match self {
             Self::None | Self::One => false,
             Self::Of(paths) => paths.iter().any(|path| at_path(object, path) != at_path(old, path)),
-            Self::Content => {
-                let content = |object: &Value| -> Vec<(String, Value)> {
-                    let fields = object.as_object().into_iter().flatten();
-                    let kept = fields.filter(|(name, _)| !matches!(name.as_str(), "metadata" | "status"));
-                    kept.map(|(name, value)| (name.clone(), value.clone())).collect()
-                };
-                content(object) != content(old)
-            }
         }
     }
 }
@@ -173,7 +169,9 @@ impl ByRules {
     fn metadata_errors(&self, context: &WriteContext<'_>, object: &At<'_>, errors: &mut Errors) {
         let meta = object.field("metadata");
         object_meta::validate(&meta, context.row.is_namespaced(), self.0.name, errors);
-        object_meta::validate_core_finalizers(&meta, errors);
+        if self.0.core_finalizers {
+            object_meta::validate_core_finalizers(&meta, errors);
+        }
     }
 }
 
@@ -266,6 +264,10 @@ impl Strategy for ByRules {
 
     fn allow_unconditional_update(&self) -> bool {
         self.0.unconditional_update
+    }
+
+    fn prepare_for_delete(&self, context: &WriteContext<'_>, object: &mut Value) {
+        (self.0.delete)(context, object);
     }
 
     fn graceful_delete(&self, _context: &WriteContext<'_>, object: &Value, requested_s: Option<i64>) -> Grace {

@@ -14,30 +14,32 @@ pub(super) mod service;
 pub(super) mod volume;
 pub(super) mod workload;
 
-use super::{Cell, Column, Text};
+use super::{Cell, CellOf, Column, Text};
+use crate::meta::time;
+use crate::schema::builtin::{OBJECT_META, builtin_type};
 use serde_json::Value;
 
 /// The type is what clients may expect; Kubernetes' own tables are not strict about it.
-pub(super) fn column(name: &'static str, kind: &'static str, description: &'static str, cell: Cell) -> Column {
+pub(super) fn column(name: &'static str, kind: &'static str, description: &'static str, cell: CellOf) -> Column {
     Column {
         name: name.into(),
         kind: kind.into(),
         format: Text::Borrowed(""),
         description: description.into(),
         priority: 0,
-        cell,
+        cell: Cell::Of(cell),
     }
 }
 
-pub(super) fn string(name: &'static str, description: &'static str, cell: Cell) -> Column {
+pub(super) fn string(name: &'static str, description: &'static str, cell: CellOf) -> Column {
     column(name, "string", description, cell)
 }
 
-pub(super) fn integer(name: &'static str, description: &'static str, cell: Cell) -> Column {
+pub(super) fn integer(name: &'static str, description: &'static str, cell: CellOf) -> Column {
     column(name, "integer", description, cell)
 }
 
-pub(super) fn boolean(name: &'static str, description: &'static str, cell: Cell) -> Column {
+pub(super) fn boolean(name: &'static str, description: &'static str, cell: CellOf) -> Column {
     column(name, "boolean", description, cell)
 }
 
@@ -73,6 +75,37 @@ pub fn default_columns() -> Vec<Column> {
     vec![name(), created]
 }
 
+/// A value as the cell of a column of that type. Corresponds to cellForJSONValue of apiextensions-apiserver.
+pub(super) fn typed(value: &Value, kind: &str, now_s: i64) -> Value {
+    match (kind, value) {
+        (_, Value::Null) => Value::Null,
+        ("string", Value::String(_)) => value.clone(),
+        ("string", other) => Value::String(other.to_string()),
+        ("integer", Value::Number(number)) => {
+            number.as_i64().or(number.as_f64().map(|float| float as i64)).map_or(Value::Null, Value::from)
+        }
+        ("number", Value::Number(_)) | ("boolean", Value::Bool(_)) => value.clone(),
+        ("date", Value::String(text)) if text.parse::<jiff::Timestamp>().is_ok() => time::since(text, now_s).into(),
+        ("date", Value::String(_)) => "<invalid>".into(),
+        _ => Value::Null,
+    }
+}
+
+/// The columns of a custom resource that are there in any case: its name, and its age where it names none.
+pub fn custom(own: Vec<Column>) -> Vec<Column> {
+    let meta = builtin_type(OBJECT_META);
+    let described = |field: &str| {
+        let described = meta.schema().field(field).map(|field| field.description.to_string());
+        Text::Owned(described.unwrap_or_default())
+    };
+    let mut columns = vec![Column { description: described("name"), ..name() }];
+    if own.is_empty() {
+        columns.push(Column { description: described("creationTimestamp"), kind: "date".into(), ..age() });
+    }
+    columns.extend(own);
+    columns
+}
+
 /// The columns of the `scale` subresource.
 pub fn scale() -> Vec<Column> {
     vec![
@@ -86,7 +119,7 @@ pub fn scale() -> Vec<Column> {
 /// The cells of an object, by column name: what tests compare.
 #[cfg(test)]
 pub(super) fn cells(columns: &[Column], object: &Value, now_s: i64) -> String {
-    let cells = columns.iter().map(|column| match (column.cell)(object, now_s) {
+    let cells = columns.iter().map(|column| match column.cell.value(object, now_s) {
         Value::String(text) => text,
         other => other.to_string(),
     });
@@ -102,9 +135,9 @@ mod tests {
     fn every_cell_can_be_computed_of_an_object_with_nothing_in_it() {
         for row in builtin() {
             for column in &row.storage_version().columns {
-                (column.cell)(&json!({}), 0);
-                (column.cell)(&json!({"metadata": null, "spec": null, "status": null}), 0);
-                (column.cell)(&json!({"metadata": [], "spec": "x", "status": 1, "subsets": {}, "data": 1}), 0);
+                column.cell.value(&json!({}), 0);
+                column.cell.value(&json!({"metadata": null, "spec": null, "status": null}), 0);
+                column.cell.value(&json!({"metadata": [], "spec": "x", "status": 1, "subsets": {}, "data": 1}), 0);
             }
         }
     }

@@ -1,8 +1,9 @@
-//! Strict decoding of built-in kinds: a tree becomes what a round trip through Go's types would make of it.
+//! Strict decoding: a tree of a built-in kind becomes what a round trip through Go's types would make of it.
 //!
 //! Corresponds to sigs.k8s.io/json and `runtime.StrictDecodingError`. Unknown fields go, nulls and empty values go where
 //! Go omits them, quantities and times take their canonical form, and what Go always writes is written.
 
+mod custom;
 mod fault;
 mod place;
 mod walk;
@@ -171,7 +172,10 @@ impl<'a> Order<'a> {
 impl Walk {
     fn top(&mut self, target: &TypeRef, value: Value) -> Value {
         let mut value = if value.is_null() { Value::Object(Map::new()) } else { value };
-        self.reference(target, &mut value, &place::Place::root());
+        match target.structural() {
+            Some(schema) => self.custom(schema, &mut value),
+            None => self.reference(target, &mut value, &place::Place::root()),
+        }
         value
     }
 }

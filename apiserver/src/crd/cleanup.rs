@@ -1,0 +1,88 @@
+//! The end of a definition: its objects go first.
+//!
+//! Corresponds to k8s.io/apiextensions-apiserver/pkg/controller/finalizer.
+
+use super::conditions::{self, TERMINATING};
+use super::definition::{CLEANUP_FINALIZER, Definition, GROUP, RESOURCE};
+use crate::authn::UserInfo;
+use crate::bootstrap::own_mutation;
+use crate::cacher::Freshness;
+use crate::registry::mutation::Edit;
+use crate::registry::row::Row;
+use crate::registry::strategy::WriteContext;
+use crate::registry::{Registry, cache_failure, object_meta};
+use crate::request::options::DeleteOptions;
+use futures::future::join_all;
+use proto::resources::Target;
+use proto::{Object, Status};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// Deletions that are under way together.
+const AT_ONCE: usize = 16;
+
+/// What the deletion of a definition begins with.
+pub fn begin(context: &WriteContext<'_>, definition: &mut Value) {
+    if !Definition(definition).has_cleanup_finalizer() {
+        let mut finalizers = object_meta::finalizers(definition);
+        finalizers.push(CLEANUP_FINALIZER.to_owned());
+        object_meta::set_finalizers(definition, &finalizers);
+    }
+    let message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
+    let now = object_meta::time(context.now);
+    let mut status = definition["status"].take();
+    conditions::set(&mut status, TERMINATING, true, "InstanceDeletionPending", message, &now);
+    definition["status"] = status;
+}
+
+/// Deletes what is left; lets the definition go when nothing is. False: ask again.
+pub async fn step(registry: &Registry, definition: &Definition<'_>, row: Option<Arc<Row>>) -> Result<bool, Status> {
+    if let Some(row) = row {
+        let left = remaining(&row).await?;
+        let target = Target { row: row.resource.clone(), served: row.resource.storage };
+        let waiting: Vec<&Arc<Object>> = left.iter().filter(|object| !object.index.deleting).collect();
+        for some in waiting.chunks(AT_ONCE) {
+            for outcome in join_all(some.iter().map(|object| delete(registry, &target, object))).await {
+                outcome?;
+            }
+        }
+        if !remaining(&row).await?.is_empty() {
+            return Ok(false);
+        }
+    }
+    release(registry, definition.name()).await?;
+    Ok(true)
+}
+
+async fn remaining(row: &Row) -> Result<Vec<Arc<Object>>, Status> {
+    let snapshot = row.cacher.read(Freshness::Latest).await.map_err(cache_failure)?;
+    Ok(snapshot.iter().map(|(_, object)| object.clone()).collect())
+}
+
+async fn delete(registry: &Registry, target: &Target, object: &Object) -> Result<(), Status> {
+    let user = UserInfo::apiserver();
+    let options = json!({"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"});
+    let mut mutation = own_mutation(target, &user, &options, &object.index.namespace, &object.index.name);
+    match registry.delete(&mut mutation, &DeleteOptions::default()).await {
+        Err(gone) if gone.reason == "NotFound" => Ok(()),
+        outcome => outcome.map(|_| ()),
+    }
+}
+
+async fn release(registry: &Registry, name: &str) -> Result<(), Status> {
+    let (target, _) = registry.row_of(GROUP, RESOURCE)?;
+    let user = UserInfo::apiserver();
+    let options = json!({"kind": "UpdateOptions", "apiVersion": "meta.k8s.io/v1"});
+    let mut mutation = own_mutation(&target, &user, &options, "", name);
+    let edit = Edit(|current: &Value| {
+        let mut object = current.clone();
+        let kept: Vec<String> =
+            object_meta::finalizers(current).into_iter().filter(|finalizer| finalizer != CLEANUP_FINALIZER).collect();
+        object_meta::set_finalizers(&mut object, &kept);
+        Ok(object)
+    });
+    match registry.update(&mut mutation, &edit).await {
+        Err(gone) if gone.reason == "NotFound" => Ok(()),
+        outcome => outcome.map(|_| ()),
+    }
+}

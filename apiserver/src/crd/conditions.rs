@@ -1,0 +1,201 @@
+//! What a definition's status says: which names it got, whether it is served, whether its group allows it.
+//!
+//! Pure. Corresponds to the naming, establishing and API approval controllers of
+//! k8s.io/apiextensions-apiserver/pkg/controller.
+
+use super::definition::{APPROVED, Definition, is_protected_group};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
+
+pub const NAMES_ACCEPTED: &str = "NamesAccepted";
+pub const ESTABLISHED: &str = "Established";
+pub const TERMINATING: &str = "Terminating";
+const CONFORMANT: &str = "KubernetesAPIApprovalPolicyConformant";
+
+/// The status that a definition ought to have beside the others there are; `now` dates what changes.
+pub fn decided(definition: &Definition<'_>, others: &[Definition<'_>], now: &str) -> Value {
+    let mut status = definition.0.get("status").cloned().unwrap_or_else(|| json!({}));
+    let taken = Taken::of(definition, others);
+    let (names, conflict) = accepted(definition, &taken);
+    let is_accepted = conflict.is_none();
+    let (reason, message) = conflict.unwrap_or(("NoConflicts", "no conflicts found".to_owned()));
+    set(&mut status, NAMES_ACCEPTED, is_accepted, reason, &message, now);
+    if !definition.is_true(ESTABLISHED) {
+        if is_accepted {
+            let message = "the initial names have been accepted";
+            set(&mut status, ESTABLISHED, true, "InitialNamesAccepted", message, now);
+        } else {
+            set(&mut status, ESTABLISHED, false, "NotAccepted", "not all names are accepted", now);
+        }
+    }
+    if is_protected_group(definition.group()) {
+        let (is_approved, reason, message) = approval(definition.annotation(APPROVED));
+        set(&mut status, CONFORMANT, is_approved, reason, &message, now);
+    }
+    status["acceptedNames"] = Value::Object(names);
+    status
+}
+
+/// Writes a condition; its time changes with its status alone.
+pub fn set(status: &mut Value, kind: &str, is_true: bool, reason: &str, message: &str, now: &str) {
+    let word = if is_true { "True" } else { "False" };
+    if !status["conditions"].is_array() {
+        status["conditions"] = json!([]);
+    }
+    let Some(conditions) = status["conditions"].as_array_mut() else { return };
+    let fresh = json!({
+        "type": kind, "status": word, "lastTransitionTime": now, "reason": reason, "message": message,
+    });
+    match conditions.iter_mut().find(|condition| condition["type"] == kind) {
+        Some(condition) => {
+            let since = condition["lastTransitionTime"].clone();
+            let is_same = condition["status"] == word;
+            *condition = fresh;
+            if is_same {
+                condition["lastTransitionTime"] = since;
+            }
+        }
+        None => conditions.push(fresh),
+    }
+}
+
+/// The names of a group that other definitions hold.
+#[derive(Default)]
+struct Taken<'a> {
+    resources: BTreeSet<&'a str>,
+    kinds: BTreeSet<&'a str>,
+}
+
+impl<'a> Taken<'a> {
+    fn of(definition: &Definition<'_>, others: &[Definition<'a>]) -> Self {
+        let mut taken = Self::default();
+        let of_group = others.iter().filter(|other| other.group() == definition.group());
+        for other in of_group.filter(|other| other.name() != definition.name()) {
+            let names = other.accepted_names();
+            taken.resources.extend([names.plural(), names.singular()]);
+            taken.resources.extend(names.list("shortNames"));
+            taken.kinds.extend([names.kind(), names.list_kind()]);
+        }
+        taken.resources.remove("");
+        taken.kinds.remove("");
+        taken
+    }
+}
+
+/// The names that the definition gets, and why not all that it wants. What conflicts stays as it was.
+fn accepted(definition: &Definition<'_>, taken: &Taken<'_>) -> (Map<String, Value>, Option<(&'static str, String)>) {
+    let wanted = definition.names();
+    let mut names = definition.accepted_names().0.as_object().cloned().unwrap_or_default();
+    let mut conflict = None;
+    let in_use = |what: &str| format!("\"{what}\" is already in use");
+    let mut give = |key: &str, is_taken: Option<&str>, reason: &'static str, value: Option<Value>| {
+        if let Some(what) = is_taken {
+            conflict = Some((reason, in_use(what)));
+            return;
+        }
+        match value {
+            Some(value) => drop(names.insert(key.to_owned(), value)),
+            None => drop(names.remove(key)),
+        }
+    };
+    let filled = |text: &str| (!text.is_empty()).then(|| json!(text));
+    let held = |set: &BTreeSet<&str>, text: &'_ str| set.contains(text);
+    for (key, text, set, reason) in [
+        ("plural", wanted.plural(), &taken.resources, "PluralConflict"),
+        ("singular", wanted.singular(), &taken.resources, "SingularConflict"),
+    ] {
+        give(key, Some(text).filter(|text| held(set, text)), reason, filled(text));
+    }
+    let short = wanted.list("shortNames");
+    let conflicting = short.iter().find(|name| held(&taken.resources, name)).copied();
+    give("shortNames", conflicting, "ShortNamesConflict", (!short.is_empty()).then(|| json!(short)));
+    for (key, text, reason) in
+        [("kind", wanted.kind(), "KindConflict"), ("listKind", wanted.list_kind(), "ListKindConflict")]
+    {
+        give(key, Some(text).filter(|text| held(&taken.kinds, text)), reason, filled(text));
+    }
+    let categories = wanted.list("categories");
+    give("categories", None, "", (!categories.is_empty()).then(|| json!(categories)));
+    (names, conflict)
+}
+
+fn approval(annotation: Option<&str>) -> (bool, &'static str, String) {
+    match annotation {
+        None | Some("") => (
+            false,
+            "MissingAnnotation",
+            format!(
+                "protected groups must have approval annotation \"{APPROVED}\", see https://github.com/kubernetes/enhancements/pull/1111"
+            ),
+        ),
+        Some(text) if text.starts_with("unapproved") => {
+            (false, "UnapprovedAnnotation", format!("not approved: {text:?}"))
+        }
+        Some(url) => (true, "ApprovedAnnotation", format!("approved in {url}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn definition(plural: &str, kind: &str, short: &[&str]) -> Value {
+        json!({
+            "metadata": {"name": format!("{plural}.a.example")},
+            "spec": {
+                "group": "a.example", "scope": "Namespaced",
+                "names": {"plural": plural, "singular": kind.to_lowercase(), "kind": kind, "listKind": format!("{kind}List"), "shortNames": short},
+                "versions": [],
+            },
+        })
+    }
+
+    fn with_status(mut definition: Value) -> Value {
+        definition["status"] = decided(&Definition(&definition), &[], "t0");
+        definition
+    }
+
+    fn shown(status: &Value) -> Vec<String> {
+        let conditions = status["conditions"].as_array().unwrap();
+        conditions.iter().map(|c| format!("{}={} {} {}", c["type"], c["status"], c["reason"], c["message"])).collect()
+    }
+
+    #[test]
+    fn the_first_to_ask_gets_the_names() {
+        let first = with_status(definition("gadgets", "Gadget", &["gd"]));
+        assert_eq!(
+            shown(&first["status"]),
+            [
+                r#""NamesAccepted"="True" "NoConflicts" "no conflicts found""#,
+                r#""Established"="True" "InitialNamesAccepted" "the initial names have been accepted""#,
+            ]
+        );
+        assert_eq!(first["status"]["acceptedNames"]["shortNames"], json!(["gd"]));
+        let second = definition("others", "Other", &["gd"]);
+        let status = decided(&Definition(&second), &[Definition(&first), Definition(&second)], "t1");
+        assert_eq!(
+            shown(&status),
+            [
+                r#""NamesAccepted"="False" "ShortNamesConflict" "\"gd\" is already in use""#,
+                r#""Established"="False" "NotAccepted" "not all names are accepted""#,
+            ]
+        );
+        assert_eq!(
+            status["acceptedNames"],
+            json!({"plural": "others", "singular": "other", "kind": "Other", "listKind": "OtherList"})
+        );
+    }
+
+    #[test]
+    fn nothing_changes_the_second_time_and_what_is_established_stays_so() {
+        let first = with_status(definition("gadgets", "Gadget", &[]));
+        assert_eq!(decided(&Definition(&first), &[Definition(&first)], "t9"), first["status"]);
+        let rival = with_status(definition("rivals", "Rival", &["gd"]));
+        let mut changed = first.clone();
+        changed["spec"]["names"]["shortNames"] = json!(["gd"]);
+        let status = decided(&Definition(&changed), &[Definition(&rival), Definition(&changed)], "t9");
+        assert_eq!(status["conditions"][0]["status"], "False");
+        assert_eq!(status["conditions"][1], first["status"]["conditions"][1]);
+        assert_eq!(status["acceptedNames"], first["status"]["acceptedNames"]);
+    }
+}

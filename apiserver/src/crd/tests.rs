@@ -1,0 +1,305 @@
+//! Custom resources as clients see them: a whole server, on the memory store.
+
+use crate::config::{Config, StoreKind};
+use crate::storage::memory::Memory;
+use crate::testing::{Answer, Api};
+use component_base::env::Env;
+use futures::FutureExt;
+use http::Method;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const GADGETS: &str = "/apis/a.example/v1/namespaces/default/gadgets";
+const MERGE: (&str, &str) = ("content-type", "application/merge-patch+json");
+
+fn definition(versions: Value) -> Value {
+    json!({
+        "metadata": {"name": "gadgets.a.example"},
+        "spec": {
+            "group": "a.example", "scope": "Namespaced",
+            "names": {"plural": "gadgets", "kind": "Gadget", "shortNames": ["gd"], "categories": ["all"]},
+            "versions": versions,
+        },
+    })
+}
+
+fn version(name: &str, is_storage: bool, spec: Value) -> Value {
+    json!({
+        "name": name, "served": true, "storage": is_storage,
+        "schema": {"openAPIV3Schema": {"type": "object", "properties": {
+            "spec": {"type": "object", "properties": spec},
+            "status": {"type": "object", "properties": {"ready": {"type": "integer"}}},
+        }}},
+    })
+}
+
+fn simple() -> Value {
+    let mut version = version(
+        "v1",
+        true,
+        json!({
+            "size": {"type": "integer", "maximum": 10, "default": 3},
+            "color": {"type": "string"},
+            "parts": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"],
+                      "items": {"type": "object", "required": ["name"], "properties": {
+                          "name": {"type": "string"}, "n": {"type": "integer"}}}},
+        }),
+    );
+    version["subresources"] =
+        json!({"status": {}, "scale": {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.ready"}});
+    version["selectableFields"] = json!([{"jsonPath": ".spec.color"}]);
+    version["additionalPrinterColumns"] = json!([{"name": "Size", "type": "integer", "jsonPath": ".spec.size"}]);
+    definition(json!([version]))
+}
+
+/// Asks until the answer is the wanted one, in virtual time.
+async fn until(api: &Api, path: &str, wanted: impl Fn(&Answer) -> bool) -> Answer {
+    const LOOKS: usize = 1000;
+    for _ in 0..LOOKS {
+        let answer = api.get(path).await;
+        if wanted(&answer) {
+            return answer;
+        }
+        api.server.server.env.sleep(Duration::from_millis(20)).await;
+    }
+    panic!("{path} never is as wanted: {}", api.get(path).await.text);
+}
+
+async fn define(api: &Api, definition: Value) {
+    api.create(DEFINITIONS, definition).await;
+    until(api, GADGETS, |answer| answer.code == 200).await;
+}
+
+async fn api() -> Api {
+    let api = Api::start().await;
+    define(&api, simple()).await;
+    api
+}
+
+fn gadget(name: &str, spec: Value) -> Value {
+    json!({"apiVersion": "a.example/v1", "kind": "Gadget", "metadata": {"name": name}, "spec": spec})
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_definition_is_served_with_defaults_pruning_and_validation() {
+    let api = api().await;
+    let established = api.get(&format!("{DEFINITIONS}/gadgets.a.example")).await.body;
+    let conditions = established["status"]["conditions"].as_array().unwrap();
+    let conditions: Vec<_> =
+        conditions.iter().map(|c| (c["type"].as_str().unwrap(), c["status"].as_str().unwrap())).collect();
+    assert_eq!(conditions, [("NamesAccepted", "True"), ("Established", "True")]);
+    let made = api.create(GADGETS, gadget("g", json!({"color": "red", "odd": 1}))).await;
+    assert_eq!((&made["spec"], &made["metadata"]["generation"]), (&json!({"color": "red", "size": 3}), &json!(1)));
+    let refused = api.post(GADGETS, gadget("h", json!({"size": 11}))).await;
+    assert_eq!(
+        (refused.code, refused.message()),
+        (
+            422,
+            "Gadget.a.example \"h\" is invalid: spec.size: Invalid value: 11: spec.size in body should be less than or equal to 10"
+        )
+    );
+    let strict = api.post(&format!("{GADGETS}?fieldValidation=Strict"), gadget("h", json!({"odd": 1}))).await;
+    assert_eq!(
+        (strict.code, strict.message()),
+        (
+            400,
+            "Gadget in version \"v1\" cannot be handled as a Gadget: strict decoding error: unknown field \"spec.odd\""
+        )
+    );
+    let strategic = ("content-type", "application/strategic-merge-patch+json");
+    assert_eq!(api.ask(Method::PATCH, &format!("{GADGETS}/g"), json!({}), &[strategic]).await.code, 415);
+    assert_eq!(
+        api.get(&format!("{GADGETS}?fieldSelector=spec.color=red")).await.body["items"][0]["metadata"]["name"],
+        "g"
+    );
+    let table = api.get_as(GADGETS, "application/json;as=Table;v=v1;g=meta.k8s.io").await.body;
+    assert_eq!(table["rows"][0]["cells"], json!(["g", 3]));
+    assert_eq!(api.ask(Method::DELETE, &format!("{GADGETS}/g"), "", &[]).await.code, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn status_and_scale_are_written_apart() {
+    let api = api().await;
+    api.create(GADGETS, gadget("g", json!({}))).await;
+    let path = format!("{GADGETS}/g");
+    let patched =
+        api.ask(Method::PATCH, &path, json!({"spec": {"color": "x"}, "status": {"ready": 9}}), &[MERGE]).await.body;
+    assert_eq!((&patched["metadata"]["generation"], &patched["status"]), (&json!(2), &Value::Null));
+    let patch = json!({"spec": {"color": "y"}, "status": {"ready": 2}, "metadata": {"labels": {"a": "b"}}});
+    let patched = api.ask(Method::PATCH, &format!("{path}/status"), patch, &[MERGE]).await.body;
+    assert_eq!((&patched["spec"]["color"], &patched["status"]), (&json!("x"), &json!({"ready": 2})));
+    assert_eq!((&patched["metadata"]["generation"], &patched["metadata"]["labels"]), (&json!(2), &Value::Null));
+    let scale = api.ask(Method::PATCH, &format!("{path}/scale"), json!({"spec": {"replicas": 5}}), &[MERGE]).await.body;
+    assert_eq!((&scale["spec"], &scale["status"]), (&json!({"replicas": 5}), &json!({"replicas": 2})));
+    let refused = api.ask(Method::PATCH, &format!("{path}/scale"), json!({"spec": {"replicas": -1}}), &[MERGE]).await;
+    assert_eq!(
+        refused.message(),
+        "Gadget.a.example \"g\" is invalid: .spec.size: Invalid value: -1: should be a non-negative integer"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn appliers_share_lists_by_their_keys() {
+    let api = api().await;
+    let apply = |manager: &'static str, part: Value| {
+        let body = gadget("g", json!({"parts": [part]}));
+        let path = format!("{GADGETS}/g?fieldManager={manager}");
+        let api = &api;
+        async move { api.ask(Method::PATCH, &path, body, &[("content-type", "application/apply-patch+yaml")]).await }
+    };
+    assert_eq!(apply("ann", json!({"name": "a", "n": 1})).await.code, 201);
+    let both = apply("bob", json!({"name": "b", "n": 2})).await;
+    assert_eq!((both.code, &both.body["spec"]["parts"]), (200, &json!([{"name": "a", "n": 1}, {"name": "b", "n": 2}])));
+    let again = apply("bob", json!({"name": "b", "n": 2})).await.body;
+    assert_eq!(again["metadata"]["resourceVersion"], both.body["metadata"]["resourceVersion"]);
+    let conflict = apply("bob", json!({"name": "a", "n": 3})).await;
+    assert_eq!(conflict.message(), "Apply failed with 1 conflict: conflict with \"ann\": .spec.parts[name=\"a\"].n");
+}
+
+#[tokio::test(start_paused = true)]
+async fn versions_are_converted_by_name_and_pruned_by_schema() {
+    let api = Api::start().await;
+    let (a, b) = (json!({"type": "integer"}), json!({"type": "integer", "default": 5}));
+    let mut old = version("v1beta1", false, json!({"a": a}));
+    old["deprecated"] = json!(true);
+    let versions = json!([version("v1", true, json!({"a": a})), version("v2", false, json!({"a": a, "b": b})), old]);
+    define(&api, definition(versions)).await;
+    api.create(GADGETS, gadget("g", json!({"a": 1}))).await;
+    let v2 = "/apis/a.example/v2/namespaces/default/gadgets";
+    let read = api.get(&format!("{v2}/g")).await.body;
+    assert_eq!((&read["apiVersion"], &read["spec"]), (&json!("a.example/v2"), &json!({"a": 1})));
+    let mut other = gadget("h", json!({}));
+    other["apiVersion"] = json!("a.example/v2");
+    assert_eq!(api.create(v2, other).await["spec"], json!({}), "the stored version does not have what was given");
+    let warned = api.get("/apis/a.example/v1beta1/namespaces/default/gadgets/g").await;
+    assert_eq!(warned.warnings(), [r#"299 - "a.example/v1beta1 Gadget is deprecated; use a.example/v2 Gadget""#]);
+    let group = api.get("/apis/a.example").await.body;
+    assert_eq!(group["preferredVersion"]["version"], "v2");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_changed_schema_holds_at_once_and_spares_what_is_old() {
+    let api = api().await;
+    api.create(GADGETS, gadget("g", json!({"size": 9, "color": "red"}))).await;
+    let mut changed = api.get(&format!("{DEFINITIONS}/gadgets.a.example")).await.body;
+    let path = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties";
+    *changed.pointer_mut(path).unwrap() =
+        json!({"size": {"type": "integer", "maximum": 5}, "note": {"type": "string"}});
+    changed["spec"]["versions"][0]["selectableFields"] = json!([]);
+    let put = api.ask(Method::PUT, &format!("{DEFINITIONS}/gadgets.a.example"), changed, &[]).await;
+    assert_eq!(put.code, 200, "{}", put.text);
+    // What the new schema does not have is not shown any more.
+    until(&api, &format!("{GADGETS}/g"), |answer| answer.body["spec"] == json!({"size": 9})).await;
+    let patch = |spec: Value| {
+        api.ask(Method::PATCH, "/apis/a.example/v1/namespaces/default/gadgets/g", json!({"spec": spec}), &[MERGE])
+            .boxed()
+    };
+
+    assert_eq!(patch(json!({"note": "n"})).await.code, 200);
+    assert_eq!(patch(json!({"size": 8})).await.code, 422);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_definition_takes_its_objects_with_it() {
+    let api = api().await;
+    let mut held = gadget("held", json!({}));
+    held["metadata"]["finalizers"] = json!(["a.example/f"]);
+    api.create(GADGETS, held).await;
+    api.create(GADGETS, gadget("free", json!({}))).await;
+    let path = format!("{DEFINITIONS}/gadgets.a.example");
+    let deleted = api.ask(Method::DELETE, &path, "", &[]).await;
+    assert_eq!(
+        deleted.body["metadata"]["finalizers"],
+        json!(["customresourcecleanup.apiextensions.k8s.io"]),
+        "{}",
+        deleted.text
+    );
+    until(&api, &format!("{GADGETS}/free"), |answer| answer.code == 404).await;
+    let refused = api.post(GADGETS, gadget("late", json!({}))).await;
+    assert_eq!(
+        (refused.code, refused.message()),
+        (405, "create not allowed while custom resource definition is terminating")
+    );
+    let patch = json!({"metadata": {"finalizers": []}});
+    assert_eq!(api.ask(Method::PATCH, &format!("{GADGETS}/held"), patch, &[MERGE]).await.code, 200);
+    until(&api, &path, |answer| answer.code == 404).await;
+    let gone = until(&api, GADGETS, |answer| answer.code == 404).await;
+    assert_eq!(gone.text, "404 page not found\n");
+    assert!(!api.get("/apis").await.text.contains("a.example"));
+    // The same again, from the beginning.
+    define(&api, simple()).await;
+    assert_eq!(api.get(GADGETS).await.body["items"], json!([]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_definitions_cannot_have_one_name() {
+    let api = api().await;
+    let mut rival = simple();
+    rival["metadata"]["name"] = json!("rivals.a.example");
+    rival["spec"]["names"] = json!({"plural": "rivals", "kind": "Rival", "shortNames": ["gd"]});
+    api.create(DEFINITIONS, rival).await;
+    let path = format!("{DEFINITIONS}/rivals.a.example");
+    let status =
+        until(&api, &path, |answer| answer.body["status"]["conditions"].is_array()).await.body["status"].clone();
+    assert_eq!(
+        (&status["conditions"][0]["reason"], &status["conditions"][1]["status"]),
+        (&json!("ShortNamesConflict"), &json!("False"))
+    );
+    assert_eq!(api.get("/apis/a.example/v1/namespaces/default/rivals").await.code, 404);
+    api.ask(Method::DELETE, &format!("{DEFINITIONS}/gadgets.a.example"), "", &[]).await;
+    until(&api, "/apis/a.example/v1/namespaces/default/rivals", |answer| answer.code == 200).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_server_of_a_store_serves_it_and_a_new_one_is_ready_with_it() {
+    let env = Env::simulated(1);
+    let storage = Memory::new(&env);
+    let config = || Config { store: Some(StoreKind::Memory), ..Config::default() };
+    let one = Api::on(&env, storage.clone(), config()).await;
+    let two = Api::on(&env, storage.clone(), config()).await;
+    define(&one, simple()).await;
+    until(&two, GADGETS, |answer| answer.code == 200).await;
+    one.create(GADGETS, gadget("g", json!({}))).await;
+    assert_eq!(two.get(&format!("{GADGETS}/g")).await.code, 200);
+    let three = Api::on(&env, storage, config()).await;
+    assert_eq!(three.get(&format!("{GADGETS}/g")).await.code, 200);
+    one.ask(Method::DELETE, &format!("{DEFINITIONS}/gadgets.a.example"), "", &[]).await;
+    until(&two, GADGETS, |answer| answer.code == 404).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn discovery_and_openapi_follow() {
+    let api = api().await;
+    let list = api.get("/apis/a.example/v1").await.body;
+    let names: Vec<&str> = list["resources"].as_array().unwrap().iter().filter_map(|r| r["name"].as_str()).collect();
+    assert_eq!(names, ["gadgets", "gadgets/scale", "gadgets/status"]);
+    let aggregated = api.get_as("/apis", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList").await;
+    assert!(aggregated.text.contains("a.example"));
+    assert!(api.get("/openapi/v3").await.text.contains("apis/a.example/v1"));
+    let document = api.get("/openapi/v3/apis/a.example/v1").await.body;
+    let spec = &document["components"]["schemas"]["example.a.v1.Gadget"]["properties"]["spec"]["properties"];
+    assert_eq!((&spec["size"]["type"], &spec["size"]["default"]), (&json!("integer"), &json!(3)));
+    assert!(api.get("/openapi/v2").await.text.contains("example.a.v1.Gadget"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn wrong_definitions_are_told_everything() {
+    let api = Api::start().await;
+    let mut wrong = definition(json!([version("v_1", false, json!({"a": {}}))]));
+    wrong["spec"]["scope"] = json!("Odd");
+    let refused = api.post(DEFINITIONS, wrong).await;
+    let causes = refused.body["details"]["causes"].as_array().unwrap();
+    let fields: Vec<&str> = causes.iter().filter_map(|cause| cause["field"].as_str()).collect();
+    assert_eq!(
+        fields,
+        [
+            "spec.scope",
+            "spec.versions[0].name",
+            "spec.versions",
+            "spec.version",
+            "spec.validation.openAPIV3Schema.properties[spec].properties[a].type",
+            "status.storedVersions",
+        ]
+    );
+}
