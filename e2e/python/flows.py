@@ -267,6 +267,78 @@ def flow_leader_election():
     ends.set()
 
 
+def flow_custom_resource_with_a_controller():
+    """A CRD, and a controller of a few lines that writes the status of each object of it."""
+    schema = client.V1JSONSchemaProps(
+        type="object",
+        properties={
+            "spec": client.V1JSONSchemaProps(
+                type="object",
+                required=["size"],
+                properties={
+                    "size": client.V1JSONSchemaProps(type="integer", minimum=1),
+                    "colour": client.V1JSONSchemaProps(type="string", default="green"),
+                },
+            ),
+            "status": client.V1JSONSchemaProps(
+                type="object", properties={"ready": client.V1JSONSchemaProps(type="integer")}
+            ),
+        },
+    )
+    version = client.V1CustomResourceDefinitionVersion(
+        name="v1",
+        served=True,
+        storage=True,
+        schema=client.V1CustomResourceValidation(open_apiv3_schema=schema),
+        subresources=client.V1CustomResourceSubresources(status={}),
+    )
+    names = client.V1CustomResourceDefinitionNames(kind="Gadget", plural="gadgets", singular="gadget")
+    definition = client.V1CustomResourceDefinition(
+        metadata=client.V1ObjectMeta(name="gadgets.python.example.com"),
+        spec=client.V1CustomResourceDefinitionSpec(
+            group="python.example.com", names=names, scope="Namespaced", versions=[version]
+        ),
+    )
+    definitions = client.ApiextensionsV1Api()
+    definitions.create_custom_resource_definition(definition)
+
+    def established():
+        conditions = definitions.read_custom_resource_definition(definition.metadata.name).status.conditions or []
+        return [c for c in conditions if c.type == "Established" and c.status == "True"]
+
+    until("it is established", established)
+    custom = client.CustomObjectsApi()
+    kind = ("python.example.com", "v1", NAMESPACE, "gadgets")
+    body = {"apiVersion": "python.example.com/v1", "kind": "Gadget", "metadata": {"name": "g"}, "spec": {"size": 3}}
+    made = until_served(lambda: custom.create_namespaced_custom_object(*kind, body))
+    assert made["spec"] == {"size": 3, "colour": "green"}, made
+    wrong = {**body, "metadata": {"name": "h"}, "spec": {"size": 0}}
+    error = refused(422, "Invalid", lambda: custom.create_namespaced_custom_object(*kind, wrong))
+    assert "spec.size" in str(error.body), error.body
+    for event in watch.Watch().stream(custom.list_namespaced_custom_object, *kind, timeout_seconds=SECONDS):
+        gadget = event["object"]
+        if gadget.get("status", {}).get("ready") == gadget["spec"]["size"]:
+            break
+        status = {"status": {"ready": gadget["spec"]["size"]}}
+        custom.patch_namespaced_custom_object_status(*kind, gadget["metadata"]["name"], status)
+    definitions.delete_custom_resource_definition(definition.metadata.name)
+    until("it is gone", lambda: not [d for d in definitions.list_custom_resource_definition().items if d.metadata.name == definition.metadata.name])
+
+
+def until_served(action):
+    """A resource is served a moment after its definition says so."""
+
+    def tried():
+        try:
+            return action()
+        except ApiException as error:
+            if error.status != 404:
+                raise
+            return None
+
+    return until("it is served", tried)
+
+
 def main():
     config.load_kube_config()
     core = client.CoreV1Api()
