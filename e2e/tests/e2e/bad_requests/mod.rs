@@ -42,8 +42,16 @@ impl Case {
         Self::new(ask, 415, "UnsupportedMediaType", message)
     }
 
+    /// Where no group is, no Status is.
+    fn no_route(ask: Ask) -> Self {
+        Self::new(ask, 404, "", "404 page not found\n")
+    }
+
     /// How the answer differs from the row, if it does.
     fn difference(&self, answer: &Answer) -> Option<String> {
+        if answer.body.is_null() {
+            return (answer.code != self.code || answer.text != self.message).then(|| self.beside(answer));
+        }
         let text = |key: &str| answer.body[key].as_str().unwrap_or_default();
         let message = match self.message.strip_suffix('…') {
             Some(beginning) => text("message").starts_with(beginning),
@@ -51,10 +59,12 @@ impl Case {
         };
         let whole = self.code < 400 || (answer.body["status"] == "Failure" && answer.body["code"] == self.code);
         let same = whole && message && answer.code == self.code && text("reason") == self.reason;
-        (!same).then(|| {
-            let Self { ask, code, reason, message } = self;
-            format!("{ask}\n  wanted: {code} {reason}: {message}\n  got:    {} {}", answer.code, answer.body)
-        })
+        (!same).then(|| self.beside(answer))
+    }
+
+    fn beside(&self, answer: &Answer) -> String {
+        let Self { ask, code, reason, message } = self;
+        format!("{ask}\n  wanted: {code} {reason}: {message}\n  got:    {} {}", answer.code, answer.text)
     }
 }
 

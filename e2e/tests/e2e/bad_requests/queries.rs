@@ -64,7 +64,7 @@ fn paths_and_methods() -> Vec<Case> {
     };
     vec![
         unknown("/api/v2/namespaces/default/configmaps"),
-        unknown("/apis/none.example/v1/things"),
+        Case::no_route(Ask::get("/apis/none.example/v1/things")),
         unknown("/api/v1/namespaces/default/gadgets"),
         unknown("/api/v1/namespaces/default/configmaps/there/status"),
         unknown("/api/v1/configmaps/there"),
