@@ -15,6 +15,8 @@ use serde::ser::SerializeMap;
 use serde_json::Value;
 use std::io::Write;
 
+/// Seconds after which a refused client may try again.
+const RETRY_AFTER_S: u32 = 1;
 /// Answers smaller than this are not worth compressing.
 const GZIP_THRESHOLD_BYTES: usize = 128 * 1024;
 
@@ -146,19 +148,40 @@ pub fn plain_error(code: u16, line: &str) -> Response<Body> {
     response
 }
 
+/// 429 for those for whom there is no room now.
+pub fn too_many_requests() -> Response<Body> {
+    let mut response = plain_error(429, "Too many requests, please try again later.");
+    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(RETRY_AFTER_S));
+    response
+}
+
 pub fn text(code: u16, body: impl Into<Bytes>) -> Response<Body> {
     response(code, "text/plain; charset=utf-8", body.into())
 }
+
+/// What all warnings of an answer may say together.
+const MAX_WARNINGS_CHARS: usize = 4096;
+/// What each may say where that is not enough.
+const MAX_LONG_WARNING_CHARS: usize = 256;
 
 /// `299 - "…"` headers, one for each warning, in order and each once.
 pub fn add_warnings(headers: &mut HeaderMap, warnings: &[String]) {
     let mut said: Vec<&String> = Vec::new();
     for warning in warnings {
-        if said.contains(&warning) {
-            continue;
+        if !said.contains(&warning) {
+            said.push(warning);
         }
-        said.push(warning);
-        let clean: String = warning.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    }
+    let total: usize = said.iter().map(|warning| warning.chars().count()).sum();
+    let longest = if total > MAX_WARNINGS_CHARS { MAX_LONG_WARNING_CHARS } else { usize::MAX };
+    let mut room = MAX_WARNINGS_CHARS;
+    for warning in said {
+        let length = warning.chars().count().min(longest);
+        if length > room {
+            break;
+        }
+        room -= length;
+        let clean: String = warning.chars().take(length).map(|c| if c.is_control() { ' ' } else { c }).collect();
         let quoted = clean.replace('\\', "\\\\").replace('"', "\\\"");
         if let Ok(value) = HeaderValue::from_bytes(format!("299 - \"{quoted}\"").as_bytes()) {
             headers.append(header::WARNING, value);

@@ -2,8 +2,11 @@
 //!
 //! Corresponds to cmd/kube-apiserver/app/options.
 
+use crate::audit::options::AuditOptions;
+use crate::authn::jwt::options::IssuerOptions;
+use crate::authn::options::TokenOptions;
 use crate::authn::request_header::RequestHeaderOptions;
-use crate::authz::Mode;
+use crate::authz::options::AuthorizationOptions;
 use crate::flags::KubeApiserver;
 use crate::node_agents::NodeAgentOptions;
 use crate::runtime_config::ApiSwitch;
@@ -70,6 +73,12 @@ pub struct Config {
     pub store: Option<StoreKind>,
     #[command(flatten)]
     pub etcd: EtcdOptions,
+    /// Which resources are encrypted in the store, by which keys: an EncryptionConfiguration
+    #[arg(long, value_name = "FILE")]
+    pub encryption_provider_config: Option<PathBuf>,
+    /// Take over changes of that file without a restart
+    #[arg(long, default_value_t = false, action = clap::ArgAction::Set)]
+    pub encryption_provider_config_automatic_reload: bool,
     /// Folder of the embedded store
     #[arg(long, value_name = "DIR", default_value = "orrery-data/store")]
     pub data_dir: PathBuf,
@@ -78,10 +87,10 @@ pub struct Config {
     pub cert_dir: PathBuf,
     #[command(flatten)]
     pub request_headers: RequestHeaderOptions,
-    /// Certificate (PEM) to show to extension servers; checked at the start, and used by nothing before there are any
+    /// Certificate (PEM) to show to aggregated API servers
     #[arg(long, value_name = "FILE")]
     pub proxy_client_cert_file: Option<PathBuf>,
-    /// Key (PEM) of that certificate; checked likewise
+    /// Key (PEM) of that certificate, of the aggregator
     #[arg(long, value_name = "FILE")]
     pub proxy_client_key_file: Option<PathBuf>,
     #[command(flatten)]
@@ -89,6 +98,10 @@ pub struct Config {
     /// Bearer tokens, one a line: token,user,uid,"group1,group2"
     #[arg(long, value_name = "FILE")]
     pub token_auth_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub tokens: TokenOptions,
+    #[command(flatten)]
+    pub issuers: IssuerOptions,
     /// Let requests without credentials pass as system:anonymous
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set)]
     pub anonymous_auth: bool,
@@ -116,12 +129,8 @@ pub struct Config {
     /// Socket of a signer outside of this process; refused, there is no protocol for it yet
     #[arg(long, value_name = "SOCKET")]
     pub service_account_signing_endpoint: Option<String>,
-    /// Authorizers, asked in this order
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "Node,RBAC", value_name = "MODES")]
-    pub authorization_mode: Vec<Mode>,
-    /// Policies of the ABAC authorizer, one JSON object a line
-    #[arg(long, value_name = "FILE")]
-    pub authorization_policy_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub authorization: AuthorizationOptions,
     /// Audiences of the API; the issuer where none is given
     #[arg(long, value_delimiter = ',', value_name = "URLS")]
     pub api_audiences: Vec<String>,
@@ -131,6 +140,9 @@ pub struct Config {
     /// Admission plugins to run beside those that are on by default
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub enable_admission_plugins: Vec<String>,
+    /// What single admission plugins are told, as an AdmissionConfiguration
+    #[arg(long, value_name = "FILE")]
+    pub admission_control_config_file: Option<PathBuf>,
     /// Admission plugins that are on by default and shall not run
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub disable_admission_plugins: Vec<String>,
@@ -146,9 +158,9 @@ pub struct Config {
     /// How long Events are kept
     #[arg(long, default_value = "1h", value_name = "DURATION", value_parser = parse_duration)]
     pub event_ttl: Duration,
-    /// Network from which Services get their addresses
-    #[arg(long, default_value = "10.96.0.0/16", value_name = "CIDR")]
-    pub service_cluster_ip_range: IpNet,
+    /// Network from which Services get their addresses; one for each family, the primary one first
+    #[arg(long, default_value = "10.96.0.0/16", value_delimiter = ',', action = clap::ArgAction::Set, value_name = "CIDR")]
+    pub service_cluster_ip_range: Vec<IpNet>,
     /// Ports that NodePort Services get
     #[arg(long, default_value = "30000-32767", value_name = "FIRST-LAST")]
     pub service_node_port_range: String,
@@ -159,12 +171,23 @@ pub struct Config {
     /// store, none leaves them to somebody else
     #[arg(long, value_enum, default_value = "lease", value_name = "TYPE")]
     pub endpoint_reconciler_type: EndpointReconcilerType,
+    #[command(flatten)]
+    pub audit: AuditOptions,
+    /// Share the seats for requests among priority levels, by FlowSchemas and PriorityLevelConfigurations; otherwise
+    /// the two limits below are all there is
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set)]
+    pub enable_priority_and_fairness: bool,
     /// Reads that are worked on at once; 0 for no limit
     #[arg(long, default_value_t = 400, value_name = "N")]
     pub max_requests_inflight: usize,
     /// Writes that are worked on at once; 0 for no limit
     #[arg(long, default_value_t = 200, value_name = "N")]
     pub max_mutating_requests_inflight: usize,
+    /// Keep traces of requests that ask for it by the header `Orrery-Trace: true`, for those who may get
+    /// /debug/requests/*
+    #[arg(long, default_value_t = false, default_missing_value = "true", num_args = 0..=1, require_equals = true,
+        action = clap::ArgAction::Set)]
+    pub enable_request_trace: bool,
     /// How long a request that is no watch may take before it is given up
     #[arg(long, default_value = "1m", value_name = "DURATION", value_parser = parse_duration)]
     pub request_timeout: Duration,

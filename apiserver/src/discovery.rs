@@ -1,7 +1,9 @@
 //! Discovery: what is served, in the legacy lists and in the aggregated form, read off the resource table.
 //!
-//! Pure. Corresponds to k8s.io/apiserver/pkg/endpoints/discovery and discovery/aggregated.
+//! Groups of other servers stand among our own. Pure. Corresponds to k8s.io/apiserver/pkg/endpoints/discovery and discovery/aggregated.
 
+use crate::aggregation;
+use crate::aggregation::table::Table;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use proto::gvk::api_version;
@@ -20,14 +22,14 @@ pub fn core_versions(server_address: &str) -> Value {
 }
 
 /// `/apis`: every group but the core one.
-pub fn group_list(catalogue: &Catalogue) -> Value {
-    let groups: Vec<Value> = named_groups(catalogue).map(group_body).collect();
+pub fn group_list(groups: &[GroupVersions]) -> Value {
+    let groups: Vec<Value> = named(groups).map(group_body).collect();
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
 /// `/apis/<group>`.
-pub fn group(catalogue: &Catalogue, name: &str) -> Option<Value> {
-    let mut body = group_body(named_groups(catalogue).find(|group| group.group == name)?);
+pub fn group(groups: &[GroupVersions], name: &str) -> Option<Value> {
+    let mut body = group_body(named(groups).find(|group| group.group == name)?);
     body["kind"] = json!("APIGroup");
     body["apiVersion"] = json!("v1");
     Some(body)
@@ -57,14 +59,15 @@ pub fn resource_list(catalogue: &Catalogue, group: &str, version: &str) -> Optio
 }
 
 /// The aggregated document (v2) of `/api` (the core group) or `/apis` (all others).
-pub fn aggregated(catalogue: &Catalogue, core: bool) -> Value {
-    let wanted = catalogue.groups().iter().filter(|group| group.group.is_empty() == core);
-    let items: Vec<Value> = wanted.map(|group| aggregated_group(catalogue, group)).collect();
+pub fn aggregated(catalogue: &Catalogue, table: &Table, core: bool) -> Value {
+    let groups = aggregation::discovery::groups(catalogue.groups(), table);
+    let wanted = groups.iter().filter(|group| group.group.is_empty() == core);
+    let items: Vec<Value> = wanted.map(|group| aggregated_group(catalogue, table, group)).collect();
     json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items})
 }
 
-fn named_groups(catalogue: &Catalogue) -> impl Iterator<Item = &GroupVersions> {
-    catalogue.groups().iter().filter(|group| !group.group.is_empty())
+fn named(groups: &[GroupVersions]) -> impl Iterator<Item = &GroupVersions> {
+    groups.iter().filter(|group| !group.group.is_empty())
 }
 
 fn group_body(group: &GroupVersions) -> Value {
@@ -145,11 +148,14 @@ fn storage_version_hash(stored: &Served) -> String {
     BASE64.encode(&digest[..8])
 }
 
-fn aggregated_group(catalogue: &Catalogue, group: &GroupVersions) -> Value {
+fn aggregated_group(catalogue: &Catalogue, table: &Table, group: &GroupVersions) -> Value {
     let versions: Vec<Value> = group
         .versions
         .iter()
         .map(|version| {
+            if let Some(remote) = table.get(&(group.group.clone(), version.clone())) {
+                return aggregation::discovery::version(remote);
+            }
             let resources: Vec<Value> = catalogue.resources(&group.group, version).map(aggregated_resource).collect();
             json!({"version": version, "resources": resources, "freshness": "Current"})
         })
@@ -229,18 +235,18 @@ mod tests {
             find(&list, "horizontalpodautoscalers")["storageVersionHash"].clone()
         };
         assert_eq!(hash("v1"), hash("v2"));
-        let group = group(&catalogue, "autoscaling").unwrap();
+        let group = group(catalogue.groups(), "autoscaling").unwrap();
         assert_eq!(group["preferredVersion"]["groupVersion"], "autoscaling/v2");
     }
 
     #[test]
     fn the_aggregated_documents_hold_every_group_once() {
         let catalogue = Catalogue::builtin();
-        let core = aggregated(&catalogue, true);
+        let core = aggregated(&catalogue, &Table::new(), true);
         assert_eq!(core["items"].as_array().unwrap().len(), 1);
         assert_eq!(core["items"][0]["metadata"], json!({}));
-        let others = aggregated(&catalogue, false);
+        let others = aggregated(&catalogue, &Table::new(), false);
         assert_eq!(others["items"][0]["metadata"]["name"], "apiregistration.k8s.io");
-        assert_eq!(others["items"].as_array().unwrap().len(), named_groups(&catalogue).count());
+        assert_eq!(others["items"].as_array().unwrap().len(), named(catalogue.groups()).count());
     }
 }

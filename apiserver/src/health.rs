@@ -34,6 +34,7 @@ pub fn checks(server: &Arc<Server>, endpoint: &str) -> Vec<Check> {
     checks.push(check("poststarthook/storage-readiness", caches));
     checks.push(check("poststarthook/crd-informer-synced", custom_resources));
     checks.extend(BOOTSTRAP_HOOKS.map(|name| check(name, bootstrap)));
+    checks.push(check("autoregister-completion", api_services));
     if for_traffic {
         checks.push(check("shutdown", ending));
     }
@@ -54,6 +55,11 @@ fn caches(server: &Server) -> Result<(), String> {
 fn custom_resources(server: &Server) -> Result<(), String> {
     let are_served = server.custom_resources_served.load(Ordering::Acquire);
     if are_served { Ok(()) } else { Err("not served yet".into()) }
+}
+
+fn api_services(server: &Server) -> Result<(), String> {
+    let are_there = server.api_services_registered.load(Ordering::Acquire);
+    if are_there { Ok(()) } else { Err("missing APIService".into()) }
 }
 
 fn bootstrap(server: &Server) -> Result<(), String> {
@@ -78,6 +84,20 @@ mod tests {
         let end = "[+]shutdown excluded: ok\nwarn: some health checks cannot be excluded: no matches for \"none\"\nreadyz check passed\n";
         assert!(verbose.ends_with(end), "{verbose}");
         assert!(!api.get("/livez?verbose").await.text.contains("shutdown"));
+    }
+
+    /// Nobody who waited for a server finds it still announcing what it serves.
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_is_ready_has_announced_what_it_serves() {
+        let api = Api::start().await;
+        let services = api.get("/apis/apiregistration.k8s.io/v1/apiservices").await.body;
+        let announced = services["items"].as_array().unwrap().len();
+        let groups = api.get("/apis").await.body;
+        let served = groups["groups"].as_array().unwrap().iter();
+        let served: usize = served.map(|group| group["versions"].as_array().unwrap().len()).sum();
+        // The core group is not in the list.
+        assert_eq!(announced, served + 1);
+        assert!(api.get("/livez?verbose").await.text.contains("[+]autoregister-completion ok\n"));
 
         api.server.server.ending.cancel();
         let ending = api.get("/readyz").await;

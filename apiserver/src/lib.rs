@@ -7,6 +7,8 @@
 pub mod config;
 pub mod flags;
 pub mod runtime_config;
+pub mod configuration_file;
+mod files;
 mod start;
 pub mod serving_certificate;
 pub mod bootstrap;
@@ -18,8 +20,10 @@ pub mod cors;
 pub mod request;
 pub mod media;
 pub mod answer;
+mod answer_memory;
 pub mod authn;
 pub mod audit;
+pub mod request_trace;
 pub mod flow_control;
 pub mod authz;
 
@@ -31,10 +35,13 @@ pub mod admission;
 pub mod registry;
 pub mod crd;
 
-// What is streamed from the nodes instead.
+// What others answer instead: the agents of nodes, and aggregated servers.
 pub mod node_agents;
+pub mod remote;
+pub mod aggregation;
 
 // The store, and back to the watchers.
+pub mod encryption;
 pub mod storage;
 pub mod snapshot;
 pub mod cacher;
@@ -50,4 +57,4 @@ pub mod version;
 mod testing;
 
 pub use config::Config;
-pub use start::{ApiServer, Error, restore, run, service, service_on};
+pub use start::{ApiServer, Error, restore, run, service_on};

@@ -25,6 +25,10 @@ const BODIES: &[(&str, Format)] =
 /// What a watch can be encoded in.
 const SERVED_STREAMS: &[&str] = &["application/json;stream=watch"];
 pub const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+/// Said to clients that accept protobuf alone.
+const JSON_SETTING: &str = "; this server does not answer in protobuf: start the client with \
+                            --kube-api-content-type=application/json, or set clientConnection.contentType in its \
+                            configuration file";
 
 impl Encoding {
     pub fn media_type(self) -> &'static str {
@@ -102,7 +106,17 @@ pub fn negotiate(headers: &HeaderMap, pretty: bool, allow_transform: bool, is_wa
             return Ok(Form { encoding: *encoding, transform, pretty });
         }
     }
-    Err(Status::not_acceptable(&SERVED.iter().map(|(m, _)| *m).collect::<Vec<_>>()))
+    Err(refusal(accept))
+}
+
+/// 406 to those who accept nothing that we write.
+fn refusal(accept: &str) -> Status {
+    let mut status = Status::not_acceptable(&SERVED.iter().map(|(m, _)| *m).collect::<Vec<_>>());
+    // Kubernetes would have answered: whoever started the client learns what to do about it.
+    if clauses(accept).iter().any(|clause| clause.media_type == PROTOBUF) {
+        status.message.push_str(JSON_SETTING);
+    }
+    status
 }
 
 /// Whether `/api` and `/apis` shall answer in the aggregated form: `None` where no clause says anything we know.
@@ -264,6 +278,16 @@ mod tests {
             assert_eq!(negotiate(&accept(value), false, true, false).unwrap_err().code, 406, "{value}");
         }
         assert_eq!(negotiate(&accept("application/yaml"), false, true, true).unwrap_err().code, 406);
+    }
+
+    #[test]
+    fn who_accepts_protobuf_alone_learns_what_to_set() {
+        let message = |value: &str| negotiate(&accept(value), false, true, false).unwrap_err().message;
+        let metadata = format!("{PROTOBUF};as=PartialObjectMetadata;g=meta.k8s.io;v=v1");
+        for value in [PROTOBUF, metadata.as_str(), "application/vnd.kubernetes.protobuf;stream=watch"] {
+            assert!(message(value).contains(" --kube-api-content-type=application/json, "), "{value}");
+        }
+        assert!(!message("application/json;as=Thing;g=meta.k8s.io;v=v1").contains("protobuf"));
     }
 
     #[test]

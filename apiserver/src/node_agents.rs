@@ -11,13 +11,17 @@ use component_base::duration::parse_duration;
 use component_base::env::Env;
 use component_base::kubeconfig::Connection;
 use component_base::options::{OptionsError, read_file};
+use futures::StreamExt;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, header};
 use proto::Status;
 use serde_json::Value;
+use std::convert::Infallible;
+use std::future::ready;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
 
 /// Streams through one server at a time; the next one is told to come back.
 const MAX_STREAMS: usize = 1_000;
@@ -43,6 +47,8 @@ pub struct NodeAgentOptions {
 pub struct NodeAgents {
     dialer: Dialer,
     places: Arc<Semaphore>,
+    /// Of this server.
+    end: CancellationToken,
 }
 
 /// One node's agent.
@@ -70,13 +76,24 @@ impl NodeAgents {
         let identity = Connection { ca_pem, client_cert_pem, client_key_pem, insecure, ..Connection::default() };
         let dialer = Dialer::new(env, &identity, options.kubelet_timeout);
         let dialer = dialer.map_err(|error| invalid(error.to_string()))?;
-        Ok(Self { dialer, places: Arc::new(Semaphore::new(MAX_STREAMS)) })
+        let end = env.shutdown().clone();
+        Ok(Self { dialer, places: Arc::new(Semaphore::new(MAX_STREAMS)), end })
     }
 
     /// A place for one more stream, or 429.
     pub fn place(&self) -> Result<Place, Status> {
         let busy = || Status::too_many_requests("Too many streams, please try again later.", RETRY_AFTER_S);
         self.places.clone().try_acquire_owned().map_err(|_| busy())
+    }
+
+    /// What an agent sends: it ends with the agent or with this server, and holds its place until then.
+    pub fn streamed(&self, body: Body, place: Place) -> Body {
+        let end = self.end.clone().cancelled_owned();
+        let chunks = body.into_data_stream().take_until(end).take_while(|chunk| ready(chunk.is_ok()));
+        Body::from_stream(chunks.filter_map(move |chunk| {
+            let _held = &place;
+            ready(chunk.ok().map(Ok::<_, Infallible>))
+        }))
     }
 
     /// Asks an agent. The error is without the words that the occasion puts before it.

@@ -4,23 +4,22 @@
 
 use crate::answer;
 use crate::audit::Record;
-use crate::authn::{UserInfo, impersonation};
-use crate::authz::Attributes;
+use crate::authn::{Heard, UserInfo, bearer, impersonation};
+use crate::authz::{Attributes, Listener};
 use crate::cors;
 use crate::endpoints;
 use crate::media::{self, Form};
+use crate::request::deadline;
 use crate::request::info::RequestInfo;
+use crate::request_trace::{Gate, Steps};
 use crate::server::Server;
 use axum::body::Body;
-use component_base::duration::parse_duration;
-use component_base::network::ConnectionInfo;
 use futures::FutureExt;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Request, Response, header};
 use proto::Status;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// An answer is good for the one who asked, once.
 const NO_CACHE: HeaderValue = HeaderValue::from_static("no-cache, private");
@@ -31,11 +30,12 @@ pub async fn serve(server: Arc<Server>, request: Request<Body>) -> Response<Body
     let info = RequestInfo::of(&parts.method, parts.uri.path(), parts.uri.query().unwrap_or_default());
     let mut record = Record::begin(&server, &info, &parts);
     let cors = server.cors.headers(&parts.headers);
-    let mut response = if !cors.is_empty() && cors::is_preflight(&parts.method, &parts.headers) {
+    let response = if !cors.is_empty() && cors::is_preflight(&parts.method, &parts.headers) {
         cors::preflight()
     } else {
-        answer(&server, &mut parts, body, &info, &mut record).await
+        respond(&server, &mut parts, body, &info, &mut record).await
     };
+    let mut response = record.answered(response).await;
     response.headers_mut().extend(cors);
     response.headers_mut().entry(header::CACHE_CONTROL).or_insert(NO_CACHE);
     answer::add_warnings(response.headers_mut(), &record.take_warnings());
@@ -44,14 +44,14 @@ pub async fn serve(server: Arc<Server>, request: Request<Body>) -> Response<Body
 }
 
 /// Whatever happens: panics are 500, deadlines 504, refusals their Status.
-async fn answer(
+async fn respond(
     server: &Arc<Server>,
     parts: &mut Parts,
     body: Body,
     info: &RequestInfo,
     record: &mut Record,
 ) -> Response<Body> {
-    let answered = match deadline(server, info) {
+    let answered = match deadline::limit(info, server.request_timeout()) {
         Err(status) => Ok(Ok(Err(Refusal::of(status)))),
         Ok(limit) => {
             let handled = AssertUnwindSafe(stages(server, parts, body, info, record)).catch_unwind();
@@ -63,9 +63,13 @@ async fn answer(
     };
     match answered {
         Ok(Ok(Ok(response))) => response,
-        Ok(Ok(Err(refusal))) => refuse(&parts.headers, info, &refusal),
+        Ok(Ok(Err(refusal))) => {
+            record.refused(&refusal.status);
+            refuse(&parts.headers, info, &refusal)
+        }
         Ok(Err(panic)) => {
             tracing::error!(path = %info.path, panic = panic_text(&panic), "a request panicked");
+            record.panicked(panic_text(&panic));
             answer::plain_error(500, "This request caused apiserver to panic. Look in the logs for details.")
         }
         Err(_elapsed) => refuse(&parts.headers, info, &Refusal::of(Status::timed_out())),
@@ -80,32 +84,64 @@ async fn stages(
     info: &RequestInfo,
     record: &mut Record,
 ) -> Result<Response<Body>, Refusal> {
-    let connection = parts.extensions.get::<ConnectionInfo>();
     let began = server.env.now();
-    let authenticated = server.authenticate(connection, &parts.headers).await;
+    let heard = Heard { warn: &|warning| record.warn([warning]), steps: record.steps() };
+    let authenticated = server.authenticate(parts, &heard).await;
     server.metrics.access.authenticated(&authenticated, began.elapsed());
+    let stored = record.audit(server, parts, info, authenticated.as_ref().ok()).await;
     let user = authenticated?;
+    if !stored {
+        let line = format!("Internal Server Error: {:?}: failed to store audit event", uri_text(parts));
+        return Ok(answer::plain_error(500, &line));
+    }
     if let Some(proxies) = &server.authentication.request_headers {
         proxies.forget(&mut parts.headers);
     }
+    bearer::forget(&mut parts.headers);
     record.caller(&user);
-    let user = impersonate(server, user, &parts.headers, info)?;
+    record.permit_trace(server, &user).await;
+    let user = impersonate(server, user, &parts.headers, info, record.steps()).await?;
     record.user(&user);
-    let _seat = server.flow_control.enter(info, &user)?;
+    let flow = server.flow_control.classify(info, &user);
+    record.flow(flow.as_deref());
+    let limit = server.request_timeout();
+    let traced_flow = record.steps().and_then(|steps| {
+        steps.begin();
+        flow.clone()
+    });
+    let seat = server.flow_control.enter(flow, info, &user, &server.registry, limit).await;
+    record.seated(traced_flow.as_deref(), seat.is_ok());
+    let Ok(_seat) = seat else {
+        return Ok(answer::too_many_requests());
+    };
     let selected = info.named_by_selector().unwrap_or_default();
     let attributes = Attributes::of_request(&user, info, &selected);
     let began = server.env.now();
-    let authorized = server.authorization.authorize(&attributes);
+    let listener = record.steps().map(|steps| Listener::new(steps, Gate::Authorization));
+    let verdict = server.authorization.decide_traced(&attributes, listener).await;
+    record.decided(&verdict.decision);
+    let authorized = verdict.into_result(&attributes);
     server.metrics.access.authorized(&authorized, began.elapsed());
     authorized.map_err(Refusal::by_filter)?;
+    let body = record.overhear(body);
     let call = endpoints::Call { server, info, user: &user, parts, record };
     Ok(endpoints::dispatch(&call, body).await?)
 }
 
+fn uri_text(parts: &Parts) -> &str {
+    parts.uri.path_and_query().map_or("/", |uri| uri.as_str())
+}
+
 /// The user that the rest of the request acts as.
-fn impersonate(server: &Server, user: UserInfo, headers: &HeaderMap, info: &RequestInfo) -> Result<UserInfo, Refusal> {
+async fn impersonate(
+    server: &Server,
+    user: UserInfo,
+    headers: &HeaderMap,
+    info: &RequestInfo,
+    steps: Option<&Steps>,
+) -> Result<UserInfo, Refusal> {
     let Some(wanted) = impersonation::requested(headers).map_err(Refusal::by_filter)? else { return Ok(user) };
-    server.authorize_impersonation(&user, &wanted, info).map_err(Refusal::by_filter)?;
+    server.authorize_impersonation(&user, &wanted, info, steps).await.map_err(Refusal::by_filter)?;
     Ok(impersonation::completed(wanted))
 }
 
@@ -139,29 +175,6 @@ fn refuse(headers: &HeaderMap, info: &RequestInfo, refusal: &Refusal) -> Respons
         response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     }
     response
-}
-
-/// How long a request may take; `None` for those that stay open. What is no duration is refused before anybody asks
-/// who calls; none, and less than none, stand for the server's own limit.
-fn deadline(server: &Server, info: &RequestInfo) -> Result<Option<Duration>, Status> {
-    if info.is_long_running() {
-        return Ok(None);
-    }
-    let limit = server.request_timeout();
-    let asked = match info.query.text("timeout") {
-        "" => Duration::ZERO,
-        text if text.starts_with('-') => asked_for(&text[1..]).map(|_| Duration::ZERO)?,
-        text => asked_for(text)?,
-    };
-    Ok(Some(if asked.is_zero() { limit } else { asked.min(limit) }))
-}
-
-fn asked_for(text: &str) -> Result<Duration, Status> {
-    parse_duration(text).map_err(|_| {
-        let is_number = text.parse::<f64>().is_ok();
-        let what = if is_number { "missing unit in duration" } else { "invalid duration" };
-        Status::bad_request(format!("invalid timeout specified in the request URL - time: {what} {text:?}"))
-    })
 }
 
 fn panic_text(panic: &Box<dyn std::any::Any + Send>) -> &str {

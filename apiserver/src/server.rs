@@ -3,10 +3,13 @@
 //! Corresponds to cmd/kube-apiserver/app/server.go and pkg/controlplane/apiserver.
 
 use crate::admission::Lookup;
+use crate::aggregation::Aggregation;
+use crate::answer_memory::AnswerMemory;
+use crate::audit::Audit;
 use crate::authn::impersonation::{self, Needed};
 use crate::authn::trust::Trust;
-use crate::authn::{Authentication, UserInfo};
-use crate::authz::{Attributes, Authorization, Decision};
+use crate::authn::{Authentication, Heard, UserInfo};
+use crate::authz::{Attributes, Authorization, Listener};
 use crate::config::{Config, RequestLog};
 use crate::cors::Cors;
 use crate::flow_control::FlowControl;
@@ -15,12 +18,12 @@ use crate::node_agents::NodeAgents;
 use crate::openapi::Documents;
 use crate::registry::Registry;
 use crate::request::info::RequestInfo;
+use crate::request_trace::{Gate, RequestTraces, Steps};
 use crate::version;
 use arc_swap::ArcSwap;
 use component_base::env::Env;
-use component_base::network::ConnectionInfo;
 use component_base::rng::Random;
-use http::HeaderMap;
+use http::request::Parts;
 use proto::Status;
 use proto::resources::Catalogue;
 use std::sync::Arc;
@@ -37,8 +40,15 @@ pub struct Server {
     pub authorization: Arc<Authorization>,
     /// What extension servers are told of whom to believe.
     pub trust: Trust,
+    /// Where there is a policy.
+    pub audit: Option<Arc<Audit>>,
+    /// Where requests may be traced.
+    pub request_traces: Option<RequestTraces>,
     pub flow_control: FlowControl,
+    pub answer_memory: AnswerMemory,
     pub node_agents: NodeAgents,
+    /// What other servers serve.
+    pub aggregation: Aggregation,
     pub metrics: Metrics,
     pub random: Random,
     /// Names for requests that have none.
@@ -48,6 +58,8 @@ pub struct Server {
     pub bootstrapped: AtomicBool,
     /// The definitions that were there at the start are served.
     pub custom_resources_served: AtomicBool,
+    /// Whether there has been an APIService for everything that is served here.
+    pub api_services_registered: AtomicBool,
     /// The end has been announced: not ready any more, still serving.
     pub ending: CancellationToken,
     /// After that: others know that this server goes, and it does not look after the cluster's own objects any more.
@@ -75,6 +87,7 @@ impl Server {
     pub fn is_ready(&self) -> bool {
         self.bootstrapped.load(Ordering::Acquire)
             && self.custom_resources_served.load(Ordering::Acquire)
+            && self.api_services_registered.load(Ordering::Acquire)
             && self.unready_rows().is_empty()
             && !self.ending.is_cancelled()
     }
@@ -109,33 +122,31 @@ impl Server {
     }
 
     /// The caller of a request, or 401.
-    pub async fn authenticate(
-        &self,
-        connection: Option<&ConnectionInfo>,
-        headers: &HeaderMap,
-    ) -> Result<UserInfo, Status> {
+    pub async fn authenticate(&self, request: &Parts, heard: &Heard<'_>) -> Result<UserInfo, Status> {
         let objects: Arc<dyn Lookup> = self.registry.clone();
-        self.authentication.authenticate(connection, headers, &self.env, &objects).await
+        self.authentication.authenticate(request, &self.env, &objects, heard).await
     }
 
     /// Constrained impersonation first (who, and for which action), then the classical verb, as in Kubernetes 1.36.
-    pub fn authorize_impersonation(
+    pub async fn authorize_impersonation(
         &self,
         user: &UserInfo,
         wanted: &UserInfo,
         info: &RequestInfo,
+        steps: Option<&Steps>,
     ) -> Result<(), Status> {
+        let listener = steps.map(|steps| Listener::new(steps, Gate::Impersonation));
         let mode = impersonation::mode(wanted);
         let on_verb = format!("impersonate-on:{mode}:{}", info.verb);
         let selected = info.named_by_selector().unwrap_or_default();
         let on = Attributes::of_request(user, info, &selected);
         let on = on.with_verb(&on_verb);
-        let constrained = match self.authorization.decide(&on) {
-            Decision::Allow(_) => self.authorize_identity(user, &impersonation::constrained(wanted)),
-            Decision::NoOpinion(reason) | Decision::Deny(reason) => Err(on.forbidden(&reason)),
+        let constrained = match self.authorization.authorize_traced(&on, listener).await {
+            Ok(()) => self.authorize_identity(user, &impersonation::constrained(wanted), listener).await,
+            Err(refused) => Err(refused),
         };
         let Err(refused) = constrained else { return Ok(()) };
-        match self.authorize_identity(user, &impersonation::needed(wanted)) {
+        match self.authorize_identity(user, &impersonation::needed(wanted), listener).await {
             // Who holds the classical verb on anybody is told what is missing of it.
             Err(classical) if self.authorization.holds_verb(user, "impersonate") => Err(classical),
             Err(_) => Err(refused),
@@ -143,7 +154,12 @@ impl Server {
         }
     }
 
-    fn authorize_identity(&self, user: &UserInfo, needed: &[Needed]) -> Result<(), Status> {
+    async fn authorize_identity(
+        &self,
+        user: &UserInfo,
+        needed: &[Needed],
+        listener: Option<Listener<'_>>,
+    ) -> Result<(), Status> {
         for needed in needed {
             let attributes = Attributes {
                 namespace: &needed.namespace,
@@ -151,7 +167,7 @@ impl Server {
                 name: &needed.name,
                 ..Attributes::of_resource(user, &needed.verb, needed.group, needed.resource)
             };
-            self.authorization.authorize(&attributes)?;
+            self.authorization.authorize_traced(&attributes, listener).await?;
         }
         Ok(())
     }

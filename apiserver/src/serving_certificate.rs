@@ -12,7 +12,7 @@ use component_base::tls::{self, Protocols, ServerTls};
 use component_base::{pki, private_file};
 use std::fs;
 use std::net::IpAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The files below `--cert-dir`.
 const CERT: &str = "apiserver.crt";
@@ -21,17 +21,38 @@ const KEY: &str = "apiserver.key";
 const NAMES: [&str; 4] = ["kubernetes.default.svc", "kubernetes.default", "kubernetes", "localhost"];
 
 pub fn tls(config: &Config, env: &Env) -> Result<ServerTls, OptionsError> {
-    let given = (&config.serving.tls_cert_file, &config.serving.tls_private_key_file);
-    let tls = if given == (&None, &None) {
-        let (cert, key) = (config.cert_dir.join(CERT), config.cert_dir.join(KEY));
-        keep_self_signed(config, env, &cert, &key)?;
-        ServingOptions { tls_cert_file: Some(cert), tls_private_key_file: Some(key), ..config.serving.clone() }.tls()?
-    } else {
-        config.serving.tls()?
-    };
+    if let Some(given) = given(config)? {
+        return Ok(given);
+    }
+    let (cert, key) = (config.cert_dir.join(CERT), config.cert_dir.join(KEY));
+    keep_self_signed(config, env, &cert, &key)?;
+    read(
+        config,
+        &ServingOptions { tls_cert_file: Some(cert), tls_private_key_file: Some(key), ..config.serving.clone() },
+    )
+}
+
+/// The same without making anything: `None` where the server makes a certificate for itself.
+pub fn given(config: &Config) -> Result<Option<ServerTls>, OptionsError> {
+    let files = (&config.serving.tls_cert_file, &config.serving.tls_private_key_file);
+    if files == (&None, &None) { Ok(None) } else { read(config, &config.serving).map(Some) }
+}
+
+fn read(config: &Config, serving: &ServingOptions) -> Result<ServerTls, OptionsError> {
+    let tls = serving.tls()?;
     let proxy_ca = config.request_headers.requestheader_client_ca_file.as_ref();
     let proxy_ca = proxy_ca.map(|path| read_file("requestheader-client-ca-file", path)).transpose()?;
     Ok(ServerTls { proxy_ca, ..tls })
+}
+
+/// The files that `tls` reads.
+pub fn files(config: &Config) -> Vec<PathBuf> {
+    let mut files = config.serving.files();
+    files.extend(config.request_headers.requestheader_client_ca_file.clone());
+    if config.serving.tls_cert_file.is_none() {
+        files.extend([config.cert_dir.join(CERT), config.cert_dir.join(KEY)]);
+    }
+    files
 }
 
 /// Both files are there afterwards. What is there already is used as it is.

@@ -3,42 +3,41 @@
 //! Corresponds to cmd/kube-apiserver/app/server.go.
 
 use crate::admission::chain::{self, PluginError};
-use crate::authn::Authentication;
-use crate::authn::service_account::{KeyError, ServiceAccountTokens};
-use crate::authn::token_file::{TokenFile, TokenFileError};
-use crate::authn::trust::Trust;
-use crate::authz::abac::{self, PolicyFileError};
+use crate::aggregation::{self, Aggregation};
+use crate::answer_memory::AnswerMemory;
+use crate::authn;
 use crate::authz::policy::{PolicyRows, PolicySource};
-use crate::authz::{Authorization, Mode};
+use crate::authz::{self, Authorization};
+use crate::bootstrap::for_plugins::ForPlugins;
 use crate::bootstrap::{self, roles};
 use crate::config::{Config, DEFAULT_SECURE_PORT, StoreKind};
 use crate::cors::{Cors, OriginError};
 use crate::crd;
-use crate::flow_control::FlowControl;
+use crate::files::{FileError, Files};
+use crate::flow_control::{self, FlowControl};
 use crate::metrics::{self, Metrics};
-use crate::node_agents::NodeAgents;
 use crate::openapi::Documents;
 use crate::registry::allocation::{self, ServiceNetwork};
 use crate::registry::row::{Row, key_prefix};
-use crate::registry::{Registry, strategies};
+use crate::registry::{Registry, key_change, strategies};
+use crate::request_trace::RequestTraces;
 use crate::server::Server;
 use crate::snapshot::{self, Snapshot, SnapshotError};
 use crate::storage::embedded::Embedded;
 use crate::storage::etcd::Etcd;
+use crate::storage::etcd::grpc::EtcdTls;
 use crate::storage::memory::Memory;
 use crate::storage::metered::Metered;
 use crate::storage::{self, Storage};
 use crate::{pipeline, runtime_config, serving_certificate, version};
 use arc_swap::ArcSwap;
 use component_base::env::Env;
-use component_base::fixtures;
 use component_base::network::{HttpService, Network};
-use component_base::options::{OptionsError, ServingOptions, read_file};
+use component_base::options::{OptionsError, ServingOptions};
 use component_base::serving::SecureServer;
 use component_base::tls::TlsError;
 use proto::resources::Catalogue;
 use std::convert::Infallible;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use tokio_util::sync::CancellationToken;
@@ -52,21 +51,19 @@ pub enum Error {
     #[error(transparent)]
     Options(#[from] OptionsError),
     #[error(transparent)]
-    Tls(#[from] TlsError),
-    #[error("--token-auth-file: {0}")]
-    TokenFile(#[from] TokenFileError),
+    Files(#[from] FileError),
     #[error(transparent)]
-    Key(#[from] KeyError),
+    Tls(#[from] TlsError),
     #[error(transparent)]
     Store(#[from] storage::embedded::OpenError),
     #[error(transparent)]
     Etcd(#[from] storage::etcd::cluster::OpenError),
-    #[error("--authorization-policy-file: {}: {source}", path.display())]
-    Policies { path: PathBuf, source: PolicyFileError },
     #[error("{0}")]
     StoreFlags(String),
     #[error("{0}")]
     NodePorts(String),
+    #[error("{0}")]
+    ServiceRanges(String),
     #[error("--runtime-config: {0}")]
     RuntimeConfig(#[from] runtime_config::UnknownGroup),
     #[error(transparent)]
@@ -75,15 +72,13 @@ pub enum Error {
     Plugins(#[from] PluginError),
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),
-    #[error("--restore: {}: {source}", path.display())]
-    SnapshotFile { path: PathBuf, source: SnapshotError },
     #[error("{0}")]
     Stopped(storage::Error),
 }
 
 /// Fills the empty store of a server that does not run.
 pub async fn restore(config: &Config, env: &Env, snapshot: &Snapshot) -> Result<(), Error> {
-    let storage = open_store(config, env).await?;
+    let storage = open_store(config, env, &config.etcd.tls()?).await?;
     let restored = snapshot.restore(storage.as_ref()).await;
     storage.close().await;
     Ok(restored?)
@@ -96,73 +91,117 @@ pub struct ApiServer {
     pub server: Arc<Server>,
 }
 
+/// What flags and files say. All that can be wrong with them is found here, before anything is made.
+struct Told {
+    config: Config,
+    files: Files,
+    catalogue: Arc<Catalogue>,
+    served: Arc<Catalogue>,
+    service_network: ServiceNetwork,
+    cors: Cors,
+}
+
+impl Told {
+    fn by(config: Config, env: &Env) -> Result<Self, Error> {
+        let catalogue = Catalogue::builtin();
+        config.store_kind().map_err(Error::StoreFlags)?;
+        allocation::check_ranges(&config.service_cluster_ip_range).map_err(Error::ServiceRanges)?;
+        Ok(Self {
+            served: runtime_config::served(&catalogue, &config.runtime_config)?,
+            service_network: ServiceNetwork {
+                ranges: config.service_cluster_ip_range.clone(),
+                node_ports: allocation::parse_ports(&config.service_node_port_range).map_err(Error::NodePorts)?,
+            },
+            cors: Cors::new(&config.cors_allowed_origins)?,
+            files: Files::read(&config, env)?,
+            catalogue,
+            config,
+        })
+    }
+}
+
 /// Puts a server together and starts what it does by itself. It answers at once and is ready a little later.
-pub async fn service(config: Config, env: Env) -> Result<ApiServer, Error> {
-    let storage = open_store(&config, &env).await?;
-    match &config.restore {
-        Some(path) => read_snapshot(path)?.restore(storage.as_ref()).await?,
+async fn service(mut told: Told, env: Env) -> Result<ApiServer, Error> {
+    let storage = open_store(&told.config, &env, &told.files.etcd_tls).await?;
+    match told.files.snapshot.take() {
+        Some(snapshot) => snapshot.restore(storage.as_ref()).await?,
         None => snapshot::check(storage.as_ref()).await?,
     }
-    service_on(config, env, storage)
+    assemble(told, env, storage)
 }
 
-fn read_snapshot(path: &Path) -> Result<Snapshot, Error> {
-    let file = std::fs::read(path);
-    let file = file.map_err(|source| OptionsError::Unreadable { flag: "restore", path: path.to_owned(), source })?;
-    Snapshot::parse(&file.into()).map_err(|source| Error::SnapshotFile { path: path.to_owned(), source })
-}
-
-async fn open_store(config: &Config, env: &Env) -> Result<Arc<dyn Storage>, Error> {
+async fn open_store(config: &Config, env: &Env, tls: &EtcdTls) -> Result<Arc<dyn Storage>, Error> {
     Ok(match config.store_kind().map_err(Error::StoreFlags)? {
         StoreKind::Memory => Memory::new(env),
         StoreKind::Embedded => Embedded::open(env, &config.data_dir).await?,
-        StoreKind::Etcd => Etcd::open(env, &config.etcd, &config.etcd.tls()?).await?,
+        StoreKind::Etcd => Etcd::open(env, &config.etcd, tls).await?,
     })
 }
 
-/// The same on a store of one's own: a fault engine, one shared by two servers.
+/// A server on a store of one's own: a fault engine, one shared by two servers.
 pub fn service_on(config: Config, env: Env, storage: Arc<dyn Storage>) -> Result<ApiServer, Error> {
-    let catalogue = Catalogue::builtin();
-    let served = runtime_config::served(&catalogue, &config.runtime_config)?;
-    let service_network = ServiceNetwork {
-        range: config.service_cluster_ip_range,
-        node_ports: allocation::parse_ports(&config.service_node_port_range).map_err(Error::NodePorts)?,
-    };
+    let told = Told::by(config, &env)?;
+    assemble(told, env, storage)
+}
+
+fn assemble(told: Told, env: Env, storage: Arc<dyn Storage>) -> Result<ApiServer, Error> {
+    let Told { config, files, catalogue, served, service_network, cors } = told;
+    let Files { encryption, callers, authentication, .. } = files;
     let names = catalogue.rows().iter().filter_map(|row| {
         let stored = row.storage_version();
         Some((key_prefix(row)?, (stored.group.to_string(), stored.resource.to_string())))
     });
     let storage: Arc<dyn Storage> = Metered::new(&env, storage, names);
-    let registry = Arc::new(Registry::new(&env, storage.clone(), catalogue.clone(), service_network));
+    let registry =
+        Arc::new(Registry::new(&env, storage.clone(), encryption.clone(), catalogue.clone(), service_network));
     for resource in catalogue.rows() {
-        if let Some(row) = Row::start(&env, &storage, resource.clone(), strategies::of(resource)) {
+        if let Some(row) = Row::start(&env, &storage, resource.clone(), strategies::of(resource), &encryption) {
             registry.add_row(Arc::new(Row { event_ttl: config.event_ttl, ..row }));
         }
     }
+    if config.encryption_provider_config_automatic_reload {
+        env.spawn(key_change::run(env.clone(), encryption, registry.clone()));
+    }
     let source = Arc::new(PolicySource::new(policy_rows(&registry)));
-    let authorization = Authorization::new(&config.authorization_mode, source, roles::node_rules());
-    let authorization = Arc::new(authorization.with_policies(policies(&config)?));
+    let authorization = Authorization::new(files.authorizers, source, roles::node_rules());
+    let authorization = Arc::new(authorization.with_policies(files.policies));
+    if let Some(path) = &config.authorization.authorization_config {
+        env.spawn(authz::reload::run(env.clone(), path.clone(), authorization.clone()));
+    }
     registry.set_content_authorizer(authorization.clone());
-    let parts = chain::Parts { env: &env, authorization: &authorization, config: &config };
+    let for_plugins = Arc::new(ForPlugins(Arc::downgrade(&registry)));
+    let parts = chain::Parts {
+        env: &env,
+        registry: &registry,
+        callers: &callers,
+        authorization: &authorization,
+        config: &config,
+        configurations: &files.plugins,
+        namespaces: for_plugins.clone(),
+        kinds: for_plugins,
+    };
     metrics::show_objects(&env, &registry);
     registry.set_admission(chain::chain(&config.enable_admission_plugins, &config.disable_admission_plugins, &parts)?);
     // What the server itself needs has been looked up by now.
     registry.catalogue.store(served.clone());
     let base = served.clone();
     let documents = Arc::new(Documents::new(served.clone(), version::GIT_VERSION));
-    serving_certificate::check_proxy_client(&config)?;
-    let authentication = authentication(&config, &env)?;
     let server = Arc::new(Server {
-        trust: trust(&config, &authentication)?,
+        trust: files.trust,
         authentication,
-        flow_control: FlowControl::new(config.max_requests_inflight, config.max_mutating_requests_inflight),
-        node_agents: NodeAgents::new(&env, &config.node_agents)?,
+        audit: files.audit,
+        request_traces: config.enable_request_trace.then(RequestTraces::default),
+        flow_control: flow_control(&config, &env),
+        answer_memory: AnswerMemory::default(),
+        node_agents: files.node_agents,
+        aggregation: Aggregation::new(callers),
         metrics: Metrics::register(&env),
         random: env.random("apiserver"),
         request_ids: env.random("apiserver/requests"),
-        cors: Cors::new(&config.cors_allowed_origins)?,
+        cors,
         bootstrapped: AtomicBool::new(false),
         custom_resources_served: AtomicBool::new(false),
+        api_services_registered: AtomicBool::new(false),
         ending: CancellationToken::new(),
         left: CancellationToken::new(),
         openapi: ArcSwap::from_pointee((served, documents)),
@@ -171,7 +210,15 @@ pub fn service_on(config: Config, env: Env, storage: Arc<dyn Storage>) -> Result
         config,
         env: env.clone(),
     });
+    if let Some(path) = &server.config.issuers.authentication_config {
+        env.spawn(authn::reload::run(server.clone(), path.clone()));
+    }
+    env.spawn(authn::legacy_use::run(server.clone()));
     env.spawn(bootstrap::run(server.clone()));
+    env.spawn(flow_control::controller::run(server.clone()));
+    env.spawn(aggregation::registration::run(server.clone(), base.clone()));
+    env.spawn(aggregation::table::run(server.clone()));
+    env.spawn(aggregation::availability::run(server.clone()));
     env.spawn(crd::serving::run(server.clone(), base));
     env.spawn(allocation::repair::run(server.registry.clone()));
     let shared = server.clone();
@@ -180,6 +227,15 @@ pub fn service_on(config: Config, env: Env, storage: Arc<dyn Storage>) -> Result
         async move { Ok::<_, Infallible>(pipeline::serve(server, request).await) }
     }));
     Ok(ApiServer { service, server })
+}
+
+fn flow_control(config: &Config, env: &Env) -> FlowControl {
+    let (reads, writes) = (config.max_requests_inflight, config.max_mutating_requests_inflight);
+    if config.enable_priority_and_fairness && reads + writes > 0 {
+        FlowControl::fair(env, reads + writes)
+    } else {
+        FlowControl::max_in_flight(reads, writes)
+    }
 }
 
 fn policy_rows(registry: &Registry) -> PolicyRows {
@@ -198,70 +254,14 @@ fn policy_rows(registry: &Registry) -> PolicyRows {
     }
 }
 
-/// The policies of the ABAC authorizer: a file, exactly where it is asked for.
-fn policies(config: &Config) -> Result<Vec<abac::Policy>, Error> {
-    const FLAG: &str = "authorization-policy-file";
-    let wants = config.authorization_mode.contains(&Mode::Abac);
-    match &config.authorization_policy_file {
-        Some(path) if wants => {
-            let parsed = abac::parse(&read_file(FLAG, path)?);
-            parsed.map_err(|source| Error::Policies { path: path.clone(), source })
-        }
-        Some(_) => Err(invalid(FLAG, "cannot be specified without --authorization-mode=ABAC")),
-        None if wants => Err(invalid(FLAG, "needed by --authorization-mode=ABAC")),
-        None => Ok(Vec::new()),
-    }
-}
-
-fn invalid(flag: &'static str, message: &str) -> Error {
-    Error::Options(OptionsError::Invalid { flag, message: message.to_owned() })
-}
-
-fn trust(config: &Config, authentication: &Authentication) -> Result<Trust, OptionsError> {
-    let read = |flag, path: &Option<PathBuf>| path.as_ref().map(|path| read_file(flag, path)).transpose();
-    let proxies = &config.request_headers.requestheader_client_ca_file;
-    Ok(Trust {
-        client_ca: read("client-ca-file", &config.serving.client_ca_file)?,
-        proxy_ca: read("requestheader-client-ca-file", proxies)?,
-        request_headers: authentication.request_headers.clone(),
-    })
-}
-
-/// Simulations use fixed keys, so that equal seeds sign equal tokens.
-fn authentication(config: &Config, env: &Env) -> Result<Authentication, Error> {
-    if config.service_account_signing_endpoint.is_some() {
-        let message = "signers outside of this process are not supported; give --service-account-signing-key-file";
-        return Err(invalid("service-account-signing-endpoint", message));
-    }
-    let token_file = match &config.token_auth_file {
-        Some(path) => TokenFile::parse(&read_file("token-auth-file", path)?)?,
-        None => TokenFile::default(),
-    };
-    let key = match &config.service_account_signing_key_file {
-        Some(path) => Some(read_file("service-account-signing-key-file", path)?),
-        None if env.is_simulated() => Some(fixtures::serving().key_pem),
-        None => None,
-    };
-    let mut further = Vec::new();
-    for path in &config.service_account_key_file {
-        further.push(read_file("service-account-key-file", path)?);
-    }
-    let tokens =
-        key.map(|key| ServiceAccountTokens::new(&key, &further, &config.service_account_issuer, config.audiences()));
-    let tokens = tokens.transpose()?.map(|tokens| tokens.lookup(config.service_account_lookup));
-    let authentication = Authentication::new(token_file, tokens, config.anonymous_auth);
-    Ok(authentication.behind(config.request_headers.authenticator()?))
-}
-
 /// Serves until shutdown: over TLS, or in a simulation in process.
 pub async fn run(config: Config, env: Env) -> Result<(), Error> {
     config.original.warn();
-    // Everything that can be wrong with the flags is found before the store is touched.
     let address = config.serving.address(DEFAULT_SECURE_PORT);
     let delay = config.shutdown_delay_duration;
     match env.network() {
         Network::InProcess(network) => {
-            let api = service(config, env.clone()).await?;
+            let api = service(Told::by(config, &env)?, env.clone()).await?;
             let port = address.map_or(DEFAULT_SECURE_PORT, |a| a.port());
             let authority = format!("{IN_PROCESS_NAME}:{port}");
             network.register(&authority, api.service);
@@ -270,19 +270,24 @@ pub async fn run(config: Config, env: Env) -> Result<(), Error> {
             Ok(())
         }
         Network::Sockets => {
-            let tls = serving_certificate::tls(&config, &env)?;
+            // What serves, and what it needs, ends after readiness does.
+            let (serving_env, inner) = (env.detached(), env.detached());
+            let told = Told::by(config.clone(), &inner)?;
+            let tls = match &told.files.tls {
+                Some(tls) => tls.clone(),
+                None => serving_certificate::tls(&config, &env)?,
+            };
             let listener = match address {
                 Some(address) => ServingOptions::listen(address).await?,
                 None => return Err(Error::Options(OptionsError::NoCertificate)),
             };
             let secure = SecureServer::new(listener, &tls)?;
-            // What serves, and what it needs, ends after readiness does.
-            let serving_env = env.detached();
-            let inner = env.detached();
+            let (files, world) = (serving_certificate::files(&config), env.clone());
+            let secure = secure.following(files, move || serving_certificate::tls(&config, &world));
             let started = tokio::select! {
                 biased;
                 () = env.shutdown().cancelled() => None,
-                api = service(config, inner.clone()) => Some(api?),
+                api = service(told, inner.clone()) => Some(api?),
             };
             let Some(ApiServer { service, server }) = started else {
                 inner.drain().await;
@@ -307,6 +312,9 @@ pub async fn run(config: Config, env: Env) -> Result<(), Error> {
             }
             serving_env.drain().await;
             inner.drain().await;
+            if let Some(audit) = &server.audit {
+                audit.close().await;
+            }
             // Nobody writes any more: what was accepted is flushed, and the lock is free when the process ends.
             storage.close().await;
             Ok(())

@@ -7,8 +7,11 @@ use crate::storage::memory::Memory;
 use axum::body::{Body, to_bytes};
 use bytes::Bytes;
 use component_base::env::Env;
-use http::{HeaderMap, Method, Request, header};
+use component_base::network::{HttpService, Network};
+use http::{HeaderMap, Method, Request, Response, header};
+use parking_lot::Mutex;
 use serde_json::Value;
+use std::convert::Infallible;
 use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +22,8 @@ const TOKENS: &str = "admin-token,admin,admin,\"system:masters\"\nann-token,ann,
 const MAX_ANSWER_BYTES: usize = 64 << 20;
 /// Between two looks whether the server is ready.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
+/// Looks at what does not come before a test gives up.
+const LOOKS: usize = 2000;
 
 pub struct Api {
     pub server: ApiServer,
@@ -70,6 +75,18 @@ impl Api {
         Self { server }
     }
 
+    /// Asks until the answer is the wanted one, in virtual time.
+    pub async fn until(&self, path: &str, wanted: impl Fn(&Answer) -> bool) -> Answer {
+        for _ in 0..LOOKS {
+            let answer = self.get(path).await;
+            if wanted(&answer) {
+                return answer;
+            }
+            self.server.server.env.sleep(LOOK_AGAIN).await;
+        }
+        panic!("{path} never is as wanted: {}", self.get(path).await.text);
+    }
+
     /// As the administrator; a body is JSON unless a header says otherwise.
     pub async fn ask(&self, method: Method, path: &str, body: impl ToString, headers: &[(&str, &str)]) -> Answer {
         let mut request = Request::builder().method(method).uri(path);
@@ -114,4 +131,36 @@ impl Api {
         assert_eq!(answer.code, 201, "{}", answer.text);
         answer.body
     }
+}
+
+/// A server in this world that is sent reviews and answers them with a status; what it was sent is noted.
+pub fn reviewing(
+    env: &Env,
+    authority: &str,
+    status: impl Fn(&Value) -> Value + Send + Sync + 'static,
+) -> Arc<Mutex<Vec<Value>>> {
+    let asked: Arc<Mutex<Vec<Value>>> = Arc::default();
+    let (noted, status) = (asked.clone(), Arc::new(status));
+    let service = HttpService::new(tower::service_fn(move |request: Request<Body>| {
+        let (noted, status) = (noted.clone(), status.clone());
+        async move {
+            let bytes = to_bytes(request.into_body(), MAX_ANSWER_BYTES).await.expect("a review arrives whole");
+            let mut review: Value = serde_json::from_slice(&bytes).expect("a review is JSON");
+            noted.lock().push(review.clone());
+            review["status"] = status(&review["spec"]);
+            Ok::<_, Infallible>(Response::new(Body::from(review.to_string())))
+        }
+    }));
+    let Network::InProcess(network) = env.network() else { panic!("tests are simulated") };
+    network.register(authority, service);
+    asked
+}
+
+/// One that is asked who may do what.
+pub fn allowing(
+    env: &Env,
+    authority: &str,
+    allows: impl Fn(&Value) -> bool + Send + Sync + 'static,
+) -> Arc<Mutex<Vec<Value>>> {
+    reviewing(env, authority, move |spec| serde_json::json!({"allowed": allows(spec)}))
 }

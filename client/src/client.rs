@@ -26,9 +26,9 @@ const DURATION_S: &[f64] = &[0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 1
 #[derive(Clone)]
 pub struct Client {
     env: Env,
-    transport: Arc<Transport>,
+    pub(crate) transport: Arc<Transport>,
     /// The same way without a client certificate.
-    anonymous: Arc<Transport>,
+    pub(crate) anonymous: Arc<Transport>,
     /// The path of the server's URL: every request begins with it.
     prefix: Arc<str>,
     user_agent: HeaderValue,

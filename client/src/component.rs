@@ -44,7 +44,11 @@ pub enum Error {
 impl Component {
     /// The API server as the flags name it. It need not be there yet.
     pub fn connect(&self, env: &Env, options: &ClientOptions) -> Result<Client, Error> {
-        Ok(Client::from_options(env, options, self.name)?)
+        let (client, renewal) = Client::from_options(env, options, self.name)?.renewable();
+        if !env.is_simulated() {
+            env.spawn(renewal.follow(options.path().map_err(ConnectError::from)?));
+        }
+        Ok(client)
     }
 
     /// Opens the component's own port until shutdown: health for everybody, all else for whom the API server admits.

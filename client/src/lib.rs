@@ -10,6 +10,7 @@ mod transport;
 pub mod token;
 pub mod token_bucket;
 mod client;
+mod renewal;
 pub mod request;
 pub mod error;
 pub mod service_account_tokens;
@@ -52,6 +53,8 @@ mod informer_tests;
 mod leader_tests;
 #[cfg(test)]
 mod tls_tests;
+#[cfg(test)]
+mod tls_attack_tests;
 
 pub use api::Api;
 pub use backoff::Backoff;
@@ -69,6 +72,7 @@ pub use leader::LeaderElection;
 pub use lister::Lister;
 pub use options::{DeleteOptions, List, ListOptions, Patch, PatchOptions, Preconditions, Propagation};
 pub use plan::{Action, ApplyError, Plan, apply};
+pub use renewal::Renewal;
 pub use service_account_tokens::ServiceAccountTokens;
 pub use token::TokenSource;
 pub use work_queue::WorkQueue;

@@ -51,7 +51,7 @@ async fn site(folder: &Path) -> Site {
         cert: pair.cert_pem,
         key: pair.key_pem,
         client_ca: Some(authority.cert_pem.clone()),
-        proxy_ca: None,
+        ..ServerTls::default()
     };
     let serving = env.clone();
     let server = SecureServer::new(listener, &tls).unwrap();

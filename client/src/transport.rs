@@ -12,7 +12,9 @@ use component_base::tls::{self, Protocols};
 use http::{Request, Response, Uri};
 use hyper_util::client::legacy::Client as HyperClient;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use parking_lot::RwLock;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 use tower::ServiceExt;
 
@@ -22,6 +24,9 @@ const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
 /// A peer that vanished without a word is noticed after these, as by client-go.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// The way that a client takes now.
+pub(crate) type Way = Arc<RwLock<Arc<Transport>>>;
 
 #[derive(Clone)]
 pub(crate) enum Transport {
@@ -41,6 +46,8 @@ pub(crate) enum Transport {
         scheme: http::uri::Scheme,
         authority: http::uri::Authority,
     },
+    /// Another one of these, which may be exchanged.
+    Renewable(Way),
 }
 
 impl Transport {
@@ -71,6 +78,7 @@ impl Transport {
             Self::Service { .. } => "in-process".to_owned(),
             Self::Registered { authority, .. } => authority.clone(),
             Self::Sockets { authority, .. } => authority.to_string(),
+            Self::Renewable(way) => way.read().host(),
         }
     }
 
@@ -78,6 +86,10 @@ impl Transport {
     pub(crate) async fn send(&self, mut request: Request<Body>) -> Result<Response<Body>, Error> {
         match self {
             Self::Service { service, peer } => call(service.clone(), peer, request).await,
+            Self::Renewable(way) => {
+                let way = way.read().clone();
+                Box::pin(async move { way.send(request).await }).await
+            }
             Self::Registered { registry, authority, peer } => match registry.connect(authority) {
                 Some(service) => call(service, peer, request).await,
                 None => Err(Error::Transport(format!("{}: connect {authority}: connection refused", line(&request)))),

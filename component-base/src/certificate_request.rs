@@ -5,7 +5,7 @@
 
 use crate::private_key::{PrivateKey, PrivateKeyError};
 use jiff::Timestamp;
-use rcgen::{KeyPair, PublicKeyData, SigningKey};
+use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair, PublicKeyData, SigningKey};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, CertificateSigningRequestDer};
 use std::time::Duration;
@@ -101,6 +101,16 @@ impl RequestedNames {
             _ => {}
         }
     }
+}
+
+/// A new key, and the request of a node for a client certificate: both PEM.
+pub fn node_request(node: &str) -> Result<(String, String), rcgen::Error> {
+    let key = KeyPair::generate()?;
+    let mut params = CertificateParams::default();
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::OrganizationName, "system:nodes");
+    params.distinguished_name.push(DnType::CommonName, format!("system:node:{node}"));
+    Ok((key.serialize_pem(), params.serialize_request(&key)?.pem()?))
 }
 
 /// What is asked for.

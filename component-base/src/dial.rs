@@ -22,6 +22,8 @@ use tower::ServiceExt;
 
 /// On a Node: `host:port` at which its agent really serves. Its addresses are simulated, and nothing connects to them.
 pub const AGENT_ENDPOINT: &str = "orrery.dev/agent-endpoint";
+/// On a Service: `host:port` at which what it stands for really serves, whatever its endpoints say.
+pub const SERVICE_ENDPOINT: &str = "orrery.dev/service-endpoint";
 
 /// A peer that vanished without a word is noticed after half a minute of silence and three unanswered questions.
 const KEEPALIVE_AFTER: Duration = Duration::from_secs(30);
@@ -45,6 +47,8 @@ pub struct Dialer {
     env: Env,
     tls: Arc<ClientConfig>,
     certificates: Vec<CertificateDer<'static>>,
+    /// What the server's certificate has to say, where that is not the host that is dialled.
+    server_name: Option<String>,
     connect_limit: Duration,
 }
 
@@ -56,7 +60,8 @@ impl Dialer {
             None => Vec::new(),
         };
         let tls = Arc::new(tls::client_config(identity, Protocols::Http1Only)?);
-        Ok(Self { env: env.clone(), tls, certificates, connect_limit })
+        let server_name = identity.tls_server_name.clone();
+        Ok(Self { env: env.clone(), tls, certificates, server_name, connect_limit })
     }
 
     /// Sends one request, whose URI is path and query, to `host:port`. An answer of any code is an answer; one of 101
@@ -122,7 +127,8 @@ impl Dialer {
             .and_then(|()| SockRef::from(&tcp).set_tcp_keepalive(&keepalive))
             .map_err(DialError::Handshake)?;
         let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host).trim_matches(['[', ']']);
-        let name = ServerName::try_from(host.to_owned()).map_err(|error| refused(authority, &error.to_string()))?;
+        let name = self.server_name.as_deref().unwrap_or(host).to_owned();
+        let name = ServerName::try_from(name).map_err(|error| refused(authority, &error.to_string()))?;
         let connector = tokio_rustls::TlsConnector::from(self.tls.clone());
         connector.connect(name, tcp).await.map_err(DialError::Handshake)
     }

@@ -96,7 +96,7 @@ mod tests {
             cert: cert_pem,
             key: key_pem,
             client_ca: Some(authority_pem()),
-            proxy_ca: None,
+            ..ServerTls::default()
         })
         .unwrap();
         assert_eq!(authority().cert_pem, authority_pem());

@@ -112,6 +112,8 @@ impl HealthServer {
             Network::Sockets => {
                 let tls = options.tls()?;
                 let server = SecureServer::new(ServingOptions::listen(address).await?, &tls)?;
+                let own = options.clone();
+                let server = server.following(options.files(), move || own.tls());
                 env.spawn(async move { server.serve(&serving, service).await });
             }
         }
@@ -177,6 +179,7 @@ fn refuse(status: &Status) -> Response<Body> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::defaults;
     use axum::routing::get;
     use serde_json::json;
 
@@ -226,13 +229,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn in_process_it_is_found_by_name() {
         let env = Env::simulated(1);
-        let options = ServingOptions {
-            bind_address: [0, 0, 0, 0].into(),
-            secure_port: None,
-            tls_cert_file: None,
-            tls_private_key_file: None,
-            client_ca_file: None,
-        };
+        let options = ServingOptions { bind_address: [0, 0, 0, 0].into(), secure_port: None, ..defaults() };
         HealthServer::new().start(&env, "scheduler", &options, 10259).await.unwrap();
         let Network::InProcess(registry) = env.network() else { panic!("simulations have no sockets") };
         assert!(registry.connect("scheduler:10259").is_some());
@@ -251,7 +248,7 @@ mod tests {
             secure_port: None,
             tls_cert_file: Some(file.clone()),
             tls_private_key_file: Some(file),
-            client_ca_file: None,
+            ..defaults()
         };
         // Port 0 switches serving off; any port of the system's choice is one that was asked for and is taken.
         let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -6,6 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -31,6 +32,22 @@ pub struct Connection {
 impl std::fmt::Debug for Connection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Connection").field("server", &self.server).finish_non_exhaustive()
+    }
+}
+
+/// How a user shows who they are.
+#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Credentials {
+    pub client_cert_pem: Option<String>,
+    pub client_key_pem: Option<String>,
+    pub token: Option<String>,
+    /// As in a connection.
+    pub token_file: Option<PathBuf>,
+}
+
+impl std::fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Credentials").finish_non_exhaustive()
     }
 }
 
@@ -143,10 +160,33 @@ pub fn read(path: &Path) -> Result<Connection, KubeconfigError> {
     parse(&text, path)
 }
 
+/// The file itself, and all files with certificates and keys that it names.
+pub fn files(path: &Path) -> Vec<PathBuf> {
+    let mut files = vec![path.to_owned()];
+    let Some(file) = read_text(path).and_then(|text| parse_file(&text, path)).ok() else { return files };
+    for entry in file.clusters.into_iter().chain(file.users) {
+        let Named { cluster, user, .. } = entry;
+        let user = user.unwrap_or_default();
+        let named = [cluster.unwrap_or_default().certificate_authority, user.client_certificate, user.client_key];
+        files.extend(named.into_iter().flatten().map(|file| beside(path, &file)));
+    }
+    files
+}
+
 /// The names of all clusters in a file.
 pub fn clusters(path: &Path) -> Result<Vec<String>, KubeconfigError> {
     let file = parse_file(&read_text(path)?, path)?;
     Ok(file.clusters.into_iter().map(|cluster| cluster.name).collect())
+}
+
+/// The credentials of all users in a file, by their names.
+pub fn users(path: &Path) -> Result<BTreeMap<String, Credentials>, KubeconfigError> {
+    let file = parse_file(&read_text(path)?, path)?;
+    let each = file.users.into_iter().map(|entry| {
+        let credentials = entry.user.unwrap_or_default().credentials(&entry.name, path)?;
+        Ok((entry.name, credentials))
+    });
+    each.collect()
 }
 
 fn read_text(path: &Path) -> Result<String, KubeconfigError> {
@@ -176,35 +216,64 @@ fn parse(text: &str, path: &Path) -> Result<Connection, KubeconfigError> {
     if !cluster.server.starts_with("https://") && !cluster.server.starts_with("http://") {
         return Err(content(format!("cluster {:?}: server {:?} is no URL", context.cluster, cluster.server)));
     }
-    if user.exec.is_some() || user.auth_provider.is_some() || user.username.is_some() {
-        let ways = "client certificates, token and tokenFile";
-        return Err(content(format!("user {:?}: only {ways} are supported", context.user)));
-    }
-    let beside = |file: &PathBuf| path.parent().unwrap_or(Path::new("")).join(file);
-    let pem = |what: &str, data: &Option<String>, file: &Option<PathBuf>| match (data, file) {
-        (Some(data), _) => decode_pem(data).map(Some).map_err(|why| content(format!("{what}: {why}"))),
-        (None, Some(file)) => read_text(&beside(file)).map(Some),
-        (None, None) => Ok(None),
-    };
-    let connection = Connection {
-        ca_pem: pem("certificate-authority-data", &cluster.certificate_authority_data, &cluster.certificate_authority)?,
-        client_cert_pem: pem("client-certificate-data", &user.client_certificate_data, &user.client_certificate)?,
-        client_key_pem: pem("client-key-data", &user.client_key_data, &user.client_key)?,
+    let credentials = user.credentials(&context.user, path)?;
+    let (data, file) = (&cluster.certificate_authority_data, &cluster.certificate_authority);
+    Ok(Connection {
+        ca_pem: pem("certificate-authority-data", data, file, path)?,
+        client_cert_pem: credentials.client_cert_pem,
+        client_key_pem: credentials.client_key_pem,
         server: cluster.server,
-        token: user.token,
-        token_file: user.token_file.as_ref().map(beside),
+        token: credentials.token,
+        token_file: credentials.token_file,
         tls_server_name: cluster.tls_server_name,
         insecure: cluster.insecure_skip_tls_verify,
         impersonate_user: user.impersonate.unwrap_or_default(),
         impersonate_groups: user.impersonate_groups,
-    };
-    if connection.client_cert_pem.is_some() != connection.client_key_pem.is_some() {
-        return Err(content(format!(
-            "user {:?}: a client certificate needs its key, and a key its certificate",
-            context.user
-        )));
+    })
+}
+
+impl User {
+    fn credentials(&self, name: &str, path: &Path) -> Result<Credentials, KubeconfigError> {
+        let wrong = |why: &str| {
+            let message = format!("user {name:?}: {why}");
+            Err(KubeconfigError::Content { path: path.to_owned(), message })
+        };
+        if self.exec.is_some() || self.auth_provider.is_some() || self.username.is_some() {
+            return wrong("only client certificates, token and tokenFile are supported");
+        }
+        let (cert, key) = (&self.client_certificate_data, &self.client_key_data);
+        let credentials = Credentials {
+            client_cert_pem: pem("client-certificate-data", cert, &self.client_certificate, path)?,
+            client_key_pem: pem("client-key-data", key, &self.client_key, path)?,
+            token: self.token.clone(),
+            token_file: self.token_file.as_ref().map(|file| beside(path, file)),
+        };
+        if credentials.client_cert_pem.is_some() != credentials.client_key_pem.is_some() {
+            return wrong("a client certificate needs its key, and a key its certificate");
+        }
+        Ok(credentials)
     }
-    Ok(connection)
+}
+
+fn beside(path: &Path, file: &Path) -> PathBuf {
+    path.parent().unwrap_or(Path::new("")).join(file)
+}
+
+/// What an entry holds itself, or else what is in the file that it names.
+fn pem(
+    what: &str,
+    data: &Option<String>,
+    file: &Option<PathBuf>,
+    path: &Path,
+) -> Result<Option<String>, KubeconfigError> {
+    match (data, file) {
+        (Some(data), _) => {
+            let refused = |why| KubeconfigError::Content { path: path.to_owned(), message: format!("{what}: {why}") };
+            decode_pem(data).map(Some).map_err(refused)
+        }
+        (None, Some(file)) => read_text(&beside(path, file)).map(Some),
+        (None, None) => Ok(None),
+    }
 }
 
 fn decode_pem(data: &str) -> Result<String, String> {
@@ -302,6 +371,21 @@ preferences: {}
         assert_eq!(read.ca_pem.as_deref(), Some("FROM FILE"));
         assert_eq!(read.token.as_deref(), Some("secret"));
         assert_eq!(read.token_file, Some(directory.path().join("token")));
+    }
+
+    #[test]
+    fn all_users_have_credentials() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("conf");
+        fs::write(&path, "users: [{name: a, user: {token: x}}, {name: b}, {name: c, user: {client-key-data: Sw==}}]")
+            .unwrap();
+        assert_eq!(
+            users(&path).unwrap_err().to_string(),
+            format!("{}: user \"c\": a client certificate needs its key, and a key its certificate", path.display())
+        );
+        fs::write(&path, "users: [{name: a, user: {token: x}}, {name: b}]").unwrap();
+        let a = Credentials { token: Some("x".into()), ..Credentials::default() };
+        assert_eq!(users(&path).unwrap(), BTreeMap::from([("a".into(), a), ("b".into(), Credentials::default())]));
     }
 
     #[test]

@@ -19,11 +19,15 @@ pub mod duration;
 pub mod options;
 pub mod kubeconfig;
 pub mod private_key;
+pub mod json_web_token;
 pub mod pki;
 pub mod certificate_request;
 pub mod private_file;
+pub mod file_watch;
 pub mod claim;
 pub mod tls;
+pub mod tls_policy;
+mod named_certificates;
 pub mod dial;
 
 // What it serves.
@@ -34,4 +38,5 @@ pub mod health_server;
 
 // For tests and simulations.
 pub mod fixtures;
+pub mod cel_pieces;
 pub mod etcd_process;

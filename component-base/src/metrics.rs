@@ -3,15 +3,17 @@
 //! Corresponds to k8s.io/component-base/metrics.
 
 use parking_lot::Mutex;
-use prometheus_client::encoding::text;
+use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::{Family, MetricConstructor};
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::{MetricType, TypedMetric};
 use prometheus_client::registry::{Metric, Registry};
 use std::any::Any;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 /// Labels and their values, in the order in which they are shown.
@@ -22,6 +24,7 @@ pub type Gauges = Family<Labels, Gauge>;
 pub type FloatCounters = Family<Labels, Counter<f64, AtomicU64>>;
 pub type FloatGauges = Family<Labels, Gauge<f64, AtomicU64>>;
 pub type Histograms = Family<Labels, Histogram, Buckets>;
+pub type SetHistograms = Family<Labels, SetHistogram>;
 
 /// The upper bounds of a histogram.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +33,32 @@ pub struct Buckets(pub &'static [f64]);
 impl MetricConstructor<Histogram> for Buckets {
     fn new_metric(&self) -> Histogram {
         Histogram::new(self.0.iter().copied())
+    }
+}
+
+/// A histogram that somebody else counts, and sets before it is looked at: the sum, and the bounds with their counts.
+#[derive(Clone, Debug, Default)]
+pub struct SetHistogram(Arc<Mutex<(f64, Vec<(f64, u64)>)>>);
+
+impl SetHistogram {
+    pub fn set(&self, sum: f64, buckets: Vec<(f64, u64)>) {
+        *self.0.lock() = (sum, buckets);
+    }
+}
+
+impl TypedMetric for SetHistogram {
+    const TYPE: MetricType = MetricType::Histogram;
+}
+
+impl EncodeMetric for SetHistogram {
+    fn encode(&self, mut encoder: MetricEncoder<'_>) -> Result<(), std::fmt::Error> {
+        let (sum, buckets) = &*self.0.lock();
+        let count = buckets.iter().map(|(_, count)| count).sum();
+        encoder.encode_histogram::<NoLabelSet>(*sum, count, buckets, None)
+    }
+
+    fn metric_type(&self) -> MetricType {
+        Self::TYPE
     }
 }
 
@@ -95,6 +124,10 @@ impl Metrics {
         self.family(name, name, help, || Histograms::new_with_constructor(Buckets(buckets)))
     }
 
+    pub fn set_histograms(&self, name: &'static str, help: &str) -> SetHistograms {
+        self.family(name, name, help, SetHistograms::default)
+    }
+
     /// Calls `refresh` whenever somebody is about to look, until it answers false.
     pub fn before_encoding(&self, refresh: impl Fn() -> bool + Send + 'static) {
         self.refreshes.lock().push(Box::new(refresh));
@@ -102,7 +135,9 @@ impl Metrics {
 
     /// All metrics in Prometheus' text format 0.0.4, as Kubernetes' components show them.
     pub fn encode(&self) -> String {
-        self.refreshes.lock().retain(|refresh| refresh());
+        // Held until the end: whoever looks at the same time waits for values that are whole.
+        let mut refreshes = self.refreshes.lock();
+        refreshes.retain(|refresh| refresh());
         let mut open_metrics = String::new();
         text::encode(&mut open_metrics, &self.registry.lock()).expect("writing to a String cannot fail");
         to_text_format(&open_metrics, &self.bare.lock())

@@ -188,6 +188,16 @@ pub fn is_current(cert_pem: &str, names: &[String], now: Timestamp) -> Result<bo
     Ok(ends_s - now.as_second() > RENEWAL_S && names.iter().all(|name| held.contains(name)))
 }
 
+/// From when to when a certificate (PEM) is good.
+pub fn life(cert_pem: &str) -> Result<(Timestamp, Timestamp), PkiError> {
+    let chain = tls::certificates("certificate", cert_pem).map_err(|error| PkiError::Certificate(error.to_string()))?;
+    let parsed = X509Certificate::from_der(&chain[0]);
+    let (_, certificate) = parsed.map_err(|error| PkiError::Certificate(error.to_string()))?;
+    let at = |seconds| Timestamp::from_second(seconds).map_err(|error| PkiError::Certificate(error.to_string()));
+    let validity = certificate.validity();
+    Ok((at(validity.not_before.timestamp())?, at(validity.not_after.timestamp())?))
+}
+
 fn text_of(name: &GeneralName<'_>) -> Option<String> {
     match name {
         GeneralName::DNSName(name) => Some((*name).to_owned()),

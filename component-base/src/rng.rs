@@ -9,6 +9,8 @@ use std::time::Duration;
 /// Kubernetes' alphabet for generated names: no vowels and no look-alikes, so that no words appear.
 const NAME_ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
+const HEX_DIGITS: &[u8; 16] = b"0123456789abcdef";
+
 /// A stream of random numbers; clones share the stream.
 #[derive(Clone, Debug)]
 pub struct Random(Arc<Mutex<ChaCha8Rng>>);
@@ -59,8 +61,17 @@ impl Random {
         self.fill(&mut b);
         b[6] = (b[6] & 0x0f) | 0x40;
         b[8] = (b[8] & 0x3f) | 0x80;
-        let hex: String = b.iter().map(|x| format!("{x:02x}")).collect();
-        format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+        // Every request has one, so its digits are not formatted but taken from a table.
+        let mut text = String::with_capacity(36);
+        for (place, byte) in b.into_iter().enumerate() {
+            if matches!(place, 4 | 6 | 8 | 10) {
+                text.push('-');
+            }
+            for digit in [byte >> 4, byte & 0x0f] {
+                text.push(char::from(HEX_DIGITS[usize::from(digit)]));
+            }
+        }
+        text
     }
 
     /// The random tail of a generated name: `length` characters (Kubernetes uses five).
@@ -79,6 +90,13 @@ mod tests {
         let first = a.uid();
         assert_eq!(first, again.uid());
         assert_eq!(first.len(), 36);
+        let mut bytes = [0_u8; 16];
+        Random::from_seed(1, "uid").fill(&mut bytes);
+        let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let variant = ["8", "9", "a", "b"][usize::from(bytes[8] >> 4 & 3)];
+        let parts =
+            [&hex[..8], &hex[8..12], &format!("4{}", &hex[13..16]), &format!("{variant}{}", &hex[17..20]), &hex[20..]];
+        assert_eq!(first, parts.join("-"), "a version 4 UUID of these bytes");
         assert_ne!(first, Random::from_seed(1, "names").uid());
         assert_ne!(first, Random::from_seed(2, "uid").uid());
     }

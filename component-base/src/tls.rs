@@ -3,10 +3,13 @@
 //! Corresponds to k8s.io/apiserver/pkg/server/secure_serving.go and k8s.io/client-go/transport.
 
 use crate::kubeconfig::Connection;
+use crate::named_certificates::{NamedCertificates, names_of};
+use crate::tls_policy::TlsPolicy;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, SignatureScheme};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
@@ -29,7 +32,7 @@ pub enum TlsError {
 }
 
 /// What a server shows and whose clients it knows. All of it PEM.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct ServerTls {
     /// The chain, leaf first.
     pub cert: String,
@@ -38,6 +41,17 @@ pub struct ServerTls {
     pub client_ca: Option<String>,
     /// Who signs the certificates of proxies that vouch for their callers.
     pub proxy_ca: Option<String>,
+    /// For clients that ask for certain names.
+    pub named: Vec<NamedCertificate>,
+    pub policy: TlsPolicy,
+}
+
+/// A certificate (chain) and its key, PEM, for these names or for those that it says itself.
+#[derive(Clone)]
+pub struct NamedCertificate {
+    pub names: Vec<String>,
+    pub cert: String,
+    pub key: String,
 }
 
 impl std::fmt::Debug for ServerTls {
@@ -82,8 +96,9 @@ pub fn client_verifier(ca_pem: &str) -> Result<Arc<dyn ClientCertVerifier>, TlsE
 
 pub fn server_config(tls: &ServerTls) -> Result<ServerConfig, TlsError> {
     let what = "serving certificate";
-    let builder = ServerConfig::builder_with_provider(provider())
-        .with_safe_default_protocol_versions()
+    let provider = Arc::new(tls.policy.provider());
+    let builder = ServerConfig::builder_with_provider(provider.clone())
+        .with_protocol_versions(tls.policy.versions())
         .map_err(|source| TlsError::Rejected { what, source })?;
     let trusted: Vec<&str> = [&tls.client_ca, &tls.proxy_ca].into_iter().flatten().map(String::as_str).collect();
     let builder = if trusted.is_empty() {
@@ -91,9 +106,20 @@ pub fn server_config(tls: &ServerTls) -> Result<ServerConfig, TlsError> {
     } else {
         builder.with_client_cert_verifier(Arc::new(AskAnyClient(client_verifier(&trusted.join("\n"))?)))
     };
-    let chain = certificates(what, &tls.cert)?;
-    let key = private_key("serving key", &tls.key)?;
-    let mut config = builder.with_single_cert(chain, key).map_err(|source| TlsError::Rejected { what, source })?;
+    let certified = |cert: &str, key: &str| {
+        let (chain, key) = (certificates(what, cert)?, private_key("serving key", key)?);
+        let certified = CertifiedKey::from_der(chain, key, &provider);
+        certified.map(Arc::new).map_err(|source| TlsError::Rejected { what, source })
+    };
+    let mut named = Vec::new();
+    for one in &tls.named {
+        let certificate = certified(&one.cert, &one.key)?;
+        let leaf = certificate.cert.first().map(|leaf| names_of(leaf)).unwrap_or_default();
+        let names = if one.names.is_empty() { leaf } else { one.names.clone() };
+        named.extend(names.into_iter().map(|name| (name.to_ascii_lowercase(), certificate.clone())));
+    }
+    let default = certified(&tls.cert, &tls.key)?;
+    let mut config = builder.with_cert_resolver(Arc::new(NamedCertificates { default, named }));
     config.alpn_protocols = ALPN.iter().map(|p| p.to_vec()).collect();
     Ok(config)
 }
@@ -236,7 +262,7 @@ mod tests {
         for key in [RSA_KEYS, EC_KEYS].concat() {
             let pair = PrivateKey::from_pem(key).unwrap().key_pair().unwrap();
             let cert = rcgen::CertificateParams::default().self_signed(&pair).unwrap().pem();
-            server_config(&ServerTls { cert, key: key.to_owned(), client_ca: None, proxy_ca: None }).unwrap();
+            server_config(&ServerTls { cert, key: key.to_owned(), ..ServerTls::default() }).unwrap();
         }
     }
 }

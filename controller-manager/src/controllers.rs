@@ -2,12 +2,14 @@
 //!
 //! Corresponds to NewControllerDescriptors in cmd/kube-controller-manager/app/controllermanager.go.
 
+use crate::bootstrap::{signer, token_cleaner};
 use crate::certificates::{approving, cleaner, signing};
 use crate::context::{Context, Running};
 use crate::{
     clusterrole_aggregation, cronjob, deployment, disruption, endpoints, endpointslice, endpointslicemirroring,
-    garbage_collector, job, namespace, node_ipam, node_lifecycle, pod_gc, replicaset, root_ca_publisher,
-    serviceaccount, taint_eviction, ttl_after_finished,
+    garbage_collector, job, namespace, node_ipam, node_lifecycle, pod_gc, replicaset, resource_quota,
+    root_ca_publisher, serviceaccount, serviceaccount_token, taint_eviction, ttl_after_finished,
+    validatingadmissionpolicy_status,
 };
 
 pub struct Controller {
@@ -26,6 +28,14 @@ pub struct Controller {
 
 /// In the order in which they start.
 pub const CONTROLLERS: &[Controller] = &[
+    Controller {
+        name: "serviceaccount-token-controller",
+        aliases: &["serviceaccount-token"],
+        service_account: "",
+        triggers: &["secrets", "serviceaccounts"],
+        on_by_default: true,
+        start: serviceaccount_token::start,
+    },
     Controller {
         name: "serviceaccount-controller",
         aliases: &["serviceaccount"],
@@ -57,6 +67,14 @@ pub const CONTROLLERS: &[Controller] = &[
         triggers: &["every resource that can be listed, watched and deleted"],
         on_by_default: true,
         start: garbage_collector::controller::start,
+    },
+    Controller {
+        name: "resourcequota-controller",
+        aliases: &["resourcequota"],
+        service_account: "resourcequota-controller",
+        triggers: &["resourcequotas", "every resource that a quota limits"],
+        on_by_default: true,
+        start: resource_quota::controller::start,
     },
     Controller {
         name: "endpoints-controller",
@@ -162,6 +180,14 @@ pub const CONTROLLERS: &[Controller] = &[
         start: clusterrole_aggregation::start,
     },
     Controller {
+        name: "validatingadmissionpolicy-status-controller",
+        aliases: &[],
+        service_account: "validatingadmissionpolicy-status-controller",
+        triggers: &["validatingadmissionpolicies"],
+        on_by_default: true,
+        start: validatingadmissionpolicy_status::controller::start,
+    },
+    Controller {
         name: "job-controller",
         aliases: &["job"],
         service_account: "job-controller",
@@ -208,6 +234,22 @@ pub const CONTROLLERS: &[Controller] = &[
         triggers: &["certificatesigningrequests"],
         on_by_default: true,
         start: cleaner::start,
+    },
+    Controller {
+        name: "bootstrap-signer-controller",
+        aliases: &["bootstrapsigner"],
+        service_account: "bootstrap-signer",
+        triggers: &["configmaps", "secrets"],
+        on_by_default: false,
+        start: signer::start,
+    },
+    Controller {
+        name: "token-cleaner-controller",
+        aliases: &["tokencleaner"],
+        service_account: "token-cleaner",
+        triggers: &["secrets"],
+        on_by_default: false,
+        start: token_cleaner::start,
     },
 ];
 

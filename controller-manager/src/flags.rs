@@ -91,7 +91,7 @@ const NODES: &[Flag] = &[
     works("cluster-cidr", Text, "").but("10.244.0.0/16"),
     works("large-cluster-size-threshold", Int, "50"),
     works("node-cidr-mask-size", Int, "").but("24"),
-    none("node-cidr-mask-size-ipv4", Int, ""),
+    works("node-cidr-mask-size-ipv4", Int, ""),
     works("node-cidr-mask-size-ipv6", Int, "").but("64"),
     works("node-eviction-rate", Float, "0.1"),
     works("node-monitor-grace-period", Duration, "50s"),
@@ -105,16 +105,16 @@ const HOUSEKEEPING: &[Flag] = &[
     none("concurrent-device-taint-eviction-syncs", Int, "8"),
     works("concurrent-gc-syncs", Int, "20"),
     works("concurrent-namespace-syncs", Int, "10"),
-    none("concurrent-resource-quota-syncs", Int, "5"),
+    works("concurrent-resource-quota-syncs", Int, "5"),
     none("concurrent-resourceclaim-syncs", Int, "10"),
     none("concurrent-serviceaccount-token-syncs", Int, "5"),
     none("concurrent-validating-admission-policy-status-syncs", Int, "5"),
     none("enable-garbage-collector", Switch, "true"),
     none("legacy-service-account-token-clean-up-period", Duration, "8760h0m0s"),
     none("namespace-sync-period", Duration, "5m0s"),
-    none("resource-quota-sync-period", Duration, "5m0s"),
+    works("resource-quota-sync-period", Duration, "5m0s"),
     works("root-ca-file", Text, ""),
-    none("service-account-private-key-file", Text, ""),
+    works("service-account-private-key-file", Text, ""),
 ];
 
 const SIGNING: &[Flag] = &[

@@ -46,10 +46,14 @@ pub mod pod_gc;
 // Housekeeping.
 pub mod namespace;
 pub mod serviceaccount;
+pub mod serviceaccount_token;
 pub mod root_ca_publisher;
 pub mod clusterrole_aggregation;
 pub mod garbage_collector;
+pub mod resource_quota;
+pub mod validatingadmissionpolicy_status;
 pub mod certificates;
+pub mod bootstrap;
 
 // The other manager, of what is the cloud's.
 pub mod cloud;

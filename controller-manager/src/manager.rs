@@ -10,8 +10,10 @@ use client::Client;
 use client::component::{self, Component};
 use component_base::env::Env;
 use component_base::health_server::HealthServer;
+use component_base::json_web_token::SigningKey;
 use component_base::kubeconfig::KubeconfigError;
 use component_base::options::{OptionsError, read_file};
+use component_base::private_key::PrivateKeyError;
 use futures::future::join_all;
 use serde_json::json;
 
@@ -36,7 +38,8 @@ pub enum Error {
 
 /// Runs as a process until the environment shuts down or leadership is lost.
 pub async fn run(config: Config, env: Env) -> Result<(), Error> {
-    let Config { original, client: connection, serving, root_ca_file, mut settings } = config;
+    let Config { original, client: connection, serving, root_ca_file, service_account_private_key_file, mut settings } =
+        config;
     original.warn();
     selected(CONTROLLERS, &settings.controllers)?;
     settings.signers = settings.signing.signers()?;
@@ -45,6 +48,12 @@ pub async fn run(config: Config, env: Env) -> Result<(), Error> {
         Some(path) => Some(read_file("root-ca-file", &path)?),
         None => connection.connection()?.ca_pem,
     };
+    const KEY: &str = "service-account-private-key-file";
+    if let Some(path) = service_account_private_key_file {
+        let key = SigningKey::from_pem(&read_file(KEY, &path)?);
+        let unusable = |error: PrivateKeyError| OptionsError::Invalid { flag: KEY, message: error.to_string() };
+        settings.service_account_key = Some(key.map_err(unusable)?);
+    }
     COMPONENT.serve(&client, &serving, health(&settings)).await?;
     run_with(client, settings, env).await
 }

@@ -6,6 +6,7 @@ use crate::certificates::options::{Signers, SigningOptions};
 use crate::flags::KubeControllerManager;
 use clap::Args;
 use component_base::duration::parse_duration;
+use component_base::json_web_token::SigningKey;
 use component_base::options::{self, ClientOptions, LeaderElectionOptions, OriginalFlags, ServingOptions};
 use ipnet::IpNet;
 use std::path::PathBuf;
@@ -23,6 +24,9 @@ pub struct Config {
     /// Certificate authority (PEM) that pods are told to trust; by default that of the kubeconfig
     #[arg(long, value_name = "FILE")]
     pub root_ca_file: Option<PathBuf>,
+    /// Key (PEM, ECDSA P-256 or RSA) that signs the tokens of service accounts in secrets
+    #[arg(long, value_name = "FILE")]
+    pub service_account_private_key_file: Option<PathBuf>,
     #[command(flatten)]
     pub settings: Settings,
 }
@@ -42,11 +46,14 @@ pub struct Settings {
     #[arg(long, default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
     pub allocate_node_cidrs: bool,
     /// Ranges of all pods' addresses, one per address family
-    #[arg(long, value_delimiter = ',', default_value = "10.244.0.0/16")]
+    #[arg(long, value_delimiter = ',', action = clap::ArgAction::Set, default_value = "10.244.0.0/16")]
     pub cluster_cidr: Vec<IpNet>,
     /// Prefix length of a node's IPv4 range
     #[arg(long, default_value_t = 24)]
     pub node_cidr_mask_size: u8,
+    /// The same, where there are two families
+    #[arg(long)]
+    pub node_cidr_mask_size_ipv4: Option<u8>,
     /// Prefix length of a node's IPv6 range
     #[arg(long, default_value_t = 64)]
     pub node_cidr_mask_size_ipv6: u8,
@@ -104,6 +111,12 @@ pub struct Settings {
     /// Objects that the garbage collector works on at the same time
     #[arg(long, default_value_t = 20)]
     pub concurrent_gc_syncs: usize,
+    /// Resource quotas that are worked on at the same time
+    #[arg(long, default_value_t = 5)]
+    pub concurrent_resource_quota_syncs: usize,
+    /// How often every resource quota is counted anew
+    #[arg(long, default_value = "5m", value_parser = parse_duration)]
+    pub resource_quota_sync_period: Duration,
     /// Jobs that are worked on at the same time
     #[arg(long, default_value_t = 5)]
     pub concurrent_job_syncs: usize,
@@ -121,6 +134,9 @@ pub struct Settings {
     /// Whose keys sign, read from the files that the flags name
     #[arg(skip)]
     pub signers: Signers,
+    /// Signs the tokens that lie in secrets
+    #[arg(skip)]
+    pub service_account_key: Option<SigningKey>,
     /// What pods are told to trust, PEM
     #[arg(skip)]
     pub root_ca_pem: Option<String>,
@@ -156,6 +172,7 @@ mod tests {
             "--controllers=*,-job",
             "--leader-elect=false",
             "--node-monitor-grace-period=1m30s",
+            "--cluster-cidr=10.8.0.0/16",
             "--cluster-cidr=10.9.0.0/16,fd00::/48",
         ];
         let matches = command.get_matches_from(arguments);

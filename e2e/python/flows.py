@@ -4,17 +4,20 @@ Each function named `flow_…` is one of them. All run, and the exit status says
 line runs that one alone.
 """
 
+import json
 import sys
 import threading
 import time
 import traceback
 
+import websocket
 from kubernetes import client, config, dynamic, utils, watch
 from kubernetes.client.exceptions import ApiException
 from kubernetes.leaderelection import leaderelection
 from kubernetes.leaderelection.electionconfig import Config as Election
 from kubernetes.leaderelection.resourcelock.leaselock import LeaseLock
-from kubernetes.stream import stream
+from kubernetes.stream import portforward, stream
+from kubernetes.stream.ws_client import RESIZE_CHANNEL
 
 NAMESPACE = "python"
 SECONDS = 60
@@ -240,6 +243,98 @@ def flow_logs_and_commands():
     )
     assert said.strip() == "hello", said
     core.delete_namespaced_pod("talks", NAMESPACE, grace_period_seconds=0)
+
+
+def flow_a_terminal():
+    """It has a size, which may change, and what is typed is seen."""
+    core = client.CoreV1Api()
+    with_a_pod(core, "terminal")
+    channels = dict(stdin=True, stdout=True, stderr=False, tty=True, _preload_content=False)
+    shell = stream(core.connect_get_namespaced_pod_exec, "terminal", NAMESPACE, command=["sh"], **channels)
+    for width, height in ((100, 30), (80, 24)):
+        shell.write_channel(RESIZE_CHANNEL, json.dumps({"Width": width, "Height": height}))
+        shell.write_stdin("stty size\r")
+        heard(shell, f"{height} {width}\r\n")
+    shell.write_stdin("exit 3\r")
+    shell.run_forever(timeout=SECONDS)
+    assert shell.returncode == 3, shell.returncode
+    attached = stream(core.connect_get_namespaced_pod_attach, "terminal", NAMESPACE, **channels)
+    attached.write_stdin("typed\r")
+    heard(attached, "typed\r\n")
+    attached.close()
+
+
+def flow_port_forward():
+    core = client.CoreV1Api()
+    with_a_pod(core, "ports")
+    forwarded = portforward(core.connect_get_namespaced_pod_portforward, "ports", NAMESPACE, ports="8080,81")
+    served = forwarded.socket(8080)
+    served.setblocking(True)
+    served.sendall(b"GET /python HTTP/1.1\r\nHost: ports\r\nConnection: close\r\n\r\n")
+    page = b""
+    while piece := served.recv(4096):
+        page += piece
+    assert page.startswith(b"HTTP/1.1 200 OK") and b"port 8080.\nGET /python\n" in page, page
+    error = until("nobody listens", lambda: forwarded.error(81))
+    assert "error forwarding port 81 to pod" in error and "connection refused" in error, error
+    assert forwarded.error(8080) is None, forwarded.error(8080)
+
+
+def flow_websockets_behind_proxies():
+    core = client.CoreV1Api()
+    with_a_pod(core, "proxied")
+    node = core.read_namespaced_pod("proxied", NAMESPACE).spec.node_name
+    service = client.V1Service(
+        metadata=client.V1ObjectMeta(name="proxied"),
+        spec=client.V1ServiceSpec(selector={"app": "proxied"}, ports=[client.V1ServicePort(port=80, target_port=8080)]),
+    )
+    core.create_namespaced_service(NAMESPACE, service)
+    until("it has an endpoint", lambda: ready_endpoints("proxied"))
+    for path in ("pods/proxied:8080/proxy/chat", "services/proxied/proxy/chat"):
+        socket = websocket_to(f"/api/v1/namespaces/{NAMESPACE}/{path}")
+        greeting = socket.recv()
+        assert "Hello from pod python/proxied" in greeting and "GET /chat\n" in greeting, greeting
+        socket.send("hello")
+        assert socket.recv() == "hello"
+        socket.close()
+    command = f"exec/{NAMESPACE}/proxied/main?output=1&command=hostname"
+    socket = websocket_to(f"/api/v1/nodes/{node}/proxy/{command}", "v4.channel.k8s.io")
+    assert socket.recv() == b"\x01proxied\n"
+    socket.close()
+
+
+def ready_endpoints(service):
+    slices = client.DiscoveryV1Api().list_namespaced_endpoint_slice(
+        NAMESPACE, label_selector=f"kubernetes.io/service-name={service}"
+    )
+    return [e for s in slices.items for e in s.endpoints or [] if e.conditions.ready]
+
+
+def websocket_to(path, *protocols):
+    known = client.Configuration.get_default_copy()
+    files = {"ca_certs": known.ssl_ca_cert, "certfile": known.cert_file, "keyfile": known.key_file}
+    url = known.host.replace("https:", "wss:") + path
+    return websocket.create_connection(url, sslopt=files, subprotocols=list(protocols), timeout=SECONDS)
+
+
+def with_a_pod(core, name):
+    container = client.V1Container(name="main", image="nginx", ports=[client.V1ContainerPort(container_port=8080)])
+    metadata = client.V1ObjectMeta(name=name, labels={"app": name})
+    pod = client.V1Pod(metadata=metadata, spec=client.V1PodSpec(containers=[container]))
+    core.create_namespaced_pod(NAMESPACE, pod)
+    until("it runs", lambda: core.read_namespaced_pod(name, NAMESPACE).status.phase == "Running")
+
+
+def heard(connection, wanted):
+    """Reads until it has been said."""
+    said = []
+
+    def is_said():
+        connection.update(timeout=1)
+        said.append(connection.read_stdout(timeout=0) if connection.peek_stdout() else "")
+        return wanted in "".join(said)
+
+    until(f"it says {wanted!r}", is_said)
 
 
 def flow_leader_election():

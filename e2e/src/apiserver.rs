@@ -83,8 +83,21 @@ impl ApiServer {
         self.ready().await;
     }
 
+    /// Ready, and done with what a server writes by itself when it starts: with the last of it, the conditions of its flow
+    /// schemas and APIServices.
     async fn ready(&self) {
         self.waiting.component(&self.component).await.expect("the API server gets ready");
+        let client = self.client(&self.admin);
+        let is_told = |object: &Value| object["status"]["conditions"].is_array();
+        for list in ["/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas", "/apis/apiregistration.k8s.io/v1/apiservices"]
+        {
+            let all_told = async || {
+                let Ok(answer) = Ask::get(list).of(&client).await else { return false };
+                // Servers that let nobody look, or do without, are as far as they get.
+                answer.code != 200 || answer.body["items"].as_array().is_some_and(|items| items.iter().all(is_told))
+            };
+            crate::wait::until_async("what the server writes by itself has its conditions", all_told).await;
+        }
     }
 
     pub fn client(&self, connection: &Connection) -> Client {

@@ -80,11 +80,17 @@ impl Ask {
         self
     }
 
+    /// One more header, beside what there is of its name.
+    pub fn and_header(mut self, name: &'static str, value: &str) -> Self {
+        self.headers.push((name, value.to_owned()));
+        self
+    }
+
     /// Asks, and reads the whole answer.
     pub async fn of(&self, client: &Client) -> Result<Answer, client::Error> {
         let mut request = Request::builder().method(self.method.clone()).uri(&self.path);
         for (name, value) in &self.headers {
-            request = request.header(*name, value);
+            request = request.header(*name, value.as_bytes());
         }
         let request = request.body(Body::from(self.body.clone())).expect("tests write well-formed paths and headers");
         let (head, body) = client.send(request).await?.into_parts();

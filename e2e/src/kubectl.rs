@@ -54,6 +54,21 @@ impl Kubectl {
         command
     }
 
+    /// A shell in that directory, in which `kubectl` is this one; both outputs are one.
+    pub fn shell(&self, directory: &Path, script: &str) -> Output {
+        let script = format!("kubectl() {{ command \"$KUBECTL\" \"$@\"; }}\nexec 2>&1\n{script}");
+        Command::new("sh")
+            .args(["-c", &script])
+            .current_dir(directory)
+            .env("KUBECTL", &self.program)
+            .env("KUBECONFIG", &self.kubeconfig)
+            .env("HOME", &self.home)
+            .env_remove("KUBECTL_EXTERNAL_DIFF")
+            .stdin(Stdio::null())
+            .output()
+            .expect("a shell starts")
+    }
+
     /// Runs one command line, split at white space.
     pub fn run(&self, line: &str) -> Printed {
         self.run_args(&line.split_whitespace().collect::<Vec<_>>())

@@ -3,6 +3,9 @@
 pub mod apiserver;
 pub mod ask;
 pub mod docker;
+pub mod http_proxy;
+pub mod in_process;
+pub mod invitation;
 pub mod kubectl;
 pub mod minimal;
 pub mod proc_fs;

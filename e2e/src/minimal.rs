@@ -35,7 +35,7 @@ fn content(kind: &str, name: &str) -> Value {
             "group": format!("{name}.example.com"), "version": "v1", "groupPriorityMinimum": 100, "versionPriority": 10,
             "insecureSkipTLSVerify": true, "service": {"namespace": "default", "name": "nobody"}}}),
         "CertificateSigningRequest" => json!({"spec": {
-            "signerName": "example.com/signer", "usages": ["client auth"], "request": REQUEST}}),
+            "signerName": "example.com/signer", "usages": ["client auth"], "request": CERTIFICATE_REQUEST}}),
         "ClusterRoleBinding" | "RoleBinding" => json!({"roleRef": {
             "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}}),
         "ControllerRevision" => json!({"revision": 1}),
@@ -124,4 +124,4 @@ fn event(served: &Served, name: &str, namespace: &str) -> Value {
 }
 
 /// A certificate request (PEM in base64) whose key is nobody's any more.
-const REQUEST: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlISE1IQUNBUUF3RGpFTU1Bb0dBMVVFQXd3RFlXUmhNRmt3RXdZSEtvWkl6ajBDQVFZSUtvWkl6ajBEQVFjRApRZ0FFTE8xYXM2RmtNeURoZnhKcEVYb3crTDBUTDhXYngvRlQ2L0gwSi9JVzJKNy9jS1BlRU93S2NlNGpQaWRyCllPMGZ6dENYZ1l5bnFEcFRyUmNreklTWHo2QUFNQW9HQ0NxR1NNNDlCQU1DQTBjQU1FUUNJQzFLV1V3VU5qZHIKUXR4Y2RFRExQV1ErTlhoLy9qQ1dEMTNGVE1TNENjaWNBaUJtOFdFRzFMMENzVmVqZVVYVWtlZXJiTUd1bFV1TgpvN1RlZmx1NWRFaFhHdz09Ci0tLS0tRU5EIENFUlRJRklDQVRFIFJFUVVFU1QtLS0tLQo=";
+pub const CERTIFICATE_REQUEST: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlISE1IQUNBUUF3RGpFTU1Bb0dBMVVFQXd3RFlXUmhNRmt3RXdZSEtvWkl6ajBDQVFZSUtvWkl6ajBEQVFjRApRZ0FFTE8xYXM2RmtNeURoZnhKcEVYb3crTDBUTDhXYngvRlQ2L0gwSi9JVzJKNy9jS1BlRU93S2NlNGpQaWRyCllPMGZ6dENYZ1l5bnFEcFRyUmNreklTWHo2QUFNQW9HQ0NxR1NNNDlCQU1DQTBjQU1FUUNJQzFLV1V3VU5qZHIKUXR4Y2RFRExQV1ErTlhoLy9qQ1dEMTNGVE1TNENjaWNBaUJtOFdFRzFMMENzVmVqZVVYVWtlZXJiTUd1bFV1TgpvN1RlZmx1NWRFaFhHdz09Ci0tLS0tRU5EIENFUlRJRklDQVRFIFJFUVVFU1QtLS0tLQo=";

@@ -1,5 +1,6 @@
 //! Programs of this machine that tests use: run them, and install those that are missing.
 
+use parking_lot::Mutex;
 use std::process::{Command, Output, Stdio};
 
 /// Makes sure that a program is there, from its Debian package if it has to be.
@@ -14,6 +15,9 @@ pub fn install(program: &str, package: &str) -> Result<(), String> {
 
 /// A Debian package, where this machine can install one; whoever needs it finds out by itself.
 pub fn install_package(package: &str) {
+    // The package manager serves one at a time, and turns others away.
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = TURN.lock();
     for arguments in [&["update", "-qq"][..], &["install", "-y", "-qq", "--no-install-recommends", package]] {
         let mut command = Command::new("apt-get");
         succeeds(command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive"));

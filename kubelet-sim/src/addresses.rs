@@ -3,47 +3,60 @@
 //! Corresponds to the host-local IPAM plugin: the next free address after the last one given, so that an address
 //! that has just been released is not given again at once.
 
-use ipnet::Ipv4Net;
+use ipnet::IpNet;
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Which pod has which address. Rebuilt from the pods' statuses when the process starts.
+/// Which pod has which address of one range. Rebuilt from the pods' statuses when the process starts.
 #[derive(Debug)]
 pub struct PodAddresses {
-    range: Ipv4Net,
-    by_uid: BTreeMap<String, Ipv4Addr>,
-    uid_of: BTreeMap<Ipv4Addr, String>,
-    last: u32,
+    range: IpNet,
+    by_uid: BTreeMap<String, IpAddr>,
+    uid_of: BTreeMap<IpAddr, String>,
+    last: u128,
 }
 
 impl PodAddresses {
-    pub fn new(range: Ipv4Net) -> Self {
+    pub fn new(range: IpNet) -> Self {
         // The first host address is the node's end of the bridge.
-        let gateway = u32::from(range.network()) + 1;
+        let gateway = number(range.network()) + 1;
         Self { range, by_uid: BTreeMap::new(), uid_of: BTreeMap::new(), last: gateway }
     }
 
-    pub fn range(&self) -> Ipv4Net {
+    pub fn range(&self) -> IpNet {
         self.range
     }
 
+    /// What there is for pods, the ends with it.
+    pub fn bounds(&self) -> (IpAddr, IpAddr) {
+        let (first, last) = (number(self.range.network()) + 1, number(self.range.broadcast()) - 1);
+        (self.address(first), self.address(last.max(first)))
+    }
+
+    fn address(&self, number: u128) -> IpAddr {
+        match self.range {
+            IpNet::V4(_) => IpAddr::V4(Ipv4Addr::from(u32::try_from(number).unwrap_or(u32::MAX))),
+            IpNet::V6(_) => IpAddr::V6(Ipv6Addr::from(number)),
+        }
+    }
+
     /// The pod's address: the one it has, or the next free one. `None` when all are taken.
-    pub fn allocate(&mut self, uid: &str) -> Option<Ipv4Addr> {
+    pub fn allocate(&mut self, uid: &str) -> Option<IpAddr> {
         if let Some(address) = self.by_uid.get(uid) {
             return Some(*address);
         }
-        let first = u32::from(self.range.network()) + 2;
-        let end = u32::from(self.range.broadcast());
+        let (first, end) = (number(self.range.network()) + 2, number(self.range.broadcast()));
         let after_last = (self.last + 1).max(first);
-        let free =
-            (after_last..end).chain(first..after_last.min(end)).find(|a| !self.uid_of.contains_key(&(*a).into()))?;
+        let mut all = (after_last..end).chain(first..after_last.min(end));
+        let free = all.find(|number| !self.uid_of.contains_key(&self.address(*number)))?;
         self.last = free;
-        self.take(uid, free.into());
-        Some(free.into())
+        let address = self.address(free);
+        self.take(uid, address);
+        Some(address)
     }
 
     /// Notes an address that a pod already has.
-    pub fn take(&mut self, uid: &str, address: Ipv4Addr) {
+    pub fn take(&mut self, uid: &str, address: IpAddr) {
         if self.range.contains(&address) && !self.by_uid.contains_key(uid) {
             self.by_uid.insert(uid.to_owned(), address);
             self.uid_of.insert(address, uid.to_owned());
@@ -57,6 +70,13 @@ impl PodAddresses {
     }
 }
 
+fn number(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => u128::from(u32::from(address)),
+        IpAddr::V6(address) => u128::from(address),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -64,12 +84,12 @@ mod tests {
     #[test]
     fn addresses_go_round() {
         let mut pool = PodAddresses::new("10.244.1.0/29".parse().unwrap());
-        let mut given = |uid: &str| pool.allocate(uid).map(|a| a.octets()[3]);
-        assert_eq!(["a", "b", "c", "d", "e", "f", "a"].map(&mut given).map(|x| x.unwrap_or(0)), [2, 3, 4, 5, 6, 0, 2]);
+        let mut given = |uid: &str| pool.allocate(uid).map_or(0, |address| number(address) & 0xff);
+        assert_eq!(["a", "b", "c", "d", "e", "f", "a"].map(&mut given), [2, 3, 4, 5, 6, 0, 2]);
         pool.release("b");
         pool.release("e");
-        assert_eq!(pool.allocate("g").unwrap().octets()[3], 3, "after the end comes the start");
-        assert_eq!(pool.allocate("h").unwrap().octets()[3], 6);
+        assert_eq!(pool.allocate("g").unwrap().to_string(), "10.244.1.3", "after the end comes the start");
+        assert_eq!(pool.allocate("h").unwrap().to_string(), "10.244.1.6");
     }
 
     #[test]
@@ -80,5 +100,14 @@ mod tests {
         assert_eq!(pool.allocate("new").unwrap().to_string(), "10.244.1.3");
         assert_eq!(pool.allocate("old").unwrap().to_string(), "10.244.1.2");
         assert_eq!(pool.allocate("elsewhere").unwrap().to_string(), "10.244.1.4");
+    }
+
+    #[test]
+    fn the_other_family_is_larger() {
+        let mut pool = PodAddresses::new("fd00:10:244:1::/64".parse().unwrap());
+        pool.take("old", "fd00:10:244:1::2".parse().unwrap());
+        pool.take("elsewhere", "10.244.9.9".parse().unwrap());
+        assert_eq!(pool.allocate("new").unwrap().to_string(), "fd00:10:244:1::3");
+        assert_eq!(pool.bounds().1.to_string(), "fd00:10:244:1:ffff:ffff:ffff:fffe");
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Corresponds to the kubelet's flags and KubeletConfiguration.
 
+use crate::certificate::Bootstrap;
 use crate::config_file::KUBELET_CONFIGURATION;
 use crate::flags::Kubelet;
 use clap::Args;
@@ -29,7 +30,24 @@ pub struct Config {
     #[arg(long, value_name = "HOST:PORT")]
     pub advertise_endpoint: Option<String>,
     #[command(flatten)]
+    pub bootstrapping: BootstrapOptions,
+    #[command(flatten)]
     pub settings: Settings,
+}
+
+/// How nodes get certificates of their own.
+#[derive(Args, Clone, Debug)]
+pub struct BootstrapOptions {
+    /// Kubeconfig with a token that invites nodes: each asks for a client certificate by it, and writes under that; without
+    /// it, nodes are impersonated
+    #[arg(long, value_name = "FILE")]
+    pub bootstrap_kubeconfig: Option<PathBuf>,
+    /// Ask for another certificate before one ends
+    #[arg(long, default_value_t = false, action = clap::ArgAction::Set)]
+    pub rotate_certificates: bool,
+    /// Folder where the nodes' certificates are kept
+    #[arg(long, default_value = "/var/lib/kubelet/pki", value_name = "DIR")]
+    pub cert_dir: PathBuf,
 }
 
 impl Config {
@@ -39,6 +57,7 @@ impl Config {
         let file = ConfigFile::read(path, &KUBELET_CONFIGURATION)?;
         file.warnings().for_each(|warning| tracing::warn!("{warning}"));
         file.complete(&self.original, &mut self.client, &mut self.serving, &mut self.settings)?;
+        file.apply(&mut self.bootstrapping, |id| self.original.has(id))?;
         Ok(self)
     }
 }
@@ -126,6 +145,9 @@ pub struct Settings {
     /// Where they really serve, if they do
     #[arg(skip)]
     pub agent_endpoint: Option<String>,
+    /// Nodes with certificates of their own
+    #[arg(skip)]
+    pub bootstrap: Option<Bootstrap>,
 }
 
 /// Whether the machines are those of a cloud that has a controller manager of its own.

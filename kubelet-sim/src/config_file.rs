@@ -26,8 +26,8 @@ const SERVER: &[Field] = &[
     ignored("serverTLSBootstrap"),
     flag("streamingConnectionIdleTimeout", "streaming-connection-idle-timeout"),
     flag("tlsCertFile", "tls-cert-file"),
-    ignored("tlsCipherSuites"),
-    ignored("tlsMinVersion"),
+    flag("tlsCipherSuites", "tls-cipher-suites"),
+    flag("tlsMinVersion", "tls-min-version"),
     flag("tlsPrivateKeyFile", "tls-private-key-file"),
 ];
 
@@ -43,7 +43,7 @@ const ACCESS: &[Field] = &[
     ignored("eventRecordQPS"),
     flag("kubeAPIBurst", "kube-api-burst"),
     flag("kubeAPIQPS", "kube-api-qps"),
-    ignored("rotateCertificates"),
+    flag("rotateCertificates", "rotate-certificates"),
 ];
 
 const NODE: &[Field] = &[

@@ -17,8 +17,8 @@ impl Original for Kubelet {
 }
 
 const OWN: &[Flag] = &[
-    none("bootstrap-kubeconfig", Text, ""),
-    none("cert-dir", Text, "/var/lib/kubelet/pki"),
+    works("bootstrap-kubeconfig", Text, ""),
+    works("cert-dir", Text, "/var/lib/kubelet/pki"),
     none("cloud-config", Text, ""),
     works("cloud-provider", Text, ""),
     works("config", Text, ""),
@@ -35,7 +35,7 @@ const OWN: &[Flag] = &[
     none("max-open-files", Int, "1000000"),
     none("oom-score-adj", Int, "-999"),
     none("root-dir", Text, "/var/lib/kubelet"),
-    none("rotate-certificates", Switch, ""),
+    works("rotate-certificates", Switch, ""),
     none("runonce", Switch, ""),
 ];
 
@@ -52,8 +52,8 @@ const SERVER: &[Flag] = &[
     none("rotate-server-certificates", Switch, ""),
     works("streaming-connection-idle-timeout", Duration, "4h0m0s"),
     works("tls-cert-file", Text, ""),
-    none("tls-cipher-suites", List, ""),
-    none("tls-min-version", Text, ""),
+    works("tls-cipher-suites", List, ""),
+    works("tls-min-version", Text, ""),
     works("tls-private-key-file", Text, ""),
 ];
 

@@ -3,6 +3,7 @@
 //! Corresponds to many runs of pkg/kubelet.Run. A node is no task: what it has to do next stands in a queue with
 //! the time at which it is due, and a few workers serve all of them.
 
+use crate::certificate::Keeper;
 use crate::config::{Latency, Settings};
 use crate::heartbeat::{self, Heartbeat};
 use crate::lease;
@@ -130,8 +131,22 @@ impl Fleet {
     }
 
     async fn work(self: Arc<Self>) {
-        for row in 0..self.rows.len() {
-            self.heartbeats.add(Heartbeat::Register(row));
+        for (at, row) in self.rows.iter().enumerate() {
+            let heartbeats = self.heartbeats.clone();
+            let register = move || heartbeats.add(Heartbeat::Register(at));
+            match (&self.settings.bootstrap, &row.renewal) {
+                (Some(bootstrap), Some(renewal)) => {
+                    let keeper = Keeper {
+                        env: self.env.clone(),
+                        bootstrap: bootstrap.clone(),
+                        node: row.machine.name.clone(),
+                        renewal: renewal.clone(),
+                        random: self.env.random(&format!("kubelet-sim/certificate/{}", row.machine.name)),
+                    };
+                    self.env.spawn(keeper.run(register));
+                }
+                _ => register(),
+            }
         }
         let (env, fleet) = (self.env.clone(), self.clone());
         let heartbeats = run_workers(&env, "node", self.heartbeats.clone(), HEARTBEAT_WORKERS, move |task| {

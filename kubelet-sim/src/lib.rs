@@ -11,6 +11,7 @@ pub mod fleet;
 pub mod row;
 
 // A node.
+pub mod certificate;
 pub mod node;
 pub mod machine;
 pub mod images;
@@ -24,13 +25,16 @@ pub mod pod;
 // What its agent serves.
 pub mod agent;
 
+use crate::certificate::Bootstrap;
 pub use crate::config::{Config, Settings};
 use crate::fleet::Fleet;
 use client::Client;
+use client::ConnectError;
 use client::component::{Component, Error};
 use client::delegated_auth::DelegatedAuth;
 use component_base::env::Env;
 use component_base::health_server::HealthServer;
+use component_base::kubeconfig;
 use component_base::options::ServingOptions;
 use serde_json::json;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -40,7 +44,14 @@ const COMPONENT: Component = Component { name: "kubelet-sim", port: config::KUBE
 /// Runs as a process until the environment shuts down.
 pub async fn run(config: Config, env: Env) -> Result<(), Error> {
     config.original.warn();
-    let Config { client, serving, mut settings, advertise_endpoint, .. } = config.with_file()?;
+    let Config { client, serving, mut settings, advertise_endpoint, bootstrapping, .. } = config.with_file()?;
+    if let Some(path) = bootstrapping.bootstrap_kubeconfig {
+        let invited = kubeconfig::read(&path).map_err(ConnectError::from)?;
+        // What is wrong with it is said now.
+        Client::connect(&env, &invited, COMPONENT.name).map_err(ConnectError::from)?;
+        let (rotates, cert_dir) = (bootstrapping.rotate_certificates, bootstrapping.cert_dir);
+        settings.bootstrap = Some(Bootstrap { invited, rotates, cert_dir: Some(cert_dir) });
+    }
     settings.port = serving.address(COMPONENT.port).map_or(0, |address| address.port());
     let client = COMPONENT.connect(&env, &client)?;
     let configz = json!({"nodes": settings.nodes, "nodeNamePrefix": settings.node_name_prefix});

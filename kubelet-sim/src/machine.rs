@@ -5,19 +5,25 @@
 
 use crate::config::{CloudProvider, Settings};
 use crate::images::fingerprint;
+use ipnet::IpNet;
 use proto::kinds::api::core::v1::NodeSystemInfo;
 use proto::kinds::apimachinery::api::resource::Quantity;
 use proto::meta::quantity::Quantity as Amount;
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The release whose kubelet the simulated one behaves like.
 pub const KUBELET_VERSION: &str = "v1.36.2";
+
+/// Where nodes have their second address, in a cluster of two families.
+const SECOND_NODE_NETWORK: Ipv6Addr = Ipv6Addr::new(0xfd00, 0x172, 0x18, 0, 0, 0, 0, 0);
 
 #[derive(Clone, Debug)]
 pub struct Machine {
     pub name: String,
     pub address: Ipv4Addr,
+    /// Of the other family.
+    address_v6: Ipv6Addr,
     pub labels: BTreeMap<String, String>,
     pub capacity: BTreeMap<String, Quantity>,
     /// What is left of it for pods.
@@ -47,7 +53,17 @@ impl Machine {
             is_in_cloud: settings.cloud_provider == CloudProvider::External,
             name,
             address,
+            address_v6: Ipv6Addr::from(u128::from(SECOND_NODE_NETWORK) + u128::from(number) + 2),
         }
+    }
+
+    /// One of each family that its pods have, in their order.
+    pub fn addresses(&self, pod_ranges: &[IpNet]) -> Vec<IpAddr> {
+        let of_family = |range: &IpNet| match range {
+            IpNet::V4(_) => IpAddr::V4(self.address),
+            IpNet::V6(_) => IpAddr::V6(self.address_v6),
+        };
+        if pod_ranges.is_empty() { vec![IpAddr::V4(self.address)] } else { pod_ranges.iter().map(of_family).collect() }
     }
 }
 

@@ -5,6 +5,7 @@
 use crate::images;
 use crate::machine::Machine;
 use component_base::dial::AGENT_ENDPOINT;
+use ipnet::IpNet;
 use proto::kinds::api::core::v1::{
     ContainerImage, DaemonEndpoint, Node, NodeAddress, NodeCondition, NodeDaemonEndpoints, NodeFeatures,
     NodeRuntimeHandler, NodeRuntimeHandlerFeatures, NodeSpec, NodeStatus, Taint,
@@ -31,8 +32,8 @@ pub const NETWORK_NOT_READY: &str = "container runtime network not ready: Networ
 /// What a node's status depends on besides its machine.
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
-    /// The node has a range to give pod addresses from.
-    pub network_ready: bool,
+    /// Where the node gives pods their addresses from: one range of each family, or none yet.
+    pub pod_ranges: Vec<IpNet>,
     /// Size by name in full.
     pub images: BTreeMap<String, i64>,
 }
@@ -82,10 +83,11 @@ pub fn metadata_patch(machine: &Machine, node: &Node) -> Option<Value> {
     (!metadata.is_empty()).then(|| json!({"metadata": metadata}))
 }
 
-/// Where its pods that have no network of their own are found.
-pub fn internal_ip(node: &Node) -> Option<IpAddr> {
+/// Where its pods that have no network of their own are found, the primary address first.
+pub fn internal_ips(node: &Node) -> Vec<IpAddr> {
     let addresses = node.status.as_ref().and_then(|status| status.addresses.as_deref()).unwrap_or_default();
-    addresses.iter().find(|address| address.type_ == "InternalIP").and_then(|found| found.address.parse().ok())
+    let internal = addresses.iter().filter(|address| address.type_ == "InternalIP");
+    internal.filter_map(|found| found.address.parse().ok()).collect()
 }
 
 /// The status that a node in this state reports. A condition's transition time moves only with its value.
@@ -96,8 +98,9 @@ pub fn status(machine: &Machine, observed: &Observed, previous: &NodeStatus, now
     status.allocatable = Some(machine.allocatable.clone());
     // In a cloud, its controller has the last word on them.
     if !machine.is_in_cloud || previous.addresses.as_ref().is_none_or(Vec::is_empty) {
-        status.addresses =
-            Some(vec![address("InternalIP", machine.address.to_string()), address("Hostname", machine.name.clone())]);
+        let internal =
+            machine.addresses(&observed.pod_ranges).into_iter().map(|ip| address("InternalIP", ip.to_string()));
+        status.addresses = Some(internal.chain([address("Hostname", machine.name.clone())]).collect());
     }
     let endpoint = DaemonEndpoint { port: i32::from(machine.port) };
     status.daemon_endpoints = Some(NodeDaemonEndpoints { kubelet_endpoint: Some(endpoint) });
@@ -107,7 +110,7 @@ pub fn status(machine: &Machine, observed: &Observed, previous: &NodeStatus, now
     status.images = reported_images(&observed.images);
 
     let conditions = status.conditions.get_or_insert_default();
-    let ready = match observed.network_ready {
+    let ready = match !observed.pod_ranges.is_empty() {
         true => ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
         false => ("Ready", "False", "KubeletNotReady", NETWORK_NOT_READY),
     };
@@ -212,10 +215,9 @@ pub fn status_patch(stored: &Value, wanted: &Value) -> Option<Value> {
     {
         next.retain(|condition| !old.contains(condition));
     }
-    // Addresses merge by type as well; the marker says that ours are all there are.
-    if changes.contains_key("addresses") {
-        let order: Vec<Value> = wanted["addresses"].as_array()?.iter().map(|a| json!({"type": a["type"]})).collect();
-        changes.insert("$setElementOrder/addresses".to_owned(), Value::Array(order));
+    // Addresses merge by type as well, of which there may be two: ours are all there are.
+    if let Some(Value::Array(addresses)) = changes.get_mut("addresses") {
+        addresses.insert(0, json!({"$patch": "replace"}));
     }
     (!changes.is_empty()).then(|| json!({"status": changes}))
 }
@@ -365,7 +367,7 @@ mod tests {
         assert_eq!(node.encode()["spec"]["taints"], taint);
         assert_eq!(node.encode()["metadata"]["annotations"][PROVIDED_ADDRESS], "172.18.0.3");
 
-        assert_eq!(internal_ip(&node), Some(of_cloud.address.into()));
+        assert_eq!(internal_ips(&node), [of_cloud.address]);
         let mut known = node.status.unwrap();
         let first = json!([{"type": "InternalIP", "address": "172.18.0.3"}, {"type": "Hostname", "address": "node-1"}]);
         assert_eq!(json!(known.addresses), first);
@@ -383,7 +385,7 @@ mod tests {
         let first = status(&machine, &observed, &NodeStatus::default(), at(0));
         let healthy = ["NodeHasSufficientMemory", "NodeHasNoDiskPressure", "NodeHasSufficientPID"];
         assert_eq!(transitions(&NodeStatus::default(), &first), healthy);
-        observed.network_ready = true;
+        observed.pod_ranges = vec!["10.244.0.0/24".parse().unwrap()];
         let ready = status(&machine, &observed, &first, at(10));
         assert_eq!(transitions(&first, &ready), ["NodeReady"]);
         assert_eq!(transitions(&ready, &status(&machine, &observed, &ready, at(20))), [""; 0]);
@@ -398,7 +400,7 @@ mod tests {
         let later = status(&machine, &observed, &first, at(10));
         assert!(!differs(&first, &later), "heartbeats alone are no change");
 
-        observed.network_ready = true;
+        observed.pod_ranges = vec!["10.244.0.0/24".parse().unwrap()];
         observed.images.insert("docker.io/library/nginx:latest".into(), 42);
         let ready = status(&machine, &observed, &later, at(20));
         assert!(differs(&later, &ready));

@@ -10,15 +10,17 @@ use crate::node::{self, NETWORK_NOT_READY, Observed};
 use crate::pod::admission::{Admitted, Rejection};
 use crate::pod::conditions::is_terminal;
 use crate::pod::lifecycle::Sandbox;
-use client::{Client, Recorder};
+use client::{Client, Recorder, Renewal};
 use component_base::env::Env;
+use component_base::kubeconfig::Connection;
 use component_base::rng::Random;
+use ipnet::IpNet;
 use parking_lot::Mutex;
 use proto::Kind;
 use proto::kinds::api::coordination::v1::Lease;
 use proto::kinds::api::core::v1::{ContainerStatus, Node, Pod, PodStatus};
 use proto::scheduling::requests::Resources;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -26,6 +28,8 @@ pub struct NodeRow {
     pub machine: Machine,
     /// Writes as this node: `system:node:NAME` in `system:nodes`.
     pub client: Client,
+    /// Exchanges its certificate, where it has one of its own.
+    pub renewal: Option<Renewal>,
     pub recorder: Recorder,
     allocatable: Resources,
     state: Mutex<State>,
@@ -37,8 +41,8 @@ struct State {
     observed: Observed,
     /// As it was last written or read.
     lease: Option<Lease>,
-    /// `None` until the node has been given a range.
-    addresses: Option<PodAddresses>,
+    /// One for each family; none until the node has been given its ranges.
+    addresses: Vec<PodAddresses>,
     admitted: Admitted,
     reported_at: Option<Instant>,
     /// How much later than after its period the next report is due; sooner where it is negative.
@@ -48,10 +52,19 @@ struct State {
 impl NodeRow {
     pub fn new(fleet: &Client, recorder: &Recorder, settings: &Settings, number: u32) -> Self {
         let machine = Machine::new(settings, number);
-        let client = fleet.impersonating(&format!("system:node:{}", machine.name), &["system:nodes"]);
+        let (client, renewal) = match &settings.bootstrap {
+            None => (fleet.impersonating(&format!("system:node:{}", machine.name), &["system:nodes"]), None),
+            Some(bootstrap) => {
+                // Nobody yet: nothing is written before there is a certificate.
+                let nobody = Connection { token: None, token_file: None, ..bootstrap.invited.clone() };
+                let client = Client::connect(fleet.env(), &nobody, "kubelet");
+                let (client, renewal) = client.expect("the connection has been tried").renewable();
+                (client, Some(renewal))
+            }
+        };
         let recorder = recorder.on_behalf_of(&client, &machine.name);
         let allocatable = Resources::of(Some(&machine.allocatable));
-        Self { machine, client, recorder, allocatable, state: Mutex::default() }
+        Self { machine, client, renewal, recorder, allocatable, state: Mutex::default() }
     }
 
     /// The node as the agent registers it.
@@ -85,14 +98,12 @@ impl NodeRow {
                 state.observed.images.entry(name.clone()).or_insert(image.size_bytes.unwrap_or(0));
             }
         }
-        // Deviation: a node has pod addresses of one family only, IPv4.
-        let range = node.spec.as_ref().and_then(|s| s.pod_cidr.as_ref()).and_then(|cidr| cidr.parse().ok());
-        let Some(range) = range else { return false };
-        if state.addresses.as_ref().is_some_and(|addresses| addresses.range() == range) {
+        let ranges = ranges_of(node);
+        if ranges.is_empty() || state.observed.pod_ranges == ranges {
             return false;
         }
-        state.addresses = Some(PodAddresses::new(range));
-        state.observed.network_ready = true;
+        state.addresses = ranges.iter().copied().map(PodAddresses::new).collect();
+        state.observed.pod_ranges = ranges;
         true
     }
 
@@ -109,9 +120,11 @@ impl NodeRow {
             return;
         }
         state.admitted.take(pod);
-        let address = status.pod_ip.as_ref().and_then(|ip| ip.parse::<Ipv4Addr>().ok()).filter(|_| !is_on_host(pod));
-        if let (Some(address), Some(addresses)) = (address, &mut state.addresses) {
-            addresses.take(pod.uid(), address);
+        if is_on_host(pod) {
+            return;
+        }
+        for address in addresses_of(status) {
+            state.addresses.iter_mut().for_each(|addresses| addresses.take(pod.uid(), address));
         }
     }
 
@@ -124,26 +137,31 @@ impl NodeRow {
     pub fn release(&self, pod_uid: &str) {
         let mut state = self.state.lock();
         state.admitted.release(pod_uid);
-        if let Some(addresses) = &mut state.addresses {
-            addresses.release(pod_uid);
-        }
+        state.addresses.iter_mut().for_each(|addresses| addresses.release(pod_uid));
     }
 
-    /// The network of the pod's sandbox: the address that it has, or a new one.
+    /// The network of the pod's sandbox: the addresses that it has, or new ones, one of each family of the node.
     pub fn sandbox(&self, pod: &Pod, status: &PodStatus) -> Sandbox {
-        let known = status.pod_ip.as_ref().and_then(|ip| ip.parse().ok());
-        match (is_on_host(pod), known, &mut self.state.lock().addresses) {
+        let (known, addresses) = (addresses_of(status), &mut self.state.lock().addresses);
+        match (is_on_host(pod), known.as_slice(), addresses.as_mut_slice()) {
             (true, ..) => Sandbox::OnHost,
-            (_, Some(address), _) => Sandbox::Address(address),
+            (_, [_, ..], _) => Sandbox::Addresses(known),
             _ if pod.is_deleting() => Sandbox::NotNeeded,
-            (.., None) => Sandbox::Impossible {
+            (.., []) => Sandbox::Impossible {
                 reason: "NetworkNotReady",
                 message: format!("network is not ready: {NETWORK_NOT_READY}"),
             },
-            (.., Some(addresses)) => match addresses.allocate(pod.uid()) {
-                Some(address) => Sandbox::Address(IpAddr::V4(address)),
-                None => no_address(pod, addresses),
-            },
+            (.., all) => {
+                let given: Result<Vec<IpAddr>, Sandbox> =
+                    all.iter_mut().map(|one| one.allocate(pod.uid()).ok_or_else(|| no_address(pod, one))).collect();
+                match given {
+                    Ok(addresses) => Sandbox::Addresses(addresses),
+                    Err(impossible) => {
+                        all.iter_mut().for_each(|one| one.release(pod.uid()));
+                        impossible
+                    }
+                }
+            }
         }
     }
 
@@ -171,6 +189,20 @@ impl NodeRow {
     }
 }
 
+/// The node's ranges of pod addresses.
+fn ranges_of(node: &Node) -> Vec<IpNet> {
+    let Some(spec) = &node.spec else { return Vec::new() };
+    let several = spec.pod_cidrs.iter().flatten();
+    let several: Vec<IpNet> = several.filter_map(|range| range.parse().ok()).collect();
+    if several.is_empty() { spec.pod_cidr.iter().filter_map(|range| range.parse().ok()).collect() } else { several }
+}
+
+/// What a pod is known to have.
+fn addresses_of(status: &PodStatus) -> Vec<IpAddr> {
+    let several: Vec<IpAddr> = status.pod_ips.iter().flatten().filter_map(|known| known.ip.parse().ok()).collect();
+    if several.is_empty() { status.pod_ip.iter().filter_map(|ip| ip.parse().ok()).collect() } else { several }
+}
+
 fn is_on_host(pod: &Pod) -> bool {
     pod.spec.as_ref().and_then(|s| s.host_network).unwrap_or(false)
 }
@@ -182,9 +214,7 @@ fn container_statuses(status: &PodStatus) -> impl Iterator<Item = &ContainerStat
 
 /// In the words of containerd and the host-local plugin.
 fn no_address(pod: &Pod, addresses: &PodAddresses) -> Sandbox {
-    let range = addresses.range();
-    let first = range.hosts().next().unwrap_or(range.network());
-    let last = range.hosts().last().unwrap_or(range.broadcast());
+    let (first, last) = addresses.bounds();
     let sandbox = images::fingerprint(&["sandbox", pod.uid()]);
     let message = format!(
         "Failed to create pod sandbox: rpc error: code = Unknown desc = failed to setup network for sandbox \

@@ -32,6 +32,11 @@ const CLIENTS: [(&str, &str); 4] = [
 /// As whom the API server calls the nodes' agents, and the files of that certificate: `kubelet-client.crt` and `.key`.
 const KUBELET_CLIENT: (&str, &str) = ("kubelet-client", "kube-apiserver-kubelet-client");
 
+/// As whom the API server passes on what users ask of other API servers, and its files. An authority of its own vouches
+/// for it: whoever holds a certificate of that one may say that it speaks for anybody.
+pub const FRONT_PROXY_CLIENT: &str = "front-proxy-client";
+const FRONT_PROXY_AUTHORITY: &str = "front-proxy-ca";
+
 /// Names by which every component reaches itself.
 const LOCAL_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 /// Names by which pods know the API server.
@@ -41,7 +46,7 @@ const SERVER_NAMES: [&str; 4] =
 /// What is issued, and where.
 #[derive(Clone, Debug)]
 pub struct Identities {
-    /// Holds a folder per component, which that component alone reads, and those of the authority and the administrator.
+    /// Holds a folder per component, which that component alone reads, and those of the authorities and the administrator.
     pub pki: PathBuf,
     /// The URL at which the components reach the API server.
     pub server: String,
@@ -78,6 +83,11 @@ pub fn prepare(identities: &Identities, now: Timestamp) -> Result<Connection, Ce
     let (stem, common_name) = KUBELET_CLIENT;
     issuer.pair(&apiserver, stem, &Subject { common_name, organizations: &[], names: &[] })?;
 
+    let proxies = Authority::load_or_create(&of(FRONT_PROXY_AUTHORITY), now)?;
+    keep(&apiserver.join(format!("{FRONT_PROXY_AUTHORITY}.crt")), || Ok(proxies.cert_pem.clone()))?;
+    let subject = Subject { common_name: FRONT_PROXY_CLIENT, organizations: &[], names: &[] };
+    Issuer { authority: &proxies, ..issuer }.pair(&apiserver, FRONT_PROXY_CLIENT, &subject)?;
+
     for (name, user) in CLIENTS {
         let own = folder(&of(name))?;
         let further = if name == "kubelet-sim" { identities.kubelet_names.as_slice() } else { &[] };
@@ -87,17 +97,20 @@ pub fn prepare(identities: &Identities, now: Timestamp) -> Result<Connection, Ce
     }
     // Who signs for the cluster needs the authority's key.
     keep(&of(SIGNER).join("ca.key"), || read(&of("ca").join("ca.key")))?;
+    // And who fills secrets with tokens, the key of the tokens.
+    keep(&of(SIGNER).join("sa.key"), || read(&of("apiserver").join("sa.key")))?;
     issuer.client(&folder(&of("admin"))?, ADMIN, &[ADMIN_GROUP])
 }
 
 /// What clients may call the API server beside its host's own names: the `kubernetes` Service by name and by its address,
 /// the first of the range, and whatever the command line adds.
 fn server_names(identities: &Identities) -> Vec<String> {
-    let service_address = apiserver::Config::default().service_cluster_ip_range.hosts().next();
+    let service_address = apiserver::Config::default().service_cluster_ip_range[0].hosts().next();
     let names = SERVER_NAMES.iter().map(|name| (*name).to_owned());
     names.chain(service_address.map(|ip| ip.to_string())).chain(identities.apiserver_names.clone()).collect()
 }
 
+#[derive(Clone, Copy)]
 struct Issuer<'a> {
     identities: &'a Identities,
     authority: &'a Authority,
@@ -166,6 +179,7 @@ fn write(path: &Path, text: &str) -> Result<(), CertificatesError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use component_base::tls;
 
     fn identities(pki: &Path) -> Identities {
         Identities {
@@ -190,6 +204,39 @@ mod tests {
         assert!(!folder.path().join("scheduler/sa.key").exists());
         let key = |component: &str| fs::read_to_string(folder.path().join(component).join("ca.key")).ok();
         assert_eq!((key("controller-manager"), key("scheduler"), key("apiserver")), (key("ca"), None, None));
+    }
+
+    #[test]
+    fn the_administrator_alone_is_allowed_everything() {
+        let folder = tempfile::tempdir().unwrap();
+        prepare(&identities(folder.path()), "2026-05-01T00:00:00Z".parse().unwrap()).unwrap();
+        let mut callers = Vec::new();
+        for own in fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()) {
+            let certificates = fs::read_dir(&own).unwrap().map(|entry| entry.unwrap().path());
+            for path in certificates.filter(|path| path.extension().is_some_and(|extension| extension == "crt")) {
+                let chain = tls::certificates("certificate", &fs::read_to_string(&path).unwrap()).unwrap();
+                let (name, groups) = pki::subject(&chain[0]).unwrap();
+                let folder = own.file_name().unwrap().to_string_lossy().into_owned();
+                match path.file_name().unwrap().to_str().unwrap() {
+                    "client.crt" => {
+                        let shown = kubeconfig::read(&own.join("kubeconfig")).unwrap().client_cert_pem;
+                        assert_eq!(shown.unwrap(), fs::read_to_string(&path).unwrap());
+                        callers.push(format!("{folder}: {name} {groups:?}"));
+                    }
+                    // Servers, authorities, and the API server as a client of others.
+                    _ => assert_eq!(groups, [""; 0], "{}", path.display()),
+                }
+            }
+        }
+        callers.sort();
+        let expected = [
+            r#"admin: kubernetes-admin ["system:masters"]"#,
+            "controller-manager: system:kube-controller-manager []",
+            "kubelet-sim: system:orrery:node-fleet []",
+            "proxy-sim: system:kube-proxy []",
+            "scheduler: system:kube-scheduler []",
+        ];
+        assert_eq!(callers, expected);
     }
 
     #[test]

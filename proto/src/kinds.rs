@@ -107,6 +107,7 @@ macro_rules! kinds {
 }
 
 kinds! {
+    api::admissionregistration::v1::ValidatingAdmissionPolicy, false;
     api::core::v1::ConfigMap, true;
     api::core::v1::Endpoints, true;
     api::core::v1::Event, true;

@@ -4,6 +4,7 @@
 //! no clock, no async runtime. Everything else in the workspace depends on this crate.
 
 // The nouns.
+pub mod fields;
 pub mod gvk;
 pub mod kinds;
 pub mod meta;
@@ -12,6 +13,9 @@ pub mod object;
 // The one table, and what it knows of each kind's fields.
 pub mod resources;
 pub mod schema;
+
+// What objects take of a namespace's quota.
+pub mod quota;
 
 // Whether a pod may run on a node.
 pub mod scheduling;

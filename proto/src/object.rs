@@ -52,6 +52,13 @@ pub struct Object {
     parsed: OnceLock<Arc<Value>>,
 }
 
+/// The same content at the same revision.
+impl PartialEq for Object {
+    fn eq(&self, other: &Self) -> bool {
+        self.revision == other.revision && self.bytes == other.bytes
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Splice {
     /// Where the value of `metadata` begins.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 pub const CRATES: &[&str] = &[
     "proto",
     "component-base",
+    "cel",
     "client",
     "apiserver",
     "controller-manager",

@@ -26,28 +26,27 @@ pub struct CertificateSigning(pub Arc<dyn SignerRights>);
 pub struct CertificateSubjectRestriction;
 
 /// Who may do what for a signer.
+#[async_trait]
 pub trait SignerRights: Send + Sync {
-    fn allows(&self, attributes: &authz::Attributes<'_>) -> bool;
+    async fn allows(&self, attributes: &authz::Attributes<'_>) -> bool;
 }
 
+#[async_trait]
 impl SignerRights for authz::Authorization {
-    fn allows(&self, attributes: &authz::Attributes<'_>) -> bool {
-        self.allows(attributes)
+    async fn allows(&self, attributes: &authz::Attributes<'_>) -> bool {
+        self.allows(attributes).await
     }
 }
 
 /// The right for this signer, or for all of its domain: `example.com/*`.
-fn check(attributes: &Attributes<'_>, rights: &dyn SignerRights, verb: &str) -> Result<(), Status> {
+async fn check(attributes: &Attributes<'_>, rights: &dyn SignerRights, verb: &str) -> Result<(), Status> {
     let signer = text(attributes.old(), "/spec/signerName");
     let domain = format!("{}/*", signer.split('/').next().unwrap_or_default());
-    let may = |name: &str| {
-        rights.allows(&authz::Attributes {
-            name,
-            ..authz::Attributes::of_resource(attributes.user, verb, GROUP, "signers")
-        })
-    };
-    if may(signer) || may(&domain) {
-        return Ok(());
+    for name in [signer, &domain] {
+        let signers = authz::Attributes::of_resource(attributes.user, verb, GROUP, "signers");
+        if rights.allows(&authz::Attributes { name, ..signers }).await {
+            return Ok(());
+        }
     }
     Err(attributes.forbidden(format_args!("user not permitted to {verb} requests with signerName {signer:?}")))
 }
@@ -59,7 +58,7 @@ fn is_of(attributes: &Attributes<'_>, subresource: &str) -> bool {
 #[async_trait]
 impl AdmissionPlugin for CertificateApproval {
     async fn validate(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
-        if is_of(attributes, "approval") { check(attributes, self.0.as_ref(), "approve") } else { Ok(()) }
+        if is_of(attributes, "approval") { check(attributes, self.0.as_ref(), "approve").await } else { Ok(()) }
     }
 }
 
@@ -69,7 +68,7 @@ impl AdmissionPlugin for CertificateSigning {
         let is_same = ["/status/certificate", "/status/conditions"]
             .iter()
             .all(|pointer| attributes.new_object().pointer(pointer) == attributes.old().pointer(pointer));
-        if is_of(attributes, "status") && !is_same { check(attributes, self.0.as_ref(), "sign") } else { Ok(()) }
+        if is_of(attributes, "status") && !is_same { check(attributes, self.0.as_ref(), "sign").await } else { Ok(()) }
     }
 }
 
@@ -113,8 +112,9 @@ mod tests {
     /// `ann` may approve for one signer and sign for a whole domain.
     struct Ann;
 
+    #[async_trait]
     impl SignerRights for Ann {
-        fn allows(&self, a: &authz::Attributes<'_>) -> bool {
+        async fn allows(&self, a: &authz::Attributes<'_>) -> bool {
             a.user.name == "ann"
                 && (a.group, a.resource) == (GROUP, "signers")
                 && matches!((a.verb, a.name), ("approve", "example.com/one") | ("sign", "example.com/*"))

@@ -2,46 +2,83 @@
 //!
 //! Corresponds to pkg/kubeapiserver/options/plugins.go: the same names, the same order, the same ones on by default.
 
+use super::always::{AlwaysAdmit, AlwaysDeny};
 use super::always_pull_images::AlwaysPullImages;
 use super::certificates::{CertificateApproval, CertificateSigning, CertificateSubjectRestriction};
+use super::configuration::PluginConfigurations;
 use super::default_class::{DefaultIngressClass, DefaultStorageClass};
 use super::default_toleration_seconds::DefaultTolerationSeconds;
 use super::deny_service_external_ips::DenyServiceExternalIPs;
+use super::event_rate_limit::{self, EventRateLimit};
 use super::extended_resource_toleration::ExtendedResourceToleration;
+use super::image_policy_webhook::ImagePolicyWebhook;
+use super::limit_pod_hard_anti_affinity_topology::LimitPodHardAntiAffinityTopology;
 use super::limit_ranger::LimitRanger;
+use super::namespace_auto_provision::{NamespaceAutoProvision, Namespaces};
 use super::namespace_exists::NamespaceExists;
 use super::namespace_lifecycle::NamespaceLifecycle;
 use super::node_restriction::NodeRestriction;
+use super::owner_references_permission_enforcement::{Kinds, OwnerReferencesPermissionEnforcement};
 use super::persistent_volume_claim_resize::PersistentVolumeClaimResize;
 use super::pod_node_selector::PodNodeSelector;
 use super::pod_security::PodSecurity;
 use super::pod_topology_labels::PodTopologyLabels;
+use super::policies::mutating::MutatingAdmissionPolicy;
+use super::policies::validating::ValidatingAdmissionPolicy;
 use super::priority::Priority;
 use super::resource_quota::ResourceQuota;
 use super::runtime_class::RuntimeClass;
 use super::service_account::ServiceAccount;
 use super::storage_object_in_use_protection::StorageObjectInUseProtection;
 use super::taint_nodes_by_condition::TaintNodesByCondition;
+use super::webhooks::{MutatingAdmissionWebhook, ValidatingAdmissionWebhook};
 use super::{AdmissionPlugin, Chain, Link, Operation};
 use crate::authz::Authorization;
 use crate::config::Config;
 use crate::metrics::admission::AdmissionMeter;
+use crate::registry::Registry;
+use crate::remote::callers::Callers;
 use component_base::env::Env;
 use std::sync::Arc;
 
 /// What plugins are made of.
 pub struct Parts<'a> {
     pub env: &'a Env,
+    pub registry: &'a Registry,
+    /// The connections to webhooks.
+    pub callers: &'a Arc<Callers>,
     pub authorization: &'a Arc<Authorization>,
     pub config: &'a Config,
+    /// Of the plugins that take any.
+    pub configurations: &'a PluginConfigurations,
+    pub namespaces: Arc<dyn Namespaces>,
+    pub kinds: Arc<dyn Kinds>,
 }
 
-type Build = fn(&Parts<'_>) -> Arc<dyn AdmissionPlugin>;
+type AsItIs = fn(&Parts<'_>) -> Arc<dyn AdmissionPlugin>;
+type Configured = fn(&Env, &PluginConfigurations) -> Result<Arc<dyn AdmissionPlugin>, String>;
+
+/// How a plugin is made.
+enum Build {
+    AsItIs(AsItIs),
+    /// Only with a configuration; else the error says what is missing.
+    Configured(Configured),
+}
+
+impl Build {
+    fn make(&self, parts: &Parts<'_>) -> Result<Arc<dyn AdmissionPlugin>, String> {
+        match self {
+            Self::AsItIs(build) => Ok(build(parts)),
+            Self::Configured(build) => build(parts.env, parts.configurations),
+        }
+    }
+}
 
 /// What plugins look at: the names say which operations of an object.
 const CREATE: &[Operation] = &[Operation::Create];
 const UPDATE: &[Operation] = &[Operation::Update];
 const SAVE: &[Operation] = &[Operation::Create, Operation::Update];
+const ALL: &[Operation] = &[Operation::Create, Operation::Update, Operation::Delete, Operation::Connect];
 const WRITE: &[Operation] = &[Operation::Create, Operation::Update, Operation::Delete];
 
 /// One plugin of Kubernetes' list.
@@ -54,12 +91,16 @@ struct Row {
     build: Option<Build>,
 }
 
-const fn on(name: &'static str, looks_at: &'static [Operation], build: Build) -> Row {
-    Row { name, is_default: true, looks_at, build: Some(build) }
+const fn on(name: &'static str, looks_at: &'static [Operation], build: AsItIs) -> Row {
+    Row { name, is_default: true, looks_at, build: Some(Build::AsItIs(build)) }
 }
 
-const fn off(name: &'static str, looks_at: &'static [Operation], build: Build) -> Row {
-    Row { name, is_default: false, looks_at, build: Some(build) }
+const fn off(name: &'static str, looks_at: &'static [Operation], build: AsItIs) -> Row {
+    Row { name, is_default: false, looks_at, build: Some(Build::AsItIs(build)) }
+}
+
+const fn configured(name: &'static str, looks_at: &'static [Operation], build: Configured) -> Row {
+    Row { name, is_default: false, looks_at, build: Some(Build::Configured(build)) }
 }
 
 const fn absent(name: &'static str) -> Row {
@@ -68,28 +109,31 @@ const fn absent(name: &'static str) -> Row {
 
 /// In the order in which they run. A quota counts last, when nothing else refuses.
 const ROWS: &[Row] = &[
-    absent("AlwaysAdmit"),
-    absent("NamespaceAutoProvision"),
+    off("AlwaysAdmit", ALL, |_| Arc::new(AlwaysAdmit)),
+    off("NamespaceAutoProvision", CREATE, |parts| Arc::new(NamespaceAutoProvision(parts.namespaces.clone()))),
     on("NamespaceLifecycle", WRITE, |_| Arc::new(NamespaceLifecycle::default())),
     off("NamespaceExists", WRITE, |_| Arc::new(NamespaceExists)),
-    absent("LimitPodHardAntiAffinityTopology"),
+    off("LimitPodHardAntiAffinityTopology", SAVE, |_| Arc::new(LimitPodHardAntiAffinityTopology)),
     on("LimitRanger", SAVE, |_| Arc::new(LimitRanger)),
     on("ServiceAccount", SAVE, |parts| Arc::new(ServiceAccount::new(parts.env))),
     off("NodeRestriction", WRITE, |_| Arc::new(NodeRestriction)),
     on("TaintNodesByCondition", CREATE, |_| Arc::new(TaintNodesByCondition)),
     off("AlwaysPullImages", SAVE, |_| Arc::new(AlwaysPullImages)),
-    absent("ImagePolicyWebhook"),
-    on("PodSecurity", SAVE, |_| Arc::new(PodSecurity)),
-    off("PodNodeSelector", CREATE, |_| Arc::new(PodNodeSelector)),
+    configured("ImagePolicyWebhook", SAVE, image_policy_webhook),
+    on("PodSecurity", SAVE, |parts| Arc::new(PodSecurity::new(&parts.configurations.pod_security))),
+    off("PodNodeSelector", CREATE, |parts| Arc::new(PodNodeSelector(parts.configurations.pod_node_selector.clone()))),
     on("Priority", WRITE, |_| Arc::new(Priority)),
     on("DefaultTolerationSeconds", SAVE, |parts| Arc::new(DefaultTolerationSeconds::new(parts.config))),
-    absent("PodTolerationRestriction"),
-    absent("EventRateLimit"),
+    off("PodTolerationRestriction", SAVE, |parts| Arc::new(parts.configurations.pod_tolerations.clone())),
+    configured("EventRateLimit", SAVE, event_rate_limit),
     off("ExtendedResourceToleration", SAVE, |_| Arc::new(ExtendedResourceToleration)),
     on("DefaultStorageClass", CREATE, |_| Arc::new(DefaultStorageClass)),
     on("StorageObjectInUseProtection", CREATE, |_| Arc::new(StorageObjectInUseProtection)),
     absent("PodGroupProtection"),
-    absent("OwnerReferencesPermissionEnforcement"),
+    off("OwnerReferencesPermissionEnforcement", SAVE, |parts| {
+        let (rights, kinds) = (parts.authorization.clone(), parts.kinds.clone());
+        Arc::new(OwnerReferencesPermissionEnforcement { rights, kinds })
+    }),
     on("PersistentVolumeClaimResize", UPDATE, |_| Arc::new(PersistentVolumeClaimResize)),
     on("RuntimeClass", CREATE, |_| Arc::new(RuntimeClass)),
     on("CertificateApproval", UPDATE, |parts| Arc::new(CertificateApproval(parts.authorization.clone()))),
@@ -101,13 +145,28 @@ const ROWS: &[Row] = &[
     on("PodTopologyLabels", CREATE, |_| Arc::new(PodTopologyLabels)),
     absent("PodGroupWorkloadExists"),
     absent("NodeDeclaredFeatureValidator"),
-    absent("MutatingAdmissionPolicy"),
-    absent("MutatingAdmissionWebhook"),
-    absent("ValidatingAdmissionPolicy"),
-    absent("ValidatingAdmissionWebhook"),
-    on("ResourceQuota", SAVE, |_| Arc::new(ResourceQuota)),
-    absent("AlwaysDeny"),
+    on("MutatingAdmissionPolicy", ALL, |parts| {
+        Arc::new(MutatingAdmissionPolicy::new(parts.env, parts.authorization.clone()))
+    }),
+    on("MutatingAdmissionWebhook", ALL, |parts| Arc::new(MutatingAdmissionWebhook::new(parts))),
+    on("ValidatingAdmissionPolicy", ALL, |parts| {
+        Arc::new(ValidatingAdmissionPolicy::new(parts.env, parts.authorization.clone()))
+    }),
+    on("ValidatingAdmissionWebhook", ALL, |parts| Arc::new(ValidatingAdmissionWebhook::new(parts))),
+    on("ResourceQuota", SAVE, |parts| Arc::new(ResourceQuota::new(&parts.configurations.limited_resources))),
+    off("AlwaysDeny", ALL, |_| Arc::new(AlwaysDeny)),
 ];
+
+fn image_policy_webhook(env: &Env, said: &PluginConfigurations) -> Result<Arc<dyn AdmissionPlugin>, String> {
+    let policy = said.image_policy.as_ref().ok_or("no config specified")?;
+    Ok(Arc::new(ImagePolicyWebhook::new(env, policy)?))
+}
+
+fn event_rate_limit(env: &Env, said: &PluginConfigurations) -> Result<Arc<dyn AdmissionPlugin>, String> {
+    let limits = said.event_rate_limit.as_deref().unwrap_or_default();
+    event_rate_limit::check(limits)?;
+    Ok(Arc::new(EventRateLimit::new(env, limits)))
+}
 
 /// What is wrong with `--enable-admission-plugins` or `--disable-admission-plugins`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -118,16 +177,20 @@ pub enum PluginError {
     Absent(String),
     #[error("{0} in enable-admission-plugins and disable-admission-plugins overlapped")]
     Both(String),
+    #[error("admission-control-config-file: plugin {name:?}: {why}")]
+    Unconfigured { name: &'static str, why: String },
 }
 
 /// The plugins that are on by default, with those named in `enabled` and without those named in `disabled`.
 pub fn chain(enabled: &[String], disabled: &[String], parts: &Parts<'_>) -> Result<Chain, PluginError> {
     let rows = chosen(enabled, disabled)?;
     let links = rows.iter().filter_map(|row| {
-        let (looks_at, plugin) = (row.looks_at, row.build?(parts));
-        Some(Link { looks_at, plugin, meter: AdmissionMeter::of_plugin(parts.env, row.name) })
+        let plugin = row.build.as_ref()?.make(parts);
+        let plugin = plugin.map_err(|why| PluginError::Unconfigured { name: row.name, why });
+        let meter = AdmissionMeter::of_plugin(parts.env, row.name);
+        Some(plugin.map(|plugin| Link { name: row.name, looks_at: row.looks_at, plugin, meter }))
     });
-    Ok(Chain::new(parts.env, links.collect()))
+    Ok(Chain::new(parts.env, links.collect::<Result<Vec<Link>, PluginError>>()?))
 }
 
 /// The names of those plugins; none where the flags are wrong.
@@ -135,9 +198,19 @@ pub fn names(enabled: &[String], disabled: &[String]) -> Vec<&'static str> {
     chosen(enabled, disabled).unwrap_or_default().iter().map(|row| row.name).collect()
 }
 
-/// Whether the flags' names are right, without making anything.
-pub fn check(enabled: &[String], disabled: &[String]) -> Result<(), PluginError> {
-    chosen(enabled, disabled).map(|_| ())
+/// Whether the flags' names are right, and what those plugins are told. Nothing of it is kept.
+pub fn check(
+    env: &Env,
+    enabled: &[String],
+    disabled: &[String],
+    said: &PluginConfigurations,
+) -> Result<(), PluginError> {
+    for row in chosen(enabled, disabled)? {
+        if let Some(Build::Configured(build)) = &row.build {
+            build(env, said).map_err(|why| PluginError::Unconfigured { name: row.name, why })?;
+        }
+    }
+    Ok(())
 }
 
 fn chosen(enabled: &[String], disabled: &[String]) -> Result<Vec<&'static Row>, PluginError> {
@@ -188,6 +261,10 @@ mod tests {
                 "CertificateSubjectRestriction",
                 "DefaultIngressClass",
                 "PodTopologyLabels",
+                "MutatingAdmissionPolicy",
+                "MutatingAdmissionWebhook",
+                "ValidatingAdmissionPolicy",
+                "ValidatingAdmissionWebhook",
                 "ResourceQuota",
             ]
         );
@@ -208,9 +285,9 @@ mod tests {
             (&["Odd"][..], &[][..], r#"enable-admission-plugins plugin "Odd" is unknown"#),
             (&[], &["odd"], r#"disable-admission-plugins plugin "odd" is unknown"#),
             (
-                &["ImagePolicyWebhook"],
+                &["PodGroupProtection"],
                 &[],
-                r#"enable-admission-plugins plugin "ImagePolicyWebhook" is not part of this server"#,
+                r#"enable-admission-plugins plugin "PodGroupProtection" is not part of this server"#,
             ),
             (
                 &["Priority"],

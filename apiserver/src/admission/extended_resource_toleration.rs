@@ -3,10 +3,10 @@
 //! Corresponds to plugin/pkg/admission/extendedresourcetoleration. Off by default, as there.
 
 use super::pod_parts::{items, text};
-use super::pod_resources::amounts;
 use super::{AdmissionPlugin, Attributes};
 use async_trait::async_trait;
 use proto::Status;
+use proto::quota::amounts;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 

@@ -3,11 +3,11 @@
 //! Corresponds to plugin/pkg/admission/limitranger.
 
 use super::pod_parts::{items, text};
-use super::pod_resources::{Amounts, amounts, of_pod};
 use super::{AdmissionPlugin, Attributes, Operation};
 use async_trait::async_trait;
 use proto::Status;
 use proto::meta::quantity::Quantity;
+use proto::quota::pod_resources::{Amounts, amounts, of_pod};
 use serde_json::{Value, json};
 use std::sync::Arc;
 

@@ -3,47 +3,70 @@
 //! Mutating plugins run in the order of `chain`, then validating ones. Objects are in the request's version.
 //! Corresponds to k8s.io/apiserver/pkg/admission.
 
+pub mod always;
 pub mod always_pull_images;
 pub mod certificates;
 pub mod chain;
+pub mod compiled;
+pub mod configuration;
 pub mod default_class;
 pub mod default_toleration_seconds;
 pub mod deny_service_external_ips;
+pub mod expressions;
+pub mod event_rate_limit;
 pub mod extended_resource_toleration;
+pub mod image_policy_webhook;
+pub mod limit_pod_hard_anti_affinity_topology;
 pub mod limit_ranger;
+pub mod matching;
+pub mod namespace_auto_provision;
 pub mod namespace_exists;
 pub mod namespace_lifecycle;
 pub mod node_restriction;
 pub mod operation;
+pub mod owner_references_permission_enforcement;
 pub mod persistent_volume_claim_resize;
 pub mod pod_node_selector;
 pub mod pod_parts;
-pub mod pod_resources;
 pub mod pod_security;
+pub mod pod_toleration_restriction;
 pub mod pod_topology_labels;
+pub mod policies;
 pub mod priority;
+pub mod reinvocation;
+pub mod request;
 pub mod resource_quota;
 pub mod runtime_class;
+pub mod seen;
 pub mod service_account;
 pub mod storage_object_in_use_protection;
 pub mod taint_nodes_by_condition;
+pub mod traced;
+pub mod tolerations;
 #[cfg(test)]
 pub mod testing;
+pub mod versions;
+pub mod webhooks;
 
 pub use operation::Operation;
+pub use reinvocation::Reinvocation;
+pub use versions::Versions;
 
 use crate::authn::user_info::UserInfo;
 use crate::metrics::admission::{AdmissionMeter, Half};
+use crate::request_trace::{Gate, Steps};
 use async_trait::async_trait;
 use component_base::env::Env;
 use component_base::rng::Random;
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use proto::resources::Served;
-use proto::{Object, Status, gvk::Gvr};
+use proto::resources::{Served, Target};
+use proto::{Gvk, Gvr, Object, Status};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::time::Instant;
+use traced::BeforePlugin;
 
 /// Which object is meant, of whatever kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -74,6 +97,10 @@ pub trait Lookup: Send + Sync {
     async fn get_live(&self, key: ObjectKey<'_>) -> Result<Option<Arc<Object>>, Status>;
     /// All of a namespace, or of the cluster where `namespace` is empty; from the watch cache, in key order.
     fn list(&self, group: &str, resource: &str, namespace: &str) -> Result<Vec<Arc<Object>>, Status>;
+    /// The resource of a kind, if it is served.
+    fn kind(&self, gvk: &Gvk) -> Option<Target>;
+    /// One of its objects in that version, rather than in the stored one.
+    async fn as_kind(&self, target: &Target, object: &Object) -> Result<Value, Status>;
 
     /// From the watch cache, and from the store what the cache does not know (yet).
     async fn find(&self, key: ObjectKey<'_>) -> Result<Option<Arc<Object>>, Status> {
@@ -96,6 +123,8 @@ pub struct Attributes<'a> {
     pub operation: Operation,
     /// The version that the request speaks: its kind, group and resource.
     pub served: &'a Served,
+    /// That version among the others of the resource.
+    pub versions: &'a dyn Versions,
     /// Empty for the object itself.
     pub subresource: &'a str,
     pub namespace: &'a str,
@@ -110,10 +139,16 @@ pub struct Attributes<'a> {
     pub user: &'a UserInfo,
     pub dry_run: bool,
     pub now: Timestamp,
+    /// When whoever asked waits no longer.
+    pub deadline: Option<Instant>,
+    pub reinvocation: Reinvocation,
     pub random: &'a Random,
     pub lookup: &'a dyn Lookup,
     pub quotas: &'a dyn QuotaStore,
     pub warnings: Warnings,
+    pub annotations: Annotations,
+    /// Where a trace of the request is wanted.
+    pub steps: Option<&'a Steps>,
 }
 
 /// Collected for the answer's `Warning` headers; validating plugins, too, may warn.
@@ -130,6 +165,16 @@ impl Warnings {
     }
 }
 
+/// Collected for the audit log, by key; of two for one key the first counts.
+#[derive(Debug, Default)]
+pub struct Annotations(Mutex<BTreeMap<String, String>>);
+
+impl Annotations {
+    pub fn take(&self) -> BTreeMap<String, String> {
+        std::mem::take(&mut self.0.lock())
+    }
+}
+
 /// What stands for an object that is not there.
 static NOTHING: Value = Value::Null;
 
@@ -142,6 +187,25 @@ impl Attributes<'_> {
     /// The old object, or null.
     pub fn old(&self) -> &Value {
         self.old_object.unwrap_or(&NOTHING)
+    }
+
+    /// Notes for the audit log what the plugin decided, and why.
+    pub fn annotate(&self, key: impl Into<String>, value: impl Into<String>) {
+        self.annotations.0.lock().entry(key.into()).or_insert_with(|| value.into());
+    }
+
+    /// The request's name, or the object's own once it has one; empty while it is still to be generated.
+    pub fn object_name(&self) -> &str {
+        match self.name {
+            "" => self.new_object().pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default(),
+            name => name,
+        }
+    }
+
+    /// The namespace as webhooks and policies see it: a Namespace is in itself.
+    pub fn namespace_name(&self) -> &str {
+        let is_namespace = self.served.group.is_empty() && self.served.resource == "namespaces";
+        if is_namespace { self.object_name() } else { self.namespace }
     }
 
     pub fn gvr(&self) -> Gvr {
@@ -184,9 +248,47 @@ pub trait AdmissionPlugin: Send + Sync {
 /// One plugin of the chain.
 #[derive(Clone)]
 pub struct Link {
+    pub name: &'static str,
     pub looks_at: &'static [Operation],
     pub plugin: Arc<dyn AdmissionPlugin>,
     pub meter: AdmissionMeter,
+}
+
+/// One half of the chain over one write.
+enum Pass<'a, 'w> {
+    Admit(&'a mut Attributes<'w>),
+    Validate(&'a Attributes<'w>),
+}
+
+impl Pass<'_, '_> {
+    fn half(&self) -> Half {
+        match self {
+            Self::Admit(_) => Half::Admit,
+            Self::Validate(_) => Half::Validate,
+        }
+    }
+
+    fn gate(&self) -> Gate {
+        match self {
+            Self::Admit(_) => Gate::MutatingAdmission,
+            Self::Validate(_) => Gate::ValidatingAdmission,
+        }
+    }
+
+    /// The object before a plugin sees it, where a trace is wanted.
+    fn before(&self) -> Option<BeforePlugin> {
+        match self {
+            Self::Admit(attributes) => attributes.before_plugin(),
+            Self::Validate(attributes) => attributes.before_plugin(),
+        }
+    }
+
+    fn after(&self, before: BeforePlugin, name: &str, outcome: &Result<(), Status>) {
+        match self {
+            Self::Admit(attributes) => attributes.after_plugin(before, self.gate(), name, outcome),
+            Self::Validate(attributes) => attributes.after_plugin(before, self.gate(), name, outcome),
+        }
+    }
 }
 
 /// The plugins in their order.
@@ -206,33 +308,42 @@ impl Chain {
         self.links.iter().filter(move |link| link.looks_at.contains(&operation))
     }
 
+    /// A second time where a webhook or a policy asks for it, for what the ones after it have changed.
     pub async fn admit(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
-        let operation = attributes.operation;
-        let (mut began, first) = (self.env.now(), self.env.now());
-        let mut outcome = Ok(());
-        for link in self.looking_at(operation) {
-            outcome = link.plugin.admit(attributes).await;
-            began = self.measured(&link.meter, operation, Half::Admit, &outcome, began);
-            if outcome.is_err() {
-                break;
-            }
+        let began = self.env.now();
+        let mut outcome = self.pass(attributes.operation, Pass::Admit(attributes)).await;
+        if outcome.is_ok() && attributes.reinvocation.begin_again() {
+            outcome = self.pass(attributes.operation, Pass::Admit(attributes)).await;
         }
-        self.measured(&self.steps, operation, Half::Admit, &outcome, first);
+        self.measured(&self.steps, attributes.operation, Half::Admit, &outcome, began);
         outcome
     }
 
     pub async fn validate(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
-        let operation = attributes.operation;
-        let (mut began, first) = (self.env.now(), self.env.now());
-        let mut outcome = Ok(());
+        let began = self.env.now();
+        let outcome = self.pass(attributes.operation, Pass::Validate(attributes)).await;
+        self.measured(&self.steps, attributes.operation, Half::Validate, &outcome, began);
+        outcome
+    }
+
+    /// Plugin by plugin, until one refuses.
+    async fn pass(&self, operation: Operation, mut pass: Pass<'_, '_>) -> Result<(), Status> {
+        let half = pass.half();
+        let (mut began, mut outcome) = (self.env.now(), Ok(()));
         for link in self.looking_at(operation) {
-            outcome = link.plugin.validate(attributes).await;
-            began = self.measured(&link.meter, operation, Half::Validate, &outcome, began);
+            let before = pass.before();
+            outcome = match &mut pass {
+                Pass::Admit(attributes) => link.plugin.admit(attributes).await,
+                Pass::Validate(attributes) => link.plugin.validate(attributes).await,
+            };
+            began = self.measured(&link.meter, operation, half, &outcome, began);
+            if let Some(before) = before {
+                pass.after(before, link.name, &outcome);
+            }
             if outcome.is_err() {
                 break;
             }
         }
-        self.measured(&self.steps, operation, Half::Validate, &outcome, first);
         outcome
     }
 

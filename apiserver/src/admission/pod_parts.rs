@@ -2,6 +2,7 @@
 //!
 //! Corresponds to pkg/api/pod: VisitContainers, VisitPodSecretNames, VisitPodConfigmapNames.
 
+pub use proto::fields::{items, metadata_entry, text};
 use serde_json::Value;
 
 /// The fields that hold containers, in the order in which Kubernetes visits them.
@@ -20,21 +21,6 @@ const VOLUME_SECRETS: &[&str] = &[
     "/storageos/secretRef/name",
     "/csi/nodePublishSecretRef/name",
 ];
-
-/// The items of a list, none where there is no list.
-pub fn items<'a>(value: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
-    value.pointer(pointer).and_then(Value::as_array).into_iter().flatten()
-}
-
-/// A text, empty where there is none.
-pub fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
-    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
-}
-
-/// `metadata.annotations[key]` or `metadata.labels[key]`.
-pub fn metadata_entry<'a>(object: &'a Value, map: &str, key: &str) -> Option<&'a str> {
-    object.get("metadata")?.get(map)?.get(key)?.as_str()
-}
 
 pub fn is_mirror(pod: &Value) -> bool {
     metadata_entry(pod, "annotations", MIRROR_ANNOTATION).is_some()

@@ -2,13 +2,16 @@
 //!
 //! Corresponds to admission.NewAttributesRecord as Kubernetes' tests use it.
 
-use super::{AdmissionPlugin, Attributes, Lookup, ObjectKey, Operation, QuotaStore, Warnings};
+use super::{
+    AdmissionPlugin, Annotations, Attributes, Lookup, ObjectKey, Operation, QuotaStore, Reinvocation, Versions,
+    Warnings,
+};
 use crate::authn::UserInfo;
 use async_trait::async_trait;
 use component_base::rng::Random;
 use parking_lot::Mutex;
-use proto::resources::Catalogue;
-use proto::{Object, Status};
+use proto::resources::{Catalogue, Target};
+use proto::{Gvk, Gvr, Object, Status};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -44,6 +47,14 @@ impl Lookup for Objects {
         let wanted = |k: &Key| k[0] == group && k[1] == resource && (namespace.is_empty() || k[2] == namespace);
         Ok(self.cached.iter().filter(|(k, _)| wanted(k)).map(|(_, object)| object.clone()).collect())
     }
+
+    fn kind(&self, gvk: &Gvk) -> Option<Target> {
+        Catalogue::builtin().by_gvk(gvk)
+    }
+
+    async fn as_kind(&self, target: &Target, object: &Object) -> Result<Value, Status> {
+        Ok(target.served().from_storage(object.to_value()))
+    }
 }
 
 #[async_trait]
@@ -54,11 +65,28 @@ impl QuotaStore for Objects {
     }
 }
 
+/// Of built-in resources: their conversions are functions.
+struct BuiltIn(Target);
+
+#[async_trait]
+impl Versions for BuiltIn {
+    fn target(&self) -> &Target {
+        &self.0
+    }
+
+    async fn convert(&self, object: Value, from: usize, to: usize) -> Result<Value, Status> {
+        let row = &self.0.row;
+        Ok(row.served[to].from_storage(row.to_storage(from, object)))
+    }
+}
+
 /// A write as a table test says it.
 pub struct Write {
     operation: Operation,
     group: String,
     resource: String,
+    /// Empty: the preferred one.
+    version: String,
     subresource: String,
     name: String,
     namespace: String,
@@ -76,6 +104,7 @@ pub struct Write {
 pub struct Seen {
     pub object: Value,
     pub warnings: Vec<String>,
+    pub annotations: BTreeMap<String, String>,
     pub error: Option<Status>,
     /// The quotas that were written.
     pub recorded: Vec<Value>,
@@ -102,6 +131,7 @@ impl Write {
             operation,
             group: group.into(),
             resource: resource.into(),
+            version: String::new(),
             subresource: String::new(),
             name: if operation == Operation::Create { String::new() } else { meta("name") },
             namespace: meta("namespace"),
@@ -125,6 +155,11 @@ impl Write {
 
     pub fn delete(group: &str, resource: &str, old: Value) -> Self {
         Self::of(Operation::Delete, group, resource, None, Some(old))
+    }
+
+    pub fn version(mut self, version: &str) -> Self {
+        self.version = version.into();
+        self
     }
 
     pub fn subresource(mut self, subresource: &str) -> Self {
@@ -165,13 +200,28 @@ impl Write {
 
     /// Runs both halves of a plugin.
     pub async fn run(self, plugin: &dyn AdmissionPlugin) -> Seen {
+        self.see(async |attributes| match plugin.admit(attributes).await {
+            Ok(()) => plugin.validate(attributes).await,
+            refused => refused,
+        })
+        .await
+    }
+
+    /// Shows the write to whoever looks at it.
+    pub async fn see(self, look: impl AsyncFnOnce(&mut Attributes<'_>) -> Result<(), Status>) -> Seen {
         let catalogue = Catalogue::builtin();
-        let target = catalogue.by_group_resource(&self.group, &self.resource).expect("a resource of the table");
+        let target = match self.version.as_str() {
+            "" => catalogue.by_group_resource(&self.group, &self.resource),
+            version => catalogue.by_gvr(&Gvr::new(self.group.as_str(), version, self.resource.as_str())),
+        };
+        let target = target.expect("a resource of the table");
+        let versions = BuiltIn(target.clone());
         let random = Random::from_seed(1, "admission");
         let mut object = self.object;
         let mut attributes = Attributes {
             operation: self.operation,
             served: target.served(),
+            versions: &versions,
             subresource: &self.subresource,
             namespace: &self.namespace,
             name: &self.name,
@@ -181,19 +231,22 @@ impl Write {
             user: &self.user,
             dry_run: self.dry_run,
             now: self.now.parse().expect("a time"),
+            deadline: None,
+            reinvocation: Reinvocation::default(),
             random: &random,
             lookup: &self.objects,
             quotas: &self.objects,
             warnings: Warnings::default(),
+            annotations: Annotations::default(),
+            steps: None,
         };
-        let outcome = match plugin.admit(&mut attributes).await {
-            Ok(()) => plugin.validate(&attributes).await,
-            refused => refused,
-        };
+        let outcome = look(&mut attributes).await;
         let warnings = attributes.warnings.take();
+        let annotations = attributes.annotations.take();
         Seen {
             object: object.unwrap_or_default(),
             warnings,
+            annotations,
             error: outcome.err(),
             recorded: self.objects.recorded.into_inner(),
         }

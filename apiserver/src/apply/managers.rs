@@ -226,6 +226,20 @@ mod tests {
     }
 
     #[test]
+    fn of_one_second_the_names_decide() {
+        let names = |at: u32| {
+            let mut managers = Managers::default();
+            managers.0.insert(Manager::updater("author", "v1", ""), owned(at, "a"));
+            managers.0.insert(Manager::updater("server", "v1", "status"), owned(3, "b"));
+            managers.0.insert(Manager::updater("timeless", "v1", "scale"), Owned { time: None, ..owned(0, "c") });
+            let names = managers.write().into_iter().map(|entry| entry["manager"].as_str().unwrap().to_owned());
+            names.collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(names(3), "timeless author server");
+        assert_eq!(names(4), "timeless server author");
+    }
+
+    #[test]
     fn what_cannot_be_read_is_an_error() {
         let good = json!({"manager":"x","operation":"Update","apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{}});
         assert!(Managers::read(std::slice::from_ref(&good)).is_ok());

@@ -7,6 +7,7 @@
 
 pub mod atoms;
 pub mod compare;
+pub mod conversions;
 pub mod fields;
 pub mod last_applied;
 pub mod managers;
@@ -22,6 +23,7 @@ pub mod zero;
 mod tests;
 
 use atoms::Type;
+use conversions::Conversions;
 use fields::FieldSet;
 use jiff::Timestamp;
 use managers::{Manager, Managers, Owned};
@@ -84,8 +86,17 @@ impl<'a> FieldManager<'a> {
         now: Timestamp,
     ) -> Self {
         let schema = served.schema.schema();
-        let versions = Versions::Of(row);
+        let versions = Versions::Of { row, conversions: None };
         Self { versions, api_version: served.api_version(), kind: &served.kind, schema, subresource, reset, now }
+    }
+
+    /// For a row that a webhook converts.
+    pub fn with_conversions(self, conversions: &'a Conversions) -> Self {
+        let versions = match self.versions {
+            Versions::Of { row, .. } => Versions::Of { row, conversions: Some(conversions) },
+            only => only,
+        };
+        Self { versions, ..self }
     }
 
     /// For the body of the `scale` subresource, whatever is scaled; `scale` is its schema.

@@ -36,6 +36,7 @@ pub fn to_scale(parent: &Managers, replicas: &Path) -> Managers {
 }
 
 /// The managers of the object after its scale was written: who lost the replicas there loses them here.
+/// Who wins them through the scale is entered without a time, and an applier with that of its entry before.
 pub fn to_parent(parent: &Managers, scale: &Managers, replicas: &Path, api_version: &str) -> Managers {
     let mut scale = scale.clone();
     let mut result = Managers::default();
@@ -55,7 +56,9 @@ pub fn to_parent(parent: &Managers, scale: &Managers, replicas: &Path, api_versi
         let manager = through(&manager, api_version);
         let before = result.0.remove(&manager).map(|owned| owned.fields).unwrap_or_default();
         let fields = before.union(&only(replicas));
-        result.0.insert(manager, Owned { fields, api_version: api_version.to_owned(), time: owned.time });
+        let entered = parent.0.get(&manager).filter(|_| manager.operation == Operation::Apply);
+        let time = entered.and_then(|entered| entered.time.clone());
+        result.0.insert(manager, Owned { fields, api_version: api_version.to_owned(), time });
     }
     result
 }
@@ -79,10 +82,13 @@ mod tests {
         assert_eq!(to_parent(&parent, &scale, &replicas, "apps/v1"), parent, "nothing changed hands");
 
         let mut taken = Managers::default();
-        taken.0.insert(Manager::updater("hpa", SCALE_VERSION, "scale"), owned(&[&["spec", "replicas"]], SCALE_VERSION));
+        let now = Some("2026-01-01T00:00:00Z".to_owned());
+        let won = Owned { time: now, ..owned(&[&["spec", "replicas"]], SCALE_VERSION) };
+        taken.0.insert(Manager::updater("hpa", SCALE_VERSION, "scale"), won);
         let after = to_parent(&parent, &taken, &replicas, "apps/v1");
         assert_eq!(after.0[&Manager::applier("one", "")].fields, FieldSet::of([["spec", "paused"].as_slice()]));
         let hpa = &after.0[&Manager::updater("hpa", "apps/v1", "scale")];
         assert_eq!(hpa.fields, FieldSet::of([["spec", "replicas"].as_slice()]));
+        assert_eq!(hpa.time, None, "a write of the scale leaves no time");
     }
 }

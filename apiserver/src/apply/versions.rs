@@ -3,6 +3,7 @@
 //! Corresponds to the version converter of k8s.io/apimachinery/pkg/util/managedfields.
 
 use super::atoms::Type;
+use super::conversions::Conversions;
 use proto::resources::{Resource, Served};
 use serde_json::Value;
 use std::borrow::Cow;
@@ -10,8 +11,8 @@ use std::borrow::Cow;
 /// All versions of an object.
 #[derive(Clone, Copy)]
 pub enum Versions<'a> {
-    /// Those of a row.
-    Of(&'a Resource),
+    /// Those of a row, and what a webhook has converted between them.
+    Of { row: &'a Resource, conversions: Option<&'a Conversions> },
     /// One version, of what has no row: `Scale`.
     Only { api_version: &'a str, schema: Type<'a> },
 }
@@ -19,7 +20,7 @@ pub enum Versions<'a> {
 impl<'a> Versions<'a> {
     fn served(&self, api_version: &str) -> Option<&'a Served> {
         match self {
-            Self::Of(row) => row.served.iter().find(|served| served.api_version() == api_version),
+            Self::Of { row, .. } => row.served.iter().find(|served| served.api_version() == api_version),
             Self::Only { .. } => None,
         }
     }
@@ -28,7 +29,7 @@ impl<'a> Versions<'a> {
     pub fn schema(&self, api_version: &str) -> Option<Type<'a>> {
         match self {
             Self::Only { api_version: only, schema } => (*only == api_version).then_some(*schema),
-            Self::Of(_) => self.served(api_version).map(|served| Type::of(served.schema.schema())),
+            Self::Of { .. } => self.served(api_version).map(|served| Type::of(served.schema.schema())),
         }
     }
 
@@ -37,7 +38,11 @@ impl<'a> Versions<'a> {
         if from == to {
             return Some(Cow::Borrowed(value));
         }
-        let Self::Of(row) = self else { return None };
+        let Self::Of { row, conversions } = self else { return None };
+        if row.converts_by_webhook() {
+            self.served(to)?;
+            return conversions.and_then(|known| known.converted(value, to)).map(Cow::Owned);
+        }
         let from = row.served.iter().position(|served| served.api_version() == from)?;
         let stored = row.to_storage(from, value.clone());
         Some(Cow::Owned(self.served(to)?.from_storage(stored)))

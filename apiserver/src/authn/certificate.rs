@@ -2,8 +2,33 @@
 //!
 //! Corresponds to k8s.io/apiserver/pkg/authentication/request/x509.
 
-use super::UserInfo;
+use super::user_info::UserInfo;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
 use x509_parser::prelude::{FromDer, X509Certificate};
+
+/// Certificates whose owner is remembered, so that reading them costs once.
+const REMEMBERED: usize = 4096;
+
+/// The authenticator.
+#[derive(Debug, Default)]
+pub struct Certificates(Mutex<BTreeMap<Vec<u8>, UserInfo>>);
+
+impl Certificates {
+    /// The caller that a verified leaf certificate (DER) names, if it names one.
+    pub fn user_of(&self, leaf: &[u8]) -> Option<UserInfo> {
+        let mut known = self.0.lock();
+        if let Some(user) = known.get(leaf) {
+            return Some(user.clone());
+        }
+        let user = user_of(leaf).ok()?;
+        if known.len() >= REMEMBERED {
+            known.clear();
+        }
+        known.insert(leaf.to_vec(), user.clone());
+        Some(user)
+    }
+}
 
 /// The caller that a verified leaf certificate (DER) names; the error says what it lacks.
 pub fn user_of(der: &[u8]) -> Result<UserInfo, String> {

@@ -7,6 +7,7 @@ use super::user_info::{
     ALL_AUTHENTICATED, ALL_UNAUTHENTICATED, ANONYMOUS, NODE_USER_PREFIX, NODES, service_account_groups,
     split_service_account,
 };
+use crate::request::header_text::text;
 use crate::request::query::unescape;
 use http::HeaderMap;
 use proto::Status;
@@ -15,15 +16,13 @@ const EXTRA_PREFIX: &str = "impersonate-extra-";
 
 /// What the Impersonate headers ask for, if anything.
 pub fn requested(headers: &HeaderMap) -> Result<Option<UserInfo>, Status> {
-    let text = |name: &str| headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or_default().to_owned();
-    let mut user = UserInfo { name: text("impersonate-user"), uid: text("impersonate-uid"), ..UserInfo::default() };
-    user.groups =
-        headers.get_all("impersonate-group").iter().filter_map(|v| v.to_str().ok().map(str::to_owned)).collect();
+    let first = |name: &str| headers.get(name).map(|value| text(value).into_owned()).unwrap_or_default();
+    let mut user = UserInfo { name: first("impersonate-user"), uid: first("impersonate-uid"), ..UserInfo::default() };
+    user.groups = headers.get_all("impersonate-group").iter().map(|value| text(value).into_owned()).collect();
     for (name, value) in headers {
         if let Some(key) = name.as_str().strip_prefix(EXTRA_PREFIX) {
             let key = unescape(key, false).unwrap_or_else(|| key.to_owned());
-            let value = value.to_str().unwrap_or_default().to_owned();
-            user.extra.entry(key).or_default().push(value);
+            user.extra.entry(key).or_default().push(text(value).into_owned());
         }
     }
     if !user.name.is_empty() {
@@ -147,7 +146,7 @@ mod tests {
     fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
         let mut headers = HeaderMap::new();
         for (name, value) in pairs {
-            headers.append(*name, value.parse().unwrap());
+            headers.append(*name, http::HeaderValue::from_bytes(value.as_bytes()).unwrap());
         }
         headers
     }
@@ -160,6 +159,22 @@ mod tests {
             r#"requested &user.DefaultInfo{Name:"", UID:"", Groups:[]string{"devs"}, Extra:map[string][]string(nil)} without impersonating a user name"#
         );
         assert_eq!(requested(&headers(&[("impersonate-user", "")])).unwrap(), None);
+    }
+
+    /// Whoever asks to be somebody with such a name must not act as himself.
+    #[test]
+    fn names_may_have_any_letters() {
+        let wanted = requested(&headers(&[
+            ("impersonate-user", "zoë"),
+            ("impersonate-group", "größe"),
+            ("impersonate-extra-who", "naïve"),
+        ]));
+        let wanted = wanted.unwrap().unwrap();
+        let extra = [("who".to_owned(), vec!["naïve".to_owned()])].into();
+        assert_eq!(wanted, UserInfo { extra, ..UserInfo::new("zoë", &["größe"]) });
+        let mut garbage = HeaderMap::new();
+        garbage.append("impersonate-user", http::HeaderValue::from_bytes(b"a\xff").unwrap());
+        assert_eq!(requested(&garbage).unwrap().unwrap().name, "a\u{fffd}");
     }
 
     #[test]

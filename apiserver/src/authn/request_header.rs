@@ -3,6 +3,7 @@
 //! Corresponds to k8s.io/apiserver/pkg/authentication/request/headerrequest.
 
 use super::UserInfo;
+use crate::request::header_text::text;
 use crate::request::query::unescape;
 use clap::Args;
 use component_base::network::ConnectionInfo;
@@ -83,7 +84,7 @@ impl RequestHeaders {
         for (header, value) in headers {
             for key in self.extra_keys(header) {
                 let key = unescape(key, false).unwrap_or_else(|| key.to_owned());
-                user.extra.entry(key).or_default().extend(value.to_str().map(str::to_owned));
+                user.extra.entry(key).or_default().push(text(value).into_owned());
             }
         }
         Some(user)
@@ -127,7 +128,7 @@ impl RequestHeaders {
 /// What the headers of these names say, in the order of the names; nothing is not said.
 fn values<'a>(headers: &'a HeaderMap, names: &'a [String]) -> impl Iterator<Item = String> + 'a {
     let all = names.iter().flat_map(|name| headers.get_all(name.as_str()));
-    all.filter_map(|value| value.to_str().ok()).filter(|value| !value.is_empty()).map(str::to_owned)
+    all.filter(|value| !value.is_empty()).map(|value| text(value).into_owned())
 }
 
 #[cfg(test)]

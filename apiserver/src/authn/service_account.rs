@@ -7,12 +7,13 @@ use super::user_info::SERVICE_ACCOUNT_PREFIX;
 use crate::admission::{Lookup, ObjectKey};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use component_base::private_key::PrivateKey;
+use component_base::json_web_token::SigningKey;
 use jiff::Timestamp;
 use jsonwebtoken::jwk::Jwk;
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
 use parking_lot::Mutex;
 use proto::{Object, Status};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -133,6 +134,16 @@ impl ServiceAccountTokens {
         Self { looks_up, ..self }
     }
 
+    /// Whether what a token is bound to has to be there still.
+    pub fn looks_up(&self) -> bool {
+        self.looks_up
+    }
+
+    /// The claims of a token that one of our keys signed, whatever they are.
+    pub fn verified<T: DeserializeOwned>(&self, token: &str) -> Option<T> {
+        self.verifiers.iter().find_map(|verifier| verifier.claims(token))
+    }
+
     /// Of the keys that are accepted; the first signs.
     pub fn key_ids(&self) -> impl Iterator<Item = &str> {
         self.verifiers.iter().map(Verifier::key_id)
@@ -149,7 +160,7 @@ impl ServiceAccountTokens {
         if let Some(claims) = self.verified.lock().get(&hash) {
             return Some(claims.clone());
         }
-        let claims = self.verifiers.iter().find_map(|verifier| verifier.claims(token))?;
+        let claims: Claims = self.verified(token)?;
         if !self.issuers.contains(&claims.iss) {
             return None;
         }
@@ -243,23 +254,20 @@ impl Verifier {
         self.jwk.common.key_id.as_deref().unwrap_or_default()
     }
 
-    fn claims(&self, token: &str) -> Option<Claims> {
+    fn claims<T: DeserializeOwned>(&self, token: &str) -> Option<T> {
         let mut rules = Validation::new(self.algorithm);
         // The crate would read the wall clock; `Env`'s time is compared later.
         rules.validate_exp = false;
         rules.validate_nbf = false;
         rules.validate_aud = false;
         rules.required_spec_claims.clear();
-        jsonwebtoken::decode::<Claims>(token, &self.key, &rules).ok().map(|decoded| decoded.claims)
+        jsonwebtoken::decode::<T>(token, &self.key, &rules).ok().map(|decoded| decoded.claims)
     }
 }
 
 fn private_key(pem: &str) -> Result<(Algorithm, EncodingKey), KeyError> {
-    let key = PrivateKey::from_pem(pem).map_err(|error| KeyError(error.to_string()))?;
-    Ok(match key.pkcs1_der() {
-        Some(der) => (Algorithm::RS256, EncodingKey::from_rsa_der(der)),
-        None => (Algorithm::ES256, EncodingKey::from_ec_der(key.pkcs8_der())),
-    })
+    let SigningKey { algorithm, key } = SigningKey::from_pem(pem).map_err(|error| KeyError(error.to_string()))?;
+    Ok((algorithm, key))
 }
 
 /// The keys of a file, each a PEM text of its own. openssl writes a key's curve in front of it.

@@ -4,8 +4,8 @@
 
 use super::attributes::{Attributes, Decision};
 use super::rules::Rule;
-use crate::authn::UserInfo;
 use crate::authn::user_info::ALL_AUTHENTICATED;
+use crate::authn::user_info::UserInfo;
 use serde::Deserialize;
 
 const V1BETA1: &str = "abac.authorization.kubernetes.io/v1beta1";

@@ -2,7 +2,7 @@
 //!
 //! Corresponds to k8s.io/apiserver/pkg/authorization/authorizer and the `responsewriters.Forbidden` wording.
 
-use crate::authn::UserInfo;
+use crate::authn::user_info::UserInfo;
 use crate::request::info::RequestInfo;
 use proto::Status;
 
@@ -21,6 +21,8 @@ pub struct Attributes<'a> {
     pub name: &'a str,
     /// The raw field selector of a list, watch or deletecollection.
     pub field_selector: &'a str,
+    /// The raw label selector of the same.
+    pub label_selector: &'a str,
     /// The path where no resource is asked for.
     pub path: Option<&'a str>,
 }
@@ -37,6 +39,7 @@ impl<'a> Attributes<'a> {
             subresource: "",
             name: "",
             field_selector: "",
+            label_selector: "",
             path: None,
         }
     }
@@ -50,6 +53,8 @@ impl<'a> Attributes<'a> {
         if !info.is_resource {
             return Self::of_path(user, &info.verb, &info.path);
         }
+        let selects = matches!(info.verb.as_str(), "list" | "watch" | "deletecollection");
+        let selector = |key: &str| if selects { info.query.text(key) } else { "" };
         Self {
             user,
             verb: &info.verb,
@@ -59,7 +64,8 @@ impl<'a> Attributes<'a> {
             resource: &info.resource,
             subresource: &info.subresource,
             name: if info.name.is_empty() { selected_name } else { &info.name },
-            field_selector: info.query.text("fieldSelector"),
+            field_selector: selector("fieldSelector"),
+            label_selector: selector("labelSelector"),
             path: None,
         }
     }
@@ -107,6 +113,35 @@ pub enum Decision {
     /// The next authorizer is asked; a reason is kept for the answer.
     NoOpinion(String),
     Deny(String),
+}
+
+/// What all authorizers say together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    pub decision: Decision,
+    /// Why some of them could not say anything; empty where all could.
+    pub error: String,
+}
+
+impl Verdict {
+    pub fn of(decision: Decision) -> Self {
+        Self { decision, error: String::new() }
+    }
+
+    pub fn allows(&self) -> bool {
+        matches!(self.decision, Decision::Allow(_))
+    }
+
+    /// The refusal that `attributes` get, if they get one.
+    ///
+    /// Deviation: where an authorizer fails and no other one allows, the answer is a Status; Kubernetes' is a line of text.
+    pub fn into_result(self, attributes: &Attributes<'_>) -> Result<(), Status> {
+        match self.decision {
+            Decision::Allow(_) => Ok(()),
+            _ if !self.error.is_empty() => Err(Status::internal(self.error)),
+            Decision::NoOpinion(reason) | Decision::Deny(reason) => Err(attributes.forbidden(&reason)),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -2,10 +2,9 @@
 //!
 //! Corresponds to pkg/registry/rbac/{clusterrole,role,clusterrolebinding,rolebinding}/policybased.
 
-use super::rbac::RbacIndex;
 use super::rules::{Rule, uncovered};
 use super::{Attributes, Authorization};
-use crate::authn::UserInfo;
+use crate::authn::user_info::UserInfo;
 use crate::registry::ContentAuthorizer;
 use crate::registry::mutation::Mutation;
 use async_trait::async_trait;
@@ -26,7 +25,7 @@ impl ContentAuthorizer for Authorization {
         }
         let wanted = match served.resource.as_ref() {
             "roles" | "clusterroles" => {
-                if self.may(mutation.user, "escalate", &served.resource, mutation.namespace, name_of(object)) {
+                if self.may(mutation.user, "escalate", &served.resource, mutation.namespace, name_of(object)).await {
                     return Ok(());
                 }
                 Rule::all_of(object)
@@ -35,12 +34,11 @@ impl ContentAuthorizer for Authorization {
                 let (kind, name) = (text(object, "/roleRef/kind"), text(object, "/roleRef/name"));
                 let resource = if kind == "ClusterRole" { "clusterroles" } else { "roles" };
                 let namespace = mutation.namespace;
-                if self.may(mutation.user, "bind", resource, namespace, name) {
+                if self.may(mutation.user, "bind", resource, namespace, name).await {
                     return Ok(());
                 }
-                let policy = self.source().policy();
-                RbacIndex::rules_of_role(&policy, namespace, kind, name)
-                    .ok_or_else(|| Status::not_found(GROUP, resource, name))?
+                let index = self.source().index();
+                index.rules_of_role(namespace, kind, name).ok_or_else(|| Status::not_found(GROUP, resource, name))?
             }
             _ => return Ok(()),
         };
@@ -49,8 +47,8 @@ impl ContentAuthorizer for Authorization {
 }
 
 impl Authorization {
-    fn may(&self, user: &UserInfo, verb: &str, resource: &str, namespace: &str, name: &str) -> bool {
-        self.allows(&Attributes { namespace, name, ..Attributes::of_resource(user, verb, GROUP, resource) })
+    async fn may(&self, user: &UserInfo, verb: &str, resource: &str, namespace: &str, name: &str) -> bool {
+        self.allows(&Attributes { namespace, name, ..Attributes::of_resource(user, verb, GROUP, resource) }).await
     }
 
     /// 403 naming every permission that the writer lacks.

@@ -215,7 +215,7 @@ fn names_resource_claim(pod: &Value, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::authn::UserInfo;
+    use crate::authn::user_info::UserInfo;
     use serde_json::json;
 
     struct OnePod(Value);

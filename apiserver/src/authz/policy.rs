@@ -1,17 +1,21 @@
 //! `PolicySource`: the cached objects that authorizers read, and the RBAC index compiled from them.
 //!
-//! The index is rebuilt when one of its rows has changed, and only then. Corresponds to the informers behind
-//! kube-apiserver's authorizers.
+//! When one of its rows has changed, and only then, the index follows what has changed. Corresponds to the informers
+//! behind kube-apiserver's authorizers.
 
 use super::node::NodeRelations;
-use super::rbac::{Policy, RbacIndex};
+use super::rbac::{Change, Changes, RbacIndex};
 use crate::cacher::{Cacher, Snapshot};
 use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 use proto::Object;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// The rows that make a policy, in the order of `Policy`'s fields.
+/// Bindings whose trees are held at a time: at the start all of them are new.
+const PARSED_AT_ONCE: usize = 256;
+
+/// The rows that make a policy, in the order of `Changes`' fields.
 pub struct PolicyRows {
     pub cluster_roles: Cacher,
     pub roles: Cacher,
@@ -25,6 +29,7 @@ pub struct PolicyRows {
 pub struct PolicySource {
     rows: PolicyRows,
     compiled: ArcSwap<Compiled>,
+    compiling: Mutex<()>,
 }
 
 /// An index and the states of the rows that it was made of.
@@ -36,7 +41,7 @@ struct Compiled {
 
 impl PolicySource {
     pub fn new(rows: PolicyRows) -> Self {
-        Self { rows, compiled: ArcSwap::default() }
+        Self { rows, compiled: ArcSwap::default(), compiling: Mutex::default() }
     }
 
     fn snapshots(&self) -> [Option<Snapshot>; 4] {
@@ -44,33 +49,64 @@ impl PolicySource {
         [cluster_roles, roles, cluster_role_bindings, role_bindings].map(|row| row.snapshot().ok())
     }
 
-    /// The objects as they are now.
-    pub fn policy(&self) -> Policy {
-        policy_of(&self.snapshots())
-    }
-
     /// The index of the objects as they are now.
     pub fn index(&self) -> Arc<RbacIndex> {
         let snapshots = self.snapshots();
-        let compiled = self.compiled.load();
-        let is_same = snapshots.iter().zip(&compiled.of).all(|pair| match pair {
-            (Some(now), Some(then)) => now.is_same(then),
-            (now, then) => now.is_none() && then.is_none(),
-        });
-        if is_same {
-            return compiled.index.clone();
+        if let Some(index) = self.compiled.load().index_of(&snapshots) {
+            return index;
         }
-        let index = Arc::new(RbacIndex::of(&policy_of(&snapshots)));
+        // One compiles, and those who waited for it find it done.
+        let _compiling = self.compiling.lock();
+        let compiled = self.compiled.load();
+        if let Some(index) = compiled.index_of(&snapshots) {
+            return index;
+        }
+        let index = Arc::new(compiled.followed(&snapshots));
         self.compiled.store(Arc::new(Compiled { of: snapshots, index: index.clone() }));
         index
     }
 }
 
-fn policy_of(snapshots: &[Option<Snapshot>; 4]) -> Policy {
-    let values = |at: usize| {
-        snapshots[at].as_ref().map(|s| s.iter().map(|(_, object)| object.value()).collect()).unwrap_or_default()
-    };
-    Policy { cluster_roles: values(0), roles: values(1), cluster_role_bindings: values(2), role_bindings: values(3) }
+impl Compiled {
+    /// The index, if it is that of these states.
+    fn index_of(&self, snapshots: &[Option<Snapshot>; 4]) -> Option<Arc<RbacIndex>> {
+        let is_same = snapshots.iter().zip(&self.of).all(|pair| match pair {
+            (Some(now), Some(then)) => now.is_same(then),
+            (now, then) => now.is_none() && then.is_none(),
+        });
+        is_same.then(|| self.index.clone())
+    }
+
+    /// The index of other states.
+    fn followed(&self, snapshots: &[Option<Snapshot>; 4]) -> RbacIndex {
+        let changed = |row: usize| changed(self.of[row].as_ref(), snapshots[row].as_ref());
+        let roles = Changes { cluster_roles: parsed(&changed(0)), roles: parsed(&changed(1)), ..Changes::default() };
+        let mut index = self.index.after(&roles);
+        for some in changed(2).chunks(PARSED_AT_ONCE) {
+            index = index.after(&Changes { cluster_role_bindings: parsed(some), ..Changes::default() });
+        }
+        for some in changed(3).chunks(PARSED_AT_ONCE) {
+            index = index.after(&Changes { role_bindings: parsed(some), ..Changes::default() });
+        }
+        index
+    }
+}
+
+/// An object as it was and as it is.
+type Changed<'a> = (Option<&'a Arc<Object>>, Option<&'a Arc<Object>>);
+
+fn changed<'a>(then: Option<&'a Snapshot>, now: Option<&'a Snapshot>) -> Vec<Changed<'a>> {
+    match (then, now) {
+        (Some(then), Some(now)) => now.since(then).collect(),
+        (Some(then), None) => then.iter().map(|(_, object)| (Some(object), None)).collect(),
+        (None, Some(now)) => now.iter().map(|(_, object)| (None, Some(object))).collect(),
+        (None, None) => Vec::new(),
+    }
+}
+
+fn parsed(changed: &[Changed<'_>]) -> Vec<Change> {
+    let tree = |object: &Option<&Arc<Object>>| object.map(|object| object.peek());
+    changed.iter().map(|(before, after)| Change { before: tree(before), after: tree(after) }).collect()
 }
 
 impl NodeRelations for PolicySource {

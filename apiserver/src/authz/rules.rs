@@ -206,7 +206,7 @@ impl fmt::Display for Rule {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::authn::UserInfo;
+    use crate::authn::user_info::UserInfo;
 
     fn rule(verbs: &str, groups: &str, resources: &str, names: &str) -> Rule {
         let list = |text: &str| {

@@ -4,6 +4,8 @@
 
 use serde_json::{Value, json};
 
+/// Whether a spec follows what servers begin with.
+pub const AUTOUPDATE: &str = "apf.kubernetes.io/autoupdate-spec";
 const API_VERSION: &str = "flowcontrol.apiserver.k8s.io/v1";
 
 /// Name, precedence, priority level, distinguisher, subjects (`Group:x`, `User:x`, `ServiceAccount:namespace`), rules.
@@ -96,8 +98,14 @@ pub fn mandatory(resource: &str, name: &str) -> Option<Value> {
     all.find(|(of, object)| *of == resource && object["metadata"]["name"] == name).map(|(_, object)| object)
 }
 
+/// Those without which no request could be classified.
+pub fn mandatory_objects(resource: &str) -> impl Iterator<Item = Value> {
+    let all = objects().into_iter().filter(move |(of, _)| *of == resource).map(|(_, object)| object);
+    all.filter(|object| matches!(object["metadata"]["name"].as_str(), Some("exempt" | "catch-all")))
+}
+
 fn meta(name: &str) -> Value {
-    json!({"name": name, "annotations": {"apf.kubernetes.io/autoupdate-spec": "true"}})
+    json!({"name": name, "annotations": {AUTOUPDATE: "true"}})
 }
 
 fn level(name: &str, spec: Value) -> Value {

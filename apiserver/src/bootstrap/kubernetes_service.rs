@@ -52,11 +52,12 @@ pub async fn reconcile(server: &Arc<Server>, reconciler: &Reconciler) -> Result<
     if let Reconciler::Lease(lease) = reconciler {
         lease.renew().await?;
     }
-    let range = server.config.service_cluster_ip_range.trunc();
-    ensure(registry, "networking.k8s.io", "servicecidrs", service_cidr(&range.to_string())).await?;
-    ensure(registry, "", "services", service(first_address(range))).await?;
+    let ranges: Vec<String> =
+        server.config.service_cluster_ip_range.iter().map(|range| range.trunc().to_string()).collect();
+    ensure(registry, "networking.k8s.io", "servicecidrs", service_cidr(&ranges)).await?;
+    ensure(registry, "", "services", service(address(&server.config))).await?;
     if !server.bootstrapped.load(Ordering::Acquire) {
-        compare_ranges(server, &range.to_string()).await?;
+        compare_ranges(server, &ranges).await?;
     }
     match reconciler {
         Reconciler::Lease(own) => list_the_living(server, own).await,
@@ -65,15 +66,25 @@ pub async fn reconcile(server: &Arc<Server>, reconciler: &Reconciler) -> Result<
     }
 }
 
-/// Two servers of one cluster should give out addresses of one range.
-async fn compare_ranges(server: &Server, own: &str) -> Result<(), Status> {
-    let (_, row) = server.registry.row_of("networking.k8s.io", "servicecidrs")?;
+/// Two servers of one cluster should give out addresses of the same ranges. A cluster of one family may get a second one.
+async fn compare_ranges(server: &Arc<Server>, own: &[String]) -> Result<(), Status> {
+    let resource = ("networking.k8s.io", "servicecidrs");
+    let (_, row) = server.registry.row_of(resource.0, resource.1)?;
     let stored = row.cacher.get_latest("", NAME).await.map_err(cache_failure)?;
     let stored = stored.map(|object| object.peek()["spec"]["cidrs"].clone()).unwrap_or_default();
-    if stored != json!([own]) {
+    if own.len() == 2 && stored == json!(own[..1]) {
+        return change(&server.registry, resource, ("", NAME), |cidr| {
+            let mut cidr = cidr.clone();
+            cidr["spec"]["cidrs"] = json!(own);
+            cidr
+        })
+        .await;
+    }
+    if stored != json!(own) {
+        let own = own.join(",");
         tracing::warn!(
             "--service-cluster-ip-range is {own} here, and the cluster was set up with {stored}: another API server has \
-             other flags, or an earlier one had. This one gives out addresses of its own range"
+             other flags, or an earlier one had. This one gives out addresses of its own ranges"
         );
     }
     Ok(())
@@ -110,13 +121,9 @@ async fn list(server: &Arc<Server>, addresses: &[Address]) -> Result<(), Status>
     Ok(())
 }
 
-/// The address of the `kubernetes` Service.
+/// The address of the `kubernetes` Service, which has the primary family alone: the first of the service network.
 pub fn address(config: &Config) -> IpAddr {
-    first_address(config.service_cluster_ip_range.trunc())
-}
-
-/// The service network's first address is the API server's.
-fn first_address(range: ipnet::IpNet) -> IpAddr {
+    let range = config.service_cluster_ip_range.first().expect("a flag with a default has a value").trunc();
     match range {
         ipnet::IpNet::V4(net) => IpAddr::V4((u32::from(net.network()) + 1).into()),
         ipnet::IpNet::V6(net) => IpAddr::V6((u128::from(net.network()) + 1).into()),
@@ -144,12 +151,12 @@ async fn set_part(server: &Arc<Server>, group: &str, resource: &str, wanted: &Va
     .await
 }
 
-fn service_cidr(range: &str) -> Value {
+fn service_cidr(ranges: &[String]) -> Value {
     json!({
         "apiVersion": "networking.k8s.io/v1",
         "kind": "ServiceCIDR",
         "metadata": {"name": NAME},
-        "spec": {"cidrs": [range]},
+        "spec": {"cidrs": ranges},
     })
 }
 

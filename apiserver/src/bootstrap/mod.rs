@@ -5,6 +5,8 @@
 
 pub mod cluster_authentication;
 pub mod flow_schemas;
+pub mod flow_upkeep;
+pub mod for_plugins;
 pub mod kubernetes_service;
 pub mod master_leases;
 pub mod objects;
@@ -13,7 +15,7 @@ pub mod shared_flags;
 
 use crate::authn::UserInfo;
 use crate::authz::rules::{Rule, uncovered};
-use crate::registry::mutation::{Edit, Mutation};
+use crate::registry::mutation::{Admission, Edit, Mutation};
 use crate::registry::{Registry, object_meta, set_defaults};
 use crate::request::options::DeleteOptions;
 use crate::server::Server;
@@ -22,11 +24,14 @@ use futures::future::join_all;
 use kubernetes_service::Reconciler;
 use proto::Status;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+/// Who owns what this server writes by itself.
+const MANAGER: &str = "kube-apiserver";
 const RBAC: &str = "rbac.authorization.k8s.io";
 /// Pause before a failed start is tried again.
 const RETRY: Duration = Duration::from_secs(1);
@@ -97,10 +102,8 @@ async fn reconcile(server: &Arc<Server>, reconciler: &Reconciler) -> Result<(), 
         for bootstrap in roles::objects() {
             reconcile_role(registry, bootstrap).await?;
         }
-        for (resource, object) in flow_schemas::objects() {
-            ensure(registry, "flowcontrol.apiserver.k8s.io", resource, object).await?;
-        }
     }
+    flow_upkeep::reconcile(registry).await?;
     for namespace in objects::NAMESPACES {
         ensure(registry, "", "namespaces", objects::namespace(namespace)).await?;
     }
@@ -110,6 +113,17 @@ async fn reconcile(server: &Arc<Server>, reconciler: &Reconciler) -> Result<(), 
 
 /// Creates an object unless one of its name is there.
 pub async fn ensure(registry: &Registry, group: &str, resource: &str, object: Value) -> Result<(), Status> {
+    ensure_as(registry, group, resource, object, MANAGER).await
+}
+
+/// The same, under the name of a part of the server.
+pub async fn ensure_as(
+    registry: &Registry,
+    group: &str,
+    resource: &str,
+    object: Value,
+    manager: &str,
+) -> Result<(), Status> {
     let (target, row) = registry.row_of(group, resource)?;
     let namespace = object_meta::text(&object, "namespace").to_owned();
     let name = object_meta::text(&object, "name").to_owned();
@@ -119,6 +133,7 @@ pub async fn ensure(registry: &Registry, group: &str, resource: &str, object: Va
     let user = UserInfo::apiserver();
     let options = json!({"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"});
     let mut mutation = own_mutation(&target, &user, &options, &namespace, &name);
+    mutation.manager = manager;
     let mut object = object;
     set_defaults(target.served(), &mut object);
     match registry.create(&mut mutation, object).await {
@@ -156,9 +171,13 @@ pub fn own_mutation<'a>(
         subresource: "",
         user,
         dry_run: false,
+        admission: Admission::Whole,
+        deadline: None,
         options,
-        manager: "kube-apiserver",
+        manager: MANAGER,
         warnings: Vec::new(),
+        annotations: BTreeMap::new(),
+        steps: None,
     }
 }
 

@@ -50,7 +50,7 @@ const ROWS: &[Row] = &[
     Row {
         flag: "authorization-mode",
         rule: Rule::Equal,
-        values: |config, _| config.authorization_mode.iter().map(ToString::to_string).collect(),
+        values: |config, _| config.authorization.authorization_mode.iter().map(ToString::to_string).collect(),
     },
     // Else one stores what the other would change or refuse.
     Row {

@@ -114,6 +114,12 @@ impl Change {
         Self { kind: EventType::Added, object, shared: None }
     }
 
+    /// Somebody has built that form of it already.
+    pub fn has_frame(&self, key: &FrameKey) -> bool {
+        let is_wanted = |frame: &Frame| frame.kind == self.kind && *frame.key == *key;
+        self.shared.as_ref().is_some_and(|event| event.frames.lock().iter().any(is_wanted))
+    }
+
     /// The form of this event that `key` names. Watches share it, so `build` must depend on nothing but `key`,
     /// the type and the object.
     pub fn frame(&self, key: &Arc<FrameKey>, build: impl FnOnce(EventType, &Arc<Object>) -> Bytes) -> Bytes {

@@ -41,7 +41,14 @@ async fn follow(shared: &Shared) {
             },
             State::Watch => {
                 let before = shared.state.lock().window.revision();
-                let error = watch(shared).await;
+                let error = tokio::select! {
+                    biased;
+                    () = shared.again.notified() => {
+                        state = State::List;
+                        continue;
+                    }
+                    error = watch(shared) => error,
+                };
                 if shared.state.lock().window.revision() > before {
                     pause = FIRST_PAUSE;
                 }
@@ -67,9 +74,13 @@ async fn follow(shared: &Shared) {
 
 /// Reads the row at one revision and starts the window anew.
 async fn list(shared: &Shared) -> Result<(), Error> {
+    let unreadable = shared.unreadable.len();
     let listed = shared.list().await?;
     {
         let mut state = shared.state.lock();
+        if shared.unreadable.len() < unreadable {
+            std::mem::take(&mut state.lapse).cancel();
+        }
         state.window.replace(listed.objects, listed.revision);
         state.ready = true;
         state.trouble = None;

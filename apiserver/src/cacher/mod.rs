@@ -21,12 +21,14 @@ pub use event::{CacheEvent, Change, EventType, FrameKey, WatchEvent};
 pub use snapshot::{Scope, Snapshot, object_key};
 pub use watcher::{WatchFrom, WatchRequest, Watcher};
 
+use crate::encryption;
 use crate::storage::{self, Entry, Key, RangeRequest, Storage};
 use component_base::env::Env;
 use component_base::rng::Random;
 use imbl::OrdMap;
 use parking_lot::Mutex;
 use proto::object::Object;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
@@ -112,6 +114,8 @@ struct Shared {
     decode: Decode,
     unreadable: Unreadable,
     jitter: Random,
+    /// The store is to be listed again.
+    again: Notify,
     state: Mutex<State>,
     /// Events were appended or cursors fell off: watches look.
     appended: Notify,
@@ -125,6 +129,8 @@ struct State {
     ready: bool,
     /// What keeps the cache from following the store, if anything does.
     trouble: Option<String>,
+    /// Cancelled when the cache has got what no event tells of: watches that began before have to begin anew.
+    lapse: CancellationToken,
 }
 
 impl Cacher {
@@ -132,6 +138,7 @@ impl Cacher {
     pub fn new(env: &Env, storage: Arc<dyn Storage>, prefix: &str, decode: Decode) -> Self {
         let shared = Arc::new(Shared {
             jitter: env.random(&format!("cacher{prefix}")),
+            again: Notify::new(),
             env: env.clone(),
             stopped: env.shutdown().child_token(),
             storage,
@@ -185,6 +192,12 @@ impl Cacher {
         self.0.when_advanced(look).await;
     }
 
+    /// Waits until the cache holds what was written at a revision of this row, but not for ever: the store may be away.
+    pub async fn reached(&self, revision: u64) {
+        let look = |state: &State| (state.window.revision() >= revision).then_some(());
+        let _ = self.0.env.timeout(FRESH_TIMEOUT, self.0.when_advanced(look)).await;
+    }
+
     /// The current objects, waiting until they are as fresh as asked for.
     pub async fn read(&self, freshness: Freshness) -> Result<Snapshot, Error> {
         let revision = match freshness {
@@ -203,6 +216,15 @@ impl Cacher {
     /// Keys of the row that hold something else than an object, and what is wrong with them.
     pub fn unreadable(&self) -> Vec<(Key, String)> {
         self.0.unreadable.list()
+    }
+
+    /// Reads the row again because more of it may be readable now. Watches end if there is, as they were never told of it.
+    pub fn read_again(&self) {
+        self.0.again.notify_one();
+    }
+
+    pub fn has_unreadable(&self) -> bool {
+        !self.0.unreadable.is_empty()
     }
 
     /// From the cache, however old.
@@ -238,7 +260,8 @@ impl Cacher {
         let range = self.0.storage.range(request).await?;
         let remaining = range.count.saturating_sub(range.entries.len() as u64);
         let next = range.entries.last().filter(|_| remaining > 0).map(|entry| format!("{}\0", entry.key));
-        let objects = range.entries.iter().filter_map(|entry| self.0.readable(entry)).collect();
+        let objects = range.entries.iter().filter_map(|entry| self.0.readable_then(entry).transpose());
+        let objects = objects.collect::<Result<_, _>>()?;
         Ok(Page { objects, remaining, next, revision })
     }
 
@@ -278,24 +301,42 @@ impl Shared {
         }
     }
 
+    /// The same of the past, of which nothing is kept in mind: the key may hold something good by now. What cannot be
+    /// decrypted is not left out in silence.
+    fn readable_then(&self, entry: &Entry) -> Result<Option<Arc<Object>>, Error> {
+        match self.decode(entry) {
+            Ok(object) => Ok(Some(object)),
+            Err(Error::Undecodable { reason, .. }) if !encryption::Unreadable::is(&reason) => {
+                tracing::debug!(key = %entry.key, reason, "a stored object of the past cannot be read and is left out");
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     /// The row as the store has it. What the cache holds at the same revision is not decoded again.
     async fn list(&self) -> Result<Snapshot, Error> {
         let cached = self.state.lock().window.objects().clone();
         let mut objects = OrdMap::new();
+        let mut unreadable = BTreeSet::new();
         let mut request = RangeRequest::prefix(&self.prefix).limit(LIST_PAGE);
         loop {
             let range = self.storage.range(request.clone()).await?;
             for entry in &range.entries {
                 let known = cached.get(&entry.key).filter(|object| object.revision == entry.mod_revision).cloned();
-                if let Some(object) = known.or_else(|| self.readable(entry)) {
-                    objects.insert(entry.key.clone(), object);
+                match known.or_else(|| self.readable(entry)) {
+                    Some(object) => drop(objects.insert(entry.key.clone(), object)),
+                    None => drop(unreadable.insert(entry.key.clone())),
                 }
             }
             // The first page answers at the revision that the rest is then read at.
             request.revision = if request.revision == 0 { range.revision } else { request.revision };
             match range.entries.last() {
                 Some(last) if range.more => request.start = format!("{}\0", last.key),
-                _ => return Ok(Snapshot { prefix: self.prefix.clone(), objects, revision: request.revision }),
+                _ => {
+                    self.unreadable.retain(&unreadable);
+                    return Ok(Snapshot { prefix: self.prefix.clone(), objects, revision: request.revision });
+                }
             }
         }
     }

@@ -4,6 +4,7 @@
 
 use crate::storage::{Key, prefix_end};
 use imbl::OrdMap;
+use imbl::ordmap::DiffItem;
 use proto::object::Object;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -71,6 +72,19 @@ impl Snapshot {
         self.objects.ptr_eq(&other.objects)
     }
 
+    /// What has changed since another snapshot of the row, in the order of keys: an object as it was then and as it is
+    /// now, of which one may be absent. Costs what has changed, not what there is.
+    pub fn since<'a>(
+        &'a self,
+        then: &'a Self,
+    ) -> impl Iterator<Item = (Option<&'a Arc<Object>>, Option<&'a Arc<Object>>)> {
+        then.objects.diff(&self.objects).map(|change| match change {
+            DiffItem::Add(_, now) => (None, Some(now)),
+            DiffItem::Update { old: (_, then), new: (_, now) } => (Some(then), Some(now)),
+            DiffItem::Remove(_, then) => (Some(then), None),
+        })
+    }
+
     pub fn len(&self) -> usize {
         self.objects.len()
     }
@@ -101,5 +115,31 @@ impl Snapshot {
         // An empty range is a start without an end: BTree ranges refuse bounds that are out of order.
         let end = end.max(start);
         self.objects.range::<_, str>((Bound::Included(start), Bound::Excluded(end)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use std::collections::BTreeMap;
+
+    fn snapshot(revisions: &[(&str, u64)]) -> Snapshot {
+        let object =
+            |name: &str, revision| Object::from_value(json!({"metadata": {"name": name}}), revision, BTreeMap::new());
+        let entry = |&(name, revision): &(&str, u64)| (Key::from(name), Arc::new(object(name, revision)));
+        Snapshot { prefix: "/".into(), objects: revisions.iter().map(entry).collect(), revision: 0 }
+    }
+
+    #[test]
+    fn changes_are_what_came_what_went_and_what_has_another_revision() {
+        let then = snapshot(&[("a", 1), ("b", 2), ("c", 3)]);
+        let now = snapshot(&[("a", 1), ("b", 4), ("d", 5)]);
+        let shown: Vec<_> = now
+            .since(&then)
+            .map(|(then, now)| (then.map(|object| object.revision), now.map(|object| object.revision)))
+            .collect();
+        assert_eq!(shown, [(Some(2), Some(4)), (Some(3), None), (None, Some(5))]);
+        assert_eq!(now.since(&now.clone()).count(), 0);
     }
 }

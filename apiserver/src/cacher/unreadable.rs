@@ -5,7 +5,7 @@
 
 use crate::storage::Key;
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Debug, Default)]
 pub(super) struct Unreadable(Mutex<BTreeMap<Key, Told>>);
@@ -32,6 +32,20 @@ impl Unreadable {
         if told.remove(key).is_some() {
             tracing::warn!(%key, "what could not be read is gone");
         }
+    }
+
+    /// Only these are there, as a list of the store says.
+    pub fn retain(&self, there: &BTreeSet<Key>) {
+        let gone: Vec<Key> = self.0.lock().keys().filter(|key| !there.contains(*key)).cloned().collect();
+        gone.iter().for_each(|key| self.forget(key));
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.lock().len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.lock().is_empty()
     }
 
     pub fn list(&self) -> Vec<(Key, String)> {

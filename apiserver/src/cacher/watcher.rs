@@ -13,6 +13,7 @@ use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 /// Objects of the initial state in one batch, so that a large one is sent in pieces.
 const INITIAL_BATCH: usize = 512;
@@ -91,6 +92,8 @@ pub struct Watcher {
     bookmark_at: Option<Instant>,
     /// A bookmark is sent as soon as everything before it has been.
     bookmark_due: bool,
+    /// Cancelled when there is something that no event will tell of.
+    lapse: CancellationToken,
     ended: bool,
 }
 
@@ -105,6 +108,7 @@ impl Watcher {
     pub(super) async fn start(cacher: Cacher, request: WatchRequest) -> Result<Self, Error> {
         let shared = &cacher.0;
         let keys = request.scope.keys(&shared.prefix);
+        let lapse = shared.state.lock().lapse.clone();
         let (mut initial, mut backfill) = (None, None);
         let cursor = match request.from {
             WatchFrom::After(revision) => {
@@ -132,6 +136,7 @@ impl Watcher {
             cursor,
             bookmark_at: None,
             bookmark_due: false,
+            lapse,
             ended: false,
             request,
             cacher: cacher.clone(),
@@ -176,6 +181,11 @@ impl Watcher {
                 () = deadline => {
                     self.ended = true;
                     return Ok(None);
+                }
+                () = self.lapse.cancelled() => {
+                    self.ended = true;
+                    let oldest = shared.state.lock().window.revision();
+                    return Err(Error::Expired { requested: self.cursor, oldest });
                 }
                 () = appended => {}
                 () = bookmark => {

@@ -1,15 +1,20 @@
 //! Custom resources: a CustomResourceDefinition becomes a row of the resource table while the server runs.
 //!
 //! [`validation`] checks definitions, [`conditions`] decides their status, [`row`] makes the row, [`strategy`] is what
-//! happens to its objects, and [`serving`] follows the definitions and swaps the catalogue. Everything else that a
+//! happens to its objects, [`rules`] are what their definition says of them in CEL, and [`serving`] follows the definitions and swaps the catalogue. Everything else that a
 //! custom resource has, it has by the same path as a built-in one. Corresponds to k8s.io/apiextensions-apiserver.
 
 pub mod cleanup;
 pub mod conditions;
 pub mod definition;
 pub mod row;
+pub mod rules;
 pub mod serving;
 pub mod strategy;
 #[cfg(test)]
 mod tests;
+pub mod review;
 pub mod validation;
+pub mod webhook_converter;
+#[cfg(test)]
+mod webhook_tests;

@@ -18,11 +18,7 @@ use std::sync::Arc;
 
 /// The row of a definition under the names it was given; `None` while there is nothing to serve.
 pub fn of(definition: &Definition<'_>, names: Names<'_>) -> Option<Resource> {
-    let mut versions = definition.versions();
-    // Deviation: no webhook converts objects: of a definition that asks for one, the storage version alone is served.
-    if definition.conversion() == "Webhook" {
-        versions.retain(Version::is_storage);
-    }
+    let versions = definition.versions();
     let storage = versions.iter().position(Version::is_storage)?;
     let served = (0..versions.len())
         .map(|index| served(definition, names, &versions, index, index == storage))
@@ -66,7 +62,11 @@ fn served(
         row_order: None,
         selectable_fields: version.items("selectableFields").iter().filter_map(selectable).collect(),
         unknown_field: UnknownField::Plain,
-        conversion: if is_storage { Conversion::Same } else { Conversion::Pruned },
+        conversion: match definition.conversion() {
+            _ if is_storage => Conversion::Same,
+            "Webhook" => Conversion::Webhook,
+            _ => Conversion::Pruned,
+        },
     }
 }
 

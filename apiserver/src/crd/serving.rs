@@ -7,13 +7,16 @@
 
 use super::conditions::{self, ESTABLISHED, TERMINATING};
 use super::definition::{Definition, GROUP, RESOURCE};
+use super::webhook_converter::WebhookConverter;
 use super::{cleanup, row};
 use crate::authn::UserInfo;
 use crate::bootstrap::own_mutation;
 use crate::cacher::Freshness;
+use crate::registry::converter::Recent;
 use crate::registry::mutation::Edit;
 use crate::registry::row::Row;
 use crate::registry::{Registry, object_meta, strategies};
+use crate::remote::callers::Callers;
 use crate::server::Server;
 use proto::Status;
 use proto::resources::{Catalogue, Resource};
@@ -36,6 +39,7 @@ struct Served {
 
 struct Serving {
     registry: Arc<Registry>,
+    callers: Arc<Callers>,
     /// The built-in rows that are served.
     base: Arc<Catalogue>,
     served: BTreeMap<String, Served>,
@@ -49,7 +53,12 @@ pub async fn run(server: Arc<Server>, base: Arc<Catalogue>) {
         server.custom_resources_served.store(true, Ordering::Release);
         return;
     };
-    let mut serving = Serving { registry: registry.clone(), base, served: BTreeMap::new() };
+    let mut serving = Serving {
+        registry: registry.clone(),
+        callers: server.aggregation.callers.clone(),
+        base,
+        served: BTreeMap::new(),
+    };
     let follow = async {
         let mut freshness = Freshness::Latest;
         loop {
@@ -168,7 +177,10 @@ impl Serving {
     async fn start(&self, definition: &Definition<'_>) -> Option<Served> {
         let resource = Arc::new(row::of(definition, definition.accepted_names())?);
         let strategy = strategies::of(&resource);
-        let row = Row::start(&self.registry.env, &self.registry.storage, resource, strategy)?;
+        let row =
+            Row::start(&self.registry.env, &self.registry.storage, resource, strategy, &self.registry.encryption)?;
+        let converter = WebhookConverter::of(definition, &self.registry.env, &self.callers);
+        let row = Row { converter, ..row };
         if !row.cacher.ready().await {
             return None;
         }
@@ -183,8 +195,17 @@ impl Serving {
         let resource = row::of(definition, definition.accepted_names()).map(Arc::new);
         let next = resource.map(|resource| {
             let strategy = strategies::of(&resource);
-            let Row { cacher, event_ttl, prefix, .. } = &*known.row;
-            let row = Row { resource, strategy, cacher: cacher.clone(), event_ttl: *event_ttl, prefix: prefix.clone() };
+            let Row { cacher, converter, event_ttl, prefix, transformer, .. } = &*known.row;
+            let row = Row {
+                resource,
+                strategy,
+                cacher: cacher.clone(),
+                converter: converter.clone(),
+                recent: Recent::default(),
+                event_ttl: *event_ttl,
+                prefix: prefix.clone(),
+                transformer: transformer.clone(),
+            };
             served(definition, Arc::new(row))
         });
         (next, false)

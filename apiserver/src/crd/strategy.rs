@@ -4,6 +4,7 @@
 //! schema that their writer knows, and pruned by the stored one at last.
 //! Corresponds to k8s.io/apiextensions-apiserver/pkg/registry/customresource.
 
+use super::rules::Rules;
 use crate::registry::strategies::rules::restore;
 use crate::registry::strategy::{Strategy, WriteContext};
 use crate::registry::validation::at::{At, Errors};
@@ -15,7 +16,38 @@ use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
 /// The strategy of one definition's objects.
-pub struct CustomStrategy(pub Arc<Resource>);
+pub struct CustomStrategy {
+    resource: Arc<Resource>,
+    /// Of each version.
+    rules: Vec<Option<Rules>>,
+}
+
+impl CustomStrategy {
+    pub fn new(resource: Arc<Resource>) -> Self {
+        let rules = resource.served.iter().map(|served| Rules::of(served.schema.structural()?)).collect();
+        Self { resource, rules }
+    }
+
+    /// Rules come last, and only over what has the form that they expect.
+    fn check_rules(&self, served: &Served, object: &Value, old: Option<&Value>, errors: &mut Errors) {
+        let version = self.resource.served.iter().position(|own| own.version == served.version);
+        let Some(rules) = version.and_then(|version| self.rules[version].as_ref()) else { return };
+        if errors.iter().any(|error| BLOCKING.contains(&error.reason)) {
+            errors.push(FieldError::invalid(
+                "<nil>",
+                &Value::Null,
+                "some validation rules were not checked because the object was invalid; correct the existing errors to \
+                 complete validation",
+            ));
+            return;
+        }
+        errors.extend(rules.check(object, old));
+    }
+}
+
+/// Errors after which a value may be none that rules can be asked about.
+const BLOCKING: [&str; 5] =
+    ["FieldValueNotSupported", "FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid"];
 
 fn has_status(served: &Served) -> bool {
     served.subresource("status").is_some()
@@ -82,6 +114,7 @@ impl Strategy for CustomStrategy {
         check_scale(context.served, object, &mut errors);
         check_embedded(schema, object, &mut errors);
         errors.extend(lists::duplicates(schema, object));
+        self.check_rules(context.served, object, None, &mut errors);
         errors
     }
 
@@ -105,12 +138,13 @@ impl Strategy for CustomStrategy {
         if lists::duplicates(schema, &old).is_empty() {
             errors.extend(lists::duplicates(schema, object));
         }
+        self.check_rules(context.served, object, Some(&old), &mut errors);
         errors
     }
 
     fn canonicalize(&self, object: &mut Value) {
-        if self.0.served.len() > 1 {
-            *object = self.0.storage_version().pruned(object.take());
+        if self.resource.served.len() > 1 {
+            *object = self.resource.storage_version().pruned(object.take());
         }
     }
 

@@ -2,12 +2,11 @@
 
 use crate::config::{Config, StoreKind};
 use crate::storage::memory::Memory;
-use crate::testing::{Answer, Api};
+use crate::testing::Api;
 use component_base::env::Env;
 use futures::FutureExt;
 use http::Method;
 use serde_json::{Value, json};
-use std::time::Duration;
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const GADGETS: &str = "/apis/a.example/v1/namespaces/default/gadgets";
@@ -39,7 +38,7 @@ fn simple() -> Value {
         "v1",
         true,
         json!({
-            "size": {"type": "integer", "maximum": 10, "default": 3},
+            "size": {"type": "integer", "maximum": 10, "default": 3, "x-kubernetes-validations": [{"rule": "self != 7"}]},
             "color": {"type": "string"},
             "parts": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"],
                       "items": {"type": "object", "required": ["name"], "properties": {
@@ -53,22 +52,9 @@ fn simple() -> Value {
     definition(json!([version]))
 }
 
-/// Asks until the answer is the wanted one, in virtual time.
-async fn until(api: &Api, path: &str, wanted: impl Fn(&Answer) -> bool) -> Answer {
-    const LOOKS: usize = 1000;
-    for _ in 0..LOOKS {
-        let answer = api.get(path).await;
-        if wanted(&answer) {
-            return answer;
-        }
-        api.server.server.env.sleep(Duration::from_millis(20)).await;
-    }
-    panic!("{path} never is as wanted: {}", api.get(path).await.text);
-}
-
 async fn define(api: &Api, definition: Value) {
     api.create(DEFINITIONS, definition).await;
-    until(api, GADGETS, |answer| answer.code == 200).await;
+    api.until(GADGETS, |answer| answer.code == 200).await;
 }
 
 async fn api() -> Api {
@@ -132,6 +118,10 @@ async fn status_and_scale_are_written_apart() {
     assert_eq!((&patched["metadata"]["generation"], &patched["metadata"]["labels"]), (&json!(2), &Value::Null));
     let scale = api.ask(Method::PATCH, &format!("{path}/scale"), json!({"spec": {"replicas": 5}}), &[MERGE]).await.body;
     assert_eq!((&scale["spec"], &scale["status"]), (&json!({"replicas": 5}), &json!({"replicas": 2})));
+    let whole =
+        json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": {"name": "g"}, "spec": {"replicas": 6}});
+    let written = api.ask(Method::PUT, &format!("{path}/scale"), whole, &[]).await;
+    assert_eq!((written.code, &written.body["spec"]), (200, &json!({"replicas": 6})), "no version is asked for");
     let refused = api.ask(Method::PATCH, &format!("{path}/scale"), json!({"spec": {"replicas": -1}}), &[MERGE]).await;
     assert_eq!(
         refused.message(),
@@ -190,7 +180,7 @@ async fn a_changed_schema_holds_at_once_and_spares_what_is_old() {
     let put = api.ask(Method::PUT, &format!("{DEFINITIONS}/gadgets.a.example"), changed, &[]).await;
     assert_eq!(put.code, 200, "{}", put.text);
     // What the new schema does not have is not shown any more.
-    until(&api, &format!("{GADGETS}/g"), |answer| answer.body["spec"] == json!({"size": 9})).await;
+    api.until(&format!("{GADGETS}/g"), |answer| answer.body["spec"] == json!({"size": 9})).await;
     let patch = |spec: Value| {
         api.ask(Method::PATCH, "/apis/a.example/v1/namespaces/default/gadgets/g", json!({"spec": spec}), &[MERGE])
             .boxed()
@@ -215,7 +205,7 @@ async fn a_definition_takes_its_objects_with_it() {
         "{}",
         deleted.text
     );
-    until(&api, &format!("{GADGETS}/free"), |answer| answer.code == 404).await;
+    api.until(&format!("{GADGETS}/free"), |answer| answer.code == 404).await;
     let refused = api.post(GADGETS, gadget("late", json!({}))).await;
     assert_eq!(
         (refused.code, refused.message()),
@@ -223,8 +213,8 @@ async fn a_definition_takes_its_objects_with_it() {
     );
     let patch = json!({"metadata": {"finalizers": []}});
     assert_eq!(api.ask(Method::PATCH, &format!("{GADGETS}/held"), patch, &[MERGE]).await.code, 200);
-    until(&api, &path, |answer| answer.code == 404).await;
-    let gone = until(&api, GADGETS, |answer| answer.code == 404).await;
+    api.until(&path, |answer| answer.code == 404).await;
+    let gone = api.until(GADGETS, |answer| answer.code == 404).await;
     assert_eq!(gone.text, "404 page not found\n");
     assert!(!api.get("/apis").await.text.contains("a.example"));
     // The same again, from the beginning.
@@ -240,15 +230,14 @@ async fn two_definitions_cannot_have_one_name() {
     rival["spec"]["names"] = json!({"plural": "rivals", "kind": "Rival", "shortNames": ["gd"]});
     api.create(DEFINITIONS, rival).await;
     let path = format!("{DEFINITIONS}/rivals.a.example");
-    let status =
-        until(&api, &path, |answer| answer.body["status"]["conditions"].is_array()).await.body["status"].clone();
+    let status = api.until(&path, |answer| answer.body["status"]["conditions"].is_array()).await.body["status"].clone();
     assert_eq!(
         (&status["conditions"][0]["reason"], &status["conditions"][1]["status"]),
         (&json!("ShortNamesConflict"), &json!("False"))
     );
     assert_eq!(api.get("/apis/a.example/v1/namespaces/default/rivals").await.code, 404);
     api.ask(Method::DELETE, &format!("{DEFINITIONS}/gadgets.a.example"), "", &[]).await;
-    until(&api, "/apis/a.example/v1/namespaces/default/rivals", |answer| answer.code == 200).await;
+    api.until("/apis/a.example/v1/namespaces/default/rivals", |answer| answer.code == 200).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -259,13 +248,13 @@ async fn every_server_of_a_store_serves_it_and_a_new_one_is_ready_with_it() {
     let one = Api::on(&env, storage.clone(), config()).await;
     let two = Api::on(&env, storage.clone(), config()).await;
     define(&one, simple()).await;
-    until(&two, GADGETS, |answer| answer.code == 200).await;
+    two.until(GADGETS, |answer| answer.code == 200).await;
     one.create(GADGETS, gadget("g", json!({}))).await;
     assert_eq!(two.get(&format!("{GADGETS}/g")).await.code, 200);
     let three = Api::on(&env, storage, config()).await;
     assert_eq!(three.get(&format!("{GADGETS}/g")).await.code, 200);
     one.ask(Method::DELETE, &format!("{DEFINITIONS}/gadgets.a.example"), "", &[]).await;
-    until(&two, GADGETS, |answer| answer.code == 404).await;
+    two.until(GADGETS, |answer| answer.code == 404).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -279,8 +268,80 @@ async fn discovery_and_openapi_follow() {
     assert!(api.get("/openapi/v3").await.text.contains("apis/a.example/v1"));
     let document = api.get("/openapi/v3/apis/a.example/v1").await.body;
     let spec = &document["components"]["schemas"]["example.a.v1.Gadget"]["properties"]["spec"]["properties"];
-    assert_eq!((&spec["size"]["type"], &spec["size"]["default"]), (&json!("integer"), &json!(3)));
+    assert_eq!(
+        spec["size"],
+        json!({"type": "integer", "default": 3, "maximum": 10, "x-kubernetes-validations": [{"rule": "self != 7"}]})
+    );
+    assert_eq!(spec["parts"]["x-kubernetes-list-map-keys"], json!(["name"]));
     assert!(api.get("/openapi/v2").await.text.contains("example.a.v1.Gadget"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn rules_judge_objects_and_their_changes() {
+    let api = Api::start().await;
+    let fixed = json!([{"rule": "self == oldSelf", "message": "it stays", "reason": "FieldValueForbidden"}]);
+    let mut version = version(
+        "v1",
+        true,
+        json!({
+            "low": {"type": "integer"}, "high": {"type": "integer", "maximum": 99},
+            "fixed": {"type": "string", "x-kubernetes-validations": fixed},
+        }),
+    );
+    version["schema"]["openAPIV3Schema"]["properties"]["spec"]["x-kubernetes-validations"] =
+        json!([{"rule": "!has(self.low) || self.low <= self.high", "message": "low above high", "fieldPath": ".low"}]);
+    version["subresources"] = json!({"status": {}});
+    define(&api, definition(json!([version]))).await;
+    let refused = api.post(GADGETS, gadget("g", json!({"low": 2, "high": 1}))).await;
+    assert_eq!(
+        (refused.code, refused.message()),
+        (422, "Gadget.a.example \"g\" is invalid: spec.low: Invalid value: low above high")
+    );
+    let refused = api.post(GADGETS, gadget("g", json!({"low": 2, "high": "x"}))).await;
+    assert!(refused.message().contains("<nil>: Invalid value: null: some validation rules were not checked"));
+    api.create(GADGETS, gadget("g", json!({"low": 1, "high": 2, "fixed": "a"}))).await;
+    let one = format!("{GADGETS}/g");
+    let changed = api.ask(Method::PATCH, &one, json!({"spec": {"fixed": "b", "low": 3}}), &[MERGE]).await;
+    assert_eq!(
+        changed.message(),
+        "Gadget.a.example \"g\" is invalid: [spec.low: Invalid value: low above high, spec.fixed: Forbidden: it stays]"
+    );
+    let kept = api.ask(Method::PATCH, &one, json!({"spec": {"low": 2}}), &[MERGE]).await;
+    assert_eq!(kept.code, 200, "{}", kept.text);
+    let status = api.ask(Method::PATCH, &format!("{one}/status"), json!({"status": {"ready": 1}}), &[MERGE]).await;
+    assert_eq!(status.code, 200, "{}", status.text);
+}
+
+#[tokio::test(start_paused = true)]
+async fn wrong_rules_are_told_everything() {
+    let api = Api::start().await;
+    let text = |rules: Value| json!({"type": "string", "maxLength": 9, "x-kubernetes-validations": rules});
+    let spec = json!({
+        "a": text(json!([{"rule": ""}, {"rule": "self.b"}, {"rule": "size(self)"}])),
+        "b": text(json!([{"rule": "true", "messageExpression": "1"}, {"rule": "true", "optionalOldSelf": true}])),
+        "c": {"type": "array", "items": {"type": "array", "items": text(json!([{"rule": "self == oldSelf"}]))}},
+        "d": {"type": "array", "maxItems": 3000, "items": text(json!([{"rule": "['a'].map(x, x + x).map(x, x + x).all(x, self.matches('^' + x))"}]))},
+    });
+    let refused = api.post(DEFINITIONS, definition(json!([version("v1", true, spec)]))).await;
+    let causes = refused.body["details"]["causes"].as_array().unwrap();
+    let told: Vec<String> = causes
+        .iter()
+        .map(|cause| {
+            let text = |key: &str| cause[key].as_str().unwrap().replace("spec.validation.openAPIV3Schema", "…");
+            format!("{}: {}", text("field"), text("message"))
+        })
+        .collect();
+    let has = |part: &str| assert!(told.iter().any(|told| told.contains(part)), "{part}\n{told:#?}");
+    has("….properties[spec].properties[a].x-kubernetes-validations[0].rule: Required value: rule is not specified");
+    has("compilation failed: ERROR: <input>:1:5: type 'string' does not support field selection\n | self.b\n | ....^");
+    has("cel expression must evaluate to a bool");
+    has("messageExpression must evaluate to a string");
+    has("optionalOldSelf: Invalid value: true: may not be set if oldSelf is not used in rule");
+    has("oldSelf cannot be used on the uncorrelatable portion of the schema within ….properties[spec].properties[c]");
+    has(
+        "properties[d].items.x-kubernetes-validations[0].rule: Forbidden: estimated rule cost exceeds budget by factor of",
+    );
+    assert_eq!(api.get(&format!("{DEFINITIONS}/gadgets.a.example")).await.code, 404);
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,7 +4,8 @@
 
 use super::body::{self, Given, Kind};
 use super::{Call, present};
-use crate::registry::mutation::Edit;
+use crate::admission::Operation;
+use crate::registry::mutation::{Admission, Edit};
 use crate::registry::object_meta;
 use axum::body::Body;
 use http::Response;
@@ -30,7 +31,7 @@ pub async fn answer(call: &Call<'_>, target: &Target, name: &str, body: Body) ->
     let mut mutation = call.mutation(target, &manager, request.options.dry_run, &request.options.given);
     mutation.name = &name;
     mutation.subresource = "binding";
-    call.admit(&mut mutation, &mut binding).await?;
+    call.admit(Operation::Create, &mut mutation, &mut binding).await?;
     let errors: Vec<String> = validate(&binding).iter().map(ToString::to_string).collect();
     match errors.as_slice() {
         [] => {}
@@ -41,6 +42,7 @@ pub async fn answer(call: &Call<'_>, target: &Target, name: &str, body: Body) ->
     let uid = object_meta::text(&binding, "uid").to_owned();
     let now = call.server.env.wall();
     let edit = Edit(|pod: &Value| bound(pod, &binding, &name, &uid, now));
+    mutation.admission = Admission::Done;
     call.update(&mut mutation, &edit).await?;
     Ok(present::created(&form))
 }

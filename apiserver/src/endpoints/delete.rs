@@ -7,7 +7,7 @@ use crate::answer;
 use crate::authz::attributes::Attributes;
 use crate::media::{self, Form, Transform};
 use crate::registry::deletion::Deleted;
-use crate::registry::mutation::Mutation;
+use crate::registry::mutation::{Admission, Mutation};
 use crate::registry::read::Selection;
 use crate::request::body::read;
 use crate::request::options::{DeleteOptions, ListOptions};
@@ -51,7 +51,7 @@ async fn unreadable(
     const VERB: &str = "unsafe-delete-ignore-read-errors";
     let served = target.served();
     let attributes = Attributes::of_request(call.user, call.info, "").with_verb(VERB);
-    if let Err(denied) = call.server.authorization.authorize(&attributes) {
+    if let Err(denied) = call.server.authorization.authorize(&attributes).await {
         let why = format!("not permitted to do {VERB:?}, reason: {}", denied.message);
         return Err(Status::forbidden(&served.group, &served.resource, &call.info.name, why));
     }
@@ -71,6 +71,7 @@ pub async fn collection(call: &Call<'_>, target: &Target, body: Body) -> Result<
         let mut mutation = call.mutation(target, "", options.dry_run, &options.given);
         mutation.namespace = &object.index.namespace;
         mutation.name = &object.index.name;
+        mutation.admission = Admission::Unnamed;
         match call.delete(&mut mutation, &options).await {
             // Somebody else deleted it meanwhile.
             Err(gone) if gone.reason == "NotFound" => {}

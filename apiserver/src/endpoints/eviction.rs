@@ -4,8 +4,8 @@
 
 use super::body::{Given, Kind};
 use super::{Call, present};
-use crate::admission::Lookup;
-use crate::registry::mutation::{Edit, Mutation};
+use crate::admission::{Lookup, Operation};
+use crate::registry::mutation::{Admission, Edit, Mutation};
 use crate::registry::object_meta;
 use crate::request::options::DeleteOptions;
 use axum::body::Body;
@@ -36,11 +36,12 @@ pub async fn answer(call: &Call<'_>, target: &Target, body: Body) -> Result<Resp
     let dry_run = request.options.dry_run || options.dry_run;
     let pod = call.server.registry.read_object(target, &call.info.namespace, name, "").await?.to_value();
     let mut mutation = call.mutation(target, "", dry_run, &request.options.given);
-    call.admit(&mut mutation, &mut eviction).await?;
+    call.admit(Operation::Create, &mut mutation, &mut eviction).await?;
     if !ignores_budgets(&pod) {
         claim_disruption(call, &pod, dry_run).await?;
     }
-    let mut deletion = Mutation { subresource: "", ..call.mutation(target, "", dry_run, &options.given) };
+    let deletion = call.mutation(target, "", dry_run, &options.given);
+    let mut deletion = Mutation { subresource: "", admission: Admission::Done, ..deletion };
     call.delete(&mut deletion, &options).await?;
     Ok(present::created(&form))
 }

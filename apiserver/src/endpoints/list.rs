@@ -30,7 +30,18 @@ pub async fn answer(call: &Call<'_>, target: &Target) -> Result<Response<Body>, 
     let name = (!call.info.name.is_empty()).then_some(call.info.name.as_str());
     let selection = Selection::of(target, call.namespace(target), name, &options)?;
     let listed = call.server.registry.read_list(target, &selection, &options).await?;
-    respond(call, target, &form, listed)
+    call.record.read(listed.objects.len(), listed.revision);
+    if is_streamed(&form) {
+        return respond(call, target, &form, listed);
+    }
+    let bytes = listed.objects.iter().map(|object| object.bytes().len()).sum();
+    let memory = call.server.answer_memory.reserve(bytes).await;
+    Ok(respond(call, target, &form, listed)?.map(|body| memory.until_sent(body)))
+}
+
+/// Lists of objects and of metadata are written as the client takes them; everything else is made whole.
+fn is_streamed(form: &Form) -> bool {
+    !matches!(form.transform, Transform::Table(_)) && form.encoding == Encoding::Json && !form.pretty
 }
 
 /// A list in the form asked for.
@@ -48,7 +59,7 @@ pub fn respond(call: &Call<'_>, target: &Target, form: &Form, listed: Listed) ->
         Transform::Table(version) => vec![present::table(call, target, version)?.list(&meta, objects).into()],
         transform => {
             let pieces = Pieces::new(target, transform, &meta, objects);
-            if form.encoding == Encoding::Json && !form.pretty {
+            if is_streamed(form) {
                 return Ok(streamed(pieces, gzip));
             }
             pieces.collect()

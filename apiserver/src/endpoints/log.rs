@@ -4,21 +4,19 @@
 
 use super::{Call, container_choice};
 use crate::answer;
-use crate::node_agents::{Agent, Place};
+use crate::node_agents::Agent;
 use crate::registry::object_meta;
+use crate::request::ids::trace_headers;
 use crate::request::query::Query;
 use axum::body::Body;
 use bytes::Bytes;
 use component_base::http::read_all;
-use futures::StreamExt;
-use http::{HeaderMap, Method, Response, StatusCode};
+use http::{Method, Response, StatusCode};
 use proto::Status;
 use proto::kinds::jiff::Timestamp;
 use proto::meta::status::{Cause, FieldError};
 use proto::resources::Target;
 use serde_json::json;
-use std::convert::Infallible;
-use std::future::ready;
 
 /// Of an agent's refusal so much is passed on.
 const MAX_REFUSAL_BYTES: usize = 10_000;
@@ -32,31 +30,21 @@ pub async fn answer(call: &Call<'_>, target: &Target) -> Result<Response<Body>, 
     let place = call.server.node_agents.place()?;
     let namespace = object_meta::text(&pod, "namespace");
     let path = format!("/containerLogs/{namespace}/{name}/{container}{}", options.query());
-    let sent = call.server.node_agents.send(&agent, Method::GET, &path, HeaderMap::new(), Body::empty()).await;
+    let sent =
+        call.server.node_agents.send(&agent, Method::GET, &path, trace_headers(call.headers()), Body::empty()).await;
     let found = sent.map_err(|error| unreachable(&agent, &path, &error))?;
     if found.status() != StatusCode::OK {
         return Err(refused(found, name).await);
     }
-    Ok(stream(call, found.into_body(), place))
+    let mut answer = answer::response(200, "text/plain", Bytes::new());
+    *answer.body_mut() = call.server.node_agents.streamed(found.into_body(), place);
+    Ok(answer)
 }
 
 /// The pod is bound to no node.
 fn nothing_yet() -> Response<Body> {
     let mut answer = answer::response(204, "text/plain", Bytes::new());
     answer.headers_mut().remove(http::header::CONTENT_TYPE);
-    answer
-}
-
-/// Ends with the log, with the agent, or with this server.
-fn stream(call: &Call<'_>, log: Body, place: Place) -> Response<Body> {
-    let end = call.server.env.shutdown().clone().cancelled_owned();
-    let chunks = log.into_data_stream().take_until(end).take_while(|chunk| ready(chunk.is_ok()));
-    let chunks = chunks.filter_map(move |chunk| {
-        let _held = &place;
-        ready(chunk.ok().map(Ok::<_, Infallible>))
-    });
-    let mut answer = answer::response(200, "text/plain", Bytes::new());
-    *answer.body_mut() = Body::from_stream(chunks);
     answer
 }
 
@@ -169,6 +157,7 @@ mod tests {
     use component_base::dial::AGENT_ENDPOINT;
     use component_base::network::{HttpService, Network};
     use http::{Request, header};
+    use std::convert::Infallible;
 
     /// An agent that repeats what it was asked, and has no pod of the name `gone`.
     fn repeat(request: Request<Body>) -> Response<Body> {

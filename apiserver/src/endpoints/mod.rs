@@ -2,9 +2,11 @@
 //!
 //! Corresponds to k8s.io/apiserver/pkg/endpoints.
 
+pub mod aggregated;
 pub mod binding;
 pub mod body;
 pub mod component_status;
+pub mod connect;
 pub mod container_choice;
 pub mod create;
 pub mod delete;
@@ -18,6 +20,7 @@ pub mod patch;
 pub mod present;
 pub mod proxy;
 pub mod review;
+mod selectors;
 pub mod scale;
 pub mod stream;
 pub mod subresource;
@@ -25,6 +28,7 @@ pub mod subresource;
 mod tests;
 pub mod token;
 pub mod update;
+pub mod upgrade;
 pub mod watch;
 
 use crate::admission::Operation;
@@ -32,7 +36,8 @@ use crate::audit::Record;
 use crate::authn::UserInfo;
 use crate::media::{self, Form};
 use crate::registry::deletion::Deleted;
-use crate::registry::mutation::{Change, Mutation, Written};
+use crate::registry::mutation::{Admission, Change, Mutation, Written};
+use crate::request::deadline;
 use crate::request::info::RequestInfo;
 use crate::request::options::DeleteOptions;
 use crate::server::Server;
@@ -42,10 +47,16 @@ use http::{HeaderMap, Response, header};
 use proto::resources::{Catalogue, Target, Text, Verb};
 use proto::{Object, Status};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// Longest name of a field manager that comes from a user agent.
 const MAX_MANAGER_BYTES: usize = 128;
+
+/// What a write may take, however patient its caller is.
+const WRITE_LIMIT: Duration = Duration::from_secs(34);
 
 /// One authorised request.
 pub struct Call<'a> {
@@ -58,6 +69,10 @@ pub struct Call<'a> {
 
 /// Sends a request to its verb; 404 and 405 for what is not served.
 pub async fn dispatch(call: &Call<'_>, body: Body) -> Result<Response<Body>, Status> {
+    if let Some(remote) = call.server.aggregation.of_path(&call.info.path) {
+        call.record.passed_on();
+        return Ok(aggregated::answer(call, &remote, body).await);
+    }
     if !call.info.is_resource {
         return non_resource::answer(call).await;
     }
@@ -207,9 +222,14 @@ impl Call<'_> {
     }
 
     /// Lets admission see the body of a subresource that is an action of its own.
-    pub async fn admit(&self, mutation: &mut Mutation<'_>, body: &mut Value) -> Result<(), Status> {
-        let outcome = self.server.registry.admit_action(Operation::Create, mutation, body).await;
-        self.record.warn(mutation.warnings.drain(..));
+    pub async fn admit(
+        &self,
+        operation: Operation,
+        mutation: &mut Mutation<'_>,
+        body: &mut Value,
+    ) -> Result<(), Status> {
+        let outcome = self.server.registry.admit_action(operation, mutation, body).await;
+        self.record.heard(mutation);
         outcome
     }
 
@@ -219,8 +239,14 @@ impl Call<'_> {
         outcome: Result<T, Status>,
         object: impl Fn(&T) -> &Arc<Object>,
     ) -> Result<T, Status> {
-        self.record.warn(mutation.warnings.drain(..));
+        self.record.heard(mutation);
         outcome.inspect(|outcome| self.record.stored(self.server, object(outcome)))
+    }
+
+    /// When the caller is told that it took too long; streams have no such time.
+    fn deadline(&self) -> Option<Instant> {
+        let limit = deadline::limit(self.info, self.server.request_timeout()).ok()??;
+        Some(self.record.began() + limit.min(WRITE_LIMIT))
     }
 
     pub fn mutation<'a>(
@@ -237,9 +263,13 @@ impl Call<'_> {
             subresource: &self.info.subresource,
             user: self.user,
             dry_run,
+            admission: Admission::Whole,
+            deadline: self.deadline(),
             options,
             manager,
             warnings: Vec::new(),
+            annotations: BTreeMap::new(),
+            steps: self.record.steps(),
         }
     }
 }

@@ -3,8 +3,10 @@
 //! Corresponds to the routes of k8s.io/apiserver/pkg/server/routes and pkg/endpoints/discovery.
 
 use super::{Call, method_not_allowed};
+use crate::aggregation;
 use crate::answer::{self, Leading};
 use crate::discovery;
+use crate::flow_control;
 use crate::media::{self, Form};
 use crate::openapi::{Document, v2_protobuf};
 use crate::{health, snapshot, version};
@@ -14,6 +16,7 @@ use component_base::health_checks;
 use component_base::metrics;
 use http::{HeaderValue, Method, Response, header};
 use proto::Status;
+use proto::resources::catalogue::GroupVersions;
 use serde_json::{Value, json};
 
 const AGGREGATED_TYPE: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
@@ -46,14 +49,40 @@ pub async fn answer(call: &Call<'_>) -> Result<Response<Body>, Status> {
             *response.body_mut() = body;
             Ok(response)
         }
+        ["debug", "api_priority_and_fairness", page] if is_read => {
+            let details = call.info.query.get("includeRequestDetails").is_some_and(|value| !value.is_empty());
+            let fairness = call.server.flow_control.fairness();
+            let page = fairness.and_then(|fairness| flow_control::debug::page(fairness, page, details));
+            Ok(page.map_or_else(not_found, |page| answer::text(200, page)))
+        }
+        ["debug", "requests"] if is_read => {
+            let traces = call.server.request_traces.as_ref();
+            let listed = traces.map(|traces| json!({"items": traces.summaries()}).to_string());
+            Ok(listed.map_or_else(not_found, |listed| answer::response(200, "application/json", listed.into())))
+        }
+        ["debug", "requests", _] if is_read => {
+            let found = call.server.request_traces.as_ref().and_then(|traces| traces.document(call.parts.uri.path()));
+            Ok(found.map_or_else(not_found, |document| answer::response(200, "application/json", document)))
+        }
         ["metrics"] => {
             let text = call.server.env.metrics().encode();
             Ok(answer::response(200, metrics::TEXT_FORMAT, text.into()))
         }
         ["openapi", "v2"] => Ok(openapi_v2(call)),
-        ["openapi", "v3"] => Ok(document(call, call.server.openapi().v3_index(), "text/plain; charset=utf-8")),
+        ["openapi", "v3"] => {
+            let index = call.server.aggregation.v3_index(&call.server.openapi());
+            Ok(document(call, &index, "text/plain; charset=utf-8"))
+        }
         ["openapi", "v3", "api", version] => openapi_v3(call, "", version),
-        ["openapi", "v3", "apis", group, version] => openapi_v3(call, group, version),
+        ["openapi", "v3", "apis", group, version] => {
+            match call.server.aggregation.of_path(&format!("/apis/{group}/{version}")) {
+                Some(remote) => {
+                    let path = call.parts.uri.path_and_query().map_or("/", |path| path.as_str());
+                    Ok(aggregation::openapi::v3(call.server, path, call.headers(), &remote).await)
+                }
+                None => openapi_v3(call, group, version),
+            }
+        }
         [".well-known", "openid-configuration"] => {
             let tokens = call.server.authentication.service_accounts.as_ref().ok_or_else(Status::unknown_path)?;
             let address = call.server.advertised_address();
@@ -89,8 +118,8 @@ fn root(call: &Call<'_>) -> Result<Response<Body>, Status> {
     let form = call.plain_form()?;
     let mut paths =
         vec!["/.well-known/openid-configuration".to_owned(), "/api".into(), "/api/v1".into(), "/apis".into()];
-    let catalogue = call.server.registry.catalogue.load();
-    let mut groups: Vec<_> = catalogue.groups().iter().filter(|g| !g.group.is_empty()).collect();
+    let groups = groups(call);
+    let mut groups: Vec<_> = groups.iter().filter(|g| !g.group.is_empty()).collect();
     groups.sort_by(|a, b| a.group.cmp(&b.group));
     for group in groups {
         paths.push(format!("/apis/{}", group.group));
@@ -115,7 +144,7 @@ fn grouped(call: &Call<'_>, core: bool) -> Result<Response<Body>, Status> {
     let catalogue = call.server.registry.catalogue.load();
     match media::wants_aggregated(call.headers()) {
         Some(true) => {
-            let body = discovery::aggregated(&catalogue, core);
+            let body = discovery::aggregated(&catalogue, &call.server.aggregation.table(), core);
             let body = answer::encode(&Form::default(), &Leading(&body, &["kind", "apiVersion", "metadata"]));
             Ok(document(call, &Document::of(body), AGGREGATED_TYPE))
         }
@@ -123,13 +152,18 @@ fn grouped(call: &Call<'_>, core: bool) -> Result<Response<Body>, Status> {
             let address = call.server.advertised_address();
             leading(call, &discovery::core_versions(&address), &["kind", "versions"])
         }
-        Some(false) | None => leading(call, &discovery::group_list(&catalogue), &["kind", "apiVersion"]),
+        Some(false) | None => leading(call, &discovery::group_list(&groups(call)), &["kind", "apiVersion"]),
     }
 }
 
-fn one_group(call: &Call<'_>, group: &str) -> Result<Response<Body>, Status> {
+/// This server's groups and others', in the order of discovery.
+fn groups(call: &Call<'_>) -> Vec<GroupVersions> {
     let catalogue = call.server.registry.catalogue.load();
-    match discovery::group(&catalogue, group) {
+    aggregation::discovery::groups(catalogue.groups(), &call.server.aggregation.table())
+}
+
+fn one_group(call: &Call<'_>, group: &str) -> Result<Response<Body>, Status> {
+    match discovery::group(&groups(call), group) {
         Some(body) => leading(call, &body, &["kind", "apiVersion", "name", "versions"]),
         None => Ok(not_found()),
     }
@@ -152,10 +186,8 @@ fn leading(call: &Call<'_>, body: &Value, first: &[&str]) -> Result<Response<Bod
 fn openapi_v2(call: &Call<'_>) -> Response<Body> {
     let accept = call.headers().get(header::ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or_default();
     let only_protobuf = accept.contains(OPENAPI_V2_PROTOBUF) && !accept.contains("json") && !accept.contains("*/*");
-    if only_protobuf {
-        return document(call, call.server.openapi().v2_protobuf(), v2_protobuf::MEDIA_TYPE);
-    }
-    document(call, call.server.openapi().v2(), "application/json")
+    let found = call.server.aggregation.v2(&call.server.openapi(), only_protobuf);
+    document(call, &found, if only_protobuf { v2_protobuf::MEDIA_TYPE } else { "application/json" })
 }
 
 fn openapi_v3(call: &Call<'_>, group: &str, version: &str) -> Result<Response<Body>, Status> {

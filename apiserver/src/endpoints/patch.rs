@@ -4,6 +4,7 @@
 
 use super::{Call, body, present};
 use crate::apply::FieldManager;
+use crate::apply::conversions::Conversions;
 use crate::apply::fields::FieldSet;
 use crate::media;
 use crate::patch::json_patch::go_json_kind;
@@ -123,12 +124,12 @@ struct Patch<'a> {
 }
 
 impl Change for Patch<'_> {
-    fn change(&self, current: Option<&Value>) -> Result<Changed, Status> {
-        let mut object = match self.decoded(self.patched(current)?) {
+    fn change(&self, current: Option<&Value>, conversions: &Conversions) -> Result<Changed, Status> {
+        let mut object = match self.decoded(self.patched(current, conversions)?) {
             Ok(object) => object,
             // Only now is it worth a text.
             Err(why) => {
-                let shown = json!(self.patched(current)?.to_string());
+                let shown = json!(self.patched(current, conversions)?.to_string());
                 return Err(Status::invalid("", "", "", &[FieldError::invalid("patch", &shown, why)]));
             }
         };
@@ -144,10 +145,10 @@ impl Change for Patch<'_> {
 
 impl Patch<'_> {
     /// What the patch makes of the current object; nothing has looked at it yet.
-    fn patched(&self, current: Option<&Value>) -> Result<Value, Status> {
+    fn patched(&self, current: Option<&Value>, conversions: &Conversions) -> Result<Value, Status> {
         let served = self.target.served();
         let mut patched = match (self.kind, current) {
-            (Kind::Apply, current) => self.apply(current)?,
+            (Kind::Apply, current) => self.apply(current, conversions)?,
             (Kind::Json, Some(current)) => json_patch::apply(current, &self.patch)?,
             (Kind::Merge, Some(current)) => merge::apply(current, &self.patch)?,
             (Kind::Strategic, Some(current)) => strategic::apply(served.schema.schema(), current, &self.patch)?,
@@ -162,10 +163,11 @@ impl Patch<'_> {
         Ok(patched)
     }
 
-    fn apply(&self, current: Option<&Value>) -> Result<Value, Status> {
+    fn apply(&self, current: Option<&Value>, conversions: &Conversions) -> Result<Value, Status> {
         let subresource = &self.call.info.subresource;
         let now = self.call.server.env.wall();
         let fields = FieldManager::new(&self.target.row, self.target.served(), subresource, &self.reset, now);
+        let fields = fields.with_conversions(conversions);
         fields.apply(current, &self.patch, self.manager, self.force)
     }
 

@@ -3,7 +3,7 @@
 //! Corresponds to ResourceLocation in pkg/registry/core/{node,pod,service} and k8s.io/apimachinery/pkg/util/proxy. A pod's
 //! address is simulated, so its node's agent is asked for it: `/podProxy/{namespace}/{pod}/{port}/…`.
 
-use super::{Call, container_choice};
+use super::{Call, connect, container_choice, upgrade};
 use crate::admission::{Lookup, ObjectKey};
 use crate::node_agents::Agent;
 use crate::registry::object_meta;
@@ -25,6 +25,8 @@ const KEPT_BACK: [HeaderName; 7] = [
     header::TRANSFER_ENCODING,
     header::CONTENT_LENGTH,
 ];
+/// What of these asks for another protocol.
+const OF_UPGRADE: [HeaderName; 2] = [header::CONNECTION, header::UPGRADE];
 
 /// `name`, `name:port` or `scheme:name:port`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -46,20 +48,30 @@ impl<'a> Address<'a> {
 }
 
 pub async fn answer(call: &Call<'_>, target: &Target, body: Body) -> Result<Response<Body>, Status> {
+    let behind = behind_proxy(call);
+    connect::admitted(call, target, behind.split('?').next().unwrap_or_default()).await?;
     let (agent, prefix) = match call.info.resource.as_str() {
         "nodes" => (node(call, target).await?, String::new()),
         "pods" => pod(call, target).await?,
         _ => service(call, target).await?,
     };
-    let path = format!("{prefix}{}", behind_proxy(call));
+    let path = format!("{prefix}{behind}");
+    let is_upgrade = upgrade::is_wanted(call.headers());
     let mut headers = HeaderMap::new();
-    let is_passed = |name: &HeaderName| !KEPT_BACK.contains(name) && !name.as_str().starts_with("impersonate-");
+    let is_of_upgrade = |name: &HeaderName| is_upgrade && OF_UPGRADE.contains(name);
+    let is_passed = |name: &HeaderName| {
+        is_of_upgrade(name) || !KEPT_BACK.contains(name) && !name.as_str().starts_with("impersonate-")
+    };
     for (name, value) in call.headers().iter().filter(|(name, _)| is_passed(name)) {
         headers.append(name, value.clone());
     }
-    let _place = call.server.node_agents.place()?;
+    let place = call.server.node_agents.place()?;
+    if is_upgrade {
+        return upgrade::answer(call, &agent, &path, headers, place).await;
+    }
     let sent = call.server.node_agents.send(&agent, call.parts.method.clone(), &path, headers, body).await;
-    sent.map_err(|error| Status::unavailable(format!("error trying to reach service: {error}")))
+    let found = sent.map_err(|error| Status::unavailable(format!("error trying to reach service: {error}")))?;
+    Ok(found.map(|body| call.server.node_agents.streamed(body, place)))
 }
 
 /// The path and query behind the subresource, as they were written.

@@ -3,12 +3,12 @@
 //! Corresponds to pkg/registry/{authentication,authorization}.
 
 use super::body::{self, Given};
-use super::{Call, binding, component_status, present};
+use super::{Call, binding, component_status, present, selectors};
 use crate::apply::FieldManager;
 use crate::apply::fields::FieldSet;
-use crate::authn::{TokenOutcome, UserInfo};
+use crate::authn::{Heard, TokenOutcome, UserInfo};
 use crate::authz::rules::Rule;
-use crate::authz::{Attributes, Decision};
+use crate::authz::{Attributes, Decision, Verdict};
 use crate::registry::object_meta;
 use axum::body::Body;
 use http::Response;
@@ -49,12 +49,12 @@ async fn review(call: &Call<'_>, target: &Target, body: Body) -> Result<Response
             let errors = check_subject(&object, target.served().resource == "localsubjectaccessreviews");
             refuse(target, &errors)?;
             let user = subject(&object["spec"]);
-            review_access(call, &mut object, &user);
+            review_access(call, &mut object, &user).await;
         }
         "selfsubjectaccessreviews" => {
             let errors = check_attributes(&object["spec"]);
             refuse(target, &errors)?;
-            review_access(call, &mut object, call.user);
+            review_access(call, &mut object, call.user).await;
         }
         _ => return Err(Status::unknown_path()),
     }
@@ -74,7 +74,7 @@ async fn review_token(call: &Call<'_>, review: &mut Value) -> Result<(), Status>
     let audiences = strings(&review["spec"]["audiences"]);
     let server = call.server;
     let objects: std::sync::Arc<dyn crate::admission::Lookup> = server.registry.clone();
-    let outcome = server.authentication.by_token(&token, &audiences, &server.env, &objects).await;
+    let outcome = server.authentication.by_token(&token, &audiences, &server.env, &objects, &Heard::NOBODY).await;
     review["status"] = match outcome {
         TokenOutcome::Known(user, audiences) => {
             json!({"authenticated": true, "user": user.authenticated().to_value(), "audiences": audiences})
@@ -122,10 +122,10 @@ fn check_subject(review: &Value, is_local: bool) -> Vec<FieldError> {
     errors
 }
 
-/// Exactly one of the two kinds of action.
+/// Exactly one of the two kinds of action, and selectors that can be understood.
 fn check_attributes(spec: &Value) -> Vec<FieldError> {
     let has = |key: &str| spec.get(key).is_some_and(|a| !a.is_null());
-    match (has("resourceAttributes"), has("nonResourceAttributes")) {
+    let mut errors = match (has("resourceAttributes"), has("nonResourceAttributes")) {
         (true, true) => vec![FieldError::invalid(
             "spec.nonResourceAttributes",
             &spec["nonResourceAttributes"],
@@ -137,31 +137,41 @@ fn check_attributes(spec: &Value) -> Vec<FieldError> {
             "exactly one of nonResourceAttributes or resourceAttributes must be specified",
         )],
         _ => Vec::new(),
-    }
+    };
+    selectors::check(&spec["resourceAttributes"], "spec.resourceAttributes", &mut errors);
+    errors
 }
 
-fn review_access(call: &Call<'_>, review: &mut Value, user: &UserInfo) {
+async fn review_access(call: &Call<'_>, review: &mut Value, user: &UserInfo) {
     let spec = review["spec"].clone();
     let resource = &spec["resourceAttributes"];
     let text = |part: &'static str| resource[part].as_str().unwrap_or_default();
     let path = &spec["nonResourceAttributes"];
+    let fields = selectors::fields(&resource["fieldSelector"]);
+    let labels = selectors::labels(&resource["labelSelector"]);
     let attributes = if resource.is_object() {
         Attributes {
             namespace: text("namespace"),
             version: text("version"),
             subresource: text("subresource"),
             name: text("name"),
+            field_selector: &fields,
+            label_selector: &labels,
             ..Attributes::of_resource(user, text("verb"), text("group"), text("resource"))
         }
     } else {
         let verb = path["verb"].as_str().unwrap_or_default();
         Attributes::of_path(user, verb, path["path"].as_str().unwrap_or_default())
     };
-    review["status"] = match call.server.authorization.decide(&attributes) {
+    let Verdict { decision, error } = call.server.authorization.decide(&attributes).await;
+    review["status"] = match decision {
         Decision::Allow(reason) => verdict(true, false, &reason),
         Decision::NoOpinion(reason) => verdict(false, false, &reason),
         Decision::Deny(reason) => verdict(false, true, &reason),
     };
+    if !error.is_empty() {
+        review["status"]["evaluationError"] = json!(error);
+    }
 }
 
 fn verdict(allowed: bool, denied: bool, reason: &str) -> Value {

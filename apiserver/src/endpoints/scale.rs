@@ -5,6 +5,7 @@
 use super::body::{self, Given, Kind};
 use super::{Call, patch, present};
 use crate::apply::FieldManager;
+use crate::apply::conversions::Conversions;
 use crate::apply::managers::Managers;
 use crate::apply::path::Path;
 use crate::apply::scale::{to_parent, to_scale};
@@ -12,14 +13,13 @@ use crate::media::{Form, Transform};
 use crate::patch::{json_patch, merge, strategic};
 use crate::registry::mutation::{Change, Changed};
 use crate::registry::object_meta;
+use crate::registry::scale::{scale_of, set_replicas};
 use crate::request::body::read;
 use crate::request::options::WriteOptions;
 use axum::body::Body;
 use http::Response;
-use proto::meta::label_selector;
-use proto::meta::selector::Selector;
 use proto::meta::status::FieldError;
-use proto::resources::{ScalePaths, Served, Target, Verb, columns};
+use proto::resources::{ScalePaths, Target, Verb, columns};
 use proto::schema::{TypeRef, builtin_type, decode};
 use proto::{Object, Status};
 use serde_json::{Value, json};
@@ -33,22 +33,6 @@ fn schema() -> TypeRef {
 
 fn replicas_path(paths: &ScalePaths) -> Path {
     Path::of_fields(&paths.spec_replicas.iter().map(String::as_str).collect::<Vec<_>>())
-}
-
-fn at<'v>(object: &'v Value, path: &[String]) -> &'v Value {
-    path.iter().try_fold(object, |value, name| value.get(name)).unwrap_or(&Value::Null)
-}
-
-/// Puts a value there, and objects on the way where none are.
-fn put(object: &mut Value, path: &[String], value: Value) {
-    let mut place = object;
-    for name in path {
-        if !place.is_object() {
-            *place = json!({});
-        }
-        place = &mut place[name.as_str()];
-    }
-    *place = value;
 }
 
 pub async fn answer(call: &Call<'_>, target: &Target, verb: Verb, body: Body) -> Result<Response<Body>, Status> {
@@ -98,51 +82,6 @@ fn present(call: &Call<'_>, target: &Target, form: &Form, parent: &Object) -> Re
     present::part(call, target, form, scale, parent.revision, columns)
 }
 
-/// The Scale of an object.
-fn scale_of(served: &Served, parent: &Value) -> Result<Value, Status> {
-    let (meta, paths) = (&parent["metadata"], &served.scale);
-    let replicas = at(parent, &paths.spec_replicas);
-    if replicas.is_null() && !served.schema.is_builtin() {
-        let path = paths.spec_replicas.join(".");
-        return Err(Status::internal(format!("the spec replicas field \".{path}\" does not exist")));
-    }
-    let mut scale = json!({
-        "kind": "Scale",
-        "apiVersion": "autoscaling/v1",
-        "metadata": {},
-        "spec": {},
-        "status": {"replicas": at(parent, &paths.status_replicas).as_i64().unwrap_or(0)},
-    });
-    for key in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
-        if let Some(value) = meta.get(key) {
-            scale["metadata"][key] = value.clone();
-        }
-    }
-    let replicas = replicas.as_i64().unwrap_or(0);
-    if replicas != 0 {
-        scale["spec"]["replicas"] = json!(replicas);
-    }
-    let selector = match &paths.selector {
-        Some(path) => at(parent, path).as_str().unwrap_or_default().to_owned(),
-        None => selector_of(parent),
-    };
-    if !selector.is_empty() {
-        scale["status"]["selector"] = json!(selector);
-    }
-    Ok(scale)
-}
-
-/// A selector as text; those of replication controllers are plain maps.
-fn selector_of(parent: &Value) -> String {
-    let Some(selector) = parent["spec"].get("selector").filter(|s| s.is_object()) else { return String::new() };
-    let is_label_selector = selector.get("matchLabels").is_some() || selector.get("matchExpressions").is_some();
-    if is_label_selector {
-        return label_selector::from_value(Some(selector)).map(|s| s.to_string()).unwrap_or_default();
-    }
-    let pairs = selector.as_object().into_iter().flatten();
-    Selector::from_map(pairs.filter_map(|(k, v)| Some((k.clone(), v.as_str()?.to_owned())))).to_string()
-}
-
 fn managers_of(object: &Value) -> Managers {
     let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array);
     entries.and_then(|entries| Managers::read(entries).ok()).unwrap_or_default()
@@ -164,7 +103,7 @@ struct ScaleChange<'a> {
 }
 
 impl Change for ScaleChange<'_> {
-    fn change(&self, current: Option<&Value>) -> Result<Changed, Status> {
+    fn change(&self, current: Option<&Value>, _conversions: &Conversions) -> Result<Changed, Status> {
         let served = self.target.served();
         let name = self.call.info.name.as_str();
         let parent = current.ok_or_else(|| Status::not_found(&served.group, &served.resource, name))?;
@@ -194,10 +133,12 @@ impl Change for ScaleChange<'_> {
             return Err(Status::invalid(GROUP, "Scale", name, &[error]));
         }
         let mut object = parent.clone();
-        put(&mut object, &served.scale.spec_replicas, json!(replicas));
+        set_replicas(served, &mut object, replicas);
         match scale["metadata"].get("resourceVersion") {
             Some(version) => object["metadata"]["resourceVersion"] = version.clone(),
-            None => drop(object_meta::meta_mut(&mut object).remove("resourceVersion")),
+            None if served.schema.is_builtin() => drop(object_meta::meta_mut(&mut object).remove("resourceVersion")),
+            // A custom resource is never written without its version; its scale may be.
+            None => {}
         }
         let managers = to_parent(&managers_of(parent), &managers_of(&scale), &replicas_path, &served.api_version());
         managers.write_into(&mut object);

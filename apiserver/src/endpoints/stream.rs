@@ -1,104 +1,90 @@
-//! exec, attach and portforward: an upgraded connection, passed through byte for byte to the node's agent.
+//! exec, attach and portforward: an upgraded connection to the agent of the pod's node.
 //!
-//! Corresponds to pkg/registry/core/pod/rest/subresources.go and k8s.io/apimachinery/pkg/util/proxy/upgradeaware.go.
+//! Corresponds to pkg/registry/core/pod/rest/subresources.go.
 
-use super::{Call, container_choice};
+use super::{Call, connect, container_choice, upgrade};
 use crate::authz::Attributes;
-use crate::node_agents::Place;
 use crate::registry::object_meta;
+use crate::request::ids::trace_headers;
 use axum::body::Body;
-use http::{HeaderMap, HeaderName, Method, Response, StatusCode, header};
-use hyper::upgrade::{OnUpgrade, Upgraded};
-use hyper_util::rt::TokioIo;
+use http::{HeaderMap, HeaderName, Method, Response, header};
 use proto::Status;
 use proto::resources::Target;
-use tokio_util::sync::CancellationToken;
 
 /// What goes on to the agent besides the WebSocket headers; who asks is no business of the agent's.
 const PASSED_ON: [HeaderName; 3] = [header::CONNECTION, header::UPGRADE, header::USER_AGENT];
+/// SPDY's own choice of a protocol.
+const STREAM_PROTOCOL: &str = "x-stream-protocol-version";
 
 pub async fn answer(call: &Call<'_>, target: &Target) -> Result<Response<Body>, Status> {
-    let may_create = Attributes { verb: "create", ..Attributes::of_request(call.user, call.info, "") };
     if call.parts.method == Method::GET {
         // A WebSocket begins with GET, and runs commands all the same.
-        call.server.authorization.authorize(&may_create)?;
+        let may_create = Attributes { verb: "create", ..Attributes::of_request(call.user, call.info, "") };
+        call.server.authorization.authorize(&may_create).await?;
     }
+    let options = connect::admitted(call, target, "").await?;
     let name = call.info.name.as_str();
     let pod = call.server.registry.read_object(target, call.namespace(target), name, "").await?.value();
-    let subresource = call.info.subresource.as_str();
-    let container = match subresource {
-        "portforward" => "",
-        _ => container_choice::chosen(&pod, call.info.query.text("container"))?,
+    let namespace = object_meta::text(&pod, "namespace");
+    let place = match call.info.subresource.as_str() {
+        "portforward" => format!("/portForward/{namespace}/{name}"),
+        command => {
+            let wanted = options["container"].as_str().unwrap_or_default();
+            format!("/{command}/{namespace}/{name}/{}", container_choice::chosen(&pod, wanted)?)
+        }
     };
     let no_host = || Status::bad_request(format!("pod {name} does not have a host assigned"));
     let agent = container_choice::agent(call, &pod).await?.ok_or_else(no_host)?;
-    if !call.headers().contains_key(header::UPGRADE) {
+    if !upgrade::is_wanted(call.headers()) {
         return Err(Status::bad_request("Upgrade request required"));
     }
-    let upgrade = call.parts.extensions.get::<OnUpgrade>().cloned();
-    let upgrade = upgrade.ok_or_else(|| Status::bad_request("this connection cannot be upgraded: use HTTP/1.1"))?;
-    let place = call.server.node_agents.place()?;
-    let namespace = object_meta::text(&pod, "namespace");
-    let path = match subresource {
-        "portforward" => format!("/portForward/{namespace}/{name}{}", ports(call)),
-        subresource => format!("/{subresource}/{namespace}/{name}/{container}{}", parameters(call)),
-    };
-    let headers = passed_on(call.headers());
-    let sent = call.server.node_agents.send(&agent, call.parts.method.clone(), &path, headers, Body::empty()).await;
-    let mut found = sent.map_err(|error| Status::failure(500, "", format!("error dialing backend: {error}")))?;
-    if found.status() == StatusCode::SWITCHING_PROTOCOLS {
-        let of_agent = hyper::upgrade::on(&mut found);
-        let end = call.server.env.shutdown().clone();
-        call.server.env.spawn(async move { tunnel(upgrade, of_agent, place, end).await });
-    }
-    let (parts, body) = found.into_parts();
-    let body = if parts.status == StatusCode::SWITCHING_PROTOCOLS { Body::empty() } else { body };
-    Ok(Response::from_parts(parts, body))
+    let path = format!("{place}?{}", connect::kubelet_query(&options));
+    let held = call.server.node_agents.place()?;
+    upgrade::answer(call, &agent, &path, passed_on(call.headers()), held).await
 }
 
 fn passed_on(headers: &HeaderMap) -> HeaderMap {
     let is_passed = |name: &HeaderName| PASSED_ON.contains(name) || name.as_str().starts_with("sec-websocket-");
-    let names = headers.iter().filter(|(name, _)| is_passed(name) || name.as_str() == "x-stream-protocol-version");
-    let mut passed = HeaderMap::new();
+    let names = headers.iter().filter(|(name, _)| is_passed(name) || name.as_str() == STREAM_PROTOCOL);
+    let mut passed = trace_headers(headers);
     for (name, value) in names {
         passed.append(name, value.clone());
     }
     passed
 }
 
-/// In the words of the kubelet; empty where nothing is said.
-fn parameters(call: &Call<'_>) -> String {
-    let query = &call.info.query;
-    let mut text = form_urlencoded::Serializer::new(String::new());
-    for (theirs, ours) in [("stdin", "input"), ("stdout", "output"), ("stderr", "error"), ("tty", "tty")] {
-        if query.switch(theirs) {
-            text.append_pair(ours, "1");
+#[cfg(test)]
+mod tests {
+    use crate::testing::Api;
+    use component_base::dial::AGENT_ENDPOINT;
+    use serde_json::json;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_is_admitted_before_the_pod_is_looked_at() {
+        let api = Api::start().await;
+        let account = json!({"metadata": {"name": "default"}});
+        api.create("/api/v1/namespaces/default/serviceaccounts", account).await;
+        let annotations = json!({AGENT_ENDPOINT: "agent:1"});
+        api.create("/api/v1/nodes", json!({"metadata": {"name": "n", "annotations": annotations}})).await;
+        for (name, node) in [("here", "n"), ("waits", "")] {
+            let spec = json!({
+                "nodeName": node, "automountServiceAccountToken": false, "containers": [{"name": "c", "image": "i"}],
+            });
+            api.create("/api/v1/namespaces/default/pods", json!({"metadata": {"name": name}, "spec": spec})).await;
         }
+        for (asked, code, expected) in [
+            ("here/exec?command=ls", 400, "Upgrade request required"),
+            ("here/attach", 400, "Upgrade request required"),
+            ("here/portforward?ports=80", 400, "Upgrade request required"),
+            ("here/portforward?ports=web", 400, "strconv.ParseInt: parsing \"web\": invalid syntax"),
+            ("waits/portforward", 400, "pod waits does not have a host assigned"),
+            ("none/portforward", 404, "pods \"none\" not found"),
+        ] {
+            let answer = api.get(&format!("/api/v1/namespaces/default/pods/{asked}")).await;
+            assert_eq!((answer.code, answer.message()), (code, expected), "{asked}");
+        }
+        let metrics = api.get("/metrics").await.text;
+        let admitted = |line: &&str| line.contains("step_admission") && line.contains(r#"operation="CONNECT""#);
+        assert!(metrics.lines().any(|line| admitted(&line)), "{metrics}");
     }
-    for word in query.all("command") {
-        text.append_pair("command", word);
-    }
-    format!("?{}", text.finish())
-}
-
-fn ports(call: &Call<'_>) -> String {
-    let mut text = form_urlencoded::Serializer::new(String::new());
-    for port in call.info.query.all("ports") {
-        text.append_pair("port", port);
-    }
-    format!("?{}", text.finish())
-}
-
-/// Until either side has nothing more to say, or this server ends.
-async fn tunnel(client: OnUpgrade, agent: OnUpgrade, place: Place, end: CancellationToken) {
-    let both = async {
-        let (client, agent): (Upgraded, Upgraded) = futures::try_join!(client, agent).ok()?;
-        tokio::io::copy_bidirectional(&mut TokioIo::new(client), &mut TokioIo::new(agent)).await.ok()
-    };
-    tokio::select! {
-        biased;
-        () = end.cancelled() => {}
-        _ = both => {}
-    }
-    drop(place);
 }

@@ -46,7 +46,7 @@ pub async fn answer(call: &Call<'_>, target: &Target, body: Body) -> Result<Resp
         ("binding", _) => binding::answer(call, target, &info.name, body).await,
         ("eviction", _) => eviction::answer(call, target, body).await,
         ("token", _) => token::answer(call, target, body).await,
-        ("exec" | "attach", _) => stream::answer(call, target).await,
+        ("exec" | "attach" | "portforward", _) => stream::answer(call, target).await,
         ("proxy", _) => proxy::answer(call, target, body).await,
         ("log", _) => log::answer(call, target).await,
         (name, _) => {

@@ -1,6 +1,7 @@
 //! What clients see of single requests, where the wire is Kubernetes' own in small things, too.
 
 mod deletions;
+mod denied;
 mod pages;
 
 use crate::testing::Api;

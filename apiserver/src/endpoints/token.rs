@@ -4,7 +4,7 @@
 
 use super::body::{Given, Kind};
 use super::{Call, present};
-use crate::admission::{Lookup, ObjectKey};
+use crate::admission::{Lookup, ObjectKey, Operation};
 use crate::apply::FieldManager;
 use crate::authn::service_account::{Issue, Reference};
 use crate::registry::object_meta;
@@ -53,7 +53,7 @@ pub async fn answer(call: &Call<'_>, target: &Target, body: Body) -> Result<Resp
     meta.insert("name".into(), json!(name));
     meta.insert("namespace".into(), json!(namespace));
     let mut mutation = call.mutation(target, "", body.options.dry_run, &body.options.given);
-    call.admit(&mut mutation, &mut request).await?;
+    call.admit(Operation::Create, &mut mutation, &mut request).await?;
     let errors = validate(&request);
     if !errors.is_empty() {
         return Err(Status::invalid(GROUP, "TokenRequest", "", &errors));

@@ -6,10 +6,12 @@ use super::Call;
 use crate::answer;
 use crate::audit;
 use crate::cacher::{self, Change, FrameKey, WatchEvent, WatchFrom, WatchRequest, Watcher};
+use crate::flow_control::watch_count::OpenWatch;
 use crate::media::Transform;
 use crate::metrics::WatchMeters;
 use crate::registry::cache_failure;
 use crate::registry::read::Selection;
+use crate::registry::row::Row;
 use crate::request::options::ListOptions;
 use crate::server::Server;
 use axum::body::Body;
@@ -54,10 +56,18 @@ pub async fn answer(call: &Call<'_>, target: &Target) -> Result<Response<Body>, 
         }
         Err(error) => return Err(cache_failure(error)),
     };
+    call.record.watches();
     let meters = server.metrics.requests.watch(call.info);
     meters.open.inc();
-    let stream =
-        Stream { watcher: Some(watcher), encoder, server: server.clone(), meters, user: call.user.name.clone() };
+    let stream = Stream {
+        watcher: Some(watcher),
+        encoder,
+        row,
+        server: server.clone(),
+        meters,
+        user: call.user.name.clone(),
+        _open: server.flow_control.watch(call.info),
+    };
     let mut response = answer::response(200, media_type, Bytes::new());
     *response.body_mut() = Body::from_stream(stream::unfold(stream, |mut stream| async move {
         let piece = stream.next().await?;
@@ -71,9 +81,12 @@ struct Stream {
     /// `None` once the end has been sent.
     watcher: Option<Watcher>,
     encoder: Encoder,
+    row: Arc<Row>,
     server: Arc<Server>,
     meters: WatchMeters,
     user: String,
+    /// Events of this watch are work for those who make them.
+    _open: Option<OpenWatch>,
 }
 
 impl Drop for Stream {
@@ -88,6 +101,13 @@ impl Stream {
         let watcher = self.watcher.as_mut()?;
         match watcher.next().await {
             Ok(Some(events)) => {
+                let events = match self.converted(events).await {
+                    Ok(events) => events,
+                    Err(status) => {
+                        self.watcher = None;
+                        return Some(error_frame(&status));
+                    }
+                };
                 self.meters.events.inc_by(events.len() as u64);
                 self.log(&events);
                 let frames: Vec<Bytes> = events.iter().map(|event| self.encoder.frame(event)).collect();
@@ -108,6 +128,24 @@ impl Stream {
                 Some(error_frame(&cache_failure(error)))
             }
         }
+    }
+
+    /// Each in the version of this watch; those that another watch has sent already need no object.
+    async fn converted(&mut self, mut events: Vec<WatchEvent>) -> Result<Vec<WatchEvent>, Status> {
+        if self.row.converter.is_none() {
+            return Ok(events);
+        }
+        let changes: Vec<&mut Change> = events
+            .iter_mut()
+            .filter_map(|event| match event {
+                WatchEvent::Changed(change) if !change.has_frame(&self.encoder.key) => Some(change),
+                _ => None,
+            })
+            .collect();
+        let objects = changes.iter().map(|change| change.object.clone()).collect();
+        let shown = self.server.registry.shown_to_watch(&self.row, &self.encoder.target, objects).await?;
+        changes.into_iter().zip(shown).for_each(|(change, object)| change.object = object);
+        Ok(events)
     }
 
     fn log(&self, events: &[WatchEvent]) {

@@ -5,7 +5,10 @@
 use crate::authn::UserInfo;
 use component_base::env::Env;
 use component_base::metrics::{Counters, Histograms};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::histogram::Histogram;
 use proto::Status;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// Upper bounds in seconds, as kube-apiserver's: from 1 ms, doubled.
@@ -14,51 +17,81 @@ const SECONDS: &[f64] =
 
 #[derive(Clone, Debug)]
 pub struct Access {
-    authentications: Counters,
-    authentication_durations: Histograms,
+    authentications: Attempts,
     users: Counters,
-    authorizations: Counters,
-    authorization_durations: Histograms,
+    /// Of those who are nobody in particular.
+    others: Arc<OnceLock<Counter>>,
+    authorizations: Attempts,
+}
+
+/// How often, how long, and with which result.
+#[derive(Clone, Debug)]
+struct Attempts {
+    counters: Counters,
+    durations: Histograms,
+    /// The meters of the results that have been, in the order of `RESULTS`.
+    at_hand: Arc<[OnceLock<(Counter, Histogram)>; RESULTS.len()]>,
+}
+
+const RESULTS: [&str; 5] = ["success", "failure", "allowed", "denied", "error"];
+const OTHER: &str = "other";
+
+impl Attempts {
+    fn observe(&self, result: &str, elapsed: Duration) {
+        let made = || {
+            let labels = vec![("result", result.to_owned())];
+            (self.counters.get_or_create_owned(&labels), self.durations.get_or_create_owned(&labels))
+        };
+        let place = RESULTS.iter().position(|known| *known == result).expect("every result is in the list");
+        let (counter, duration) = self.at_hand[place].get_or_init(made);
+        counter.inc();
+        duration.observe(elapsed.as_secs_f64());
+    }
 }
 
 impl Access {
     pub(super) fn register(env: &Env) -> Self {
         let metrics = env.metrics();
+        let attempts = |counter, about, duration, time| Attempts {
+            counters: metrics.counters(counter, about),
+            durations: metrics.histograms(duration, time, SECONDS),
+            at_hand: Arc::default(),
+        };
         Self {
-            authentications: metrics.counters("authentication_attempts", "Attempts to authenticate by result"),
-            authentication_durations: metrics.histograms(
+            authentications: attempts(
+                "authentication_attempts",
+                "Attempts to authenticate by result",
                 "authentication_duration_seconds",
                 "Time of authentication by result",
-                SECONDS,
             ),
             users: metrics.counters("authenticated_user_requests", "Requests of known users by kind of user"),
-            authorizations: metrics.counters("authorization_attempts_total", "Attempts to authorize by result"),
-            authorization_durations: metrics.histograms(
+            others: Arc::default(),
+            authorizations: attempts(
+                "authorization_attempts_total",
+                "Attempts to authorize by result",
                 "authorization_duration_seconds",
                 "Time of authorization by result",
-                SECONDS,
             ),
         }
     }
 
     pub fn authenticated(&self, outcome: &Result<UserInfo, Status>, elapsed: Duration) {
-        let (result, user) = match outcome {
-            Ok(user) => ("success", Some(user)),
-            Err(_) => ("failure", None),
+        self.authentications.observe(if outcome.is_ok() { "success" } else { "failure" }, elapsed);
+        let Ok(user) = outcome else { return };
+        let of_kind = |kind: &str| self.users.get_or_create_owned(&vec![("username", kind.to_owned())]);
+        match kind_of(&user.name) {
+            OTHER => self.others.get_or_init(|| of_kind(OTHER)).inc(),
+            kind => of_kind(kind).inc(),
         };
-        let labels = vec![("result", result.to_owned())];
-        self.authentications.get_or_create(&labels).inc();
-        self.authentication_durations.get_or_create(&labels).observe(elapsed.as_secs_f64());
-        if let Some(user) = user {
-            self.users.get_or_create(&vec![("username", kind_of(&user.name).to_owned())]).inc();
-        }
     }
 
     pub fn authorized(&self, outcome: &Result<(), Status>, elapsed: Duration) {
-        let result = if outcome.is_ok() { "allowed" } else { "denied" };
-        let labels = vec![("result", result.to_owned())];
-        self.authorizations.get_or_create(&labels).inc();
-        self.authorization_durations.get_or_create(&labels).observe(elapsed.as_secs_f64());
+        let result = match outcome {
+            Ok(()) => "allowed",
+            Err(status) if status.code == 500 => "error",
+            Err(_) => "denied",
+        };
+        self.authorizations.observe(result, elapsed);
     }
 }
 
@@ -67,7 +100,7 @@ fn kind_of(name: &str) -> &str {
     match name {
         "admin" | "client" | "kube_proxy" | "kubelet" | "system:serviceaccount:kube-system:default" => name,
         mail if mail.contains('@') => "email_id",
-        _ => "other",
+        _ => OTHER,
     }
 }
 

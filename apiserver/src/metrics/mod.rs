@@ -5,7 +5,10 @@
 
 pub mod access;
 pub mod admission;
+pub mod flow_control;
+pub mod webhooks;
 mod objects;
+pub mod policies;
 mod requests;
 #[cfg(test)]
 mod tests;

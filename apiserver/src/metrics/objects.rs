@@ -14,6 +14,9 @@ pub fn show_objects(env: &Env, registry: &Arc<Registry>) {
     let registry: Weak<Registry> = Arc::downgrade(registry);
     metrics.before_encoding(move || {
         let Some(registry) = registry.upgrade() else { return false };
+        // Custom resources come and go.
+        by_group.clear();
+        by_name.clear();
         for row in registry.rows() {
             let Ok(snapshot) = row.cacher.snapshot() else { continue };
             let stored = row.resource.storage_version();

@@ -5,9 +5,12 @@
 use crate::request::info::RequestInfo;
 use component_base::env::Env;
 use component_base::metrics::{Counters, Gauges, Histograms, Labels};
+use parking_lot::RwLock;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// Upper bounds in seconds, as kube-apiserver's.
@@ -19,10 +22,16 @@ const SECONDS: &[f64] = &[
 const ANSWER_BYTES: &[f64] = &[1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9];
 const EVENT_BYTES: &[f64] = &[1024.0, 2048.0, 4096.0, 8192.0, 16384.0, 32768.0, 65536.0, 131_072.0];
 
+/// Of resources, and the methods of other paths.
+const VERBS: &[&str] =
+    &["get", "list", "watch", "patch", "delete", "deletecollection", "post", "put", "head", "options", "connect"];
+
 /// What is counted and measured of requests.
 #[derive(Clone, Debug)]
 pub struct Requests {
     total: Counters,
+    /// By the labels of `total`, so that a request looks once for all that it is measured by.
+    known: Arc<RwLock<BTreeMap<Labels, Arc<Meters>>>>,
     durations: Histograms,
     service_levels: Histograms,
     sizes: Histograms,
@@ -30,6 +39,15 @@ pub struct Requests {
     long_running: Gauges,
     watch_events: Counters,
     watch_sizes: Histograms,
+}
+
+/// What requests of one kind and code are measured by.
+#[derive(Debug)]
+struct Meters {
+    total: Counter,
+    duration: OnceLock<Histogram>,
+    service_level: OnceLock<Histogram>,
+    size: OnceLock<Histogram>,
 }
 
 /// What came of a request.
@@ -55,6 +73,7 @@ impl Requests {
         let metrics = env.metrics();
         Self {
             total: metrics.counters("apiserver_request_total", "Requests by verb, resource and code"),
+            known: Arc::default(),
             durations: metrics.histograms(
                 "apiserver_request_duration_seconds",
                 "Time from the arrival of a request to its answer",
@@ -80,21 +99,38 @@ impl Requests {
     /// A request is answered. `served`: this server has such a resource; names that a client made up are not counted
     /// under it, or there would be no end of them.
     pub fn observe(&self, info: &RequestInfo, served: bool, answered: Answered) {
-        let mut labels = if served { labels_of(info) } else { labels_of(&RequestInfo::default()) };
-        if !info.is_long_running() {
-            let seconds = answered.elapsed.as_secs_f64();
-            self.service_levels.get_or_create(&labels).observe(seconds);
-            if let (Some(bytes), "get" | "list") = (answered.bytes, info.verb.as_str()) {
-                self.sizes.get_or_create(&labels).observe(bytes as f64);
-            }
-            labels.push(("dry_run", dry_run(answered)));
-            self.durations.get_or_create(&labels).observe(seconds);
-        } else {
-            labels.push(("dry_run", String::new()));
-        }
+        let kind = if served { labels_of(info) } else { labels_of(&RequestInfo::default()) };
+        let is_long = info.is_long_running();
+        let mut labels = Labels::with_capacity(kind.len() + 3);
+        labels.push(("code", answered.code.to_string()));
+        labels.extend(kind);
+        // Those of the kind, and those with the dry run behind them, are parts of the whole.
+        let kind = 1..labels.len();
+        labels.push(("dry_run", if is_long { String::new() } else { dry_run(answered) }));
+        let kind_and_dry_run = 1..labels.len();
         labels.push(("system_client", String::new()));
-        labels.insert(0, ("code", answered.code.to_string()));
-        self.total.get_or_create(&labels).inc();
+        let meters = self.meters(&labels);
+        meters.total.inc();
+        if is_long {
+            return;
+        }
+        let of = |family: &Histograms, part: &[(&'static str, String)]| family.get_or_create_owned(&part.to_vec());
+        let seconds = answered.elapsed.as_secs_f64();
+        meters.duration.get_or_init(|| of(&self.durations, &labels[kind_and_dry_run])).observe(seconds);
+        meters.service_level.get_or_init(|| of(&self.service_levels, &labels[kind.clone()])).observe(seconds);
+        if let (Some(bytes), "get" | "list") = (answered.bytes, info.verb.as_str()) {
+            meters.size.get_or_init(|| of(&self.sizes, &labels[kind])).observe(bytes as f64);
+        }
+    }
+
+    fn meters(&self, labels: &Labels) -> Arc<Meters> {
+        if let Some(known) = self.known.read().get(labels) {
+            return known.clone();
+        }
+        let total = self.total.get_or_create_owned(labels);
+        let (duration, service_level, size) = Default::default();
+        let meters = Arc::new(Meters { total, duration, service_level, size });
+        self.known.write().entry(labels.clone()).or_insert(meters).clone()
     }
 
     pub fn in_flight(&self, info: &RequestInfo) -> Gauge {
@@ -130,12 +166,14 @@ fn labels_of(info: &RequestInfo) -> Labels {
     ]
 }
 
-/// `LIST`, `WATCH`, `POST`, …: Kubernetes counts creations as the methods they are.
+/// `LIST`, `WATCH`, `POST`, …: Kubernetes counts creations as the methods they are, and methods that a client made up
+/// as one.
 fn verb(info: &RequestInfo) -> String {
     match info.verb.as_str() {
         "create" => "POST".to_owned(),
         "update" => "PUT".to_owned(),
-        other => other.to_ascii_uppercase(),
+        known if VERBS.contains(&known) => known.to_ascii_uppercase(),
+        _ => "OTHER".to_owned(),
     }
 }
 

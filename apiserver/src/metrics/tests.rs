@@ -11,6 +11,9 @@ const FAMILIES: &[(&str, &[&str])] = &[
     ("apiserver_admission_controller_admission_duration_seconds", &["name", "operation", "rejected", "type"]),
     ("apiserver_admission_step_admission_duration_seconds", &["operation", "rejected", "type"]),
     ("apiserver_current_inflight_requests", &["request_kind"]),
+    ("apiserver_flowcontrol_demand_seats", &["priority_level"]),
+    ("apiserver_flowcontrol_priority_level_request_utilization", &["phase", "priority_level"]),
+    ("apiserver_flowcontrol_priority_level_seat_utilization", &["phase", "priority_level"]),
     ("apiserver_longrunning_requests", &["component", "group", "resource", "scope", "subresource", "verb", "version"]),
     (
         "apiserver_request_duration_seconds",
@@ -112,7 +115,8 @@ async fn names_that_clients_make_up_are_not_counted_under() {
         assert!(matches!(refused.code, 403 | 404), "{path}: {}", refused.code);
     }
     let method = Method::from_bytes(b"INVENT").unwrap();
-    api.ask(method, "/version", "", &anonymous).await;
+    api.ask(method.clone(), "/version", "", &anonymous).await;
+    api.ask(method, "/healthz", "", &[]).await; // this one is answered
     let text = api.get("/metrics").await.text;
     for invented in ["invention", "made.up", "INVENT"] {
         assert!(!text.contains(invented), "{invented}");

@@ -2,10 +2,11 @@
 //!
 //! Corresponds to k8s.io/kube-openapi/pkg/common and to the conversion of its v3 definitions to v2.
 
-use super::type_names;
+use super::{custom_types, type_names};
 use proto::gvk::Gvk;
 use proto::schema::builtin::{INT_OR_STRING, LIST_META, MICRO_TIME, QUANTITY, TIME};
-use proto::schema::{ListType, Properties, Schema, Shape, TypeRef, builtin_type};
+use proto::schema::structural::form;
+use proto::schema::{Properties, Schema, Shape, TypeRef, builtin_type};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -37,7 +38,13 @@ impl<'a> Definitions<'a> {
                 continue;
             }
             self.done.insert(target.name.to_string(), Value::Null);
-            let mut definition = self.inline(target.schema());
+            let mut definition = match target.structural().filter(|_| self.dialect == Dialect::V3) {
+                Some(structural) => {
+                    let fields = form::meta_fields().map(|(name, field)| (name.to_owned(), self.schema(&field)));
+                    custom_types::written(structural, true, &fields.into_iter().collect())
+                }
+                None => self.inline(target.schema()),
+            };
             self.name_kinds(&target.name, &mut definition);
             self.done.insert(target.name.to_string(), definition);
         }
@@ -224,12 +231,7 @@ fn annotations(schema: &Schema, dialect: Dialect) -> Map<String, Value> {
 fn extensions(schema: &Schema, written: &mut Map<String, Value>) {
     let merge = &schema.merge;
     if let Some(list_type) = merge.list_type {
-        let list_type = match list_type {
-            ListType::Atomic => "atomic",
-            ListType::Set => "set",
-            ListType::Map => "map",
-        };
-        written.insert("x-kubernetes-list-type".into(), json!(list_type));
+        written.insert("x-kubernetes-list-type".into(), json!(custom_types::list_type_name(list_type)));
     }
     if !merge.map_keys.is_empty() {
         let keys: Vec<&str> = merge.map_keys.iter().map(|key| &**key).collect();

@@ -2,6 +2,7 @@
 //!
 //! Pure. Corresponds to k8s.io/kube-openapi: `/openapi/v3` with a document per group and version, and `/openapi/v2`.
 
+mod custom_types;
 mod definitions;
 mod operations;
 mod parameters;

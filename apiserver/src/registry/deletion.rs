@@ -11,6 +11,7 @@ use super::{Phase, Registry, cache_failure, storage_failure};
 use crate::admission::Operation;
 use crate::cacher;
 use crate::request::options::{DeleteOptions, Propagation, UNREADABLE};
+use crate::request_trace::Outcome as Told;
 use crate::storage::Outcome;
 use jiff::{SignedDuration, Timestamp};
 use proto::meta::status::FieldError;
@@ -45,12 +46,19 @@ enum Step {
 impl Registry {
     pub async fn delete(&self, mutation: &mut Mutation<'_>, options: &DeleteOptions) -> Result<Deleted, Status> {
         let row = self.row(&mutation.target.row)?;
-        for _ in 0..WRITE_ATTEMPTS {
+        for attempt in 1..=WRITE_ATTEMPTS {
+            mutation.attempt(attempt);
             mutation.warnings.clear();
             let current =
                 self.current(&row, mutation.namespace, mutation.name).await?.ok_or_else(|| mutation.not_found())?;
-            if let Some(deleted) = self.attempt_delete(&row, mutation, options, &current).await? {
-                return Ok(deleted);
+            match self.attempt_delete(&row, mutation, options, &current).await? {
+                None => {}
+                Some(Deleted::Gone(object)) => {
+                    return self.shown_one(&row, mutation.target, object).await.map(Deleted::Gone);
+                }
+                Some(Deleted::Pending(object)) => {
+                    return self.shown_one(&row, mutation.target, object).await.map(Deleted::Pending);
+                }
             }
         }
         Err(mutation.modified())
@@ -88,8 +96,10 @@ impl Registry {
         current: &Arc<Object>,
     ) -> Result<Option<Deleted>, Status> {
         let mut object = current.to_value();
-        check_preconditions(mutation, options, &object)?;
-        let shown = mutation.served().from_storage(object.clone());
+        let expected = check_preconditions(mutation, options, &object);
+        mutation.expected(&expected);
+        expected?;
+        let shown = self.as_served(row, mutation.served(), object.clone()).await?;
         self.admit(Operation::Delete, Phase::Mutating, mutation, None, Some(&shown)).await?;
         self.admit(Operation::Delete, Phase::Validating, mutation, None, Some(&shown)).await?;
         let grace = {
@@ -105,7 +115,10 @@ impl Registry {
         };
         let key = row.key(mutation.namespace, mutation.name);
         match step {
-            Step::Wait => Ok(Some(Deleted::Pending(current.clone()))),
+            Step::Wait => {
+                mutation.not_written(&key, "its deletion has begun already");
+                Ok(Some(Deleted::Pending(current.clone())))
+            }
             Step::Remove => self.remove(row, mutation, &key, current).await,
             Step::Mark { object, then_remove } => {
                 let Some(marked) = self.write_marked(row, mutation, &key, current, object).await? else {
@@ -133,12 +146,20 @@ impl Registry {
     ) -> Result<Option<Arc<Object>>, Status> {
         let object = row.object(object, current.revision);
         if mutation.dry_run || object.bytes() == current.bytes() {
+            mutation.not_written(key, if mutation.dry_run { "a dry run" } else { "it is as it was" });
             return Ok(Some(Arc::new(object)));
         }
-        let bytes = object.bytes().clone();
+        mutation.steps.inspect(|steps| steps.begin());
+        let bytes = row.transformer.seal(key, object.bytes().clone());
         match self.storage.update(key, current.revision, bytes, row.ttl()).await.map_err(storage_failure)? {
-            Outcome::Written { revision, .. } => Ok(Some(Arc::new(object.at_revision(revision)))),
-            Outcome::Refused(_) => Ok(None),
+            Outcome::Written { revision, .. } => {
+                mutation.stored(key, Told::Stored, revision);
+                Ok(Some(Arc::new(object.at_revision(revision))))
+            }
+            Outcome::Refused(_) => {
+                mutation.stored(key, Told::Outrun, 0);
+                Ok(None)
+            }
         }
     }
 
@@ -150,14 +171,21 @@ impl Registry {
         current: &Arc<Object>,
     ) -> Result<Option<Deleted>, Status> {
         if mutation.dry_run {
+            mutation.not_written(key, "a dry run");
             return Ok(Some(Deleted::Gone(current.clone())));
         }
+        mutation.steps.inspect(|steps| steps.begin());
         match self.storage.delete(key, current.revision).await.map_err(storage_failure)? {
             Outcome::Written { revision, .. } => {
+                mutation.stored(key, Told::Removed, revision);
+                row.obeyed(revision).await;
                 row.strategy.after_delete(&current.to_value(), self).await?;
                 Ok(Some(Deleted::Gone(Arc::new(current.copy_at(revision)))))
             }
-            Outcome::Refused(_) => Ok(None),
+            Outcome::Refused(_) => {
+                mutation.stored(key, Told::Outrun, 0);
+                Ok(None)
+            }
         }
     }
 

@@ -10,8 +10,9 @@ use crate::admission::{Lookup, ObjectKey, QuotaStore};
 use crate::request::query::parse_unsigned;
 use crate::storage::Outcome;
 use async_trait::async_trait;
+use proto::resources::Target;
 use proto::wire::json::to_canonical;
-use proto::{Object, Status};
+use proto::{Gvk, Object, Status};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -35,6 +36,15 @@ impl Lookup for Registry {
             namespace => snapshot.in_namespace(namespace).map(|(_, object)| object.clone()).collect(),
         })
     }
+
+    fn kind(&self, gvk: &Gvk) -> Option<Target> {
+        self.catalogue.load().by_gvk(gvk)
+    }
+
+    async fn as_kind(&self, target: &Target, object: &Object) -> Result<Value, Status> {
+        let row = self.row(&target.row)?;
+        self.as_served(&row, target.served(), object.to_value()).await
+    }
 }
 
 #[async_trait]
@@ -43,8 +53,8 @@ impl QuotaStore for Registry {
         let (_, row) = self.row_of("", "resourcequotas")?;
         let text = |key: &str| object_meta::text(quota, key);
         let revision = parse_unsigned(text("resourceVersion")).map_err(Status::internal)?;
-        let bytes = row.object(quota.clone(), revision).bytes().clone();
         let key = row.key(text("namespace"), text("name"));
+        let bytes = row.transformer.seal(&key, row.object(quota.clone(), revision).bytes().clone());
         let outcome = self.storage.update(&key, revision, bytes, row.ttl()).await.map_err(storage_failure)?;
         Ok(matches!(outcome, Outcome::Written { .. }))
     }

@@ -4,29 +4,36 @@
 
 pub mod allocation;
 pub mod continue_token;
+pub mod conversion;
+pub mod converter;
 pub mod deletion;
+pub mod key_change;
 pub mod lookup;
 pub mod mutation;
 pub mod object_meta;
 pub mod read;
 pub mod stored;
 pub mod row;
+pub mod scale;
 pub mod store;
 pub mod strategies;
 pub mod strategy;
+mod traced;
 pub mod validation;
 
-use crate::admission::{Attributes, Chain, Operation, Warnings};
+use crate::admission::{Annotations, Attributes, Chain, Operation, Reinvocation, Warnings};
 use crate::apply::FieldManager;
 use crate::apply::fields::FieldSet;
 use crate::cacher;
+use crate::encryption::{Encryption, Unreadable};
 use crate::storage::{self, Storage};
 use allocation::ServiceNetwork;
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use component_base::env::Env;
 use component_base::rng::Random;
-use mutation::Mutation;
+use conversion::OfRegistry;
+use mutation::{Admission, Mutation};
 use parking_lot::RwLock;
 use proto::resources::{Catalogue, Resource, Served, Target};
 use proto::schema::defaults::apply_defaults;
@@ -54,12 +61,14 @@ pub struct Registry {
     admission: OnceLock<Chain>,
     content: OnceLock<Arc<dyn ContentAuthorizer>>,
     service_network: ServiceNetwork,
+    pub encryption: Encryption,
 }
 
 impl Registry {
     pub fn new(
         env: &Env,
         storage: Arc<dyn Storage>,
+        encryption: Encryption,
         catalogue: Arc<Catalogue>,
         service_network: ServiceNetwork,
     ) -> Self {
@@ -72,6 +81,7 @@ impl Registry {
             admission: OnceLock::new(),
             content: OnceLock::new(),
             service_network,
+            encryption,
         }
     }
 
@@ -125,7 +135,7 @@ impl Registry {
         }
     }
 
-    /// Runs one half of the admission chain over a write.
+    /// Runs one half of the admission chain over a write. Of a write to its scale, an object shows its replicas alone.
     async fn admit(
         &self,
         operation: Operation,
@@ -134,29 +144,60 @@ impl Registry {
         object: Option<&mut Value>,
         old_object: Option<&Value>,
     ) -> Result<(), Status> {
-        let Some(chain) = self.admission.get() else { return Ok(()) };
+        if mutation.subresource != "scale" {
+            return self.admit_shown(operation, phase, mutation, object, old_object).await;
+        }
+        let target = mutation.target;
+        let shown = |object: &Value| scale::scale_of(target.served(), object);
+        let (mut now, old) = (object.as_deref().map(shown).transpose()?, old_object.map(shown).transpose()?);
+        self.admit_shown(operation, phase, mutation, now.as_mut(), old.as_ref()).await?;
+        if let (Phase::Mutating, Some(scale), Some(object)) = (phase, now, object) {
+            scale::set_replicas(target.served(), object, scale["spec"]["replicas"].as_i64().unwrap_or(0));
+        }
+        Ok(())
+    }
+
+    async fn admit_shown(
+        &self,
+        operation: Operation,
+        phase: Phase,
+        mutation: &mut Mutation<'_>,
+        object: Option<&mut Value>,
+        old_object: Option<&Value>,
+    ) -> Result<(), Status> {
+        let chain = self.admission.get().filter(|_| mutation.admission != Admission::Done);
+        let Some(chain) = chain else { return Ok(()) };
+        let versions = OfRegistry { registry: self, target: mutation.target };
         let mut attributes = Attributes {
             operation,
             served: mutation.target.served(),
+            versions: &versions,
             subresource: mutation.subresource,
             namespace: mutation.namespace,
-            name: mutation.name,
+            name: if mutation.admission == Admission::Unnamed { "" } else { mutation.name },
             object,
             old_object,
             options: mutation.options,
             user: mutation.user,
             dry_run: mutation.dry_run,
             now: self.env.wall(),
+            deadline: mutation.deadline,
+            reinvocation: Reinvocation::default(),
             random: &self.random,
             lookup: self,
             quotas: self,
             warnings: Warnings::default(),
+            annotations: Annotations::default(),
+            steps: mutation.steps,
         };
         let outcome = match phase {
             Phase::Mutating => chain.admit(&mut attributes).await,
             Phase::Validating => chain.validate(&attributes).await,
         };
-        let warnings = attributes.warnings.take();
+        let (warnings, annotations) = (attributes.warnings.take(), attributes.annotations.take());
+        for (key, value) in annotations {
+            mutation.annotations.entry(key).or_insert(value);
+        }
         mutation.warnings.extend(warnings);
         outcome
     }
@@ -220,7 +261,10 @@ pub fn cache_failure(error: cacher::Error) -> Status {
         cacher::Error::Expired { requested, oldest } => {
             Status::expired(format!("too old resource version: {requested} ({oldest})"))
         }
-        cacher::Error::Undecodable { .. } => Status::internal(error),
+        cacher::Error::Undecodable { ref reason, .. } => match Unreadable::bare(reason) {
+            Some(why) => Status::internal(why),
+            None => Status::internal(error),
+        },
         cacher::Error::Storage(error) => storage_failure(error),
     }
 }

@@ -2,11 +2,15 @@
 //!
 //! Corresponds to the request scope and options that handlers hand to k8s.io/apiserver/pkg/registry/rest.
 
+use crate::apply::conversions::Conversions;
 use crate::authn::UserInfo;
+use crate::request_trace::Steps;
 use proto::resources::{Served, Target};
 use proto::{Object, Status};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use tokio::time::Instant;
 
 /// One write: of which object, by whom, with which options.
 pub struct Mutation<'a> {
@@ -19,12 +23,31 @@ pub struct Mutation<'a> {
     pub subresource: &'a str,
     pub user: &'a UserInfo,
     pub dry_run: bool,
+    /// How much of it admission sees.
+    pub admission: Admission,
+    /// When whoever asked waits no longer.
+    pub deadline: Option<Instant>,
     /// CreateOptions, UpdateOptions, PatchOptions or DeleteOptions, for admission.
     pub options: &'a Value,
     /// Who owns the fields that this write sets.
     pub manager: &'a str,
     /// Collected for the answer's `Warning` headers.
     pub warnings: Vec<String>,
+    /// Collected for the audit log.
+    pub annotations: BTreeMap<String, String>,
+    /// Where a trace of the request is wanted.
+    pub steps: Option<&'a Steps>,
+}
+
+/// What of a write admission is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// All of it.
+    Whole,
+    /// All but the name: the request has none, it is about a whole collection.
+    Unnamed,
+    /// Nothing: it is a part of an action that has been admitted.
+    Done,
 }
 
 impl Mutation<'_> {
@@ -83,8 +106,8 @@ pub struct Changed {
 /// How an update makes the new object: from a body, by a patch, by server-side apply.
 pub trait Change: Send + Sync {
     /// `current` is in the request's version, with `resourceVersion`; `None` where nothing is there yet.
-    /// Called once for every attempt.
-    fn change(&self, current: Option<&Value>) -> Result<Changed, Status>;
+    /// Called for every attempt, and again when a conversion that it needs has been made.
+    fn change(&self, current: Option<&Value>, conversions: &Conversions) -> Result<Changed, Status>;
 
     /// Makes the object where there is none, whatever the strategy says.
     fn creates(&self) -> bool {
@@ -104,7 +127,7 @@ pub struct Replace {
 }
 
 impl Change for Replace {
-    fn change(&self, _current: Option<&Value>) -> Result<Changed, Status> {
+    fn change(&self, _current: Option<&Value>, _conversions: &Conversions) -> Result<Changed, Status> {
         Ok(Changed { object: self.body.clone(), managed: false })
     }
 
@@ -117,7 +140,7 @@ impl Change for Replace {
 pub struct Edit<F>(pub F);
 
 impl<F: Fn(&Value) -> Result<Value, Status> + Send + Sync> Change for Edit<F> {
-    fn change(&self, current: Option<&Value>) -> Result<Changed, Status> {
+    fn change(&self, current: Option<&Value>, _conversions: &Conversions) -> Result<Changed, Status> {
         match current {
             Some(current) => Ok(Changed { object: (self.0)(current)?, managed: false }),
             None => Err(Status::internal("an edit needs an object")),

@@ -3,6 +3,7 @@
 //! Corresponds to k8s.io/apiserver/pkg/registry/rest/{meta,create,update,delete}.go.
 
 use jiff::Timestamp;
+use proto::Status;
 use serde_json::{Map, Value, json};
 
 /// Names that are generated keep this much of their prefix.
@@ -127,6 +128,24 @@ pub fn bump_generation(object: &mut Value) {
 /// The object was only kept for its finalizers and its grace, and both are over.
 pub fn is_to_be_deleted(object: &Value) -> bool {
     deletion_timestamp(object).is_some() && finalizers(object).is_empty() && grace_period_s(object).unwrap_or(0) == 0
+}
+
+/// The namespace of the request, whatever plugins made of it.
+pub fn keep_namespace(object: &mut Value, namespace: &str) -> Result<(), Status> {
+    let given = text(object, "namespace");
+    if given == namespace {
+        return Ok(());
+    }
+    if !given.is_empty() && !namespace.is_empty() {
+        let why = "the namespace of the provided object does not match the namespace sent on the request";
+        return Err(Status::bad_request(why));
+    }
+    let meta = meta_mut(object);
+    meta.remove("namespace");
+    if !namespace.is_empty() {
+        meta.insert("namespace".into(), json!(namespace));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

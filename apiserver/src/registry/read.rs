@@ -7,6 +7,7 @@ use super::continue_token::Continue;
 use super::row::Row;
 use super::{Registry, cache_failure};
 use crate::cacher::{self, Freshness, Scope, Snapshot};
+use crate::encryption::Unreadable;
 use crate::request::options::{ListOptions, VersionMatch, version_number};
 use proto::meta::field_selector::FieldSelector;
 use proto::meta::selector::Selector;
@@ -112,7 +113,9 @@ impl Registry {
             }
         };
         let served = target.served();
-        found.map_err(cache_failure)?.ok_or_else(|| Status::not_found(&served.group, &served.resource, name))
+        let object =
+            found.map_err(cache_failure)?.ok_or_else(|| Status::not_found(&served.group, &served.resource, name))?;
+        self.shown_one(&row, target, object).await
     }
 
     pub async fn read_list(
@@ -122,18 +125,33 @@ impl Registry {
         options: &ListOptions,
     ) -> Result<Listed, Status> {
         let row = self.row(&target.row)?;
+        let mut listed = self.stored_list(&row, selection, options).await?;
+        listed.objects = self.shown(&row, target, listed.objects).await?;
+        Ok(listed)
+    }
+
+    /// Deviation: where a webhook converts, selectors look at an object as it is stored, not as it is shown.
+    async fn stored_list(&self, row: &Row, selection: &Selection, options: &ListOptions) -> Result<Listed, Status> {
         let (first, end) = selection.scope.keys(&row.prefix);
+        // What lies there and cannot be decrypted is not left out in silence: it may be all of it.
+        if row.cacher.has_unreadable() {
+            let unreadable = row.cacher.unreadable().into_iter();
+            let mut here = unreadable.filter(|(key, _)| (first.as_str()..end.as_str()).contains(&key.as_ref()));
+            if let Some((_, reason)) = here.find(|(_, reason)| Unreadable::is(reason)) {
+                return Err(Status::internal(reason));
+            }
+        }
         if !options.continue_token.is_empty() {
             let token = Continue::decode(&options.continue_token)?;
             if !matches!(options.resource_version.as_str(), "" | "0") {
                 return Err(Status::bad_request("specifying resource version is not allowed when using continue"));
             }
-            let start = format!("{}{}", base_of(&row, selection), token.start);
+            let start = format!("{}{}", base_of(row, selection), token.start);
             let Some(revision) = token.revision else {
                 let snapshot = row.cacher.read(Freshness::Latest).await.map_err(cache_failure)?;
-                return Ok(page(&row, selection, &snapshot, &start, &end, options.limit));
+                return Ok(page(row, selection, &snapshot, &start, &end, options.limit));
             };
-            return self.exact_page(&row, selection, options, revision, &start, &end).await.map_err(
+            return self.exact_page(row, selection, options, revision, &start, &end).await.map_err(
                 |error| match error {
                     cacher::Error::Expired { .. } => expired_token(&token),
                     error => cache_failure(error),
@@ -145,10 +163,10 @@ impl Registry {
                 let snapshot = row.cacher.read(freshness).await.map_err(cache_failure)?;
                 // Served from whatever is cached, a list is whole: its pages could not be found again.
                 let limit = if freshness == Freshness::Any { 0 } else { options.limit };
-                Ok(page(&row, selection, &snapshot, &first, &end, limit))
+                Ok(page(row, selection, &snapshot, &first, &end, limit))
             }
             State::Exact(revision) => {
-                self.exact_page(&row, selection, options, revision, &first, &end).await.map_err(|error| match error {
+                self.exact_page(row, selection, options, revision, &first, &end).await.map_err(|error| match error {
                     cacher::Error::TooLarge { requested, current } => {
                         super::too_large_version(requested, current, None)
                     }

@@ -2,9 +2,11 @@
 //!
 //! Corresponds to the fields of k8s.io/apiserver/pkg/registry/generic/registry.Store.
 
+use super::converter::{Converter, Recent};
 use super::stored::decoder;
 use super::strategy::Strategy;
 use crate::cacher::{Cacher, object_key};
+use crate::encryption::{Encryption, Transformer};
 use crate::storage::Storage;
 use component_base::env::Env;
 use proto::Object;
@@ -37,14 +39,41 @@ const RETURN_DELETED: &[(&str, &str)] = &[
     ("storage.k8s.io", "volumeattributesclasses"),
 ];
 
+/// Kinds that the server itself obeys, in what it allows, admits and completes.
+const OBEYED: &[(&str, &str)] = &[
+    ("", "limitranges"),
+    ("", "resourcequotas"),
+    ("admissionregistration.k8s.io", "mutatingadmissionpolicies"),
+    ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings"),
+    ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"),
+    ("admissionregistration.k8s.io", "validatingadmissionpolicies"),
+    ("admissionregistration.k8s.io", "validatingadmissionpolicybindings"),
+    ("admissionregistration.k8s.io", "validatingwebhookconfigurations"),
+    ("flowcontrol.apiserver.k8s.io", "flowschemas"),
+    ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations"),
+    ("networking.k8s.io", "ingressclasses"),
+    ("node.k8s.io", "runtimeclasses"),
+    ("rbac.authorization.k8s.io", "clusterrolebindings"),
+    ("rbac.authorization.k8s.io", "clusterroles"),
+    ("rbac.authorization.k8s.io", "rolebindings"),
+    ("rbac.authorization.k8s.io", "roles"),
+    ("scheduling.k8s.io", "priorityclasses"),
+    ("storage.k8s.io", "storageclasses"),
+];
+
 pub struct Row {
     pub resource: Arc<Resource>,
     pub cacher: Cacher,
     pub strategy: Arc<dyn Strategy>,
+    /// Where only somebody else can convert between the versions.
+    pub converter: Option<Arc<dyn Converter>>,
+    pub recent: Recent,
     /// How long Events live: `--event-ttl`.
     pub event_ttl: Duration,
     /// `/registry/<prefix>/`
     pub prefix: String,
+    /// How values lie in the store.
+    pub transformer: Transformer,
 }
 
 /// The prefix of a stored row's keys; `None` for what is never stored.
@@ -66,6 +95,15 @@ impl Row {
     pub fn returns_deleted(&self) -> bool {
         let storage = self.resource.storage_version();
         RETURN_DELETED.contains(&(storage.group.as_ref(), storage.resource.as_ref()))
+    }
+
+    /// A write is answered when this server's own cache knows of it, where the server obeys such objects: who has been
+    /// told that a rule stands may rely on it with the next request.
+    pub async fn obeyed(&self, revision: u64) {
+        let storage = self.resource.storage_version();
+        if OBEYED.contains(&(storage.group.as_ref(), storage.resource.as_ref())) {
+            self.cacher.reached(revision).await;
+        }
     }
 
     /// An object out of a tree in the storage version.
@@ -90,9 +128,13 @@ impl Row {
         storage: &Arc<dyn Storage>,
         resource: Arc<Resource>,
         strategy: Arc<dyn Strategy>,
+        encryption: &Encryption,
     ) -> Option<Self> {
         let prefix = key_prefix(&resource)?;
-        let cacher = Cacher::new(env, storage.clone(), &prefix, decoder(&resource, &prefix));
-        Some(Self { resource, cacher, strategy, event_ttl: EVENT_TTL, prefix })
+        let stored = resource.storage_version();
+        let transformer = encryption.of(&stored.group, &stored.resource);
+        let cacher = Cacher::new(env, storage.clone(), &prefix, decoder(&resource, &prefix, &transformer));
+        let (converter, recent) = (None, Recent::default());
+        Some(Self { resource, cacher, strategy, converter, recent, event_ttl: EVENT_TTL, prefix, transformer })
     }
 }

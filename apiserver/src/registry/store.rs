@@ -11,7 +11,9 @@ use super::strategy::Stored;
 use super::{Phase, Registry, object_meta, reset_fields, set_defaults, storage_failure};
 use crate::admission::Operation;
 use crate::apply;
+use crate::apply::conversions::Conversions;
 use crate::request::query::parse_unsigned;
+use crate::request_trace::Outcome as Told;
 use crate::storage::Outcome;
 use proto::meta::status::FieldError;
 
@@ -43,11 +45,38 @@ impl Registry {
         let mut tries = 0;
         loop {
             tries += 1;
+            mutation.attempt(tries);
             mutation.warnings.clear();
             match self.attempt_create(&row, mutation, body.clone(), Origin::Creation).await {
                 Err(taken) if taken.reason == "AlreadyExists" && generates && tries < NAME_ATTEMPTS => {}
-                outcome => return outcome,
+                outcome => return self.answered(&row, mutation, outcome?).await,
             }
+        }
+    }
+
+    /// What was written, as the request's version shows it.
+    async fn answered(&self, row: &Row, mutation: &Mutation<'_>, written: Written) -> Result<Written, Status> {
+        let object = self.shown_one(row, mutation.target, written.object).await?;
+        Ok(Written { object, ..written })
+    }
+
+    /// The object with the record of what this write changes of the live one.
+    async fn recorded(
+        &self,
+        row: &Row,
+        mutation: &Mutation<'_>,
+        live: Option<&Value>,
+        object: Value,
+    ) -> Result<Value, Status> {
+        let reset = reset_fields(mutation);
+        let record = |mut object: Value, conversions: &Conversions| {
+            let fields = self.field_manager(mutation, &reset).with_conversions(conversions);
+            fields.update(live, &mut object, mutation.manager);
+            object
+        };
+        match row.converter {
+            None => Ok(record(object, &Conversions::default())),
+            Some(_) => self.with_conversions(row, |conversions| record(object.clone(), conversions)).await,
         }
     }
 
@@ -59,11 +88,11 @@ impl Registry {
         origin: Origin,
     ) -> Result<Written, Status> {
         if origin != (Origin::Update { managed: true }) {
-            let reset = reset_fields(mutation);
-            self.field_manager(mutation, &reset).update(None, &mut object, mutation.manager);
+            object = self.recorded(row, mutation, None, object).await?;
         }
         self.admit(Operation::Create, Phase::Mutating, mutation, Some(&mut object), None).await?;
         set_defaults(mutation.served(), &mut object);
+        object_meta::keep_namespace(&mut object, mutation.namespace)?;
         self.authorize_content(mutation, &object, None).await?;
         let version = match origin {
             Origin::Creation => parse_unsigned(object_meta::text(&object, "resourceVersion")).unwrap_or(0),
@@ -71,6 +100,7 @@ impl Registry {
         };
 
         let mut stored = mutation.target.row.to_storage(mutation.target.served, object);
+        let before = mutation.before(&stored);
         let now = self.env.wall();
         let suffix = || self.random.name_suffix(object_meta::GENERATED_SUFFIX);
         object_meta::begin_create(&mut stored, self.random.uid(), now, suffix);
@@ -82,6 +112,7 @@ impl Registry {
             mutation.warnings.append(&mut context.warnings);
             reservation
         };
+        mutation.prepared(before, &stored);
         let outcome = self.finish_create(row, mutation, &name, stored, version).await;
         let stored = if mutation.dry_run { Stored::No } else { Stored::of(&outcome) };
         reservation.finish(stored, self).await?;
@@ -93,21 +124,20 @@ impl Registry {
         row: &Row,
         mutation: &mut Mutation<'_>,
         name: &str,
-        mut stored: Value,
+        stored: Value,
         version: u64,
     ) -> Result<Written, Status> {
         {
             let context = self.write_context(mutation, name);
             let errors = row.strategy.validate(&context, &stored);
+            mutation.validated(&errors);
             if !errors.is_empty() {
                 return Err(context.invalid(name, &errors));
             }
             let warnings = row.strategy.warnings_on_create(&context, &stored);
             mutation.warnings.extend(warnings);
         }
-        row.strategy.canonicalize(&mut stored);
-        settle(mutation, &mut stored);
-        self.validate_admission(Operation::Create, mutation, &stored, None).await?;
+        let stored = self.settled(row, Operation::Create, mutation, stored, None).await?;
         let key = row.key(mutation.namespace, name);
         let generates = !object_meta::text(&stored, "generateName").is_empty();
         let taken = || if generates { mutation.no_name_left(name) } else { mutation.already_exists(name) };
@@ -116,6 +146,7 @@ impl Registry {
             if self.current(row, mutation.namespace, name).await?.is_some() {
                 return Err(taken());
             }
+            mutation.not_written(&key, "a dry run");
             return Ok(Written { object: Arc::new(row.object(stored, version)), created: true });
         }
         // Only the store itself minds, so nobody hears of it who merely tries.
@@ -123,12 +154,17 @@ impl Registry {
             return Err(Status::failure(500, "", "resourceVersion should not be set on objects to be created"));
         }
         let object = row.object(stored, 0);
-        match self.storage.create(&key, object.bytes().clone(), row.ttl()).await.map_err(storage_failure)? {
+        mutation.steps.inspect(|steps| steps.begin());
+        let sealed = row.transformer.seal(&key, object.bytes().clone());
+        match self.storage.create(&key, sealed, row.ttl()).await.map_err(storage_failure)? {
             Outcome::Written { revision, .. } => {
+                mutation.stored(&key, Told::Stored, revision);
+                row.obeyed(revision).await;
                 Ok(Written { object: Arc::new(object.at_revision(revision)), created: true })
             }
             Outcome::Refused(_) => {
                 let mut status = taken();
+                mutation.stored(&key, Told::Refused, 0);
                 if self.current(row, mutation.namespace, name).await?.is_some_and(|there| there.index.deleting) {
                     status.message = format!("object is being deleted: {}", status.message);
                 }
@@ -141,7 +177,8 @@ impl Registry {
     pub async fn update(&self, mutation: &mut Mutation<'_>, change: &dyn Change) -> Result<Written, Status> {
         let row = self.row(&mutation.target.row)?;
         let key = row.key(mutation.namespace, mutation.name);
-        for _ in 0..WRITE_ATTEMPTS {
+        for attempt in 1..=WRITE_ATTEMPTS {
+            mutation.attempt(attempt);
             mutation.warnings.clear();
             let Some(current) = self.current(&row, mutation.namespace, mutation.name).await? else {
                 // Kinds that a PUT may create can be created through any of their endpoints.
@@ -150,17 +187,17 @@ impl Registry {
                 if !may_create {
                     return Err(mutation.not_found());
                 }
-                let mut changed = change.change(None)?;
+                let mut changed = change.change(None, &Conversions::default())?;
                 set_defaults(mutation.served(), &mut changed.object);
                 let origin = Origin::Update { managed: changed.managed };
                 match self.attempt_create(&row, mutation, changed.object, origin).await {
                     // Somebody made it meanwhile: now it is an update.
                     Err(taken) if taken.reason == "AlreadyExists" => continue,
-                    outcome => return outcome,
+                    outcome => return self.answered(&row, mutation, outcome?).await,
                 }
             };
             if let Some(written) = self.attempt_update(&row, mutation, change, &key, &current).await? {
-                return Ok(written);
+                return self.answered(&row, mutation, written).await;
             }
         }
         Err(mutation.modified())
@@ -175,22 +212,29 @@ impl Registry {
         key: &str,
         current: &Arc<Object>,
     ) -> Result<Option<Written>, Status> {
-        let old = current.to_value();
-        let old_served = mutation.served().from_storage(old.clone());
-        let changed = change.change(Some(&old_served))?;
+        let mut old = current.to_value();
+        let old_served = self.as_served(row, mutation.served(), old.clone()).await?;
+        if row.converter.is_some() {
+            // Until it is stored, everything is in the request's version.
+            old = old_served.clone();
+        }
+        let changed = self.with_conversions(row, |conversions| change.change(Some(&old_served), conversions)).await??;
         let mut object = changed.object;
         set_defaults(mutation.served(), &mut object);
         if !changed.managed {
-            let reset = reset_fields(mutation);
-            self.field_manager(mutation, &reset).update(Some(&old_served), &mut object, mutation.manager);
+            object = self.recorded(row, mutation, Some(&old_served), object).await?;
         }
         self.admit(Operation::Update, Phase::Mutating, mutation, Some(&mut object), Some(&old_served)).await?;
         set_defaults(mutation.served(), &mut object);
+        object_meta::keep_namespace(&mut object, mutation.namespace)?;
         apply::forget_new_times_if_unchanged(&old_served, &mut object);
-        self.check_preconditions(row, mutation, change, key, &object, &old)?;
+        let expected = self.check_preconditions(row, mutation, change, key, &object, &old);
+        mutation.expected(&expected);
+        expected?;
         self.authorize_content(mutation, &object, Some(&old_served)).await?;
 
         let mut stored = mutation.target.row.to_storage(mutation.target.served, object);
+        let before = mutation.before(&stored);
         object_meta::begin_update(&mut stored, &old);
         let name = mutation.name.to_owned();
         let reservation = {
@@ -200,6 +244,7 @@ impl Registry {
             mutation.warnings.append(&mut context.warnings);
             reservation
         };
+        mutation.prepared(before, &stored);
         let outcome = self.finish_update(row, mutation, key, current, stored, &old).await;
         let stored = match &outcome {
             Ok(None) => Stored::No,
@@ -216,37 +261,55 @@ impl Registry {
         mutation: &mut Mutation<'_>,
         key: &str,
         current: &Arc<Object>,
-        mut stored: Value,
+        stored: Value,
         old: &Value,
     ) -> Result<Option<Written>, Status> {
         {
             let context = self.write_context(mutation, mutation.name);
             let errors = row.strategy.validate_update(&context, &stored, old);
+            mutation.validated(&errors);
             if !errors.is_empty() {
                 return Err(context.invalid(mutation.name, &errors));
             }
             let warnings = row.strategy.warnings_on_update(&context, &stored, old);
             mutation.warnings.extend(warnings);
         }
-        row.strategy.canonicalize(&mut stored);
-        settle(mutation, &mut stored);
-        self.validate_admission(Operation::Update, mutation, &stored, Some(old)).await?;
+        let stored = self.settled(row, Operation::Update, mutation, stored, Some(old)).await?;
         if object_meta::is_to_be_deleted(&stored) && !row.is_held(&stored) {
             return self.delete_finished(row, mutation, key, current, stored).await;
         }
         let object = row.object(stored, current.revision);
         let written = |object: Object| Some(Written { object: Arc::new(object), created: false });
-        if object.bytes() == current.bytes() {
+        if object.bytes() == current.bytes() && (mutation.dry_run || !self.is_stale(row, key).await?) {
+            mutation.not_written(key, "it is as it was");
             return Ok(Some(Written { object: current.clone(), created: false }));
         }
         if mutation.dry_run {
+            mutation.not_written(key, "a dry run");
             return Ok(written(object));
         }
-        let bytes = object.bytes().clone();
+        mutation.steps.inspect(|steps| steps.begin());
+        let bytes = row.transformer.seal(key, object.bytes().clone());
         match self.storage.update(key, current.revision, bytes, row.ttl()).await.map_err(storage_failure)? {
-            Outcome::Written { revision, .. } => Ok(written(object.at_revision(revision))),
-            Outcome::Refused(_) => Ok(None),
+            Outcome::Written { revision, .. } => {
+                mutation.stored(key, Told::Stored, revision);
+                row.obeyed(revision).await;
+                Ok(written(object.at_revision(revision)))
+            }
+            Outcome::Refused(_) => {
+                mutation.stored(key, Told::Outrun, 0);
+                Ok(None)
+            }
         }
+    }
+
+    /// Whether what did not change is to be written all the same, because today it would be encrypted otherwise.
+    async fn is_stale(&self, row: &Row, key: &str) -> Result<bool, Status> {
+        if !row.transformer.is_configured() {
+            return Ok(false);
+        }
+        let entry = self.storage.get(key).await.map_err(storage_failure)?.entry;
+        Ok(entry.is_some_and(|entry| row.transformer.is_stale(&entry.value)))
     }
 
     /// The uid and the resource version that the writer expects.
@@ -288,6 +351,27 @@ impl Registry {
             return Err(mutation.modified());
         }
         Ok(())
+    }
+
+    /// What is stored, in the storage version, after validating admission has seen it. A webhook converts last.
+    async fn settled(
+        &self,
+        row: &Row,
+        operation: Operation,
+        mutation: &mut Mutation<'_>,
+        mut stored: Value,
+        old: Option<&Value>,
+    ) -> Result<Value, Status> {
+        if row.converter.is_some() {
+            self.validate_admission(operation, mutation, &stored, old).await?;
+            stored = self.as_served(row, row.resource.storage_version(), stored).await?;
+        }
+        row.strategy.canonicalize(&mut stored);
+        settle(mutation, &mut stored);
+        if row.converter.is_none() {
+            self.validate_admission(operation, mutation, &stored, old).await?;
+        }
+        Ok(stored)
     }
 
     /// Validating admission sees the object as it will be stored, in the request's version.

@@ -5,6 +5,7 @@
 //! k8s.io/apiserver/pkg/storage/etcd3/decoder.go.
 
 use crate::cacher::Decode;
+use crate::encryption::Transformer;
 use crate::storage::Entry;
 use proto::Object;
 use proto::resources::Resource;
@@ -16,20 +17,21 @@ use std::sync::Arc;
 const PROTOBUF: &[u8] = b"k8s\0";
 
 /// Makes objects of the row whose keys begin with `prefix`. An error says what is wrong with the value.
-pub fn decoder(resource: &Arc<Resource>, prefix: &str) -> Decode {
+pub fn decoder(resource: &Arc<Resource>, prefix: &str, transformer: &Transformer) -> Decode {
+    let transformer = transformer.clone();
     let (resource, prefix) = (resource.clone(), prefix.to_owned());
     let versions: Vec<String> = resource.served.iter().map(|served| served.api_version()).collect();
     Arc::new(move |entry: &Entry| {
-        if entry.value.starts_with(PROTOBUF) {
+        let stored = transformer.open(&entry.key, &entry.value)?;
+        if stored.starts_with(PROTOBUF) {
             return Err("it is in Kubernetes' protobuf encoding, and this server keeps JSON".to_owned());
         }
-        let value = json::parse(&entry.value).map_err(|error| format!("unable to decode: {error}"))?.value;
+        let value = json::parse(&stored).map_err(|error| format!("unable to decode: {error}"))?.value;
         let version = version_of(&resource, &versions, &value)?;
         check_key(&value, entry.key.strip_prefix(&*prefix).unwrap_or(&entry.key))?;
-        let value = if version == resource.storage { value } else { resource.to_storage(version, value) };
-        let value = resource.as_read(value);
+        let value = resource.as_read(version, value);
         let fields = resource.fields_of(&value);
-        Ok(Arc::new(Object::from_stored(&entry.value, value, entry.mod_revision, fields)))
+        Ok(Arc::new(Object::from_stored(&stored, value, entry.mod_revision, fields)))
     })
 }
 
@@ -67,7 +69,10 @@ fn check_key(value: &Value, place: &str) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::encryption::Encryption;
+    use crate::encryption::configuration::Configuration;
     use bytes::Bytes;
+    use component_base::env::Env;
     use proto::resources::builtin;
 
     const PREFIX: &str = "/registry/horizontalpodautoscalers/";
@@ -80,7 +85,8 @@ mod tests {
             create_revision: 2,
             mod_revision: 3,
         };
-        decoder(resource.unwrap(), PREFIX)(&entry)
+        let nothing = Encryption::new(&Env::system(), Configuration::default());
+        decoder(resource.unwrap(), PREFIX, &nothing.of("autoscaling", "horizontalpodautoscalers"))(&entry)
     }
 
     #[test]

@@ -7,6 +7,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 pub const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 const TRACE_PARENT: &str = "traceparent";
+const TRACE_STATE: &str = "tracestate";
 /// A client's own id is not longer, or it is cut.
 const MAX_AUDIT_ID_BYTES: usize = 64;
 
@@ -36,6 +37,12 @@ impl Ids {
     }
 }
 
+/// What a node's agent is told of the trace that a request is a part of.
+pub fn trace_headers(headers: &HeaderMap) -> HeaderMap {
+    let of_trace = headers.iter().filter(|(name, _)| [TRACE_PARENT, TRACE_STATE].contains(&name.as_str()));
+    of_trace.map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
 /// `00-<trace, 32 digits>-<span, 16 digits>-<flags, 2 digits>`, all lower-case hexadecimal; an id of zeros is none.
 fn trace_id(header: &str) -> Option<&str> {
     let parts: Vec<&str> = header.split('-').collect();
@@ -54,6 +61,16 @@ fn trace_id(header: &str) -> Option<&str> {
 mod tests {
     use super::*;
     use component_base::env::Env;
+
+    #[test]
+    fn a_trace_is_passed_on_and_nothing_else() {
+        let given = [("authorization", "Bearer x"), (TRACE_PARENT, "00-1-2-01"), (TRACE_STATE, "a=b")];
+        let given = given.map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
+        let passed = trace_headers(&given.into_iter().collect());
+        assert_eq!(passed.len(), 2);
+        let told = [TRACE_PARENT, TRACE_STATE].map(|name| passed[name].to_str().unwrap());
+        assert_eq!(told, ["00-1-2-01", "a=b"]);
+    }
 
     #[test]
     fn traces_are_those_of_the_standard() {

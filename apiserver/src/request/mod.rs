@@ -3,6 +3,8 @@
 //! Corresponds to k8s.io/apiserver/pkg/endpoints/request and pkg/endpoints/handlers.
 
 pub mod body;
+pub mod deadline;
+pub mod header_text;
 pub mod ids;
 pub mod info;
 pub mod options;

@@ -30,6 +30,11 @@ impl ClientOptions {
     }
 
     pub fn connection(&self) -> Result<Connection, KubeconfigError> {
-        kubeconfig::read(&kubeconfig::locate(self.kubeconfig.as_deref())?)
+        kubeconfig::read(&self.path()?)
+    }
+
+    /// The file that `connection` reads.
+    pub fn path(&self) -> Result<PathBuf, KubeconfigError> {
+        kubeconfig::locate(self.kubeconfig.as_deref())
     }
 }

@@ -3,7 +3,8 @@
 //! Corresponds to SecureServingOptions of k8s.io/apiserver/pkg/server/options.
 
 use super::{OptionsError, read_file};
-use crate::tls::ServerTls;
+use crate::tls::{NamedCertificate, ServerTls};
+use crate::tls_policy::TlsPolicy;
 use clap::Args;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -25,6 +26,15 @@ pub struct ServingOptions {
     /// Clients that show a certificate of this authority (PEM) are known by it
     #[arg(long, value_name = "FILE")]
     pub client_ca_file: Option<PathBuf>,
+    /// Oldest version of TLS that is spoken: VersionTLS12 or VersionTLS13
+    #[arg(long, value_name = "VERSION")]
+    pub tls_min_version: Option<String>,
+    /// Cipher suites of TLS 1.2 that are agreed to, by Go's names; all that are known where none is given
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    pub tls_cipher_suites: Vec<String>,
+    /// Certificate and key for clients that ask for these names, or for those in the certificate: CERT,KEY[:NAMES]
+    #[arg(long, value_name = "CERT,KEY")]
+    pub tls_sni_cert_key: Vec<String>,
 }
 
 impl ServingOptions {
@@ -38,17 +48,64 @@ impl ServingOptions {
         let (Some(cert), Some(key)) = (&self.tls_cert_file, &self.tls_private_key_file) else {
             return Err(OptionsError::NoCertificate);
         };
+        let invalid = |flag| move |message| OptionsError::Invalid { flag, message };
+        let policy = TlsPolicy::default();
+        let policy = policy.with_min_version(self.tls_min_version.as_deref().unwrap_or_default());
+        let policy = policy.map_err(invalid("tls-min-version"))?.with_cipher_suites(&self.tls_cipher_suites);
         let client_ca = self.client_ca_file.as_ref().map(|path| read_file("client-ca-file", path)).transpose()?;
         Ok(ServerTls {
             cert: read_file("tls-cert-file", cert)?,
             key: read_file("tls-private-key-file", key)?,
             client_ca,
             proxy_ca: None,
+            named: self.named()?.iter().map(SniFiles::read).collect::<Result<_, _>>()?,
+            policy: policy.map_err(invalid("tls-cipher-suites"))?,
         })
+    }
+
+    /// The files that `tls` reads.
+    pub fn files(&self) -> Vec<PathBuf> {
+        let own = [&self.tls_cert_file, &self.tls_private_key_file, &self.client_ca_file];
+        let named = self.named().unwrap_or_default();
+        let named = named.into_iter().flat_map(|files| [files.cert, files.key]);
+        own.into_iter().flatten().cloned().chain(named).collect()
+    }
+
+    fn named(&self) -> Result<Vec<SniFiles>, OptionsError> {
+        self.tls_sni_cert_key.iter().map(|text| SniFiles::parse(text)).collect()
     }
 
     /// Takes the port.
     pub async fn listen(address: SocketAddr) -> Result<tokio::net::TcpListener, OptionsError> {
         tokio::net::TcpListener::bind(address).await.map_err(|source| OptionsError::Listen { address, source })
+    }
+}
+
+const SNI: &str = "tls-sni-cert-key";
+
+/// `CERT,KEY` or `CERT,KEY:NAME,NAME`.
+struct SniFiles {
+    cert: PathBuf,
+    key: PathBuf,
+    names: Vec<String>,
+}
+
+impl SniFiles {
+    fn parse(text: &str) -> Result<Self, OptionsError> {
+        let message = "expected comma separated certificate and key file paths".to_owned();
+        let (files, names) = text.split_once(':').unwrap_or((text, ""));
+        match files.split(',').collect::<Vec<_>>().as_slice() {
+            [cert, key] if !cert.is_empty() && !key.is_empty() => {
+                let names =
+                    names.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
+                Ok(Self { cert: cert.into(), key: key.into(), names })
+            }
+            _ => Err(OptionsError::Invalid { flag: SNI, message }),
+        }
+    }
+
+    fn read(&self) -> Result<NamedCertificate, OptionsError> {
+        let (cert, key) = (read_file(SNI, &self.cert)?, read_file(SNI, &self.key)?);
+        Ok(NamedCertificate { names: self.names.clone(), cert, key })
     }
 }

@@ -38,7 +38,7 @@ pub struct Observed {
 
 pub fn sets(settings: &Settings) -> Result<Vec<CidrSet>, BadSize> {
     let prefix = |range: &IpNet| match range {
-        IpNet::V4(_) => settings.node_cidr_mask_size,
+        IpNet::V4(_) => settings.node_cidr_mask_size_ipv4.unwrap_or(settings.node_cidr_mask_size),
         IpNet::V6(_) => settings.node_cidr_mask_size_ipv6,
     };
     settings.cluster_cidr.iter().map(|range| CidrSet::new(*range, prefix(range))).collect()
@@ -188,6 +188,19 @@ mod tests {
         assert_eq!(given(&mut ranges, "b"), b);
         assert_eq!(given(&mut ranges, "b"), b, "asked again before the cache shows it");
         assert!(given(&mut ranges, "c").contains("10.244.2.0/24"));
+    }
+
+    #[test]
+    fn two_families_make_two_ranges() {
+        let cluster_cidr = ["10.244.0.0/16", "fd00:10:244::/48"].map(|range| range.parse().unwrap()).to_vec();
+        let settings = Settings { cluster_cidr, node_cidr_mask_size_ipv4: Some(25), ..Settings::default() };
+        let mut ranges = Ranges { sets: sets(&settings).unwrap(), given: BTreeMap::new() };
+        let node = node("a", None);
+        let given = plan(&Observed { parts: ranges.give(&node), node }).to_string();
+        assert!(
+            given.contains(r#""podCIDR":"10.244.0.0/25","podCIDRs":["10.244.0.0/25","fd00:10:244::/64"]"#),
+            "{given}"
+        );
     }
 
     #[test]

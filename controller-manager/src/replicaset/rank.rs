@@ -1,6 +1,10 @@
 //! Which pods go first when there are too many.
 //!
 //! Corresponds to ActivePodsWithRanks in pkg/controller/controller_utils.go.
+//!
+//! Deviation: times that are not the same but of one magnitude leave it to the next difference, as equal times do, and the
+//! uid decides at last. Kubernetes lets the uid decide at once, and so has pods of which each goes before the next, in a
+//! ring.
 
 use crate::{clock, pod};
 use jiff::Timestamp;
@@ -45,10 +49,10 @@ fn compare((rank, pod): &(usize, &Arc<Pod>), (other_rank, other): &(usize, &Arc<
         .then_with(|| other_rank.cmp(rank))
         .then_with(|| match (pod::ready_since(pod), pod::ready_since(other)) {
             (None, None) => Ordering::Equal,
-            (since, other_since) => compare_ages(since, other_since, pod, other, now),
+            (since, other_since) => compare_ages(since, other_since, now),
         })
         .then_with(|| pod::max_restarts(other).cmp(&pod::max_restarts(pod)))
-        .then_with(|| compare_ages(created(pod), created(other), pod, other, now))
+        .then_with(|| compare_ages(created(pod), created(other), now))
         .then_with(|| pod.uid().cmp(other.uid()))
 }
 
@@ -64,20 +68,11 @@ fn phase_order(pod: &Pod) -> u8 {
     }
 }
 
-/// Ages whose logarithms are the same whole number count as equal, and the uid decides: so that not always the youngest
-/// goes, which would leave the pods where they were first placed.
-fn compare_ages(
-    since: Option<Timestamp>,
-    other_since: Option<Timestamp>,
-    pod: &Pod,
-    other: &Pod,
-    now: Timestamp,
-) -> Ordering {
+/// Ages whose logarithms are the same whole number count as equal: so that not always the youngest goes, which would
+/// leave the pods where they were first placed.
+fn compare_ages(since: Option<Timestamp>, other_since: Option<Timestamp>, now: Timestamp) -> Ordering {
     match (since, other_since) {
-        (Some(since), Some(other_since)) if since == other_since => Ordering::Equal,
-        (Some(since), Some(other_since)) => {
-            magnitude(since, now).cmp(&magnitude(other_since, now)).then_with(|| pod.uid().cmp(other.uid()))
-        }
+        (Some(since), Some(other_since)) => magnitude(since, now).cmp(&magnitude(other_since, now)),
         (since, other_since) => since.is_some().cmp(&other_since.is_some()),
     }
 }
@@ -150,6 +145,22 @@ mod tests {
             victims(&pods, &pods, 2, fixture::at(1000)).iter().map(|pod| pod.name().to_owned()).collect();
         // 900 and 800 seconds are both between 2^39 and 2^40 nanoseconds: the uid decides; 4 seconds are far less.
         assert_eq!(names, ["c", "a"]);
+    }
+
+    /// By the uid "a" would go before "m", "m" before "z", and by its restarts "z" before "a".
+    #[test]
+    fn no_pods_go_before_each_other_in_a_ring() {
+        let [a, m, z] = [("a", 100, 0), ("m", 200, 0), ("z", 100, 3)].map(|(name, since, restarts)| {
+            Arc::new(with(name, |pod| {
+                fixture::set_ready(pod, fixture::at(since));
+                restarted(pod, restarts);
+            }))
+        });
+        for pods in [[&a, &m, &z], [&a, &z, &m], [&m, &a, &z], [&m, &z, &a], [&z, &a, &m], [&z, &m, &a]] {
+            let pods: Vec<Arc<Pod>> = pods.map(Clone::clone).into();
+            let gone = victims(&pods, &pods, 2, fixture::at(1000));
+            assert_eq!(gone.iter().map(|pod| pod.name()).collect::<Vec<_>>(), ["z", "a"]);
+        }
     }
 
     #[test]

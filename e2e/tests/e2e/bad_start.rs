@@ -1,6 +1,8 @@
 //! What cannot start says why in one line on standard error, ends with a code that is not 0, and overwrites nothing.
 
 use crate::program;
+use component_base::env::Env;
+use component_base::pki::{Authority, Subject};
 use e2e::apiserver::ApiServer;
 use e2e::processes::free_ports;
 use e2e::store::Store;
@@ -58,8 +60,12 @@ fn bad_flags() {
         ("status", "status: cluster orrery is not running"),
         ("apiserver --audit-log-maxage=long", "orrery: invalid value 'long' for '--audit-log-maxage <…"),
         (
+            "apiserver --authorization-mode=Odd",
+            "orrery: invalid value 'Odd' for '--authorization-mode <MODES>'; [possible values: AlwaysAllow, AlwaysDeny, ABAC, Webhook, Node, RBAC]",
+        ),
+        (
             "apiserver --authorization-mode=Webhook",
-            "orrery: invalid value 'Webhook' for '--authorization-mode <MODES>'; [possible values: AlwaysAllow, AlwaysDeny, ABAC, Node, RBAC]",
+            "apiserver: --authorization-webhook-config-file: needed by --authorization-mode=Webhook",
         ),
         (
             "apiserver --runtime-config=apps",
@@ -108,6 +114,64 @@ fn bad_flags() {
         }
     }
     assert_eq!(files(directory.path()), BTreeMap::new(), "something was written");
+}
+
+/// What the API server reads at its start. Beside each flag: those without which it would not be looked at, and what a
+/// complaint of a wrong file says where that is not the flag.
+const FILES: [(&str, &str, &str); 25] = [
+    ("audit-policy-file", "--audit-log-path=audit.log", ""),
+    ("audit-webhook-config-file", "", ""),
+    ("encryption-provider-config", "", ""),
+    ("authentication-config", "", ""),
+    ("authentication-token-webhook-config-file", "", ""),
+    ("oidc-ca-file", "--oidc-issuer-url=https://issuer --oidc-client-id=lab", "--oidc-issuer-url: "),
+    ("token-auth-file", "", ""),
+    ("client-ca-file", "", ""),
+    ("requestheader-client-ca-file", "", ""),
+    ("service-account-signing-key-file", "", "service account key: "),
+    ("service-account-key-file", "--service-account-signing-key-file=good.key", "service account key: "),
+    ("authorization-config", "", "--authorization-config"),
+    ("authorization-policy-file", "--authorization-mode=ABAC", ""),
+    ("authorization-webhook-config-file", "--authorization-mode=Webhook", "--authorization-config, --"),
+    ("admission-control-config-file", "", ""),
+    ("proxy-client-cert-file", "--proxy-client-key-file=good.key", "--proxy-client-cert-file, --"),
+    ("proxy-client-key-file", "--proxy-client-cert-file=good.crt", "--proxy-client-cert-file, --"),
+    ("kubelet-certificate-authority", "", "--kubelet-"),
+    ("kubelet-client-certificate", "--kubelet-client-key=good.key", ""),
+    ("kubelet-client-key", "--kubelet-client-certificate=good.crt", "--kubelet-"),
+    ("tls-cert-file", "--tls-private-key-file=good.key", "serving certificate: "),
+    ("tls-private-key-file", "--tls-cert-file=good.crt", "serving key: "),
+    ("etcd-cafile", "--etcd-servers=https://127.0.0.1:1", ""),
+    ("etcd-certfile", "--etcd-servers=https://127.0.0.1:1 --etcd-keyfile=good.key", ""),
+    ("restore", "", ""),
+];
+
+/// Nothing is made before all of them are known to be good: no store, no certificate, no log.
+#[test]
+fn bad_files() {
+    let directory = tempfile::tempdir().unwrap();
+    let authority = Authority::load_or_create(&directory.path().join("ca"), Env::system().wall()).unwrap();
+    let pair = authority.issue(&Subject { common_name: "good", ..Subject::default() }, Env::system().wall()).unwrap();
+    write(directory.path(), "good.crt", &pair.cert_pem);
+    write(directory.path(), "good.key", &pair.key_pem);
+    write(directory.path(), "wrong", "kind: Nonsense\n- [");
+    let before = files(directory.path());
+    let mut unclear = Vec::new();
+    for (flag, others, wrong) in FILES {
+        let by_flag = format!("--{flag}: ");
+        let missing = format!("{by_flag}none: No such file or directory (os error 2)");
+        for (file, expected) in [("none", missing.as_str()), ("wrong", if wrong.is_empty() { &by_flag } else { wrong })]
+        {
+            let line = format!("apiserver --data-dir=store --cert-dir=certs --secure-port=0 {others} --{flag}={file}");
+            let (code, said) = complaint(directory.path(), &line);
+            if code == 0 || !said.contains(expected) {
+                unclear.push(format!("{flag}={file}: {code} {said}"));
+            }
+            assert_eq!(before, files(directory.path()), "{flag}={file} left something behind");
+            assert!(!directory.path().join("audit.log").exists(), "{flag}={file}");
+        }
+    }
+    assert!(unclear.is_empty(), "{unclear:#?}");
 }
 
 /// A data directory with a cluster in it, spoiled in one way or another.

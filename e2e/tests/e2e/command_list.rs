@@ -205,7 +205,8 @@ fn nodes(kubectl: &Kubectl) {
 fn node_identity(cluster: &Cluster) {
     let fleet = cluster.kubectl_of("kubelet-sim");
     let as_node_0 = "--as=system:node:node-0 --as-group=system:nodes";
-    assert!(fleet.fails("annotate node node-0 a=b").contains("cannot patch resource \"nodes\""));
+    let refused = fleet.fails("annotate node node-0 a=b");
+    assert!(refused.contains("User \"system:orrery:node-fleet\" cannot get resource \"nodes\""), "{refused}");
     assert_eq!(fleet.ok(&format!("annotate node node-0 a=b {as_node_0}")), "node/node-0 annotated\n");
     let another = "apiVersion: v1\nkind: Node\nmetadata: {name: node-9}\n";
     let refused = fleet.with_input(&format!("create --validate=false -f - {as_node_0}"), another);

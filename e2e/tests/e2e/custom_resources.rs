@@ -1,6 +1,7 @@
 //! Custom resources as students meet them: a definition, its objects, and what the cluster does with both.
 
 use crate::cluster;
+use e2e::kubectl::Kubectl;
 use e2e::store::Store;
 use e2e::wait;
 use std::path::Path;
@@ -43,6 +44,51 @@ apiVersion: stable.example.com/v1
 kind: CronTab
 metadata: {name: daily}
 spec: {image: busybox}
+"#;
+
+const RULED: &str = r#"
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: pools.stable.example.com}
+spec:
+  group: stable.example.com
+  scope: Namespaced
+  names: {plural: pools, singular: pool, kind: Pool}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        x-kubernetes-validations:
+        - {rule: "self.metadata.name.startsWith('pool-')", message: pools are named so}
+        properties:
+          spec:
+            type: object
+            x-kubernetes-validations:
+            - {rule: "self.min <= self.max", messageExpression: "'%d is too many'.replace('%d', string(self.min))", fieldPath: .min}
+            properties:
+              min: {type: integer, default: 1}
+              max: {type: integer, default: 5}
+              class:
+                type: string
+                maxLength: 20
+                x-kubernetes-validations:
+                - {rule: self == oldSelf, message: the class stays, reason: FieldValueForbidden}
+              hosts:
+                type: array
+                maxItems: 10
+                x-kubernetes-validations:
+                - {rule: "self.all(h, isIP(h) && cidr('10.0.0.0/8').containsIP(h))"}
+                items: {type: string, maxLength: 50}
+"#;
+
+const POOL: &str = r#"
+apiVersion: stable.example.com/v1
+kind: Pool
+metadata: {name: pool-a}
+spec: {class: fast, hosts: [10.1.2.3]}
 "#;
 
 fn file(directory: &Path, name: &str, text: &str) -> String {
@@ -89,5 +135,35 @@ fn a_definition_lives_and_takes_its_objects_with_it() {
     kubectl.ok(&format!("apply -f {object}"));
     kubectl.ok("delete crd crontabs.stable.example.com --timeout=60s");
     wait::until("nobody serves it", || !kubectl.run("get ct").success);
+
+    rules_are_kept(&kubectl, directory.path());
     cluster.stop();
+}
+
+/// What a definition says in CEL holds for its objects, and a rule that makes no sense is not taken.
+fn rules_are_kept(kubectl: &Kubectl, directory: &Path) {
+    let wrong = RULED.replace("self.min <= self.max", "self.min <= self.most");
+    let refused = kubectl.fails(&format!("create -f {}", file(directory, "wrong.yaml", &wrong)));
+    assert!(refused.contains("ERROR: <input>:1:17: undefined field 'most'"), "{refused}");
+    let costly = RULED.replace("maxItems: 10", "minItems: 0").replace("maxLength: 50", "minLength: 0");
+    let refused = kubectl.fails(&format!("create -f {}", file(directory, "costly.yaml", &costly)));
+    assert!(refused.contains("estimated rule cost exceeds budget by factor of more than 100x"), "{refused}");
+
+    kubectl.ok(&format!("apply -f {}", file(directory, "ruled.yaml", RULED)));
+    kubectl.ok("wait --for condition=Established crd/pools.stable.example.com --timeout=60s");
+    let bad = POOL.replace("pool-a", "a").replace("class: fast", "min: 7").replace("10.1.2.3", "11.1.2.3");
+    let refused = kubectl.fails(&format!("create -f {}", file(directory, "bad-pool.yaml", &bad)));
+    for part in [
+        "<nil>: Invalid value: pools are named so",
+        "spec.min: Invalid value: 7 is too many",
+        "spec.hosts: Invalid value: failed rule: self.all(h, isIP(h) && cidr('10.0.0.0/8').containsIP(h))",
+    ] {
+        assert!(refused.contains(part), "{refused}");
+    }
+    let pool = file(directory, "pool.yaml", POOL);
+    assert!(kubectl.ok(&format!("apply -f {pool}")).contains("created"));
+    let refused = kubectl.fails("patch pool pool-a --type=merge -p {\"spec\":{\"class\":\"slow\"}}");
+    assert!(refused.contains("spec.class: Forbidden: the class stays"), "{refused}");
+    assert!(kubectl.ok("patch pool pool-a --type=merge -p {\"spec\":{\"max\":9}}").contains("patched"));
+    kubectl.ok("delete crd pools.stable.example.com --timeout=60s");
 }

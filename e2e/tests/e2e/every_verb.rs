@@ -103,10 +103,10 @@ impl Life {
         }
     }
 
-    /// The API server itself writes the status of a definition, a little after it was created.
+    /// The API server itself writes the status of some kinds, a little after an object was created.
     async fn settled(&self) -> Verdict {
         const LOOKS: usize = 1000;
-        if self.target.served().kind != "CustomResourceDefinition" {
+        if !["APIService", "CustomResourceDefinition", "FlowSchema"].contains(&self.target.served().kind.as_ref()) {
             return Ok(());
         }
         for _ in 0..LOOKS {
@@ -115,7 +115,7 @@ impl Life {
                 return Ok(());
             }
         }
-        Err("nobody looks at the definition".into())
+        Err("nobody writes its status".into())
     }
 
     async fn read(&self) -> Verdict {
@@ -127,11 +127,17 @@ impl Life {
         if item == got { Ok(()) } else { Err(format!("got {got}, listed {item}")) }
     }
 
+    /// Where the server writes a status meanwhile, once more, as clients do.
     async fn update(&self) -> Verdict {
-        let mut next = self.api.get(name(&self.object)).await.map_err(at("get"))?;
-        let stale = next.clone();
-        next["metadata"]["annotations"]["put"] = json!("yes");
-        let written = self.api.update(&next).await.map_err(at("update"))?;
+        let (stale, written) = loop {
+            let stale = self.api.get(name(&self.object)).await.map_err(at("get"))?;
+            let mut next = stale.clone();
+            next["metadata"]["annotations"]["put"] = json!("yes");
+            match self.api.update(&next).await {
+                Err(error) if error.code() == 409 => {}
+                written => break (stale, written.map_err(at("update"))?),
+            }
+        };
         if revision(&written) == revision(&stale) {
             return Err("the update changed nothing".into());
         }

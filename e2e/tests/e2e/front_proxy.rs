@@ -33,13 +33,8 @@ async fn a_proxy_vouches_for_its_callers_and_nobody_else_does() {
     let authority = Authority::load_or_create(&proxies, now).unwrap();
     let data_dir = Arc::new(DataDir::open(&directory.path().join("data")).unwrap());
     let ca_file = format!("--requestheader-client-ca-file={}", proxies.join("ca.crt").display());
-    let flags = [
-        ca_file.as_str(),
-        "--requestheader-allowed-names=front",
-        "--requestheader-username-headers=X-Remote-User",
-        "--requestheader-group-headers=X-Remote-Group",
-        "--requestheader-extra-headers-prefix=X-Remote-Extra-",
-    ];
+    // Beside the flags that every server of these tests has.
+    let flags = [ca_file.as_str(), "--requestheader-allowed-names=front"];
     let server = ApiServer::start_in(program(), data_dir, Store::Memory, &flags).await;
     let with = |common_name| {
         let pair = authority.issue(&Subject { common_name, ..Subject::default() }, now).unwrap();
@@ -61,6 +56,17 @@ async fn a_proxy_vouches_for_its_callers_and_nobody_else_does() {
     assert_eq!(who(&with("frond"), &ann).await.code, 401);
     let admin = who(&server.client(&server.admin), &ann).await;
     assert_eq!(user(&admin)["username"], "kubernetes-admin");
+    // An ordinary client may be called as the proxy is: its authority is another one.
+    let clients = Authority::load_or_create(&server.data_dir.pki_of("ca"), now).unwrap();
+    let pair = clients.issue(&Subject { common_name: "front", ..Subject::default() }, now).unwrap();
+    let (client_cert_pem, client_key_pem) = (Some(pair.cert_pem), Some(pair.key_pem));
+    let namesake = server.client(&Connection { client_cert_pem, client_key_pem, ..server.admin.clone() });
+    assert_eq!(user(&who(&namesake, &ann).await)["username"], "front");
+    // Of two names the first one counts, however the header is written; and one may have any letters.
+    let twice = Ask::get("/api/v1/nodes").and_header("X-Remote-User", "ann").and_header("x-remote-user", "root");
+    let refused = twice.and_header("x-remote-group", "dev").of(&front).await.unwrap();
+    assert!(refused.text.contains(r#"User \"ann\" cannot list"#), "{}", refused.text);
+    assert_eq!(user(&who(&front, &[("x-remote-user", "zoë")]).await)["username"], "zoë");
     let anonymous = Connection { client_cert_pem: None, client_key_pem: None, ..server.admin.clone() };
     let refused = who(&server.client(&anonymous), &ann).await;
     let message = refused.body["message"].as_str().unwrap_or_default();
@@ -70,6 +76,6 @@ async fn a_proxy_vouches_for_its_callers_and_nobody_else_does() {
     let published = published.of(&server.client(&server.admin)).await.unwrap().body;
     let data = &published["data"];
     assert_eq!(data["requestheader-client-ca-file"].as_str().map(str::trim), Some(authority.cert_pem.trim()));
-    assert_eq!(data["requestheader-allowed-names"], r#"["front"]"#);
+    assert_eq!(data["requestheader-allowed-names"], r#"["front-proxy-client","front"]"#);
     assert_eq!(data["client-ca-file"].as_str().map(str::trim), server.admin.ca_pem.as_deref().map(str::trim));
 }

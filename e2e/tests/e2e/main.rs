@@ -2,6 +2,10 @@
 
 #![allow(clippy::unwrap_used)] // everything here is a test
 
+mod admission_policies;
+mod admission_webhooks;
+mod aggregation;
+mod audit;
 mod bad_etcd;
 mod bad_input;
 mod bad_requests;
@@ -11,25 +15,40 @@ mod cloud;
 mod command_list;
 mod compose;
 mod config_files;
+mod conversion_webhook;
 mod crashes;
+mod credentials;
 mod custom_resources;
 mod determinism;
 mod disk;
+mod dual_stack;
+mod encryption;
 mod every_verb;
+mod faulty_proxy;
+mod flood;
 mod front_proxy;
 mod hostile;
 mod kube_rs;
+mod least_privilege;
 mod lifecycle;
+mod node_bootstrap;
 mod node_identity;
+mod originals;
 mod python_client;
+mod quota;
+mod request_trace;
 mod separation;
 mod simulation;
+mod stolen_credentials;
 mod streams;
 mod student_commands;
 mod survival;
 mod traced;
+mod transcripts;
 mod two_servers;
 mod two_versions;
+mod watch_order;
+mod webhook_server;
 
 use component_base::etcd_process::{EtcdOptions, EtcdProcess};
 use e2e::processes::{Cluster, Start, free_ports};

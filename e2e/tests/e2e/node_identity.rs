@@ -4,6 +4,7 @@ use client::{Client, DeleteOptions, Patch, PatchOptions};
 use e2e::simulation::{Simulation, scenario};
 use proto::Gvr;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 fn merge(value: Value) -> Patch {
     Patch::Merge(value)
@@ -85,4 +86,38 @@ fn a_node_writes_its_own_alone() {
         let error = fleet.dynamic(&core("nodes"), "").patch("node-0", &touched, &options).await.unwrap_err();
         assert!(error.is_forbidden(), "{error}");
     });
+}
+
+#[test]
+fn everybody_writes_under_a_name_of_his_own() {
+    Simulation::whole(6, 2, async |simulation| {
+        scenario::roll_out(simulation, "web", 4).await;
+        let log = simulation.log();
+        let writers: BTreeSet<&str> = log.iter().filter_map(|line| writer(line)).collect();
+        let expected = [
+            "kubernetes-admin",
+            // Its Lease, tokens of the controllers' accounts, and the events of who leads.
+            "system:kube-controller-manager",
+            "system:kube-scheduler",
+            "system:orrery:node-fleet as system:node:node-0",
+            "system:orrery:node-fleet as system:node:node-1",
+            "system:serviceaccount:kube-system:clusterrole-aggregation-controller",
+            "system:serviceaccount:kube-system:deployment-controller",
+            "system:serviceaccount:kube-system:endpoint-controller",
+            "system:serviceaccount:kube-system:endpointslice-controller",
+            "system:serviceaccount:kube-system:node-controller",
+            "system:serviceaccount:kube-system:replicaset-controller",
+            "system:serviceaccount:kube-system:root-ca-cert-publisher",
+            "system:serviceaccount:kube-system:service-account-controller",
+        ];
+        assert_eq!(writers, expected.into());
+    });
+}
+
+/// Who changed something, by a line of the log: time, user, verb, path, code, revision, hash.
+fn writer(line: &str) -> Option<&str> {
+    let (_, rest) = line.split_once(' ')?;
+    let (user, _) =
+        ["create", "update", "patch", "delete"].iter().find_map(|verb| rest.split_once(&format!(" {verb} /")))?;
+    Some(user)
 }

@@ -10,14 +10,16 @@ const PYTHON: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/python");
 
 /// An interpreter with the client; made once, from PyPI.
 fn interpreter() -> PathBuf {
-    let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join("python");
+    let requirements = format!("{PYTHON}/requirements.txt");
+    // Named by what is in it, so that another release of the client gets an environment of its own.
+    let wanted = std::fs::read_to_string(&requirements).unwrap();
+    let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join(wanted.trim());
     let python = home.join("bin/python");
     if !succeeds(Command::new(&python).args(["-c", "import kubernetes"])) {
         if !succeeds(Command::new("python3").args(["-m", "venv"]).arg(&home)) {
             install_package("python3-venv");
             must(Command::new("python3").args(["-m", "venv"]).arg(&home));
         }
-        let requirements = format!("{PYTHON}/requirements.txt");
         must(Command::new(&python).args(["-m", "pip", "install", "--quiet", "--requirement", &requirements]));
     }
     python

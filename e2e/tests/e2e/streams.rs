@@ -5,8 +5,9 @@ use e2e::kubectl::Kubectl;
 use e2e::processes::{Cluster, signal};
 use e2e::store::Store;
 use e2e::wait;
-use std::io::{BufRead, BufReader};
-use std::process::Stdio;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Command, Output, Stdio};
 
 const TALKER: &str = r#"
 apiVersion: v1
@@ -21,6 +22,16 @@ spec: {containers: [{name: main, image: nginx}]}
 ---
 apiVersion: v1
 kind: Pod
+metadata: {name: web, labels: {app: web}}
+spec: {containers: [{name: web, image: nginx, ports: [{containerPort: 8080}]}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web}
+spec: {selector: {app: web}, ports: [{port: 80, targetPort: 8080}]}
+---
+apiVersion: v1
+kind: Pod
 metadata: {name: pulls, annotations: {orrery.dev/pull-error: not found}}
 spec: {nodeName: node-1, containers: [{name: main, image: nowhere/none}]}
 "#;
@@ -32,9 +43,19 @@ fn what_containers_say_and_do_reaches_kubectl() {
         let cluster = cluster(directory.path(), store);
         let kubectl = cluster.kubectl();
         kubectl.with_input("apply -f -", TALKER).succeeded();
-        kubectl.ok("wait --for=condition=Ready pod/talker --timeout=60s");
+        kubectl.ok("wait --for=condition=Ready pod/talker pod/web --timeout=60s");
         logs(&kubectl);
         commands(&kubectl);
+        // What streams carry is nothing to the store.
+        let protocols: &[Protocol] = match store {
+            Store::Memory => &[Protocol::WebSocket, Protocol::Spdy],
+            _ => &[],
+        };
+        for protocol in protocols.iter().copied() {
+            input_and_outputs(&kubectl, protocol);
+            attached(&kubectl, protocol);
+            ports(&kubectl, protocol);
+        }
         permissions(&kubectl);
         a_followed_log_ends(&cluster);
         nobody_answers(&kubectl);
@@ -78,13 +99,122 @@ fn commands(kubectl: &Kubectl) {
     assert_eq!(token.split('.').count(), 3, "{token}");
 }
 
+/// What kubectl speaks: WebSockets, or what it spoke before.
+#[derive(Clone, Copy, Debug)]
+enum Protocol {
+    WebSocket,
+    Spdy,
+}
+
+impl Protocol {
+    fn command(self, kubectl: &Kubectl, line: &str) -> Command {
+        let mut command = kubectl.command(&line.split(' ').collect::<Vec<_>>());
+        if let Self::Spdy = self {
+            for feature in ["KUBECTL_REMOTE_COMMAND_WEBSOCKETS", "KUBECTL_PORT_FORWARD_WEBSOCKETS"] {
+                command.env(feature, "false");
+            }
+        }
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Runs a command line on that input.
+    fn run(self, kubectl: &Kubectl, line: &str, input: &str) -> Output {
+        let mut child = self.command(kubectl, line).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        child.wait_with_output().unwrap()
+    }
+}
+
+fn input_and_outputs(kubectl: &Kubectl, protocol: Protocol) {
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    let whole: String = (0..20_000).map(|number| format!("line {number}\n")).collect();
+    let echoed = protocol.run(kubectl, "exec -i talker -c main -- cat", &whole);
+    assert!(echoed.status.success(), "{protocol:?}: {}", text(&echoed.stderr));
+    assert!(text(&echoed.stdout) == whole, "{protocol:?}: {} bytes came back", echoed.stdout.len());
+    let script = "env | grep WORD | wc -l\ncat none 2>/dev/null || echo gone >&2\nexit 7\n";
+    let ended = protocol.run(kubectl, "exec -i talker -c main -- sh", script);
+    assert_eq!((text(&ended.stdout).as_str(), ended.status.code()), ("1\n", Some(7)), "{protocol:?}");
+    let errors = text(&ended.stderr);
+    assert!(errors.starts_with("gone\n") && errors.contains("exit code 7"), "{protocol:?}: {errors}");
+    // The input ends, and the command goes on.
+    let drained = protocol.run(kubectl, "exec -i talker -c main -- sh -c cat>/dev/null;echo;hostname", "ignored");
+    assert_eq!(text(&drained.stdout), "\ntalker\n", "{protocol:?}: {}", text(&drained.stderr));
+}
+
+fn attached(kubectl: &Kubectl, protocol: Protocol) {
+    let mut child = protocol.command(kubectl, "attach talker -c main -i").spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    // The log goes on, and what is typed comes back.
+    assert!(lines.any(|line| line == "tick"), "{protocol:?}");
+    child.stdin.take().unwrap().write_all(b"typed\n").unwrap();
+    assert!(lines.any(|line| line == "typed"), "{protocol:?}");
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+fn ports(kubectl: &Kubectl, protocol: Protocol) {
+    for (target, port) in [("pod/web", 8080), ("service/web", 80)] {
+        let mut child = protocol.command(kubectl, &format!("port-forward {target} :{port}")).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+        let address = forwarded(&lines.next().expect("an address, or it failed"));
+        let expected = "container web of image nginx, port 8080.\n";
+        // Two at a time, and one after another.
+        let mut first = TcpStream::connect(&address).unwrap();
+        write!(first, "GET /first HTTP/1.1\r\nHost: web\r\n").unwrap();
+        for path in ["/a?b=c", "/d"] {
+            let page = fetch(&address, path);
+            assert!(page.starts_with("HTTP/1.1 200 OK"), "{protocol:?} {target}: {page}");
+            assert!(
+                page.contains(expected) && page.contains(&format!("GET {path}\n")),
+                "{protocol:?} {target}: {page}"
+            );
+        }
+        let page = finish(first);
+        assert!(page.contains("GET /first\n"), "{protocol:?} {target}: {page}");
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    // Nobody listens there.
+    let mut child = protocol.command(kubectl, "port-forward pod/web :81").spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert_eq!(fetch(&forwarded(&lines.next().unwrap()), "/"), "");
+    let ended = child.wait_with_output().unwrap();
+    let errors = String::from_utf8(ended.stderr).unwrap();
+    assert!(errors.contains("error forwarding port 81 to pod "), "{protocol:?}: {errors}");
+    assert!(errors.contains("dial tcp4 127.0.0.1:81: connect: connection refused"), "{protocol:?}: {errors}");
+    assert!(errors.contains("lost connection to pod"), "{protocol:?}: {errors}");
+}
+
+/// `Forwarding from 127.0.0.1:34567 -> 8080`
+fn forwarded(line: &str) -> String {
+    line.split(' ').nth(2).unwrap_or_else(|| panic!("{line}")).to_owned()
+}
+
+fn fetch(address: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: web\r\n").unwrap();
+    finish(stream)
+}
+
+/// Ends a request, and reads until the other side closes.
+fn finish(mut stream: TcpStream) -> String {
+    stream.write_all(b"Connection: close\r\n\r\n").unwrap();
+    let mut page = String::new();
+    // Where nobody listens it is broken off.
+    let _ = stream.read_to_string(&mut page);
+    page
+}
+
 /// Who may only read must not run commands by way of GET.
 fn permissions(kubectl: &Kubectl) {
-    kubectl.ok("create role reader --verb=get --resource=pods,pods/exec,pods/log");
+    kubectl.ok("create role reader --verb=get --resource=pods,pods/exec,pods/portforward,pods/log");
     kubectl.ok("create rolebinding reader --role=reader --user=jane");
     kubectl.ok("logs talker -c side --as=jane");
     let refused = kubectl.fails("exec talker --as=jane -- true");
     assert!(refused.contains(r#"User "jane" cannot create resource "pods/exec""#), "{refused}");
+    let refused = kubectl.fails("port-forward web :8080 --as=jane");
+    assert!(refused.contains(r#"User "jane" cannot create resource "pods/portforward""#), "{refused}");
 }
 
 fn a_followed_log_ends(cluster: &Cluster) {

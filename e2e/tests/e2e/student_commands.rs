@@ -92,7 +92,7 @@ const SESSION: &[(&str, &str)] = &[
     ("apply --prune -l part=of -f DIR/other.yaml", "configmap/dev-k pruned"),
     // What is not there says so.
     ("!top nodes", "Metrics API not available"),
-    ("!port-forward box 8080:80", "the portforward subresource of pods is not implemented by this server"),
+    ("!port-forward none 8080:80", "Error from server (NotFound): pods \"none\" not found"),
     ("!get gadgets", "the server doesn't have a resource type \"gadgets\""),
     ("!get pod none", "Error from server (NotFound): pods \"none\" not found"),
     ("!create namespace default", "Error from server (AlreadyExists): namespaces \"default\" already exists"),

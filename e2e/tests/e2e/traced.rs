@@ -6,7 +6,7 @@ use e2e::ask::Ask;
 use e2e::store::Store;
 use e2e::strace::Trace;
 use serde_json::json;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const CALLS: &str = "fsync,fdatasync,read,readv,recvfrom,recvmsg,write,writev,sendto,sendmsg";
@@ -46,28 +46,60 @@ enum Step {
     Answer,
 }
 
-/// Requests, completed syncs of the data file, and answers, in order.
+/// Requests, completed syncs of the data file, and answers, in order. An answer counts from when it begins to be written,
+/// all others from when they are done; a call that others interrupt stands in two lines, and only the first says of what
+/// file it is.
 fn steps(trace: &str) -> Vec<Step> {
-    let (mut steps, mut syncing) = (Vec::new(), BTreeSet::new());
+    let (mut steps, mut unfinished) = (Vec::new(), BTreeMap::new());
     for line in trace.lines() {
         let Some((process, call)) = line.split_once(' ') else { continue };
         let call = call.trim_start();
         let result = call.rsplit_once("= ").and_then(|(_, result)| result.parse::<usize>().ok());
-        let is_sync = call.starts_with("fdatasync(") || call.starts_with("fsync(");
-        let of_data = is_sync && call.contains("/store.redb>");
-        let of_client = call.contains("TCP:[") || call.contains("TCPv6:[");
-        let is_reading = ["read(", "readv(", "recvfrom(", "recvmsg("].iter().any(|name| call.starts_with(name));
-        if of_data && call.ends_with("<unfinished ...>") {
-            syncing.insert(process);
-        } else if (of_data && result == Some(0))
-            || (call.contains("sync resumed>") && result == Some(0) && syncing.remove(process))
-        {
-            steps.push(Step::Sync);
-        } else if of_client && result.is_some_and(|bytes| bytes >= LONG_BYTES) {
-            steps.push(if is_reading { Step::Request } else { Step::Answer });
+        let is_done = |step: Step| {
+            result.is_some_and(|result| if step == Step::Sync { result == 0 } else { result >= LONG_BYTES })
+        };
+        if call.starts_with("<... ") {
+            match unfinished.remove(process) {
+                Some((Step::Answer, place)) if is_done(Step::Answer) => steps[place] = Some(Step::Answer),
+                Some((step, _)) if step != Step::Answer && is_done(step) => steps.push(Some(step)),
+                _ => {}
+            }
+        } else if let Some(step) = meant(call) {
+            if call.ends_with("<unfinished ...>") {
+                unfinished.insert(process, (step, steps.len()));
+                // Room for an answer.
+                steps.push(None);
+            } else if is_done(step) {
+                steps.push(Some(step));
+            }
         }
     }
-    steps
+    steps.into_iter().flatten().collect()
+}
+
+/// What a call is about, if it is of the data file or of a client.
+fn meant(call: &str) -> Option<Step> {
+    let is = |names: &[&str]| names.iter().any(|name| call.starts_with(name));
+    let of_client = call.contains("TCP:[") || call.contains("TCPv6:[");
+    if is(&["fdatasync(", "fsync("]) {
+        call.contains("/store.redb>").then_some(Step::Sync)
+    } else if is(&["read(", "readv(", "recvfrom(", "recvmsg("]) {
+        of_client.then_some(Step::Request)
+    } else {
+        of_client.then_some(Step::Answer)
+    }
+}
+
+#[test]
+fn interrupted_calls_are_put_together() {
+    let trace = "1 recvfrom(9<TCP:[a]>,  <unfinished ...>\n2 fdatasync(3</d/store.redb> <unfinished ...>\n\
+                 1 <... recvfrom resumed>\"\"..., 9) = 9000\n1 sendto(9<TCP:[a]>,  <unfinished ...>\n\
+                 2 <... fdatasync resumed>) = 0\n1 <... sendto resumed>\"\"..., 9) = 9000\n\
+                 1 read(9<TCP:[a]>, \"\"..., 9) = 9000\n2 fsync(3</d/store.redb>) = 0\n1 write(9<TCP:[a]>, \"\"..., 9) = 9000\n\
+                 1 write(9<TCP:[a]>, \"\"..., 9) = 17\n";
+    let read = steps(trace);
+    let expected = [Step::Request, Step::Answer, Step::Sync, Step::Request, Step::Sync, Step::Answer];
+    assert_eq!((read.as_slice(), unsynced(&read)), (&expected[..], vec![1]));
 }
 
 /// The places of the answers that have no sync between the request and them.

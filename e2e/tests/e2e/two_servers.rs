@@ -55,7 +55,7 @@ async fn addresses(client: &Client) -> Vec<String> {
 async fn two_servers_are_one_cluster() {
     let directory = tempfile::tempdir().unwrap();
     let etcd = etcd(directory.path());
-    let flags = ["--service-cluster-ip-range=10.96.0.0/26", "--service-node-port-range=30000-30049"];
+    let flags = ["--service-cluster-ip-range=10.96.0.0/26,fd00::/122", "--service-node-port-range=30000-30049"];
     let [mut first, second] = pair(directory.path(), &etcd, &flags).await;
     let clients = [first.client(&first.admin), second.client(&second.admin)];
 
@@ -72,14 +72,14 @@ async fn two_servers_are_one_cluster() {
     let services = (0..50).map(|number| {
         let body = json!({
             "metadata": {"name": format!("s{number}")},
-            "spec": {"type": "NodePort", "ports": [{"port": 80}]},
+            "spec": {"type": "NodePort", "ports": [{"port": 80}], "ipFamilyPolicy": "PreferDualStack"},
         });
         let client = &clients[number % 2];
         async move { code(client, Ask::post(SERVICES, body.to_string().as_str())).await }
     });
     let made = join_all(services).await;
     assert!(made.iter().all(|(code, _)| *code == 201), "{made:?}");
-    for field in ["/spec/clusterIP", "/spec/ports/0/nodePort"] {
+    for field in ["/spec/clusterIPs/0", "/spec/clusterIPs/1", "/spec/ports/0/nodePort"] {
         let given: BTreeSet<String> = made.iter().map(|(_, body)| body.pointer(field).unwrap().to_string()).collect();
         assert_eq!(given.len(), 50, "{field}");
     }

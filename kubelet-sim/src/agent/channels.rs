@@ -1,22 +1,24 @@
-//! The channels of a command over one WebSocket: every message begins with the number of its channel.
+//! What a command is connected to: its input and outputs, the size of its terminal, and how it ended.
 //!
-//! Corresponds to k8s.io/apimachinery/pkg/util/remotecommand and k8s.io/apiserver/pkg/util/wsstream.
+//! Corresponds to k8s.io/apimachinery/pkg/util/remotecommand and pkg/cri/streaming/remotecommand. Over WebSockets the
+//! channels are numbered; over SPDY the client opens a stream for each and says which one it is.
 
+use super::streams::{Event, Framing, Incoming, Outgoing};
+use super::upgrade::Offers;
+use super::wishes::{Size, Wishes};
 use axum::body::Bytes;
-use axum::extract::ws::{CloseFrame, Message, WebSocket, close_code};
 use component_base::env::Env;
-use futures::stream::{SplitSink, SplitStream};
-use futures::{SinkExt, StreamExt};
 use serde_json::Value;
 use std::time::Duration;
 
-/// What we speak, the best first.
-pub const PROTOCOLS: [&str; 2] = ["v5.channel.k8s.io", "v4.channel.k8s.io"];
+pub const OFFERS: Offers =
+    Offers { websocket: &["v5.channel.k8s.io", "v4.channel.k8s.io"], spdy: &["v4.channel.k8s.io"] };
 
-/// A message is no larger than this; clients send far less at a time.
-pub const MAX_MESSAGE_BYTES: usize = 1 << 20;
+/// In it a SPDY client has opened its streams.
+const OPENING_LIMIT: Duration = Duration::from_secs(30);
 /// After the last word, a client gets so long to say goodbye.
 const GOODBYE_LIMIT: Duration = Duration::from_secs(5);
+const STREAM_TYPE: &str = "streamtype";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Channel {
@@ -25,32 +27,40 @@ pub enum Channel {
     Stderr,
     Error,
     Resize,
-    /// v5: the channel in its payload has ended.
-    Close,
 }
 
+/// By their numbers.
+const CHANNELS: [Channel; 5] = [Channel::Stdin, Channel::Stdout, Channel::Stderr, Channel::Error, Channel::Resize];
+
 impl Channel {
-    fn of(number: u8) -> Option<Self> {
-        Some(match number {
-            0 => Self::Stdin,
-            1 => Self::Stdout,
-            2 => Self::Stderr,
-            3 => Self::Error,
-            4 => Self::Resize,
-            255 => Self::Close,
+    /// As a SPDY client names it.
+    fn of_type(name: &str) -> Option<Self> {
+        Some(match name {
+            "stdin" => Self::Stdin,
+            "stdout" => Self::Stdout,
+            "stderr" => Self::Stderr,
+            "error" => Self::Error,
+            "resize" => Self::Resize,
             _ => return None,
         })
     }
+}
 
-    fn number(self) -> u8 {
-        match self {
-            Self::Stdin => 0,
-            Self::Stdout => 1,
-            Self::Stderr => 2,
-            Self::Error => 3,
-            Self::Resize => 4,
-            Self::Close => 255,
-        }
+/// Which stream is which channel.
+#[derive(Clone, Debug, Default)]
+struct Numbers(Vec<(u32, Channel)>);
+
+impl Numbers {
+    fn fixed() -> Self {
+        Self((0..).zip(CHANNELS).collect())
+    }
+
+    fn channel(&self, stream: u32) -> Option<Channel> {
+        self.0.iter().find(|(known, _)| *known == stream).map(|(_, channel)| *channel)
+    }
+
+    fn stream(&self, channel: Channel) -> Option<u32> {
+        self.0.iter().find(|(_, known)| *known == channel).map(|(stream, _)| *stream)
     }
 }
 
@@ -58,76 +68,103 @@ impl Channel {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Input {
     Bytes(Bytes),
+    Resize(Size),
     /// It types nothing more, and still listens.
     End,
     /// It has gone.
     Gone,
 }
 
-/// What a message means to a command; `None` for what means nothing to it.
-fn input(message: &[u8]) -> Option<Input> {
-    let (number, rest) = message.split_first()?;
-    match Channel::of(*number)? {
-        Channel::Stdin => Some(Input::Bytes(Bytes::copy_from_slice(rest))),
-        Channel::Close if rest == [Channel::Stdin.number()] => Some(Input::End),
+/// What an event means to a command; `None` for what means nothing to it.
+fn input(numbers: &Numbers, event: Event) -> Option<Input> {
+    match event {
+        Event::Data { stream, bytes } => match numbers.channel(stream)? {
+            Channel::Stdin => Some(Input::Bytes(bytes)),
+            Channel::Resize => Size::read(&bytes).map(Input::Resize),
+            _ => None,
+        },
+        Event::End(stream) | Event::Reset(stream) if numbers.channel(stream)? == Channel::Stdin => Some(Input::End),
         _ => None,
     }
 }
 
 pub struct Reader {
-    stream: SplitStream<WebSocket>,
-    idle_limit: Duration,
-    env: Env,
+    incoming: Incoming,
+    numbers: Numbers,
 }
 
-pub struct Writer(SplitSink<WebSocket, Message>);
+pub struct Writer {
+    outgoing: Outgoing,
+    numbers: Numbers,
+}
 
-pub fn open(socket: WebSocket, env: &Env, idle_limit: Duration) -> (Reader, Writer) {
-    let (sink, stream) = socket.split();
-    (Reader { stream, idle_limit, env: env.clone() }, Writer(sink))
+/// `None` where the client has gone before it opened its streams.
+pub async fn open(
+    framing: Framing,
+    mut incoming: Incoming,
+    outgoing: Outgoing,
+    wishes: Wishes,
+    env: &Env,
+) -> Option<(Reader, Writer)> {
+    let numbers = match framing {
+        Framing::Channels => Numbers::fixed(),
+        Framing::Spdy => {
+            env.timeout(OPENING_LIMIT, opened(&mut incoming, &outgoing, wishes.streams())).await.ok()??
+        }
+    };
+    Some((Reader { incoming, numbers: numbers.clone() }, Writer { outgoing, numbers }))
+}
+
+/// Takes on so many streams.
+async fn opened(incoming: &mut Incoming, outgoing: &Outgoing, count: usize) -> Option<Numbers> {
+    let mut numbers = Numbers::default();
+    while numbers.0.len() < count {
+        let Event::Open { stream, headers } = incoming.next().await? else { continue };
+        let channel = headers.get(STREAM_TYPE).and_then(|name| Channel::of_type(name));
+        match channel.filter(|channel| numbers.stream(*channel).is_none()) {
+            Some(channel) => {
+                numbers.0.push((stream, channel));
+                outgoing.reply(stream).await;
+            }
+            None => drop(outgoing.refuse(stream).await),
+        }
+    }
+    Some(numbers)
 }
 
 impl Reader {
-    /// The next that is typed. A client that is silent for too long counts as gone.
+    /// The next that is typed. A client that is silent for too long counts as gone. May be dropped while it waits.
     pub async fn next(&mut self) -> Input {
         loop {
-            let message = match self.env.timeout(self.idle_limit, self.stream.next()).await {
-                Ok(Some(Ok(message))) => message,
-                _ => return Input::Gone,
-            };
-            let found = match &message {
-                Message::Binary(bytes) => input(bytes),
-                Message::Text(text) => input(text.as_bytes()),
-                Message::Close(_) => return Input::Gone,
-                Message::Ping(_) | Message::Pong(_) => None,
-            };
-            if let Some(found) = found {
+            let Some(event) = self.incoming.next().await else { return Input::Gone };
+            if let Some(found) = input(&self.numbers, event) {
                 return found;
             }
         }
     }
 
     /// Reads on until the client has said goodbye, so that it hears our last word.
-    pub async fn finish(mut self) {
-        let rest = async { while let Some(Ok(_)) = self.stream.next().await {} };
-        let _ = self.env.timeout(GOODBYE_LIMIT, rest).await;
+    pub async fn finish(self) {
+        self.incoming.finish(GOODBYE_LIMIT).await;
     }
 }
 
 impl Writer {
     /// False once nobody listens.
     pub async fn write(&mut self, channel: Channel, bytes: &[u8]) -> bool {
-        let mut message = Vec::with_capacity(bytes.len() + 1);
-        message.push(channel.number());
-        message.extend_from_slice(bytes);
-        self.0.send(Message::Binary(message.into())).await.is_ok()
+        match self.numbers.stream(channel) {
+            Some(stream) => self.outgoing.data(stream, Bytes::copy_from_slice(bytes)).await,
+            None => true,
+        }
     }
 
     /// The last word: how it ended, as a Status.
     pub async fn close(mut self, status: &Value) {
         self.write(Channel::Error, status.to_string().as_bytes()).await;
-        let close = CloseFrame { code: close_code::NORMAL, reason: "".into() };
-        let _ = self.0.send(Message::Close(Some(close))).await;
+        for (stream, _) in &self.numbers.0 {
+            self.outgoing.end(*stream).await;
+        }
+        self.outgoing.goodbye().await;
     }
 }
 
@@ -137,16 +174,28 @@ mod tests {
 
     #[test]
     fn only_what_is_typed_reaches_a_command() {
-        for (message, expected) in [
-            (&[0, b'a', b'b'][..], Some(Input::Bytes(Bytes::from_static(b"ab")))),
-            (&[0], Some(Input::Bytes(Bytes::new()))),
-            (&[255, 0], Some(Input::End)),
-            (&[255, 4], None),
-            (&[4, b'{', b'}'], None),
-            (&[9], None),
-            (&[], None),
+        let bytes = |text: &'static str| Bytes::from_static(text.as_bytes());
+        let data = |stream, text| Event::Data { stream, bytes: bytes(text) };
+        let size = |columns, rows| Some(Input::Resize(Size { columns, rows }));
+        for (event, expected) in [
+            (data(0, "ab"), Some(Input::Bytes(bytes("ab")))),
+            (data(0, ""), Some(Input::Bytes(bytes("")))),
+            (Event::End(0), Some(Input::End)),
+            (Event::Reset(0), Some(Input::End)),
+            (Event::End(4), None),
+            (data(4, r#"{"Width":80,"Height":24}"#), size(80, 24)),
+            (data(4, "wide"), None),
+            (data(2, "no"), None),
+            (data(9, "no"), None),
         ] {
-            assert_eq!(input(message), expected, "{message:?}");
+            assert_eq!(input(&Numbers::fixed(), event.clone()), expected, "{event:?}");
         }
+    }
+
+    #[test]
+    fn a_spdy_client_numbers_its_streams_itself() {
+        let numbers = Numbers(vec![(1, Channel::Error), (5, Channel::Stdin)]);
+        assert_eq!((numbers.channel(5), numbers.channel(0)), (Some(Channel::Stdin), None));
+        assert_eq!((numbers.stream(Channel::Error), numbers.stream(Channel::Stdout)), (Some(1), None));
     }
 }

@@ -2,14 +2,15 @@
 //!
 //! Corresponds to getExec and getAttach in pkg/kubelet/server/server.go and to k8s.io/kubelet/pkg/cri/streaming.
 
-use super::channels::{self, MAX_MESSAGE_BYTES, PROTOCOLS};
+use super::channels::{self, OFFERS, Reader, Writer};
 use super::inside::Found;
-use super::logs::{Log, Place, Refusal, run_of};
-use super::terminal::{Gone, Terminal, Wishes};
+use super::logs::{Log, Place, run_of};
+use super::plain::Refusal;
+use super::terminal::{Gone, Terminal};
+use super::upgrade::Upgrade;
+use super::wishes::Wishes;
 use crate::fleet::Fleet;
 use axum::body::Body;
-use axum::extract::ws::{WebSocket, WebSocketUpgrade};
-use axum::response::IntoResponse;
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -39,7 +40,7 @@ pub fn answer(
     place: Place,
     query: &[(String, String)],
     errand: Errand,
-    upgrade: Option<WebSocketUpgrade>,
+    upgrade: Upgrade,
 ) -> Result<Response<Body>, Refusal> {
     let wishes = wishes(query);
     if !(wishes.stdin || wishes.stdout || wishes.stderr) {
@@ -49,23 +50,24 @@ pub fn answer(
     if !found.is_running() {
         return Err((StatusCode::INTERNAL_SERVER_ERROR, format!("container not found ({:?})", place.container)));
     }
-    let upgrade = upgrade.ok_or_else(|| {
-        let known = PROTOCOLS.join(" or ");
-        (StatusCode::BAD_REQUEST, format!("only WebSockets are served here, with the protocol {known}"))
-    })?;
-    let upgrade = upgrade.max_message_size(MAX_MESSAGE_BYTES).protocols(PROTOCOLS);
-    if upgrade.selected_protocol().is_none() {
-        let known = PROTOCOLS.join(", ");
-        return Err((StatusCode::FORBIDDEN, format!("none of the requested protocols is one of {known}")));
-    }
-    let fleet = fleet.clone();
-    let answer = upgrade.on_upgrade(move |socket| run(fleet, place, found, wishes, errand, socket));
-    Ok(answer.into_response())
+    let held = fleet.clone();
+    Ok(upgrade.answer(fleet, OFFERS, move |framing, incoming, outgoing| async move {
+        let env = held.env().clone();
+        if let Some(channels) = channels::open(framing, incoming, outgoing, wishes, &env).await {
+            run(held, place, found, wishes, errand, channels).await;
+        }
+    }))
 }
 
-async fn run(fleet: Arc<Fleet>, place: Place, found: Found, wishes: Wishes, errand: Errand, socket: WebSocket) {
+async fn run(
+    fleet: Arc<Fleet>,
+    place: Place,
+    found: Found,
+    wishes: Wishes,
+    errand: Errand,
+    (mut reader, mut writer): (Reader, Writer),
+) {
     let env = fleet.env().clone();
-    let (mut reader, mut writer) = channels::open(socket, &env, fleet.idle_limit());
     let inside = match fleet.client_of(&place.node) {
         Some(client) => found.inside(&client).await,
         None => return,

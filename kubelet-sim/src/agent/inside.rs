@@ -118,10 +118,11 @@ impl Reader<'_> {
 
     /// What the kubelet makes for every container.
     fn own_files(&self, hostname: &str) -> BTreeMap<String, String> {
-        let address = text(self.status, "podIP");
-        let hosts = format!(
-            "# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n{address}\t{hostname}\n"
-        );
+        let mut hosts = "# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n".to_owned();
+        hosts += "::1\tlocalhost ip6-localhost ip6-loopback\n";
+        for address in list(self.status, "podIPs") {
+            hosts += &format!("{}\t{hostname}\n", text(address, "ip"));
+        }
         let search =
             [&format!("{}.svc.{CLUSTER_DOMAIN}", self.namespace), "svc.cluster.local", CLUSTER_DOMAIN].join(" ");
         let resolver = format!("search {search}\nnameserver {DNS_ADDRESS}\noptions ndots:5\n");
@@ -229,9 +230,8 @@ impl Reader<'_> {
             path => {
                 let (head, rest) = path.split_once('.')?;
                 let from = if head == "status" { self.status } else { &self.pod[head] };
-                let list =
-                    || from[rest].as_array().and_then(|list| list.first()).and_then(|first| first["ip"].as_str());
-                from[rest].as_str().or_else(list).map(str::to_owned)
+                let all = || list(from, rest).map(|address| text(address, "ip")).collect::<Vec<_>>().join(",");
+                from[rest].as_str().map(str::to_owned).or_else(|| from[rest].is_array().then(all))
             }
         }
     }

@@ -5,6 +5,7 @@
 use super::inside::Found;
 use super::log_filter::LogFilter;
 use super::output::{Output, Run};
+use super::plain::Refusal;
 use super::shell::Inside;
 use crate::fleet::Fleet;
 use crate::pod::script::{Script, Words};
@@ -26,9 +27,6 @@ pub struct Place {
     pub pod: String,
     pub container: String,
 }
-
-/// A refusal as the kubelet writes it: a line of text.
-pub type Refusal = (StatusCode, String);
 
 impl Place {
     /// The container, or 404 in the kubelet's words.

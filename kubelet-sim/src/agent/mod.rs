@@ -9,13 +9,21 @@ pub mod access;
 pub mod output;
 pub mod log_filter;
 pub mod shell;
+pub mod programs;
 pub mod words;
 
 // What there is to see, and how it gets out.
 pub mod inside;
+pub mod plain;
 pub mod logs;
+pub mod wire;
+pub mod spdy;
+pub mod streams;
+pub mod upgrade;
+pub mod wishes;
 pub mod channels;
 pub mod terminal;
 pub mod commands;
 pub mod pages;
+pub mod forward;
 pub mod routes;

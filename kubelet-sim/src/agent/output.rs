@@ -159,7 +159,7 @@ fn printed(inside: &Inside, argv: &[String], started_at: Timestamp) -> Vec<(Dura
             }
             Act::Sleep(time) => after = after.saturating_add(time),
             // Nobody types anything.
-            Act::Copy | Act::Shell => {}
+            Act::Copy | Act::Drain | Act::Shell => {}
         }
     }
     if !open.is_empty() {

@@ -2,7 +2,13 @@
 //!
 //! There is no Kubernetes counterpart: a real pod listens where its image does.
 
+use super::plain::text;
 use crate::fleet::Fleet;
+use axum::body::Body;
+use axum::extract::FromRequestParts;
+use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
+use axum::response::IntoResponse;
+use http::{Request, Response, StatusCode};
 use proto::kinds::api::core::v1::{Container, Pod, PodStatus};
 use proto::{Kind, Status};
 
@@ -32,21 +38,62 @@ pub fn page(pod: &Pod, container: &Container, port: u16, request_line: &str) -> 
     )
 }
 
-/// The page, or how a proxy says that nobody listens.
-pub fn answer(
-    fleet: &Fleet,
-    node: &str,
-    (namespace, name, port): (&str, &str, u16),
-    request_line: &str,
-) -> Result<String, Status> {
-    let found = fleet.find(node, namespace, name);
-    let (pod, status) = found.ok_or_else(|| Status::not_found("", "pods", name))?;
-    let container = listener(&pod, &status, port).ok_or_else(|| {
-        let address = status.pod_ip.as_deref().unwrap_or_default();
-        let why = format!("dial tcp {address}:{port}: connect: connection refused");
-        Status::unavailable(format!("error trying to reach service: {why}"))
-    })?;
-    Ok(page(&pod, &container, port, request_line))
+/// A port of a pod.
+#[derive(Clone, Debug)]
+pub struct Port {
+    pub node: String,
+    pub namespace: String,
+    pub pod: String,
+    pub port: u16,
+}
+
+impl Port {
+    pub fn is_open(&self, fleet: &Fleet) -> bool {
+        let found = fleet.find(&self.node, &self.namespace, &self.pod);
+        found.is_some_and(|(pod, status)| listener(&pod, &status, self.port).is_some())
+    }
+
+    /// The page, or how a proxy says that nobody listens.
+    fn page(&self, fleet: &Fleet, request_line: &str) -> Result<String, Status> {
+        let found = fleet.find(&self.node, &self.namespace, &self.pod);
+        let (pod, status) = found.ok_or_else(|| Status::not_found("", "pods", &self.pod))?;
+        let container = listener(&pod, &status, self.port).ok_or_else(|| {
+            let address = status.pod_ip.as_deref().unwrap_or_default();
+            let why = format!("dial tcp {address}:{}: connect: connection refused", self.port);
+            Status::unavailable(format!("error trying to reach service: {why}"))
+        })?;
+        Ok(page(&pod, &container, self.port, request_line))
+    }
+}
+
+/// A request to the server behind a port. Who wants a WebSocket gets the page as its first message, and then back what it
+/// says.
+pub async fn answer(fleet: &Fleet, port: &Port, request: Request<Body>) -> Response<Body> {
+    let (mut parts, _) = request.into_parts();
+    let line = format!("{} {}", parts.method, parts.uri);
+    match port.page(fleet, &line) {
+        Ok(page) => match WebSocketUpgrade::from_request_parts(&mut parts, &()).await {
+            Ok(upgrade) => upgrade.on_upgrade(|socket| echo(socket, page)).into_response(),
+            Err(_) => text((StatusCode::OK, page)),
+        },
+        Err(status) => {
+            let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+            (code, axum::Json(status.to_value())).into_response()
+        }
+    }
+}
+
+async fn echo(mut socket: WebSocket, greeting: String) {
+    let mut next = Message::Text(greeting.into());
+    while socket.send(next).await.is_ok() {
+        next = loop {
+            match socket.recv().await {
+                Some(Ok(message @ (Message::Text(_) | Message::Binary(_)))) => break message,
+                Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
+                _ => return,
+            }
+        };
+    }
 }
 
 #[cfg(test)]

@@ -1,11 +1,10 @@
-//! The programs of a simulated container, and the shell that starts them: a handful, which say so when they are asked for
-//! more.
+//! The shell of a simulated container: variables, quotes, `;`, `&&`, `||`, pipes, and redirections to /dev/null.
 //!
 //! There is no Kubernetes counterpart: a real container has whatever its image has. Pure: from a container's inside, a
-//! command and the time to what is printed, how long is slept, and the exit code.
+//! command and the time to what is printed, how long is slept, and the exit code. Loops, functions and substitutions are
+//! refused by name. Files are not written; what is typed goes to one program, and not through pipes.
 
-use super::words::{self, After};
-use component_base::duration::parse_duration;
+use super::words::{self, After, Command, Redirection, To};
 use proto::kinds::jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -31,16 +30,21 @@ pub enum Act {
     Sleep(Duration),
     /// Copies its input to its output until it ends.
     Copy,
+    /// Reads its input until it ends, and drops it.
+    Drain,
     /// Reads commands from its input.
     Shell,
 }
 
 /// Where the image's programs lie.
 const FOLDERS: [&str; 4] = ["/bin/", "/usr/bin/", "/usr/local/bin/", "/sbin/"];
-const PROGRAMS: [&str; 15] = [
-    "bash", "cat", "date", "echo", "env", "false", "hostname", "id", "ls", "printenv", "pwd", "sh", "sleep", "true",
-    "whoami",
+const PROGRAMS: [&str; 19] = [
+    "bash", "cat", "date", "echo", "env", "false", "grep", "head", "hostname", "id", "ls", "printenv", "pwd", "sh",
+    "sleep", "stty", "true", "wc", "whoami",
 ];
+/// What the shell does itself.
+const BUILTINS: [&str; 4] = [":", "cd", "exit", "export"];
+const NULL: &str = "/dev/null";
 pub const NOT_FOUND: i32 = 127;
 /// A command line prints no more than this.
 const MAX_OUTPUT_BYTES: usize = 4 << 20;
@@ -50,12 +54,16 @@ const MAX_DEPTH: usize = 8;
 /// A shell, or the one program that was asked for.
 #[derive(Clone, Debug)]
 pub struct Session<'a> {
-    inside: &'a Inside,
-    variables: BTreeMap<String, String>,
-    exported: BTreeSet<String>,
-    working_dir: String,
-    now: Timestamp,
-    acts: Vec<Act>,
+    pub(super) inside: &'a Inside,
+    pub(super) variables: BTreeMap<String, String>,
+    pub(super) exported: BTreeSet<String>,
+    pub(super) working_dir: String,
+    pub(super) now: Timestamp,
+    pub(super) acts: Vec<Act>,
+    /// What the command reads; `None`: what is typed.
+    pub(super) stdin: Option<String>,
+    /// Rows and columns, where there is a terminal.
+    pub terminal: Option<(u16, u16)>,
     printed_bytes: usize,
     depth: usize,
     /// `exit` was called.
@@ -72,7 +80,7 @@ pub struct Ran {
 }
 
 /// The program that a path or a name means.
-fn program(name: &str) -> Option<&'static str> {
+pub(super) fn program(name: &str) -> Option<&'static str> {
     let bare = FOLDERS.iter().find_map(|folder| name.strip_prefix(folder)).unwrap_or(name);
     PROGRAMS.into_iter().find(|known| *known == bare)
 }
@@ -85,7 +93,11 @@ pub fn is_known(argv: &[String]) -> bool {
         [first, ..] => return program(first).is_some(),
         [] => return false,
     };
-    words::parse(line).is_ok()
+    let is_known = |command: &Command| {
+        let name = command.name().unwrap_or_default();
+        program(name).is_some() || BUILTINS.contains(&name) || name.contains('=')
+    };
+    words::parse(line).is_ok_and(|lines| lines.iter().flat_map(|line| &line.commands).all(is_known))
 }
 
 /// How runc says that there is no such program.
@@ -106,10 +118,16 @@ impl<'a> Session<'a> {
             working_dir: if inside.working_dir.is_empty() { "/".to_owned() } else { inside.working_dir.clone() },
             now: Timestamp::UNIX_EPOCH,
             acts: Vec::new(),
+            stdin: None,
+            terminal: None,
             printed_bytes: 0,
             depth: 0,
             ended: false,
         }
+    }
+
+    pub fn on(self, terminal: Option<(u16, u16)>) -> Self {
+        Self { terminal, ..self }
     }
 
     /// Starts a program, as the runtime does.
@@ -140,16 +158,16 @@ impl<'a> Session<'a> {
     }
 
     fn script(&mut self, text: &str) -> i32 {
-        let commands = match words::parse(text) {
-            Ok(commands) => commands,
+        let lines = match words::parse(text) {
+            Ok(lines) => lines,
             Err(error) => {
                 self.error(format!("sh: {error}\n"));
                 return 2;
             }
         };
         let mut code = self.variables.get("?").and_then(|code| code.parse().ok()).unwrap_or(0);
-        for command in commands {
-            let skip = match command.after {
+        for line in lines {
+            let skip = match line.after {
                 After::Always => false,
                 After::Success => code != 0,
                 After::Failure => code == 0,
@@ -157,13 +175,109 @@ impl<'a> Session<'a> {
             if skip {
                 continue;
             }
-            let argv = command.words(&self.variables);
-            code = self.command(&argv);
+            code = self.pipeline(&line.commands);
             self.variables.insert("?".to_owned(), code.to_string());
             if self.ended {
                 break;
             }
         }
+        code
+    }
+
+    /// Each command reads what the one before it prints. The exit code is the last one's.
+    fn pipeline(&mut self, commands: &[Command]) -> i32 {
+        let Some((last, before)) = commands.split_last().filter(|(_, before)| !before.is_empty()) else {
+            return commands.first().map_or(0, |only| self.redirected(only));
+        };
+        let mut fed = self.stdin.take();
+        for command in before {
+            let (acts, _) = self.apart(fed.take(), |stage| stage.redirected(command));
+            let mut printed = String::new();
+            for act in acts {
+                match act {
+                    Act::Out(text) => printed.push_str(&text),
+                    Act::Copy | Act::Shell => {
+                        self.error("sh: what is typed goes through no pipe of this simulated shell\n".to_owned());
+                        return 2;
+                    }
+                    act => self.acts.push(act),
+                }
+            }
+            fed = Some(printed);
+        }
+        let (acts, code) = self.apart(fed, |stage| stage.redirected(last));
+        self.acts.extend(acts);
+        code
+    }
+
+    /// A process of its own: what it sets is forgotten with it.
+    fn apart(&mut self, stdin: Option<String>, run: impl FnOnce(&mut Self) -> i32) -> (Vec<Act>, i32) {
+        let acts = std::mem::take(&mut self.acts);
+        let mut process = Session { stdin, ended: false, ..self.clone() };
+        self.acts = acts;
+        let code = run(&mut process);
+        (self.printed_bytes, self.now) = (process.printed_bytes, process.now);
+        (process.acts, code)
+    }
+
+    /// A command, its input and outputs where they are sent.
+    fn redirected(&mut self, command: &Command) -> i32 {
+        let argv = command.words(&self.variables);
+        if command.redirections.is_empty() {
+            return self.command(&argv);
+        }
+        // Where the numbers 1 and 2 lead: to one of the two, or nowhere.
+        let (mut out, mut err, mut fed) = (Some(1), Some(2), None);
+        for Redirection { of, to } in &command.redirections {
+            let to = match to {
+                To::Number(number) => {
+                    if *number == 1 {
+                        out
+                    } else {
+                        err
+                    }
+                }
+                To::File(word) => {
+                    let path = word.text(&self.variables);
+                    match (*of, self.file(&path)) {
+                        (0, Ok(text)) => fed = Some(text),
+                        (1 | 2, _) if path == NULL => {}
+                        (of, _) => {
+                            let why = if of == 0 { "can't open" } else { "can't create" };
+                            let what = if of == 0 { "no such file" } else { "Read-only file system" };
+                            self.error(format!("sh: {why} {path}: {what}\n"));
+                            return 1;
+                        }
+                    }
+                    None
+                }
+            };
+            match of {
+                1 => out = to,
+                2 => err = to,
+                _ => {}
+            }
+        }
+        let outer = self.stdin.take();
+        let is_fed = fed.is_some();
+        self.stdin = fed.or(outer.clone());
+        let before = std::mem::take(&mut self.acts);
+        let code = self.command(&argv);
+        let acts = std::mem::replace(&mut self.acts, before);
+        if is_fed {
+            self.stdin = outer;
+        }
+        let sent = |text, to| match to {
+            Some(1) => Some(Act::Out(text)),
+            Some(_) => Some(Act::Err(text)),
+            None => None,
+        };
+        self.acts.extend(acts.into_iter().filter_map(|act| match act {
+            Act::Out(text) => sent(text, out),
+            Act::Err(text) => sent(text, err),
+            Act::Copy if out.is_none() => Some(Act::Drain),
+            act => Some(act),
+        }));
         code
     }
 
@@ -207,31 +321,12 @@ impl<'a> Session<'a> {
         })
     }
 
-    fn run(&mut self, argv: &[String]) -> i32 {
-        let (name, rest) = (program(&argv[0]).unwrap_or_default(), &argv[1..]);
-        match name {
-            "true" => 0,
-            "false" => 1,
-            "echo" => self.echo(rest),
-            "pwd" => self.print(format!("{}\n", self.working_dir)),
-            "hostname" => self.print(format!("{}\n", self.inside.hostname)),
-            "date" => self.print(self.now.strftime("%a %b %e %H:%M:%S UTC %Y\n").to_string()),
-            "id" => self.print(self.id()),
-            "whoami" => self.whoami(),
-            "env" | "printenv" => self.env(rest),
-            "sleep" => self.sleep(rest),
-            "cat" => self.cat(rest),
-            "ls" => self.ls(rest),
-            _ => self.shell(rest),
-        }
-    }
-
-    fn print(&mut self, text: String) -> i32 {
+    pub(super) fn print(&mut self, text: String) -> i32 {
         self.say(text, Act::Out);
         0
     }
 
-    fn error(&mut self, text: String) {
+    pub(super) fn error(&mut self, text: String) {
         self.say(text, Act::Err);
     }
 
@@ -242,123 +337,17 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn echo(&mut self, words: &[String]) -> i32 {
-        match words.split_first() {
-            Some((flag, rest)) if flag == "-n" => self.print(rest.join(" ")),
-            _ => self.print(format!("{}\n", words.join(" "))),
-        }
-    }
-
-    fn id(&self) -> String {
-        let named = |id: &i64| if *id == 0 { "0(root)".to_owned() } else { id.to_string() };
-        let Inside { uid, gid, groups, .. } = self.inside;
-        let groups: Vec<String> = groups.iter().map(named).collect();
-        format!("uid={} gid={} groups={}\n", named(uid), named(gid), groups.join(","))
-    }
-
-    fn whoami(&mut self) -> i32 {
-        match self.inside.uid {
-            0 => self.print("root\n".to_owned()),
-            uid => {
-                self.error(format!("whoami: unknown uid {uid}\n"));
-                1
-            }
-        }
-    }
-
-    fn env(&mut self, names: &[String]) -> i32 {
-        let exported = |session: &Self, name: &String| {
-            session.variables.get(name).filter(|_| session.exported.contains(name)).cloned()
-        };
-        if names.is_empty() {
-            let lines = self.exported.iter().filter_map(|name| Some(format!("{name}={}\n", exported(self, name)?)));
-            let text = lines.collect();
-            return self.print(text);
-        }
-        let mut code = 0;
-        for name in names {
-            match exported(self, name) {
-                Some(value) => {
-                    self.print(format!("{value}\n"));
-                }
-                None => code = 1,
-            }
-        }
-        code
-    }
-
-    fn sleep(&mut self, times: &[String]) -> i32 {
-        let mut whole = Duration::ZERO;
-        for time in times {
-            let seconds = time.parse::<f64>().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-            match seconds.or_else(|| parse_duration(time).ok()) {
-                Some(time) => whole = whole.saturating_add(time),
-                None if time == "infinity" => whole = Duration::MAX,
-                None => {
-                    self.error(format!("sleep: invalid number '{time}'\n"));
-                    return 1;
-                }
-            }
-        }
-        self.acts.push(Act::Sleep(whole));
-        self.now = self.now.checked_add(whole).unwrap_or(Timestamp::MAX);
-        0
-    }
-
-    fn cat(&mut self, paths: &[String]) -> i32 {
-        if paths.is_empty() {
-            self.acts.push(Act::Copy);
-        }
-        let mut code = 0;
-        for path in paths {
-            let whole = self.absolute(path);
-            match self.inside.files.get(&whole) {
-                Some(text) => {
-                    self.print(text.clone());
-                }
-                None if path == "-" => self.acts.push(Act::Copy),
-                None => {
-                    let why = if self.is_folder(&whole) { "Is a directory" } else { "No such file or directory" };
-                    self.error(format!("cat: {path}: {why}\n"));
-                    code = 1;
-                }
-            }
-        }
-        code
-    }
-
-    fn ls(&mut self, arguments: &[String]) -> i32 {
-        let paths: Vec<&String> = arguments.iter().filter(|argument| !argument.starts_with('-')).collect();
-        let here = self.working_dir.clone();
-        let paths = if paths.is_empty() { vec![&here] } else { paths };
-        let mut code = 0;
-        for path in paths {
-            let whole = self.absolute(path);
-            if self.inside.files.contains_key(&whole) || program(&whole).is_some_and(|_| whole.starts_with("/bin/")) {
-                self.print(format!("{path}\n"));
-            } else if self.is_folder(&whole) {
-                let names: String = self.children(&whole).into_iter().map(|name| format!("{name}\n")).collect();
-                self.print(names);
-            } else {
-                self.error(format!("ls: {path}: No such file or directory\n"));
-                code = 1;
-            }
-        }
-        code
-    }
-
-    fn shell(&mut self, arguments: &[String]) -> i32 {
+    pub(super) fn shell(&mut self, arguments: &[String]) -> i32 {
         match arguments {
             [] => self.acts.push(Act::Shell),
             [flag] if flag == "-i" || flag == "-l" => self.acts.push(Act::Shell),
             [flag, line, ..] if flag == "-c" && self.depth < MAX_DEPTH => {
-                // A process of its own: what it sets is forgotten with it.
-                let mut inner = Session { depth: self.depth + 1, ended: false, ..self.clone() };
-                inner.acts = Vec::new();
-                let code = inner.script(line);
-                self.acts.extend(inner.acts);
-                self.printed_bytes = inner.printed_bytes;
-                self.now = inner.now;
+                let stdin = self.stdin.take();
+                let (acts, code) = self.apart(stdin, |inner| {
+                    inner.depth += 1;
+                    inner.script(line)
+                });
+                self.acts.extend(acts);
                 return code;
             }
             _ => {
@@ -379,7 +368,7 @@ impl<'a> Session<'a> {
         2
     }
 
-    fn absolute(&self, path: &str) -> String {
+    pub(super) fn absolute(&self, path: &str) -> String {
         let whole = if path.starts_with('/') { path.to_owned() } else { format!("{}/{path}", self.working_dir) };
         let mut parts: Vec<&str> = Vec::new();
         for part in whole.split('/') {
@@ -394,12 +383,23 @@ impl<'a> Session<'a> {
         format!("/{}", parts.join("/"))
     }
 
-    fn is_folder(&self, path: &str) -> bool {
+    pub(super) fn is_folder(&self, path: &str) -> bool {
         path == "/" || path == self.inside.working_dir || !self.children(path).is_empty()
     }
 
+    /// What stands in a file, or why it cannot be read.
+    pub(super) fn file(&self, path: &str) -> Result<String, &'static str> {
+        let whole = self.absolute(path);
+        match self.inside.files.get(&whole) {
+            Some(text) => Ok(text.clone()),
+            None if whole == NULL => Ok(String::new()),
+            None if self.is_folder(&whole) => Err("Is a directory"),
+            None => Err("No such file or directory"),
+        }
+    }
+
     /// What lies in a folder.
-    fn children(&self, folder: &str) -> BTreeSet<String> {
+    pub(super) fn children(&self, folder: &str) -> BTreeSet<String> {
         let prefix = if folder == "/" { "/".to_owned() } else { format!("{folder}/") };
         let programs = PROGRAMS.iter().map(|name| format!("/bin/{name}"));
         let paths = self.inside.files.keys().cloned().chain(programs);
@@ -474,7 +474,31 @@ mod tests {
             ("curl x", "!sh: curl: not found\n127"),
             ("exit 3; echo no", "3 ended"),
             ("false; exit", "1 ended"),
-            ("a | b", "!sh: syntax error: '|' is more than this simulated shell knows\n2"),
+            ("a & b", "!sh: syntax error: '&' is more than this simulated shell knows\n2"),
+            ("echo a b | cat", "a b\n0"),
+            ("cat /etc/hostname /etc/config/b | grep w | wc -l", "1\n0"),
+            ("env | grep -v PATH | cat -", "A=x\n0"),
+            ("env | grep none; echo $?", "1\n0"),
+            ("grep x /none", "!grep: /none: No such file or directory\n2"),
+            ("ls /bin | head -n 2", "bash\ncat\n0"),
+            ("echo one two | wc", "1 2 8\n0"),
+            ("sleep 1 | echo done", "(1s)done\n0"),
+            ("A=y | true; exit 3 | true; echo $A", "x\n0"),
+            ("false | true && echo last", "last\n0"),
+            ("cat | wc -l", "!sh: what is typed goes through no pipe of this simulated shell\n2"),
+            ("wc -l", "!wc: this simulated program reads files and pipes, not what is typed\n2"),
+            ("echo a | sh -c 'cat; cat /dev/null'", "a\n0"),
+            ("echo a >/dev/null; echo b >&2", "!b\n0"),
+            ("cat none 2>/dev/null || echo gone", "gone\n0"),
+            ("cat none /etc/hostname 2>&1 >/dev/null", "cat: none: No such file or directory\n1"),
+            ("cat none /etc/hostname >/dev/null 2>&1", "1"),
+            ("cat none 2>&1 | wc -w", "7\n0"),
+            ("cat >/dev/null; echo done", "<Drain>done\n0"),
+            ("wc -l < /etc/hostname", "1\n0"),
+            ("true < /etc/hostname; cat", "<Copy>0"),
+            ("cat < none", "!sh: can't open none: no such file\n1"),
+            ("echo a > /tmp/x || echo no", "!sh: can't create /tmp/x: Read-only file system\nno\n0"),
+            ("stty size", "!stty: standard input: Not a tty\n1"),
         ] {
             assert_eq!(show(&Session::new(&inside).line(line, now())), expected, "{line}");
         }
@@ -496,6 +520,15 @@ mod tests {
         assert_eq!(start(&["sh", "-c", "echo $A; exit 4"]), ("x\n4".to_owned(), true));
         assert!(!start(&["sh", "-c", "while true; do date; done"]).1);
         assert!(!start(&["sh"]).1);
+        assert!(!start(&["sh", "-c", "nginx -g x > /dev/null 2>&1"]).1);
+        assert!(start(&["sh", "-c", "A=b; cd /etc && cat hostname | wc -l"]).1);
+    }
+
+    #[test]
+    fn a_terminal_has_a_size() {
+        let inside = inside();
+        let mut session = Session::new(&inside).on(Some((24, 80)));
+        assert_eq!(show(&session.line("stty size; stty raw", now())), "24 80\n!usage: stty size\n1");
     }
 
     #[test]

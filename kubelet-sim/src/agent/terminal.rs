@@ -4,6 +4,7 @@
 
 use super::channels::{Channel, Input, Reader, Writer};
 use super::shell::{Act, Inside, Session};
+use super::wishes::{Size, Wishes};
 use component_base::env::Env;
 use futures::future::BoxFuture;
 use std::time::Duration;
@@ -19,15 +20,6 @@ const EXIT_INTERRUPTED: i32 = 130;
 #[derive(Debug)]
 pub struct Gone;
 
-/// What a client asks to be connected.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Wishes {
-    pub stdin: bool,
-    pub stdout: bool,
-    pub stderr: bool,
-    pub tty: bool,
-}
-
 pub struct Terminal<'a> {
     pub env: &'a Env,
     pub wishes: Wishes,
@@ -36,19 +28,26 @@ pub struct Terminal<'a> {
     /// Typed, and read by nobody yet.
     typed: Vec<u8>,
     ended: bool,
+    /// What the client has said of it.
+    size: Option<Size>,
 }
 
 impl<'a> Terminal<'a> {
     pub fn new(env: &'a Env, wishes: Wishes, reader: &'a mut Reader, writer: &'a mut Writer) -> Self {
-        Self { env, wishes, reader, writer, typed: Vec::new(), ended: !wishes.stdin }
+        Self { env, wishes, reader, writer, typed: Vec::new(), ended: !wishes.stdin, size: None }
     }
 
     /// Runs a program to its end; answers its exit code.
     pub async fn run(&mut self, inside: &Inside, argv: &[String]) -> Result<i32, Gone> {
-        let mut session = Session::new(inside);
+        let mut session = Session::new(inside).on(self.terminal());
         let ran = session.start(argv, self.env.wall());
         let code = self.act(&mut session, ran.acts).await?;
         Ok(code.unwrap_or(ran.exit_code))
+    }
+
+    /// Rows and columns, where there is a terminal; none of either until the client has told.
+    fn terminal(&self) -> Option<(u16, u16)> {
+        self.wishes.tty.then(|| self.size.map_or((0, 0), |size| (size.rows, size.columns)))
     }
 
     /// Carries acts out. An exit code where one of them has its own: a shell, or an interruption.
@@ -68,6 +67,7 @@ impl<'a> Terminal<'a> {
                         self.print(Channel::Stdout, &line).await?;
                     }
                 }
+                Act::Drain => while self.line().await?.is_some() {},
                 Act::Shell => code = Some(self.shell(session).await?),
             }
         }
@@ -83,6 +83,7 @@ impl<'a> Terminal<'a> {
                     self.print(Channel::Stdout, "# ").await?;
                 }
                 let Some(line) = self.line().await? else { return Ok(last) };
+                session.terminal = self.terminal();
                 let ran = session.line(line.trim_end_matches('\n'), self.env.wall());
                 let code = self.act(session, ran.acts).await?;
                 last = code.unwrap_or(ran.exit_code);
@@ -163,6 +164,7 @@ impl<'a> Terminal<'a> {
         };
         match input {
             Input::Bytes(bytes) => self.typed.extend_from_slice(&bytes),
+            Input::Resize(size) => self.size = Some(size),
             Input::End => self.ended = true,
             Input::Gone => return Err(Gone),
         }

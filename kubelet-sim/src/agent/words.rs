@@ -1,4 +1,4 @@
-//! The words of a command line: quotes, variables, and what separates commands.
+//! The words of a command line: quotes, variables, what separates commands, and where their input and outputs go.
 //!
 //! A small part of what a POSIX shell reads; what is more than that is refused by name, never misread.
 
@@ -15,11 +15,52 @@ pub enum After {
     Failure,
 }
 
-/// A command as it was written: its variables are looked up when its turn comes.
+/// Commands, each of which reads what the one before it prints.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Command {
+pub struct Pipeline {
     pub after: After,
-    words: Vec<Vec<Piece>>,
+    pub commands: Vec<Command>,
+}
+
+/// A command as it was written: its variables are looked up when its turn comes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Command {
+    words: Vec<Word>,
+    pub redirections: Vec<Redirection>,
+}
+
+/// `2>&1`, `>/dev/null`, `<file`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Redirection {
+    /// 0, 1 or 2.
+    pub of: u8,
+    pub to: To,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum To {
+    /// Where that one goes at this moment.
+    Number(u8),
+    File(Word),
+}
+
+/// Pieces of text and variables.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Word(Vec<Piece>);
+
+impl Word {
+    pub fn text(&self, variables: &BTreeMap<String, String>) -> String {
+        self.0.iter().map(|piece| piece.text(variables)).collect()
+    }
+}
+
+impl Piece {
+    fn text(&self, variables: &BTreeMap<String, String>) -> String {
+        match self {
+            Self::Text(text) => text.clone(),
+            Self::Variable(name) => variables.get(name).cloned().unwrap_or_default(),
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -38,58 +79,91 @@ const KEYWORDS: [&str; 10] = ["if", "for", "while", "until", "case", "function",
 impl Command {
     /// The words with the values of variables in them.
     pub fn words(&self, variables: &BTreeMap<String, String>) -> Vec<String> {
-        let value = |piece: &Piece| match piece {
-            Piece::Text(text) => text.clone(),
-            Piece::Variable(name) => variables.get(name).cloned().unwrap_or_default(),
-        };
         self.words
             .iter()
-            .map(|word| (word, word.iter().map(value).collect::<String>()))
+            .map(|word| (word, word.text(variables)))
             // A word that is nothing but an empty variable is none.
-            .filter(|(word, text)| !text.is_empty() || word.iter().any(|piece| matches!(piece, Piece::Text(_))))
+            .filter(|(Word(pieces), text)| {
+                !text.is_empty() || pieces.iter().any(|piece| matches!(piece, Piece::Text(_)))
+            })
             .map(|(_, text)| text)
             .collect()
+    }
+
+    /// The first word, unless it is only known when its turn comes.
+    pub fn name(&self) -> Option<&str> {
+        match self.words.first()?.0.as_slice() {
+            [Piece::Text(name)] => Some(name),
+            _ => None,
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.words.is_empty() && self.redirections.is_empty()
     }
 }
 
 /// Splits a line into commands.
-pub fn parse(line: &str) -> Result<Vec<Command>, Unknown> {
+pub fn parse(line: &str) -> Result<Vec<Pipeline>, Unknown> {
     let mut reader = Reader { rest: line.chars().collect(), at: 0 };
-    let (mut commands, mut words, mut after) = (Vec::new(), Vec::new(), After::Always);
-    let mut end = |words: &mut Vec<Vec<Piece>>, after: After| {
-        if !words.is_empty() {
-            commands.push(Command { after, words: std::mem::take(words) });
-        }
-    };
+    let mut lines = Vec::new();
+    let (mut commands, mut command, mut after) = (Vec::new(), Command::default(), After::Always);
     while let Some(next) = reader.peek() {
-        let joined = match (next, reader.rest.get(reader.at + 1)) {
+        let second = reader.rest.get(reader.at + 1);
+        let joined = match (next, second) {
             ('&', Some('&')) => Some((2, After::Success)),
             ('|', Some('|')) => Some((2, After::Failure)),
             (';' | '\n', _) => Some((1, After::Always)),
-            ('|' | '&' | '<' | '>' | '(' | ')' | '`', _) => return Err(Unknown(format!("{next:?}"))),
+            ('&' | '(' | ')' | '`', _) => return Err(Unknown(format!("{next:?}"))),
             _ => None,
         };
-        match joined {
-            Some((length, next)) => {
-                end(&mut words, after);
+        match (joined, next) {
+            (Some((length, next)), _) => {
+                finish(&mut lines, &mut commands, &mut command, after)?;
                 after = next;
                 reader.at += length;
             }
-            None if next.is_whitespace() => reader.at += 1,
-            None if next == '#' => reader.skip_line(),
-            None => {
+            (None, '|') if command.is_empty() => return Err(Unknown("a pipe without a command".to_owned())),
+            (None, '|') => {
+                commands.push(std::mem::take(&mut command));
+                reader.at += 1;
+            }
+            (None, '<' | '>') => command.redirections.push(reader.redirection(None)?),
+            (None, '0'..='2') if matches!(second, Some('<' | '>')) => {
+                reader.at += 1;
+                command.redirections.push(reader.redirection(Some(next as u8 - b'0'))?);
+            }
+            (None, next) if next.is_whitespace() => reader.at += 1,
+            (None, '#') => reader.skip_line(),
+            (None, _) => {
                 let word = reader.word()?;
-                match word.as_slice() {
-                    [Piece::Text(text)] if words.is_empty() && KEYWORDS.contains(&text.as_str()) => {
+                match word.0.as_slice() {
+                    [Piece::Text(text)] if command.words.is_empty() && KEYWORDS.contains(&text.as_str()) => {
                         return Err(Unknown(format!("{text:?}")));
                     }
-                    _ => words.push(word),
+                    _ => command.words.push(word),
                 }
             }
         }
     }
-    end(&mut words, after);
-    Ok(commands)
+    finish(&mut lines, &mut commands, &mut command, after)?;
+    Ok(lines)
+}
+
+/// Ends the pipeline that is being read, if there is any.
+fn finish(
+    lines: &mut Vec<Pipeline>,
+    commands: &mut Vec<Command>,
+    command: &mut Command,
+    after: After,
+) -> Result<(), Unknown> {
+    match (command.is_empty(), commands.is_empty()) {
+        (true, true) => return Ok(()),
+        (true, false) => return Err(Unknown("a pipe without a command".to_owned())),
+        (false, _) => commands.push(std::mem::take(command)),
+    }
+    lines.push(Pipeline { after, commands: std::mem::take(commands) });
+    Ok(())
 }
 
 struct Reader {
@@ -114,7 +188,33 @@ impl Reader {
         }
     }
 
-    fn word(&mut self) -> Result<Vec<Piece>, Unknown> {
+    /// From its sign on; `of` stood before it.
+    fn redirection(&mut self, of: Option<u8>) -> Result<Redirection, Unknown> {
+        let sign = self.next();
+        let of = of.unwrap_or(u8::from(sign == Some('>')));
+        match (sign, self.peek()) {
+            (Some('<'), Some('<' | '&' | '>')) => return Err(Unknown("this use of '<'".to_owned())),
+            (Some('>'), Some('>')) => self.at += 1,
+            (Some('>'), Some('&')) => {
+                self.at += 1;
+                return match self.next() {
+                    Some(number @ '1'..='2') => Ok(Redirection { of, to: To::Number(number as u8 - b'0') }),
+                    _ => Err(Unknown("this use of \">&\"".to_owned())),
+                };
+            }
+            _ => {}
+        }
+        while self.peek().is_some_and(|next| next == ' ' || next == '\t') {
+            self.at += 1;
+        }
+        let word = self.word()?;
+        if word.0.is_empty() {
+            return Err(Unknown("a redirection to nothing".to_owned()));
+        }
+        Ok(Redirection { of, to: To::File(word) })
+    }
+
+    fn word(&mut self) -> Result<Word, Unknown> {
         let (mut pieces, mut text, mut is_quoted) = (Vec::new(), String::new(), false);
         while let Some(next) = self.peek().filter(|next| !next.is_whitespace() && !";&|<>()`".contains(*next)) {
             self.at += 1;
@@ -141,7 +241,7 @@ impl Reader {
         if !text.is_empty() || is_quoted {
             pieces.push(Piece::Text(text));
         }
-        Ok(pieces)
+        Ok(Word(pieces))
     }
 
     fn double_quoted(&mut self, pieces: &mut Vec<Piece>, text: &mut String) -> Result<(), Unknown> {
@@ -203,21 +303,32 @@ impl Reader {
 mod tests {
     use super::*;
 
-    /// Commands behind what joins them, their words in brackets.
+    /// Commands behind what joins them, their words in brackets, and where their outputs go.
     fn read(line: &str) -> String {
-        let variables = [("A", "x y"), ("?", "3")].map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        let variables: BTreeMap<String, String> =
+            [("A", "x y"), ("?", "3")].map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        let command = |command: &Command| {
+            let mut text = format!("[{}]", command.words(&variables).join("]["));
+            for Redirection { of, to } in &command.redirections {
+                let sign = if *of == 0 { '<' } else { '>' };
+                text += &match to {
+                    To::Number(number) => format!("{of}{sign}&{number}"),
+                    To::File(word) => format!("{of}{sign}{}", word.text(&variables)),
+                };
+            }
+            text
+        };
+        let pipeline = |pipeline: &Pipeline| {
+            let sign = match pipeline.after {
+                After::Always => ";",
+                After::Success => "&&",
+                After::Failure => "||",
+            };
+            let commands: Vec<String> = pipeline.commands.iter().map(command).collect();
+            format!("{sign}{}", commands.join("|"))
+        };
         match parse(line) {
-            Ok(commands) => commands
-                .iter()
-                .map(|command| {
-                    let sign = match command.after {
-                        After::Always => ";",
-                        After::Success => "&&",
-                        After::Failure => "||",
-                    };
-                    format!("{sign}[{}]", command.words(&variables).join("]["))
-                })
-                .collect(),
+            Ok(lines) => lines.iter().map(pipeline).collect(),
             Err(error) => error.to_string(),
         }
     }
@@ -233,8 +344,16 @@ mod tests {
             ("echo $? $ $NONE ''", ";[echo][3][$][]".to_owned()),
             ("echo \\$A \"\\$A \\n\"", ";[echo][$A][$A \\n]".to_owned()),
             ("  ", String::new()),
-            ("a | b", more("'|'")),
-            ("a > b", more("'>'")),
+            ("a | b c|d; e", ";[a]|[b][c]|[d];[e]".to_owned()),
+            ("a >b 2>&1 | c 2> /dev/null", ";[a]1>b2>&1|[c]2>/dev/null".to_owned()),
+            ("a 1>&2 2>>$A <f", ";[a]1>&22>x y0<f".to_owned()),
+            ("echo 2 >x", ";[echo][2]1>x".to_owned()),
+            ("a |", more("a pipe without a command")),
+            ("a | | b", more("a pipe without a command")),
+            ("| a", more("a pipe without a command")),
+            ("a >", more("a redirection to nothing")),
+            ("a >&x", more("this use of \">&\"")),
+            ("a <<END", more("this use of '<'")),
             ("a &", more("'&'")),
             ("echo $(date)", more("\"$(\"")),
             ("while true; do x; done", more("\"while\"")),

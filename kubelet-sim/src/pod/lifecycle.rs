@@ -46,7 +46,8 @@ pub struct PodView<'a> {
     pub pod: &'a Pod,
     /// The last status that is known: the API server's, or a later one that has just been written.
     pub status: &'a PodStatus,
-    pub node_ip: IpAddr,
+    /// The primary one first.
+    pub node_ips: &'a [IpAddr],
     /// The address that the sandbox gets, or why it gets none.
     pub sandbox: Sandbox,
     pub has_image: &'a dyn Fn(&str) -> bool,
@@ -56,16 +57,14 @@ pub struct PodView<'a> {
 /// What the node's network has for the pod.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Sandbox {
-    Address(IpAddr),
+    /// One of each family of the node.
+    Addresses(Vec<IpAddr>),
     /// It shares the node's.
     OnHost,
     /// The pod is going, and has none.
     NotNeeded,
     /// Why there is none, as an event's reason and message.
-    Impossible {
-        reason: &'static str,
-        message: String,
-    },
+    Impossible { reason: &'static str, message: String },
 }
 
 /// What follows.
@@ -172,13 +171,13 @@ impl<'a> PodMachine<'a> {
     /// The node takes the pod: start time, the node's addresses, a status for each container.
     fn admit(&self, status: &mut PodStatus, now: Timestamp) {
         status.start_time.get_or_insert(Time(now));
-        let host_ip = self.view.node_ip.to_string();
+        let node_ips = self.view.node_ips;
         if status.host_ip.is_none() {
-            status.host_ip = Some(host_ip.clone());
-            status.host_ips = Some(vec![HostIP { ip: host_ip.clone() }]);
+            status.host_ip = node_ips.first().map(ToString::to_string);
+            status.host_ips = Some(node_ips.iter().map(|ip| HostIP { ip: ip.to_string() }).collect());
         }
         if self.view.sandbox == Sandbox::OnHost {
-            set_pod_ip(status, host_ip);
+            set_pod_ips(status, node_ips);
         }
         let reason = if self.init.is_empty() { "ContainerCreating" } else { "PodInitializing" };
         complete(&mut status.init_container_statuses, &self.init, reason);
@@ -188,8 +187,8 @@ impl<'a> PodMachine<'a> {
 
     /// Kubelet learns of a pod's address with what has become of its first container, not before.
     fn show_sandbox(&self, status: &mut PodStatus) {
-        if let (Sandbox::Address(ip), true) = (&self.view.sandbox, conditions::has_sandbox(status)) {
-            set_pod_ip(status, ip.to_string());
+        if let (Sandbox::Addresses(ips), true) = (&self.view.sandbox, conditions::has_sandbox(status)) {
+            set_pod_ips(status, ips);
         }
     }
 
@@ -323,10 +322,10 @@ impl<'a> PodMachine<'a> {
     }
 }
 
-fn set_pod_ip(status: &mut PodStatus, ip: String) {
+fn set_pod_ips(status: &mut PodStatus, ips: &[IpAddr]) {
     if status.pod_ip.is_none() {
-        status.pod_ip = Some(ip.clone());
-        status.pod_ips = Some(vec![PodIP { ip }]);
+        status.pod_ip = ips.first().map(ToString::to_string);
+        status.pod_ips = Some(ips.iter().map(|ip| PodIP { ip: ip.to_string() }).collect());
     }
 }
 

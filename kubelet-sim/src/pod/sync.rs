@@ -52,8 +52,11 @@ fn decide(row: &NodeRow, node: &Node, pod: &Pod, status: &PodStatus, latency: &L
     }
     let sandbox = row.sandbox(pod, status);
     let has_image = |image: &str| row.has_image(image);
-    let node_ip = node::internal_ip(node).unwrap_or(row.machine.address.into());
-    lifecycle::step(&PodView { pod, status, node_ip, sandbox, has_image: &has_image, latency }, now)
+    let mut node_ips = node::internal_ips(node);
+    if node_ips.is_empty() {
+        node_ips.push(row.machine.address.into());
+    }
+    lifecycle::step(&PodView { pod, status, node_ips: &node_ips, sandbox, has_image: &has_image, latency }, now)
 }
 
 async fn write_status(

@@ -5,6 +5,7 @@
 
 use super::Options;
 use super::data_dir::DataDir;
+use crate::certificates::FRONT_PROXY_CLIENT;
 use std::net::IpAddr;
 use std::path::Path;
 
@@ -66,6 +67,13 @@ fn own_arguments(name: &str, options: &Options, data_dir: &DataDir) -> Vec<Strin
             path_flag("kubelet-certificate-authority", &pki.join("ca.crt")),
             path_flag("kubelet-client-certificate", &pki.join("kubelet-client.crt")),
             path_flag("kubelet-client-key", &pki.join("kubelet-client.key")),
+            path_flag("proxy-client-cert-file", &pki.join("front-proxy-client.crt")),
+            path_flag("proxy-client-key-file", &pki.join("front-proxy-client.key")),
+            path_flag("requestheader-client-ca-file", &pki.join("front-proxy-ca.crt")),
+            flag("requestheader-allowed-names", FRONT_PROXY_CLIENT),
+            flag("requestheader-username-headers", "X-Remote-User"),
+            flag("requestheader-group-headers", "X-Remote-Group"),
+            flag("requestheader-extra-headers-prefix", "X-Remote-Extra-"),
         ];
         arguments.extend(etcd_arguments(options));
         return arguments;
@@ -74,6 +82,7 @@ fn own_arguments(name: &str, options: &Options, data_dir: &DataDir) -> Vec<Strin
     match name {
         "controller-manager" => {
             arguments.push(path_flag("root-ca-file", &pki.join("ca.crt")));
+            arguments.push(path_flag("service-account-private-key-file", &pki.join("sa.key")));
             arguments.push(path_flag("cluster-signing-cert-file", &pki.join("ca.crt")));
             arguments.push(path_flag("cluster-signing-key-file", &pki.join("ca.key")));
             arguments.push(flag("cluster-cidr", cluster_cidr(options.nodes)));

@@ -172,6 +172,8 @@ pub enum Conversion {
     },
     /// `apiVersion` differs, and what the other version's schema does not have goes.
     Pruned,
+    /// Another server converts, before anybody here looks: whatever shows or takes an object has it in this version.
+    Webhook,
 }
 
 impl Verb {
@@ -220,6 +222,7 @@ impl Served {
             Conversion::Same => self.named(value),
             Conversion::With { from_storage, .. } => from_storage(value),
             Conversion::Pruned => self.pruned(self.named(value)),
+            Conversion::Webhook => value,
         }
     }
 
@@ -283,18 +286,25 @@ impl Resource {
             // What the storage version does not know goes when the object is stored: it is validated before.
             Conversion::Same | Conversion::Pruned => self.storage_version().named(value),
             Conversion::With { to_storage, .. } => to_storage(value),
+            Conversion::Webhook => value,
         }
     }
 
-    /// What the store holds, in the storage version, as its readers see it: a custom resource's schema may have changed
-    /// since the object was written.
-    pub fn as_read(&self, value: Value) -> Value {
-        let storage = self.storage_version();
-        if storage.schema.is_builtin() {
+    /// Another server converts between the versions.
+    pub fn converts_by_webhook(&self) -> bool {
+        self.served.iter().any(|served| matches!(served.conversion, Conversion::Webhook))
+    }
+
+    /// What the store holds, written in version `served`, as its readers see it: in the storage version, unless a webhook
+    /// converts it later. A custom resource's schema may have changed since the object was written.
+    pub fn as_read(&self, served: usize, value: Value) -> Value {
+        let value = if served == self.storage { value } else { self.to_storage(served, value) };
+        let version = if self.converts_by_webhook() { &self.served[served] } else { self.storage_version() };
+        if version.schema.is_builtin() {
             return value;
         }
-        let mut value = storage.pruned(value);
-        storage.fill(&mut value);
+        let mut value = version.pruned(value);
+        version.fill(&mut value);
         value
     }
 

@@ -26,7 +26,7 @@ impl MetaVersion {
 
 /// The object as slices of JSON.
 pub fn whole(target: &Target, object: &Object) -> Vec<Bytes> {
-    if target.is_storage_version() {
+    if target.is_storage_version() || matches!(target.served().conversion, Conversion::Webhook) {
         return object.to_wire().to_vec();
     }
     vec![Bytes::from(json::to_canonical(&target.served().from_storage(object.to_value())))]
@@ -39,7 +39,7 @@ pub fn write_metadata(out: &mut Vec<u8>, target: &Target, object: &Object, versi
         format!("{{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"{api_version}\",\"metadata\":").as_bytes(),
     );
     match target.served().conversion {
-        Conversion::Same | Conversion::Pruned => {
+        Conversion::Same | Conversion::Pruned | Conversion::Webhook => {
             object.metadata_to_wire().iter().for_each(|slice| out.extend_from_slice(slice))
         }
         // Annotations may stand for fields of another version.

@@ -86,7 +86,7 @@ impl<'a> Table<'a> {
     fn write_row(&self, out: &mut Vec<u8>, object: &Object) {
         let stored = match self.target.served().conversion {
             Conversion::Pruned => Arc::new(self.target.served().from_storage(object.to_value())),
-            Conversion::Same | Conversion::With { .. } => object.peek(),
+            Conversion::Same | Conversion::With { .. } | Conversion::Webhook => object.peek(),
         };
         let cells: Vec<Value> = self.columns.iter().map(|column| column.cell.value(&stored, self.now_s)).collect();
         write!(out, "{{\"cells\":{}", json!(cells)).expect("writing to memory cannot fail");

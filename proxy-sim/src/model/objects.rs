@@ -67,6 +67,7 @@ pub fn service_ports(service: &Service) -> Vec<(ServicePortName, ServicePort)> {
     ports.collect()
 }
 
+// Deviation: of a cluster of two families, rules are made for IPv4 alone.
 fn is_v4(ip: &str) -> bool {
     ip.parse::<Ipv4Addr>().is_ok()
 }

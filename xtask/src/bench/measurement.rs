@@ -29,8 +29,16 @@ pub struct Measurement {
     pub cpu_s: BTreeMap<String, f64>,
     /// Memory that each server holds at the end, by its name.
     pub rss_mib: BTreeMap<String, f64>,
+    /// The most that each has held since it was started.
+    pub peak_mib: BTreeMap<String, f64>,
     /// Whatever went wrong: failed operations; lost, repeated or disordered events; forbidden placements.
     pub errors: u64,
+    /// Requests that the API server sent to its store meanwhile, whatever for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub store_requests: Option<u64>,
+    /// Microseconds of an operation that pass in each admission plugin.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub admission_us: BTreeMap<String, f64>,
 }
 
 impl Measurement {
@@ -59,7 +67,10 @@ impl Measurement {
             server_cpu_ms_per_operation: round(whole * 1000.0 / operations.max(1) as f64),
             cpu_s,
             rss_mib: after.iter().map(|(name, now)| (name.clone(), round(now.rss_mib))).collect(),
+            peak_mib: after.iter().map(|(name, now)| (name.clone(), round(now.peak_mib))).collect(),
             errors: 0,
+            store_requests: None,
+            admission_us: BTreeMap::new(),
         }
     }
 
@@ -69,6 +80,17 @@ impl Measurement {
 
     pub fn errors(self, errors: u64) -> Self {
         Self { errors, ..self }
+    }
+
+    pub fn store_requests(self, requests: f64) -> Self {
+        Self { store_requests: Some(requests.max(0.0) as u64), ..self }
+    }
+
+    /// `seconds` are those of all operations together, by plugin.
+    pub fn admission(self, seconds: &BTreeMap<String, f64>) -> Self {
+        let of_one = |seconds: f64| round(seconds * 1e6 / self.operations.max(1) as f64);
+        let admission_us = seconds.iter().map(|(plugin, seconds)| (plugin.clone(), of_one(*seconds))).collect();
+        Self { admission_us, ..self }
     }
 }
 
@@ -91,7 +113,7 @@ mod tests {
 
     #[test]
     fn cost_is_the_difference_of_all_servers() {
-        let used = |cpu_s, rss_mib| Used { cpu_s, rss_mib };
+        let used = |cpu_s, rss_mib| Used { cpu_s, rss_mib, peak_mib: rss_mib };
         let before = Usage::from([("apiserver".to_owned(), used(1.0, 10.0))]);
         let after = Usage::from([("apiserver".to_owned(), used(1.5, 20.0)), ("scheduler".to_owned(), used(0.5, 30.0))]);
         let took = Duration::from_secs(2);

@@ -9,6 +9,10 @@ mod process;
 mod servers;
 mod load;
 mod objects;
+mod verbs;
+mod access;
+mod credentials;
+mod scrape;
 mod lists;
 mod watches;
 mod workloads;
@@ -32,8 +36,8 @@ pub struct Options {
     /// The simulation to measure; without it, the release build of this tree
     #[arg(long, value_name = "FILE")]
     simulation: Option<PathBuf>,
-    /// Run only the scenarios of these names, comma-separated
-    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    /// Run only these scenarios; without any, all
+    #[arg(value_name = "SCENARIO")]
     only: Vec<String>,
     /// Divide every count by this, for a quick look
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
@@ -88,6 +92,8 @@ struct Scenario {
 const SCENARIOS: &[Scenario] = &[
     Scenario { name: "start", run: |bench| Box::pin(start_up::run(bench)) },
     Scenario { name: "objects", run: |bench| Box::pin(objects::run(bench)) },
+    Scenario { name: "api", run: |bench| Box::pin(verbs::run(bench)) },
+    Scenario { name: "access", run: |bench| Box::pin(access::run(bench)) },
     Scenario { name: "lists", run: |bench| Box::pin(lists::run(bench)) },
     Scenario { name: "watches", run: |bench| Box::pin(watches::run(bench)) },
     Scenario { name: "rollout", run: |bench| Box::pin(workloads::rollout(bench)) },
@@ -100,7 +106,7 @@ pub fn run(options: &Options, root: &Path) -> Result<(), Error> {
     for name in &options.only {
         if !SCENARIOS.iter().any(|scenario| scenario.name == name) {
             let known: Vec<&str> = SCENARIOS.iter().map(|scenario| scenario.name).collect();
-            return Err(Error::Failed(format!("--only: no scenario {name:?}; there are {}", known.join(", "))));
+            return Err(Error::Failed(format!("no scenario {name:?}; there are {}", known.join(", "))));
         }
     }
     let program = match &options.program {

@@ -48,10 +48,11 @@ pub async fn post(client: Client, collection: &str, object: Value) -> Result<(),
     client.call(&call).await.map(drop)
 }
 
-async fn get_and_put(client: Client, path: String, number: usize) -> Result<(), client::Error> {
+/// Reads an object, sets what stands at a pointer, and writes it back.
+pub async fn get_and_put(client: Client, path: String, pointer: &str, text: String) -> Result<(), client::Error> {
     let body = client.call(&Call::new(Method::GET, path.as_str())).await?;
     let mut object: Value = serde_json::from_slice(&body).map_err(|error| client::Error::Decode(error.to_string()))?;
-    object["data"]["mark"] = json!(number.to_string());
+    *object.pointer_mut(pointer).expect("objects are made with it") = json!(text);
     client.call(&Call::new(Method::PUT, path).body(JSON, object.to_string())).await.map(drop)
 }
 
@@ -105,8 +106,9 @@ async fn on(bench: &Bench, engine: &'static str, clients: usize) -> Result<Vec<M
     note("get ConfigMap", load.await)?;
 
     // Each object has one writer at a time: the clients walk over them in turn, and there are more objects than clients.
-    let load =
-        closed_loop(env, &all, bench.count(3000), |client, number| get_and_put(client, some(number), number + 1));
+    let load = closed_loop(env, &all, bench.count(3000), |client, number| {
+        get_and_put(client, some(number), "/data/mark", (number + 1).to_string())
+    });
     note("get and put ConfigMap", load.await)?;
 
     let load = closed_loop(env, &all, bench.count(2000), |client, number| {

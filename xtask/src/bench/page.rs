@@ -26,7 +26,7 @@ fn table(measured: &[Measurement]) -> Table {
         "per s",
         "p50 ms",
         "p99 ms",
-        "resident MiB",
+        "resident (peak) MiB",
         "errors",
     ]);
     for one in measured {
@@ -35,7 +35,8 @@ fn table(measured: &[Measurement]) -> Table {
         };
         // What has ended holds none.
         let memory = one.rss_mib.iter().filter(|(_, mib)| **mib > 0.0);
-        let memory: Vec<String> = memory.map(|(name, mib)| format!("{name} {mib:.0}")).collect();
+        let peak = |name: &str| one.peak_mib.get(name).copied().unwrap_or_default();
+        let memory: Vec<String> = memory.map(|(name, mib)| format!("{name} {mib:.0} ({:.0})", peak(name))).collect();
         table.add_row([
             one.what.clone(),
             one.engine.to_owned(),

@@ -13,6 +13,8 @@ pub struct Used {
     pub cpu_s: f64,
     /// Resident now.
     pub rss_mib: f64,
+    /// The most that was resident at any time.
+    pub peak_mib: f64,
 }
 
 /// By the name of the server.
@@ -20,17 +22,19 @@ pub type Usage = BTreeMap<String, Used>;
 
 pub fn used(pid: u32) -> Result<Used, Error> {
     let status = read(&format!("/proc/{pid}/status"))?;
-    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib = resident.and_then(|text| text.trim().trim_end_matches("kB").trim().parse::<f64>().ok());
-    let rss_mib = kib.ok_or_else(|| malformed(pid))? / 1024.0;
+    let mib = |field: &str| {
+        let text = status.lines().find_map(|line| line.strip_prefix(field));
+        let kib = text.and_then(|text| text.trim().trim_end_matches("kB").trim().parse::<f64>().ok());
+        kib.map(|kib| kib / 1024.0).ok_or_else(|| malformed(pid))
+    };
     // utime and stime.
-    Ok(Used { cpu_s: cpu_s(pid, [11, 12])?, rss_mib })
+    Ok(Used { cpu_s: cpu_s(pid, [11, 12])?, rss_mib: mib("VmRSS:")?, peak_mib: mib("VmHWM:")? })
 }
 
 /// What the children of this process used that have ended; they hold no memory any more.
 pub fn used_by_children() -> Result<Used, Error> {
     // cutime and cstime.
-    Ok(Used { cpu_s: cpu_s(std::process::id(), [13, 14])?, rss_mib: 0.0 })
+    Ok(Used { cpu_s: cpu_s(std::process::id(), [13, 14])?, rss_mib: 0.0, peak_mib: 0.0 })
 }
 
 /// The sum of two fields of `/proc/PID/stat`, counted from 0 behind the name, which stands in parentheses and may hold

@@ -21,10 +21,29 @@ const TOKEN: &str = "benchmark";
 const READY_WITHIN: Duration = Duration::from_secs(30);
 const READY_LOOK: Duration = Duration::from_millis(5);
 
+/// How an API server is started.
+#[derive(Debug, Default)]
+pub struct Setup {
+    /// More lines of the file of static tokens.
+    pub tokens: String,
+    /// Client certificates of the servers' own authority are known.
+    pub knows_certificates: bool,
+    pub arguments: Vec<String>,
+}
+
+impl Setup {
+    /// As most scenarios measure it: no accounts are there that pods could use.
+    pub fn usual() -> Self {
+        Self { arguments: vec!["--disable-admission-plugins=ServiceAccount".to_owned()], ..Self::default() }
+    }
+}
+
 /// An API server and the components that a scenario wants beside it. They end with this.
 pub struct Servers {
     env: Env,
-    connection: Connection,
+    /// Of the member of `system:masters`.
+    pub connection: Connection,
+    authority: Authority,
     children: Vec<(&'static str, Child)>,
     etcd: Option<EtcdProcess>,
     directory: TempDir,
@@ -36,6 +55,11 @@ impl Servers {
     /// Starts an API server on `engine` (`memory`, `embedded`, or `etcd` with a member of its own) and waits until it is
     /// ready.
     pub async fn start(bench: &Bench, engine: &'static str) -> Result<Self, Error> {
+        Self::start_as(bench, engine, &Setup::usual()).await
+    }
+
+    /// The same, started in another way.
+    pub async fn start_as(bench: &Bench, engine: &'static str, setup: &Setup) -> Result<Self, Error> {
         let directory = tempfile::tempdir().map_err(|error| Error::Io("temporary directory".to_owned(), error))?;
         let at = |name: &str| directory.path().join(name);
         let authority = Authority::load_or_create(&at("ca"), bench.env.wall())?;
@@ -45,7 +69,7 @@ impl Servers {
         write(&at("tls.crt"), &pair.cert_pem)?;
         write(&at("tls.key"), &pair.key_pem)?;
         write(&at("sa.key"), &pki::signing_key()?)?;
-        write(&at("tokens.csv"), &format!("{TOKEN},benchmark,benchmark,\"system:masters\"\n"))?;
+        write(&at("tokens.csv"), &format!("{TOKEN},benchmark,benchmark,\"system:masters\"\n{}", setup.tokens))?;
         let port = free_port()?;
         let connection = Connection {
             server: format!("https://127.0.0.1:{port}"),
@@ -57,7 +81,8 @@ impl Servers {
         let etcd = (engine == "etcd").then(|| EtcdProcess::start(directory.path(), &EtcdOptions::default()));
         let urls = etcd.as_ref().map(|etcd| format!("--etcd-servers={}", etcd.urls().join(",")));
         let (env, children) = (bench.env.clone(), Vec::new());
-        let mut servers = Self { env, connection, children, etcd, directory, ready_after: Duration::ZERO };
+        let ready_after = Duration::ZERO;
+        let mut servers = Self { env, connection, authority, children, etcd, directory, ready_after };
         let began = bench.env.now();
         let path = |name: &str| servers.directory.path().join(name).display().to_string();
         let mut arguments = vec![
@@ -69,11 +94,15 @@ impl Servers {
             format!("--token-auth-file={}", path("tokens.csv")),
             format!("--store={engine}"),
             format!("--data-dir={}", path("store")),
-            "--disable-admission-plugins=ServiceAccount".to_owned(),
             "--max-requests-inflight=0".to_owned(),
             "--max-mutating-requests-inflight=0".to_owned(),
         ];
         arguments.extend(urls);
+        if setup.knows_certificates {
+            write(Path::new(&path("clients.crt")), &servers.authority.cert_pem)?;
+            arguments.push(format!("--client-ca-file={}", path("clients.crt")));
+        }
+        arguments.extend(setup.arguments.iter().cloned());
         servers.spawn(bench, "apiserver", &arguments)?;
         servers.ready().await?;
         servers.ready_after = bench.env.now().duration_since(began);
@@ -123,7 +152,25 @@ impl Servers {
     }
 
     pub fn clients(&self, count: usize) -> Result<Vec<Client>, Error> {
-        (0..count).map(|_| self.client()).collect()
+        self.clients_as(count, &self.connection)
+    }
+
+    /// The same as somebody else.
+    pub fn clients_as(&self, count: usize, connection: &Connection) -> Result<Vec<Client>, Error> {
+        (0..count).map(|_| Ok(Client::connect(&self.env, connection, "orrery-bench")?)).collect()
+    }
+
+    /// Without any credential.
+    pub fn anonymous(&self) -> Connection {
+        Connection { token: None, ..self.connection.clone() }
+    }
+
+    /// With a certificate in this name.
+    pub fn by_certificate(&self, user: &str) -> Result<Connection, Error> {
+        let subject = Subject { common_name: user, organizations: &[], names: &[] };
+        let pair = self.authority.issue(&subject, self.env.wall())?;
+        let (client_cert_pem, client_key_pem) = (Some(pair.cert_pem), Some(pair.key_pem));
+        Ok(Connection { client_cert_pem, client_key_pem, ..self.anonymous() })
     }
 
     /// What each server has used until now.

@@ -3,6 +3,7 @@
 //! Corresponds to k8s.io/pod-security-admission/admission.
 
 pub mod checks;
+pub mod configuration;
 pub mod policy;
 mod setters;
 #[cfg(test)]
@@ -12,7 +13,8 @@ use super::pod_parts::{CONTAINER_FIELDS, containers, items, metadata_entry, text
 use super::{AdmissionPlugin, Attributes, ObjectKey, Operation};
 use async_trait::async_trait;
 use checks::{Violation, violations};
-use policy::{Level, LevelVersion, Policy};
+use configuration::{Exemptions, PodSecurityConfiguration};
+use policy::{Level, LevelVersion, PREFIX, Policy};
 use proto::Status;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -36,41 +38,119 @@ const TEMPLATES: &[(&str, &str, &str)] = &[
 const SECCOMP_POD: &str = "seccomp.security.alpha.kubernetes.io/pod";
 const SECCOMP_CONTAINER: &str = "container.seccomp.security.alpha.kubernetes.io/";
 
-pub struct PodSecurity;
+pub struct PodSecurity {
+    /// Of namespaces without labels.
+    defaults: Policy,
+    exemptions: Exemptions,
+}
+
+impl PodSecurity {
+    pub fn new(configuration: &PodSecurityConfiguration) -> Self {
+        Self { defaults: configuration.defaults.policy(), exemptions: configuration.exemptions.clone() }
+    }
+
+    /// Nothing is asked of what this user writes there.
+    fn exempts(&self, attributes: &Attributes<'_>, spec: &Value) -> bool {
+        let class = spec["runtimeClassName"].as_str();
+        let reason = self.exemptions.hold_for(&attributes.user.name, attributes.namespace, class);
+        if let Some(reason) = reason {
+            note(attributes, "exempt", reason);
+        }
+        reason.is_some()
+    }
+}
+
+impl Default for PodSecurity {
+    fn default() -> Self {
+        Self::new(&PodSecurityConfiguration::default())
+    }
+}
 
 #[async_trait]
 impl AdmissionPlugin for PodSecurity {
     async fn validate(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
         if attributes.is("", "namespaces") {
-            return namespace(attributes).await;
+            return self.namespace(attributes).await;
         }
         let (group, resource): (&str, &str) = (&attributes.served.group, &attributes.served.resource);
         if (group, resource) == ("", "pods") {
-            return pod(attributes).await;
+            return self.pod(attributes).await;
         }
         let template = TEMPLATES.iter().find(|(g, r, _)| (*g, *r) == (group, resource)).map(|(_, _, at)| *at);
         match template.filter(|_| attributes.subresource.is_empty()) {
-            Some(at) => controller(attributes, at).await,
+            Some(at) => self.controller(attributes, at).await,
             None => Ok(()),
         }
     }
 }
 
-/// Labels must be right, at least those that change; pods that break the new rules are told of, and stay.
-async fn namespace(attributes: &Attributes<'_>) -> Result<(), Status> {
-    let namespace = attributes.new_object();
-    let name = text(namespace, "/metadata/name");
-    let (new, errors) = Policy::of(namespace);
-    let is_update = attributes.operation == Operation::Update;
-    let (old, old_errors) = Policy::of(attributes.old());
-    if !errors.is_empty() && (!is_update || errors != old_errors) {
-        return Err(Status::invalid("", "Namespace", name, &errors));
+impl PodSecurity {
+    /// Labels must be right, at least those that change; pods that break the new rules are told of, and stay.
+    async fn namespace(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
+        let namespace = attributes.new_object();
+        let name = text(namespace, "/metadata/name");
+        let (new, errors) = Policy::of(namespace, &self.defaults);
+        let is_update = attributes.operation == Operation::Update;
+        let (old, old_errors) = Policy::of(attributes.old(), &self.defaults);
+        if !errors.is_empty() && (!is_update || errors != old_errors) {
+            return Err(Status::invalid("", "Namespace", name, &errors));
+        }
+        let is_stricter = new.enforce.version != old.enforce.version || new.enforce.level > old.enforce.level;
+        if is_update && new.enforce.level != Level::Privileged && is_stricter {
+            warn_of_existing(attributes, name, new.enforce).await?;
+        }
+        Ok(())
     }
-    let is_stricter = new.enforce.version != old.enforce.version || new.enforce.level > old.enforce.level;
-    if is_update && new.enforce.level != Level::Privileged && is_stricter {
-        warn_of_existing(attributes, name, new.enforce).await?;
+
+    async fn policy_of(&self, attributes: &Attributes<'_>) -> Result<Policy, Status> {
+        let (lookup, name) = (attributes.lookup, attributes.namespace);
+        match lookup.find(ObjectKey::cluster("", "namespaces", name)).await? {
+            Some(namespace) => {
+                let (policy, errors) = Policy::of(&namespace.value(), &self.defaults);
+                if !errors.is_empty() {
+                    let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+                    note(attributes, "error", format!("Failed to parse policy: {}", aggregate(&errors)));
+                }
+                Ok(policy)
+            }
+            None => Err(Status::internal(format_args!("failed to lookup namespace {name}"))),
+        }
     }
-    Ok(())
+
+    async fn pod(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
+        if IGNORED_SUBRESOURCES.contains(&attributes.subresource) {
+            return Ok(());
+        }
+        let pod = attributes.new_object();
+        if attributes.operation == Operation::Update && !is_significant(pod, attributes.old()) {
+            return Ok(());
+        }
+        if self.exempts(attributes, &pod["spec"]) {
+            return Ok(());
+        }
+        let policy = self.policy_of(attributes).await?;
+        note(attributes, "enforce-policy", policy.enforce.to_string());
+        audit(attributes, policy.audit, pod);
+        let found = violations(policy.enforce, &pod["metadata"], &pod["spec"]);
+        if !found.is_empty() {
+            let (level, details) = (policy.enforce, details(&found));
+            return Err(attributes.forbidden(format_args!("violates PodSecurity \"{level}\": {details}")));
+        }
+        warn(attributes, policy.warn, pod);
+        Ok(())
+    }
+
+    /// What makes pods is never refused: only its pods are.
+    async fn controller(&self, attributes: &Attributes<'_>, template: &str) -> Result<(), Status> {
+        let Some(template) = attributes.new_object().pointer(template) else { return Ok(()) };
+        if self.exempts(attributes, &template["spec"]) {
+            return Ok(());
+        }
+        let policy = self.policy_of(attributes).await?;
+        audit(attributes, policy.audit, template);
+        warn(attributes, policy.warn, template);
+        Ok(())
+    }
 }
 
 async fn warn_of_existing(attributes: &Attributes<'_>, namespace: &str, enforce: LevelVersion) -> Result<(), Status> {
@@ -114,44 +194,33 @@ fn line(reason: &str, pods: &[&str]) -> String {
     }
 }
 
-async fn policy_of(attributes: &Attributes<'_>) -> Result<Policy, Status> {
-    let (lookup, name) = (attributes.lookup, attributes.namespace);
-    match lookup.find(ObjectKey::cluster("", "namespaces", name)).await? {
-        Some(namespace) => Ok(Policy::of(&namespace.value()).0),
-        None => Err(Status::internal(format_args!("failed to lookup namespace {name}"))),
-    }
-}
-
-async fn pod(attributes: &Attributes<'_>) -> Result<(), Status> {
-    if IGNORED_SUBRESOURCES.contains(&attributes.subresource) {
-        return Ok(());
-    }
-    let pod = attributes.new_object();
-    if attributes.operation == Operation::Update && !is_significant(pod, attributes.old()) {
-        return Ok(());
-    }
-    let policy = policy_of(attributes).await?;
-    let found = violations(policy.enforce, &pod["metadata"], &pod["spec"]);
-    if !found.is_empty() {
-        let (level, details) = (policy.enforce, details(&found));
-        return Err(attributes.forbidden(format_args!("violates PodSecurity \"{level}\": {details}")));
-    }
-    warn(attributes, policy.warn, pod);
-    Ok(())
-}
-
-/// What makes pods is never refused: only its pods are.
-async fn controller(attributes: &Attributes<'_>, template: &str) -> Result<(), Status> {
-    let Some(template) = attributes.new_object().pointer(template) else { return Ok(()) };
-    let policy = policy_of(attributes).await?;
-    warn(attributes, policy.warn, template);
-    Ok(())
-}
-
 fn warn(attributes: &Attributes<'_>, level: LevelVersion, pod: &Value) {
+    if let Some(what) = would_violate(level, pod) {
+        attributes.warnings.add(what);
+    }
+}
+
+fn audit(attributes: &Attributes<'_>, level: LevelVersion, pod: &Value) {
+    if let Some(what) = would_violate(level, pod) {
+        note(attributes, "audit-violations", what);
+    }
+}
+
+fn would_violate(level: LevelVersion, pod: &Value) -> Option<String> {
     let found = violations(level, &pod["metadata"], &pod["spec"]);
-    if !found.is_empty() {
-        attributes.warnings.add(format!("would violate PodSecurity \"{level}\": {}", details(&found)));
+    (!found.is_empty()).then(|| format!("would violate PodSecurity \"{level}\": {}", details(&found)))
+}
+
+/// For the audit log.
+fn note(attributes: &Attributes<'_>, what: &str, value: impl Into<String>) {
+    attributes.annotate(format!("{PREFIX}{what}"), value);
+}
+
+/// Errors as Go shows several at once.
+fn aggregate(errors: &[String]) -> String {
+    match errors {
+        [one] => one.clone(),
+        several => format!("[{}]", several.join(", ")),
     }
 }
 

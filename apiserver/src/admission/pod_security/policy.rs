@@ -6,7 +6,8 @@ use proto::meta::status::FieldError;
 use serde_json::{Value, json};
 use std::fmt;
 
-const PREFIX: &str = "pod-security.kubernetes.io/";
+/// Of labels, and of what is noted for the audit log.
+pub const PREFIX: &str = "pod-security.kubernetes.io/";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
@@ -26,7 +27,7 @@ impl Version {
         Self(minor)
     }
 
-    fn parse(text: &str) -> Option<Self> {
+    pub fn parse(text: &str) -> Option<Self> {
         if text == "latest" {
             return Some(Self::LATEST);
         }
@@ -38,7 +39,7 @@ impl Version {
 }
 
 impl Level {
-    fn parse(text: &str) -> Option<Self> {
+    pub fn parse(text: &str) -> Option<Self> {
         Some(match text {
             "privileged" => Self::Privileged,
             "baseline" => Self::Baseline,
@@ -69,23 +70,21 @@ impl fmt::Display for LevelVersion {
     }
 }
 
-const PRIVILEGED: LevelVersion = LevelVersion { level: Level::Privileged, version: Version::LATEST };
-
-/// What is refused, and what is only warned of. There is no audit log to annotate, so that mode is only checked for
-/// valid labels.
+/// What is refused, what is written down, and what is warned of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
     pub enforce: LevelVersion,
+    pub audit: LevelVersion,
     pub warn: LevelVersion,
 }
 
 impl Policy {
     /// A policy is there even where labels are wrong: enforcement is then as strict as can be, the rest is off.
-    pub fn of(namespace: &Value) -> (Self, Vec<FieldError>) {
+    pub fn of(namespace: &Value, defaults: &Self) -> (Self, Vec<FieldError>) {
         let mut errors = Vec::new();
-        let (enforce, has_enforce, _) = mode(namespace, "enforce", Level::Restricted, &mut errors);
-        mode(namespace, "audit", Level::Privileged, &mut errors);
-        let (mut warn, has_warn, has_version) = mode(namespace, "warn", Level::Privileged, &mut errors);
+        let (enforce, has_enforce, _) = mode(namespace, "enforce", defaults.enforce, Level::Restricted, &mut errors);
+        let (audit, ..) = mode(namespace, "audit", defaults.audit, Level::Privileged, &mut errors);
+        let (mut warn, has_warn, has_version) = mode(namespace, "warn", defaults.warn, Level::Privileged, &mut errors);
         if has_enforce && !has_warn {
             // What would be refused is warned of where it is only described: in a Deployment's template.
             warn.level = enforce.level;
@@ -93,13 +92,19 @@ impl Policy {
                 warn.version = enforce.version;
             }
         }
-        (Self { enforce, warn }, errors)
+        (Self { enforce, audit, warn }, errors)
     }
 }
 
 /// The level and version of one mode, and whether each has a label.
-fn mode(namespace: &Value, mode: &str, when_wrong: Level, errors: &mut Vec<FieldError>) -> (LevelVersion, bool, bool) {
-    let mut found = PRIVILEGED;
+fn mode(
+    namespace: &Value,
+    mode: &str,
+    default: LevelVersion,
+    when_wrong: Level,
+    errors: &mut Vec<FieldError>,
+) -> (LevelVersion, bool, bool) {
+    let mut found = default;
     let label = |suffix: &str| {
         let key = format!("{PREFIX}{mode}{suffix}");
         let value = namespace.get("metadata")?.get("labels")?.get(&key)?.as_str()?;
@@ -127,12 +132,13 @@ fn mode(namespace: &Value, mode: &str, when_wrong: Level, errors: &mut Vec<Field
 
 #[cfg(test)]
 mod tests {
+    use super::super::configuration::Defaults;
     use super::*;
 
     fn policy(labels: &[(&str, &str)]) -> (String, String, Vec<String>) {
         let labels: serde_json::Map<String, Value> =
             labels.iter().map(|(key, value)| (format!("{PREFIX}{key}"), json!(value))).collect();
-        let (policy, errors) = Policy::of(&json!({"metadata": {"labels": labels}}));
+        let (policy, errors) = Policy::of(&json!({"metadata": {"labels": labels}}), &Defaults::default().policy());
         (policy.enforce.to_string(), policy.warn.to_string(), errors.iter().map(ToString::to_string).collect())
     }
 

@@ -15,7 +15,10 @@ fn pod_of(spec: Value) -> Value {
 }
 
 async fn create(labels: &[(&str, &str)], spec: Value) -> Seen {
-    Write::create("", "pods", pod_of(spec)).beside("", "namespaces", namespace_with(labels)).run(&PodSecurity).await
+    Write::create("", "pods", pod_of(spec))
+        .beside("", "namespaces", namespace_with(labels))
+        .run(&PodSecurity::default())
+        .await
 }
 
 const UNCONFINED: &str = "allowPrivilegeEscalation != false (container \"c\" must set securityContext.allowPrivilegeEscalation=false), \
@@ -177,7 +180,7 @@ async fn warnings_do_not_refuse() {
     let deployment = json!({"metadata": {"name": "d", "namespace": "a"}, "spec": {"template": template}});
     let seen = Write::create("apps", "deployments", deployment)
         .beside("", "namespaces", namespace_with(&[("enforce", "baseline")]))
-        .run(&PodSecurity)
+        .run(&PodSecurity::default())
         .await;
     assert_eq!(
         (seen.message(), seen.warnings.clone()),
@@ -191,7 +194,7 @@ async fn namespaces_learn_of_pods_that_break_the_new_level() {
     let relabel = |labels: &[(&str, &str)]| {
         Write::update("", "namespaces", namespace_with(&[]), namespace_with(labels)).beside("", "pods", host("bad"))
     };
-    let seen = relabel(&[("enforce", "baseline")]).run(&PodSecurity).await;
+    let seen = relabel(&[("enforce", "baseline")]).run(&PodSecurity::default()).await;
     assert_eq!(
         (seen.message(), seen.warnings.clone()),
         (
@@ -203,17 +206,17 @@ async fn namespaces_learn_of_pods_that_break_the_new_level() {
             ]
         )
     );
-    let seen = relabel(&[("enforce", "baseline")]).beside("", "pods", host("worse")).run(&PodSecurity).await;
+    let seen = relabel(&[("enforce", "baseline")]).beside("", "pods", host("worse")).run(&PodSecurity::default()).await;
     assert_eq!(seen.warnings[1], "bad (and 1 other pod): host namespaces");
-    assert!(relabel(&[("enforce", "privileged")]).run(&PodSecurity).await.warnings.is_empty());
-    let seen = relabel(&[("enforce", "odd")]).run(&PodSecurity).await;
+    assert!(relabel(&[("enforce", "privileged")]).run(&PodSecurity::default()).await.warnings.is_empty());
+    let seen = relabel(&[("enforce", "odd")]).run(&PodSecurity::default()).await;
     assert_eq!(
         seen.message(),
         r#"Namespace "a" is invalid: metadata.labels[pod-security.kubernetes.io/enforce]: Invalid value: "odd": must be one of privileged, baseline, restricted"#
     );
     // What was wrong before may stay.
     let wrong = namespace_with(&[("enforce", "odd")]);
-    Write::update("", "namespaces", wrong.clone(), wrong).run(&PodSecurity).await.passed();
+    Write::update("", "namespaces", wrong.clone(), wrong).run(&PodSecurity::default()).await.passed();
 }
 
 #[tokio::test]
@@ -231,8 +234,94 @@ async fn updates_of_nothing_that_matters_pass() {
         }
         let seen = Write::update("", "pods", old.clone(), new)
             .beside("", "namespaces", namespace_with(&[("enforce", "baseline")]))
-            .run(&PodSecurity)
+            .run(&PodSecurity::default())
             .await;
         assert_eq!(seen.error.is_some(), is_refused, "{pointer}");
     }
+}
+
+#[tokio::test]
+async fn a_configuration_gives_defaults_and_exempts() {
+    let configuration = json!({
+        "defaults": {"enforce": "baseline"},
+        "exemptions": {"usernames": ["root"], "namespaces": ["free"], "runtimeClasses": ["sandbox"]},
+    });
+    let plugin = PodSecurity::new(&serde_json::from_value(configuration).unwrap());
+    let refused = async |namespace: &str, user: &str, labels: Value, class: Value| {
+        let spec = json!({"hostNetwork": true, "runtimeClassName": class, "containers": [{"name": "c", "image": "i"}]});
+        let pod = json!({"metadata": {"name": "p", "namespace": namespace}, "spec": spec});
+        let namespace = json!({"metadata": {"name": namespace, "labels": labels}});
+        Write::create("", "pods", pod)
+            .by(user, &[])
+            .beside("", "namespaces", namespace)
+            .run(&plugin)
+            .await
+            .error
+            .is_some()
+    };
+    let privileged = json!({"pod-security.kubernetes.io/enforce": "privileged"});
+    assert!(refused("a", "ann", json!({}), json!(null)).await);
+    assert!(!refused("a", "ann", privileged, json!(null)).await);
+    assert!(!refused("a", "root", json!({}), json!(null)).await);
+    assert!(!refused("free", "ann", json!({}), json!(null)).await);
+    assert!(!refused("a", "ann", json!({}), json!("sandbox")).await);
+}
+
+/// What the audit log is told of a pod, by the labels of its namespace.
+#[tokio::test]
+async fn what_the_audit_log_is_told() {
+    let host = || with(one(json!({})), json!({"hostNetwork": true}));
+    let violation = r#"would violate PodSecurity "baseline:latest": host namespaces (hostNetwork=true)"#;
+    for (labels, expected) in [
+        (&[][..], &[("enforce-policy", "privileged:latest")][..]),
+        (&[("audit", "baseline")], &[("audit-violations", violation), ("enforce-policy", "privileged:latest")]),
+        // What is refused is written down as well.
+        (
+            &[("audit", "baseline"), ("enforce", "baseline"), ("enforce-version", "v1.30")],
+            &[("audit-violations", violation), ("enforce-policy", "baseline:v1.30")],
+        ),
+        (
+            &[("audit-version", "new")],
+            &[
+                ("enforce-policy", "privileged:latest"),
+                (
+                    "error",
+                    r#"Failed to parse policy: metadata.labels[pod-security.kubernetes.io/audit-version]: Invalid value: "new": must be "latest" or "v1.x""#,
+                ),
+            ],
+        ),
+    ] {
+        let seen = create(labels, host()).await;
+        let told: Vec<(&str, &str)> = seen
+            .annotations
+            .iter()
+            .map(|(key, value)| (key.strip_prefix("pod-security.kubernetes.io/").unwrap(), value.as_str()))
+            .collect();
+        assert_eq!(told, expected, "{labels:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_audit_log_is_told_why_nothing_was_asked() {
+    let exempt = json!({"exemptions": {"namespaces": ["a"]}});
+    let plugin = PodSecurity::new(&serde_json::from_value(exempt).unwrap());
+    let pod = Write::create("", "pods", pod_of(one(json!({"privileged": true}))));
+    let seen = pod.beside("", "namespaces", namespace_with(&[("enforce", "baseline")])).run(&plugin).await;
+    assert_eq!(seen.error, None);
+    assert_eq!(seen.annotations["pod-security.kubernetes.io/exempt"], "namespace");
+}
+
+/// A template makes pods that would break the rules: that is written down, and allowed.
+#[tokio::test]
+async fn templates_are_written_down() {
+    let spec = json!({"template": {"metadata": {}, "spec": with(one(json!({})), json!({"hostPID": true}))}});
+    let deployment = json!({"metadata": {"name": "d", "namespace": "a"}, "spec": spec});
+    let write = Write::create("apps", "deployments", deployment);
+    let seen = write
+        .beside("", "namespaces", namespace_with(&[("audit", "restricted"), ("enforce", "restricted")]))
+        .run(&PodSecurity::default())
+        .await;
+    assert_eq!(seen.error, None);
+    let keys: Vec<&str> = seen.annotations.keys().map(String::as_str).collect();
+    assert_eq!(keys, ["pod-security.kubernetes.io/audit-violations"]);
 }

@@ -2,6 +2,9 @@
 
 use super::*;
 use crate::admission::testing::{Seen, Write};
+use crate::testing::Api;
+use http::Method;
+use serde_json::json;
 
 fn quota(hard: Value, used: Value) -> Value {
     json!({"metadata": {"name": "q", "namespace": "a", "resourceVersion": "7"}, "status": {"hard": hard, "used": used}})
@@ -13,7 +16,7 @@ fn pod(requests: Value, limits: Value) -> Write {
 }
 
 async fn under(write: Write, hard: Value, used: Value) -> Seen {
-    write.beside("", "resourcequotas", quota(hard, used)).run(&ResourceQuota).await
+    write.beside("", "resourcequotas", quota(hard, used)).run(&ResourceQuota::default()).await
 }
 
 #[tokio::test]
@@ -149,7 +152,75 @@ async fn quotas_are_for_the_pods_of_their_scopes() {
         (of_priority("NotIn"), false),
     ] {
         let pod = json!({"metadata": {"name": "p", "namespace": "a"}, "spec": spec});
-        let seen = Write::create("", "pods", pod).beside("", "resourcequotas", quota.clone()).run(&ResourceQuota).await;
+        let seen = Write::create("", "pods", pod)
+            .beside("", "resourcequotas", quota.clone())
+            .run(&ResourceQuota::default())
+            .await;
         assert_eq!(seen.error.is_some(), applies, "{quota}");
     }
+}
+
+/// A thousand creations at once, and a hundred to give: through the whole server, whose quota is counted by nobody else.
+#[tokio::test(start_paused = true)]
+async fn racing_creations_get_exactly_what_there_is() {
+    let api = Api::start().await;
+    let quotas = "/api/v1/namespaces/default/resourcequotas";
+    for (name, hard) in [("q", json!({"configmaps": "100"})), ("wide", json!({"count/configmaps": "500"}))] {
+        let body = json!({"metadata": {"name": name}, "spec": {"hard": hard}});
+        assert_eq!(api.ask(Method::POST, quotas, &body.to_string(), &[]).await.code, 201);
+        let used: Value = hard.as_object().unwrap().keys().map(|name| (name.clone(), json!("0"))).collect();
+        let status = json!({"status": {"hard": hard, "used": used}}).to_string();
+        let merge = [("content-type", "application/merge-patch+json")];
+        assert_eq!(api.ask(Method::PATCH, &format!("{quotas}/{name}/status"), &status, &merge).await.code, 200);
+    }
+    let creations = (0..1000).map(|number| {
+        let body = json!({"metadata": {"name": format!("m{number}")}}).to_string();
+        let api = &api;
+        async move { api.ask(Method::POST, "/api/v1/namespaces/default/configmaps", &body, &[]).await }
+    });
+    let answers = futures::future::join_all(creations).await;
+    let refused =
+        "is forbidden: exceeded quota: q, requested: configmaps=1, used: configmaps=100, limited: configmaps=100";
+    let count = |code: u16| answers.iter().filter(|answer| answer.code == code).count();
+    assert_eq!((count(201), count(403)), (100, 900));
+    assert!(answers.iter().filter(|answer| answer.code == 403).all(|answer| answer.message().ends_with(refused)));
+    for (name, limit) in [("q", "configmaps"), ("wide", "count/configmaps")] {
+        let quota = api.get(&format!("{quotas}/{name}")).await;
+        assert_eq!(quota.body["status"]["used"][limit], "100", "{name}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_limited_needs_a_quota_that_covers_it() {
+    let limited = json!([
+        {"resource": "pods", "matchContains": ["requests.cpu"]},
+        {"resource": "pods", "matchScopes": [{"scopeName": "PriorityClass", "operator": "In", "values": ["high", "top"]}]},
+    ]);
+    let limited: Vec<LimitedResource> = serde_json::from_value(limited).unwrap();
+    let plugin = || ResourceQuota::new(&limited);
+    let of_class = |class: &str, requests: Value| {
+        let spec =
+            json!({"priorityClassName": class, "containers": [{"name": "c", "resources": {"requests": requests}}]});
+        Write::create("", "pods", json!({"metadata": {"name": "p", "namespace": "a"}, "spec": spec}))
+    };
+    let forbidden = |why: &str| format!(r#"pods "p" is forbidden: {why}"#);
+    let cpu = || json!({"cpu": "1"});
+
+    let scopes = forbidden("insufficient quota to match these scopes: [{PriorityClass In [high top]}]");
+    assert_eq!(of_class("low", json!({})).run(&plugin()).await.message(), "");
+    assert_eq!(
+        of_class("low", cpu()).run(&plugin()).await.message(),
+        forbidden("insufficient quota to consume: requests.cpu")
+    );
+    assert_eq!(of_class("high", json!({})).run(&plugin()).await.message(), scopes);
+
+    let of_cpu = || quota(json!({"requests.cpu": "2"}), json!({"requests.cpu": "0"}));
+    let beside = |write: Write, quota: Value| write.beside("", "resourcequotas", quota);
+    assert_eq!(beside(of_class("low", cpu()), of_cpu()).run(&plugin()).await.message(), "");
+    assert_eq!(beside(of_class("high", cpu()), of_cpu()).run(&plugin()).await.message(), scopes);
+    let mut of_high = quota(json!({"pods": "2"}), json!({"pods": "0"}));
+    let expression = json!({"scopeName": "PriorityClass", "operator": "In", "values": ["high"]});
+    of_high["spec"] = json!({"scopeSelector": {"matchExpressions": [expression]}});
+    assert_eq!(beside(of_class("high", json!({})), of_high.clone()).run(&plugin()).await.message(), "");
+    assert_eq!(beside(of_class("top", json!({})), of_high).run(&plugin()).await.message(), scopes);
 }

@@ -178,22 +178,17 @@ pub const COMPONENTS: &[RoleRow] = &[
             "get,list,patch,update,watch core persistentvolumeclaims",
         ],
     ),
-    // Deviation: a process that simulates many nodes has an identity of its own. It watches, and writes only as
-    // the node concerned, by constrained impersonation of arbitrary nodes.
+    // Deviation: a process that simulates many nodes has an identity of its own. It watches nodes and pods, and does all
+    // else as the node concerned, by constrained impersonation of arbitrary nodes; the Node authorizer judges what a node
+    // may do.
     (
         "system:orrery:node-fleet",
         &[
-            "get,list,watch core configmaps,endpoints,namespaces,nodes,persistentvolumeclaims,persistentvolumes,pods,secrets,serviceaccounts,services",
-            "get,list,watch coordination.k8s.io leases",
-            "get,list,watch discovery.k8s.io endpointslices",
-            "get,list,watch node.k8s.io runtimeclasses",
-            "get,list,watch storage.k8s.io csidrivers,csinodes,storageclasses,volumeattachments",
-            "get,list,watch resource.k8s.io resourceclaims,resourceslices",
+            "list,watch core nodes,pods",
             "create authentication.k8s.io tokenreviews",
             "create authorization.k8s.io subjectaccessreviews",
             "impersonate:arbitrary-node authentication.k8s.io nodes",
-            "impersonate-on:arbitrary-node:create,impersonate-on:arbitrary-node:delete,impersonate-on:arbitrary-node:deletecollection,impersonate-on:arbitrary-node:get,impersonate-on:arbitrary-node:list,impersonate-on:arbitrary-node:patch,impersonate-on:arbitrary-node:update,impersonate-on:arbitrary-node:watch * *",
-            EVENTS,
+            "impersonate-on:arbitrary-node:create,impersonate-on:arbitrary-node:delete,impersonate-on:arbitrary-node:get,impersonate-on:arbitrary-node:patch,impersonate-on:arbitrary-node:update * *",
         ],
     ),
 ];

@@ -6,6 +6,7 @@
 mod conversion;
 mod names;
 mod paths;
+mod rules;
 mod schema;
 mod structure;
 
@@ -99,8 +100,9 @@ fn check_spec(object: &At<'_>, errors: &mut Errors) {
     if group.text().is_empty() {
         errors.push(group.required(""));
     } else {
+        let before = errors.len();
         group.check(dns1123_subdomain, errors);
-        if !group.text().contains('.') {
+        if errors.len() == before && !group.text().contains('.') {
             errors.push(group.invalid("should be a domain with at least one dot"));
         }
     }
@@ -117,6 +119,10 @@ fn check_spec(object: &At<'_>, errors: &mut Errors) {
             schema::check(&at, errors);
             if errors.iter().all(|error| !error.field.starts_with(&at.path)) {
                 structure::check(&at, errors);
+            }
+            // A schema that is not sound has no types to compile against.
+            if errors.iter().all(|error| !error.field.starts_with(&at.path)) {
+                rules::check(&at, errors);
             }
         } else {
             errors.push(schema.field("openAPIV3Schema").required(""));

@@ -206,7 +206,8 @@ mod tests {
     use super::*;
 
     fn network() -> ServiceNetwork {
-        ServiceNetwork { range: "10.0.0.0/24".parse().unwrap(), node_ports: 30000..=30010 }
+        let ranges = ["10.0.0.0/24", "fd00::/112"].map(|range| range.parse().unwrap());
+        ServiceNetwork { ranges: ranges.to_vec(), node_ports: 30000..=30010 }
     }
 
     fn address(text: &str) -> Reserved {
@@ -239,9 +240,15 @@ mod tests {
     #[test]
     fn what_is_used_is_reserved_and_what_cannot_be_mended_is_told() {
         let (inside, outside) = (address("10.0.0.9"), address("10.9.0.9"));
+        let (second, far) = (address("fd00::9"), address("fd01::9"));
         let observed = Observed {
-            reserved: BTreeMap::from([(outside, 3)]),
-            used: BTreeMap::from([(inside, vec![service("a"), service("b")]), (outside, vec![service("c")])]),
+            reserved: BTreeMap::from([(outside, 3), (far, 4)]),
+            used: BTreeMap::from([
+                (inside, vec![service("a"), service("b")]),
+                (outside, vec![service("c")]),
+                (second, vec![service("a")]),
+                (far, vec![service("d")]),
+            ]),
         };
         let actions = plan(&observed, &network(), &mut Unused::new());
         let lines: Vec<String> = actions.iter().map(ToString::to_string).collect();
@@ -251,6 +258,8 @@ mod tests {
                 "address 10.0.0.9 is used by several Services: default/a, default/b; make all but one of them anew",
                 "address 10.0.0.9 is used by Service default/a and was not reserved",
                 "address 10.9.0.9 of Service default/c is outside this server's --service-cluster-ip-range",
+                "address fd00::9 is used by Service default/a and was not reserved",
+                "address fd01::9 of Service default/d is outside this server's --service-cluster-ip-range",
             ]
         );
     }

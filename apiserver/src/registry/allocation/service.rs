@@ -7,6 +7,7 @@ use super::{Holder, Reserved, ServiceNetwork, families};
 use crate::registry::strategies::rules::ByRules;
 use crate::registry::strategy::{Grace, Reservation, Reservations, Stored, Strategy, WriteContext};
 use async_trait::async_trait;
+use ipnet::IpNet;
 use proto::Status;
 use proto::meta::status::FieldError;
 use serde_json::{Value, json};
@@ -79,7 +80,7 @@ impl Strategy for ServiceStrategy {
         object: &mut Value,
         reservations: &dyn Reservations,
     ) -> Result<Reservation, Status> {
-        settle_families(context, object, None)?;
+        settle_families(context, object, None, reservations)?;
         reserve(context, object, None, reservations).await
     }
 
@@ -93,7 +94,7 @@ impl Strategy for ServiceStrategy {
         if !context.subresource.is_empty() {
             return Ok(Reservation::default());
         }
-        settle_families(context, object, Some(old))?;
+        settle_families(context, object, Some(old), reservations)?;
         reserve(context, object, Some(old), reservations).await
     }
 
@@ -105,8 +106,13 @@ impl Strategy for ServiceStrategy {
     }
 }
 
-fn settle_families(context: &WriteContext<'_>, service: &mut Value, old: Option<&Value>) -> Result<(), Status> {
-    let errors = families::settle(service, old);
+fn settle_families(
+    context: &WriteContext<'_>,
+    service: &mut Value,
+    old: Option<&Value>,
+    reservations: &dyn Reservations,
+) -> Result<(), Status> {
+    let errors = families::settle(service, old, &reservations.service_network().families());
     if errors.is_empty() { Ok(()) } else { Err(context.invalid(context.name, &errors)) }
 }
 
@@ -158,17 +164,20 @@ pub(super) fn held_by(service: &Value) -> BTreeSet<Reserved> {
 
 /// `clusterIP` is the first of `clusterIPs`; old clients know only the former.
 fn align_cluster_ips(service: &mut Value, old: Option<&Value>) {
-    let (ip, listed) = (text(service, "clusterIP").to_owned(), !spec(service, "clusterIPs").is_null());
-    if let Some(old) = old {
-        let changed = text(old, "clusterIP") != ip && spec(old, "clusterIPs") == spec(service, "clusterIPs");
-        if changed {
-            let list = if ip.is_empty() { Value::Null } else { json!([ip]) };
-            set(service, "clusterIPs", list);
-            return;
+    let is_given = |service: &Value| spec(service, "clusterIPs").as_array().is_some_and(|ips| !ips.is_empty());
+    let ip = text(service, "clusterIP").to_owned();
+    let Some(old) = old else {
+        if !ip.is_empty() && !is_given(service) {
+            set(service, "clusterIPs", json!([ip]));
         }
+        return;
+    };
+    let is_same_ip = text(old, "clusterIP") == ip;
+    if is_same_ip && is_given(old) && !is_given(service) {
+        set(service, "clusterIPs", spec(old, "clusterIPs").clone());
     }
-    if !listed && !ip.is_empty() {
-        set(service, "clusterIPs", json!([ip]));
+    if !is_same_ip && (spec(old, "clusterIPs") == spec(service, "clusterIPs") || !is_given(service)) {
+        set(service, "clusterIPs", if ip.is_empty() { Value::Null } else { json!([ip]) });
     }
 }
 
@@ -183,11 +192,7 @@ fn set(service: &mut Value, field: &str, value: Value) {
 /// What the server gave before is kept where an update says nothing of it.
 fn carry_over(service: &mut Value, old: &Value) {
     if takes_address(service) && takes_address(old) && text(service, "clusterIP").is_empty() {
-        for field in ["clusterIP", "clusterIPs"] {
-            if spec(service, field).is_null() || spec(service, field) == "" {
-                set(service, field, spec(old, field).clone());
-            }
-        }
+        set(service, "clusterIP", spec(old, "clusterIP").clone());
     }
     if takes_health_check_port(service)
         && takes_health_check_port(old)
@@ -280,7 +285,7 @@ struct Asking<'a> {
 impl Asking<'_> {
     async fn everything(&mut self, service: &mut Value) -> Result<(), Status> {
         if takes_address(service) {
-            self.address(service).await?;
+            self.addresses(service).await?;
         }
         self.node_ports(service).await?;
         self.health_check(service).await
@@ -303,53 +308,70 @@ impl Asking<'_> {
         Ok(taken)
     }
 
-    async fn address(&mut self, service: &mut Value) -> Result<(), Status> {
-        let list = spec(service, "clusterIPs").clone();
-        match list.as_array().and_then(|list| list.first()).and_then(Value::as_str) {
-            None | Some("") => {
-                let found = self.any_address().await?;
-                set(service, "clusterIP", json!(found));
-                set(service, "clusterIPs", json!([found]));
-                Ok(())
-            }
-            Some("None") => Ok(()),
-            Some(asked) => {
-                // What is no address is for validation to refuse.
-                let Ok(address) = asked.parse::<IpAddr>() else { return Ok(()) };
-                let refused = |why: String| {
-                    let why = format!("failed to allocate IP {address}: {why}");
-                    self.invalid(FieldError::invalid("spec.clusterIPs", &list, why))
-                };
-                if !self.network.contains(address) && !self.before.contains(&Reserved::Address(address)) {
-                    let range = self.network.range.trunc();
-                    let why = format!(
-                        "the provided IP ({address}) is not in the valid range. The range of valid IPs is {range}"
-                    );
-                    return Err(refused(why));
+    /// One of each family that the Service has.
+    async fn addresses(&mut self, service: &mut Value) -> Result<(), Status> {
+        let asked = spec(service, "clusterIPs").clone();
+        let mut list: Vec<String> =
+            asked.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect();
+        if list.first().is_some_and(|first| first == "None") {
+            return Ok(());
+        }
+        let (families, mut is_new) = (spec(service, "ipFamilies").clone(), false);
+        for (index, family) in families.as_array().into_iter().flatten().filter_map(Value::as_str).enumerate() {
+            match list.get(index).map_or("", String::as_str) {
+                "" => {
+                    // A family that the cluster does not have is for validation to refuse.
+                    let Some(range) = self.network.range_of(family) else { break };
+                    let found = self.any_address(range).await?.to_string();
+                    list.truncate(index);
+                    list.push(found);
+                    is_new = true;
                 }
-                // A dry run does not ask who has it, as in Kubernetes.
-                if self.context.dry_run {
-                    return Ok(());
-                }
-                let taken = refused("provided IP is already allocated".to_owned());
-                if self.take(Reserved::Address(address)).await? { Ok(()) } else { Err(taken) }
+                given => self.asked_address(given, &asked).await?,
             }
         }
+        if is_new {
+            set(service, "clusterIP", json!(list[0]));
+            set(service, "clusterIPs", json!(list));
+        }
+        Ok(())
     }
 
-    async fn any_address(&mut self) -> Result<IpAddr, Status> {
+    /// `list` is what was asked for in all.
+    async fn asked_address(&mut self, asked: &str, list: &Value) -> Result<(), Status> {
+        // What is no address is for validation to refuse.
+        let Ok(address) = asked.parse::<IpAddr>() else { return Ok(()) };
+        let refused = |why: String| {
+            let why = format!("failed to allocate IP {address}: {why}");
+            self.invalid(FieldError::invalid("spec.clusterIPs", list, why))
+        };
+        if !self.network.contains(address) && !self.before.contains(&Reserved::Address(address)) {
+            let range = self.network.range_of(families::of_address(address)).map(|range| range.to_string());
+            let range = range.unwrap_or_default();
+            let why =
+                format!("the provided IP ({address}) is not in the valid range. The range of valid IPs is {range}");
+            return Err(refused(why));
+        }
+        // A dry run does not ask who has it, as in Kubernetes.
         if self.context.dry_run {
-            return Ok(self.network.range.network());
+            return Ok(());
+        }
+        let taken = refused("provided IP is already allocated".to_owned());
+        if self.take(Reserved::Address(address)).await? { Ok(()) } else { Err(taken) }
+    }
+
+    async fn any_address(&mut self, range: IpNet) -> Result<IpAddr, Status> {
+        if self.context.dry_run {
+            return Ok(range.network());
         }
         let held = self.reservations.list("networking.k8s.io", "ipaddresses", "")?;
         let taken: BTreeSet<IpAddr> = held.iter().filter_map(|object| object.index.name.parse().ok()).collect();
-        for candidate in self.network.candidates(&|ip| taken.contains(&ip), self.context.random) {
+        for candidate in ServiceNetwork::candidates(range, &|ip| taken.contains(&ip), self.context.random) {
             if self.take(Reserved::Address(candidate)).await? {
                 return Ok(candidate);
             }
         }
-        let why = format!("failed to allocate a serviceIP: range is full: {}", self.network.range.trunc());
-        Err(Status::internal(why))
+        Err(Status::internal(format!("failed to allocate a serviceIP: range is full: {range}")))
     }
 
     async fn node_ports(&mut self, service: &mut Value) -> Result<(), Status> {

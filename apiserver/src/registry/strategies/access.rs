@@ -4,7 +4,7 @@
 
 use super::rules::{Generation, Rules, restore};
 use crate::registry::strategy::WriteContext;
-use crate::registry::validation::{access, object_meta, webhooks};
+use crate::registry::validation::{access, object_meta, policies, webhooks};
 use serde_json::{Value, json};
 
 const SPEC: Generation = Generation::Of(&["spec"]);
@@ -49,10 +49,10 @@ pub const ROWS: &[Rules] = &[
     },
     Rules { resource: "validatingwebhookconfigurations", ..WEBHOOKS },
     Rules { resource: "mutatingwebhookconfigurations", ..WEBHOOKS },
-    Rules { resource: "validatingadmissionpolicies", validate: webhooks::policy, ..POLICIES },
-    Rules { resource: "validatingadmissionpolicybindings", validate: webhooks::validating_policy_binding, ..POLICIES },
-    Rules { resource: "mutatingadmissionpolicies", validate: webhooks::policy, ..POLICIES },
-    Rules { resource: "mutatingadmissionpolicybindings", validate: webhooks::policy_binding, ..POLICIES },
+    Rules { resource: "validatingadmissionpolicies", validate: policies::validating, ..POLICIES },
+    Rules { resource: "validatingadmissionpolicybindings", validate: policies::validating_binding, ..POLICIES },
+    Rules { resource: "mutatingadmissionpolicies", validate: policies::mutating, ..POLICIES },
+    Rules { resource: "mutatingadmissionpolicybindings", validate: policies::binding, ..POLICIES },
 ];
 
 /// The request says who asks, and the asker cannot say otherwise.

@@ -22,7 +22,7 @@ use std::sync::Arc;
 pub fn of(resource: &Arc<Resource>) -> Arc<dyn Strategy> {
     let storage = resource.storage_version();
     if !storage.schema.is_builtin() {
-        return Arc::new(CustomStrategy(resource.clone()));
+        return Arc::new(CustomStrategy::new(resource.clone()));
     }
     let rules = ByRules(rules_of(&storage.group, &storage.resource));
     match (&*storage.group, &*storage.resource) {

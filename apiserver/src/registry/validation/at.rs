@@ -33,17 +33,18 @@ impl<'a> At<'a> {
     }
 
     pub fn path_of(&self, name: &str) -> String {
-        if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) }
+        if self.path.is_empty() { name.to_owned() } else { [&self.path, ".", name].concat() }
     }
 
     /// Several fields down: `spec.template.spec`.
     pub fn down(&self, names: &str) -> At<'a> {
-        names.split('.').fold(self.clone(), |at, name| at.field(name))
+        let value = names.split('.').fold(self.value, |value, name| value.get(name).unwrap_or(&NOTHING));
+        At { path: self.path_of(names), value }
     }
 
     /// `data[key]`
     pub fn key(&self, key: &str) -> At<'a> {
-        At { path: format!("{}[{key}]", self.path), value: self.value.get(key).unwrap_or(&NOTHING) }
+        At { path: [&self.path, "[", key, "]"].concat(), value: self.value.get(key).unwrap_or(&NOTHING) }
     }
 
     /// The items of a list: `ports[0]`, `ports[1]`.
@@ -57,7 +58,7 @@ impl<'a> At<'a> {
     pub fn entries(&self) -> impl Iterator<Item = (&'a str, At<'a>)> + use<'a> {
         let path = self.path.clone();
         let fields = self.value.as_object().into_iter().flatten();
-        fields.map(move |(key, value)| (key.as_str(), At { path: format!("{path}[{key}]"), value }))
+        fields.map(move |(key, value)| (key.as_str(), At { path: [&path, "[", key, "]"].concat(), value }))
     }
 
     pub fn map(&self) -> Option<&'a Map<String, Value>> {

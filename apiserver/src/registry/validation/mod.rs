@@ -16,8 +16,10 @@ pub mod jobs;
 pub mod networking;
 pub mod object_meta;
 pub mod pod;
+pub mod policies;
 pub mod selector;
 pub mod service;
+pub mod service_addresses;
 pub mod storage;
 #[cfg(test)]
 mod testing;

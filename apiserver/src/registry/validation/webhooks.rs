@@ -1,19 +1,21 @@
-//! Admission webhooks and policies: whom to ask, about what.
+//! Admission webhooks: whom to ask, about what.
 //!
-//! Corresponds to pkg/apis/admissionregistration/validation. Deviation: expressions are not compiled.
+//! Corresponds to pkg/apis/admissionregistration/validation.
 
 use super::at::{At, Errors};
 use super::selector;
 use crate::registry::strategy::WriteContext;
+use cel::Type;
+use cel::admission::{MATCH_CONDITION, Scope};
 use http::Uri;
 use proto::meta::names;
 use proto::meta::status::FieldError;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::collections::BTreeSet;
 
 type Context<'a> = WriteContext<'a>;
 
-const OPERATIONS: &[&str] = &["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
+pub const OPERATIONS: &[&str] = &["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
 const SCOPES: &[&str] = &["*", "Cluster", "Namespaced"];
 const REVIEW_VERSIONS: [&str; 2] = ["v1", "v1beta1"];
 const MAX_MATCH_CONDITIONS: usize = 64;
@@ -48,7 +50,7 @@ fn webhook(hook: &At<'_>, errors: &mut Errors) {
         selector::check(&hook.field(field), errors);
     }
     client_config(&hook.field("clientConfig"), errors);
-    match_conditions(&hook.field("matchConditions"), errors);
+    match_conditions(&hook.field("matchConditions"), &MATCH_CONDITION, errors);
 }
 
 fn review_versions(versions: &At<'_>, errors: &mut Errors) {
@@ -209,135 +211,27 @@ fn service(service: &At<'_>, errors: &mut Errors) {
     }
 }
 
-fn match_conditions(conditions: &At<'_>, errors: &mut Errors) {
+/// Conditions that `scope` compiles.
+pub fn match_conditions(conditions: &At<'_>, scope: &Scope, errors: &mut Errors) {
     if conditions.len() > MAX_MATCH_CONDITIONS {
         let (path, count) = (conditions.path.clone(), conditions.len());
         errors.push(FieldError::too_many(path, count, MAX_MATCH_CONDITIONS));
     }
     let mut seen = BTreeSet::new();
     for condition in conditions.items() {
-        if condition.field("expression").text().trim().is_empty() {
-            errors.push(condition.field("expression").required(""));
+        let expression = condition.field("expression");
+        match expression.text().trim() {
+            "" => errors.push(expression.required("")),
+            text => {
+                if let Err(why) = scope.compile(text, &[Type::Bool]) {
+                    errors.push(expression.invalid_as(&json!(text), why));
+                }
+            }
         }
         let name = condition.field("name");
         name.check_required(names::qualified_name, errors);
         if !name.is_empty() && !seen.insert(name.text()) {
             errors.push(name.duplicate());
         }
-    }
-}
-
-fn match_resources(at: &At<'_>, errors: &mut Errors) {
-    for field in ["namespaceSelector", "objectSelector"] {
-        selector::check(&at.field(field), errors);
-    }
-    at.field("matchPolicy").check_optional_enum(&["Equivalent", "Exact"], errors);
-    for field in ["resourceRules", "excludeResourceRules"] {
-        at.field(field).items().for_each(|rule| self::rule(&rule, errors));
-    }
-}
-
-fn param_kind(at: &At<'_>, errors: &mut Errors) {
-    if !at.is_set() {
-        return;
-    }
-    for field in ["apiVersion", "kind"] {
-        if at.field(field).is_empty() {
-            errors.push(at.field(field).required(""));
-        }
-    }
-}
-
-pub fn policy(_context: &Context<'_>, policy: &At<'_>, errors: &mut Errors) {
-    let spec = policy.field("spec");
-    spec.field("failurePolicy").check_optional_enum(&["Fail", "Ignore"], errors);
-    param_kind(&spec.field("paramKind"), errors);
-    let constraints = spec.field("matchConstraints");
-    if !constraints.is_set() {
-        errors.push(constraints.required(""));
-    } else {
-        match_resources(&constraints, errors);
-        if constraints.field("resourceRules").is_empty() {
-            errors.push(constraints.field("resourceRules").required(""));
-        }
-    }
-    match_conditions(&spec.field("matchConditions"), errors);
-    if spec.field("mutations").is_set() {
-        mutations(&spec.field("mutations"), errors);
-        return;
-    }
-    let (validations, audits) = (spec.field("validations"), spec.field("auditAnnotations"));
-    if validations.is_empty() && audits.is_empty() && !spec.field("mutations").is_set() {
-        let why = "validations or auditAnnotations must be non-empty";
-        errors.push(validations.required(why));
-    }
-    for validation in validations.items() {
-        if validation.field("expression").text().trim().is_empty() {
-            errors.push(validation.field("expression").required("expression is not specified"));
-        }
-        let reason = validation.field("reason");
-        let reasons = ["Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized"];
-        if reason.is_set() && !reasons.contains(&reason.text()) {
-            errors.push(reason.not_supported(&reasons));
-        }
-    }
-}
-
-fn mutations(mutations: &At<'_>, errors: &mut Errors) {
-    for mutation in mutations.items() {
-        mutation.field("patchType").check_enum(&["ApplyConfiguration", "JSONPatch"], errors);
-    }
-}
-
-pub fn policy_binding(_context: &Context<'_>, binding: &At<'_>, errors: &mut Errors) {
-    let spec = binding.field("spec");
-    spec.field("policyName").check_required(names::dns1123_subdomain, errors);
-    param_ref(&spec.field("paramRef"), errors);
-    match_resources(&spec.field("matchResources"), errors);
-}
-
-fn param_ref(at: &At<'_>, errors: &mut Errors) {
-    if !at.is_set() {
-        return;
-    }
-    let (name, selected) = (at.field("name"), at.field("selector"));
-    match (!name.is_empty(), selected.is_set()) {
-        (true, true) => {
-            let why = "name and selector are mutually exclusive";
-            errors.extend([name.forbidden(why), selected.forbidden(why)]);
-        }
-        (true, false) => name.check(names::path_segment, errors),
-        (false, true) => selector::check(&selected, errors),
-        (false, false) => errors.push(at.required("one of name or selector must be specified")),
-    }
-    let action = at.field("parameterNotFoundAction");
-    if !action.is_set() {
-        errors.push(action.required(""));
-    }
-    action.check_optional_enum(&["Deny", "Allow"], errors);
-}
-
-pub fn validating_policy_binding(context: &Context<'_>, binding: &At<'_>, errors: &mut Errors) {
-    policy_binding(context, binding, errors);
-    let actions = binding.down("spec.validationActions");
-    if actions.is_empty() {
-        errors.push(actions.required("at least one validation action is required"));
-    }
-    let mut seen = BTreeSet::new();
-    for action in actions.items() {
-        if !["Audit", "Deny", "Warn"].contains(&action.text()) {
-            errors.push(action.not_supported(&["Audit", "Deny", "Warn"]));
-        }
-        if !seen.insert(action.text()) {
-            errors.push(action.duplicate());
-        }
-    }
-    if seen.contains("Deny") && seen.contains("Warn") {
-        let shown: Value = actions.value.clone();
-        errors.push(actions.invalid_as(
-            &shown,
-            "must not contain both Deny and Warn (repeating the same validation failure information in the API \
-             response and headers serves no purpose)",
-        ));
     }
 }

@@ -5,7 +5,9 @@
 use super::grpc::EtcdTls;
 use clap::Args;
 use component_base::duration::parse_duration;
+use component_base::kubeconfig::Connection;
 use component_base::options::{OptionsError, read_file};
+use component_base::tls::{self, Protocols};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -42,6 +44,13 @@ impl EtcdOptions {
             (Some(cert), Some(key)) => Some((read_file("etcd-certfile", cert)?, read_file("etcd-keyfile", key)?)),
             _ => None,
         };
+        let usable = |flag, connection| match tls::client_config(&connection, Protocols::Http2AndHttp1) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(OptionsError::Invalid { flag, message: error.to_string() }),
+        };
+        usable("etcd-cafile", Connection { ca_pem: ca.clone(), ..Connection::default() })?;
+        let (client_cert_pem, client_key_pem) = identity.clone().unzip();
+        usable("etcd-certfile", Connection { client_cert_pem, client_key_pem, ..Connection::default() })?;
         Ok(EtcdTls { ca, identity })
     }
 }

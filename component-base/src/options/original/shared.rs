@@ -13,10 +13,10 @@ pub const SERVING: &[Flag] = &[
     none("permit-address-sharing", Switch, "false"),
     none("permit-port-sharing", Switch, "false"),
     works("tls-cert-file", Text, ""),
-    none("tls-cipher-suites", List, ""),
-    none("tls-min-version", Text, ""),
+    works("tls-cipher-suites", List, ""),
+    works("tls-min-version", Text, ""),
     works("tls-private-key-file", Text, ""),
-    none("tls-sni-cert-key", Text, ""),
+    works("tls-sni-cert-key", Text, ""),
 ];
 
 /// Asking the API server who calls and what he may. Here the component's own kubeconfig is used for it.

@@ -3,6 +3,7 @@
 //! Requests are made by chance out of valid ones, the same at every run; `PROPTEST_CASES` asks for more of them. A
 //! request that breaks a promise is made smaller as long as it still does, and shown.
 
+mod definitions;
 mod documents;
 mod requests;
 
@@ -29,8 +30,7 @@ const NAMESPACE: &str = "default";
 /// What Kubernetes itself answers with 500, though the request is to blame.
 const BLAMED_AS_THERE: &[&str] = &[
     "resourceVersion should not be set on objects to be created",
-    "Invalid value",
-    "strconv.ParseUint",
+    "resourceVersion: Invalid value",
     "failed to create manager",
     "failed to create typed",
     "unable to find api field",
@@ -200,4 +200,53 @@ fn questions() {
         tries(4 * cases(), &requests::questions(), question).await
     });
     outcome.unwrap();
+}
+
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+/// Definitions with schemas and rules in CEL that chance makes, and objects that their rules judge.
+#[test]
+fn definitions_and_their_rules() {
+    let outcome = served(async |client, env| {
+        let mut count = 0;
+        let case = async |case: definitions::Case| {
+            count += 1;
+            let plural = format!("k{count}");
+            let definition = case.definition(&plural).to_string();
+            leaves_no_trace(client, env, DEFINITIONS, &Ask::post(DEFINITIONS, definition.clone())).await?;
+            let one = format!("{DEFINITIONS}/{plural}.{}", definitions::GROUP);
+            let stored = judged(client, env, &Ask::get(&one)).await?;
+            if stored.code != 200 {
+                return Ok(());
+            }
+            let collection = format!("/apis/{}/v1/{plural}", definitions::GROUP);
+            is_served(client, env, &collection).await?;
+            let version = format!("{}/v1", definitions::GROUP);
+            let object = |content: &Value| {
+                let metadata = json!({"name": "o"});
+                json!({"apiVersion": version, "kind": plural, "metadata": metadata, "spec": content}).to_string()
+            };
+            for content in &case.contents {
+                leaves_no_trace(client, env, &collection, &Ask::post(&collection, object(content))).await?;
+                let patch = json!({"spec": content}).to_string();
+                let one = format!("{collection}/o");
+                leaves_no_trace(client, env, &collection, &Ask::patch(&one, documents::MERGE, &patch)).await?;
+            }
+            Ok(())
+        };
+        tries(cases() / 4, &definitions::cases(), case).await
+    });
+    outcome.unwrap();
+}
+
+/// A definition is served soon after it was made.
+async fn is_served(client: &Client, env: &Env, collection: &str) -> Result<(), String> {
+    const ROUNDS: u32 = 100;
+    for _ in 0..ROUNDS {
+        if judged(client, env, &Ask::get(collection)).await?.code == 200 {
+            return Ok(());
+        }
+        env.sleep(Duration::from_millis(100)).await;
+    }
+    Err(format!("{collection} is not served"))
 }

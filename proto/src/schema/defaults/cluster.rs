@@ -4,7 +4,7 @@
 
 use super::Give::{Empty, Int, Of, Text};
 use super::Row::{self, Each, Fix, In, InNew, Set, SetIf};
-use super::{Members, addresses, is_unset, resources, text};
+use super::{Members, addresses, is_unset, list_at, resources, text};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
@@ -66,20 +66,34 @@ pub const API_SERVICE: &[Row] = &[In("spec.service", SERVICE_PORT)];
 /// Where a webhook or an aggregated server listens.
 pub const SERVICE_PORT: &[Row] = &[Set("port", Int(443))];
 
-pub const CUSTOM_RESOURCE_DEFINITION: &[Row] = &[In(
-    "spec",
-    &[
-        In(
-            "names",
-            &[
-                Set("singular", Of(|names| Some(text(names, "kind").to_lowercase().into()))),
-                Set("listKind", Of(list_kind)),
-            ],
-        ),
-        InNew("conversion", &[Set("strategy", Text("None"))]),
-        In("conversion.webhook.clientConfig.service", SERVICE_PORT),
-    ],
-)];
+pub const CUSTOM_RESOURCE_DEFINITION: &[Row] = &[
+    In(
+        "spec",
+        &[
+            In(
+                "names",
+                &[
+                    Set("singular", Of(|names| Some(text(names, "kind").to_lowercase().into()))),
+                    Set("listKind", Of(list_kind)),
+                ],
+            ),
+            InNew("conversion", &[Set("strategy", Text("None"))]),
+            In("conversion.webhook.clientConfig.service", SERVICE_PORT),
+        ],
+    ),
+    Fix(stored_versions),
+];
+
+/// Objects are stored in one version at least: the one that is for storage.
+fn stored_versions(definition: &mut Members) {
+    let versions = list_at(definition, "spec.versions");
+    let Some(storage) = versions.iter().find(|version| version["storage"] == true) else { return };
+    let storage = storage["name"].clone();
+    let status = definition.entry("status").or_insert(Value::Null);
+    if status["storedVersions"].as_array().is_none_or(Vec::is_empty) {
+        status["storedVersions"] = Value::Array(vec![storage]);
+    }
+}
 
 fn list_kind(names: &Members) -> Option<Value> {
     let kind = text(names, "kind");

@@ -33,6 +33,18 @@ fn a_pod_gets_what_every_pod_gets() {
 }
 
 #[test]
+fn a_definition_is_stored_in_its_storage_version_at_least() {
+    let stored = |given: Value| {
+        let versions = json!([{"name": "v1", "storage": false}, {"name": "v2", "storage": true}]);
+        let mut definition = json!({"spec": {"versions": versions}, "status": {"storedVersions": given}});
+        apply_defaults(&Gvk::new("apiextensions.k8s.io", "v1", "CustomResourceDefinition"), &mut definition);
+        definition["status"]["storedVersions"].clone()
+    };
+    assert_eq!((stored(json!([])), stored(Value::Null)), (json!(["v2"]), json!(["v2"])));
+    assert_eq!(stored(json!(["v1"])), json!(["v1"]));
+}
+
+#[test]
 fn what_is_given_stays() {
     let given = json!({
         "replicas": 0, "strategy": {"type": "Recreate"}, "revisionHistoryLimit": 0, "progressDeadlineSeconds": 1,

@@ -24,12 +24,19 @@ impl TypeRef {
     }
 }
 
+/// What every object has.
+pub fn meta_fields() -> [(&'static str, Schema); 3] {
+    let described = |shape: Shape, description: &str| Schema { description: description.into(), ..Schema::of(shape) };
+    [
+        ("apiVersion", described(Shape::String, API_VERSION)),
+        ("kind", described(Shape::String, KIND)),
+        ("metadata", described(Shape::Ref(builtin_type(OBJECT_META)), METADATA)),
+    ]
+}
+
 fn add_meta_fields(schema: &mut Schema) {
     let Shape::Object(properties) = &mut schema.shape else { return };
-    let described = |shape: Shape, description: &str| Schema { description: description.into(), ..Schema::of(shape) };
-    properties.fields.insert("apiVersion".into(), described(Shape::String, API_VERSION));
-    properties.fields.insert("kind".into(), described(Shape::String, KIND));
-    properties.fields.insert("metadata".into(), described(Shape::Ref(builtin_type(OBJECT_META)), METADATA));
+    properties.fields.extend(meta_fields().map(|(name, field)| (name.into(), field)));
 }
 
 impl Structural {

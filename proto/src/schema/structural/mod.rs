@@ -6,7 +6,7 @@
 
 pub mod embedded;
 pub mod fill;
-mod form;
+pub mod form;
 pub mod formats;
 pub mod json_path;
 pub mod lists;

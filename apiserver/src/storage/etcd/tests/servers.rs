@@ -159,7 +159,7 @@ async fn what_one_server_wrote_the_other_reads() {
 async fn addresses_and_ports_never_collide() {
     let bench = Bench::new();
     let small = |config: &mut Config| {
-        config.service_cluster_ip_range = "10.96.0.0/26".parse().unwrap();
+        config.service_cluster_ip_range = vec!["10.96.0.0/26".parse().unwrap()];
         config.service_node_port_range = "30000-30059".to_owned();
     };
     let servers = [bench.server("10.0.0.1", 6443, small).await, bench.server("10.0.0.2", 6443, small).await];

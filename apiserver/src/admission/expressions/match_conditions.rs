@@ -1,0 +1,84 @@
+//! Match conditions: expressions that all must hold before a webhook is called or a policy is asked.
+//!
+//! Compile once, when the configuration changes; evaluate for every request that the rules and selectors matched:
+//!
+//! ```text
+//! let conditions = MatchConditions::compile(&webhook["matchConditions"], &MATCH_CONDITION);
+//! let facts = Facts::of(attributes, Subject::of(attributes), &authorizer);
+//! match conditions.evaluate(&facts) {
+//!     Verdict::Matches => …,
+//!     Verdict::DoesNotMatch(name) => …,   // not called
+//!     Verdict::Error(why) => …,           // by the failure policy: refused, or not called
+//! }
+//! ```
+//!
+//! Corresponds to k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions.
+
+use super::budget::Budget;
+use super::facts::Facts;
+use super::variables::Variables;
+use cel::admission::{Expression, Scope};
+use cel::{Type, Value};
+use serde_json::Value as Json;
+
+#[derive(Debug, Default)]
+pub struct MatchConditions {
+    conditions: Vec<Condition>,
+}
+
+#[derive(Debug)]
+struct Condition {
+    name: String,
+    /// Stored ones compile, unless they were stored by a server that knew more.
+    expression: Result<Expression, String>,
+}
+
+/// What all conditions say together. One that is false decides, whatever goes wrong with others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Matches,
+    /// The name of the first condition that is false.
+    DoesNotMatch(String),
+    /// What the failure policy decides about: every error, worded as Kubernetes words them.
+    Error(String),
+}
+
+impl MatchConditions {
+    /// `conditions` is a list of `{name, expression}`, or null.
+    pub fn compile(conditions: &Json, scope: &Scope) -> Self {
+        let text = |condition: &Json, field: &str| condition[field].as_str().unwrap_or_default().to_owned();
+        let conditions = conditions.as_array().into_iter().flatten().map(|condition| Condition {
+            name: text(condition, "name"),
+            expression: scope.compile(&text(condition, "expression"), &[Type::Bool]),
+        });
+        Self { conditions: conditions.collect() }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.conditions.is_empty()
+    }
+
+    pub fn evaluate(&self, facts: &Facts) -> Verdict {
+        let mut budget = Budget::of_match_conditions();
+        let mut results = Vec::with_capacity(self.conditions.len());
+        for condition in &self.conditions {
+            results.push(match &condition.expression {
+                Err(why) => Err(format!("compilation error: {why}")),
+                Ok(expression) => match Variables::none().evaluate(expression, facts, &mut budget) {
+                    Ok(outcome) => outcome,
+                    Err(spent) => return Verdict::Error(spent.to_string()),
+                },
+            });
+        }
+        let is_false = |result: &Result<Value, String>| matches!(result, Ok(Value::Bool(false)));
+        if let Some(place) = results.iter().position(is_false) {
+            return Verdict::DoesNotMatch(self.conditions[place].name.clone());
+        }
+        let mut errors: Vec<String> = results.into_iter().filter_map(Result::err).collect();
+        match errors.len() {
+            0 => Verdict::Matches,
+            1 => Verdict::Error(errors.remove(0)),
+            _ => Verdict::Error(format!("[{}]", errors.join(", "))),
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! `[JSONPatch{…}]`: carried out in turn; a test that fails leaves the object as it was.
+//!
+//! Corresponds to json_patch.go of k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch.
+
+use crate::admission::expressions::values;
+use crate::patch::json_patch;
+use cel;
+use serde_json::{Value, json};
+
+pub fn apply(object: &Value, operations: &[cel::Value]) -> Result<Value, String> {
+    let mut patched = object.clone();
+    for operation in operations {
+        let operation = operation_of(operation)?;
+        match json_patch::apply(&patched, &json!([operation])) {
+            Ok(next) => patched = next,
+            Err(_) if operation["op"] == "test" => return Ok(object.clone()),
+            Err(status) => {
+                let text = |field: &str| operation[field].as_str().unwrap_or_default();
+                return Err(format!("JSONPath: {} operation at {}: {}", text("op"), text("path"), status.message));
+            }
+        }
+    }
+    Ok(patched)
+}
+
+fn operation_of(operation: &cel::Value) -> Result<Value, String> {
+    if let Some(part @ cel::Value::Message(message)) = &operation.field(&"value".into()) {
+        // A part of an object begins where its own name says.
+        values::check_places(part, &message.name).map_err(|why| format!("type mismatch: {why}"))?;
+    }
+    values::json(operation)
+        .map_err(|why| format!("JSONPath valueExpression evaluated to a type that could not marshal to JSON: {why}"))
+}

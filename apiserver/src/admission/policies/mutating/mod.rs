@@ -1,0 +1,258 @@
+//! MutatingAdmissionPolicy: changes objects by configurations and patches that expressions give.
+//!
+//! Corresponds to k8s.io/apiserver/pkg/admission/plugin/policy/mutating.
+
+mod apply_configuration;
+pub mod definition;
+mod json_patch;
+#[cfg(test)]
+mod tests;
+
+use super::FailurePolicy;
+use super::params;
+use super::source::{Hook, PolicySource};
+use super::view::View;
+use crate::admission::expressions::Authorizer;
+use crate::admission::matching::is_exempt;
+use crate::admission::request::is_of_resource;
+use crate::admission::seen::{Seen, decoded, restored};
+use crate::admission::traced::{Asked, Word};
+use crate::admission::{AdmissionPlugin, Attributes};
+use crate::apply::atoms::Type;
+use crate::metrics::policies::PolicyMeters;
+use crate::registry::set_defaults;
+use crate::request_trace::Gate;
+use async_trait::async_trait;
+use component_base::env::Env;
+use definition::{Definition, Mutation};
+use proto::Status;
+use proto::meta::status::Cause;
+use proto::resources::Served;
+use proto::schema::decode;
+use serde_json::Value;
+use std::sync::Arc;
+
+const NAME: &str = "MutatingAdmissionPolicy";
+
+pub struct MutatingAdmissionPolicy {
+    env: Env,
+    authorizer: Arc<dyn Authorizer>,
+    source: PolicySource<Definition>,
+    meters: PolicyMeters,
+}
+
+impl MutatingAdmissionPolicy {
+    pub fn new(env: &Env, authorizer: Arc<dyn Authorizer>) -> Self {
+        let meters = PolicyMeters::of_mutation(env);
+        Self { env: env.clone(), authorizer, source: PolicySource::default(), meters }
+    }
+}
+
+/// A policy that is in force for the write, by one binding, with one parameter.
+struct Invocation<'h> {
+    hook: &'h Hook<Definition>,
+    binding: &'h str,
+    params: Value,
+    version: usize,
+}
+
+impl Invocation<'_> {
+    /// Tells it from the others of the write.
+    fn key(&self) -> String {
+        let of_params = |field: &str| self.params.pointer(&format!("/metadata/{field}")).and_then(Value::as_str);
+        let [namespace, name] = ["namespace", "name"].map(|field| of_params(field).unwrap_or_default());
+        format!("{}/{}/{namespace}/{name}", self.hook.name, self.binding)
+    }
+}
+
+/// A policy that could not do what it says.
+struct Failure {
+    message: String,
+}
+
+impl Failure {
+    /// `None` where the policy's failures are ignored.
+    fn of(hook: &Hook<Definition>, binding: Option<&str>, why: &str) -> Option<Self> {
+        let name = &hook.name;
+        let message = match binding {
+            Some(binding) => format!("policy '{name}' with binding '{binding}' denied request: {why}"),
+            None => format!("policy \"{name}\" denied request: {why}"),
+        };
+        (hook.definition.failure_policy == FailurePolicy::Fail).then_some(Self { message })
+    }
+}
+
+#[async_trait]
+impl AdmissionPlugin for MutatingAdmissionPolicy {
+    async fn admit(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
+        if is_exempt(attributes) {
+            return Ok(());
+        }
+        let hooks = self.source.hooks(attributes.lookup)?;
+        if hooks.is_empty() {
+            return Ok(());
+        }
+        let mut failures = Vec::new();
+        let mut invocations = Vec::new();
+        for hook in hooks.iter() {
+            invoked(hook, attributes, &mut invocations, &mut failures).await;
+        }
+        let mut pass = Pass { plugin: self, view: View::new(&self.authorizer), failures };
+        attributes.reinvocation.begin(NAME, attributes.object.as_deref().unwrap_or(&Value::Null));
+        for invocation in &invocations {
+            let key = invocation.key();
+            if attributes.reinvocation.is_due(NAME, &key) {
+                let (before, failed) = (attributes.before_change(), pass.failures.len());
+                let changed = pass.invoke(invocation, attributes).await?;
+                if let Some(before) = before {
+                    let failure = pass.failures.get(failed).map(|failure| Word::Refuses(&failure.message));
+                    let name = format!("policy {} by {}", invocation.hook.name, invocation.binding);
+                    let asked = Asked { gate: Gate::MutatingAdmission, plugin: NAME, name: &name };
+                    attributes.heard(asked, attributes.change(&before), failure.unwrap_or(Word::Admits), None);
+                }
+                let is_reinvoked = invocation.hook.definition.is_reinvoked;
+                attributes.reinvocation.called(NAME, &key, changed, is_reinvoked);
+            }
+        }
+        attributes.reinvocation.end(NAME, attributes.object.as_deref().unwrap_or(&Value::Null));
+        if pass.failures.is_empty() { Ok(()) } else { Err(refused(attributes, pass.failures)) }
+    }
+}
+
+/// Adds what a policy's bindings ask for.
+async fn invoked<'h>(
+    hook: &'h Hook<Definition>,
+    attributes: &Attributes<'_>,
+    invocations: &mut Vec<Invocation<'h>>,
+    failures: &mut Vec<Failure>,
+) {
+    let definition = &hook.definition;
+    let version = match definition.matching.matched(attributes).await {
+        Ok(Some(version)) => version,
+        Ok(None) => return,
+        Err(status) => {
+            let why = format!("failed to configure policy: {}", status.message);
+            return failures.extend(Failure::of(hook, None, &why));
+        }
+    };
+    for binding in &hook.bindings {
+        let params = match binding.matching.matched(attributes).await {
+            Ok(None) => continue,
+            Ok(Some(_)) => {
+                params::collect(attributes, definition.param_kind.as_ref(), binding.param_ref.as_ref()).await
+            }
+            Err(status) => Err(status.message),
+        };
+        match params {
+            Ok(params) => invocations.extend(params.into_iter().map(|params| Invocation {
+                hook,
+                binding: &binding.name,
+                params,
+                version,
+            })),
+            Err(why) => {
+                let why = format!("failed to configure binding: {why}");
+                failures.extend(Failure::of(hook, Some(&binding.name), &why));
+            }
+        }
+    }
+}
+
+/// One write on its way through the policies.
+struct Pass<'a> {
+    plugin: &'a MutatingAdmissionPolicy,
+    view: View<'a>,
+    failures: Vec<Failure>,
+}
+
+impl Pass<'_> {
+    /// Whether the object is another one now.
+    async fn invoke(&mut self, invocation: &Invocation<'_>, attributes: &mut Attributes<'_>) -> Result<bool, Status> {
+        let definition = &invocation.hook.definition;
+        let facts = self.view.facts(attributes, invocation.version).await?.with_params(&invocation.params);
+        match definition.applies(&facts) {
+            Ok(true) => {}
+            Ok(false) => return Ok(false),
+            Err(why) => {
+                self.fail(invocation, &why);
+                return Ok(false);
+            }
+        }
+        let mut changed = false;
+        for mutation in &definition.mutations {
+            let began = self.plugin.env.now();
+            let mutated = self.mutated(invocation, mutation, attributes).await?;
+            let (error, elapsed) = (mutated.as_ref().err().map(String::as_str), self.plugin.env.now() - began);
+            self.plugin.meters.observe(&invocation.hook.name, invocation.binding, error, None, elapsed);
+            match mutated {
+                Ok(None) => {}
+                Ok(Some(mutated)) => {
+                    changed = true;
+                    self.view.forget_objects();
+                    if let Some(object) = attributes.object.as_deref_mut() {
+                        *object = mutated;
+                    }
+                }
+                Err(why) => self.fail(invocation, &why),
+            }
+        }
+        Ok(changed)
+    }
+
+    fn fail(&mut self, invocation: &Invocation<'_>, why: &str) {
+        self.failures.extend(Failure::of(invocation.hook, Some(invocation.binding), why));
+    }
+
+    /// The object after one mutation, in the version that the policy names and back; none where it is the same. Each
+    /// mutation sees what those before it have made.
+    async fn mutated(
+        &mut self,
+        invocation: &Invocation<'_>,
+        mutation: &Mutation,
+        attributes: &Attributes<'_>,
+    ) -> Result<Result<Option<Value>, String>, Status> {
+        if attributes.object.is_none() {
+            return Ok(Ok(None));
+        }
+        let version = invocation.version;
+        let namespace = self.view.namespace(attributes).await?.clone();
+        let facts = self.view.facts(attributes, version).await?;
+        let facts = facts.with_params(&invocation.params).with_namespace(&namespace);
+        let seen = Seen::of(attributes, version).await?;
+        let served = &attributes.versions.all()[version];
+        let is_of_resource = is_of_resource(served, attributes.subresource);
+        let schema = if is_of_resource { Type::of(served.schema.schema()) } else { Type::DEDUCED };
+        let mutated = match invocation.hook.definition.mutate(mutation, &facts, &seen.object, schema) {
+            Ok(mutated) if mutated == *seen.object => return Ok(Ok(None)),
+            Ok(mutated) => mutated,
+            Err(why) => return Ok(Err(why)),
+        };
+        if let Some(why) = is_of_resource.then(|| mistake(served, &mutated)).flatten() {
+            return Ok(Err(why));
+        }
+        let mut mutated = decoded(attributes, version, mutated)?;
+        if is_of_resource {
+            set_defaults(served, &mut mutated);
+        }
+        restored(attributes, version, mutated).await.map(Some).map(Ok)
+    }
+}
+
+/// What is not of its kind: fields that nobody knows, values of another type.
+fn mistake(served: &Served, object: &Value) -> Option<String> {
+    match decode(&served.schema, object.clone()) {
+        Ok(decoded) if decoded.strict_errors.is_empty() => None,
+        Ok(decoded) => Some(format!("strict decoding error: {}", decoded.strict_errors.join(", "))),
+        Err(error) => Some(error.0),
+    }
+}
+
+fn refused(attributes: &Attributes<'_>, failures: Vec<Failure>) -> Status {
+    let mut status = attributes.forbidden("admission request denied by policy");
+    status.message = failures.first().map(|first| first.message.clone()).unwrap_or_default();
+    // As in Kubernetes, the code stays that of what is forbidden.
+    status.reason = "Invalid".to_owned();
+    let causes = failures.into_iter().map(|failure| Cause { message: failure.message, ..Cause::default() });
+    status.details.get_or_insert_default().causes.extend(causes);
+    status
+}

@@ -1,0 +1,125 @@
+//! Keeps the flow schemas and priority levels of every cluster there, and as they shall be.
+//!
+//! The mandatory ones are what they are. The others follow this server's own as long as their annotation says so, and come
+//! back when they are deleted. Corresponds to k8s.io/apiserver/pkg/util/apihelpers and pkg/registry/flowcontrol/ensurer.
+
+use super::flow_schemas::{self, AUTOUPDATE};
+use super::{ensure_as, own_mutation};
+use crate::authn::UserInfo;
+use crate::registry::mutation::Edit;
+use crate::registry::{Registry, cache_failure, object_meta};
+use crate::request::options::DeleteOptions;
+use proto::Status;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+const GROUP: &str = "flowcontrol.apiserver.k8s.io";
+const MANAGER: &str = "api-priority-and-fairness-config-producer-v1";
+
+/// Looks at the caches, so that nothing is asked of the store while all is well.
+pub async fn reconcile(registry: &Registry) -> Result<(), Status> {
+    let mut names: BTreeSet<(&str, String)> = BTreeSet::new();
+    for (resource, wanted) in flow_schemas::objects() {
+        let name = object_meta::text(&wanted, "name").to_owned();
+        let (_, row) = registry.row_of(GROUP, resource)?;
+        match row.cacher.get("", &name).map_err(cache_failure)? {
+            None => ensure_as(registry, GROUP, resource, wanted, MANAGER).await?,
+            Some(current) => {
+                let mandatory = flow_schemas::mandatory(resource, &name).is_some();
+                if repaired(&current.to_value(), &wanted, mandatory).is_some() {
+                    write(registry, resource, &name, &wanted, mandatory).await?;
+                }
+            }
+        }
+        names.insert((resource, name));
+    }
+    for resource in ["flowschemas", "prioritylevelconfigurations"] {
+        let (target, row) = registry.row_of(GROUP, resource)?;
+        for (_, object) in row.cacher.snapshot().map_err(cache_failure)?.iter() {
+            let name = object.index.name.clone();
+            // A server of another version began with it.
+            if names.contains(&(resource, name.clone()))
+                || object.peek()["metadata"]["annotations"][AUTOUPDATE] != "true"
+            {
+                continue;
+            }
+            let (user, options) = (UserInfo::apiserver(), json!({"kind": "DeleteOptions", "apiVersion": "v1"}));
+            let mut mutation = own_mutation(&target, &user, &options, "", &name);
+            match registry.delete(&mut mutation, &DeleteOptions::default()).await {
+                Err(status) if status.code != 404 => return Err(status),
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn write(registry: &Registry, resource: &str, name: &str, wanted: &Value, mandatory: bool) -> Result<(), Status> {
+    let (target, _) = registry.row_of(GROUP, resource)?;
+    let user = UserInfo::apiserver();
+    let options = json!({"kind": "UpdateOptions", "apiVersion": "meta.k8s.io/v1"});
+    let mut mutation = own_mutation(&target, &user, &options, "", name);
+    mutation.manager = MANAGER;
+    let edit = |current: &Value| Ok(repaired(current, wanted, mandatory).unwrap_or_else(|| current.clone()));
+    match registry.update(&mut mutation, &Edit(edit)).await {
+        // Deleted meanwhile: it comes back the next time.
+        Err(status) if status.code == 404 => Ok(()),
+        outcome => outcome.map(|_| ()),
+    }
+}
+
+/// The object as it shall be, if it is not so.
+fn repaired(current: &Value, wanted: &Value, mandatory: bool) -> Option<Value> {
+    let follows = match current["metadata"]["annotations"][AUTOUPDATE].as_str() {
+        _ if mandatory => true,
+        Some("true") => true,
+        Some("false") => false,
+        // Nobody has said it: whoever has changed the spec wanted it so.
+        _ => current["metadata"]["generation"] == 1,
+    };
+    let mut object = current.clone();
+    if follows {
+        object["spec"] = wanted["spec"].clone();
+    }
+    object["metadata"]["annotations"][AUTOUPDATE] = json!(follows.to_string());
+    (object != *current).then_some(object)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Api;
+    use http::Method;
+
+    #[test]
+    fn a_spec_follows_while_its_annotation_says_so() {
+        let wanted = json!({"metadata": {"name": "a"}, "spec": {"x": 1}});
+        let object = |annotation: Value, generation: i64, x: i64| json!({"metadata": {"generation": generation, "annotations": {AUTOUPDATE: annotation}}, "spec": {"x": x}});
+        let (yes, no, none) = (json!("true"), json!("false"), json!(null));
+        let cases = [
+            (object(yes.clone(), 1, 1), false, None),
+            (object(yes.clone(), 5, 2), false, Some(object(yes.clone(), 5, 1))),
+            (object(no.clone(), 1, 2), false, None),
+            (object(none.clone(), 1, 2), false, Some(object(yes.clone(), 1, 1))),
+            (object(none, 2, 2), false, Some(object(no.clone(), 2, 2))),
+            (object(no, 1, 2), true, Some(object(yes, 1, 1))),
+        ];
+        for (current, mandatory, expected) in cases {
+            assert_eq!(repaired(&current, &wanted, mandatory), expected, "{current}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_deleted_comes_back_and_what_is_left_over_goes() {
+        let api = Api::start().await;
+        let path = |name: &str| format!("/apis/{GROUP}/v1/flowschemas/{name}");
+        let mut left_over = api.get(&path("service-accounts")).await.body;
+        left_over["metadata"] = json!({"name": "of-old", "annotations": {AUTOUPDATE: "true"}});
+        api.create(&format!("/apis/{GROUP}/v1/flowschemas"), left_over).await;
+        for name in ["service-accounts", "catch-all"] {
+            assert_eq!(api.ask(Method::DELETE, &path(name), "", &[]).await.code, 200);
+            api.until(&path(name), |answer| answer.code == 200).await;
+        }
+        api.until(&path("of-old"), |answer| answer.code == 404).await;
+    }
+}

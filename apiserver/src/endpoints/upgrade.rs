@@ -1,0 +1,54 @@
+//! An upgraded connection, passed through byte for byte between a client and a node's agent: a WebSocket or SPDY, unread.
+//!
+//! Corresponds to k8s.io/apimachinery/pkg/util/proxy/upgradeaware.go.
+
+use super::Call;
+use crate::node_agents::{Agent, Place};
+use axum::body::Body;
+use http::{HeaderMap, Response, StatusCode, header};
+use hyper::upgrade::{OnUpgrade, Upgraded};
+use hyper_util::rt::TokioIo;
+use proto::Status;
+use tokio_util::sync::CancellationToken;
+
+/// Whether the client wants to speak something else from here on.
+pub fn is_wanted(headers: &HeaderMap) -> bool {
+    let mut connection = headers.get_all(header::CONNECTION).iter().filter_map(|value| value.to_str().ok());
+    connection.any(|value| value.to_ascii_lowercase().contains("upgrade")) && headers.contains_key(header::UPGRADE)
+}
+
+/// Asks the agent, and ties both connections together if it agrees; its refusal is the client's answer.
+pub async fn answer(
+    call: &Call<'_>,
+    agent: &Agent,
+    path: &str,
+    headers: HeaderMap,
+    place: Place,
+) -> Result<Response<Body>, Status> {
+    let upgrade = call.parts.extensions.get::<OnUpgrade>().cloned();
+    let upgrade = upgrade.ok_or_else(|| Status::bad_request("this connection cannot be upgraded: use HTTP/1.1"))?;
+    let agents = &call.server.node_agents;
+    let sent = agents.send(agent, call.parts.method.clone(), path, headers, Body::empty()).await;
+    let mut found = sent.map_err(|error| Status::failure(500, "", format!("error dialing backend: {error}")))?;
+    if found.status() != StatusCode::SWITCHING_PROTOCOLS {
+        return Ok(found.map(|body| agents.streamed(body, place)));
+    }
+    let of_agent = hyper::upgrade::on(&mut found);
+    let end = call.server.env.shutdown().clone();
+    call.server.env.spawn(async move { tunnel(upgrade, of_agent, place, end).await });
+    Ok(found.map(|_| Body::empty()))
+}
+
+/// Until either side has nothing more to say, or this server ends.
+pub async fn tunnel<Held: Send>(client: OnUpgrade, agent: OnUpgrade, held: Held, end: CancellationToken) {
+    let both = async {
+        let (client, agent): (Upgraded, Upgraded) = futures::try_join!(client, agent).ok()?;
+        tokio::io::copy_bidirectional(&mut TokioIo::new(client), &mut TokioIo::new(agent)).await.ok()
+    };
+    tokio::select! {
+        biased;
+        () = end.cancelled() => {}
+        _ = both => {}
+    }
+    drop(held);
+}

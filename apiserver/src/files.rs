@@ -1,0 +1,186 @@
+//! `Files`: what the files say that the flags name, read once, before there is a store, a folder or a log.
+//!
+//! A server that cannot start because of a file leaves nothing behind, however many other things it would have made first.
+//! What is read again while the server runs is read by whoever follows it.
+
+use crate::admission::chain::{self, PluginError};
+use crate::admission::configuration::PluginConfigurations;
+use crate::audit::{Audit, AuditError};
+use crate::authn::service_account::{KeyError, ServiceAccountTokens};
+use crate::authn::token_file::{TokenFile, TokenFileError};
+use crate::authn::trust::Trust;
+use crate::authn::webhook::WebhookTokens;
+use crate::authn::{Authentication, Known};
+use crate::authz::abac;
+use crate::authz::chain::Chain;
+use crate::config::Config;
+use crate::encryption::reload::EncryptionError;
+use crate::encryption::{self, Encryption};
+use crate::node_agents::NodeAgents;
+use crate::remote::callers::Callers;
+use crate::serving_certificate;
+use crate::snapshot::{Snapshot, SnapshotError};
+use crate::storage::etcd::grpc::EtcdTls;
+use arc_swap::ArcSwap;
+use component_base::env::Env;
+use component_base::fixtures;
+use component_base::options::{OptionsError, read_file};
+use component_base::tls::{self, ServerTls, TlsError};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// One clear line each.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    #[error(transparent)]
+    Options(#[from] OptionsError),
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    #[error("--token-auth-file: {0}")]
+    TokenFile(#[from] TokenFileError),
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    #[error("--authorization-config, --authorization-webhook-config-file: {0}")]
+    Authorizers(String),
+    #[error("--{0}")]
+    Plugins(#[from] PluginError),
+    #[error(transparent)]
+    Encryption(#[from] EncryptionError),
+    #[error(transparent)]
+    Audit(#[from] AuditError),
+    #[error("--restore: {}: {source}", path.display())]
+    Snapshot { path: PathBuf, source: SnapshotError },
+}
+
+/// Ready to be used.
+pub struct Files {
+    /// What the server shows; `None` where it makes a certificate for itself, which is not done here.
+    pub tls: Option<ServerTls>,
+    pub authentication: Authentication,
+    /// What others are told of whom this server believes.
+    pub trust: Trust,
+    pub authorizers: Chain,
+    pub policies: Vec<abac::Policy>,
+    pub plugins: PluginConfigurations,
+    pub callers: Arc<Callers>,
+    pub node_agents: NodeAgents,
+    pub encryption: Encryption,
+    pub audit: Option<Arc<Audit>>,
+    pub etcd_tls: EtcdTls,
+    pub snapshot: Option<Snapshot>,
+}
+
+impl Files {
+    pub fn read(config: &Config, env: &Env) -> Result<Self, FileError> {
+        let (authorizers, policies) = authorizers(config, env)?;
+        let plugins = plugins(config, env)?;
+        let authentication = authentication(config, env)?;
+        let trust = trust(config, &authentication)?;
+        serving_certificate::check_proxy_client(config)?;
+        Ok(Self {
+            tls: tls(config)?,
+            authentication,
+            trust,
+            authorizers,
+            policies,
+            plugins,
+            callers: Arc::new(Callers::new(env, config)?),
+            node_agents: NodeAgents::new(env, &config.node_agents)?,
+            etcd_tls: config.etcd.tls()?,
+            snapshot: config.restore.as_deref().map(snapshot).transpose()?,
+            encryption: encryption::reload::of(env, config)?,
+            // The last one: where there is no log yet, this makes it.
+            audit: Audit::new(env, &config.audit)?,
+        })
+    }
+}
+
+fn invalid(flag: &'static str, message: &str) -> FileError {
+    FileError::Options(OptionsError::Invalid { flag, message: message.to_owned() })
+}
+
+fn tls(config: &Config) -> Result<Option<ServerTls>, FileError> {
+    let given = serving_certificate::given(config)?;
+    given.as_ref().map(tls::server_config).transpose()?;
+    Ok(given)
+}
+
+fn authorizers(config: &Config, env: &Env) -> Result<(Chain, Vec<abac::Policy>), FileError> {
+    let options = &config.authorization;
+    let authorizers = options.authorizers(|flag| config.original.has(flag))?;
+    let policies = options.policies(&authorizers)?;
+    Ok((Chain::new(env, authorizers).map_err(FileError::Authorizers)?, policies))
+}
+
+fn plugins(config: &Config, env: &Env) -> Result<PluginConfigurations, FileError> {
+    let configurations = match &config.admission_control_config_file {
+        Some(path) => PluginConfigurations::of_file(path)
+            .map_err(|why| invalid("admission-control-config-file", &format!("{}: {why}", path.display())))?,
+        None => PluginConfigurations::default(),
+    };
+    chain::check(env, &config.enable_admission_plugins, &config.disable_admission_plugins, &configurations)?;
+    Ok(configurations)
+}
+
+/// Whose certificates are believed. What is no certificate is told by the name of its flag.
+fn trust(config: &Config, authentication: &Authentication) -> Result<Trust, FileError> {
+    let read = |flag, path: &Option<PathBuf>| {
+        let Some(path) = path else { return Ok(None) };
+        let pem = read_file(flag, path)?;
+        match tls::client_verifier(&pem) {
+            Ok(_) => Ok(Some(pem)),
+            Err(error) => Err(invalid(flag, &format!("{}: {error}", path.display()))),
+        }
+    };
+    let proxies = &config.request_headers.requestheader_client_ca_file;
+    Ok(Trust {
+        client_ca: read("client-ca-file", &config.serving.client_ca_file)?,
+        proxy_ca: read("requestheader-client-ca-file", proxies)?,
+        request_headers: authentication.request_headers.clone(),
+    })
+}
+
+fn snapshot(path: &Path) -> Result<Snapshot, FileError> {
+    let file = std::fs::read(path);
+    let file = file.map_err(|source| OptionsError::Unreadable { flag: "restore", path: path.to_owned(), source })?;
+    Snapshot::parse(&file.into()).map_err(|source| FileError::Snapshot { path: path.to_owned(), source })
+}
+
+/// Simulations use fixed keys, so that equal seeds sign equal tokens.
+fn authentication(config: &Config, env: &Env) -> Result<Authentication, FileError> {
+    if config.service_account_signing_endpoint.is_some() {
+        let message = "signers outside of this process are not supported; give --service-account-signing-key-file";
+        return Err(invalid("service-account-signing-endpoint", message));
+    }
+    let token_file = match &config.token_auth_file {
+        Some(path) => TokenFile::parse(&read_file("token-auth-file", path)?)?,
+        None => TokenFile::default(),
+    };
+    let key = match &config.service_account_signing_key_file {
+        Some(path) => Some(read_file("service-account-signing-key-file", path)?),
+        None if env.is_simulated() => Some(fixtures::serving().key_pem),
+        None => None,
+    };
+    let mut further = Vec::new();
+    for path in &config.service_account_key_file {
+        further.push(read_file("service-account-key-file", path)?);
+    }
+    let tokens =
+        key.map(|key| ServiceAccountTokens::new(&key, &further, &config.service_account_issuer, config.audiences()));
+    let tokens = tokens.transpose()?.map(|tokens| tokens.lookup(config.service_account_lookup));
+    let said = config.issuers.configuration(&config.service_account_issuer)?;
+    if said.anonymous.is_some() && config.original.has("anonymous_auth") {
+        let why = "cannot be set when anonymous field is configured in authentication configuration file";
+        return Err(invalid("anonymous-auth", why));
+    }
+    let known = Known::new(env, said, config.anonymous_auth);
+    Ok(Authentication {
+        request_headers: config.request_headers.authenticator()?,
+        token_file,
+        service_accounts: tokens,
+        bootstrap_tokens: config.tokens.enable_bootstrap_token_auth,
+        webhook: WebhookTokens::of(env, &config.tokens, config.audiences())?,
+        known: ArcSwap::from_pointee(known),
+        ..Authentication::default()
+    })
+}

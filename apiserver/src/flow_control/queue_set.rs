@@ -1,0 +1,428 @@
+//! `QueueSet`: the queues of one priority level, and who of those that wait is served next.
+//!
+//! Fair queuing: each queue would get an equal part of the seats if all were served at once, bit by bit. Virtual time R
+//! is how much work every active queue has got in that way; a request's virtual finish is where its queue would be after
+//! it; the least one goes next. Pure: time comes in, and whoever may go on comes out, as the ticket it waits with.
+//! Corresponds to k8s.io/apiserver/pkg/util/flowcontrol/fairqueuing/queueset.
+
+use super::dealer::Dealer;
+use super::demand::{Demand, Period};
+use super::occupancy::{Load, Occupancy, Room};
+use super::priority_level::Discipline;
+use super::work::{ESTIMATED_SERVICE_S, Work};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::time::Duration;
+
+/// Why a request is not served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Refused {
+    QueueFull,
+    ConcurrencyLimit,
+    /// It waited as long as it may.
+    TimeOut,
+    /// Whoever asked has gone.
+    Cancelled,
+}
+
+impl Refused {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::QueueFull => "queue-full",
+            Self::ConcurrencyLimit => "concurrency-limit",
+            Self::TimeOut => "time-out",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// A request that has its seats. It has to be given back.
+#[derive(Debug, PartialEq)]
+pub struct Running {
+    queue: Option<usize>,
+    work: Work,
+    began: Duration,
+}
+
+/// What becomes of a request at once.
+#[derive(Debug, PartialEq)]
+pub enum Arrival {
+    Served(Running),
+    /// Under this number; perhaps its ticket comes out in the same moment.
+    Waits(u64),
+    Refused(Refused),
+}
+
+/// A request whose turn it is.
+#[derive(Debug)]
+pub struct Next<T> {
+    pub ticket: T,
+    pub running: Running,
+}
+
+#[derive(Debug)]
+pub struct Waiting<T> {
+    id: u64,
+    pub work: Work,
+    arrival_r: f64,
+    pub ticket: T,
+}
+
+/// One queue.
+#[derive(Debug)]
+pub struct Queue<T> {
+    pub waiting: VecDeque<Waiting<T>>,
+    /// In seat-seconds, of those that wait.
+    waiting_work: f64,
+    pub executing: usize,
+    pub seats_in_use: usize,
+    /// The virtual time at which the next request would begin.
+    pub next_dispatch_r: f64,
+}
+
+impl<T> Default for Queue<T> {
+    fn default() -> Self {
+        Self { waiting: VecDeque::new(), waiting_work: 0.0, executing: 0, seats_in_use: 0, next_dispatch_r: 0.0 }
+    }
+}
+
+impl<T> Queue<T> {
+    fn is_active(&self) -> bool {
+        !self.waiting.is_empty() || self.executing > 0
+    }
+
+    fn is_idle(&self) -> bool {
+        !self.is_active() && self.seats_in_use == 0
+    }
+
+    /// Virtual time does not begin before the first that waits has come.
+    fn bound_next_dispatch(&mut self) {
+        if let Some(first) = self.waiting.front() {
+            self.next_dispatch_r = self.next_dispatch_r.max(first.arrival_r);
+        }
+    }
+
+    pub fn initial_seats(&self) -> usize {
+        self.waiting.iter().map(|waiting| waiting.work.initial_seats).sum()
+    }
+
+    pub fn max_seats(&self) -> usize {
+        self.waiting.iter().map(|waiting| waiting.work.max_seats()).sum()
+    }
+
+    pub fn total_work(&self) -> f64 {
+        self.waiting_work.max(0.0)
+    }
+}
+
+/// Seats that are still in use after their request has been answered: until when, a number, how many, of which queue.
+type Lingering = Reverse<(Duration, u64, usize, Option<usize>)>;
+
+#[derive(Debug)]
+pub struct QueueSet<T> {
+    discipline: Discipline,
+    limit: usize,
+    pub queues: Vec<Queue<T>>,
+    active: usize,
+    pub waiting: usize,
+    pub waiting_seats: usize,
+    pub executing: usize,
+    pub seats_in_use: usize,
+    lingering: BinaryHeap<Lingering>,
+    demand: Demand,
+    pub occupancy: Occupancy,
+    pub current_r: f64,
+    synced: Duration,
+    /// The queue that was served last: of equal ones the next one has its turn.
+    robin: usize,
+    enqueued: usize,
+    next_id: u64,
+}
+
+impl<T> QueueSet<T> {
+    pub fn new(discipline: Discipline, limit: usize) -> Self {
+        let mut set = Self {
+            discipline,
+            limit,
+            queues: Vec::new(),
+            active: 0,
+            waiting: 0,
+            waiting_seats: 0,
+            executing: 0,
+            seats_in_use: 0,
+            lingering: BinaryHeap::new(),
+            demand: Demand::default(),
+            occupancy: Occupancy::new(Room { seats: limit, queues: 1 }),
+            current_r: 0.0,
+            synced: Duration::ZERO,
+            robin: 0,
+            enqueued: 0,
+            next_id: 0,
+        };
+        set.fit_queues();
+        set
+    }
+
+    pub fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// How many queues have somebody.
+    pub fn active_queues(&self) -> usize {
+        self.active
+    }
+
+    /// Another configuration. Whoever waits in a queue that is not there any more is served from it.
+    #[must_use]
+    pub fn configure(&mut self, now: Duration, discipline: Discipline, limit: usize) -> Vec<Next<T>> {
+        self.sync(now);
+        self.discipline = discipline;
+        self.limit = limit;
+        self.fit_queues();
+        self.serve(now)
+    }
+
+    fn fit_queues(&mut self) {
+        let wanted = match self.discipline {
+            Discipline::Queue { queues, .. } => queues,
+            Discipline::Exempt | Discipline::Reject => 0,
+        };
+        while self.queues.len() > wanted && self.queues.last().is_some_and(Queue::is_idle) {
+            self.queues.pop();
+        }
+        if self.queues.len() < wanted {
+            self.queues.resize_with(wanted, Queue::default);
+        }
+    }
+
+    /// A request comes. `flow` is only looked at where there are queues, and the ticket is only made for one that waits.
+    #[must_use]
+    pub fn arrive(
+        &mut self,
+        now: Duration,
+        flow: impl FnOnce() -> u64,
+        work: Work,
+        ticket: impl FnOnce() -> T,
+    ) -> (Arrival, Vec<Next<T>>) {
+        let mut next = if self.sync(now) { self.serve(now) } else { Vec::new() };
+        let Discipline::Queue { queues, hand, length } = self.discipline else {
+            let arrival = if self.discipline == Discipline::Exempt || self.fits(work.max_seats()) {
+                Arrival::Served(self.begin(now, None, work))
+            } else {
+                Arrival::Refused(Refused::ConcurrencyLimit)
+            };
+            return (arrival, next);
+        };
+        let at = self.least_loaded(Dealer::new(queues, hand), flow());
+        if self.seats_in_use >= self.limit && self.queues[at].waiting.len() >= length {
+            return (Arrival::Refused(Refused::QueueFull), next);
+        }
+        let queue = &mut self.queues[at];
+        if !queue.is_active() {
+            queue.next_dispatch_r = self.current_r;
+            self.active += 1;
+        }
+        // Nobody is before it, and nobody is asked to wait only to be served next.
+        if self.waiting == 0 && self.fits(work.max_seats()) {
+            self.robin = at;
+            return (Arrival::Served(self.begin(now, Some(at), work.within(self.limit))), next);
+        }
+        let id = self.next_id;
+        self.next_id += 1;
+        let arrival_r = self.current_r;
+        let queue = &mut self.queues[at];
+        queue.waiting.push_back(Waiting { id, work, arrival_r, ticket: ticket() });
+        queue.waiting_work += work.total();
+        self.waiting += 1;
+        self.waiting_seats += work.max_seats();
+        self.note_demand(now);
+        next.extend(self.serve(now));
+        (Arrival::Waits(id), next)
+    }
+
+    /// The queue of the hand in which least work waits.
+    fn least_loaded(&mut self, dealer: Dealer, flow: u64) -> usize {
+        let hand = dealer.deal(flow);
+        let cards = hand.cards();
+        let offset = self.enqueued % cards.len();
+        self.enqueued += 1;
+        let from_offset = cards[offset..].iter().chain(&cards[..offset]);
+        let work = |at: &usize| self.queues[*at].total_work();
+        *from_offset.min_by(|a, b| work(a).total_cmp(&work(b))).expect("a hand has a queue")
+    }
+
+    fn fits(&self, seats: usize) -> bool {
+        // What wants more seats than there are is served when it is alone.
+        if seats > self.limit { self.executing == 0 } else { self.seats_in_use + seats <= self.limit }
+    }
+
+    fn begin(&mut self, now: Duration, queue: Option<usize>, work: Work) -> Running {
+        let seats = work.max_seats();
+        self.executing += 1;
+        self.seats_in_use += seats;
+        if let Some(queue) = queue.map(|at| &mut self.queues[at]) {
+            queue.executing += 1;
+            queue.seats_in_use += seats;
+            queue.next_dispatch_r += work.total();
+            queue.bound_next_dispatch();
+        }
+        self.note_demand(now);
+        Running { queue, work, began: now }
+    }
+
+    /// A request does not wait any more. `None` if its turn has come before.
+    #[must_use]
+    pub fn abandon(&mut self, now: Duration, id: u64) -> Option<Vec<Next<T>>> {
+        self.sync(now);
+        let place = |(at, queue): (usize, &Queue<T>)| {
+            queue.waiting.iter().position(|waiting| waiting.id == id).map(|index| (at, index))
+        };
+        let (at, index) = self.queues.iter().enumerate().find_map(place)?;
+        self.leave(at, index)?;
+        if !self.queues[at].is_active() {
+            self.active -= 1;
+        }
+        self.note_demand(now);
+        // It may have stood before others that want less.
+        Some(self.serve(now))
+    }
+
+    fn leave(&mut self, at: usize, index: usize) -> Option<Waiting<T>> {
+        let queue = &mut self.queues[at];
+        let left = queue.waiting.remove(index)?;
+        queue.waiting_work -= left.work.total();
+        queue.bound_next_dispatch();
+        self.waiting -= 1;
+        self.waiting_seats -= left.work.max_seats();
+        Some(left)
+    }
+
+    /// A request is answered.
+    #[must_use]
+    pub fn finish(&mut self, now: Duration, running: Running) -> Vec<Next<T>> {
+        self.sync(now);
+        let Running { queue, work, began } = running;
+        self.executing -= 1;
+        if let Some(queue) = queue.map(|at| &mut self.queues[at]) {
+            queue.executing -= 1;
+            // It was booked before it was known how long it takes.
+            let service_s = now.saturating_sub(began).as_secs_f64();
+            queue.next_dispatch_r -= work.initial_seats as f64 * (ESTIMATED_SERVICE_S - service_s);
+            queue.bound_next_dispatch();
+            if !queue.is_active() {
+                self.active -= 1;
+            }
+        }
+        if work.additional_latency.is_zero() {
+            self.release(work.max_seats(), queue);
+        } else {
+            self.next_id += 1;
+            let until = now + work.additional_latency;
+            self.lingering.push(Reverse((until, self.next_id, work.max_seats(), queue)));
+        }
+        self.note_demand(now);
+        self.serve(now)
+    }
+
+    fn release(&mut self, seats: usize, queue: Option<usize>) {
+        self.seats_in_use -= seats;
+        if let Some(at) = queue {
+            self.queues[at].seats_in_use -= seats;
+            self.fit_queues();
+        }
+    }
+
+    /// When somebody that waits may be served although nothing happens: seats come free.
+    pub fn wakes_at(&self) -> Option<Duration> {
+        self.lingering.peek().filter(|_| self.waiting > 0).map(|Reverse((until, ..))| *until)
+    }
+
+    /// Time has passed.
+    #[must_use]
+    pub fn pass(&mut self, now: Duration) -> Vec<Next<T>> {
+        self.sync(now);
+        self.serve(now)
+    }
+
+    /// Brings virtual time, and the seats that come free with time, up to now. Whether there were such seats.
+    fn sync(&mut self, now: Duration) -> bool {
+        let lingering = self.lingering.len();
+        while let Some(Reverse((until, _, seats, queue))) = self.lingering.peek().copied() {
+            if until > now {
+                break;
+            }
+            self.lingering.pop();
+            self.advance(until);
+            self.release(seats, queue);
+            self.note_demand(until);
+        }
+        self.advance(now);
+        self.lingering.len() < lingering
+    }
+
+    fn advance(&mut self, now: Duration) {
+        let elapsed_s = now.saturating_sub(self.synced).as_secs_f64();
+        self.synced = self.synced.max(now);
+        if self.active > 0 {
+            let seats = self.limit.min(self.seats_in_use + self.waiting_seats);
+            self.current_r += elapsed_s * seats as f64 / self.active as f64;
+        }
+    }
+
+    fn note_demand(&mut self, now: Duration) {
+        let seats_wanted = self.seats_in_use + self.waiting_seats;
+        self.demand.set(now, seats_wanted);
+        let Self { executing, waiting, seats_in_use, .. } = *self;
+        self.occupancy.set(now, Load { executing, waiting, seats_in_use, seats_wanted });
+    }
+
+    /// What was wanted since the last time.
+    pub fn end_period(&mut self, now: Duration) -> Period {
+        self.demand.end_period(now)
+    }
+
+    /// Serves whoever there are seats for, in the order of virtual finish. The next one is not passed by for one that
+    /// wants less.
+    fn serve(&mut self, now: Duration) -> Vec<Next<T>> {
+        let mut served = Vec::new();
+        while self.waiting > 0 {
+            let at = self.next_queue();
+            let first = self.queues[at].waiting.front().expect("a queue that is next has somebody");
+            if self.discipline != Discipline::Exempt && !self.fits(first.work.max_seats()) {
+                break;
+            }
+            self.robin = at;
+            let Some(left) = self.leave(at, 0) else { break };
+            let running = self.begin(now, Some(at), left.work.within(self.limit));
+            served.push(Next { ticket: left.ticket, running });
+        }
+        served
+    }
+
+    /// Of those with somebody that waits, the one whose first would be finished first.
+    fn next_queue(&self) -> usize {
+        let queues = self.queues.len();
+        let mut least: Option<(f64, usize)> = None;
+        for step in 1..=queues {
+            let at = (self.robin + step) % queues;
+            let Some(first) = self.queues[at].waiting.front() else { continue };
+            let finish = self.queues[at].next_dispatch_r + first.work.total();
+            if least.is_none_or(|(known, _)| finish < known) {
+                least = Some((finish, at));
+            }
+        }
+        least.expect("somebody waits").1
+    }
+
+    /// The least and the greatest virtual time at which a queue with somebody that waits would go on.
+    pub fn next_dispatch_bounds(&self) -> Option<(f64, f64)> {
+        let waiting = self.queues.iter().filter(|queue| !queue.waiting.is_empty()).map(|queue| queue.next_dispatch_r);
+        waiting.fold(None, |bounds, r| match bounds {
+            None => Some((r, r)),
+            Some((least, most)) => Some((r.min(least), r.max(most))),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

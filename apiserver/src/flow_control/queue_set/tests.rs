@@ -1,0 +1,286 @@
+//! Queues by tables, under random requests, and with one flow that floods.
+
+use super::*;
+use proptest::prelude::*;
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+const QUEUES: Discipline = Discipline::Queue { queues: 8, hand: 1, length: 2 };
+
+/// A flow of a hand of one queue: this one.
+fn arrive(set: &mut QueueSet<&'static str>, now: Duration, queue: u64, seats: usize, name: &'static str) -> String {
+    let (arrival, next) = set.arrive(now, || queue, Work::of_seats(seats), || name);
+    let next: Vec<&str> = next.iter().map(|next| next.ticket).collect();
+    let arrival = match arrival {
+        Arrival::Served(_) => "served".to_owned(),
+        Arrival::Waits(_) => "waits".to_owned(),
+        Arrival::Refused(why) => why.as_str().to_owned(),
+    };
+    [arrival, next.join(" ")].join(" ").trim().to_owned()
+}
+
+#[test]
+fn a_level_without_queues_refuses_what_is_too_much() {
+    let mut set = QueueSet::new(Discipline::Reject, 3);
+    assert_eq!(arrive(&mut set, ms(0), 0, 2, "a"), "served");
+    assert_eq!(arrive(&mut set, ms(0), 0, 2, "b"), "concurrency-limit");
+    assert_eq!(arrive(&mut set, ms(0), 0, 1, "c"), "served");
+    let mut alone = QueueSet::new(Discipline::Reject, 3);
+    assert_eq!(arrive(&mut alone, ms(0), 0, 9, "more than there are, alone"), "served");
+    assert_eq!(arrive(&mut alone, ms(0), 0, 1, "b"), "concurrency-limit");
+}
+
+#[test]
+fn nobody_limits_what_is_exempt() {
+    let mut set = QueueSet::new(Discipline::Exempt, 0);
+    for _ in 0..1000 {
+        assert_eq!(arrive(&mut set, ms(0), 0, 1, "a"), "served");
+    }
+    assert_eq!((set.seats_in_use, set.end_period(ms(1)).highest), (1000, 1000.0));
+}
+
+#[test]
+fn a_full_queue_refuses_and_others_do_not() {
+    let mut set = QueueSet::new(QUEUES, 1);
+    assert_eq!(arrive(&mut set, ms(0), 1, 1, "a"), "served");
+    assert_eq!(arrive(&mut set, ms(0), 1, 1, "b"), "waits");
+    assert_eq!(arrive(&mut set, ms(0), 1, 1, "c"), "waits");
+    assert_eq!(arrive(&mut set, ms(0), 1, 1, "d"), "queue-full");
+    assert_eq!(arrive(&mut set, ms(0), 2, 1, "e"), "waits");
+    assert_eq!((set.active_queues(), set.waiting, set.executing), (2, 3, 1));
+}
+
+fn only<T>(next: Vec<Next<T>>) -> (T, Running) {
+    let mut next = next.into_iter();
+    let first = next.next().expect("somebody is served");
+    assert!(next.next().is_none(), "one only");
+    (first.ticket, first.running)
+}
+
+fn served(set: &mut QueueSet<&'static str>, queue: u64) -> Running {
+    match set.arrive(ms(0), || queue, Work::of_seats(1), || "") {
+        (Arrival::Served(running), _) => running,
+        (other, _) => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn queues_take_turns() {
+    let mut set = QueueSet::new(Discipline::Queue { queues: 8, hand: 1, length: 9 }, 1);
+    let mut running = served(&mut set, 1);
+    for name in ["a1", "a2", "a3"] {
+        arrive(&mut set, ms(1), 1, 1, name);
+    }
+    for name in ["b1", "b2"] {
+        arrive(&mut set, ms(2), 2, 1, name);
+    }
+    let mut order = Vec::new();
+    for step in 1..=5 {
+        let (name, next) = only(set.finish(ms(10 * step), running));
+        order.push(name);
+        running = next;
+    }
+    assert_eq!(order, ["b1", "a1", "b2", "a2", "a3"]);
+    assert!(set.finish(ms(100), running).is_empty());
+    assert_eq!((set.active_queues(), set.seats_in_use, set.waiting_seats), (0, 0, 0));
+}
+
+#[test]
+fn the_next_one_is_not_passed_by_for_one_that_wants_less() {
+    let mut set = QueueSet::new(QUEUES, 2);
+    let (first, second) = (served(&mut set, 1), served(&mut set, 2));
+    arrive(&mut set, ms(1), 3, 2, "two");
+    arrive(&mut set, ms(9), 4, 1, "one");
+    assert!(set.finish(ms(10), first).is_empty(), "there is one seat, and two are wanted");
+    let (name, running) = only(set.finish(ms(11), second));
+    assert_eq!(name, "two");
+    assert_eq!(only(set.finish(ms(12), running)).0, "one");
+}
+
+#[test]
+fn whoever_gives_up_makes_room() {
+    let mut set = QueueSet::new(QUEUES, 2);
+    let _running = served(&mut set, 1);
+    let (Arrival::Waits(id), _) = set.arrive(ms(0), || 2, Work::of_seats(2), || "two") else {
+        panic!("there is one seat")
+    };
+    arrive(&mut set, ms(9), 3, 1, "one");
+    let (name, _) = only(set.abandon(ms(10), id).expect("it waits"));
+    assert_eq!((name, set.waiting), ("one", 0));
+    assert!(set.abandon(ms(10), id).is_none(), "once");
+}
+
+#[test]
+fn seats_of_what_many_watch_come_free_later() {
+    let mut set = QueueSet::new(QUEUES, 1);
+    let work = Work { initial_seats: 1, final_seats: 1, additional_latency: ms(5) };
+    let (Arrival::Served(running), _) = set.arrive(ms(0), || 1, work, || "") else { panic!("it is alone") };
+    assert!(set.finish(ms(10), running).is_empty());
+    assert_eq!(arrive(&mut set, ms(11), 2, 1, "a"), "waits");
+    assert_eq!(set.wakes_at(), Some(ms(15)));
+    assert_eq!(only(set.pass(ms(15))).0, "a");
+    assert_eq!(set.wakes_at(), None);
+}
+
+#[test]
+fn a_smaller_configuration_leaves_nobody_behind() {
+    let mut set = QueueSet::new(QUEUES, 1);
+    let running = served(&mut set, 0);
+    arrive(&mut set, ms(0), 7, 1, "in the last queue");
+    assert!(set.configure(ms(1), Discipline::Queue { queues: 2, hand: 1, length: 2 }, 1).is_empty());
+    assert_eq!(set.queues.len(), 8);
+    let (name, running) = only(set.finish(ms(2), running));
+    assert_eq!(name, "in the last queue");
+    assert!(set.finish(ms(3), running).is_empty());
+    assert_eq!(set.queues.len(), 2);
+    arrive(&mut set, ms(4), 1, 1, "a");
+    arrive(&mut set, ms(4), 1, 1, "b");
+    assert_eq!(set.configure(ms(5), Discipline::Exempt, 0).len(), 1, "now nobody waits");
+}
+
+/// Virtual seconds of two kinds of callers on one level: floods that ask again as soon as they are answered or refused,
+/// and one that asks now and then. Answers how often that one was refused, and the longest time it waited.
+fn one_among_floods(hand: usize, floods: u64) -> (usize, Duration) {
+    let discipline = Discipline::Queue { queues: 64, hand, length: 50 };
+    let mut set: QueueSet<u64> = QueueSet::new(discipline, 10);
+    let service = ms(10);
+    let quiet = u64::MAX;
+    let hash = |flow: u64| super::super::dealer::hash_of("schema", &flow.to_string());
+    let mut ends: BinaryHeap<Reverse<(Duration, u64)>> = BinaryHeap::new();
+    let mut runs: Vec<Option<(Running, u64)>> = Vec::new();
+    let (mut refused, mut longest, mut asked) = (0, Duration::ZERO, None);
+    for tick in 0..4000_u64 {
+        let now = ms(tick);
+        let mut begun: Vec<(u64, Running)> = Vec::new();
+        while ends.peek().is_some_and(|Reverse((end, _))| *end <= now) {
+            let Reverse((_, run)) = ends.pop().expect("one was seen");
+            let (running, _) = runs[run as usize].take().expect("each ends once");
+            begun.extend(set.finish(now, running).into_iter().map(|next| (next.ticket, next.running)));
+        }
+        let quiet_asks = tick % 50 == 0 && asked.is_none();
+        let flows = (0..floods).flat_map(|flow| [flow; 20]).chain(quiet_asks.then_some(quiet));
+        for flow in flows {
+            let (arrival, next) = set.arrive(now, || hash(flow), Work::of_seats(1), || flow);
+            begun.extend(next.into_iter().map(|next| (next.ticket, next.running)));
+            match arrival {
+                Arrival::Served(running) => begun.push((flow, running)),
+                Arrival::Refused(_) if flow == quiet => refused += 1,
+                Arrival::Waits(_) if flow == quiet => asked = Some(now),
+                _ => {}
+            }
+        }
+        for (flow, running) in begun {
+            if flow == quiet {
+                longest = longest.max(now - asked.take().unwrap_or(now));
+            }
+            runs.push(Some((running, flow)));
+            ends.push(Reverse((now + service, runs.len() as u64 - 1)));
+        }
+    }
+    (refused, longest)
+}
+
+#[test]
+fn a_flood_does_not_starve_the_others() {
+    let (refused, longest) = one_among_floods(6, 1);
+    assert_eq!(refused, 0);
+    // One turn of the flood's six queues.
+    assert!(longest <= ms(10), "{longest:?}");
+    let (refused, longest) = one_among_floods(6, 5);
+    assert_eq!(refused, 0);
+    assert!(longest <= ms(50), "{longest:?}");
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Arrive { flow: u64, seats: usize, lingers_ms: u64 },
+    Finish(usize),
+    Abandon(usize),
+    Pass(u64),
+    Configure { queues: usize, limit: usize },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => (0_u64..20, 1_usize..4, prop_oneof![Just(0), 1_u64..30]).prop_map(|(flow, seats, lingers_ms)| Step::Arrive { flow, seats, lingers_ms }),
+        4 => (0_usize..50).prop_map(Step::Finish),
+        1 => (0_usize..50).prop_map(Step::Abandon),
+        2 => (0_u64..50).prop_map(Step::Pass),
+        1 => (1_usize..12, 3_usize..10).prop_map(|(queues, limit)| Step::Configure { queues, limit }),
+    ]
+}
+
+/// What a level is like after each step, beside a list of who is where.
+fn check(set: &QueueSet<u64>, now: Duration, waiting: &[u64], executing: usize) -> Result<(), TestCaseError> {
+    prop_assert_eq!((set.waiting, set.executing), (waiting.len(), executing));
+    let in_queues: usize = set.queues.iter().map(|queue| queue.waiting.len()).sum();
+    let seats: usize = set.queues.iter().map(Queue::max_seats).sum();
+    prop_assert_eq!((in_queues, seats), (set.waiting, set.waiting_seats));
+    prop_assert_eq!(set.active, set.queues.iter().filter(|queue| queue.is_active()).count());
+    let used: usize = set.queues.iter().map(|queue| queue.seats_in_use).sum();
+    prop_assert_eq!(used, set.seats_in_use);
+    prop_assert!(set.lingering.iter().all(|Reverse((until, ..))| *until > now));
+    // Nobody waits for whom there are seats.
+    if set.waiting > 0 {
+        let first = set.queues[set.next_queue()].waiting.front().expect("next_queue has somebody");
+        prop_assert!(!set.fits(first.work.max_seats()));
+    }
+    Ok(())
+}
+
+proptest! {
+    #[test]
+    fn counts_are_true_and_no_seat_is_free_while_somebody_waits(steps in prop::collection::vec(step(), 1..200)) {
+        let mut set = QueueSet::new(Discipline::Queue { queues: 8, hand: 3, length: 4 }, 5);
+        let (mut now, mut name) = (Duration::ZERO, 0);
+        let (mut waiting, mut running): (Vec<(u64, u64)>, Vec<Running>) = Default::default();
+        for step in steps {
+            now += ms(1);
+            let next = match step {
+                Step::Arrive { flow, seats, lingers_ms } => {
+                    name += 1;
+                    let final_seats = if lingers_ms > 0 { 1 } else { 0 };
+                    let work = Work { initial_seats: seats, final_seats, additional_latency: ms(lingers_ms) };
+                    let (arrival, next) = set.arrive(now, || flow.wrapping_mul(0x9e37_79b9_7f4a_7c15), work, || name);
+                    match arrival {
+                        Arrival::Served(one) => running.push(one),
+                        Arrival::Waits(id) => waiting.push((id, name)),
+                        Arrival::Refused(_) => {}
+                    }
+                    next
+                }
+                Step::Finish(at) if at < running.len() => set.finish(now, running.remove(at)),
+                Step::Abandon(at) if at < waiting.len() => {
+                    let (id, _) = waiting.remove(at);
+                    set.abandon(now, id).expect("it waits")
+                }
+                Step::Pass(elapsed) => {
+                    now += ms(elapsed);
+                    set.pass(now)
+                }
+                Step::Configure { queues, limit } => {
+                    set.configure(now, Discipline::Queue { queues, hand: 3, length: 4 }, limit)
+                }
+                Step::Finish(_) | Step::Abandon(_) => set.pass(now),
+            };
+            for next in next {
+                waiting.retain(|(_, name)| *name != next.ticket);
+                running.push(next.running);
+            }
+            let names: Vec<u64> = waiting.iter().map(|(_, name)| *name).collect();
+            check(&set, now, &names, running.len())?;
+        }
+        // When everybody is answered, nothing is left.
+        while set.waiting + running.len() > 0 {
+            now += ms(100);
+            running.extend(set.pass(now).into_iter().map(|next| next.running));
+            if let Some(one) = running.pop() {
+                running.extend(set.finish(now, one).into_iter().map(|next| next.running));
+            }
+        }
+        let _ = set.pass(now + ms(1000));
+        prop_assert_eq!((set.seats_in_use, set.active), (0, 0));
+    }
+}

@@ -1,0 +1,79 @@
+//! The addresses of a Service and their families: what fits together, before any is allocated.
+//!
+//! Corresponds to ValidateServiceClusterIPsRelatedFields of pkg/apis/core/validation.
+
+use super::at::{At, Errors, check_ip};
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+const FAMILIES: &[&str] = &["IPv4", "IPv6"];
+const FAMILY_POLICIES: &[&str] = &["PreferDualStack", "RequireDualStack", "SingleStack"];
+
+/// Cluster addresses, their families, and the policy of these: what does not fit together.
+pub fn addresses(spec: &At<'_>) -> Errors {
+    let mut errors = Errors::new();
+    if spec.field("type").text() == "ExternalName" {
+        return errors;
+    }
+    let (ip, ips) = (spec.field("clusterIP"), spec.field("clusterIPs"));
+    match (ip.is_empty(), ips.value.pointer("/0")) {
+        (false, None) => errors.push(ips.required("")),
+        (false, Some(first)) if first != ip.value => errors.push(ips.invalid("first value must match `clusterIP`")),
+        (true, Some(_)) => errors.push(ips.invalid("must be empty when `clusterIP` is not specified")),
+        _ => {}
+    }
+    let families = spec.field("ipFamilies");
+    let mut seen = BTreeSet::new();
+    for family in families.items() {
+        if !FAMILIES.contains(&family.text()) {
+            errors.push(family.not_supported(FAMILIES));
+        }
+        if !seen.insert(family.text()) {
+            errors.push(family.duplicate());
+        }
+    }
+    spec.field("ipFamilyPolicy").check_optional_enum(FAMILY_POLICIES, &mut errors);
+    if well_formed(&ips, &mut errors) {
+        of_families(&ips, &families, &mut errors);
+    }
+    errors
+}
+
+/// Whether every address is one, so that looking at families makes sense.
+fn well_formed(ips: &At<'_>, errors: &mut Errors) -> bool {
+    let before = errors.len();
+    for (index, ip) in ips.items().enumerate() {
+        if index == 0 && ip.text() == "None" {
+            if ips.len() > 1 {
+                errors.push(ips.invalid("'None' must be the first and only value"));
+            }
+            continue;
+        }
+        check_ip(&ip, errors);
+    }
+    let fits = errors.len() == before;
+    if ips.len() > 2 {
+        errors.push(ips.invalid("may only hold up to 2 values"));
+    }
+    fits
+}
+
+fn of_families(ips: &At<'_>, families: &At<'_>, errors: &mut Errors) {
+    let parsed: Vec<IpAddr> = ips.items().filter_map(|ip| ip.text().parse().ok()).collect();
+    if let [first, second] = parsed.as_slice()
+        && first.is_ipv4() == second.is_ipv4()
+    {
+        errors.push(ips.invalid("may specify no more than one IP for each IP family"));
+    }
+    if !errors.is_empty() {
+        return;
+    }
+    for (index, (ip, family)) in ips.items().zip(families.items()).enumerate() {
+        let Ok(address) = ip.text().parse::<IpAddr>() else { continue };
+        let expected = if family.text() == "IPv4" { "IPv4" } else { "IPv6" };
+        if address.is_ipv4() != (expected == "IPv4") {
+            let why = format!("expected an {expected} value as indicated by `ipFamilies[{index}]`");
+            errors.push(ip.invalid(why));
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! `Reviewer`: a server of somebody else's that is asked reviews (of access, of tokens), as a kubeconfig file names it.
+//!
+//! Corresponds to GenericWebhook of k8s.io/apiserver/pkg/util/webhook.
+
+use super::callers::unreachable;
+use super::exchange::{Failure, post};
+use client::Client;
+use component_base::env::Env;
+use component_base::kubeconfig::{self, Connection};
+use component_base::rng::Random;
+use http::Uri;
+use serde_json::Value;
+use std::path::Path;
+use std::time::Duration;
+
+const USER_AGENT: &str = "kube-apiserver-orrery";
+/// A server that is overloaded for a moment is asked so often, first after so long, then after half as much again.
+const ATTEMPTS: u32 = 5;
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const PAUSE_GROWS_BY: f64 = 1.5;
+const JITTER: f64 = 0.2;
+/// Where a pod finds the API server of its cluster.
+const ACCOUNT_FOLDER: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+/// A review and its answer are small.
+const MAX_ANSWER_BYTES: usize = 3 << 20;
+
+#[derive(Clone)]
+pub struct Reviewer {
+    env: Env,
+    random: Random,
+    client: Client,
+    authority: String,
+    path: String,
+    url: String,
+    first_pause: Duration,
+}
+
+impl std::fmt::Debug for Reviewer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reviewer").field("url", &self.url).finish_non_exhaustive()
+    }
+}
+
+impl Reviewer {
+    /// Of a file in the form of a kubeconfig.
+    pub fn of_file(env: &Env, path: &Path) -> Result<Self, String> {
+        let connection = kubeconfig::read(path).map_err(|error| error.to_string())?;
+        Self::of(env, &connection)
+    }
+
+    /// The API server whose pod this is.
+    pub fn in_cluster(env: &Env) -> Result<Self, String> {
+        let variable = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty());
+        let (Some(host), Some(port)) = (variable("KUBERNETES_SERVICE_HOST"), variable("KUBERNETES_SERVICE_PORT"))
+        else {
+            return Err("unable to load in-cluster configuration, KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT must be defined".to_owned());
+        };
+        let folder = Path::new(ACCOUNT_FOLDER);
+        let ca = folder.join("ca.crt");
+        let ca_pem = std::fs::read_to_string(&ca).map_err(|error| format!("{}: {error}", ca.display()))?;
+        let host = if host.contains(':') { format!("[{host}]") } else { host };
+        let connection = Connection {
+            server: format!("https://{host}:{port}"),
+            ca_pem: Some(ca_pem),
+            token_file: Some(folder.join("token")),
+            ..Connection::default()
+        };
+        Self::of(env, &connection)
+    }
+
+    pub fn of(env: &Env, connection: &Connection) -> Result<Self, String> {
+        let url = connection.server.clone();
+        let invalid = |why: &dyn std::fmt::Display| format!("{url}: {why}");
+        let uri: Uri = url.parse().map_err(|error| invalid(&error))?;
+        let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
+            return Err(invalid(&"no URL"));
+        };
+        // Without the path: it is the review's, to the letter.
+        let base = Connection { server: format!("{scheme}://{authority}"), ..connection.clone() };
+        let client = Client::connect(env, &base, USER_AGENT).map_err(|error| invalid(&error))?;
+        Ok(Self {
+            env: env.clone(),
+            random: env.random("apiserver/reviewer"),
+            client,
+            authority: authority.to_string(),
+            path: uri.path_and_query().map_or("/", |path| path.as_str()).to_owned(),
+            url,
+            first_pause: FIRST_PAUSE,
+        })
+    }
+
+    /// Waits so long before the second attempt.
+    pub fn with_first_pause(self, first_pause: Duration) -> Self {
+        Self { first_pause, ..self }
+    }
+
+    /// The answer within a limit. The error says what was tried, as Go's client does.
+    pub async fn ask(&self, review: &Value, limit: Duration) -> Result<Value, String> {
+        let answer = self.env.timeout(limit, self.ask_until_it_answers(review)).await;
+        answer.unwrap_or_else(|_| Err(self.failed("context deadline exceeded")))
+    }
+
+    fn failed(&self, why: &str) -> String {
+        format!("Post {:?}: {why}", self.url)
+    }
+
+    async fn ask_until_it_answers(&self, review: &Value) -> Result<Value, String> {
+        let mut pause = self.first_pause;
+        for attempt in 1.. {
+            let failure = match post(&self.client, &self.path, review, MAX_ANSWER_BYTES).await {
+                Ok(answer) => return Ok(answer),
+                Err(failure) => failure,
+            };
+            if attempt == ATTEMPTS || !failure.may_pass() {
+                return Err(match failure {
+                    Failure::Unreachable(error) => self.failed(&unreachable(&self.authority, &error).to_string()),
+                    other => other.to_string(),
+                });
+            }
+            self.env.sleep(self.random.jitter(pause, JITTER)).await;
+            pause = pause.mul_f64(PAUSE_GROWS_BY);
+        }
+        unreachable!("the last attempt returns")
+    }
+}

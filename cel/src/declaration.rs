@@ -1,0 +1,67 @@
+//! What is declared of a variable beside its type: how large its parts can be.
+//!
+//! The checker needs types, the estimate of costs needs sizes. Corresponds to k8s.io/apiserver/pkg/cel DeclType.
+
+use super::types::{ObjectType, Type};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A request has no more bytes, so no value in it is larger.
+pub const MAX_REQUEST_BYTES: u64 = 3 << 20;
+
+/// A variable, or a part of one.
+#[derive(Clone, Debug)]
+pub struct Declaration {
+    pub kind: Type,
+    /// Characters, bytes, items or entries, at most.
+    pub max_elements: u64,
+    /// What it takes at least to write it as JSON.
+    pub min_bytes: u64,
+    fields: BTreeMap<String, Declaration>,
+    /// Of an item of a list, or of a value of a map.
+    element: Option<Box<Declaration>>,
+}
+
+impl Declaration {
+    pub fn scalar(kind: Type, min_bytes: u64) -> Self {
+        Self { kind, max_elements: 0, min_bytes, fields: BTreeMap::new(), element: None }
+    }
+
+    pub fn with_max(mut self, max_elements: u64) -> Self {
+        self.max_elements = max_elements;
+        self
+    }
+
+    /// Without `max`, as many items as a request has room for.
+    pub fn list(items: Self, max: Option<u64>) -> Self {
+        const BRACKETS: u64 = 2;
+        let max = max.unwrap_or((MAX_REQUEST_BYTES - BRACKETS) / (items.min_bytes + 1));
+        let kind = Type::list(items.kind.clone());
+        Self { element: Some(Box::new(items)), ..Self::scalar(kind, BRACKETS).with_max(max) }
+    }
+
+    /// Without `max`, as many entries as a request has room for.
+    pub fn map(values: Self, max: Option<u64>) -> Self {
+        const BRACES: u64 = 2;
+        // Two bytes of a key, its quotes, the colon and the comma.
+        const KEY: u64 = 6;
+        let max = max.unwrap_or((MAX_REQUEST_BYTES - BRACES) / (values.min_bytes + KEY));
+        let kind = Type::map(Type::String, values.kind.clone());
+        Self { element: Some(Box::new(values)), ..Self::scalar(kind, BRACES).with_max(max) }
+    }
+
+    /// `min_bytes` counts what is in every such object beside its braces.
+    pub fn object(name: &str, fields: BTreeMap<String, Self>, min_bytes: u64) -> Self {
+        let types = fields.iter().map(|(name, field)| (name.clone(), field.kind.clone())).collect();
+        let kind = Type::Object(Arc::new(ObjectType { name: name.to_owned(), fields: types, is_open: false }));
+        Self { fields, ..Self::scalar(kind, 2 + min_bytes) }
+    }
+
+    pub fn field(&self, name: &str) -> Option<&Self> {
+        self.fields.get(name)
+    }
+
+    pub fn element(&self) -> Option<&Self> {
+        self.element.as_deref()
+    }
+}

@@ -1,0 +1,55 @@
+//! What whoever uses the language brings along: functions, of values that it need not know, and types with fields.
+//!
+//! Corresponds to cel.Lib and to types.Provider.
+
+use super::functions::{self, Overload};
+use super::library::Run;
+use super::meter::Meter;
+use super::types::Type;
+use super::value::{Outcome, Value, no_overload};
+use std::collections::BTreeMap;
+
+/// Functions of somebody else's, declared as those of the language are.
+#[derive(Debug)]
+pub struct Library {
+    functions: BTreeMap<&'static str, Vec<Overload>>,
+}
+
+impl Library {
+    /// `words` are the types that declarations may name, each with its full name.
+    pub fn new(run: Run, declared: &'static str, words: &[(&str, &'static str)]) -> Self {
+        Self { functions: functions::read_all(&[(run, declared)], words) }
+    }
+
+    /// Of methods that foreign values have.
+    pub fn of_methods(declared: &'static str, words: &[(&str, &'static str)]) -> Self {
+        Self::new(method, declared, words)
+    }
+}
+
+fn method(name: &str, arguments: &[Value], meter: &mut Meter) -> Outcome {
+    match arguments {
+        [Value::Foreign(target), rest @ ..] => target.call(name, rest, meter),
+        _ => no_overload(name, arguments),
+    }
+}
+
+/// What an environment has beside the language.
+#[derive(Clone, Debug, Default)]
+pub struct Extensions {
+    pub libraries: Vec<&'static Library>,
+    /// The type that a name in front of braces means.
+    pub messages: Option<fn(&str) -> Option<Type>>,
+}
+
+impl Extensions {
+    pub fn overloads(&self, name: &str) -> &'static [Overload] {
+        let known = functions::overloads(name);
+        let of_library = |library: &&'static Library| library.functions.get(name).map(Vec::as_slice);
+        if known.is_empty() { self.libraries.iter().find_map(of_library).unwrap_or_default() } else { known }
+    }
+
+    pub fn message(&self, name: &str) -> Option<Type> {
+        self.messages?(name)
+    }
+}

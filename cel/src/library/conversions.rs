@@ -1,0 +1,148 @@
+//! From one type to another, and how large something is.
+
+use super::time_spans::{parse_duration, written_duration};
+use crate::failure::error;
+use crate::meter::Meter;
+use crate::value::{Outcome, Value, no_overload};
+use jiff::{SignedDuration, Timestamp};
+
+pub const DECLARED: &str = "
+    size(string) int
+    size(bytes) int
+    size(list(A)) int
+    size(map(A, B)) int
+    string.size() int
+    bytes.size() int
+    list(A).size() int
+    map(A, B).size() int
+    dyn(A) dyn
+    type(A) type
+    bool(bool) bool
+    bool(string) bool
+    bytes(bytes) bytes
+    bytes(string) bytes
+    double(double) double
+    double(int) double
+    double(string) double
+    double(uint) double
+    duration(duration) duration
+    duration(int) duration
+    duration(string) duration
+    int(int) int
+    int(double) int
+    int(duration) int
+    int(string) int
+    int(timestamp) int
+    int(uint) int
+    string(string) string
+    string(bool) string
+    string(bytes) string
+    string(double) string
+    string(duration) string
+    string(int) string
+    string(timestamp) string
+    string(uint) string
+    timestamp(timestamp) timestamp
+    timestamp(int) timestamp
+    timestamp(string) timestamp
+    uint(uint) uint
+    uint(double) uint
+    uint(int) uint
+    uint(string) uint
+";
+
+pub fn run(name: &str, arguments: &[Value], _meter: &mut Meter) -> Outcome {
+    let [value] = arguments else { return no_overload(name, arguments) };
+    match name {
+        "size" => Ok(Value::Int(i64::try_from(value.size()).unwrap_or(i64::MAX))),
+        "dyn" => Ok(value.clone()),
+        "type" => Ok(Value::Type(value.type_name())),
+        "bool" => to_bool(value),
+        "bytes" => match value {
+            Value::String(text) => Ok(Value::Bytes(text.as_bytes().into())),
+            other => Ok(other.clone()),
+        },
+        "double" => to_double(value),
+        "duration" => match value {
+            Value::Int(nanos) => Ok(Value::Duration(SignedDuration::from_nanos(*nanos))),
+            Value::String(text) => {
+                parse_duration(text).map_or_else(|| wrong(value, "duration"), |duration| Ok(Value::Duration(duration)))
+            }
+            other => Ok(other.clone()),
+        },
+        "int" => to_int(value),
+        "string" => to_string(value),
+        "timestamp" => match value {
+            Value::Int(seconds) => Timestamp::from_second(*seconds)
+                .map_or_else(|_| error("timestamp overflow"), |time| Ok(Value::Timestamp(time))),
+            Value::String(text) => {
+                text.parse().map_or_else(|_| wrong(value, "timestamp"), |time| Ok(Value::Timestamp(time)))
+            }
+            other => Ok(other.clone()),
+        },
+        _ => to_uint(value),
+    }
+}
+
+fn wrong(value: &Value, to: &str) -> Outcome {
+    error(format!("type conversion error from '{}' to '{to}'", value.type_name()))
+}
+
+fn to_bool(value: &Value) -> Outcome {
+    match value {
+        Value::String(text) => match &**text {
+            "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(Value::Bool(true)),
+            "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(Value::Bool(false)),
+            _ => wrong(value, "bool"),
+        },
+        other => Ok(other.clone()),
+    }
+}
+
+fn to_double(value: &Value) -> Outcome {
+    match value {
+        Value::String(text) => text.parse().map_or_else(|_| wrong(value, "double"), |number| Ok(Value::Double(number))),
+        other => other.double().map_or_else(|| wrong(value, "double"), |number| Ok(Value::Double(number))),
+    }
+}
+
+fn to_int(value: &Value) -> Outcome {
+    let number = match value {
+        Value::Int(number) => Some(*number),
+        Value::Uint(number) => i64::try_from(*number).ok(),
+        // Both bounds are themselves not exact.
+        Value::Double(number) => (number.abs() < i64::MAX as f64).then_some(*number as i64),
+        Value::Duration(duration) => i64::try_from(duration.as_nanos()).ok(),
+        Value::Timestamp(time) => Some(time.as_second()),
+        Value::String(text) => return text.parse().map_or_else(|_| wrong(value, "int"), |n| Ok(Value::Int(n))),
+        _ => return wrong(value, "int"),
+    };
+    number.map_or_else(|| error("integer overflow"), |number| Ok(Value::Int(number)))
+}
+
+fn to_uint(value: &Value) -> Outcome {
+    let number = match value {
+        Value::Uint(number) => Some(*number),
+        Value::Int(number) => u64::try_from(*number).ok(),
+        Value::Double(number) => (*number >= 0.0 && *number < u64::MAX as f64).then_some(*number as u64),
+        Value::String(text) => return text.parse().map_or_else(|_| wrong(value, "uint"), |n| Ok(Value::Uint(n))),
+        _ => return wrong(value, "uint"),
+    };
+    number.map_or_else(|| error("unsigned integer overflow"), |number| Ok(Value::Uint(number)))
+}
+
+fn to_string(value: &Value) -> Outcome {
+    Ok(Value::string(match value {
+        Value::Bool(flag) => flag.to_string(),
+        Value::Int(number) => number.to_string(),
+        Value::Uint(number) => number.to_string(),
+        Value::Double(number) => number.to_string(),
+        Value::Timestamp(time) => time.to_string(),
+        Value::Duration(duration) => written_duration(*duration),
+        Value::Bytes(bytes) => match std::str::from_utf8(bytes) {
+            Ok(text) => text.to_owned(),
+            Err(_) => return error("invalid UTF-8 in bytes, cannot convert to string"),
+        },
+        other => return Ok(other.clone()),
+    }))
+}

@@ -1,0 +1,42 @@
+//! The functions of the language and of Kubernetes' libraries, a file for each.
+//!
+//! Corresponds to the standard library and the extensions of cel-go, and to k8s.io/apiserver/pkg/cel/library.
+
+mod addresses;
+mod conversions;
+mod formats;
+mod lists;
+mod operators;
+mod optionals;
+mod quantities;
+mod regexes;
+mod sets;
+mod strings;
+mod time_spans;
+mod urls;
+mod versions;
+
+pub use time_spans::parse_duration;
+
+use super::meter::Meter;
+use super::value::{Outcome, Value};
+
+/// What a function does. Its name comes with the arguments, so that a library is one match.
+pub type Run = fn(&str, &[Value], &mut Meter) -> Outcome;
+
+/// What each declares.
+pub const ALL: &[(Run, &str)] = &[
+    (operators::run, operators::DECLARED),
+    (conversions::run, conversions::DECLARED),
+    (strings::run, strings::DECLARED),
+    (regexes::run, regexes::DECLARED),
+    (lists::run, lists::DECLARED),
+    (sets::run, sets::DECLARED),
+    (optionals::run, optionals::DECLARED),
+    (time_spans::run, time_spans::DECLARED),
+    (quantities::run, quantities::DECLARED),
+    (urls::run, urls::DECLARED),
+    (addresses::run, addresses::DECLARED),
+    (formats::run, formats::DECLARED),
+    (versions::run, versions::DECLARED),
+];

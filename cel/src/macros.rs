@@ -1,0 +1,220 @@
+//! Calls that are written out before they are checked: `has`, the comprehensions, and those of optional values.
+//!
+//! Corresponds to the macros of github.com/google/cel-go/parser, and to its extensions for optional values and for
+//! comprehensions with two variables.
+
+use super::source::SyntaxError;
+use super::syntax::{Comprehension, Expr, Syntax};
+use super::value::Value;
+
+/// What the accumulator of a macro is called; no expression can say it.
+const RESULT: &str = "@result";
+/// The variable of a comprehension that runs over nothing, and only binds a name.
+pub const UNUSED: &str = "#unused";
+/// What is bound so that it is evaluated once.
+const TARGET: &str = "@target";
+/// Puts an entry, or the entries of a map, into the accumulated one.
+const MAP_INSERT: &str = "cel.@mapInsert";
+
+type Parsed = Result<Expr, SyntaxError>;
+
+/// `name(arguments)`
+pub fn function(at: usize, name: &str, mut arguments: Vec<Expr>) -> Parsed {
+    if name == "has" && arguments.len() == 1 {
+        let argument = arguments.remove(0);
+        return match argument.kind {
+            Syntax::Select(operand, field) => Expr::new(at, Syntax::Test(operand, field)),
+            _ => Err(SyntaxError { at: argument.at, message: "invalid argument to has() macro".to_owned() }),
+        };
+    }
+    Expr::new(at, Syntax::Call(name.to_owned(), None, arguments))
+}
+
+/// `target.name(arguments)`
+pub fn method(at: usize, name: &str, target: Expr, arguments: Vec<Expr>) -> Parsed {
+    let w = Writer { at };
+    match (name, arguments.len()) {
+        ("all", 2 | 3) => w.all(Parts::of(target, arguments, 1)?),
+        ("exists", 2 | 3) => w.exists(Parts::of(target, arguments, 1)?),
+        ("exists_one" | "existsOne", 2 | 3) => w.exists_one(Parts::of(target, arguments, 1)?),
+        ("filter", 2) => w.filter(Parts::of(target, arguments, 1)?),
+        ("map", 2) => w.transform_list(Parts::of(target, arguments, 1)?),
+        ("map", 3) => w.transform_list(Parts::of(target, arguments, 2)?),
+        ("transformList", 3) => w.transform_list(Parts::of(target, arguments, 1)?),
+        ("transformList", 4) => w.transform_list(Parts::of(target, arguments, 2)?),
+        ("transformMap", 3) => w.transform_map(Parts::of(target, arguments, 1)?),
+        ("transformMap", 4) => w.transform_map(Parts::of(target, arguments, 2)?),
+        ("transformMapEntry", 3) => w.transform_entry(Parts::of(target, arguments, 1)?),
+        ("transformMapEntry", 4) => w.transform_entry(Parts::of(target, arguments, 2)?),
+        ("optMap", 2) => w.opt_map(target, arguments, true),
+        ("optFlatMap", 2) => w.opt_map(target, arguments, false),
+        _ => Expr::new(at, Syntax::Call(name.to_owned(), Some(Box::new(target)), arguments)),
+    }
+}
+
+/// The parts of `range.name(first, [second,] [filter,] last)`.
+struct Parts {
+    range: Expr,
+    first: String,
+    second: Option<String>,
+    filter: Option<Expr>,
+    last: Expr,
+}
+
+fn simple_name(argument: &Expr) -> Result<String, SyntaxError> {
+    match &argument.kind {
+        Syntax::Ident(name) => Ok(name.clone()),
+        _ => Err(SyntaxError { at: argument.at, message: "argument must be a simple name".to_owned() }),
+    }
+}
+
+impl Parts {
+    /// `bodies` arguments at the end are no names: the last one, and the filter before it.
+    fn of(range: Expr, mut arguments: Vec<Expr>, bodies: usize) -> Result<Self, SyntaxError> {
+        let mut rest = arguments.split_off(arguments.len() - bodies);
+        let first = simple_name(&arguments[0])?;
+        let second = arguments.get(1).map(simple_name).transpose()?;
+        if second.as_ref() == Some(&first) {
+            let message = format!("duplicate variable name: {first}");
+            return Err(SyntaxError { at: arguments[1].at, message });
+        }
+        let last = rest.remove(bodies - 1);
+        Ok(Self { range, first, second, filter: rest.pop(), last })
+    }
+}
+
+/// Makes nodes where the macro stands.
+struct Writer {
+    at: usize,
+}
+
+impl Writer {
+    fn node(&self, kind: Syntax) -> Parsed {
+        Expr::new(self.at, kind)
+    }
+
+    fn name(&self, name: &str) -> Parsed {
+        self.node(Syntax::Ident(name.to_owned()))
+    }
+
+    fn literal(&self, value: Value) -> Parsed {
+        self.node(Syntax::Literal(value))
+    }
+
+    fn call(&self, name: &str, arguments: Vec<Expr>) -> Parsed {
+        self.node(Syntax::Call(name.to_owned(), None, arguments))
+    }
+
+    /// A comprehension over the range of the parts, from `start` by `step`.
+    fn comprehension(
+        &self,
+        (range, first, second): (Expr, String, Option<String>),
+        [start, goes_on, step, result]: [Expr; 4],
+    ) -> Parsed {
+        let accumulator = RESULT.to_owned();
+        self.node(Syntax::Comprehension(Box::new(Comprehension {
+            range,
+            first,
+            second,
+            accumulator,
+            start,
+            goes_on,
+            step,
+            result,
+        })))
+    }
+
+    /// `step` where the filter holds, else what was accumulated before.
+    fn filtered(&self, filter: Option<Expr>, step: Expr) -> Parsed {
+        match filter {
+            None => Ok(step),
+            Some(filter) => self.call("_?_:_", vec![filter, step, self.name(RESULT)?]),
+        }
+    }
+
+    fn all(&self, p: Parts) -> Parsed {
+        let goes_on = self.call("@not_strictly_false", vec![self.name(RESULT)?])?;
+        let step = self.call("_&&_", vec![self.name(RESULT)?, p.last])?;
+        let start = self.literal(Value::Bool(true))?;
+        self.comprehension((p.range, p.first, p.second), [start, goes_on, step, self.name(RESULT)?])
+    }
+
+    fn exists(&self, p: Parts) -> Parsed {
+        let not_yet = self.call("!_", vec![self.name(RESULT)?])?;
+        let goes_on = self.call("@not_strictly_false", vec![not_yet])?;
+        let step = self.call("_||_", vec![self.name(RESULT)?, p.last])?;
+        let start = self.literal(Value::Bool(false))?;
+        self.comprehension((p.range, p.first, p.second), [start, goes_on, step, self.name(RESULT)?])
+    }
+
+    fn exists_one(&self, p: Parts) -> Parsed {
+        let one = || self.literal(Value::Int(1));
+        let more = self.call("_+_", vec![self.name(RESULT)?, one()?])?;
+        let step = self.filtered(Some(p.last), more)?;
+        let result = self.call("_==_", vec![self.name(RESULT)?, one()?])?;
+        let parts = [self.literal(Value::Int(0))?, self.literal(Value::Bool(true))?, step, result];
+        self.comprehension((p.range, p.first, p.second), parts)
+    }
+
+    fn filter(&self, p: Parts) -> Parsed {
+        let item = self.name(&p.first)?;
+        let parts = Parts { filter: Some(p.last), last: item, ..p };
+        self.transform_list(parts)
+    }
+
+    fn transform_list(&self, p: Parts) -> Parsed {
+        let item = self.node(Syntax::List(vec![(p.last, false)]))?;
+        let more = self.call("_+_", vec![self.name(RESULT)?, item])?;
+        self.gathered(Syntax::List(Vec::new()), (p.range, p.first, p.second), p.filter, more)
+    }
+
+    fn transform_map(&self, p: Parts) -> Parsed {
+        let more = self.call(MAP_INSERT, vec![self.name(RESULT)?, self.name(&p.first)?, p.last])?;
+        self.gathered(Syntax::Map(Vec::new()), (p.range, p.first, p.second), p.filter, more)
+    }
+
+    fn transform_entry(&self, p: Parts) -> Parsed {
+        let more = self.call(MAP_INSERT, vec![self.name(RESULT)?, p.last])?;
+        self.gathered(Syntax::Map(Vec::new()), (p.range, p.first, p.second), p.filter, more)
+    }
+
+    /// From something empty, `more` for each that the filter lets through.
+    fn gathered(
+        &self,
+        empty: Syntax,
+        over: (Expr, String, Option<String>),
+        filter: Option<Expr>,
+        more: Expr,
+    ) -> Parsed {
+        let step = self.filtered(filter, more)?;
+        self.comprehension(over, [self.node(empty)?, self.literal(Value::Bool(true))?, step, self.name(RESULT)?])
+    }
+
+    /// `t.optMap(v, e)`: `e` of what is in `t`, if there is anything.
+    fn opt_map(&self, target: Expr, mut arguments: Vec<Expr>, wraps: bool) -> Parsed {
+        let mapping = arguments.remove(1);
+        let name = simple_name(&arguments[0])?;
+        let method = |method: &str| -> Parsed {
+            let target = Box::new(self.name(TARGET)?);
+            self.node(Syntax::Call(method.to_owned(), Some(target), Vec::new()))
+        };
+        let mapped = self.bind(&name, method("value")?, mapping)?;
+        let some = if wraps { self.call("optional.of", vec![mapped])? } else { mapped };
+        let none = self.call("optional.none", Vec::new())?;
+        let result = self.call("_?_:_", vec![method("hasValue")?, some, none])?;
+        self.bind(TARGET, target, result)
+    }
+
+    fn bind(&self, name: &str, value: Expr, result: Expr) -> Parsed {
+        self.node(Syntax::Comprehension(Box::new(Comprehension {
+            range: self.node(Syntax::List(Vec::new()))?,
+            first: UNUSED.to_owned(),
+            second: None,
+            accumulator: name.to_owned(),
+            start: value,
+            goes_on: self.literal(Value::Bool(false))?,
+            step: self.name(name)?,
+            result,
+        })))
+    }
+}

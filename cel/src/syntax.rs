@@ -1,0 +1,74 @@
+//! The tree of an expression as it is written, macros written out.
+
+use super::source::SyntaxError;
+use super::value::Value;
+
+/// Deeper trees are refused, so that no walk over one exhausts a stack.
+pub const MAX_DEPTH: usize = 250;
+
+#[derive(Clone, Debug)]
+pub struct Expr {
+    /// The character that errors point at.
+    pub at: usize,
+    pub kind: Syntax,
+    depth: usize,
+}
+
+#[derive(Clone, Debug)]
+pub enum Syntax {
+    Literal(Value),
+    Ident(String),
+    Select(Box<Expr>, String),
+    /// `has(a.b)`
+    Test(Box<Expr>, String),
+    /// `a.?b`
+    OptionalSelect(Box<Expr>, String),
+    /// The target of a method, and the arguments. Operators are functions with odd names: `_+_`.
+    Call(String, Option<Box<Expr>>, Vec<Expr>),
+    /// Each item, and whether it is optional.
+    List(Vec<(Expr, bool)>),
+    Map(Vec<(Expr, Expr, bool)>),
+    /// `Name{field: value}`: each field, where its colon stands, its value, and whether it is optional.
+    Message(String, Vec<(String, usize, Expr, bool)>),
+    Comprehension(Box<Comprehension>),
+}
+
+#[derive(Clone, Debug)]
+pub struct Comprehension {
+    pub range: Expr,
+    pub first: String,
+    pub second: Option<String>,
+    pub accumulator: String,
+    pub start: Expr,
+    pub goes_on: Expr,
+    pub step: Expr,
+    pub result: Expr,
+}
+
+impl Expr {
+    pub fn new(at: usize, kind: Syntax) -> Result<Self, SyntaxError> {
+        let deepest = |parts: &mut dyn Iterator<Item = &Expr>| parts.map(|part| part.depth).max().unwrap_or(0);
+        let below = match &kind {
+            Syntax::Literal(_) | Syntax::Ident(_) => 0,
+            Syntax::Select(operand, _) | Syntax::Test(operand, _) | Syntax::OptionalSelect(operand, _) => operand.depth,
+            Syntax::Call(_, target, arguments) => deepest(&mut target.as_deref().into_iter().chain(arguments)),
+            Syntax::List(items) => deepest(&mut items.iter().map(|(item, _)| item)),
+            Syntax::Map(entries) => deepest(&mut entries.iter().flat_map(|(key, value, _)| [key, value])),
+            Syntax::Message(_, fields) => deepest(&mut fields.iter().map(|(_, _, value, _)| value)),
+            Syntax::Comprehension(c) => deepest(&mut [&c.range, &c.start, &c.goes_on, &c.step, &c.result].into_iter()),
+        };
+        if below >= MAX_DEPTH {
+            return Err(SyntaxError { at, message: format!("expression recursion limit exceeded: {MAX_DEPTH}") });
+        }
+        Ok(Self { at, kind, depth: below + 1 })
+    }
+
+    /// `a.b.c`, if the expression is nothing but names.
+    pub fn qualified_name(&self) -> Option<String> {
+        match &self.kind {
+            Syntax::Ident(name) => Some(name.clone()),
+            Syntax::Select(operand, field) => Some(format!("{}.{field}", operand.qualified_name()?)),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! `FileWatch`: files that may change while a component runs, looked at again and again.
+//!
+//! What counts is what a file holds, not when it was written: certificates and configurations are often replaced by
+//! renaming, or through symbolic links. A file that cannot be read for a moment is as it was. Corresponds to the
+//! dynamic files of k8s.io/apiserver/pkg/server/dynamiccertificates.
+
+use crate::env::Env;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Between two looks. Kubernetes is told by the kernel, and looks each minute all the same.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+type Contents = Vec<Option<Vec<u8>>>;
+
+/// Files, and what they held when they were looked at last.
+#[derive(Debug)]
+pub struct FileWatch {
+    paths: Vec<PathBuf>,
+    seen: Contents,
+}
+
+impl FileWatch {
+    /// What the files hold now is known.
+    pub fn new(paths: impl IntoIterator<Item = PathBuf>) -> Self {
+        let paths: Vec<PathBuf> = paths.into_iter().collect();
+        let seen = contents(&paths);
+        Self { paths, seen }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.paths.is_empty()
+    }
+
+    /// Waits until one of the files holds something else.
+    pub async fn changed(&mut self, env: &Env) {
+        loop {
+            env.sleep(LOOK_AGAIN).await;
+            let paths = self.paths.clone();
+            let now = env.blocking(move || contents(&paths)).await;
+            let mut is_news = false;
+            for (seen, now) in self.seen.iter_mut().zip(now) {
+                if now.is_some() && *seen != now {
+                    (*seen, is_news) = (now, true);
+                }
+            }
+            if is_news {
+                return;
+            }
+        }
+    }
+}
+
+fn contents(paths: &[PathBuf]) -> Contents {
+    paths.iter().map(|path| std::fs::read(path).ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn only_other_content_is_a_change() {
+        let env = Env::simulated(1);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        std::fs::write(&path, "one").unwrap();
+        let mut watch = FileWatch::new([path.clone()]);
+        for (content, is_change) in [(Some("one"), false), (None, false), (Some("two"), true), (Some("two"), false)] {
+            match content {
+                Some(text) => std::fs::write(&path, text).unwrap(),
+                None => std::fs::remove_file(&path).unwrap(),
+            }
+            let seen = env.timeout(Duration::from_secs(10), watch.changed(&env)).await.is_ok();
+            assert_eq!(seen, is_change, "{content:?}");
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! The token cleaner: bootstrap tokens whose time has passed are deleted.
+//!
+//! Corresponds to tokencleaner.go of pkg/controller/bootstrap.
+
+use super::token::Token;
+use crate::context::{Context, Running};
+use crate::reconcile::{self, Reconciler};
+use crate::{actions, clock};
+use client::{Event, Lister, Plan};
+use jiff::Timestamp;
+use proto::Kind;
+use proto::kinds::api::core::v1::Secret;
+use std::sync::Arc;
+
+struct Controller {
+    secrets: Lister<Secret>,
+}
+
+pub fn start(context: &Context) -> Running {
+    let queue = context.queue("token_cleaner");
+    let secrets = context.informers.of::<Secret>();
+    secrets.on_event({
+        let queue = queue.clone();
+        move |event| {
+            if !matches!(event, Event::Deleted(_)) && Token::is_one(event.object()) {
+                queue.add(event.object().key());
+            }
+        }
+    });
+    let actor = context.act_as("token-cleaner", "token-cleaner");
+    Box::pin(reconcile::run(actor, queue, 1, Controller { secrets: secrets.lister() }))
+}
+
+pub fn plan(secret: &Secret, now: Timestamp) -> Plan {
+    if !Token::is_one(secret) || secret.is_deleting() {
+        return Plan::default();
+    }
+    match Token(secret).expires_at() {
+        None => Plan::default(),
+        Some(end) if end > now => Plan { actions: Vec::new(), requeue_after: Some(clock::until(end, now)) },
+        Some(_) => Plan::of([actions::delete_exactly(secret)]),
+    }
+}
+
+impl Reconciler for Controller {
+    type Observed = Arc<Secret>;
+
+    fn observe(&self, key: &str) -> Option<Arc<Secret>> {
+        self.secrets.by_key(key)
+    }
+
+    fn plan(&self, secret: &Arc<Secret>, now: Timestamp) -> Plan {
+        plan(secret, now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::token::fixture::secret;
+    use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn a_token_goes_when_its_time_has_passed() {
+        let delete = "delete secrets kube-system/bootstrap-token-abcdef ";
+        let end = fixture::at(60).to_string();
+        for (expiration, second, expected) in [
+            ("", 1_000_000, ""),
+            (end.as_str(), 0, "look again after 60s\n"),
+            (end.as_str(), 60, delete),
+            ("soon", 0, delete),
+        ] {
+            let secret = secret("abcdef", &[("expiration", expiration)]);
+            let plan = plan(&secret, fixture::at(second)).to_string();
+            assert!(
+                plan.starts_with(expected) && plan.is_empty() == expected.is_empty(),
+                "{expiration} {second}: {plan}"
+            );
+        }
+        let mut other = secret("abcdef", &[("expiration", "soon")]);
+        other.type_ = Some("Opaque".to_owned());
+        assert_eq!(plan(&other, fixture::at(0)).to_string(), "");
+    }
+}

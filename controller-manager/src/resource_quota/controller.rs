@@ -1,0 +1,129 @@
+//! The ResourceQuota controller at its edge.
+//!
+//! Corresponds to pkg/controller/resourcequota/resource_quota_controller.go.
+
+use super::count::listed;
+use super::monitors::Monitors;
+use super::plan::{Observed, plan};
+use crate::context::{Actor, Context, Running};
+use crate::reconcile::{self, Reconciler};
+use client::{ApplyError, Client, Error, Event, Lister, Plan, ReconcileError, WorkQueue, apply};
+use component_base::env::Env;
+use jiff::Timestamp;
+use proto::Kind;
+use proto::kinds::api::core::v1::ResourceQuota;
+use proto::quota::concerns;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How soon a usage that the API server has raised is held against what is there.
+const RECOUNT: Duration = Duration::from_secs(1);
+
+struct Controller {
+    quotas: Lister<ResourceQuota>,
+    monitors: Arc<Monitors>,
+    /// The manager's own identity, under which everything is read.
+    reader: Client,
+}
+
+pub fn start(context: &Context) -> Running {
+    let queue = context.queue("resourcequota_primary");
+    let monitors = Monitors::new(context.informers.clone(), queue.clone());
+    let quotas = context.informers.of::<ResourceQuota>();
+    quotas.on_event({
+        let (queue, monitors, env) = (queue.clone(), monitors.clone(), context.env.clone());
+        move |event| listen(event, &queue, &monitors, env.wall())
+    });
+    let controller = Controller { quotas: quotas.lister(), monitors, reader: context.client.clone() };
+    let actor = context.act_as("resourcequota-controller", "resourcequota-controller");
+    let resync =
+        look_again(context.env.clone(), queue.clone(), quotas.lister(), context.settings.resource_quota_sync_period);
+    let workers = context.settings.concurrent_resource_quota_syncs;
+    Box::pin(async move {
+        futures::future::join(reconcile::run(actor, queue, workers, controller), resync).await;
+    })
+}
+
+fn listen(event: &Event<ResourceQuota>, queue: &WorkQueue<String>, monitors: &Monitors, now: Timestamp) {
+    let quota = event.object();
+    if let Event::Deleted(_) = event {
+        return monitors.ledger.lock().forget_quota(quota.namespace(), quota.name());
+    }
+    let status = quota.encode()["status"].take();
+    monitors.note_quota(quota.namespace(), quota.name(), &status["used"], now);
+    match event {
+        Event::Updated { old, new } if old.spec == new.spec => queue.add_after(quota.key(), RECOUNT),
+        _ => queue.add(quota.key()),
+    }
+}
+
+/// Every quota once in a period, whatever has been heard.
+async fn look_again(env: Env, queue: WorkQueue<String>, quotas: Lister<ResourceQuota>, period: Duration) {
+    loop {
+        tokio::select! {
+            biased;
+            () = env.shutdown().cancelled() => return,
+            () = env.sleep(period) => {}
+        }
+        quotas.list().iter().for_each(|quota| queue.add(quota.key()));
+    }
+}
+
+impl Reconciler for Controller {
+    type Observed = Observed;
+
+    fn observe(&self, key: &str) -> Option<Observed> {
+        let quota = self.quotas.by_key(key)?;
+        let tree = quota.encode();
+        let (counted, countable, live) = Default::default();
+        (!quota.is_deleting()).then_some(Observed { quota, tree, counted, countable, live })
+    }
+
+    /// Counts, once everything that the quota limits has been seen; asks the server where the usage has been too high
+    /// for some time.
+    async fn consult(&self, client: &Client, mut observed: Observed) -> Result<Option<Observed>, ReconcileError> {
+        let limits = limits(&observed.tree);
+        if !self.monitors.follow(&self.reader, &limits).await? {
+            return Ok(None);
+        }
+        let resources = self.monitors.resources(&limits);
+        let is_counted = |limit: &&String| resources.iter().any(|r| concerns(&r.gvr.group, &r.gvr.resource, limit));
+        observed.countable = limits.iter().filter(is_counted).cloned().collect();
+        let (namespace, name) = (observed.quota.namespace(), observed.quota.name());
+        observed.counted = self.monitors.ledger.lock().counted(namespace, name, &observed.tree);
+        if observed.due().is_some_and(|due| due <= client.env().wall()) {
+            // The list is younger than the quota: a creation that is charged meanwhile fails this write.
+            let fresh = self.reader.api::<ResourceQuota>(namespace).get(name).await;
+            match fresh {
+                Ok(fresh) if fresh.metadata.resource_version == observed.quota.metadata.resource_version => {}
+                Ok(_) => return Ok(None),
+                Err(error) if error.is_not_found() => return Ok(None),
+                Err(error) => return Err(error.into()),
+            }
+            observed.live = Some(listed(&self.reader, namespace, &observed.tree, &resources).await?);
+        }
+        Ok(Some(observed))
+    }
+
+    fn plan(&self, observed: &Observed, now: Timestamp) -> Plan {
+        plan(observed, now)
+    }
+
+    /// What was taken off is not taken off again. Whether a write that got no answer came about nobody knows, so its
+    /// releases count as taken off: the usage may be too high for a while, never too low.
+    async fn apply(&self, actor: &Actor, _key: &str, observed: &Observed, plan: &Plan) -> Result<(), ApplyError> {
+        let outcome = apply(&actor.client, &actor.recorder, plan).await.map(drop);
+        if !matches!(&outcome, Err(ApplyError { cause: Error::Status(_), .. })) {
+            let (namespace, name) = (observed.quota.namespace(), observed.quota.name());
+            self.monitors.ledger.lock().settled(namespace, name, observed.counted.releases);
+        }
+        outcome
+    }
+}
+
+fn limits(quota: &Value) -> BTreeSet<String> {
+    let hard = quota.pointer("/spec/hard").and_then(Value::as_object);
+    hard.into_iter().flatten().map(|(name, _)| name.clone()).collect()
+}

@@ -1,0 +1,133 @@
+//! The controller at its edge: policies come in, warnings go into their status.
+//!
+//! Corresponds to pkg/controller/validatingadmissionpolicystatus.
+
+use super::check::{Kinds, warnings};
+use super::matched::Matched;
+use super::schemas::{document_path, kind_type};
+use crate::context::{Context, Running};
+use crate::discovery::discover;
+use crate::reconcile::{self, Reconciler};
+use cel::Type;
+use client::request::Call;
+use client::{Action, Client, Error, Event, Lister, Patch, Plan, ReconcileError};
+use http::Method;
+use jiff::Timestamp;
+use proto::kinds::api::admissionregistration::v1::ValidatingAdmissionPolicy;
+use proto::{Gvk, Kind};
+use serde_json::json;
+use std::sync::Arc;
+
+const IDENTITY: &str = "validatingadmissionpolicy-status-controller";
+/// Who owns what is applied.
+const MANAGER: &str = "validatingadmissionpolicy-status";
+
+/// Policies that are looked at at the same time, as many as in kube-controller-manager.
+const WORKERS: usize = 5;
+
+struct Controller {
+    policies: Lister<ValidatingAdmissionPolicy>,
+}
+
+#[derive(Debug)]
+pub struct Observed {
+    pub policy: Arc<ValidatingAdmissionPolicy>,
+    pub kinds: Kinds,
+}
+
+pub fn start(context: &Context) -> Running {
+    let queue = context.queue("validatingadmissionpolicy-status");
+    let policies = context.informers.of::<ValidatingAdmissionPolicy>();
+    policies.on_event({
+        let queue = queue.clone();
+        move |event| {
+            if !matches!(event, Event::Deleted(_)) {
+                queue.add(event.object().key());
+            }
+        }
+    });
+    let actor = context.act_as(IDENTITY, IDENTITY);
+    Box::pin(reconcile::run(actor, queue, WORKERS, Controller { policies: policies.lister() }))
+}
+
+impl Reconciler for Controller {
+    type Observed = Observed;
+
+    /// A policy is looked at once in each generation.
+    fn observe(&self, key: &str) -> Option<Observed> {
+        let policy = self.policies.by_key(key)?;
+        let seen = policy.status.as_ref().and_then(|status| status.observed_generation);
+        (seen < policy.metadata.generation).then_some(Observed { policy, kinds: Kinds::default() })
+    }
+
+    async fn consult(&self, client: &Client, mut observed: Observed) -> Result<Option<Observed>, ReconcileError> {
+        let Some(spec) = &observed.policy.spec else { return Ok(Some(observed)) };
+        let matched = Matched::of(spec, &discover(client).await?);
+        for gvk in &matched.objects {
+            if let Some(kind) = described(client, gvk).await? {
+                observed.kinds.objects.insert(gvk.clone(), kind);
+            }
+        }
+        if let Some(gvk) = &matched.params {
+            observed.kinds.params = described(client, gvk).await?;
+        }
+        Ok(Some(observed))
+    }
+
+    fn plan(&self, observed: &Observed, _now: Timestamp) -> Plan {
+        plan(observed)
+    }
+}
+
+/// The type of a kind; `None` where nobody describes it.
+async fn described(client: &Client, kind: &Gvk) -> Result<Option<Type>, Error> {
+    let path = document_path(kind);
+    let document = match client.call(&Call::new(Method::GET, &path)).await {
+        Err(error) if error.is_not_found() => return Ok(None),
+        answer => answer?,
+    };
+    let document = serde_json::from_slice(&document);
+    let document = document.map_err(|error| Error::Decode(format!("GET {path}: no OpenAPI document: {error}")))?;
+    Ok(kind_type(&document, kind))
+}
+
+pub fn plan(observed: &Observed) -> Plan {
+    let Observed { policy, kinds } = observed;
+    let warnings = policy.spec.as_ref().map(|spec| warnings(spec, kinds)).unwrap_or_default();
+    let mut value = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": policy.name()},
+        "status": {"observedGeneration": policy.metadata.generation, "typeChecking": {}},
+    });
+    if !warnings.is_empty() {
+        value["status"]["typeChecking"]["expressionWarnings"] = json!(warnings);
+    }
+    let patch = Patch::Apply { value, manager: MANAGER.to_owned(), force: true };
+    Plan::of([Action::patch_status::<ValidatingAdmissionPolicy>("", policy.name(), patch)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+    use proto::kinds::api::admissionregistration::v1::{ValidatingAdmissionPolicySpec, Validation};
+
+    #[test]
+    fn the_status_says_what_was_found() {
+        let validation = Validation { expression: "object.b".to_owned(), ..Validation::default() };
+        let spec = ValidatingAdmissionPolicySpec { validations: Some(vec![validation]), ..Default::default() };
+        let policy = ValidatingAdmissionPolicy { metadata: fixture::meta("p"), spec: Some(spec), status: None };
+        let status = |kinds: Kinds| {
+            let plan = plan(&Observed { policy: Arc::new(policy.clone()), kinds });
+            let [Action::Patch { patch, subresource, .. }] = plan.actions.as_slice() else { panic!("{plan:?}") };
+            assert_eq!(subresource.as_deref(), Some("status"));
+            patch.value()["status"].clone()
+        };
+        assert_eq!(status(Kinds::default()), json!({"observedGeneration": 1, "typeChecking": {}}));
+        let objects = [(Gvk::new("", "v1", "A"), Type::object("A", &[("a", Type::Int)]))].into();
+        let told = status(Kinds { objects, params: None });
+        let warning = "/v1, Kind=A: ERROR: <input>:1:7: undefined field 'b'\n | object.b\n | ......^\n";
+        let warnings = json!([{"fieldRef": "spec.validations[0].expression", "warning": warning}]);
+        assert_eq!(told["typeChecking"]["expressionWarnings"], warnings);
+    }
+}

@@ -1,0 +1,45 @@
+//! What kubeadm gives to nodes that are to join: a bootstrap token, and the rights to ask for certificates.
+
+use component_base::kubeconfig::Connection;
+use serde_json::{Value, json};
+
+const RBAC: &str = "rbac.authorization.k8s.io";
+/// As nodes show it.
+pub const TOKEN: &str = "abcdef.0123456789abcdef";
+/// The Secret that it lies in.
+pub const SECRET: &str = "bootstrap-token-abcdef";
+/// Bindings of an invitation, by what they allow: the role that is bound, and the group that it is bound to.
+pub const BINDINGS: [(&str, &str, &str); 3] = [
+    ("invited-ask", "system:node-bootstrapper", "system:bootstrappers"),
+    (
+        "invited-are-approved",
+        "system:certificates.k8s.io:certificatesigningrequests:nodeclient",
+        "system:bootstrappers",
+    ),
+    ("nodes-are-approved", "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient", "system:nodes"),
+];
+
+/// The Secret and the bindings.
+pub fn objects() -> Vec<Value> {
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": SECRET, "namespace": "kube-system"},
+        "type": "bootstrap.kubernetes.io/token",
+        "stringData": {
+            "token-id": "abcdef", "token-secret": "0123456789abcdef",
+            "usage-bootstrap-authentication": "true", "usage-bootstrap-signing": "true",
+        },
+    });
+    let bindings = BINDINGS.map(|(name, role, group)| {
+        json!({
+            "apiVersion": format!("{RBAC}/v1"), "kind": "ClusterRoleBinding", "metadata": {"name": name},
+            "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": role},
+            "subjects": [{"apiGroup": RBAC, "kind": "Group", "name": group}],
+        })
+    });
+    [secret].into_iter().chain(bindings).collect()
+}
+
+/// How somebody who was invited calls.
+pub fn connection(server: &str) -> Connection {
+    Connection { server: server.to_owned(), token: Some(TOKEN.to_owned()), ..Connection::default() }
+}

@@ -1,0 +1,198 @@
+//! What a cluster does for those who use it, each so that one can tell whether it does.
+
+use super::workload::SILENT_NODE;
+use e2e::simulation::part::Part;
+use serde_json::{Value, json};
+
+/// One thing that works, or does not.
+pub struct Feature {
+    pub name: &'static str,
+    pub shown_by: Evidence,
+}
+
+/// How one can tell.
+pub enum Evidence {
+    /// By all objects of a resource in a namespace: group, resource, namespace.
+    Objects(&'static str, &'static str, &'static str, fn(&[Value]) -> bool),
+    /// By an answer to somebody.
+    Answer(Caller, &'static str),
+    /// By the answer to a review that somebody posts.
+    Review(Caller, &'static str, fn() -> Value, fn(&Value) -> bool),
+    /// By whether a component lets a pod's account see a page of its own that everybody may see.
+    Page(Part),
+    /// By the rules of a node's proxy.
+    ProxyRules(fn(&str) -> bool),
+}
+
+pub enum Caller {
+    Nobody,
+    User(&'static str, &'static [&'static str]),
+    Pod,
+    Part(Part),
+}
+
+use Caller::{Nobody, Pod, User};
+use Evidence::{Answer, Objects, Page, ProxyRules, Review};
+
+const fn feature(name: &'static str, shown_by: Evidence) -> Feature {
+    Feature { name, shown_by }
+}
+
+pub const FEATURES: &[Feature] = &[
+    // Pods and nodes.
+    feature("a pod is given a node", Objects("", "pods", "default", |all| has(all, "unassigned", "/spec/nodeName"))),
+    feature("a pod runs", Objects("", "pods", "default", |all| named(all, "assigned")["status"]["phase"] == "Running")),
+    feature(
+        "a node renews its lease",
+        Objects("coordination.k8s.io", "leases", "kube-node-lease", |all| has(all, "node-0", "/spec/renewTime")),
+    ),
+    feature(
+        "a node is given a range of addresses",
+        Objects("", "nodes", "", |all| has(all, SILENT_NODE, "/spec/podCIDR")),
+    ),
+    feature(
+        "a silent node is tainted",
+        Objects("", "nodes", "", |all| {
+            items(named(all, SILENT_NODE), "/spec/taints")
+                .any(|taint| taint["key"] == "node.kubernetes.io/unreachable" && taint["effect"] == "NoExecute")
+        }),
+    ),
+    feature(
+        "a pod is evicted from a silent node",
+        Objects("", "pods", "default", |all| has(all, "on-silent-node", "/metadata/deletionTimestamp")),
+    ),
+    feature("a pod ends when it is told to", Objects("", "pods", "default", |all| !is_there(all, "told-to-end"))),
+    feature("a pod without a node is deleted", Objects("", "pods", "default", |all| !is_there(all, "orphan"))),
+    // Workloads.
+    feature(
+        "a Deployment makes a ReplicaSet",
+        Objects("apps", "replicasets", "default", |all| any_owned_by(all, "deployment")),
+    ),
+    feature("a ReplicaSet makes pods", Objects("", "pods", "default", |all| any_owned_by(all, "replicaset"))),
+    feature(
+        "a ReplicationController makes pods",
+        Objects("", "pods", "default", |all| any_owned_by(all, "controller")),
+    ),
+    feature("a Job makes pods", Objects("", "pods", "default", |all| any_owned_by(all, "job"))),
+    feature("a CronJob makes Jobs", Objects("batch", "jobs", "default", |all| any_owned_by(all, "every-minute"))),
+    feature("a finished Job is cleaned up", Objects("batch", "jobs", "default", |all| !is_there(all, "brief"))),
+    feature(
+        "a disruption budget is counted",
+        Objects("policy", "poddisruptionbudgets", "default", |all| named(all, "budget")["status"]["expectedPods"] == 1),
+    ),
+    // Services.
+    feature(
+        "a Service has Endpoints",
+        Objects("", "endpoints", "default", |all| items(named(all, "web"), "/subsets").next().is_some()),
+    ),
+    feature(
+        "a Service has EndpointSlices",
+        Objects("discovery.k8s.io", "endpointslices", "default", |all| {
+            all.iter()
+                .filter(|slice| slice["metadata"]["labels"]["kubernetes.io/service-name"] == "web")
+                .any(|slice| items(slice, "/endpoints").next().is_some())
+        }),
+    ),
+    feature(
+        "Endpoints are mirrored",
+        Objects("discovery.k8s.io", "endpointslices", "default", |all| {
+            all.iter().any(|slice| slice["metadata"]["labels"]["kubernetes.io/service-name"] == "outside")
+        }),
+    ),
+    feature("proxies know a Service", ProxyRules(|rules| rules.contains("default/web"))),
+    // Housekeeping.
+    feature("a namespace is given an account", Objects("", "serviceaccounts", "new", |all| is_there(all, "default"))),
+    feature(
+        "a namespace is told whom to trust",
+        Objects("", "configmaps", "new", |all| is_there(all, "kube-root-ca.crt")),
+    ),
+    feature("a namespace ends", Objects("", "namespaces", "", |all| !is_there(all, "ending"))),
+    feature("what has no owner is deleted", Objects("", "configmaps", "default", |all| !is_there(all, "left-behind"))),
+    feature("a quota is counted", Objects("", "resourcequotas", "new", |all| has(all, "quota", "/status/used"))),
+    feature(
+        "a role is aggregated",
+        Objects("rbac.authorization.k8s.io", "clusterroles", "", |all| {
+            items(named(all, "whole"), "/rules").next().is_some()
+        }),
+    ),
+    feature(
+        "a Secret is filled with a token",
+        Objects("", "secrets", "default", |all| has(all, "robot", "/data/token")),
+    ),
+    feature(
+        "a policy is checked",
+        Objects("admissionregistration.k8s.io", "validatingadmissionpolicies", "", |all| {
+            has(all, "policy", "/status/observedGeneration")
+        }),
+    ),
+    // Certificates and invitations.
+    feature("an invited node joins", Objects("", "nodes", "", |all| is_there(all, "guest-0"))),
+    feature(
+        "a node renews its certificate",
+        Objects("certificates.k8s.io", "certificatesigningrequests", "", |all| {
+            all.iter().any(|request| {
+                request["spec"]["username"] == "system:node:guest-0" && request.pointer("/status/certificate").is_some()
+            })
+        }),
+    ),
+    feature(
+        "cluster-info is signed",
+        Objects("", "configmaps", "kube-public", |all| has(all, "cluster-info", "/data/jws-kubeconfig-abcdef")),
+    ),
+    feature(
+        "a token that has ended is deleted",
+        Objects("", "secrets", "kube-system", |all| !is_there(all, "bootstrap-token-past00")),
+    ),
+    // What everybody may.
+    feature("anybody reads the version", Answer(Nobody, "/version")),
+    feature("a user finds out what there is", Answer(User("ann", &[]), "/apis")),
+    feature(
+        "a user finds out who she is",
+        Review(
+            User("ann", &[]),
+            "/apis/authentication.k8s.io/v1/selfsubjectreviews",
+            || json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}),
+            |review| review["status"]["userInfo"]["username"] == "ann",
+        ),
+    ),
+    feature("metrics are gathered", Answer(User("prometheus", &["system:monitoring"]), "/metrics")),
+    feature("a pod finds the issuer of its token", Answer(Pod, "/.well-known/openid-configuration")),
+    // Components' own pages.
+    feature("the controller manager shows its pages", Page(Part::ControllerManager)),
+    feature("the scheduler shows its pages", Page(Part::Scheduler)),
+    feature("nodes' agents show their pages", Page(Part::Nodes)),
+    feature("proxies show their pages", Page(Part::Proxies)),
+    feature(
+        "the API server reads logs of nodes' agents",
+        Review(
+            Caller::Part(Part::Nodes),
+            "/apis/authorization.k8s.io/v1/subjectaccessreviews",
+            || {
+                let asked = json!({"verb": "get", "resource": "nodes", "subresource": "proxy", "name": "node-0"});
+                let spec = json!({"user": "kube-apiserver-kubelet-client", "groups": ["system:authenticated"], "resourceAttributes": asked});
+                json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec})
+            },
+            |review| review["status"]["allowed"] == true,
+        ),
+    ),
+];
+
+fn named<'a>(all: &'a [Value], name: &str) -> &'a Value {
+    all.iter().find(|object| object["metadata"]["name"] == name).unwrap_or(&Value::Null)
+}
+
+fn is_there(all: &[Value], name: &str) -> bool {
+    !named(all, name).is_null()
+}
+
+fn has(all: &[Value], name: &str, pointer: &str) -> bool {
+    named(all, name).pointer(pointer).is_some()
+}
+
+fn items<'a>(object: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value> {
+    object.pointer(pointer).and_then(Value::as_array).into_iter().flatten()
+}
+
+fn any_owned_by(all: &[Value], owner: &str) -> bool {
+    all.iter().any(|object| items(object, "/metadata/ownerReferences").any(|reference| reference["name"] == owner))
+}

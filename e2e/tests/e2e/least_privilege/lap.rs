@@ -1,0 +1,207 @@
+//! `Lap`: a whole cluster, for as long as everything takes that it does, with some bindings taken away.
+
+use super::features::{Caller, Evidence, FEATURES, Feature};
+use super::ledger::{self, Ledger};
+use super::workload::{self, SILENT_NODE};
+use apiserver::Config;
+use client::delegated_auth::DelegatedAuth;
+use client::token::FixedToken;
+use client::{Client, DeleteOptions, ListOptions};
+use component_base::env::Env;
+use component_base::fixtures;
+use component_base::health_server::Gate;
+use component_base::http::Body;
+use component_base::json_web_token::SigningKey;
+use component_base::options::LeaderElectionOptions;
+use controller_manager::certificates::signers::SignerName;
+use e2e::ask::Ask;
+use e2e::in_process::{InProcess, SERVER, signers};
+use e2e::invitation;
+use e2e::simulation::part::Part;
+use http::Request;
+use kubelet_sim::certificate::Bootstrap;
+use proto::Gvr;
+use proxy_sim::proxy::Proxies;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// In which everything has come about that will: the longest are a minute until a CronJob is due, and what the collector of
+/// pods waits.
+const LENGTH: Duration = Duration::from_secs(100);
+const RBAC: &str = "rbac.authorization.k8s.io";
+
+/// How it went.
+pub struct Outcome {
+    pub ledger: Ledger,
+    /// Names of features that are not there.
+    pub broken: BTreeSet<&'static str>,
+}
+
+struct Lap {
+    cluster: InProcess,
+    processes: Vec<Env>,
+    proxies: Proxies,
+    /// Of an account of a pod.
+    token: String,
+    /// Looked at once: by path.
+    lists: BTreeMap<String, Vec<Value>>,
+}
+
+/// Runs a cluster without these bindings: `name`, or `namespace/name`.
+pub fn without(bindings: &[&str]) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    runtime.block_on(async {
+        let folder = tempfile::tempdir().unwrap();
+        let mut config = Config { audit: ledger::audit(folder.path()), ..Config::default() };
+        config.tokens.enable_bootstrap_token_auth = true;
+        let cluster = InProcess::start(1, config).await;
+        for object in workload::objects() {
+            cluster.create(&object).await;
+        }
+        let admin = cluster.admin();
+        let namespaces = admin.dynamic(&Gvr::new("", "v1", "namespaces"), "");
+        namespaces.delete("ending", &DeleteOptions::default()).await.unwrap();
+        let token = pods_token(&admin).await;
+        for binding in bindings {
+            remove(&admin, binding).await;
+        }
+        let mut lap = Lap::start(cluster, token);
+        lap.cluster.env.sleep(LENGTH / 4).await;
+        admin
+            .dynamic(&Gvr::new("", "v1", "pods"), "default")
+            .delete("told-to-end", &DeleteOptions::default())
+            .await
+            .unwrap();
+        lap.cluster.env.sleep(LENGTH * 3 / 4).await;
+        let mut broken = BTreeSet::new();
+        for Feature { name, shown_by } in FEATURES {
+            if !lap.holds(shown_by).await {
+                broken.insert(*name);
+            }
+        }
+        let processes = std::mem::take(&mut lap.processes);
+        lap.cluster.stop(&processes).await;
+        Outcome { ledger: Ledger::read(folder.path()), broken }
+    })
+}
+
+async fn pods_token(admin: &Client) -> String {
+    let path = "/api/v1/namespaces/default/serviceaccounts/default/token";
+    let body = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"audiences": []}});
+    let answer = Ask::post(path, body.to_string()).of(admin).await.unwrap();
+    answer.body["status"]["token"].as_str().unwrap_or_else(|| panic!("{}", answer.text)).to_owned()
+}
+
+async fn remove(admin: &Client, binding: &str) {
+    let (namespace, name) = binding.split_once('/').unwrap_or(("", binding));
+    let resource = if namespace.is_empty() { "clusterrolebindings" } else { "rolebindings" };
+    let bindings = admin.dynamic(&Gvr::new(RBAC, "v1", resource), namespace);
+    bindings.delete(name, &DeleteOptions::default()).await.unwrap_or_else(|error| panic!("{binding}: {error}"));
+}
+
+/// Nobody else stands, so nobody need be in a hurry.
+fn unhurried() -> LeaderElectionOptions {
+    LeaderElectionOptions {
+        leader_elect_lease_duration: Duration::from_secs(60),
+        leader_elect_renew_deadline: Duration::from_secs(50),
+        leader_elect_retry_period: Duration::from_secs(20),
+        ..controller_manager::Settings::default().leader_election
+    }
+}
+
+fn controllers() -> controller_manager::Settings {
+    let mut settings = controller_manager::Settings {
+        controllers: ["*", "bootstrap-signer-controller", "token-cleaner-controller"].map(str::to_owned).into(),
+        leader_election: unhurried(),
+        root_ca_pem: Some(fixtures::authority_pem()),
+        service_account_key: Some(SigningKey::from_pem(fixtures::SERVICE_ACCOUNT_KEY).unwrap()),
+        signers: signers([SignerName::ApiServerClientKubelet]),
+        node_startup_grace_period: Duration::from_secs(20),
+        ..controller_manager::Settings::default()
+    };
+    // Five minutes of it are over when it is issued: it is exchanged within another two.
+    settings.signing.cluster_signing_duration = Duration::from_secs(120);
+    settings
+}
+
+impl Lap {
+    fn start(cluster: InProcess, token: String) -> Self {
+        let process = |part: Part| cluster.process(&format!("{part}/1"));
+        let manager = process(Part::ControllerManager);
+        let running = |client| controller_manager::run_with(client, controllers(), manager.clone());
+        cluster.run(Part::ControllerManager, &manager, running);
+
+        let scheduler = process(Part::Scheduler);
+        let settings = scheduler::Settings { leader_election: unhurried(), ..scheduler::Settings::default() };
+        cluster.run(Part::Scheduler, &scheduler, |client| scheduler::run_with(client, settings, scheduler.clone()));
+
+        let nodes = process(Part::Nodes);
+        let settings = kubelet_sim::Settings { nodes: 1, ..kubelet_sim::Settings::default() };
+        cluster.run(Part::Nodes, &nodes, |client| kubelet_sim::run_with(client, settings, nodes.clone()));
+
+        // Another fleet, whose nodes have certificates of their own.
+        let guests = cluster.process("guests/1");
+        let bootstrap = Bootstrap { invited: invitation::connection(SERVER), rotates: true, cert_dir: None };
+        let settings = kubelet_sim::Settings {
+            nodes: 1,
+            node_name_prefix: "guest-".to_owned(),
+            bootstrap: Some(bootstrap),
+            ..kubelet_sim::Settings::default()
+        };
+        cluster.run(Part::Nodes, &guests, |client| kubelet_sim::run_with(client, settings, guests.clone()));
+
+        let proxy = process(Part::Proxies);
+        let proxies = Proxies::new(&cluster.client(&proxy, Part::Proxies.user()), &proxy_sim::Settings::default());
+        let running = proxies.clone();
+        proxy.spawn(async move { running.run().await });
+        Self {
+            cluster,
+            processes: vec![guests, nodes, proxy, scheduler, manager],
+            proxies,
+            token,
+            lists: BTreeMap::new(),
+        }
+    }
+
+    fn client(&self, caller: &Caller) -> Client {
+        let cluster = &self.cluster;
+        match caller {
+            Caller::Nobody => cluster.client(&cluster.env, "nobody"),
+            Caller::User(name, groups) => cluster.admin().impersonating(name, groups),
+            Caller::Pod => {
+                cluster.client(&cluster.env, "nobody").with_token_source(Arc::new(FixedToken::new(&self.token)))
+            }
+            Caller::Part(part) => cluster.client(&cluster.env, part.user()),
+        }
+    }
+
+    async fn holds(&mut self, evidence: &Evidence) -> bool {
+        match evidence {
+            Evidence::Objects(group, resource, namespace, holds) => {
+                let gvr = Gvr::new(*group, "v1", *resource);
+                let path = gvr.path(Some(namespace));
+                if !self.lists.contains_key(&path) {
+                    let api = self.cluster.admin().dynamic(&gvr, namespace);
+                    let items = api.list(&ListOptions::default()).await.unwrap().items;
+                    self.lists.insert(path.clone(), items);
+                }
+                holds(&self.lists[&path])
+            }
+            Evidence::Answer(caller, path) => Ask::get(path).of(&self.client(caller)).await.unwrap().code == 200,
+            Evidence::Review(caller, path, review, holds) => {
+                let answer = Ask::post(path, review().to_string()).of(&self.client(caller)).await.unwrap();
+                answer.code == 201 && holds(&answer.body)
+            }
+            Evidence::Page(part) => {
+                let request = Request::get("/healthz").header("authorization", format!("Bearer {}", self.token));
+                let (parts, _) = request.body(Body::empty()).unwrap().into_parts();
+                DelegatedAuth::new(&self.client(&Caller::Part(*part))).admit(&parts).await.is_ok()
+            }
+            Evidence::ProxyRules(holds) => {
+                self.proxies.rules(SILENT_NODE).is_some_and(|rules| holds(&rules.to_string()))
+            }
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! A little of everything that keeps Orrery's components busy, as the administrator writes it.
+
+use e2e::invitation;
+use serde_json::{Value, json};
+
+/// A node that nobody speaks for.
+pub const SILENT_NODE: &str = "silent";
+const IMAGE: &str = "nginx:1";
+
+fn object(api_version: &str, kind: &str, namespace: &str, name: &str, rest: Value) -> Value {
+    let mut object = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name}});
+    if !namespace.is_empty() {
+        object["metadata"]["namespace"] = json!(namespace);
+    }
+    for (key, value) in rest.as_object().into_iter().flatten() {
+        match (key.as_str(), object[key].as_object_mut()) {
+            ("metadata", Some(metadata)) => metadata.extend(value.as_object().cloned().unwrap_or_default()),
+            _ => object[key] = value.clone(),
+        }
+    }
+    object
+}
+
+fn pod_spec(more: Value) -> Value {
+    let mut spec = json!({"containers": [{"name": "c", "image": IMAGE}]});
+    for (key, value) in more.as_object().into_iter().flatten() {
+        spec[key] = value.clone();
+    }
+    spec
+}
+
+fn pod(name: &str, spec: Value) -> Value {
+    object("v1", "Pod", "default", name, json!({"metadata": {"labels": {"app": name}}, "spec": pod_spec(spec)}))
+}
+
+/// What has pods of its own, one each.
+fn of_pods(api_version: &str, kind: &str, name: &str) -> Value {
+    let labels = json!({"app": name});
+    let selector = if kind == "ReplicationController" { labels.clone() } else { json!({"matchLabels": labels}) };
+    let template = json!({"metadata": {"labels": labels}, "spec": pod_spec(json!({}))});
+    let spec = json!({"replicas": 1, "selector": selector, "template": template});
+    object(api_version, kind, "default", name, json!({"spec": spec}))
+}
+
+fn job_spec(more: Value) -> Value {
+    let mut spec = json!({"template": {"spec": pod_spec(json!({"restartPolicy": "Never"}))}});
+    for (key, value) in more.as_object().into_iter().flatten() {
+        spec[key] = value.clone();
+    }
+    spec
+}
+
+/// In the order in which they are created.
+pub fn objects() -> Vec<Value> {
+    [accounts(), nodes_and_pods(), controllers(), services(), housekeeping(), certificates()].concat()
+}
+
+/// What pods need before there is a controller to make it.
+fn accounts() -> Vec<Value> {
+    vec![object("v1", "ServiceAccount", "default", "default", json!({}))]
+}
+
+fn nodes_and_pods() -> Vec<Value> {
+    let tolerations = json!([{"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 1}]);
+    vec![
+        object("v1", "Node", "", SILENT_NODE, json!({})),
+        pod("unassigned", json!({})),
+        pod("assigned", json!({"nodeName": "node-0"})),
+        pod("on-silent-node", json!({"nodeName": SILENT_NODE, "tolerations": tolerations})),
+        pod("told-to-end", json!({"nodeName": "node-0"})),
+        pod("orphan", json!({"nodeName": "nowhere"})),
+    ]
+}
+
+fn controllers() -> Vec<Value> {
+    let job = |name: &str, more: Value| object("batch/v1", "Job", "default", name, json!({"spec": job_spec(more)}));
+    let cron = json!({"schedule": "* * * * *", "jobTemplate": {"spec": job_spec(json!({}))}});
+    let budget = json!({"minAvailable": 1, "selector": {"matchLabels": {"app": "assigned"}}});
+    vec![
+        of_pods("apps/v1", "Deployment", "deployment"),
+        of_pods("apps/v1", "ReplicaSet", "replicaset"),
+        of_pods("v1", "ReplicationController", "controller"),
+        job("job", json!({})),
+        job("brief", json!({"ttlSecondsAfterFinished": 0})),
+        object("batch/v1", "CronJob", "default", "every-minute", json!({"spec": cron})),
+        object("policy/v1", "PodDisruptionBudget", "default", "budget", json!({"spec": budget})),
+    ]
+}
+
+fn services() -> Vec<Value> {
+    let ports = json!([{"port": 80}]);
+    let subsets = json!([{"addresses": [{"ip": "192.0.2.1"}], "ports": ports}]);
+    vec![
+        object("v1", "Service", "default", "web", json!({"spec": {"selector": {"app": "assigned"}, "ports": ports}})),
+        object("v1", "Service", "default", "outside", json!({"spec": {"ports": ports}})),
+        object("v1", "Endpoints", "default", "outside", json!({"subsets": subsets})),
+    ]
+}
+
+fn housekeeping() -> Vec<Value> {
+    let gone = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "gone", "uid": "0"}]);
+    let label = "part-of-whole";
+    let selectors = json!({"clusterRoleSelectors": [{"matchLabels": {label: "true"}}]});
+    let rules = json!([{"verbs": ["get"], "apiGroups": ["example.com"], "resources": ["lamps"]}]);
+    let account = json!({"kubernetes.io/service-account.name": "default"});
+    let rule =
+        json!({"apiGroups": [""], "apiVersions": ["v1"], "resources": ["limitranges"], "operations": ["CREATE"]});
+    let policy = json!({
+        "matchConstraints": {"resourceRules": [rule]},
+        "validations": [{"expression": "size(object.metadata.name) < 9"}],
+    });
+    let rbac = "rbac.authorization.k8s.io/v1";
+    vec![
+        object("v1", "Namespace", "", "new", json!({})),
+        object("v1", "Namespace", "", "ending", json!({})),
+        object("v1", "ConfigMap", "ending", "content", json!({})),
+        object("v1", "ResourceQuota", "new", "quota", json!({"spec": {"hard": {"pods": "3"}}})),
+        object("v1", "ConfigMap", "default", "left-behind", json!({"metadata": {"ownerReferences": gone}})),
+        object("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy", "", "policy", json!({"spec": policy})),
+        object(rbac, "ClusterRole", "", "whole", json!({"aggregationRule": selectors})),
+        object(rbac, "ClusterRole", "", "part", json!({"metadata": {"labels": {label: "true"}}, "rules": rules})),
+        object(
+            "v1",
+            "Secret",
+            "default",
+            "robot",
+            json!({"metadata": {"annotations": account}, "type": "kubernetes.io/service-account-token"}),
+        ),
+    ]
+}
+
+fn certificates() -> Vec<Value> {
+    let token = json!({"token-id": "past00", "token-secret": "0123456789abcdef", "expiration": "2001-01-01T00:00:00Z"});
+    let mut objects = invitation::objects();
+    objects.extend([
+        object("v1", "ConfigMap", "kube-public", "cluster-info", json!({"data": {"kubeconfig": "clusters: []"}})),
+        object(
+            "v1",
+            "Secret",
+            "kube-system",
+            "bootstrap-token-past00",
+            json!({"type": "bootstrap.kubernetes.io/token", "stringData": token}),
+        ),
+    ]);
+    objects
+}

@@ -1,0 +1,80 @@
+//! A node that was invited by a bootstrap token: it gets a certificate, and another one before that ends, all in one
+//! process and in virtual time.
+
+use apiserver::config::Config;
+use client::{Client, ListOptions};
+use controller_manager::certificates::signers::SignerName;
+use e2e::in_process::{InProcess, SERVER, signers};
+use e2e::invitation;
+use e2e::simulation::part::Part;
+use kubelet_sim::certificate::Bootstrap;
+use proto::Gvr;
+use serde_json::Value;
+use std::time::Duration;
+
+/// How long a certificate lasts here.
+const LIFE: Duration = Duration::from_secs(20 * 60);
+
+async fn requests(admin: &Client) -> Vec<Value> {
+    let requests = admin.dynamic(&Gvr::new("certificates.k8s.io", "v1", "certificatesigningrequests"), "");
+    let mut all = requests.list(&ListOptions::default()).await.unwrap().items;
+    all.sort_by_key(|request| request["metadata"]["creationTimestamp"].as_str().map(str::to_owned));
+    all
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_invited_node_gets_a_certificate_and_renews_it() {
+    let mut config = Config::default();
+    config.tokens.enable_bootstrap_token_auth = true;
+    let cluster = InProcess::start(1, config).await;
+    let admin = cluster.admin();
+    for object in invitation::objects() {
+        cluster.create(&object).await;
+    }
+
+    let manager = cluster.process("controller-manager/1");
+    let mut settings = controller_manager::Settings {
+        signers: signers([SignerName::ApiServerClientKubelet]),
+        ..controller_manager::Settings::default()
+    };
+    settings.signing.cluster_signing_duration = LIFE;
+    settings.leader_election.leader_elect = false; // nobody else could
+    let running = |client| controller_manager::run_with(client, settings, manager.clone());
+    cluster.run(Part::ControllerManager, &manager, running);
+
+    let nodes = cluster.process("nodes/1");
+    let folder = tempfile::tempdir().unwrap();
+    let bootstrap =
+        Bootstrap { invited: invitation::connection(SERVER), rotates: true, cert_dir: Some(folder.path().to_owned()) };
+    let settings = kubelet_sim::Settings { nodes: 1, bootstrap: Some(bootstrap), ..kubelet_sim::Settings::default() };
+    cluster.run(Part::Nodes, &nodes, |client| kubelet_sim::run_with(client, settings, nodes.clone()));
+
+    let node = admin.dynamic(&Gvr::new("", "v1", "nodes"), "");
+    let mut looks = 0;
+    while node.get("node-0").await.is_err() {
+        looks += 1;
+        assert!(looks < 600, "the node never comes: {:?}", requests(&admin).await);
+        cluster.env.sleep(Duration::from_secs(1)).await;
+    }
+    let asked = requests(&admin).await;
+    assert_eq!(asked.len(), 1);
+    assert_eq!(asked[0]["spec"]["username"], "system:bootstrap:abcdef");
+    let kept = || std::fs::read_to_string(folder.path().join("node-0-client-current.pem")).unwrap();
+    let first = kept();
+
+    // Nobody is invited any more: the node goes on by itself.
+    let secrets = admin.dynamic(&Gvr::new("", "v1", "secrets"), "kube-system");
+    secrets.delete(invitation::SECRET, &Default::default()).await.unwrap();
+    cluster.env.sleep(LIFE * 95 / 100).await;
+    let asked = requests(&admin).await;
+    let of_node = |request: &&Value| request["spec"]["username"] == "system:node:node-0";
+    assert_eq!(asked.iter().filter(of_node).count(), 1, "{asked:?}");
+    assert_ne!(kept(), first);
+    // Beyond the first one's end its lease is renewed still.
+    cluster.env.sleep(LIFE / 2).await;
+    let leases = admin.dynamic(&Gvr::new("coordination.k8s.io", "v1", "leases"), "kube-node-lease");
+    let renewed = leases.get("node-0").await.unwrap()["spec"]["renewTime"].as_str().unwrap().to_owned();
+    let age = cluster.env.wall().duration_since(renewed.parse().unwrap());
+    assert!(age.as_secs() < 40, "{age}");
+    cluster.stop(&[nodes, manager]).await;
+}

@@ -1,0 +1,63 @@
+//! What Kubernetes' own components send, request by request, and what they have to be answered.
+//!
+//! The components cannot run here; their requests can: paths, queries, headers and bodies as client-go and the
+//! components write them, in the order in which they write them. A row's texts may name values that an earlier row has
+//! kept.
+
+mod row;
+
+mod discovery;
+mod controller_manager;
+mod controllers;
+mod scheduler;
+mod kubelet;
+mod kubectl;
+
+use crate::{etcd, program};
+use client::Client;
+use component_base::kubeconfig::Connection;
+use e2e::apiserver::ApiServer;
+use e2e::store::Store;
+use row::{Kept, Row};
+
+/// All rows, in an order in which a cluster comes to life.
+fn rows() -> Vec<Row> {
+    let parts = [
+        discovery::rows(),
+        controller_manager::rows(),
+        controllers::rows(),
+        kubelet::registers(),
+        scheduler::rows(),
+        kubelet::runs(),
+        controllers::clean_up(),
+        kubectl::rows(),
+    ];
+    parts.into_iter().flatten().collect()
+}
+
+async fn replay(store: Store<'_>) {
+    let directory = tempfile::tempdir().unwrap();
+    let server = ApiServer::start(program(), directory.path(), store).await;
+    let admin = server.client(&server.admin);
+    // Servers look at certificates first: who shows a token has none.
+    let nobody = Connection { client_cert_pem: None, client_key_pem: None, ..server.admin.clone() };
+    let nobody: Client = server.client(&nobody);
+    let (mut kept, mut failures) = (Kept::default(), Vec::new());
+    for row in rows() {
+        if let Err(why) = row.replay(&admin, &nobody, &mut kept).await {
+            failures.push(why);
+        }
+    }
+    assert!(failures.is_empty(), "{:?}: {} failed:\n{}", store.kind(), failures.len(), failures.join("\n"));
+}
+
+#[tokio::test]
+async fn the_originals_are_answered_in_memory() {
+    replay(Store::Memory).await;
+}
+
+#[tokio::test]
+async fn the_originals_are_answered_on_etcd() {
+    let directory = tempfile::tempdir().unwrap();
+    replay(Store::Etcd(&etcd(directory.path()))).await;
+}

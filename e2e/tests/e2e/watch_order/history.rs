@@ -1,0 +1,245 @@
+//! What happened to a collection, put together from all that watches told of it, and what each of them has to have told.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    Added,
+    Modified,
+    Deleted,
+}
+
+/// One event: what became of an object at a revision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    pub revision: u64,
+    pub kind: Kind,
+    pub object: Object,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Object {
+    pub name: String,
+    pub uid: String,
+    /// What selectors look at.
+    pub color: String,
+    /// What its writer wrote.
+    pub word: String,
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Object { name, color, word, .. } = &self.object;
+        write!(f, "{} {:?} {name} {color} {word}", self.revision, self.kind)
+    }
+}
+
+/// One watch from its beginning to its end.
+#[derive(Clone, Debug)]
+pub struct Session {
+    /// For people: how it was asked for.
+    pub about: String,
+    /// Which life of the store it looked at: a store in the server loses its history with it.
+    pub life: usize,
+    /// Only objects of this color.
+    pub color: Option<String>,
+    /// It tells what comes after this revision.
+    pub after: u64,
+    /// The objects that it, or the list before it, began with, as of `after`.
+    pub initial: Option<Vec<Object>>,
+    pub events: Vec<Event>,
+    /// Everything up to this revision has been told, by the last event or a bookmark.
+    pub reached: u64,
+}
+
+/// The whole truth by revision, from its beginning on.
+#[derive(Debug)]
+pub struct History {
+    begin: u64,
+    /// What there was then.
+    before: Vec<Object>,
+    events: BTreeMap<u64, Event>,
+    /// What came later nobody has told whole.
+    end: u64,
+}
+
+impl History {
+    /// From the sessions for everything, and from the first one on that began with what there was.
+    pub fn of(sessions: &[Session]) -> Result<Self, String> {
+        let whole = sessions.iter().filter(|session| session.color.is_none());
+        let begun = whole.clone().filter_map(|session| Some((session.after, session.initial.clone()?)));
+        let (begin, before) = begun.min_by_key(|(after, _)| *after).ok_or("nobody saw what there was")?;
+        let end = whole.clone().map(|session| session.reached).max().unwrap_or(begin);
+        let mut history = Self { begin, before, events: BTreeMap::new(), end };
+        for session in whole {
+            for event in session.events.iter().filter(|event| event.revision > begin) {
+                let known = history.events.entry(event.revision).or_insert_with(|| event.clone());
+                if known != event {
+                    return Err(format!("{}: {event} and {known} cannot both be true", session.about));
+                }
+            }
+        }
+        history.is_sound()?;
+        Ok(history)
+    }
+
+    /// Objects come before they change or go.
+    fn is_sound(&self) -> Result<(), String> {
+        let mut there = self.state(None, self.begin);
+        for event in self.events.values() {
+            let object = &event.object;
+            let before = match event.kind {
+                Kind::Deleted => there.remove(object.name.as_str()),
+                _ => there.insert(&object.name, object),
+            };
+            let fits = match (event.kind, before) {
+                (Kind::Added, None) => true,
+                (Kind::Modified, Some(before)) => before.uid == object.uid,
+                (Kind::Deleted, Some(before)) => before == object,
+                _ => false,
+            };
+            if !fits {
+                return Err(format!("{event} after {before:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    pub fn revisions(&self) -> impl Iterator<Item = u64> + '_ {
+        self.events.keys().copied()
+    }
+
+    pub fn at(&self, revision: u64) -> Option<&Event> {
+        self.events.get(&revision)
+    }
+
+    pub fn events(&self) -> impl Iterator<Item = &Event> {
+        self.events.values()
+    }
+
+    /// The objects of a color as of a revision, by name.
+    fn state(&self, color: Option<&str>, revision: u64) -> BTreeMap<&str, &Object> {
+        let mut there: BTreeMap<&str, &Object> =
+            self.before.iter().map(|object| (object.name.as_str(), object)).collect();
+        for event in self.events.range(..=revision).map(|(_, event)| event) {
+            match event.kind {
+                Kind::Deleted => drop(there.remove(event.object.name.as_str())),
+                _ => drop(there.insert(event.object.name.as_str(), &event.object)),
+            }
+        }
+        there.retain(|_, object| color.is_none_or(|color| object.color == color));
+        there
+    }
+
+    /// What a watch for a color has to tell between two revisions: what starts to match is new for it, and what no
+    /// longer matches is gone, shown as it was.
+    fn told(&self, color: Option<&str>, after: u64, upto: u64) -> Vec<Event> {
+        let mut matching: BTreeMap<&str, Object> =
+            self.state(color, after).into_iter().map(|(name, object)| (name, object.clone())).collect();
+        let mut told = Vec::new();
+        for event in self.events.range(after + 1..upto.max(after) + 1).map(|(_, event)| event) {
+            let name = event.object.name.as_str();
+            let matches = event.kind != Kind::Deleted && color.is_none_or(|color| event.object.color == color);
+            let before = if matches { matching.insert(name, event.object.clone()) } else { matching.remove(name) };
+            let (kind, object) = match (before, matches) {
+                (None, true) => (Kind::Added, event.object.clone()),
+                (Some(_), true) => (Kind::Modified, event.object.clone()),
+                (Some(before), false) => (Kind::Deleted, before),
+                (None, false) => continue,
+            };
+            told.push(Event { revision: event.revision, kind, object });
+        }
+        told
+    }
+
+    /// Whether a watch told exactly what it had to, between the history's beginning and its end.
+    pub fn check(&self, session: &Session) -> Result<(), String> {
+        let color = session.color.as_deref();
+        if let Some(initial) = session.initial.as_ref().filter(|_| session.after >= self.begin) {
+            let due = self.state(color, session.after);
+            let mut shown: Vec<&Object> = initial.iter().collect();
+            shown.sort_by(|a, b| a.name.cmp(&b.name));
+            if !shown.iter().copied().eq(due.values().copied()) {
+                return Err(format!("{}: began with {initial:?}, not {due:?}", session.about));
+            }
+        }
+        let due = self.told(color, session.after.max(self.begin), session.reached.min(self.end));
+        let is_known = |event: &&Event| event.revision > self.begin && event.revision <= self.end;
+        let events: Vec<&Event> = session.events.iter().filter(is_known).collect();
+        let wrong = (0..due.len().max(events.len())).find(|at| due.get(*at) != events.get(*at).copied());
+        let Some(wrong) = wrong else { return Ok(()) };
+        let shown = |event: Option<&Event>| event.map_or_else(|| "nothing".to_owned(), Event::to_string);
+        let (due, told) = (shown(due.get(wrong)), shown(events.get(wrong).copied()));
+        let Session { about, after, reached, .. } = session;
+        Err(format!("{about}, from {after} to {reached}: told {told}, due was {due}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(revision: u64, kind: Kind, name: &str, color: &str, word: &str) -> Event {
+        let object = Object { name: name.into(), uid: format!("u-{name}"), color: color.into(), word: word.into() };
+        Event { revision, kind, object }
+    }
+
+    fn session(color: Option<&str>, after: u64, events: &[Event], reached: u64) -> Session {
+        let color = color.map(str::to_owned);
+        let initial = (after == 0).then(Vec::new);
+        Session { about: "it".into(), life: 0, color, after, initial, events: events.to_vec(), reached }
+    }
+
+    /// a comes, turns blue, goes; b comes.
+    fn truth() -> Vec<Event> {
+        vec![
+            event(3, Kind::Added, "a", "red", "1"),
+            event(5, Kind::Modified, "a", "blue", "2"),
+            event(8, Kind::Added, "b", "red", "3"),
+            event(9, Kind::Deleted, "a", "blue", "2"),
+        ]
+    }
+
+    #[test]
+    fn what_a_watch_may_tell() {
+        let history = History::of(&[session(None, 0, &truth(), 9)]).unwrap();
+        history.check(&session(None, 4, &truth()[1..3], 8)).unwrap();
+        let gone = event(5, Kind::Deleted, "a", "red", "1");
+        let red = [event(3, Kind::Added, "a", "red", "1"), gone.clone(), truth()[2].clone()];
+        history.check(&session(Some("red"), 0, &red, 9)).unwrap();
+        history.check(&session(Some("red"), 3, &[gone], 7)).unwrap();
+        let listed = Session { initial: Some(vec![truth()[1].object.clone()]), ..session(Some("blue"), 6, &[], 8) };
+        history.check(&listed).unwrap();
+    }
+
+    #[test]
+    fn what_a_watch_must_not_tell() {
+        let history = History::of(&[session(None, 0, &truth(), 9)]).unwrap();
+        let all = truth();
+        let refused = [
+            ("a gap", vec![all[0].clone(), all[2].clone(), all[3].clone()]),
+            ("a repeat", [&all[..2], &all[1..]].concat()),
+            ("another order", vec![all[0].clone(), all[2].clone(), all[1].clone(), all[3].clone()]),
+            ("too little before the last bookmark", all[..3].to_vec()),
+            ("another word", [&all[..3], &[event(9, Kind::Deleted, "a", "blue", "1")]].concat()),
+        ];
+        for (what, events) in refused {
+            assert!(history.check(&session(None, 0, &events, 9)).is_err(), "{what}");
+        }
+        assert!(history.check(&session(Some("blue"), 0, &all[1..2], 5)).is_err(), "new for this watch, not changed");
+        let listed = Session { initial: Some(Vec::new()), ..session(None, 3, &all[1..], 9) };
+        assert!(history.check(&listed).is_err(), "a is left out of the list");
+    }
+
+    #[test]
+    fn what_cannot_have_happened() {
+        let other = event(5, Kind::Modified, "a", "red", "2");
+        assert!(History::of(&[session(None, 0, &truth(), 9), session(None, 4, &[other], 5)]).is_err());
+        assert!(History::of(&[session(None, 0, &truth()[1..], 9)]).is_err(), "a changed before it came");
+        let begun = Session { initial: Some(vec![truth()[0].object.clone()]), ..session(None, 4, &truth()[1..], 9) };
+        let history = History::of(&[begun]).unwrap();
+        history.check(&session(None, 0, &truth(), 9)).unwrap();
+        assert!(history.check(&session(None, 0, &truth()[..3], 9)).is_err(), "a gap after the beginning");
+    }
+}

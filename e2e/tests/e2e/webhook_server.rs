@@ -1,0 +1,34 @@
+//! A webhook of the test's own: a service over TLS, known by its address and as `hooks` in the namespace `default`.
+
+use component_base::dial::SERVICE_ENDPOINT;
+use component_base::env::Env;
+use component_base::network::HttpService;
+use component_base::pki::{Authority, Subject};
+use component_base::serving::SecureServer;
+use component_base::tls::ServerTls;
+use serde_json::{Value, json};
+use std::net::SocketAddr;
+use tokio::net::TcpListener;
+
+/// Serves as long as the environment lives.
+pub async fn serve(env: &Env, authority: &Authority, service: HttpService) -> SocketAddr {
+    let names = ["127.0.0.1", "hooks.default.svc"].map(str::to_owned);
+    let subject = Subject { common_name: "hooks", names: &names, ..Subject::default() };
+    let pair = authority.issue(&subject, env.wall()).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let tls = ServerTls { cert: pair.cert_pem, key: pair.key_pem, ..ServerTls::default() };
+    let server = SecureServer::new(listener, &tls).unwrap();
+    let own = env.clone();
+    env.spawn(async move { server.serve(&own, service).await });
+    address
+}
+
+/// A Service that says where it really is.
+pub fn service(address: SocketAddr) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Service",
+        "metadata": {"name": "hooks", "annotations": {SERVICE_ENDPOINT: address.to_string()}},
+        "spec": {"ports": [{"port": 443}]},
+    })
+}

@@ -1,0 +1,336 @@
+//! `/portForward/{namespace}/{pod}`: connections to what listens in a pod, as many as the client opens.
+//!
+//! Corresponds to getPortForward in pkg/kubelet/server/server.go and to pkg/cri/streaming/portforward. Nothing connects to
+//! a simulated address: a declared port of a running container is answered here, by the same pages that `proxy` shows.
+
+use super::pages::{self, Port};
+use super::plain::Refusal;
+use super::spdy::Headers;
+use super::streams::{Event, Framing, Incoming, Outgoing};
+use super::upgrade::{Offers, Upgrade};
+use crate::fleet::Fleet;
+use crate::images;
+use axum::body::{Body, Bytes};
+use bytes::BytesMut;
+use http::{Request, Response, StatusCode};
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use proto::Kind;
+use proto::kinds::api::core::v1::Pod;
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+const OFFERS: Offers =
+    Offers { websocket: &["SPDY/3.1+portforward.k8s.io", "v4.channel.k8s.io"], spdy: &["portforward.k8s.io"] };
+/// Through one session at a time; more are refused.
+const MAX_CONNECTIONS: usize = 256;
+/// Numbers of channels are bytes, and each port takes two.
+const MAX_PORTS: usize = 127;
+/// What a server has said, and nobody has fetched yet.
+const PIPE_BYTES: usize = 32 << 10;
+/// After the last connection, a client gets so long to read what was said.
+const GOODBYE_LIMIT: Duration = Duration::from_secs(5);
+/// Of a SPDY stream: what it is for, to which port, and which two belong together.
+const STREAM_TYPE: &str = "streamtype";
+const PORT: &str = "port";
+const REQUEST_ID: &str = "requestid";
+
+/// The network of a pod, as a path names it.
+#[derive(Clone, Debug)]
+pub struct Sandbox {
+    pub node: String,
+    pub namespace: String,
+    pub pod: String,
+}
+
+impl Sandbox {
+    fn pod(&self, fleet: &Fleet) -> Option<Arc<Pod>> {
+        fleet.find(&self.node, &self.namespace, &self.pod).map(|(pod, _)| pod)
+    }
+}
+
+pub fn answer(
+    fleet: &Arc<Fleet>,
+    sandbox: Sandbox,
+    query: &[(String, String)],
+    upgrade: Upgrade,
+) -> Result<Response<Body>, Refusal> {
+    sandbox.pod(fleet).ok_or_else(|| (StatusCode::NOT_FOUND, "pod does not exist\n".to_owned()))?;
+    let ports = match upgrade.takes_channels(OFFERS) {
+        true => asked(query).map_err(|why| (StatusCode::BAD_REQUEST, why))?,
+        false => Vec::new(),
+    };
+    let held = fleet.clone();
+    Ok(upgrade.answer(fleet, OFFERS, move |framing, incoming, outgoing| async move {
+        let end = held.env().shutdown().child_token();
+        let _at_the_end = end.clone().drop_guard();
+        let session = Session { fleet: held, sandbox, outgoing, end, inputs: BTreeMap::new() };
+        match framing {
+            Framing::Channels => session.channels(incoming, &ports).await,
+            Framing::Spdy => session.streams(incoming).await,
+        }
+    }))
+}
+
+/// The ports that a WebSocket is for.
+fn asked(query: &[(String, String)]) -> Result<Vec<u16>, String> {
+    let lists: Vec<&String> = query.iter().filter(|(name, _)| name == PORT).map(|(_, list)| list).collect();
+    if lists.is_empty() {
+        return Err(format!("query parameter {PORT:?} is required"));
+    }
+    let ports = lists.into_iter().flat_map(|list| list.split(',').map(port)).collect::<Result<Vec<u16>, String>>()?;
+    if ports.len() > MAX_PORTS {
+        return Err(format!("no more than {MAX_PORTS} ports go through one connection"));
+    }
+    Ok(ports)
+}
+
+fn port(text: &str) -> Result<u16, String> {
+    let unreadable =
+        || format!("unable to parse {text:?} as a port: strconv.ParseUint: parsing {text:?}: invalid syntax");
+    match text.parse() {
+        Ok(0) => Err(format!("port {text:?} must be > 0")),
+        Ok(port) => Ok(port),
+        Err(_) => Err(unreadable()),
+    }
+}
+
+struct Session {
+    fleet: Arc<Fleet>,
+    sandbox: Sandbox,
+    outgoing: Outgoing,
+    end: CancellationToken,
+    /// What clients say goes in there, by its stream.
+    inputs: BTreeMap<u32, WriteHalf<DuplexStream>>,
+}
+
+/// The two streams of a connection, until both are there.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Pair {
+    data: Option<(u32, u16)>,
+    error: Option<u32>,
+}
+
+impl Session {
+    /// One connection for each port, which lasts as long as the WebSocket.
+    async fn channels(mut self, mut incoming: Incoming, ports: &[u16]) {
+        let (alive, mut ended) = mpsc::channel::<()>(1);
+        for (number, port) in (0_u32..).step_by(2).zip(ports) {
+            for stream in [number, number + 1] {
+                self.outgoing.data(stream, Bytes::copy_from_slice(&port.to_le_bytes())).await;
+            }
+            self.connect(*port, number, number + 1, Some(alive.clone())).await;
+        }
+        drop(alive);
+        loop {
+            let event = tokio::select! {
+                biased;
+                () = self.end.cancelled() => return,
+                event = incoming.next() => event,
+                _ = ended.recv() => break,
+            };
+            match event {
+                Some(event) => self.heard(event).await,
+                None => return,
+            }
+        }
+        self.outgoing.goodbye().await;
+        incoming.finish(GOODBYE_LIMIT).await;
+    }
+
+    /// A pair of streams for each connection, which the client opens as it needs them.
+    async fn streams(mut self, mut incoming: Incoming) {
+        let mut pairs: BTreeMap<String, Pair> = BTreeMap::new();
+        loop {
+            let event = tokio::select! {
+                biased;
+                () = self.end.cancelled() => return,
+                event = incoming.next() => event,
+            };
+            let Some(event) = event else { return };
+            let Event::Open { stream, headers } = event else {
+                self.heard(event).await;
+                continue;
+            };
+            let is_full = self.inputs.len() >= MAX_CONNECTIONS || pairs.len() >= MAX_CONNECTIONS;
+            let Some(id) = belongs_to(stream, &headers).filter(|_| !is_full) else {
+                self.outgoing.refuse(stream).await;
+                continue;
+            };
+            self.outgoing.reply(stream).await;
+            let pair = pairs.entry(id.clone()).or_default();
+            pair.add(stream, &headers);
+            if let Pair { data: Some((data, port)), error: Some(error) } = *pair {
+                pairs.remove(&id);
+                self.connect(port, data, error, None).await;
+            }
+        }
+    }
+
+    async fn heard(&mut self, event: Event) {
+        match event {
+            Event::Data { stream, bytes } => {
+                if let Some(input) = self.inputs.get_mut(&stream)
+                    && input.write_all(&bytes).await.is_err()
+                {
+                    self.inputs.remove(&stream);
+                }
+            }
+            Event::End(stream) => {
+                if let Some(input) = self.inputs.get_mut(&stream) {
+                    let _ = input.shutdown().await;
+                }
+            }
+            Event::Reset(stream) => {
+                if let Some(mut input) = self.inputs.remove(&stream) {
+                    let _ = input.shutdown().await;
+                }
+            }
+            Event::Open { .. } => {}
+        }
+    }
+
+    /// To what listens there, or an error on the stream that is for it.
+    async fn connect(&mut self, port: u16, data: u32, error: u32, alive: Option<mpsc::Sender<()>>) {
+        let Sandbox { node, namespace, pod } = self.sandbox.clone();
+        let port = Port { node, namespace, pod, port };
+        if !port.is_open(&self.fleet) {
+            let uid = self.sandbox.pod(&self.fleet).map(|pod| pod.uid().to_owned()).unwrap_or_default();
+            self.outgoing.data(error, nobody_listens(&uid, port.port).into()).await;
+            self.outgoing.end(error).await;
+            self.outgoing.end(data).await;
+            return;
+        }
+        let (ours, theirs) = tokio::io::duplex(PIPE_BYTES);
+        let (output, input) = tokio::io::split(ours);
+        self.inputs.insert(data, input);
+        let (env, fleet) = (self.fleet.env().clone(), self.fleet.clone());
+        env.spawn(serve(fleet, port, theirs, self.end.clone()));
+        env.spawn(fetch(output, self.outgoing.clone(), (data, error), self.end.clone(), alive));
+    }
+}
+
+impl Pair {
+    fn add(&mut self, stream: u32, headers: &Headers) {
+        match headers.get(PORT).and_then(|text| port(text).ok()) {
+            Some(port) if is_data(headers) => self.data = Some((stream, port)),
+            _ => self.error = Some(stream),
+        }
+    }
+}
+
+fn is_data(headers: &Headers) -> bool {
+    headers.get(STREAM_TYPE).is_some_and(|kind| kind == "data")
+}
+
+/// The connection that a stream belongs to; `None` for what is no stream of a forwarded port.
+fn belongs_to(stream: u32, headers: &Headers) -> Option<String> {
+    port(headers.get(PORT)?).ok()?;
+    if !matches!(headers.get(STREAM_TYPE)?.as_str(), "data" | "error") {
+        return None;
+    }
+    // Who gives them no number opens the stream for errors first, and the other at once.
+    let first = if is_data(headers) { stream.wrapping_sub(2) } else { stream };
+    Some(headers.get(REQUEST_ID).cloned().unwrap_or_else(|| first.to_string()))
+}
+
+/// As containerd says it, and the kubelet around it.
+fn nobody_listens(pod_uid: &str, port: u16) -> String {
+    let sandbox = images::fingerprint(&["sandbox", pod_uid]);
+    format!(
+        "error forwarding port {port} to pod {sandbox}, uid : failed to execute portforward in network namespace \
+         \"/var/run/netns/cni-{pod_uid}\": failed to connect to localhost:{port} inside namespace {sandbox:?}, IPv4: \
+         dial tcp4 127.0.0.1:{port}: connect: connection refused IPv6 dial tcp6 [::1]:{port}: connect: connection \
+         refused "
+    )
+}
+
+/// The server of a container, for one connection.
+async fn serve(fleet: Arc<Fleet>, port: Port, connection: DuplexStream, end: CancellationToken) {
+    let service = service_fn(|request: Request<hyper::body::Incoming>| {
+        let answer = pages::answer(&fleet, &port, request.map(Body::new));
+        async move { Ok::<_, Infallible>(answer.await) }
+    });
+    let server = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(connection), service);
+    tokio::select! {
+        biased;
+        () = end.cancelled() => {}
+        _ = server.with_upgrades() => {}
+    }
+}
+
+/// What the server says, to the client; `alive` is dropped at the end.
+async fn fetch(
+    mut output: ReadHalf<DuplexStream>,
+    outgoing: Outgoing,
+    (data, error): (u32, u32),
+    end: CancellationToken,
+    alive: Option<mpsc::Sender<()>>,
+) {
+    let all = async {
+        loop {
+            let mut bytes = BytesMut::with_capacity(PIPE_BYTES);
+            let read = output.read_buf(&mut bytes).await;
+            if read.is_err() || bytes.is_empty() || !outgoing.data(data, bytes.freeze()).await {
+                break;
+            }
+        }
+        outgoing.end(error).await;
+        outgoing.end(data).await;
+    };
+    tokio::select! {
+        biased;
+        () = end.cancelled() => {}
+        () = all => {}
+    }
+    drop(alive);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn a_websocket_says_which_ports_it_is_for() {
+        for (query, expected) in [
+            (&[("port", "80,81"), ("port", "82")][..], Ok(vec![80, 81, 82])),
+            (&[], Err("query parameter \"port\" is required")),
+            (&[("port", "0")], Err("port \"0\" must be > 0")),
+            (
+                &[("port", "http")],
+                Err("unable to parse \"http\" as a port: strconv.ParseUint: parsing \"http\": invalid syntax"),
+            ),
+        ] {
+            assert_eq!(asked(&pairs(query)), expected.map_err(str::to_owned), "{query:?}");
+        }
+    }
+
+    #[test]
+    fn two_streams_make_a_connection() {
+        let headers = |given: &[(&str, &str)]| Headers::from_iter(pairs(given));
+        for (stream, given, expected) in [
+            (1, &[("streamtype", "error"), ("port", "80"), ("requestid", "7")][..], Some("7")),
+            (3, &[("streamtype", "data"), ("port", "80"), ("requestid", "7")], Some("7")),
+            (5, &[("streamtype", "error"), ("port", "80")], Some("5")),
+            (7, &[("streamtype", "data"), ("port", "80")], Some("5")),
+            (9, &[("streamtype", "stdin"), ("port", "80")], None),
+            (9, &[("streamtype", "data"), ("port", "0")], None),
+            (9, &[("streamtype", "data")], None),
+        ] {
+            assert_eq!(belongs_to(stream, &headers(given)).as_deref(), expected, "{given:?}");
+        }
+        let mut pair = Pair::default();
+        pair.add(1, &headers(&[("streamtype", "error"), ("port", "80")]));
+        pair.add(3, &headers(&[("streamtype", "data"), ("port", "80")]));
+        assert_eq!(pair, Pair { data: Some((3, 80)), error: Some(1) });
+    }
+}

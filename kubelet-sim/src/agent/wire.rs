@@ -1,0 +1,77 @@
+//! A connection that was taken over: bytes each way, as they are or as the messages of a WebSocket.
+
+use axum::body::Bytes;
+use axum::extract::ws::{CloseFrame, Message, WebSocket, close_code};
+use bytes::BytesMut;
+use futures::stream::{SplitSink, SplitStream};
+use futures::{SinkExt, StreamExt};
+use hyper::upgrade::Upgraded;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
+
+/// A message is no larger than this; the Python client sends up to half of it at a time, others far less.
+pub const MAX_MESSAGE_BYTES: usize = 2 << 20;
+const READ_BYTES: usize = 32 << 10;
+
+type Plain = TokioIo<Upgraded>;
+
+pub enum WireReader {
+    Messages(SplitStream<WebSocket>),
+    Plain(ReadHalf<Plain>),
+}
+
+pub enum WireWriter {
+    Messages(SplitSink<WebSocket, Message>),
+    Plain(WriteHalf<Plain>),
+}
+
+pub fn of_websocket(socket: WebSocket) -> (WireReader, WireWriter) {
+    let (sink, stream) = socket.split();
+    (WireReader::Messages(stream), WireWriter::Messages(sink))
+}
+
+pub fn of_upgraded(upgraded: Upgraded) -> (WireReader, WireWriter) {
+    let (reader, writer) = tokio::io::split(TokioIo::new(upgraded));
+    (WireReader::Plain(reader), WireWriter::Plain(writer))
+}
+
+impl WireReader {
+    /// What comes next, a message or any piece; `None` when the other side has gone. May be dropped while it waits.
+    pub async fn next(&mut self) -> Option<Bytes> {
+        match self {
+            Self::Messages(stream) => loop {
+                match stream.next().await?.ok()? {
+                    Message::Binary(bytes) => return Some(bytes),
+                    Message::Text(text) => return Some(text.into()),
+                    Message::Close(_) => return None,
+                    Message::Ping(_) | Message::Pong(_) => {}
+                }
+            },
+            Self::Plain(stream) => {
+                let mut bytes = BytesMut::with_capacity(READ_BYTES);
+                let read = stream.read_buf(&mut bytes).await.ok()?;
+                (read > 0).then(|| bytes.freeze())
+            }
+        }
+    }
+}
+
+impl WireWriter {
+    /// False once nobody listens.
+    pub async fn write(&mut self, bytes: Vec<u8>) -> bool {
+        match self {
+            Self::Messages(sink) => sink.send(Message::Binary(bytes.into())).await.is_ok(),
+            Self::Plain(stream) => stream.write_all(&bytes).await.is_ok(),
+        }
+    }
+
+    pub async fn close(&mut self) {
+        match self {
+            Self::Messages(sink) => {
+                let close = CloseFrame { code: close_code::NORMAL, reason: "".into() };
+                let _ = sink.send(Message::Close(Some(close))).await;
+            }
+            Self::Plain(stream) => drop(stream.shutdown().await),
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Whole lives of pods, as timelines.
+
+mod ending;
+mod starting;
+mod statuses;
+
+use super::*;
+use expect_test::{Expect, expect};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+/// 2026-01-01T00:00:00Z
+const START_S: i64 = 1_767_225_600;
+
+fn at(ms: i64) -> Timestamp {
+    Timestamp::from_millisecond(START_S * 1000 + ms).unwrap()
+}
+
+/// A pod and the machine that it lives on.
+struct Life {
+    pod: Pod,
+    status: PodStatus,
+    now: Timestamp,
+    sandbox: Sandbox,
+    images: BTreeSet<String>,
+    told: BTreeSet<String>,
+    log: String,
+    /// Keep of each status only what the API server keeps: an agent that starts again before every step.
+    forgetful: bool,
+}
+
+impl Life {
+    fn of(spec: Value, annotations: Value) -> Self {
+        let pod = json!({
+            "metadata": {"name": "web", "namespace": "shop", "uid": "u1", "generation": 1, "annotations": annotations},
+            "spec": spec,
+        });
+        let pod = Pod::decode_value(pod).unwrap();
+        let status = PodStatus::default();
+        Self {
+            pod,
+            status,
+            now: at(0),
+            sandbox: Sandbox::Addresses(vec!["10.244.0.5".parse().unwrap()]),
+            images: BTreeSet::new(),
+            told: BTreeSet::new(),
+            log: String::new(),
+            forgetful: false,
+        }
+    }
+
+    fn step(&mut self) -> Option<Timestamp> {
+        let has_image = |image: &str| self.images.contains(image);
+        let latency = Latency::default();
+        let (node_ips, sandbox) = (&["172.18.0.2".parse().unwrap()], self.sandbox.clone());
+        let (pod, status) = (&self.pod, &self.status);
+        let view = PodView { pod, status, node_ips, sandbox, has_image: &has_image, latency: &latency };
+        let step = step(&view, self.now);
+        let changed = self.line(&step.status) != self.line(&self.status) || step.ended;
+        let news: Vec<PodEvent> =
+            step.events.into_iter().filter(|event| self.told.insert(event.once.clone())).collect();
+        if changed || !news.is_empty() {
+            let ms = self.now.as_millisecond() - START_S * 1000;
+            let end = if step.ended { " -> delete" } else { "" };
+            let time = format!("{:.1}s", ms as f64 / 1000.0);
+            writeln!(self.log, "{time:<6}{}{end}", self.line(&step.status)).unwrap();
+            for event in news {
+                let kind = if event.warning { "!" } else { " " };
+                writeln!(self.log, "        {kind} {}: {} {}", event.reason, event.message, event.field_path).unwrap();
+            }
+        }
+        self.images.extend(step.pulled);
+        self.status = step.status;
+        if self.forgetful {
+            self.status = serde_json::from_value(serde_json::to_value(&self.status).unwrap()).unwrap();
+        }
+        step.wake_at
+    }
+
+    fn line(&self, status: &PodStatus) -> String {
+        let ready = status.conditions.iter().flatten().any(|c| c.type_ == "Ready" && c.status == "True");
+        let lists = [&status.init_container_statuses, &status.container_statuses, &status.ephemeral_container_statuses];
+        let statuses = lists.into_iter().flatten().flatten();
+        let containers = statuses.map(|s| {
+            let state = s.state.clone().unwrap_or_default();
+            let state = match (state.waiting, state.running, state.terminated) {
+                (Some(waiting), _, _) => waiting.reason.unwrap_or_default(),
+                (_, Some(_), _) => "running".to_owned(),
+                (_, _, Some(exit)) => format!("{}({})", exit.reason.unwrap_or_default(), exit.exit_code),
+                _ => "?".to_owned(),
+            };
+            let restarts = if s.restart_count > 0 { format!(" x{}", s.restart_count) } else { String::new() };
+            format!("{}={state}{}{restarts}", s.name, if s.ready { "+" } else { "" })
+        });
+        let containers: Vec<String> = containers.collect();
+        let phase = status.phase.as_deref().unwrap_or("-");
+        format!("{phase}{} {}", if ready { " Ready" } else { "" }, containers.join(" "))
+    }
+
+    /// Lives until nothing is due or until the time is up.
+    fn until(mut self, ms: i64) -> Self {
+        loop {
+            match self.step() {
+                Some(wake_at) if wake_at <= at(ms) => {
+                    assert!(wake_at > self.now, "a step that is due at once would never end");
+                    self.now = wake_at;
+                }
+                _ => break,
+            }
+        }
+        self.now = at(ms);
+        self
+    }
+
+    fn delete(mut self, grace_s: i64) -> Self {
+        self.pod.metadata.deletion_grace_period_seconds = Some(grace_s);
+        self.pod.metadata.deletion_timestamp = Some(Time(self.now + Duration::from_secs(grace_s as u64)));
+        self
+    }
+
+    fn check(self, expected: &Expect) -> Self {
+        expected.assert_eq(&self.log);
+        self
+    }
+}
+
+fn nginx() -> Value {
+    json!({"containers": [{"name": "web", "image": "nginx:1.29"}]})
+}

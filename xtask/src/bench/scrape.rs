@@ -1,0 +1,66 @@
+//! What the API server counts itself, read from its `/metrics`.
+
+use super::Error;
+use client::Client;
+use client::request::Call;
+use http::Method;
+use std::collections::BTreeMap;
+
+/// The samples of one moment, by name and labels as they are written.
+pub struct Scrape(BTreeMap<String, f64>);
+
+impl Scrape {
+    pub async fn take(client: &Client) -> Result<Self, Error> {
+        let page = client.call(&Call::new(Method::GET, "/metrics")).await?;
+        Ok(Self::read(&String::from_utf8_lossy(&page)))
+    }
+
+    fn read(page: &str) -> Self {
+        let samples = page.lines().filter(|line| !line.starts_with('#')).filter_map(|line| {
+            let (sample, value) = line.rsplit_once(' ')?;
+            Some((sample.to_owned(), value.parse().ok()?))
+        });
+        Self(samples.collect())
+    }
+
+    /// What has been added to each sample of a family since then, by one of its labels.
+    fn since(&self, before: &Self, family: &str, label: &str) -> BTreeMap<String, f64> {
+        let (family, label) = (format!("{family}{{"), format!("{label}=\""));
+        let mut added: BTreeMap<String, f64> = BTreeMap::new();
+        for (sample, value) in &self.0 {
+            let Some(labels) = sample.strip_prefix(&family) else { continue };
+            let Some((_, rest)) = labels.split_once(&label) else { continue };
+            let name = rest.split('"').next().unwrap_or_default();
+            *added.entry(name.to_owned()).or_default() += value - before.0.get(sample).copied().unwrap_or_default();
+        }
+        added
+    }
+
+    pub fn store_requests_since(&self, before: &Self) -> f64 {
+        self.since(before, "etcd_requests_total", "operation").values().sum()
+    }
+
+    /// Seconds in each admission plugin that had anything to do.
+    pub fn admission_s_since(&self, before: &Self) -> BTreeMap<String, f64> {
+        let mut seconds = self.since(before, "apiserver_admission_controller_admission_duration_seconds_sum", "name");
+        seconds.retain(|_, seconds| *seconds > 0.0);
+        seconds
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_added_up_by_a_label() {
+        let before = Scrape::read("# HELP etcd_requests_total\netcd_requests_total{operation=\"get\",type=\"p\"} 4\n");
+        let after = Scrape::read(
+            "etcd_requests_total{operation=\"get\",type=\"p\"} 6\netcd_requests_total{operation=\"get\",type=\"q\"} 1\n\
+             etcd_requests_total_other{operation=\"get\"} 9\netcd_requests_total{operation=\"list\",type=\"p\"} 2\n",
+        );
+        assert_eq!(after.store_requests_since(&before), 5.0);
+        let expected = BTreeMap::from([("get".to_owned(), 3.0), ("list".to_owned(), 2.0)]);
+        assert_eq!(after.since(&before, "etcd_requests_total", "operation"), expected);
+    }
+}
