@@ -260,7 +260,7 @@ enum Pass<'a, 'w> {
     Validate(&'a Attributes<'w>),
 }
 
-impl Pass<'_, '_> {
+impl<'w> Pass<'_, 'w> {
     fn half(&self) -> Half {
         match self {
             Self::Admit(_) => Half::Admit,
@@ -275,19 +275,20 @@ impl Pass<'_, '_> {
         }
     }
 
-    /// The object before a plugin sees it, where a trace is wanted.
-    fn before(&self) -> Option<BeforePlugin> {
+    fn attributes(&self) -> &Attributes<'w> {
         match self {
-            Self::Admit(attributes) => attributes.before_plugin(),
-            Self::Validate(attributes) => attributes.before_plugin(),
+            Self::Admit(attributes) => attributes,
+            Self::Validate(attributes) => attributes,
         }
     }
 
+    /// The object before a plugin sees it, where a trace is wanted.
+    fn before(&self) -> Option<BeforePlugin> {
+        self.attributes().before_plugin()
+    }
+
     fn after(&self, before: BeforePlugin, name: &str, outcome: &Result<(), Status>) {
-        match self {
-            Self::Admit(attributes) => attributes.after_plugin(before, self.gate(), name, outcome),
-            Self::Validate(attributes) => attributes.after_plugin(before, self.gate(), name, outcome),
-        }
+        self.attributes().after_plugin(before, self.gate(), name, outcome);
     }
 }
 

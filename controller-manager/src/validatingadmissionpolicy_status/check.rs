@@ -2,6 +2,7 @@
 //!
 //! Corresponds to TypeChecker of k8s.io/apiserver/pkg/admission/plugin/policy/validating.
 
+use super::matched::Matched;
 use cel::Type;
 use cel::admission::Scope;
 use proto::Gvk;
@@ -14,6 +15,15 @@ pub struct Kinds {
     /// Sorted.
     pub objects: BTreeMap<Gvk, Type>,
     pub params: Option<Type>,
+}
+
+impl Kinds {
+    /// `type_of` gives the type of a kind; `None` where nobody describes it.
+    pub fn of(matched: &Matched, type_of: impl Fn(&Gvk) -> Option<Type>) -> Self {
+        let known = |kind: &Gvk| Some((kind.clone(), type_of(kind)?));
+        let objects = matched.objects.iter().filter_map(known).collect();
+        Self { objects, params: matched.params.as_ref().and_then(type_of) }
+    }
 }
 
 /// A warning for every expression that does not fit some kind.

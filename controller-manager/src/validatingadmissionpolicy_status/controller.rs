@@ -8,14 +8,14 @@ use super::schemas::{document_path, kind_type};
 use crate::context::{Context, Running};
 use crate::discovery::discover;
 use crate::reconcile::{self, Reconciler};
-use cel::Type;
 use client::request::Call;
 use client::{Action, Client, Error, Event, Lister, Patch, Plan, ReconcileError};
 use http::Method;
 use jiff::Timestamp;
 use proto::kinds::api::admissionregistration::v1::ValidatingAdmissionPolicy;
 use proto::{Gvk, Kind};
-use serde_json::json;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 const IDENTITY: &str = "validatingadmissionpolicy-status-controller";
@@ -63,14 +63,14 @@ impl Reconciler for Controller {
     async fn consult(&self, client: &Client, mut observed: Observed) -> Result<Option<Observed>, ReconcileError> {
         let Some(spec) = &observed.policy.spec else { return Ok(Some(observed)) };
         let matched = Matched::of(spec, &discover(client).await?);
-        for gvk in &matched.objects {
-            if let Some(kind) = described(client, gvk).await? {
-                observed.kinds.objects.insert(gvk.clone(), kind);
+        let mut documents = BTreeMap::new();
+        for path in matched.all().map(document_path).collect::<BTreeSet<String>>() {
+            if let Some(document) = document(client, &path).await? {
+                documents.insert(path, document);
             }
         }
-        if let Some(gvk) = &matched.params {
-            observed.kinds.params = described(client, gvk).await?;
-        }
+        let type_of = |kind: &Gvk| kind_type(documents.get(&document_path(kind))?, kind);
+        observed.kinds = Kinds::of(&matched, type_of);
         Ok(Some(observed))
     }
 
@@ -79,16 +79,14 @@ impl Reconciler for Controller {
     }
 }
 
-/// The type of a kind; `None` where nobody describes it.
-async fn described(client: &Client, kind: &Gvk) -> Result<Option<Type>, Error> {
-    let path = document_path(kind);
-    let document = match client.call(&Call::new(Method::GET, &path)).await {
+/// An OpenAPI document; `None` where nobody serves its group and version.
+async fn document(client: &Client, path: &str) -> Result<Option<Value>, Error> {
+    let answer = match client.call(&Call::new(Method::GET, path)).await {
         Err(error) if error.is_not_found() => return Ok(None),
         answer => answer?,
     };
-    let document = serde_json::from_slice(&document);
-    let document = document.map_err(|error| Error::Decode(format!("GET {path}: no OpenAPI document: {error}")))?;
-    Ok(kind_type(&document, kind))
+    let document = serde_json::from_slice(&answer);
+    document.map(Some).map_err(|error| Error::Decode(format!("GET {path}: no OpenAPI document: {error}")))
 }
 
 pub fn plan(observed: &Observed) -> Plan {
@@ -110,6 +108,7 @@ pub fn plan(observed: &Observed) -> Plan {
 mod tests {
     use super::*;
     use crate::fixture;
+    use cel::Type;
     use proto::kinds::api::admissionregistration::v1::{ValidatingAdmissionPolicySpec, Validation};
 
     #[test]
