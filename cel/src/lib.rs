@@ -1,8 +1,9 @@
 //! The Common Expression Language, in which rules of custom resources, policies and match conditions are written.
 //!
 //! `Environment::compile` reads (`parse`), checks (`check`) and estimates (`estimate`) an expression over declared
-//! variables; `Program::run` evaluates it on a `Meter`, so that no expression runs unbounded, whatever it says. Nothing
-//! here knows whose variables they are. Corresponds to github.com/google/cel-go and k8s.io/apiserver/pkg/cel.
+//! variables; `Program::run` evaluates it on a `Meter`, so that no expression runs unbounded, whatever it says. Outside of
+//! `admission` nothing here knows whose variables they are. Corresponds to github.com/google/cel-go and
+//! k8s.io/apiserver/pkg/cel.
 
 // From text to a tree.
 mod source;
