@@ -141,8 +141,8 @@ fn add_names(entry: &mut Value, served: &Served) {
 
 /// Changes when the stored form does: the first eight bytes of a hash over the storage version's name.
 ///
-/// Deviation: policies that mutate and custom resource definitions are stored in their version 1, where Kubernetes still
-/// stores the beta, so theirs is another one.
+/// Deviation: MutatingAdmissionPolicies, their bindings and CustomResourceDefinitions are stored in their version 1,
+/// where Kubernetes still stores the beta, so their `storageVersionHash` is another one.
 fn storage_version_hash(stored: &Served) -> String {
     let digest = Sha256::digest(format!("{}/{}/{}", stored.group, stored.version, stored.kind));
     BASE64.encode(&digest[..8])

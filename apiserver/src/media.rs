@@ -3,7 +3,8 @@
 //! Corresponds to k8s.io/apiserver/pkg/endpoints/handlers/negotiation. Bodies may also be protobuf, which stock clients
 //! write; answers are not, and whoever accepts nothing else gets 406.
 //!
-//! Deviation: no answer is written in protobuf.
+//! Deviation: no answer is written in protobuf, so what a 406 lists as available ends before
+//! `application/vnd.kubernetes.protobuf`, for watches too.
 
 use http::{HeaderMap, header};
 use proto::Status;
