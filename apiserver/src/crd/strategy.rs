@@ -35,7 +35,7 @@ impl CustomStrategy {
         if errors.iter().any(|error| BLOCKING.contains(&error.reason)) {
             errors.push(FieldError::invalid(
                 "<nil>",
-                &Value::Null,
+                &json!("null"),
                 "some validation rules were not checked because the object was invalid; correct the existing errors to \
                  complete validation",
             ));

@@ -52,7 +52,8 @@ async fn review(call: &Call<'_>, target: &Target, body: Body) -> Result<Response
             review_access(call, &mut object, &user).await;
         }
         "selfsubjectaccessreviews" => {
-            let errors = check_attributes(&object["spec"]);
+            let mut errors = check_attributes(&object["spec"]);
+            errors.extend(check_metadata(&object, false));
             refuse(target, &errors)?;
             review_access(call, &mut object, call.user).await;
         }
@@ -107,10 +108,11 @@ fn check_subject(review: &Value, is_local: bool) -> Vec<FieldError> {
         let why = "at least one of user or group must be specified";
         errors.push(FieldError::invalid("spec.user", &json!(spec["user"].as_str().unwrap_or_default()), why));
     }
+    errors.extend(check_metadata(review, is_local));
     if is_local {
         let namespace = object_meta::text(review, "namespace");
         let wanted = spec["resourceAttributes"]["namespace"].as_str().unwrap_or_default();
-        if wanted != namespace {
+        if spec["resourceAttributes"].is_object() && wanted != namespace {
             let why = "must match metadata.namespace";
             errors.push(FieldError::invalid("spec.resourceAttributes.namespace", &json!(wanted), why));
         }
@@ -120,6 +122,14 @@ fn check_subject(review: &Value, is_local: bool) -> Vec<FieldError> {
         }
     }
     errors
+}
+
+/// A review has no name and no labels: it is never stored.
+fn check_metadata(review: &Value, is_local: bool) -> Option<FieldError> {
+    let is_allowed = |key: &str| key == "managedFields" || (is_local && key == "namespace");
+    let has_more = review["metadata"].as_object().into_iter().flatten().any(|(key, _)| !is_allowed(key));
+    let why = if is_local { "must be empty except for namespace" } else { "must be empty" };
+    has_more.then(|| FieldError::invalid("metadata", &review["metadata"], why))
 }
 
 /// Exactly one of the two kinds of action, and selectors that can be understood.
@@ -133,7 +143,8 @@ fn check_attributes(spec: &Value) -> Vec<FieldError> {
         )],
         (false, false) => vec![FieldError::invalid(
             "spec.resourceAttributes",
-            &spec["nonResourceAttributes"],
+            // Go's printer has this word for a pointer to nothing.
+            &json!("null"),
             "exactly one of nonResourceAttributes or resourceAttributes must be specified",
         )],
         _ => Vec::new(),

@@ -180,6 +180,43 @@ async fn a_scale_may_be_a_table() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_review_is_checked_whole() {
+    let api = Api::start().await;
+    let (here, pods) = (json!({"namespace": "default"}), json!({"verb": "get", "resource": "pods"}));
+    let cases = [
+        (
+            "subjectaccessreviews",
+            json!({"metadata": {"name": "x"}, "spec": {"user": "ann", "resourceAttributes": pods}}),
+            r#"metadata: Invalid value: {"name":"x"}: must be empty"#,
+        ),
+        (
+            "selfsubjectaccessreviews",
+            json!({"metadata": {"labels": {"a": "b"}}, "spec": {}}),
+            r#"[spec.resourceAttributes: Invalid value: "null": exactly one of nonResourceAttributes or resourceAttributes must be specified, metadata: Invalid value: {"labels":{"a":"b"}}: must be empty]"#,
+        ),
+        (
+            "namespaces/default/localsubjectaccessreviews",
+            json!({"metadata": here, "spec": {"user": "ann", "nonResourceAttributes": {"path": "/x", "verb": "get"}}}),
+            r#"spec.nonResourceAttributes: Invalid value: {"path":"/x","verb":"get"}: disallowed on this kind of request"#,
+        ),
+        (
+            "namespaces/default/localsubjectaccessreviews",
+            json!({"metadata": {"namespace": "default", "name": "x"}, "spec": {"user": "ann", "resourceAttributes": pods}}),
+            r#"[metadata: Invalid value: {"name":"x","namespace":"default"}: must be empty except for namespace, spec.resourceAttributes.namespace: Invalid value: "": must match metadata.namespace]"#,
+        ),
+    ];
+    for (kind, review, expected) in cases {
+        let refused = api.post(&format!("/apis/authorization.k8s.io/v1/{kind}"), review).await;
+        let message = refused.message().to_owned();
+        // What is shown of the metadata has the managers of the fields, too.
+        let managers = message.find(r#""managedFields":["#).map(|at| (at, at + message[at..].find("}]").unwrap() + 2));
+        let rest = |(from, to): (usize, usize)| [&message[..from], message[to..].trim_start_matches(',')].concat();
+        let message = managers.map_or(message.clone(), rest).replace(",}", "}");
+        assert_eq!(message, format!(r#".authorization.k8s.io "" is invalid: {expected}"#));
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn bodies_are_refused_in_order() {
     let api = Api::start().await;
     let long = "x".repeat(crate::request::body::MAX_BODY_BYTES + 1);
