@@ -9,27 +9,49 @@ use serde_json::Value;
 /// A patch that takes longer would keep the server busy for one request.
 pub const MAX_OPERATIONS: usize = 10_000;
 
+/// What the library says of a value that is not there.
+const MISSING: &str = "missing value";
+/// How a refusal ends of which a test was the reason.
+pub const TEST_FAILED: &str = ": test failed";
+
 /// What all `copy` operations together may add: no more than a request may carry.
 pub const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
 
-/// `current` with the operations of `patch` carried out in turn; none of them unless all succeed.
+/// Why a patch changes nothing.
+#[derive(Debug)]
+pub enum Refusal {
+    /// It is none, or too long.
+    Unfit(Status),
+    /// One of its operations cannot be done, in the words of Kubernetes' library.
+    Inapplicable(String),
+}
+
+/// `current` with the operations of a client's `patch` carried out in turn; none of them unless all succeed.
 pub fn apply(current: &Value, patch: &Value) -> Result<Value, Status> {
-    let operations = decode(patch)?;
+    carry_out(current, patch).map_err(|refusal| match refusal {
+        Refusal::Unfit(status) => status,
+        Refusal::Inapplicable(_) => inapplicable(),
+    })
+}
+
+/// The same for who is told what was wrong: authors of webhooks and of policies.
+pub fn carry_out(current: &Value, patch: &Value) -> Result<Value, Refusal> {
+    let operations = decode(patch).map_err(Refusal::Unfit)?;
     if operations.len() > MAX_OPERATIONS {
         let count = operations.len();
-        return Err(Status::too_large(format!(
+        return Err(Refusal::Unfit(Status::too_large(format!(
             "The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {count}"
-        )));
+        ))));
     }
     let mut document = current.clone();
     let mut copied_bytes = 0;
     for operation in &operations {
-        operation.carry_out(&mut document, &mut copied_bytes).ok_or_else(inapplicable)?;
+        operation.carry_out(&mut document, &mut copied_bytes).map_err(Refusal::Inapplicable)?;
     }
     Ok(document)
 }
 
-/// An operation that does not apply. Kubernetes does not say which.
+/// An operation that does not apply. Kubernetes does not tell clients which.
 fn inapplicable() -> Status {
     let mut status = Status::failure(422, "Invalid", "the server rejected our request due to an error in our request");
     status.details = Some(Box::default());
@@ -82,63 +104,90 @@ fn undecodable(value: &Value, what: &str) -> Status {
 }
 
 impl Operation<'_> {
-    /// `None` if it cannot be done.
-    fn carry_out(&self, document: &mut Value, copied_bytes: &mut usize) -> Option<()> {
-        let path = self.path?;
-        match self.op {
+    /// The error is in the words of the library.
+    fn carry_out(&self, document: &mut Value, copied_bytes: &mut usize) -> Result<(), String> {
+        let op = self.op;
+        let named = |name: &str, pointer: Option<&'_ str>| {
+            pointer.map(str::to_owned).ok_or_else(|| format!("{op} operation failed to decode {name}: {MISSING}"))
+        };
+        match op {
             "add" => {
-                let (container, key) = container(document, path)?;
+                let path = named("path", self.path)?;
+                let lost = || format!("add operation does not apply: doc is missing path: {path:?}: {MISSING}");
+                let (container, key) = container(document, &path).ok_or_else(lost)?;
                 add(container, &key, self.value.clone())
+                    .map_err(|why| format!("error in add for path: '{path}': {why}"))
             }
-            "replace" if path.is_empty() => {
-                *document = (self.value.is_object() || self.value.is_array()).then(|| self.value.clone())?;
-                Some(())
+            "replace" if self.path == Some("") => {
+                let is_whole = self.value.is_object() || self.value.is_array();
+                *document = is_whole
+                    .then(|| self.value.clone())
+                    .ok_or("replace operation value must be object or array: unknown object type")?;
+                Ok(())
             }
             "replace" => {
-                let (container, key) = container(document, path)?;
+                let path = named("path", self.path)?;
+                let lost =
+                    |what: &str| format!("replace operation does not apply: doc is missing {what}: {path}: {MISSING}");
+                let (container, key) = container(document, &path).ok_or_else(|| lost("path"))?;
+                get(container, &key).map_err(|_| lost("key"))?;
                 match container {
-                    Value::Object(fields) => {
-                        fields.insert(key, self.value.clone());
-                    }
                     Value::Array(items) => {
                         let index = index(&key, items.len())?;
-                        *items.get_mut(index)? = self.value.clone();
+                        items[index] = self.value.clone();
                     }
-                    _ => return None,
+                    other => other[&key] = self.value.clone(),
                 }
-                Some(())
+                Ok(())
             }
             "remove" => {
-                let (container, key) = container(document, path)?;
-                take(container, &key).map(drop)
+                let path = named("path", self.path)?;
+                let lost = || format!("remove operation does not apply: doc is missing path: {path:?}: {MISSING}");
+                let (container, key) = container(document, &path).ok_or_else(lost)?;
+                take(container, &key).map(drop).map_err(|why| format!("error in remove for path: '{path}': {why}"))
             }
-            "move" => {
-                let (source, key) = container(document, self.from?)?;
-                // Kubernetes' library looks before it takes, so that a missing field moves nothing.
-                let value = take(source, &key)?;
-                let (target, key) = container(document, path)?;
-                add(target, &key, value)
-            }
-            "copy" => {
-                let (source, key) = container(document, self.from?)?;
-                let value = get(source, &key)?.cloned().unwrap_or(Value::Null);
-                *copied_bytes += value.to_string().len();
-                if *copied_bytes > MAX_COPIED_BYTES {
-                    return None;
-                }
-                let (target, key) = container(document, path)?;
-                add(target, &key, value)
-            }
-            "test" if path.is_empty() => (document == self.value).then_some(()),
-            "test" => {
-                let (container, key) = container(document, path)?;
-                let found = match container {
-                    Value::Object(fields) => fields.get(&key),
-                    other => get(other, &key)?,
+            "move" | "copy" => {
+                let from = named("from", self.from)?;
+                let lost = |what: &str, path: &str| {
+                    format!("{op} operation does not apply: doc is missing {what} path: {path}: {MISSING}")
                 };
-                (found.unwrap_or(&Value::Null) == self.value).then_some(())
+                let (source, key) = container(document, &from).ok_or_else(|| lost("from", &from))?;
+                // Kubernetes' library looks before it takes, so that a missing field moves nothing.
+                let value = match op {
+                    "move" => take(source, &key).map_err(|why| format!("error in move for path: '{key}': {why}"))?,
+                    _ => get(source, &key)
+                        .map_err(|why| format!("error in copy for from: '{from}': {why}"))?
+                        .cloned()
+                        .unwrap_or(Value::Null),
+                };
+                if op == "copy" {
+                    *copied_bytes += value.to_string().len();
+                    if *copied_bytes > MAX_COPIED_BYTES {
+                        return Err(format!(
+                            "Unable to complete the copy, the accumulated size increase of copy is {copied_bytes}, \
+                             exceeding the limit {MAX_COPIED_BYTES}"
+                        ));
+                    }
+                }
+                let path = named("path", self.path)?;
+                let (target, key) = container(document, &path).ok_or_else(|| lost("destination", &path))?;
+                add(target, &key, value).map_err(|why| match op {
+                    "move" => format!("error in move for path: '{path}': {why}"),
+                    _ => format!("error while adding value during copy: {why}"),
+                })
             }
-            _ => None,
+            "test" => {
+                let path = named("path", self.path)?;
+                let failed = || format!("testing value {path} failed{TEST_FAILED}");
+                if path.is_empty() {
+                    return (document == self.value).then_some(()).ok_or_else(failed);
+                }
+                let lost = || format!("test operation does not apply: is missing path: {path}: {MISSING}");
+                let (container, key) = container(document, &path).ok_or_else(lost)?;
+                let found = get(container, &key).map_err(|why| format!("error in test for path: '{path}': {why}"))?;
+                (found.unwrap_or(&Value::Null) == self.value).then_some(()).ok_or_else(failed)
+            }
+            unknown => Err(format!("Unexpected kind: {unknown}")),
         }
     }
 }
@@ -153,7 +202,7 @@ fn container<'d>(document: &'d mut Value, path: &str) -> Option<(&'d mut Value, 
         current = match current {
             Value::Object(fields) => fields.get_mut(&key)?,
             Value::Array(items) => {
-                let index = index(&key, items.len())?;
+                let index = index(&key, items.len()).ok()?;
                 items.get_mut(index)?
             }
             _ => return None,
@@ -164,43 +213,45 @@ fn container<'d>(document: &'d mut Value, path: &str) -> Option<(&'d mut Value, 
 }
 
 /// An index into `length` items; negative ones count from the end.
-fn index(key: &str, length: usize) -> Option<usize> {
-    let index: i64 = key.parse().ok()?;
-    if index < 0 { usize::try_from(index + i64::try_from(length).ok()?).ok() } else { usize::try_from(index).ok() }
+fn index(key: &str, length: usize) -> Result<usize, String> {
+    let index: i64 = key.parse().map_err(|_| format!("value was not a proper array index: '{key}'"))?;
+    let from_start = if index < 0 { index + i64::try_from(length).unwrap_or(i64::MAX) } else { index };
+    usize::try_from(from_start)
+        .ok()
+        .filter(|index| *index < length)
+        .ok_or_else(|| format!("Unable to access invalid index: {index}: invalid index referenced"))
 }
 
-/// `Some(None)` for a field that is not there, `None` for an item that cannot be.
-fn get<'d>(container: &'d Value, key: &str) -> Option<Option<&'d Value>> {
+/// `None` for a field that is not there.
+fn get<'d>(container: &'d Value, key: &str) -> Result<Option<&'d Value>, String> {
     match container {
-        Value::Object(fields) => Some(fields.get(key)),
-        Value::Array(items) => items.get(index(key, items.len())?).map(Some),
-        _ => None,
+        Value::Array(items) => index(key, items.len()).map(|index| items.get(index)),
+        fields => Ok(fields.get(key)),
     }
 }
 
-fn add(container: &mut Value, key: &str, value: Value) -> Option<()> {
+fn add(container: &mut Value, key: &str, value: Value) -> Result<(), String> {
     match container {
-        Value::Object(fields) => {
-            fields.insert(key.to_owned(), value);
-        }
         Value::Array(items) if key == "-" => items.push(value),
         Value::Array(items) => {
-            let index = index(key, items.len() + 1).filter(|index| *index <= items.len())?;
+            let index = index(key, items.len() + 1)?;
             items.insert(index, value);
         }
-        _ => return None,
+        fields => fields[key] = value,
     }
-    Some(())
+    Ok(())
 }
 
-fn take(container: &mut Value, key: &str) -> Option<Value> {
+fn take(container: &mut Value, key: &str) -> Result<Value, String> {
     match container {
-        Value::Object(fields) => fields.remove(key),
         Value::Array(items) => {
-            let index = index(key, items.len()).filter(|index| *index < items.len())?;
-            Some(items.remove(index))
+            let index = index(key, items.len())?;
+            Ok(items.remove(index))
         }
-        _ => None,
+        fields => fields
+            .as_object_mut()
+            .and_then(|fields| fields.remove(key))
+            .ok_or_else(|| format!("Unable to remove nonexistent key: {key}: {MISSING}")),
     }
 }
 
@@ -268,6 +319,53 @@ mod tests {
         for operations in cases {
             let expected = "422 the server rejected our request due to an error in our request";
             assert_eq!(patched(operations.clone()), Err(expected.to_owned()), "{operations}");
+        }
+    }
+
+    #[test]
+    fn authors_of_webhooks_are_told_why() {
+        let current = json!({"a":{"x":"1"},"list":[1]});
+        for (operation, expected) in [
+            (
+                json!({"op":"remove","path":"/b"}),
+                "error in remove for path: '/b': Unable to remove nonexistent key: b: missing value",
+            ),
+            (
+                json!({"op":"remove","path":"/b/c"}),
+                r#"remove operation does not apply: doc is missing path: "/b/c": missing value"#,
+            ),
+            (
+                json!({"op":"add","path":"/b/c"}),
+                r#"add operation does not apply: doc is missing path: "/b/c": missing value"#,
+            ),
+            (
+                json!({"op":"add","path":"/list/7"}),
+                "error in add for path: '/list/7': Unable to access invalid index: 7: invalid index referenced",
+            ),
+            (
+                json!({"op":"add","path":"/list/x"}),
+                "error in add for path: '/list/x': value was not a proper array index: 'x'",
+            ),
+            (
+                json!({"op":"replace","path":"/b/c"}),
+                "replace operation does not apply: doc is missing path: /b/c: missing value",
+            ),
+            (
+                json!({"op":"move","path":"/y","from":"/b"}),
+                "error in move for path: 'b': Unable to remove nonexistent key: b: missing value",
+            ),
+            (
+                json!({"op":"copy","path":"/y","from":"/b/c"}),
+                "copy operation does not apply: doc is missing from path: /b/c: missing value",
+            ),
+            (json!({"op":"test","path":"/a/x","value":"2"}), "testing value /a/x failed: test failed"),
+            (json!({"op":"add"}), "add operation failed to decode path: missing value"),
+            (json!({"op":"odd","path":"/a"}), "Unexpected kind: odd"),
+        ] {
+            let Err(Refusal::Inapplicable(why)) = carry_out(&current, &json!([operation])) else {
+                panic!("{operation} was carried out");
+            };
+            assert_eq!(why, expected);
         }
     }
 

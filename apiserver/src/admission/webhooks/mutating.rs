@@ -10,7 +10,7 @@ use crate::admission::matching::is_exempt;
 use crate::admission::request::is_of_resource;
 use crate::admission::seen::{Seen, decoded, restored};
 use crate::admission::{AdmissionPlugin, Attributes};
-use crate::patch::json_patch;
+use crate::patch::json_patch::{self, Refusal};
 use crate::registry::set_defaults;
 use async_trait::async_trait;
 use proto::Status;
@@ -57,7 +57,10 @@ fn patched(
     if !review::is_json_patch(response) {
         return Err(Failure::Calling(format!("unsupported patch type {:?}", response.patch_type), 400));
     }
-    let patched = json_patch::apply(&seen.object, &operations).map_err(|error| internal(error.message))?;
+    let patched = json_patch::carry_out(&seen.object, &operations).map_err(|refusal| match refusal {
+        Refusal::Unfit(status) => internal(status.message),
+        Refusal::Inapplicable(why) => internal(why),
+    })?;
     let mut patched = decoded(attributes, seen.place, patched).map_err(Failure::Other)?;
     if patched == *seen.object {
         return Ok(None);

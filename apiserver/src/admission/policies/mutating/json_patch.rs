@@ -3,7 +3,7 @@
 //! Corresponds to json_patch.go of k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch.
 
 use crate::admission::expressions::values;
-use crate::patch::json_patch;
+use crate::patch::json_patch::{self, Refusal};
 use cel;
 use serde_json::{Value, json};
 
@@ -11,13 +11,11 @@ pub fn apply(object: &Value, operations: &[cel::Value]) -> Result<Value, String>
     let mut patched = object.clone();
     for operation in operations {
         let operation = operation_of(operation)?;
-        match json_patch::apply(&patched, &json!([operation])) {
+        match json_patch::carry_out(&patched, &json!([operation])) {
             Ok(next) => patched = next,
-            Err(_) if operation["op"] == "test" => return Ok(object.clone()),
-            Err(status) => {
-                let text = |field: &str| operation[field].as_str().unwrap_or_default();
-                return Err(format!("JSONPath: {} operation at {}: {}", text("op"), text("path"), status.message));
-            }
+            Err(Refusal::Inapplicable(why)) if why.ends_with(json_patch::TEST_FAILED) => return Ok(object.clone()),
+            Err(Refusal::Inapplicable(why)) => return Err(format!("JSON Patch: {why}")),
+            Err(Refusal::Unfit(status)) => return Err(status.message),
         }
     }
     Ok(patched)
