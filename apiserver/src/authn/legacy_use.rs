@@ -110,6 +110,8 @@ mod tests {
         let used =
             |answer: &Answer| answer.body["metadata"]["labels"]["kubernetes.io/legacy-token-last-used"] == "2026-01-01";
         api.until(&path, used).await;
+        let tracked = "/api/v1/namespaces/kube-system/configmaps/kube-apiserver-legacy-service-account-token-tracking";
+        api.until(tracked, |answer| answer.body["data"] == json!({"since": "2026-01-01"})).await;
         // One that nobody asked for is warned of.
         let merge = [("content-type", "application/merge-patch+json")];
         let own = json!({"secrets": [{"name": "robot-token"}]});

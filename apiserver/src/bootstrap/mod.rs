@@ -14,6 +14,7 @@ pub mod roles;
 pub mod shared_flags;
 
 use crate::authn::UserInfo;
+use crate::authn::legacy_token::day_of;
 use crate::authz::rules::{Rule, uncovered};
 use crate::registry::mutation::{Admission, Edit, Mutation};
 use crate::registry::{Registry, object_meta, set_defaults};
@@ -107,6 +108,8 @@ async fn reconcile(server: &Arc<Server>, reconciler: &Reconciler) -> Result<(), 
     for namespace in objects::NAMESPACES {
         ensure(registry, "", "namespaces", objects::namespace(namespace)).await?;
     }
+    let tracking = objects::token_tracking(&day_of(server.env.wall()));
+    ensure(registry, "", "configmaps", tracking).await?;
     cluster_authentication::reconcile(server).await?;
     kubernetes_service::reconcile(server, reconciler).await
 }

@@ -11,6 +11,18 @@ pub fn namespace(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 }
 
+/// Since when the use of tokens in secrets is written down: before that day nobody can say that one is not needed.
+///
+/// Corresponds to pkg/controlplane/controller/legacytokentracking.
+pub fn token_tracking(today: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "kube-apiserver-legacy-service-account-token-tracking", "namespace": "kube-system"},
+        "data": {"since": today},
+    })
+}
+
 /// Name, value, description.
 const PRIORITY_CLASSES: &[(&str, i64, &str)] = &[
     (
