@@ -17,6 +17,8 @@ pub struct ApiResource {
     pub gvk: Gvk,
     pub is_namespaced: bool,
     pub verbs: Vec<String>,
+    /// What else people call it: `cm`, `po`.
+    pub short_names: Vec<String>,
     /// Names of its subresources: `status`, `scale`, ….
     pub subresources: Vec<String>,
     /// The first version of its group that serves it: the one to read and write it in.
@@ -81,6 +83,8 @@ struct Resource {
     #[serde(default)]
     verbs: Vec<String>,
     #[serde(default)]
+    short_names: Vec<String>,
+    #[serde(default)]
     subresources: Vec<Subresource>,
 }
 
@@ -138,6 +142,7 @@ impl Discovered {
             gvk: Gvk::new(or(kind.group, group), or(kind.version, version), kind.kind),
             is_namespaced: resource.scope == "Namespaced",
             verbs: resource.verbs,
+            short_names: resource.short_names,
             subresources: resource.subresources.into_iter().map(|part| part.subresource).collect(),
             is_preferred: !is_known,
         });

@@ -63,6 +63,7 @@ mod tests {
             gvk: Gvk::new(group, version, kind),
             is_namespaced: true,
             verbs: Vec::new(),
+            short_names: Vec::new(),
             subresources: Vec::new(),
             is_preferred: true,
         };

@@ -74,7 +74,7 @@ pub struct RequestOptions {
     pub json: bool,
     #[command(flatten)]
     pub place: Place,
-    /// Kubeconfig of an administrator [default: the cluster's own]
+    /// Kubeconfig of an administrator [default: the cluster's own, or where there is none what KUBECONFIG names]
     #[arg(long, value_name = "PATH")]
     pub kubeconfig: Option<PathBuf>,
 }
@@ -102,7 +102,11 @@ pub enum TraceError {
 
 pub async fn run(options: Options, env: Env) -> Result<(), TraceError> {
     let Command::Request(options) = options.command;
-    let kubeconfig = options.kubeconfig.clone().unwrap_or_else(|| options.place.kubeconfig());
+    let own = options.place.kubeconfig();
+    let kubeconfig = match &options.kubeconfig {
+        None if own.exists() => own,
+        given => kubeconfig::locate(given.as_deref()).unwrap_or(own),
+    };
     let connection = kubeconfig::read(&kubeconfig)?;
     let reader = Client::connect(&env, &connection, "orrery-trace")?;
     let Some(what) = &options.what else {

@@ -133,15 +133,19 @@ impl Place<'_> {
         Sent { method: verb.method(), target, content_type, body }
     }
 
-    /// A path as it is, or a resource by its plural, perhaps with its group behind a dot, and a name.
+    /// A path as it is, or a resource by one of its names, perhaps with its group behind a dot, and a name.
     fn path(self, target: &str) -> Result<Target, SentError> {
         if target.starts_with('/') {
             return Ok(Target::new(target.to_owned()));
         }
         let (resource, name) = target.split_once('/').unwrap_or((target, ""));
-        let (plural, group) = resource.split_once('.').unwrap_or((resource, ""));
+        let (called, group) = resource.split_once('.').unwrap_or((resource, ""));
+        let is_called = |known: &ApiResource| {
+            let is_short = known.short_names.iter().any(|name| name == called);
+            known.gvr.resource == called || is_short || known.gvk.kind.to_lowercase() == called
+        };
         let is_meant = |known: &&ApiResource| {
-            known.is_preferred && known.gvr.resource == plural && (group.is_empty() || known.gvr.group == group)
+            known.is_preferred && is_called(known) && (group.is_empty() || known.gvr.group == group)
         };
         let found = self.served.iter().find(is_meant);
         let found = found.ok_or_else(|| SentError::UnknownResource(resource.to_owned()))?;
@@ -188,6 +192,7 @@ mod tests {
             gvk: Gvk::new(group, "v1", kind),
             is_namespaced,
             verbs: Vec::new(),
+            short_names: vec![kind[..2].to_lowercase()],
             subresources: Vec::new(),
             is_preferred: true,
         };
@@ -228,6 +233,8 @@ mod tests {
                 true,
                 "DELETE /apis/apps/v1/namespaces/shop/deployments/web?dryRun=All 0",
             ),
+            (Verb::Get, Some("po/web"), "", false, "GET /api/v1/namespaces/shop/pods/web 0"),
+            (Verb::Get, Some("deployment"), "", false, "GET /apis/apps/v1/namespaces/shop/deployments 0"),
             (Verb::Create, None, pod, false, &format!("POST /api/v1/namespaces/shop/pods {length}")),
             (Verb::Replace, None, pod, false, &format!("PUT /api/v1/namespaces/shop/pods/web {length}")),
             (
