@@ -56,6 +56,7 @@ fn what_containers_say_and_do_reaches_kubectl() {
             attached(&kubectl, protocol);
             ports(&kubectl, protocol);
         }
+        talked_to(&kubectl);
         permissions(&kubectl);
         a_followed_log_ends(&cluster);
         nobody_answers(&kubectl);
@@ -151,6 +152,34 @@ fn attached(kubectl: &Kubectl, protocol: Protocol) {
     assert!(lines.any(|line| line == "typed"), "{protocol:?}");
     child.kill().unwrap();
     child.wait().unwrap();
+}
+
+/// Who starts a container to talk to it is answered by its own command.
+fn talked_to(kubectl: &Kubectl) {
+    let said = kubectl.ok_args(&[
+        "run",
+        "once",
+        "-i",
+        "--rm",
+        "--image=busybox",
+        "--restart=Never",
+        "--",
+        "sh",
+        "-c",
+        "echo hello; hostname",
+    ]);
+    assert!(said.contains("hello\nonce\n") && said.contains(r#"pod "once" deleted"#), "{said}");
+    let shell = kubectl.with_input("run shell -i --rm --image=busybox --restart=Never", "echo $HOSTNAME\nexit 4\n");
+    assert_eq!((shell.success, shell.stdout.contains("shell\n")), (false, true), "{} {}", shell.stdout, shell.stderr);
+    assert!(shell.stderr.contains("terminated (Error)"), "{}", shell.stderr);
+    // A command ends as its words say.
+    kubectl.ok_args(&["create", "job", "fails", "--image=busybox", "--", "sh", "-c", "echo no; exit 3"]);
+    wait::until("the job's pod has failed", || {
+        let code = "jsonpath={.items[*].status.containerStatuses[0].state.terminated.exitCode}";
+        kubectl.ok_args(&["get", "pods", "-l", "job-name=fails", "-o", code]).contains('3')
+    });
+    kubectl.ok_args(&["run", "loops", "--image=busybox", "--", "sh", "-c", "echo again"]);
+    wait::until("it is started again and again", || kubectl.ok("get pod loops").contains("CrashLoopBackOff"));
 }
 
 fn ports(kubectl: &Kubectl, protocol: Protocol) {

@@ -3,15 +3,21 @@
 //! Corresponds to getExec and getAttach in pkg/kubelet/server/server.go and to k8s.io/kubelet/pkg/cri/streaming.
 
 use super::channels::{self, OFFERS, Reader, Writer};
+use super::foreseen::conversation;
 use super::inside::Found;
 use super::logs::{Log, Place, run_of};
+use super::output::Run;
 use super::plain::Refusal;
 use super::terminal::{Gone, Terminal};
 use super::upgrade::Upgrade;
 use super::wishes::Wishes;
 use crate::fleet::Fleet;
+use crate::pod::script::Role;
 use axum::body::Body;
+use client::{Patch, PatchOptions};
 use http::{Response, StatusCode};
+use proto::Kind;
+use proto::kinds::api::core::v1::Pod;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -77,12 +83,43 @@ async fn run(
         Errand::Exec(argv) => terminal.run(&inside, argv).await.map(|code| exit_status(argv, code)),
         Errand::Attach => {
             let Ok(run) = run_of(&found, false) else { return };
-            attach(terminal, Log::from_now(&fleet, place, found, run, inside)).await
+            match conversation(&found.container).filter(|_| wishes.stdin) {
+                Some(argv) => match terminal.run(&inside, &argv).await {
+                    Ok(code) => {
+                        end_run(&fleet, &place, &found, &run, code).await;
+                        Ok(exit_status(&[], 0))
+                    }
+                    gone => gone.map(|_| Value::Null),
+                },
+                None => attach(terminal, Log::from_now(&fleet, place, found, run, inside)).await,
+            }
         }
     };
     if let Ok(status) = ended {
         writer.close(&status).await;
         reader.finish().await;
+    }
+}
+
+/// The first process has ended while somebody was attached to it: its script says so from now on, as annotations do for
+/// every other. One that is started again goes on instead, because its script holds for all its runs.
+async fn end_run(fleet: &Fleet, place: &Place, found: &Found, run: &Run, code: i32) {
+    let policy = found.pod.spec.as_ref().and_then(|spec| spec.restart_policy.as_deref());
+    let (Some(client), false) =
+        (fleet.client_of(&place.node), found.role == Role::App && matches!(policy, None | Some("Always")))
+    else {
+        return;
+    };
+    let ran_for = fleet.env().wall().duration_since(run.started_at).as_millis();
+    let container = &place.container;
+    let annotations = json!({
+        format!("run-for.orrery.dev/{container}"): format!("{ran_for}ms"),
+        format!("exit-code.orrery.dev/{container}"): code.to_string(),
+    });
+    let patch = Patch::Merge(json!({"metadata": {"annotations": annotations, "uid": found.pod.uid()}}));
+    let pods = client.api::<Pod>(&place.namespace);
+    if let Err(error) = pods.patch_status(&place.pod, &patch, &PatchOptions::default()).await {
+        tracing::warn!(pod = place.pod, %error, "cannot tell that the container's process has ended");
     }
 }
 

@@ -11,6 +11,7 @@ pub mod log_filter;
 pub mod shell;
 pub mod programs;
 pub mod words;
+pub mod foreseen;
 
 // What there is to see, and how it gets out.
 pub mod inside;

@@ -91,6 +91,11 @@ impl Command {
     }
 
     /// The first word, unless it is only known when its turn comes.
+    /// Whether nothing is read from a file or written to one.
+    pub fn stays_within(&self) -> bool {
+        self.redirections.iter().all(|redirection| matches!(redirection.to, To::Number(_)))
+    }
+
     pub fn name(&self) -> Option<&str> {
         match self.words.first()?.0.as_slice() {
             [Piece::Text(name)] => Some(name),

@@ -20,8 +20,11 @@
 //!
 //! Without annotations the app containers of a pod whose restart policy is `Always` run until they are stopped;
 //! those of `OnFailure` and `Never` pods (jobs) run for five seconds and exit with 0; init containers run for
-//! half a second and exit with 0; sidecars and ephemeral containers run until they are stopped.
+//! half a second and exit with 0; sidecars and ephemeral containers run until they are stopped. A command whose end its
+//! words tell (`sleep 30`, `sh -c "echo no; exit 1"`) ends so, whatever the policy; a shell that reads what somebody types
+//! (`kubectl run -it`) waits for him, and when he ends it, `run-for` and `exit-code` of its container are written down.
 
+use crate::agent::foreseen;
 use crate::config::Latency;
 use component_base::duration::parse_duration;
 use proto::kinds::api::core::v1::Container;
@@ -94,15 +97,16 @@ impl Script {
         let default_run = match role {
             Role::Init => Some(latency.init_run),
             Role::Sidecar | Role::Ephemeral => None,
-            Role::App if restart_policy == "Always" => None,
+            Role::App if restart_policy == "Always" || foreseen::conversation(container).is_some() => None,
             Role::App => Some(latency.job_run),
         };
+        let own_end = foreseen::end(container);
         let codes: Option<Vec<i32>> =
             annotation("exit-code").and_then(|text| text.split(',').map(|code| code.trim().parse().ok()).collect());
         let (started_after, probed_ready_after) = probe_times(container);
         Self {
-            run_for: time("run-for").or(default_run),
-            exit_codes: codes.unwrap_or_else(|| vec![0]),
+            run_for: time("run-for").or(own_end.map_or(default_run, |end| end.after)),
+            exit_codes: codes.unwrap_or_else(|| vec![own_end.map_or(0, |end| end.exit_code)]),
             started_after,
             ready_after: match annotation("ready-after") {
                 Some("never") => None,
@@ -158,6 +162,24 @@ mod tests {
         assert_eq!(script(Role::App, "Never", &[]).run_for, Some(Duration::from_secs(5)));
         assert_eq!(script(Role::App, "OnFailure", &[]).exit_code(3), 0);
         assert_eq!(script(Role::Init, "Always", &[]).run_for, Some(Duration::from_millis(500)));
+    }
+
+    #[test]
+    fn a_command_that_is_foreseen_decides() {
+        let script = |policy: &str, args: &[&str], stdin: bool, annotations: &[(&str, &str)]| {
+            let args = Some(args.iter().map(|&word| word.to_owned()).collect());
+            let container = Container { name: "c".into(), args, stdin: Some(stdin), ..Default::default() };
+            let annotations = annotations.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+            let script = Script::of(&container, Role::App, policy, &annotations, &Latency::default());
+            (script.run_for, script.exit_code(0))
+        };
+        let seconds = |seconds| Some(Duration::from_secs(seconds));
+        assert_eq!(script("Always", &["sh", "-c", "sleep 2; exit 3"], false, &[]), (seconds(2), 3));
+        assert_eq!(script("Never", &["sleep", "infinity"], false, &[]), (None, 0));
+        assert_eq!(script("Never", &["sh"], true, &[]), (None, 0));
+        assert_eq!(script("Never", &["sh"], false, &[]), (seconds(5), 0));
+        let said = [("run-for.orrery.dev/c", "9s"), ("orrery.dev/exit-code", "7")];
+        assert_eq!(script("Always", &["false"], false, &said), (seconds(9), 7));
     }
 
     #[test]

@@ -1,0 +1,122 @@
+//! What is known beforehand of a container's own command: how long it runs and how it exits, or that it waits for input.
+//!
+//! There is no Kubernetes counterpart: a real container is found out about by running it. Pure, and only where the words
+//! of the spec decide: what reads a file or a variable from elsewhere depends on more than the pod.
+
+use super::shell::{Act, Inside, Session, is_known};
+use super::words;
+use proto::kinds::api::core::v1::Container;
+use proto::kinds::jiff::Timestamp;
+use std::time::Duration;
+
+/// Programs that end the same way wherever they run.
+const PLAIN: [&str; 11] = ["date", "echo", "env", "export", "exit", "false", "hostname", "id", "pwd", "sleep", "true"];
+/// Images whose own command is a shell.
+const SHELL_IMAGES: [&str; 6] = ["alpine", "bash", "busybox", "centos", "debian", "ubuntu"];
+
+/// What a command will have done, unless it is stopped before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct End {
+    /// `None`: never, as `sleep infinity`.
+    pub after: Option<Duration>,
+    pub exit_code: i32,
+}
+
+/// The end of a container's command, where its words alone tell.
+pub fn end(container: &Container) -> Option<End> {
+    let argv = argv(container);
+    if !is_known(&argv) || !is_plain(&argv) {
+        return None;
+    }
+    let given =
+        container.env.iter().flatten().filter_map(|variable| Some((variable.name.clone(), variable.value.clone()?)));
+    let inside = Inside { env: given.collect(), ..Inside::default() };
+    let ran = Session::new(&inside).start(&argv, Timestamp::UNIX_EPOCH);
+    let after = ran.acts.iter().fold(Duration::ZERO, |after, act| match act {
+        Act::Sleep(time) => after.saturating_add(*time),
+        _ => after,
+    });
+    Some(End { after: (after != Duration::MAX).then_some(after), exit_code: ran.exit_code })
+}
+
+/// The command of a container that reads what somebody types (`kubectl run -it`, `kubectl debug -it`): a shell, or `cat`.
+pub fn conversation(container: &Container) -> Option<Vec<String>> {
+    let mut argv = argv(container);
+    if argv.is_empty() && is_shell_image(container.image.as_deref().unwrap_or_default()) {
+        argv.push("sh".to_owned());
+    }
+    let inside = Inside::default();
+    let acts = Session::new(&inside).start(&argv, Timestamp::UNIX_EPOCH).acts;
+    let waits = acts.iter().any(|act| matches!(act, Act::Copy | Act::Drain | Act::Shell));
+    (container.stdin == Some(true) && waits).then_some(argv)
+}
+
+fn argv(container: &Container) -> Vec<String> {
+    [&container.command, &container.args].into_iter().flatten().flatten().cloned().collect()
+}
+
+fn is_plain(argv: &[String]) -> bool {
+    match argv {
+        [_, flag, line, ..] if flag == "-c" => words::parse(line).is_ok_and(|lines| {
+            let mut commands = lines.iter().flat_map(|line| &line.commands);
+            commands.all(|command| command.name().is_some_and(is_plain_name) && command.stays_within())
+        }),
+        [first, ..] => is_plain_name(first),
+        [] => false,
+    }
+}
+
+fn is_plain_name(name: &str) -> bool {
+    PLAIN.contains(&name.rsplit('/').next().unwrap_or_default())
+}
+
+fn is_shell_image(image: &str) -> bool {
+    let last = image.rsplit('/').next().unwrap_or_default();
+    SHELL_IMAGES.contains(&last.split([':', '@']).next().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn container(image: &str, command: &[&str], stdin: bool) -> Container {
+        let command = (!command.is_empty()).then(|| command.iter().map(|&word| word.to_owned()).collect());
+        Container { image: Some(image.to_owned()), command, stdin: Some(stdin), ..Default::default() }
+    }
+
+    #[test]
+    fn words_tell_how_a_command_ends() {
+        let ends = |after_s, exit_code| Some(End { after: Some(Duration::from_secs(after_s)), exit_code });
+        for (command, expected) in [
+            (&["false"][..], ends(0, 1)),
+            (&["/bin/sleep", "30"], ends(30, 0)),
+            (&["sleep", "infinity"], Some(End { after: None, exit_code: 0 })),
+            (&["sh", "-c", "echo a; sleep 2; echo b >&2; sleep 1; exit 3"], ends(3, 3)),
+            (&["sh", "-c", "sleep 5 && false"], ends(5, 1)),
+            (&["sh", "-c", "cat /etc/config/key"], None),
+            (&["sh", "-c", "echo hi > /data/out"], None),
+            (&["sh", "-c", "while true; do date; done"], None),
+            (&["nginx", "-g", "daemon off;"], None),
+            (&["sh"], None),
+            (&[], None),
+        ] {
+            assert_eq!(end(&container("busybox", command, false)), expected, "{command:?}");
+        }
+    }
+
+    #[test]
+    fn a_shell_and_a_copy_wait_for_what_is_typed() {
+        for (image, command, stdin, expected) in [
+            ("busybox", &[][..], true, Some("sh")),
+            ("docker.io/library/ubuntu:24.04", &[], true, Some("sh")),
+            ("busybox", &[], false, None),
+            ("nginx", &[], true, None),
+            ("nginx", &["/bin/bash"], true, Some("/bin/bash")),
+            ("busybox", &["cat"], true, Some("cat")),
+            ("busybox", &["sh", "-c", "echo hi"], true, None),
+        ] {
+            let found = conversation(&container(image, command, stdin));
+            assert_eq!(found.as_ref().map(|argv| argv[0].as_str()), expected, "{image} {command:?}");
+        }
+    }
+}
