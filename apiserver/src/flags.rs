@@ -34,7 +34,7 @@ const REQUESTS: &[Flag] = &[
     none("contention-profiling", Switch, ""),
     works("cors-allowed-origins", List, ""),
     none("debug-socket-path", Text, ""),
-    none("delete-collection-workers", Int, "1"),
+    works("delete-collection-workers", Int, "1").but("16"),
     works("enable-priority-and-fairness", Switch, "true"),
     none("external-hostname", Text, ""),
     none("goaway-chance", Float, ""),

@@ -12,12 +12,15 @@ use crate::registry::read::Selection;
 use crate::request::body::read;
 use crate::request::options::{DeleteOptions, ListOptions};
 use axum::body::Body;
+use futures::future::join_all;
 use http::Response;
-use proto::Status;
 use proto::resources::Target;
 use proto::schema::{builtin_type, decode_document};
 use proto::wire::document::{Document, Format};
+use proto::{Object, Status};
 use serde_json::Value;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 pub async fn one(call: &Call<'_>, target: &Target, body: Body) -> Result<Response<Body>, Status> {
     let form = call.form()?;
@@ -60,25 +63,57 @@ async fn unreadable(
     Ok(answer::status(&Form { transform: Transform::Whole, ..*form }, &status))
 }
 
-/// Deletes everything that the selectors choose, one by one; answers with what was there before.
+/// Deletes everything that the selectors choose; answers with what was there before.
 pub async fn collection(call: &Call<'_>, target: &Target, body: Body) -> Result<Response<Body>, Status> {
     let form = call.form()?;
     let list_options = ListOptions::read(&call.info.query, false)?;
     let options = options(call, body).await?;
     let selection = Selection::of(target, call.namespace(target), None, &list_options)?;
     let listed = call.server.registry.read_list(target, &selection, &list_options).await?;
-    for object in &listed.objects {
-        let mut mutation = call.mutation(target, "", options.dry_run, &options.given);
-        mutation.namespace = &object.index.namespace;
-        mutation.name = &object.index.name;
-        mutation.admission = Admission::Unnamed;
-        match call.delete(&mut mutation, &options).await {
-            // Somebody else deleted it meanwhile.
-            Err(gone) if gone.reason == "NotFound" => {}
-            outcome => drop(outcome?),
-        }
-    }
+    delete_all(call, target, &options, &listed.objects).await?;
     list::respond(call, target, &form, listed)
+}
+
+/// Several workers take one object after the other: what they write at a time shares a sync of the store. After a
+/// failure each ends what it has begun, and takes no more.
+async fn delete_all(
+    call: &Call<'_>,
+    target: &Target,
+    options: &DeleteOptions,
+    objects: &[Arc<Object>],
+) -> Result<(), Status> {
+    let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let worker = async || {
+        while !failed.load(Ordering::Relaxed)
+            && let Some(object) = objects.get(next.fetch_add(1, Ordering::Relaxed))
+        {
+            let deleted = delete_listed(call, target, options, object).await;
+            deleted.inspect_err(|_| failed.store(true, Ordering::Relaxed))?;
+        }
+        Ok(())
+    };
+    // The steps of a traced request are told in order.
+    let traced = call.record.steps().is_some();
+    let workers = if traced { 1 } else { call.server.config.delete_collection_workers.max(1) };
+    let ended = join_all((0..workers.min(objects.len())).map(|_| worker())).await;
+    ended.into_iter().collect()
+}
+
+async fn delete_listed(
+    call: &Call<'_>,
+    target: &Target,
+    options: &DeleteOptions,
+    object: &Object,
+) -> Result<(), Status> {
+    let mut mutation = call.mutation(target, "", options.dry_run, &options.given);
+    mutation.namespace = &object.index.namespace;
+    mutation.name = &object.index.name;
+    mutation.admission = Admission::Unnamed;
+    match call.delete(&mut mutation, options).await {
+        // Somebody else deleted it meanwhile.
+        Err(gone) if gone.reason == "NotFound" => Ok(()),
+        outcome => outcome.map(drop),
+    }
 }
 
 /// DeleteOptions of the body, or of the query where there is none.

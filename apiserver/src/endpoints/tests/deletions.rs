@@ -1,10 +1,15 @@
 //! Deletions: which objects, under which conditions, and what cannot be read.
 
 use super::CONFIG_MAPS;
+use crate::config::{Config, StoreKind};
+use crate::storage::fault::{Fault, Faults};
+use crate::storage::memory::Memory;
 use crate::testing::{Answer, Api};
 use bytes::Bytes;
+use component_base::env::Env;
 use http::Method;
 use serde_json::{Value, json};
+use std::time::Duration;
 
 async fn delete(api: &Api, path: &str, options: Value) -> Answer {
     api.ask(Method::DELETE, path, options, &[]).await
@@ -47,6 +52,30 @@ async fn a_collection_is_deleted_as_far_as_selectors_and_limit_reach() {
     let token = page.body["metadata"]["continue"].as_str().unwrap();
     delete(&api, &format!("{CONFIG_MAPS}?labelSelector=of=test&continue={token}"), json!({})).await;
     assert_eq!(names(&api, "labelSelector=of=test").await, [""; 0]);
+}
+
+/// How long a slow store lets a collection be deleted, in virtual time.
+async fn slow_deletion_of_a_collection(workers: usize) -> Duration {
+    let env = Env::simulated(1);
+    let store = Fault::new(&env, Memory::new(&env));
+    let config = Config { store: Some(StoreKind::Memory), delete_collection_workers: workers, ..Config::default() };
+    let api = Api::on(&env, store.clone(), config).await;
+    for number in 0..64 {
+        api.create(CONFIG_MAPS, json!({"metadata": {"name": format!("c{number}"), "labels": {"of": "test"}}})).await;
+    }
+    store.set(Faults { delay: 1.0, longest_delay: Duration::from_millis(100), ..Faults::default() });
+    let began = env.now();
+    assert_eq!(delete(&api, &format!("{CONFIG_MAPS}?labelSelector=of=test"), json!({})).await.code, 200);
+    let took = env.now().duration_since(began);
+    store.set(Faults::default());
+    assert_eq!(names(&api, "labelSelector=of=test").await, [""; 0]);
+    took
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_of_a_collection_wait_for_the_store_together() {
+    let (alone, together) = (slow_deletion_of_a_collection(1).await, slow_deletion_of_a_collection(16).await);
+    assert!(together * 8 < alone, "{together:?} by sixteen workers, {alone:?} by one");
 }
 
 #[tokio::test(start_paused = true)]
