@@ -46,7 +46,7 @@ pub struct Object {
     bytes: Bytes,
     /// Offset in `bytes` at which `"resourceVersion":"N"` belongs, and whether commas stand before and after it.
     splice: Splice,
-    pub index: Index,
+    pub index: Arc<Index>,
     /// The store revision that wrote this; what clients see as `resourceVersion`.
     pub revision: u64,
     parsed: OnceLock<Arc<Value>>,
@@ -78,7 +78,8 @@ impl Object {
         let bytes = Bytes::from(json::to_canonical(&value));
         let mut index = index_of(&value);
         index.fields = fields;
-        let object = Self { splice: splice_of(&bytes), bytes, index, revision, parsed: OnceLock::new() };
+        let object =
+            Self { splice: splice_of(&bytes), bytes, index: Arc::new(index), revision, parsed: OnceLock::new() };
         let _ = object.parsed.set(Arc::new(value));
         object
     }
@@ -108,6 +109,17 @@ impl Object {
             index: self.index.clone(),
             revision,
             parsed: self.parsed.clone(),
+        }
+    }
+
+    /// The same object, with nothing but its bytes and its index, as the cache holds it.
+    pub fn without_tree(&self) -> Self {
+        Self {
+            bytes: self.bytes.clone(),
+            splice: self.splice,
+            index: self.index.clone(),
+            revision: self.revision,
+            parsed: OnceLock::new(),
         }
     }
 

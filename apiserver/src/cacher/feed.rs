@@ -76,6 +76,7 @@ async fn follow(shared: &Shared) {
 async fn list(shared: &Shared) -> Result<(), Error> {
     let unreadable = shared.unreadable.len();
     let listed = shared.list().await?;
+    shared.announced.clear();
     {
         let mut state = shared.state.lock();
         if shared.unreadable.len() < unreadable {

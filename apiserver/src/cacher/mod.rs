@@ -6,6 +6,7 @@
 //!
 //! Reading order: [`event`], `window` (pure), `feed` (store to window), [`watcher`] (window to client).
 
+mod announced;
 mod backfill;
 mod bookmark;
 pub mod event;
@@ -17,12 +18,15 @@ mod tests;
 pub mod watcher;
 mod window;
 
+pub use announced::Announcement;
 pub use event::{CacheEvent, Change, EventType, FrameKey, WatchEvent};
 pub use snapshot::{Scope, Snapshot, object_key};
 pub use watcher::{WatchFrom, WatchRequest, Watcher};
 
 use crate::encryption;
 use crate::storage::{self, Entry, Key, RangeRequest, Storage};
+use announced::Announced;
+use bytes::Bytes;
 use component_base::env::Env;
 use component_base::rng::Random;
 use imbl::OrdMap;
@@ -112,6 +116,7 @@ struct Shared {
     storage: Arc<dyn Storage>,
     prefix: Arc<str>,
     decode: Decode,
+    announced: Announced,
     unreadable: Unreadable,
     jitter: Random,
     /// The store is to be listed again.
@@ -144,6 +149,7 @@ impl Cacher {
             storage,
             prefix: prefix.into(),
             decode,
+            announced: Announced::default(),
             unreadable: Unreadable::default(),
             state: Mutex::default(),
             appended: Notify::new(),
@@ -280,6 +286,12 @@ impl Cacher {
     pub fn prefix(&self) -> &str {
         &self.0.prefix
     }
+
+    /// Tells the cache of an object that this server is about to write. `value` is what the store will hold, and has to
+    /// decode to the object.
+    pub fn announce(&self, key: &Key, value: &Bytes, object: &Object) -> Announcement<'_> {
+        self.0.announced.announce(key, value, object)
+    }
 }
 
 impl Shared {
@@ -289,6 +301,12 @@ impl Shared {
 
     /// The object, unless the key holds something else; that is told, and the rest of the row goes on without it.
     fn readable(&self, entry: &Entry) -> Option<Arc<Object>> {
+        if let Some(object) = self.announced.take(entry) {
+            let is_decoded = |decoded: Arc<Object>| decoded == object && decoded.index == object.index;
+            debug_assert!(self.decode(entry).is_ok_and(is_decoded), "{} was announced as another object", entry.key);
+            self.unreadable.forget(&entry.key);
+            return Some(object);
+        }
         match (self.decode)(entry) {
             Ok(object) => {
                 self.unreadable.forget(&entry.key);

@@ -150,8 +150,7 @@ impl Registry {
             return Ok(Some(Arc::new(object)));
         }
         mutation.steps.inspect(|steps| steps.begin());
-        let bytes = row.transformer.seal(key, object.bytes().clone());
-        match self.storage.update(key, current.revision, bytes, row.ttl()).await.map_err(storage_failure)? {
+        match self.put(row, key, current.revision, &object).await? {
             Outcome::Written { revision, .. } => {
                 mutation.stored(key, Told::Stored, revision);
                 Ok(Some(Arc::new(object.at_revision(revision))))

@@ -26,7 +26,7 @@ use crate::apply::FieldManager;
 use crate::apply::fields::FieldSet;
 use crate::cacher;
 use crate::encryption::{Encryption, Unreadable};
-use crate::storage::{self, Storage};
+use crate::storage::{self, Change, Key, Outcome, Storage, Write};
 use allocation::ServiceNetwork;
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
@@ -228,6 +228,20 @@ impl Registry {
     fn field_manager<'a>(&self, mutation: &'a Mutation<'_>, reset: &'a FieldSet) -> FieldManager<'a> {
         let target = mutation.target;
         FieldManager::new(&target.row, target.served(), mutation.subresource, reset, self.env.wall())
+    }
+
+    /// Writes an object, sealed, over what `expected` wrote (0: nothing), and lets the row's cache know what comes.
+    async fn put(&self, row: &Row, key: &str, expected: u64, object: &Object) -> Result<Outcome, Status> {
+        let key: Key = key.into();
+        let value = row.transformer.seal(&key, object.bytes().clone());
+        let announcement = row.reads_as_written().then(|| row.cacher.announce(&key, &value, object));
+        let change = Change::Put { value, ttl: row.ttl() };
+        let write = Write { key: key.clone(), expected, change };
+        let outcome = self.storage.write(write).await.map_err(storage_failure)?;
+        if let (Outcome::Written { .. }, Some(announcement)) = (&outcome, announcement) {
+            announcement.written();
+        }
+        Ok(outcome)
     }
 
     /// What the store holds now, out of the cache where that is as new.

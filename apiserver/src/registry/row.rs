@@ -112,6 +112,11 @@ impl Row {
         Object::from_value(value, revision, fields)
     }
 
+    /// Whether what is read is just what was written. A custom resource is pruned and filled by the schema of the moment.
+    pub fn reads_as_written(&self) -> bool {
+        self.resource.storage_version().schema.is_builtin()
+    }
+
     /// Namespaces hold back their own end with `spec.finalizers`, beside the finalizers that every object has.
     pub fn is_held(&self, object: &Value) -> bool {
         let storage = self.resource.storage_version();

@@ -155,8 +155,7 @@ impl Registry {
         }
         let object = row.object(stored, 0);
         mutation.steps.inspect(|steps| steps.begin());
-        let sealed = row.transformer.seal(&key, object.bytes().clone());
-        match self.storage.create(&key, sealed, row.ttl()).await.map_err(storage_failure)? {
+        match self.put(row, &key, 0, &object).await? {
             Outcome::Written { revision, .. } => {
                 mutation.stored(&key, Told::Stored, revision);
                 row.obeyed(revision).await;
@@ -289,8 +288,7 @@ impl Registry {
             return Ok(written(object));
         }
         mutation.steps.inspect(|steps| steps.begin());
-        let bytes = row.transformer.seal(key, object.bytes().clone());
-        match self.storage.update(key, current.revision, bytes, row.ttl()).await.map_err(storage_failure)? {
+        match self.put(row, key, current.revision, &object).await? {
             Outcome::Written { revision, .. } => {
                 mutation.stored(key, Told::Stored, revision);
                 row.obeyed(revision).await;
