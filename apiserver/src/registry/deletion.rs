@@ -99,9 +99,13 @@ impl Registry {
         let expected = check_preconditions(mutation, options, &object);
         mutation.expected(&expected);
         expected?;
-        let shown = self.as_served(row, mutation.served(), object.clone()).await?;
-        self.admit(Operation::Delete, Phase::Mutating, mutation, None, Some(&shown)).await?;
-        self.admit(Operation::Delete, Phase::Validating, mutation, None, Some(&shown)).await?;
+        let converted = match mutation.target.shows_as_stored() && row.converter.is_none() {
+            true => None,
+            false => Some(self.as_served(row, mutation.served(), object.clone()).await?),
+        };
+        let shown = converted.as_ref().unwrap_or(&object);
+        self.admit(Operation::Delete, Phase::Mutating, mutation, None, Some(shown)).await?;
+        self.admit(Operation::Delete, Phase::Validating, mutation, None, Some(shown)).await?;
         let grace = {
             let context = self.write_context(mutation, mutation.name);
             if object_meta::deletion_timestamp(&object).is_none() {
@@ -178,7 +182,7 @@ impl Registry {
             Outcome::Written { revision, .. } => {
                 mutation.stored(key, Told::Removed, revision);
                 row.obeyed(revision).await;
-                row.strategy.after_delete(&current.to_value(), self).await?;
+                row.strategy.after_delete(current, self).await?;
                 Ok(Some(Deleted::Gone(Arc::new(current.copy_at(revision)))))
             }
             Outcome::Refused(_) => {

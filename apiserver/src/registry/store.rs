@@ -38,7 +38,7 @@ enum Origin {
 
 impl Registry {
     /// Creates the object of a body that has been decoded and defaulted, in the request's version.
-    pub async fn create(&self, mutation: &mut Mutation<'_>, body: Value) -> Result<Written, Status> {
+    pub async fn create(&self, mutation: &mut Mutation<'_>, mut body: Value) -> Result<Written, Status> {
         let row = self.row(&mutation.target.row)?;
         refuse_while_terminating(&row)?;
         let generates = object_meta::text(&body, "name").is_empty();
@@ -47,7 +47,9 @@ impl Registry {
             tries += 1;
             mutation.attempt(tries);
             mutation.warnings.clear();
-            match self.attempt_create(&row, mutation, body.clone(), Origin::Creation).await {
+            // Only a generated name is tried more than once.
+            let object = if generates { body.clone() } else { body.take() };
+            match self.attempt_create(&row, mutation, object, Origin::Creation).await {
                 Err(taken) if taken.reason == "AlreadyExists" && generates && tries < NAME_ATTEMPTS => {}
                 outcome => return self.answered(&row, mutation, outcome?).await,
             }
@@ -211,40 +213,44 @@ impl Registry {
         key: &str,
         current: &Arc<Object>,
     ) -> Result<Option<Written>, Status> {
-        let mut old = current.to_value();
-        let old_served = self.as_served(row, mutation.served(), old.clone()).await?;
+        let mut old = Arc::new(current.to_value());
+        let old_served = match mutation.target.shows_as_stored() {
+            true => old.clone(),
+            false => Arc::new(self.as_served(row, mutation.served(), Value::clone(&old)).await?),
+        };
         if row.converter.is_some() {
             // Until it is stored, everything is in the request's version.
             old = old_served.clone();
         }
-        let changed = self.with_conversions(row, |conversions| change.change(Some(&old_served), conversions)).await??;
+        let (old, old_served) = (&*old, &*old_served);
+        let changed = self.with_conversions(row, |conversions| change.change(Some(old_served), conversions)).await??;
         let mut object = changed.object;
         set_defaults(mutation.served(), &mut object);
         if !changed.managed {
-            object = self.recorded(row, mutation, Some(&old_served), object).await?;
+            object = self.recorded(row, mutation, Some(old_served), object).await?;
         }
-        self.admit(Operation::Update, Phase::Mutating, mutation, Some(&mut object), Some(&old_served)).await?;
+        self.admit(Operation::Update, Phase::Mutating, mutation, Some(&mut object), Some(old_served)).await?;
         set_defaults(mutation.served(), &mut object);
         object_meta::keep_namespace(&mut object, mutation.namespace)?;
-        apply::forget_new_times_if_unchanged(&old_served, &mut object);
-        let expected = self.check_preconditions(row, mutation, change, key, &object, &old);
+        apply::forget_new_times_if_unchanged(old_served, &mut object);
+        let expected = self.check_preconditions(row, mutation, change, key, &object, old);
         mutation.expected(&expected);
         expected?;
-        self.authorize_content(mutation, &object, Some(&old_served)).await?;
+        self.authorize_content(mutation, &object, Some(old_served)).await?;
 
         let mut stored = mutation.target.row.to_storage(mutation.target.served, object);
         let before = mutation.before(&stored);
-        object_meta::begin_update(&mut stored, &old);
+        object_meta::begin_update(&mut stored, old);
         let name = mutation.name.to_owned();
         let reservation = {
             let mut context = self.write_context(mutation, &name);
-            row.strategy.prepare_for_update(&context, &mut stored, &old);
-            let reservation = row.strategy.begin_update(&context, &mut stored, &old, self).await?;
+            row.strategy.prepare_for_update(&context, &mut stored, old);
+            let reservation = row.strategy.begin_update(&context, &mut stored, old, self).await?;
             mutation.warnings.append(&mut context.warnings);
             reservation
         };
         mutation.prepared(before, &stored);
-        let outcome = self.finish_update(row, mutation, key, current, stored, &old).await;
+        let outcome = self.finish_update(row, mutation, key, current, stored, old).await;
         let stored = match &outcome {
             Ok(None) => Stored::No,
             _ if mutation.dry_run => Stored::No,
@@ -361,13 +367,13 @@ impl Registry {
         old: Option<&Value>,
     ) -> Result<Value, Status> {
         if row.converter.is_some() {
-            self.validate_admission(operation, mutation, &stored, old).await?;
+            self.validate_admission(operation, mutation, &mut stored, old).await?;
             stored = self.as_served(row, row.resource.storage_version(), stored).await?;
         }
         row.strategy.canonicalize(&mut stored);
         settle(mutation, &mut stored);
         if row.converter.is_none() {
-            self.validate_admission(operation, mutation, &stored, old).await?;
+            self.validate_admission(operation, mutation, &mut stored, old).await?;
         }
         Ok(stored)
     }
@@ -377,9 +383,12 @@ impl Registry {
         &self,
         operation: Operation,
         mutation: &mut Mutation<'_>,
-        stored: &Value,
+        stored: &mut Value,
         old: Option<&Value>,
     ) -> Result<(), Status> {
+        if mutation.target.shows_as_stored() {
+            return self.admit(operation, Phase::Validating, mutation, Some(stored), old).await;
+        }
         let mut object = mutation.served().from_storage(stored.clone());
         let old = old.map(|old| mutation.served().from_storage(old.clone()));
         self.admit(operation, Phase::Validating, mutation, Some(&mut object), old.as_ref()).await

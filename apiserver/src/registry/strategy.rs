@@ -11,9 +11,9 @@ use crate::authn::user_info::UserInfo;
 use async_trait::async_trait;
 use component_base::rng::Random;
 use jiff::Timestamp;
-use proto::Status;
 use proto::meta::status::FieldError;
 use proto::resources::{Resource, Served};
+use proto::{Object, Status};
 use serde_json::Value;
 
 /// What is known of a write, whatever its verb.
@@ -184,7 +184,7 @@ pub trait Strategy: Send + Sync {
         Ok(Reservation::default())
     }
     /// After the object is gone from the store: what it held is free again.
-    async fn after_delete(&self, _object: &Value, _reservations: &dyn Reservations) -> Result<(), Status> {
+    async fn after_delete(&self, _object: &Object, _reservations: &dyn Reservations) -> Result<(), Status> {
         Ok(())
     }
 }

@@ -3,7 +3,7 @@
 //! Corresponds to the RESTMapper and the group list of the aggregator.
 
 use super::groups::{compare_group_versions, compare_groups};
-use super::{Resource, Served, builtin};
+use super::{Conversion, Resource, Served, builtin};
 use crate::gvk::{Gvk, Gvr};
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -36,6 +36,13 @@ pub struct Catalogue {
 impl Target {
     pub fn served(&self) -> &Served {
         &self.row.served[self.served]
+    }
+
+    /// Whether objects are shown just as they are stored: in the stored version, which nothing prunes or converts.
+    pub fn shows_as_stored(&self) -> bool {
+        self.is_storage_version()
+            && matches!(self.served().conversion, Conversion::Same)
+            && !self.row.converts_by_webhook()
     }
 
     pub fn gvr(&self) -> Gvr {

@@ -8,8 +8,8 @@ use crate::registry::strategies::rules::ByRules;
 use crate::registry::strategy::{Grace, Reservation, Reservations, Stored, Strategy, WriteContext};
 use async_trait::async_trait;
 use ipnet::IpNet;
-use proto::Status;
 use proto::meta::status::FieldError;
+use proto::{Object, Status};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -98,8 +98,8 @@ impl Strategy for ServiceStrategy {
         reserve(context, object, Some(old), reservations).await
     }
 
-    async fn after_delete(&self, object: &Value, reservations: &dyn Reservations) -> Result<(), Status> {
-        for held in held_by(object) {
+    async fn after_delete(&self, object: &Object, reservations: &dyn Reservations) -> Result<(), Status> {
+        for held in held_by(&object.peek()) {
             reservations.release(&held).await?;
         }
         Ok(())
