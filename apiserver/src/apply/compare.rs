@@ -30,7 +30,9 @@ impl Comparison {
 /// From `old` to `new`.
 pub fn compare(ty: Type<'_>, old: &Value, new: &Value) -> Comparison {
     let mut walk = Walk { found: Comparison::default(), path: Vec::new() };
-    walk.visit(ty, Some(old), Some(new));
+    if old != new {
+        walk.visit(ty, Some(old), Some(new));
+    }
     walk.found
 }
 
@@ -40,15 +42,12 @@ struct Walk {
 }
 
 impl Walk {
-    /// A value that is there on one side at least.
+    /// A value that is there on one side at least, and not the same on both.
     fn visit(&mut self, ty: Type<'_>, old: Option<&Value>, new: Option<&Value>) {
         let leaf = match (old, new) {
             (None, None) => return,
             (Some(one), None) | (None, Some(one)) => self.visit_atom(ty.atom(one), old, new),
             (Some(left), Some(right)) => {
-                if left == right {
-                    return;
-                }
                 let (before, after) = (ty.atom(left), ty.atom(right));
                 if discriminant(&before) != discriminant(&after) {
                     self.visit_atom(before, old, new);
@@ -96,9 +95,12 @@ impl Walk {
         let new = new.and_then(Value::as_object).unwrap_or(&none);
         let absent_before = new.keys().filter(|name| !old.contains_key(*name));
         for name in old.keys().chain(absent_before) {
-            self.path.push(PathElement::field(name));
-            self.visit(map.field_or_deduced(name), old.get(name), new.get(name));
-            self.path.pop();
+            let (left, right) = (old.get(name), new.get(name));
+            if left != right {
+                self.path.push(PathElement::field(name));
+                self.visit(map.field_or_deduced(name), left, right);
+                self.path.pop();
+            }
         }
     }
 
@@ -110,6 +112,7 @@ impl Walk {
             let (left, right) = (old.get(element).unwrap_or(&none), new.get(element).unwrap_or(&none));
             self.path.push(element.clone());
             match (left.len(), right.len()) {
+                (0 | 1, 0 | 1) if left == right => {}
                 (0 | 1, 0 | 1) => self.visit(list.items, left.first().copied(), right.first().copied()),
                 // Duplicates are compared as one value.
                 (2.., 2..) if left != right => self.found.modified.insert(&self.path),

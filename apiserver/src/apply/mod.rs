@@ -305,7 +305,7 @@ fn conflict_status(conflicts: &Conflicts) -> Status {
 /// write is none.
 pub fn forget_new_times_if_unchanged(old: &Value, new: &mut Value) {
     let (Some(before), Some(after)) = (managed_fields(old), managed_fields(new)) else { return };
-    if before == after || timeless(before) != timeless(after) || !equal_but_managed_fields(old, new) {
+    if before == after || !equal_but_managed_fields(old, new) || timeless(before) != timeless(after) {
         return;
     }
     let before = before.to_vec();
