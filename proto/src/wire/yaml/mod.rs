@@ -2,6 +2,7 @@
 //!
 //! Corresponds to sigs.k8s.io/yaml, which converts to and from JSON around go-yaml 2.
 
+mod json_subset;
 mod read;
 mod scalar;
 mod write;

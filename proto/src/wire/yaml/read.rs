@@ -2,6 +2,7 @@
 //!
 //! Corresponds to `yaml.YAMLToJSON` and `yaml.YAMLToJSONStrict`.
 
+use super::json_subset;
 use super::scalar::{self, Unfit};
 use crate::wire::document::MAX_DEPTH;
 use crate::wire::json::Parsed;
@@ -14,6 +15,13 @@ const MAX_ALIASED_VALUES: usize = 100_000;
 
 /// Parses the first document; an empty one is null. Duplicate keys are reported in go-yaml's words, all in one entry.
 pub fn parse(bytes: &[u8]) -> Result<Parsed, String> {
+    match json_subset::parse(bytes) {
+        Some(parsed) => Ok(parsed),
+        None => parse_yaml(bytes),
+    }
+}
+
+pub(super) fn parse_yaml(bytes: &[u8]) -> Result<Parsed, String> {
     let text = std::str::from_utf8(bytes).map_err(|_| "yaml: invalid leading UTF-8 octet".to_owned())?;
     let mut reader =
         Reader { events: Parser::new_from_str(text), anchors: BTreeMap::new(), aliased: 0, duplicates: Vec::new() };
