@@ -5,7 +5,7 @@
 use super::rules::{Generation, Rules};
 use super::{pod, rules};
 use crate::registry::strategy::WriteContext;
-use crate::registry::validation::{cluster, configuration, endpoints, object_meta, storage, workloads};
+use crate::registry::validation::{cluster, configuration, endpoints, object_meta, storage, warnings, workloads};
 use proto::meta::time;
 use serde_json::{Value, json};
 
@@ -57,6 +57,7 @@ pub const ROWS: &[Rules] = &[
         create: create_persistent_volume,
         update_status: note_phase_transition,
         validate: storage::volume,
+        warnings: warnings::volume,
         validate_update: storage::volume_update,
         ..Rules::DEFAULT
     },
@@ -65,6 +66,7 @@ pub const ROWS: &[Rules] = &[
         create: create_claim,
         update: update_claim,
         validate: storage::claim,
+        warnings: warnings::claim,
         validate_update: storage::claim_update,
         validate_status: storage::claim_status,
         ..Rules::DEFAULT

@@ -5,7 +5,7 @@
 
 use super::rules::{Generation, Rules};
 use crate::crd;
-use crate::registry::validation::{api_services, cluster, devices, object_meta, storage};
+use crate::registry::validation::{api_services, cluster, devices, object_meta, storage, warnings};
 
 const SPEC: Generation = Generation::Of(&["spec"]);
 
@@ -57,6 +57,7 @@ pub const ROWS: &[Rules] = &[
     Rules {
         resource: "storageclasses",
         validate: storage::class,
+        warnings: warnings::storage_class,
         revalidates: false,
         validate_update: storage::class_update,
         ..STORAGE

@@ -4,7 +4,7 @@
 
 use super::rules::{Generation, Rules};
 use crate::registry::strategy::WriteContext;
-use crate::registry::validation::{endpoints, networking, service};
+use crate::registry::validation::{endpoints, networking, service, warnings};
 use serde_json::Value;
 
 const SPEC: Generation = Generation::Of(&["spec"]);
@@ -36,6 +36,7 @@ pub const ROWS: &[Rules] = &[
         resource: "ingresses",
         generation: SPEC,
         validate: networking::ingress,
+        warnings: warnings::ingress,
         revalidates: false,
         validate_update: networking::ingress_update,
         validate_status: networking::ingress_status,
@@ -48,7 +49,13 @@ pub const ROWS: &[Rules] = &[
         validate_update: networking::ingress_class_update,
         ..NETWORKING
     },
-    Rules { resource: "networkpolicies", generation: SPEC, validate: networking::policy, ..NETWORKING },
+    Rules {
+        resource: "networkpolicies",
+        generation: SPEC,
+        validate: networking::policy,
+        warnings: warnings::network_policy,
+        ..NETWORKING
+    },
     Rules {
         resource: "ipaddresses",
         name: networking::ip_address_name,

@@ -74,7 +74,6 @@ pub const ROWS: &[Rules] = &[
         validate: jobs::cron_job,
         revalidates: false,
         validate_update: jobs::cron_job_update,
-        warnings: |_, _, _| Vec::new(),
         ..APPS
     },
     Rules {

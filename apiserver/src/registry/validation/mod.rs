@@ -23,5 +23,6 @@ pub mod service_addresses;
 pub mod storage;
 #[cfg(test)]
 mod testing;
+pub mod warnings;
 pub mod webhooks;
 pub mod workloads;

@@ -341,13 +341,20 @@ pub fn pod_template(_context: &Context<'_>, template: &At<'_>, errors: &mut Erro
 }
 
 /// Warnings about a template that is new or has changed.
-pub fn template_warnings(_context: &Context<'_>, object: &At<'_>, old: Option<&At<'_>>) -> Vec<String> {
+pub fn template_warnings(context: &Context<'_>, object: &At<'_>, old: Option<&At<'_>>) -> Vec<String> {
     let counted = |object: &At<'_>| object.down("metadata.generation").value.clone();
     if old.is_some_and(|old| counted(old) == counted(object)) {
         return Vec::new();
     }
-    let template = if object.field("spec").is_set() { object.down("spec.template") } else { object.field("template") };
-    let mut found = pod::warnings::template(&template);
+    let resource = context.served.resource.as_ref();
+    let template = match resource {
+        "cronjobs" => object.down("spec.jobTemplate.spec.template"),
+        "podtemplates" => object.field("template"),
+        _ => object.down("spec.template"),
+    };
+    let names_pods = !matches!(resource, "daemonsets" | "podtemplates" | "statefulsets");
+    let name = names_pods.then(|| pod::warnings::name(object, old, "Pod names and hostnames")).flatten();
+    let mut found: Vec<String> = name.into_iter().chain(pod::warnings::template(&template)).collect();
     let limit = object.down("spec.revisionHistoryLimit");
     if limit.integer().is_some_and(|limit| limit < 0) {
         let why = "a negative value retains all historical revisions; a value >= 0 is recommended";

@@ -5,12 +5,22 @@
 use crate::registry::strategies::pod::app_armor;
 use crate::registry::strategy::WriteContext;
 use crate::registry::validation::at::At;
+use proto::meta::names::dns1123_label;
 use proto::meta::quantity::Quantity;
 use std::collections::BTreeMap;
 
 pub fn pod(_context: &WriteContext<'_>, pod: &At<'_>, old: Option<&At<'_>>) -> Vec<String> {
     let unchanged = old.is_some_and(|old| old.field("spec").value == pod.field("spec").value);
-    if unchanged { Vec::new() } else { template(pod) }
+    let name = name(pod, old, "the Pod's hostname");
+    name.into_iter().chain(if unchanged { Vec::new() } else { template(pod) }).collect()
+}
+
+/// Of a name that pods take over: they are hosts, too.
+pub fn name(object: &At<'_>, old: Option<&At<'_>>, where_it_is_used: &str) -> Option<String> {
+    let name = object.down("metadata.name");
+    let wrong = if name.is_empty() { Vec::new() } else { dns1123_label(name.text()) };
+    let why = format!("which can result in surprising behavior; a DNS label is recommended: [{}]", wrong.join(" "));
+    (old.is_none() && !wrong.is_empty()).then(|| format!("metadata.name: this is used in {where_it_is_used}, {why}"))
 }
 
 /// Of a template that is new or has changed.
@@ -86,7 +96,7 @@ const OLD_VOLUMES: &[(&str, &str)] = &[
 fn spec(spec: &At<'_>) -> Vec<String> {
     let mut found = Vec::new();
     for (key, _) in spec.field("nodeSelector").entries() {
-        if let Some((_, why)) = OLD_LABELS.iter().find(|(label, _)| *label == key) {
+        if let Some(why) = label_message(key) {
             found.push(format!("{}: {why}", spec.field("nodeSelector").key(key).path));
         }
     }
@@ -133,9 +143,14 @@ fn spec(spec: &At<'_>) -> Vec<String> {
     found
 }
 
-fn old_label(key: &At<'_>, found: &mut Vec<String>) {
-    if let Some((label, why)) = OLD_LABELS.iter().find(|(label, _)| *label == key.text()) {
-        found.push(format!("{}: {label} is {why}", key.path));
+/// What to say of a label that has another name now.
+pub fn label_message(key: &str) -> Option<&'static str> {
+    OLD_LABELS.iter().find(|(label, _)| *label == key).map(|(_, why)| *why)
+}
+
+pub fn old_label(key: &At<'_>, found: &mut Vec<String>) {
+    if let Some(why) = label_message(key.text()) {
+        found.push(format!("{}: {} is {why}", key.path, key.text()));
     }
 }
 
@@ -171,16 +186,21 @@ fn fractions(resources: &At<'_>, found: &mut Vec<String>) {
     for name in ["memory", "ephemeral-storage"] {
         for field in ["limits", "requests"] {
             let at = resources.field(field).key(name);
-            let Ok(amount) = Quantity::try_from(at.value) else { continue };
-            // Counted in thousandths: what is too much for these is taken for a fraction, but for what is too much for
-            // whole bytes already.
-            let fits = amount <= Quantity::new(i64::MAX, amount.format());
-            if fits && amount.milli_value() % 1000 != 0 {
-                let amount = amount.to_string();
-                found.push(format!("{}: fractional byte value {amount:?} is invalid, must be an integer", at.path));
-            }
+            found.extend(fraction(&at));
         }
     }
+}
+
+/// Nobody has half a byte.
+pub fn fraction(at: &At<'_>) -> Option<String> {
+    let amount = Quantity::try_from(at.value).ok()?;
+    // Counted in thousandths: what is too much for these is taken for a fraction, but for what is too much for
+    // whole bytes already.
+    let fits = amount <= Quantity::new(i64::MAX, amount.format());
+    (fits && amount.milli_value() % 1000 != 0).then(|| {
+        let amount = amount.to_string();
+        format!("{}: fractional byte value {amount:?} is invalid, must be an integer", at.path)
+    })
 }
 
 fn environment(variables: &At<'_>, found: &mut Vec<String>) {
