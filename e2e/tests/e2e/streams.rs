@@ -172,6 +172,9 @@ fn talked_to(kubectl: &Kubectl) {
     let shell = kubectl.with_input("run shell -i --rm --image=busybox --restart=Never", "echo $HOSTNAME\nexit 4\n");
     assert_eq!((shell.success, shell.stdout.contains("shell\n")), (false, true), "{} {}", shell.stdout, shell.stderr);
     assert!(shell.stderr.contains("terminated (Error)"), "{}", shell.stderr);
+    let debugger = "debug web -i --image=busybox --target=web --profile=general --container=look -- sh";
+    let seen = kubectl.with_input(debugger, "echo inside\nexit\n").succeeded();
+    assert!(seen.contains("inside\n"), "{seen}");
     // A command ends as its words say.
     kubectl.ok_args(&["create", "job", "fails", "--image=busybox", "--", "sh", "-c", "echo no; exit 3"]);
     wait::until("the job's pod has failed", || {
