@@ -36,6 +36,7 @@ mod node_identity;
 mod originals;
 mod python_client;
 mod quota;
+mod raw_requests;
 mod request_trace;
 mod separation;
 mod simulation;
