@@ -18,7 +18,7 @@ use crate::encryption::reload::EncryptionError;
 use crate::encryption::{self, Encryption};
 use crate::node_agents::NodeAgents;
 use crate::remote::callers::Callers;
-use crate::serving_certificate;
+use crate::serving_certificate::{self, Authorities};
 use crate::snapshot::{Snapshot, SnapshotError};
 use crate::storage::etcd::grpc::EtcdTls;
 use arc_swap::ArcSwap;
@@ -56,6 +56,8 @@ pub enum FileError {
 pub struct Files {
     /// What the server shows; `None` where it makes a certificate for itself, which is not done here.
     pub tls: Option<ServerTls>,
+    /// Whose certificates it takes, whatever it shows.
+    pub authorities: Authorities,
     pub authentication: Authentication,
     /// What others are told of whom this server believes.
     pub trust: Trust,
@@ -75,16 +77,19 @@ impl Files {
         let (authorizers, policies) = authorizers(config, env)?;
         let plugins = plugins(config, env)?;
         let authentication = authentication(config, env)?;
-        let trust = trust(config, &authentication)?;
-        serving_certificate::check_proxy_client(config)?;
+        let authorities = Authorities::read(config)?;
+        let proxy_client = serving_certificate::proxy_client(config)?;
+        let Authorities { client_ca, proxy_ca } = authorities.clone();
+        let trust = Trust { client_ca, proxy_ca, request_headers: authentication.request_headers.clone() };
         Ok(Self {
-            tls: tls(config)?,
+            tls: tls(config, &authorities)?,
+            authorities,
             authentication,
             trust,
             authorizers,
             policies,
             plugins,
-            callers: Arc::new(Callers::new(env, config)?),
+            callers: Arc::new(Callers::new(env, config, proxy_client)),
             node_agents: NodeAgents::new(env, &config.node_agents)?,
             etcd_tls: config.etcd.tls()?,
             snapshot: config.restore.as_deref().map(snapshot).transpose()?,
@@ -99,8 +104,8 @@ fn invalid(flag: &'static str, message: &str) -> FileError {
     FileError::Options(OptionsError::Invalid { flag, message: message.to_owned() })
 }
 
-fn tls(config: &Config) -> Result<Option<ServerTls>, FileError> {
-    let given = serving_certificate::given(config)?;
+fn tls(config: &Config, authorities: &Authorities) -> Result<Option<ServerTls>, FileError> {
+    let given = serving_certificate::given(config, authorities)?;
     given.as_ref().map(tls::server_config).transpose()?;
     Ok(given)
 }
@@ -120,24 +125,6 @@ fn plugins(config: &Config, env: &Env) -> Result<PluginConfigurations, FileError
     };
     chain::check(env, &config.enable_admission_plugins, &config.disable_admission_plugins, &configurations)?;
     Ok(configurations)
-}
-
-/// Whose certificates are believed. What is no certificate is told by the name of its flag.
-fn trust(config: &Config, authentication: &Authentication) -> Result<Trust, FileError> {
-    let read = |flag, path: &Option<PathBuf>| {
-        let Some(path) = path else { return Ok(None) };
-        let pem = read_file(flag, path)?;
-        match tls::client_verifier(&pem) {
-            Ok(_) => Ok(Some(pem)),
-            Err(error) => Err(invalid(flag, &format!("{}: {error}", path.display()))),
-        }
-    };
-    let proxies = &config.request_headers.requestheader_client_ca_file;
-    Ok(Trust {
-        client_ca: read("client-ca-file", &config.serving.client_ca_file)?,
-        proxy_ca: read("requestheader-client-ca-file", proxies)?,
-        request_headers: authentication.request_headers.clone(),
-    })
 }
 
 fn snapshot(path: &Path) -> Result<Snapshot, FileError> {
@@ -183,4 +170,43 @@ fn authentication(config: &Config, env: &Env) -> Result<Authentication, FileErro
         known: ArcSwap::from_pointee(known),
         ..Authentication::default()
     })
+}
+
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod tests {
+    use super::*;
+    use component_base::pki;
+    use std::io::{PipeReader, Write, pipe};
+    use std::os::fd::AsRawFd;
+
+    /// A file that says what it has to say once, as `<(command)` of a shell does.
+    fn once(text: &str) -> (PipeReader, Option<PathBuf>) {
+        let (reader, mut writer) = pipe().unwrap();
+        writer.write_all(text.as_bytes()).unwrap();
+        let path = format!("/proc/self/fd/{}", reader.as_raw_fd());
+        (reader, Some(path.into()))
+    }
+
+    #[test]
+    fn a_file_is_read_once() {
+        let env = Env::system();
+        let pair = || pki::self_signed(&[], env.wall()).unwrap();
+        let (serving, proxy) = (pair(), pair());
+        let (_cert, cert) = once(&serving.cert_pem);
+        let (_key, key) = once(&serving.key_pem);
+        let (_client_ca, client_ca) = once(&fixtures::authority_pem());
+        let (_proxy_ca, proxy_ca) = once(&fixtures::authority_pem());
+        let (_proxy_cert, proxy_client_cert_file) = once(&proxy.cert_pem);
+        let (_proxy_key, proxy_client_key_file) = once(&proxy.key_pem);
+        let mut config = Config { proxy_client_cert_file, proxy_client_key_file, ..Config::default() };
+        (config.serving.tls_cert_file, config.serving.tls_private_key_file) = (cert, key);
+        config.serving.client_ca_file = client_ca;
+        config.request_headers.requestheader_client_ca_file = proxy_ca;
+        let files = Files::read(&config, &env).map_err(|error| error.to_string()).expect("each file is read once");
+        let tls = files.tls.expect("a certificate was given");
+        assert_eq!((tls.cert, tls.key), (serving.cert_pem, serving.key_pem));
+        assert!(tls.client_ca == Some(fixtures::authority_pem()) && tls.client_ca == files.trust.client_ca);
+        assert!(tls.proxy_ca == tls.client_ca && tls.proxy_ca == files.trust.proxy_ca);
+    }
 }

@@ -5,6 +5,7 @@
 
 use crate::bootstrap::kubernetes_service;
 use crate::config::Config;
+use crate::remote::callers::ProxyClient;
 use component_base::env::Env;
 use component_base::kubeconfig::Connection;
 use component_base::options::{OptionsError, ServingOptions, read_file};
@@ -20,29 +21,59 @@ const KEY: &str = "apiserver.key";
 /// By which others find the server, beside its addresses.
 const NAMES: [&str; 4] = ["kubernetes.default.svc", "kubernetes.default", "kubernetes", "localhost"];
 
-pub fn tls(config: &Config, env: &Env) -> Result<ServerTls, OptionsError> {
-    if let Some(given) = given(config)? {
-        return Ok(given);
+/// Whose certificates are taken: of clients, and of proxies. PEM.
+#[derive(Clone, Debug, Default)]
+pub struct Authorities {
+    pub client_ca: Option<String>,
+    pub proxy_ca: Option<String>,
+}
+
+impl Authorities {
+    /// What is no certificate is told by the name of its flag.
+    pub fn read(config: &Config) -> Result<Self, OptionsError> {
+        let read = |flag, path: &Option<PathBuf>| {
+            let Some(path) = path else { return Ok(None) };
+            let pem = read_file(flag, path)?;
+            match tls::client_verifier(&pem) {
+                Ok(_) => Ok(Some(pem)),
+                Err(error) => Err(OptionsError::Invalid { flag, message: format!("{}: {error}", path.display()) }),
+            }
+        };
+        let proxies = &config.request_headers.requestheader_client_ca_file;
+        Ok(Self {
+            client_ca: read("client-ca-file", &config.serving.client_ca_file)?,
+            proxy_ca: read("requestheader-client-ca-file", proxies)?,
+        })
     }
+}
+
+/// Reads all of it, for the first time or again.
+pub fn tls(config: &Config, env: &Env) -> Result<ServerTls, OptionsError> {
+    let authorities = Authorities::read(config)?;
+    match given(config, &authorities)? {
+        Some(given) => Ok(given),
+        None => self_signed(config, env, &authorities),
+    }
+}
+
+/// With the certificate that the server makes for itself, or has made before.
+pub fn self_signed(config: &Config, env: &Env, authorities: &Authorities) -> Result<ServerTls, OptionsError> {
     let (cert, key) = (config.cert_dir.join(CERT), config.cert_dir.join(KEY));
     keep_self_signed(config, env, &cert, &key)?;
-    read(
-        config,
-        &ServingOptions { tls_cert_file: Some(cert), tls_private_key_file: Some(key), ..config.serving.clone() },
-    )
+    let serving =
+        ServingOptions { tls_cert_file: Some(cert), tls_private_key_file: Some(key), ..config.serving.clone() };
+    read(&serving, authorities)
 }
 
 /// The same without making anything: `None` where the server makes a certificate for itself.
-pub fn given(config: &Config) -> Result<Option<ServerTls>, OptionsError> {
+pub fn given(config: &Config, authorities: &Authorities) -> Result<Option<ServerTls>, OptionsError> {
     let files = (&config.serving.tls_cert_file, &config.serving.tls_private_key_file);
-    if files == (&None, &None) { Ok(None) } else { read(config, &config.serving).map(Some) }
+    if files == (&None, &None) { Ok(None) } else { read(&config.serving, authorities).map(Some) }
 }
 
-fn read(config: &Config, serving: &ServingOptions) -> Result<ServerTls, OptionsError> {
-    let tls = serving.tls()?;
-    let proxy_ca = config.request_headers.requestheader_client_ca_file.as_ref();
-    let proxy_ca = proxy_ca.map(|path| read_file("requestheader-client-ca-file", path)).transpose()?;
-    Ok(ServerTls { proxy_ca, ..tls })
+fn read(serving: &ServingOptions, authorities: &Authorities) -> Result<ServerTls, OptionsError> {
+    let Authorities { client_ca, proxy_ca } = authorities.clone();
+    Ok(ServerTls { proxy_ca, ..serving.tls_with(client_ca)? })
 }
 
 /// The files that `tls` reads.
@@ -89,10 +120,10 @@ fn names(config: &Config) -> Vec<String> {
     names
 }
 
-/// Whether what the server would show to extension servers can be used at all.
-pub fn check_proxy_client(config: &Config) -> Result<(), OptionsError> {
+/// What the server shows to extension servers, if it can be used at all.
+pub fn proxy_client(config: &Config) -> Result<ProxyClient, OptionsError> {
     let (cert, key) = match (&config.proxy_client_cert_file, &config.proxy_client_key_file) {
-        (None, None) => return Ok(()),
+        (None, None) => return Ok(ProxyClient::default()),
         (Some(cert), Some(key)) => (cert, key),
         (None, Some(_)) => return Err(alone("proxy-client-key-file", "proxy-client-cert-file")),
         (Some(_), None) => return Err(alone("proxy-client-cert-file", "proxy-client-key-file")),
@@ -103,7 +134,7 @@ pub fn check_proxy_client(config: &Config) -> Result<(), OptionsError> {
         ..Connection::default()
     };
     match tls::client_config(&connection, Protocols::Http2AndHttp1) {
-        Ok(_) => Ok(()),
+        Ok(_) => Ok(ProxyClient { cert_pem: connection.client_cert_pem, key_pem: connection.client_key_pem }),
         Err(error) => {
             let message = format!("{}, {}: {error}", cert.display(), key.display());
             Err(OptionsError::Invalid { flag: "proxy-client-cert-file, --proxy-client-key-file", message })
@@ -166,10 +197,10 @@ mod tests {
         let foreign = write("b.key", &other.key_pem);
         let check = |proxy_client_cert_file, proxy_client_key_file| {
             let config = Config { proxy_client_cert_file, proxy_client_key_file, ..Config::default() };
-            check_proxy_client(&config).map_err(|error| error.to_string())
+            proxy_client(&config).map(|client| client.cert_pem.is_some()).map_err(|error| error.to_string())
         };
-        assert_eq!(check(cert.clone(), key.clone()), Ok(()));
-        assert_eq!(check(None, None), Ok(()));
+        assert_eq!(check(cert.clone(), key.clone()), Ok(true));
+        assert_eq!(check(None, None), Ok(false));
         let error = check(cert.clone(), None).unwrap_err();
         assert_eq!(error, "--proxy-client-cert-file: needs --proxy-client-key-file beside it");
         for (cert, key) in [(cert, foreign), (key.clone(), key)] {

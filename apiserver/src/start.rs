@@ -275,7 +275,7 @@ pub async fn run(config: Config, env: Env) -> Result<(), Error> {
             let told = Told::by(config.clone(), &inner)?;
             let tls = match &told.files.tls {
                 Some(tls) => tls.clone(),
-                None => serving_certificate::tls(&config, &env)?,
+                None => serving_certificate::self_signed(&config, &env, &told.files.authorities)?,
             };
             let listener = match address {
                 Some(address) => ServingOptions::listen(address).await?,

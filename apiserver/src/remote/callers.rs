@@ -12,14 +12,12 @@ use client::Client;
 use component_base::dial::{DialError, Dialer};
 use component_base::env::Env;
 use component_base::kubeconfig::{Connection, Credentials};
-use component_base::options::{OptionsError, read_file};
 use component_base::rng::Random;
 use ipnet::IpNet;
 use parking_lot::Mutex;
 use proto::Status;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -58,13 +56,19 @@ pub enum CallError {
     Unreachable(String),
 }
 
+/// The certificate by which extension servers know this one as a proxy that may vouch for callers. PEM.
+#[derive(Clone, Default)]
+pub struct ProxyClient {
+    pub cert_pem: Option<String>,
+    pub key_pem: Option<String>,
+}
+
 /// Of one API server.
 pub struct Callers {
     env: Env,
     random: Random,
     service_ranges: Vec<IpNet>,
-    proxy_cert_pem: Option<String>,
-    proxy_key_pem: Option<String>,
+    proxy_client: ProxyClient,
     known: Mutex<BTreeMap<(String, Trust), Client>>,
     simulated: Mutex<Option<Addresses>>,
 }
@@ -83,17 +87,15 @@ pub fn ca_bundle(value: &Value) -> Option<String> {
 }
 
 impl Callers {
-    pub fn new(env: &Env, config: &Config) -> Result<Self, OptionsError> {
-        let read = |flag, path: &Option<PathBuf>| path.as_ref().map(|path| read_file(flag, path)).transpose();
-        Ok(Self {
+    pub fn new(env: &Env, config: &Config, proxy_client: ProxyClient) -> Self {
+        Self {
             env: env.clone(),
             random: env.random("apiserver/remote"),
             service_ranges: config.service_cluster_ip_range.clone(),
-            proxy_cert_pem: read("proxy-client-cert-file", &config.proxy_client_cert_file)?,
-            proxy_key_pem: read("proxy-client-key-file", &config.proxy_client_key_file)?,
+            proxy_client,
             known: Mutex::default(),
             simulated: Mutex::default(),
-        })
+        }
     }
 
     /// Where a service is really served.
@@ -117,8 +119,8 @@ impl Callers {
     fn connection(&self, authority: &str, trust: &Trust) -> Connection {
         let name = (!trust.server_name.is_empty()).then(|| trust.server_name.clone());
         let credentials = trust.credentials.clone().unwrap_or_else(|| Credentials {
-            client_cert_pem: self.proxy_cert_pem.clone().filter(|_| trust.as_proxy),
-            client_key_pem: self.proxy_key_pem.clone().filter(|_| trust.as_proxy),
+            client_cert_pem: self.proxy_client.cert_pem.clone().filter(|_| trust.as_proxy),
+            client_key_pem: self.proxy_client.key_pem.clone().filter(|_| trust.as_proxy),
             ..Credentials::default()
         });
         Connection {

@@ -45,6 +45,12 @@ impl ServingOptions {
     }
 
     pub fn tls(&self) -> Result<ServerTls, OptionsError> {
+        let client_ca = self.client_ca_file.as_ref().map(|path| read_file("client-ca-file", path)).transpose()?;
+        self.tls_with(client_ca)
+    }
+
+    /// The same where the authority of clients has been read.
+    pub fn tls_with(&self, client_ca: Option<String>) -> Result<ServerTls, OptionsError> {
         let (Some(cert), Some(key)) = (&self.tls_cert_file, &self.tls_private_key_file) else {
             return Err(OptionsError::NoCertificate);
         };
@@ -52,7 +58,6 @@ impl ServingOptions {
         let policy = TlsPolicy::default();
         let policy = policy.with_min_version(self.tls_min_version.as_deref().unwrap_or_default());
         let policy = policy.map_err(invalid("tls-min-version"))?.with_cipher_suites(&self.tls_cipher_suites);
-        let client_ca = self.client_ca_file.as_ref().map(|path| read_file("client-ca-file", path)).transpose()?;
         Ok(ServerTls {
             cert: read_file("tls-cert-file", cert)?,
             key: read_file("tls-private-key-file", key)?,

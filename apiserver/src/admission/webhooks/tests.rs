@@ -376,7 +376,7 @@ async fn a_dry_run_is_refused_where_a_webhook_has_side_effects() {
     let server = &api.server.server;
     let mut old = webhook("old", &["*"]);
     old["sideEffects"] = json!("Unknown");
-    let callers = Arc::new(crate::remote::callers::Callers::new(&server.env, &server.config).unwrap());
+    let callers = Arc::new(crate::remote::callers::Callers::new(&server.env, &server.config, Default::default()));
     let for_plugins = Arc::new(crate::bootstrap::for_plugins::ForPlugins(Arc::downgrade(&server.registry)));
     let parts = crate::admission::chain::Parts {
         env: &server.env,
