@@ -21,8 +21,13 @@ const FLOW_CONTROL: Rules = Rules { group: "flowcontrol.apiserver.k8s.io", gener
 const POLICIES: Rules =
     Rules { group: "admissionregistration.k8s.io", generation: SPEC, unconditional_update: false, ..Rules::DEFAULT };
 
-const WEBHOOKS: Rules =
-    Rules { generation: Generation::Of(&["webhooks"]), validate: webhooks::configuration, ..POLICIES };
+const WEBHOOKS: Rules = Rules {
+    generation: Generation::Of(&["webhooks"]),
+    validate: webhooks::configuration,
+    revalidates: false,
+    validate_update: webhooks::configuration_update,
+    ..POLICIES
+};
 
 pub const ROWS: &[Rules] = &[
     Rules { resource: "clusterroles", validate: access::role, ..RBAC },
@@ -49,9 +54,21 @@ pub const ROWS: &[Rules] = &[
     },
     Rules { resource: "validatingwebhookconfigurations", ..WEBHOOKS },
     Rules { resource: "mutatingwebhookconfigurations", ..WEBHOOKS },
-    Rules { resource: "validatingadmissionpolicies", validate: policies::validating, ..POLICIES },
+    Rules {
+        resource: "validatingadmissionpolicies",
+        validate: policies::validating,
+        revalidates: false,
+        validate_update: policies::validating_update,
+        ..POLICIES
+    },
     Rules { resource: "validatingadmissionpolicybindings", validate: policies::validating_binding, ..POLICIES },
-    Rules { resource: "mutatingadmissionpolicies", validate: policies::mutating, ..POLICIES },
+    Rules {
+        resource: "mutatingadmissionpolicies",
+        validate: policies::mutating,
+        revalidates: false,
+        validate_update: policies::mutating_update,
+        ..POLICIES
+    },
     Rules { resource: "mutatingadmissionpolicybindings", validate: policies::binding, ..POLICIES },
 ];
 

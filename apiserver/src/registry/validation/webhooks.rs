@@ -10,7 +10,7 @@ use cel::admission::{MATCH_CONDITION, Scope};
 use http::Uri;
 use proto::meta::names;
 use proto::meta::status::FieldError;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 type Context<'a> = WriteContext<'a>;
@@ -19,41 +19,102 @@ pub const OPERATIONS: &[&str] = &["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
 const SCOPES: &[&str] = &["*", "Cluster", "Namespaced"];
 const REVIEW_VERSIONS: [&str; 2] = ["v1", "v1beta1"];
 const MAX_MATCH_CONDITIONS: usize = 64;
+const SIDE_EFFECTS: [&str; 2] = ["None", "NoneOnDryRun"];
+/// As the first versions of the kind knew them.
+const ANY_SIDE_EFFECTS: [&str; 4] = ["None", "NoneOnDryRun", "Some", "Unknown"];
+const SELECTORS: [&str; 2] = ["namespaceSelector", "objectSelector"];
 
-pub fn configuration(_context: &Context<'_>, configuration: &At<'_>, errors: &mut Errors) {
-    let mut seen = BTreeSet::new();
-    for hook in configuration.field("webhooks").items() {
-        webhook(&hook, errors);
-        if !seen.insert(hook.field("name").text()) {
-            errors.push(hook.field("name").duplicate());
+/// What an update may leave as it was stored once, before anybody looked at it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Tolerated {
+    match_conditions: bool,
+    side_effects: bool,
+    review_versions: bool,
+    names: bool,
+    label_values: bool,
+}
+
+impl Tolerated {
+    fn of(new: &At<'_>, old: &At<'_>) -> Self {
+        let (new, old): (Vec<At<'_>>, Vec<At<'_>>) = (new.items().collect(), old.items().collect());
+        let conditions =
+            |hooks: &[At<'_>]| hooks.iter().map(|hook| hook.field("matchConditions").value.clone()).collect();
+        let (new, known): (Vec<Value>, Vec<Value>) = (conditions(&new), conditions(&old));
+        let is_reviewed = |hook: &At<'_>| {
+            let versions = hook.field("admissionReviewVersions");
+            versions.is_empty() || knows_review(&versions)
+        };
+        let has_sound_selectors = |hook: &At<'_>| {
+            let mut errors = Errors::new();
+            SELECTORS.iter().for_each(|field| selector::check(&hook.field(field), &mut errors));
+            errors.is_empty()
+        };
+        let names: BTreeSet<&str> = old.iter().map(|hook| hook.field("name").text()).collect();
+        Self {
+            match_conditions: new == known,
+            side_effects: !old.iter().all(|hook| SIDE_EFFECTS.contains(&hook.field("sideEffects").text())),
+            review_versions: !old.iter().all(is_reviewed),
+            names: names.len() < old.len(),
+            label_values: !old.iter().all(has_sound_selectors),
         }
     }
 }
 
-fn webhook(hook: &At<'_>, errors: &mut Errors) {
-    review_versions(&hook.field("admissionReviewVersions"), errors);
+pub fn configuration(_context: &Context<'_>, configuration: &At<'_>, errors: &mut Errors) {
+    webhooks(&configuration.field("webhooks"), Tolerated::default(), errors);
+}
+
+/// Instead of the whole check: what was wrong before may stay so.
+pub fn configuration_update(_context: &Context<'_>, new: &At<'_>, old: &At<'_>, errors: &mut Errors) {
+    let (new, old) = (new.field("webhooks"), old.field("webhooks"));
+    webhooks(&new, Tolerated::of(&new, &old), errors);
+}
+
+fn webhooks(hooks: &At<'_>, tolerated: Tolerated, errors: &mut Errors) {
+    let mut seen = BTreeSet::new();
+    for hook in hooks.items() {
+        webhook(&hook, tolerated, errors);
+        let name = hook.field("name");
+        if !tolerated.names && !name.is_empty() && !seen.insert(name.text()) {
+            errors.push(name.duplicate());
+        }
+    }
+}
+
+fn webhook(hook: &At<'_>, tolerated: Tolerated, errors: &mut Errors) {
+    review_versions(&hook.field("admissionReviewVersions"), tolerated, errors);
     fully_qualified(&hook.field("name"), errors);
     hook.field("rules").items().for_each(|rule| self::rule(&rule, errors));
     hook.field("failurePolicy").check_optional_enum(&["Fail", "Ignore"], errors);
     hook.field("matchPolicy").check_optional_enum(&["Equivalent", "Exact"], errors);
     hook.field("reinvocationPolicy").check_optional_enum(&["IfNeeded", "Never"], errors);
     let side_effects = hook.field("sideEffects");
+    let allowed = if tolerated.side_effects { &ANY_SIDE_EFFECTS[..] } else { &SIDE_EFFECTS[..] };
     if !side_effects.is_set() {
-        errors.push(side_effects.required("must specify one of None, NoneOnDryRun"));
+        errors.push(side_effects.required(&format!("must specify one of {}", allowed.join(", "))));
     }
-    side_effects.check_optional_enum(&["None", "NoneOnDryRun"], errors);
+    side_effects.check_optional_enum(allowed, errors);
     let timeout = hook.field("timeoutSeconds");
     if timeout.integer().is_some_and(|s| !(1..=30).contains(&s)) {
         errors.push(timeout.invalid("the timeout value must be between 1 and 30 seconds"));
     }
-    for field in ["namespaceSelector", "objectSelector"] {
-        selector::check(&hook.field(field), errors);
+    for field in SELECTORS {
+        let mut found = Errors::new();
+        selector::check(&hook.field(field), &mut found);
+        found.retain(|error| !tolerated.label_values || !error.field.contains(".values["));
+        errors.append(&mut found);
     }
     client_config(&hook.field("clientConfig"), errors);
-    match_conditions(&hook.field("matchConditions"), &MATCH_CONDITION, errors);
+    if !tolerated.match_conditions {
+        match_conditions(&hook.field("matchConditions"), &MATCH_CONDITION, errors);
+    }
 }
 
-fn review_versions(versions: &At<'_>, errors: &mut Errors) {
+fn knows_review(versions: &At<'_>) -> bool {
+    versions.items().any(|version| REVIEW_VERSIONS.contains(&version.text()))
+}
+
+fn review_versions(versions: &At<'_>, tolerated: Tolerated, errors: &mut Errors) {
     if versions.is_empty() {
         errors.push(versions.required("must specify one of v1, v1beta1"));
         return;
@@ -65,7 +126,7 @@ fn review_versions(versions: &At<'_>, errors: &mut Errors) {
         }
         version.check(names::dns1035_label, errors);
     }
-    if !versions.items().any(|version| REVIEW_VERSIONS.contains(&version.text())) {
+    if !tolerated.review_versions && !knows_review(versions) {
         errors.push(versions.invalid("must include at least one of v1, v1beta1"));
     }
 }
@@ -233,5 +294,80 @@ pub fn match_conditions(conditions: &At<'_>, scope: &Scope, errors: &mut Errors)
         if !name.is_empty() && !seen.insert(name.text()) {
             errors.push(name.duplicate());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{create, update};
+    use serde_json::{Value, json};
+
+    fn hooks(hooks: &[Value]) -> Value {
+        let all = hooks.iter().map(|fields| {
+            let mut hook = json!({
+                "name": "a.hooks.test", "clientConfig": {"url": "https://a"}, "sideEffects": "None",
+                "admissionReviewVersions": ["v1"],
+            });
+            hook.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+            hook
+        });
+        json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+            "webhooks": all.collect::<Vec<_>>(),
+        })
+    }
+
+    /// The fields that are complained of.
+    fn fields(errors: &[String]) -> Vec<&str> {
+        errors
+            .iter()
+            .filter_map(|error| error.strip_prefix("webhooks")?.split_once(": "))
+            .map(|(field, _)| field)
+            .collect()
+    }
+
+    #[test]
+    fn what_was_wrong_before_may_stay_so() {
+        let selector = json!({"matchExpressions": [{"key": "k", "operator": "In", "values": ["-"]}]});
+        for (wrong, field) in [
+            (
+                json!({"matchConditions": [{"name": "c", "expression": "nobody.knows"}]}),
+                "[0].matchConditions[0].expression",
+            ),
+            (json!({"sideEffects": "Unknown"}), "[0].sideEffects"),
+            (json!({"admissionReviewVersions": ["v2"]}), "[0].admissionReviewVersions"),
+            (json!({"namespaceSelector": selector}), "[0].namespaceSelector.matchExpressions[0].values[0]"),
+        ] {
+            let (sound, wrong) = (hooks(&[json!({})]), hooks(&[wrong]));
+            assert_eq!(fields(&create(wrong.clone())), [field]);
+            assert_eq!(fields(&update(sound, wrong.clone())), [field], "it was sound");
+            let mut changed = wrong.clone();
+            changed["webhooks"][0]["failurePolicy"] = json!("Ignore");
+            assert_eq!(update(wrong, changed), Vec::<String>::new(), "{field}");
+        }
+        let twice = hooks(&[json!({}), json!({})]);
+        assert_eq!(fields(&update(hooks(&[json!({})]), twice.clone())), ["[1].name"]);
+        assert_eq!(update(twice.clone(), twice), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_is_wrong_in_another_way_is_told() {
+        let condition = |expression: &str| json!({"matchConditions": [{"name": "c", "expression": expression}]});
+        let (one, other) = (condition("nobody.knows"), condition("nobody.asks"));
+        let field = "[0].matchConditions[0].expression";
+        let before = hooks(std::slice::from_ref(&one));
+        assert_eq!(fields(&update(before.clone(), hooks(&[other]))), [field]);
+        // Of webhooks that are not the same number, none is spared.
+        assert_eq!(fields(&update(before, hooks(&[one, json!({"name": "b.hooks.test"})]))), [field]);
+        let (some, odd) = (json!({"sideEffects": "Some"}), json!({"sideEffects": "Odd"}));
+        let errors = update(hooks(&[some]), hooks(&[odd]));
+        let all = r#"supported values: "None", "NoneOnDryRun", "Some", "Unknown""#;
+        assert_eq!(errors, [format!("webhooks[0].sideEffects: Unsupported value: \"Odd\": {all}")]);
+        let of = |key: &str| json!({"objectSelector": {"matchExpressions": [{"key": key, "operator": "In", "values": ["-"]}]}});
+        assert_eq!(
+            fields(&update(hooks(&[of("k")]), hooks(&[of("-")]))),
+            ["[0].objectSelector.matchExpressions[0].key"],
+            "a value may stay wrong, a key not"
+        );
     }
 }
