@@ -110,7 +110,7 @@ async fn stages(
         flow.clone()
     });
     let seat = server.flow_control.enter(flow, info, &user, &server.registry, limit).await;
-    record.seated(traced_flow.as_deref(), seat.is_ok());
+    record.seated(traced_flow.as_deref(), seat.as_ref().err());
     let Ok(_seat) = seat else {
         return Ok(answer::too_many_requests());
     };

@@ -57,10 +57,15 @@ impl Attributes<'_> {
         }
     }
 
-    /// The object before a policy changes it.
-    pub(super) fn before_change(&self) -> Option<Before> {
-        self.steps?;
-        self.object.as_deref().map(Before::of)
+    /// What a policy made of the object. One that changed nothing after it was told what went wrong has nothing to add.
+    pub(super) fn after_policy(&self, before: BeforePlugin, asked: Asked<'_>, refusal: Option<&str>) {
+        let has_told = self.steps.is_some_and(|steps| steps.len() > before.steps);
+        let patch = before.object.and_then(|before| self.change(&before));
+        match refusal {
+            None if has_told && patch.is_none() => {}
+            None => self.heard(asked, patch, Word::Admits, None),
+            Some(why) => self.heard(asked, patch, Word::Refuses(why), None),
+        }
     }
 
     /// What a webhook makes of the object, where a trace is wanted.
@@ -71,7 +76,7 @@ impl Attributes<'_> {
     }
 
     /// What was made of it since, as a JSON patch.
-    pub(super) fn change(&self, before: &Before) -> Option<Value> {
+    fn change(&self, before: &Before) -> Option<Value> {
         before.then(self.new_object(), &self.served.group, &self.served.resource).into_patch()
     }
 
@@ -88,6 +93,14 @@ impl Attributes<'_> {
         match began {
             Some(began) => steps.add_since(began, step),
             None => steps.add(step),
+        }
+    }
+
+    /// What went wrong with a webhook or a policy that lets nobody suffer for it.
+    pub(super) fn overlooked(&self, asked: Asked<'_>, why: &str, began: Option<Instant>) {
+        if self.steps.is_some() {
+            let why = format!("it failed, and its failurePolicy is Ignore: {why}");
+            self.heard(asked, None, Word::Objects(&why), began);
         }
     }
 
@@ -112,7 +125,6 @@ mod tests {
         let write = Write::create("", "configmaps", json!({"metadata": {"name": "m", "namespace": "a"}}));
         let seen = write.see(async |attributes| {
             assert!(attributes.before_plugin().is_none());
-            assert!(attributes.before_change().is_none());
             assert!(attributes.change_to(Some(&json!({"changed": true}))).is_none());
             Ok(())
         });

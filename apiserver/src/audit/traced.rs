@@ -1,13 +1,16 @@
 //! What a request's record takes down for its trace, where its client wants one.
 
 use super::Record;
+use crate::aggregation::table::RemoteVersion;
 use crate::authn::UserInfo;
 use crate::authz::Attributes;
 use crate::flow_control::configuration::Flow;
+use crate::flow_control::max_in_flight::NoSeat;
+use crate::remote::reference::ServiceReference;
 use crate::request_trace::{Gate, Outcome, PATH, Step, Steps, draft, path_of};
 use crate::server::Server;
 use axum::body::Body;
-use http::{HeaderValue, Response, header};
+use http::{HeaderValue, Response, StatusCode, header};
 use proto::Status;
 use std::time::Duration;
 
@@ -37,17 +40,18 @@ impl Record {
     }
 
     /// Whether there was room for it.
-    pub fn seated(&self, flow: Option<&Flow>, has_seat: bool) {
+    pub fn seated(&self, flow: Option<&Flow>, refusal: Option<&NoSeat>) {
         let Some(steps) = self.steps() else { return };
-        let outcome = if has_seat { Outcome::Passed } else { Outcome::Refused };
-        let step = match flow {
-            Some(flow) => {
-                let level = format!("PriorityLevelConfiguration {}", flow.level.name);
-                Step::new(Gate::FlowControl, format!("FlowSchema {}", flow.schema.name), outcome).because(level)
+        let outcome = if refusal.is_some() { Outcome::Refused } else { Outcome::Passed };
+        let (by, level) = match flow {
+            Some(Flow { schema, level, .. }) => {
+                (format!("FlowSchema {}", schema.name), format!("PriorityLevelConfiguration {}", level.name))
             }
-            None => Step::new(Gate::FlowControl, "requests in flight", outcome),
+            None => ("requests in flight".to_owned(), String::new()),
         };
-        steps.add(step);
+        let why = refusal.map_or("", |NoSeat(why)| why.as_str());
+        let reason = [level.as_str(), why].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(": ");
+        steps.add(Step::new(Gate::FlowControl, by, outcome).because(reason));
     }
 
     /// What a read finds.
@@ -57,10 +61,16 @@ impl Record {
         steps.add(Step::new(Gate::Read, "watch cache", Outcome::Passed).because(objects).at_revision(revision));
     }
 
-    /// Another server answers; what it does with the request it knows alone.
-    pub fn passed_on(&self) {
+    /// Another server answers, or does not; what it does with the request it knows alone.
+    pub fn passed_on(&self, remote: &RemoteVersion, answer: Result<StatusCode, &str>) {
         let Some(steps) = self.steps() else { return };
-        steps.add(Step::new(Gate::Aggregation, "another API server", Outcome::Passed));
+        let ServiceReference { namespace, name, .. } = &remote.service;
+        let (outcome, what) = match answer {
+            Ok(code) => (Outcome::Passed, format!("answers {}", code.as_u16())),
+            Err(why) => (Outcome::Refused, format!("cannot be asked: {why}")),
+        };
+        let step = Step::new(Gate::Aggregation, format!("APIService {}", remote.name), outcome);
+        steps.add(step.because(format!("the Service {namespace}/{name} {what}")));
     }
 
     /// A watch begins, and a trace ends with that.

@@ -70,7 +70,6 @@ pub struct Call<'a> {
 /// Sends a request to its verb; 404 and 405 for what is not served.
 pub async fn dispatch(call: &Call<'_>, body: Body) -> Result<Response<Body>, Status> {
     if let Some(remote) = call.server.aggregation.of_path(&call.info.path) {
-        call.record.passed_on();
         return Ok(aggregated::answer(call, &remote, body).await);
     }
     if !call.info.is_resource {

@@ -3,6 +3,7 @@
 //! Corresponds to k8s.io/apiserver/pkg/server/filters/maxinflight.go. Requests without a deadline (watch, log, exec)
 //! and those of `system:masters` are exempt.
 
+use super::queue_set::Refused;
 use crate::authn::UserInfo;
 use crate::authn::user_info::MASTERS;
 use crate::request::info::RequestInfo;
@@ -16,9 +17,9 @@ pub struct MaxInFlight {
     writes: Arc<Semaphore>,
 }
 
-/// As many requests as may be are being worked on.
-#[derive(Debug, PartialEq, Eq)]
-pub struct NoSeat;
+/// As many requests as may be are being worked on, or waiting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoSeat(pub Refused);
 
 impl MaxInFlight {
     /// `--max-requests-inflight` and `--max-mutating-requests-inflight`; 0 means no limit.
@@ -33,7 +34,7 @@ impl MaxInFlight {
             return Ok(None);
         }
         let seats = if info.is_mutating() { &self.writes } else { &self.reads };
-        seats.clone().try_acquire_owned().map(Some).map_err(|_| NoSeat)
+        seats.clone().try_acquire_owned().map(Some).map_err(|_| NoSeat(Refused::ConcurrencyLimit))
     }
 }
 
@@ -49,7 +50,7 @@ mod tests {
         let list = RequestInfo::of(&Method::GET, "/api/v1/pods", "");
         let watch = RequestInfo::of(&Method::GET, "/api/v1/pods", "watch=1");
         let seat = control.enter(&list, &ann).unwrap();
-        assert_eq!(control.enter(&list, &ann).unwrap_err(), NoSeat);
+        assert_eq!(control.enter(&list, &ann).unwrap_err(), NoSeat(Refused::ConcurrencyLimit));
         assert!(control.enter(&watch, &ann).unwrap().is_none());
         assert!(control.enter(&list, &UserInfo::apiserver()).unwrap().is_none());
         drop(seat);

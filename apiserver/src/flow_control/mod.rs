@@ -146,7 +146,7 @@ impl FlowControl {
             (Kind::Fair(fairness), Some(flow)) => {
                 let load = LoadOf { registry, watches: &fairness.watches, info };
                 let work = estimate(info, flow.level.nominal_seats(), &load);
-                fairness.clone().enter(flow, info, user, work, limit / WAIT_PART).await.map_err(|_| NoSeat)
+                fairness.clone().enter(flow, info, user, work, limit / WAIT_PART).await.map_err(NoSeat)
             }
         }
     }

@@ -2,19 +2,31 @@
 //!
 //! With `PAGES=overwrite` the pages are written anew, to be read before they are committed.
 
-use crate::program;
+use crate::{program, webhook_server};
+use axum::body::{Body, to_bytes};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use client::Client;
+use component_base::env::Env;
+use component_base::network::HttpService;
+use component_base::pki::Authority;
 use e2e::apiserver::ApiServer;
+use e2e::ask::Ask;
 use e2e::kubectl::Kubectl;
 use e2e::store::Store;
 use e2e::wait;
+use http::{Request, Response};
 use orrery::admin_kubeconfig;
 use orrery::up::data_dir::DataDir;
+use parking_lot::Mutex;
 use regex::Regex;
-use serde_json::Value;
+use serde_json::{Value, json};
+use std::convert::Infallible;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
+use tokio::sync::Notify;
 
 const PAGES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/request_traces");
 
@@ -91,6 +103,142 @@ apiVersion: v1
 kind: Pod
 metadata: {name: web, namespace: shop}
 spec: {containers: [{name: web, image: nginx}]}
+"#;
+
+/// Room for one of those who list and make notes, and what goes wrong without anybody suffering for it.
+const MARKET: &str = r#"
+apiVersion: v1
+kind: Namespace
+metadata: {name: market}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: edits, namespace: market}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: edit}
+subjects:
+- {apiGroup: rbac.authorization.k8s.io, kind: User, name: ann}
+- {apiGroup: rbac.authorization.k8s.io, kind: User, name: ben}
+---
+apiVersion: flowcontrol.apiserver.k8s.io/v1
+kind: PriorityLevelConfiguration
+metadata: {name: narrow}
+spec:
+  type: Limited
+  limited: {nominalConcurrencyShares: 0, borrowingLimitPercent: 0, limitResponse: {type: Reject}}
+---
+apiVersion: flowcontrol.apiserver.k8s.io/v1
+kind: FlowSchema
+metadata: {name: notes}
+spec:
+  matchingPrecedence: 2
+  priorityLevelConfiguration: {name: narrow}
+  rules:
+  - subjects: [{kind: User, user: {name: ann}}]
+    resourceRules: [{apiGroups: [""], resources: [configmaps], verbs: [list], namespaces: ["*"]}]
+  - subjects: [{kind: User, user: {name: ben}}]
+    resourceRules: [{apiGroups: [""], resources: [configmaps], verbs: [create], namespaces: ["*"]}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicy
+metadata: {name: stamp}
+spec:
+  failurePolicy: Ignore
+  matchConstraints:
+    resourceRules:
+    - {apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}
+  reinvocationPolicy: Never
+  mutations:
+  - patchType: JSONPatch
+    jsonPatch:
+      expression: "[JSONPatch{op: 'add', path: '/data', value: {'shelf': object.metadata.labels['shelf']}}]"
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicyBinding
+metadata: {name: stamp-here}
+spec: {policyName: stamp}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: known-shelves}
+spec:
+  failurePolicy: Ignore
+  matchConstraints:
+    resourceRules:
+    - {apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}
+  validations:
+  - {expression: "object.metadata.labels['shelf'] != ''"}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: known-shelves-here}
+spec: {policyName: known-shelves, validationActions: [Deny]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: hooks, namespace: default, annotations: {orrery.dev/service-endpoint: "ENDPOINT"}}
+spec: {ports: [{port: 443}]}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingWebhookConfiguration
+metadata: {name: hooks}
+webhooks:
+- name: gone.example.com
+  clientConfig: {url: "https://127.0.0.1:1/"}
+  sideEffects: None
+  failurePolicy: Ignore
+  admissionReviewVersions: [v1]
+  rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]
+- name: choosy.example.com
+  clientConfig: {url: "https://127.0.0.1:1/"}
+  sideEffects: None
+  failurePolicy: Ignore
+  admissionReviewVersions: [v1]
+  rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]
+  matchConditions: [{name: on-a-shelf, expression: "object.metadata.labels['shelf'] != ''"}]
+- name: patient.example.com
+  clientConfig: {service: {namespace: default, name: hooks, path: /patient}, caBundle: "BUNDLE"}
+  sideEffects: None
+  failurePolicy: Fail
+  timeoutSeconds: 30
+  admissionReviewVersions: [v1]
+  rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]
+  matchConditions: [{name: by-ben, expression: "request.userInfo.username == 'ben'"}]
+- name: slow.example.com
+  clientConfig: {service: {namespace: default, name: hooks, path: /slow}, caBundle: "BUNDLE"}
+  sideEffects: None
+  failurePolicy: Fail
+  admissionReviewVersions: [v1]
+  rules: [{apiGroups: [""], apiVersions: [v1], operations: [UPDATE], resources: [configmaps]}]
+  matchConditions: [{name: by-ann, expression: "request.userInfo.username == 'ann'"}]
+---
+apiVersion: apiregistration.k8s.io/v1
+kind: APIService
+metadata: {name: v1.weather.example}
+spec:
+  group: weather.example
+  version: v1
+  groupPriorityMinimum: 1000
+  versionPriority: 15
+  service: {namespace: default, name: hooks}
+  caBundle: "BUNDLE"
+---
+apiVersion: apiregistration.k8s.io/v1
+kind: APIService
+metadata: {name: v1.tide.example}
+spec:
+  group: tide.example
+  version: v1
+  groupPriorityMinimum: 1000
+  versionPriority: 15
+  service: {namespace: default, name: nobody}
+  caBundle: "BUNDLE"
+"#;
+
+const NOTE: &str = r#"
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: note, namespace: market}
+data: {apples: "1"}
 "#;
 
 /// One server, and the administrator's two tools.
@@ -182,4 +330,111 @@ async fn a_server_that_traces_nothing_says_so() {
         assert!(!success && why.contains("--enable-request-trace"), "{why}");
     }
     lab.server.stop();
+}
+
+const NOTES: &str = "/api/v1/namespaces/market/configmaps";
+
+/// What webhooks do before they answer.
+#[derive(Default)]
+struct Beside {
+    /// While one is asked for the first time, somebody else writes.
+    somebody_else: Mutex<Option<Client>>,
+    /// Another one is asked, and waits until it may answer.
+    asked: Notify,
+    may_answer: Notify,
+}
+
+impl Beside {
+    async fn happen(&self, path: &str) {
+        let writer = self.somebody_else.lock().take_if(|_| path == "/slow");
+        if let Some(writer) = writer {
+            let patch = Ask::patch(&format!("{NOTES}/note"), "application/merge-patch+json", PEARS);
+            assert_eq!(patch.of(&writer).await.unwrap().code, 200);
+        }
+        if path == "/patient" {
+            self.asked.notify_one();
+            self.may_answer.notified().await;
+        }
+    }
+}
+
+/// A server of a group of its own, and webhooks.
+fn weather_and_webhooks(beside: Arc<Beside>) -> HttpService {
+    HttpService::new(tower::service_fn(move |request: Request<Body>| {
+        let beside = beside.clone();
+        async move {
+            let answer = match request.uri().path() {
+                path @ ("/slow" | "/patient") => {
+                    beside.happen(path).await;
+                    let body = to_bytes(request.into_body(), usize::MAX).await.unwrap();
+                    let review: Value = serde_json::from_slice(&body).unwrap();
+                    let response = json!({"uid": review["request"]["uid"], "allowed": true});
+                    json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response})
+                }
+                path if path.ends_with("/reports") => {
+                    json!({"apiVersion": "weather.example/v1", "kind": "ReportList", "metadata": {}, "items": []})
+                }
+                _ => json!({
+                    "apiVersion": "v1", "kind": "APIResourceList", "groupVersion": "weather.example/v1",
+                    "resources": [{"name": "reports", "kind": "Report", "namespaced": false, "verbs": ["list"]}],
+                }),
+            };
+            let answer = Response::builder().header("content-type", "application/json").body(answer.to_string().into());
+            Ok::<_, Infallible>(answer.unwrap())
+        }
+    }))
+}
+
+const PEARS: &str = r#"{"data": {"pears": "2"}}"#;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_page_tells_of_those_who_had_to_wait_and_of_what_was_overlooked() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut lab = Lab::start(directory.path(), &["--enable-request-trace"]).await;
+    let env = Env::system().child();
+    let authority = Authority::load_or_create(&directory.path().join("hooks"), env.wall()).unwrap();
+    let beside = Arc::new(Beside::default());
+    let address = webhook_server::serve(&env, &authority, weather_and_webhooks(beside.clone())).await;
+    let market =
+        MARKET.replace("ENDPOINT", &address.to_string()).replace("BUNDLE", &BASE64.encode(&authority.cert_pem));
+    lab.kubectl.with_input("apply -f -", &market).succeeded();
+    let write = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let note = write("note.yaml", NOTE);
+    let until = |arguments: &str, said: &str| wait::until(said, || lab.request(arguments).1.contains(said));
+    until(&format!("create -f {note} --as=ann --dry-run"), "policy known-shelves by known-shelves-here");
+    until(&format!("create -f {note} --as=ann --dry-run"), "policy stamp by stamp-here");
+    until("get configmaps -n market --as=ann", "FlowSchema notes");
+    until("get /apis/weather.example/v1/reports", "answers 200");
+
+    lab.page("overlooked", &format!("create -f {note} --as=ann"));
+    lab.page("aggregated", "get /apis/weather.example/v1/reports");
+    lab.page("not_available", "get /apis/tide.example/v1/reports");
+
+    let client = lab.server.client(&lab.server.admin);
+    let ben = client.impersonating("ben", &[]);
+    let first = async {
+        let other = r#"{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "other"}}"#;
+        assert_eq!(Ask::post(NOTES, other).of(&ben).await.unwrap().code, 201);
+    };
+    let second = async {
+        beside.asked.notified().await;
+        lab.page("no_room", "get configmaps -n market --as=ann");
+        beside.may_answer.notify_one();
+    };
+    futures::future::join(first, second).await;
+    let old = Ask::get(&format!("{NOTES}/note")).of(&client).await.unwrap().text;
+    *beside.somebody_else.lock() = Some(client);
+    lab.page(
+        "outrun",
+        &format!("apply -f {} --as=ann", write("more.yaml", &NOTE.replace("apples: \"1\"", "plums: \"3\""))),
+    );
+    let found = lab.kubectl.ok("get configmap note -n market -o jsonpath={.data}");
+    assert_eq!(found, r#"{"apples":"1","pears":"2","plums":"3"}"#);
+    lab.page("too_late", &format!("replace -f {} --as=ann", write("old.json", &old)));
+    lab.server.stop();
+    env.drain().await;
 }

@@ -158,6 +158,7 @@ fn word(step: &Step) -> &'static str {
         (Gate::FlowControl, Outcome::Passed) => "a seat",
         (Gate::FlowControl, Outcome::Refused) => "NO SEAT",
         (Gate::Aggregation, Outcome::Passed) => "asked",
+        (Gate::Aggregation, Outcome::Refused) => "NOT ASKED",
         (Gate::Read, Outcome::Passed) => "found",
         (Gate::Validation, Outcome::Passed) => "valid",
         (Gate::Validation, Outcome::Refused) => "INVALID",

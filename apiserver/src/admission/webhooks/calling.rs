@@ -94,7 +94,10 @@ impl Caller {
         match hook.conditions.evaluate(&Facts::of(attributes, subject, &self.authorizer)) {
             Verdict::Matches => Ok(Some(place)),
             Verdict::DoesNotMatch(_) => Ok(None),
-            Verdict::Error(_) if hook.ignores_failures => Ok(None),
+            Verdict::Error(why) if hook.ignores_failures => {
+                attributes.overlooked(self.asked(&name_of(hook)), &why, None);
+                Ok(None)
+            }
             Verdict::Error(why) => Err(attributes.forbidden(why)),
         }
     }
@@ -169,17 +172,18 @@ impl Caller {
         judged: &Result<Overlooked, Status>,
         why: &str,
     ) {
-        let gate = if self.mutating { Gate::MutatingAdmission } else { Gate::ValidatingAdmission };
-        let name = format!("webhook {} of {}", hook.name, hook.configuration);
-        let asked = Asked { gate, plugin: self.plugin, name: &name };
+        let name = name_of(hook);
+        let asked = self.asked(&name);
         match judged {
-            Ok(Overlooked(true)) => {
-                let why = format!("it failed, and its failurePolicy is Ignore: {why}");
-                attributes.heard(asked, None, Word::Objects(&why), Some(began));
-            }
+            Ok(Overlooked(true)) => attributes.overlooked(asked, why, Some(began)),
             Ok(Overlooked(false)) => attributes.heard(asked, patch, Word::Admits, Some(began)),
             Err(status) => attributes.heard(asked, None, Word::Refuses(&status.message), Some(began)),
         }
+    }
+
+    fn asked<'a>(&self, name: &'a str) -> Asked<'a> {
+        let gate = if self.mutating { Gate::MutatingAdmission } else { Gate::ValidatingAdmission };
+        Asked { gate, plugin: self.plugin, name }
     }
 
     fn counted(
@@ -228,6 +232,11 @@ impl Caller {
 /// Whether a webhook failed, and nobody minds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overlooked(pub bool);
+
+/// As a trace calls it.
+fn name_of(hook: &Hook) -> String {
+    format!("webhook {} of {}", hook.name, hook.configuration)
+}
 
 fn not_called(why: String, code: u16) -> Failure {
     Failure::Calling(format!("failed to call webhook: {why}"), code)

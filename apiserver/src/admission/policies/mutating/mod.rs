@@ -16,7 +16,7 @@ use crate::admission::expressions::Authorizer;
 use crate::admission::matching::is_exempt;
 use crate::admission::request::is_of_resource;
 use crate::admission::seen::{Seen, decoded, restored};
-use crate::admission::traced::{Asked, Word};
+use crate::admission::traced::Asked;
 use crate::admission::{AdmissionPlugin, Attributes};
 use crate::apply::atoms::Type;
 use crate::metrics::policies::PolicyMeters;
@@ -71,15 +71,29 @@ struct Failure {
 }
 
 impl Failure {
-    /// `None` where the policy's failures are ignored.
-    fn of(hook: &Hook<Definition>, binding: Option<&str>, why: &str) -> Option<Self> {
+    /// `None` where the policy's failures are ignored; a trace tells of it.
+    fn of(hook: &Hook<Definition>, binding: Option<&str>, attributes: &Attributes<'_>, why: &str) -> Option<Self> {
         let name = &hook.name;
+        if hook.definition.failure_policy == FailurePolicy::Ignore {
+            attributes.overlooked(asked(&name_of(name, binding)), why, None);
+            return None;
+        }
         let message = match binding {
             Some(binding) => format!("policy '{name}' with binding '{binding}' denied request: {why}"),
             None => format!("policy \"{name}\" denied request: {why}"),
         };
-        (hook.definition.failure_policy == FailurePolicy::Fail).then_some(Self { message })
+        Some(Self { message })
     }
+}
+
+/// As a trace calls it.
+fn name_of(policy: &str, binding: Option<&str>) -> String {
+    let by = binding.map(|binding| format!(" by {binding}")).unwrap_or_default();
+    format!("policy {policy}{by}")
+}
+
+fn asked(name: &str) -> Asked<'_> {
+    Asked { gate: Gate::MutatingAdmission, plugin: NAME, name }
 }
 
 #[async_trait]
@@ -102,13 +116,12 @@ impl AdmissionPlugin for MutatingAdmissionPolicy {
         for invocation in &invocations {
             let key = invocation.key();
             if attributes.reinvocation.is_due(NAME, &key) {
-                let (before, failed) = (attributes.before_change(), pass.failures.len());
+                let (before, failed) = (attributes.before_plugin(), pass.failures.len());
                 let changed = pass.invoke(invocation, attributes).await?;
                 if let Some(before) = before {
-                    let failure = pass.failures.get(failed).map(|failure| Word::Refuses(&failure.message));
-                    let name = format!("policy {} by {}", invocation.hook.name, invocation.binding);
-                    let asked = Asked { gate: Gate::MutatingAdmission, plugin: NAME, name: &name };
-                    attributes.heard(asked, attributes.change(&before), failure.unwrap_or(Word::Admits), None);
+                    let failure = pass.failures.get(failed).map(|failure| failure.message.as_str());
+                    let name = name_of(&invocation.hook.name, Some(invocation.binding));
+                    attributes.after_policy(before, asked(&name), failure);
                 }
                 let is_reinvoked = invocation.hook.definition.is_reinvoked;
                 attributes.reinvocation.called(NAME, &key, changed, is_reinvoked);
@@ -132,7 +145,7 @@ async fn invoked<'h>(
         Ok(None) => return,
         Err(status) => {
             let why = format!("failed to configure policy: {}", status.message);
-            return failures.extend(Failure::of(hook, None, &why));
+            return failures.extend(Failure::of(hook, None, attributes, &why));
         }
     };
     for binding in &hook.bindings {
@@ -152,7 +165,7 @@ async fn invoked<'h>(
             })),
             Err(why) => {
                 let why = format!("failed to configure binding: {why}");
-                failures.extend(Failure::of(hook, Some(&binding.name), &why));
+                failures.extend(Failure::of(hook, Some(&binding.name), attributes, &why));
             }
         }
     }
@@ -174,7 +187,7 @@ impl Pass<'_> {
             Ok(true) => {}
             Ok(false) => return Ok(false),
             Err(why) => {
-                self.fail(invocation, &why);
+                self.fail(invocation, attributes, &why);
                 return Ok(false);
             }
         }
@@ -193,7 +206,7 @@ impl Pass<'_> {
                         *object = mutated;
                     }
                 }
-                Err(why) => self.fail(invocation, &why),
+                Err(why) => self.fail(invocation, attributes, &why),
             }
         }
         Ok(changed)

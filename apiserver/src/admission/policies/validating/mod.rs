@@ -152,34 +152,39 @@ impl Pass<'_> {
     /// For a trace of the request.
     fn tell(&self, hook: &Hook<Definition>, binding: &Binding, said: &[Said]) {
         let overlooks_errors = hook.definition.failure_policy == FailurePolicy::Ignore;
-        let (mut objections, mut refuses) = (Vec::new(), false);
+        let (mut objections, mut overlooked) = (Vec::new(), Vec::new());
         for decision in said.iter().flat_map(|said| &said.decisions) {
-            let (why, counts) = match &decision.outcome {
-                Outcome::Admit => continue,
-                Outcome::Error(why) => (why, !overlooks_errors),
-                Outcome::Deny(why, _) => (why, true),
-            };
-            refuses |= counts && binding.actions.iter().any(|action| action == "Deny");
-            objections.push(why.as_str());
+            match &decision.outcome {
+                Outcome::Admit => {}
+                Outcome::Error(why) if overlooks_errors => overlooked.push(why.as_str()),
+                Outcome::Error(why) | Outcome::Deny(why, _) => objections.push(why.as_str()),
+            }
+        }
+        let refuses = binding.actions.iter().any(|action| action == "Deny");
+        let name = format!("policy {} by {}", hook.name, binding.name);
+        if !overlooked.is_empty() {
+            self.attributes.overlooked(asked(&name), &overlooked.join("; "), None);
         }
         let why = format!("{}: {}", binding.actions.join(", "), objections.join("; "));
         let word = match (objections.is_empty(), refuses) {
+            (true, _) if !overlooked.is_empty() => return,
             (true, _) => Word::Admits,
             (false, false) => Word::Objects(&why),
             (false, true) => Word::Refuses(&why),
         };
-        let name = format!("policy {} by {}", hook.name, binding.name);
-        let asked = Asked { gate: Gate::ValidatingAdmission, plugin: NAME, name: &name };
-        self.attributes.heard(asked, None, word, None);
+        self.attributes.heard(asked(&name), None, word, None);
     }
 
     /// The policy cannot be asked.
     fn misconfigured(&mut self, hook: &Hook<Definition>, binding: Option<&Binding>, why: &str) {
-        if hook.definition.failure_policy == FailurePolicy::Ignore {
-            return;
-        }
         let what = if binding.is_some() { "binding" } else { "policy" };
-        self.refuse(hook, binding, format!("failed to configure {what}: {why}"), "Invalid");
+        let why = format!("failed to configure {what}: {why}");
+        if hook.definition.failure_policy == FailurePolicy::Ignore {
+            let by = binding.map(|binding| format!(" by {}", binding.name)).unwrap_or_default();
+            let name = format!("policy {}{by}", hook.name);
+            return self.attributes.overlooked(asked(&name), &why, None);
+        }
+        self.refuse(hook, binding, why, "Invalid");
     }
 
     fn refuse(&mut self, hook: &Hook<Definition>, binding: Option<&Binding>, message: String, reason: &str) {
@@ -288,6 +293,11 @@ impl Refusal {
         details.causes.push(Cause { message, ..Cause::default() });
         status
     }
+}
+
+/// For a trace of the request.
+fn asked(name: &str) -> Asked<'_> {
+    Asked { gate: Gate::ValidatingAdmission, plugin: NAME, name }
 }
 
 /// At most so many bytes, and whole characters.
