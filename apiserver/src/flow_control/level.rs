@@ -6,10 +6,11 @@
 use super::demand::Smoothed;
 use super::occupancy::Room;
 use super::priority_level::{Bounds, Discipline};
-use super::queue_set::{Arrival, Next, QueueSet, Refused, Running};
+use super::queue_set::{Arrival, Next, QueueSet, Refused, Running, Waits};
 use super::work::Work;
 use crate::metrics::flow_control::{FlowMetrics, LevelMeters};
 use parking_lot::Mutex;
+use prometheus_client::metrics::counter::Counter;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
@@ -35,6 +36,14 @@ pub struct About {
 pub struct Ticket {
     pub wake: oneshot::Sender<Running>,
     pub about: About,
+    /// Counts when there is no room for it, although it is first.
+    pub no_room: Counter,
+}
+
+impl Waits for Ticket {
+    fn found_no_room(&self) {
+        self.no_room.inc();
+    }
 }
 
 /// What became of the requests of a level so far.
@@ -141,7 +150,7 @@ impl Level {
         now: Duration,
         flow: impl FnOnce() -> u64,
         work: Work,
-        about: impl FnOnce() -> About,
+        about: impl FnOnce() -> (About, Counter),
     ) -> Result<Result<Running, Queued>, Refused> {
         let mut turn = None;
         let (arrival, next) = {
@@ -149,7 +158,8 @@ impl Level {
             let ticket = || {
                 let (wake, receiver) = oneshot::channel();
                 turn = Some(receiver);
-                Ticket { wake, about: about() }
+                let (about, no_room) = about();
+                Ticket { wake, about, no_room }
             };
             let (arrival, next) = state.set.arrive(now, flow, work, ticket);
             match arrival {

@@ -17,6 +17,7 @@ pub mod dealer;
 pub mod level;
 pub mod demand;
 pub mod occupancy;
+pub mod reads_and_writes;
 pub mod borrowing;
 pub mod configuration;
 pub mod controller;
@@ -35,6 +36,7 @@ use configuration::{Configuration, Flow};
 use level::{About, Level, Queued};
 use max_in_flight::{MaxInFlight, NoSeat};
 use queue_set::{Refused, Running};
+use reads_and_writes::{Phase, ReadsAndWrites};
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,6 +66,7 @@ pub struct Fairness {
     server_seats: usize,
     configuration: ArcSwap<Configuration>,
     watches: WatchCount,
+    kinds: ReadsAndWrites,
     metrics: FlowMetrics,
 }
 
@@ -84,6 +87,7 @@ pub struct FairSeat {
     running: Option<Running>,
     seats: usize,
     kind: KindOfRequest,
+    is_write: bool,
     began: Instant,
 }
 
@@ -102,6 +106,7 @@ impl FlowControl {
             server_seats,
             configuration: ArcSwap::default(),
             watches: WatchCount::default(),
+            kinds: ReadsAndWrites::default(),
             metrics,
         });
         fairness.configure(&[], &[]);
@@ -144,7 +149,7 @@ impl FlowControl {
             (Kind::InFlight(max), _) => Ok(max.enter(info, user)?.map_or(Seat::None, Seat::InFlight)),
             (Kind::Fair(_), None) => Ok(Seat::None),
             (Kind::Fair(fairness), Some(flow)) => {
-                let load = LoadOf { registry, watches: &fairness.watches, info };
+                let load = LoadOf { registry, watches: &fairness.watches, info, flow: &flow };
                 let work = estimate(info, flow.level.nominal_seats(), &load);
                 fairness.clone().enter(flow, info, user, work, limit / WAIT_PART).await.map_err(NoSeat)
             }
@@ -195,6 +200,7 @@ impl Fairness {
     fn show(&self) {
         let now = self.now();
         self.configuration.load().levels.values().for_each(|level| level.show(now));
+        self.kinds.look(now, |by_phase| self.metrics.show(by_phase));
     }
 
     async fn enter(
@@ -207,9 +213,9 @@ impl Fairness {
     ) -> Result<Seat, Refused> {
         let kind = if info.verb == "watch" { KindOfRequest::Watch } else { KindOfRequest::Regular };
         let name = flow.schema.flow(info, user);
-        let seats = work.max_seats();
+        let (seats, is_write) = (work.max_seats(), info.is_mutating());
         let hash = || dealer::hash_of(&flow.schema.name, name);
-        let about = || about(&flow, name, info, user, &self.env);
+        let about = || (about(&flow, name, info, user, &self.env), flow.meters.no_room.clone());
         flow.meters.seats.observe(seats as f64);
         let running = match flow.level.arrive(self.now(), hash, work, about) {
             Ok(Ok(running)) => {
@@ -218,7 +224,7 @@ impl Fairness {
             }
             Ok(Err(queued)) => {
                 flow.meters.queue_length.observe(flow.level.look(|state| state.set.waiting) as f64);
-                self.clone().wait(&flow, queued, seats, limit).await?
+                self.clone().wait(&flow, queued, (seats, is_write), limit).await?
             }
             Err(why) => {
                 self.metrics.rejected(&flow.level.name, &flow.schema.name, why.as_str());
@@ -226,8 +232,9 @@ impl Fairness {
             }
         };
         flow.meters.begin(seats);
+        self.kinds.begin(self.now(), Phase::Executing, is_write);
         let began = self.env.now();
-        Ok(Seat::Fair(FairSeat { fairness: self, flow, running: Some(running), seats, kind, began }))
+        Ok(Seat::Fair(FairSeat { fairness: self, flow, running: Some(running), seats, kind, is_write, began }))
     }
 
     /// Until it is its turn, and no longer than allowed.
@@ -235,13 +242,14 @@ impl Fairness {
         self: Arc<Self>,
         flow: &Arc<Flow>,
         queued: Queued,
-        seats: usize,
+        (seats, is_write): (usize, bool),
         limit: Duration,
     ) -> Result<Running, Refused> {
         let came = self.env.now();
-        let mut place =
-            Place { fairness: self.clone(), flow: flow.clone(), queued: Some(queued), seats, why: Refused::Cancelled };
+        let (fairness, why) = (self.clone(), Refused::Cancelled);
+        let mut place = Place { fairness, flow: flow.clone(), queued: Some(queued), seats, is_write, why };
         flow.meters.queue(seats);
+        self.kinds.begin(self.now(), Phase::Waiting, is_write);
         self.look_after(&flow.level);
         let queued = place.queued.as_mut().expect("it waits");
         let turn = self.env.timeout(limit, &mut queued.turn).await;
@@ -282,14 +290,16 @@ struct Place {
     flow: Arc<Flow>,
     queued: Option<Queued>,
     seats: usize,
+    is_write: bool,
     why: Refused,
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.flow.meters.leave_queue(self.seats);
-        let Some(mut queued) = self.queued.take() else { return };
         let now = self.fairness.now();
+        self.flow.meters.leave_queue(self.seats);
+        self.fairness.kinds.end(now, Phase::Waiting, self.is_write);
+        let Some(mut queued) = self.queued.take() else { return };
         if self.flow.level.abandon(now, queued.id, self.why) {
             self.fairness.metrics.rejected(&self.flow.level.name, &self.flow.schema.name, self.why.as_str());
         } else if let Ok(running) = queued.turn.try_recv() {
@@ -302,8 +312,10 @@ impl Drop for Place {
 impl Drop for FairSeat {
     fn drop(&mut self) {
         let Some(running) = self.running.take() else { return };
+        let now = self.fairness.now();
         self.flow.meters.end(self.seats, self.kind, self.fairness.env.now().duration_since(self.began));
-        self.flow.level.finish(self.fairness.now(), running);
+        self.fairness.kinds.end(now, Phase::Executing, self.is_write);
+        self.flow.level.finish(now, running);
         self.fairness.look_after(&self.flow.level);
     }
 }
@@ -331,6 +343,7 @@ struct LoadOf<'a> {
     registry: &'a Registry,
     watches: &'a WatchCount,
     info: &'a RequestInfo,
+    flow: &'a Flow,
 }
 
 impl Load for LoadOf<'_> {
@@ -340,6 +353,8 @@ impl Load for LoadOf<'_> {
     }
 
     fn watches(&self) -> u64 {
-        self.watches.of(self.info)
+        let watches = self.watches.of(self.info);
+        self.flow.meters.watches.observe(watches as f64);
+        watches
     }
 }

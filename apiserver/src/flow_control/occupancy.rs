@@ -18,15 +18,16 @@ pub struct OverTime {
     /// For how long the value lay in each bucket; the last one has no bound.
     times: Vec<Duration>,
     sum: f64,
-    value: f64,
+    pub(super) value: f64,
 }
 
 impl OverTime {
-    fn new(bounds: &'static [f64]) -> Self {
+    pub(super) fn new(bounds: &'static [f64]) -> Self {
         Self { bounds, times: vec![Duration::ZERO; bounds.len() + 1], sum: 0.0, value: 0.0 }
     }
 
-    fn last(&mut self, elapsed: Duration) {
+    /// It was as it is for so long.
+    pub(super) fn last(&mut self, elapsed: Duration) {
         let bucket = self.bounds.partition_point(|bound| *bound < self.value);
         self.times[bucket] += elapsed;
         self.sum += self.value * elapsed.as_nanos() as f64;

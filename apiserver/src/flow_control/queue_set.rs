@@ -53,6 +53,12 @@ pub enum Arrival {
     Refused(Refused),
 }
 
+/// What a request waits with.
+pub trait Waits {
+    /// It was first, and there was no room for it.
+    fn found_no_room(&self) {}
+}
+
 /// A request whose turn it is.
 #[derive(Debug)]
 pub struct Next<T> {
@@ -132,6 +138,9 @@ pub struct QueueSet<T> {
     demand: Demand,
     pub occupancy: Occupancy,
     pub current_r: f64,
+    /// The virtual time when the last request of a queue was served, and that at which it began.
+    pub dispatch_r: f64,
+    pub latest_s: f64,
     synced: Duration,
     /// The queue that was served last: of equal ones the next one has its turn.
     robin: usize,
@@ -139,7 +148,7 @@ pub struct QueueSet<T> {
     next_id: u64,
 }
 
-impl<T> QueueSet<T> {
+impl<T: Waits> QueueSet<T> {
     pub fn new(discipline: Discipline, limit: usize) -> Self {
         let mut set = Self {
             discipline,
@@ -154,6 +163,8 @@ impl<T> QueueSet<T> {
             demand: Demand::default(),
             occupancy: Occupancy::new(Room { seats: limit, queues: 1 }),
             current_r: 0.0,
+            dispatch_r: 0.0,
+            latest_s: 0.0,
             synced: Duration::ZERO,
             robin: 0,
             enqueued: 0,
@@ -263,6 +274,7 @@ impl<T> QueueSet<T> {
         if let Some(queue) = queue.map(|at| &mut self.queues[at]) {
             queue.executing += 1;
             queue.seats_in_use += seats;
+            (self.dispatch_r, self.latest_s) = (self.current_r, queue.next_dispatch_r);
             queue.next_dispatch_r += work.total();
             queue.bound_next_dispatch();
         }
@@ -389,6 +401,7 @@ impl<T> QueueSet<T> {
             let at = self.next_queue();
             let first = self.queues[at].waiting.front().expect("a queue that is next has somebody");
             if self.discipline != Discipline::Exempt && !self.fits(first.work.max_seats()) {
+                first.ticket.found_no_room();
                 break;
             }
             self.robin = at;
@@ -416,7 +429,16 @@ impl<T> QueueSet<T> {
 
     /// The least and the greatest virtual time at which a queue with somebody that waits would go on.
     pub fn next_dispatch_bounds(&self) -> Option<(f64, f64)> {
-        let waiting = self.queues.iter().filter(|queue| !queue.waiting.is_empty()).map(|queue| queue.next_dispatch_r);
+        self.bounds_of_waiting(|queue| queue.next_dispatch_r)
+    }
+
+    /// The same, if what is being served were not booked yet.
+    pub fn discounted_bounds(&self) -> Option<(f64, f64)> {
+        self.bounds_of_waiting(|queue| queue.next_dispatch_r - queue.seats_in_use as f64 * ESTIMATED_SERVICE_S)
+    }
+
+    fn bounds_of_waiting(&self, of: impl Fn(&Queue<T>) -> f64) -> Option<(f64, f64)> {
+        let waiting = self.queues.iter().filter(|queue| !queue.waiting.is_empty()).map(of);
         waiting.fold(None, |bounds, r| match bounds {
             None => Some((r, r)),
             Some((least, most)) => Some((r.min(least), r.max(most))),

@@ -5,7 +5,8 @@
 use crate::flow_control::demand::Smoothed;
 use crate::flow_control::occupancy::OverTime;
 use crate::flow_control::priority_level::Bounds;
-use crate::flow_control::queue_set::QueueSet;
+use crate::flow_control::queue_set::{QueueSet, Waits};
+use crate::flow_control::reads_and_writes::ByPhase;
 use component_base::env::Env;
 use component_base::metrics::{Counters, FloatGauges, Gauges, Histograms, Labels, SetHistogram, SetHistograms};
 use prometheus_client::metrics::counter::Counter;
@@ -19,6 +20,7 @@ const WAIT_SECONDS: &[f64] = &[0.0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 
 const EXECUTION_SECONDS: &[f64] = &[0.0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0];
 const LENGTHS: &[f64] = &[0.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1000.0];
 const SEATS: &[f64] = &[1.0, 2.0, 4.0, 10.0, 20.0, 40.0, 80.0];
+const WATCHES: &[f64] = &[0.0, 1.0, 10.0, 100.0, 1000.0, 10_000.0];
 
 type FloatGauge = Gauge<f64, AtomicU64>;
 
@@ -35,6 +37,8 @@ pub struct FlowMetrics {
     executions: Histograms,
     lengths: Histograms,
     seats: Histograms,
+    watches: Histograms,
+    no_room: Counters,
     limits: Gauges,
     nominal: Gauges,
     lower: Gauges,
@@ -45,10 +49,15 @@ pub struct FlowMetrics {
     smoothed: FloatGauges,
     targets: FloatGauges,
     current_r: FloatGauges,
+    dispatch_r: FloatGauges,
+    latest_s: FloatGauges,
     next_s: FloatGauges,
+    next_discounted_s: FloatGauges,
     request_utilization: SetHistograms,
     seat_utilization: SetHistograms,
     demand: SetHistograms,
+    /// By phase: of reads, of writes.
+    kinds: [[SetHistogram; 2]; 2],
     pub fair_fraction: FloatGauge,
 }
 
@@ -59,7 +68,18 @@ impl FlowMetrics {
             "apiserver_flowcontrol_seat_fair_frac",
             "Fraction of the target of each level, that is at none of its bounds, that it gets",
         );
+        let kinds = metrics.set_histograms(
+            "apiserver_flowcontrol_read_vs_write_current_requests",
+            "For how long, in nanoseconds, so many requests that read or write were served or waited",
+        );
+        let of_phase = |phase: &str| {
+            ["readOnly", "mutating"].map(|kind| {
+                let labels = vec![("phase", phase.to_owned()), ("request_kind", kind.to_owned())];
+                kinds.get_or_create_owned(&labels)
+            })
+        };
         Self {
+            kinds: ["waiting", "executing"].map(of_phase),
             executing: metrics.gauges(
                 "apiserver_flowcontrol_current_executing_requests",
                 "Requests being served, or watches being started",
@@ -92,6 +112,15 @@ impl FlowMetrics {
                 "Seats that a request is thought to need",
                 SEATS,
             ),
+            watches: metrics.histograms(
+                "apiserver_flowcontrol_watch_count_samples",
+                "Watches that the event of a write goes to, seen by each write",
+                WATCHES,
+            ),
+            no_room: metrics.counters(
+                "apiserver_flowcontrol_request_dispatch_no_accommodation_total",
+                "Times that the request whose turn it was had to wait on for lack of seats",
+            ),
             limits: metrics.gauges("apiserver_flowcontrol_current_limit_seats", "Seats that a level has now"),
             nominal: metrics.gauges("apiserver_flowcontrol_nominal_limit_seats", "Seats of a level by its shares"),
             lower: metrics
@@ -117,6 +146,18 @@ impl FlowMetrics {
             targets: metrics
                 .float_gauges("apiserver_flowcontrol_target_seats", "Seats that a level is meant to get, if it can"),
             current_r: metrics.float_gauges("apiserver_flowcontrol_current_r", "Virtual time of a level"),
+            dispatch_r: metrics.float_gauges(
+                "apiserver_flowcontrol_dispatch_r",
+                "Virtual time of a level when the last request was served",
+            ),
+            latest_s: metrics.float_gauges(
+                "apiserver_flowcontrol_latest_s",
+                "Virtual time at which the last request that was served began",
+            ),
+            next_discounted_s: metrics.float_gauges(
+                "apiserver_flowcontrol_next_discounted_s_bounds",
+                "Least and greatest virtual time at which a queue of a level goes on, less the work that is thought to go on",
+            ),
             next_s: metrics.float_gauges(
                 "apiserver_flowcontrol_next_s_bounds",
                 "Least and greatest virtual time at which a queue of a level goes on",
@@ -139,8 +180,9 @@ impl FlowMetrics {
 
     pub fn level(&self, name: &str) -> LevelMeters {
         let labels: Labels = vec![("priority_level", name.to_owned())];
-        let bound = |bound: &str| {
-            self.next_s.get_or_create_owned(&[vec![("bound", bound.to_owned())], labels.clone()].concat())
+        let bounds = |family: &FloatGauges| {
+            ["min", "max"]
+                .map(|bound| family.get_or_create_owned(&[vec![("bound", bound.to_owned())], labels.clone()].concat()))
         };
         let in_phase = |phase: &str| [vec![("phase", phase.to_owned())], labels.clone()].concat();
         LevelMeters {
@@ -157,7 +199,10 @@ impl FlowMetrics {
             deviation: self.deviation.get_or_create_owned(&labels),
             smoothed: self.smoothed.get_or_create_owned(&labels),
             current_r: self.current_r.get_or_create_owned(&labels),
-            next_s: [bound("min"), bound("max")],
+            dispatch_r: self.dispatch_r.get_or_create_owned(&labels),
+            latest_s: self.latest_s.get_or_create_owned(&labels),
+            next_s: bounds(&self.next_s),
+            next_discounted_s: bounds(&self.next_discounted_s),
         }
     }
 
@@ -175,7 +220,14 @@ impl FlowMetrics {
             executions: ["regular", "watch"].map(|kind| self.executions.get_or_create_owned(&with_type(kind))),
             queue_length: self.lengths.get_or_create_owned(&labels),
             seats: self.seats.get_or_create_owned(&labels),
+            watches: self.watches.get_or_create_owned(&labels),
+            no_room: self.no_room.get_or_create_owned(&labels),
         }
+    }
+
+    pub fn show(&self, by_phase: &ByPhase) {
+        let shown = self.kinds.as_flattened().iter().zip(by_phase.as_flattened());
+        shown.for_each(|(shown, over_time)| set(shown, over_time));
     }
 
     pub fn rejected(&self, level: &str, schema: &str, reason: &'static str) {
@@ -211,6 +263,8 @@ pub struct FlowMeters {
     executions: [Histogram; 2],
     pub queue_length: Histogram,
     pub seats: Histogram,
+    pub watches: Histogram,
+    pub no_room: Counter,
 }
 
 impl FlowMeters {
@@ -253,7 +307,10 @@ pub struct LevelMeters {
     deviation: FloatGauge,
     smoothed: FloatGauge,
     current_r: FloatGauge,
+    dispatch_r: FloatGauge,
+    latest_s: FloatGauge,
     next_s: [FloatGauge; 2],
+    next_discounted_s: [FloatGauge; 2],
     executing: SetHistogram,
     waiting: SetHistogram,
     seats: SetHistogram,
@@ -274,17 +331,24 @@ impl LevelMeters {
         self.smoothed.set(demand.smoothed);
     }
 
-    pub fn show<T>(&self, set: &QueueSet<T>) {
+    pub fn show<T: Waits>(&self, set: &QueueSet<T>) {
         self.current_r.set(set.current_r);
-        let (least, most) = set.next_dispatch_bounds().unwrap_or_default();
-        self.next_s[0].set(least);
-        self.next_s[1].set(most);
-        let show =
-            |shown: &SetHistogram, over_time: &OverTime| shown.set(over_time.sum(), over_time.buckets().collect());
+        self.dispatch_r.set(set.dispatch_r);
+        self.latest_s.set(set.latest_s);
+        let bounds = [(&self.next_s, set.next_dispatch_bounds()), (&self.next_discounted_s, set.discounted_bounds())];
+        for ([least, most], bounds) in bounds {
+            let bounds = bounds.unwrap_or_default();
+            least.set(bounds.0);
+            most.set(bounds.1);
+        }
         let known = &set.occupancy;
-        show(&self.executing, &known.executing);
-        show(&self.waiting, &known.waiting);
-        show(&self.seats, &known.seats);
-        show(&self.demand, &known.demand);
+        self::set(&self.executing, &known.executing);
+        self::set(&self.waiting, &known.waiting);
+        self::set(&self.seats, &known.seats);
+        self::set(&self.demand, &known.demand);
     }
+}
+
+fn set(shown: &SetHistogram, over_time: &OverTime) {
+    shown.set(over_time.sum(), over_time.buckets().collect());
 }

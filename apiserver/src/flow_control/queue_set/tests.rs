@@ -3,6 +3,9 @@
 use super::*;
 use proptest::prelude::*;
 
+impl Waits for &'static str {}
+impl Waits for u64 {}
+
 fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
@@ -283,4 +286,42 @@ proptest! {
         let _ = set.pass(now + ms(1000));
         prop_assert_eq!((set.seats_in_use, set.active), (0, 0));
     }
+}
+
+/// Counts how often it was first and there was no room.
+struct Counts(std::sync::Arc<std::sync::atomic::AtomicUsize>);
+
+impl Waits for Counts {
+    fn found_no_room(&self) {
+        self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn virtual_times_are_those_of_the_last_that_was_served() {
+    let count = std::sync::Arc::<std::sync::atomic::AtomicUsize>::default();
+    let mut set = QueueSet::new(QUEUES, 1);
+    let arrive = |set: &mut QueueSet<Counts>, at: u64, queue: u64| {
+        set.arrive(ms(at), || queue, Work::of_seats(1), || Counts(count.clone())).0
+    };
+    let Arrival::Served(first) = arrive(&mut set, 0, 1) else { panic!("there is room") };
+    assert_eq!((set.dispatch_r, set.latest_s, set.discounted_bounds()), (0.0, 0.0, None));
+    assert!(matches!(arrive(&mut set, 1, 1), Arrival::Waits(_)));
+    assert!(matches!(arrive(&mut set, 2, 2), Arrival::Waits(_)));
+    let no_room = || count.load(std::sync::atomic::Ordering::Relaxed);
+    assert_eq!(no_room(), 2);
+    // As long as one queue has somebody, it gets the seat.
+    let close = |a: f64, b: f64| (a - b).abs() < 1e-9;
+    assert!(close(set.current_r, 0.002), "{}", set.current_r);
+    let (least, most) = set.next_dispatch_bounds().unwrap();
+    assert!(close(least, 0.002) && close(most, 0.003), "{least} {most}");
+    // The first queue's request is thought to take its time, and has not yet.
+    let (least, most) = set.discounted_bounds().unwrap();
+    assert!(close(least, 0.0) && close(most, 0.002), "{least} {most}");
+    let (_, second) = only(set.finish(ms(4), first));
+    assert!(close(set.dispatch_r, 0.003) && close(set.latest_s, 0.002), "{} {}", set.dispatch_r, set.latest_s);
+    assert_eq!(no_room(), 3, "the other one waits on");
+    let (_, third) = only(set.finish(ms(5), second));
+    assert!(set.finish(ms(6), third).is_empty());
+    assert_eq!((set.discounted_bounds(), no_room()), (None, 3));
 }
