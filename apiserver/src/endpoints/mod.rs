@@ -227,7 +227,18 @@ impl Call<'_> {
         mutation: &mut Mutation<'_>,
         body: &mut Value,
     ) -> Result<(), Status> {
-        let outcome = self.server.registry.admit_action(operation, mutation, body).await;
+        self.admit_checked(operation, mutation, body, |_| Ok(())).await
+    }
+
+    /// The same for a body that is judged as mutating admission leaves it, before validating admission sees it.
+    pub async fn admit_checked(
+        &self,
+        operation: Operation,
+        mutation: &mut Mutation<'_>,
+        body: &mut Value,
+        check: impl FnOnce(&Value) -> Result<(), Status> + Send,
+    ) -> Result<(), Status> {
+        let outcome = self.server.registry.admit_action(operation, mutation, body, check).await;
         self.record.heard(mutation);
         outcome
     }

@@ -4,6 +4,7 @@
 
 use super::body::{self, Given};
 use super::{Call, binding, component_status, present, selectors};
+use crate::admission::Operation;
 use crate::apply::FieldManager;
 use crate::apply::fields::FieldSet;
 use crate::authn::{Heard, TokenOutcome, UserInfo};
@@ -38,40 +39,52 @@ async fn review(call: &Call<'_>, target: &Target, body: Body) -> Result<Response
     let now = call.server.env.wall();
     let manager = call.manager(&given.options.field_manager);
     FieldManager::new(&target.row, target.served(), "", &reset, now).update(None, &mut object, &manager);
+    let mut mutation = call.mutation(target, &manager, given.options.dry_run, &given.options.given);
+    let name = object_meta::text(&object, "name").to_owned();
+    mutation.name = &name;
+    call.admit_checked(Operation::Create, &mut mutation, &mut object, |object| check(target, object)).await?;
     match target.served().resource.as_ref() {
-        "tokenreviews" => review_token(call, &mut object).await?,
+        "tokenreviews" => review_token(call, &mut object).await,
         "selfsubjectreviews" => {
             object_meta::meta_mut(&mut object).insert("creationTimestamp".into(), json!(object_meta::time(now)));
             object["status"] = json!({"userInfo": call.user.to_value()});
         }
-        "selfsubjectrulesreviews" => review_rules(call, &mut object)?,
+        "selfsubjectrulesreviews" => review_rules(call, &mut object),
         "subjectaccessreviews" | "localsubjectaccessreviews" => {
-            let errors = check_subject(&object, target.served().resource == "localsubjectaccessreviews");
-            refuse(target, &errors)?;
             let user = subject(&object["spec"]);
             review_access(call, &mut object, &user).await;
         }
-        "selfsubjectaccessreviews" => {
-            let mut errors = check_attributes(&object["spec"]);
-            errors.extend(check_metadata(&object, false));
-            refuse(target, &errors)?;
-            review_access(call, &mut object, call.user).await;
-        }
+        "selfsubjectaccessreviews" => review_access(call, &mut object, call.user).await,
         _ => return Err(Status::unknown_path()),
     }
     Ok(present::tree(&form, 201, &object))
 }
 
-/// Kubernetes does not say here what kind was wrong.
-fn refuse(target: &Target, errors: &[FieldError]) -> Result<(), Status> {
-    if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&target.served().group, "", "", errors)) }
+/// Whether a review can be answered.
+fn check(target: &Target, review: &Value) -> Result<(), Status> {
+    let is_empty = |field: &str| review["spec"][field].as_str().unwrap_or_default().is_empty();
+    let errors = match target.served().resource.as_ref() {
+        "tokenreviews" if is_empty("token") => {
+            return Err(Status::bad_request("token is required for TokenReview in authentication"));
+        }
+        "selfsubjectrulesreviews" if is_empty("namespace") => {
+            return Err(Status::bad_request("no namespace on request"));
+        }
+        "subjectaccessreviews" => check_subject(review, false),
+        "localsubjectaccessreviews" => check_subject(review, true),
+        "selfsubjectaccessreviews" => {
+            let mut errors = check_attributes(&review["spec"]);
+            errors.extend(check_metadata(review, false));
+            errors
+        }
+        _ => Vec::new(),
+    };
+    // Kubernetes does not say here what kind was wrong.
+    if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&target.served().group, "", "", &errors)) }
 }
 
-async fn review_token(call: &Call<'_>, review: &mut Value) -> Result<(), Status> {
+async fn review_token(call: &Call<'_>, review: &mut Value) {
     let token = review["spec"]["token"].as_str().unwrap_or_default().to_owned();
-    if token.is_empty() {
-        return Err(Status::bad_request("token is required for TokenReview in authentication"));
-    }
     let audiences = strings(&review["spec"]["audiences"]);
     let server = call.server;
     let objects: std::sync::Arc<dyn crate::admission::Lookup> = server.registry.clone();
@@ -82,7 +95,6 @@ async fn review_token(call: &Call<'_>, review: &mut Value) -> Result<(), Status>
         }
         TokenOutcome::Unknown(why) => json!({"user": {}, "error": why}),
     };
-    Ok(())
 }
 
 fn strings(list: &Value) -> Vec<String> {
@@ -197,11 +209,8 @@ fn verdict(allowed: bool, denied: bool, reason: &str) -> Value {
 }
 
 /// What the caller may do in a namespace, as far as rules can tell.
-fn review_rules(call: &Call<'_>, review: &mut Value) -> Result<(), Status> {
+fn review_rules(call: &Call<'_>, review: &mut Value) {
     let namespace = review["spec"]["namespace"].as_str().unwrap_or_default().to_owned();
-    if namespace.is_empty() {
-        return Err(Status::bad_request("no namespace on request"));
-    }
     let (rules, errors) = call.server.authorization.rules_for(call.user, &namespace);
     let resource: Vec<Value> = rules.iter().filter(|r| !r.resources.is_empty()).map(resource_rule).collect();
     let urls: Vec<Value> = rules
@@ -214,7 +223,6 @@ fn review_rules(call: &Call<'_>, review: &mut Value) -> Result<(), Status> {
         status["evaluationError"] = json!(errors.join(", "));
     }
     review["status"] = status;
-    Ok(())
 }
 
 fn resource_rule(rule: &Rule) -> Value {

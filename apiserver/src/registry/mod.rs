@@ -202,14 +202,17 @@ impl Registry {
         outcome
     }
 
-    /// Both halves for an action that changes no object itself: `exec`, a binding, an eviction.
+    /// Both halves for what changes no object itself: `exec`, a binding, an eviction, a review. `check` looks at the body
+    /// between them.
     pub async fn admit_action(
         &self,
         operation: Operation,
         mutation: &mut Mutation<'_>,
         body: &mut Value,
+        check: impl FnOnce(&Value) -> Result<(), Status> + Send,
     ) -> Result<(), Status> {
         self.admit(operation, Phase::Mutating, mutation, Some(&mut *body), None).await?;
+        check(body)?;
         self.admit(operation, Phase::Validating, mutation, Some(body), None).await
     }
 

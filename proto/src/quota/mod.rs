@@ -10,5 +10,16 @@ pub mod usage;
 pub use pod_resources::{Amounts, add, amounts};
 pub use usage::{concerns, unsaid, usage};
 
-/// Events come and go by themselves; nobody counts them.
-pub const IGNORED: [(&str, &str); 2] = [("", "events"), ("events.k8s.io", "events")];
+/// Nobody counts what comes and goes by itself, nor what is answered and never stored.
+pub const IGNORED: [(&str, &str); 10] = [
+    ("", "bindings"),
+    ("", "componentstatuses"),
+    ("", "events"),
+    ("authentication.k8s.io", "selfsubjectreviews"),
+    ("authentication.k8s.io", "tokenreviews"),
+    ("authorization.k8s.io", "localsubjectaccessreviews"),
+    ("authorization.k8s.io", "selfsubjectaccessreviews"),
+    ("authorization.k8s.io", "selfsubjectrulesreviews"),
+    ("authorization.k8s.io", "subjectaccessreviews"),
+    ("events.k8s.io", "events"),
+];

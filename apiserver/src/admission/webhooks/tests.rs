@@ -1,5 +1,7 @@
 //! Admission webhooks as clients see them; the webhooks are services in this process.
 
+mod reviews;
+
 use crate::admission::testing::Write;
 use crate::config::Config;
 use crate::testing::{Answer, Api};

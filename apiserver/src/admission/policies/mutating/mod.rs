@@ -13,7 +13,7 @@ use super::params;
 use super::source::{Hook, PolicySource};
 use super::view::View;
 use crate::admission::expressions::Authorizer;
-use crate::admission::matching::is_exempt;
+use crate::admission::matching::is_hidden_from_policies;
 use crate::admission::request::is_of_resource;
 use crate::admission::seen::{Seen, decoded, restored};
 use crate::admission::traced::Asked;
@@ -99,7 +99,7 @@ fn asked(name: &str) -> Asked<'_> {
 #[async_trait]
 impl AdmissionPlugin for MutatingAdmissionPolicy {
     async fn admit(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
-        if is_exempt(attributes) {
+        if is_hidden_from_policies(attributes) {
             return Ok(());
         }
         let hooks = self.source.hooks(attributes.lookup)?;
@@ -212,8 +212,8 @@ impl Pass<'_> {
         Ok(changed)
     }
 
-    fn fail(&mut self, invocation: &Invocation<'_>, why: &str) {
-        self.failures.extend(Failure::of(invocation.hook, Some(invocation.binding), why));
+    fn fail(&mut self, invocation: &Invocation<'_>, attributes: &Attributes<'_>, why: &str) {
+        self.failures.extend(Failure::of(invocation.hook, Some(invocation.binding), attributes, why));
     }
 
     /// The object after one mutation, in the version that the policy names and back; none where it is the same. Each

@@ -12,7 +12,7 @@ use super::params;
 use super::source::{Hook, PolicySource};
 use super::view::View;
 use crate::admission::expressions::Authorizer;
-use crate::admission::matching::is_exempt;
+use crate::admission::matching::is_hidden_from_policies;
 use crate::admission::traced::{Asked, Word};
 use crate::admission::{AdmissionPlugin, Attributes};
 use crate::metrics::policies::PolicyMeters;
@@ -76,7 +76,7 @@ impl ValidatingAdmissionPolicy {
 #[async_trait]
 impl AdmissionPlugin for ValidatingAdmissionPolicy {
     async fn validate(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
-        if is_exempt(attributes) {
+        if is_hidden_from_policies(attributes) {
             return Ok(());
         }
         let hooks = self.source.hooks(attributes.lookup)?;
