@@ -75,6 +75,20 @@ impl Object {
         if let Some(meta) = value.get_mut("metadata").and_then(Value::as_object_mut) {
             meta.remove("resourceVersion");
         }
+        Self::of(value, revision, fields)
+    }
+
+    /// What a dry run would have stored: of no revision, with the `resourceVersion` that its writer gave it, as a client
+    /// sees it.
+    pub fn tried(mut value: Value, given: &str, fields: BTreeMap<FieldKey, String>) -> Self {
+        if given.is_empty() {
+            return Self::from_value(value, 0, fields);
+        }
+        value["metadata"]["resourceVersion"] = Value::from(given);
+        Self::of(value, 0, fields)
+    }
+
+    fn of(value: Value, revision: u64, fields: BTreeMap<FieldKey, String>) -> Self {
         let bytes = Bytes::from(json::to_canonical(&value));
         let mut index = index_of(&value);
         index.fields = fields;

@@ -245,8 +245,10 @@ async fn a_version_matters_to_the_store_alone() {
     let body = |name: &str, version: &str| json!({"metadata": {"name": name, "resourceVersion": version}});
     let refused = api.post(CONFIG_MAPS, body("a", "5")).await;
     assert_eq!((refused.code, refused.message()), (500, "resourceVersion should not be set on objects to be created"));
-    let tried = api.post(&format!("{CONFIG_MAPS}?dryRun=All"), body("a", "5")).await;
-    assert_eq!((tried.code, &tried.body["metadata"]["resourceVersion"]), (201, &json!("5")));
+    for version in ["5", "0"] {
+        let tried = api.post(&format!("{CONFIG_MAPS}?dryRun=All"), body("a", version)).await;
+        assert_eq!((tried.code, &tried.body["metadata"]["resourceVersion"]), (201, &json!(version)));
+    }
     assert_eq!(api.post(CONFIG_MAPS, body("a", "0")).await.code, 201);
     // An apply that creates does not look at it.
     let apply = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"b","resourceVersion":"5"},"data":{}}"#;

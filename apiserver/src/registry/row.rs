@@ -117,6 +117,12 @@ impl Row {
         self.resource.storage_version().schema.is_builtin()
     }
 
+    /// What a dry run would have stored; `given` is the `resourceVersion` that its writer named.
+    pub fn tried(&self, value: Value, given: &str) -> Object {
+        let fields = self.resource.fields_of(&value);
+        Object::tried(value, given, fields)
+    }
+
     /// Namespaces hold back their own end with `spec.finalizers`, beside the finalizers that every object has.
     pub fn is_held(&self, object: &Value) -> bool {
         let storage = self.resource.storage_version();

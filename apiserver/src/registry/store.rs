@@ -96,9 +96,9 @@ impl Registry {
         set_defaults(mutation.served(), &mut object);
         object_meta::keep_namespace(&mut object, mutation.namespace)?;
         self.authorize_content(mutation, &object, None).await?;
-        let version = match origin {
-            Origin::Creation => parse_unsigned(object_meta::text(&object, "resourceVersion")).unwrap_or(0),
-            Origin::Update { .. } => 0,
+        let given_version = match origin {
+            Origin::Creation => object_meta::text(&object, "resourceVersion").to_owned(),
+            Origin::Update { .. } => String::new(),
         };
 
         let mut stored = mutation.target.row.to_storage(mutation.target.served, object);
@@ -115,7 +115,7 @@ impl Registry {
             reservation
         };
         mutation.prepared(before, &stored);
-        let outcome = self.finish_create(row, mutation, &name, stored, version).await;
+        let outcome = self.finish_create(row, mutation, &name, stored, &given_version).await;
         let stored = if mutation.dry_run { Stored::No } else { Stored::of(&outcome) };
         reservation.finish(stored, self).await?;
         outcome
@@ -127,7 +127,7 @@ impl Registry {
         mutation: &mut Mutation<'_>,
         name: &str,
         stored: Value,
-        version: u64,
+        given_version: &str,
     ) -> Result<Written, Status> {
         {
             let context = self.write_context(mutation, name);
@@ -143,16 +143,15 @@ impl Registry {
         let key = row.key(mutation.namespace, name);
         let generates = !object_meta::text(&stored, "generateName").is_empty();
         let taken = || if generates { mutation.no_name_left(name) } else { mutation.already_exists(name) };
-        // Deviation: a dry run that names the resource version 0 is answered without one.
         if mutation.dry_run {
             if self.current(row, mutation.namespace, name).await?.is_some() {
                 return Err(taken());
             }
             mutation.not_written(&key, "a dry run");
-            return Ok(Written { object: Arc::new(row.object(stored, version)), created: true });
+            return Ok(Written { object: Arc::new(row.tried(stored, given_version)), created: true });
         }
         // Only the store itself minds, so nobody hears of it who merely tries.
-        if version != 0 {
+        if parse_unsigned(given_version).unwrap_or(0) != 0 {
             return Err(Status::failure(500, "", "resourceVersion should not be set on objects to be created"));
         }
         let object = row.object(stored, 0);

@@ -10,6 +10,7 @@ pub mod cluster;
 pub mod configuration;
 pub mod cron_schedule;
 pub mod devices;
+pub mod difference;
 pub mod endpoints;
 pub mod int_or_percent;
 pub mod jobs;

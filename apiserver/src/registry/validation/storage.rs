@@ -4,6 +4,7 @@
 
 use super::at::{At, Errors};
 use super::devices::driver_name;
+use super::difference::difference;
 use super::pod::affinity::node_selector;
 use super::pod::resources;
 use super::selector;
@@ -207,7 +208,8 @@ pub fn claim_update(_context: &Context<'_>, claim: &At<'_>, old: &At<'_>, errors
         take_back(&mut munged, before.value, &["resources", "requests"]);
     }
     if munged != *before.value {
-        errors.push(spec.forbidden(CLAIM_FIXED));
+        let difference = difference(before.value, &munged);
+        errors.push(spec.forbidden(format!("{CLAIM_FIXED}\n{difference}")));
     }
     let requested = |spec: &At<'_>| Quantity::try_from(spec.down("resources.requests").key("storage").value).ok();
     if let (Some(now), Some(then)) = (requested(&spec), requested(&before))

@@ -101,8 +101,8 @@ impl Walk {
             Written::UnlessEmpty => !is_empty(value),
             Written::AsGiven => !value.is_null(),
             // What is stored as protobuf knows no empty lists; they come back as null.
-            // Deviation: a list or map that Go always writes and that is given without items (`spec.limits: []`) is null
-            // from the start, where Kubernetes makes it so when it stores it; so nobody owns it in `managedFields`.
+            // Deviation: a list or map that Go always writes and that is given without items (`spec.limits: []`) is
+            // null from the start, where Kubernetes makes it so when it stores it; so nobody owns it in `managedFields`.
             Written::Always if matches!(field.shape, Shape::List(_) | Shape::Map(_)) => {
                 !(is_empty(value) && place.is_stored_as_protobuf())
             }

@@ -7,6 +7,7 @@ use super::{pod_content, tolerations};
 use crate::registry::strategies::pod::qos;
 use crate::registry::strategy::WriteContext;
 use crate::registry::validation::at::{At, Errors, check_ip};
+use crate::registry::validation::difference::difference;
 use proto::meta::names;
 use serde_json::{Value, json};
 
@@ -126,36 +127,6 @@ fn take_back_what_may_change(spec: &mut Value, old: &At<'_>, errors: &mut Errors
                 .push(selector.invalid("only additions to spec.nodeSelector are allowed (no mutations or deletions)"));
         }
         take_back("nodeSelector");
-    }
-}
-
-/// One line per place that differs.
-///
-/// Deviation: a refusal of changes to a pod or a claim does not end with a comparison of Go's structs; a pod's says
-/// which fields differ, by their names on the wire.
-fn difference(old: &Value, new: &Value) -> String {
-    let mut lines = String::new();
-    collect(old, new, "", &mut lines);
-    lines
-}
-
-fn collect(old: &Value, new: &Value, path: &str, lines: &mut String) {
-    match (old, new) {
-        (old, new) if old == new => {}
-        (Value::Object(before), Value::Object(after)) => {
-            let added = after.keys().filter(|name| !before.contains_key(*name));
-            for name in before.keys().chain(added) {
-                let (old, new) = (before.get(name), after.get(name));
-                let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-                collect(old.unwrap_or(&Value::Null), new.unwrap_or(&Value::Null), &path, lines);
-            }
-        }
-        (Value::Array(before), Value::Array(after)) if before.len() == after.len() => {
-            for (index, (old, new)) in before.iter().zip(after).enumerate() {
-                collect(old, new, &format!("{path}[{index}]"), lines);
-            }
-        }
-        (old, new) => lines.push_str(&format!("- {path}: {old}\n+ {path}: {new}\n")),
     }
 }
 
