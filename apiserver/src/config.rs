@@ -184,7 +184,8 @@ pub struct Config {
     #[arg(long, default_value_t = 200, value_name = "N")]
     pub max_mutating_requests_inflight: usize,
     /// Objects of a collection that are deleted at a time
-    // Deviation: one in the original; here what is deleted at a time shares a sync of the store.
+    // Deviation: `--delete-collection-workers` is 1 in the original; here what is deleted at a time shares a sync of the
+    // store.
     #[arg(long, default_value_t = 16, value_name = "N")]
     pub delete_collection_workers: usize,
     /// Keep traces of requests that ask for it by the header `Orrery-Trace: true`, for those who may get
