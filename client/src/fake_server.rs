@@ -36,7 +36,8 @@ struct State {
     log: Vec<Logged>,
     /// Watches from this revision or before get 410.
     compacted: u64,
-    refuses_initial_events: bool,
+    refuses_initial_events: Option<Refusal>,
+    refuses_resuming: Option<Status>,
     /// Watches that began under an earlier number end.
     generation: u64,
     babbles: bool,
@@ -50,6 +51,15 @@ struct Logged {
     kind: &'static str,
     collection: String,
     object: Value,
+}
+
+/// How a server says that it streams no initial events.
+#[derive(Clone, Debug)]
+pub enum Refusal {
+    /// Instead of a stream: kube-apiserver with the feature gate off.
+    Answer(Status),
+    /// As the stream's only event: kube-apiserver on an etcd that cannot be asked for progress.
+    Event(Status),
 }
 
 pub struct Fault {
@@ -116,8 +126,17 @@ impl FakeServer {
         }))
     }
 
-    pub fn refuse_initial_events(&self) {
-        self.state.lock().refuses_initial_events = true;
+    pub fn refuse_initial_events(&self, how: Refusal) {
+        self.state.lock().refuses_initial_events = Some(how);
+    }
+
+    pub fn stream_initial_events(&self) {
+        self.state.lock().refuses_initial_events = None;
+    }
+
+    /// Answers every watch that goes on from a revision.
+    pub fn refuse_resuming(&self, answer: Status) {
+        self.state.lock().refuses_resuming = Some(answer);
     }
 
     pub fn fault(&self, fault: Fault) {
@@ -279,8 +298,15 @@ impl FakeServer {
         let state = self.state.lock();
         let from: u64 = query.get("resourceVersion").and_then(|v| v.parse().ok()).unwrap_or(0);
         let initial = query.contains_key("sendInitialEvents");
-        if initial && state.refuses_initial_events {
-            return Err(Status::invalid("meta.k8s.io", "ListOptions", "", &[]));
+        match &state.refuses_initial_events {
+            Some(Refusal::Answer(status)) if initial => return Err(status.clone()),
+            Some(Refusal::Event(status)) if initial => {
+                return Ok(Response::new(Body::from(line("ERROR", &status.to_value()))));
+            }
+            _ => {}
+        }
+        if let Some(status) = state.refuses_resuming.as_ref().filter(|_| !initial) {
+            return Err(status.clone());
         }
         let mut first = String::new();
         let mut cursor = from;

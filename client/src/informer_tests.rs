@@ -2,7 +2,7 @@
 
 use crate::cached::PartialObject;
 use crate::client::Client;
-use crate::fake_server::{FakeServer, Fault};
+use crate::fake_server::{FakeServer, Fault, Refusal};
 use crate::informer::{Event, Informer};
 use crate::informers::Informers;
 use component_base::env::Env;
@@ -12,6 +12,7 @@ use proto::Status;
 use proto::gvk::Gvr;
 use proto::kinds::Kind;
 use proto::kinds::api::core::v1::ConfigMap;
+use proto::meta::status::Cause;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -90,29 +91,137 @@ async fn a_stream_of_initial_events_and_then_changes() {
     assert!(!informers.of_namespace::<ConfigMap>("later").synced().await);
 }
 
+/// The ways in which servers say that they stream no initial events.
+fn refusals() -> [Refusal; 4] {
+    let no_progress = "a watch stream was requested by the client but the required storage feature is disabled";
+    [
+        Refusal::Answer(Status::invalid("meta.k8s.io", "ListOptions", "", &[])),
+        Refusal::Answer(Status::bad_request("sendInitialEvents is not known")),
+        Refusal::Answer(Status::internal("sendInitialEvents is forbidden for watch")),
+        Refusal::Event(Status::failure(500, "InternalError", no_progress)),
+    ]
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_server_that_refuses_initial_events_is_listed_and_watched() {
-    let World { env, server, informers } = world();
-    server.refuse_initial_events();
-    for n in 0..3 {
-        server.put("configmaps", config(&format!("c{n}"), "1"));
+    for refusal in refusals() {
+        let World { env, server, informers } = world();
+        server.refuse_initial_events(refusal.clone());
+        for n in 0..3 {
+            server.put("configmaps", config(&format!("c{n}"), "1"));
+        }
+        let informer = informers.of::<ConfigMap>();
+        informers.start();
+        // At once: a refusal is no failure to wait after.
+        settle(&env).await;
+        assert!(informer.has_synced(), "{refusal:?}");
+        assert_eq!(held(&informer), server.list("configmaps"));
+        server.put("configmaps", config("c9", "1"));
+        settle(&env).await;
+        assert_eq!(held(&informer), server.list("configmaps"), "{refusal:?}");
+        let list = "GET /api/v1/configmaps?resourceVersion=0";
+        assert_eq!((server.count("sendInitialEvents"), server.count(list)), (1, 1), "{refusal:?}");
+        // What it saw last is gone: it lists again.
+        server.compact();
+        server.put("configmaps", config("c8", "1"));
+        server.compact();
+        server.cut_watches();
+        env.sleep(Duration::from_secs(10)).await;
+        assert_eq!(held(&informer), server.list("configmaps"));
+        assert_eq!(server.count("GET /api/v1/configmaps?limit=500"), 1, "{refusal:?}");
+        env.drain().await;
     }
+}
+
+/// A server that is exchanged for one that streams is asked to, at the next start.
+#[tokio::test(start_paused = true)]
+async fn a_refusal_is_not_remembered_for_ever() {
+    for refusal in refusals() {
+        let World { env, server, informers } = world();
+        server.refuse_initial_events(refusal);
+        let informer = informers.of::<ConfigMap>();
+        informers.start();
+        settle(&env).await;
+        server.stream_initial_events();
+        server.put("configmaps", config("a", "1"));
+        server.compact();
+        server.cut_watches();
+        env.sleep(Duration::from_secs(10)).await;
+        assert_eq!(held(&informer), server.list("configmaps"));
+        assert_eq!((server.count("sendInitialEvents"), server.count("GET /api/v1/configmaps?limit")), (2, 0));
+        env.drain().await;
+    }
+}
+
+/// Other answers say that a later request may be streamed: it is, and nothing is listed.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_busy_or_behind_is_asked_to_stream_again() {
+    let mut behind = Status::timeout("Too large resource version: 7, current: 5", 1);
+    behind.details.get_or_insert_default().causes =
+        vec![Cause { reason: "ResourceVersionTooLarge".into(), ..Cause::default() }];
+    for answer in [Status::too_many_requests("later", 1), behind, Status::expired("too old resource version")] {
+        let World { env, server, informers } = world();
+        server.put("configmaps", config("a", "1"));
+        let case = answer.message.clone();
+        server.refuse_initial_events(Refusal::Event(answer));
+        let informer = informers.of::<ConfigMap>();
+        informers.start();
+        settle(&env).await;
+        assert!(!informer.has_synced(), "{case}");
+        server.stream_initial_events();
+        env.sleep(Duration::from_secs(60)).await;
+        assert_eq!(held(&informer), server.list("configmaps"), "{case}");
+        let lists = server.requests().iter().filter(|request| !request.line.contains("watch=true")).count();
+        assert_eq!(lists, 0, "{case}");
+        env.drain().await;
+    }
+}
+
+/// Pages that take longer than the server holds a revision: the list is asked for whole, and not page by page for ever.
+#[tokio::test(start_paused = true)]
+async fn a_list_whose_token_expires_is_asked_for_whole() {
+    let World { env, server, informers } = world();
+    server.refuse_initial_events(refusals()[3].clone());
     let informer = informers.of::<ConfigMap>();
     informers.start();
-    assert!(informers.synced().await);
-    assert_eq!(held(&informer), server.list("configmaps"));
-    server.put("configmaps", config("c9", "1"));
     settle(&env).await;
-    assert_eq!(held(&informer), server.list("configmaps"));
-    assert_eq!(server.count("GET /api/v1/configmaps?resourceVersion=0"), 1);
-    // It does not ask again for what was refused.
+    for n in 0..1200 {
+        server.put("configmaps", config(&format!("c{n:04}"), "1"));
+    }
     server.compact();
-    server.put("configmaps", config("c8", "1"));
-    server.compact();
+    server.fault(Fault {
+        path_contains: "continue=",
+        answer: Status::expired("The provided continue parameter is too old"),
+        retry_after_s: None,
+    });
     server.cut_watches();
     env.sleep(Duration::from_secs(10)).await;
-    assert_eq!(held(&informer), server.list("configmaps"));
-    assert_eq!((server.count("sendInitialEvents"), server.count("GET /api/v1/configmaps?limit=500")), (1, 1));
+    assert_eq!(held(&informer).len(), 1200);
+    let pages = (server.count("GET /api/v1/configmaps?limit=500"), server.count("continue="));
+    assert_eq!(pages, (2, 1), "{:?}", server.requests().iter().map(|r| r.line.clone()).collect::<Vec<_>>());
+}
+
+/// What a watch is refused, or ended, for every time is not asked for every time.
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_is_refused_for_what_it_asks_means_starting_over() {
+    let mut ahead = Status::timeout("Too large resource version: 7, current: 5", 1);
+    ahead.details.get_or_insert_default().causes =
+        vec![Cause { reason: "ResourceVersionTooLarge".into(), ..Cause::default() }];
+    for answer in [Status::bad_request("invalid resource version"), Status::internal("cannot be decoded"), ahead] {
+        let World { env, server, informers } = world();
+        let informer = informers.of::<ConfigMap>();
+        informers.start();
+        settle(&env).await;
+        server.put("configmaps", config("a", "1"));
+        settle(&env).await;
+        let case = answer.message.clone();
+        server.refuse_resuming(answer);
+        server.cut_watches();
+        server.put("configmaps", config("b", "1"));
+        env.sleep(Duration::from_secs(60)).await;
+        assert_eq!(held(&informer), server.list("configmaps"), "{case}");
+        env.drain().await;
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -209,7 +318,7 @@ async fn a_version_that_is_gone_means_starting_over_and_nothing_is_said_twice() 
 async fn failures_are_tried_again_more_and_more_slowly() {
     let World { env, server, informers } = world();
     let began = env.now();
-    for _ in 0..4 {
+    for _ in 0..8 {
         server.fault(Fault { path_contains: "configmaps", answer: Status::internal("down"), retry_after_s: None });
     }
     let _informer = informers.of::<ConfigMap>();
@@ -218,7 +327,8 @@ async fn failures_are_tried_again_more_and_more_slowly() {
     let took = env.now().duration_since(began);
     // 0.8 + 1.6 + 3.2 + 6.4 seconds, each up to doubled.
     assert!(took > Duration::from_secs(12) && took < Duration::from_secs(24), "{took:?}");
-    assert_eq!(server.requests().len(), 5);
+    // A stream and, as that was refused, a list each time.
+    assert_eq!(server.requests().len(), 9);
 }
 
 #[tokio::test(start_paused = true)]
@@ -312,13 +422,13 @@ proptest! {
     /// The store and what handlers were told both equal the collection, once faults have stopped.
     #[test]
     fn whatever_happens_the_store_ends_equal_to_the_collection(
-        steps in prop::collection::vec(step(), 0..40), refuses in any::<bool>())
+        steps in prop::collection::vec(step(), 0..40), refuses in prop::option::of(0..4usize))
     {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(async {
             let World { env, server, informers } = world();
-            if refuses {
-                server.refuse_initial_events();
+            if let Some(how) = refuses {
+                server.refuse_initial_events(refusals()[how].clone());
             }
             let informer = informers.of::<ConfigMap>();
             let told = Arc::new(Mutex::new(std::collections::BTreeMap::new()));

@@ -3,10 +3,15 @@
 //! A state machine: each step takes the state by value and returns the next.
 //!
 //! ```text
-//!   Start ──► Streaming initial events ──► (end bookmark) ──► Watch ◄──► Following
-//!     │  refused                                               │ 410
-//!     └──────► List ──────────────────────────────────────────►┘  └────► Start
+//!   Start ──► Initial (streams) ──► (end bookmark) ──► Following ◄──► Watch
+//!     │            │ refused                                             │ 410
+//!     └──► List ◄──┘                                                     └────► Start
+//!           └──────────────────────────────────────────────────────► Watch
 //! ```
+//!
+//! A server refuses to stream initial events in one of two ways. With the feature gate off the answer is 422 (400 of
+//! old ones). On an etcd that cannot be asked for progress the answer is 200, and the stream's only event is an error
+//! with code 500. Whatever the error is, listing makes progress where asking for the same again may not.
 //!
 //! Corresponds to k8s.io/client-go/tools/cache/reflector.go.
 
@@ -21,7 +26,6 @@ use component_base::env::Env;
 use component_base::rng::Random;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -51,11 +55,12 @@ enum State<T> {
     Start {
         from: String,
     },
-    /// The server refuses to stream initial events.
+    /// The server would not stream initial events this time.
     List {
         from: String,
     },
     Initial {
+        from: String,
         watch: Watch,
         until: Instant,
         objects: BTreeMap<String, Arc<T>>,
@@ -84,8 +89,6 @@ pub(crate) struct Reflector<T, S> {
     selection: ListOptions,
     sink: S,
     random: Random,
-    /// The server has refused to stream initial events; it will not learn it while this program runs.
-    lists_only: AtomicBool,
     kind: std::marker::PhantomData<fn() -> T>,
 }
 
@@ -100,8 +103,7 @@ impl<T: Cached, S: Sink<T>> Reflector<T, S> {
             selection.field_selector
         );
         let random = api.client().env().random(&stream);
-        let lists_only = AtomicBool::new(false);
-        Self { api, selection, sink, random, lists_only, kind: std::marker::PhantomData }
+        Self { api, selection, sink, random, kind: std::marker::PhantomData }
     }
 
     fn env(&self) -> &Env {
@@ -139,7 +141,7 @@ impl<T: Cached, S: Sink<T>> Reflector<T, S> {
         match state {
             State::Start { from } => self.start(from).await,
             State::List { from } => self.list(from).await,
-            State::Initial { watch, until, objects } => self.initial(watch, until, objects).await,
+            State::Initial { from, watch, until, objects } => self.initial(from, watch, until, objects).await,
             State::Watch { version } => self.watch(version).await,
             State::Following { version, watch, began, until, events } => {
                 self.follow(version, watch, began, until, events).await
@@ -148,9 +150,6 @@ impl<T: Cached, S: Sink<T>> Reflector<T, S> {
     }
 
     async fn start(&self, from: String) -> Result<State<T>, Failure<T>> {
-        if self.lists_only.load(Ordering::Relaxed) {
-            return Ok(State::List { from });
-        }
         let (options, until) = self.watch_options(ListOptions {
             // "0" would let the server begin with what it has: a stream of initial events is consistent instead.
             resource_version: if from == "0" { String::new() } else { from.clone() },
@@ -159,18 +158,21 @@ impl<T: Cached, S: Sink<T>> Reflector<T, S> {
             ..self.selection.clone()
         });
         match self.api.watch_as(&options, T::ACCEPT_WATCH).await {
-            Ok(watch) => Ok(State::Initial { watch, until, objects: BTreeMap::new() }),
-            Err(error) if error.is_invalid() || error.code() == 400 => {
-                tracing::debug!(collection = %self.api.gvr(), %error, "no initial events: falling back to a list");
-                self.lists_only.store(true, Ordering::Relaxed);
-                Ok(State::List { from })
-            }
-            Err(error) => Err(restart(from, error)),
+            Ok(watch) => Ok(State::Initial { from, watch, until, objects: BTreeMap::new() }),
+            Err(error) if may_stream_later(&error) => Err(restart(from, error)),
+            Err(error) => Ok(self.list_instead(from, &error)),
         }
+    }
+
+    /// Where to go on when the stream of initial events was refused, or broke for good.
+    fn list_instead(&self, from: String, error: &Error) -> State<T> {
+        tracing::info!(collection = %self.api.gvr(), %error, "no stream of initial events: listing instead");
+        State::List { from }
     }
 
     async fn initial(
         &self,
+        from: String,
         mut watch: Watch,
         until: Instant,
         mut objects: BTreeMap<String, Arc<T>>,
@@ -178,9 +180,10 @@ impl<T: Cached, S: Sink<T>> Reflector<T, S> {
         loop {
             let event = match self.next_event(&mut watch, until).await {
                 Some(Ok(event)) => event,
-                Some(Err(error)) => return Err(restart(String::new(), error)),
+                Some(Err(error)) if may_stream_later(&error) => return Err(restart(from, error)),
+                Some(Err(error)) => return Ok(self.list_instead(from, &error)),
                 // Ended before it was complete: what came so far is no collection.
-                None => return Err(Failure { next: State::Start { from: String::new() }, error: None }),
+                None => return Err(Failure { next: State::Start { from }, error: None }),
             };
             match event {
                 WatchEvent::Added(bytes) | WatchEvent::Modified(bytes) => {
@@ -213,7 +216,15 @@ impl<T: Cached, S: Sink<T>> Reflector<T, S> {
         let mut objects = Vec::new();
         loop {
             let page = self.api.list_as(&options, T::ACCEPT_LIST, |bytes| Ok(self.decode(bytes))).await;
-            let page = page.map_err(|error| restart(from.clone(), error))?;
+            let page = match page {
+                // The server does not hold the token's revision as long as these pages take.
+                Err(error) if error.is_gone() && options.limit > 0 && !options.continue_token.is_empty() => {
+                    objects.clear();
+                    options = ListOptions { resource_version: from.clone(), ..self.selection.clone() };
+                    continue;
+                }
+                page => page.map_err(|error| restart(from.clone(), error))?,
+            };
             objects.extend(page.items.into_iter().flatten());
             if page.metadata.continue_token.is_empty() {
                 self.sink.replace(objects);
@@ -309,30 +320,43 @@ impl<T: Cached, S: Sink<T>> Reflector<T, S> {
     }
 }
 
+/// A stream of initial events that failed so may succeed another time: the server is not there, is busy, or has another
+/// revision than the one asked for.
+fn may_stream_later(error: &Error) -> bool {
+    match error {
+        Error::Transport(_) | Error::Lost(_) => true,
+        Error::Status(_) => error.is_too_many_requests() || is_other_version(error),
+        Error::Decode(_) => false,
+    }
+}
+
 /// Begins again. An error that says the revision is gone (or not there yet) asks for the newest.
 fn restart<T>(from: String, error: Error) -> Failure<T> {
-    let from = if error.is_gone() || is_too_large_version(&error) { String::new() } else { from };
+    let from = if is_other_version(&error) { String::new() } else { from };
     Failure { next: State::Start { from }, error: Some(error) }
 }
 
-/// Goes on where the watch stopped, unless the server no longer holds that revision, or what comes after it cannot be
-/// read: it would not be read the next time either.
+/// Goes on where the watch stopped, unless the server does not hold that revision, or does not serve or cannot send
+/// what comes after it: it would not the next time either.
 fn resume<T>(version: String, error: Error) -> Failure<T> {
     if error.is_gone() {
         return Failure { next: State::Start { from: String::new() }, error: None };
     }
-    if matches!(error, Error::Decode(_)) {
-        return Failure { next: State::Start { from: String::new() }, error: Some(error) };
-    }
-    Failure { next: State::Watch { version }, error: Some(error) }
+    let is_lasting = match &error {
+        Error::Decode(_) => true,
+        Error::Status(_) => is_other_version(&error) || matches!(error.code(), 400 | 422 | 500),
+        Error::Transport(_) | Error::Lost(_) => false,
+    };
+    let next = if is_lasting { State::Start { from: String::new() } } else { State::Watch { version } };
+    Failure { next, error: Some(error) }
 }
 
 fn version_of(object: PartialObject) -> Option<String> {
     object.metadata.resource_version
 }
 
-/// A server that fell behind, or whose store was restored: it has not seen that revision.
-fn is_too_large_version(error: &Error) -> bool {
+/// The revision asked for is no longer held, or not yet: the server fell behind, or its store was restored.
+fn is_other_version(error: &Error) -> bool {
     let causes = error.status().and_then(|status| status.details.as_ref()).map(|details| &details.causes);
-    causes.is_some_and(|causes| causes.iter().any(|cause| cause.reason == "ResourceVersionTooLarge"))
+    error.is_gone() || causes.is_some_and(|causes| causes.iter().any(|cause| cause.reason == "ResourceVersionTooLarge"))
 }
