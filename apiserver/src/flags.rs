@@ -4,7 +4,7 @@
 
 use component_base::options::Original;
 use component_base::options::original::Form::{Duration, Float, Int, Ip, List, Pairs, Switch, Switches, Text};
-use component_base::options::original::{Flag, LOGGING, METRICS, SERVING, VERSIONS, none, works};
+use component_base::options::original::{Flag, JSON_LOGGING, LOGGING, METRICS, SERVING, VERSIONS, none, works};
 
 #[derive(Clone, Debug)]
 pub struct KubeApiserver;
@@ -24,6 +24,7 @@ impl Original for KubeApiserver {
         AUDIT,
         NETWORK,
         LOGGING,
+        JSON_LOGGING,
         METRICS,
         VERSIONS,
     ];
@@ -46,6 +47,7 @@ const REQUESTS: &[Flag] = &[
     none("profiling", Switch, "true"),
     works("request-timeout", Duration, "1m0s"),
     works("secure-port", Int, "6443"),
+    none("send-retry-after-while-not-ready-once", Switch, ""),
     works("shutdown-delay-duration", Duration, ""),
     none("shutdown-send-retry-after", Switch, ""),
     none("shutdown-watch-termination-grace-period", Duration, ""),
@@ -157,9 +159,9 @@ const AUDIT: &[Flag] = &[
     works("audit-log-batch-throttle-qps", Float, ""),
     works("audit-log-compress", Switch, ""),
     works("audit-log-format", Text, "json"),
-    works("audit-log-maxage", Int, ""),
-    works("audit-log-maxbackup", Int, ""),
-    works("audit-log-maxsize", Int, ""),
+    works("audit-log-maxage", Int, "366"),
+    works("audit-log-maxbackup", Int, "100"),
+    works("audit-log-maxsize", Int, "100"),
     works("audit-log-mode", Text, "blocking"),
     works("audit-log-path", Text, ""),
     works("audit-log-truncate-enabled", Switch, ""),
@@ -207,6 +209,7 @@ mod tests {
     use base64::engine::general_purpose::URL_SAFE_NO_PAD;
     use clap::Parser;
     use component_base::env::Env;
+    use component_base::options::Original;
     use component_base::options::original::disagreements;
     use http::Method;
     use serde_json::{Value, json};
@@ -223,6 +226,8 @@ mod tests {
 
     #[test]
     fn every_flag_of_the_original_is_accepted_and_every_field_is_as_there() {
+        // As many as `--help` of v1.36.2 lists, but for --help, --version and -v.
+        assert_eq!(KubeApiserver::flags().count(), 170);
         assert_eq!(disagreements::<KubeApiserver, Config>(), [""; 0]);
     }
 

@@ -8,16 +8,11 @@ use crate::config::Config;
 use crate::remote::callers::ProxyClient;
 use component_base::env::Env;
 use component_base::kubeconfig::Connection;
-use component_base::options::{OptionsError, ServingOptions, read_file};
+use component_base::options::{OptionsError, OwnCertificate, ServingOptions, read_file};
 use component_base::tls::{self, Protocols, ServerTls};
-use component_base::{pki, private_file};
-use std::fs;
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-/// The files below `--cert-dir`.
-const CERT: &str = "apiserver.crt";
-const KEY: &str = "apiserver.key";
 /// By which others find the server, beside its addresses.
 const NAMES: [&str; 4] = ["kubernetes.default.svc", "kubernetes.default", "kubernetes", "localhost"];
 
@@ -58,8 +53,7 @@ pub fn tls(config: &Config, env: &Env) -> Result<ServerTls, OptionsError> {
 
 /// With the certificate that the server makes for itself, or has made before.
 pub fn self_signed(config: &Config, env: &Env, authorities: &Authorities) -> Result<ServerTls, OptionsError> {
-    let (cert, key) = (config.cert_dir.join(CERT), config.cert_dir.join(KEY));
-    keep_self_signed(config, env, &cert, &key)?;
+    let (cert, key) = own(config).keep(&config.cert_dir, env)?;
     let serving =
         ServingOptions { tls_cert_file: Some(cert), tls_private_key_file: Some(key), ..config.serving.clone() };
     read(&serving, authorities)
@@ -81,34 +75,14 @@ pub fn files(config: &Config) -> Vec<PathBuf> {
     let mut files = config.serving.files();
     files.extend(config.request_headers.requestheader_client_ca_file.clone());
     if config.serving.tls_cert_file.is_none() {
-        files.extend([config.cert_dir.join(CERT), config.cert_dir.join(KEY)]);
+        let (cert, key) = own(config).files(&config.cert_dir);
+        files.extend([cert, key]);
     }
     files
 }
 
-/// Both files are there afterwards. What is there already is used as it is.
-fn keep_self_signed(config: &Config, env: &Env, cert: &Path, key: &Path) -> Result<(), OptionsError> {
-    const FLAG: &str = "cert-dir";
-    match (cert.exists(), key.exists()) {
-        (true, true) => return Ok(()),
-        (false, false) => {}
-        _ => {
-            let message = format!("{} and {} belong together, and one is missing", cert.display(), key.display());
-            return Err(OptionsError::Invalid { flag: FLAG, message });
-        }
-    }
-    let unwritable = |path: &Path| {
-        let path = path.to_owned();
-        move |source| OptionsError::Unreadable { flag: FLAG, path, source }
-    };
-    let pair = pki::self_signed(&names(config), env.wall());
-    let pair = pair.map_err(|error| OptionsError::Invalid { flag: FLAG, message: error.to_string() })?;
-    fs::create_dir_all(&config.cert_dir).map_err(unwritable(&config.cert_dir))?;
-    // The certificate last: where it lies, the key lies too.
-    private_file::write(key, pair.key_pem.as_bytes()).map_err(unwritable(key))?;
-    private_file::write(cert, pair.cert_pem.as_bytes()).map_err(unwritable(cert))?;
-    tracing::info!(cert = %cert.display(), "made a serving certificate, signed by nobody else");
-    Ok(())
+fn own(config: &Config) -> OwnCertificate<'_> {
+    OwnCertificate { folder: Some(&config.cert_dir), name: "apiserver", names: names(config) }
 }
 
 fn names(config: &Config) -> Vec<String> {
@@ -150,6 +124,9 @@ fn alone(flag: &'static str, missing: &str) -> OptionsError {
 mod tests {
     use super::*;
     use component_base::network::Network;
+    use component_base::pki;
+    use std::fs;
+    use std::path::Path;
 
     fn config(folder: &Path) -> Config {
         Config { cert_dir: folder.join("certs"), ..Config::default() }
@@ -166,7 +143,7 @@ mod tests {
         for name in ["127.0.0.1", "10.96.0.1", "kubernetes.default.svc", "localhost"] {
             assert!(pki::is_current(&first.cert, &[name.to_owned()], env.wall()).unwrap(), "{name}");
         }
-        fs::remove_file(config.cert_dir.join(KEY)).unwrap();
+        fs::remove_file(config.cert_dir.join("apiserver.key")).unwrap();
         let error = tls(&config, &env).unwrap_err().to_string();
         assert!(error.starts_with("--cert-dir: ") && error.ends_with("and one is missing"), "{error}");
     }

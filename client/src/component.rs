@@ -14,8 +14,11 @@ use crate::delegated_auth::DelegatedAuth;
 use crate::leader::{LeaderElection, LeadershipLost, identity};
 use component_base::env::Env;
 use component_base::health_server::{HealthServer, HealthServerError};
-use component_base::options::{ClientOptions, ConfigFileError, LeaderElectionOptions, OptionsError, ServingOptions};
+use component_base::options::{
+    ClientOptions, ConfigFileError, LeaderElectionOptions, OptionsError, OwnCertificate, ServingOptions,
+};
 use std::future::Future;
+use std::path::Path;
 use std::sync::Arc;
 
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +27,8 @@ pub struct Component {
     pub name: &'static str,
     /// Where it serves unless it is told otherwise.
     pub port: u16,
+    /// The original's program, after which the files of a certificate of its own are called.
+    pub original: &'static str,
 }
 
 /// Why a component does not run; one clear line each.
@@ -49,6 +54,18 @@ impl Component {
             env.spawn(renewal.follow(options.path().map_err(ConnectError::from)?));
         }
         Ok(client)
+    }
+
+    /// With a certificate of its own, where it is given none: in this folder, or in memory.
+    pub fn with_certificate(
+        &self,
+        env: &Env,
+        serving: ServingOptions,
+        folder: Option<&Path>,
+    ) -> Result<ServingOptions, Error> {
+        let names = [serving.bind_address].into_iter().filter(|address| !address.is_unspecified());
+        let names = names.map(|address| address.to_string()).collect();
+        Ok(serving.with_own_certificate(env, &OwnCertificate { folder, name: self.original, names })?)
     }
 
     /// Opens the component's own port until shutdown: health for everybody, all else for whom the API server admits.
@@ -104,7 +121,7 @@ mod tests {
     use clap::Parser;
     use std::time::Duration;
 
-    const COMPONENT: Component = Component { name: "scheduler", port: 10259 };
+    const COMPONENT: Component = Component { name: "scheduler", port: 10259, original: "kube-scheduler" };
 
     #[derive(Parser)]
     struct Command {

@@ -6,7 +6,8 @@
 use component_base::options::Original;
 use component_base::options::original::Form::{Duration, Float, Int, List, Switch, Text};
 use component_base::options::original::{
-    DELEGATED_AUTH, Flag, LEADER_ELECTION, LOGGING, METRICS, REQUEST_HEADERS, SERVING, VERSIONS, none, works,
+    DELEGATED_AUTH, Flag, JSON_LOGGING, LEADER_ELECTION, LOGGING, METRICS, REQUEST_HEADERS, SERVING, VERSIONS, none,
+    works,
 };
 
 #[derive(Clone, Debug)]
@@ -31,6 +32,7 @@ impl Original for KubeControllerManager {
         DELEGATED_AUTH,
         REQUEST_HEADERS,
         LOGGING,
+        JSON_LOGGING,
         METRICS,
         VERSIONS,
     ];
@@ -39,7 +41,7 @@ impl Original for KubeControllerManager {
 /// Of every controller manager, that of a cloud, too. Corresponds to k8s.io/controller-manager/options.
 pub const GENERIC: &[Flag] = &[
     none("authentication-tolerate-lookup-failure", Switch, ""),
-    none("cert-dir", Text, ""),
+    works("cert-dir", Text, ""),
     none("contention-profiling", Switch, ""),
     none("controller-start-interval", Duration, ""),
     works("controllers", List, "*"),
@@ -106,7 +108,7 @@ const HOUSEKEEPING: &[Flag] = &[
     works("concurrent-gc-syncs", Int, "20"),
     works("concurrent-namespace-syncs", Int, "10"),
     works("concurrent-resource-quota-syncs", Int, "5"),
-    none("concurrent-resourceclaim-syncs", Int, "10"),
+    none("concurrent-resourceclaim-syncs", Int, "50"),
     none("concurrent-serviceaccount-token-syncs", Int, "5"),
     none("concurrent-validating-admission-policy-status-syncs", Int, "5"),
     none("enable-garbage-collector", Switch, "true"),
@@ -173,10 +175,13 @@ pub const CLOUD: &[Flag] = &[
 mod tests {
     use super::KubeControllerManager;
     use crate::Config;
+    use component_base::options::Original;
     use component_base::options::original::disagreements;
 
     #[test]
     fn every_flag_of_the_original_is_accepted_and_every_field_is_as_there() {
+        // As many as `--help` of v1.36.2 lists, but for --help, --version and -v.
+        assert_eq!(KubeControllerManager::flags().count(), 145);
         assert_eq!(disagreements::<KubeControllerManager, Config>(), [""; 0]);
     }
 }

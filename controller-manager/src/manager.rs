@@ -18,7 +18,7 @@ use futures::future::join_all;
 use serde_json::json;
 
 /// Where kube-controller-manager serves, and the Lease of whoever leads.
-const COMPONENT: Component = Component { name: "controller-manager", port: 10257 };
+const COMPONENT: Component = Component { name: "controller-manager", port: 10257, original: "kube-controller-manager" };
 const LEASE: &str = "kube-controller-manager";
 
 /// One clear line each.
@@ -38,8 +38,15 @@ pub enum Error {
 
 /// Runs as a process until the environment shuts down or leadership is lost.
 pub async fn run(config: Config, env: Env) -> Result<(), Error> {
-    let Config { original, client: connection, serving, root_ca_file, service_account_private_key_file, mut settings } =
-        config;
+    let Config {
+        original,
+        client: connection,
+        serving,
+        cert_dir,
+        root_ca_file,
+        service_account_private_key_file,
+        mut settings,
+    } = config;
     original.warn();
     selected(CONTROLLERS, &settings.controllers)?;
     settings.signers = settings.signing.signers()?;
@@ -54,6 +61,7 @@ pub async fn run(config: Config, env: Env) -> Result<(), Error> {
         let unusable = |error: PrivateKeyError| OptionsError::Invalid { flag: KEY, message: error.to_string() };
         settings.service_account_key = Some(key.map_err(unusable)?);
     }
+    let serving = COMPONENT.with_certificate(&env, serving, cert_dir.folder())?;
     COMPONENT.serve(&client, &serving, health(&settings)).await?;
     run_with(client, settings, env).await
 }

@@ -7,7 +7,9 @@ use crate::flags::KubeControllerManager;
 use clap::Args;
 use component_base::duration::parse_duration;
 use component_base::json_web_token::SigningKey;
-use component_base::options::{self, ClientOptions, LeaderElectionOptions, OriginalFlags, ServingOptions};
+use component_base::options::{
+    self, CertDirOptions, ClientOptions, LeaderElectionOptions, OriginalFlags, ServingOptions,
+};
 use ipnet::IpNet;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -21,6 +23,8 @@ pub struct Config {
     pub client: ClientOptions,
     #[command(flatten)]
     pub serving: ServingOptions,
+    #[command(flatten)]
+    pub cert_dir: CertDirOptions,
     /// Certificate authority (PEM) that pods are told to trust; by default that of the kubeconfig
     #[arg(long, value_name = "FILE")]
     pub root_ca_file: Option<PathBuf>,

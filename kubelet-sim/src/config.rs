@@ -45,7 +45,8 @@ pub struct BootstrapOptions {
     /// Ask for another certificate before one ends
     #[arg(long, default_value_t = false, action = clap::ArgAction::Set)]
     pub rotate_certificates: bool,
-    /// Folder where the nodes' certificates are kept
+    /// Folder where the nodes' certificates are kept, and the serving certificate that is made where --tls-cert-file gives
+    /// none
     #[arg(long, default_value = "/var/lib/kubelet/pki", value_name = "DIR")]
     pub cert_dir: PathBuf,
 }

@@ -3,8 +3,8 @@
 //! Those that work are fields of `Config`, which says what they mean. Corresponds to cmd/kubelet/app/options.
 
 use component_base::options::Original;
-use component_base::options::original::Form::{Duration, Float, Int, Ip, List, Pairs, Switch, Switches, Text};
-use component_base::options::original::{Flag, LOGGING, none, works};
+use component_base::options::original::Form::{Duration, Int, Ip, List, Pairs, Switch, Switches, Text};
+use component_base::options::original::{Flag, JSON_LOGGING, LOGGING, none, works};
 
 #[derive(Clone, Debug)]
 pub struct Kubelet;
@@ -13,13 +13,12 @@ pub struct Kubelet;
 impl Original for Kubelet {
     const NAME: &'static str = "kubelet";
     const FLAGS: &'static [&'static [Flag]] =
-        &[OWN, SERVER, ACCESS, NODE, RESOURCES, EVICTION, CONTAINERS, IMAGES, CGROUPS, LOGGING, JSON_LOGGING];
+        &[OWN, SERVER, ACCESS, NODE, RESOURCES, EVICTION, CONTAINERS, IMAGES, CGROUPS, CADVISOR, LOGGING, JSON_LOGGING];
 }
 
 const OWN: &[Flag] = &[
     works("bootstrap-kubeconfig", Text, ""),
     works("cert-dir", Text, "/var/lib/kubelet/pki"),
-    none("cloud-config", Text, ""),
     works("cloud-provider", Text, ""),
     works("config", Text, ""),
     none("config-dir", Text, ""),
@@ -29,7 +28,7 @@ const OWN: &[Flag] = &[
     none("feature-gates", Switches, ""),
     works("kube-api-burst", Int, "100"),
     none("kube-api-content-type", Text, "application/vnd.kubernetes.protobuf"),
-    works("kube-api-qps", Float, "50").but(""),
+    works("kube-api-qps", Int, "50").but(""),
     works("kubeconfig", Text, ""),
     none("lock-file", Text, ""),
     none("max-open-files", Int, "1000000"),
@@ -75,7 +74,6 @@ const NODE: &[Flag] = &[
     works("node-status-update-frequency", Duration, "10s"),
     none("provider-id", Text, ""),
     none("register-node", Switch, "true"),
-    none("register-schedulable", Switch, "true"),
     none("register-with-taints", Text, ""),
 ];
 
@@ -101,8 +99,7 @@ const RESOURCES: &[Flag] = &[
 ];
 
 const EVICTION: &[Flag] = &[
-    works("eviction-hard", List, "imagefs.available<15%,memory.available<100Mi,nodefs.available<10%")
-        .but("memory.available<100Mi,nodefs.available<10%"),
+    works("eviction-hard", List, "").but("memory.available<100Mi,nodefs.available<10%"),
     none("eviction-max-pod-grace-period", Int, ""),
     none("eviction-minimum-reclaim", Pairs, ""),
     none("eviction-pressure-transition-period", Duration, "5m0s"),
@@ -119,7 +116,7 @@ const CONTAINERS: &[Flag] = &[
     none("container-log-max-size", Text, "10Mi"),
     none("container-runtime-endpoint", Text, "unix:///run/containerd/containerd.sock"),
     none("enable-controller-attach-detach", Switch, "true"),
-    none("experimental-mounter-path", Text, "mount"),
+    none("experimental-mounter-path", Text, ""),
     none("file-check-frequency", Duration, "20s"),
     none("hairpin-mode", Text, "promiscuous-bridge"),
     none("http-check-frequency", Duration, "20s"),
@@ -148,7 +145,6 @@ const IMAGES: &[Flag] = &[
     none("image-gc-low-threshold", Int, "80"),
     none("image-service-endpoint", Text, ""),
     none("minimum-image-ttl-duration", Duration, "2m0s"),
-    none("pod-infra-container-image", Text, "registry.k8s.io/pause:3.10"),
     none("registry-burst", Int, "10"),
     none("registry-qps", Int, "5"),
     none("serialize-image-pulls", Switch, "true"),
@@ -168,17 +164,41 @@ const CGROUPS: &[Flag] = &[
     none("system-reserved-cgroup", Text, ""),
 ];
 
-const JSON_LOGGING: &[Flag] =
-    &[none("log-json-info-buffer-size", Text, "0"), none("log-json-split-stream", Switch, "")];
+/// What cadvisor measures by, which the kubelet holds.
+const CADVISOR: &[Flag] = &[
+    none("application-metrics-count-limit", Int, "100"),
+    none("boot-id-file", Text, "/proc/sys/kernel/random/boot_id"),
+    none("container-hints", Text, "/etc/cadvisor/container_hints.json"),
+    none("containerd", Text, "/run/containerd/containerd.sock"),
+    none("containerd-namespace", Text, "k8s.io"),
+    none("enable-load-reader", Switch, ""),
+    none("event-storage-age-limit", Text, "default=0"),
+    none("event-storage-event-limit", Text, "default=0"),
+    none("global-housekeeping-interval", Duration, "1m0s"),
+    none("housekeeping-interval", Duration, "10s"),
+    none("log-cadvisor-usage", Switch, ""),
+    none("machine-id-file", Text, "/etc/machine-id,/var/lib/dbus/machine-id"),
+    none("max-housekeeping-interval", Duration, "15s"),
+    none("storage-driver-buffer-duration", Duration, "1m0s"),
+    none("storage-driver-db", Text, "cadvisor"),
+    none("storage-driver-host", Text, "localhost:8086"),
+    none("storage-driver-password", Text, "root"),
+    none("storage-driver-secure", Switch, ""),
+    none("storage-driver-table", Text, "stats"),
+    none("storage-driver-user", Text, "root"),
+];
 
 #[cfg(test)]
 mod tests {
     use super::Kubelet;
     use crate::Config;
+    use component_base::options::Original;
     use component_base::options::original::disagreements;
 
     #[test]
     fn every_flag_of_the_original_is_accepted_and_every_field_is_as_there() {
+        // As many as `--help` of v1.36.2 lists, but for --help, --version and -v.
+        assert_eq!(Kubelet::flags().count(), 147);
         assert_eq!(disagreements::<Kubelet, Config>(), [""; 0]);
     }
 }

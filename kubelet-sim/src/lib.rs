@@ -39,21 +39,23 @@ use component_base::options::ServingOptions;
 use serde_json::json;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-const COMPONENT: Component = Component { name: "kubelet-sim", port: config::KUBELET_PORT };
+const COMPONENT: Component = Component { name: "kubelet-sim", port: config::KUBELET_PORT, original: "kubelet" };
 
 /// Runs as a process until the environment shuts down.
 pub async fn run(config: Config, env: Env) -> Result<(), Error> {
     config.original.warn();
     let Config { client, serving, mut settings, advertise_endpoint, bootstrapping, .. } = config.with_file()?;
+    let cert_dir = bootstrapping.cert_dir;
     if let Some(path) = bootstrapping.bootstrap_kubeconfig {
         let invited = kubeconfig::read(&path).map_err(ConnectError::from)?;
         // What is wrong with it is said now.
         Client::connect(&env, &invited, COMPONENT.name).map_err(ConnectError::from)?;
-        let (rotates, cert_dir) = (bootstrapping.rotate_certificates, bootstrapping.cert_dir);
-        settings.bootstrap = Some(Bootstrap { invited, rotates, cert_dir: Some(cert_dir) });
+        let rotates = bootstrapping.rotate_certificates;
+        settings.bootstrap = Some(Bootstrap { invited, rotates, cert_dir: Some(cert_dir.clone()) });
     }
     settings.port = serving.address(COMPONENT.port).map_or(0, |address| address.port());
     let client = COMPONENT.connect(&env, &client)?;
+    let serving = COMPONENT.with_certificate(&env, serving, Some(&cert_dir))?;
     let configz = json!({"nodes": settings.nodes, "nodeNamePrefix": settings.node_name_prefix});
     settings.agent_endpoint = advertise_endpoint.or_else(|| own_endpoint(&serving));
     let (fleet, informers) = Fleet::new(client.in_env(&env), settings, env);

@@ -4,7 +4,7 @@
 
 use component_base::options::Original;
 use component_base::options::original::Form::{Address, Duration, Float, Int, Ip, List, Switch, Switches, Text};
-use component_base::options::original::{Flag, LOGGING, none, works};
+use component_base::options::original::{Flag, JSON_LOGGING, LOGGING, none, works};
 
 #[derive(Clone, Debug)]
 pub struct KubeProxy;
@@ -13,12 +13,13 @@ pub struct KubeProxy;
 // pods has kubeadm's usual value.
 impl Original for KubeProxy {
     const NAME: &'static str = "kube-proxy";
-    const FLAGS: &'static [&'static [Flag]] = &[OWN, CONNECTION_TRACKING, IPTABLES, IPVS, LOGGING, KLOG];
+    const FLAGS: &'static [&'static [Flag]] = &[OWN, CONNECTION_TRACKING, IPTABLES, IPVS, LOGGING, JSON_LOGGING];
 }
 
 const OWN: &[Flag] = &[
     works("bind-address", Ip, "0.0.0.0"),
     none("bind-address-hard-fail", Switch, ""),
+    none("boot-id-file", Text, "/proc/sys/kernel/random/boot_id"),
     none("cleanup", Switch, ""),
     works("cluster-cidr", Text, "").but("10.244.0.0/16"),
     works("config", Text, ""),
@@ -32,6 +33,7 @@ const OWN: &[Flag] = &[
     none("kube-api-content-type", Text, "application/vnd.kubernetes.protobuf"),
     works("kube-api-qps", Float, "5").but(""),
     works("kubeconfig", Text, ""),
+    none("machine-id-file", Text, "/etc/machine-id,/var/lib/dbus/machine-id"),
     none("masquerade-all", Switch, ""),
     none("master", Text, ""),
     none("metrics-bind-address", Address, "127.0.0.1:10249"),
@@ -73,29 +75,17 @@ const IPVS: &[Flag] = &[
     none("ipvs-udp-timeout", Duration, ""),
 ];
 
-/// Where and how a log is written; ours goes to standard error.
-const KLOG: &[Flag] = &[
-    none("add_dir_header", Switch, ""),
-    none("alsologtostderr", Switch, ""),
-    none("log_backtrace_at", Text, ":0"),
-    none("log_dir", Text, ""),
-    none("log_file", Text, ""),
-    none("log_file_max_size", Int, "1800"),
-    none("logtostderr", Switch, "true"),
-    none("one_output", Switch, ""),
-    none("skip_headers", Switch, ""),
-    none("skip_log_headers", Switch, ""),
-    none("stderrthreshold", Int, "2"),
-];
-
 #[cfg(test)]
 mod tests {
     use super::KubeProxy;
     use crate::Config;
+    use component_base::options::Original;
     use component_base::options::original::disagreements;
 
     #[test]
     fn every_flag_of_the_original_is_accepted_and_every_field_is_as_there() {
+        // As many as `--help` of v1.36.2 lists, but for --help, --version and -v.
+        assert_eq!(KubeProxy::flags().count(), 54);
         assert_eq!(disagreements::<KubeProxy, Config>(), [""; 0]);
     }
 }

@@ -30,7 +30,7 @@ use config::Command;
 use proxy::Proxies;
 
 /// Where the original serves its health; ours serves TLS.
-const COMPONENT: Component = Component { name: "proxy-sim", port: 10256 };
+const COMPONENT: Component = Component { name: "proxy-sim", port: 10256, original: "kube-proxy" };
 
 /// One clear line each.
 #[derive(Debug, thiserror::Error)]
@@ -51,6 +51,8 @@ pub async fn run(config: Config, env: Env) -> Result<(), Error> {
     config.original.warn();
     let Config { client, serving, settings, .. } = config.with_file()?;
     let client = COMPONENT.connect(&env, &client)?;
+    // The original's health needs no certificate, so there is no flag for a folder either.
+    let serving = COMPONENT.with_certificate(&env, serving, None)?;
     let proxies = Proxies::new(&client, &settings);
     COMPONENT.serve(&client, &serving, server::pages(&proxies)).await?;
     proxies.run().await;

@@ -7,7 +7,8 @@ use crate::flags::KubeScheduler;
 use crate::plugins::selection::Selection;
 use clap::Args;
 use component_base::options::{
-    self, ClientOptions, ConfigFile, ConfigFileError, LeaderElectionOptions, OriginalFlags, ServingOptions,
+    self, CertDirOptions, ClientOptions, ConfigFile, ConfigFileError, LeaderElectionOptions, OriginalFlags,
+    ServingOptions,
 };
 use std::path::PathBuf;
 
@@ -23,6 +24,8 @@ pub struct Config {
     pub client: ClientOptions,
     #[command(flatten)]
     pub serving: ServingOptions,
+    #[command(flatten)]
+    pub cert_dir: CertDirOptions,
     #[command(flatten)]
     pub settings: Settings,
 }

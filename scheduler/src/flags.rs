@@ -5,7 +5,8 @@
 use component_base::options::Original;
 use component_base::options::original::Form::{Duration, Float, Int, Switch, Text};
 use component_base::options::original::{
-    DELEGATED_AUTH, Flag, LEADER_ELECTION, LOGGING, METRICS, REQUEST_HEADERS, SERVING, VERSIONS, none, works,
+    DELEGATED_AUTH, Flag, JSON_LOGGING, LEADER_ELECTION, LOGGING, METRICS, REQUEST_HEADERS, SERVING, VERSIONS, none,
+    works,
 };
 
 #[derive(Clone, Debug)]
@@ -14,12 +15,12 @@ pub struct KubeScheduler;
 impl Original for KubeScheduler {
     const NAME: &'static str = "kube-scheduler";
     const FLAGS: &'static [&'static [Flag]] =
-        &[OWN, LEADER_ELECTION, SERVING, DELEGATED_AUTH, REQUEST_HEADERS, LOGGING, METRICS, VERSIONS];
+        &[OWN, LEADER_ELECTION, SERVING, DELEGATED_AUTH, REQUEST_HEADERS, LOGGING, JSON_LOGGING, METRICS, VERSIONS];
 }
 
 const OWN: &[Flag] = &[
     none("authentication-tolerate-lookup-failure", Switch, "true"),
-    none("cert-dir", Text, ""),
+    works("cert-dir", Text, ""),
     works("config", Text, ""),
     none("contention-profiling", Switch, "true"),
     works("kube-api-burst", Int, "100"),
@@ -38,10 +39,13 @@ const OWN: &[Flag] = &[
 mod tests {
     use super::KubeScheduler;
     use crate::Config;
+    use component_base::options::Original;
     use component_base::options::original::disagreements;
 
     #[test]
     fn every_flag_of_the_original_is_accepted_and_every_field_is_as_there() {
+        // As many as `--help` of v1.36.2 lists, but for --help, --version and -v.
+        assert_eq!(KubeScheduler::flags().count(), 59);
         assert_eq!(disagreements::<KubeScheduler, Config>(), [""; 0]);
     }
 }

@@ -35,14 +35,15 @@ use scheduler::Scheduler;
 use serde_json::json;
 
 /// Where kube-scheduler serves, and the Lease of whoever leads.
-const COMPONENT: Component = Component { name: "scheduler", port: 10259 };
+const COMPONENT: Component = Component { name: "scheduler", port: 10259, original: "kube-scheduler" };
 const LEASE: &str = "kube-scheduler";
 
 /// Runs as a process until the environment shuts down or leadership is lost.
 pub async fn run(config: Config, env: Env) -> Result<(), Error> {
     config.original.warn();
-    let Config { client, serving, settings, .. } = config.with_file()?;
+    let Config { client, serving, cert_dir, settings, .. } = config.with_file()?;
     let client = COMPONENT.connect(&env, &client)?;
+    let serving = COMPONENT.with_certificate(&env, serving, cert_dir.folder())?;
     let leader_elect = settings.leader_election.leader_elect;
     let configz = json!({"leaderElect": leader_elect, "schedulerName": settings.scheduler_name});
     COMPONENT.serve(&client, &serving, HealthServer::new().configz(json!({"scheduler": configz}))).await?;

@@ -29,13 +29,13 @@ pub struct AuditOptions {
     #[arg(long, value_enum, default_value = "json", value_name = "FORMAT")]
     pub audit_log_format: Format,
     /// Days that logs which were put aside are kept; 0 for ever
-    #[arg(long, default_value_t = 0, value_name = "DAYS")]
+    #[arg(long, default_value_t = 366, value_name = "DAYS")]
     pub audit_log_maxage: u64,
     /// Logs that were put aside which are kept; 0 for all
-    #[arg(long, default_value_t = 0, value_name = "N")]
+    #[arg(long, default_value_t = 100, value_name = "N")]
     pub audit_log_maxbackup: usize,
     /// Size in megabytes at which a log is put aside; 100 where it is 0
-    #[arg(long, default_value_t = 0, value_name = "MEGABYTES")]
+    #[arg(long, default_value_t = 100, value_name = "MEGABYTES")]
     pub audit_log_maxsize: u64,
     /// Compress logs that were put aside
     #[arg(long, default_value_t = false, action = clap::ArgAction::Set)]

@@ -7,12 +7,14 @@ pub mod original;
 pub mod config_file;
 mod client;
 mod leader_election;
+mod own_certificate;
 mod serving;
 
 pub use client::ClientOptions;
 pub use config_file::{ConfigFile, ConfigFileError};
 pub use leader_election::{LEADER_JITTER, LeaderElectionOptions};
 pub use original::{Original, OriginalFlags};
+pub use own_certificate::{CertDirOptions, InMemory, OwnCertificate};
 pub use serving::ServingOptions;
 
 use clap::{Args, Command};

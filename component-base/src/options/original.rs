@@ -22,7 +22,7 @@ mod shared;
 mod tests;
 
 pub use flag::{Flag, Form, none, works};
-pub use shared::{DELEGATED_AUTH, LEADER_ELECTION, LOGGING, METRICS, REQUEST_HEADERS, SERVING, VERSIONS};
+pub use shared::{DELEGATED_AUTH, JSON_LOGGING, LEADER_ELECTION, LOGGING, METRICS, REQUEST_HEADERS, SERVING, VERSIONS};
 
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, parser::ValueSource};
 use flag::Here;

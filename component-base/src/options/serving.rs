@@ -2,7 +2,9 @@
 //!
 //! Corresponds to SecureServingOptions of k8s.io/apiserver/pkg/server/options.
 
+use super::own_certificate::{InMemory, OwnCertificate};
 use super::{OptionsError, read_file};
+use crate::env::Env;
 use crate::tls::{NamedCertificate, ServerTls};
 use crate::tls_policy::TlsPolicy;
 use clap::Args;
@@ -35,6 +37,9 @@ pub struct ServingOptions {
     /// Certificate and key for clients that ask for these names, or for those in the certificate: CERT,KEY[:NAMES]
     #[arg(long, value_name = "CERT,KEY")]
     pub tls_sni_cert_key: Vec<String>,
+    /// Shown where no file is given.
+    #[arg(skip)]
+    pub in_memory: Option<InMemory>,
 }
 
 impl ServingOptions {
@@ -44,6 +49,22 @@ impl ServingOptions {
         (port != 0).then(|| SocketAddr::new(self.bind_address, port))
     }
 
+    /// The same with a certificate that the component makes for itself, or has made before, where it serves and is given
+    /// none.
+    pub fn with_own_certificate(mut self, env: &Env, own: &OwnCertificate<'_>) -> Result<Self, OptionsError> {
+        if self.secure_port == Some(0) || self.tls_cert_file.is_some() || self.tls_private_key_file.is_some() {
+            return Ok(self);
+        }
+        match own.folder {
+            Some(folder) => {
+                let (cert, key) = own.keep(folder, env)?;
+                (self.tls_cert_file, self.tls_private_key_file) = (Some(cert), Some(key));
+            }
+            None => self.in_memory = Some(own.in_memory(env)?),
+        }
+        Ok(self)
+    }
+
     pub fn tls(&self) -> Result<ServerTls, OptionsError> {
         let client_ca = self.client_ca_file.as_ref().map(|path| read_file("client-ca-file", path)).transpose()?;
         self.tls_with(client_ca)
@@ -51,16 +72,18 @@ impl ServingOptions {
 
     /// The same where the authority of clients has been read.
     pub fn tls_with(&self, client_ca: Option<String>) -> Result<ServerTls, OptionsError> {
-        let (Some(cert), Some(key)) = (&self.tls_cert_file, &self.tls_private_key_file) else {
-            return Err(OptionsError::NoCertificate);
+        let (cert, key) = match (&self.tls_cert_file, &self.tls_private_key_file, &self.in_memory) {
+            (Some(cert), Some(key), _) => (read_file("tls-cert-file", cert)?, read_file("tls-private-key-file", key)?),
+            (None, None, Some(own)) => (own.0.cert_pem.clone(), own.0.key_pem.clone()),
+            _ => return Err(OptionsError::NoCertificate),
         };
         let invalid = |flag| move |message| OptionsError::Invalid { flag, message };
         let policy = TlsPolicy::default();
         let policy = policy.with_min_version(self.tls_min_version.as_deref().unwrap_or_default());
         let policy = policy.map_err(invalid("tls-min-version"))?.with_cipher_suites(&self.tls_cipher_suites);
         Ok(ServerTls {
-            cert: read_file("tls-cert-file", cert)?,
-            key: read_file("tls-private-key-file", key)?,
+            cert,
+            key,
             client_ca,
             proxy_ca: None,
             named: self.named()?.iter().map(SniFiles::read).collect::<Result<_, _>>()?,

@@ -4,9 +4,9 @@
 
 use crate::flags::{CLOUD, GENERIC};
 use component_base::options::Original;
-use component_base::options::original::Form::{Duration, Int, Ip, List, Switch, Text};
+use component_base::options::original::Form::{Duration, Int, Ip, List, Switch, Switches, Text};
 use component_base::options::original::{
-    DELEGATED_AUTH, Flag, LEADER_ELECTION, LOGGING, METRICS, REQUEST_HEADERS, SERVING, VERSIONS, none, works,
+    DELEGATED_AUTH, Flag, LEADER_ELECTION, LOGGING, REQUEST_HEADERS, SERVING, none, works,
 };
 
 #[derive(Clone, Debug)]
@@ -14,39 +14,39 @@ pub struct CloudControllerManager;
 
 impl Original for CloudControllerManager {
     const NAME: &'static str = "cloud-controller-manager";
-    const FLAGS: &'static [&'static [Flag]] = &[
-        GENERIC,
-        CLOUD,
-        OWN,
-        WEBHOOKS,
-        LEADER_ELECTION,
-        SERVING,
-        DELEGATED_AUTH,
-        REQUEST_HEADERS,
-        LOGGING,
-        METRICS,
-        VERSIONS,
-    ];
+    const FLAGS: &'static [&'static [Flag]] =
+        &[GENERIC, CLOUD, OWN, WEBHOOKS, LEADER_ELECTION, SERVING, DELEGATED_AUTH, REQUEST_HEADERS, LOGGING];
 }
 
 const OWN: &[Flag] = &[
     none("allocate-node-cidrs", Switch, ""),
     works("cloud-provider", Text, ""),
     none("cluster-cidr", Text, ""),
+    none("concurrent-node-status-updates", Int, ""),
     none("concurrent-node-syncs", Int, "1"),
+    none("feature-gates", Switches, ""),
     works("leader-elect-resource-name", Text, "cloud-controller-manager"),
+    none("node-cidr-mask-size", Int, ""),
+    none("node-cidr-mask-size-ipv4", Int, ""),
+    none("node-cidr-mask-size-ipv6", Int, ""),
     none("node-monitor-period", Duration, "5s"),
     none("node-status-update-frequency", Duration, "5m0s"),
     works("secure-port", Int, "10258"),
+    none("service-cluster-ip-range", Text, ""),
     works("use-service-account-credentials", Switch, ""),
 ];
 
 const WEBHOOKS: &[Flag] = &[
     none("webhook-bind-address", Ip, "0.0.0.0"),
     none("webhook-cert-dir", Text, ""),
+    none("webhook-disable-http2-serving", Switch, ""),
     none("webhook-secure-port", Int, "10260"),
     none("webhook-tls-cert-file", Text, ""),
+    none("webhook-tls-cipher-suites", List, ""),
+    none("webhook-tls-curve-preferences", List, ""),
+    none("webhook-tls-min-version", Text, ""),
     none("webhook-tls-private-key-file", Text, ""),
+    none("webhook-tls-sni-cert-key", Text, ""),
     none("webhooks", List, ""),
 ];
 
@@ -54,10 +54,13 @@ const WEBHOOKS: &[Flag] = &[
 mod tests {
     use super::super::options::Config;
     use super::CloudControllerManager;
+    use component_base::options::Original;
     use component_base::options::original::disagreements;
 
     #[test]
     fn every_flag_of_the_original_is_accepted_and_every_field_is_as_there() {
+        // As many as `--help` of v1.36.2 lists, but for --help, --version and -v.
+        assert_eq!(CloudControllerManager::flags().count(), 83);
         assert_eq!(disagreements::<CloudControllerManager, Config>(), [""; 0]);
     }
 }

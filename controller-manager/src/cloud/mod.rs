@@ -16,7 +16,8 @@ use options::{Config, PROVIDER};
 use serde_json::json;
 
 /// Where cloud-controller-manager serves, and the Lease of whoever leads.
-const COMPONENT: Component = Component { name: "cloud-controller-manager", port: 10258 };
+const COMPONENT: Component =
+    Component { name: "cloud-controller-manager", port: 10258, original: "cloud-controller-manager" };
 const LEASE: &str = "cloud-controller-manager";
 
 /// In the order in which they start.
@@ -41,12 +42,13 @@ pub const CONTROLLERS: &[Controller] = &[
 
 /// Runs as a process until the environment shuts down or leadership is lost.
 pub async fn run(config: Config, env: Env) -> Result<(), Error> {
-    let Config { original, client: connection, serving, cloud_provider, settings } = config;
+    let Config { original, client: connection, serving, cert_dir, cloud_provider, settings } = config;
     original.warn();
     options::check_provider(cloud_provider.as_deref())?;
     let settings = settings.settings();
     crate::controllers::selected(CONTROLLERS, &settings.controllers)?;
     let client = COMPONENT.connect(&env, &connection)?;
+    let serving = COMPONENT.with_certificate(&env, serving, cert_dir.folder())?;
     let configz = json!({"controllers": settings.controllers, "cloudProvider": PROVIDER});
     COMPONENT.serve(&client, &serving, HealthServer::new().configz(json!({"cloudcontrollermanager": configz}))).await?;
     manager::run_controllers(COMPONENT, LEASE, CONTROLLERS, client, settings, env).await

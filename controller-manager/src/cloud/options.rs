@@ -5,7 +5,9 @@
 use super::flags::CloudControllerManager;
 use crate::options::Settings;
 use clap::Args;
-use component_base::options::{ClientOptions, LeaderElectionOptions, OptionsError, OriginalFlags, ServingOptions};
+use component_base::options::{
+    CertDirOptions, ClientOptions, LeaderElectionOptions, OptionsError, OriginalFlags, ServingOptions,
+};
 
 /// The only cloud there is.
 pub const PROVIDER: &str = "orrery";
@@ -19,6 +21,8 @@ pub struct Config {
     pub client: ClientOptions,
     #[command(flatten)]
     pub serving: ServingOptions,
+    #[command(flatten)]
+    pub cert_dir: CertDirOptions,
     /// The cloud: orrery, which is simulated, is the only one
     #[arg(long, value_name = "NAME")]
     pub cloud_provider: Option<String>,

@@ -39,6 +39,7 @@ mod quota;
 mod raw_requests;
 mod request_trace;
 mod separation;
+mod shortest_command_lines;
 mod simulation;
 mod stolen_credentials;
 mod streams;

@@ -14,6 +14,7 @@ pub const SERVING: &[Flag] = &[
     none("permit-port-sharing", Switch, "false"),
     works("tls-cert-file", Text, ""),
     works("tls-cipher-suites", List, ""),
+    none("tls-curve-preferences", List, ""),
     works("tls-min-version", Text, ""),
     works("tls-private-key-file", Text, ""),
     works("tls-sni-cert-key", Text, ""),
@@ -57,6 +58,10 @@ pub const LOGGING: &[Flag] = &[
     none("logging-format", Text, "text"),
     none("vmodule", Pairs, ""),
 ];
+
+/// Of those that may write their log as JSON.
+pub const JSON_LOGGING: &[Flag] =
+    &[none("log-json-info-buffer-size", Text, ""), none("log-json-split-stream", Switch, "")];
 
 pub const METRICS: &[Flag] = &[
     none("allow-metric-labels", Pairs, ""),
