@@ -78,6 +78,10 @@ pub struct Settings {
     /// Range of the nodes' own addresses; simulated, nothing ever connects to them
     #[arg(long, default_value = "172.18.0.0/16")]
     pub node_cidr: Ipv4Net,
+    /// Range whose Nth /24 node N gives its pods addresses from while the control plane has given it no podCIDR; of two
+    /// processes whose nodes have the same numbers and other names, one needs another range
+    #[arg(long, default_value = "100.64.0.0/10")]
+    pub fallback_pod_cidr: Ipv4Net,
     /// CPU capacity of a node
     #[arg(long, default_value = "8", value_name = "QUANTITY", value_parser = parse_quantity)]
     pub cpu: String,

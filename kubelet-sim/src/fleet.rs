@@ -172,12 +172,17 @@ impl Fleet {
     /// Takes over what the API server says of a node, whoever heard of it first: the informer, or the registration.
     fn observe_node(&self, at: usize, node: &Node) {
         if self.rows[at].observe_node(node) {
-            for pod in self.pods.by_index(BY_NODE, node.name()) {
-                self.rows[at].recover(&pod);
-                self.pod_queue.add(pod.key());
-            }
-            self.heartbeats.add(Heartbeat::ReportStatus(at));
+            self.use_range(at);
         }
+    }
+
+    /// The node has another range for its pods than before.
+    fn use_range(&self, at: usize) {
+        for pod in self.pods.by_index(BY_NODE, &self.rows[at].machine.name) {
+            self.rows[at].recover(&pod);
+            self.pod_queue.add(pod.key());
+        }
+        self.heartbeats.add(Heartbeat::ReportStatus(at));
     }
 
     fn on_pod(&self, event: &Event<Pod>) {
@@ -202,6 +207,14 @@ impl Fleet {
                 self.observe_node(at, &node);
                 self.heartbeats.add(Heartbeat::RenewLease(at));
                 self.heartbeats.add(Heartbeat::ReportStatus(at));
+                let after = heartbeat::fall_back_after(&node, self.env.wall());
+                self.heartbeats.add_after(Heartbeat::FallBack(at), after);
+                return Ok(());
+            }
+            Heartbeat::FallBack(at) => {
+                if heartbeat::fall_back(row) {
+                    self.use_range(at);
+                }
                 return Ok(());
             }
             Heartbeat::RenewLease(_) => {

@@ -10,8 +10,10 @@ use component_base::env::Env;
 use component_base::rng::Random;
 use proto::kinds::api::coordination::v1::Lease;
 use proto::kinds::api::core::v1::{Node, NodeStatus};
+use proto::kinds::jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use std::fmt;
+use std::time::Duration;
 
 /// One thing that one row of the fleet has to do; the rows' numbers are the fleet's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,12 +21,21 @@ pub enum Heartbeat {
     Register(usize),
     RenewLease(usize),
     ReportStatus(usize),
+    /// Takes a range of its own for pods, if the node still has none.
+    FallBack(usize),
 }
+
+/// How long a node waits for a podCIDR: as long as another controller manager needs to take over from one that died
+/// (a lease of 15 s, looked at every 2 s), and a little for its work.
+const FALL_BACK_AFTER: SignedDuration = SignedDuration::from_secs(20);
 
 impl Heartbeat {
     pub fn row(self) -> usize {
         match self {
-            Heartbeat::Register(row) | Heartbeat::RenewLease(row) | Heartbeat::ReportStatus(row) => row,
+            Heartbeat::Register(row)
+            | Heartbeat::RenewLease(row)
+            | Heartbeat::ReportStatus(row)
+            | Heartbeat::FallBack(row) => row,
         }
     }
 }
@@ -35,6 +46,7 @@ impl fmt::Display for Heartbeat {
             Heartbeat::Register(row) => write!(f, "register {row}"),
             Heartbeat::RenewLease(row) => write!(f, "lease {row}"),
             Heartbeat::ReportStatus(row) => write!(f, "status {row}"),
+            Heartbeat::FallBack(row) => write!(f, "fallback {row}"),
         }
     }
 }
@@ -62,17 +74,50 @@ pub async fn register(row: &NodeRow, env: &Env) -> Result<Node, Error> {
     Ok(registered)
 }
 
+/// How long until a node that has been created then may take a range of its own. Counted from the node's creation, so
+/// that an agent that starts again on an old node finds its range at once.
+pub fn fall_back_after(node: &Node, now: Timestamp) -> Duration {
+    let created = node.metadata.creation_timestamp.as_ref().map_or(now, |created| created.0);
+    Duration::try_from(FALL_BACK_AFTER - now.duration_since(created)).unwrap_or(Duration::ZERO)
+}
+
+/// Takes the machine's own range for its pods, with a warning. True if pods may go on now.
+///
+/// Deviation: a kubelet has no addresses to give; its network plugin has, and without a podCIDR many have a range of
+/// their own. A simulated node that has waited 20 s in vain takes a part of `--fallback-pod-cidr`.
+pub fn fall_back(row: &NodeRow) -> bool {
+    if row.has_range() {
+        return false;
+    }
+    let falls_back = row.fall_back();
+    let instead = match row.machine.fallback_pod_range.filter(|_| falls_back) {
+        Some(range) => format!("Pods get addresses of {range}"),
+        None => "--fallback-pod-cidr has no range for it either: its pods wait".to_owned(),
+    };
+    let why = "The node has been given no podCIDR; the controller manager gives one with --allocate-node-cidrs";
+    warn_of(row, "CIDRNotAvailable", &format!("{why}. {instead}."));
+    falls_back
+}
+
 fn tell_transitions(row: &NodeRow, before: &NodeStatus, after: Option<&NodeStatus>) {
     for reason in after.map(|after| node::transitions(before, after)).unwrap_or_default() {
         tell(row, reason, &format!("Node {} status is now: {reason}", row.machine.name));
     }
 }
 
-/// Kubelet does not know its node's uid when it begins to speak of it, and uses the name.
 fn tell(row: &NodeRow, reason: &str, message: &str) {
+    row.recorder.event(&regarding(row), EventType::Normal, reason, message);
+}
+
+fn warn_of(row: &NodeRow, reason: &str, message: &str) {
+    tracing::warn!(node = row.machine.name, "{message}");
+    row.recorder.event(&regarding(row), EventType::Warning, reason, message);
+}
+
+/// Kubelet does not know its node's uid when it begins to speak of it, and uses the name.
+fn regarding(row: &NodeRow) -> Regarding {
     let name = row.machine.name.clone();
-    let node = Regarding { kind: "Node".to_owned(), uid: name.clone(), name, ..Regarding::default() };
-    row.recorder.event(&node, EventType::Normal, reason, message);
+    Regarding { kind: "Node".to_owned(), uid: name.clone(), name, ..Regarding::default() }
 }
 
 /// Renews the lease that we hold. Without one, finds the one of an earlier run or makes the first.

@@ -5,7 +5,7 @@
 
 use crate::config::{CloudProvider, Settings};
 use crate::images::fingerprint;
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv4Net};
 use proto::kinds::api::core::v1::NodeSystemInfo;
 use proto::kinds::apimachinery::api::resource::Quantity;
 use proto::meta::quantity::Quantity as Amount;
@@ -17,6 +17,9 @@ pub const KUBELET_VERSION: &str = "v1.36.2";
 
 /// Where nodes have their second address, in a cluster of two families.
 const SECOND_NODE_NETWORK: Ipv6Addr = Ipv6Addr::new(0xfd00, 0x172, 0x18, 0, 0, 0, 0, 0);
+
+/// As large as the range that a controller manager gives a node.
+const FALLBACK_PREFIX_LEN: u8 = 24;
 
 #[derive(Clone, Debug)]
 pub struct Machine {
@@ -33,6 +36,8 @@ pub struct Machine {
     /// Where that really is.
     pub agent_endpoint: Option<String>,
     pub system: NodeSystemInfo,
+    /// Range of its pods while nobody has given it one; `None` past the end of `--fallback-pod-cidr`.
+    pub fallback_pod_range: Option<Ipv4Net>,
     /// A cloud controller has to say which machine this is before pods may come.
     pub is_in_cloud: bool,
 }
@@ -50,6 +55,7 @@ impl Machine {
             port: settings.port,
             agent_endpoint: settings.agent_endpoint.clone(),
             system: system(&name),
+            fallback_pod_range: fallback_pod_range(settings.fallback_pod_cidr, number),
             is_in_cloud: settings.cloud_provider == CloudProvider::External,
             name,
             address,
@@ -65,6 +71,13 @@ impl Machine {
         };
         if pod_ranges.is_empty() { vec![IpAddr::V4(self.address)] } else { pod_ranges.iter().map(of_family).collect() }
     }
+}
+
+/// Follows from the number alone, so that no two nodes share a range, whichever processes they are in.
+fn fallback_pod_range(whole: Ipv4Net, number: u32) -> Option<Ipv4Net> {
+    let first = u32::from(whole.network()).checked_add(number.checked_mul(1 << (32 - FALLBACK_PREFIX_LEN))?)?;
+    let range = Ipv4Net::new(first.into(), FALLBACK_PREFIX_LEN).ok()?;
+    whole.contains(&range).then_some(range)
 }
 
 /// The labels that a kubelet gives its own node, and those of the cloud it stands in.
@@ -156,6 +169,20 @@ fn system(name: &str) -> NodeSystemInfo {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_two_nodes_fall_back_to_the_same_range() {
+        let range = |cidr: &str, number| {
+            fallback_pod_range(cidr.parse().unwrap(), number).map_or("none".to_owned(), |range| range.to_string())
+        };
+        let of_the_default = |number| range(&Settings::default().fallback_pod_cidr.to_string(), number);
+        assert_eq!(
+            [0, 1, 255, 256, 16_383, 16_384, u32::MAX].map(of_the_default),
+            ["100.64.0.0/24", "100.64.1.0/24", "100.64.255.0/24", "100.65.0.0/24", "100.127.255.0/24", "none", "none"]
+        );
+        assert_eq!([0, 1, 2].map(|n| range("10.1.2.0/23", n)), ["10.1.2.0/24", "10.1.3.0/24", "none"]);
+        assert_eq!([range("10.1.2.0/25", 0), range("255.255.255.0/24", 1)], ["none", "none"]);
+    }
 
     #[test]
     fn pods_get_what_is_neither_reserved_nor_kept_free() {

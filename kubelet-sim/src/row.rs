@@ -99,12 +99,27 @@ impl NodeRow {
             }
         }
         let ranges = ranges_of(node);
-        if ranges.is_empty() || state.observed.pod_ranges == ranges {
-            return false;
+        let is_new = !ranges.is_empty() && state.observed.pod_ranges != ranges;
+        if is_new {
+            state.use_ranges(ranges);
         }
-        state.addresses = ranges.iter().copied().map(PodAddresses::new).collect();
-        state.observed.pod_ranges = ranges;
+        is_new
+    }
+
+    /// Takes the machine's own range, where the control plane has given the node none. True if pods that waited for an
+    /// address may go on now.
+    pub fn fall_back(&self) -> bool {
+        let mut state = self.state.lock();
+        match self.machine.fallback_pod_range {
+            Some(range) if state.observed.pod_ranges.is_empty() => state.use_ranges(vec![range.into()]),
+            _ => return false,
+        }
         true
+    }
+
+    /// The node has a range for its pods.
+    pub fn has_range(&self) -> bool {
+        !self.state.lock().observed.pod_ranges.is_empty()
     }
 
     /// Notes what a pod of an earlier run of this process holds: its address, its place on the node, and the images that
@@ -186,6 +201,13 @@ impl NodeRow {
         let mut state = self.state.lock();
         state.reported_at = Some(env.now());
         state.report_shift_s = if changed { (random.unit() - 0.5) * every.as_secs_f64() } else { 0.0 };
+    }
+}
+
+impl State {
+    fn use_ranges(&mut self, ranges: Vec<IpNet>) {
+        self.addresses = ranges.iter().copied().map(PodAddresses::new).collect();
+        self.observed.pod_ranges = ranges;
     }
 }
 

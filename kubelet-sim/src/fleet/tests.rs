@@ -44,12 +44,24 @@ impl World {
         self.server.put("nodes", object);
     }
 
+    /// The node has been there for an hour.
+    fn age(&self, node: &str) {
+        let mut object = self.server.get("nodes", node).unwrap();
+        let created = self.env.wall() - Duration::from_secs(3600);
+        object["metadata"]["creationTimestamp"] = json!(created);
+        self.server.put("nodes", object);
+    }
+
     fn bind(&self, name: &str, container: Value) {
+        self.bind_to("node-0", name, container);
+    }
+
+    fn bind_to(&self, node: &str, name: &str, container: Value) {
         self.server.put(
             "pods",
             json!({
                 "metadata": {"name": name, "namespace": "shop", "uid": format!("uid-{name}")},
-                "spec": {"nodeName": "node-0", "containers": [container]},
+                "spec": {"nodeName": node, "containers": [container]},
             }),
         );
     }
@@ -98,6 +110,44 @@ async fn a_node_becomes_ready_and_says_so() {
     assert_eq!(told, expected);
     let node = world.server.get("nodes", "node-0").unwrap();
     assert_eq!(node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"], 10250);
+}
+
+/// A controller manager without `--allocate-node-cidrs`.
+#[tokio::test(start_paused = true)]
+async fn nodes_that_are_given_no_range_take_one_of_their_own_and_warn() {
+    let world = World::of(3);
+    let agent = world.start();
+    for node in 0..3 {
+        world.bind_to(&format!("node-{node}"), &format!("web-{node}"), nginx());
+    }
+    world.pass(15_000).await;
+    assert_eq!(world.status("web-0")["podIP"], Value::Null, "a controller manager may still give ranges");
+    world.give_range("node-2", "10.244.3.0/24");
+    world.pass(30_000).await;
+    let addresses = || [0, 1, 2].map(|n| world.status(&format!("web-{n}"))["podIP"].as_str().unwrap().to_owned());
+    let expected = ["100.64.0.2", "100.64.1.2", "10.244.3.2"];
+    assert_eq!(addresses(), expected);
+    let node = world.server.get("nodes", "node-0").unwrap();
+    let conditions = node["status"]["conditions"].as_array().unwrap();
+    assert_eq!(conditions.iter().find(|c| c["type"] == "Ready").unwrap()["status"], "True");
+    let warned = |node: &str| world.events(node).iter().filter(|told| told.starts_with("CIDRNotAvailable")).count();
+    assert_eq!(["node-0", "node-1", "node-2"].map(warned), [1, 1, 0]);
+
+    // An agent that starts again gives no address twice, and does not wait again.
+    agent.drain().await;
+    world.age("node-0");
+    world.start();
+    world.bind("new", nginx());
+    world.pass(5_000).await;
+    assert_eq!(addresses(), expected);
+    assert_eq!(world.status("new")["podIP"], "100.64.0.3");
+
+    // A range that comes late is used by pods that come later.
+    world.give_range("node-0", "10.244.7.0/24");
+    world.pass(1_000).await;
+    world.bind("later", nginx());
+    world.pass(5_000).await;
+    assert_eq!((addresses(), &world.status("later")["podIP"]), (expected.map(str::to_owned), &json!("10.244.7.2")));
 }
 
 /// The registration hears of the node's range before the informer does.
