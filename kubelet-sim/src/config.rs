@@ -7,7 +7,9 @@ use crate::config_file::KUBELET_CONFIGURATION;
 use crate::flags::Kubelet;
 use clap::Args;
 use component_base::duration::parse_duration;
-use component_base::options::{self, ClientOptions, ConfigFile, ConfigFileError, OriginalFlags, ServingOptions};
+use component_base::options::{
+    self, ClientOptions, ConfigFile, ConfigFileError, OptionsError, OriginalFlags, ServingOptions,
+};
 use ipnet::Ipv4Net;
 use proto::meta::quantity::Quantity;
 use std::path::PathBuf;
@@ -75,6 +77,10 @@ pub struct Settings {
     /// Before a node's number, which makes its name: node-0, node-1, …
     #[arg(long, default_value = "node-", value_name = "PREFIX")]
     pub node_name_prefix: String,
+    /// Write as each node by impersonation, which the kubeconfig's identity has to be allowed for all of them; with false
+    /// that identity is the one node's own, as a kubelet's is, and --nodes has to be 1
+    #[arg(long, default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
+    pub impersonate_nodes: bool,
     /// Range of the nodes' own addresses; simulated, nothing ever connects to them
     #[arg(long, default_value = "172.18.0.0/16")]
     pub node_cidr: Ipv4Net,
@@ -197,6 +203,27 @@ impl Default for Latency {
 impl Default for Settings {
     fn default() -> Self {
         options::defaults()
+    }
+}
+
+impl Settings {
+    /// Name of the node whose own identity this process has, if it does not impersonate its nodes.
+    pub fn own_node(&self) -> Option<String> {
+        (!self.impersonate_nodes).then(|| self.node_name(self.first_node))
+    }
+
+    pub fn node_name(&self, number: u32) -> String {
+        format!("{}{number}", self.node_name_prefix)
+    }
+
+    /// Settings that do not fit together.
+    pub fn check(&self) -> Result<(), OptionsError> {
+        if self.impersonate_nodes || self.nodes == 1 {
+            return Ok(());
+        }
+        let message =
+            "an identity that is not allowed to impersonate nodes is that of one: --nodes has to be 1".to_owned();
+        Err(OptionsError::Invalid { flag: "impersonate-nodes", message })
     }
 }
 

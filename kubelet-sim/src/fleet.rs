@@ -59,8 +59,13 @@ impl Fleet {
     /// A fleet that knows nothing yet, and what it will hear the news from.
     pub fn new(client: Client, settings: Settings, env: Env) -> (Arc<Self>, Informers) {
         let informers = Informers::new(&client);
-        let nodes = informers.of::<Node>();
-        let pods = informers.of_selected::<Pod>(&ListOptions::fields("spec.nodeName!="));
+        // A node may look at itself and at its own pods alone.
+        let (node_fields, pod_fields) = match settings.own_node() {
+            Some(name) => (format!("metadata.name={name}"), format!("spec.nodeName={name}")),
+            None => (String::new(), "spec.nodeName!=".to_owned()),
+        };
+        let nodes = informers.of_selected::<Node>(&ListOptions::fields(&node_fields));
+        let pods = informers.of_selected::<Pod>(&ListOptions::fields(&pod_fields));
         pods.index(BY_NODE, |pod| vec![node_name(pod).to_owned()]);
 
         let queue_length = EVENTS_PER_NODE * settings.nodes as usize;

@@ -45,6 +45,7 @@ const COMPONENT: Component = Component { name: "kubelet-sim", port: config::KUBE
 pub async fn run(config: Config, env: Env) -> Result<(), Error> {
     config.original.warn();
     let Config { client, serving, mut settings, advertise_endpoint, bootstrapping, .. } = config.with_file()?;
+    settings.check()?;
     let cert_dir = bootstrapping.cert_dir;
     if let Some(path) = bootstrapping.bootstrap_kubeconfig {
         let invited = kubeconfig::read(&path).map_err(ConnectError::from)?;

@@ -44,7 +44,7 @@ pub struct Machine {
 
 impl Machine {
     pub fn new(settings: &Settings, number: u32) -> Self {
-        let name = format!("{}{number}", settings.node_name_prefix);
+        let name = settings.node_name(number);
         // The first addresses of the range are the network's and its gateway's.
         let address = Ipv4Addr::from(u32::from(settings.node_cidr.network()).wrapping_add(number + 2));
         let capacity = capacity(settings);

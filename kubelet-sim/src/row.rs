@@ -26,7 +26,7 @@ use tokio::time::Instant;
 
 pub struct NodeRow {
     pub machine: Machine,
-    /// Writes as this node: `system:node:NAME` in `system:nodes`.
+    /// Writes as this node: `system:node:NAME` in `system:nodes`, be it by impersonation or by an identity of its own.
     pub client: Client,
     /// Exchanges its certificate, where it has one of its own.
     pub renewal: Option<Renewal>,
@@ -53,6 +53,7 @@ impl NodeRow {
     pub fn new(fleet: &Client, recorder: &Recorder, settings: &Settings, number: u32) -> Self {
         let machine = Machine::new(settings, number);
         let (client, renewal) = match &settings.bootstrap {
+            None if settings.own_node().is_some() => (fleet.clone(), None),
             None => (fleet.impersonating(&format!("system:node:{}", machine.name), &["system:nodes"]), None),
             Some(bootstrap) => {
                 // Nobody yet: nothing is written before there is a certificate.

@@ -22,12 +22,16 @@ const ADMIN_GROUP: &str = "system:masters";
 const SIGNER: &str = "controller-manager";
 
 /// The components that use a kubeconfig, with the users of their client certificates.
-const CLIENTS: [(&str, &str); 4] = [
+const CLIENTS: [(&str, &str); 3] = [
     ("controller-manager", "system:kube-controller-manager"),
     ("scheduler", "system:kube-scheduler"),
-    ("kubelet-sim", "system:orrery:node-fleet"),
     ("proxy-sim", "system:kube-proxy"),
 ];
+
+/// The same of the process that acts for many nodes.
+const FLEET: (&str, &str) = ("kubelet-sim", "system:orrery:node-fleet");
+/// The group of every node.
+const NODES_GROUP: &str = "system:nodes";
 
 /// As whom the API server calls the nodes' agents, and the files of that certificate: `kubelet-client.crt` and `.key`.
 const KUBELET_CLIENT: (&str, &str) = ("kubelet-client", "kube-apiserver-kubelet-client");
@@ -56,6 +60,8 @@ pub struct Identities {
     pub apiserver_names: Vec<String>,
     /// Further names and addresses in the node agents'.
     pub kubelet_names: Vec<String>,
+    /// Nodes that get an identity each, in `nodes/<name>`, in place of the one that acts for all of them.
+    pub nodes: Vec<String>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -89,11 +95,16 @@ pub fn prepare(identities: &Identities, now: Timestamp) -> Result<Connection, Ce
     Issuer { authority: &proxies, ..issuer }.pair(&apiserver, FRONT_PROXY_CLIENT, &subject)?;
 
     for (name, user) in CLIENTS {
-        let own = folder(&of(name))?;
-        let further = if name == "kubelet-sim" { identities.kubelet_names.as_slice() } else { &[] };
-        issuer.serving(&own, name, &[&[name.to_owned()], further].concat())?;
-        keep(&own.join("ca.crt"), || Ok(authority.cert_pem.clone()))?;
-        issuer.client(&own, user, &[])?;
+        issuer.component(&of(name), name, &[], user, &[])?;
+    }
+    let agents = identities.kubelet_names.as_slice();
+    if identities.nodes.is_empty() {
+        let (name, user) = FLEET;
+        issuer.component(&of(name), name, agents, user, &[])?;
+    }
+    for name in &identities.nodes {
+        let user = format!("system:node:{name}");
+        issuer.component(&of("nodes").join(name), name, agents, &user, &[NODES_GROUP])?;
     }
     // Who signs for the cluster needs the authority's key.
     keep(&of(SIGNER).join("ca.key"), || read(&of("ca").join("ca.key")))?;
@@ -118,6 +129,21 @@ struct Issuer<'a> {
 }
 
 impl Issuer<'_> {
+    /// What a component serves with, whom it trusts, and as whom it calls.
+    fn component(
+        &self,
+        path: &Path,
+        name: &str,
+        further_names: &[String],
+        user: &str,
+        groups: &[&str],
+    ) -> Result<(), CertificatesError> {
+        let own = folder(path)?;
+        self.serving(&own, name, &[&[name.to_owned()], further_names].concat())?;
+        keep(&own.join("ca.crt"), || Ok(self.authority.cert_pem.clone()))?;
+        self.client(&own, user, groups).map(drop)
+    }
+
     /// `tls.crt` and `tls.key`, for the names of every component and `names`.
     fn serving(&self, folder: &Path, common_name: &str, names: &[String]) -> Result<(), CertificatesError> {
         let mut all: Vec<String> = LOCAL_NAMES.map(str::to_owned).into();
@@ -188,6 +214,7 @@ mod tests {
             names: Vec::new(),
             apiserver_names: Vec::new(),
             kubelet_names: Vec::new(),
+            nodes: Vec::new(),
         }
     }
 
@@ -237,6 +264,28 @@ mod tests {
             "scheduler: system:kube-scheduler []",
         ];
         assert_eq!(callers, expected);
+    }
+
+    /// A node's files say who it is, and nothing beside them acts for several.
+    #[test]
+    fn each_node_has_an_identity_of_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let nodes = vec!["node-0".to_owned(), "node-1".to_owned()];
+        let now = "2026-05-01T00:00:00Z".parse().unwrap();
+        prepare(&Identities { nodes, ..identities(folder.path()) }, now).unwrap();
+        for name in ["node-0", "node-1"] {
+            let own = folder.path().join("nodes").join(name);
+            let shown = kubeconfig::read(&own.join("kubeconfig")).unwrap().client_cert_pem.unwrap();
+            let chain = tls::certificates("certificate", &shown).unwrap();
+            let (user, groups) = pki::subject(&chain[0]).unwrap();
+            assert_eq!((user, groups), (format!("system:node:{name}"), vec!["system:nodes".to_owned()]));
+            let served = fs::read_to_string(own.join("tls.crt")).unwrap();
+            assert!(pki::is_current(&served, &[name.to_owned()], now).unwrap());
+            let mut files: Vec<_> = fs::read_dir(&own).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+            files.sort();
+            assert_eq!(files, ["ca.crt", "client.crt", "client.key", "kubeconfig", "tls.crt", "tls.key"]);
+        }
+        assert!(!folder.path().join("kubelet-sim").exists());
     }
 
     #[test]

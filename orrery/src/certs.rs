@@ -7,6 +7,7 @@ use crate::certificates::{self, CLUSTER, CertificatesError, Identities};
 use clap::Args;
 use component_base::env::Env;
 use component_base::kubeconfig::Connection;
+use proto::meta::names::dns1123_subdomain;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -25,6 +26,9 @@ pub struct Options {
     /// Further names and addresses by which the API server reaches the agents of nodes, for their certificate
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub kubelet_cert_extra_sans: Vec<String>,
+    /// Nodes that get an identity each, in nodes/NAME, in place of the one of kubelet-sim, which acts for all nodes
+    #[arg(long, value_delimiter = ',', value_name = "NAMES", value_parser = parse_node_name)]
+    pub nodes: Vec<String>,
     /// Also write the administrator's kubeconfig here, for the user who owns the folder
     #[arg(long, value_name = "PATH")]
     pub kubeconfig: Option<PathBuf>,
@@ -52,6 +56,7 @@ pub fn run(options: &Options, env: &Env) -> Result<(), CertsError> {
         names: Vec::new(),
         apiserver_names: options.apiserver_cert_extra_sans.clone(),
         kubelet_names: options.kubelet_cert_extra_sans.clone(),
+        nodes: options.nodes.clone(),
     };
     let admin = certificates::prepare(&identities, env.wall())?;
     let Some(path) = &options.kubeconfig else { return Ok(()) };
@@ -60,7 +65,13 @@ pub fn run(options: &Options, env: &Env) -> Result<(), CertsError> {
     give_to_owner_of_folder(path).map_err(|source| CertsError::Owner { path: path.clone(), source })
 }
 
-/// In a container this process is root, and the folder belongs to whoever started it on the host.
+/// A name of a node, and so of a folder.
+fn parse_node_name(text: &str) -> Result<String, String> {
+    let wrong = dns1123_subdomain(text);
+    if wrong.is_empty() { Ok(text.to_owned()) } else { Err(wrong.join(", ")) }
+}
+
+/// Where this process is root, as in a container of a rootless engine, the folder may belong to somebody else.
 #[cfg(unix)]
 fn give_to_owner_of_folder(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::{MetadataExt, chown};
@@ -90,6 +101,7 @@ mod tests {
             server: "https://apiserver:6443".to_owned(),
             apiserver_cert_extra_sans: vec!["apiserver".to_owned()],
             kubelet_cert_extra_sans: Vec::new(),
+            nodes: Vec::new(),
             kubeconfig: Some(folder.path().join("kubeconfig")),
             kubeconfig_server: Some("https://localhost:7443".to_owned()),
         };

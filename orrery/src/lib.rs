@@ -13,6 +13,8 @@ pub mod trace;
 pub mod admin_kubeconfig;
 pub mod certs;
 pub mod health;
+#[cfg(test)]
+mod compose_file;
 
 use component_base::command;
 use std::process::ExitCode;

@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const PROJECT: &str = "orrery-test";
+/// As whom the containers run where nobody says otherwise.
+const USER: &str = "1000";
 const ONE_MEMBER: [&str; 1] = ["docker-compose.yml"];
 const THREE_MEMBERS: [&str; 2] = ["docker-compose.yml", "compose/etcd-three.yml"];
 
@@ -96,6 +98,7 @@ fn the_compose_file() {
 
     let stack = Stack::up(&engine, &clone, &ONE_MEMBER);
     only_the_apiserver_reaches_etcd(&stack);
+    nothing_is_root(&stack, &["etcd", "apiserver", "controller-manager", "scheduler", "proxy-sim", "node-0", "node-1"]);
     deploys(&stack);
     nobody_schedules(&stack);
     nobody_reconciles(&stack);
@@ -106,6 +109,7 @@ fn the_compose_file() {
     drop(stack);
 
     let stack = Stack::up(&engine, &clone, &THREE_MEMBERS);
+    nothing_is_root(&stack, &["etcd", "etcd-1", "etcd-2"]);
     a_member_is_cut_off(&stack);
 }
 
@@ -117,6 +121,8 @@ fn clone(data: &Path) -> PathBuf {
     let copy = "git ls-files -z --cached --others --exclude-standard | tar -c --null -T - | tar -x -C \"$1\"";
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     must(Command::new("sh").args(["-ec", copy, "sh"]).arg(&clone).current_dir(workspace));
+    // Where the containers' user writes the kubeconfig.
+    must(Command::new("chown").arg(format!("{USER}:{USER}")).arg(clone.join("compose")));
     clone
 }
 
@@ -126,6 +132,28 @@ fn only_the_apiserver_reaches_etcd(stack: &Stack<'_>) {
     assert_eq!(stack.networks("apiserver"), on(&["control-plane", "etcd", "host"]));
     for service in ["controller-manager", "scheduler", "proxy-sim", "node-0", "node-1", "node-2"] {
         assert_eq!(stack.networks(service), on(&["control-plane"]), "{service}");
+    }
+}
+
+/// As the engine has it, and as the kernel does.
+fn nothing_is_root(stack: &Stack<'_>, services: &[&str]) {
+    for service in services {
+        let container = stack.compose(&format!("ps --quiet {service}"));
+        let inspect = |format: &str| {
+            must(stack.engine.docker().args(["inspect", &format!("--format={format}"), container.trim()]))
+        };
+        let asked = inspect("{{.Config.User}} {{.HostConfig.ReadonlyRootfs}} {{.HostConfig.CapDrop}}");
+        assert_eq!(asked.trim(), format!("{USER}:{USER} true [ALL]"), "{service}");
+        let process = inspect("{{.State.Pid}}");
+        let status = std::fs::read_to_string(format!("/proc/{}/status", process.trim())).unwrap();
+        let line = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+            line.split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(line("Uid:"), [USER; 4].join(" "), "{service}");
+        let capabilities = ["CapPrm:", "CapEff:", "CapBnd:"].map(line);
+        assert_eq!(capabilities, ["0000000000000000"; 3], "{service}");
+        assert_eq!(line("NoNewPrivs:"), "1", "{service}");
     }
 }
 

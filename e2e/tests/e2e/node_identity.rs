@@ -1,10 +1,19 @@
 //! A node writes what is its own and nothing of its neighbour's, although one process and one certificate act for both.
 
+use crate::program;
+use crate::shortest_command_lines::Running;
 use client::{Client, DeleteOptions, Patch, PatchOptions};
+use e2e::apiserver::ApiServer;
+use e2e::kubectl::Kubectl;
+use e2e::processes::free_ports;
+use e2e::programs::must;
 use e2e::simulation::{Simulation, scenario};
+use e2e::store::Store;
+use e2e::wait;
 use proto::Gvr;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use std::process::Command;
 
 fn merge(value: Value) -> Patch {
     Patch::Merge(value)
@@ -120,4 +129,58 @@ fn writer(line: &str) -> Option<&str> {
     let (user, _) =
         ["create", "update", "patch", "delete"].iter().find_map(|verb| rest.split_once(&format!(" {verb} /")))?;
     Some(user)
+}
+
+/// Whoever steals the files of one node's process holds that node, and no other.
+#[tokio::test]
+async fn a_node_with_files_of_its_own_reaches_nothing_of_its_neighbour() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = ApiServer::start(program(), directory.path(), Store::Memory).await;
+    let pki = server.data_dir.pki();
+    let (folder, url) = (format!("--dir={}", pki.display()), format!("--server={}", server.admin.server));
+    must(Command::new(program()).args(["certs", "--nodes=node-0,node-1", &folder, &url]));
+    let files = |node: &str| pki.join("nodes").join(node).join("kubeconfig");
+    let start = |number: u32| {
+        let node = format!("node-{number}");
+        let own = directory.path().join(&node);
+        std::fs::create_dir(&own).unwrap();
+        let arguments = [
+            format!("--kubeconfig={}", files(&node).display()),
+            format!("--first-node={number}"),
+            format!("--port={}", free_ports()),
+        ];
+        let fixed = ["--nodes=1", "--impersonate-nodes=false", "--cert-dir=made"].map(str::to_owned);
+        Running::start(&own, "kubelet-sim", &[arguments, fixed].concat())
+    };
+    let _nodes = [start(0), start(1)];
+
+    let admin = Kubectl::new(&server.data_dir.pki_of("admin").join("kubeconfig"), directory.path());
+    admin.ok("create serviceaccount default");
+    for (pod, node) in [("mine", "node-0"), ("theirs", "node-1")] {
+        wait::until("the node is there", || admin.run(&format!("get node {node}")).success);
+        let spec = json!({"spec": {"nodeName": node, "hostNetwork": true}}).to_string();
+        let overrides = format!("--overrides={spec}");
+        let made = admin.run_args(&["run", pod, "--image=nginx", &overrides]);
+        assert!(made.success, "{made:?}");
+        admin.ok(&format!("wait --for=jsonpath={{.status.phase}}=Running pod/{pod} --timeout=60s"));
+    }
+
+    let thief = Kubectl::new(&files("node-0"), directory.path());
+    thief.ok("get node node-0");
+    thief.ok("get pod mine");
+    thief.ok("annotate node node-0 touched=yes");
+    for line in [
+        "get nodes",
+        "get node node-1",
+        "get pods --all-namespaces",
+        "get pod theirs",
+        "delete pod theirs",
+        "annotate node node-1 touched=yes",
+        "get lease node-1 --namespace=kube-node-lease",
+        "get node node-1 --as=system:node:node-1 --as-group=system:nodes",
+        "get nodes --as=system:orrery:node-fleet",
+    ] {
+        let refused = thief.fails(line);
+        assert!(refused.contains("Forbidden"), "{line}: {refused}");
+    }
 }

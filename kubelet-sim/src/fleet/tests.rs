@@ -112,6 +112,31 @@ async fn a_node_becomes_ready_and_says_so() {
     assert_eq!(node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"], 10250);
 }
 
+/// As a kubelet, which may see and write what is its own alone.
+#[tokio::test(start_paused = true)]
+async fn a_node_with_an_identity_of_its_own_impersonates_nobody_and_looks_at_its_own_pods() {
+    let mut world = World::of(1);
+    world.settings.impersonate_nodes = false;
+    world.settings.first_node = 4;
+    world.start();
+    world.pass(1_000).await;
+    world.give_range("node-4", "10.244.3.0/24");
+    world.bind_to("node-4", "web", nginx());
+    world.pass(5_000).await;
+    assert_eq!(world.status("web")["phase"], "Running");
+    let requests = world.server.requests();
+    assert!(requests.iter().all(|request| !request.headers.contains_key("impersonate-user")));
+    let watched = |line: &str| requests.iter().filter(|request| request.line.contains(line)).count();
+    assert_eq!(watched("watch=true"), watched("fieldSelector="));
+    assert_eq!(
+        (watched("fieldSelector=metadata.name%3Dnode-4"), watched("fieldSelector=spec.nodeName%3Dnode-4")),
+        (1, 1)
+    );
+    let several = Settings { nodes: 2, ..world.settings.clone() };
+    let refused = several.check().unwrap_err().to_string();
+    assert!(refused.starts_with("--impersonate-nodes: ") && refused.ends_with("--nodes has to be 1"), "{refused}");
+}
+
 /// A controller manager without `--allocate-node-cidrs`.
 #[tokio::test(start_paused = true)]
 async fn nodes_that_are_given_no_range_take_one_of_their_own_and_warn() {

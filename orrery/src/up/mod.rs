@@ -173,6 +173,7 @@ pub async fn run(options: Options, verbosity: u8, env: Env) -> Result<(), UpErro
 /// Who has to be issued what, for a cluster that is started like this.
 pub fn identities(options: &Options, data_dir: &DataDir) -> Identities {
     Identities {
+        nodes: Vec::new(),
         pki: data_dir.pki(),
         server: components::server_url(options.bind_address, options.base_port()),
         names: vec![options.bind_address.to_string()],

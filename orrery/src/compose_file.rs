@@ -1,0 +1,95 @@
+//! Tests of the compose files: every container is confined, every command line is one, and no two nodes share a secret.
+
+use crate::cli::{Cli, Command};
+use clap::Parser;
+use proto::wire::{Document, Format};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+fn services(file: &str) -> BTreeMap<String, Value> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(file);
+    let text = fs::read(path).unwrap();
+    let document = Document::parse(Format::Yaml, &text).unwrap();
+    assert_eq!(document.duplicates, [""; 0], "{file}");
+    let services = document.value["services"].as_object().unwrap().clone();
+    services.into_iter().collect()
+}
+
+fn texts(value: &Value) -> Vec<String> {
+    value.as_array().into_iter().flatten().map(|text| text.as_str().unwrap().to_owned()).collect()
+}
+
+/// The command line of a service as this program reads it.
+fn command(service: &Value) -> Command {
+    let arguments = texts(&service["command"]);
+    let line: Vec<&str> = ["orrery"].into_iter().chain(arguments.iter().map(String::as_str)).collect();
+    Cli::try_parse_from(&line).unwrap_or_else(|error| panic!("{line:?}: {error}")).command
+}
+
+fn check_confined(file: &str, name: &str, service: &Value) {
+    let id = |variable: &str| format!("${{{variable}:-1000}}");
+    let user = format!("{}:{}", id("ORRERY_UID"), id("ORRERY_GID"));
+    for (field, wanted) in [
+        ("user", json!(user)),
+        ("read_only", json!(true)),
+        ("cap_drop", json!(["ALL"])),
+        ("security_opt", json!(["no-new-privileges:true"])),
+    ] {
+        assert_eq!(service[field], wanted, "{file}: {name}: {field}");
+    }
+    assert!(service["cap_add"].is_null() && service["privileged"].is_null(), "{file}: {name}");
+}
+
+#[test]
+fn every_container_is_confined() {
+    let services_of_one = services("docker-compose.yml");
+    for (name, service) in &services_of_one {
+        check_confined("docker-compose.yml", name, service);
+    }
+    // What this file only adds to is confined by the other one.
+    for (name, service) in services("compose/etcd-three.yml") {
+        if !services_of_one.contains_key(&name) {
+            check_confined("compose/etcd-three.yml", &name, &service);
+        }
+    }
+}
+
+/// What a container of another node, or a thief of its files, could read is nobody else's.
+#[test]
+fn no_two_services_share_a_volume_of_keys() {
+    let mut owners: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (name, service) in services("docker-compose.yml").into_iter().filter(|(name, _)| name != "certs") {
+        for volume in texts(&service["volumes"]).iter().filter(|volume| volume.starts_with("pki-")) {
+            assert!(volume.ends_with(":ro"), "{name}: {volume}");
+            owners.entry(volume.split(':').next().unwrap().to_owned()).or_default().insert(name.clone());
+        }
+    }
+    for (volume, owners) in owners {
+        let own = volume.trim_start_matches("pki-").to_owned();
+        assert_eq!(owners, BTreeSet::from([own]), "{volume}");
+    }
+}
+
+#[test]
+fn each_node_service_is_one_node_under_its_own_name() {
+    let services = services("docker-compose.yml");
+    let Command::Certs(issued) = command(&services["certs"]) else { panic!("certs issues certificates") };
+    let mut nodes = Vec::new();
+    for (name, service) in &services {
+        if name == "etcd" {
+            continue;
+        }
+        let Command::KubeletSim(config) = command(service) else { continue };
+        assert!(!config.settings.impersonate_nodes, "{name}");
+        config.settings.check().unwrap();
+        assert_eq!(config.settings.own_node().as_ref(), Some(name));
+        let volumes = texts(&service["volumes"]);
+        assert_eq!(volumes, [format!("pki-{name}:/pki/node:ro")]);
+        let kept = format!("pki-{name}:/pki/nodes/{name}");
+        assert!(texts(&services["certs"]["volumes"]).contains(&kept), "{kept}");
+        nodes.push(name.clone());
+    }
+    assert_eq!((nodes.len(), nodes), (3, issued.nodes));
+}
