@@ -16,6 +16,10 @@ pub struct Missed {
     pub are_many: bool,
 }
 
+/// The schedule has no time at all: it names a day that no month of it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NeverDue;
+
 /// The times in `(since, now]`, `since` being no earlier than the starting deadline allows.
 pub fn missed(
     schedule: &Schedule,
@@ -23,11 +27,14 @@ pub fn missed(
     since: Timestamp,
     deadline_s: Option<i64>,
     now: Timestamp,
-) -> Option<Missed> {
+) -> Result<Option<Missed>, NeverDue> {
     let earliest = deadline_s.map_or(since, |deadline_s| since.max(clock::after(now, -deadline_s)));
-    let first = schedule.next(earliest, zone).filter(|first| *first <= now)?;
+    let first = schedule.next(earliest, zone).ok_or(NeverDue)?;
+    if first > now {
+        return Ok(None);
+    }
     let second = schedule.next(first, zone).filter(|second| *second <= now);
-    let Some(second) = second else { return Some(Missed { last: first, are_many: false }) };
+    let Some(second) = second else { return Ok(Some(Missed { last: first, are_many: false })) };
     let period_s = second.duration_since(first).as_secs().max(1);
     let count = u64::try_from(now.duration_since(first).as_secs() / period_s).unwrap_or(0) + 1;
     // Leaps to shortly before now: stepping through a year of minutes would take too long.
@@ -42,7 +49,7 @@ pub fn missed(
         last = next;
         time = schedule.next(next, zone);
     }
-    Some(Missed { last, are_many: count > MANY })
+    Ok(Some(Missed { last, are_many: count > MANY }))
 }
 
 #[cfg(test)]
@@ -68,7 +75,17 @@ mod tests {
         for (schedule, since, deadline_s, now, expected) in cases {
             let got = missed(&parse(schedule).unwrap(), &TimeZone::UTC, at(since), deadline_s, at(now));
             let expected = expected.map(|(last, are_many)| Missed { last: at(last), are_many });
-            assert_eq!(got, expected, "{schedule} from {since} to {now}");
+            assert_eq!(got, Ok(expected), "{schedule} from {since} to {now}");
         }
+    }
+
+    #[test]
+    fn a_day_that_its_month_lacks_is_never_due() {
+        let now = "2026-01-01T00:00:00Z".parse::<Timestamp>().unwrap();
+        for schedule in ["59 23 31 2 *", "0 0 30 feb *", "0 0 31 4,6,9,11 *"] {
+            assert_eq!(missed(&parse(schedule).unwrap(), &TimeZone::UTC, now, None, now), Err(NeverDue), "{schedule}");
+        }
+        let leap_day = parse("0 0 29 2 *").unwrap();
+        assert_eq!(missed(&leap_day, &TimeZone::UTC, now, None, now), Ok(None));
     }
 }

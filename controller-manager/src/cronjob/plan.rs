@@ -4,7 +4,7 @@
 //! Deviation: which jobs are active is read off the jobs themselves in every round, so there is no UnexpectedJob and no
 //! MissingJob event. A schedule without a time zone is in UTC.
 
-use super::missed::missed;
+use super::missed::{NeverDue, missed};
 use super::schedule::{self, Schedule};
 use crate::controller_ref::controller_ref;
 use crate::{actions, clock};
@@ -132,7 +132,15 @@ fn schedule(
     }
     let last = cron_job.status.as_ref().and_then(|status| status.last_schedule_time.as_ref());
     let since = last.or(cron_job.metadata.creation_timestamp.as_ref()).map_or(now, |time| time.0);
-    let Some(missed) = missed(&schedule, &zone, since, spec.starting_deadline_seconds, now) else { return };
+    let missed = match missed(&schedule, &zone, since, spec.starting_deadline_seconds, now) {
+        Ok(Some(missed)) => missed,
+        Ok(None) => return,
+        Err(NeverDue) => {
+            let why = "time difference between two schedules is less than 1 second";
+            let message = format!("invalid schedule: {} : {why}", spec.schedule);
+            return plan.push(actions::warning(cron_job, "InvalidSchedule", message));
+        }
+    };
     if missed.are_many {
         let message = "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew";
         plan.push(actions::warning(cron_job, "TooManyMissedTimes", message));
@@ -274,6 +282,12 @@ mod tests {
         let unreadable = observed("Allow", vec![], |cron_job| cron_job.spec.time_zone = Some("Atlantis".to_owned()));
         let said = "event Warning UnknownTimeZone invalid timeZone: \"Atlantis\": unknown time zone Atlantis";
         assert_eq!(lines(&plan(&unreadable, true, fixture::at(61))), [said]);
+        let never = observed("Allow", vec![], |cron_job| cron_job.spec.schedule = "59 23 31 2 *".to_owned());
+        let plan = plan(&never, true, fixture::at(61));
+        let said = "event Warning InvalidSchedule invalid schedule: 59 23 31 2 * : \
+                    time difference between two schedules is less than 1 second";
+        assert_eq!(lines(&plan), [said]);
+        assert_eq!(plan.requeue_after, None);
     }
 
     #[test]
