@@ -40,3 +40,4 @@ pub mod health_server;
 pub mod fixtures;
 pub mod cel_pieces;
 pub mod etcd_process;
+pub mod test_needs;

@@ -1,16 +1,30 @@
-//! Programs of this machine that tests use: run them, and install those that are missing.
+//! Programs of this machine that tests use: run them, and install those that are missing if tests are asked for everything.
 
+use component_base::test_needs;
 use parking_lot::Mutex;
 use std::process::{Command, Output, Stdio};
 
-/// Makes sure that a program is there, from its Debian package if it has to be.
+/// Makes sure that a program is there: from its Debian package, where tests were asked for everything.
 pub fn install(program: &str, package: &str) -> Result<(), String> {
     let there = || succeeds(Command::new("sh").args(["-c", "command -v \"$1\"", "sh", program]));
     if there() {
         return Ok(());
     }
-    install_package(package);
-    if there() { Ok(()) } else { Err(format!("{program} is missing and cannot be installed (Debian: {package})")) }
+    if test_needs::is_everything_asked_for() {
+        install_package(package);
+    }
+    if there() { Ok(()) } else { Err(format!("needs {program} (Debian: {package})")) }
+}
+
+/// Returns whether the calling test has a program, installed if need be; records the test as skipped otherwise.
+#[must_use]
+#[track_caller]
+pub fn needs(program: &str, package: &str) -> bool {
+    let there = install(program, package);
+    if let Err(why) = &there {
+        test_needs::skip(why);
+    }
+    there.is_ok()
 }
 
 /// A Debian package, where this machine can install one; whoever needs it finds out by itself.

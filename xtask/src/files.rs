@@ -52,7 +52,25 @@ fn check_one(source: &Source, banned: &[(String, &'static str)]) -> Vec<String> 
         }
     }
     complaints.extend(unbiased_selects(source));
+    complaints.extend(examples(source));
     complaints
+}
+
+/// Examples in comments are not compiled (`doctest = false`), so a fence has to say that it is text.
+fn examples(source: &Source) -> Vec<String> {
+    let fence = |line: &str| {
+        let comment = line.trim_start();
+        let text = comment.strip_prefix("///").or_else(|| comment.strip_prefix("//!"))?;
+        text.trim().strip_prefix("```").map(str::to_owned)
+    };
+    let fences = source.text.lines().enumerate().filter_map(|(number, line)| Some((number + 1, fence(line)?)));
+    fences
+        .step_by(2) // every second one closes
+        .filter(|(_, language)| language != "text")
+        .map(|(number, _)| {
+            format!("{}:{number}: an example that nobody compiles: make it a test, or `text`", source.path.display())
+        })
+        .collect()
 }
 
 /// `select!` polls in random order unless it says `biased;`, and then two runs of a seed differ.
@@ -140,6 +158,13 @@ mod tests {
     fn an_unbiased_select_is_reported() {
         let text = ["//! x\nselect", "! {\n  a = b => {}\n}\nselect", "! {\n  biased;\n}"].concat();
         assert_eq!(check(&[source("proto/src/a.rs", &text)]), ["proto/src/a.rs:1: `select!` without `biased;`"]);
+    }
+
+    #[test]
+    fn an_example_that_is_not_compiled_is_reported() {
+        let text = "//! x\n//! ```text\n//! a\n//! ```\n/// ```\n/// f();\n/// ```\n";
+        let expected = "proto/src/a.rs:5: an example that nobody compiles: make it a test, or `text`";
+        assert_eq!(check(&[source("proto/src/a.rs", text)]), [expected]);
     }
 
     #[test]

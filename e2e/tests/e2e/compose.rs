@@ -1,9 +1,12 @@
 //! `docker-compose up` of a fresh clone, and what a student then does to the parts.
 
+use crate::tour;
+use component_base::test_needs;
 use e2e::docker::Engine;
 use e2e::kubectl::Kubectl;
-use e2e::processes::{free_ports, signal};
+use e2e::processes::{Cluster, Start, free_ports, signal};
 use e2e::programs::must;
+use e2e::store::Store;
 use e2e::{stand_ins, wait};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,6 +14,8 @@ use std::process::Command;
 const PROJECT: &str = "orrery-test";
 /// As whom the containers run where nobody says otherwise.
 const USER: &str = "1000";
+/// Of the compose file.
+const IMAGE: &str = "orrery";
 const ONE_MEMBER: [&str; 1] = ["docker-compose.yml"];
 const THREE_MEMBERS: [&str; 2] = ["docker-compose.yml", "compose/etcd-three.yml"];
 
@@ -88,15 +93,19 @@ impl Drop for Stack<'_> {
 
 #[test]
 fn the_compose_file() {
+    if !test_needs::everything("a Docker engine of its own") {
+        return;
+    }
     let data = Path::new(env!("CARGO_TARGET_TMPDIR")).join("compose");
     let engine = match Engine::start(&data) {
         Ok(engine) => engine,
-        Err(why) => return eprintln!("SKIPPED the compose file: {why}"),
+        Err(why) => return test_needs::skip(&why),
     };
     let clone = clone(&data);
     stand_ins::make(&engine, &clone, &data);
 
     let stack = Stack::up(&engine, &clone, &ONE_MEMBER);
+    the_binary_of_the_image_takes_the_tour(&engine);
     only_the_apiserver_reaches_etcd(&stack);
     nothing_is_root(&stack, &["etcd", "apiserver", "controller-manager", "scheduler", "proxy-sim", "node-0", "node-1"]);
     deploys(&stack);
@@ -111,6 +120,21 @@ fn the_compose_file() {
     let stack = Stack::up(&engine, &clone, &THREE_MEMBERS);
     nothing_is_root(&stack, &["etcd", "etcd-1", "etcd-2"]);
     a_member_is_cut_off(&stack);
+}
+
+/// The one binary is the release as it is shipped, linked statically: it runs outside its image, too.
+fn the_binary_of_the_image_takes_the_tour(engine: &Engine) {
+    let directory = tempfile::tempdir().unwrap();
+    let program = directory.path().join("orrery");
+    let container = must(engine.docker().args(["create", IMAGE]));
+    must(engine.docker().arg("cp").arg(format!("{}:/orrery", container.trim())).arg(&program));
+    must(engine.docker().args(["rm", container.trim()]));
+    let port = free_ports();
+    let start =
+        Start { program: &program, directory: directory.path(), store: Store::Embedded, nodes: 3, port, flags: &[] };
+    let cluster = Cluster::start(&start);
+    tour::walk(&cluster, &program, directory.path());
+    cluster.stop();
 }
 
 /// What a clone of the working tree would hold, at a path that stays: compilers remember it.
@@ -225,7 +249,7 @@ fn a_killed_store_keeps_everything(stack: &Stack<'_>) {
 
 fn a_service_has_too_little_memory(stack: &Stack<'_>) {
     if must(stack.engine.docker().args(["info", "--format={{.MemoryLimit}}"])).trim() != "true" {
-        return eprintln!("SKIPPED a service with too little memory: this kernel lets Docker limit nothing");
+        return test_needs::skip("this kernel lets Docker limit no memory");
     }
     let little = "services: { scheduler: { mem_limit: 16m } }\n";
     std::fs::write(stack.clone.join("little-memory.yml"), little).unwrap();

@@ -1,6 +1,7 @@
 //! A disk that is full or may only be read: one clear line, nothing lost.
 
 use crate::program;
+use component_base::test_needs;
 use e2e::apiserver::ApiServer;
 use e2e::ask::Ask;
 use e2e::programs::must;
@@ -15,12 +16,14 @@ const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 struct Mounted<'a>(&'a Path);
 
 impl<'a> Mounted<'a> {
-    /// None, and said so, where this process may not mount.
+    /// `None`, and the test recorded as skipped, where this process may not mount.
+    #[track_caller]
     fn tmpfs(folder: &'a Path, options: &str) -> Option<Self> {
         let mut command = Command::new("mount");
         let output = command.args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(folder).output().unwrap();
         if !output.status.success() {
-            eprintln!("SKIPPED: only root may mount a small disk: {}", String::from_utf8_lossy(&output.stderr).trim());
+            let why = String::from_utf8_lossy(&output.stderr);
+            test_needs::skip(&format!("only root may mount a small disk: {}", why.trim()));
             return None;
         }
         Some(Self(folder))

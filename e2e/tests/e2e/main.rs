@@ -45,6 +45,7 @@ mod stolen_credentials;
 mod streams;
 mod student_commands;
 mod survival;
+mod tour;
 mod traced;
 mod transcripts;
 mod two_servers;
@@ -53,6 +54,7 @@ mod watch_order;
 mod webhook_server;
 
 use component_base::etcd_process::{EtcdOptions, EtcdProcess};
+use component_base::test_needs;
 use e2e::processes::{Cluster, Start, free_ports};
 use e2e::store::Store;
 use std::path::Path;
@@ -72,7 +74,8 @@ fn cluster_with(directory: &Path, store: Store<'_>, flags: &[&str]) -> Cluster {
     Cluster::start(&Start { program: program(), directory, store, nodes: 3, port: free_ports(), flags })
 }
 
-/// An etcd of one member that keeps its data there.
-fn etcd(directory: &Path) -> EtcdProcess {
-    EtcdProcess::start(directory, &EtcdOptions::default())
+/// An etcd of one member that keeps its data there; `None`, and the test recorded as skipped, where there is none.
+#[track_caller]
+fn etcd(directory: &Path) -> Option<EtcdProcess> {
+    test_needs::etcd().then(|| EtcdProcess::start(directory, &EtcdOptions::default()))
 }

@@ -1,6 +1,7 @@
 //! The official Python client: what people do with it stands in `e2e/python/flows.py`.
 
 use crate::cluster;
+use component_base::test_needs;
 use e2e::programs::{install_package, must, succeeds};
 use e2e::store::Store;
 use std::path::{Path, PathBuf};
@@ -27,6 +28,9 @@ fn interpreter() -> PathBuf {
 
 #[test]
 fn the_python_client_does_not_notice() {
+    if !test_needs::everything("the Python client from PyPI") {
+        return;
+    }
     let python = interpreter();
     let directory = tempfile::tempdir().unwrap();
     let cluster = cluster(directory.path(), Store::Embedded);

@@ -2,6 +2,7 @@
 //! to its stop, every file that is opened and every connection that is made is looked at, by `strace` and in `/proc`.
 
 use crate::{etcd, program};
+use component_base::test_needs;
 use e2e::proc_fs::{Looks, Seen};
 use e2e::processes::{Cluster, Start, free_ports};
 use e2e::store::Store;
@@ -12,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 const CALLS: &str = "execve,clone,clone3,fork,vfork,open,openat,connect";
+const NO_PROC: &str = "looks into /proc, which this system has not";
 const COMPONENTS: [&str; 5] = ["apiserver", "controller-manager", "scheduler", "kubelet-sim", "proxy-sim"];
 
 #[test]
@@ -43,7 +45,7 @@ fn the_embedded_store_is_the_apiservers_alone() {
 #[test]
 fn etcd_is_the_apiservers_alone() {
     let directory = tempfile::tempdir().unwrap();
-    let etcd = etcd(directory.path());
+    let Some(etcd) = etcd(directory.path()) else { return };
     let life = life(directory.path(), Store::Etcd(&etcd));
     let ports = etcd.urls().iter().map(|url| url.rsplit(':').next().unwrap().parse().unwrap()).collect::<Vec<u16>>();
     let data = directory.path().canonicalize().unwrap().join("data");
@@ -68,7 +70,7 @@ fn a_component_that_cheats_is_found_out() {
     let shell = Path::new("/bin/bash");
     let trace = match Trace::prepare(directory.path(), shell, "", CALLS) {
         Ok(trace) => trace,
-        Err(why) => return eprintln!("SKIPPED what a cheating component does: {why}"),
+        Err(why) => return test_needs::skip(&why),
     };
     std::fs::write(directory.path().join("scheduler"), cheat).unwrap();
     let _ = Command::new(&trace.program).current_dir(directory.path()).arg("scheduler").output().unwrap();
@@ -78,7 +80,7 @@ fn a_component_that_cheats_is_found_out() {
 
 #[test]
 fn a_component_that_goes_on_cheating_is_seen() {
-    let Some(looks) = Looks::start() else { return eprintln!("SKIPPED looks at a cheating component: no /proc") };
+    let Some(looks) = Looks::start() else { return test_needs::skip(NO_PROC) };
     let directory = tempfile::tempdir().unwrap();
     let data = others_files(directory.path());
     let etcd = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -127,10 +129,10 @@ struct Life {
 /// Starts a cluster under both witnesses, uses it, and stops it; says so where there is no such witness.
 fn life(directory: &Path, store: Store<'_>) -> Life {
     let trace = Trace::prepare(directory, program(), "--seccomp-bpf", CALLS);
-    let trace = trace.inspect_err(|why| eprintln!("SKIPPED the trace of a whole cluster: {why}")).ok();
+    let trace = trace.inspect_err(|why| test_needs::skip(why)).ok();
     let looks = Looks::start();
     if looks.is_none() {
-        eprintln!("SKIPPED looks at a whole cluster: no /proc");
+        test_needs::skip(NO_PROC);
     }
     let program = trace.as_ref().map_or(program(), |trace| &trace.program);
     let cluster = Cluster::start(&Start { program, directory, store, nodes: 3, port: free_ports(), flags: &[] });

@@ -50,7 +50,8 @@ fn a_rollout_completes_after_each_component_was_killed_on_the_embedded_store() {
 #[test]
 fn a_rollout_completes_after_each_component_was_killed_on_etcd() {
     let directory = tempfile::tempdir().unwrap();
-    rolls_out_after_kills(Store::Etcd(&etcd(directory.path())), &EVERYBODY);
+    let Some(etcd) = etcd(directory.path()) else { return };
+    rolls_out_after_kills(Store::Etcd(&etcd), &EVERYBODY);
 }
 
 /// Of the moments at which components are killed.

@@ -1,6 +1,7 @@
 //! What the system is asked for, and in which order: the sync of the store comes before the answer.
 
 use crate::program;
+use component_base::test_needs;
 use e2e::apiserver::ApiServer;
 use e2e::ask::Ask;
 use e2e::store::Store;
@@ -19,7 +20,7 @@ async fn the_store_is_synced_before_a_write_is_answered() {
     let directory = tempfile::tempdir().unwrap();
     let trace = match Trace::prepare(directory.path(), program(), "-yy -s 0", CALLS) {
         Ok(trace) => trace,
-        Err(why) => return eprintln!("SKIPPED the trace of the API server: {why}"),
+        Err(why) => return test_needs::skip(&why),
     };
     let mut server = ApiServer::start(&trace.program, directory.path(), Store::Embedded).await;
     let client = server.client(&server.admin);

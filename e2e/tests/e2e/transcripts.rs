@@ -27,6 +27,7 @@ const CHOSEN: &[(&str, &str)] = &[
     (r"-[bcdfghjklmnpqrstvwxz2456789]{8,10}-[bcdfghjklmnpqrstvwxz2456789]{5}\b", "-<hash>-<id>"),
     (r"-[bcdfghjklmnpqrstvwxz2456789]{8,10}\b", "-<hash>"),
     (r"pod-template-hash=\w+", "pod-template-hash=<hash>"),
+    (r"KUBE-SEP-\w{16}", "KUBE-SEP-<hash>"),
     (r"kube-api-access-\w{5}", "kube-api-access-<id>"),
     (r"X509SHA256=\w+", "X509SHA256=<digest>"),
     (r"\b10\.96\.\d+\.\d+", "<cluster-ip>"),
@@ -44,16 +45,34 @@ fn kubectl_prints_what_it_prints_elsewhere() {
     let cluster = cluster(directory.path(), Store::Memory);
     let mut files: Vec<_> = fs::read_dir(TRANSCRIPTS).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
-    let chosen: Vec<(Regex, &str)> =
-        CHOSEN.iter().map(|(pattern, word)| (Regex::new(pattern).expect("the table is well-formed"), *word)).collect();
+    let chosen = Chosen::default();
     let wrong: Vec<String> =
         files.iter().filter_map(|file| differs(&cluster, directory.path(), file, &chosen)).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     cluster.stop();
 }
 
+/// The table of what is chosen anew, ready for use.
+pub struct Chosen(Vec<(Regex, &'static str)>);
+
+impl Default for Chosen {
+    fn default() -> Self {
+        let compile =
+            |(pattern, word): &(&str, &'static str)| (Regex::new(pattern).expect("the table is well-formed"), *word);
+        Self(CHOSEN.iter().map(compile).collect())
+    }
+}
+
+impl Chosen {
+    /// The line with placeholders for what its run has chosen.
+    pub fn masked(&self, line: &str) -> String {
+        let replace = |line: String, (pattern, word): &(Regex, &str)| pattern.replace_all(&line, *word).into_owned();
+        self.0.iter().fold(line.to_owned(), replace)
+    }
+}
+
 /// Runs one transcript; where it differs, from which line on.
-fn differs(cluster: &Cluster, directory: &Path, file: &Path, chosen: &[(Regex, &str)]) -> Option<String> {
+fn differs(cluster: &Cluster, directory: &Path, file: &Path, chosen: &Chosen) -> Option<String> {
     let name = file.file_stem().and_then(|name| name.to_str()).expect("transcripts have names");
     let here = directory.join(name);
     fs::create_dir(&here).unwrap();
@@ -70,10 +89,7 @@ fn differs(cluster: &Cluster, directory: &Path, file: &Path, chosen: &[(Regex, &
         let output = kubectl.shell(&here, &step.script);
         told.push_str(&step.text);
         for line in String::from_utf8_lossy(&output.stdout).lines() {
-            let line = chosen
-                .iter()
-                .fold(line.to_owned(), |line, (pattern, word)| pattern.replace_all(&line, *word).into_owned());
-            writeln!(told, "{line}").unwrap();
+            writeln!(told, "{}", chosen.masked(line)).unwrap();
         }
         if let Some(code) = output.status.code().filter(|code| *code != 0) {
             writeln!(told, "[exit {code}]").unwrap();

@@ -1,5 +1,5 @@
-//! Nobody has more rights than he needs, and everybody has those that he needs: bindings are taken away one by one, and
-//! what breaks is what they are for.
+//! Nobody has more rights than he needs, and everybody has those that he needs: bindings are taken away, and what
+//! breaks is what they are for. Bindings that break nothing in common are taken away together.
 
 mod bindings;
 mod features;
@@ -14,6 +14,7 @@ use e2e::invitation;
 use lap::Outcome;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::OnceLock;
 
 const NOTHING: BTreeSet<&str> = BTreeSet::new();
 
@@ -36,33 +37,60 @@ fn subjects() -> BTreeMap<String, BTreeSet<String>> {
         .collect()
 }
 
-/// What is not as the table has it, in lines.
-fn complaints(needed: &Needed, outcome: &Outcome, subjects: &BTreeSet<String>) -> Vec<String> {
+/// Bindings that one lap does without together, as they break nothing in common.
+type Group<'a> = Vec<&'a Needed>;
+
+/// Divides the table into few groups, each binding into the first group that it shares no feature with.
+fn groups(rows: &[Needed]) -> Vec<Group<'_>> {
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    for row in rows {
+        let is_apart = |other: &&Needed| other.breaks.iter().all(|feature| !row.breaks.contains(feature));
+        match groups.iter_mut().find(|group| group.iter().all(is_apart)) {
+            Some(group) => group.push(row),
+            None => groups.push(vec![row]),
+        }
+    }
+    groups
+}
+
+/// What is not as the table has it after a lap without these bindings, in lines.
+fn complaints(group: &[&Needed], outcome: &Outcome, subjects: &BTreeMap<String, BTreeSet<String>>) -> Vec<String> {
     let mut complaints = Vec::new();
-    let expected: BTreeSet<&str> = needed.breaks.iter().copied().collect();
+    let expected: BTreeSet<&str> = group.iter().flat_map(|needed| needed.breaks).copied().collect();
     let more: Vec<_> = outcome.broken.difference(&expected).collect();
     let less: Vec<_> = expected.difference(&outcome.broken).collect();
     if !more.is_empty() || !less.is_empty() {
         complaints.push(format!("breaks {more:?} as well, and not {less:?}"));
     }
-    for (caller, refused) in &outcome.ledger.refused {
+    let names = |caller: &String| {
         let groups = outcome.ledger.callers.get(caller).into_iter().flatten().map(|group| format!("Group {group}"));
-        let mut names = groups.chain([format!("User {caller}")]);
-        if !names.any(|name| subjects.contains(&name)) {
-            complaints.push(format!("{caller} is refused, too: {refused:?}"));
+        groups.chain([format!("User {caller}")]).collect::<BTreeSet<String>>()
+    };
+    let refused: Vec<_> = outcome.ledger.refused.iter().map(|(caller, asked)| (names(caller), asked)).collect();
+    for (names, asked) in &refused {
+        if !group.iter().any(|needed| !subjects[needed.binding].is_disjoint(names)) {
+            complaints.push(format!("{names:?} is refused, too: {asked:?}"));
         }
     }
-    let is_refused = !outcome.ledger.refused.is_empty();
-    if is_refused != matches!(needed.is_refused, Refused::Subjects) {
-        complaints.push(format!("somebody is refused: {is_refused}"));
+    for needed in group {
+        let is_refused = refused.iter().any(|(names, _)| !subjects[needed.binding].is_disjoint(names));
+        if is_refused != matches!(needed.is_refused, Refused::Subjects) {
+            complaints.push(format!("a subject of {} is refused: {is_refused}", needed.binding));
+        }
     }
     complaints
 }
 
+/// The lap with every binding, which two tests look at.
+fn with_everything() -> &'static Outcome {
+    static OUTCOME: OnceLock<Outcome> = OnceLock::new();
+    OUTCOME.get_or_init(|| lap::without(&[]))
+}
+
 #[test]
 fn nobody_is_refused_and_every_binding_has_its_use() {
-    let Outcome { ledger, broken } = lap::without(&[]);
-    assert_eq!(broken, NOTHING);
+    let Outcome { ledger, broken } = with_everything();
+    assert_eq!(*broken, NOTHING);
     assert_eq!(ledger.refused, BTreeMap::new());
     let asked_for = NEEDED.iter().filter(|needed| matches!(needed.is_refused, Refused::Subjects));
     let expected: BTreeSet<String> = asked_for.map(|needed| needed.binding.to_owned()).collect();
@@ -78,7 +106,7 @@ fn nobody_is_refused_and_every_binding_has_its_use() {
 fn the_fleet_may_do_what_it_does_and_nothing_else() {
     const FLEET: &str = "system:orrery:node-fleet";
     const ON_BEHALF: &str = "impersonate-on:arbitrary-node:";
-    let Outcome { ledger, .. } = lap::without(&[]);
+    let Outcome { ledger, .. } = with_everything();
     let is_its_role =
         |own: &roles::Bootstrap| own.resource == "clusterroles" && own.object["metadata"]["name"] == FLEET;
     let role = roles::objects().into_iter().find(is_its_role).unwrap().object;
@@ -114,26 +142,49 @@ fn nobody_misses_what_nobody_needs() {
     assert_eq!(ledger.refused, BTreeMap::new());
 }
 
-fn each_is_missed_for_what_it_is_for(rows: &[Needed]) {
+/// One lap for a group. If it is not as the table has it, its bindings are looked at one by one, to name the wrong one.
+fn each_is_missed_for_what_it_is_for(groups: &[Group<'_>]) {
     let subjects = subjects();
-    let mut wrong = String::new();
-    for needed in rows {
-        let outcome = lap::without(&[needed.binding]);
-        for complaint in complaints(needed, &outcome, &subjects[needed.binding]) {
-            wrong += &format!("\n{}: {complaint}", needed.binding);
+    let complaints = |group: &[&Needed]| {
+        let bindings: Vec<&str> = group.iter().map(|needed| needed.binding).collect();
+        let lines = complaints(group, &lap::without(&bindings), &subjects);
+        lines.iter().map(|line| format!("\n{}: {line}", bindings.join(" and "))).collect::<Vec<String>>()
+    };
+    let mut wrong = Vec::new();
+    for group in groups {
+        let of_group = complaints(group);
+        if !of_group.is_empty() {
+            wrong.extend(of_group);
+            wrong.extend(group.iter().flat_map(|needed| complaints(&[*needed])));
         }
     }
-    assert!(wrong.is_empty(), "{wrong}");
+    assert!(wrong.is_empty(), "{}", wrong.concat());
 }
 
 // In two parts, which run at the same time.
 
 #[test]
 fn without_a_binding_what_it_is_for_breaks_and_nothing_else() {
-    each_is_missed_for_what_it_is_for(&NEEDED[..NEEDED.len() / 2]);
+    let groups = groups(NEEDED);
+    each_is_missed_for_what_it_is_for(&groups[..groups.len() / 2]);
 }
 
 #[test]
 fn without_another_binding_what_it_is_for_breaks_and_nothing_else() {
-    each_is_missed_for_what_it_is_for(&NEEDED[NEEDED.len() / 2..]);
+    let groups = groups(NEEDED);
+    each_is_missed_for_what_it_is_for(&groups[groups.len() / 2..]);
+}
+
+#[test]
+fn every_binding_is_in_one_group_whose_features_are_apart() {
+    let groups = groups(NEEDED);
+    let mut listed: Vec<&str> = groups.iter().flatten().map(|needed| needed.binding).collect();
+    assert_eq!(listed.len(), NEEDED.len());
+    listed.sort_unstable();
+    listed.dedup();
+    assert_eq!(listed.len(), NEEDED.len());
+    for group in &groups {
+        let features: Vec<&str> = group.iter().flat_map(|needed| needed.breaks).copied().collect();
+        assert_eq!(features.iter().collect::<BTreeSet<_>>().len(), features.len(), "{features:?}");
+    }
 }

@@ -59,5 +59,6 @@ async fn the_originals_are_answered_in_memory() {
 #[tokio::test]
 async fn the_originals_are_answered_on_etcd() {
     let directory = tempfile::tempdir().unwrap();
-    replay(Store::Etcd(&etcd(directory.path()))).await;
+    let Some(etcd) = etcd(directory.path()) else { return };
+    replay(Store::Etcd(&etcd)).await;
 }

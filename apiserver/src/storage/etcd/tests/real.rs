@@ -5,6 +5,7 @@ use crate::storage::behaviour::{event_line, written};
 use crate::storage::{Event, WatchItem};
 use component_base::etcd_process::{self, EtcdProcess};
 use component_base::pki::{Authority, Subject};
+use component_base::test_needs;
 use futures::StreamExt;
 use std::fs;
 use std::path::Path;
@@ -18,13 +19,17 @@ struct Bench {
 }
 
 impl Bench {
-    async fn of(members: usize, quota_bytes: u64) -> Self {
+    /// `None`, and the test recorded as skipped, where there is no etcd.
+    async fn of(members: usize, quota_bytes: u64) -> Option<Self> {
+        if !test_needs::etcd() {
+            return None;
+        }
         let env = Env::system();
         let directory = tempfile::tempdir().unwrap();
         let wanted = etcd_process::EtcdOptions { members, quota_bytes, tls: None };
         let processes = EtcdProcess::start(directory.path(), &wanted);
         let storage = Etcd::open(&env, &options(processes.urls()), &EtcdTls::default()).await.unwrap();
-        Self { env, processes, storage, directory }
+        Some(Self { env, processes, storage, directory })
     }
 
     /// Writes the key, however long it takes; a lost answer is looked up.
@@ -58,7 +63,7 @@ async fn events_until(env: &Env, watch: &mut Watch, last: &str) -> Vec<Arc<Event
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_time_to_live_ends_in_a_deletion() {
-    let bench = Bench::of(1, 0).await;
+    let Some(bench) = Bench::of(1, 0).await else { return };
     let mut watch = bench.storage.watch("/", 1).await.unwrap();
     for key in ["/a", "/b"] {
         bench.storage.create(key, Bytes::new(), Some(Duration::from_millis(900))).await.unwrap();
@@ -76,7 +81,7 @@ async fn a_time_to_live_ends_in_a_deletion() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_watch_outlives_etcd_being_killed() {
-    let mut bench = Bench::of(1, 0).await;
+    let Some(mut bench) = Bench::of(1, 0).await else { return };
     let mut watch = bench.storage.watch("/", 1).await.unwrap();
     for round in 0..5 {
         for number in 0..10 {
@@ -96,7 +101,7 @@ async fn a_watch_outlives_etcd_being_killed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_member_of_three_is_not_missed() {
-    let mut bench = Bench::of(3, 0).await;
+    let Some(mut bench) = Bench::of(3, 0).await else { return };
     let mut watch = bench.storage.watch("/", 1).await.unwrap();
     let mut wanted = Vec::new();
     for lost in 0..3 {
@@ -121,6 +126,9 @@ async fn one_member_of_three_is_not_missed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_there_is_told_in_one_line() {
+    if !test_needs::etcd() {
+        return;
+    }
     let directory = tempfile::tempdir().unwrap();
     let mut processes = EtcdProcess::start(directory.path(), &etcd_process::EtcdOptions::default());
     let url = processes.urls().remove(0);
@@ -135,7 +143,7 @@ async fn nobody_there_is_told_in_one_line() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_database_takes_deletions_only() {
-    let bench = Bench::of(1, 2 << 20).await;
+    let Some(bench) = Bench::of(1, 2 << 20).await else { return };
     let value = Bytes::from(vec![b'x'; 200 << 10]);
     let mut stored = Vec::new();
     let error = loop {
@@ -155,7 +163,7 @@ async fn a_full_database_takes_deletions_only() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_value_that_is_too_large_is_refused_in_etcds_words() {
-    let bench = Bench::of(1, 0).await;
+    let Some(bench) = Bench::of(1, 0).await else { return };
     for (size, words) in
         [(1600 << 10, "etcdserver: request is too large"), (3 << 20, "received message larger than max")]
     {
@@ -167,7 +175,7 @@ async fn a_value_that_is_too_large_is_refused_in_etcds_words() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_older_copy_of_the_data_stops_the_engine() {
-    let mut bench = Bench::of(1, 0).await;
+    let Some(mut bench) = Bench::of(1, 0).await else { return };
     bench.put("/a", "1").await;
     bench.processes.kill(0);
     let copy = bench.directory.path().join("copy");
@@ -200,6 +208,9 @@ fn copy_tree(from: &Path, to: &Path) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn certificates_are_shown_and_looked_at() {
+    if !test_needs::etcd() {
+        return;
+    }
     component_base::tls::install_provider();
     let env = Env::system();
     let directory = tempfile::tempdir().unwrap();
