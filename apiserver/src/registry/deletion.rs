@@ -15,6 +15,7 @@ use crate::request_trace::Outcome as Told;
 use crate::storage::Outcome;
 use jiff::{SignedDuration, Timestamp};
 use proto::meta::status::FieldError;
+use proto::resources::Served;
 use proto::{Object, Status};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -96,7 +97,7 @@ impl Registry {
         current: &Arc<Object>,
     ) -> Result<Option<Deleted>, Status> {
         let mut object = current.to_value();
-        let expected = check_preconditions(mutation, options, &object);
+        let expected = check_preconditions(mutation.served(), mutation.name, options, &object);
         mutation.expected(&expected);
         expected?;
         let converted = match mutation.target.shows_as_stored() && row.converter.is_none() {
@@ -131,13 +132,42 @@ impl Registry {
                 if !then_remove {
                     return Ok(Some(Deleted::Pending(marked)));
                 }
-                // Whoever else removes it meanwhile did our work.
-                match self.remove(row, mutation, &key, &marked).await {
-                    Ok(None) => Ok(Some(Deleted::Gone(marked))),
-                    outcome => outcome,
-                }
+                self.remove_marked(row, mutation, options, &key, marked).await.map(Some)
             }
         }
+    }
+
+    /// Removes what this request has marked. Other writers may change it between the mark and the removal: then the
+    /// removal is tried again on what they made of it, because the mark is on it still.
+    async fn remove_marked(
+        &self,
+        row: &Row,
+        mutation: &mut Mutation<'_>,
+        options: &DeleteOptions,
+        key: &str,
+        marked: Arc<Object>,
+    ) -> Result<Deleted, Status> {
+        let mut current = marked.clone();
+        for _ in 1..=WRITE_ATTEMPTS {
+            if let Some(deleted) = self.remove(row, mutation, key, &current).await? {
+                return Ok(deleted);
+            }
+            current = match self.current(row, mutation.namespace, mutation.name).await? {
+                Some(object) if object.index.uid == marked.index.uid => object,
+                // Whoever else removed it did our work, and an object that has its name by now is another one.
+                _ => return Ok(Deleted::Gone(marked)),
+            };
+            if options.resource_version.is_some() {
+                return Err(mutation.conflict(format!(
+                    "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: \
+                     Precondition failed: ResourceVersion in precondition: {}, ResourceVersion in object meta: {}",
+                    marked.revision, current.revision
+                )));
+            }
+            let shown = self.as_served(row, mutation.served(), current.to_value()).await?;
+            self.admit(Operation::Delete, Phase::Validating, mutation, None, Some(&shown)).await?;
+        }
+        Err(mutation.modified())
     }
 
     async fn write_marked(
@@ -202,10 +232,14 @@ impl Registry {
         stored: Value,
     ) -> Result<Option<Written>, Status> {
         let last = Arc::new(row.object(stored, current.revision));
-        match self.remove(row, mutation, key, current).await? {
-            Some(_) => Ok(Some(Written { object: last, created: false })),
-            None => Ok(None),
+        if self.remove(row, mutation, key, current).await?.is_none() {
+            let there = self.current(row, mutation.namespace, mutation.name).await?;
+            if there.is_some_and(|there| there.index.uid == current.index.uid) {
+                return Ok(None);
+            }
+            // Another writer took the last finalizer at the same time: the object is gone, as this one wanted.
         }
+        Ok(Some(Written { object: last, created: false }))
     }
 }
 
@@ -215,9 +249,8 @@ fn is_namespace(row: &Row) -> bool {
 }
 
 /// Unlike other conflicts, these name the kind where the resource stands, as in Kubernetes.
-fn check_preconditions(mutation: &Mutation<'_>, options: &DeleteOptions, object: &Value) -> Result<(), Status> {
-    let served = mutation.served();
-    let conflict = |why: String| Err(Status::conflict(&served.group, &served.kind, mutation.name, why));
+pub fn check_preconditions(served: &Served, name: &str, options: &DeleteOptions, object: &Value) -> Result<(), Status> {
+    let conflict = |why: String| Err(Status::conflict(&served.group, &served.kind, name, why));
     let (uid, version) = (object_meta::text(object, "uid"), object_meta::text(object, "resourceVersion"));
     if let Some(wanted) = options.uid.as_deref().filter(|wanted| *wanted != uid) {
         return conflict(format!(

@@ -3,16 +3,21 @@
 //! It breaks no promise of the contract: whoever keeps to that must come through. So a write may happen and its
 //! answer be lost, calls take time, and watches fall behind or are cut, but nothing is reordered or repeated.
 
-use super::{Error, Outcome, Range, RangeRequest, Read, Storage, Watch, Write};
+use super::{Change, Entry, Error, Outcome, Range, RangeRequest, Read, Storage, Watch, Write};
 use async_trait::async_trait;
 use component_base::env::Env;
 use component_base::rng::Random;
 use futures::StreamExt;
 use futures::stream;
 use parking_lot::Mutex;
+use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
+
+/// By then every watcher has heard of a write.
+const HEARD_AFTER: Duration = Duration::from_millis(1);
 
 /// How likely each fault is, from 0 to 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -28,13 +33,27 @@ pub struct Faults {
     pub cut_watch: f64,
 }
 
-#[derive(Debug)]
+/// What another writer does to a key just before a write of it, in order. It sees what the key holds.
+type Rival = Arc<dyn Fn(&Write, Option<&Entry>) -> Vec<Change> + Send + Sync>;
+
 pub struct Fault {
     env: Env,
     inner: Arc<dyn Storage>,
     dice: Arc<Dice>,
+    rival: Mutex<Option<Rival>>,
+    /// Written once, after the next range was read and before its answer arrives.
+    after_range: Mutex<Option<Write>>,
+    hides_progress: AtomicBool,
+    /// Every call panics before anything has happened.
+    panics: AtomicBool,
     /// Replaced, and the old one cancelled, when all watches are cut at once.
     line: Mutex<CancellationToken>,
+}
+
+impl fmt::Debug for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fault").field("inner", &self.inner).finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug)]
@@ -62,11 +81,51 @@ impl Fault {
     /// Without faults, until `set` asks for some.
     pub fn new(env: &Env, inner: Arc<dyn Storage>) -> Arc<Self> {
         let dice = Dice { faults: Mutex::default(), random: env.random("storage/fault") };
-        Arc::new(Self { env: env.clone(), inner, dice: Arc::new(dice), line: Mutex::default() })
+        Arc::new(Self {
+            env: env.clone(),
+            inner,
+            dice: Arc::new(dice),
+            rival: Mutex::default(),
+            after_range: Mutex::default(),
+            hides_progress: AtomicBool::new(false),
+            panics: AtomicBool::new(false),
+            line: Mutex::default(),
+        })
     }
 
     pub fn set(&self, faults: Faults) {
         *self.dice.faults.lock() = faults;
+    }
+
+    /// Lets another writer be faster: what `rival` answers to a write is written first, to the same key.
+    pub fn set_rival(&self, rival: impl Fn(&Write, Option<&Entry>) -> Vec<Change> + Send + Sync + 'static) {
+        *self.rival.lock() = Some(Arc::new(rival));
+    }
+
+    /// Another writer writes this after the next range was read, and others hear of it before that range's answer comes.
+    pub fn write_after_range(&self, write: Write) {
+        *self.after_range.lock() = Some(write);
+    }
+
+    /// From now on nobody may rely on progress, as with an old etcd.
+    pub fn hide_progress(&self) {
+        self.hides_progress.store(true, Ordering::Relaxed);
+    }
+
+    /// Makes every call panic, as a mistake in an engine would, or no longer.
+    pub fn set_panics(&self, panics: bool) {
+        self.panics.store(panics, Ordering::Relaxed);
+    }
+
+    /// What the rival does before this write.
+    async fn outrun(&self, write: &Write) -> Result<(), Error> {
+        let Some(rival) = self.rival.lock().clone() else { return Ok(()) };
+        let current = self.inner.get(&write.key).await?.entry;
+        for change in rival(write, current.as_ref()) {
+            let expected = self.inner.get(&write.key).await?.entry.map_or(0, |entry| entry.mod_revision);
+            self.inner.write(Write { key: write.key.clone(), expected, change }).await?;
+        }
+        Ok(())
     }
 
     /// Ends every watch at once, as a lost connection does.
@@ -77,6 +136,7 @@ impl Fault {
     /// One call through the bad network.
     async fn call<T>(&self, call: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
         self.dice.delay(&self.env).await;
+        assert!(!self.panics.load(Ordering::Relaxed), "a mistake in the engine");
         if self.dice.falls(|faults| faults.lost_request) {
             return Err(Error::Unavailable("the request was lost".to_owned()));
         }
@@ -96,10 +156,17 @@ impl Storage for Fault {
     }
 
     async fn range(&self, request: RangeRequest) -> Result<Range, Error> {
-        self.call(self.inner.range(request)).await
+        let answer = self.call(self.inner.range(request)).await;
+        let write = self.after_range.lock().take();
+        if let Some(write) = write {
+            self.inner.write(write).await?;
+            self.env.sleep(HEARD_AFTER).await;
+        }
+        answer
     }
 
     async fn write(&self, write: Write) -> Result<Outcome, Error> {
+        self.outrun(&write).await?;
         self.call(self.inner.write(write)).await
     }
 
@@ -129,7 +196,7 @@ impl Storage for Fault {
     }
 
     fn reports_progress(&self) -> bool {
-        self.inner.reports_progress()
+        self.inner.reports_progress() && !self.hides_progress.load(Ordering::Relaxed)
     }
 
     fn is_shared(&self) -> bool {

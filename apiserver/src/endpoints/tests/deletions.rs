@@ -1,18 +1,38 @@
 //! Deletions: which objects, under which conditions, and what cannot be read.
 
-use super::CONFIG_MAPS;
+use super::{CONFIG_MAPS, PODS, pod};
 use crate::config::{Config, StoreKind};
 use crate::storage::fault::{Fault, Faults};
 use crate::storage::memory::Memory;
+use crate::storage::{Change, Entry};
 use crate::testing::{Answer, Api};
 use bytes::Bytes;
 use component_base::env::Env;
 use http::Method;
 use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 async fn delete(api: &Api, path: &str, options: Value) -> Answer {
     api.ask(Method::DELETE, path, options, &[]).await
+}
+
+/// A server whose store has room for a rival, and the store.
+pub(super) async fn api_with_rival() -> (Api, Arc<Fault>) {
+    let env = Env::simulated(1);
+    let store = Fault::new(&env, Memory::new(&env));
+    let config = Config { store: Some(StoreKind::Memory), ..Config::default() };
+    let api = Api::on(&env, store.clone(), config).await;
+    api.create("/api/v1/namespaces/default/serviceaccounts", json!({"metadata": {"name": "bot"}})).await;
+    (api, store)
+}
+
+/// What the key holds, changed.
+pub(super) fn edited(entry: Option<&Entry>, edit: impl FnOnce(&mut Value)) -> Change {
+    let mut object: Value = serde_json::from_slice(&entry.expect("it is there").value).unwrap();
+    edit(&mut object);
+    Change::Put { value: serde_json::to_vec(&object).unwrap().into(), ttl: None }
 }
 
 async fn names(api: &Api, query: &str) -> Vec<String> {
@@ -118,4 +138,73 @@ async fn what_cannot_be_read_can_be_deleted_by_who_says_so() {
     let refused = delete(&api, &format!("{CONFIG_MAPS}/good?{SAYS_SO}=true"), Value::Null).await;
     let why = "is exclusively used to delete corrupt object(s), try again by removing this option";
     assert!(refused.code == 422 && refused.message().ends_with(why), "{}", refused.text);
+}
+
+/// Between the mark and the removal another writer changes the object three times.
+#[tokio::test(start_paused = true)]
+async fn an_object_that_changes_between_mark_and_removal_is_removed_all_the_same() {
+    let (api, store) = api_with_rival().await;
+    let turns = Arc::new(AtomicUsize::new(3));
+    let left = turns.clone();
+    store.set_rival(move |write, entry| {
+        if write.change != Change::Delete || left.load(Ordering::Relaxed) == 0 {
+            return vec![];
+        }
+        left.fetch_sub(1, Ordering::Relaxed);
+        let message = json!(format!("{} to come", left.load(Ordering::Relaxed)));
+        vec![edited(entry, |pod| pod["status"]["message"] = message)]
+    });
+    api.create(PODS, pod("p")).await;
+    let path = format!("{PODS}/p");
+    let deleted = delete(&api, &path, json!({"gracePeriodSeconds": 0})).await;
+    assert_eq!((deleted.code, turns.load(Ordering::Relaxed)), (200, 0), "{}", deleted.text);
+    assert_eq!(api.get(&path).await.code, 404, "who was told that it is gone does not find it");
+    assert_eq!(deleted.body["status"]["message"], "0 to come", "the answer is its last state");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_removal_minds_its_preconditions_and_leaves_a_namesake_alone() {
+    let (api, store) = api_with_rival().await;
+    store.set_rival(|write, entry| match write.change {
+        Change::Delete if write.key.ends_with("/changed") => {
+            vec![edited(entry, |pod| pod["status"]["message"] = json!("m"))]
+        }
+        Change::Delete if write.key.ends_with("/namesake") => {
+            vec![
+                Change::Delete,
+                edited(entry, |pod| {
+                    pod["metadata"]["uid"] = json!("another");
+                    pod["metadata"].as_object_mut().unwrap().remove("deletionTimestamp");
+                }),
+            ]
+        }
+        Change::Delete if write.key.ends_with("/gone") => vec![Change::Delete],
+        _ => vec![],
+    });
+    for (name, versioned, code) in [("changed", true, 409), ("namesake", false, 200), ("gone", false, 200)] {
+        let made = api.create(PODS, pod(name)).await;
+        let mut options = json!({"gracePeriodSeconds": 0, "preconditions": {"uid": made["metadata"]["uid"]}});
+        if versioned {
+            options["preconditions"]["resourceVersion"] = made["metadata"]["resourceVersion"].clone();
+        }
+        let deleted = delete(&api, &format!("{PODS}/{name}"), options).await;
+        assert_eq!(deleted.code, code, "{name}: {}", deleted.text);
+    }
+    assert_eq!(api.get(&format!("{PODS}/namesake")).await.body["metadata"]["uid"], "another");
+    let left = api.get(&format!("{PODS}/changed")).await;
+    assert!(left.body["metadata"]["deletionTimestamp"].is_string(), "{}", left.text);
+}
+
+/// Two writers take the last finalizer at the same time: both wanted the object to go, and it is gone.
+#[tokio::test(start_paused = true)]
+async fn the_last_finalizer_may_be_taken_twice() {
+    let (api, store) = api_with_rival().await;
+    store.set_rival(|write, _| if write.change == Change::Delete { vec![Change::Delete] } else { vec![] });
+    api.create(CONFIG_MAPS, json!({"metadata": {"name": "c", "finalizers": ["a/b"]}})).await;
+    let path = format!("{CONFIG_MAPS}/c");
+    assert_eq!(delete(&api, &path, json!({})).await.code, 200);
+    let patch = json!({"metadata": {"finalizers": null}});
+    let taken = api.ask(Method::PATCH, &path, patch, &[("content-type", "application/merge-patch+json")]).await;
+    assert_eq!(taken.code, 200, "{}", taken.text);
+    assert_eq!(api.get(&path).await.code, 404);
 }
