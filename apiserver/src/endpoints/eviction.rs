@@ -1,25 +1,31 @@
 //! Evictions: a pod is deleted if its disruption budgets allow it.
 //!
-//! Corresponds to EvictionREST in pkg/registry/core/pod/storage/eviction.go.
+//! Corresponds to EvictionREST in pkg/registry/core/pod/storage/eviction.go. The pod is judged as it is after admission,
+//! and deleted as the pod that was judged: where another writer is faster, it is judged again.
 
 use super::body::{Given, Kind};
 use super::{Call, present};
-use crate::admission::{Lookup, Operation};
-use crate::registry::mutation::{Admission, Edit, Mutation};
-use crate::registry::object_meta;
+use crate::admission::Operation;
+use crate::apply::conversions::Conversions;
+use crate::cacher::Freshness;
+use crate::registry::deletion::check_preconditions;
+use crate::registry::mutation::{Admission, Change, Changed, Edit, Mutation};
+use crate::registry::strategies::pod::eviction::{self, Verdict};
+use crate::registry::{cache_failure, object_meta};
 use crate::request::options::DeleteOptions;
 use axum::body::Body;
 use http::Response;
+use jiff::Timestamp;
 use proto::Status;
-use proto::meta::label_selector;
-use proto::meta::status::Cause;
 use proto::resources::Target;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-/// Pods of one budget whose disruption has not been seen yet; more wait.
-const MAX_DISRUPTED_PODS: usize = 2000;
+/// How often a pod is judged while other writers are faster, and the pause between two attempts.
+const ATTEMPTS: usize = 20;
+const PAUSE: Duration = Duration::from_millis(500);
+const JITTER: f64 = 0.1;
 
 pub async fn answer(call: &Call<'_>, target: &Target, body: Body) -> Result<Response<Body>, Status> {
     let form = call.plain_form()?;
@@ -33,139 +39,117 @@ pub async fn answer(call: &Call<'_>, target: &Target, body: Body) -> Result<Resp
         return Err(Status::bad_request("name in URL does not match name in Eviction object"));
     }
     let options = DeleteOptions::read(&call.info.query, eviction.get("deleteOptions").cloned())?;
-    let dry_run = request.options.dry_run || options.dry_run;
-    let pod = call.server.registry.read_object(target, &call.info.namespace, name, "").await?.to_value();
-    let mut mutation = call.mutation(target, "", dry_run, &request.options.given);
+    let options = DeleteOptions { dry_run: request.options.dry_run || options.dry_run, ..options };
+    let mut mutation = call.mutation(target, "", options.dry_run, &request.options.given);
     call.admit(Operation::Create, &mut mutation, &mut eviction).await?;
-    if !ignores_budgets(&pod) {
-        claim_disruption(call, &pod, dry_run).await?;
-    }
-    let deletion = call.mutation(target, "", dry_run, &options.given);
-    let mut deletion = Mutation { subresource: "", admission: Admission::Done, ..deletion };
-    call.delete(&mut deletion, &options).await?;
+    evict(call, target, &options).await?;
     Ok(present::created(&form))
 }
 
-/// Pods that do not run, or no longer, are evicted whatever their budgets say.
-fn ignores_budgets(pod: &Value) -> bool {
-    let phase = pod["status"]["phase"].as_str().unwrap_or_default();
-    matches!(phase, "Succeeded" | "Failed" | "Pending") || object_meta::deletion_timestamp(pod).is_some()
+/// Judges and deletes, again where another writer was faster in between. A caller who says which pod he means, or as
+/// which version, is told at once.
+async fn evict(call: &Call<'_>, target: &Target, options: &DeleteOptions) -> Result<(), Status> {
+    let is_pinned = options.uid.is_some() || options.resource_version.is_some();
+    let (namespace, name) = (call.info.namespace.as_str(), call.info.name.as_str());
+    for attempt in 1.. {
+        let pod = call.server.registry.read_object(target, namespace, name, "").await?.to_value();
+        match evict_judged(call, target, options, &pod).await {
+            Err(lost) if lost.reason == "Conflict" && !is_pinned && attempt < ATTEMPTS => {
+                call.server.env.sleep(call.server.random.jitter(PAUSE, JITTER)).await;
+            }
+            outcome => return outcome,
+        }
+    }
+    unreachable!("the last attempt returns")
 }
 
-/// Takes one disruption from the pod's budget, or says that there is none: 429.
-async fn claim_disruption(call: &Call<'_>, pod: &Value, dry_run: bool) -> Result<(), Status> {
-    let registry = &call.server.registry;
-    let namespace = call.info.namespace.as_str();
-    let labels: BTreeMap<String, String> = pod["metadata"]["labels"]
-        .as_object()
-        .into_iter()
-        .flatten()
-        .filter_map(|(k, v)| Some((k.clone(), v.as_str()?.to_owned())))
-        .collect();
-    let budgets: Vec<Arc<Value>> =
-        registry.list("policy", "poddisruptionbudgets", namespace)?.iter().map(|budget| budget.value()).collect();
-    let matching: Vec<_> = budgets
-        .iter()
-        .filter(|budget| {
-            label_selector::from_value(budget["spec"].get("selector")).is_ok_and(|selector| selector.matches(&labels))
-        })
-        .collect();
-    let budget = match matching.as_slice() {
-        [] => return Ok(()),
-        [one] => one,
-        _ => {
-            return Err(Status::failure(
-                500,
-                "InternalError",
-                "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
-            ));
-        }
+/// Deviation: the pod that was judged is meant by its uid, so that another one that has taken its name is judged for
+/// itself; Kubernetes deletes whatever pod has the name by then.
+async fn evict_judged(call: &Call<'_>, target: &Target, options: &DeleteOptions, pod: &Value) -> Result<(), Status> {
+    let mut deletion = options.clone();
+    deletion.uid.get_or_insert_with(|| object_meta::text(pod, "uid").to_owned());
+    let verdict = match eviction::ignores_budgets(pod) {
+        Some(verdict) => verdict,
+        None => eviction::decide(pod, budgets(call).await?.iter().map(|budget| &**budget)),
     };
-    if is_unready(pod) && may_evict_unready(budget) {
-        return Ok(());
+    match verdict {
+        Verdict::Refused(status) => Err(*status),
+        Verdict::Delete => delete(call, target, deletion).await,
+        Verdict::DeleteAfter { budget } => {
+            claim_disruption(call, &budget, options.dry_run).await?;
+            delete(call, target, deletion).await
+        }
+        Verdict::DeleteUnchanged { budget } => {
+            let version = object_meta::text(pod, "resourceVersion");
+            deletion.resource_version.get_or_insert_with(|| version.to_owned());
+            let outcome = delete(call, target, deletion).await;
+            outcome.map_err(|lost| match budget {
+                // It may be ready by now. The caller comes back, and then its budget has been brought up to date.
+                Some(budget) if lost.reason == "Conflict" && options.resource_version.is_none() => {
+                    eviction::still_processed(&budget)
+                }
+                _ => lost,
+            })
+        }
     }
+}
+
+/// The budgets of the pod's namespace, none missing that was written before.
+async fn budgets(call: &Call<'_>) -> Result<Vec<Arc<Value>>, Status> {
+    let (_, row) = call.server.registry.row_of("policy", "poddisruptionbudgets")?;
+    let snapshot = row.cacher.read(Freshness::Latest).await.map_err(cache_failure)?;
+    Ok(snapshot.in_namespace(&call.info.namespace).map(|(_, budget)| budget.value()).collect())
+}
+
+/// Takes one disruption from the budget, or says that there is none: 429.
+async fn claim_disruption(call: &Call<'_>, budget: &str, dry_run: bool) -> Result<(), Status> {
+    let registry = &call.server.registry;
     let (budgets, _) = registry.row_of("policy", "poddisruptionbudgets")?;
-    let budget_name = object_meta::text(budget, "name").to_owned();
-    let (pod_name, now) = (call.info.name.as_str(), object_meta::time(call.server.env.wall()));
-    let edit = Edit(|budget: &Value| disrupted(budget, pod_name, &now));
+    let (pod, now) = (call.info.name.as_str(), call.server.env.wall());
+    let edit = Edit(|budget: &Value| eviction::take_disruption(budget, pod, now));
     let options = json!({"kind": "UpdateOptions", "apiVersion": "meta.k8s.io/v1"});
     let mut mutation = Mutation {
-        name: &budget_name,
+        name: budget,
         subresource: "status",
         ..call.mutation(&budgets, "kube-apiserver", dry_run, &options)
     };
-    registry.update(&mut mutation, &edit).await.map(|_| ())
+    let claimed = registry.update(&mut mutation, &edit).await;
+    claimed.map(drop).map_err(|error| match &*error.reason {
+        "Conflict" => {
+            Status::timeout(format!("Timeout: couldn't update PodDisruptionBudget {budget:?} due to conflicts"), 10)
+        }
+        _ => error,
+    })
 }
 
-fn is_unready(pod: &Value) -> bool {
-    let conditions = pod.pointer("/status/conditions").and_then(Value::as_array);
-    !conditions.into_iter().flatten().any(|c| c["type"] == "Ready" && c["status"] == "True")
+/// Writes into the pod why it goes, and deletes it. Both hold to the options' preconditions.
+async fn delete(call: &Call<'_>, target: &Target, mut options: DeleteOptions) -> Result<(), Status> {
+    if !options.dry_run {
+        let mark = Mark { target, options: &options, now: call.server.env.wall() };
+        let update = json!({"kind": "UpdateOptions", "apiVersion": "meta.k8s.io/v1"});
+        let mutation = call.mutation(target, "", false, &update);
+        let mut mutation = Mutation { subresource: "status", admission: Admission::Done, ..mutation };
+        let marked = call.server.registry.update(&mut mutation, &mark).await?;
+        if let Some(version) = &mut options.resource_version {
+            *version = marked.object.revision.to_string();
+        }
+    }
+    let mutation = call.mutation(target, "", options.dry_run, &options.given);
+    let mut mutation = Mutation { subresource: "", admission: Admission::Done, ..mutation };
+    call.delete(&mut mutation, &options).await.map(drop)
 }
 
-/// `AlwaysAllow`, or enough healthy pods without this one.
-fn may_evict_unready(budget: &Value) -> bool {
-    let number = |key: &str| budget["status"][key].as_i64().unwrap_or(0);
-    match budget["spec"]["unhealthyPodEvictionPolicy"].as_str() {
-        Some("AlwaysAllow") => true,
-        _ => number("currentHealthy") >= number("desiredHealthy") && number("desiredHealthy") > 0,
-    }
+/// The change of the pod's status before its deletion. Nobody comes to own fields by it.
+struct Mark<'a> {
+    target: &'a Target,
+    options: &'a DeleteOptions,
+    now: Timestamp,
 }
 
-/// The budget with one disruption less, or why there is none.
-fn disrupted(budget: &Value, pod: &str, now: &str) -> Result<Value, Status> {
-    let name = object_meta::text(budget, "name");
-    let status = &budget["status"];
-    let number = |key: &str| status[key].as_i64().unwrap_or(0);
-    let refused = |why: String| {
-        let mut status =
-            Status::too_many_requests("Cannot evict pod as it would violate the pod's disruption budget.", 0);
-        let details = status.details.get_or_insert_default();
-        details.retry_after_seconds = None;
-        details.causes = vec![Cause { reason: "DisruptionBudget".into(), message: why, field: String::new() }];
-        status
-    };
-    if number("observedGeneration") < object_meta::generation(budget) {
-        let mut status = refused(format!("The disruption budget {name} is still being processed by the server."));
-        status.details.get_or_insert_default().retry_after_seconds = Some(10);
-        return Err(status);
-    }
-    if number("disruptionsAllowed") <= 0 {
-        return Err(refused(format!(
-            "The disruption budget {name} needs {} healthy pods and has {} currently",
-            number("desiredHealthy"),
-            number("currentHealthy")
-        )));
-    }
-    if status["disruptedPods"].as_object().is_some_and(|pods| pods.len() > MAX_DISRUPTED_PODS) {
-        return Err(Status::forbidden(
-            "policy",
-            "poddisruptionbudgets",
-            name,
-            "DisruptedPods map too big - too many evictions not confirmed by PDB controller",
-        ));
-    }
-    let mut budget = budget.clone();
-    budget["status"]["disruptionsAllowed"] = json!(number("disruptionsAllowed") - 1);
-    budget["status"]["disruptedPods"][pod] = json!(now);
-    Ok(budget)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_budget_is_spent() {
-        let budget = json!({"metadata": {"name": "b", "generation": 1}, "status": {
-            "observedGeneration": 1, "disruptionsAllowed": 1, "desiredHealthy": 1, "currentHealthy": 2,
-        }});
-        let spent = disrupted(&budget, "p", "t").unwrap();
-        assert_eq!(spent["status"]["disruptedPods"], json!({"p": "t"}));
-        let refused = disrupted(&spent, "q", "t").unwrap_err();
-        assert_eq!(refused.code, 429);
-        assert_eq!(
-            refused.details.unwrap().causes[0].message,
-            "The disruption budget b needs 1 healthy pods and has 2 currently"
-        );
+impl Change for Mark<'_> {
+    fn change(&self, current: Option<&Value>, _conversions: &Conversions) -> Result<Changed, Status> {
+        let pod = current.ok_or_else(|| Status::internal("a mark needs a pod"))?;
+        check_preconditions(self.target.served(), object_meta::text(pod, "name"), self.options, pod)?;
+        Ok(Changed { object: eviction::marked(pod, self.now), managed: true })
     }
 }

@@ -2,6 +2,7 @@
 
 mod deletions;
 mod denied;
+mod evictions;
 mod pages;
 
 use crate::testing::Api;

@@ -1,7 +1,7 @@
 //! Eviction: a deletion that the pod's disruption budget may forbid.
 //!
-//! Corresponds to EvictionREST of pkg/registry/core/pod/storage. The decision is pure; whoever carries it out
-//! writes the budget first, under its resourceVersion, and decides again if that is lost.
+//! Corresponds to EvictionREST of pkg/registry/core/pod/storage. The decision is pure; whoever carries it out writes
+//! the budget first, then marks the pod, and deletes it as the pod that was judged.
 
 use jiff::Timestamp;
 use proto::Status;
@@ -16,11 +16,16 @@ const MAX_DISRUPTED_PODS: usize = 2000;
 /// What an eviction comes to.
 #[derive(Debug, PartialEq)]
 pub enum Verdict {
-    /// The pod may be deleted; no budget counts it.
+    /// The pod may be deleted, whatever becomes of it meanwhile: it has ended, or no budget covers it.
     Delete,
-    /// The pod may be deleted once this budget is stored.
+    /// The pod may be deleted as long as it is as it was judged, because it was not ready. The budget that covers it
+    /// would else have a say; `None` where budgets were not looked at.
+    DeleteUnchanged {
+        budget: Option<String>,
+    },
+    /// The pod may be deleted once a disruption was taken from this budget.
     DeleteAfter {
-        budget: Value,
+        budget: String,
     },
     Refused(Box<Status>),
 }
@@ -50,13 +55,19 @@ fn is_ready(pod: &Value) -> bool {
     conditions.into_iter().flatten().any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
 }
 
-/// `budgets` are those of the pod's namespace.
-pub fn decide<'v>(pod: &Value, budgets: impl IntoIterator<Item = &'v Value>, now: Timestamp) -> Verdict {
-    let over = matches!(text(pod, "/status/phase"), "Succeeded" | "Failed" | "Pending")
-        || !text(pod, "/metadata/deletionTimestamp").is_empty();
-    if over {
-        return Verdict::Delete;
+/// Pods that have ended, or are about to, are no disruption any more. One that waits to run is none yet.
+pub fn ignores_budgets(pod: &Value) -> Option<Verdict> {
+    let is_over = !text(pod, "/metadata/deletionTimestamp").is_empty();
+    match text(pod, "/status/phase") {
+        "Succeeded" | "Failed" => Some(Verdict::Delete),
+        _ if is_over => Some(Verdict::Delete),
+        "Pending" => Some(Verdict::DeleteUnchanged { budget: None }),
+        _ => None,
     }
+}
+
+/// Judges a pod by the budgets of its namespace.
+pub fn decide<'v>(pod: &Value, budgets: impl IntoIterator<Item = &'v Value>) -> Verdict {
     let covering: Vec<&Value> = budgets.into_iter().filter(|budget| covers(budget, pod)).collect();
     let budget = match covering.as_slice() {
         [] => return Verdict::Delete,
@@ -67,26 +78,24 @@ pub fn decide<'v>(pod: &Value, budgets: impl IntoIterator<Item = &'v Value>, now
             return Verdict::Refused(Box::new(Status::failure(500, "", message)));
         }
     };
+    let name = text(budget, "/metadata/name").to_owned();
     if !is_ready(pod) {
         let (healthy, desired) = (number(budget, "/status/currentHealthy"), number(budget, "/status/desiredHealthy"));
         let always = text(budget, "/spec/unhealthyPodEvictionPolicy") == "AlwaysAllow";
         if always || (healthy >= desired && desired > 0) {
-            return Verdict::Delete;
+            return Verdict::DeleteUnchanged { budget: Some(name) };
         }
     }
-    match count(budget, text(pod, "/metadata/name"), now) {
-        Ok(budget) => Verdict::DeleteAfter { budget },
-        Err(status) => Verdict::Refused(Box::new(status)),
-    }
+    Verdict::DeleteAfter { budget: name }
 }
 
-/// The budget with one disruption less.
-fn count(budget: &Value, pod: &str, now: Timestamp) -> Result<Value, Status> {
+/// Takes one disruption from the budget for this pod, or says why there is none.
+pub fn take_disruption(budget: &Value, pod: &str, now: Timestamp) -> Result<Value, Status> {
     let name = text(budget, "/metadata/name");
     let allowed = number(budget, "/status/disruptionsAllowed");
     let forbidden = |why: &str| Err(Status::forbidden("policy", "poddisruptionbudget", name, why));
     if number(budget, "/status/observedGeneration") < number(budget, "/metadata/generation") {
-        return Err(too_many(format!("The disruption budget {name} is still being processed by the server."), 10));
+        return Err(still_processed(name));
     }
     if allowed < 0 {
         return forbidden("pdb disruptions allowed is negative");
@@ -96,9 +105,7 @@ fn count(budget: &Value, pod: &str, now: Timestamp) -> Result<Value, Status> {
         return forbidden("DisruptedPods map too big - too many evictions not confirmed by PDB controller");
     }
     if allowed == 0 {
-        let (desired, healthy) = (number(budget, "/status/desiredHealthy"), number(budget, "/status/currentHealthy"));
-        let why = format!("The disruption budget {name} needs {desired} healthy pods and has {healthy} currently");
-        return Err(too_many(why, 0));
+        return Err(too_many(format!("The disruption budget {name} {}", why_none(budget)), 0));
     }
     let mut budget = budget.clone();
     budget["status"]["disruptionsAllowed"] = json!(allowed - 1);
@@ -110,6 +117,27 @@ fn count(budget: &Value, pod: &str, now: Timestamp) -> Result<Value, Status> {
         set_insufficient(&mut budget, now);
     }
     Ok(budget)
+}
+
+/// Why a budget allows no disruption. Its numbers say nothing when its controller has failed.
+fn why_none(budget: &Value) -> String {
+    let conditions = budget.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
+    let mut refusals = conditions.filter(|c| c["type"] == "DisruptionAllowed" && c["status"] == "False");
+    let refusal = refusals.find(|c| !text(c, "/message").is_empty());
+    let (desired, healthy) = (number(budget, "/status/desiredHealthy"), number(budget, "/status/currentHealthy"));
+    match refusal.map(|c| (text(c, "/reason"), text(c, "/message"))) {
+        Some(("SyncFailed", message)) => {
+            format!("does not allow evicting pods currently because it failed sync: {message}")
+        }
+        _ if healthy <= desired => format!("needs {desired} healthy pods and has {healthy} currently"),
+        Some((reason, message)) => format!("does not allow evicting pods currently ({reason}): {message}"),
+        None => "does not allow evicting pods currently".to_owned(),
+    }
+}
+
+/// The budget has to be looked at again: what was known of it, or of its pod, is not current.
+pub fn still_processed(budget: &str) -> Status {
+    too_many(format!("The disruption budget {budget} is still being processed by the server."), 10)
 }
 
 fn too_many(why: String, retry_after_s: u32) -> Status {
@@ -135,6 +163,37 @@ fn set_insufficient(budget: &mut Value, now: Timestamp) {
     }
 }
 
+/// The pod with the condition that says why it goes.
+pub fn marked(pod: &Value, now: Timestamp) -> Value {
+    let mut pod = pod.clone();
+    let generation = number(&pod, "/metadata/generation");
+    let mut target = json!({
+        "type": "DisruptionTarget",
+        "status": "True",
+        "lastProbeTime": null,
+        "lastTransitionTime": proto::meta::time::format(now),
+        "reason": "EvictionByEvictionAPI",
+        "message": "Eviction API: evicting",
+    });
+    if generation > 0 {
+        target["observedGeneration"] = json!(generation);
+    }
+    if !pod["status"]["conditions"].is_array() {
+        pod["status"]["conditions"] = json!([]);
+    }
+    let conditions = pod["status"]["conditions"].as_array_mut().expect("just made sure of it");
+    match conditions.iter_mut().find(|condition| condition["type"] == "DisruptionTarget") {
+        Some(known) => {
+            if known["status"] == "True" {
+                target["lastTransitionTime"] = known["lastTransitionTime"].clone();
+            }
+            *known = target;
+        }
+        None => conditions.push(target),
+    }
+    pod
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -148,42 +207,88 @@ mod tests {
     fn budget(allowed: i64, healthy: i64) -> Value {
         json!({
             "metadata":{"name":"b","generation":1},
-            "spec":{"selector":{"matchLabels":{"app":"a"}}},
+            "spec":{"selector":{"matchLabels":{"app":"a"}},"unhealthyPodEvictionPolicy":"IfHealthyBudget"},
             "status":{"observedGeneration":1,"disruptionsAllowed":allowed,"currentHealthy":healthy,"desiredHealthy":1}
         })
     }
 
     fn verdict(pod: &Value, budgets: &[Value]) -> String {
-        match decide(pod, budgets, "2026-01-01T00:00:00Z".parse().unwrap()) {
+        let verdict = ignores_budgets(pod).unwrap_or_else(|| decide(pod, budgets));
+        let refused = |status: &Status| {
+            let causes = status.details.iter().flat_map(|details| &details.causes);
+            format!("{} {}", status.code, causes.map(|cause| cause.message.as_str()).collect::<String>())
+        };
+        match verdict {
             Verdict::Delete => "delete".to_owned(),
-            Verdict::DeleteAfter { budget } => format!("count {}", budget["status"]["disruptionsAllowed"]),
-            Verdict::Refused(status) => {
-                let cause =
-                    status.details.and_then(|d| d.causes.first().map(|c| c.message.clone())).unwrap_or_default();
-                format!("{} {cause}", status.code)
+            Verdict::DeleteUnchanged { budget } => format!("delete unchanged {}", budget.unwrap_or_default()),
+            Verdict::DeleteAfter { .. } => {
+                match take_disruption(&budgets[0], "p", "2026-01-01T00:00:00Z".parse().unwrap()) {
+                    Ok(budget) => format!(
+                        "count {} {}",
+                        budget["status"]["disruptionsAllowed"], budget["status"]["disruptedPods"]
+                    ),
+                    Err(status) => refused(&status),
+                }
             }
+            Verdict::Refused(status) => refused(&status),
         }
     }
 
     #[test]
     fn budgets_decide() {
         let running = pod("Running", true);
-        let mut stale = budget(1, 2);
-        stale["metadata"]["generation"] = json!(2);
-        let mut elsewhere = budget(0, 1);
-        elsewhere["spec"]["selector"] = json!({"matchLabels":{"app":"other"}});
-        let cases: [(&Value, Vec<Value>, &str); 8] = [
+        let with = |mut budget: Value, pointer: &str, value: Value| {
+            *budget.pointer_mut(pointer).unwrap() = value;
+            budget
+        };
+        let stale = with(budget(1, 2), "/metadata/generation", json!(2));
+        let elsewhere = with(budget(0, 1), "/spec/selector", json!({"matchLabels":{"app":"other"}}));
+        let condition = |reason: &str| {
+            let condition = json!({"type":"DisruptionAllowed","status":"False","reason":reason,"message":"m"});
+            let mut budget = budget(0, 3);
+            budget["status"]["conditions"] = json!([condition]);
+            budget
+        };
+        let mut leaving = running.clone();
+        leaving["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        let none = "429 The disruption budget b does not allow evicting pods currently";
+        let cases: [(&Value, Vec<Value>, &str); 17] = [
             (&running, vec![], "delete"),
             (&running, vec![elsewhere], "delete"),
-            (&pod("Pending", false), vec![budget(0, 1)], "delete"),
-            (&running, vec![budget(2, 3)], "count 1"),
+            (&pod("Pending", false), vec![budget(0, 1)], "delete unchanged "),
+            (&pod("Succeeded", false), vec![budget(0, 1)], "delete"),
+            (&pod("Failed", false), vec![budget(0, 1)], "delete"),
+            (&leaving, vec![budget(0, 1)], "delete"),
+            (&running, vec![budget(2, 3)], r#"count 1 {"p":"2026-01-01T00:00:00Z"}"#),
             (&running, vec![budget(0, 1)], "429 The disruption budget b needs 1 healthy pods and has 1 currently"),
+            (&running, vec![budget(0, 3)], none),
+            (&running, vec![condition("SyncFailed")], &format!("{none} because it failed sync: m")),
+            (&running, vec![condition("Other")], &format!("{none} (Other): m")),
+            (&running, vec![budget(-1, 1)], "403 "),
             (&running, vec![stale], "429 The disruption budget b is still being processed by the server."),
             (&running, vec![budget(1, 2), budget(1, 2)], "500 "),
-            (&pod("Running", false), vec![budget(0, 1)], "delete"),
+            (&pod("Running", false), vec![budget(0, 1)], "delete unchanged b"),
+            (
+                &pod("Running", false),
+                vec![budget(0, 0)],
+                "429 The disruption budget b needs 1 healthy pods and has 0 currently",
+            ),
+            (
+                &pod("Running", false),
+                vec![with(budget(0, 0), "/spec/unhealthyPodEvictionPolicy", json!("AlwaysAllow"))],
+                "delete unchanged b",
+            ),
         ];
         for (pod, budgets, expected) in cases {
             assert_eq!(verdict(pod, &budgets), expected);
         }
+    }
+
+    #[test]
+    fn a_mark_keeps_the_time_of_an_earlier_one() {
+        let first = marked(&pod("Running", true), "2026-01-01T00:00:00Z".parse().unwrap());
+        let again = marked(&first, "2026-01-01T00:00:09Z".parse().unwrap());
+        assert_eq!(first, again);
+        assert_eq!(first["status"]["conditions"].as_array().map(Vec::len), Some(2));
     }
 }
