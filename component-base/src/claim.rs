@@ -2,9 +2,10 @@
 //!
 //! `lock` is held while the claim lasts, `format` names the layout. Before the lock is held and the format is known
 //! to be ours, nothing is written but an empty lock file, and that only where the directory is new or already ours.
+//! The directory and what lies directly in it are their owner's alone.
 
 use crate::private_file;
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -41,13 +42,13 @@ impl Claim {
         if root.exists() && !root.is_dir() {
             return Err(ClaimError::NoDirectory(root.to_owned()));
         }
-        fs::create_dir_all(root).map_err(at(root))?;
+        private_file::create_folder(root).map_err(at(root))?;
         let root = fs::canonicalize(root).map_err(at(root))?;
         if !root.join(FORMAT).exists() && holds_anything(&root).map_err(at(&root))? {
             return Err(ClaimError::Foreign(root));
         }
         let path = root.join(LOCK);
-        let lock = OpenOptions::new().write(true).create(true).truncate(false).open(&path).map_err(at(&path))?;
+        let lock = private_file::options().write(true).create(true).truncate(false).open(&path).map_err(at(&path))?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(ClaimError::Locked(root)),
@@ -55,6 +56,10 @@ impl Claim {
         }
         let claim = Self { root, _lock: lock };
         claim.check(format)?;
+        // An earlier version made them with the modes that the process happened to have.
+        for path in [&claim.root, &claim.root.join(LOCK), &claim.root.join(FORMAT)] {
+            private_file::narrow(path);
+        }
         Ok(claim)
     }
 

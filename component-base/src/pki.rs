@@ -86,7 +86,7 @@ impl Authority {
         let created = create_authority(now);
         let pair =
             created.map_err(|source| PkiError::Issue { subject: "the authority".into(), source: source.into() })?;
-        fs::create_dir_all(folder).map_err(|source| PkiError::Io { path: folder.to_owned(), source })?;
+        private_file::create_folder(folder).map_err(|source| PkiError::Io { path: folder.to_owned(), source })?;
         // The certificate last: where it lies, the key lies too.
         for (path, text) in [(&key, &pair.key_pem), (&cert, &pair.cert_pem)] {
             private_file::write(path, text.as_bytes()).map_err(|source| PkiError::Io { path: path.clone(), source })?;

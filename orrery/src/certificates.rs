@@ -186,7 +186,7 @@ impl Issuer<'_> {
 }
 
 fn folder(path: &Path) -> Result<PathBuf, CertificatesError> {
-    fs::create_dir_all(path).map_err(|source| CertificatesError::Io { path: path.to_owned(), source })?;
+    private_file::create_folder(path).map_err(|source| CertificatesError::Io { path: path.to_owned(), source })?;
     Ok(path.to_owned())
 }
 

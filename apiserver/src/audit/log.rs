@@ -4,11 +4,12 @@
 
 use super::event::Event;
 use component_base::env::Env;
+use component_base::private_file;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -67,13 +68,12 @@ impl LogFile {
 
 fn open(path: &Path) -> io::Result<(File, u64)> {
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        fs::create_dir_all(folder)?;
+        private_file::create_folder(folder)?;
     }
-    let mut options = OpenOptions::new();
-    options.create(true).append(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let file = options.open(path)?;
+    let file = private_file::options().create(true).append(true).open(path)?;
+    if file.metadata()?.is_file() {
+        private_file::narrow(path);
+    }
     let size = file.metadata()?.len();
     Ok((file, size))
 }
@@ -108,9 +108,10 @@ fn put_aside(path: &Path, now: Timestamp, rotation: Rotation) -> io::Result<()> 
     fs::rename(path, &backup)?;
     if rotation.compress {
         let compressed = PathBuf::from(format!("{}.gz", backup.display()));
-        let mut encoder = GzEncoder::new(File::create(&compressed)?, Compression::default());
+        let file = private_file::options().write(true).create(true).truncate(true).open(&compressed)?;
+        let mut encoder = GzEncoder::new(file, Compression::default());
         io::copy(&mut File::open(&backup)?, &mut encoder)?;
-        encoder.finish()?;
+        encoder.finish()?.sync_all()?;
         fs::remove_file(&backup)?;
     }
     let mut backups = Vec::new();
@@ -191,6 +192,12 @@ mod tests {
             "audit.log",
         ];
         assert_eq!(files(path.parent().unwrap()), expected);
+        use std::os::unix::fs::PermissionsExt;
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        for name in [expected[0], expected[1], expected[3]] {
+            assert_eq!(mode(&path.with_file_name(name)), 0o600, "{name}");
+        }
+        assert_eq!(mode(path.parent().unwrap()), 0o700);
         let backup = File::open(path.with_file_name(expected[0])).unwrap();
         let mut whole = Vec::new();
         io::Read::read_to_end(&mut flate2::read::GzDecoder::new(backup), &mut whole).unwrap();

@@ -4,7 +4,7 @@
 //! API server, `logs` has a file per component, and `kubeconfig` is the administrator's.
 
 use component_base::claim::{Claim, ClaimError};
-use std::fs;
+use component_base::private_file;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -36,7 +36,7 @@ impl DataDir {
         })?;
         let data_dir = Self { claim };
         for path in [data_dir.logs(), data_dir.pki()] {
-            fs::create_dir_all(&path).map_err(|source| DataDirError::Io { path, source })?;
+            private_file::create_folder(&path).map_err(|source| DataDirError::Io { path, source })?;
         }
         Ok(data_dir)
     }

@@ -4,7 +4,8 @@ use super::data_dir::DataDir;
 use super::record::Record;
 use super::{Options, UpError, signal};
 use component_base::env::Env;
-use std::fs::{self, OpenOptions};
+use component_base::private_file;
+use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::Stdio;
@@ -48,7 +49,7 @@ pub async fn run(options: &Options, env: &Env) -> Result<(), UpError> {
 
 /// This very command line, its output in a file, out of reach of this terminal's Ctrl-C.
 fn start(log: &Path) -> io::Result<Child> {
-    let output = OpenOptions::new().create(true).write(true).truncate(true).open(log)?;
+    let output = private_file::options().create(true).write(true).truncate(true).open(log)?;
     let arguments = std::env::args_os().skip(1);
     Command::new(std::env::current_exe()?)
         .args(arguments.map(|argument| if argument == DETACH { DETACHED.into() } else { argument }))

@@ -6,7 +6,8 @@
 use super::components::Component;
 use component_base::env::Env;
 use component_base::lifecycle::PARENT_PIPE;
-use std::fs::{self, File, OpenOptions};
+use component_base::private_file;
+use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
@@ -84,7 +85,7 @@ fn open_log(path: &Path) -> io::Result<File> {
     if fs::metadata(path).is_ok_and(|metadata| metadata.len() > LOG_LIMIT_BYTES) {
         fs::rename(path, path.with_extension("log.old"))?;
     }
-    OpenOptions::new().create(true).append(true).open(path)
+    private_file::options().create(true).append(true).open(path)
 }
 
 /// The last line that is not blank, of what was written from an offset on.

@@ -1,10 +1,12 @@
 //! `Directory`: the folder of one embedded store, and the right to be the only one in it.
 //!
-//! Beside what every claimed folder has, `store.redb` holds the data. It gets this name only once it is whole.
+//! Beside what every claimed folder has, `store.redb` holds the data. It gets this name only once it is whole. It holds
+//! every Secret, so that only its owner may read it.
 
 use super::OpenError;
 use component_base::claim::Claim;
-use std::fs::{self, File, OpenOptions};
+use component_base::private_file;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -38,11 +40,16 @@ impl Directory {
     /// Opens the data file, or a new and empty one to be prepared; true if it is new.
     pub fn open_data(&self) -> Result<(File, bool), OpenError> {
         let path = self.data_path();
-        match OpenOptions::new().read(true).write(true).open(&path) {
-            Ok(file) => Ok((file, false)),
+        match private_file::options().read(true).write(true).open(&path) {
+            Ok(file) => {
+                private_file::narrow(&path);
+                Ok((file, false))
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let new = self.new_data_path();
-                let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&new);
+                // What a creation that was cut short left may have another mode.
+                let _ = fs::remove_file(&new);
+                let file = private_file::options().read(true).write(true).create_new(true).open(&new);
                 Ok((file.map_err(|source| OpenError::Io { path: new, source })?, true))
             }
             Err(source) => Err(OpenError::Io { path, source }),

@@ -2,6 +2,7 @@
 
 mod damage;
 mod fragile;
+mod modes;
 mod model;
 mod power_loss;
 
