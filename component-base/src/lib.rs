@@ -11,6 +11,7 @@ pub mod metrics;
 pub mod process_metrics;
 pub mod logging;
 pub mod memory;
+pub mod panics;
 pub mod lifecycle;
 pub mod command;
 

@@ -4,6 +4,7 @@
 
 use super::{Error, Shared};
 use crate::storage::{self, WatchItem};
+use component_base::panics::caught_in;
 use futures::StreamExt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +18,19 @@ pub(super) async fn run(shared: Arc<Shared>) {
     tokio::select! {
         biased;
         () = shared.stopped.cancelled() => {}
-        () = follow(&shared) => {}
+        () = follow_again(&shared) => {}
+    }
+}
+
+/// A panic of the feed is a mistake, but no reason for the row to stand still: it is read anew, as after a restart.
+/// Readiness says so until that has succeeded.
+async fn follow_again(shared: &Shared) {
+    let mut pause = FIRST_PAUSE;
+    while let Err(why) = caught_in(follow(shared)).await {
+        tracing::error!(prefix = %shared.prefix, why, "the feed of a watch cache panicked and starts over");
+        shared.state.lock().trouble = Some(format!("the feed of {} panicked: {why}", shared.prefix));
+        shared.env.sleep(shared.jitter.jitter(pause, 0.5)).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }
 

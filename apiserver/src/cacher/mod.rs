@@ -28,6 +28,7 @@ use crate::storage::{self, Entry, Key, RangeRequest, Storage};
 use announced::Announced;
 use bytes::Bytes;
 use component_base::env::Env;
+use component_base::panics::caught;
 use component_base::rng::Random;
 use imbl::OrdMap;
 use parking_lot::Mutex;
@@ -296,10 +297,16 @@ impl Cacher {
 
 impl Shared {
     fn decode(&self, entry: &Entry) -> Result<Arc<Object>, Error> {
-        (self.decode)(entry).map_err(|reason| Error::Undecodable { key: entry.key.to_string(), reason })
+        self.decoded(entry).map_err(|reason| Error::Undecodable { key: entry.key.to_string(), reason })
     }
 
-    /// The object, unless the key holds something else; that is told, and the rest of the row goes on without it.
+    /// A mistake in the decoder costs the object at which it panics, and not its whole kind.
+    fn decoded(&self, entry: &Entry) -> Result<Arc<Object>, String> {
+        caught(|| (self.decode)(entry)).unwrap_or_else(|why| Err(format!("the decoder panicked: {why}")))
+    }
+
+    /// The object, unless the key holds something else; that is told, and the rest of the row goes on without it. Only
+    /// the feed asks, which sees the values of a key in their order.
     fn readable(&self, entry: &Entry) -> Option<Arc<Object>> {
         if let Some(object) = self.announced.take(entry) {
             let is_decoded = |decoded: Arc<Object>| decoded == object && decoded.index == object.index;
@@ -307,7 +314,7 @@ impl Shared {
             self.unreadable.forget(&entry.key);
             return Some(object);
         }
-        match (self.decode)(entry) {
+        match self.decoded(entry) {
             Ok(object) => {
                 self.unreadable.forget(&entry.key);
                 Some(object)
@@ -332,29 +339,40 @@ impl Shared {
         }
     }
 
-    /// The row as the store has it. What the cache holds at the same revision is not decoded again.
+    /// The row as the store has it, for the feed: what is unreadable now is told, and what no longer is, too.
     async fn list(&self) -> Result<Snapshot, Error> {
+        let mut unreadable = BTreeSet::new();
+        let listed = self
+            .list_by(|entry| {
+                let object = self.readable(entry);
+                if object.is_none() {
+                    unreadable.insert(entry.key.clone());
+                }
+                object
+            })
+            .await?;
+        self.unreadable.retain(&unreadable);
+        Ok(listed)
+    }
+
+    /// The row as the store has it. What the cache holds at the same revision is not decoded again.
+    async fn list_by(&self, mut decode: impl FnMut(&Entry) -> Option<Arc<Object>>) -> Result<Snapshot, Error> {
         let cached = self.state.lock().window.objects().clone();
         let mut objects = OrdMap::new();
-        let mut unreadable = BTreeSet::new();
         let mut request = RangeRequest::prefix(&self.prefix).limit(LIST_PAGE);
         loop {
             let range = self.storage.range(request.clone()).await?;
             for entry in &range.entries {
                 let known = cached.get(&entry.key).filter(|object| object.revision == entry.mod_revision).cloned();
-                match known.or_else(|| self.readable(entry)) {
-                    Some(object) => drop(objects.insert(entry.key.clone(), object)),
-                    None => drop(unreadable.insert(entry.key.clone())),
+                if let Some(object) = known.or_else(|| decode(entry)) {
+                    objects.insert(entry.key.clone(), object);
                 }
             }
             // The first page answers at the revision that the rest is then read at.
             request.revision = if request.revision == 0 { range.revision } else { request.revision };
             match range.entries.last() {
                 Some(last) if range.more => request.start = format!("{}\0", last.key),
-                _ => {
-                    self.unreadable.retain(&unreadable);
-                    return Ok(Snapshot { prefix: self.prefix.clone(), objects, revision: request.revision });
-                }
+                _ => return Ok(Snapshot { prefix: self.prefix.clone(), objects, revision: request.revision }),
             }
         }
     }
@@ -373,7 +391,8 @@ impl Shared {
                 }
             }
             if known >= revision {
-                return self.list().await;
+                // By the time it is answered the feed may know newer values: it alone says what is unreadable.
+                return self.list_by(|entry| self.decoded(entry).ok()).await;
             }
             known = self.storage.current_revision().await?;
             if known < revision {

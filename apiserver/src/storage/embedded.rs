@@ -25,6 +25,7 @@ use super::{Entry, Error, Event, HISTORY_S, Key, Outcome, Range, RangeRequest, R
 use async_trait::async_trait;
 use component_base::claim::ClaimError;
 use component_base::env::Env;
+use component_base::panics::caught;
 use directory::Directory;
 use disk::{Disk, DiskError, Durable, Loaded};
 use held::Held;
@@ -34,9 +35,9 @@ use redb::backends::FileBackend;
 use space::Space;
 use std::collections::BTreeMap;
 use std::io;
-use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::{Notify, Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -68,6 +69,8 @@ pub struct Embedded {
     sooner: Notify,
     /// The engine has stopped for good.
     ended: CancellationToken,
+    /// The database is in a state that nobody knows.
+    has_panicked: AtomicBool,
     /// None where it is no file.
     data_path: Option<PathBuf>,
     /// Files and locks have been given up.
@@ -157,12 +160,20 @@ impl Embedded {
             space,
             sooner: Notify::new(),
             ended: CancellationToken::new(),
+            has_panicked: AtomicBool::new(false),
             data_path,
             released: CancellationToken::new(),
         });
         if !env.is_simulated() {
             let writer = engine.clone();
-            if let Err(error) = env.thread("store-writer", move || writer.write_batches()) {
+            let write = move || {
+                if let Err(why) = caught(|| writer.write_batches()) {
+                    writer.has_panicked.store(true, Ordering::Relaxed);
+                    writer.fail(format!("its writer panicked: {why}"));
+                    writer.release();
+                }
+            };
+            if let Err(error) = env.thread("store-writer", write) {
                 engine.fail(format!("its writer thread cannot start: {error}"));
                 engine.release();
             }
@@ -200,21 +211,35 @@ impl Embedded {
         let device = self.disk.lock();
         let jobs = std::mem::take(&mut self.state.lock().queue);
         let writes: Vec<Durable> = jobs.iter().filter_map(|job| job.write.clone()).collect();
-        if let (Some(last), Some(device)) = (writes.last(), &*device) {
-            if let Err(error) = device.disk.commit(&writes, last.event.revision) {
-                // What the disk holds now is unknown, so nothing more may be promised.
-                let error = self.fail(format!("writing to disk failed: {}", error.reason));
-                for job in jobs {
-                    let _ = job.answer.send(Err(error.clone()));
-                }
-                return;
+        if let Some(device) = &*device
+            && let Err(why) = self.commit(device, &writes)
+        {
+            // What the disk holds now is unknown, so nothing more may be promised.
+            let error = self.fail(why);
+            for job in jobs {
+                let _ = job.answer.send(Err(error.clone()));
             }
-            self.publish(&writes);
+            return;
         }
         for job in jobs {
             // Whoever asked may have gone: the write stands.
             let _ = job.answer.send(Ok(job.outcome));
         }
+    }
+
+    /// Commits and publishes. A panic on the way is a failure like any other: whoever waits is told, and the process ends.
+    fn commit(&self, device: &Device, writes: &[Durable]) -> Result<(), String> {
+        let Some(last) = writes.last() else { return Ok(()) };
+        let done = caught(|| {
+            let committed = device.disk.commit(writes, last.event.revision);
+            committed.map_err(|error| format!("writing to disk failed: {}", error.reason))?;
+            self.publish(writes);
+            Ok(())
+        });
+        done.unwrap_or_else(|why| {
+            self.has_panicked.store(true, Ordering::Relaxed);
+            Err(format!("writing panicked: {why}"))
+        })
     }
 
     fn publish(&self, writes: &[Durable]) {
@@ -255,7 +280,15 @@ impl Embedded {
     /// Gives up the disk and its lock.
     fn release(&self) {
         self.fail("it was closed".to_owned());
-        self.disk.lock().take();
+        if let Some(Device { disk, directory }) = self.disk.lock().take() {
+            if self.has_panicked.load(Ordering::Relaxed) {
+                // Closing would write, and nobody knows what. The next start repairs what is there.
+                std::mem::forget(disk);
+            } else {
+                drop(disk);
+            }
+            drop(directory);
+        }
         self.released.cancel();
     }
 
@@ -338,8 +371,7 @@ fn open_disk(backend: impl StorageBackend, is_new: bool) -> Result<(Disk, Loaded
         Ok((disk, loaded))
     };
     // redb panics at some kinds of garbage. What it has written by then is held back and goes nowhere.
-    let opened = panic::catch_unwind(AssertUnwindSafe(reading));
-    let opened = opened.unwrap_or_else(|_| Err(DiskError::damage("its pages make no sense")))?;
+    let opened = caught(reading).unwrap_or_else(|_| Err(DiskError::damage("its pages make no sense")))?;
     held.release()?;
     Ok(opened)
 }
@@ -378,6 +410,10 @@ impl Storage for Embedded {
             let history = state.store.events_after(prefix, after)?;
             Ok(state.watchers.add(prefix, after, history))
         })
+    }
+
+    fn trouble(&self) -> Option<String> {
+        self.state.lock().stopped.as_ref().map(ToString::to_string)
     }
 
     async fn size_bytes(&self) -> Option<u64> {

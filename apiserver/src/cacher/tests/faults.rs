@@ -178,3 +178,70 @@ async fn a_row_that_is_stopped_ends_its_watches() {
     bench.cacher.stop();
     assert!(take(&mut watch, 1).await.is_empty());
 }
+
+/// A reader lists the store; before its answer arrives, a key becomes unreadable, and the feed hears of it first.
+#[tokio::test(start_paused = true)]
+async fn an_older_list_does_not_forget_what_became_unreadable_after_it() {
+    let (bench, fault) = faulty().await;
+    fault.hide_progress();
+    let key: storage::Key = format!("{PREFIX}x/bad").into();
+    let change = storage::Change::Put { value: Bytes::from_static(b"{"), ttl: None };
+    bench.set("x/a", Some("red")).await;
+    fault.write_after_range(storage::Write { key: key.clone(), expected: 0, change });
+    assert_eq!(bench.cacher.read(Freshness::Latest).await.unwrap().len(), 1);
+    let unreadable: Vec<_> = bench.cacher.unreadable().into_iter().map(|(key, _)| key).collect();
+    assert_eq!(unreadable, [key]);
+}
+
+/// Or it becomes readable, and the reader has seen it as it was.
+#[tokio::test(start_paused = true)]
+async fn an_older_list_does_not_tell_of_what_has_been_mended_since() {
+    let (bench, fault) = faulty().await;
+    fault.hide_progress();
+    let key = format!("{PREFIX}x/bad");
+    bench.storage.create(&key, Bytes::from_static(b"{"), None).await.unwrap();
+    bench.env.sleep(Duration::from_secs(1)).await;
+    bench.set("x/a", Some("red")).await;
+    let change = storage::Change::Put { value: pod("x/bad", "blue"), ttl: None };
+    fault.write_after_range(storage::Write { key: key.into(), expected: 2, change });
+    assert_eq!(bench.cacher.read(Freshness::Latest).await.unwrap().len(), 1, "as it was");
+    assert!(!bench.cacher.has_unreadable(), "{:?}", bench.cacher.unreadable());
+    assert_eq!(bench.cacher.read(Freshness::Latest).await.unwrap().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_feed_that_panics_starts_over() {
+    let (bench, fault) = faulty().await;
+    bench.set("x/a", Some("red")).await;
+    let mut watch = bench.watch(WatchRequest::new(WatchFrom::of(Some(1), None))).await;
+    assert_eq!(take(&mut watch, 1).await, ["ADDED x/a red 2"]);
+    fault.set_panics(true);
+    fault.cut_watches();
+    bench.env.sleep(Duration::from_secs(20)).await;
+    let trouble = bench.cacher.trouble();
+    assert!(trouble.as_deref().is_some_and(|why| why.contains("a mistake in the engine")), "{trouble:?}");
+    fault.set_panics(false);
+    bench.env.sleep(Duration::from_secs(10)).await;
+    assert_eq!(bench.cacher.trouble(), None);
+    bench.set("x/a", Some("blue")).await;
+    assert_eq!(take(&mut watch, 1).await, ["MODIFIED x/a blue 3"], "its watches go on");
+    assert_eq!(bench.cacher.read(Freshness::Latest).await.unwrap().get("x", "a").unwrap().revision, 3);
+}
+
+/// One object at which the decoder panics is left out, as any other that cannot be read.
+#[tokio::test(start_paused = true)]
+async fn a_decoder_that_panics_costs_one_object() {
+    let env = Env::simulated(3);
+    let storage = Memory::new(&env);
+    let careless: Decode = Arc::new(|entry: &Entry| {
+        assert_ne!(&*entry.value, b"boom", "a mistake in the decoder");
+        decoder()(entry)
+    });
+    let cacher = Cacher::new(&env, storage.clone(), PREFIX, careless);
+    storage.create(&format!("{PREFIX}x/bad"), Bytes::from_static(b"boom"), None).await.unwrap();
+    storage.create(&format!("{PREFIX}x/a"), pod("x/a", "red"), None).await.unwrap();
+    env.sleep(Duration::from_secs(1)).await;
+    let read = cacher.read(Freshness::Latest).await.expect("the row is served");
+    assert_eq!((read.len(), cacher.unreadable().len()), (1, 1));
+    assert!(matches!(cacher.get_latest("x", "bad").await, Err(Error::Undecodable { .. })));
+}

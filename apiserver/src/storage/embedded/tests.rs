@@ -4,6 +4,7 @@ mod damage;
 mod fragile;
 mod modes;
 mod model;
+mod panics;
 mod power_loss;
 
 use super::*;

@@ -22,6 +22,8 @@ struct File {
     unsynced: Vec<Change>,
     /// Changes and syncs that still succeed; None: all.
     left: Option<usize>,
+    /// What fails does so by a panic.
+    panics: bool,
     /// The mutant: a sync that does nothing.
     skips_syncs: bool,
     observer: Option<Observer>,
@@ -70,6 +72,7 @@ impl Change {
 impl File {
     fn step(&mut self) -> io::Result<()> {
         match &mut self.left {
+            Some(0) if self.panics => panic!("a mistake in the disk's driver"),
             Some(0) => Err(io::Error::other("the device is gone")),
             Some(left) => {
                 *left -= 1;
@@ -84,6 +87,12 @@ impl Fragile {
     /// Everything fails after so many more changes and syncs.
     pub fn fail_after(&self, steps: usize) {
         self.0.lock().left = Some(steps);
+    }
+
+    /// Panics after so many more changes and syncs, and whenever it is asked for one later.
+    pub fn panic_after(&self, steps: usize) {
+        let mut file = self.0.lock();
+        (file.left, file.panics) = (Some(steps), true);
     }
 
     /// From now on a sync does nothing, and says that it has.

@@ -1,0 +1,40 @@
+//! Panics as errors with a message, for work whose end somebody waits for.
+//!
+//! Corresponds to HandleCrash of k8s.io/apimachinery/pkg/util/runtime, which keeps a panic from passing in silence.
+
+use futures::FutureExt;
+use std::any::Any;
+use std::future::Future;
+use std::panic::{self, AssertUnwindSafe};
+
+/// Returns what the work returns, or the message of its panic. What the work shares with others has to be whole after
+/// a panic, or has to be given up by the caller.
+pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+    panic::catch_unwind(AssertUnwindSafe(work)).map_err(|panic| message(&*panic))
+}
+
+/// The same for a future.
+pub async fn caught_in<T>(work: impl Future<Output = T>) -> Result<T, String> {
+    AssertUnwindSafe(work).catch_unwind().await.map_err(|panic| message(&*panic))
+}
+
+/// The text of a panic; `?` where it has none.
+pub fn message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("?").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_has_its_message() {
+        assert_eq!(caught(|| 1), Ok(1));
+        assert_eq!(caught(|| panic!("at {}", 7)), Err::<(), _>("at 7".to_owned()));
+        assert_eq!(caught(|| panic!("plain")), Err::<(), _>("plain".to_owned()));
+        assert_eq!(caught(|| panic::panic_any(7)), Err::<(), _>("?".to_owned()));
+        let future = caught_in(async { panic!("later") });
+        assert_eq!(future.now_or_never(), Some(Err::<(), _>("later".to_owned())));
+    }
+}
