@@ -2,6 +2,7 @@
 
 mod damage;
 mod fragile;
+mod group_commit;
 mod modes;
 mod model;
 mod panics;
