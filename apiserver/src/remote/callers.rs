@@ -3,6 +3,7 @@
 //! Corresponds to k8s.io/client-go/transport and its cache. In process an address is looked up among the services that
 //! are registered in the environment.
 
+use super::answers::Answers;
 use super::reference::{ServiceReference, Simulated, Unresolved};
 use crate::admission::Lookup;
 use crate::config::Config;
@@ -29,6 +30,12 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(30);
 /// Where nodes come from does not change often.
 const LOOK_AT_NODES_AGAIN: Duration = Duration::from_secs(10);
 const USER_AGENT: &str = "kube-apiserver-orrery";
+/// What the answers of all webhooks take at a time. Decoded they take several times as much, of the 512 MiB that a
+/// container of the compose file has.
+const WEBHOOK_ANSWERS_BYTES: usize = 64 << 20;
+/// One of them may be a list of objects that was converted.
+/// Deviation: a larger answer of a webhook is refused, where Kubernetes reads it to its end.
+const WEBHOOK_ANSWER_BYTES: usize = 32 << 20;
 
 /// How a server shows that it is the right one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -69,6 +76,7 @@ pub struct Callers {
     random: Random,
     service_ranges: Vec<IpNet>,
     proxy_client: ProxyClient,
+    answers: Answers,
     known: Mutex<BTreeMap<(String, Trust), Client>>,
     simulated: Mutex<Option<Addresses>>,
 }
@@ -93,9 +101,15 @@ impl Callers {
             random: env.random("apiserver/remote"),
             service_ranges: config.service_cluster_ip_range.clone(),
             proxy_client,
+            answers: Answers::new(WEBHOOK_ANSWERS_BYTES, WEBHOOK_ANSWER_BYTES),
             known: Mutex::default(),
             simulated: Mutex::default(),
         }
+    }
+
+    /// Where the answers of webhooks are read.
+    pub fn answers(&self) -> &Answers {
+        &self.answers
     }
 
     /// Where a service is really served.

@@ -1,7 +1,8 @@
 //! One body sent to another server as JSON, and its answer.
 
+use super::answers::{Answer, Answers};
 use crate::patch::json_patch::go_json_kind;
-use axum::body::{Body, to_bytes};
+use axum::body::Body;
 use client::Client;
 use http::{HeaderValue, Method, Request, StatusCode, header};
 use proto::wire::json;
@@ -32,7 +33,7 @@ impl Failure {
 }
 
 /// `path` is path and query.
-pub async fn post(client: &Client, path: &str, body: &Value, max_answer_bytes: usize) -> Result<Value, Failure> {
+pub async fn post(client: &Client, path: &str, body: &Value, answers: &Answers) -> Result<Answer<Value>, Failure> {
     let mut request = Request::new(Body::from(json::to_canonical(body)));
     *request.method_mut() = Method::POST;
     *request.uri_mut() = path.parse().map_err(|_| Failure::Garbage("invalid path".to_owned()))?;
@@ -41,12 +42,11 @@ pub async fn post(client: &Client, path: &str, body: &Value, max_answer_bytes: u
     request.headers_mut().insert(header::ACCEPT, json_type);
     let answer = client.send(request).await.map_err(Failure::Unreachable)?;
     let code = answer.status();
-    let bytes = to_bytes(answer.into_body(), max_answer_bytes).await;
-    let bytes = bytes.map_err(|error| Failure::Garbage(error.to_string()))?;
+    let bytes = answers.read(answer.into_body()).await.map_err(Failure::Garbage)?;
     if !code.is_success() {
         return Err(Failure::Refused { code: code.as_u16(), text: refusal(code, &bytes) });
     }
-    decoded(&bytes).map_err(Failure::Garbage)
+    bytes.map(|bytes| decoded(&bytes)).map_err(Failure::Garbage)
 }
 
 /// The one object that the answer is.

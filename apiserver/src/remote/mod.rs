@@ -1,9 +1,10 @@
 //! Servers beyond the cluster's own that this one asks: aggregated API servers, and webhooks.
 //!
 //! [`reference`] says where a Service really leads, [`callers`] keeps the connections, and [`webhook`] asks one question;
-//! [`reviewer`] is who a kubeconfig file names, and [`remembered`] what was answered.
+//! [`answers`] bounds what is read of others. [`reviewer`] is who a kubeconfig file names, and [`remembered`] what was answered.
 //! Corresponds to k8s.io/apiserver/pkg/util/proxy and pkg/util/webhook.
 
+pub mod answers;
 pub mod callers;
 pub mod exchange;
 pub mod reference;

@@ -2,6 +2,7 @@
 //!
 //! Corresponds to GenericWebhook of k8s.io/apiserver/pkg/util/webhook.
 
+use super::answers::Answers;
 use super::callers::unreachable;
 use super::exchange::{Failure, post};
 use client::Client;
@@ -21,8 +22,9 @@ const PAUSE_GROWS_BY: f64 = 1.5;
 const JITTER: f64 = 0.2;
 /// Where a pod finds the API server of its cluster.
 const ACCOUNT_FOLDER: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
-/// A review and its answer are small.
+/// A review and its answer are small; so much of them may be read at a time.
 const MAX_ANSWER_BYTES: usize = 3 << 20;
+const MAX_ANSWERS_BYTES: usize = 16 << 20;
 
 #[derive(Clone)]
 pub struct Reviewer {
@@ -33,6 +35,7 @@ pub struct Reviewer {
     path: String,
     url: String,
     first_pause: Duration,
+    answers: Answers,
 }
 
 impl std::fmt::Debug for Reviewer {
@@ -86,6 +89,7 @@ impl Reviewer {
             path: uri.path_and_query().map_or("/", |path| path.as_str()).to_owned(),
             url,
             first_pause: FIRST_PAUSE,
+            answers: Answers::new(MAX_ANSWERS_BYTES, MAX_ANSWER_BYTES),
         })
     }
 
@@ -107,8 +111,8 @@ impl Reviewer {
     async fn ask_until_it_answers(&self, review: &Value) -> Result<Value, String> {
         let mut pause = self.first_pause;
         for attempt in 1.. {
-            let failure = match post(&self.client, &self.path, review, MAX_ANSWER_BYTES).await {
-                Ok(answer) => return Ok(answer),
+            let failure = match post(&self.client, &self.path, review, &self.answers).await {
+                Ok(answer) => return Ok(answer.into_inner()),
                 Err(failure) => failure,
             };
             if attempt == ATTEMPTS || !failure.may_pass() {

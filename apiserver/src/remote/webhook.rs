@@ -2,6 +2,7 @@
 //!
 //! Corresponds to ClientManager of k8s.io/apiserver/pkg/util/webhook.
 
+use super::answers::Answer;
 use super::callers::{CallError, Callers, Trust, ca_bundle, unreachable};
 use super::exchange::{Failure, post};
 use super::reference::ServiceReference;
@@ -11,9 +12,6 @@ use component_base::env::Env;
 use component_base::kubeconfig::Credentials;
 use serde_json::Value;
 use std::time::Duration;
-
-/// An answer may be as large as the largest object that is stored, times a list of them.
-const MAX_ANSWER_BYTES: usize = 64 << 20;
 
 /// `clientConfig`: where a webhook is, and how it shows that it is the right one.
 #[derive(Clone, Debug, PartialEq)]
@@ -86,7 +84,7 @@ impl Webhook {
     }
 
     /// Sends a body and reads the answer, of success. The error says what was tried, as Go's client does.
-    pub async fn ask(&self, asking: Asking<'_>, body: &Value, limit: Duration) -> Result<Value, NoAnswer> {
+    pub async fn ask(&self, asking: Asking<'_>, body: &Value, limit: Duration) -> Result<Answer<Value>, NoAnswer> {
         let query = format!("?timeout={}s", limit.as_secs_f64().ceil());
         let url = self.url(&query);
         let failed = |why: String| NoAnswer::from(format!("Post {url:?}: {why}"));
@@ -94,7 +92,7 @@ impl Webhook {
         let client = asking.callers.client(&authority, &trust).map_err(|error| failed(error.to_string()))?;
         let path = format!("{}{query}", self.path());
         let exchange = async {
-            post(&client, &path, body, MAX_ANSWER_BYTES).await.map_err(|failure| match failure {
+            post(&client, &path, body, asking.callers.answers()).await.map_err(|failure| match failure {
                 Failure::Unreachable(error) => failed(unreachable(&authority, &error).to_string()),
                 Failure::Refused { code, text } => NoAnswer { message: text, code: Some(code) },
                 Failure::Garbage(why) => NoAnswer::from(why),
