@@ -11,23 +11,31 @@ use crate::endpoints;
 use crate::media::{self, Form};
 use crate::request::deadline;
 use crate::request::info::RequestInfo;
+use crate::request::unbroken::Unbroken;
 use crate::request_trace::{Gate, Steps};
 use crate::server::Server;
 use axum::body::Body;
-use futures::FutureExt;
+use component_base::panics::caught_in;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Request, Response, header};
 use proto::Status;
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 /// An answer is good for the one who asked, once.
 const NO_CACHE: HeaderValue = HeaderValue::from_static("no-cache, private");
 
-/// Answers one request and writes down that it did.
+/// Answers one request and writes down that it did. A write goes on to its end when the client goes away meanwhile.
 pub async fn serve(server: Arc<Server>, request: Request<Body>) -> Response<Body> {
-    let (mut parts, body) = request.into_parts();
+    let (parts, body) = request.into_parts();
     let info = RequestInfo::of(&parts.method, parts.uri.path(), parts.uri.query().unwrap_or_default());
+    if info.is_write() {
+        Unbroken::new(&server.env.clone(), answered(server, parts, body, info)).await
+    } else {
+        answered(server, parts, body, info).await
+    }
+}
+
+async fn answered(server: Arc<Server>, mut parts: Parts, body: Body, info: RequestInfo) -> Response<Body> {
     let mut record = Record::begin(&server, &info, &parts);
     let cors = server.cors.headers(&parts.headers);
     let response = if !cors.is_empty() && cors::is_preflight(&parts.method, &parts.headers) {
@@ -54,7 +62,7 @@ async fn respond(
     let answered = match deadline::limit(info, server.request_timeout()) {
         Err(status) => Ok(Ok(Err(Refusal::of(status)))),
         Ok(limit) => {
-            let handled = AssertUnwindSafe(stages(server, parts, body, info, record)).catch_unwind();
+            let handled = caught_in(stages(server, parts, body, info, record));
             match limit {
                 None => Ok(handled.await),
                 Some(limit) => server.env.timeout(limit, handled).await,
@@ -68,8 +76,8 @@ async fn respond(
             refuse(&parts.headers, info, &refusal)
         }
         Ok(Err(panic)) => {
-            tracing::error!(path = %info.path, panic = panic_text(&panic), "a request panicked");
-            record.panicked(panic_text(&panic));
+            tracing::error!(path = %info.path, panic, "a request panicked");
+            record.panicked(&panic);
             answer::plain_error(500, "This request caused apiserver to panic. Look in the logs for details.")
         }
         Err(_elapsed) => refuse(&parts.headers, info, &Refusal::of(Status::timed_out())),
@@ -175,10 +183,6 @@ fn refuse(headers: &HeaderMap, info: &RequestInfo, refusal: &Refusal) -> Respons
         response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     }
     response
-}
-
-fn panic_text(panic: &Box<dyn std::any::Any + Send>) -> &str {
-    panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("?")
 }
 
 #[cfg(test)]

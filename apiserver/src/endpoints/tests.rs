@@ -1,5 +1,6 @@
 //! What clients see of single requests, where the wire is Kubernetes' own in small things, too.
 
+mod cancelled;
 mod deletions;
 mod denied;
 mod evictions;

@@ -105,6 +105,11 @@ impl RequestInfo {
         !matches!(self.verb.as_str(), "get" | "list" | "watch" | "head" | "options")
     }
 
+    /// Writes of objects, which end by themselves.
+    pub fn is_write(&self) -> bool {
+        self.is_resource && self.is_mutating() && !self.is_long_running()
+    }
+
     /// A list or watch of one name through `fieldSelector=metadata.name=x`: authorization looks at that name.
     pub fn named_by_selector(&self) -> Option<String> {
         if !matches!(self.verb.as_str(), "list" | "watch" | "deletecollection") || !self.name.is_empty() {

@@ -9,3 +9,4 @@ pub mod ids;
 pub mod info;
 pub mod options;
 pub mod query;
+pub mod unbroken;

@@ -158,7 +158,7 @@ const MAX_ATTEMPTS: usize = 64;
 /// Who wrote an address that stands for a reservation.
 const MANAGER: &str = "ipallocator.k8s.io";
 /// The keys of held node ports.
-const NODE_PORTS: &str = "/registry/ranges/servicenodeports/";
+pub const NODE_PORTS: &str = "/registry/ranges/servicenodeports/";
 
 /// The object that stands for a held address.
 pub fn ip_address(address: IpAddr, holder: Holder<'_>) -> Value {

@@ -1,0 +1,73 @@
+//! Requests whose clients go away in the middle of a write.
+
+use super::deletions::api_with_rival;
+use crate::registry::allocation::NODE_PORTS;
+use crate::storage::fault::{Fault, Faults};
+use crate::storage::{RangeRequest, Storage};
+use crate::testing::Api;
+use http::Method;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+const SERVICES: &str = "/api/v1/namespaces/default/services";
+/// Long before the repair loop lets go of anything.
+const SOON: Duration = Duration::from_secs(30);
+
+/// Addresses and node ports that are reserved, and those that Services of the default namespace use.
+async fn reserved_and_used(api: &Api, store: &Fault) -> (BTreeSet<String>, BTreeSet<String>) {
+    let addresses = api.get("/apis/networking.k8s.io/v1/ipaddresses").await.body;
+    let addresses = addresses["items"].as_array().unwrap().iter();
+    let mut reserved: BTreeSet<String> =
+        addresses.map(|address| address["metadata"]["name"].as_str().unwrap().to_owned()).collect();
+    let ports = store.range(RangeRequest::prefix(NODE_PORTS)).await.unwrap().entries;
+    reserved.extend(ports.iter().map(|entry| entry.key.rsplit('/').next().unwrap().to_owned()));
+    let services = api.get(SERVICES).await.body;
+    let mut used = BTreeSet::new();
+    for service in services["items"].as_array().unwrap() {
+        used.extend(service["spec"]["clusterIP"].as_str().map(str::to_owned));
+        let ports = service["spec"]["ports"].as_array().unwrap();
+        used.extend(ports.iter().filter_map(|port| port["nodePort"].as_u64()).map(|port| port.to_string()));
+    }
+    (reserved, used)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_goes_away_leaks_no_address_and_no_port() {
+    let (api, store) = api_with_rival().await;
+    let slow = Faults { delay: 1.0, longest_delay: Duration::from_millis(20), ..Faults::default() };
+    let ports = json!([{"port": 80}]);
+    let mut cut = 0;
+    for number in 0..60_u64 {
+        let name = format!("s{number}");
+        let service = json!({"metadata": {"name": name}, "spec": {"type": "NodePort", "ports": ports}});
+        let path = format!("{SERVICES}/{name}");
+        let asks: [(Method, &str, Value); 3] = [
+            (Method::POST, SERVICES, service),
+            // What it no longer needs is let go.
+            (
+                Method::PATCH,
+                &path,
+                json!({"spec": {"type": "ExternalName", "externalName": "a.b", "clusterIP": null,
+                "clusterIPs": null, "ports": [{"port": 80, "nodePort": null}]}}),
+            ),
+            (Method::DELETE, &path, json!({})),
+        ];
+        for (method, path, body) in asks.into_iter().take(1 + number as usize % 3) {
+            store.set(slow);
+            let merge = ("content-type", "application/merge-patch+json");
+            let headers: &[(&str, &str)] = if method == Method::PATCH { &[merge] } else { &[] };
+            let patience = Duration::from_millis(number);
+            cut += usize::from(
+                api.server.server.env.timeout(patience, api.ask(method, path, body, headers)).await.is_err(),
+            );
+            store.set(Faults::default());
+            api.server.server.env.sleep(Duration::from_secs(1)).await;
+        }
+    }
+    assert!(cut > 20, "only {cut} requests were cut");
+    api.server.server.env.sleep(SOON).await;
+    let (reserved, used) = reserved_and_used(&api, &store).await;
+    assert_eq!(reserved.difference(&used).collect::<Vec<_>>(), Vec::<&String>::new(), "reserved, and used by nobody");
+    assert!(used.difference(&reserved).next().is_none(), "{used:?} {reserved:?}");
+}
