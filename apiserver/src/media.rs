@@ -46,8 +46,10 @@ pub enum Transform {
     #[default]
     Whole,
     Table(MetaVersion),
-    /// PartialObjectMetadata, and PartialObjectMetadataList for lists.
+    /// PartialObjectMetadata, of one object.
     Metadata(MetaVersion),
+    /// PartialObjectMetadataList, of a list.
+    MetadataList(MetaVersion),
 }
 
 /// The form of an answer.
@@ -195,7 +197,15 @@ fn transform_of(clause: &Clause<'_>, allowed: bool) -> Option<Transform> {
     if parameter("stream").is_some_and(|s| s != "watch") {
         return None;
     }
-    let Some(kind) = parameter("as") else { return Some(Transform::Whole) };
+    if parameter("sv").is_some_and(|version| !version.is_empty() && version != "v1") {
+        return None;
+    }
+    // A group or a version without a kind names nothing.
+    let kind = match parameter("as") {
+        Some(kind) => kind,
+        None if parameter("g").is_none() && parameter("v").is_none() => return Some(Transform::Whole),
+        None => return None,
+    };
     let version = match (parameter("g"), parameter("v")) {
         (Some("meta.k8s.io"), Some("v1")) => MetaVersion::V1,
         (Some("meta.k8s.io"), Some("v1beta1")) => MetaVersion::V1Beta1,
@@ -203,7 +213,8 @@ fn transform_of(clause: &Clause<'_>, allowed: bool) -> Option<Transform> {
     };
     match kind {
         "Table" if allowed => Some(Transform::Table(version)),
-        "PartialObjectMetadata" | "PartialObjectMetadataList" if allowed => Some(Transform::Metadata(version)),
+        "PartialObjectMetadata" if allowed => Some(Transform::Metadata(version)),
+        "PartialObjectMetadataList" if allowed => Some(Transform::MetadataList(version)),
         _ => None,
     }
 }
@@ -275,7 +286,20 @@ mod tests {
 
     #[test]
     fn what_cannot_be_served_is_refused() {
-        for value in ["text/html", "application/*", "application/cbor", "bad type", PROTOBUF] {
+        for value in [
+            "text/html",
+            "application/*",
+            "application/cbor",
+            "bad type",
+            PROTOBUF,
+            "application/json;as=Thing;g=meta.k8s.io;v=v1",
+            "application/json;as=Table;g=meta.k8s.io;v=v9",
+            "application/json;as=Table;g=apps;v=v1",
+            "application/json;as=Table",
+            "application/json;g=meta.k8s.io;v=v1",
+            "application/json;v=v1",
+            "application/json;sv=v2",
+        ] {
             assert_eq!(negotiate(&accept(value), false, true, false).unwrap_err().code, 406, "{value}");
         }
         assert_eq!(negotiate(&accept("application/yaml"), false, true, true).unwrap_err().code, 406);

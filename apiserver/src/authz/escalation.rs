@@ -1,9 +1,10 @@
-//! Nobody gives away what they do not hold: writes of roles and bindings need its permissions, or `escalate` or `bind`.
+//! Permissions that the content of a write needs: nobody gives away what they do not hold without `escalate` or `bind`, and
+//! nobody creates by an update without `create`.
 //!
 //! Corresponds to pkg/registry/rbac/{clusterrole,role,clusterrolebinding,rolebinding}/policybased.
 
 use super::rules::{Rule, uncovered};
-use super::{Attributes, Authorization};
+use super::{Attributes, Authorization, Decision};
 use crate::authn::user_info::UserInfo;
 use crate::registry::ContentAuthorizer;
 use crate::registry::mutation::Mutation;
@@ -43,6 +44,26 @@ impl ContentAuthorizer for Authorization {
             _ => return Ok(()),
         };
         self.confirm(mutation, object, &wanted)
+    }
+
+    /// Corresponds to withAuthorization of k8s.io/apiserver/pkg/endpoints/handlers/update.go, which names no verb.
+    async fn authorize_creation(&self, mutation: &Mutation<'_>, name: &str) -> Result<(), Status> {
+        let served = mutation.served();
+        let attributes = Attributes {
+            version: &served.version,
+            subresource: mutation.subresource,
+            namespace: mutation.namespace,
+            name,
+            ..Attributes::of_resource(mutation.user, "create", &served.group, &served.resource)
+        };
+        let verdict = self.decide(&attributes).await;
+        match verdict.decision {
+            Decision::Allow(_) => Ok(()),
+            _ if !verdict.error.is_empty() => Err(Status::internal(verdict.error)),
+            Decision::NoOpinion(reason) | Decision::Deny(reason) => {
+                Err(Status::forbidden(&served.group, &served.resource, name, reason))
+            }
+        }
     }
 }
 

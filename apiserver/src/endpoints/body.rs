@@ -156,7 +156,7 @@ fn handled_as(given: &Gvk, expected: &Gvk, why: String) -> Status {
 }
 
 /// The Go package of a group's internal types.
-fn internal_package(group: &str) -> &str {
+pub fn internal_package(group: &str) -> &str {
     match group {
         "" | "events.k8s.io" => "core",
         group => group.split('.').next().unwrap_or(group),

@@ -56,6 +56,7 @@ pub fn respond(call: &Call<'_>, target: &Target, form: &Form, listed: Listed) ->
         shows_end: !target.served().schema.is_builtin() && form.transform == Transform::Whole,
     };
     let whole = match form.transform {
+        Transform::Metadata(_) => return Err(present::no_object(target)),
         Transform::Table(version) => vec![present::table(call, target, version)?.list(&meta, objects).into()],
         transform => {
             let pieces = Pieces::new(target, transform, &meta, objects);
@@ -103,12 +104,12 @@ impl Pieces {
     fn new(target: &Target, transform: Transform, meta: &ListMeta, objects: Vec<Arc<Object>>) -> Self {
         let served = target.served();
         let head = match transform {
-            Transform::Metadata(version) => meta.head(version.api_version(), "PartialObjectMetadataList"),
+            Transform::MetadataList(version) => meta.head(version.api_version(), "PartialObjectMetadataList"),
             _ => meta.head(&served.api_version(), &served.list_kind()),
         };
         let mut buffer = head;
         // Kubernetes has no list there; the others have one without items.
-        let nothing: &[u8] = if matches!(transform, Transform::Metadata(_)) { b"null" } else { b"[]" };
+        let nothing: &[u8] = if matches!(transform, Transform::MetadataList(_)) { b"null" } else { b"[]" };
         if objects.is_empty() {
             buffer.extend_from_slice(nothing);
         }
@@ -118,7 +119,7 @@ impl Pieces {
 
     fn write(&mut self, object: &Object) {
         self.buffer.extend(self.before.replace(b','));
-        if let Transform::Metadata(version) = self.transform {
+        if let Transform::MetadataList(version) = self.transform {
             // Items of a metadata list name their kind, as those of a typed list do not.
             shown::write_metadata(&mut self.buffer, &self.target, object, version);
             return;

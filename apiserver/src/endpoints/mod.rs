@@ -43,7 +43,7 @@ use crate::request::options::DeleteOptions;
 use crate::server::Server;
 use axum::body::Body;
 use http::request::Parts;
-use http::{HeaderMap, Response, header};
+use http::{HeaderMap, Method, Response, header};
 use proto::resources::{Catalogue, Target, Text, Verb};
 use proto::{Object, Status};
 use serde_json::Value;
@@ -91,30 +91,7 @@ pub async fn dispatch(call: &Call<'_>, body: Body) -> Result<Response<Body>, Sta
 }
 
 async fn verb(call: &Call<'_>, target: &Target, body: Body) -> Result<Response<Body>, Status> {
-    let served = target.served();
-    let wanted = match call.info.verb.as_str() {
-        "get" => Verb::Get,
-        "list" => Verb::List,
-        "watch" => Verb::Watch,
-        "create" => Verb::Create,
-        "update" => Verb::Update,
-        "patch" => Verb::Patch,
-        "delete" => Verb::Delete,
-        "deletecollection" => Verb::DeleteCollection,
-        _ => return Err(method_not_allowed()),
-    };
-    let is_write_of_one = matches!(wanted, Verb::Update | Verb::Patch | Verb::Delete | Verb::Get);
-    if is_write_of_one && call.info.name.is_empty() || wanted == Verb::Create && !call.info.name.is_empty() {
-        return Err(method_not_allowed());
-    }
-    if !served.has_verb(wanted) {
-        return Err(match wanted {
-            Verb::Watch if served.has_verb(Verb::List) => {
-                Status::method_not_allowed(&served.group, &served.resource, "watch")
-            }
-            _ => method_not_allowed(),
-        });
-    }
+    let wanted = routed(call, target)?;
     if target.row.prefix.is_none() {
         return review::answer(call, target, body).await;
     }
@@ -130,8 +107,66 @@ async fn verb(call: &Call<'_>, target: &Target, body: Body) -> Result<Response<B
     }
 }
 
-fn is_builtin_group(group: &str) -> bool {
+pub fn is_builtin_group(group: &str) -> bool {
     Catalogue::builtin().groups().iter().any(|known| known.group == group)
+}
+
+/// The verb of a request for an object or a collection. The router knows the paths of built-in kinds: a path without any
+/// verb is 404, a method that none of its verbs has is 405.
+fn routed(call: &Call<'_>, target: &Target) -> Result<Verb, Status> {
+    let (info, served) = (call.info, target.served());
+    if !served.schema.is_builtin() {
+        return routed_by_verb(call, target);
+    }
+    let verbs: &[Verb] = match (info.watch_prefix, info.name.is_empty()) {
+        (true, _) => &[Verb::Watch],
+        (false, true) => &[Verb::List, Verb::Create, Verb::DeleteCollection],
+        (false, false) => &[Verb::Get, Verb::Update, Verb::Patch, Verb::Delete],
+    };
+    if !verbs.iter().any(|verb| served.has_verb(*verb)) {
+        return Err(Status::unknown_path());
+    }
+    let method = |verb: &Verb| match verb {
+        Verb::Get | Verb::List | Verb::Watch => Method::GET,
+        Verb::Create => Method::POST,
+        Verb::Update => Method::PUT,
+        Verb::Patch => Method::PATCH,
+        Verb::Delete | Verb::DeleteCollection => Method::DELETE,
+    };
+    let found = verbs.iter().find(|verb| served.has_verb(**verb) && method(verb) == call.parts.method);
+    match found.ok_or_else(method_not_allowed)? {
+        Verb::List if info.verb == "watch" && !served.has_verb(Verb::Watch) => {
+            Err(Status::method_not_allowed(&served.group, &served.resource, "watch"))
+        }
+        Verb::List if info.verb == "watch" => Ok(Verb::Watch),
+        verb => Ok(*verb),
+    }
+}
+
+/// Custom resources have no routes: one handler looks at the verb, and then for the name.
+fn routed_by_verb(call: &Call<'_>, target: &Target) -> Result<Verb, Status> {
+    let (info, served) = (call.info, target.served());
+    let verb = match info.verb.as_str() {
+        "get" => Verb::Get,
+        "list" => Verb::List,
+        "watch" => Verb::Watch,
+        "create" => Verb::Create,
+        "update" => Verb::Update,
+        "patch" => Verb::Patch,
+        "delete" => Verb::Delete,
+        "deletecollection" => Verb::DeleteCollection,
+        other => return Err(Status::method_not_allowed(&served.group, &served.resource, other)),
+    };
+    if matches!(verb, Verb::Update | Verb::Patch) && info.name.is_empty() {
+        if verb == Verb::Patch {
+            patch::kind_of(call, target)?;
+        }
+        return Err(Status::bad_request("name must be provided"));
+    }
+    if verb == Verb::Create && !info.name.is_empty() {
+        return Err(method_not_allowed());
+    }
+    Ok(verb)
 }
 
 /// What a URL names, or 404. A namespaced object has a namespace, a cluster-scoped one has none.
@@ -144,11 +179,13 @@ fn resolve(call: &Call<'_>) -> Result<Target, Status> {
         return Err(Status::unknown_path());
     }
     if target.row.is_namespaced() && info.namespace.is_empty() {
-        if !info.name.is_empty() {
+        let served = target.served();
+        if !info.name.is_empty() || !served.has_verb(Verb::List) {
             return Err(Status::unknown_path());
         }
         if !matches!(info.verb.as_str(), "list" | "watch") {
-            return Err(method_not_allowed());
+            let is_builtin = served.schema.is_builtin();
+            return Err(if is_builtin { method_not_allowed() } else { Status::unknown_path() });
         }
     }
     Ok(target)

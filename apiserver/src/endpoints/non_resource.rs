@@ -2,7 +2,7 @@
 //!
 //! Corresponds to the routes of k8s.io/apiserver/pkg/server/routes and pkg/endpoints/discovery.
 
-use super::{Call, method_not_allowed};
+use super::{Call, is_builtin_group, method_not_allowed};
 use crate::aggregation;
 use crate::answer::{self, Leading};
 use crate::discovery;
@@ -26,10 +26,9 @@ pub async fn answer(call: &Call<'_>) -> Result<Response<Body>, Status> {
     let path = call.info.path.trim_end_matches('/');
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     let is_read = matches!(call.parts.method, Method::GET | Method::HEAD);
-    if !is_read && matches!(parts.first(), Some(&("api" | "apis" | "version" | "openapi" | "metrics"))) {
-        return Err(method_not_allowed());
-    }
     match parts.as_slice() {
+        ["api"] | ["version"] if call.parts.method != Method::GET => Err(method_not_allowed()),
+        ["openapi", ..] | ["metrics"] if !is_read => Err(method_not_allowed()),
         [] => root(call),
         ["api"] => grouped(call, true),
         ["apis"] => grouped(call, false),
@@ -172,7 +171,10 @@ fn one_group(call: &Call<'_>, group: &str) -> Result<Response<Body>, Status> {
 fn resources(call: &Call<'_>, group: &str, version: &str) -> Result<Response<Body>, Status> {
     let catalogue = call.server.registry.catalogue.load();
     match discovery::resource_list(&catalogue, group, version) {
+        Some(_) if is_builtin_group(group) && call.parts.method != Method::GET => Err(method_not_allowed()),
         Some(body) => leading(call, &body, &["kind", "apiVersion", "groupVersion"]),
+        // The router has all of a built-in group below the group's path.
+        None if is_builtin_group(group) => Err(Status::unknown_path()),
         None => Ok(not_found()),
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Corresponds to k8s.io/apiserver/pkg/endpoints/handlers/response.go.
 
-use super::Call;
+use super::{Call, body};
 use crate::answer;
 use crate::media::{Form, Transform};
 use axum::body::Body;
@@ -31,6 +31,7 @@ pub fn object(
             shown::write_metadata(&mut out, target, object, version);
             vec![Bytes::from(out)]
         }
+        Transform::MetadataList(_) => return Err(no_list(&go_type(target, ""))),
         Transform::Table(version) => {
             vec![Bytes::from(table(call, target, version)?.single(object, Announce::Columns))]
         }
@@ -58,9 +59,32 @@ pub fn part(
             shown::write_metadata(&mut out, target, &object(), version);
             out
         }
+        (Transform::MetadataList(_), _) => return Err(no_list("*autoscaling.Scale")),
         _ => return Ok(tree(form, 200, &value)),
     };
     Ok(answer::response(200, form.encoding.media_type(), answer::reencode(form, &[shown.into()])))
+}
+
+/// 406: one object is asked for as if it were a list.
+fn no_list(go_type: &str) -> Status {
+    let message = "you requested PartialObjectMetadataList, but the requested object is not a list";
+    Status::failure(406, "NotAcceptable", format!("{message} ({go_type})"))
+}
+
+/// 406: a list is asked for as if it were one object.
+pub fn no_object(target: &Target) -> Status {
+    let message = "you requested PartialObjectMetadata, but the requested object is a list";
+    Status::failure(406, "NotAcceptable", format!("{message} ({})", go_type(target, "List")))
+}
+
+/// The Go type of a kind, which these messages name: `*core.Pod`.
+fn go_type(target: &Target, suffix: &str) -> String {
+    let served = target.served();
+    if !served.schema.is_builtin() {
+        return format!("*unstructured.Unstructured{suffix}");
+    }
+    let package = body::internal_package(&served.group);
+    format!("*{package}.{}{suffix}", served.kind)
 }
 
 /// How this request wants its tables.

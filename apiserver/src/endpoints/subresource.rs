@@ -18,12 +18,18 @@ pub async fn answer(call: &Call<'_>, target: &Target, body: Body) -> Result<Resp
             false => Status::unknown_path(),
         });
     };
+    let is_proxy = info.subresource == "proxy";
+    if !is_custom && !is_proxy && !info.trailing.is_empty() {
+        return Err(Status::unknown_path());
+    }
     let verb = match call.parts.method {
-        Method::GET | Method::HEAD => Verb::Get,
+        Method::GET => Verb::Get,
+        Method::HEAD if is_custom || is_proxy => Verb::Get,
         Method::POST => Verb::Create,
         Method::PUT => Verb::Update,
         Method::PATCH => Verb::Patch,
         Method::DELETE => Verb::Delete,
+        _ if is_custom => return Err(Status::method_not_allowed(&served.group, &served.resource, &info.verb)),
         _ => return Err(method_not_allowed()),
     };
     if !subresource.verbs.contains(&verb) {

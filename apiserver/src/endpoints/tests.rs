@@ -5,6 +5,7 @@ mod deletions;
 mod denied;
 mod evictions;
 mod pages;
+mod routes;
 
 use crate::testing::Api;
 use http::Method;

@@ -212,7 +212,7 @@ impl Encoder {
             (WatchEvent::Changed(change), transform) => {
                 let target = &self.target;
                 change.frame(&self.key, |kind, object| match transform {
-                    Transform::Metadata(version) => {
+                    Transform::Metadata(version) | Transform::MetadataList(version) => {
                         let mut out = Vec::with_capacity(512);
                         shown::write_metadata(&mut out, target, object, version);
                         frame(kind.as_str(), &[out.into()])
@@ -236,7 +236,9 @@ impl Encoder {
         let object = |kind: &str, api_version: &str| json!({"kind": kind, "apiVersion": api_version, "metadata": meta});
         let object = match self.transform {
             Transform::Whole => object(&served.kind, &served.api_version()),
-            Transform::Metadata(version) => object("PartialObjectMetadata", version.api_version()),
+            Transform::Metadata(version) | Transform::MetadataList(version) => {
+                object("PartialObjectMetadata", version.api_version())
+            }
             Transform::Table(version) => Table::bookmark(version, &meta),
         };
         frame(BOOKMARK, &[object.to_string().into()])

@@ -48,6 +48,9 @@ use strategy::WriteContext;
 #[async_trait]
 pub trait ContentAuthorizer: Send + Sync {
     async fn authorize(&self, mutation: &Mutation<'_>, object: &Value, old: Option<&Value>) -> Result<(), Status>;
+
+    /// An update that creates its object needs the permission to create it, too.
+    async fn authorize_creation(&self, mutation: &Mutation<'_>, name: &str) -> Result<(), Status>;
 }
 
 /// Every row at work, and what all of them share.
@@ -224,6 +227,13 @@ impl Registry {
     ) -> Result<(), Status> {
         match self.content.get() {
             Some(authorizer) => authorizer.authorize(mutation, object, old).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn authorize_creation(&self, mutation: &Mutation<'_>, name: &str) -> Result<(), Status> {
+        match self.content.get() {
+            Some(authorizer) => authorizer.authorize_creation(mutation, name).await,
             None => Ok(()),
         }
     }

@@ -115,7 +115,7 @@ impl Registry {
             reservation
         };
         mutation.prepared(before, &stored);
-        let outcome = self.finish_create(row, mutation, &name, stored, &given_version).await;
+        let outcome = self.finish_create(row, mutation, &name, stored, &given_version, origin).await;
         let stored = if mutation.dry_run { Stored::No } else { Stored::of(&outcome) };
         reservation.finish(stored, self).await?;
         outcome
@@ -128,6 +128,7 @@ impl Registry {
         name: &str,
         stored: Value,
         given_version: &str,
+        origin: Origin,
     ) -> Result<Written, Status> {
         {
             let context = self.write_context(mutation, name);
@@ -138,6 +139,9 @@ impl Registry {
             }
             let warnings = row.strategy.warnings_on_create(&context, &stored);
             mutation.warnings.extend(warnings);
+        }
+        if origin != Origin::Creation {
+            self.authorize_creation(mutation, name).await?;
         }
         let stored = self.settled(row, Operation::Create, mutation, stored, None).await?;
         let key = row.key(mutation.namespace, name);
