@@ -4,7 +4,7 @@
 
 use super::rules::{Generation, Rules, restore};
 use crate::registry::strategy::WriteContext;
-use crate::registry::validation::{access, object_meta, policies, webhooks};
+use crate::registry::validation::{access, flow_control, object_meta, policies, webhooks};
 use serde_json::{Value, json};
 
 const SPEC: Generation = Generation::Of(&["spec"]);
@@ -39,11 +39,13 @@ pub const ROWS: &[Rules] = &[
     },
     Rules { resource: "roles", validate: access::role, ..RBAC },
     Rules { resource: "rolebindings", validate: access::binding, validate_update: access::binding_update, ..RBAC },
-    Rules { resource: "flowschemas", validate: access::flow_schema, ..FLOW_CONTROL },
-    Rules { resource: "prioritylevelconfigurations", validate: access::priority_level, ..FLOW_CONTROL },
+    Rules { resource: "flowschemas", validate: flow_control::flow_schema, ..FLOW_CONTROL },
+    Rules { resource: "prioritylevelconfigurations", validate: flow_control::priority_level, ..FLOW_CONTROL },
     Rules {
         group: "certificates.k8s.io",
         resource: "certificatesigningrequests",
+        // Any name will do.
+        name: |_, _| Vec::new(),
         create: create_signing_request,
         update: update_signing_request,
         update_status: stamp_conditions,

@@ -5,7 +5,9 @@
 use super::rules::{Generation, Rules};
 use super::{pod, rules};
 use crate::registry::strategy::WriteContext;
-use crate::registry::validation::{cluster, configuration, endpoints, object_meta, storage, warnings, workloads};
+use crate::registry::validation::{
+    cluster, configuration, endpoints, limits, object_meta, persistent_volumes, storage, warnings, workloads,
+};
 use proto::meta::time;
 use serde_json::{Value, json};
 
@@ -13,12 +15,14 @@ pub const ROWS: &[Rules] = &[
     Rules {
         resource: "configmaps",
         validate: configuration::config_map,
+        update_first: true,
         validate_update: configuration::config_map_update,
         ..Rules::DEFAULT
     },
     Rules {
         resource: "secrets",
         validate: configuration::secret,
+        update_first: true,
         validate_update: configuration::secret_update,
         warnings: configuration::secret_warnings,
         ..Rules::DEFAULT
@@ -31,7 +35,7 @@ pub const ROWS: &[Rules] = &[
         validate: cluster::event,
         ..Rules::DEFAULT
     },
-    Rules { resource: "limitranges", create_on_update: true, validate: cluster::limit_range, ..Rules::DEFAULT },
+    Rules { resource: "limitranges", create_on_update: true, validate: limits::limit_range, ..Rules::DEFAULT },
     Rules {
         resource: "namespaces",
         name: object_meta::label,
@@ -50,15 +54,16 @@ pub const ROWS: &[Rules] = &[
         update: update_node,
         validate: cluster::node,
         validate_update: cluster::node_update,
+        validate_status: cluster::node_status,
         ..Rules::DEFAULT
     },
     Rules {
         resource: "persistentvolumes",
         create: create_persistent_volume,
         update_status: note_phase_transition,
-        validate: storage::volume,
+        validate: persistent_volumes::volume,
         warnings: warnings::volume,
-        validate_update: storage::volume_update,
+        validate_update: persistent_volumes::update,
         ..Rules::DEFAULT
     },
     Rules {
@@ -81,8 +86,10 @@ pub const ROWS: &[Rules] = &[
     },
     Rules {
         resource: "resourcequotas",
-        validate: cluster::quota,
-        validate_update: cluster::quota_update,
+        validate: limits::quota,
+        revalidates_metadata: false,
+        validate_update: limits::quota_update,
+        validate_status: limits::quota_status,
         ..Rules::DEFAULT
     },
     Rules { resource: "serviceaccounts", warnings: configuration::service_account_warnings, ..Rules::DEFAULT },

@@ -58,7 +58,6 @@ pub const ROWS: &[Rules] = &[
         resource: "storageclasses",
         validate: storage::class,
         warnings: warnings::storage_class,
-        revalidates: false,
         validate_update: storage::class_update,
         ..STORAGE
     },
@@ -66,6 +65,7 @@ pub const ROWS: &[Rules] = &[
         resource: "csidrivers",
         unconditional_update: false,
         validate: storage::driver,
+        revalidates_metadata: false,
         validate_update: storage::driver_update,
         warnings: storage::driver_warnings,
         ..STORAGE
@@ -93,7 +93,7 @@ pub const ROWS: &[Rules] = &[
     Rules {
         resource: "volumeattributesclasses",
         validate: storage::attributes_class,
-        revalidates: false,
+        update_first: true,
         validate_update: storage::attributes_class_update,
         ..STORAGE
     },

@@ -4,7 +4,7 @@
 
 use super::rules::{Generation, Rules};
 use crate::registry::strategy::WriteContext;
-use crate::registry::validation::{endpoints, networking, service, warnings};
+use crate::registry::validation::{endpoints, networking, object_meta, service, warnings};
 use serde_json::Value;
 
 const SPEC: Generation = Generation::Of(&["spec"]);
@@ -14,8 +14,9 @@ const NETWORKING: Rules = Rules { group: "networking.k8s.io", ..Rules::DEFAULT }
 pub const ROWS: &[Rules] = &[
     Rules {
         resource: "services",
-        name: service::name,
+        name: object_meta::label,
         validate: service::service,
+        update_first: true,
         validate_update: service::update,
         validate_status: service::status,
         warnings: service::warnings,
@@ -46,6 +47,7 @@ pub const ROWS: &[Rules] = &[
         resource: "ingressclasses",
         generation: SPEC,
         validate: networking::ingress_class,
+        update_first: true,
         validate_update: networking::ingress_class_update,
         ..NETWORKING
     },
@@ -53,6 +55,7 @@ pub const ROWS: &[Rules] = &[
         resource: "networkpolicies",
         generation: SPEC,
         validate: networking::policy,
+        revalidates_metadata: false,
         warnings: warnings::network_policy,
         ..NETWORKING
     },
@@ -61,12 +64,15 @@ pub const ROWS: &[Rules] = &[
         name: networking::ip_address_name,
         validate: networking::ip_address,
         revalidates: false,
+        revalidates_metadata: false,
         validate_update: networking::ip_address_update,
         ..NETWORKING
     },
     Rules {
         resource: "servicecidrs",
         validate: networking::service_cidr,
+        revalidates: false,
+        revalidates_metadata: false,
         validate_update: networking::service_cidr_update,
         ..NETWORKING
     },

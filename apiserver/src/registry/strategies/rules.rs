@@ -52,6 +52,8 @@ pub struct Rules {
     pub revalidates: bool,
     /// Whether the kind's own update check looks at metadata once more, so that its errors come once more.
     pub revalidates_metadata: bool,
+    /// Whether `validate_update` speaks before metadata and `validate`, not after them.
+    pub update_first: bool,
     pub validate_update: ValidateUpdate,
     pub validate_status: ValidateUpdate,
     pub warnings: Warnings,
@@ -80,6 +82,7 @@ impl Rules {
         validate: |_, _, _| {},
         revalidates: true,
         revalidates_metadata: true,
+        update_first: false,
         validate_update: |_, _, _, _| {},
         validate_status: |_, _, _, _| {},
         warnings: |_, _, _| Vec::new(),
@@ -233,13 +236,18 @@ impl Strategy for ByRules {
             (self.0.validate_update)(context, &object, &old, &mut errors);
             return errors;
         }
+        if self.0.update_first {
+            (self.0.validate_update)(context, &object, &old, &mut errors);
+        }
         if self.0.revalidates_metadata {
             self.metadata_errors(context, &object, &mut errors);
         }
         if self.0.revalidates {
             (self.0.validate)(context, &object, &mut errors);
         }
-        (self.0.validate_update)(context, &object, &old, &mut errors);
+        if !self.0.update_first {
+            (self.0.validate_update)(context, &object, &old, &mut errors);
+        }
         errors
     }
 

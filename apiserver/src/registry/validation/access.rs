@@ -1,10 +1,9 @@
-//! Roles and bindings, signing requests, flow control.
+//! Roles and bindings, signing requests.
 //!
-//! Corresponds to pkg/apis/rbac/validation, pkg/apis/certificates/validation and pkg/apis/flowcontrol/validation.
+//! Corresponds to pkg/apis/rbac/validation and pkg/apis/certificates/validation.
 
 use super::at::{At, Errors};
 use super::selector;
-use crate::bootstrap::flow_schemas;
 use crate::registry::strategy::WriteContext;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -109,7 +108,10 @@ fn subject(subject: &At<'_>, namespaced: bool, errors: &mut Errors) {
 
 pub fn binding_update(_context: &Context<'_>, binding: &At<'_>, old: &At<'_>, errors: &mut Errors) {
     if binding.field("roleRef").value != old.field("roleRef").value {
-        errors.push(binding.field("roleRef").invalid("cannot change roleRef"));
+        let role = binding.field("roleRef");
+        let [group, kind, name] = ["apiGroup", "kind", "name"].map(|field| role.field(field).value);
+        let shown = format!("{{\"APIGroup\":{group},\"Kind\":{kind},\"Name\":{name}}}");
+        errors.push(role.invalid_shown(shown, "cannot change roleRef"));
     }
 }
 
@@ -158,7 +160,11 @@ pub fn signing_request(_context: &Context<'_>, request: &At<'_>, errors: &mut Er
             errors.push(usage.duplicate());
         }
     }
-    signer_name(&spec.field("signerName"), errors);
+    let signer = spec.field("signerName");
+    match signer.text() {
+        LEGACY_SIGNER => errors.push(signer.invalid("the legacy signerName is not allowed via this API version")),
+        _ => signer_name(&signer, errors),
+    }
     let expiry = spec.field("expirationSeconds");
     if expiry.integer().is_some_and(|s| s < 600) {
         errors.push(expiry.invalid("may not specify a duration less than 600 seconds (10 minutes)"));
@@ -172,21 +178,35 @@ fn is_certificate_request(base64: &str) -> bool {
     pem.label == "CERTIFICATE REQUEST"
 }
 
+const LEGACY_SIGNER: &str = "kubernetes.io/legacy-unknown";
+const MAX_DOMAIN_BYTES: usize = 253;
+
+/// `example.com/signer-name`; Kubernetes looks at both sides step by step.
 fn signer_name(at: &At<'_>, errors: &mut Errors) {
     if at.is_empty() {
         errors.push(at.required(""));
         return;
     }
-    let Some((domain, path)) = at.text().split_once('/') else {
+    let steps: Vec<&str> = at.text().split('/').collect();
+    let [domain, path] = steps.as_slice() else {
         errors.push(at.invalid("must be a fully qualified domain and path of the form 'example.com/signer-name'"));
         return;
     };
-    let mut complaints = names::dns1123_subdomain(domain);
-    if complaints.is_empty() && domain.split('.').count() < 2 {
-        complaints.push("should be a domain with at least two segments separated by dots".to_owned());
+    if domain.len() > MAX_DOMAIN_BYTES {
+        errors.push(at.too_long(MAX_DOMAIN_BYTES));
     }
-    complaints.extend(names::dns1123_subdomain(path));
-    errors.extend(complaints.into_iter().map(|complaint| at.invalid(complaint)));
+    labels_of_signer(at, domain, names::dns1123_label, errors);
+    if !domain.contains('.') {
+        errors.push(at.invalid_as(&json!(domain), "should be a domain with at least two segments separated by dots"));
+    }
+    labels_of_signer(at, path, names::dns1123_subdomain, errors);
+}
+
+fn labels_of_signer(at: &At<'_>, side: &str, check: fn(&str) -> Vec<String>, errors: &mut Errors) {
+    for label in side.split('.') {
+        let complaints = check(label).into_iter();
+        errors.extend(complaints.map(|why| at.invalid_as(&json!(side), format!("validating label {label:?}: {why}"))));
+    }
 }
 
 fn conditions(request: &At<'_>, errors: &mut Errors) {
@@ -260,180 +280,57 @@ pub fn signing_request_status(_context: &Context<'_>, request: &At<'_>, old: &At
     }
 }
 
-const MAX_PRECEDENCE: i64 = 10_000;
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{create, update};
+    use serde_json::json;
 
-pub fn flow_schema(_context: &Context<'_>, schema: &At<'_>, errors: &mut Errors) {
-    let spec = schema.field("spec");
-    let precedence = spec.field("matchingPrecedence");
-    match precedence.integer().unwrap_or(0) {
-        number if number <= 0 => errors.push(precedence.invalid_as(&json!(number), "must be a positive value")),
-        number if number > MAX_PRECEDENCE => {
-            errors.push(precedence.invalid(format!("must not be greater than {MAX_PRECEDENCE}")));
-        }
-        1 if schema.down("metadata.name").text() != "exempt" => {
-            errors.push(precedence.invalid("only the schema named 'exempt' may have matchingPrecedence 1"));
-        }
-        _ => {}
-    }
-    let method = spec.field("distinguisherMethod");
-    if method.is_set() && !["ByNamespace", "ByUser"].contains(&method.field("type").text()) {
-        let kind = method.field("type");
-        let shown = kind.text();
-        errors.push(FieldError {
-            field: kind.path.clone(),
-            reason: "FieldValueNotSupported",
-            message: format!(
-                "Unsupported value: {{\"Type\":{shown:?}}}: supported values: \"ByNamespace\", \"ByUser\""
-            ),
-        });
-    }
-    let level = spec.down("priorityLevelConfiguration.name");
-    if level.is_empty() {
-        errors.push(level.required("must reference a priority level"));
-    } else {
-        level.check(names::dns1123_subdomain, errors);
-    }
-    spec.field("rules").items().for_each(|rule| flow_rule(&rule, errors));
-    fixed("flowschemas", schema, errors);
-}
-
-/// What the server cannot do without has one form.
-fn fixed(resource: &str, object: &At<'_>, errors: &mut Errors) {
-    let name = object.down("metadata.name").text();
-    if let Some(mandatory) = flow_schemas::mandatory(resource, name)
-        && mandatory["spec"] != *object.field("spec").value
-    {
-        errors.push(object.field("spec").invalid(format!("spec of '{name}' must equal the fixed value")));
-    }
-}
-
-fn flow_rule(rule: &At<'_>, errors: &mut Errors) {
-    let subjects = rule.field("subjects");
-    if subjects.is_empty() {
-        errors.push(subjects.required("subjects must contain at least one value"));
-    }
-    for subject in subjects.items() {
-        let kind = subject.field("kind");
-        let field = match kind.text() {
-            "User" => "user",
-            "Group" => "group",
-            "ServiceAccount" => "serviceAccount",
-            _ => {
-                errors.push(kind.not_supported(&["Group", "ServiceAccount", "User"]));
-                continue;
-            }
+    #[test]
+    fn a_signer_is_a_domain_and_a_path() {
+        let signer = |name: &str| {
+            let request = json!({
+                "apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": {"name": "Any_Name"},
+                "spec": {"request": "eA==", "usages": ["any"], "signerName": name},
+            });
+            let mut errors = create(request);
+            errors.retain(|error| !error.starts_with("spec.request: "));
+            errors
         };
-        let who = subject.field(field);
-        if !who.is_set() {
-            errors.push(who.required(&format!("{field} is required when subject kind is '{}'", kind.text())));
-        } else if who.field("name").is_empty() {
-            errors.push(who.field("name").required(""));
-        }
+        assert_eq!(signer("example.com/a.b"), [""; 0]);
+        assert_eq!(
+            signer("kubernetes.io/legacy-unknown"),
+            [
+                "spec.signerName: Invalid value: \"kubernetes.io/legacy-unknown\": the legacy signerName is not allowed via \
+                 this API version"
+            ]
+        );
+        assert_eq!(
+            signer("short/x"),
+            [
+                "spec.signerName: Invalid value: \"short\": should be a domain with at least two segments separated by dots"
+            ]
+        );
+        let three = "must be a fully qualified domain and path of the form 'example.com/signer-name'";
+        assert_eq!(signer("a.b/c/d"), [format!("spec.signerName: Invalid value: \"a.b/c/d\": {three}")]);
+        let errors = signer("Ex.com/-");
+        assert!(
+            errors[0].starts_with("spec.signerName: Invalid value: \"Ex.com\": validating label \"Ex\": a lowercase")
+        );
+        assert!(errors[1].starts_with("spec.signerName: Invalid value: \"-\": validating label \"-\": a lowercase"));
     }
-    let (resources, urls) = (rule.field("resourceRules"), rule.field("nonResourceRules"));
-    if resources.is_empty() && urls.is_empty() {
-        errors.push(rule.required("at least one of resourceRules and nonResourceRules has to be non-empty"));
-    }
-    resources.items().for_each(|rule| flow_resource_rule(&rule, errors));
-    urls.items().for_each(|rule| flow_url_rule(&rule, errors));
-}
 
-/// `*` stands alone.
-fn all_or_some(list: &At<'_>, missing: &str, others: &str, errors: &mut Errors) {
-    if list.is_empty() {
-        errors.push(list.required(missing));
-    } else if list.len() > 1 && list.items().any(|item| item.text() == "*") {
-        errors.push(list.invalid(format!("if '*' is present, must not specify other {others}")));
-    }
-}
-
-fn flow_resource_rule(rule: &At<'_>, errors: &mut Errors) {
-    all_or_some(&rule.field("verbs"), "resource rules must supply at least one verb", "verbs", errors);
-    all_or_some(&rule.field("apiGroups"), "resource rules must supply at least one api group", "api groups", errors);
-    all_or_some(&rule.field("resources"), "resource rules must supply at least one resource", "resources", errors);
-    let namespaces = rule.field("namespaces");
-    if namespaces.is_empty() && !rule.field("clusterScope").is_true() {
-        let why = "resource rules that are not cluster scoped must supply at least one namespace";
-        errors.push(namespaces.required(why));
-    } else if namespaces.len() > 1 && namespaces.items().any(|namespace| namespace.text() == "*") {
-        errors.push(namespaces.invalid("if '*' is present, must not specify other namespaces"));
-    }
-}
-
-fn flow_url_rule(rule: &At<'_>, errors: &mut Errors) {
-    all_or_some(&rule.field("verbs"), "verbs must contain at least one value", "verbs", errors);
-    let urls = rule.field("nonResourceURLs");
-    all_or_some(&urls, "nonResourceURLs must contain at least one value", "non-resource URLs", errors);
-    for url in urls.items().filter(|url| url.text() != "*") {
-        let text = url.text();
-        if text.is_empty() {
-            errors.push(url.invalid("must not be empty"));
-        } else if !text.starts_with('/') {
-            errors.push(url.invalid("must start with slash"));
-        } else if text.contains("//") {
-            errors.push(url.invalid("must not contain double-slash"));
-        } else if text.trim_end_matches('*').contains('*') || (text.contains('*') && !text.ends_with("/*")) {
-            errors.push(url.invalid("wildcard can only do suffix matching"));
-        }
-    }
-}
-
-pub fn priority_level(_context: &Context<'_>, level: &At<'_>, errors: &mut Errors) {
-    let spec = level.field("spec");
-    let (kind, limited, exempt) = (spec.field("type"), spec.field("limited"), spec.field("exempt"));
-    match kind.text() {
-        "Exempt" => {
-            if limited.is_set() {
-                errors.push(limited.forbidden("must be nil if the type is not Limited"));
-            }
-        }
-        "Limited" => {
-            if exempt.is_set() {
-                errors.push(exempt.forbidden("must be nil if the type is Limited"));
-            }
-            if limited.is_set() {
-                limited_level(&limited, errors);
-            } else {
-                errors.push(limited.required("must not be empty when type is Limited"));
-            }
-        }
-        _ => errors.push(unsupported(&kind, &["Exempt", "Limited"])),
-    }
-    fixed("prioritylevelconfigurations", level, errors);
-}
-
-fn limited_level(limited: &At<'_>, errors: &mut Errors) {
-    limited.field("nominalConcurrencyShares").check_non_negative(errors);
-    let lendable = limited.field("lendablePercent");
-    if lendable.integer().is_some_and(|percent| !(0..=100).contains(&percent)) {
-        errors.push(lendable.invalid("must be between 0 and 100, inclusive"));
-    }
-    limited.field("borrowingLimitPercent").check_non_negative(errors);
-    let response = limited.field("limitResponse");
-    let (kind, queuing) = (response.field("type"), response.field("queuing"));
-    match kind.text() {
-        "Reject" => {
-            if queuing.is_set() {
-                errors.push(queuing.forbidden("must be nil if limited.limitResponse.type is not Limited"));
-            }
-        }
-        "Queue" => {
-            if !queuing.is_set() {
-                errors.push(queuing.required("must not be empty if limited.limitResponse.type is Limited"));
-                return;
-            }
-            for field in ["queueLengthLimit", "queues", "handSize"] {
-                if queuing.field(field).integer().unwrap_or(0) <= 0 {
-                    errors.push(queuing.field(field).invalid("must be positive"));
-                }
-            }
-            let number = |field: &str| queuing.field(field).integer().unwrap_or(0);
-            if number("handSize") > number("queues") {
-                let why = format!("should not be greater than queues ({})", number("queues"));
-                errors.push(queuing.field("handSize").invalid(why));
-            }
-        }
-        "" => errors.push(kind.required("must specify a limit response type")),
-        _ => errors.push(kind.not_supported(&["Queue", "Reject"])),
+    #[test]
+    fn a_binding_keeps_its_role() {
+        let binding = |role: &str| {
+            json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": role}})
+        };
+        assert_eq!(
+            update(binding("a"), binding("b")),
+            [
+                "roleRef: Invalid value: {\"APIGroup\":\"rbac.authorization.k8s.io\",\"Kind\":\"Role\",\"Name\":\"b\"}: cannot \
+                 change roleRef"
+            ]
+        );
     }
 }

@@ -2,10 +2,12 @@
 //!
 //! Corresponds to k8s.io/apimachinery/pkg/util/validation/field Path.
 
+use ipnet::IpNet;
 use proto::meta::names;
 use proto::meta::status::FieldError;
 use serde_json::{Map, Value, json};
 use std::fmt;
+use std::net::IpAddr;
 
 pub type Errors = Vec<FieldError>;
 
@@ -116,6 +118,12 @@ impl<'a> At<'a> {
     /// `invalid` with another value than the one that is there.
     pub fn invalid_as(&self, value: &Value, detail: impl fmt::Display) -> FieldError {
         FieldError::invalid(self.path.clone(), value, detail)
+    }
+
+    /// `invalid` with a value that is written out already, as Go writes a struct.
+    pub fn invalid_shown(&self, shown: impl fmt::Display, detail: impl fmt::Display) -> FieldError {
+        let message = format!("Invalid value: {shown}: {detail}");
+        FieldError { field: self.path.clone(), reason: "FieldValueInvalid", message }
     }
 
     pub fn required(&self, detail: &str) -> FieldError {
@@ -240,9 +248,137 @@ pub fn check_port_number_or_name(at: &At<'_>, errors: &mut Errors) {
     if at.value.is_string() { at.check(port_name, errors) } else { check_port_number(at, errors) }
 }
 
+/// An IP address as Go reads it: octets may begin with zeros.
+fn lenient_ip(text: &str) -> Option<IpAddr> {
+    if let Ok(ip) = text.parse() {
+        return Some(ip);
+    }
+    let octets = |text: &str| -> String {
+        let short = |octet: &str| match octet.trim_start_matches('0') {
+            "" if !octet.is_empty() => "0".to_owned(),
+            digits => digits.to_owned(),
+        };
+        text.split('.').map(short).collect::<Vec<_>>().join(".")
+    };
+    match text.rsplit_once(':') {
+        Some((head, tail)) if tail.contains('.') => format!("{head}:{}", octets(tail)).parse().ok(),
+        Some(_) => None,
+        None => octets(text).parse().ok(),
+    }
+}
+
+fn is_mapped(ip: IpAddr) -> bool {
+    matches!(ip, IpAddr::V6(ip) if ip.to_ipv4_mapped().is_some())
+}
+
+/// What is wrong with an IP address, canonical or not.
+pub fn ip(text: &str) -> Vec<String> {
+    let Some(ip) = lenient_ip(text) else {
+        return vec!["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)".to_owned()];
+    };
+    if text.parse::<IpAddr>().is_err() {
+        return vec!["must not have leading 0s".to_owned()];
+    }
+    if is_mapped(ip) { vec!["must not be an IPv4-mapped IPv6 address".to_owned()] } else { Vec::new() }
+}
+
+/// The same for newer fields, which take an address in one form alone.
+pub fn canonical_ip(text: &str) -> Vec<String> {
+    let complaints = ip(text);
+    match text.parse::<IpAddr>() {
+        Ok(ip) if complaints.is_empty() && ip.to_string() != text => vec![not_canonical(&ip.to_string())],
+        _ => complaints,
+    }
+}
+
+fn not_canonical(text: &str) -> String {
+    format!("must be in canonical form ({text:?})")
+}
+
+/// A range of addresses as Go reads it, without the bits beyond its prefix.
+pub fn lenient_cidr(text: &str) -> Option<IpNet> {
+    let (address, length) = text.split_once('/')?;
+    let digits = !length.is_empty() && length.bytes().all(|b| b.is_ascii_digit());
+    let net = IpNet::new(lenient_ip(address)?, length.parse().ok().filter(|_| digits)?).ok()?;
+    Some(net.trunc())
+}
+
+/// What is wrong with a range of addresses, canonical or not.
+pub fn cidr(text: &str) -> Vec<String> {
+    let Some(net) = lenient_cidr(text) else {
+        return vec!["must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)".to_owned()];
+    };
+    let (address, length) = text.split_once('/').unwrap_or_default();
+    let Some(ip) = address.parse::<IpAddr>().ok().filter(|_| length.len() == 1 || !length.starts_with('0')) else {
+        return vec!["must not have leading 0s in IP or prefix length".to_owned()];
+    };
+    let complaint = match ip {
+        ip if is_mapped(ip) => "must not have an IPv4-mapped IPv6 address",
+        ip if ip != net.addr() => "must not have bits set beyond the prefix length",
+        _ => return Vec::new(),
+    };
+    vec![complaint.to_owned()]
+}
+
+/// The same for newer fields, which take a range in one form alone.
+pub fn canonical_cidr(text: &str) -> Vec<String> {
+    let complaints = cidr(text);
+    match lenient_cidr(text) {
+        Some(net) if complaints.is_empty() && net.to_string() != text => vec![not_canonical(&net.to_string())],
+        _ => complaints,
+    }
+}
+
 /// The text is an IP address, canonical or not.
 pub fn check_ip(at: &At<'_>, errors: &mut Errors) {
-    if at.text().parse::<std::net::IpAddr>().is_err() {
-        errors.push(at.invalid_text("must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"));
+    at.check(ip, errors);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{canonical_cidr, canonical_ip, cidr, ip};
+
+    #[test]
+    fn addresses_and_ranges_have_one_meaning() {
+        let bad_ip = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+        for (text, legacy, canonical) in [
+            ("10.0.0.1", "", ""),
+            ("fd00::1", "", ""),
+            ("FD00:0::1", "", r#"must be in canonical form ("fd00::1")"#),
+            ("10.00.0.01", "must not have leading 0s", "must not have leading 0s"),
+            ("::ffff:1.2.3.4", "must not be an IPv4-mapped IPv6 address", "must not be an IPv4-mapped IPv6 address"),
+            ("::ffff:1.2.3.04", "must not have leading 0s", "must not have leading 0s"),
+            ("10.0.0.256", bad_ip, bad_ip),
+            ("10.0.0", bad_ip, bad_ip),
+            ("", bad_ip, bad_ip),
+            ("fe80::1%eth0", bad_ip, bad_ip),
+        ] {
+            assert_eq!((ip(text).join("|"), canonical_ip(text).join("|")), (legacy.into(), canonical.into()), "{text}");
+        }
+        let bad = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
+        let zeros = "must not have leading 0s in IP or prefix length";
+        for (text, legacy, canonical) in [
+            ("10.0.0.0/8", "", ""),
+            ("0.0.0.0/0", "", ""),
+            ("FD00::/64", "", r#"must be in canonical form ("fd00::/64")"#),
+            (
+                "10.0.0.1/8",
+                "must not have bits set beyond the prefix length",
+                "must not have bits set beyond the prefix length",
+            ),
+            ("010.0.0.0/8", zeros, zeros),
+            ("10.0.0.0/08", zeros, zeros),
+            (
+                "::ffff:1.2.3.0/120",
+                "must not have an IPv4-mapped IPv6 address",
+                "must not have an IPv4-mapped IPv6 address",
+            ),
+            ("10.0.0.0", bad, bad),
+            ("10.0.0.0/33", bad, bad),
+            ("10.0.0.0/+8", bad, bad),
+        ] {
+            let found = (cidr(text).join("|"), canonical_cidr(text).join("|"));
+            assert_eq!(found, (legacy.into(), canonical.into()), "{text}");
+        }
     }
 }

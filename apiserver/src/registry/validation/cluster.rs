@@ -1,15 +1,13 @@
-//! Nodes, namespaces, limits and quotas, classes, leases and events.
+//! Nodes, namespaces, classes, leases and events.
 //!
 //! Corresponds to pkg/apis/core/validation and the validation of scheduling, node, coordination and events.
 
-use super::at::{At, Errors};
+use super::at::{At, Errors, cidr, lenient_cidr};
 use super::object_meta::check_qualified_or_standard;
 use super::pod::resources;
 use super::pod::tolerations;
 use crate::registry::strategy::WriteContext;
-use ipnet::IpNet;
 use proto::meta::names;
-use proto::meta::quantity::Quantity;
 use proto::meta::status::FieldError;
 use proto::wire::json_syntax;
 use serde_json::{Value, json};
@@ -28,22 +26,34 @@ pub fn node(_context: &Context<'_>, node: &At<'_>, errors: &mut Errors) {
         errors.push(FieldError::invalid("metadata.annotations.AvoidPods", &json!(AVOID_PODS), why));
     }
     taints(&spec.field("taints"), errors);
+    node_amounts(node, errors);
+    pod_cidrs(&spec.field("podCIDRs"), errors);
+}
+
+fn node_amounts(node: &At<'_>, errors: &mut Errors) {
     for part in ["capacity", "allocatable"] {
         let amounts = node.down(&format!("status.{part}"));
         for (name, amount) in amounts.map().into_iter().flatten() {
             resources::check_amount(&At::new(amounts.path_of(name), amount), name, errors);
         }
     }
-    let cidrs = spec.field("podCIDRs");
-    let mut families = Vec::new();
-    for cidr in cidrs.items() {
-        match cidr.text().parse::<IpNet>() {
-            Ok(net) => families.push(net.addr().is_ipv4()),
-            Err(_) => errors.push(cidr.invalid("must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)")),
-        }
+}
+
+fn pod_cidrs(cidrs: &At<'_>, errors: &mut Errors) {
+    cidrs.items().for_each(|range| range.check(cidr, errors));
+    if cidrs.len() < 2 {
+        return;
     }
-    if cidrs.len() > 2 || (families.len() == 2 && families[0] == families[1]) {
+    let families: BTreeSet<bool> =
+        cidrs.items().filter_map(|range| Some(lenient_cidr(range.text())?.addr().is_ipv4())).collect();
+    if cidrs.len() > 2 || families.len() < 2 {
         errors.push(cidrs.invalid("may specify no more than one CIDR for each IP family"));
+    }
+    let mut seen = BTreeSet::new();
+    for range in cidrs.items() {
+        if !seen.insert(range.text()) {
+            errors.push(range.duplicate());
+        }
     }
 }
 
@@ -54,7 +64,10 @@ fn taints(taints: &At<'_>, errors: &mut Errors) {
     for taint in taints.items() {
         let (key, value, effect) = (taint.field("key"), taint.field("value"), taint.field("effect"));
         key.check(names::qualified_name, errors);
-        value.check(names::label_value, errors);
+        let complaints = names::label_value(value.text());
+        if !complaints.is_empty() {
+            errors.push(value.invalid(complaints.join(";")));
+        }
         effect.check_enum(EFFECTS, errors);
         if !seen.entry(effect.text()).or_default().insert(key.text()) {
             let (key, value, effect) = (key.text(), value.text(), effect.text());
@@ -73,33 +86,64 @@ fn taints(taints: &At<'_>, errors: &mut Errors) {
 /// Only what a node may learn about itself later may change.
 pub fn node_update(_context: &Context<'_>, node: &At<'_>, old: &At<'_>, errors: &mut Errors) {
     let (spec, before) = (node.field("spec"), old.field("spec"));
-    for field in ["podCIDRs", "providerID"] {
-        if !before.field(field).is_empty() && spec.field(field).value != before.field(field).value {
-            let what = match field {
-                "podCIDRs" => "node updates may not change podCIDR except from \"\" to valid",
-                _ => "node updates may not change providerID except from \"\" to valid",
-            };
-            errors.push(spec.field(field).forbidden(what));
+    let mut addresses: Vec<&Value> = Vec::new();
+    for address in node.down("status.addresses").items() {
+        if addresses.contains(&address.value) {
+            let [kind, text] = ["type", "address"].map(|field| address.field(field).value);
+            errors.push(FieldError {
+                field: address.path.clone(),
+                reason: "FieldValueDuplicate",
+                message: format!("Duplicate value: {{\"Type\":{kind},\"Address\":{text}}}"),
+            });
         }
+        addresses.push(address.value);
     }
+    let (ranges, old_ranges) = (spec.field("podCIDRs"), before.field("podCIDRs"));
+    let changed = match ranges.len() == old_ranges.len() {
+        true => ranges.items().zip(old_ranges.items()).filter(|(now, then)| now.value != then.value).count(),
+        false => usize::from(!old_ranges.is_empty()),
+    };
+    for _ in 0..changed {
+        errors.push(ranges.forbidden("node updates may not change podCIDR except from \"\" to valid"));
+    }
+    let (provider, old_provider) = (spec.field("providerID"), before.field("providerID"));
+    if !old_provider.is_empty() && provider.value != old_provider.value {
+        errors.push(provider.forbidden("node updates may not change providerID except from \"\" to valid"));
+    }
+    if spec.field("externalID").text() != before.field("externalID").text() {
+        errors.push(spec.field("externalID").forbidden("may not be updated"));
+    }
+}
+
+/// A node's status is checked as an update of the node is.
+pub fn node_status(context: &Context<'_>, node: &At<'_>, old: &At<'_>, errors: &mut Errors) {
+    node_amounts(node, errors);
+    node_update(context, node, old, errors);
+    taints(&node.down("spec.taints"), errors);
 }
 
 pub fn namespace_update(context: &Context<'_>, namespace: &At<'_>, _old: &At<'_>, errors: &mut Errors) {
     if context.subresource == "finalize" {
-        namespace.down("spec.finalizers").items().for_each(|name| check_qualified_or_standard(&name, errors));
+        namespace.down("spec.finalizers").items().for_each(|name| namespace_finalizer(&name, errors));
     }
 }
 
+fn namespace_finalizer(finalizer: &At<'_>, errors: &mut Errors) {
+    finalizer.check(names::qualified_name, errors);
+    check_qualified_or_standard(finalizer, errors);
+}
+
+/// Kubernetes leaves the index out of this path.
 pub fn namespace(_context: &Context<'_>, namespace: &At<'_>, errors: &mut Errors) {
-    for finalizer in namespace.down("spec.finalizers").items() {
-        let complaints = names::qualified_name(finalizer.text());
-        errors.extend(complaints.into_iter().map(|complaint| finalizer.invalid(complaint)));
-        check_qualified_or_standard(&finalizer, errors);
+    let finalizers = namespace.down("spec.finalizers");
+    for finalizer in finalizers.items() {
+        namespace_finalizer(&At::new(finalizers.path.clone(), finalizer.value), errors);
     }
 }
 
 pub fn namespace_status(_context: &Context<'_>, namespace: &At<'_>, old: &At<'_>, errors: &mut Errors) {
-    let phase = namespace.down("status.phase");
+    // Kubernetes writes this path with a capital.
+    let phase = At::new("status.Phase", namespace.down("status.phase").value);
     let deleting = old.down("metadata.deletionTimestamp").is_set();
     let expected = if deleting { "Terminating" } else { "Active" };
     if phase.text() != expected {
@@ -108,234 +152,6 @@ pub fn namespace_status(_context: &Context<'_>, namespace: &At<'_>, old: &At<'_>
             false => "may only be 'Active' if `deletionTimestamp` is empty",
         };
         errors.push(phase.invalid_text(why));
-    }
-}
-
-fn amount(at: &At<'_>) -> Option<Quantity> {
-    Quantity::try_from(at.value).ok()
-}
-
-pub fn limit_range(_context: &Context<'_>, range: &At<'_>, errors: &mut Errors) {
-    let mut seen = BTreeSet::new();
-    for limit in range.down("spec.limits").items() {
-        let kind = limit.field("type");
-        kind.check(names::qualified_name, errors);
-        if !kind.text().contains('/') && !["Container", "Pod", "PersistentVolumeClaim", ""].contains(&kind.text()) {
-            errors.push(kind.invalid("must be a standard limit type or fully qualified"));
-        }
-        if !seen.insert(kind.text()) {
-            errors.push(kind.duplicate());
-        }
-        limit_item(&limit, kind.text(), errors);
-    }
-}
-
-const LIMIT_PARTS: [&str; 5] = ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"];
-
-fn limit_item(limit: &At<'_>, kind: &str, errors: &mut Errors) {
-    let mut all = BTreeSet::new();
-    for part in LIMIT_PARTS {
-        let at = limit.field(part);
-        if kind == "Pod" && part.starts_with("default") {
-            if !at.is_empty() {
-                errors.push(at.forbidden("may not be specified when `type` is 'Pod'"));
-            }
-            continue;
-        }
-        for (name, value) in at.entries() {
-            limit_name(&value, name, kind, errors);
-            all.insert(name);
-        }
-    }
-    if kind == "PersistentVolumeClaim" {
-        let has = |part: &str| limit.field(part).key("storage").is_set();
-        if !has("min") && !has("max") {
-            let why = "either minimum or maximum storage value is required, but neither was provided";
-            errors.push(limit.field("limits").required(why));
-        }
-    }
-    for name in all {
-        limit_of_resource(limit, name, errors);
-    }
-}
-
-fn limit_name(at: &At<'_>, name: &str, kind: &str, errors: &mut Errors) {
-    if !matches!(kind, "Pod" | "Container") {
-        resources::check_name(at, name, errors);
-        return;
-    }
-    let complaints = names::qualified_name(name);
-    errors.extend(complaints.into_iter().map(|complaint| at.invalid_as(&json!(name), complaint)));
-    let standard = ["cpu", "memory", "ephemeral-storage"].contains(&name) || resources::is_huge_page(name);
-    if !name.contains('/') && !standard {
-        errors.push(at.invalid_as(&json!(name), "must be a standard resource for containers"));
-    }
-}
-
-/// The bounds of one resource have to leave room for each other.
-fn limit_of_resource(limit: &At<'_>, name: &str, errors: &mut Errors) {
-    let at = |part: &str| limit.field(part).key(name);
-    let [max, min, default, request, ratio] = LIMIT_PARTS.map(|part| amount(&at(part)));
-    let mut complain = |part: &str, shown: &Quantity, why: String| {
-        errors.push(at(part).invalid_as(&json!(shown.to_string()), why));
-    };
-    if let (Some(min), Some(max)) = (&min, &max)
-        && min > max
-    {
-        complain("min", min, format!("min value {min} is greater than max value {max}"));
-    }
-    if let (Some(request), Some(min)) = (&request, &min)
-        && min > request
-    {
-        complain("defaultRequest", request, format!("min value {min} is greater than default request value {request}"));
-    }
-    if let (Some(request), Some(max)) = (&request, &max)
-        && request > max
-    {
-        complain("defaultRequest", request, format!("default request value {request} is greater than max value {max}"));
-    }
-    if let (Some(request), Some(default)) = (&request, &default)
-        && request > default
-    {
-        let why = format!("default request value {request} is greater than default limit value {default}");
-        complain("defaultRequest", request, why);
-    }
-    if let (Some(default), Some(min)) = (&default, &min)
-        && min > default
-    {
-        complain("default", min, format!("min value {min} is greater than default value {default}"));
-    }
-    if let (Some(default), Some(max)) = (&default, &max)
-        && default > max
-    {
-        complain("default", max, format!("default value {default} is greater than max value {max}"));
-    }
-    if let Some(ratio) = &ratio {
-        if ratio.milli_value() < 1000 {
-            complain("maxLimitRequestRatio", ratio, format!("ratio {ratio} is less than 1"));
-        }
-        if let (Some(min), Some(max)) = (&min, &max) {
-            let most = max.as_f64() / min.as_f64();
-            if ratio.as_f64() > most {
-                let why = format!("ratio {ratio} is greater than max/min = {most:.6}");
-                complain("maxLimitRequestRatio", ratio, why);
-            }
-        }
-    }
-}
-
-const QUOTA_RESOURCES: &[&str] = &[
-    "cpu",
-    "memory",
-    "ephemeral-storage",
-    "requests.cpu",
-    "requests.memory",
-    "requests.storage",
-    "requests.ephemeral-storage",
-    "limits.cpu",
-    "limits.memory",
-    "limits.ephemeral-storage",
-    "pods",
-    "resourcequotas",
-    "services",
-    "replicationcontrollers",
-    "secrets",
-    "persistentvolumeclaims",
-    "configmaps",
-    "services.nodeports",
-    "services.loadbalancers",
-];
-const SCOPES: &[&str] = &[
-    "Terminating",
-    "NotTerminating",
-    "BestEffort",
-    "NotBestEffort",
-    "PriorityClass",
-    "CrossNamespacePodAffinity",
-    "VolumeAttributesClass",
-];
-const COMPUTE: &[&str] = &["cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory", "pods"];
-
-pub fn quota(_context: &Context<'_>, quota: &At<'_>, errors: &mut Errors) {
-    let spec = quota.field("spec");
-    quota_amounts(&spec.field("hard"), errors);
-    quota_scopes(&spec, errors);
-    quota_selector(&spec, errors);
-}
-
-fn quota_amounts(hard: &At<'_>, errors: &mut Errors) {
-    for (name, at) in hard.entries() {
-        resources::check_name(&at, name, errors);
-        let huge = name.strip_prefix("requests.").unwrap_or(name);
-        if !name.contains('/') && !QUOTA_RESOURCES.contains(&name) && !resources::is_huge_page(huge) {
-            errors.push(at.invalid_as(&json!(name), "must be a standard resource for quota"));
-        }
-        resources::check_amount(&at, name, errors);
-    }
-}
-
-fn quota_scopes(spec: &At<'_>, errors: &mut Errors) {
-    let scopes = spec.field("scopes");
-    let named: BTreeSet<&str> = scopes.items().map(|scope| scope.text()).collect();
-    for scope in &named {
-        if !SCOPES.contains(scope) {
-            errors.push(scopes.invalid("unsupported scope"));
-        }
-        for (name, _) in spec.field("hard").entries() {
-            let fits = match *scope {
-                "BestEffort" => name == "pods",
-                "NotBestEffort" | "Terminating" | "NotTerminating" | "PriorityClass" => COMPUTE.contains(&name),
-                _ => true,
-            };
-            if QUOTA_RESOURCES.contains(&name) && !fits {
-                errors.push(scopes.invalid("unsupported scope applied to resource"));
-            }
-        }
-    }
-    for pair in [["BestEffort", "NotBestEffort"], ["Terminating", "NotTerminating"]] {
-        if pair.iter().all(|scope| named.contains(scope)) {
-            errors.push(scopes.invalid("conflicting scopes"));
-        }
-    }
-}
-
-/// Kubernetes leaves the index out of these paths.
-fn quota_selector(spec: &At<'_>, errors: &mut Errors) {
-    let list = spec.down("scopeSelector.matchExpressions");
-    for requirement in list.items() {
-        let at = |field: &str| At::new(list.path_of(field), requirement.value.get(field).unwrap_or(&Value::Null));
-        let (scope, operator, values) = (at("scopeName"), at("operator"), at("values"));
-        if !SCOPES.contains(&scope.text()) {
-            errors.push(scope.invalid("unsupported scope"));
-        }
-        let by_presence = !matches!(scope.text(), "PriorityClass" | "VolumeAttributesClass");
-        if by_presence && operator.text() != "Exists" {
-            errors.push(operator.invalid(
-                "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, \
-                 ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity",
-            ));
-        }
-        match operator.text() {
-            "In" | "NotIn" if values.is_empty() => {
-                let why = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector";
-                errors.push(values.required(why));
-            }
-            "Exists" | "DoesNotExist" if !values.is_empty() => {
-                let why = "must be no value when `operator` is 'Exists' or 'DoesNotExist' for scope selector";
-                errors.push(values.invalid(why));
-            }
-            "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
-            _ => errors.push(operator.invalid("not a valid selector operator")),
-        }
-    }
-}
-
-pub fn quota_update(_context: &Context<'_>, quota: &At<'_>, old: &At<'_>, errors: &mut Errors) {
-    let scopes = |quota: &At<'_>| -> BTreeSet<String> {
-        quota.down("spec.scopes").items().map(|scope| scope.text().to_owned()).collect()
-    };
-    if scopes(quota) != scopes(old) {
-        errors.push(quota.down("spec.scopes").invalid(super::at::IMMUTABLE));
     }
 }
 
@@ -369,7 +185,9 @@ pub fn priority_class_update(_context: &Context<'_>, class: &At<'_>, old: &At<'_
 pub fn runtime_class(_context: &Context<'_>, class: &At<'_>, errors: &mut Errors) {
     class.field("handler").check_required(names::dns1123_label, errors);
     for (name, amount) in class.down("overhead.podFixed").entries() {
-        resources::check_amount(&At::new(format!("overhead.limits[{name}]"), amount.value), name, errors);
+        let amount = At::new(format!("overhead.limits[{name}]"), amount.value);
+        resources::check_container_name(&amount, name, errors);
+        resources::check_amount(&amount, name, errors);
     }
     let scheduling = class.field("scheduling");
     scheduling.field("nodeSelector").check_labels(errors);
@@ -441,21 +259,72 @@ pub fn event(context: &Context<'_>, event: &At<'_>, errors: &mut Errors) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::create;
+    use super::super::testing::{create, update_of};
     use serde_json::{Value, json};
 
-    fn limits(items: Value) -> Vec<String> {
-        create(json!({"apiVersion": "v1", "kind": "LimitRange", "spec": {"limits": items}}))
+    fn node(spec: Value, status: Value) -> Value {
+        json!({"apiVersion": "v1", "kind": "Node", "spec": spec, "status": status})
     }
 
     #[test]
-    fn a_range_bounds_only_what_it_names() {
-        let container = json!({
-            "type": "Container", "default": {"cpu": "500m", "memory": "256Mi"}, "defaultRequest": {"cpu": "100m"},
-        });
-        let pod = json!({
-            "type": "Pod", "max": {"cpu": "1"}, "min": {"memory": "64Mi"}, "maxLimitRequestRatio": {"memory": "2"},
-        });
-        assert_eq!(limits(json!([container, pod])), [""; 0]);
+    fn a_node_has_one_range_a_family() {
+        let ranges = |ranges: Value| create(node(json!({"podCIDR": ranges[0], "podCIDRs": ranges}), json!({})));
+        assert_eq!(
+            ranges(json!(["10.0.0.1/8"])),
+            ["spec.podCIDRs[0]: Invalid value: \"10.0.0.1/8\": must not have bits set beyond the prefix length"]
+        );
+        assert_eq!(
+            ranges(json!(["10.0.0.0/8", "10.0.0.0/8"])),
+            [
+                "spec.podCIDRs: Invalid value: [\"10.0.0.0/8\",\"10.0.0.0/8\"]: may specify no more than one CIDR for each \
+                 IP family",
+                "spec.podCIDRs[1]: Duplicate value: \"10.0.0.0/8\"",
+            ]
+        );
+        let taint = json!([{"key": "k", "value": "-".repeat(64), "effect": "NoSchedule"}]);
+        let errors = create(node(json!({"taints": taint}), json!({})));
+        assert_eq!(errors.len(), 1, "both complaints of a value stand in one: {errors:?}");
+        assert!(errors[0].contains(": must be no more than 63 characters;a valid label must be"), "{errors:?}");
+    }
+
+    #[test]
+    fn the_status_of_a_node_is_checked() {
+        let address = json!({"type": "InternalIP", "address": "10.0.0.1"});
+        let status = json!({"addresses": [address, address], "capacity": {"cpu": "-1"}, "allocatable": {"cpu": "1"}});
+        assert_eq!(
+            update_of("status", node(json!({}), json!({})), node(json!({}), status)),
+            [
+                "status.capacity.cpu: Invalid value: \"-1\": must be greater than or equal to 0",
+                "status.addresses[1]: Duplicate value: {\"Type\":\"InternalIP\",\"Address\":\"10.0.0.1\"}",
+            ]
+        );
+    }
+
+    #[test]
+    fn the_finalizers_and_the_phase_of_a_namespace() {
+        let namespace = |spec: Value| json!({"apiVersion": "v1", "kind": "Namespace", "spec": spec});
+        let odd = "name is neither a standard finalizer name nor is it fully qualified";
+        assert_eq!(
+            create(namespace(json!({"finalizers": ["odd"]}))),
+            [format!("spec.finalizers: Invalid value: \"odd\": {odd}")]
+        );
+        assert_eq!(
+            update_of("finalize", namespace(json!({})), namespace(json!({"finalizers": ["odd"]}))),
+            [format!("spec.finalizers[0]: Invalid value: \"odd\": {odd}")]
+        );
+        let mut ended = namespace(json!({}));
+        ended["status"] = json!({"phase": "Terminating"});
+        assert_eq!(
+            update_of("status", namespace(json!({})), ended),
+            ["status.Phase: Invalid value: \"Terminating\": may only be 'Active' if `deletionTimestamp` is empty"]
+        );
+    }
+
+    #[test]
+    fn what_a_runtime_adds_are_resources_of_containers() {
+        let class = json!({"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "handler": "h",
+            "overhead": {"podFixed": {"gadgets": "1"}}});
+        let at = "overhead.limits[gadgets]: Invalid value: \"gadgets\": must be a standard resource";
+        assert_eq!(create(class), [format!("{at} type or fully qualified"), format!("{at} for containers")]);
     }
 }

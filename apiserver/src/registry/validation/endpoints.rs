@@ -31,20 +31,19 @@ pub fn endpoints(_context: &Context<'_>, endpoints: &At<'_>, errors: &mut Errors
             errors.push(subset.required("must specify `addresses` or `notReadyAddresses`"));
         }
         for address in ready.items().chain(not_ready.items()) {
-            let ip = address.field("ip");
+            let (ip, host, node) = (address.field("ip"), address.field("hostname"), address.field("nodeName"));
             check_ip(&ip, errors);
+            if !host.is_empty() {
+                host.check(names::dns1123_label, errors);
+            }
+            if node.is_set() {
+                node.check(names::dns1123_subdomain, errors);
+            }
             if ip.text().parse::<IpAddr>().is_err() {
                 errors.push(ip.invalid_text("must be a valid IP address"));
             }
             if !own {
                 check_endpoint_ip(&ip, errors);
-            }
-            for (field, check) in
-                [("hostname", names::dns1123_label as fn(&str) -> Vec<String>), ("nodeName", names::dns1123_subdomain)]
-            {
-                if !address.field(field).is_empty() {
-                    address.field(field).check(check, errors);
-                }
             }
         }
         let many = subset.field("ports").len() > 1;
@@ -106,10 +105,11 @@ fn slice_address(list: &At<'_>, address: &At<'_>, family: &str, own: bool, error
         "IPv4" | "IPv6" => {
             let before = errors.len();
             check_ip(address, errors);
-            if parsed.is_ok_and(|ip| ip.is_ipv4() != (family == "IPv4")) {
+            let is_address = errors.len() == before;
+            if is_address && parsed.is_ok_and(|ip| ip.is_ipv4() != (family == "IPv4")) {
                 errors.push(wrong(family));
             }
-            if errors.len() == before && !own {
+            if is_address && !own {
                 check_endpoint_ip(address, errors);
             }
         }
@@ -124,7 +124,7 @@ fn hints(hints: &At<'_>, errors: &mut Errors) {
         let entries = hints.field(list);
         if entries.len() > MAX_ZONE_HINTS {
             errors.push(FieldError::too_many(entries.path.clone(), entries.len(), MAX_ZONE_HINTS));
-            continue;
+            return;
         }
         let mut seen = BTreeSet::new();
         for entry in entries.items() {
@@ -160,4 +160,41 @@ fn slice_ports(ports: &At<'_>, errors: &mut Errors) {
 
 pub fn slice_update(_context: &Context<'_>, slice: &At<'_>, old: &At<'_>, errors: &mut Errors) {
     slice.field("addressType").check_unchanged(&old.field("addressType"), errors);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::create;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn an_address_is_checked_before_where_it_leads() {
+        let address = |address: Value| {
+            let subset = json!({"addresses": [address], "ports": [{"port": 80}]});
+            create(json!({"apiVersion": "v1", "kind": "Endpoints", "subsets": [subset]}))
+        };
+        let at = "subsets[0].addresses[0]";
+        let errors = address(json!({"ip": "127.0.0.1", "hostname": "A", "nodeName": ""}));
+        let fields: Vec<&str> = errors.iter().map(|error| error.split(": ").next().unwrap()).collect();
+        assert_eq!(fields, [&format!("{at}.hostname"), &format!("{at}.nodeName"), &format!("{at}.ip")]);
+        assert_eq!(
+            address(json!({"ip": "10.0.0.01"}))[0],
+            format!("{at}.ip: Invalid value: \"10.0.0.01\": must not have leading 0s")
+        );
+    }
+
+    #[test]
+    fn an_address_of_the_wrong_family_is_looked_at_all_the_same() {
+        let slice = json!({
+            "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4", "ports": [],
+            "endpoints": [{"addresses": ["::1"]}],
+        });
+        assert_eq!(
+            create(slice),
+            [
+                "endpoints[0].addresses: Invalid value: \"::1\": must be an IPv4 address",
+                "endpoints[0].addresses[0]: Invalid value: \"::1\": may not be in the loopback range (127.0.0.0/8, ::1/128)",
+            ]
+        );
+    }
 }

@@ -2,17 +2,17 @@
 //!
 //! Corresponds to pkg/apis/networking/validation.
 
-use super::at::{At, Errors, check_port_number, check_port_number_or_name, port_name};
-use super::{selector, service};
+use super::at::{At, Errors, check_port_number, port_name};
+use super::{at, selector, service};
 use crate::registry::strategy::WriteContext;
-use ipnet::IpNet;
 use proto::meta::names;
 use serde_json::{Value, json};
 use std::net::IpAddr;
 
 type Context<'a> = WriteContext<'a>;
 
-const CIDR: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
+/// Longest name of the controller of a class.
+const MAX_CONTROLLER_BYTES: usize = 250;
 
 pub fn policy(_context: &Context<'_>, policy: &At<'_>, errors: &mut Errors) {
     let spec = policy.field("spec");
@@ -46,19 +46,18 @@ fn policy_port(port: &At<'_>, errors: &mut Errors) {
         }
         return;
     }
-    check_port_number_or_name(&number, errors);
-    let Some(last) = end.integer() else { return };
-    match number.integer() {
-        None => errors.push(end.invalid("may not be specified when `port` is non-numeric")),
-        Some(first) => {
-            if last < first {
-                errors.push(end.invalid_as(number.value, "must be greater than or equal to `port`"));
-            }
-            if !(1..=65535).contains(&last) {
-                check_port_number(&end, errors);
-            }
+    let Some(first) = number.integer() else {
+        if end.is_set() {
+            errors.push(end.invalid("may not be specified when `port` is non-numeric"));
         }
+        return number.check(port_name, errors);
+    };
+    check_port_number(&number, errors);
+    let Some(last) = end.integer() else { return };
+    if last < first {
+        errors.push(end.invalid_as(number.value, "must be greater than or equal to `port`"));
     }
+    check_port_number(&end, errors);
 }
 
 fn policy_peer(peer: &At<'_>, errors: &mut Errors) {
@@ -87,28 +86,26 @@ fn ip_block(block: &At<'_>, errors: &mut Errors) {
         errors.push(cidr.required(""));
         return;
     }
-    let Ok(whole) = cidr.text().parse::<IpNet>() else {
-        errors.push(cidr.invalid(CIDR));
-        return;
-    };
+    cidr.check(at::cidr, errors);
+    let Some(whole) = at::lenient_cidr(cidr.text()) else { return };
     for except in block.field("except").items() {
-        match except.text().parse::<IpNet>() {
-            Err(_) => errors.push(except.invalid(CIDR)),
-            Ok(part) if !whole.contains(&part) || part.prefix_len() <= whole.prefix_len() => {
-                errors.push(except.invalid("must be a strict subset of `cidr`"));
-            }
-            Ok(_) => {}
+        except.check(at::cidr, errors);
+        let Some(part) = at::lenient_cidr(except.text()) else { continue };
+        if !whole.contains(&part.network()) || part.prefix_len() <= whole.prefix_len() {
+            errors.push(except.invalid("must be a strict subset of `cidr`"));
         }
     }
 }
 
 pub fn ingress(_context: &Context<'_>, ingress: &At<'_>, errors: &mut Errors) {
-    let annotation = ingress.down("metadata.annotations").key("kubernetes.io/ingress.class");
-    if annotation.is_set() && ingress.down("spec.ingressClassName").is_set() {
-        let why = "can not be set when the class field is also set";
-        errors.push(annotation.invalid(why));
-    }
     ingress_spec(ingress, errors);
+    let annotation = ingress.down("metadata.annotations").key("kubernetes.io/ingress.class");
+    let class = ingress.down("spec.ingressClassName");
+    if annotation.is_set() && class.is_set() && annotation.value != class.value {
+        // Kubernetes writes this path without `metadata`.
+        let at = At::new("annotations.kubernetes.io/ingress.class", annotation.value);
+        errors.push(at.invalid("must match `ingressClassName` when both are specified"));
+    }
 }
 
 pub fn ingress_update(_context: &Context<'_>, ingress: &At<'_>, _old: &At<'_>, errors: &mut Errors) {
@@ -161,9 +158,8 @@ fn ingress_rule(rule: &At<'_>, errors: &mut Errors) {
     if !host.is_empty() {
         if host.text().parse::<IpAddr>().is_ok() {
             errors.push(host.invalid("must be a DNS name, not an IP address"));
-        } else {
-            host.check(if host.text().contains('*') { wildcard } else { names::dns1123_subdomain }, errors);
         }
+        host.check(if host.text().contains('*') { wildcard } else { names::dns1123_subdomain }, errors);
     }
     let http = rule.field("http");
     if !http.is_set() {
@@ -208,29 +204,32 @@ fn ingress_path(at: &At<'_>, errors: &mut Errors) {
 
 fn ingress_backend(backend: &At<'_>, errors: &mut Errors) {
     let (service, resource) = (backend.field("service"), backend.field("resource"));
+    let contradicts = |why: &str| backend.invalid_as(&json!(""), why);
     match (service.is_set(), resource.is_set()) {
-        (true, true) => {
-            errors.push(backend.invalid_as(&json!(""), "cannot set both resource and service backends"));
-        }
-        (false, false) => errors.push(backend.required("resource or service backend is required")),
-        (false, true) => {
-            for field in ["kind", "name"] {
-                if resource.field(field).is_empty() {
-                    errors.push(resource.field(field).required(""));
-                }
-            }
-        }
+        (true, true) => errors.push(contradicts("cannot set both resource and service backends")),
+        (false, false) => errors.push(contradicts("resource or service backend is required")),
+        (false, true) => typed_reference(&resource, errors),
         (true, false) => {
-            service.field("name").check_required(names::dns1035_label, errors);
+            service.field("name").check_required(names::dns1123_label, errors);
             let (name, number) = (service.down("port.name"), service.down("port.number"));
             let has_number = number.integer().unwrap_or(0) != 0;
             match (!name.is_empty(), has_number) {
-                (true, true) => errors.push(service.invalid_as(&json!(""), "cannot set both port name & port number")),
+                (true, true) => errors.push(contradicts("cannot set both port name & port number")),
                 (true, false) => name.check(port_name, errors),
                 (false, true) => check_port_number(&number, errors),
-                (false, false) => errors.push(service.required("port name or number is required")),
+                (false, false) => errors.push(backend.required("port name or number is required")),
             }
         }
+    }
+}
+
+/// An object by group, kind and name.
+fn typed_reference(reference: &At<'_>, errors: &mut Errors) {
+    if reference.field("apiGroup").is_set() {
+        reference.field("apiGroup").check(names::dns1123_subdomain, errors);
+    }
+    for field in ["kind", "name"] {
+        reference.field(field).check_required(names::path_segment, errors);
     }
 }
 
@@ -241,23 +240,18 @@ pub fn ingress_status(_context: &Context<'_>, ingress: &At<'_>, _old: &At<'_>, e
 pub fn ingress_class(_context: &Context<'_>, class: &At<'_>, errors: &mut Errors) {
     let spec = class.field("spec");
     let controller = spec.field("controller");
-    if controller.is_empty() {
-        errors.push(controller.required(""));
-    } else {
-        domain_path(&controller, errors);
+    if controller.len() > MAX_CONTROLLER_BYTES {
+        errors.push(controller.too_long(MAX_CONTROLLER_BYTES));
     }
+    domain_path(&controller, errors);
     let parameters = spec.field("parameters");
     if !parameters.is_set() {
         return;
     }
-    for field in ["kind", "name"] {
-        if parameters.field(field).is_empty() {
-            errors.push(parameters.field(field).required(""));
-        }
-    }
+    typed_reference(&parameters, errors);
     let (scope, namespace) = (parameters.field("scope"), parameters.field("namespace"));
     match scope.text() {
-        "Namespace" if namespace.is_empty() => {
+        "Namespace" if !namespace.is_set() => {
             errors.push(namespace.required("`parameters.scope` is set to 'Namespace'"));
         }
         "Namespace" => namespace.check(names::dns1123_label, errors),
@@ -265,7 +259,7 @@ pub fn ingress_class(_context: &Context<'_>, class: &At<'_>, errors: &mut Errors
             errors.push(namespace.forbidden("`parameters.scope` is set to 'Cluster'"));
         }
         "Cluster" => {}
-        "" => errors.push(scope.required("")),
+        _ if !scope.is_set() => errors.push(scope.required("")),
         _ => errors.push(scope.not_supported(&["Cluster", "Namespace"])),
     }
 }
@@ -276,10 +270,17 @@ pub fn ingress_class_update(_context: &Context<'_>, class: &At<'_>, old: &At<'_>
 
 /// `acme.io/foo`
 pub fn domain_path(at: &At<'_>, errors: &mut Errors) {
+    const PATH: &str = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+";
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:".contains(&byte);
     match at.text().split_once('/') {
+        _ if at.is_empty() => errors.push(at.required("")),
         Some((domain, path)) if !domain.is_empty() && !path.is_empty() => {
             let complaints = names::dns1123_subdomain(domain);
             errors.extend(complaints.into_iter().map(|complaint| at.invalid_as(&json!(domain), complaint)));
+            if !path.bytes().all(fits) {
+                let why = format!("Invalid path (regex used for validation is '{PATH}')");
+                errors.push(at.invalid_as(&json!(path), why));
+            }
         }
         _ => errors.push(at.invalid("must be a domain-prefixed path (such as \"acme.io/foo\")")),
     }
@@ -287,11 +288,7 @@ pub fn domain_path(at: &At<'_>, errors: &mut Errors) {
 
 /// The name of an address is the address, in the one way to write it.
 pub fn ip_address_name(name: &str, _is_prefix: bool) -> Vec<String> {
-    match name.parse::<IpAddr>() {
-        Err(_) => vec!["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)".to_owned()],
-        Ok(ip) if ip.to_string() != name => vec![format!("must be in canonical form ({:?})", ip.to_string())],
-        Ok(_) => Vec::new(),
-    }
+    at::canonical_ip(name)
 }
 
 pub fn ip_address(_context: &Context<'_>, address: &At<'_>, errors: &mut Errors) {
@@ -322,20 +319,13 @@ pub fn service_cidr(_context: &Context<'_>, range: &At<'_>, errors: &mut Errors)
         return;
     }
     if cidrs.len() > 2 {
-        errors.push(cidrs.invalid("may only hold up to 2 values"));
+        let spec = format!("{{\"CIDRs\":{}}}", cidrs.value);
+        errors.push(cidrs.invalid_shown(spec, "may only hold up to 2 values"));
         return;
     }
-    let mut families = Vec::new();
-    for cidr in cidrs.items() {
-        match cidr.text().parse::<IpNet>() {
-            Err(_) => errors.push(cidr.invalid(CIDR)),
-            Ok(net) if net.trunc() != net || net.to_string() != cidr.text() => {
-                let why = format!("must be in canonical form ({:?})", net.trunc().to_string());
-                errors.push(cidr.invalid(why));
-            }
-            Ok(net) => families.push(net.addr().is_ipv4()),
-        }
-    }
+    cidrs.items().for_each(|range| range.check(at::canonical_cidr, errors));
+    let families: Vec<bool> =
+        cidrs.items().filter_map(|range| Some(at::lenient_cidr(range.text())?.addr().is_ipv4())).collect();
     if let [first, second] = families.as_slice()
         && first == second
     {
@@ -345,14 +335,22 @@ pub fn service_cidr(_context: &Context<'_>, range: &At<'_>, errors: &mut Errors)
     }
 }
 
-pub fn service_cidr_update(_context: &Context<'_>, range: &At<'_>, old: &At<'_>, errors: &mut Errors) {
+/// A second family may be added, and nothing else changes.
+pub fn service_cidr_update(context: &Context<'_>, range: &At<'_>, old: &At<'_>, errors: &mut Errors) {
     let (new, before) = (range.down("spec.cidrs"), old.down("spec.cidrs"));
+    if new.len() != before.len() && (before.len(), new.len()) != (1, 2) {
+        errors.push(new.invalid(at::IMMUTABLE));
+        return;
+    }
     for (cidr, was) in new.items().zip(before.items()) {
         if cidr.value != was.value {
-            errors.push(cidr.invalid(super::at::IMMUTABLE));
+            errors.push(cidr.invalid(at::IMMUTABLE));
         }
     }
-    if new.len() < before.len() {
-        errors.push(new.invalid(super::at::IMMUTABLE));
+    if new.len() > before.len() {
+        service_cidr(context, range, errors);
     }
 }
+
+#[cfg(test)]
+mod tests;

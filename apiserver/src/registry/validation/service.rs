@@ -2,11 +2,10 @@
 //!
 //! Corresponds to ValidateService and ValidateServiceUpdate of pkg/apis/core/validation.
 
-use super::at::{At, Errors, check_ip, check_port_number, check_port_number_or_name};
+use super::at::{At, Errors, check_ip, check_port_number, check_port_number_or_name, cidr};
 use super::pod::containers::PROTOCOLS;
 use super::service_addresses::addresses;
 use crate::registry::strategy::WriteContext;
-use ipnet::IpNet;
 use proto::meta::names;
 use proto::meta::status::FieldError;
 use serde_json::{Value, json};
@@ -18,17 +17,10 @@ type Context<'a> = WriteContext<'a>;
 const TYPES: &[&str] = &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
 const POLICIES: &[&str] = &["Cluster", "Local"];
 const DISTRIBUTIONS: &[&str] = &["PreferClose", "PreferSameZone", "PreferSameNode"];
-/// The kubelet's own port: some clouds would lead it outside.
-const KUBELET_PORT: i64 = 10250;
+const TOPOLOGY_HINTS: &str = "service.kubernetes.io/topology-aware-hints";
+const TOPOLOGY_MODE: &str = "service.kubernetes.io/topology-mode";
+const SOURCE_RANGES: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
 const MAX_AFFINITY_S: i64 = 86400;
-
-/// What a Service may be called: a label, so that it is one step of a DNS name.
-pub fn name(name: &str, is_prefix: bool) -> Vec<String> {
-    if name.contains('.') {
-        return vec!["must not contain dots".to_owned()];
-    }
-    super::object_meta::label(name, is_prefix)
-}
 
 fn is_headless(spec: &At<'_>) -> bool {
     let ips = spec.field("clusterIPs");
@@ -36,6 +28,11 @@ fn is_headless(spec: &At<'_>) -> bool {
 }
 
 pub fn service(_context: &Context<'_>, service: &At<'_>, errors: &mut Errors) {
+    let annotations = service.down("metadata.annotations");
+    let (hints, mode) = (annotations.key(TOPOLOGY_HINTS), annotations.key(TOPOLOGY_MODE));
+    if hints.is_set() && mode.is_set() && hints.value != mode.value {
+        errors.push(mode.invalid(format!("must match annotations[{TOPOLOGY_HINTS}] when both are specified")));
+    }
     let spec = service.field("spec");
     let kind = spec.field("type").text();
     if spec.field("ports").is_empty() && !is_headless(&spec) && kind != "ExternalName" {
@@ -49,19 +46,12 @@ pub fn service(_context: &Context<'_>, service: &At<'_>, errors: &mut Errors) {
     external_ips(&spec, errors);
     spec.field("type").check_enum(TYPES, errors);
     port_conflicts(&spec, kind, errors);
+    source_ranges(&spec, &annotations.key(SOURCE_RANGES), errors);
     load_balancer(&spec, kind, errors);
     traffic(&spec, kind, errors);
 }
 
 fn by_type(spec: &At<'_>, kind: &str, errors: &mut Errors) {
-    if kind == "LoadBalancer" {
-        for port in spec.field("ports").items().map(|port| port.field("port")) {
-            if port.integer() == Some(KUBELET_PORT) {
-                let why = "may not expose port 10250 externally since it is used by kubelet";
-                errors.push(port.invalid(why));
-            }
-        }
-    }
     match kind {
         "LoadBalancer" | "NodePort" if is_headless(spec) => {
             let at = At::new("spec.clusterIPs[0]", &Value::Null);
@@ -143,7 +133,7 @@ pub fn check_endpoint_ip(at: &At<'_>, errors: &mut Errors) {
         IpAddr::V6(ip) => (ip.segments()[0] & 0xffc0 == 0xfe80, ip.segments()[0] & 0xff0f == 0xff02),
     };
     if ip.is_unspecified() {
-        errors.push(at.invalid(format!("may not be unspecified ({ip})")));
+        errors.push(at.invalid(format!("may not be unspecified ({})", at.text())));
     }
     if ip.is_loopback() {
         errors.push(at.invalid("may not be in the loopback range (127.0.0.0/8, ::1/128)"));
@@ -158,8 +148,11 @@ pub fn check_endpoint_ip(at: &At<'_>, errors: &mut Errors) {
 
 fn external_ips(spec: &At<'_>, errors: &mut Errors) {
     for ip in spec.field("externalIPs").items() {
+        let before = errors.len();
         check_ip(&ip, errors);
-        check_endpoint_ip(&ip, errors);
+        if errors.len() == before {
+            check_endpoint_ip(&ip, errors);
+        }
     }
 }
 
@@ -192,34 +185,52 @@ fn port_conflicts(spec: &At<'_>, kind: &str, errors: &mut Errors) {
     }
 }
 
-fn load_balancer(spec: &At<'_>, kind: &str, errors: &mut Errors) {
-    const ONLY: &str = "may only be used when `type` is 'LoadBalancer'";
-    let ranges = spec.field("loadBalancerSourceRanges");
+const FOR_LOAD_BALANCERS: &str = "may only be used when `type` is 'LoadBalancer'";
+
+/// Ranges of addresses that a load balancer takes traffic from, in the field or else in the old annotation.
+fn source_ranges(spec: &At<'_>, annotation: &At<'_>, errors: &mut Errors) {
     // Kubernetes writes this path with a capital.
-    let ranges = At::new("spec.LoadBalancerSourceRanges", ranges.value);
+    let ranges = At::new("spec.LoadBalancerSourceRanges", spec.field("loadBalancerSourceRanges").value);
+    let is_balancer = spec.field("type").text() == "LoadBalancer";
     if !ranges.is_empty() {
-        if kind != "LoadBalancer" {
-            errors.push(ranges.forbidden(ONLY));
+        if !is_balancer {
+            errors.push(ranges.forbidden(FOR_LOAD_BALANCERS));
         }
-        for range in ranges.items() {
-            if range.text().trim().parse::<IpNet>().is_err() {
-                errors.push(range.invalid("must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"));
-            }
+        ranges.items().for_each(|range| check_range(&range, range.text(), errors));
+    } else if annotation.is_set() {
+        if !is_balancer {
+            errors.push(annotation.forbidden(FOR_LOAD_BALANCERS));
         }
+        let listed = annotation.text().split(',').filter(|_| !annotation.text().trim().is_empty());
+        listed.for_each(|range| check_range(annotation, range, errors));
     }
+}
+
+/// Blanks around a range do not count.
+fn check_range(at: &At<'_>, range: &str, errors: &mut Errors) {
+    let range = range.trim();
+    errors.extend(cidr(range).into_iter().map(|complaint| at.invalid_as(&json!(range), complaint)));
+}
+
+fn load_balancer(spec: &At<'_>, kind: &str, errors: &mut Errors) {
     let allocate = spec.field("allocateLoadBalancerNodePorts");
     match (kind == "LoadBalancer", allocate.is_set()) {
-        (false, true) => errors.push(allocate.forbidden(ONLY)),
-        (true, false) => errors.push(allocate.required("")),
+        (false, true) => errors.push(allocate.forbidden(FOR_LOAD_BALANCERS)),
+        // Kubernetes names the field without its parent here.
+        (true, false) => errors.push(At::new("allocateLoadBalancerNodePorts", allocate.value).required("")),
         _ => {}
     }
+    load_balancer_class(spec, errors);
+}
+
+fn load_balancer_class(spec: &At<'_>, errors: &mut Errors) {
     let class = spec.field("loadBalancerClass");
-    if class.is_set() {
-        if kind != "LoadBalancer" {
-            errors.push(class.forbidden(ONLY));
-        } else {
-            class.check(names::qualified_name, errors);
-        }
+    if !class.is_set() {
+        return;
+    }
+    match spec.field("type").text() {
+        "LoadBalancer" => class.check(names::qualified_name, errors),
+        _ => errors.push(class.forbidden(FOR_LOAD_BALANCERS)),
     }
 }
 
@@ -258,34 +269,85 @@ fn traffic(spec: &At<'_>, kind: &str, errors: &mut Errors) {
 /// What a Service was given stays; only a second family may come and go.
 pub fn update(_context: &Context<'_>, service: &At<'_>, old: &At<'_>, errors: &mut Errors) {
     let (spec, before) = (service.field("spec"), old.field("spec"));
-    let external = |spec: &At<'_>| spec.field("type").text() == "ExternalName";
-    if !external(&spec) && !external(&before) {
-        if !(is_headless(&spec) && is_headless(&before)) {
-            kept(&spec.field("clusterIPs"), &before.field("clusterIPs"), "primary clusterIP can not be unset", errors);
+    let is = |kind: &str| [&spec, &before].map(|spec| spec.field("type").text() == kind);
+    if is("ExternalName") == [false, false] {
+        match [&spec, &before].map(is_headless) {
+            [true, true] => {}
+            headless => {
+                kept_ips(&spec, &before, errors);
+                if headless == [false, false] {
+                    kept_families(&spec, &before, errors);
+                }
+            }
         }
-        kept(&spec.field("ipFamilies"), &before.field("ipFamilies"), "primary ipFamily can not be unset", errors);
     }
-    let checked = [&spec, &before].iter().all(|spec| {
-        spec.field("type").text() == "LoadBalancer" && spec.field("externalTrafficPolicy").text() == "Local"
-    });
-    let check = spec.field("healthCheckNodePort");
-    if checked && check.value != before.field("healthCheckNodePort").value {
-        errors.push(check.forbidden("field is immutable"));
-    }
-    let both = [&spec, &before].iter().all(|spec| spec.field("type").text() == "LoadBalancer");
-    let (class, old_class) = (spec.field("loadBalancerClass"), before.field("loadBalancerClass"));
-    if both && class.value != old_class.value {
+    let class = spec.field("loadBalancerClass");
+    if is("LoadBalancer") == [true, true] && class.value != before.field("loadBalancerClass").value {
         errors.push(class.invalid("may not change once set"));
+    }
+    // Looked at here and once more with the rest.
+    load_balancer_class(&spec, errors);
+    let checked = |spec: &At<'_>| spec.field("externalTrafficPolicy").text() == "Local";
+    let check = spec.field("healthCheckNodePort");
+    let changed = check.integer().unwrap_or(0) != before.field("healthCheckNodePort").integer().unwrap_or(0);
+    if is("LoadBalancer") == [true, true] && checked(&spec) && checked(&before) && changed {
+        errors.push(check.forbidden("field is immutable"));
     }
 }
 
-fn kept(list: &At<'_>, old: &At<'_>, unset: &str, errors: &mut Errors) {
-    let Some(first) = old.items().next() else { return };
-    let at = At::new(format!("{}[0]", list.path), list.value);
-    match list.items().next() {
-        None => errors.push(at.invalid_as(&if list.is_set() { list.value.clone() } else { json!(null) }, unset)),
-        Some(now) if now.value != first.value => errors.push(at.invalid("may not change once set")),
-        Some(_) => {}
+const CHANGED: &str = "may not change once set";
+
+/// `spec.clusterIPs[0]`, showing the list.
+fn at_index<'a>(list: &At<'a>, index: usize) -> At<'a> {
+    At::new(format!("{}[{index}]", list.path), list.value)
+}
+
+fn released(spec: &At<'_>, what: &str, errors: &mut Errors) {
+    let policy = spec.field("ipFamilyPolicy");
+    if policy.text() != "SingleStack" {
+        errors.push(policy.invalid(format!("must be set to 'SingleStack' when releasing the secondary {what}")));
+    }
+}
+
+fn kept_ips(spec: &At<'_>, before: &At<'_>, errors: &mut Errors) {
+    let (now, then) = (spec.field("clusterIPs"), before.field("clusterIPs"));
+    let first = |list: &At<'_>| list.value.get(0).cloned();
+    if now.len() == then.len() {
+        for (index, (ip, old)) in now.items().zip(then.items()).enumerate() {
+            if ip.value != old.value {
+                errors.push(at_index(&now, index).invalid(CHANGED));
+            }
+        }
+        return;
+    }
+    if now.is_empty() {
+        errors.push(at_index(&now, 0).invalid("primary clusterIP can not be unset"));
+    } else if !then.is_empty() && first(&now) != first(&then) {
+        errors.push(at_index(&now, 0).invalid(CHANGED));
+    }
+    if now.len() < then.len() && now.len() == 1 {
+        released(spec, "clusterIP", errors);
+    }
+}
+
+/// Kubernetes names the first family whichever it is, and shows addresses where the number of families changes.
+fn kept_families(spec: &At<'_>, before: &At<'_>, errors: &mut Errors) {
+    let (now, then, ips) = (spec.field("ipFamilies"), before.field("ipFamilies"), spec.field("clusterIPs"));
+    let first = at_index(&now, 0);
+    if now.len() == then.len() {
+        for _ in now.items().zip(then.items()).filter(|(now, then)| now.value != then.value) {
+            errors.push(first.invalid(CHANGED));
+        }
+        return;
+    }
+    if now.len() < then.len() && ips.is_empty() {
+        errors.push(first.invalid("primary ipFamily can not be unset"));
+    }
+    if !now.is_empty() && !then.is_empty() && now.value.get(0) != then.value.get(0) {
+        errors.push(first.invalid_as(ips.value, CHANGED));
+    }
+    if now.len() < then.len() && now.len() == 1 {
+        released(spec, "ipFamily", errors);
     }
 }
 
@@ -307,8 +369,9 @@ pub fn load_balancer_status(balancer: &At<'_>, errors: &mut Errors) {
         }
         if mode.is_set() && ip.is_empty() {
             errors.push(mode.forbidden("may not be specified when `ip` is not set"));
+        } else {
+            mode.check_optional_enum(&["Proxy", "VIP"], errors);
         }
-        mode.check_optional_enum(&["Proxy", "VIP"], errors);
         if !host.is_empty() {
             host.check(names::dns1123_subdomain, errors);
             if host.text().parse::<IpAddr>().is_ok() {
@@ -342,3 +405,6 @@ pub fn warnings(_context: &Context<'_>, service: &At<'_>, _old: Option<&At<'_>>)
     }
     found
 }
+
+#[cfg(test)]
+mod tests;

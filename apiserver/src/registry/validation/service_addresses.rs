@@ -60,18 +60,14 @@ fn well_formed(ips: &At<'_>, errors: &mut Errors) -> bool {
 
 fn of_families(ips: &At<'_>, families: &At<'_>, errors: &mut Errors) {
     let parsed: Vec<IpAddr> = ips.items().filter_map(|ip| ip.text().parse().ok()).collect();
-    if let [first, second] = parsed.as_slice()
-        && first.is_ipv4() == second.is_ipv4()
-    {
+    let is_dual = parsed.iter().any(IpAddr::is_ipv4) && parsed.iter().any(IpAddr::is_ipv6);
+    if ips.len() > 1 && !is_dual {
         errors.push(ips.invalid("may specify no more than one IP for each IP family"));
-    }
-    if !errors.is_empty() {
-        return;
     }
     for (index, (ip, family)) in ips.items().zip(families.items()).enumerate() {
         let Ok(address) = ip.text().parse::<IpAddr>() else { continue };
-        let expected = if family.text() == "IPv4" { "IPv4" } else { "IPv6" };
-        if address.is_ipv4() != (expected == "IPv4") {
+        let expected = family.text();
+        if FAMILIES.contains(&expected) && address.is_ipv4() != (expected == "IPv4") {
             let why = format!("expected an {expected} value as indicated by `ipFamilies[{index}]`");
             errors.push(ip.invalid(why));
         }

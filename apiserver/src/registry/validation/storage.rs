@@ -1,19 +1,22 @@
-//! Volumes and claims, apart from pods.
+//! Claims, and the kinds of storage.k8s.io.
 //!
-//! Corresponds to ValidatePersistentVolume and ValidatePersistentVolumeClaim of pkg/apis/core/validation.
+//! Corresponds to ValidatePersistentVolumeClaim of pkg/apis/core/validation and pkg/apis/storage/validation.
 
 use super::at::{At, Errors};
-use super::devices::driver_name;
 use super::difference::difference;
-use super::pod::affinity::node_selector;
 use super::pod::resources;
 use super::selector;
 use crate::registry::strategy::WriteContext;
 use proto::meta::names;
 use proto::meta::quantity::Quantity;
 use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
 
 type Context<'a> = WriteContext<'a>;
+
+const MAX_DRIVER_NAME_BYTES: usize = 63;
+const MAX_PARAMETERS: usize = 512;
+const MAX_PARAMETER_BYTES: usize = 256 * 1024;
 
 pub const ACCESS_MODES: &[&str] = &["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 
@@ -24,17 +27,28 @@ pub fn access_modes(modes: &At<'_>, errors: &mut Errors) {
             errors.push(At::new(modes.path.clone(), mode.value).not_supported(ACCESS_MODES));
         }
         alone |= mode.text() == "ReadWriteOncePod";
-        others |= mode.text() != "ReadWriteOncePod";
+        others |= mode.text() != "ReadWriteOncePod" && ACCESS_MODES.contains(&mode.text());
     }
     if alone && others {
         errors.push(modes.forbidden("may not use ReadWriteOncePod with other access modes"));
     }
 }
 
-pub fn positive_storage(at: &At<'_>, errors: &mut Errors) {
+/// A name of at most 63 bytes, in whatever case.
+pub fn csi_driver_name(at: &At<'_>, errors: &mut Errors) {
+    if at.is_empty() {
+        errors.push(at.required(""));
+    }
+    if at.len() > MAX_DRIVER_NAME_BYTES {
+        errors.push(at.too_long(MAX_DRIVER_NAME_BYTES));
+    }
+    at.check(|name| names::dns1123_subdomain(&name.to_lowercase()), errors);
+}
+
+/// Negative amounts and none at all get one complaint.
+fn positive_storage(at: &At<'_>, errors: &mut Errors) {
     let Ok(amount) = Quantity::try_from(at.value) else { return };
-    resources::check_amount(at, "storage", errors);
-    if amount.is_zero() {
+    if amount.signum() <= 0 {
         errors.push(at.invalid_as(&json!(amount.to_string()), "must be greater than zero"));
     }
 }
@@ -46,142 +60,60 @@ pub fn claim_spec(spec: &At<'_>, errors: &mut Errors) {
     }
     selector::check(&spec.field("selector"), errors);
     access_modes(&modes, errors);
+    // Kubernetes leaves `requests` out of this path.
     let requested = spec.down("resources.requests").key("storage");
+    let requested = At::new(spec.field("resources").key("storage").path, requested.value);
     if requested.is_set() {
         positive_storage(&requested, errors);
     } else {
-        errors.push(spec.field("resources").key("storage").required(""));
+        errors.push(requested.required(""));
     }
     if !spec.field("storageClassName").is_empty() {
         spec.field("storageClassName").check(names::dns1123_subdomain, errors);
     }
     spec.field("volumeMode").check_optional_enum(&["Block", "Filesystem"], errors);
+    data_sources(spec, errors);
     if !spec.field("volumeAttributesClassName").is_empty() {
         spec.field("volumeAttributesClassName").check(names::dns1123_subdomain, errors);
     }
 }
 
-const PV_SOURCES: &[(&str, &[&str])] = &[
-    ("hostPath", &["path"]),
-    ("gcePersistentDisk", &["pdName"]),
-    ("awsElasticBlockStore", &["volumeID"]),
-    ("glusterfs", &["endpoints", "path"]),
-    ("flocker", &[]),
-    ("nfs", &["server", "path"]),
-    ("rbd", &["monitors", "image"]),
-    ("quobyte", &["registry", "volume"]),
-    ("cephfs", &["monitors"]),
-    ("iscsi", &["targetPortal", "iqn"]),
-    ("cinder", &["volumeID"]),
-    ("fc", &[]),
-    ("flexVolume", &["driver"]),
-    ("azureFile", &["secretName", "shareName"]),
-    ("vsphereVolume", &["volumePath"]),
-    ("photonPersistentDisk", &["pdID"]),
-    ("portworxVolume", &["volumeID"]),
-    ("azureDisk", &["diskName", "diskURI"]),
-    ("scaleIO", &["gateway", "system", "volumeName"]),
-    ("local", &["path"]),
-    ("storageos", &[]),
-    ("csi", &[]),
-];
-
-pub fn volume(_context: &Context<'_>, volume: &At<'_>, errors: &mut Errors) {
-    let spec = volume.field("spec");
-    let modes = spec.field("accessModes");
-    if modes.is_empty() {
-        errors.push(modes.required(""));
-    }
-    access_modes(&modes, errors);
-    capacity(&spec.field("capacity"), errors);
-    let reclaim = spec.field("persistentVolumeReclaimPolicy");
-    if !reclaim.is_empty() && !["Delete", "Recycle", "Retain"].contains(&reclaim.text()) {
-        errors.push(reclaim.not_supported(&["Delete", "Recycle", "Retain"]));
-    }
-    let affinity = spec.down("nodeAffinity.required");
-    if spec.field("nodeAffinity").is_set() {
-        match affinity.is_set() {
-            true => node_selector(&affinity, errors),
-            false => errors.push(affinity.required("must specify required node constraints")),
+fn data_sources(spec: &At<'_>, errors: &mut Errors) {
+    let (source, reference) = (spec.field("dataSource"), spec.field("dataSourceRef"));
+    for at in [&source, &reference] {
+        if at.is_set() {
+            data_source(at, errors);
         }
     }
-    volume_sources(&spec, errors);
-    if spec.field("hostPath").is_set() && spec.down("hostPath.path").text() == "/" && reclaim.text() == "Recycle" {
-        errors.push(reclaim.forbidden("may not be 'recycle' for a hostPath mount of '/'"));
+    let namespace = reference.field("namespace");
+    if !namespace.is_empty() {
+        namespace.check(names::dns1123_label, errors);
     }
-    for class in ["storageClassName", "volumeAttributesClassName"] {
-        if !spec.field(class).is_empty() {
-            spec.field(class).check(names::dns1123_subdomain, errors);
-        }
-    }
-    spec.field("volumeMode").check_optional_enum(&["Block", "Filesystem"], errors);
-}
-
-fn capacity(capacity: &At<'_>, errors: &mut Errors) {
-    if capacity.is_empty() {
-        errors.push(capacity.required(""));
-    }
-    let storage = capacity.key("storage");
-    if !storage.is_set() || capacity.len() > 1 {
-        errors.push(capacity.not_supported(&["storage"]));
+    if !source.is_set() || !reference.is_set() {
         return;
     }
-    let Ok(amount) = Quantity::try_from(storage.value) else { return };
-    if amount.signum() < 0 {
-        errors.push(storage.invalid_as(&json!(amount.value()), "must be a valid resource quantity"));
-    }
-    if amount.signum() <= 0 {
-        errors.push(storage.invalid_as(&json!(amount.to_string()), "must be greater than zero"));
-    }
-}
-
-fn volume_sources(spec: &At<'_>, errors: &mut Errors) {
-    let mut found = false;
-    for (kind, required) in PV_SOURCES {
-        let source = spec.field(kind);
-        if !source.is_set() {
-            continue;
-        }
-        if found {
-            errors.push(source.forbidden("may not specify more than 1 volume type"));
-            continue;
-        }
-        found = true;
-        for field in *required {
-            if source.field(field).is_empty() {
-                errors.push(source.field(field).required(""));
-            }
-        }
-        match *kind {
-            "hostPath" | "local" if source.field("path").text().split('/').any(|part| part == "..") => {
-                errors.push(source.field("path").invalid("must not contain '..'"));
-            }
-            "csi" => {
-                source.field("driver").check_required(names::dns1123_subdomain, errors);
-                if source.field("volumeHandle").is_empty() {
-                    errors.push(source.field("volumeHandle").required(""));
-                }
-            }
-            _ => {}
-        }
-        if *kind == "local" && !spec.field("nodeAffinity").is_set() {
-            errors.push(spec.field("nodeAffinity").required("Local volume requires node affinity"));
-        }
-    }
-    if !found {
-        errors.push(spec.required("must specify a volume type"));
+    let differs =
+        ["apiGroup", "kind", "name"].iter().any(|field| source.field(field).value != reference.field(field).value);
+    // What Kubernetes shows as the value is a path, which has no JSON.
+    if !namespace.is_empty() {
+        errors.push(spec.invalid_as(&json!({}), "may not be specified when dataSourceRef.namespace is specified"));
+    } else if differs {
+        errors.push(spec.invalid_as(&json!({}), "must match dataSourceRef"));
     }
 }
 
-pub fn volume_update(_context: &Context<'_>, volume: &At<'_>, old: &At<'_>, errors: &mut Errors) {
-    let (spec, before) = (volume.field("spec"), old.field("spec"));
-    let changed = PV_SOURCES.iter().any(|(kind, _)| spec.field(kind).value != before.field(kind).value);
-    if changed {
-        errors.push(spec.forbidden("spec.persistentvolumesource is immutable after creation"));
+fn data_source(at: &At<'_>, errors: &mut Errors) {
+    let (group, kind) = (at.field("apiGroup"), at.field("kind"));
+    for field in ["name", "kind"] {
+        if at.field(field).is_empty() {
+            errors.push(at.field(field).required(""));
+        }
     }
-    spec.field("volumeMode").check_unchanged(&before.field("volumeMode"), errors);
-    if before.field("nodeAffinity").is_set() && spec.field("nodeAffinity").value != before.field("nodeAffinity").value {
-        errors.push(spec.field("nodeAffinity").invalid(super::at::IMMUTABLE));
+    if !group.is_empty() {
+        group.check(names::dns1123_subdomain, errors);
+    } else if kind.text() != "PersistentVolumeClaim" {
+        let why = "must be 'PersistentVolumeClaim' when referencing the default apiGroup";
+        errors.push(at.invalid_as(&json!(kind.text()), why));
     }
 }
 
@@ -192,61 +124,154 @@ pub fn claim(_context: &Context<'_>, claim: &At<'_>, errors: &mut Errors) {
 const CLAIM_FIXED: &str =
     "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
 
+const STORAGE_CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
+
+/// The class in the annotation that came before the field.
+fn noted_class<'a>(claim: &At<'a>) -> At<'a> {
+    claim.down("metadata.annotations").key(STORAGE_CLASS_ANNOTATION)
+}
+
 /// A claim is what it is; once bound it may grow.
 pub fn claim_update(_context: &Context<'_>, claim: &At<'_>, old: &At<'_>, errors: &mut Errors) {
     let (spec, before) = (claim.field("spec"), old.field("spec"));
     let bound = old.down("status.phase").text() == "Bound";
+    let (class, old_class) = (spec.field("storageClassName"), before.field("storageClassName"));
+    let (noted, was_noted) = (noted_class(claim), noted_class(old));
+    let gets_class = class.is_set() && !old_class.is_set();
+    let moves_class = gets_class
+        && was_noted.is_set()
+        && class.value == was_noted.value
+        && (!noted.is_set() || noted.value == was_noted.value);
+    if !moves_class && noted.text() != was_noted.text() {
+        let path = ["metadata.annotations.", STORAGE_CLASS_ANNOTATION].concat();
+        errors.push(At::new(path, noted.value).invalid_text(super::at::IMMUTABLE));
+    }
     let mut munged = spec.value.clone();
     if before.field("volumeName").is_empty() {
         take_back(&mut munged, before.value, &["volumeName"]);
     }
-    if !before.field("storageClassName").is_set() && spec.field("storageClassName").is_set() {
+    if gets_class && (!was_noted.is_set() || class.value == was_noted.value) {
         take_back(&mut munged, before.value, &["storageClassName"]);
     }
-    if bound {
+    if bound && spec.field("volumeAttributesClassName").is_set() {
         take_back(&mut munged, before.value, &["volumeAttributesClassName"]);
-        take_back(&mut munged, before.value, &["resources", "requests"]);
+    }
+    if bound && spec.down("resources.requests").is_set() {
+        take_back(&mut munged, before.value, &["resources", "requests", "storage"]);
     }
     if munged != *before.value {
         let difference = difference(before.value, &munged);
         errors.push(spec.forbidden(format!("{CLAIM_FIXED}\n{difference}")));
     }
-    let requested = |spec: &At<'_>| Quantity::try_from(spec.down("resources.requests").key("storage").value).ok();
+    let amount = |at: At<'_>| Quantity::try_from(at.value).ok();
+    let requested = |spec: &At<'_>| amount(spec.down("resources.requests").key("storage"));
     if let (Some(now), Some(then)) = (requested(&spec), requested(&before))
         && now < then
+        && amount(old.down("status.capacity").key("storage")).is_some_and(|held| now <= held)
     {
         errors.push(spec.down("resources.requests.storage").forbidden("field can not be less than status.capacity"));
     }
     // Kubernetes names the field without its parent here.
     At::new("volumeMode", spec.field("volumeMode").value).check_unchanged(&before.field("volumeMode"), errors);
+    let attributes = spec.field("volumeAttributesClassName");
+    if !before.field("volumeAttributesClassName").is_set()
+        || attributes.value == before.field("volumeAttributesClassName").value
+    {
+        return;
+    }
+    if !attributes.is_set() {
+        errors.push(attributes.forbidden("update from non-nil value to nil is forbidden"));
+    } else if attributes.is_empty() {
+        errors.push(attributes.forbidden("update from non-nil value to an empty string is forbidden"));
+    }
 }
 
 fn take_back(spec: &mut Value, old: &Value, path: &[&str]) {
     crate::registry::strategies::rules::restore(spec, old, path);
 }
 
+const RESIZE_STATES: &[&str] = &[
+    "ControllerResizeInProgress",
+    "ControllerResizeInfeasible",
+    "NodeResizeInProgress",
+    "NodeResizeInfeasible",
+    "NodeResizePending",
+];
+
 pub fn claim_status(_context: &Context<'_>, claim: &At<'_>, _old: &At<'_>, errors: &mut Errors) {
-    if claim.down("spec.resources").is_empty() {
-        errors.push(claim.down("spec.resources").required(""));
+    if claim.down("spec.accessModes").is_empty() {
+        errors.push(At::new("Spec.accessModes", &Value::Null).required(""));
     }
-    for (name, amount) in claim.down("status.capacity").entries() {
-        resources::check_amount(&amount, name, errors);
+    let status = claim.field("status");
+    for (_, at) in status.field("capacity").entries() {
+        valid_quantity(&at, errors);
+    }
+    let mut sorted = RESIZE_STATES.to_vec();
+    sorted.sort_unstable();
+    let states = At::new("status.allocatedResourceStatus", status.field("allocatedResourceStatuses").value);
+    for (name, state) in states.entries() {
+        claim_resource_name(&states, name, errors);
+        if !sorted.contains(&state.text()) {
+            errors.push(At::new(states.path.clone(), &json!(name)).not_supported(&sorted));
+        }
+    }
+    let allocated = status.field("allocatedResources");
+    for (name, at) in allocated.entries() {
+        if claim_resource_name(&allocated, name, errors) {
+            valid_quantity(&at, errors);
+        }
+    }
+}
+
+fn valid_quantity(at: &At<'_>, errors: &mut Errors) {
+    if let Some(amount) = Quantity::try_from(at.value).ok().filter(|amount| amount.signum() < 0) {
+        errors.push(at.invalid_as(&json!(amount.value()), "must be a valid resource quantity"));
+    }
+}
+
+/// Of Kubernetes' own resources a claim has storage alone.
+fn claim_resource_name(at: &At<'_>, name: &str, errors: &mut Errors) -> bool {
+    let before = errors.len();
+    let value = json!(name);
+    let at = At::new(at.path.clone(), &value);
+    at.check(names::qualified_name, errors);
+    if errors.len() == before && resources::is_native(name) && name != "storage" {
+        errors.push(at.not_supported(&["storage"]));
+    }
+    errors.len() == before
+}
+
+/// The name of who provides volumes, in whatever case.
+fn provisioner(at: &At<'_>, errors: &mut Errors) {
+    if at.is_empty() {
+        errors.push(at.required(""));
+        return;
+    }
+    let lower = at.text().to_lowercase();
+    let complaints = names::qualified_name(&lower);
+    errors.extend(complaints.into_iter().map(|complaint| at.invalid_as(&json!(lower), complaint)));
+}
+
+fn parameters(at: &At<'_>, errors: &mut Errors) {
+    if at.len() > MAX_PARAMETERS {
+        errors.push(at.too_long(MAX_PARAMETERS));
+        return;
+    }
+    let mut bytes = 0;
+    for (key, value) in at.entries() {
+        if key.is_empty() {
+            errors.push(at.invalid_as(&json!(key), "field can not be empty."));
+        }
+        bytes += key.len() + value.len();
+    }
+    if bytes > MAX_PARAMETER_BYTES {
+        errors.push(at.too_long(MAX_PARAMETER_BYTES));
     }
 }
 
 pub fn class(_context: &Context<'_>, class: &At<'_>, errors: &mut Errors) {
-    let provisioner = class.field("provisioner");
-    if provisioner.is_empty() {
-        errors.push(provisioner.required(""));
-    } else {
-        let lower = provisioner.text().to_lowercase();
-        let complaints = names::qualified_name(&lower);
-        errors.extend(complaints.into_iter().map(|complaint| provisioner.invalid_as(&json!(lower), complaint)));
-    }
-    let parameters = class.field("parameters");
-    for (key, _) in parameters.entries().filter(|(key, _)| key.is_empty()) {
-        errors.push(parameters.invalid_as(&json!(key), "field can not be empty."));
-    }
+    provisioner(&class.field("provisioner"), errors);
+    parameters(&class.field("parameters"), errors);
     let reclaim = class.field("reclaimPolicy");
     if !reclaim.is_empty() && !["Delete", "Retain"].contains(&reclaim.text()) {
         errors.push(reclaim.not_supported(&["Delete", "Retain"]));
@@ -256,8 +281,21 @@ pub fn class(_context: &Context<'_>, class: &At<'_>, errors: &mut Errors) {
         errors.push(binding.required(""));
     }
     binding.check_optional_enum(&["Immediate", "WaitForFirstConsumer"], errors);
+    let mut terms: Vec<BTreeMap<&str, BTreeSet<&str>>> = Vec::new();
     for term in class.field("allowedTopologies").items() {
-        term.field("matchLabelExpressions").items().for_each(|expression| topology(&expression, errors));
+        let expressions = term.field("matchLabelExpressions");
+        let mut wanted: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for expression in expressions.items() {
+            topology(&expression, errors);
+            let values = expression.field("values").items().map(|value| value.text()).collect();
+            if wanted.insert(expression.field("key").text(), values).is_some() {
+                errors.push(expression.field("key").duplicate());
+            }
+        }
+        for _ in terms.iter().filter(|before| **before == wanted) {
+            errors.push(At::new(expressions.path.clone(), &json!("")).duplicate());
+        }
+        terms.push(wanted);
     }
 }
 
@@ -266,12 +304,11 @@ fn topology(expression: &At<'_>, errors: &mut Errors) {
     if values.is_empty() {
         errors.push(values.required(""));
     }
-    let mut seen = Vec::new();
+    let mut seen = BTreeSet::new();
     for value in values.items() {
-        if seen.contains(&value.text()) {
+        if !seen.insert(value.text()) {
             errors.push(value.duplicate());
         }
-        seen.push(value.text());
     }
     expression.field("key").check(names::qualified_name, errors);
 }
@@ -293,9 +330,14 @@ pub fn class_update(_context: &Context<'_>, class: &At<'_>, old: &At<'_>, errors
 
 pub fn driver(_context: &Context<'_>, driver: &At<'_>, errors: &mut Errors) {
     let spec = driver.field("spec");
-    for field in ["attachRequired", "podInfoOnMount", "storageCapacity"] {
+    // Kubernetes calls the first field otherwise in its errors.
+    for (field, shown) in [
+        ("attachRequired", "attachedRequired"),
+        ("podInfoOnMount", "podInfoOnMount"),
+        ("storageCapacity", "storageCapacity"),
+    ] {
         if !spec.field(field).is_set() {
-            errors.push(spec.field(field).required(""));
+            errors.push(spec.field(shown).required(""));
         }
     }
     let policies = ["File", "None", "ReadWriteOnceWithFSType"];
@@ -305,6 +347,7 @@ pub fn driver(_context: &Context<'_>, driver: &At<'_>, errors: &mut Errors) {
         let (audience, expiry) = (request.field("audience"), request.field("expirationSeconds"));
         if seen.contains(&audience.text()) {
             errors.push(audience.duplicate());
+            continue;
         }
         seen.push(audience.text());
         if expiry.integer().is_some_and(|s| s < 600) {
@@ -319,6 +362,10 @@ pub fn driver(_context: &Context<'_>, driver: &At<'_>, errors: &mut Errors) {
         if !["Persistent", "Ephemeral"].contains(&mode.text()) {
             errors.push(At::new(modes.path.clone(), mode.value).not_supported(&["Persistent", "Ephemeral"]));
         }
+    }
+    let period = spec.field("nodeAllocatableUpdatePeriodSeconds");
+    if period.integer().is_some_and(|s| s < 10) {
+        errors.push(period.invalid("must be greater than or equal to 10 seconds"));
     }
 }
 
@@ -336,34 +383,38 @@ pub fn driver_warnings(_context: &Context<'_>, driver: &At<'_>, _old: Option<&At
 }
 
 pub fn driver_update(_context: &Context<'_>, driver: &At<'_>, old: &At<'_>, errors: &mut Errors) {
-    for field in ["attachRequired", "volumeLifecycleModes"] {
-        driver.field("spec").field(field).check_unchanged(&old.field("spec").field(field), errors);
+    for (field, shown) in [("attachRequired", "attachedRequired"), ("volumeLifecycleModes", "volumeLifecycleModes")] {
+        let at = At::new(["spec.", shown].concat(), driver.field("spec").field(field).value);
+        at.check_unchanged(&old.field("spec").field(field), errors);
     }
 }
 
 const MAX_NODE_ID_BYTES: usize = 192;
 
 pub fn csi_node(_context: &Context<'_>, node: &At<'_>, errors: &mut Errors) {
-    let mut seen = Vec::new();
+    let mut seen = BTreeSet::new();
     for driver in node.down("spec.drivers").items() {
         let (name, id) = (driver.field("name"), driver.field("nodeID"));
-        driver_name(&name, errors);
+        csi_driver_name(&name, errors);
         if id.is_empty() {
             errors.push(id.required(""));
         } else if id.len() > MAX_NODE_ID_BYTES {
             errors.push(id.invalid(format!("must be {MAX_NODE_ID_BYTES} characters or less")));
         }
         driver.down("allocatable.count").check_non_negative(errors);
-        if seen.contains(&name.text()) {
+        if !seen.insert(name.text()) {
             errors.push(name.duplicate());
         }
-        seen.push(name.text());
-        let mut topology = Vec::new();
+        let mut keys = BTreeSet::new();
         for key in driver.field("topologyKeys").items() {
-            if topology.contains(&key.text()) {
+            // Kubernetes names the driver, not the key.
+            let key = At::new(driver.path.clone(), key.value);
+            if key.is_empty() {
+                errors.push(key.required(""));
+            }
+            if !keys.insert(key.text()) {
                 errors.push(key.duplicate());
             }
-            topology.push(key.text());
             key.check(names::qualified_name, errors);
         }
     }
@@ -371,30 +422,58 @@ pub fn csi_node(_context: &Context<'_>, node: &At<'_>, errors: &mut Errors) {
 
 /// A driver that stays is the same but for how much it has room for.
 pub fn csi_node_update(_context: &Context<'_>, node: &At<'_>, old: &At<'_>, errors: &mut Errors) {
-    const FIXED: [&str; 2] = ["nodeID", "topologyKeys"];
-    for driver in node.down("spec.drivers").items() {
-        let same = |before: &At<'_>| before.field("name").value == driver.field("name").value;
-        if let Some(before) = old.down("spec.drivers").items().find(same) {
-            FIXED.iter().for_each(|field| driver.field(field).check_unchanged(&before.field(field), errors));
+    let drivers = node.down("spec.drivers");
+    for before in old.down("spec.drivers").items() {
+        for driver in drivers.items().filter(|driver| driver.field("name").value == before.field("name").value) {
+            if ["nodeID", "topologyKeys"].iter().any(|field| driver.field(field).value != before.field(field).value) {
+                let [name, id, keys] = ["name", "nodeID", "topologyKeys"].map(|field| driver.field(field).value);
+                let shown = format!("{{\"Name\":{name},\"NodeID\":{id},\"TopologyKeys\":{keys},\"Allocatable\":null}}");
+                errors.push(drivers.invalid_shown(shown, super::at::IMMUTABLE));
+            }
         }
     }
 }
 
 pub fn attachment(_context: &Context<'_>, attachment: &At<'_>, errors: &mut Errors) {
     let spec = attachment.field("spec");
-    spec.field("attacher").check_required(names::dns1123_subdomain, errors);
-    spec.field("nodeName").check_required(names::dns1123_subdomain, errors);
-    let source = spec.field("source");
-    let (name, inline) = (source.field("persistentVolumeName"), source.field("inlineVolumeSpec"));
-    match (!name.is_empty(), inline.is_set()) {
-        (true, true) => {
-            errors.push(source.forbidden("must specify exactly one of inlineVolumeSpec and persistentVolumeName"))
-        }
-        (false, false) => {
-            errors.push(source.required("must specify exactly one of inlineVolumeSpec and persistentVolumeName"))
-        }
-        _ => {}
+    let (attacher, source) = (spec.field("attacher"), spec.field("source"));
+    if attacher.is_empty() {
+        errors.push(attacher.required(""));
     }
+    let (name, inline) = (source.field("persistentVolumeName"), source.field("inlineVolumeSpec"));
+    const ONE: &str = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
+    match (name.is_set(), inline.is_set()) {
+        (true, true) => errors.push(source.forbidden(ONE)),
+        (false, false) => errors.push(source.required(ONE)),
+        (true, false) if name.is_empty() => {
+            errors.push(name.required("must specify non empty persistentVolumeName"));
+        }
+        (true, false) => {}
+        (false, true) => inline_volume(&inline, errors),
+    }
+    spec.field("nodeName").check(names::dns1123_subdomain, errors);
+    // Asked beyond what the first versions asked.
+    csi_driver_name(&attacher, errors);
+    if name.is_set() {
+        name.check(names::dns1123_subdomain, errors);
+    }
+}
+
+/// The volume of a driver that a pod once named itself: it is held by nobody and has no size.
+fn inline_volume(spec: &At<'_>, errors: &mut Errors) {
+    for field in ["claimRef", "capacity"] {
+        if !spec.field(field).is_empty() {
+            errors.push(spec.field(field).forbidden("may not be specified in the context of inline volumes"));
+        }
+    }
+    if !spec.field("csi").is_set() {
+        errors.push(spec.field("csi").required("has to be specified in the context of inline volumes"));
+    }
+    let modes = spec.field("accessModes");
+    if modes.is_empty() {
+        errors.push(modes.required(""));
+    }
+    access_modes(&modes, errors);
 }
 
 pub fn attachment_update(_context: &Context<'_>, attachment: &At<'_>, old: &At<'_>, errors: &mut Errors) {
@@ -405,12 +484,10 @@ pub fn attachment_update(_context: &Context<'_>, attachment: &At<'_>, old: &At<'
 
 pub fn capacity_object(_context: &Context<'_>, capacity: &At<'_>, errors: &mut Errors) {
     selector::check(&capacity.field("nodeTopology"), errors);
-    capacity.field("storageClassName").check_required(names::dns1123_subdomain, errors);
-    for field in ["capacity", "maximumVolumeSize"] {
-        let at = capacity.field(field);
-        if Quantity::try_from(at.value).is_ok_and(|amount| amount.signum() < 0) {
-            errors.push(at.invalid("must be greater than or equal to 0"));
-        }
+    capacity.field("storageClassName").check(names::dns1123_subdomain, errors);
+    let at = capacity.field("capacity");
+    if let Some(amount) = Quantity::try_from(at.value).ok().filter(|amount| amount.signum() < 0) {
+        errors.push(at.invalid_as(&json!(amount.to_string()), "must be greater than or equal to 0"));
     }
 }
 
@@ -421,7 +498,8 @@ pub fn capacity_object_update(_context: &Context<'_>, capacity: &At<'_>, old: &A
 }
 
 pub fn attributes_class(_context: &Context<'_>, class: &At<'_>, errors: &mut Errors) {
-    class.field("driverName").check_required(names::dns1123_subdomain, errors);
+    provisioner(&class.field("driverName"), errors);
+    parameters(&class.field("parameters"), errors);
     if class.field("parameters").is_empty() {
         errors.push(class.field("parameters").required("must contain at least one key/value pair"));
     }
@@ -434,3 +512,6 @@ pub fn attributes_class_update(_context: &Context<'_>, class: &At<'_>, old: &At<
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

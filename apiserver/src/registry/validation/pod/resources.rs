@@ -55,7 +55,7 @@ pub fn is_extended(name: &str) -> bool {
     !is_native(name) && !name.starts_with("requests.") && names::qualified_name(&format!("requests.{name}")).is_empty()
 }
 
-fn may_overcommit(name: &str) -> bool {
+pub fn may_overcommit(name: &str) -> bool {
     is_native(name) && !is_huge_page(name)
 }
 
@@ -80,7 +80,7 @@ pub fn check_name(at: &At<'_>, name: &str, errors: &mut Errors) -> bool {
     true
 }
 
-fn check_container_name(at: &At<'_>, name: &str, errors: &mut Errors) {
+pub fn check_container_name(at: &At<'_>, name: &str, errors: &mut Errors) {
     check_name(at, name, errors);
     if !name.contains('/') {
         if !CONTAINER.contains(&name) && !is_huge_page(name) {
