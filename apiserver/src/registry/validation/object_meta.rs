@@ -90,6 +90,8 @@ pub fn validate_annotations(annotations: &At<'_>, errors: &mut Errors) {
 fn validate_owner_references(owners: &At<'_>, errors: &mut Errors) {
     let mut controller: Option<String> = None;
     for owner in owners.items() {
+        // Kubernetes leaves the index out of these paths.
+        let owner = At::new(owners.path.clone(), owner.value);
         let (group, version) = split_api_version(owner.field("apiVersion").text());
         let kind = owner.field("kind");
         if version.is_empty() {
@@ -179,6 +181,12 @@ mod tests {
         let owner = json!({"apiVersion":"v1","kind":"Pod","name":"p","uid":"u","controller":true});
         let found = errors(&json!({"name":"web","namespace":"shop","ownerReferences":[owner, owner]}));
         assert!(found[0].ends_with(r#"Found "true" in references for Pod/p and Pod/p"#), "{found:?}");
+        assert_eq!(
+            errors(
+                &json!({"name":"web","namespace":"shop","ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"p"}]})
+            ),
+            ["metadata.ownerReferences.uid: Invalid value: \"\": uid must not be empty"]
+        );
         let big = "x".repeat(names::ANNOTATIONS_BYTES);
         assert_eq!(
             errors(&json!({"name":"web","namespace":"shop","annotations":{"a":big}})),

@@ -265,7 +265,8 @@ pub fn binding(_context: &Context<'_>, binding: &At<'_>, errors: &mut Errors) {
     let spec = binding.field("spec");
     spec.field("policyName").check_required(names::dns1123_subdomain, errors);
     param_ref(&spec.field("paramRef"), errors);
-    match_resources(&spec.field("matchResources"), errors);
+    // Kubernetes writes this path so.
+    match_resources(&At::new(spec.path_of("matchResouces"), spec.field("matchResources").value), errors);
 }
 
 fn param_ref(at: &At<'_>, errors: &mut Errors) {
@@ -273,20 +274,18 @@ fn param_ref(at: &At<'_>, errors: &mut Errors) {
         return;
     }
     let (name, selected) = (at.field("name"), at.field("selector"));
-    match (!name.is_empty(), selected.is_set()) {
-        (true, true) => {
-            let why = "name and selector are mutually exclusive";
-            errors.extend([name.forbidden(why), selected.forbidden(why)]);
-        }
-        (true, false) => name.check(names::path_segment, errors),
-        (false, true) => selector::check(&selected, errors),
-        (false, false) => errors.push(at.required("one of name or selector must be specified")),
+    let both = !name.is_empty() && selected.is_set();
+    let exclusive = |of: &At<'_>| both.then(|| of.forbidden("name and selector are mutually exclusive"));
+    if !name.is_empty() {
+        name.check(names::path_segment, errors);
     }
-    let action = at.field("parameterNotFoundAction");
-    if !action.is_set() {
-        errors.push(action.required(""));
+    errors.extend(exclusive(&name));
+    selector::check(&selected, errors);
+    errors.extend(exclusive(&selected));
+    if name.is_empty() && !selected.is_set() {
+        errors.push(at.required("one of name or selector must be specified"));
     }
-    action.check_optional_enum(&["Deny", "Allow"], errors);
+    at.field("parameterNotFoundAction").check_enum(&["Deny", "Allow"], errors);
 }
 
 pub fn validating_binding(context: &Context<'_>, object: &At<'_>, errors: &mut Errors) {

@@ -82,7 +82,6 @@ fn webhooks(hooks: &At<'_>, tolerated: Tolerated, errors: &mut Errors) {
 }
 
 fn webhook(hook: &At<'_>, tolerated: Tolerated, errors: &mut Errors) {
-    review_versions(&hook.field("admissionReviewVersions"), tolerated, errors);
     fully_qualified(&hook.field("name"), errors);
     hook.field("rules").items().for_each(|rule| self::rule(&rule, errors));
     hook.field("failurePolicy").check_optional_enum(&["Fail", "Ignore"], errors);
@@ -108,6 +107,7 @@ fn webhook(hook: &At<'_>, tolerated: Tolerated, errors: &mut Errors) {
     if !tolerated.match_conditions {
         match_conditions(&hook.field("matchConditions"), &MATCH_CONDITION, errors);
     }
+    review_versions(&hook.field("admissionReviewVersions"), tolerated, errors);
 }
 
 fn knows_review(versions: &At<'_>) -> bool {
@@ -122,7 +122,8 @@ fn review_versions(versions: &At<'_>, tolerated: Tolerated, errors: &mut Errors)
     let mut seen = BTreeSet::new();
     for version in versions.items() {
         if !seen.insert(version.text()) {
-            errors.push(version.duplicate());
+            errors.push(version.invalid("duplicate version"));
+            continue;
         }
         version.check(names::dns1035_label, errors);
     }
@@ -171,32 +172,38 @@ pub fn rule(rule: &At<'_>, errors: &mut Errors) {
     rule.field("scope").check_optional_enum(SCOPES, errors);
 }
 
+/// Each resource is compared with those before it; what stars cover is told last.
 fn resources(list: &At<'_>, errors: &mut Errors) {
     if list.is_empty() {
         errors.push(list.required(""));
     }
-    let all: Vec<&str> = list.items().map(|resource| resource.text()).collect();
-    if all.len() > 1 && all.contains(&"*/*") {
-        errors.push(list.invalid("if '*/*' is present, must not specify other resources"));
-        return;
-    }
-    for (index, resource) in list.items().enumerate() {
-        let (parent, child) = match resource.text().split_once('/') {
-            None if resource.is_empty() => {
-                errors.push(resource.required(""));
-                continue;
+    let (mut whole, mut everywhere) = (BTreeSet::new(), BTreeSet::new());
+    // Kubernetes remembers the last one alone.
+    let mut last_is_named = false;
+    for resource in list.items() {
+        let text = resource.text();
+        let Some((parent, child)) = text.split_once('/') else {
+            match text {
+                "" => errors.push(resource.required("")),
+                _ => last_is_named = text != "*",
             }
-            None => continue,
-            Some(parts) => parts,
+            continue;
         };
-        let others = all.iter().enumerate().filter(|(other, _)| *other != index);
-        let mut covers = others.map(|(_, other)| *other);
-        if covers.any(|other| {
-            other.split_once('/').is_some_and(|(p, c)| (p == "*" && c == child) || (c == "*" && p == parent))
-        }) {
-            let why = format!("if '{parent}/*' or '*/{child}' is present, must not specify {}", resource.text());
-            errors.push(resource.invalid(why));
+        if whole.contains(parent) {
+            errors.push(resource.invalid(format!("if '{parent}/*' is present, must not specify {text}")));
         }
+        if everywhere.contains(child) {
+            errors.push(resource.invalid(format!("if '*/{child}' is present, must not specify {text}")));
+        }
+        whole.extend((child == "*").then_some(parent));
+        everywhere.extend((parent == "*").then_some(child));
+    }
+    let has = |text: &str| list.items().any(|resource| resource.text() == text);
+    if list.len() > 1 && has("*/*") {
+        errors.push(list.invalid("if '*/*' is present, must not specify other resources"));
+    }
+    if last_is_named && has("*") {
+        errors.push(list.invalid("if '*' is present, must not specify other resources without subresources"));
     }
 }
 
@@ -348,6 +355,39 @@ mod tests {
         let twice = hooks(&[json!({}), json!({})]);
         assert_eq!(fields(&update(hooks(&[json!({})]), twice.clone())), ["[1].name"]);
         assert_eq!(update(twice.clone(), twice), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_rule_does_not_name_what_a_star_covers() {
+        let rule = |resources: Value| {
+            let rule = json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": resources});
+            create(hooks(&[json!({"rules": [rule]})]))
+        };
+        let at = "webhooks[0].rules[0].resources";
+        assert_eq!(
+            rule(json!(["pods/log", "pods/*", "pods/exec", "*/scale", "jobs/scale", ""])),
+            [
+                format!("{at}[2]: Invalid value: \"pods/exec\": if 'pods/*' is present, must not specify pods/exec"),
+                format!("{at}[4]: Invalid value: \"jobs/scale\": if '*/scale' is present, must not specify jobs/scale"),
+                format!("{at}[5]: Required value"),
+            ]
+        );
+        let others = "must not specify other resources without subresources";
+        assert_eq!(
+            rule(json!(["*", "pods"])),
+            [format!("{at}: Invalid value: [\"*\",\"pods\"]: if '*' is present, {others}")]
+        );
+    }
+
+    #[test]
+    fn versions_of_reviews_are_looked_at_last() {
+        assert_eq!(
+            create(hooks(&[json!({"timeoutSeconds": 0, "admissionReviewVersions": ["v1", "v1"]})])),
+            [
+                "webhooks[0].timeoutSeconds: Invalid value: 0: the timeout value must be between 1 and 30 seconds",
+                "webhooks[0].admissionReviewVersions[1]: Invalid value: \"v1\": duplicate version",
+            ]
+        );
     }
 
     #[test]
