@@ -55,6 +55,8 @@ mod leader_tests;
 mod tls_tests;
 #[cfg(test)]
 mod tls_attack_tests;
+#[cfg(test)]
+mod tls_crowd_tests;
 
 pub use api::Api;
 pub use backoff::Backoff;

@@ -143,6 +143,29 @@ async fn certificates_and_authorities_are_rotated_while_the_server_runs() {
     assert!(site.ask(&old).await.unwrap_err().contains("invalid peer certificate"));
 }
 
+/// Kubernetes verifies a certificate with every request.
+#[tokio::test]
+async fn an_authority_that_is_taken_away_counts_no_more_on_connections_that_are_open() {
+    let site = Site::open(|_, _| {}).await;
+    let folder = tempfile::tempdir().unwrap();
+    let other = Authority::load_or_create(folder.path(), site.now).unwrap();
+    let client = Client::connect(&site.env, &site.shown(&site.authority, site.now), "test").unwrap();
+    let who = async || {
+        let answer = client.send(Request::get("/").body(Body::empty()).unwrap()).await.unwrap();
+        let body = read_all(answer.into_body(), 1 << 16).await.unwrap();
+        String::from_utf8_lossy(&body).into_owned()
+    };
+    assert_eq!(who().await, "ada");
+    *site.next.lock() = server_tls(&other, site.now);
+    std::fs::write(site.file.path(), "new").unwrap();
+    let new = Connection { ca_pem: Some(other.cert_pem.clone()), ..site.connection() };
+    while site.ask(&new).await.is_err() {
+        site.env.sleep(Duration::from_millis(20)).await;
+    }
+    // The same connection: a new one would not be believed by the client.
+    assert_eq!(who().await, "nobody, rejected");
+}
+
 #[tokio::test]
 async fn a_server_has_a_certificate_for_each_name_and_speaks_what_it_was_told() {
     let site = Site::open(|authority, tls| {
@@ -184,15 +207,34 @@ async fn rest(stream: &mut (impl AsyncReadExt + Unpin)) -> String {
 async fn who_never_finishes_a_sentence_is_not_waited_for() {
     let site = Site::open(|_, _| {}).await;
     let mut silent = TcpStream::connect(&site.address).await.unwrap();
-    let mut slow = site.raw(Protocols::Http1Only).await;
-    slow.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nX-Slow: ").await.unwrap();
+    let mut waiting = Vec::new();
+    for (protocols, said) in [
+        (Protocols::Http1Only, &b""[..]),
+        (Protocols::Http1Only, b"GET / HTTP/1.1\r\nHost: a\r\nX-Slow: "),
+        // An answered request, and then nothing; and half of a second one.
+        (Protocols::Http1Only, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"),
+        (Protocols::Http1Only, b"GET / HTTP/1.1\r\nHost: a\r\n\r\nGET"),
+        (Protocols::Http2AndHttp1, b""),
+        (Protocols::Http2AndHttp1, &PREFACE[..10]),
+        (Protocols::Http2AndHttp1, PREFACE),
+    ] {
+        let mut stream = site.raw(protocols).await;
+        stream.write_all(said).await.unwrap();
+        waiting.push(stream);
+    }
+    let mut idle = site.raw(Protocols::Http2AndHttp1).await;
+    idle.write_all(&[PREFACE.to_vec(), frame(SETTINGS, 0, 0, &[])].concat()).await.unwrap();
+    waiting.push(idle);
     assert_eq!(site.ask(&site.connection()).await.as_deref(), Ok("nobody"));
-    // Nothing comes any more: the time of both limits passes at once.
+    // Nothing comes any more: the time of all limits passes at once.
     tokio::time::pause();
     let began = site.env.now();
     assert_eq!(rest(&mut silent).await, "");
-    rest(&mut slow).await;
-    assert!(began.elapsed() < Duration::from_secs(60));
+    for mut stream in waiting {
+        let hung_up = site.env.timeout(Duration::from_secs(600), rest(&mut stream)).await;
+        hung_up.expect("the server hangs up");
+    }
+    assert!(began.elapsed() < Duration::from_secs(100), "{:?}", began.elapsed());
 }
 
 #[tokio::test]
@@ -212,6 +254,12 @@ async fn headers_have_a_limit() {
     assert_eq!(site.ask(&site.connection()).await.as_deref(), Ok("nobody"));
 }
 
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// Kinds of frames.
+const HEADERS: u8 = 1;
+const RESET: u8 = 3;
+const SETTINGS: u8 = 4;
+
 fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let mut frame = (payload.len() as u32).to_be_bytes()[1..].to_vec();
     frame.extend([kind, flags]);
@@ -224,13 +272,12 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
 async fn streams_that_are_taken_back_in_bulk_end_their_connection() {
     let site = Site::open(|_, _| {}).await;
     let mut stream = site.raw(Protocols::Http2AndHttp1).await;
-    let (settings, headers, reset) = (4, 1, 3);
-    let mut flood = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
-    flood.extend(frame(settings, 0, 0, &[]));
+    let mut flood = PREFACE.to_vec();
+    flood.extend(frame(SETTINGS, 0, 0, &[]));
     for number in 0..10_000_u32 {
         // GET https://a/, in HPACK's table of known headers; and CANCEL.
-        flood.extend(frame(headers, 5, number * 2 + 1, &[0x82, 0x87, 0x84, 0x41, 1, b'a']));
-        flood.extend(frame(reset, 0, number * 2 + 1, &8_u32.to_be_bytes()));
+        flood.extend(frame(HEADERS, 5, number * 2 + 1, &[0x82, 0x87, 0x84, 0x41, 1, b'a']));
+        flood.extend(frame(RESET, 0, number * 2 + 1, &8_u32.to_be_bytes()));
     }
     let _ = stream.write_all(&flood).await;
     // GOAWAY with ENHANCE_YOUR_CALM, and the end.

@@ -12,6 +12,7 @@ pub mod process_metrics;
 pub mod logging;
 pub mod memory;
 pub mod panics;
+pub mod descriptors;
 pub mod lifecycle;
 pub mod command;
 

@@ -2,6 +2,7 @@
 //!
 //! Corresponds to k8s.io/apiserver/pkg/server/signal.go and k8s.io/component-base/cli.
 
+use crate::descriptors;
 use crate::env::Env;
 use crate::memory::{self, Room, Verdict};
 use crate::tls;
@@ -31,6 +32,7 @@ where
         Verdict::Tight(why) => tracing::warn!("{why}"),
         Verdict::TooLittle(why) => return failed(name, &why),
     }
+    descriptors::raise_limit();
     tls::install_provider();
     std::panic::set_hook(Box::new(log_panic));
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {

@@ -1,0 +1,305 @@
+//! One accepted connection: TLS, then HTTP/1.1 or 2 as was agreed there, until it has nothing more to say.
+
+use super::Material;
+use super::activity::{Activity, Protocol};
+use super::peer::Peer;
+use super::places::Place;
+use crate::env::Env;
+use crate::network::HttpService;
+use arc_swap::ArcSwap;
+use axum::body::Body;
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::{Frame, SizeHint};
+use hyper::body::Incoming;
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::net::TcpStream;
+use tower::ServiceExt;
+
+/// Windows large enough that one slow stream does not stall the others of its connection.
+const STREAM_WINDOW_BYTES: u32 = 1 << 20;
+const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
+/// Streams of one connection; kube-apiserver allows 100 to unauthenticated and 1,000 to others.
+const MAX_STREAMS: u32 = 1_000;
+/// Streams that a client may take back before they were looked at, and that it may spoil: then the connection ends. Each
+/// costs more to open than to reset.
+const MAX_RESET_STREAMS: usize = 20;
+const MAX_ERROR_STREAMS: usize = 1024;
+/// Of all headers of a request; Go's server takes as much.
+const MAX_HEADER_BYTES: u32 = 1 << 20;
+/// Every HTTP method begins with an upper-case letter, and no TLS record does.
+const NOT_TLS: &str = "HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
+
+pub struct Connection {
+    pub env: Env,
+    pub material: Arc<ArcSwap<Material>>,
+    pub service: HttpService,
+    pub address: SocketAddr,
+    pub activity: Arc<Activity>,
+    pub place: Place,
+}
+
+/// A request that is being answered.
+struct InFlight(Arc<Activity>);
+
+impl InFlight {
+    fn new(activity: &Arc<Activity>) -> Self {
+        activity.began();
+        Self(activity.clone())
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.ended();
+    }
+}
+
+impl Connection {
+    pub async fn run(self, mut stream: TcpStream) {
+        let over = self.activity.clone();
+        let shutdown = self.env.shutdown().clone();
+        let first = tokio::select! {
+            biased;
+            first = speaks_tls(&mut stream) => first,
+            _ = over.over() => return,
+            () = shutdown.cancelled() => return,
+        };
+        match first {
+            Ok(true) => self.run_tls(stream).await,
+            Ok(false) => tracing::debug!(peer = %self.address, "the client does not speak TLS"),
+            Err(error) => tracing::debug!(peer = %self.address, %error, "no first byte"),
+        }
+    }
+
+    async fn run_tls<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(self, stream: S) {
+        let Self { env, material, service, address, activity, place } = self;
+        let acceptor = material.load().acceptor.clone();
+        let handshake = tokio::select! {
+            biased;
+            handshake = acceptor.accept(stream) => handshake,
+            _ = activity.over() => Err(io::ErrorKind::TimedOut.into()),
+            () = env.shutdown().cancelled() => return,
+        };
+        let stream = match handshake {
+            Ok(stream) => stream,
+            Err(error) => {
+                match advice(&error) {
+                    Some(advice) => tracing::warn!(peer = %address, "TLS handshake failed: {advice}"),
+                    None => tracing::debug!(peer = %address, %error, "TLS handshake failed"),
+                }
+                return;
+            }
+        };
+        let agreed = stream.get_ref().1;
+        let protocol = if agreed.alpn_protocol() == Some(b"h2") { Protocol::Http2 } else { Protocol::Http1 };
+        let shown = agreed.peer_certificates().unwrap_or_default();
+        let peer = Arc::new(Peer::new(address, shown.iter().map(|c| c.clone().into_owned()).collect()));
+        activity.agreed(protocol);
+        let io = TokioIo::new(Observed { stream, activity: activity.clone(), _place: place });
+        let (noting, judging) = (activity.clone(), env.clone());
+        let handler = service_fn(move |request: Request<Incoming>| {
+            let in_flight = InFlight::new(&noting);
+            let mut request = request.map(Body::new);
+            request.extensions_mut().insert(peer.info(&judging, &material.load().verifiers));
+            let answer = service.clone().oneshot(request);
+            async move {
+                let answer: Response<Body> = answer.await?;
+                Ok::<_, Infallible>(answer.map(|body| Answer { body, _in_flight: in_flight }))
+            }
+        });
+        let ended = match protocol {
+            Protocol::Http1 => {
+                let mut builder = http1::Builder::new();
+                builder.max_buf_size(MAX_HEADER_BYTES as usize);
+                let connection = builder.serve_connection(io, handler).with_upgrades();
+                attend(&env, &activity, connection, |connection| connection.graceful_shutdown()).await
+            }
+            Protocol::Http2 => {
+                let mut builder = http2::Builder::new(TokioExecutor::new());
+                builder
+                    .initial_stream_window_size(STREAM_WINDOW_BYTES)
+                    .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+                    .max_concurrent_streams(MAX_STREAMS)
+                    .max_pending_accept_reset_streams(MAX_RESET_STREAMS)
+                    .max_local_error_reset_streams(MAX_ERROR_STREAMS)
+                    .max_header_list_size(MAX_HEADER_BYTES);
+                let connection = builder.serve_connection(io, handler);
+                attend(&env, &activity, connection, |connection| connection.graceful_shutdown()).await
+            }
+        };
+        activity.left();
+        if let Err(error) = ended {
+            tracing::trace!(peer = %address, %error, "connection ended");
+        }
+    }
+}
+
+/// Carries a connection on until it ends, the client has been waited for long enough, or the server ends. A client that
+/// deserves it is told first, and may finish what has begun.
+async fn attend<C: Future<Output = hyper::Result<()>>>(
+    env: &Env,
+    activity: &Activity,
+    connection: C,
+    tell: impl Fn(Pin<&mut C>),
+) -> hyper::Result<()> {
+    let mut connection = pin!(connection);
+    let mut is_told = false;
+    loop {
+        let deserves_to_be_told = tokio::select! {
+            biased;
+            ended = connection.as_mut() => return ended,
+            () = env.shutdown().cancelled(), if !is_told => true,
+            deserves_to_be_told = activity.over() => deserves_to_be_told,
+        };
+        if is_told || !deserves_to_be_told {
+            return Ok(());
+        }
+        is_told = true;
+        activity.closing();
+        tell(connection.as_mut());
+    }
+}
+
+/// What its owner can do about a certificate for which the handshake failed.
+///
+/// Deviation: a client certificate of X.509 version 1 is refused, where Go takes it: the library that checks signatures reads
+/// version 3 alone.
+fn advice(error: &io::Error) -> Option<&'static str> {
+    let error = error.get_ref()?.downcast_ref::<rustls::Error>()?;
+    let is_old = matches!(error, rustls::Error::InvalidCertificate(_)) && error.to_string().contains("CertVersion");
+    is_old.then_some(
+        "the client's certificate is of X.509 version 1, and only version 3 is taken: issue it again with extensions, \
+         for example by `openssl x509 -req -extfile` with a file that says `extendedKeyUsage = clientAuth`",
+    )
+}
+
+/// Looks at the first byte, and leaves it there. Who speaks HTTP instead is told so in HTTP, as by Go's server.
+async fn speaks_tls(stream: &mut TcpStream) -> io::Result<bool> {
+    let mut first = [0];
+    if stream.peek(&mut first).await? == 1 && first[0].is_ascii_uppercase() {
+        stream.write_all(NOT_TLS.as_bytes()).await?;
+        stream.shutdown().await?;
+        return Ok(false);
+    }
+    Ok(true)
+}
+
+/// An answer's body: while it is sent, the request is in flight.
+struct Answer {
+    body: Body,
+    _in_flight: InFlight,
+}
+
+impl http_body::Body for Answer {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// A stream whose bytes are noted. It keeps the connection's place, whoever takes it over.
+struct Observed<S> {
+    stream: S,
+    activity: Arc<Activity>,
+    _place: Place,
+}
+
+impl<S> Observed<S> {
+    fn note<T>(&self, progress: &Poll<io::Result<T>>) {
+        match progress {
+            Poll::Pending => self.activity.stuck(),
+            Poll::Ready(_) => self.activity.sent(),
+        }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Observed<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
+        let bytes = buffer.filled().len() - before;
+        if bytes > 0 {
+            self.activity.received(bytes);
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Observed<S> {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.note(&written);
+        written
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(context, bytes);
+        self.note(&written);
+        written
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = Pin::new(&mut self.stream).poll_flush(context);
+        self.note(&flushed);
+        flushed
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{fixtures, tls};
+    use rustls_pki_types::UnixTime;
+    use std::time::Duration;
+
+    #[test]
+    fn the_owner_of_an_old_certificate_is_told_what_to_do() {
+        let old = tls::certificates("client certificate", include_str!("../../fixtures/client-v1.crt")).unwrap();
+        let verifier = tls::client_verifier(&fixtures::authority_pem()).unwrap();
+        let now = UnixTime::since_unix_epoch(Duration::from_secs(1_800_000_000));
+        let refused = verifier.verify_client_cert(&old[0], &[], now).unwrap_err();
+        let of = |error: rustls::Error| io::Error::new(io::ErrorKind::InvalidData, error);
+        assert!(advice(&of(refused)).is_some_and(|advice| advice.contains("extendedKeyUsage = clientAuth")));
+        assert_eq!(advice(&of(rustls::Error::InvalidCertificate(rustls::CertificateError::Expired))), None);
+        assert_eq!(advice(&io::ErrorKind::TimedOut.into()), None);
+    }
+}

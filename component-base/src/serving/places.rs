@@ -1,0 +1,116 @@
+//! `Places`: how many connections there may be, and who goes when one more client comes.
+
+use super::activity::Activity;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// One connection in so many is asked to go when there is no place left: looking at all of them has a price, which
+/// is then paid once for several.
+const EVICTED_ONE_IN: usize = 16;
+
+/// The places of one server.
+pub struct Places {
+    free: Arc<Semaphore>,
+    taken: Mutex<Taken>,
+}
+
+#[derive(Default)]
+struct Taken {
+    next: u64,
+    by_number: BTreeMap<u64, Arc<Activity>>,
+}
+
+/// Given back when the socket is closed, also by those who took it over.
+pub struct Place {
+    places: Arc<Places>,
+    number: u64,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.places.taken.lock().by_number.remove(&self.number);
+    }
+}
+
+impl Places {
+    pub fn new(count: usize) -> Arc<Self> {
+        Arc::new(Self { free: Arc::new(Semaphore::new(count)), taken: Mutex::default() })
+    }
+
+    /// A place for a connection that has been accepted, once there is one. Where none is free, connections on which
+    /// nothing happens make room.
+    pub async fn take(self: &Arc<Self>, activity: &Arc<Activity>) -> Place {
+        if self.free.available_permits() == 0 {
+            self.make_room();
+        }
+        let permit = self.free.clone().acquire_owned().await.expect("nobody closes the semaphore");
+        let mut taken = self.taken.lock();
+        let number = taken.next;
+        taken.next += 1;
+        taken.by_number.insert(number, activity.clone());
+        drop(taken);
+        Place { places: self.clone(), number, _permit: permit }
+    }
+
+    /// Those that have never asked anything go first, the oldest of them before the others.
+    fn make_room(&self) {
+        let taken = self.taken.lock();
+        let idle = taken.by_number.iter().filter_map(|(number, activity)| Some((activity.idle_since()?, *number)));
+        let mut idle: Vec<_> = idle.collect();
+        idle.sort_unstable();
+        let enough = taken.by_number.len() / EVICTED_ONE_IN + 1;
+        for (_, number) in idle.into_iter().take(enough) {
+            taken.by_number[&number].evict();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::activity::Protocol;
+    use super::*;
+    use crate::env::Env;
+    use std::time::Duration;
+
+    /// Whoever has never asked anything goes before those who have, and nobody goes who is being served.
+    #[tokio::test(start_paused = true)]
+    async fn the_newcomer_gets_the_place_of_the_most_useless() {
+        let env = Env::simulated(1);
+        let places = Places::new(3);
+        let mut open = Vec::new();
+        for served in [true, false, true] {
+            let activity = Arc::new(Activity::new(&env));
+            let place = places.take(&activity).await;
+            activity.agreed(Protocol::Http2);
+            if served {
+                activity.began();
+            }
+            open.push((activity, Some(place)));
+            env.sleep(Duration::from_secs(1)).await;
+        }
+        // The first has been served, and is idle since the latest.
+        open[0].0.ended();
+        let now = env.now();
+        for (goes, is_told) in [(1, false), (0, true)] {
+            let newcomer = Arc::new(Activity::new(&env));
+            newcomer.began();
+            let (going, place) = (open[goes].0.clone(), open[goes].1.take());
+            let gone = async {
+                assert_eq!(going.over().await, is_told);
+                drop(place);
+            };
+            let (place, ()) = tokio::join!(places.take(&newcomer), gone);
+            open.push((newcomer, Some(place)));
+        }
+        // Neither waited for a limit.
+        assert_eq!(env.now(), now);
+        // Now all are served: the next one waits.
+        let last = Arc::new(Activity::new(&env));
+        assert!(env.timeout(Duration::from_secs(3600), places.take(&last)).await.is_err());
+        open[2].1.take();
+        assert!(env.timeout(Duration::from_secs(1), places.take(&last)).await.is_ok());
+    }
+}
