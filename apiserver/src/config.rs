@@ -6,6 +6,7 @@ use crate::audit::options::AuditOptions;
 use crate::authn::jwt::options::IssuerOptions;
 use crate::authn::options::TokenOptions;
 use crate::authn::request_header::RequestHeaderOptions;
+use crate::authz::mode::Mode;
 use crate::authz::options::AuthorizationOptions;
 use crate::flags::KubeApiserver;
 use crate::node_agents::NodeAgentOptions;
@@ -223,6 +224,12 @@ impl Default for Config {
 }
 
 impl Config {
+    /// Whether requests without credentials pass where `--authentication-config` does not say. Where everybody may do
+    /// everything, everybody has at least to be somebody, whatever `--anonymous-auth` says.
+    pub fn allows_anonymous(&self) -> bool {
+        self.anonymous_auth && !self.authorization.authorization_mode.contains(&Mode::AlwaysAllow)
+    }
+
     /// The address under which the `kubernetes` Service finds this server: never the unspecified one.
     pub fn advertised_ip(&self) -> IpAddr {
         let bound = self.serving.bind_address;

@@ -160,7 +160,12 @@ fn authentication(config: &Config, env: &Env) -> Result<Authentication, FileErro
         let why = "cannot be set when anonymous field is configured in authentication configuration file";
         return Err(invalid("anonymous-auth", why));
     }
-    let known = Known::new(env, said, config.anonymous_auth);
+    if config.anonymous_auth && !config.allows_anonymous() {
+        tracing::warn!(
+            "AlwaysAllow is among the authorizers, so requests without credentials are refused: --anonymous-auth is off"
+        );
+    }
+    let known = Known::new(env, said, config.allows_anonymous());
     Ok(Authentication {
         request_headers: config.request_headers.authenticator()?,
         token_file,

@@ -262,6 +262,24 @@ mod tests {
         assert_eq!(who(&closed, token).await, 401);
     }
 
+    /// Corresponds to ApplyAuthorization in pkg/kubeapiserver/options/authentication.go.
+    #[tokio::test(start_paused = true)]
+    async fn nobody_is_anonymous_where_everybody_may_do_everything() {
+        use crate::authz::mode::Mode;
+        for (modes, code) in [
+            (vec![Mode::Node, Mode::Rbac], 200),
+            (vec![Mode::AlwaysAllow], 401),
+            (vec![Mode::Rbac, Mode::AlwaysAllow], 401),
+        ] {
+            let mut config = Config { anonymous_auth: true, ..Config::default() };
+            config.authorization.authorization_mode = modes.clone();
+            let api = Api::with(config).await;
+            let nobody = api.ask(Method::GET, "/version", "", &[("authorization", "")]).await;
+            assert_eq!(nobody.code, code, "{modes:?}");
+            assert_eq!(who(&api, "ann-token").await["username"], "ann");
+        }
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_webhook_knows_tokens_that_nobody_else_knows() {
         let env = Env::simulated(1);

@@ -20,7 +20,7 @@ pub async fn run(server: Arc<Server>, path: PathBuf) {
     let file = path.clone();
     let apply = || {
         let said = IssuerOptions::of_file(&file, &config.service_account_issuer).map_err(|error| error.to_string())?;
-        server.authentication.replace(Known::new(env, said, config.anonymous_auth));
+        server.authentication.replace(Known::new(env, said, config.allows_anonymous()));
         Ok(())
     };
     configuration_file::follow(env.clone(), path, RELOADS, apply).await;
