@@ -5,10 +5,12 @@
 use component_base::metrics::Labels;
 use serde::Serialize;
 
-/// What clients compare with.
+/// What clients compare with, letter by letter: the original's. Whose server it is says the `compiler` beside it, and the
+/// metric `orrery_build_info`.
 ///
-/// Deviation: the version ends in `+orrery`, which says whose server it is.
-pub const GIT_VERSION: &str = "v1.36.2+orrery";
+/// Deviation: this server was not built from a commit of Kubernetes and names none, so the flag `--match-server-version` of
+/// kubectl, which compares commits too, still refuses it.
+pub const GIT_VERSION: &str = "v1.36.2";
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -67,4 +69,26 @@ pub fn labels() -> Labels {
     let mut labels: Labels = fixed.into_iter().map(|(name, value)| (name, value.to_owned())).collect();
     labels.push(("platform", info.platform));
     labels
+}
+
+/// Whose server it is, for a metric.
+pub fn own_labels() -> Labels {
+    vec![("version", env!("CARGO_PKG_VERSION").to_owned()), ("models", GIT_VERSION.to_owned())]
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Api;
+
+    /// Tools compare the whole text.
+    #[tokio::test(start_paused = true)]
+    async fn clients_are_told_the_originals_version_and_a_metric_whose_server_it_is() {
+        let api = Api::start().await;
+        let version = api.get("/version").await.body;
+        assert_eq!((version["gitVersion"].as_str(), version["compiler"].as_str()), (Some("v1.36.2"), Some("rustc")));
+        let metrics = api.get("/metrics").await.text;
+        let own = format!("orrery_build_info{{version=\"{}\",models=\"v1.36.2\"}} 1\n", env!("CARGO_PKG_VERSION"));
+        assert!(metrics.contains(&own), "{metrics}");
+        assert!(metrics.contains("git_version=\"v1.36.2\""), "{metrics}");
+    }
 }

@@ -30,6 +30,8 @@ impl Metrics {
     pub fn register(env: &Env) -> Self {
         let build = env.metrics().gauges("kubernetes_build_info", "Which release this is");
         build.get_or_create(&version::labels()).set(1);
+        let own = env.metrics().gauges("orrery_build_info", "Which build of Orrery this is, and what it models");
+        own.get_or_create(&version::own_labels()).set(1);
         Self { requests: Requests::register(env), access: Access::register(env) }
     }
 }
