@@ -2,10 +2,12 @@
 //!
 //! Corresponds to k8s.io/apiserver/pkg/server/healthz and the checks that kube-apiserver installs.
 //!
-//! Deviation: the lists of `?verbose` have no row for what this server has no hook for: a loopback certificate, trackers of
-//! object counts, endpoints of peers, identity leases, a proxy certificate that is read again. `readyz` names the store,
-//! as Kubernetes' documentation does, where a v1.36.2 was seen to leave it to `livez` and `healthz`.
+//! Deviation: the lists of `?verbose` have no row for what this server has no hook for: a loopback certificate, the watermarks
+//! of priority and fairness, trackers of object counts, endpoints of peers, identity leases, a proxy certificate that is read
+//! again, controllers for the discovery and OpenAPI of other servers (which are learnt when a server is found available).
+//! `readyz` names the store, as Kubernetes' documentation does, where a v1.36.2 was seen to leave it to `livez` and `healthz`.
 
+use crate::post_start::{HOOKS, Hook};
 use crate::server::Server;
 use component_base::health_checks::Check;
 use std::sync::Arc;
@@ -13,39 +15,8 @@ use std::sync::atomic::Ordering;
 
 type Look = fn(&Server) -> Result<(), String>;
 
-/// What starts with the server, in the original's order, and what shows that it has started.
-const HOOKS: [(&str, Look); 27] = [
-    ("poststarthook/start-apiserver-admission-initializer", caches),
-    ("poststarthook/generic-apiserver-start-informers", caches),
-    ("poststarthook/priority-and-fairness-config-consumer", caches),
-    ("poststarthook/priority-and-fairness-filter", caches),
-    ("poststarthook/start-apiextensions-informers", caches),
-    ("poststarthook/start-apiextensions-controllers", custom_resources),
-    ("poststarthook/crd-informer-synced", custom_resources),
-    ("poststarthook/start-system-namespaces-controller", bootstrap),
-    ("poststarthook/start-cluster-authentication-info-controller", bootstrap),
-    ("poststarthook/storage-readiness", caches),
-    ("poststarthook/start-legacy-token-tracking-controller", caches),
-    ("poststarthook/start-service-ip-repair-controllers", bootstrap),
-    ("poststarthook/rbac/bootstrap-roles", bootstrap),
-    ("poststarthook/scheduling/bootstrap-system-priority-classes", bootstrap),
-    ("poststarthook/priority-and-fairness-config-producer", bootstrap),
-    ("poststarthook/bootstrap-controller", bootstrap),
-    ("poststarthook/start-kubernetes-service-cidr-controller", bootstrap),
-    ("poststarthook/start-kube-aggregator-informers", caches),
-    ("poststarthook/apiservice-status-local-available-controller", caches),
-    ("poststarthook/apiservice-status-remote-available-controller", caches),
-    ("poststarthook/apiservice-registration-controller", caches),
-    ("poststarthook/apiservice-wait-for-first-sync", api_services),
-    ("poststarthook/apiservice-discovery-controller", caches),
-    ("poststarthook/kube-apiserver-autoregistration", api_services),
-    ("autoregister-completion", api_services),
-    ("poststarthook/apiservice-openapi-controller", caches),
-    ("poststarthook/apiservice-openapiv3-controller", caches),
-];
-/// Those that a server without priority and fairness does not have.
-const OF_FAIRNESS: [&str; 2] =
-    ["poststarthook/priority-and-fairness-config-consumer", "poststarthook/priority-and-fairness-filter"];
+/// The row in front of which the original shows whether every APIService is there.
+const BEFORE_COMPLETION: Hook = Hook::Autoregistration;
 
 /// The checks of `healthz`, `livez` or `readyz`.
 pub fn checks(server: &Arc<Server>, endpoint: &str) -> Vec<Check> {
@@ -60,8 +31,16 @@ pub fn checks(server: &Arc<Server>, endpoint: &str) -> Vec<Check> {
         checks.push(check("etcd-readiness", store));
         checks.push(check("informer-sync", caches));
     }
-    let hooks = HOOKS.into_iter().filter(|(name, _)| is_fair || !OF_FAIRNESS.contains(name));
-    checks.extend(hooks.map(|(name, look)| check(name, look)));
+    for (hook, name) in HOOKS {
+        if hook == Hook::FairnessConfigConsumer && !is_fair {
+            continue;
+        }
+        let of = server.clone();
+        checks.push(Check::new(name, move || of.hooks.check(hook)));
+        if hook == BEFORE_COMPLETION {
+            checks.push(check("autoregister-completion", api_services));
+        }
+    }
     if for_traffic {
         checks.push(check("shutdown", ending));
     }
@@ -79,18 +58,9 @@ fn caches(server: &Server) -> Result<(), String> {
     }
 }
 
-fn custom_resources(server: &Server) -> Result<(), String> {
-    let are_served = server.custom_resources_served.load(Ordering::Acquire);
-    if are_served { Ok(()) } else { Err("not served yet".into()) }
-}
-
 fn api_services(server: &Server) -> Result<(), String> {
     let are_there = server.api_services_registered.load(Ordering::Acquire);
     if are_there { Ok(()) } else { Err("missing APIService".into()) }
-}
-
-fn bootstrap(server: &Server) -> Result<(), String> {
-    if server.bootstrapped.load(Ordering::Acquire) { Ok(()) } else { Err("not finished".into()) }
 }
 
 fn ending(server: &Server) -> Result<(), String> {
@@ -100,7 +70,13 @@ fn ending(server: &Server) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
+    use crate::config::Config;
+    use crate::post_start::HOOKS;
+    use crate::storage::fault::{Fault, Faults};
+    use crate::storage::memory::Memory;
     use crate::testing::Api;
+    use component_base::env::Env;
+    use std::time::Duration;
 
     #[tokio::test(start_paused = true)]
     async fn readiness_ends_first_and_every_check_has_a_path() {
@@ -114,9 +90,50 @@ mod tests {
         assert!(!live.contains("shutdown"));
         // In the original's order.
         let in_order =
-            ["filter", "crd-informer-synced", "storage-readiness", "rbac/bootstrap-roles", "openapiv3-controller"];
+            ["config-consumer", "crd-informer-synced", "storage-readiness", "rbac/bootstrap-roles", "autoregistration"];
         let places: Vec<_> = in_order.iter().map(|name| live.find(&format!("{name} ok\n"))).collect();
         assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{live}");
+    }
+
+    /// A name is a check of that thing, and of nothing else.
+    #[tokio::test(start_paused = true)]
+    async fn a_hook_that_has_not_finished_fails_its_own_row_alone() {
+        let api = Api::start().await;
+        let hooks = &api.server.server.hooks;
+        for (hook, name) in HOOKS {
+            hooks.forget(hook);
+            for endpoint in ["healthz", "livez", "readyz"] {
+                let verbose = api.get(&format!("/{endpoint}?verbose")).await.text;
+                let failed: Vec<&str> = verbose.lines().filter(|line| line.starts_with("[-]")).collect();
+                assert_eq!(failed, [format!("[-]{name} failed: reason withheld")], "{verbose}");
+                assert_eq!(api.get(&format!("/{endpoint}?exclude={name}")).await.text, "ok");
+                assert_eq!(api.get(&format!("/{endpoint}/{name}")).await.code, 500, "{name}");
+            }
+            hooks.finished(hook);
+            assert_eq!(api.get(&format!("/readyz/{name}")).await.text, "ok");
+        }
+    }
+
+    /// What could not be written is not shown as done, and what does not wait for it is.
+    #[tokio::test(start_paused = true)]
+    async fn a_start_that_is_stuck_shows_where() {
+        let env = Env::simulated(1);
+        let store = Fault::new(&env, Memory::new(&env));
+        store.set(Faults { lost_request: 1.0, ..Faults::default() });
+        let api = Api::starting(&env, store.clone(), Config::default());
+        env.sleep(Duration::from_secs(60)).await;
+        let stuck = api.get("/livez?verbose").await.text;
+        for name in
+            ["crd-informer-synced", "storage-readiness", "rbac/bootstrap-roles", "apiservice-wait-for-first-sync"]
+        {
+            assert!(stuck.contains(&format!("[-]poststarthook/{name} failed: reason withheld\n")), "{stuck}");
+        }
+        for name in ["generic-apiserver-start-informers", "start-apiextensions-informers"] {
+            assert!(stuck.contains(&format!("[+]poststarthook/{name} ok\n")), "{stuck}");
+        }
+        store.set(Faults::default());
+        let ready = api.until("/readyz?verbose", |answer| answer.code == 200).await;
+        assert!(!ready.text.contains("[-]"), "{}", ready.text);
     }
 
     /// Nobody who waited for a server finds it still announcing what it serves.

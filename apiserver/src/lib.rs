@@ -49,6 +49,7 @@ pub mod cacher;
 // What the server tells about itself.
 pub mod discovery;
 pub mod openapi;
+pub mod post_start;
 pub mod health;
 pub mod metrics;
 pub mod version;

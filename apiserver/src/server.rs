@@ -16,6 +16,7 @@ use crate::flow_control::FlowControl;
 use crate::metrics::Metrics;
 use crate::node_agents::NodeAgents;
 use crate::openapi::Documents;
+use crate::post_start::{HOOKS, Hook, PostStartHooks};
 use crate::registry::Registry;
 use crate::request::info::RequestInfo;
 use crate::request_trace::{Gate, RequestTraces, Steps};
@@ -54,6 +55,8 @@ pub struct Server {
     /// Names for requests that have none.
     pub request_ids: Random,
     pub cors: Cors,
+    /// What it brings about by itself.
+    pub hooks: PostStartHooks,
     /// The objects that every cluster has are written.
     pub bootstrapped: AtomicBool,
     /// The definitions that were there at the start are served.
@@ -89,7 +92,15 @@ impl Server {
             && self.custom_resources_served.load(Ordering::Acquire)
             && self.api_services_registered.load(Ordering::Acquire)
             && self.unready_rows().is_empty()
+            && self.unfinished_hooks().next().is_none()
             && !self.ending.is_cancelled()
+    }
+
+    /// What the start still lacks. A server without priority and fairness has nothing that follows its configuration.
+    pub fn unfinished_hooks(&self) -> impl Iterator<Item = &'static str> {
+        let is_fair = self.flow_control.fairness().is_some();
+        let hooks = HOOKS.into_iter().filter(move |(hook, _)| is_fair || *hook != Hook::FairnessConfigConsumer);
+        hooks.filter(|(hook, _)| self.hooks.check(*hook).is_err()).map(|(_, name)| name)
     }
 
     /// The prefixes of rows that have not read the store yet.

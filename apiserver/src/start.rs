@@ -17,6 +17,7 @@ use crate::files::{FileError, Files};
 use crate::flow_control::{self, FlowControl};
 use crate::metrics::{self, Metrics};
 use crate::openapi::Documents;
+use crate::post_start::{Hook, PostStartHooks};
 use crate::registry::allocation::{self, ServiceNetwork};
 use crate::registry::row::{Row, key_prefix};
 use crate::registry::{Registry, key_change, strategies};
@@ -199,6 +200,7 @@ fn assemble(told: Told, env: Env, storage: Arc<dyn Storage>) -> Result<ApiServer
         random: env.random("apiserver"),
         request_ids: env.random("apiserver/requests"),
         cors,
+        hooks: PostStartHooks::default(),
         bootstrapped: AtomicBool::new(false),
         custom_resources_served: AtomicBool::new(false),
         api_services_registered: AtomicBool::new(false),
@@ -210,6 +212,9 @@ fn assemble(told: Told, env: Env, storage: Arc<dyn Storage>) -> Result<ApiServer
         config,
         env: env.clone(),
     });
+    // Both have been done above.
+    server.hooks.finished(Hook::StartInformers);
+    server.hooks.finished(Hook::AdmissionInitializer);
     if let Some(path) = &server.config.issuers.authentication_config {
         env.spawn(authn::reload::run(server.clone(), path.clone()));
     }
@@ -220,7 +225,9 @@ fn assemble(told: Told, env: Env, storage: Arc<dyn Storage>) -> Result<ApiServer
     env.spawn(aggregation::table::run(server.clone()));
     env.spawn(aggregation::availability::run(server.clone()));
     env.spawn(crd::serving::run(server.clone(), base));
-    env.spawn(allocation::repair::run(server.registry.clone()));
+    let repaired = server.clone();
+    let first_round = move || repaired.hooks.finished(Hook::ServiceIpRepair);
+    env.spawn(allocation::repair::run(server.registry.clone(), first_round));
     let shared = server.clone();
     let service = HttpService::new(tower::service_fn(move |request| {
         let server = shared.clone();

@@ -64,15 +64,20 @@ impl Api {
 
     /// The same on a store that others may use too.
     pub async fn on(env: &Env, storage: Arc<dyn Storage>, config: Config) -> Self {
+        let api = Self::starting(env, storage, config);
+        while !api.server.server.is_ready() {
+            env.sleep(LOOK_AGAIN).await;
+        }
+        api
+    }
+
+    /// A server that may never be ready.
+    pub fn starting(env: &Env, storage: Arc<dyn Storage>, config: Config) -> Self {
         let mut tokens = tempfile::NamedTempFile::new().expect("a temporary file");
         tokens.write_all(TOKENS.as_bytes()).expect("a small file");
         let path = Some(tokens.path().to_owned());
         let config = Config { token_auth_file: path, ..config };
-        let server = service_on(config, env.clone(), storage).expect("the flags are right");
-        while !server.server.is_ready() {
-            env.sleep(LOOK_AGAIN).await;
-        }
-        Self { server }
+        Self { server: service_on(config, env.clone(), storage).expect("the flags are right") }
     }
 
     /// Asks until the answer is the wanted one, in virtual time.

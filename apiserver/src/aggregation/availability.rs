@@ -10,6 +10,7 @@ use super::registration::trees;
 use crate::authn::UserInfo;
 use crate::bootstrap::own_mutation;
 use crate::cacher::{Freshness, Snapshot};
+use crate::post_start::Hook;
 use crate::registry::mutation::Edit;
 use crate::registry::row::Row;
 use crate::registry::{Registry, object_meta};
@@ -46,6 +47,8 @@ pub async fn run(server: Arc<Server>) {
             registry.row_of("discovery.k8s.io", "endpointslices"),
             registry.row_of(GROUP, RESOURCE),
         ) else {
+            server.hooks.finished(Hook::LocalAvailability);
+            server.hooks.finished(Hook::RemoteAvailability);
             return;
         };
         let mut checked: BTreeMap<String, Checked> = BTreeMap::new();
@@ -54,6 +57,9 @@ pub async fn run(server: Arc<Server>) {
                 registry.env.sleep(FAILING).await;
                 continue;
             };
+            // One loop judges both kinds.
+            server.hooks.finished(Hook::LocalAvailability);
+            server.hooks.finished(Hook::RemoteAvailability);
             let seen = (services.cacher.snapshot(), endpoints.cacher.snapshot());
             let next = pass(&server, &trees(&snapshot), &mut checked).await;
             wait(&server, (&own, &snapshot), [(&services, seen.0.ok()), (&endpoints, seen.1.ok())], next).await;

@@ -8,6 +8,7 @@ use crate::authn::UserInfo;
 use crate::bootstrap::{change, ensure, own_mutation};
 use crate::cacher::{Freshness, Snapshot};
 use crate::crd::definition::{self, Definition};
+use crate::post_start::Hook;
 use crate::registry::Registry;
 use crate::request::options::DeleteOptions;
 use crate::server::Server;
@@ -43,9 +44,11 @@ pub async fn run(server: Arc<Server>, base: Arc<Catalogue>) {
             (registry.row_of(GROUP, RESOURCE), registry.row_of(definition::GROUP, definition::RESOURCE))
         else {
             server.api_services_registered.store(true, Ordering::Release);
+            server.hooks.finished(Hook::Autoregistration);
             return;
         };
         let built_in = of_catalogue(&base);
+        server.hooks.finished(Hook::Autoregistration);
         let mut is_start = true;
         loop {
             let (Ok(known), Ok(defined)) =

@@ -6,6 +6,7 @@ use super::api_service::{ApiService, GROUP, RESOURCE};
 use super::merged::Merged;
 use super::registration::trees;
 use crate::cacher::Freshness;
+use crate::post_start::Hook;
 use crate::registry::Registry;
 use crate::remote::callers::{Callers, Trust};
 use crate::remote::reference::ServiceReference;
@@ -155,7 +156,13 @@ fn remote(service: ApiService<'_>, learnt: Learnt) -> Option<RemoteVersion> {
 pub async fn run(server: Arc<Server>) {
     let registry = &server.registry;
     let follow = async {
-        let Ok((_, services)) = registry.row_of(GROUP, RESOURCE) else { return };
+        server.hooks.finished(Hook::ApiServiceRegistration);
+        // Where APIServices are not served there are none.
+        let Ok((_, services)) = registry.row_of(GROUP, RESOURCE) else {
+            server.hooks.finished(Hook::AggregatorInformers);
+            server.hooks.finished(Hook::ApiServiceFirstSync);
+            return;
+        };
         let mut freshness = Freshness::Latest;
         loop {
             let Ok(snapshot) = services.cacher.read(freshness).await else {
@@ -163,7 +170,9 @@ pub async fn run(server: Arc<Server>) {
                 continue;
             };
             freshness = Freshness::Any;
+            server.hooks.finished(Hook::AggregatorInformers);
             server.aggregation.rebuild(&trees(&snapshot));
+            server.hooks.finished(Hook::ApiServiceFirstSync);
             services.cacher.changed(&snapshot).await;
         }
     };

@@ -5,6 +5,7 @@
 use super::master_leases::{self, Address, Lease, MasterLease};
 use super::{change, ensure, shared_flags};
 use crate::config::{Config, DEFAULT_SECURE_PORT, EndpointReconcilerType};
+use crate::post_start::Hook;
 use crate::registry::cache_failure;
 use crate::server::Server;
 use proto::Status;
@@ -55,6 +56,7 @@ pub async fn reconcile(server: &Arc<Server>, reconciler: &Reconciler) -> Result<
     let ranges: Vec<String> =
         server.config.service_cluster_ip_range.iter().map(|range| range.trunc().to_string()).collect();
     ensure(registry, "networking.k8s.io", "servicecidrs", service_cidr(&ranges)).await?;
+    server.hooks.finished(Hook::ServiceCidr);
     ensure(registry, "", "services", service(address(&server.config))).await?;
     if !server.bootstrapped.load(Ordering::Acquire) {
         compare_ranges(server, &ranges).await?;

@@ -16,6 +16,7 @@ pub mod shared_flags;
 use crate::authn::UserInfo;
 use crate::authn::legacy_token::day_of;
 use crate::authz::rules::{Rule, uncovered};
+use crate::post_start::Hook;
 use crate::registry::mutation::{Admission, Edit, Mutation};
 use crate::registry::{Registry, object_meta, set_defaults};
 use crate::request::options::DeleteOptions;
@@ -52,6 +53,7 @@ pub async fn run(server: Arc<Server>) {
     };
     let end = end.shared();
     if ready(&server, end.clone()).await {
+        server.hooks.finished(Hook::StorageReadiness);
         let reconciler = Reconciler::new(&server);
         look_after(&server, &reconciler, end).await;
         let leave = kubernetes_service::leave(&server, &reconciler);
@@ -96,22 +98,30 @@ async fn look_after(server: &Arc<Server>, reconciler: &Reconciler, end: impl Fut
 
 async fn reconcile(server: &Arc<Server>, reconciler: &Reconciler) -> Result<(), Status> {
     let registry = &server.registry;
-    if !server.bootstrapped.load(Ordering::Acquire) {
-        for (group, resource, object) in objects::all() {
-            ensure(registry, group, resource, object).await?;
-        }
-        for bootstrap in roles::objects() {
-            reconcile_role(registry, bootstrap).await?;
-        }
-    }
-    flow_upkeep::reconcile(registry).await?;
     for namespace in objects::NAMESPACES {
         ensure(registry, "", "namespaces", objects::namespace(namespace)).await?;
     }
+    server.hooks.finished(Hook::SystemNamespaces);
+    if !server.bootstrapped.load(Ordering::Acquire) {
+        for class in objects::priority_classes() {
+            ensure(registry, "scheduling.k8s.io", "priorityclasses", class).await?;
+        }
+        server.hooks.finished(Hook::SystemPriorityClasses);
+        for bootstrap in roles::objects() {
+            reconcile_role(registry, bootstrap).await?;
+        }
+        server.hooks.finished(Hook::BootstrapRoles);
+    }
+    flow_upkeep::reconcile(registry).await?;
+    server.hooks.finished(Hook::FairnessConfigProducer);
     let tracking = objects::token_tracking(&day_of(server.env.wall()));
     ensure(registry, "", "configmaps", tracking).await?;
+    server.hooks.finished(Hook::LegacyTokenTracking);
     cluster_authentication::reconcile(server).await?;
-    kubernetes_service::reconcile(server, reconciler).await
+    server.hooks.finished(Hook::ClusterAuthenticationInfo);
+    kubernetes_service::reconcile(server, reconciler).await?;
+    server.hooks.finished(Hook::BootstrapController);
+    Ok(())
 }
 
 /// Creates an object unless one of its name is there.

@@ -37,19 +37,15 @@ const PRIORITY_CLASSES: &[(&str, i64, &str)] = &[
     ),
 ];
 
-/// Group, resource and object.
-pub fn all() -> Vec<(&'static str, &'static str, Value)> {
-    let namespaces = NAMESPACES.iter().map(|name| ("", "namespaces", namespace(name)));
-    let classes = PRIORITY_CLASSES.iter().map(|(name, value, description)| {
-        let class = json!({
+pub fn priority_classes() -> impl Iterator<Item = Value> {
+    PRIORITY_CLASSES.iter().map(|(name, value, description)| {
+        json!({
             "apiVersion": "scheduling.k8s.io/v1",
             "kind": "PriorityClass",
             "metadata": {"name": name},
             "value": value,
             "description": description,
             "globalDefault": false,
-        });
-        ("scheduling.k8s.io", "priorityclasses", class)
-    });
-    namespaces.chain(classes).collect()
+        })
+    })
 }

@@ -12,6 +12,7 @@ use super::{cleanup, row};
 use crate::authn::UserInfo;
 use crate::bootstrap::own_mutation;
 use crate::cacher::Freshness;
+use crate::post_start::Hook;
 use crate::registry::converter::Recent;
 use crate::registry::mutation::Edit;
 use crate::registry::row::Row;
@@ -51,8 +52,12 @@ pub async fn run(server: Arc<Server>, base: Arc<Catalogue>) {
     // Without the API of definitions there are none.
     let Ok((_, definitions)) = registry.row_of(GROUP, RESOURCE) else {
         server.custom_resources_served.store(true, Ordering::Release);
+        for hook in [Hook::ApiextensionsInformers, Hook::CrdInformerSynced, Hook::ApiextensionsControllers] {
+            server.hooks.finished(hook);
+        }
         return;
     };
+    server.hooks.finished(Hook::ApiextensionsInformers);
     let mut serving = Serving {
         registry: registry.clone(),
         callers: server.aggregation.callers.clone(),
@@ -67,9 +72,11 @@ pub async fn run(server: Arc<Server>, base: Arc<Catalogue>) {
                 continue;
             };
             freshness = Freshness::Any;
+            server.hooks.finished(Hook::CrdInformerSynced);
             let all: Vec<Arc<Value>> = snapshot.iter().map(|(_, object)| object.value()).collect();
             let is_done = serving.pass(all).await;
             server.custom_resources_served.store(true, Ordering::Release);
+            server.hooks.finished(Hook::ApiextensionsControllers);
             let changed = definitions.cacher.changed(&snapshot);
             if is_done {
                 changed.await;

@@ -5,6 +5,7 @@
 use crate::authn::UserInfo;
 use crate::bootstrap::own_mutation;
 use crate::cacher::Snapshot;
+use crate::post_start::Hook;
 use crate::registry::Registry;
 use crate::registry::mutation::Edit;
 use crate::server::Server;
@@ -23,8 +24,12 @@ const DANGLING: &str = "Dangling";
 pub async fn run(server: Arc<Server>) {
     let Some(fairness) = server.flow_control.fairness().cloned() else { return };
     let registry = &server.registry;
-    let row = |resource| registry.row_of(GROUP, resource).expect("the built-in table has this row").1;
-    let (schemas, levels) = (row("flowschemas"), row("prioritylevelconfigurations"));
+    let row = |resource| registry.row_of(GROUP, resource);
+    // Where they are not served, what the server began with stays.
+    let (Ok((_, schemas)), Ok((_, levels))) = (row("flowschemas"), row("prioritylevelconfigurations")) else {
+        server.hooks.finished(Hook::FairnessConfigConsumer);
+        return;
+    };
     if !(schemas.cacher.ready().await && levels.cacher.ready().await) {
         return;
     }
@@ -37,6 +42,7 @@ pub async fn run(server: Arc<Server>) {
         if !known.as_ref().is_some_and(is_same) {
             let (of_schemas, of_levels) = (values(&now_schemas), values(&now_levels));
             fairness.configure(&of_schemas, &of_levels);
+            server.hooks.finished(Hook::FairnessConfigConsumer);
         }
         // Again at every period, for what could not be written.
         tell(&server, &values(&now_schemas), &values(&now_levels)).await;

@@ -26,6 +26,8 @@ use std::time::Duration;
 
 /// Time between two rounds, as in Kubernetes. A request is given up long before.
 const PERIOD: Duration = Duration::from_secs(180);
+/// Pause after a round that did not succeed: the server is not ready before one has.
+const AGAIN: Duration = Duration::from_secs(1);
 /// Rounds in which a reservation has to be seen unused before it is let go.
 const ROUNDS: u32 = 3;
 /// What the allocator writes into its addresses; those of other writers are theirs to look after.
@@ -179,24 +181,32 @@ impl Repair {
     }
 }
 
-/// Repairs at the start, and then again and again until shutdown.
-pub async fn run(registry: Arc<Registry>) {
+/// Repairs at the start, and then again and again until shutdown. Whoever waits for the first success is told.
+pub async fn run(registry: Arc<Registry>, succeeded: impl Fn() + Send + Sync) {
     let shutdown = registry.env.shutdown().clone();
     let mut repair = Repair::default();
     for (group, resource) in [("networking.k8s.io", "ipaddresses"), ("", "services")] {
-        let Ok((_, row)) = registry.row_of(group, resource) else { return };
+        // What is not served is not held.
+        let Ok((_, row)) = registry.row_of(group, resource) else { return succeeded() };
         if !row.cacher.ready().await {
             return;
         }
     }
     loop {
-        if let Err(status) = repair.round(&registry).await {
-            tracing::warn!(error = %status, "what Services hold could not be checked");
-        }
+        let pause = match repair.round(&registry).await {
+            Ok(()) => {
+                succeeded();
+                PERIOD
+            }
+            Err(status) => {
+                tracing::warn!(error = %status, "what Services hold could not be checked");
+                AGAIN
+            }
+        };
         tokio::select! {
             biased;
             () = shutdown.cancelled() => return,
-            () = registry.env.sleep(PERIOD) => {}
+            () = registry.env.sleep(pause) => {}
         }
     }
 }
