@@ -130,8 +130,10 @@ impl SecureServer {
                     connections.spawn(connection.run(stream));
                 }
                 Err(error) => {
-                    // Mostly "too many open files": give those that are open time to close.
+                    // Mostly "too many open files": give those that are open time to close, and those that are of no use a
+                    // reason to.
                     tracing::warn!(%error, "accept failed");
+                    places.make_room();
                     env.sleep(Duration::from_millis(100)).await;
                 }
             }

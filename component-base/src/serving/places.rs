@@ -56,7 +56,7 @@ impl Places {
     }
 
     /// Those that have never asked anything go first, the oldest of them before the others.
-    fn make_room(&self) {
+    pub fn make_room(&self) {
         let taken = self.taken.lock();
         let idle = taken.by_number.iter().filter_map(|(number, activity)| Some((activity.idle_since()?, *number)));
         let mut idle: Vec<_> = idle.collect();
