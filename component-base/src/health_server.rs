@@ -1,6 +1,7 @@
 //! The port of a component: its health, metrics, configuration, and whatever else it has to show.
 //!
-//! Health is open to everybody; all else passes the gate.
+//! Health as a whole is open to everybody, as by the originals' `--authorization-always-allow-paths`; all else passes the
+//! gate, single checks too, which tell why they fail.
 //! Corresponds to the secure serving of kube-controller-manager and kube-scheduler.
 
 use crate::env::Env;
@@ -138,13 +139,18 @@ fn health_path(path: &str) -> Option<(&str, &str)> {
 }
 
 impl Pages {
+    fn health(&self, endpoint: &str, single: &str, query: &str) -> Response<Body> {
+        let checks = if endpoint == "readyz" { &self.ready } else { &self.alive };
+        health_checks::answer(endpoint, checks, single, query)
+    }
+
     async fn answer(&self, request: Request<Body>) -> Response<Body> {
         let (parts, body) = request.into_parts();
         let path = parts.uri.path();
         let query = parts.uri.query().unwrap_or_default();
-        if let Some((endpoint, single)) = health_path(path) {
-            let checks = if endpoint == "readyz" { &self.ready } else { &self.alive };
-            return health_checks::answer(endpoint, checks, single, query);
+        let health = health_path(path);
+        if let Some((endpoint, "")) = health {
+            return self.health(endpoint, "", query);
         }
         let admitted = match &self.gate {
             Some(gate) => gate.admit(&parts).await,
@@ -152,6 +158,9 @@ impl Pages {
         };
         if let Err(status) = admitted {
             return refuse(&status);
+        }
+        if let Some((endpoint, single)) = health {
+            return self.health(endpoint, single, query);
         }
         match path {
             "/metrics" => text(metrics::TEXT_FORMAT, self.env.metrics().encode()),
@@ -210,7 +219,10 @@ mod tests {
         assert_eq!(ask(&env, closed(), "/livez?verbose").await, (200, "[+]ping ok\nlivez check passed\n".into()));
         let unready = "[+]ping ok\n[-]cache failed: reason withheld\nreadyz check failed\n";
         assert_eq!(ask(&env, closed(), "/readyz").await, (500, unready.into()));
-        assert_eq!(ask(&env, closed(), "/readyz/ping").await, (200, "ok".into()));
+        assert_eq!(ask(&env, closed(), "/readyz/cache").await.0, 403);
+        let may_look = closed().gate(Arc::new(Only("/readyz/cache")));
+        let why = "internal server error: not synced\n";
+        assert_eq!(ask(&env, may_look, "/readyz/cache").await, (500, why.into()));
         assert_eq!(ask(&env, closed(), "/healthzz").await.0, 403);
         assert_eq!(ask(&env, closed(), "/metrics").await.0, 403);
         let server = |path| {
