@@ -234,14 +234,16 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn authorizers_are_those_that_were_named() {
         let nobody = [("authorization", "")];
-        for (flags, expected) in [
-            (&[][..], 403),
-            (&["--authorization-mode=AlwaysAllow"], 200),
-            (&["--authorization-mode=Node,RBAC,AlwaysAllow"], 200),
-            (&["--authorization-mode=AlwaysDeny"], 403),
+        let ann = [("authorization", "Bearer ann-token")];
+        for (flags, of_ann, of_nobody) in [
+            (&[][..], 403, 403),
+            (&["--authorization-mode=AlwaysAllow"], 200, 401),
+            (&["--authorization-mode=Node,RBAC,AlwaysAllow", "--anonymous-auth=true"], 200, 401),
+            (&["--authorization-mode=AlwaysDeny"], 403, 403),
         ] {
             let api = started(flags).await;
-            assert_eq!(api.ask(Method::GET, "/api/v1/secrets", "", &nobody).await.code, expected, "{flags:?}");
+            let code = async |caller| api.ask(Method::GET, "/api/v1/secrets", "", caller).await.code;
+            assert_eq!((code(&ann).await, code(&nobody).await), (of_ann, of_nobody), "{flags:?}");
         }
         let denied = started(&["--authorization-mode=AlwaysDeny"]).await;
         let answer = denied.ask(Method::GET, "/api/v1/secrets", "", &nobody).await;
