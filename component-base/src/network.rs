@@ -19,7 +19,7 @@ pub type HttpService = BoxCloneSyncService<http::Request<Body>, http::Response<B
 /// the request's extensions, so that both pass the same authenticators.
 #[derive(Clone, Debug)]
 pub struct ConnectionInfo {
-    /// The verified client certificate chain, leaf first; empty where the client showed none.
+    /// The client certificate chain, leaf first, as verified when this request came; empty where the client showed none.
     pub peer_certificates: Vec<CertificateDer<'static>>,
     /// The client showed a certificate that the client CA did not sign, or that is not valid now: it is not anonymous.
     pub rejected_certificate: bool,
