@@ -159,8 +159,8 @@ impl<T: Cached> Shared<T> {
         }
     }
 
-    fn upsert_and_tell(&self, handlers: &[Handler<T>], object: Arc<T>) {
-        match self.store.insert(object.clone()) {
+    fn upsert_and_tell(&self, handlers: &[Handler<T>], object: Arc<T>, version: Option<u64>) {
+        match self.store.insert_as_of(object.clone(), version) {
             None => deliver(handlers, &Event::Added(object)),
             // A list after a lost watch repeats what is known.
             Some(old) if is_same_version::<T>(&old, &object) => {}
@@ -168,8 +168,8 @@ impl<T: Cached> Shared<T> {
         }
     }
 
-    fn remove_and_tell(&self, handlers: &[Handler<T>], key: &str, last: Option<Arc<T>>) {
-        if let Some(old) = self.store.remove(key) {
+    fn remove_and_tell(&self, handlers: &[Handler<T>], key: &str, last: Option<Arc<T>>, version: Option<u64>) {
+        if let Some(old) = self.store.remove_as_of(key, version) {
             deliver(handlers, &Event::Deleted(last.unwrap_or(old)));
         }
     }
@@ -187,26 +187,37 @@ fn is_same_version<T: Cached>(old: &T, new: &T) -> bool {
 }
 
 impl<T: Cached> Sink<T> for Arc<Shared<T>> {
-    fn replace(&self, objects: Vec<Arc<T>>) {
+    fn replace(&self, objects: Vec<Arc<T>>, version: &str) {
         let handlers = self.handlers.lock();
         let present: BTreeSet<String> = objects.iter().map(|object| object.cache_key()).collect();
         for object in objects {
-            self.upsert_and_tell(&handlers, object);
+            self.upsert_and_tell(&handlers, object, None);
         }
         for key in self.store.keys() {
             if !present.contains(&key) {
-                self.remove_and_tell(&handlers, &key, None);
+                self.remove_and_tell(&handlers, &key, None, None);
             }
         }
+        // Only now is all of it as of that version.
+        self.store.advance(parse(version));
         drop(handlers);
         self.synced.send_replace(true);
     }
 
-    fn upsert(&self, object: Arc<T>) {
-        self.upsert_and_tell(&self.handlers.lock(), object);
+    fn upsert(&self, object: Arc<T>, version: &str) {
+        self.upsert_and_tell(&self.handlers.lock(), object, parse(version));
     }
 
-    fn remove(&self, key: &str, last: Option<Arc<T>>) {
-        self.remove_and_tell(&self.handlers.lock(), key, last);
+    fn remove(&self, key: &str, last: Option<Arc<T>>, version: &str) {
+        self.remove_and_tell(&self.handlers.lock(), key, last, parse(version));
     }
+
+    fn advance(&self, version: &str) {
+        self.store.advance(parse(version));
+    }
+}
+
+/// `None` for what is no number: a version that cannot be compared.
+fn parse(version: &str) -> Option<u64> {
+    version.parse().ok()
 }

@@ -69,6 +69,12 @@ impl<T: Cached> Lister<T> {
         self.store.index_values(name)
     }
 
+    /// The version of the collection that the objects are as of, as the last event or bookmark said; `None` before the
+    /// first one. Corresponds to LastStoreSyncResourceVersion.
+    pub fn synced_version(&self) -> Option<u64> {
+        self.store.synced_version()
+    }
+
     /// Those of a namespace (of all, where it is empty) whose labels the selector matches.
     pub fn select(&self, namespace: &str, selector: &Selector) -> Vec<Arc<T>> {
         let none = BTreeMap::new();

@@ -93,6 +93,22 @@ impl Action {
     }
 }
 
+impl Action {
+    /// The resource that it writes; `None` for an event.
+    pub fn gvr(&self) -> Option<&Gvr> {
+        match self {
+            Action::Create { gvr, .. }
+            | Action::Update { gvr, .. }
+            | Action::UpdateStatus { gvr, .. }
+            | Action::Patch { gvr, .. }
+            | Action::CreateSubresource { gvr, .. }
+            | Action::UpdateSubresource { gvr, .. }
+            | Action::Delete { gvr, .. } => Some(gvr),
+            Action::Event(_) => None,
+        }
+    }
+}
+
 impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

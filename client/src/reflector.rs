@@ -42,12 +42,14 @@ const PAGE_LIMIT: u32 = 500;
 /// A watch that ends sooner than this without an event is a failure in disguise.
 const SHORTEST_WATCH: Duration = Duration::from_secs(1);
 
-/// Where a reflector puts what it sees.
+/// Where a reflector puts what it sees, each with the version of the collection that it brings.
 pub(crate) trait Sink<T>: Send + Sync {
     /// The whole collection as of one revision.
-    fn replace(&self, objects: Vec<Arc<T>>);
-    fn upsert(&self, object: Arc<T>);
-    fn remove(&self, key: &str, last: Option<Arc<T>>);
+    fn replace(&self, objects: Vec<Arc<T>>, version: &str);
+    fn upsert(&self, object: Arc<T>, version: &str);
+    fn remove(&self, key: &str, last: Option<Arc<T>>, version: &str);
+    /// Nothing has changed up to this version.
+    fn advance(&self, version: &str);
 }
 
 enum State<T> {
@@ -197,7 +199,7 @@ impl<T: Cached, S: Sink<T>> Reflector<T, S> {
                     }
                 }
                 WatchEvent::Bookmark { resource_version, initial_events_end: true } => {
-                    self.sink.replace(objects.into_values().collect());
+                    self.sink.replace(objects.into_values().collect(), &resource_version);
                     let began = self.env().now();
                     return Ok(State::Following { version: resource_version, watch, began, until, events: 1 });
                 }
@@ -227,7 +229,7 @@ impl<T: Cached, S: Sink<T>> Reflector<T, S> {
             };
             objects.extend(page.items.into_iter().flatten());
             if page.metadata.continue_token.is_empty() {
-                self.sink.replace(objects);
+                self.sink.replace(objects, &page.metadata.resource_version);
                 return Ok(State::Watch { version: page.metadata.resource_version });
             }
             options.continue_token = page.metadata.continue_token;
@@ -267,18 +269,25 @@ impl<T: Cached, S: Sink<T>> Reflector<T, S> {
                 WatchEvent::Added(bytes) | WatchEvent::Modified(bytes) => match self.decode(&bytes) {
                     Some(object) => {
                         version = object.metadata().resource_version.clone().unwrap_or(version);
-                        self.sink.upsert(object);
+                        self.sink.upsert(object, &version);
                     }
                     // Left out, and not asked for again.
-                    None => version = self.decode_partial(&bytes).and_then(version_of).unwrap_or(version),
+                    None => {
+                        version = self.decode_partial(&bytes).and_then(version_of).unwrap_or(version);
+                        self.sink.advance(&version);
+                    }
                 },
                 WatchEvent::Deleted(bytes) => {
                     if let Some(partial) = self.decode_partial(&bytes) {
-                        self.sink.remove(&partial.cache_key(), self.decode(&bytes));
+                        let key = partial.cache_key();
                         version = version_of(partial).unwrap_or(version);
+                        self.sink.remove(&key, self.decode(&bytes), &version);
                     }
                 }
-                WatchEvent::Bookmark { resource_version, .. } => version = resource_version,
+                WatchEvent::Bookmark { resource_version, .. } => {
+                    version = resource_version;
+                    self.sink.advance(&version);
+                }
             }
         }
     }

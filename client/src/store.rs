@@ -20,6 +20,8 @@ pub struct Store<T> {
 struct Contents<T> {
     objects: BTreeMap<String, Arc<T>>,
     indexes: BTreeMap<&'static str, Index<T>>,
+    /// The version of the collection that the objects are as of; `None` before the first one is known.
+    synced_version: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -31,7 +33,8 @@ struct Index<T> {
 
 impl<T> Default for Store<T> {
     fn default() -> Self {
-        Self { contents: RwLock::new(Contents { objects: BTreeMap::new(), indexes: BTreeMap::new() }) }
+        let (objects, indexes) = (BTreeMap::new(), BTreeMap::new());
+        Self { contents: RwLock::new(Contents { objects, indexes, synced_version: None }) }
     }
 }
 
@@ -58,7 +61,7 @@ impl<T: Cached> Store<T> {
     /// Adds an index, filled from what is there. The same name again changes nothing.
     pub(crate) fn index(&self, name: &'static str, values: IndexFn<T>) {
         let mut contents = self.contents.write();
-        let Contents { objects, indexes } = &mut *contents;
+        let Contents { objects, indexes, .. } = &mut *contents;
         indexes.entry(name).or_insert_with(|| {
             let mut index = Index { values, entries: BTreeMap::new() };
             for (key, object) in &*objects {
@@ -70,8 +73,14 @@ impl<T: Cached> Store<T> {
 
     /// Answers what was there before.
     pub(crate) fn insert(&self, object: Arc<T>) -> Option<Arc<T>> {
+        self.insert_as_of(object, None)
+    }
+
+    /// The same, and the store is as of `version` from then on: nobody sees one without the other.
+    pub(crate) fn insert_as_of(&self, object: Arc<T>, version: Option<u64>) -> Option<Arc<T>> {
         let key = object.cache_key();
         let mut contents = self.contents.write();
+        contents.synced_version = version.or(contents.synced_version);
         let old = contents.objects.insert(key.clone(), object.clone());
         for index in contents.indexes.values_mut() {
             if let Some(old) = &old {
@@ -82,13 +91,25 @@ impl<T: Cached> Store<T> {
         old
     }
 
-    pub(crate) fn remove(&self, key: &str) -> Option<Arc<T>> {
+    /// Takes out an object, and answers what was there; with the version as for `insert_as_of`.
+    pub(crate) fn remove_as_of(&self, key: &str, version: Option<u64>) -> Option<Arc<T>> {
         let mut contents = self.contents.write();
+        contents.synced_version = version.or(contents.synced_version);
         let old = contents.objects.remove(key)?;
         for index in contents.indexes.values_mut() {
             index.remove(key, &old);
         }
         Some(old)
+    }
+
+    /// Everything up to `version` has come.
+    pub(crate) fn advance(&self, version: Option<u64>) {
+        let mut contents = self.contents.write();
+        contents.synced_version = version.or(contents.synced_version);
+    }
+
+    pub(crate) fn synced_version(&self) -> Option<u64> {
+        self.contents.read().synced_version
     }
 
     pub(crate) fn keys(&self) -> Vec<String> {
@@ -196,7 +217,7 @@ mod tests {
                     }
                     Op::Remove(name) => {
                         let key = format!("ns/n{name}");
-                        prop_assert_eq!(store.remove(&key), model.remove(&key));
+                        prop_assert_eq!(store.remove_as_of(&key, None), model.remove(&key));
                     }
                 }
             }

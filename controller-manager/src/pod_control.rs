@@ -1,5 +1,5 @@
 //! Carries out what a controller has planned about its pods: many at a time, in growing batches, remembering what the
-//! cache has still to show, and says so in events.
+//! caches have still to show, and says so in events.
 //!
 //! Corresponds to RealPodControl in pkg/controller/controller_utils.go and slowStartBatch in
 //! pkg/controller/replicaset/replica_set.go.
@@ -7,7 +7,7 @@
 use crate::actions;
 use crate::context::Actor;
 use crate::controller_ref::concerned_controllers;
-use client::{Action, ApplyError, Event, Plan, UidExpectations, apply};
+use client::{Action, ApplyError, ConsistencyStore, Event, Lister, Plan, Stale, UidExpectations, apply};
 use component_base::env::Env;
 use futures::future::join_all;
 use proto::Kind;
@@ -22,6 +22,8 @@ pub const BURST: usize = 500;
 pub struct PodControl {
     /// What the pod informer has still to show, by the key of the owner.
     expectations: UidExpectations,
+    /// What was written of pods and owners, by the key of the owner.
+    consistency: ConsistencyStore,
 }
 
 /// What is done in one go.
@@ -46,8 +48,15 @@ impl Step {
 }
 
 impl PodControl {
-    pub fn new(env: &Env) -> Self {
-        Self { expectations: UidExpectations::new(env) }
+    /// For a controller that reads these caches of its owners and of pods.
+    pub fn new<K: Kind>(env: &Env, owners: &Lister<K>, pods: &Lister<Pod>) -> Self {
+        let consistency = ConsistencyStore::default().reading(owners).reading(pods);
+        Self { expectations: UidExpectations::new(env), consistency }
+    }
+
+    /// Whether the caches are as new as what was written of the owner and its pods. To be asked before they are read.
+    pub fn ensure_ready(&self, key: &str) -> Result<(), Stale> {
+        self.consistency.ensure_ready(key)
     }
 
     /// Whether the cache shows every pod that was made or deleted for the owner before. To be asked before the cache
@@ -59,6 +68,7 @@ impl PodControl {
     /// The owner is gone, or another one has its name.
     pub fn forget(&self, key: &str) {
         self.expectations.forget(key);
+        self.consistency.clear(key);
     }
 
     /// Counts down what was expected, and answers the keys of the owners of kind `K` that the pod's event concerns.
@@ -87,7 +97,7 @@ impl PodControl {
                 Step::CreatePods => hands.create(step).await,
                 Step::DeletePods => hands.delete(step).await,
                 Step::PatchPods => hands.patch(step).await,
-                Step::Other => apply(&actor.client, &actor.recorder, &Plan::of(step.iter().cloned())).await.map(drop),
+                Step::Other => hands.others(step).await,
             };
             tried += step.len();
             if let Err(error) = result {
@@ -125,6 +135,23 @@ fn uid_of_deleted(action: &Action) -> Option<&str> {
     }
 }
 
+/// Carries out actions in order, and remembers the version of what each has written on behalf of the owner.
+pub async fn apply_remembering(
+    actor: &Actor,
+    consistency: &ConsistencyStore,
+    key: &str,
+    owner_uid: &str,
+    actions: &[Action],
+) -> Result<(), ApplyError> {
+    for action in actions {
+        let answers = apply(&actor.client, &actor.recorder, &Plan::of([action.clone()])).await?;
+        if let (Some(gvr), Some(answer)) = (action.gvr(), answers.first()) {
+            consistency.answered(key, owner_uid, gvr, answer);
+        }
+    }
+    Ok(())
+}
+
 /// One plan in the making.
 struct Hands<'a, K> {
     control: &'a PodControl,
@@ -134,6 +161,11 @@ struct Hands<'a, K> {
 }
 
 impl<K: Kind> Hands<'_, K> {
+    async fn others(&self, actions: &[Action]) -> Result<(), ApplyError> {
+        let consistency = &self.control.consistency;
+        apply_remembering(self.actor, consistency, self.key, self.owner.uid(), actions).await
+    }
+
     /// In batches of 1, 2, 4, … each of which has to succeed before the next begins.
     async fn create(&self, actions: &[Action]) -> Result<(), ApplyError> {
         let mut left = actions;
@@ -144,6 +176,7 @@ impl<K: Kind> Hands<'_, K> {
             for (action, result) in batch.iter().zip(self.all_at_once(batch).await) {
                 match result {
                     Ok(answer) => {
+                        self.remember(&answer);
                         let name = answer["metadata"]["name"].as_str().unwrap_or_default();
                         self.say(actions::normal(self.owner, "SuccessfulCreate", format!("Created pod: {name}")));
                     }
@@ -185,8 +218,14 @@ impl<K: Kind> Hands<'_, K> {
 
     async fn patch(&self, actions: &[Action]) -> Result<(), ApplyError> {
         let results = self.all_at_once(actions).await;
+        results.iter().flatten().for_each(|answer| self.remember(answer));
         let failed = results.into_iter().filter_map(Result::err).find(|error| !error.cause.is_not_found());
         failed.map_or(Ok(()), Err)
+    }
+
+    /// The answer to a write of a pod. (That to a deletion is not read, and expectations wait for it.)
+    fn remember(&self, answer: &Value) {
+        self.control.consistency.answered(self.key, self.owner.uid(), &Pod::gvr(), answer);
     }
 
     async fn all_at_once(&self, actions: &[Action]) -> Vec<Result<Value, ApplyError>> {
@@ -300,7 +339,7 @@ mod tests {
         let create = Action::create(&pod_from_template(&fixture::template("nginx:1"), &owner));
         let mut plan = Plan::of(vec![create; 10]);
         plan.push(Action::update_status(&owner));
-        let control = PodControl::new(&env);
+        let control = PodControl::new(&env, &Lister::<ReplicaSet>::of([]), &Lister::of([]));
         let error = control.apply(&actor, "default/web", &owner, &plan).await.unwrap_err();
         assert!(error.cause.is_forbidden(), "{error}");
         let path = "POST /api/v1/namespaces/default/pods";
@@ -323,7 +362,7 @@ mod tests {
         let owner = fixture::replica_set("web", "nginx:1", 0);
         let mut pod = owned_pod(&owner, "a");
         let plan = Plan::of([actions::delete_exactly(&pod), Action::update_status(&owner)]);
-        let control = PodControl::new(&env);
+        let control = PodControl::new(&env, &Lister::<ReplicaSet>::of([]), &Lister::of([]));
         control.apply(&actor, "default/web", &owner, &plan).await.unwrap();
         let expected =
             ["DELETE /api/v1/namespaces/default/pods/a", "PUT /apis/apps/v1/namespaces/default/replicasets/web/status"];

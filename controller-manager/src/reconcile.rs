@@ -4,7 +4,7 @@
 
 use crate::clock;
 use crate::context::Actor;
-use client::{Action, ApplyError, Client, Plan, ReconcileError, WorkQueue, apply, run_workers};
+use client::{Action, ApplyError, Client, Plan, ReconcileError, Stale, WorkQueue, apply, run_workers};
 use component_base::env::Env;
 use jiff::Timestamp;
 use std::future::Future;
@@ -14,6 +14,12 @@ use std::time::Duration;
 /// A controller that looks at one object at a time. Every round is one plan.
 pub trait Reconciler: Send + Sync + 'static {
     type Observed: Send + Sync;
+
+    /// Whether the caches are as new as what this controller wrote about the object. Where they are not, the round is
+    /// left out, and comes a little later.
+    fn ensure_ready(&self, _key: &str) -> Result<(), Stale> {
+        Ok(())
+    }
 
     /// From the caches alone. Nothing where there is nothing to do.
     fn observe(&self, key: &str) -> Option<Self::Observed>;
@@ -69,6 +75,11 @@ async fn round<R: Reconciler>(
     reconciler: &R,
     key: String,
 ) -> Result<(), ReconcileError> {
+    if let Err(stale) = reconciler.ensure_ready(&key) {
+        tracing::debug!(controller = queue.name(), key, %stale, "waiting for a cache");
+        queue.add_after(key, clock::TICK);
+        return Ok(());
+    }
     let Some(observed) = reconciler.observe(&key) else { return Ok(()) };
     let Some(observed) = reconciler.consult(&actor.client, observed).await? else { return Ok(()) };
     let env = actor.client.env();
@@ -82,7 +93,7 @@ async fn round<R: Reconciler>(
         }
         Err(error) => {
             if let Some(plan) = reconciler.recover(&observed, &error, env.wall()) {
-                apply(&actor.client, &actor.recorder, &plan).await?;
+                reconciler.apply(actor, &key, &observed, &plan).await?;
             }
             if is_overtaken(&error) {
                 queue.add_after(key, clock::TICK);

@@ -172,6 +172,12 @@ impl Simulation {
         self.wire.set_unreachable(node, unreachable);
     }
 
+    /// Lets the controllers see nothing new of a row (`/registry/replicasets/`) for so long.
+    pub fn stall_controllers(&self, row: &'static str, how_long: Duration) {
+        self.cluster.say(&format!("the controllers see nothing new of {row}, for {how_long:?}"));
+        self.wire.stall_watches(Part::ControllerManager, row, how_long);
+    }
+
     /// Looks every half second of virtual time until `condition` holds.
     /// A violation, by name, when it does not in ten minutes.
     pub async fn until(&self, what: &str, condition: impl AsyncFn(&Client) -> bool) {

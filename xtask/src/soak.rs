@@ -20,7 +20,7 @@ pub struct Options {
     /// The first seed
     #[arg(long, default_value_t = 1)]
     first: u64,
-    /// roll-out, survive, at-size or quiet-hour
+    /// roll-out, survive, at-size, quiet-hour or stale-rollout
     #[arg(long, default_value = "survive")]
     scenario: String,
     /// Runs at the same time

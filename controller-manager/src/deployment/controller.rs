@@ -4,14 +4,15 @@
 
 use super::observe::{Listers, Observed, observe};
 use super::{history, plan, sizes};
-use crate::context::{Context, Running};
+use crate::context::{Actor, Context, Running};
 use crate::controller_ref::{
     concerned_controllers, confirm_adoption, controller_of, controller_queue_key, is_controlled_by,
 };
 use crate::indexes;
 use crate::pod;
+use crate::pod_control::apply_remembering;
 use crate::reconcile::{self, Reconciler};
-use client::{Action, ApplyError, Client, Event, Lister, Plan, ReconcileError, WorkQueue};
+use client::{Action, ApplyError, Client, ConsistencyStore, Event, Lister, Plan, ReconcileError, Stale, WorkQueue};
 use jiff::Timestamp;
 use proto::Kind;
 use proto::kinds::api::apps::v1::{Deployment, ReplicaSet};
@@ -20,6 +21,10 @@ use proto::meta::label_selector;
 
 struct Controller {
     listers: Listers,
+    /// Deviation: a round waits until the caches show what was written about the deployment and its replica sets, as
+    /// Kubernetes' controllers of replica sets and jobs wait since v1.36. Its Deployment controller does not, and can make
+    /// a second replica set beside one that its cache does not show yet, over `maxSurge`.
+    consistency: ConsistencyStore,
 }
 
 pub fn start(context: &Context) -> Running {
@@ -30,9 +35,15 @@ pub fn start(context: &Context) -> Running {
     indexes::pods_by_controller(&pods);
     let listers =
         Listers { deployments: deployments.lister(), replica_sets: replica_sets.lister(), pods: pods.lister() };
+    let consistency = ConsistencyStore::default().reading(&listers.deployments).reading(&listers.replica_sets);
     deployments.on_event({
-        let queue = queue.clone();
-        move |event| queue.add(event.object().key())
+        let (queue, consistency) = (queue.clone(), consistency.clone());
+        move |event| {
+            if matches!(event, Event::Deleted(_)) {
+                consistency.clear(&event.object().key());
+            }
+            queue.add(event.object().key());
+        }
     });
     replica_sets.on_event({
         let (queue, deployments) = (queue.clone(), listers.deployments.clone());
@@ -44,7 +55,7 @@ pub fn start(context: &Context) -> Running {
     });
     let actor = context.act_as("deployment-controller", "deployment-controller");
     let workers = context.settings.concurrent_deployment_syncs;
-    Box::pin(reconcile::run(actor, queue, workers, Controller { listers }))
+    Box::pin(reconcile::run(actor, queue, workers, Controller { listers, consistency }))
 }
 
 fn on_replica_set(queue: &WorkQueue<String>, deployments: &Lister<Deployment>, event: &Event<ReplicaSet>) {
@@ -82,6 +93,10 @@ fn on_pod(queue: &WorkQueue<String>, listers: &Listers, event: &Event<Pod>) {
 impl Reconciler for Controller {
     type Observed = Observed;
 
+    fn ensure_ready(&self, key: &str) -> Result<(), Stale> {
+        self.consistency.ensure_ready(key)
+    }
+
     fn observe(&self, key: &str) -> Option<Observed> {
         observe(key, &self.listers)
     }
@@ -93,6 +108,10 @@ impl Reconciler for Controller {
 
     fn plan(&self, observed: &Observed, now: Timestamp) -> Plan {
         plan::plan(observed, now)
+    }
+
+    async fn apply(&self, actor: &Actor, key: &str, observed: &Observed, plan: &Plan) -> Result<(), ApplyError> {
+        apply_remembering(actor, &self.consistency, key, observed.deployment.uid(), &plan.actions).await
     }
 
     fn recover(&self, observed: &Observed, error: &ApplyError, now: Timestamp) -> Option<Plan> {

@@ -9,7 +9,7 @@ use crate::controller_ref::{confirm_adoption, controller_of, controller_queue_ke
 use crate::pod_control::PodControl;
 use crate::reconcile::{self, Reconciler};
 use crate::{clock, indexes};
-use client::{ApplyError, Client, Event, Lister, Plan, ReconcileError, WorkQueue};
+use client::{ApplyError, Client, Event, Lister, Plan, ReconcileError, Stale, WorkQueue};
 use futures::future::join;
 use jiff::Timestamp;
 use proto::Kind;
@@ -33,8 +33,8 @@ pub fn start(context: &Context) -> Running {
     let jobs = context.informers.of::<Job>();
     let pods = context.informers.of::<Pod>();
     indexes::pods_by_controller(&pods);
-    let control = PodControl::new(&context.env);
     let listers = Listers { jobs: jobs.lister(), pods: pods.lister() };
+    let control = PodControl::new(&context.env, &listers.jobs, &listers.pods);
     jobs.on_event({
         let (queue, orphans, control, pods) = (queue.clone(), orphans.clone(), control.clone(), pods.lister());
         move |event| on_job(event, &queue, &orphans, &control, &pods)
@@ -83,6 +83,10 @@ fn is_orphan(pod: &Pod, jobs: &Lister<Job>) -> bool {
 
 impl Reconciler for Controller {
     type Observed = Observed;
+
+    fn ensure_ready(&self, key: &str) -> Result<(), Stale> {
+        self.control.ensure_ready(key)
+    }
 
     fn observe(&self, key: &str) -> Option<Observed> {
         let is_caught_up = self.control.is_caught_up(key);

@@ -11,7 +11,7 @@ use crate::controller_ref::{confirm_adoption, controller_of};
 use crate::indexes;
 use crate::pod_control::PodControl;
 use crate::reconcile::{self, Reconciler};
-use client::{ApplyError, Client, Event, Lister, Plan, ReconcileError};
+use client::{ApplyError, Client, Event, Lister, Plan, ReconcileError, Stale};
 use jiff::Timestamp;
 use proto::Kind;
 use proto::kinds::api::apps::v1::ReplicaSet;
@@ -39,7 +39,8 @@ fn start<T: Replicated>(context: &Context, queue: &'static str, account: &str, w
     let pods = context.informers.of::<Pod>();
     indexes::pods_by_controller(&pods);
     indexes::by_controller_uid(&owners);
-    let control = PodControl::new(&context.env);
+    let listers = Listers { owners: owners.lister(), pods: pods.lister() };
+    let control = PodControl::new(&context.env, &listers.owners, &listers.pods);
     owners.on_event({
         let (queue, control) = (queue.clone(), control.clone());
         move |event| {
@@ -57,7 +58,6 @@ fn start<T: Replicated>(context: &Context, queue: &'static str, account: &str, w
             concerned.into_iter().chain(adopters).for_each(|key| queue.add(key));
         }
     });
-    let listers = Listers { owners: owners.lister(), pods: pods.lister() };
     let actor = context.act_as(account, account);
     Box::pin(reconcile::run(actor, queue, workers, Controller { control, listers }))
 }
@@ -92,6 +92,10 @@ fn adopters<T: Replicated>(owners: &Lister<T>, pod: &Pod) -> Vec<String> {
 
 impl<T: Replicated> Reconciler for Controller<T> {
     type Observed = Observed<T>;
+
+    fn ensure_ready(&self, key: &str) -> Result<(), Stale> {
+        self.control.ensure_ready(key)
+    }
 
     fn observe(&self, key: &str) -> Option<Observed<T>> {
         let is_caught_up = self.control.is_caught_up(key);

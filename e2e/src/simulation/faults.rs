@@ -155,7 +155,7 @@ impl Faults {
             }
             Misfortune::CutWatches(part) => self.wire.cut_watches(part),
             Misfortune::CutStoreWatches => self.store.cut_watches(),
-            Misfortune::StallWatches(part, lasts) => self.wire.stall_watches(part, lasts),
+            Misfortune::StallWatches(part, lasts) => self.wire.stall_watches(part, "", lasts),
             Misfortune::Kill(part, down) => self.cluster.kill(part, down),
             Misfortune::KillAfterWrites(part, writes, down) => self.wire.ambush(part, writes, down),
             Misfortune::LoseNode(node, lasts) if lost.insert(node) => {

@@ -8,6 +8,7 @@ mod nodes;
 mod rollouts;
 mod seen;
 
+use super::insight::Known;
 use super::verdict::Verdict;
 use apiserver::storage::Event;
 use jiff::Timestamp;
@@ -20,16 +21,16 @@ trait Rule: Send {
     fn prefixes(&self) -> &'static [&'static str];
 
     /// `value` is the object as it is now; `None`: it is gone.
-    fn judge(&mut self, key: &str, value: Option<&[u8]>, when: When) -> Result<(), Complaint>;
+    fn judge(&mut self, key: &str, value: Option<&[u8]>, when: When<'_>) -> Result<(), Complaint>;
 }
 
 /// One revision in the making.
 #[derive(Clone, Copy)]
-struct When {
+struct When<'a> {
     at: Timestamp,
     revision: u64,
-    /// Whoever made it had been shown the replica sets as of this revision, or of a later one.
-    known: u64,
+    /// What the controller that made it had been shown; `None` where it was none, or cannot be told apart.
+    known: Option<&'a Known>,
 }
 
 /// A broken promise, and the keys of the objects beside the one that was written.
@@ -70,7 +71,7 @@ impl Safety {
         Self { verdict: verdict.clone(), rules }
     }
 
-    pub fn judge(&mut self, event: &Arc<Event>, now: Timestamp, known: u64) {
+    pub fn judge(&mut self, event: &Arc<Event>, now: Timestamp, known: Option<&Known>) {
         let when = When { at: now, revision: event.revision, known };
         let key = &*event.key;
         let value = event.current.as_ref().map(|entry| &*entry.value);

@@ -1,10 +1,11 @@
 //! What is tried out on a simulated cluster, each by a seed and a name.
 
 use super::faults::Climate;
+use super::insight::REPLICA_SETS;
 use super::user::{self, User};
 use super::{Run, Simulation};
 use client::{Client, ListOptions};
-use proto::kinds::api::apps::v1::Deployment;
+use proto::kinds::api::apps::v1::{Deployment, ReplicaSet};
 use proto::kinds::api::core::v1::Pod;
 use serde_json::json;
 use std::time::Duration;
@@ -29,6 +30,7 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "survive", run: survive },
     Scenario { name: "at-size", run: at_size },
     Scenario { name: "quiet-hour", run: quiet_hour },
+    Scenario { name: "stale-rollout", run: stale_rollout },
 ];
 
 /// Deploys `replicas` pods, exposes them, and rolls a new image out.
@@ -121,4 +123,30 @@ fn quiet_hour(seed: u64) -> Run<()> {
         roll_out(simulation, "web", 20).await;
         comes_to_rest(simulation, HOUR).await;
     })
+}
+
+/// A rollout is overtaken by the next one while the controllers do not see the replica set that they made for it. Who
+/// went by such a cache would make the next one too, over `maxSurge`.
+fn stale_rollout(seed: u64) -> Run<()> {
+    const REPLICAS: i32 = 4;
+    Simulation::judged(seed, 3, async |simulation| {
+        let user = User::new(simulation, 0);
+        let mut web = user::deployment("web", REPLICAS as usize, "web:1");
+        web["spec"]["strategy"] = json!({"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}});
+        user.create("apps", "deployments", web).await;
+        available(simulation, "web", REPLICAS).await;
+        simulation.stall_controllers(REPLICA_SETS, Duration::from_secs(60));
+        for (image, expected) in [("web:2", 2), ("web:3", 3)] {
+            let containers = json!([{"name": "c", "image": image}]);
+            let patch = json!({"spec": {"template": {"spec": {"containers": containers}}}});
+            user.patch("apps", "deployments", "default", "web", patch).await;
+            let what = format!("there are {expected} replica sets");
+            simulation.until(&what, async |client| replica_sets(client).await == expected).await;
+        }
+        available(simulation, "web", REPLICAS).await;
+    })
+}
+
+async fn replica_sets(client: &Client) -> usize {
+    client.api::<ReplicaSet>("default").list(&ListOptions::default()).await.map_or(0, |list| list.items.len())
 }

@@ -3,7 +3,7 @@
 //! An in-process service around the server's own. A request runs as a task of the server's process, so that it dies
 //! with the server and not with its caller; what the caller hears of it is decided here.
 
-use super::insight::Insight;
+use super::insight::{ASKED, Known, REPLICA_SETS};
 use super::part::Part;
 use super::verdict::Verdict;
 use super::watch_check::WatchCheck;
@@ -21,6 +21,7 @@ use http::{HeaderName, Request, Response, header};
 use parking_lot::Mutex;
 use proto::gvk::Gvr;
 use proto::resources::Catalogue;
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::io;
@@ -34,6 +35,9 @@ use tower::ServiceExt;
 /// A request takes this long and up to twice that, as one whose write has to reach a disk. Without it nobody would ever
 /// wait for anybody, and what a real cluster does once for many changes would be done for each.
 const DISTANCE: Duration = Duration::from_millis(5);
+
+/// More than any answer to a write.
+const LARGEST_ANSWER: usize = 16 << 20;
 
 const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user");
 
@@ -76,8 +80,8 @@ struct State {
     unreachable: BTreeSet<String>,
     /// Replaced, and the old one cancelled, when a component's watches are cut.
     lines: BTreeMap<Part, CancellationToken>,
-    /// Watches of a component stand still until then.
-    stalled: BTreeMap<Part, Instant>,
+    /// Watches of a component on rows with this prefix stand still until then.
+    stalled: BTreeMap<Part, (&'static str, Instant)>,
     ambushes: BTreeMap<Part, Ambush>,
     /// Where components are to be killed.
     kills: BTreeMap<Part, mpsc::Sender<Duration>>,
@@ -109,10 +113,10 @@ impl Wire {
         }
     }
 
-    /// Lets the open watches of a component stand still: it acts on what was.
-    pub fn stall_watches(&self, part: Part, how_long: Duration) {
+    /// Lets the open watches of a component on rows with this prefix stand still: it acts on what was.
+    pub fn stall_watches(&self, part: Part, row: &'static str, how_long: Duration) {
         let until = self.env.now() + how_long;
-        self.state.lock().stalled.insert(part, until);
+        self.state.lock().stalled.insert(part, (row, until));
     }
 
     /// Kills a component when the server has carried out its `writes`th write from now, before it hears of it.
@@ -154,7 +158,7 @@ impl Wire {
         }
         let info = RequestInfo::of(request.method(), request.uri().path(), request.uri().query().unwrap_or_default());
         let is_decided = caller == Some(Part::ControllerManager) && info.is_mutating();
-        let under_way = is_decided.then(|| self.witness.insight().ask());
+        let asked = is_decided.then(|| self.witness.insight().known(self.env.now()));
         if caller.is_some() {
             self.env.sleep(self.random.jitter(DISTANCE, 1.0)).await;
             self.delay().await;
@@ -163,10 +167,11 @@ impl Wire {
             }
         }
         let is_partial = text(&request, &header::ACCEPT).is_some_and(|accept| accept.contains("PartialObject"));
-        let task = server.spawn(async move {
-            let _until_carried_out = under_way;
-            service.oneshot(request).await
-        });
+        let carried = service.oneshot(request);
+        let task = match asked.clone() {
+            Some(asked) => server.spawn(ASKED.scope(asked, carried)),
+            None => server.spawn(carried),
+        };
         let mut caller_gone = CallerGone { task: task.abort_handle(), random: &self.random, answered: false };
         let answered = task.await;
         caller_gone.answered = true;
@@ -182,12 +187,31 @@ impl Wire {
         self.delay().await;
         if info.verb == "watch" && answer.status().is_success() {
             let check = check(&info);
-            let shows =
-                caller == Part::ControllerManager && !is_partial && check.prefix.as_deref() == Some(Insight::ROW);
-            Ok(self.watch(answer, caller, check, shows, server))
-        } else {
-            Ok(answer)
+            let shows = caller == Part::ControllerManager && !is_partial;
+            return Ok(self.watch(answer, caller, check, shows, server));
         }
+        match asked.filter(|_| is_resize(&info) && answer.status().is_success()) {
+            Some(asked) => self.note_answer(&info, &asked, answer).await,
+            None => Ok(answer),
+        }
+    }
+
+    /// Tells the witness of a replica set that its writer now knows to be written.
+    async fn note_answer(
+        &self,
+        info: &RequestInfo,
+        asked: &Known,
+        answer: Response<Body>,
+    ) -> Result<Response<Body>, Broken> {
+        let (parts, body) = answer.into_parts();
+        let bytes = axum::body::to_bytes(body, LARGEST_ANSWER).await.map_err(|_| Broken("the answer broke off"))?;
+        let written: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+        let of = |field: &str| written["metadata"][field].as_str().unwrap_or_default();
+        if let Ok(version) = of("resourceVersion").parse() {
+            let key = format!("{REPLICA_SETS}{}/{}", info.namespace, of("name"));
+            self.witness.insight().answer(key, version, asked, self.env.now());
+        }
+        Ok(Response::from_parts(parts, Body::from(bytes)))
     }
 
     fn falls(&self, likely: impl Fn(&Weather) -> f64) -> bool {
@@ -237,6 +261,7 @@ impl Wire {
             line,
             server: server.shutdown().clone(),
             body: body.into_data_stream(),
+            row: check.prefix.clone().unwrap_or_default(),
             check,
             shows,
             broken: false,
@@ -245,6 +270,12 @@ impl Wire {
         let body = stream::unfold(watch, |mut watch| async move { Some((watch.next().await?, watch)) });
         Response::from_parts(parts, Body::from_stream(body))
     }
+}
+
+/// What the controller of deployments asks of replica sets. (Their own controller writes the status, and the garbage
+/// collector patches and deletes.)
+fn is_resize(info: &RequestInfo) -> bool {
+    info.resource == "replicasets" && info.subresource.is_empty() && matches!(info.verb.as_str(), "create" | "update")
 }
 
 fn text<'a>(request: &'a Request<Body>, name: &HeaderName) -> Option<&'a str> {
@@ -294,6 +325,8 @@ struct Watch {
     /// Cancelled when the server's process ends.
     server: CancellationToken,
     body: BodyDataStream,
+    /// The prefix of all that it watches; empty where something filters it.
+    row: String,
     check: WatchCheck,
     /// What comes through is what the controllers know.
     shows: bool,
@@ -309,7 +342,7 @@ impl Watch {
             biased;
             () = self.server.cancelled() => None,
             () = self.line.cancelled() => None,
-            passed = Self::pass(&self.wire, self.caller, &mut self.body) => Some(passed),
+            passed = Self::pass(&self.wire, self.caller, &self.row, &mut self.body) => Some(passed),
         };
         match passed {
             Some(Ok(Some(bytes))) => {
@@ -325,15 +358,16 @@ impl Watch {
     }
 
     /// The next piece, when the wire lets it through.
-    async fn pass(wire: &Wire, caller: Part, body: &mut BodyDataStream) -> Result<Option<Bytes>, ()> {
+    async fn pass(wire: &Wire, caller: Part, row: &str, body: &mut BodyDataStream) -> Result<Option<Bytes>, ()> {
         let Some(Ok(bytes)) = body.next().await else { return Ok(None) };
         if wire.falls(|weather| weather.stall_watch) {
             let longest = wire.state.lock().weather.longest_stall;
             wire.env.sleep(longest.mul_f64(wire.random.unit())).await;
         }
         loop {
-            let stalled = wire.state.lock().stalled.get(&caller).copied().filter(|until| *until > wire.env.now());
-            let Some(until) = stalled else { break };
+            let stalled = wire.state.lock().stalled.get(&caller).copied();
+            let stalled = stalled.filter(|(rows, until)| row.starts_with(rows) && *until > wire.env.now());
+            let Some((_, until)) = stalled else { break };
             wire.env.sleep_until(until).await;
         }
         if wire.falls(|weather| weather.cut_watch) { Err(()) } else { Ok(Some(bytes)) }
@@ -352,8 +386,8 @@ impl Watch {
     }
 
     fn show(&self) {
-        if let Some(version) = self.check.reached().filter(|_| self.shows) {
-            self.wire.witness.insight().show(version);
+        if let (true, Some(version), Some(row)) = (self.shows, self.check.reached(), &self.check.prefix) {
+            self.wire.witness.insight().show(row, version);
         }
     }
 }

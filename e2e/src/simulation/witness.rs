@@ -1,7 +1,7 @@
 //! The witness: stands on the store, below all faults, and judges each revision at the step that makes it.
 
 use super::history::{History, Moment};
-use super::insight::Insight;
+use super::insight::{ASKED, Insight};
 use super::safety::Safety;
 use super::verdict::Verdict;
 use apiserver::storage::memory::Memory;
@@ -45,13 +45,15 @@ impl Witness {
     /// Judges what has happened since the last look. The store publishes in the same step in which it writes, so
     /// after a write this sees that write.
     fn look(&self) {
-        let (now, known) = (self.env.wall(), self.insight.least());
+        let now = self.env.wall();
+        // A write whose controller went away meanwhile goes on in a task that knows nothing of it.
+        let known = ASKED.try_with(Clone::clone).ok();
         let mut seen = self.seen.lock();
         let Seen { stream, history, safety } = &mut *seen;
         while let Some(Some(Ok(item))) = stream.next().now_or_never() {
             let WatchItem::Events(events) = item else { continue };
             for event in events {
-                safety.judge(&event, now, known);
+                safety.judge(&event, now, known.as_ref());
                 history.push(now, &event);
             }
         }

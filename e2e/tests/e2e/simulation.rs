@@ -32,3 +32,11 @@ fn an_hour_of_quiet_is_leases_and_heartbeats() {
     let requests = number_before(" requests in 3600s of quiet");
     assert!((4500..6500).contains(&requests), "{requests} requests");
 }
+
+/// The seed that docs/deviations.md names: a controller that went by what its cache shows would have 6 pods here, where 5
+/// are the most.
+#[test]
+fn a_rollout_keeps_its_surge_while_a_cache_lags() {
+    let log = log("stale-rollout", 1);
+    assert!(log.contains("the controllers see nothing new of /registry/replicasets/"), "{log}");
+}

@@ -19,7 +19,7 @@ impl Rule for Addresses {
         &[PODS, SERVICES]
     }
 
-    fn judge(&mut self, key: &str, value: Option<&[u8]>, _: When) -> Result<(), Complaint> {
+    fn judge(&mut self, key: &str, value: Option<&[u8]>, _: When<'_>) -> Result<(), Complaint> {
         for held in self.held.remove(key).unwrap_or_default() {
             self.holder.remove(&held);
         }

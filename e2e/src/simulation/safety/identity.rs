@@ -22,7 +22,7 @@ impl Rule for Identity {
         &["/registry/"]
     }
 
-    fn judge(&mut self, key: &str, value: Option<&[u8]>, _: When) -> Result<(), Complaint> {
+    fn judge(&mut self, key: &str, value: Option<&[u8]>, _: When<'_>) -> Result<(), Complaint> {
         // Allocations are kept beside the objects, and are none.
         if key.starts_with("/registry/ranges/") {
             return Ok(());

@@ -79,7 +79,7 @@ impl Rule for Nodes {
         &[NODES, PODS]
     }
 
-    fn judge(&mut self, key: &str, value: Option<&[u8]>, _: When) -> Result<(), Complaint> {
+    fn judge(&mut self, key: &str, value: Option<&[u8]>, _: When<'_>) -> Result<(), Complaint> {
         let Some(name) = key.strip_prefix(NODES) else { return self.judge_pod(key, value) };
         match read::<Node>(key, value)? {
             Some(node) => self.allocatable.insert(name.to_owned(), node.status.allocatable),

@@ -1,29 +1,27 @@
 //! A rolling update keeps to its limits: never more pods wanted than the surge allows, never too few serving.
 //!
-//! Kubernetes promises that of what its controllers know. The Deployment controller reads deployments and replica sets
-//! from two caches that lag each by itself, keeps no account of its own writes (those that do, since v1.36, are the
-//! controllers of replica sets, daemon sets, stateful sets and jobs), and learns what serves from the status that the
-//! replica set's controller wrote before it deleted pods. So with a cache that lags it makes a second replica set beside
-//! one that it has not been shown, and it takes serving pods for present that are about to go. Each step is therefore
-//! judged by what may have been known: a replica set grows within the surge, an old one shrinks by no more than the
-//! pods that are to spare, and of a replica set no more pods are deleted than are too many.
+//! A controller can promise that only of what its caches show. Each of them is one past state of its row, the caches of
+//! deployments and of replica sets lag by themselves, and none goes back. Two things make them newer than that: who
+//! updates a replica set names the version that it goes by, so its cache showed that one; and a round waits until the
+//! caches show what was answered before it (`client::ConsistencyStore`). Each step is therefore judged by what its round
+//! went by (`insight::Window`): a replica set grows within the surge, an old one shrinks by no more than the pods that
+//! are to spare, and of a replica set no more pods are deleted than are too many. What serves is taken from the status
+//! of replica sets, as Kubernetes takes it.
 //!
-//! Whoever resizes may have seen an older deployment, too; what counts is the widest limit of the last minutes. That too
-//! few serve is held against a rollout only where nothing else took pods away: a deployment says so by the label
-//! `steady`, and a pod that was disrupted by a condition.
+//! That too few serve is held against a rollout only where nothing else took pods away: a deployment says so by the
+//! label `steady`, and a pod that was disrupted by a condition.
 
 use super::seen::{Deployment, Pod, ReplicaSet};
 use super::{Complaint, Rule, When, read};
+use crate::simulation::insight::{DEPLOYMENTS, REPLICA_SETS, Window};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-const DEPLOYMENTS: &str = "/registry/deployments/";
-const REPLICA_SETS: &str = "/registry/replicasets/";
 const PODS: &str = "/registry/pods/";
 /// What a replica set's size was a part of: another number says that the deployment was scaled.
 const DESIRED_REPLICAS: &str = "deployment.kubernetes.io/desired-replicas";
-/// How long an older deployment may be taken for the present one.
+/// How long pods that something else took away may still be missed.
 const MEMORY: SignedDuration = SignedDuration::from_mins(10);
 
 #[derive(Default)]
@@ -37,14 +35,18 @@ pub struct Rollouts {
 
 struct Limits {
     steady: bool,
-    /// When it came into force, pods at most, pods serving at least.
-    recent: Vec<(Timestamp, i64, i64)>,
+    /// From each revision on: pods at most, pods serving at least.
+    by_revision: Vec<(u64, i64, i64)>,
     disturbed_at: Option<Timestamp>,
 }
 
-/// A replica set from each revision on that changed what matters here; `None` where it is gone.
 #[derive(Default)]
-struct Past(Vec<(u64, Option<Sized>)>);
+struct Past {
+    /// From each revision on that changed what matters here; `None` where it is gone.
+    states: Vec<(u64, Option<Sized>)>,
+    /// The last revision, whatever it changed.
+    modified: u64,
+}
 
 #[derive(Clone, PartialEq)]
 struct Sized {
@@ -65,30 +67,35 @@ struct Serving {
 
 impl Past {
     fn as_of(&self, revision: u64) -> Option<&Sized> {
-        let until = self.0.partition_point(|(since, _)| *since <= revision);
-        self.0[..until].last().and_then(|(_, set)| set.as_ref())
+        let until = self.states.partition_point(|(since, _)| *since <= revision);
+        self.states[..until].last().and_then(|(_, set)| set.as_ref())
     }
 
     fn now(&self) -> Option<&Sized> {
-        self.0.last().and_then(|(_, set)| set.as_ref())
+        self.states.last().and_then(|(_, set)| set.as_ref())
     }
 
     /// Whose it is or was.
     fn is_of(&self, deployment: &str) -> bool {
-        self.0.iter().flat_map(|(_, set)| set).any(|set| set.deployment == deployment)
+        self.states.iter().flat_map(|(_, set)| set).any(|set| set.deployment == deployment)
     }
 }
 
 impl Limits {
-    fn note(&mut self, now: Timestamp, most: i64, least: i64) {
-        if self.recent.last().is_some_and(|(_, m, l)| (*m, *l) == (most, least)) {
-            return;
+    fn note(&mut self, revision: u64, most: i64, least: i64) {
+        if self.by_revision.last().is_none_or(|(_, m, l)| (*m, *l) != (most, least)) {
+            self.by_revision.push((revision, most, least));
         }
-        self.recent.push((now, most, least));
-        // What came into force before the window still held in it until the next did.
-        let since = now - MEMORY;
-        let first = self.recent.partition_point(|(at, ..)| *at < since).saturating_sub(1);
-        self.recent.drain(..first);
+    }
+
+    /// The widest limits that were in force in a window: most and least.
+    fn within(&self, window: Window) -> (i64, i64) {
+        let from = self.by_revision.partition_point(|(since, ..)| *since <= window.since.deployments);
+        let to = self.by_revision.partition_point(|(since, ..)| *since <= window.until.deployments);
+        // Nobody resizes for a deployment that it has not been shown.
+        let seen = &self.by_revision[from.saturating_sub(1)..to.max(1)];
+        let most = seen.iter().map(|(_, most, _)| *most).max();
+        (most.unwrap_or(0), seen.iter().map(|(.., least)| *least).min().unwrap_or(0))
     }
 }
 
@@ -115,17 +122,17 @@ fn limits(deployment: &Deployment) -> (i64, i64) {
 }
 
 impl Rollouts {
-    fn judge_deployment(&mut self, key: &str, value: Option<&[u8]>, now: Timestamp) -> Result<(), Complaint> {
+    fn judge_deployment(&mut self, key: &str, value: Option<&[u8]>, revision: u64) -> Result<(), Complaint> {
         let Some(deployment) = read::<Deployment>(key, value)? else { return Ok(()) };
         let (most, least) = limits(&deployment);
         let known = self.deployments.entry(deployment.metadata.uid.clone());
-        let known = known.or_insert(Limits { steady: false, recent: Vec::new(), disturbed_at: None });
+        let known = known.or_insert(Limits { steady: false, by_revision: Vec::new(), disturbed_at: None });
         known.steady = deployment.metadata.labels.contains_key("steady");
-        known.note(now, most, least);
+        known.note(revision, most, least);
         Ok(())
     }
 
-    fn judge_replica_set(&mut self, key: &str, value: Option<&[u8]>, when: When) -> Result<(), Complaint> {
+    fn judge_replica_set(&mut self, key: &str, value: Option<&[u8]>, when: When<'_>) -> Result<(), Complaint> {
         let set = read::<ReplicaSet>(key, value)?.map(|set| Sized {
             uid: set.metadata.uid.clone(),
             deployment: set.metadata.controller().unwrap_or_default().to_owned(),
@@ -134,33 +141,37 @@ impl Rollouts {
             desired: set.metadata.annotations.get(DESIRED_REPLICAS).cloned(),
         });
         let past = self.replica_sets.entry(key.to_owned()).or_default();
-        let before = past.now().cloned();
+        let (before, shown) = (past.now().cloned(), past.modified);
+        past.modified = when.revision;
         if before == set {
             return Ok(());
         }
-        past.0.push((when.revision, set.clone()));
+        past.states.push((when.revision, set.clone()));
         let Some(set) = set else { return Ok(()) };
         let Some(limits) = self.deployments.get(&set.deployment) else { return Ok(()) };
+        let mut window = self.window(&set.deployment, when);
+        // A write that named an older version would have been refused.
+        window.reaches(shown);
         let from = before.as_ref().map_or(0, |before| before.replicas);
         if set.replicas > from {
-            return self.judge_growth(key, &set, limits, when);
+            return self.judge_growth(key, &set, limits, window);
         }
         match before {
             // Who scales a deployment down takes pods away by right.
             Some(before) if set.replicas < from && limits.steady && before.desired == set.desired => {
-                self.judge_shrinking(key, &set, limits, when)
+                self.judge_shrinking(key, &set, limits, window)
             }
             _ => Ok(()),
         }
     }
 
-    fn judge_growth(&self, key: &str, set: &Sized, limits: &Limits, when: When) -> Result<(), Complaint> {
-        let most = limits.recent.iter().map(|(_, most, _)| *most).max().unwrap_or(0);
+    fn judge_growth(&self, key: &str, set: &Sized, limits: &Limits, window: Window) -> Result<(), Complaint> {
+        let (most, _) = limits.within(window);
         let others: Vec<(&String, &Past)> = self.of(&set.deployment).filter(|(other, _)| *other != key).collect();
         let of_others =
             |revision| others.iter().filter_map(move |(_, past)| past.as_of(revision)).map(|set| set.replicas);
         let totals =
-            self.views(&set.deployment, when).into_iter().map(|view| set.replicas + of_others(view).sum::<i64>());
+            self.views(&set.deployment, window).into_iter().map(|view| set.replicas + of_others(view).sum::<i64>());
         let total = totals.min().unwrap_or(0);
         if total > most {
             let what = format!("{key} grew to {}: {total} pods in all, where {most} is the most", set.replicas);
@@ -169,9 +180,10 @@ impl Rollouts {
         Ok(())
     }
 
-    fn judge_shrinking(&self, key: &str, set: &Sized, limits: &Limits, when: When) -> Result<(), Complaint> {
-        let least = limits.recent.iter().map(|(_, _, least)| *least).min().unwrap_or(0);
-        let left = self.views(&set.deployment, when).into_iter().map(|view| self.serving_after(&set.deployment, view));
+    fn judge_shrinking(&self, key: &str, set: &Sized, limits: &Limits, window: Window) -> Result<(), Complaint> {
+        let (_, least) = limits.within(window);
+        let left =
+            self.views(&set.deployment, window).into_iter().map(|view| self.serving_after(&set.deployment, view));
         match left.max() {
             Some(left) if left < least => {
                 let what =
@@ -196,18 +208,23 @@ impl Rollouts {
         if taken == 0 { i64::MAX } else { serving - taken }
     }
 
-    /// The revisions as of which whoever wrote now may have known the replica sets of a deployment.
-    fn views(&self, deployment: &str, when: When) -> Vec<u64> {
-        let changes = self.of(deployment).flat_map(|(_, past)| past.0.iter().map(|(since, _)| *since));
-        let changes = changes.filter(|since| (when.known.saturating_add(1)..when.revision).contains(since));
-        std::iter::once(when.known.min(when.revision - 1)).chain(changes).collect()
+    /// What the round went by that wrote a replica set of this deployment, or a pod of one.
+    fn window(&self, deployment: &str, when: When<'_>) -> Window {
+        when.known.map_or(Window::ANY, |known| known.window(self.of(deployment).map(|(key, _)| key)))
+    }
+
+    /// The revisions in a window at which the replica sets of a deployment differ.
+    fn views(&self, deployment: &str, window: Window) -> Vec<u64> {
+        let (since, until) = (window.since.replica_sets, window.until.replica_sets);
+        let changes = self.of(deployment).flat_map(|(_, past)| past.states.iter().map(|(at, _)| *at));
+        std::iter::once(since).chain(changes.filter(|at| (since + 1..=until).contains(at))).collect()
     }
 
     fn of<'a>(&'a self, deployment: &'a str) -> impl Iterator<Item = (&'a String, &'a Past)> + 'a {
         self.replica_sets.iter().filter(move |(_, past)| past.is_of(deployment))
     }
 
-    fn judge_pod(&mut self, key: &str, value: Option<&[u8]>, when: When) -> Result<(), Complaint> {
+    fn judge_pod(&mut self, key: &str, value: Option<&[u8]>, when: When<'_>) -> Result<(), Complaint> {
         let pod = read::<Pod>(key, value)?;
         let serving = pod.as_ref().map(|pod| {
             let is_active = !pod.metadata.is_deleting() && !pod.has_ended();
@@ -230,7 +247,9 @@ impl Rollouts {
         let is_owner = |past: &&Past| past.now().is_some_and(|set| set.uid == before.replica_set);
         let Some(past) = self.replica_sets.values().find(is_owner) else { return Ok(()) };
         let deployment = past.now().map(|set| set.deployment.as_str()).unwrap_or_default();
-        let sizes = self.views(deployment, when).into_iter().filter_map(|view| past.as_of(view));
+        // Its own controller writes no sizes, so no answer says what it knew.
+        let shown = when.known.map_or(Window::ANY, |known| Window { since: known.shown, until: known.shown });
+        let sizes = self.views(deployment, shown).into_iter().filter_map(|view| past.as_of(view));
         let wanted = sizes.map(|set| set.replicas).min().unwrap_or(0);
         let Some(limits) = self.deployments.get_mut(deployment).filter(|limits| limits.steady) else {
             return Ok(());
@@ -257,9 +276,9 @@ impl Rule for Rollouts {
         &[DEPLOYMENTS, REPLICA_SETS, PODS]
     }
 
-    fn judge(&mut self, key: &str, value: Option<&[u8]>, when: When) -> Result<(), Complaint> {
+    fn judge(&mut self, key: &str, value: Option<&[u8]>, when: When<'_>) -> Result<(), Complaint> {
         if key.starts_with(DEPLOYMENTS) {
-            return self.judge_deployment(key, value, when.at);
+            return self.judge_deployment(key, value, when.revision);
         }
         if key.starts_with(PODS) { self.judge_pod(key, value, when) } else { self.judge_replica_set(key, value, when) }
     }

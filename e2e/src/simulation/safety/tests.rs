@@ -1,19 +1,32 @@
 //! Each rule on histories that keep it and on ones that break it.
 
 use super::Safety;
+use crate::simulation::insight::{Answer, Known, Shown};
 use crate::simulation::verdict::Verdict;
 use apiserver::storage::{Entry, Event};
+use component_base::env::Env;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Judges objects in order (`null`: gone) and returns the first complaint.
 fn judge(events: &[(&str, Value)]) -> Option<String> {
-    judge_knowing(u64::MAX, events)
+    judge_all(|revision| shown(revision - 1, revision - 1), events)
 }
 
-/// The same where whoever wrote knew replica sets as of a revision; the first event is revision 2.
-fn judge_knowing(known: u64, events: &[(&str, Value)]) -> Option<String> {
+/// The same where the last one was written by who had been shown deployments and replica sets as of these revisions; the
+/// first event is revision 2.
+fn judge_knowing(deployments: u64, replica_sets: u64, events: &[(&str, Value)]) -> Option<String> {
+    judge_last(&shown(deployments, replica_sets), events)
+}
+
+fn judge_last(known: &Known, events: &[(&str, Value)]) -> Option<String> {
+    let last = events.len() as u64 + 1;
+    judge_all(|revision| if revision == last { known.clone() } else { shown(revision - 1, revision - 1) }, events)
+}
+
+fn judge_all(known: impl Fn(u64) -> Known, events: &[(&str, Value)]) -> Option<String> {
     let verdict = Verdict::default();
     let mut safety = Safety::new(&verdict);
     for (revision, (key, value)) in (2..).zip(events) {
@@ -24,9 +37,13 @@ fn judge_knowing(known: u64, events: &[(&str, Value)]) -> Option<String> {
             mod_revision: revision,
         });
         let event = Event { revision, key: (*key).into(), current: entry, previous: None };
-        safety.judge(&Arc::new(event), Timestamp::UNIX_EPOCH, known);
+        safety.judge(&Arc::new(event), Timestamp::UNIX_EPOCH, Some(&known(revision)));
     }
     verdict.violations().first().map(|violation| violation.what.clone())
+}
+
+fn shown(deployments: u64, replica_sets: u64) -> Known {
+    Known { at: Env::system().now(), shown: Shown { deployments, replica_sets }, answered: Arc::default() }
 }
 
 fn pod(uid: &str, node: &str, cpu: &str, ip: &str) -> Value {
@@ -129,27 +146,64 @@ fn replica_sets_grow_within_the_surge() {
     assert_eq!(judge(&events(1)), None);
     let surge = judge(&events(2)).unwrap();
     assert!(surge.contains("6 pods in all, where 5 is the most"), "{surge}");
-    assert!(judge_knowing(3, &events(2)).is_some(), "it had been shown r1");
-    assert_eq!(judge_knowing(2, &events(4)), None, "r1 had not come through yet");
-    assert!(judge_knowing(2, &events(6)).is_some(), "too many even so");
+    assert_eq!(judge_knowing(2, 2, &events(4)), None, "r1 had not come through yet");
+    assert!(judge_knowing(2, 2, &events(6)).is_some(), "too many even so");
+}
+
+#[test]
+fn who_has_been_answered_has_been_shown() {
+    let events = [(D, steady_deployment()), (R1, set("r1", 4, 4)), (R2, set("r2", 4, 0))];
+    let lagging = shown(2, 2);
+    let answer = |ago_ms: u64| {
+        let answered_at = lagging.at - Duration::from_millis(ago_ms);
+        let asked_at = answered_at - Duration::from_millis(5);
+        let answer = Answer { version: 3, asked_at, shown: lagging.shown, answered_at };
+        Known { answered: Arc::new([(R1.to_owned(), answer)].into()), ..lagging.clone() }
+    };
+    assert_eq!(judge_last(&lagging, &events), None, "the answer to r1 was lost, or an instance before wrote it");
+    let surge = judge_last(&answer(1), &events).unwrap();
+    assert!(surge.contains("8 pods in all"), "{surge}");
+    assert_eq!(judge_last(&answer(0), &events), None, "both in one round, which went by what was shown before");
+}
+
+#[test]
+fn who_updates_has_been_shown_what_it_updates() {
+    let before = [(D, steady_deployment()), (R2, set("r2", 1, 0)), (R1, set("r1", 4, 4))];
+    let grown = |more: &[(&'static str, Value)]| {
+        let grown = [(R2, set("r2", 2, 1))];
+        judge_knowing(2, 2, &before.iter().chain(more).chain(&grown).cloned().collect::<Vec<_>>())
+    };
+    assert_eq!(grown(&[]), None, "r1 had not come through");
+    assert!(grown(&[(R2, set("r2", 1, 1))]).is_some(), "the version of r2 that is updated is newer than r1");
+}
+
+#[test]
+fn limits_are_those_of_the_deployment_that_was_shown() {
+    let mut smaller = steady_deployment();
+    smaller["spec"]["replicas"] = json!(2);
+    let events = [(D, steady_deployment()), (D, smaller), (R1, set("r1", 5, 0))];
+    assert_eq!(judge_knowing(2, 3, &events), None);
+    let surge = judge_knowing(3, 3, &events).unwrap();
+    assert!(surge.contains("5 pods in all, where 3 is the most"), "{surge}");
 }
 
 #[test]
 fn replica_sets_shrink_by_what_is_to_spare() {
     let begin = [(D, steady_deployment()), (R1, set("r1", 4, 4)), (R2, set("r2", 1, 0))];
     let after = |known: u64, more: &[(&'static str, Value)]| {
-        judge_knowing(known, &begin.iter().chain(more).cloned().collect::<Vec<_>>())
+        judge_knowing(known, known, &begin.iter().chain(more).cloned().collect::<Vec<_>>())
     };
-    assert_eq!(after(9, &[(R1, set("r1", 3, 4))]), None);
-    let few = after(9, &[(R1, set("r1", 2, 4))]).unwrap();
+    assert_eq!(after(4, &[(R1, set("r1", 3, 4))]), None);
+    let few = after(4, &[(R1, set("r1", 2, 4))]).unwrap();
     assert!(few.contains("2 pods serve then, where 3 is the least"), "{few}");
     let serves = (R2, set("r2", 1, 1));
-    assert_eq!(after(9, &[serves.clone(), (R1, set("r1", 2, 4))]), None);
+    assert_eq!(after(5, &[serves.clone(), (R1, set("r1", 2, 4))]), None);
+    assert!(after(4, &[serves, (R1, set("r1", 2, 4))]).is_some(), "it did not know that r2 serves");
     assert!(after(4, &[(R1, set("r1", 3, 4)), (R1, set("r1", 1, 4))]).is_some(), "whichever it knew");
-    assert_eq!(after(9, &[(R1, set("r1", 4, 2)), (R1, set("r1", 2, 2))]), None, "none of them served");
+    assert_eq!(after(5, &[(R1, set("r1", 4, 2)), (R1, set("r1", 2, 2))]), None, "none of them served");
     let mut scaled = set("r1", 0, 4);
     scaled["metadata"]["annotations"] = json!({"deployment.kubernetes.io/desired-replicas": "0"});
-    assert_eq!(after(9, &[(R1, scaled)]), None, "that was asked for");
+    assert_eq!(after(4, &[(R1, scaled)]), None, "that was asked for");
 }
 
 #[test]
@@ -165,12 +219,12 @@ fn no_more_pods_are_deleted_than_are_too_many() {
     let after = |known: u64, more: &[(&'static str, Value)]| {
         let begin = [(D, steady_deployment()), (R1, set("r1", 3, 2))];
         let pods = [(A, pod("a", false)), (B, pod("b", false)), (C, pod("c", false))];
-        judge_knowing(known, &begin.iter().chain(&pods).chain(more).cloned().collect::<Vec<_>>())
+        judge_knowing(known, known, &begin.iter().chain(&pods).chain(more).cloned().collect::<Vec<_>>())
     };
     let smaller = (R1, set("r1", 2, 2));
-    assert_eq!(after(99, &[smaller.clone(), (A, pod("a", true))]), None);
-    let few = after(99, &[smaller.clone(), (A, pod("a", true)), (B, pod("b", true))]).unwrap();
+    assert_eq!(after(7, &[smaller.clone(), (A, pod("a", true))]), None);
+    let few = after(8, &[smaller.clone(), (A, pod("a", true)), (B, pod("b", true))]).unwrap();
     assert!(few.contains("1 pods are left, where 2 are wanted"), "{few}");
-    assert!(after(99, &[smaller.clone(), (R1, set("r1", 3, 2)), (A, pod("a", true))]).is_some());
+    assert!(after(8, &[smaller.clone(), (R1, set("r1", 3, 2)), (A, pod("a", true))]).is_some());
     assert_eq!(after(7, &[smaller, (R1, set("r1", 3, 2)), (A, pod("a", true))]), None, "it knew the smaller size");
 }
