@@ -1,6 +1,7 @@
 //! `EtcdProcess`: a real etcd for tests and measurements: one member or several, on loopback, gone with its owner.
 //!
-//! The program is the `etcd` in PATH (Debian: `etcd-server`), or `$ETCD`. Nothing is skipped without one: it panics.
+//! The program is the `etcd` in PATH (Debian: `etcd-server`), or `$ETCD`; it panics without one. What needs a release whose
+//! progress can be trusted starts `$ETCD_NEWER`, which `.ci/newer-etcd` fetches.
 
 use crate::env::Env;
 use std::collections::BTreeSet;
@@ -48,6 +49,7 @@ pub struct EtcdProcess {
 
 #[derive(Debug)]
 struct Member {
+    program: String,
     url: String,
     data_dir: PathBuf,
     arguments: Vec<String>,
@@ -58,8 +60,13 @@ struct Member {
 impl EtcdProcess {
     /// Starts a new cluster in a directory and waits until it answers.
     pub fn start(directory: &Path, options: &EtcdOptions) -> Self {
+        Self::start_program(&std::env::var("ETCD").unwrap_or_else(|_| "etcd".to_owned()), directory, options)
+    }
+
+    /// The same with another etcd.
+    pub fn start_program(program: &str, directory: &Path, options: &EtcdOptions) -> Self {
         for _ in 0..ATTEMPTS {
-            let mut members = describe(directory, options);
+            let mut members = describe(program, directory, options);
             let children: Vec<_> = members.iter().map(Member::spawn).collect();
             let ready: Vec<_> = children.into_iter().map(Starting::wait).collect();
             let lost = ready.iter().find_map(|outcome| outcome.as_ref().err().cloned());
@@ -110,9 +117,8 @@ impl EtcdProcess {
 
 impl Member {
     fn spawn(&self) -> Starting {
-        let program = std::env::var("ETCD").unwrap_or_else(|_| "etcd".to_owned());
         let child = Command::new("sh")
-            .args(["-c", SCRIPT, "sh", &program])
+            .args(["-c", SCRIPT, "sh", &self.program])
             .args(&self.arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
@@ -178,7 +184,7 @@ impl Starting {
 }
 
 /// Names, ports and command lines of new members.
-fn describe(directory: &Path, options: &EtcdOptions) -> Vec<Member> {
+fn describe(program: &str, directory: &Path, options: &EtcdOptions) -> Vec<Member> {
     let scheme = if options.tls.is_some() { "https" } else { "http" };
     let ports = free_ports(options.members * 2);
     let peer = |index: usize| format!("http://127.0.0.1:{}", ports[options.members + index]);
@@ -207,7 +213,7 @@ fn describe(directory: &Path, options: &EtcdOptions) -> Vec<Member> {
             let files = [("trusted-ca-file", ca), ("cert-file", cert), ("key-file", key)];
             arguments.extend(files.map(|(flag, path)| format!("--{flag}={}", path.display())));
         }
-        Member { url, data_dir, arguments, child: None }
+        Member { program: program.to_owned(), url, data_dir, arguments, child: None }
     };
     (0..options.members).map(member).collect()
 }

@@ -43,6 +43,18 @@ pub fn etcd() -> bool {
     there
 }
 
+/// Returns `$ETCD_NEWER`, an etcd whose progress can be trusted (3.5.13 or newer). Where there is none, the test is recorded
+/// as skipped, or fails if everything was asked for.
+#[must_use]
+#[track_caller]
+pub fn newer_etcd() -> Option<String> {
+    let program = std::env::var("ETCD_NEWER").ok().filter(|program| starts(Command::new(program).arg("--version")));
+    if program.is_none() {
+        skip("needs an etcd of 3.5.13 or newer in $ETCD_NEWER (.ci/newer-etcd fetches one)");
+    }
+    program
+}
+
 /// Records that the calling test, or a part of it, cannot run here. Panics if everything was asked for.
 #[track_caller]
 pub fn skip(why: &str) {

@@ -1,7 +1,8 @@
-//! The cacher over the memory engine in virtual time.
+//! The cacher over the memory engine in virtual time, and over real etcds.
 
 mod faults;
 mod histories;
+mod progress;
 
 use super::*;
 use crate::storage::Outcome;

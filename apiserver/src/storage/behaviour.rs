@@ -76,6 +76,18 @@ impl Bench {
         Some(Self { storage, env, _processes: Some(processes), _directory: Some(directory) })
     }
 
+    /// A real etcd whose progress can be trusted; `None`, and the test recorded as skipped, where there is none.
+    pub async fn newer_etcd() -> Option<Self> {
+        let program = test_needs::newer_etcd()?;
+        let env = Env::system();
+        let directory = tempfile::tempdir().unwrap();
+        let processes = EtcdProcess::start_program(&program, directory.path(), &EtcdOptions::default());
+        let options = etcd_tests::options(processes.urls());
+        let storage = Etcd::open(&env, &options, &EtcdTls::default()).await.unwrap();
+        assert!(storage.reports_progress(), "$ETCD_NEWER is too old");
+        Some(Self { storage, env, _processes: Some(processes), _directory: Some(directory) })
+    }
+
     /// The same engine under the fault engine, with faults off.
     pub fn faultless(self) -> Self {
         Self { storage: Fault::new(&self.env, self.storage.clone()), ..self }
@@ -190,6 +202,7 @@ macro_rules! on_every_engine {
         $crate::storage::behaviour::in_real_time!(etcd, Bench::etcd(1).await, $($case,)+);
         $crate::storage::behaviour::in_real_time!(etcd_under_fault, Bench::etcd(1).await.map(Bench::faultless), $($case,)+);
         $crate::storage::behaviour::in_real_time!(etcd_of_three, Bench::etcd(3).await, $($case,)+);
+        $crate::storage::behaviour::in_real_time!(newer_etcd, Bench::newer_etcd().await, $($case,)+);
     };
 }
 macro_rules! in_virtual_time {
