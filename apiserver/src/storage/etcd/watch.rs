@@ -17,6 +17,7 @@ use parking_lot::Mutex;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::{Notify, mpsc};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// Messages that wait for the reader; etcd puts up to a thousand revisions into one.
@@ -36,6 +37,13 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// A stream that breaks so often without a message is given up; the reader tries again and is told why.
 const ATTEMPTS: usize = 8;
+
+/// A member whose progress can be trusted says nothing while the watch still catches up with history, which it does every
+/// tenth of a second; so it is asked again after this.
+const ASK_AGAIN: Duration = Duration::from_millis(100);
+
+/// A member that has not answered by then is not asked again until somebody wants to know.
+const MOST_ASKS: u32 = 50;
 
 #[derive(Debug)]
 pub struct Watches {
@@ -188,17 +196,36 @@ impl Follower {
             }
         };
         let handle = self.handle.clone();
+        // When to ask for progress the next time, and how often still: no answer has come yet.
+        let (mut ask_at, mut asks_left) = (None, 0);
         loop {
             let message = tokio::select! {
                 biased;
                 () = handle.progress_requested.notified() => {
-                    if self.cluster.is_believed(index) && let Err(failure) = messages.request_progress().await {
+                    asks_left = MOST_ASKS;
+                    None
+                }
+                () = until(&self.env, ask_at) => None,
+                message = messages.next() => Some(message),
+            };
+            let Some(message) = message else {
+                ask_at = None;
+                if self.cluster.is_believed(index) && asks_left > 0 {
+                    if let Err(failure) = messages.request_progress().await {
                         return self.broken(index, &*member, failure);
                     }
+                    asks_left -= 1;
+                    ask_at = Some(self.env.now() + ASK_AGAIN);
+                }
+                continue;
+            };
+            if matches!(&message, Ok(Some(message)) if message.answers_request) {
+                let is_late = ask_at.take().is_none();
+                // Asked twice, it answers twice.
+                if is_late && matches!(&message, Ok(Some(message)) if message.revision <= self.after) {
                     continue;
                 }
-                message = messages.next() => message,
-            };
+            }
             let item = match message {
                 Ok(Some(message)) => self.item(index, message),
                 Ok(None) => Err(Break::Broken(Failure::Lost("the member ended the watch".to_owned()))),
@@ -265,6 +292,14 @@ impl Follower {
             previous: event.previous.map(entry),
             key: key.clone(),
         })
+    }
+}
+
+/// Waits until then; for ever without a time.
+async fn until(env: &Env, at: Option<Instant>) {
+    match at {
+        Some(at) => env.sleep_until(at).await,
+        None => std::future::pending().await,
     }
 }
 

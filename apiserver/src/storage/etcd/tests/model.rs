@@ -12,10 +12,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// Revisions in one message of a watch, as in etcd.
 const MESSAGE_REVISIONS: usize = 1000;
+
+/// How often etcd looks after watches that still catch up with history.
+const SYNC_PERIOD: Duration = Duration::from_millis(100);
 
 pub const NEW: &str = "3.6.1";
 pub const OLD: &str = "3.4.23";
@@ -369,6 +373,8 @@ impl Member for ModelMember {
         };
         let revision = model.revision.subscribe();
         let from = query.from;
+        let has_history = from <= model.state.lock().revision;
+        let catches_up_at = model.env.now() + if has_history { SYNC_PERIOD } else { Duration::ZERO };
         Ok(Box::new(ModelWatch {
             model,
             query,
@@ -376,6 +382,7 @@ impl Member for ModelMember {
             revision,
             line,
             is_old,
+            catches_up_at,
             is_created: false,
             is_synced: false,
             asked: false,
@@ -391,6 +398,8 @@ struct ModelWatch {
     revision: watch::Receiver<u64>,
     line: CancellationToken,
     is_old: bool,
+    /// Before that it is not answered about its progress, unless by an old member.
+    catches_up_at: Instant,
     is_created: bool,
     /// It has seen all of history once: compaction cannot overtake it any more.
     is_synced: bool,
@@ -417,7 +426,7 @@ impl WatchMessages for ModelWatch {
     }
 
     async fn request_progress(&mut self) -> Result<(), Failure> {
-        self.asked = true;
+        self.asked |= self.is_old || self.model.env.now() >= self.catches_up_at;
         Ok(())
     }
 }
