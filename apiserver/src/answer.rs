@@ -51,26 +51,6 @@ impl Serialize for Ordered<'_> {
     }
 }
 
-/// An object whose named members come first, in that order; the rest follows as it stands.
-pub struct Leading<'a>(pub &'a Value, pub &'a [&'a str]);
-
-impl Serialize for Leading<'_> {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self(value, first) = self;
-        let Some(members) = value.as_object() else { return value.serialize(serializer) };
-        let mut map = serializer.serialize_map(Some(members.len()))?;
-        for key in *first {
-            if let Some(member) = members.get(*key) {
-                map.serialize_entry(key, member)?;
-            }
-        }
-        for (key, member) in members.iter().filter(|(key, _)| !first.contains(&key.as_str())) {
-            map.serialize_entry(key, member)?;
-        }
-        map.end()
-    }
-}
-
 /// Encodes anything serialisable; JSON keeps the order of its members.
 pub fn encode<T: Serialize>(form: &Form, value: &T) -> Bytes {
     match form.encoding {
@@ -99,8 +79,48 @@ pub fn reencode(form: &Form, slices: &[Bytes]) -> Bytes {
     if form.encoding == Encoding::Json && !form.pretty {
         return concat(slices, b"\n");
     }
-    let tree: Value = serde_json::from_slice(&concat(slices, b"")).expect("our own JSON");
+    let whole = concat(slices, b"");
+    if form.encoding == Encoding::Json {
+        return indented(&whole);
+    }
+    let tree: Value = serde_json::from_slice(&whole).expect("our own JSON");
     encode(form, &tree)
+}
+
+/// JSON without white space, indented by two; its members stay in their order.
+fn indented(json: &[u8]) -> Bytes {
+    let mut out = Vec::with_capacity(json.len() * 2);
+    let mut depth = 0;
+    let mut in_string = false;
+    let mut bytes = json.iter().copied().peekable();
+    while let Some(byte) = bytes.next() {
+        out.push(byte);
+        match byte {
+            b'\\' if in_string => out.extend(bytes.next()),
+            b'"' => in_string = !in_string,
+            _ if in_string => {}
+            b'{' | b'[' => match bytes.next_if(|next| matches!(next, b'}' | b']')) {
+                Some(end) => out.push(end),
+                None => {
+                    depth += 1;
+                    new_line(&mut out, depth);
+                }
+            },
+            b',' => new_line(&mut out, depth),
+            b':' => out.push(b' '),
+            _ => {}
+        }
+        if !in_string && bytes.peek().is_some_and(|next| matches!(next, b'}' | b']')) {
+            depth = depth.saturating_sub(1);
+            new_line(&mut out, depth);
+        }
+    }
+    Bytes::from(out)
+}
+
+fn new_line(out: &mut Vec<u8>, depth: usize) {
+    out.push(b'\n');
+    out.resize(out.len() + depth * 2, b' ');
 }
 
 fn concat(slices: &[Bytes], end: &[u8]) -> Bytes {
@@ -132,6 +152,11 @@ pub fn status(form: &Form, status: &Status) -> Response<Body> {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }
     response
+}
+
+/// The answer to an action that makes no object of its own.
+pub fn created(form: &Form) -> Response<Body> {
+    value(form, 201, &Ordered(&Status { status: "Success".into(), code: 201, ..Status::default() }))
 }
 
 /// A status as one line of JSON: the object of an ERROR event.
@@ -224,6 +249,18 @@ mod tests {
         );
         let pretty = encode(&Form { pretty: true, ..Form::default() }, &Ordered(&missing));
         assert!(pretty.starts_with(b"{\n  \"kind\": \"Status\",\n") && pretty.ends_with(b"}"));
+    }
+
+    #[test]
+    fn pretty_json_keeps_the_order_of_its_members() {
+        let pretty = Form { pretty: true, ..Form::default() };
+        let plain = r#"{"kind":"T","b":{},"a":[1,{"x":"},[\"\\","y":[]},[]],"empty":""}"#;
+        let tree: Value = serde_json::from_str(plain).unwrap();
+        let sorted = reencode(&pretty, &[Bytes::from(tree.to_string())]);
+        assert_eq!(sorted, serde_json::to_vec_pretty(&tree).unwrap());
+        let shown = reencode(&pretty, &[Bytes::from_static(plain.as_bytes())]);
+        assert!(shown.starts_with(b"{\n  \"kind\": \"T\",\n  \"b\": {},\n  \"a\": [\n    1,\n    {\n"));
+        assert_eq!(serde_json::from_slice::<Value>(&shown).unwrap(), tree);
     }
 
     #[test]

@@ -2,9 +2,10 @@
 //!
 //! Corresponds to BindingREST in pkg/registry/core/pod/storage.
 
+use super::Call;
 use super::body::{self, Given, Kind};
-use super::{Call, present};
 use crate::admission::Operation;
+use crate::answer;
 use crate::registry::mutation::{Admission, Edit};
 use crate::registry::object_meta;
 use axum::body::Body;
@@ -44,7 +45,7 @@ pub async fn answer(call: &Call<'_>, target: &Target, name: &str, body: Body) ->
     let edit = Edit(|pod: &Value| bound(pod, &binding, &name, &uid, now));
     mutation.admission = Admission::Done;
     call.update(&mut mutation, &edit).await?;
-    Ok(present::created(&form))
+    Ok(answer::created(&form))
 }
 
 fn validate(binding: &Value) -> Vec<FieldError> {

@@ -3,9 +3,10 @@
 //! Corresponds to EvictionREST in pkg/registry/core/pod/storage/eviction.go. The pod is judged as it is after admission,
 //! and deleted as the pod that was judged: where another writer is faster, it is judged again.
 
+use super::Call;
 use super::body::{Given, Kind};
-use super::{Call, present};
 use crate::admission::Operation;
+use crate::answer;
 use crate::apply::conversions::Conversions;
 use crate::cacher::Freshness;
 use crate::registry::deletion::check_preconditions;
@@ -43,7 +44,7 @@ pub async fn answer(call: &Call<'_>, target: &Target, body: Body) -> Result<Resp
     let mut mutation = call.mutation(target, "", options.dry_run, &request.options.given);
     call.admit(Operation::Create, &mut mutation, &mut eviction).await?;
     evict(call, target, &options).await?;
-    Ok(present::created(&form))
+    Ok(answer::created(&form))
 }
 
 /// Judges and deletes, again where another writer was faster in between. A caller who says which pod he means, or as

@@ -4,7 +4,7 @@
 
 use super::{Call, is_builtin_group, method_not_allowed};
 use crate::aggregation;
-use crate::answer::{self, Leading};
+use crate::answer;
 use crate::discovery;
 use crate::flow_control;
 use crate::media::{self, Form};
@@ -17,6 +17,10 @@ use component_base::metrics;
 use http::{HeaderValue, Method, Response, header};
 use proto::Status;
 use proto::resources::catalogue::GroupVersions;
+use proto::wire::field_order::{
+    API_GROUP, API_GROUP_DISCOVERY_LIST, API_GROUP_LIST, API_RESOURCE_LIST, API_VERSIONS, FieldOrder, InOrder,
+    JSON_WEB_KEY_SET, OPENID_CONFIGURATION,
+};
 use serde_json::{Value, json};
 
 const AGGREGATED_TYPE: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
@@ -88,11 +92,13 @@ pub async fn answer(call: &Call<'_>) -> Result<Response<Body>, Status> {
             let own = format!("https://{address}/openid/v1/jwks");
             let body =
                 tokens.openid_configuration(call.server.config.service_account_jwks_uri.as_ref().unwrap_or(&own));
-            Ok(answer::response(200, "application/json", body.to_string().into()))
+            let body = InOrder(&body, &OPENID_CONFIGURATION).to_json();
+            Ok(answer::response(200, "application/json", body.into()))
         }
         ["openid", "v1", "jwks"] => {
             let tokens = call.server.authentication.service_accounts.as_ref().ok_or_else(Status::unknown_path)?;
-            Ok(answer::response(200, "application/jwk-set+json", tokens.jwks().to_string().into()))
+            let keys = InOrder(&tokens.jwks(), &JSON_WEB_KEY_SET).to_json();
+            Ok(answer::response(200, "application/jwk-set+json", keys.into()))
         }
         _ => Ok(not_found()),
     }
@@ -144,14 +150,14 @@ fn grouped(call: &Call<'_>, core: bool) -> Result<Response<Body>, Status> {
     match media::wants_aggregated(call.headers()) {
         Some(true) => {
             let body = discovery::aggregated(&catalogue, &call.server.aggregation.table(), core);
-            let body = answer::encode(&Form::default(), &Leading(&body, &["kind", "apiVersion", "metadata"]));
+            let body = answer::encode(&Form::default(), &InOrder(&body, &API_GROUP_DISCOVERY_LIST));
             Ok(document(call, &Document::of(body), AGGREGATED_TYPE))
         }
         Some(false) | None if core => {
             let address = call.server.advertised_address();
-            leading(call, &discovery::core_versions(&address), &["kind", "versions"])
+            in_order(call, &discovery::core_versions(&address), &API_VERSIONS)
         }
-        Some(false) | None => leading(call, &discovery::group_list(&groups(call)), &["kind", "apiVersion"]),
+        Some(false) | None => in_order(call, &discovery::group_list(&groups(call)), &API_GROUP_LIST),
     }
 }
 
@@ -163,7 +169,7 @@ fn groups(call: &Call<'_>) -> Vec<GroupVersions> {
 
 fn one_group(call: &Call<'_>, group: &str) -> Result<Response<Body>, Status> {
     match discovery::group(&groups(call), group) {
-        Some(body) => leading(call, &body, &["kind", "apiVersion", "name", "versions"]),
+        Some(body) => in_order(call, &body, &API_GROUP),
         None => Ok(not_found()),
     }
 }
@@ -172,17 +178,17 @@ fn resources(call: &Call<'_>, group: &str, version: &str) -> Result<Response<Bod
     let catalogue = call.server.registry.catalogue.load();
     match discovery::resource_list(&catalogue, group, version) {
         Some(_) if is_builtin_group(group) && call.parts.method != Method::GET => Err(method_not_allowed()),
-        Some(body) => leading(call, &body, &["kind", "apiVersion", "groupVersion"]),
+        Some(body) => in_order(call, &body, &API_RESOURCE_LIST),
         // The router has all of a built-in group below the group's path.
         None if is_builtin_group(group) => Err(Status::unknown_path()),
         None => Ok(not_found()),
     }
 }
 
-/// A document whose first members stand in Kubernetes' order.
-fn leading(call: &Call<'_>, body: &Value, first: &[&str]) -> Result<Response<Body>, Status> {
+/// A document whose members stand in Kubernetes' order.
+fn in_order(call: &Call<'_>, body: &Value, order: &FieldOrder) -> Result<Response<Body>, Status> {
     let form = call.plain_form()?;
-    Ok(answer::value(&form, 200, &Leading(body, first)))
+    Ok(answer::value(&form, 200, &InOrder(body, order)))
 }
 
 fn openapi_v2(call: &Call<'_>) -> Response<Body> {

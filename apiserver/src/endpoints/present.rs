@@ -12,7 +12,7 @@ use proto::resources::{Column, Target};
 use proto::wire::shown::{self, MetaVersion};
 use proto::wire::table::{Announce, IncludeObject, Table};
 use proto::{Object, Status};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -96,10 +96,4 @@ pub fn table<'a>(call: &Call<'_>, target: &'a Target, version: MetaVersion) -> R
 /// A tree that is no stored object: a review, a Scale.
 pub fn tree(form: &Form, code: u16, value: &Value) -> Response<Body> {
     answer::value(form, code, value)
-}
-
-/// The answer to an action that makes no object of its own.
-pub fn created(form: &Form) -> Response<Body> {
-    let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
-    tree(form, 201, &status)
 }

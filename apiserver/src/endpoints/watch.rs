@@ -20,6 +20,7 @@ use component_base::env::Env;
 use futures::stream;
 use http::Response;
 use proto::resources::Target;
+use proto::wire::field_order::{InOrder, TABLE};
 use proto::wire::shown::{self, MetaVersion};
 use proto::wire::table::{Announce, IncludeObject, Table};
 use proto::wire::watch_frame::{BOOKMARK, ERROR, bookmark_meta, frame};
@@ -235,13 +236,13 @@ impl Encoder {
         let meta = bookmark_meta(revision, initial_events_end);
         let object = |kind: &str, api_version: &str| json!({"kind": kind, "apiVersion": api_version, "metadata": meta});
         let object = match self.transform {
-            Transform::Whole => object(&served.kind, &served.api_version()),
+            Transform::Whole => object(&served.kind, &served.api_version()).to_string(),
             Transform::Metadata(version) | Transform::MetadataList(version) => {
-                object("PartialObjectMetadata", version.api_version())
+                InOrder(&object("PartialObjectMetadata", version.api_version()), &TABLE).to_json()
             }
-            Transform::Table(version) => Table::bookmark(version, &meta),
+            Transform::Table(version) => InOrder(&Table::bookmark(version, &meta), &TABLE).to_json(),
         };
-        frame(BOOKMARK, &[object.to_string().into()])
+        frame(BOOKMARK, &[object.into()])
     }
 }
 

@@ -3,6 +3,7 @@
 //! Corresponds to metav1.ListMeta. Items are written after `head` as they come, so that a long list is never one
 //! piece of memory.
 
+use crate::wire::field_order::{InOrder, LIST_META};
 use serde_json::{Map, Value, json};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,10 +37,16 @@ impl ListMeta {
         Value::Object(meta)
     }
 
+    /// As one line. Lists of custom resources have no Go struct: their members are sorted.
+    pub fn to_json(&self) -> String {
+        let value = self.to_value();
+        if self.shows_end { value.to_string() } else { InOrder(&value, &LIST_META).to_json() }
+    }
+
     /// `{"kind":"PodList","apiVersion":"v1","metadata":{…},"items":`, and then the list and `}`.
     pub fn head(&self, api_version: &str, list_kind: &str) -> Vec<u8> {
         let (kind, api_version) = (json!(list_kind), json!(api_version));
-        format!("{{\"kind\":{kind},\"apiVersion\":{api_version},\"metadata\":{},\"items\":", self.to_value())
+        format!("{{\"kind\":{kind},\"apiVersion\":{api_version},\"metadata\":{},\"items\":", self.to_json())
             .into_bytes()
     }
 }
@@ -53,7 +60,10 @@ mod tests {
         let meta = ListMeta { continue_token: "next".into(), remaining_item_count: Some(3), ..ListMeta::at(7) };
         assert_eq!(
             String::from_utf8(meta.head("v1", "PodList")).unwrap(),
-            r#"{"kind":"PodList","apiVersion":"v1","metadata":{"continue":"next","remainingItemCount":3,"resourceVersion":"7"},"items":"#
+            r#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"7","continue":"next","remainingItemCount":3},"items":"#
         );
+        let of_custom_resources = ListMeta { shows_end: true, ..meta };
+        let sorted = r#"{"continue":"next","remainingItemCount":3,"resourceVersion":"7"}"#;
+        assert_eq!(of_custom_resources.to_json(), sorted);
     }
 }

@@ -1,6 +1,7 @@
 //! The wire forms: strict JSON, YAML, watch frames, tables.
 
 pub mod document;
+pub mod field_order;
 pub mod json;
 pub mod json_syntax;
 pub mod outline;

@@ -3,6 +3,7 @@
 //! Corresponds to k8s.io/apiserver/pkg/endpoints/handlers/response.go and pkg/registry/rest/table.go. A list is one
 //! document; a watch sends a table of one row for each event, and announces the columns in the first alone.
 
+use super::field_order::{InOrder, TABLE_COLUMN, TABLE_ROW_CONDITION};
 use super::shown::{self, MetaVersion};
 use crate::meta::list::ListMeta;
 use crate::meta::status::Status;
@@ -92,7 +93,8 @@ impl<'a> Table<'a> {
         write!(out, "{{\"cells\":{}", json!(cells)).expect("writing to memory cannot fail");
         let conditions = self.target.served().row_conditions.map(|conditions| conditions(&stored)).unwrap_or_default();
         if !conditions.is_empty() {
-            write!(out, ",\"conditions\":{}", json!(conditions)).expect("writing to memory cannot fail");
+            let conditions = InOrder(&Value::Array(conditions), &TABLE_ROW_CONDITION).to_json();
+            write!(out, ",\"conditions\":{conditions}").expect("writing to memory cannot fail");
         }
         out.extend_from_slice(b",\"object\":");
         match self.include {
@@ -139,7 +141,8 @@ impl<'a> Table<'a> {
             Announce::Columns => self.column_definitions(),
             Announce::Nothing => Value::Null,
         };
-        let (api_version, meta) = (self.version.api_version(), meta.to_value());
+        let columns = InOrder(&columns, &TABLE_COLUMN).to_json();
+        let (api_version, meta) = (self.version.api_version(), meta.to_json());
         write!(
             out,
             "{{\"kind\":\"Table\",\"apiVersion\":\"{api_version}\",\"metadata\":{meta},\"columnDefinitions\":{columns},\"rows\":"
