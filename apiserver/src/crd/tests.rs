@@ -104,6 +104,57 @@ async fn a_definition_is_served_with_defaults_pruning_and_validation() {
     assert_eq!(api.ask(Method::DELETE, &format!("{GADGETS}/g"), "", &[]).await.code, 200);
 }
 
+/// Whether a definition is taken whose `spec` has this schema; else why not.
+async fn judged(spec: Value) -> Result<(), String> {
+    let api = Api::start().await;
+    let mut version = version("v1", true, json!({}));
+    version["schema"]["openAPIV3Schema"]["properties"]["spec"] = spec;
+    let answer = api.post(DEFINITIONS, definition(json!([version]))).await;
+    if answer.code == 201 { Ok(()) } else { Err(answer.message().to_owned()) }
+}
+
+#[tokio::test(start_paused = true)]
+async fn properties_may_stand_beside_additional_properties_that_are_true() {
+    let both = |additional: Value| json!({"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": additional});
+    assert_eq!(judged(both(json!(true))).await, Ok(()));
+    for additional in [json!(false), json!({"type": "string"})] {
+        let why = judged(both(additional.clone())).await.unwrap_err();
+        assert!(
+            why.ends_with(
+                "spec].additionalProperties: Forbidden: additionalProperties and properties are mutual exclusive"
+            ),
+            "{additional}: {why}"
+        );
+    }
+    let mut embedded = both(json!(true));
+    embedded["x-kubernetes-embedded-resource"] = json!(true);
+    let why = judged(embedded).await.unwrap_err();
+    assert!(
+        why.contains("additionalProperties: Forbidden: must not be used if x-kubernetes-embedded-resource is set"),
+        "{why}"
+    );
+
+    let api = Api::start().await;
+    let mut root = version("v1", true, json!({}));
+    root["schema"]["openAPIV3Schema"]["additionalProperties"] = json!(true);
+    let refused = api.post(DEFINITIONS, definition(json!([root]))).await;
+    assert!(
+        refused.message().ends_with("openAPIV3Schema.additionalProperties: Forbidden: must not be used at the root")
+    );
+
+    let mut open = version("v1", true, json!({}));
+    open["schema"]["openAPIV3Schema"]["properties"]["spec"] = both(json!(true));
+    define(&api, definition(json!([open]))).await;
+    let made = api.create(GADGETS, gadget("g", json!({"a": "x", "other": 1, "deep": {"gone": 1}}))).await;
+    assert_eq!(made["spec"], json!({"a": "x", "other": 1, "deep": {}}), "what is inside has no schema, and is pruned");
+    let refused = api.post(GADGETS, gadget("h", json!({"a": 5}))).await;
+    assert_eq!(refused.code, 422, "the named property is checked");
+    let apply = ("content-type", "application/apply-patch+yaml");
+    let body = gadget("i", json!({"a": "x", "other": 1}));
+    let applied = api.ask(Method::PATCH, &format!("{GADGETS}/i?fieldManager=m"), body, &[apply]).await;
+    assert_eq!((applied.code, &applied.body["spec"]), (201, &json!({"a": "x", "other": 1})));
+}
+
 #[tokio::test(start_paused = true)]
 async fn status_and_scale_are_written_apart() {
     let api = api().await;

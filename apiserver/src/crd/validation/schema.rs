@@ -71,7 +71,7 @@ fn check_forbidden(schema: &At<'_>, errors: &mut Errors) {
         );
     }
     let values = schema.field("additionalProperties");
-    if values.is_set() && !schema.field("properties").is_empty() && *values.value != json!(false) {
+    if values.is_set() && !schema.field("properties").is_empty() && *values.value != json!(true) {
         errors.push(values.forbidden("additionalProperties and properties are mutual exclusive"));
     }
     let keeps = schema.field("x-kubernetes-preserve-unknown-fields");

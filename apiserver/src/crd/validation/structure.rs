@@ -43,6 +43,12 @@ fn check_node(schema: &At<'_>, level: Level, errors: &mut Errors, structure: &mu
         check_node(&items, Level::Item, errors, structure);
     }
     let values = schema.field("additionalProperties");
+    if values.is_set() && level == Level::Root {
+        structure.push(values.forbidden("must not be used at the root"));
+    }
+    if values.is_set() && schema.field("x-kubernetes-embedded-resource").is_true() {
+        structure.push(values.forbidden("must not be used if x-kubernetes-embedded-resource is set"));
+    }
     if values.value.is_object() {
         check_node(&values, Level::Item, errors, structure);
     }

@@ -78,16 +78,17 @@ impl Structural {
     fn object(&self) -> Shape {
         match &self.additional {
             Additional::Schema(values) => return Shape::Map(Box::new(values.form())),
-            Additional::Anything => return Shape::Map(Box::new(Schema::of(Shape::Any))),
-            Additional::None => {}
+            Additional::Anything | Additional::None => {}
         }
-        if self.properties.is_empty() && self.preserve_unknown {
+        // Beside named properties, `additionalProperties: true` lets others stay, of which nothing is known.
+        let keeps_others = self.preserve_unknown || matches!(self.additional, Additional::Anything);
+        if self.properties.is_empty() && keeps_others {
             return Shape::Map(Box::new(Schema::of(Shape::Any)));
         }
         Shape::Object(Properties {
             fields: self.properties.iter().map(|(name, property)| (name.clone(), property.form())).collect(),
             required: self.required.clone(),
-            preserve_unknown: self.preserve_unknown,
+            preserve_unknown: keeps_others,
             always: Vec::new(),
         })
     }
