@@ -38,10 +38,10 @@ impl<'a> Definitions<'a> {
                 continue;
             }
             self.done.insert(target.name.to_string(), Value::Null);
-            let mut definition = match target.structural().filter(|_| self.dialect == Dialect::V3) {
+            let mut definition = match target.structural() {
                 Some(structural) => {
                     let fields = form::meta_fields().map(|(name, field)| (name.to_owned(), self.schema(&field)));
-                    custom_types::written(structural, true, &fields.into_iter().collect())
+                    custom_types::written(structural, self.dialect, &fields.into_iter().collect())
                 }
                 None => self.inline(target.schema()),
             };

@@ -4,6 +4,7 @@
 
 mod custom_types;
 mod definitions;
+mod gnostic;
 mod operations;
 mod parameters;
 mod render_v2;

@@ -1,6 +1,11 @@
 //! The documents against what clients look for in them.
 
+mod decoded;
+
 use super::*;
+use proto::gvk::Gvr;
+use proto::schema::TypeRef;
+use proto::schema::structural::Structural;
 use std::collections::BTreeSet;
 
 fn documents() -> Documents {
@@ -120,4 +125,112 @@ fn types_carry_their_kinds_and_how_they_merge() {
         json!([{"type": "integer"}, {"type": "string"}])
     );
     assert_eq!(schemas["io.k8s.api.core.v1.LocalObjectReference"]["x-kubernetes-map-type"], "atomic");
+}
+
+/// The built-in kinds and a custom one whose `spec` has these properties.
+fn with_gadgets(spec: Value) -> Documents {
+    let builtin = Catalogue::builtin();
+    let config_maps = builtin.by_gvr(&Gvr::new("", "v1", "configmaps")).unwrap();
+    let mut row = (*config_maps.row).clone();
+    let schema = json!({"type": "object", "required": ["spec"], "properties": {"spec": spec}});
+    row.prefix = Some("a.example/gadgets".into());
+    let served = &mut row.served[0];
+    (served.group, served.resource) = ("a.example".into(), "gadgets".into());
+    (served.singular, served.kind) = ("gadget".into(), "Gadget".into());
+    served.schema = TypeRef::custom("example.a.v1.Gadget", Arc::new(Structural::parse(&schema)));
+    Documents::new(Arc::new(builtin.with(&[Arc::new(row)])), "v1.36.2")
+}
+
+/// One property of each sort that a definition can ask for.
+fn every_sort_of_property() -> Value {
+    json!({"type": "object", "required": ["size", "maybe"], "properties": {
+        "size": {"type": "integer", "format": "int32", "minimum": 1, "maximum": 9.5, "exclusiveMaximum": true,
+                 "multipleOf": 2, "default": 3, "description": "How large it is."},
+        "name": {"type": "string", "pattern": "^a", "minLength": 0, "maxLength": 300, "enum": ["a", "ab"]},
+        "maybe": {"type": "object", "nullable": true, "properties": {"x": {"type": "string"}}},
+        "port": {"x-kubernetes-int-or-string": true, "anyOf": [{"type": "integer"}, {"type": "string"}]},
+        "list": {"type": "array", "maxItems": 3, "minItems": 0, "x-kubernetes-list-type": "map",
+                 "x-kubernetes-list-map-keys": ["n"], "items": {"type": "object", "required": ["n"],
+                     "properties": {"n": {"type": "string"}, "deep": {"type": "array", "items": {"type": "boolean"}}}}},
+        "map": {"type": "object", "maxProperties": 2, "additionalProperties": {"type": "array", "items": {"type": "number"}}},
+        "any": {"type": "object", "additionalProperties": true},
+        "open": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {"x": {"type": "string"}}},
+        "opens": {"type": "array", "x-kubernetes-preserve-unknown-fields": true, "items": {"type": "object"}},
+        "pod": {"type": "object", "x-kubernetes-embedded-resource": true, "properties": {"spec": {"type": "object"}}},
+        "raw": {"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true},
+        "ruled": {"type": "string", "maxLength": 5, "x-kubernetes-validations": [{"rule": "self != 'x'"}]},
+        "choice": {"type": "object", "oneOf": [{"required": ["a"]}], "properties": {"a": {"type": "string"}}},
+    }})
+}
+
+#[test]
+fn version_2_of_a_custom_kind_says_what_kubectl_copes_with() {
+    let v2: Value = serde_json::from_slice(&with_gadgets(every_sort_of_property()).v2().bytes).unwrap();
+    let spec = &v2["definitions"]["example.a.v1.Gadget"]["properties"]["spec"];
+    assert_eq!(spec["required"], json!(["size"]), "what may be null cannot be required");
+    let property = |name: &str| spec["properties"][name].clone();
+    assert_eq!(
+        property("size"),
+        json!({"type": "integer", "format": "int32", "minimum": 1, "maximum": 9.5, "exclusiveMaximum": true,
+               "multipleOf": 2, "default": 3, "description": "How large it is."})
+    );
+    assert_eq!(property("maybe"), json!({}));
+    assert_eq!(property("port"), json!({"x-kubernetes-int-or-string": true}));
+    assert_eq!(property("any"), json!({"type": "object", "additionalProperties": true}));
+    assert_eq!(property("open"), json!({"x-kubernetes-preserve-unknown-fields": true}));
+    assert_eq!(property("opens"), json!({"x-kubernetes-preserve-unknown-fields": true}));
+    assert_eq!(
+        property("raw"),
+        json!({"x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true})
+    );
+    assert_eq!(property("choice"), json!({"type": "object", "properties": {"a": {"type": "string"}}}));
+    let pod = property("pod");
+    assert_eq!(pod["required"], json!(["kind", "apiVersion"]));
+    let object_meta = "#/definitions/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+    assert_eq!(pod["properties"]["metadata"]["$ref"], object_meta);
+    assert_eq!(property("list")["items"]["properties"]["deep"], json!({"type": "array", "items": {"type": "boolean"}}));
+}
+
+#[test]
+fn the_protobuf_form_says_what_the_json_form_says() {
+    let documents = with_gadgets(every_sort_of_property());
+    let json: Value = serde_json::from_slice(&documents.v2().bytes).unwrap();
+    let protobuf = decoded::document(&documents.v2_protobuf().bytes);
+    for part in ["definitions", "paths"] {
+        let (json, protobuf) = (json[part].as_object().unwrap(), protobuf[part].as_object().unwrap());
+        for (name, said) in json {
+            assert_eq!(protobuf.get(name), Some(said), "{name}");
+        }
+        assert_eq!(protobuf.len(), json.len());
+        assert!(json.len() > 300, "{part}");
+    }
+    assert_eq!(protobuf, json);
+}
+
+#[test]
+fn everything_in_version_2_is_described() {
+    let v2: Value = serde_json::from_slice(&documents().v2().bytes).unwrap();
+    let is_described = |value: &Value| value["description"].as_str().is_some_and(|text| !text.is_empty());
+    let mut mute = Vec::new();
+    for (path, item) in v2["paths"].as_object().unwrap() {
+        let of_path = item["parameters"].as_array().unwrap().iter().map(|parameter| (path.clone(), parameter));
+        let methods = item.as_object().unwrap().iter().filter(|(method, _)| *method != "parameters");
+        let of_methods = methods.flat_map(|(method, operation)| {
+            let parameters = operation["parameters"].as_array().into_iter().flatten();
+            parameters.map(move |parameter| (format!("{method} {path}"), parameter))
+        });
+        let parameters = of_path.chain(of_methods).filter(|(_, parameter)| !is_described(parameter));
+        mute.extend(parameters.map(|(place, parameter)| format!("{place} {}", parameter["name"])));
+    }
+    for (name, definition) in v2["definitions"].as_object().unwrap() {
+        if !is_described(definition) {
+            mute.push(name.clone());
+        }
+        for (field, property) in definition["properties"].as_object().into_iter().flatten() {
+            if !is_described(property) {
+                mute.push(format!("{name}.{field}"));
+            }
+        }
+    }
+    assert_eq!(mute, [] as [String; 0]);
 }
