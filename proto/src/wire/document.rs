@@ -7,10 +7,16 @@ use super::{json, json_syntax, protobuf, yaml};
 use serde_json::Value;
 use std::borrow::Cow;
 
-/// How deep values may nest; Go stops at 10,000.
+/// How deep values may nest in what is kept.
 ///
-/// Deviation: deeper bodies than this are refused, so that no recursion over a tree can exhaust a stack.
+/// Deviation: JSON nests 10,000 levels deep, as in Go, where what is deeper than this is pruned or ignored; where it
+/// would be kept, and in YAML and protobuf, it is refused, so that no recursion over a tree can exhaust a stack.
 pub const MAX_DEPTH: usize = 128;
+/// What is said of deeper bodies.
+pub const TOO_DEEP: &str = "exceeded max depth";
+
+/// Where the tree of a JSON body is cut: what the parser of trees can take.
+const CUT_DEPTH: usize = MAX_DEPTH - 1;
 
 /// How much of a body an error repeats.
 const SUMMARY_BYTES: usize = 30;
@@ -29,6 +35,8 @@ pub struct Document<'a> {
     pub value: Value,
     /// Paths of keys that stood twice in one object (JSON), or what Go's YAML parser says of them.
     pub duplicates: Vec<String>,
+    /// Paths of values that were too deep to be read. They are null in `value`, and must not be kept.
+    pub cut: Vec<String>,
     pub format: Format,
     pub source: Cow<'a, [u8]>,
 }
@@ -44,26 +52,23 @@ impl<'a> Document<'a> {
     }
 
     fn parse_json(bytes: &'a [u8]) -> Result<Self, String> {
-        let error = match json::parse(bytes) {
-            Ok(parsed) => return Ok(Self::of_json(parsed, Cow::Borrowed(bytes))),
-            Err(error) => error,
-        };
+        if let Ok(parsed) = json::parse(bytes) {
+            return Ok(Self::of_json(parsed, Vec::new(), Cow::Borrowed(bytes)));
+        }
         if let Some(message) = json_syntax::syntax_error(bytes) {
             return Err(json_error(message));
         }
         // Go reads what is left over here; lone surrogates and broken UTF-8 become replacement characters.
         let mended = json_syntax::mend(bytes);
-        match json::parse(&mended) {
-            Ok(parsed) => Ok(Self::of_json(parsed, Cow::Owned(mended))),
-            Err(_) if error.to_string().starts_with("recursion limit") => {
-                Err(json_error("exceeded max depth".to_owned()))
-            }
+        let (flat, cut) = json_syntax::cut_below(&mended, CUT_DEPTH).ok_or_else(|| json_error(TOO_DEEP.to_owned()))?;
+        match json::parse(&flat) {
+            Ok(parsed) => Ok(Self::of_json(parsed, cut, Cow::Owned(flat))),
             Err(error) => Err(json_error(error.to_string())),
         }
     }
 
-    fn of_json(parsed: json::Parsed, source: Cow<'a, [u8]>) -> Self {
-        Self { value: parsed.value, duplicates: parsed.duplicates, format: Format::Json, source }
+    fn of_json(parsed: json::Parsed, cut: Vec<String>, source: Cow<'a, [u8]>) -> Self {
+        Self { value: parsed.value, duplicates: parsed.duplicates, cut, format: Format::Json, source }
     }
 
     fn parse_yaml(bytes: &'a [u8]) -> Result<Self, String> {
@@ -71,6 +76,7 @@ impl<'a> Document<'a> {
         Ok(Self {
             value: parsed.value,
             duplicates: parsed.duplicates,
+            cut: Vec::new(),
             format: Format::Yaml,
             source: Cow::Borrowed(bytes),
         })
@@ -79,7 +85,8 @@ impl<'a> Document<'a> {
     fn open_protobuf(bytes: &[u8]) -> Result<Self, String> {
         let envelope = protobuf::open(bytes)?;
         let value = serde_json::json!({"apiVersion": envelope.api_version, "kind": envelope.kind});
-        Ok(Self { value, duplicates: Vec::new(), format: Format::Protobuf, source: Cow::Owned(envelope.raw) })
+        let source = Cow::Owned(envelope.raw);
+        Ok(Self { value, duplicates: Vec::new(), cut: Vec::new(), format: Format::Protobuf, source })
     }
 
     /// `apiVersion` and `kind`, empty where absent. An absent body or `null` has neither.
@@ -155,9 +162,16 @@ mod tests {
 
     #[test]
     fn nesting_is_limited() {
-        let deep = "[".repeat(MAX_DEPTH + 1) + &"]".repeat(MAX_DEPTH + 1);
-        let error = Document::parse(Format::Json, deep.as_bytes()).unwrap_err();
-        assert_eq!(error, "couldn't get version/kind; json parse error: exceeded max depth");
+        let nested = |depth: usize| format!(r#"{{"kind":"K","deep":{}{}}}"#, "[".repeat(depth), "]".repeat(depth));
+        let deepest = nested(9_999);
+        let document = Document::parse(Format::Json, deepest.as_bytes()).unwrap();
+        assert_eq!((document.type_meta(), document.cut.len()), (Ok(("", "K")), 1));
+        assert!(document.cut[0].starts_with("deep[0][0]"));
+        let error = Document::parse(Format::Json, nested(10_000).as_bytes()).unwrap_err();
+        assert_eq!(error, "couldn't get version/kind; json parse error: invalid character '[' exceeded max depth");
+        let shallow = nested(MAX_DEPTH - 2);
+        let document = Document::parse(Format::Json, shallow.as_bytes()).unwrap();
+        assert_eq!(document.cut, [] as [String; 0]);
     }
 
     #[test]

@@ -2,6 +2,9 @@
 //!
 //! Corresponds to the scanner of Go's encoding/json. Only bodies that the fast parser refused come here.
 
+/// How deep values may nest, as in Go.
+pub const MAX_NESTING: usize = 10_000;
+
 /// The first syntax error, or `None` if the text is JSON by Go's rules (which, unlike serde's, let lone surrogates and
 /// broken UTF-8 pass).
 pub fn syntax_error(bytes: &[u8]) -> Option<String> {
@@ -40,6 +43,113 @@ pub fn mend(bytes: &[u8]) -> Vec<u8> {
     mended
 }
 
+/// In more places than this nobody nests so deep by mistake: the memory for their paths has a limit.
+const MAX_CUTS: usize = 100;
+/// What their paths may take together.
+const MAX_PATH_BYTES: usize = 64 << 10;
+
+/// A text whose containers below `max_depth` are `null`, and the paths where they stood; `None` where there are too
+/// many. The text has to be JSON.
+pub fn cut_below(bytes: &[u8], max_depth: usize) -> Option<(Vec<u8>, Vec<String>)> {
+    let mut cut = Cut { kept: Vec::with_capacity(bytes.len()), paths: Vec::new(), way: Vec::new() };
+    let mut at = 0;
+    while let Some(&byte) = bytes.get(at) {
+        let end = match byte {
+            b'"' => string_end(bytes, at),
+            b'{' | b'[' if cut.way.len() >= max_depth => {
+                cut.leave_out();
+                let path_bytes: usize = cut.paths.iter().map(String::len).sum();
+                if cut.paths.len() > MAX_CUTS || path_bytes > MAX_PATH_BYTES {
+                    return None;
+                }
+                at = container_end(bytes, at);
+                continue;
+            }
+            _ => at + 1,
+        };
+        cut.pass(byte, &bytes[at..end]);
+        at = end;
+    }
+    Some((cut.kept, cut.paths))
+}
+
+/// What `cut_below` has seen and kept.
+struct Cut {
+    kept: Vec<u8>,
+    paths: Vec<String>,
+    way: Vec<Step>,
+}
+
+/// Where in a container that is open.
+enum Step {
+    /// The key as it is spelt, quotes and all; whether its value is next.
+    Key(Vec<u8>, bool),
+    Index(usize),
+}
+
+impl Cut {
+    fn pass(&mut self, first: u8, token: &[u8]) {
+        match (first, self.way.last_mut()) {
+            (b'"', Some(Step::Key(key, false))) => *key = token.to_vec(),
+            (b':', Some(Step::Key(_, is_value))) => *is_value = true,
+            (b',', Some(Step::Key(_, is_value))) => *is_value = false,
+            (b',', Some(Step::Index(index))) => *index += 1,
+            (b'{', _) => self.way.push(Step::Key(Vec::new(), false)),
+            (b'[', _) => self.way.push(Step::Index(0)),
+            (b'}' | b']', _) => drop(self.way.pop()),
+            _ => {}
+        }
+        self.kept.extend_from_slice(token);
+    }
+
+    fn leave_out(&mut self) {
+        self.kept.extend_from_slice(b"null");
+        let mut path = String::new();
+        for step in &self.way {
+            match step {
+                Step::Index(index) => path.push_str(&format!("[{index}]")),
+                Step::Key(key, _) => {
+                    if !path.is_empty() {
+                        path.push('.');
+                    }
+                    path.push_str(&serde_json::from_slice::<String>(key).unwrap_or_default());
+                }
+            }
+        }
+        self.paths.push(path);
+    }
+}
+
+/// The offset behind the string that begins here.
+fn string_end(bytes: &[u8], quote: usize) -> usize {
+    let mut at = quote + 1;
+    while bytes.get(at).is_some_and(|byte| *byte != b'"') {
+        at += if bytes[at] == b'\\' { 2 } else { 1 };
+    }
+    (at + 1).min(bytes.len())
+}
+
+/// The offset behind the container that begins here.
+fn container_end(bytes: &[u8], start: usize) -> usize {
+    let (mut depth, mut at) = (0_usize, start);
+    while let Some(byte) = bytes.get(at) {
+        match byte {
+            b'"' => {
+                at = string_end(bytes, at);
+                continue;
+            }
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth -= 1,
+            _ => {}
+        }
+        at += 1;
+        if depth == 0 {
+            break;
+        }
+    }
+    at
+}
+
 /// The surrogate that an escape `\uD800` to `\uDFFF` at this place names.
 fn surrogate(bytes: &[u8], at: usize) -> Option<u16> {
     let digits = bytes.get(at..at + 6)?.strip_prefix(b"\\u")?;
@@ -61,8 +171,8 @@ const BEGIN_VALUE: &str = "looking for beginning of value";
 
 impl Scanner<'_> {
     fn document(&mut self) -> Result<(), Wrong> {
+        // Iterative: nesting takes no stack.
         let mut open: Vec<u8> = Vec::new();
-        // Iterative: nesting is bounded by the body's size alone.
         self.value(&mut open)?;
         while let Some(container) = open.last().copied() {
             match (container, self.token()?) {
@@ -87,6 +197,9 @@ impl Scanner<'_> {
     fn value(&mut self, open: &mut Vec<u8>) -> Result<(), Wrong> {
         loop {
             match self.token()? {
+                byte @ (b'{' | b'[') if open.len() >= MAX_NESTING => {
+                    return Err(Wrong::Byte(byte, "exceeded max depth"));
+                }
                 b'{' => match self.peek_token()? {
                     b'}' => return self.token().map(drop),
                     _ => {
@@ -277,6 +390,29 @@ mod tests {
         for (text, message) in cases {
             assert_eq!(syntax_error(text.as_bytes()).as_deref(), Some(*message), "{text}");
         }
+    }
+
+    #[test]
+    fn nesting_is_limited_as_in_go() {
+        let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
+        assert_eq!(syntax_error(nested(MAX_NESTING).as_bytes()), None);
+        let error = syntax_error(nested(MAX_NESTING + 1).as_bytes());
+        assert_eq!(error.as_deref(), Some("invalid character '[' exceeded max depth"));
+    }
+
+    #[test]
+    fn what_is_too_deep_is_cut_and_told() {
+        let text = br#"{"a,[": {"b":[ {"c":1}, "}", [2], 3 ] }, "d":[{"\u00e9":{"x":"]"}}], "e":{}}"#;
+        let (kept, paths) = cut_below(text, 3).unwrap();
+        assert_eq!(
+            String::from_utf8(kept).unwrap(),
+            r#"{"a,[": {"b":[ null, "}", null, 3 ] }, "d":[{"\u00e9":null}], "e":{}}"#
+        );
+        assert_eq!(paths, ["a,[.b[0]", "a,[.b[2]", "d[0].\u{e9}"]);
+        assert_eq!(cut_below(text, 4), Some((text.to_vec(), vec![])));
+        let many = format!("[{}1]", "[[]],".repeat(MAX_CUTS));
+        assert_eq!(cut_below(many.as_bytes(), 2).unwrap().1.len(), MAX_CUTS);
+        assert_eq!(cut_below(many.replace("1]", "[[]]]").as_bytes(), 2), None);
     }
 
     #[test]

@@ -11,7 +11,7 @@ mod walk;
 use super::TypeRef;
 use crate::gvk::Gvk;
 use crate::meta::status::Status;
-use crate::wire::document::{Document, Format};
+use crate::wire::document::{Document, Format, TOO_DEEP};
 use crate::wire::outline::{Entry, outline};
 use crate::wire::protobuf;
 use fault::Fault;
@@ -76,14 +76,31 @@ pub fn decode(target: &TypeRef, value: Value) -> Result<Decoded, DecodeError> {
     Ok(Decoded { value, strict_errors: limited(walk.unknown.iter().map(|path| unknown_field(path))) })
 }
 
+/// Converts a tree, as the result of a strategic merge patch is: never a text, so the first fault ends it, in other
+/// words, and unknown fields are sorted.
+pub fn convert(target: &TypeRef, value: Value) -> Result<Decoded, DecodeError> {
+    let mut walk = Walk::default();
+    let value = walk.top(target, value);
+    if let Some(fault) = walk.faults.first() {
+        return Err(DecodeError(fault.conversion()));
+    }
+    let mut unknown: Vec<String> = walk.unknown.iter().map(|path| unknown_field(path)).collect();
+    unknown.sort_unstable();
+    Ok(Decoded { value, strict_errors: limited(unknown.into_iter()) })
+}
+
 /// Decodes a body. Its text decides which of several errors is the first, and how numbers are spelt.
 pub fn decode_document(target: &TypeRef, document: Document<'_>) -> Result<Decoded, DecodeError> {
-    let Document { mut value, duplicates, format, source } = document;
+    let Document { mut value, duplicates, cut, format, source } = document;
     if format == Format::Protobuf {
         value = protobuf::read(target, &source).map_err(DecodeError)?;
     }
     let mut walk = Walk { notes_opaque: !duplicates.is_empty(), ..Walk::default() };
     let value = walk.top(target, value);
+    let is_dropped = |path: &String| walk.unknown.iter().any(|outer| is_within(path, outer));
+    if let Some(path) = cut.iter().find(|path| !is_dropped(path)) {
+        walk.faults.push(Fault::own(path.clone(), TOO_DEEP.to_owned()).stopping());
+    }
     if walk.faults.is_empty() && walk.unknown.is_empty() && duplicates.is_empty() {
         return Ok(Decoded { value, strict_errors: Vec::new() });
     }

@@ -215,3 +215,58 @@ fn schemas_of_custom_resources_are_decoded_where_other_values_may_stand() {
     let b = &decoded.value["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["b"];
     assert_eq!(b, &json!({"additionalProperties": true}));
 }
+
+#[test]
+fn what_a_strategic_patch_makes_is_converted_and_says_so() {
+    let container = |member: Value| json!({"spec": {"template": {"spec": {"containers": [member]}}}});
+    let cases = [
+        (json!({"metadata": {"labels": "x"}}), "cannot restore map from string"),
+        (json!({"metadata": {"labels": ["x"]}}), "cannot restore map from slice"),
+        (json!({"metadata": {"labels": {"a": 1}}}), "cannot convert int64 to string"),
+        (json!({"metadata": {"labels": {"a": true}}}), "unrecognized type: string"),
+        (json!({"metadata": "x"}), "cannot restore struct from: string"),
+        (json!({"metadata": {"finalizers": {}}}), "cannot restore slice from map"),
+        (json!({"metadata": {"creationTimestamp": 5}}), "json: cannot unmarshal number into Go value of type string"),
+        (json!({"spec": {"replicas": "3"}}), "unrecognized type: int32"),
+        (json!({"spec": {"replicas": 1.5}}), "cannot convert float64 to int32"),
+        (json!({"spec": {"paused": 1}}), "unrecognized type: bool"),
+        (json!({"spec": {"selector": 5}}), "cannot restore struct from: int64"),
+        (container(json!("x")), "cannot restore struct from: string"),
+        (container(json!({"imagePullPolicy": 5})), "cannot convert int64 to v1.PullPolicy"),
+        (
+            container(json!({"readinessProbe": {"httpGet": {"port": []}}})),
+            "json: cannot unmarshal array into Go value of type int32",
+        ),
+    ];
+    for (body, message) in cases {
+        let error = convert(&target("Deployment"), body.clone()).unwrap_err();
+        assert_eq!(error.to_string(), message, "{body}");
+    }
+    let body = json!({"spec": {"zebra": 1, "ant": 2}});
+    assert_eq!(
+        convert(&target("Deployment"), body).unwrap().strict_errors,
+        [r#"unknown field "spec.ant""#, r#"unknown field "spec.zebra""#]
+    );
+}
+
+/// As Go decodes: what no type has may nest as deep as it likes.
+#[test]
+fn what_is_ignored_may_nest_deeper_than_what_is_kept() {
+    let nested = |depth: usize| "{\"a\":".repeat(depth) + "1" + &"}".repeat(depth);
+    let ignored = text("ConfigMap", &format!(r#"{{"data":{{"k":"v"}},"unknown":{}}}"#, nested(9_000))).unwrap();
+    assert_eq!((&ignored.value["data"], ignored.value.get("unknown")), (&json!({"k": "v"}), None));
+    assert_eq!(ignored.strict_errors, [r#"unknown field "unknown""#]);
+    let wrong = text("ConfigMap", &format!(r#"{{"data":{{"k":{}}}}}"#, nested(9_000))).unwrap_err();
+    assert_eq!(wrong, "exceeded max depth");
+    let schema = json!({"type": "object", "properties": {
+        "open": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+    }});
+    let custom = TypeRef::custom("a.v1.K", std::sync::Arc::new(crate::schema::structural::Structural::parse(&schema)));
+    let decoded = |body: String| {
+        let document = Document::parse(Format::Json, body.as_bytes()).unwrap();
+        decode_document(&custom, document).map_err(|error| error.to_string())
+    };
+    let pruned = decoded(format!(r#"{{"kind":"K","pruned":{},"open":{{"x":1}}}}"#, nested(9_000))).unwrap();
+    assert_eq!(pruned.value, json!({"kind": "K", "open": {"x": 1}}));
+    assert_eq!(decoded(format!(r#"{{"kind":"K","open":{}}}"#, nested(9_000))).unwrap_err(), "exceeded max depth");
+}

@@ -1,10 +1,10 @@
 //! The walk over a tree along its schema, changing the tree in place.
 
 use super::super::{Properties, Schema, Shape, TypeRef, Written, go_time, go_type};
-use super::fault::Fault;
+use super::fault::{Fault, Wanted};
 use super::place::Place;
 use crate::meta::quantity::Quantity;
-use crate::wire::document::MAX_DEPTH;
+use crate::wire::document::{MAX_DEPTH, TOO_DEEP};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
@@ -46,7 +46,7 @@ impl Walk {
 
     pub fn reference(&mut self, target: &TypeRef, value: &mut Value, place: &Place<'_>) {
         if place.depth > MAX_DEPTH {
-            self.faults.push(Fault::own(place.path(), "exceeded max depth".to_owned()).stopping());
+            self.faults.push(Fault::own(place.path(), TOO_DEEP.to_owned()).stopping());
             return;
         }
         let schema = target.schema();
@@ -74,7 +74,7 @@ impl Walk {
     fn object(&mut self, properties: &Properties, name: &str, value: &mut Value, place: &Place<'_>) {
         let Value::Object(members) = value else {
             let go_type = if name.is_empty() { "struct".to_owned() } else { go_type::of(&reference_to(name)) };
-            let fault = Fault::wrong_kind(place.path(), value, place.go_path(), go_type);
+            let fault = Fault::wrong_kind(place.path(), value, place.go_path(), go_type, Wanted::Struct);
             self.faults.push(fault);
             return;
         };
@@ -139,19 +139,23 @@ impl Walk {
         let go_type = go_type::integer(&schema.format);
         let fits = value.as_i64().is_some_and(|number| go_type == "int64" || i32::try_from(number).is_ok());
         if !fits {
-            self.faults.push(Fault::unfit_number(place.path(), value, place.go_path(), go_type.to_owned()));
+            self.faults.push(Fault::unfit_number(place.path(), value, place.go_path(), go_type));
         }
     }
 
     fn int_or_string(&mut self, value: &Value, place: &Place<'_>) {
-        let int32 = || "int32".to_owned();
+        const INT32: &str = "int32";
         match value {
             Value::String(_) => {}
             Value::Number(number) if number.as_i64().is_some_and(|number| i32::try_from(number).is_ok()) => {}
             Value::Number(_) => {
-                self.faults.push(Fault::unfit_number(place.path(), value, place.go_path(), int32()).stopping());
+                self.faults.push(Fault::unfit_number(place.path(), value, place.go_path(), INT32).stopping());
             }
-            other => self.faults.push(Fault::wrong_kind(place.path(), other, place.go_path(), int32()).stopping()),
+            other => {
+                let wanted = Wanted::Plain(INT32);
+                let fault = Fault::wrong_kind(place.path(), other, place.go_path(), INT32.to_owned(), wanted);
+                self.faults.push(fault.stopping());
+            }
         }
     }
 
@@ -168,7 +172,7 @@ impl Walk {
 
     fn time(&mut self, value: &mut Value, precision: go_time::Precision, place: &Place<'_>) {
         let Value::String(text) = &*value else {
-            let fault = Fault::wrong_kind(place.path(), value, place.go_path(), "string".to_owned());
+            let fault = Fault::wrong_kind(place.path(), value, place.go_path(), "string".to_owned(), Wanted::String);
             self.faults.push(fault.stopping());
             return;
         };
@@ -180,7 +184,7 @@ impl Walk {
 
     fn bytes(&mut self, value: &mut Value, place: &Place<'_>) {
         let Value::String(text) = &*value else {
-            let fault = Fault::wrong_kind(place.path(), value, place.go_path(), "[]uint8".to_owned());
+            let fault = Fault::wrong_kind(place.path(), value, place.go_path(), "[]uint8".to_owned(), Wanted::Slice);
             self.faults.push(fault);
             return;
         };
@@ -201,7 +205,7 @@ impl Walk {
             Some((owner, field)) => go_type::of_field(schema, owner, field),
             None => go_type::of(schema),
         };
-        self.faults.push(Fault::wrong_kind(place.path(), value, place.go_path(), go_type));
+        self.faults.push(Fault::wrong_kind(place.path(), value, place.go_path(), go_type, Wanted::of(schema)));
     }
 
     fn note_opaque(&mut self, place: &Place<'_>) {
