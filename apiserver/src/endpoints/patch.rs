@@ -6,6 +6,7 @@ use super::{Call, body, present};
 use crate::apply::FieldManager;
 use crate::apply::conversions::Conversions;
 use crate::apply::fields::FieldSet;
+use crate::apply::ownership::shown_in_go;
 use crate::media;
 use crate::patch::json_patch::go_json_kind;
 use crate::patch::{json_patch, merge, strategic};
@@ -20,7 +21,7 @@ use proto::meta::status::FieldError;
 use proto::resources::Target;
 use proto::schema::decode;
 use proto::schema::decode::{strict_error, strict_warnings};
-use proto::wire::document::{Document, Format};
+use proto::wire::document::{Document, Format, TOO_DEEP};
 use proto::wire::json_syntax;
 use proto::{Status, wire};
 use serde_json::{Value, json};
@@ -102,8 +103,11 @@ pub fn parse(kind: Kind, bytes: &[u8]) -> Result<(Value, Vec<String>), Status> {
             Ok((parsed.value, duplicates))
         }
         Err(error) => {
-            let why = json_syntax::syntax_error(bytes).unwrap_or_else(|| error.to_string());
-            Err(Status::bad_request(format!("error decoding patch: {why}")))
+            let is_deep = error.to_string().starts_with("recursion limit");
+            let other = || if is_deep { TOO_DEEP.to_owned() } else { error.to_string() };
+            let why = json_syntax::syntax_error(bytes).unwrap_or_else(other);
+            let preamble = if kind == Kind::Strategic { "" } else { "error decoding patch: " };
+            Err(Status::bad_request(format!("{preamble}{why}")))
         }
     }
 }
@@ -127,10 +131,13 @@ impl Change for Patch<'_> {
     fn change(&self, current: Option<&Value>, conversions: &Conversions) -> Result<Changed, Status> {
         let mut object = match self.decoded(self.patched(current, conversions)?) {
             Ok(object) => object,
-            // Only now is it worth a text.
             Err(why) => {
-                let shown = json!(self.patched(current, conversions)?.to_string());
-                return Err(Status::invalid("", "", "", &[FieldError::invalid("patch", &shown, why)]));
+                let shown = match self.kind {
+                    // Its result never was a text: the patch is shown as Go prints it.
+                    Kind::Strategic => shown_in_go(&self.patch),
+                    _ => self.patched(current, conversions)?.to_string(),
+                };
+                return Err(Status::invalid("", "", "", &[FieldError::invalid("patch", &json!(shown), why)]));
             }
         };
         body::check_name(self.call, self.target, &object)?;
@@ -174,12 +181,17 @@ impl Patch<'_> {
     /// The result of a patch has to be an object of the kind, as a body has; or why it is none.
     fn decoded(&self, patched: Value) -> Result<Value, String> {
         let served = self.target.served();
+        if !patched.is_object() {
+            let text = patched.to_string();
+            Document::parse(Format::Json, text.as_bytes())?.type_meta()?;
+        }
         let text = |key: &str| patched.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
         if text("kind") != served.kind || text("apiVersion") != served.api_version() {
             let (kind, version) = (text("kind"), text("apiVersion"));
             return Err(format!("no kind \"{kind}\" is registered for version \"{version}\""));
         }
-        let decoded = decode::decode(&served.schema, patched).map_err(|error| error.to_string())?;
+        let decode = if self.kind == Kind::Strategic { decode::convert } else { decode::decode };
+        let decoded = decode(&served.schema, patched).map_err(|error| error.to_string())?;
         let strict: Vec<String> = self.patch_errors.iter().cloned().chain(decoded.strict_errors).collect();
         let mut warnings = self.warnings.lock();
         warnings.clear();

@@ -4,7 +4,9 @@ mod cancelled;
 mod deletions;
 mod denied;
 mod evictions;
+mod field_order;
 mod pages;
+mod patches;
 mod routes;
 
 use crate::testing::Api;

@@ -7,6 +7,9 @@ use serde_json::Value;
 
 /// `current` with `patch` laid over it. The patch has to be an object, as every resource is one.
 pub fn apply(current: &Value, patch: &Value) -> Result<Value, Status> {
+    if patch.is_null() {
+        return Err(Status::bad_request("Invalid JSON Patch"));
+    }
     if !patch.is_object() {
         let kind = super::json_patch::go_json_kind(patch);
         return Err(Status::bad_request(format!(
@@ -61,5 +64,6 @@ mod tests {
             refused.message,
             "error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}"
         );
+        assert_eq!(apply(&json!({}), &json!(null)).unwrap_err().message, "Invalid JSON Patch");
     }
 }

@@ -21,10 +21,14 @@ const SET_ELEMENT_ORDER: &str = "$setElementOrder";
 
 /// `current` with `patch` laid over it, as `schema` says.
 pub fn apply(schema: &Schema, current: &Value, patch: &Value) -> Result<Value, Status> {
+    // Go reads null as a map without members.
+    if patch.is_null() {
+        return Ok(current.clone());
+    }
     let (Value::Object(current), Value::Object(patch)) = (current, patch) else {
         let kind = super::json_patch::go_json_kind(patch);
         return Err(Status::bad_request(format!(
-            "error decoding patch: json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
+            "json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
         )));
     };
     merge_map(Some(schema), current.clone(), patch.clone()).map(Value::Object).map_err(Wrong::into_status)
