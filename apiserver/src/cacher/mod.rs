@@ -254,7 +254,7 @@ impl Cacher {
     /// The objects with `start <= key < end` exactly as they were at `revision`, at most `limit` (0: all). Served
     /// from the window if it reaches so far back, else by the engine: only that one's compaction makes it `Expired`.
     pub async fn read_exact(&self, revision: u64, start: &str, end: &str, limit: usize) -> Result<Page, Error> {
-        if let Some(snapshot) = self.snapshot_at(revision) {
+        if let Some(snapshot) = self.snapshot_at(revision).await? {
             let mut objects = snapshot.range(start, end);
             let limit = if limit == 0 { usize::MAX } else { limit };
             let page: Vec<_> = objects.by_ref().take(limit).collect();
@@ -272,8 +272,19 @@ impl Cacher {
         Ok(Page { objects, remaining, next, revision })
     }
 
-    /// The objects exactly as they were at `revision`, if the window reaches so far back.
-    pub fn snapshot_at(&self, revision: u64) -> Option<Snapshot> {
+    /// The objects exactly as they were at `revision`, if the window reaches so far back. What the engine has compacted
+    /// is gone here, too: how long a page's token is good must not depend on the server that is asked.
+    pub async fn snapshot_at(&self, revision: u64) -> Result<Option<Snapshot>, Error> {
+        let Some(snapshot) = self.in_window(revision) else { return Ok(None) };
+        let (start, end) = (self.0.prefix.to_string(), format!("{}\0", self.0.prefix));
+        match self.0.storage.range(RangeRequest { start, end, revision, limit: 1, count_only: true }).await {
+            Err(error @ storage::Error::Compacted { .. }) => Err(error.into()),
+            // An engine that does not answer has not compacted either, as far as anybody knows.
+            Ok(_) | Err(_) => Ok(Some(snapshot)),
+        }
+    }
+
+    fn in_window(&self, revision: u64) -> Option<Snapshot> {
         let state = self.0.state.lock();
         let objects = state.window.objects_at(revision).filter(|_| state.ready)?;
         Some(Snapshot { prefix: self.0.prefix.clone(), objects, revision })

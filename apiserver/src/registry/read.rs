@@ -189,7 +189,7 @@ impl Registry {
         start: &str,
         end: &str,
     ) -> Result<Listed, cacher::Error> {
-        if let Some(snapshot) = row.cacher.snapshot_at(revision) {
+        if let Some(snapshot) = row.cacher.snapshot_at(revision).await? {
             return Ok(page(row, selection, &snapshot, start, end, options.limit));
         }
         let base = base_of(row, selection);

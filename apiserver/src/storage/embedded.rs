@@ -21,7 +21,7 @@ mod tests;
 use super::expiry::{self, Expiry};
 use super::mvcc::Mvcc;
 use super::watchers::Watchers;
-use super::{Entry, Error, Event, HISTORY_S, Key, Outcome, Range, RangeRequest, Read, Storage, Watch, Write};
+use super::{Entry, Error, Event, Key, Outcome, Range, RangeRequest, Read, Storage, Watch, Write};
 use async_trait::async_trait;
 use component_base::claim::ClaimError;
 use component_base::env::Env;
@@ -250,7 +250,7 @@ impl Embedded {
             state.queued_bytes -= value_bytes(event.current.as_ref());
             state.live_bytes += value_bytes(event.current.as_ref());
             state.live_bytes -= value_bytes(event.previous.as_ref());
-            state.store.apply(event.clone(), now_ms, now_ms - HISTORY_S as i64 * 1000);
+            state.store.apply(event.clone(), now_ms, keep_from_ms(now_ms));
             state.expiry.set(&event.key, event.revision, *deadline_ms);
             if state.overlay.get(&event.key).is_some_and(|(_, revision)| *revision == event.revision) {
                 state.overlay.remove(&event.key);
@@ -393,7 +393,11 @@ impl Storage for Embedded {
     }
 
     async fn range(&self, request: RangeRequest) -> Result<Range, Error> {
-        self.read(|state| state.store.range(&request))
+        let now_ms = self.env.wall().as_millisecond();
+        self.read(|state| {
+            state.store.forget_before(keep_from_ms(now_ms));
+            state.store.range(&request)
+        })
     }
 
     async fn write(&self, write: Write) -> Result<Outcome, Error> {
@@ -406,7 +410,9 @@ impl Storage for Embedded {
     }
 
     async fn watch(&self, prefix: &str, after: u64) -> Result<Watch, Error> {
+        let now_ms = self.env.wall().as_millisecond();
         self.read(|state| {
+            state.store.forget_before(keep_from_ms(now_ms));
             let history = state.store.events_after(prefix, after)?;
             Ok(state.watchers.add(prefix, after, history))
         })

@@ -3,9 +3,10 @@
 //! Every write is visible when the call returns, so a run under a virtual clock repeats exactly.
 
 use super::expiry::{self, Expiry};
+use super::keep_from_ms;
 use super::mvcc::Mvcc;
 use super::watchers::Watchers;
-use super::{Error, HISTORY_S, Outcome, Range, RangeRequest, Read, Storage, Watch, Write};
+use super::{Error, Outcome, Range, RangeRequest, Read, Storage, Watch, Write};
 use async_trait::async_trait;
 use component_base::env::Env;
 use parking_lot::Mutex;
@@ -56,7 +57,7 @@ impl Memory {
         if deadline_ms.is_some() && expiry.next_deadline_ms() != first {
             self.sooner.notify_one();
         }
-        store.apply(event.clone(), now_ms, now_ms - HISTORY_S as i64 * 1000);
+        store.apply(event.clone(), now_ms, keep_from_ms(now_ms));
         watchers.publish(std::slice::from_ref(&event));
         Outcome::Written { revision: event.revision, previous: event.previous.clone() }
     }
@@ -70,7 +71,9 @@ impl Storage for Memory {
     }
 
     async fn range(&self, request: RangeRequest) -> Result<Range, Error> {
-        self.state.lock().store.range(&request)
+        let mut state = self.state.lock();
+        state.store.forget_before(keep_from_ms(self.env.wall().as_millisecond()));
+        state.store.range(&request)
     }
 
     async fn write(&self, write: Write) -> Result<Outcome, Error> {
@@ -79,6 +82,7 @@ impl Storage for Memory {
 
     async fn watch(&self, prefix: &str, after: u64) -> Result<Watch, Error> {
         let mut state = self.state.lock();
+        state.store.forget_before(keep_from_ms(self.env.wall().as_millisecond()));
         let history = state.store.events_after(prefix, after)?;
         Ok(state.watchers.add(prefix, after, history))
     }

@@ -27,6 +27,11 @@ use std::time::Duration;
 /// How long the embedded and memory engines keep history: as long as an API server on etcd does.
 pub const HISTORY_S: u64 = 300;
 
+/// The time at which that history begins.
+fn keep_from_ms(now_ms: i64) -> i64 {
+    now_ms - HISTORY_S as i64 * 1000
+}
+
 /// Keys are paths: `/registry/<prefix>/<namespace>/<name>`. Shared, because every event and entry holds one.
 pub type Key = Arc<str>;
 

@@ -111,9 +111,15 @@ impl Mvcc {
         let version = Version { revision: event.revision, entry: event.current.clone() };
         self.keys.entry(event.key.clone()).or_default().push(version);
         self.history.push_back(Remembered { at_ms, event });
-        while self.history.front().is_some_and(|oldest| oldest.at_ms < keep_from_ms)
-            || self.history_bytes > HISTORY_BYTES
-        {
+        self.forget_before(keep_from_ms);
+        while self.history_bytes > HISTORY_BYTES {
+            self.forget_oldest();
+        }
+    }
+
+    /// Forgets history that is older. Reads call it, too: history ends in time, whether or not anything is written.
+    pub fn forget_before(&mut self, keep_from_ms: i64) {
+        while self.history.front().is_some_and(|oldest| oldest.at_ms < keep_from_ms) {
             self.forget_oldest();
         }
     }

@@ -11,6 +11,7 @@ use http::Method;
 use serde_json::{Value, json};
 use std::io::Read;
 use std::sync::Arc;
+use std::time::Duration;
 
 const OF_TEST: &str = "labelSelector=of=test";
 
@@ -96,6 +97,27 @@ async fn a_token_that_is_too_old_comes_back_as_one_that_goes_on_now() {
     let exact = meta(&first, "resourceVersion").as_str().unwrap();
     let old = late.get(&format!("{CONFIG_MAPS}?resourceVersion={exact}&resourceVersionMatch=Exact")).await;
     assert_eq!((old.code, old.message()), (410, "The resourceVersion for the provided list is too old."));
+}
+
+/// As with an etcd that is compacted every five minutes, up to what was current five minutes before.
+#[tokio::test(start_paused = true)]
+async fn a_token_lives_for_five_minutes_and_not_for_ten() {
+    let cluster = Cluster::new();
+    let api = cluster.server().await;
+    for name in ["a", "b", "c"] {
+        put(&api, name).await;
+    }
+    let first = api.get(&format!("{CONFIG_MAPS}?limit=1&{OF_TEST}")).await;
+    put(&api, "b0").await;
+    let next = format!("{CONFIG_MAPS}?limit=1&{OF_TEST}&continue={}", token(&first));
+    cluster.env.sleep(Duration::from_secs(299)).await;
+    assert_eq!(names(&api.get(&next).await), ["b"], "as it was");
+    cluster.env.sleep(Duration::from_secs(301)).await;
+    let expired = api.get(&next).await;
+    assert_eq!((expired.code, &expired.body["reason"]), (410, &json!("Expired")), "{}", expired.text);
+    assert!(expired.message().starts_with("The provided continue parameter is too old "), "{}", expired.text);
+    let rest = api.get(&format!("{CONFIG_MAPS}?{OF_TEST}&continue={}", token(&expired))).await;
+    assert_eq!(names(&rest), ["b", "b0", "c"]);
 }
 
 #[tokio::test(start_paused = true)]
