@@ -318,6 +318,11 @@ async fn a_page_tells_the_way_of_a_request() {
     }
     let (success, why) = lab.request("3fd0a2c1");
     assert!(!success && why.contains("3fd0a2c1: no trace of it is kept"), "{why}");
+    // Words, as of kubectl create.
+    let (success, made) = lab.request("create deployment shop --image=nginx -n shop --as=ann --dry-run");
+    assert!(success && made.starts_with("POST /apis/apps/v1/namespaces/shop/deployments"), "{made}");
+    let (success, why) = lab.request("create quota q -n shop");
+    assert!(!success && why.contains("write `kubectl create quota … --dry-run=client -o yaml |"), "{why}");
     lab.server.stop();
 }
 

@@ -1,7 +1,8 @@
 //! `orrery trace request`: sends a request, or takes one that was sent, and prints what became of it at every gate.
 //!
-//! [`sent`] says what is sent, [`page`] prints; where they come from is `apiserver/src/request_trace/`.
+//! [`sent`] says what is sent, [`made`] makes objects of words, [`page`] prints; where they come from is `apiserver/src/request_trace/`.
 
+pub mod made;
 pub mod page;
 pub mod sent;
 
@@ -20,8 +21,8 @@ use http::{HeaderMap, Method, Request};
 use sent::{Sent, Verb};
 use serde::Deserialize;
 use std::fmt::Write;
-use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 /// Options of `orrery trace`.
 #[derive(Args, Clone, Debug)]
@@ -40,6 +41,7 @@ pub enum Command {
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:
   orrery trace request create -f pod.yaml --dry-run      what would become of a pod
+  orrery trace request create deployment web --image=i   an object of words, as of kubectl create
   orrery trace request get pods -n shop --as=ann         may ann, and by which rule?
   orrery trace request delete pods/web                   a resource and a name
   orrery trace request get /version                      or a path
@@ -51,7 +53,9 @@ pub struct RequestOptions {
     pub what: Option<String>,
     /// RESOURCE, RESOURCE/NAME or a path
     pub target: Option<String>,
-    /// Objects to send, in YAML or JSON
+    /// The rest of what `kubectl create` is told: `create service clusterip NAME`
+    pub words: Vec<String>,
+    /// Objects to send, in YAML or JSON; `-` is standard input
     #[arg(long, short, value_name = "FILE")]
     pub filename: Option<PathBuf>,
     /// Namespace of what is asked for, where an object does not say
@@ -77,6 +81,8 @@ pub struct RequestOptions {
     /// Kubeconfig of an administrator [default: the cluster's own, or where there is none what KUBECONFIG names]
     #[arg(long, value_name = "PATH")]
     pub kubeconfig: Option<PathBuf>,
+    #[command(flatten)]
+    pub flags: made::Flags,
 }
 
 /// One clear line each.
@@ -90,6 +96,8 @@ pub enum TraceError {
     Client(#[from] Error),
     #[error(transparent)]
     Sent(#[from] sent::SentError),
+    #[error(transparent)]
+    Made(#[from] made::MadeError),
     #[error("{0}: no trace of it is kept; does the API server run with --enable-request-trace?")]
     NotKept(String),
     #[error("the API server keeps no traces: it has to run with --enable-request-trace")]
@@ -152,17 +160,30 @@ fn sender(env: &Env, connection: &Connection, reader: &Client, options: &Request
 }
 
 async fn requests(verb: Verb, reader: &Client, options: &RequestOptions) -> Result<Vec<Sent>, TraceError> {
-    let objects = match &options.filename {
+    let mut objects = match &options.filename {
         Some(path) => {
-            let text = std::fs::read(path).map_err(|source| TraceError::File { path: path.clone(), source })?;
-            sent::objects(&text)?
+            let text = if path == Path::new("-") { io::read_to_string(io::stdin()) } else { fs::read_to_string(path) };
+            let text = text.map_err(|source| TraceError::File { path: path.clone(), source })?;
+            sent::objects(text.as_bytes())?
         }
         None => Vec::new(),
     };
-    let is_path = options.target.as_deref().is_some_and(|target| target.starts_with('/'));
+    let mut target = options.target.as_deref();
+    let is_path = target.is_some_and(|target| target.starts_with('/'));
     let served = if is_path && objects.is_empty() { Vec::new() } else { discover(reader).await?.resources };
+    let kind = target.filter(|_| verb == Verb::Create && options.filename.is_none() && !is_path);
+    if let Some(kind) = kind {
+        let group_of = |resource: &str| {
+            let known = served.iter().find(|known| known.is_preferred && known.gvr.resource == resource);
+            known.map(|known| known.gvr.group.clone())
+        };
+        objects.push(made::object(kind, &options.words, &options.flags, group_of)?);
+        target = None;
+    } else if let Some(word) = options.words.first() {
+        return Err(sent::SentError::Surplus(word.clone()).into());
+    }
     let place = sent::Place { served: &served, namespace: &options.namespace, dry_run: options.dry_run };
-    Ok(place.requests(verb, options.target.as_deref(), &objects)?)
+    Ok(place.requests(verb, target, &objects)?)
 }
 
 /// Sends one, and fetches what is kept of it.

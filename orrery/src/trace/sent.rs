@@ -73,6 +73,8 @@ pub enum SentError {
     UnknownKind { version: String, kind: String },
     #[error("an object has no name")]
     NoName,
+    #[error("{0:?} is one word too many; only create without a file takes several, as kubectl create does")]
+    Surplus(String),
 }
 
 /// The objects of a file, one or several.

@@ -75,6 +75,10 @@ fn own_arguments(name: &str, options: &Options, data_dir: &DataDir) -> Vec<Strin
             flag("requestheader-group-headers", "X-Remote-Group"),
             flag("requestheader-extra-headers-prefix", "X-Remote-Extra-"),
         ];
+        // Nobody but administrators of this machine's cluster can ask for a trace; elsewhere it is theirs to switch on.
+        if options.bind_address.is_loopback() {
+            arguments.push(flag("enable-request-trace", true));
+        }
         arguments.extend(etcd_arguments(options));
         return arguments;
     }
@@ -154,6 +158,19 @@ mod tests {
         assert!(components.iter().all(|component| component.arguments.contains(&"--v=4".to_owned())));
         let stopped = stop_order();
         assert!(components.iter().all(|c| stopped.contains(&c.name)));
+    }
+
+    #[test]
+    fn requests_are_traced_where_only_this_machine_can_ask() {
+        let folder = tempfile::tempdir().unwrap();
+        let data_dir = DataDir::open(&folder.path().join("d")).unwrap();
+        let traced = |address: &str| {
+            let bind_address = address.parse().unwrap();
+            let options = Options { bind_address, ..Options::defaults(PathBuf::from("d")) };
+            components(&options, 0, &data_dir)[0].arguments.contains(&"--enable-request-trace=true".to_owned())
+        };
+        assert!(traced("127.0.0.1") && traced("::1"));
+        assert!(!traced("0.0.0.0") && !traced("10.0.0.9"));
     }
 
     #[test]
