@@ -1,9 +1,10 @@
-//! Golden transcripts: what stock `kubectl` prints, word for word, for every command that people use.
+//! What stock `kubectl` prints in front of this server, word for word, for every command that people use.
 //!
-//! The files of `e2e/transcripts` are run from top to bottom, each in a namespace of its name. A line with `$ ` is
+//! The expected output was printed by a run against this server and then read by people who know what Kubernetes prints;
+//! none of it was recorded from another server. The files of `e2e/kubectl_output` are run from top to bottom, each in a namespace of its name. A line with `$ ` is
 //! a command, `> ` goes on with it, `# ` is for people, and everything else is what was printed.
 //! What a run chooses (ages, names, addresses) is written as `<age>`, columns are two spaces apart. With
-//! `TRANSCRIPTS=overwrite` the files are written anew, to be read before they are committed.
+//! `KUBECTL_OUTPUT=overwrite` the files are written anew, to be read before they are committed.
 
 use crate::cluster;
 use e2e::kubectl::Kubectl;
@@ -14,7 +15,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-const TRANSCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/transcripts");
+const EXPECTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/kubectl_output");
 
 /// What is chosen anew in each run, and how it is written; applied in this order.
 const CHOSEN: &[(&str, &str)] = &[
@@ -40,10 +41,10 @@ const CHOSEN: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn kubectl_prints_what_it_prints_elsewhere() {
+fn kubectl_prints_what_is_expected() {
     let directory = tempfile::tempdir().unwrap();
     let cluster = cluster(directory.path(), Store::Memory);
-    let mut files: Vec<_> = fs::read_dir(TRANSCRIPTS).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut files: Vec<_> = fs::read_dir(EXPECTED).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
     let chosen = Chosen::default();
     let wrong: Vec<String> =
@@ -71,9 +72,9 @@ impl Chosen {
     }
 }
 
-/// Runs one transcript; where it differs, from which line on.
+/// Runs one file; where it differs, from which line on.
 fn differs(cluster: &Cluster, directory: &Path, file: &Path, chosen: &Chosen) -> Option<String> {
-    let name = file.file_stem().and_then(|name| name.to_str()).expect("transcripts have names");
+    let name = file.file_stem().and_then(|name| name.to_str()).expect("files have names");
     let here = directory.join(name);
     fs::create_dir(&here).unwrap();
     let kubeconfig = here.join("kubeconfig");
@@ -95,7 +96,7 @@ fn differs(cluster: &Cluster, directory: &Path, file: &Path, chosen: &Chosen) ->
             writeln!(told, "[exit {code}]").unwrap();
         }
     }
-    if std::env::var("TRANSCRIPTS").is_ok_and(|wish| wish == "overwrite") {
+    if std::env::var("KUBECTL_OUTPUT").is_ok_and(|wish| wish == "overwrite") {
         fs::write(file, &told).unwrap();
         return None;
     }
@@ -112,10 +113,10 @@ struct Step {
     script: String,
 }
 
-fn steps(transcript: &str) -> Vec<Step> {
+fn steps(text: &str) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
     let mut before = String::new();
-    for line in transcript.lines() {
+    for line in text.lines() {
         if let Some(command) = line.strip_prefix("$ ") {
             steps.push(Step { text: format!("{before}{line}\n"), script: format!("{command}\n") });
             before.clear();
@@ -131,7 +132,7 @@ fn steps(transcript: &str) -> Vec<Step> {
 }
 
 #[test]
-fn transcripts_are_read_in_steps() {
+fn files_are_read_in_steps() {
     let read = steps("# Two.\n$ a <<EOF\n> b\n> EOF\nprinted\n\n\n# Other.\n\n$ c\n");
     let expected = [("# Two.\n\n$ a <<EOF\n> b\n> EOF\n", "a <<EOF\nb\nEOF\n"), ("\n# Other.\n\n$ c\n", "c\n")];
     let expected = expected.map(|(text, script)| Step { text: text.into(), script: script.into() });

@@ -1,7 +1,7 @@
-//! What Kubernetes' own components send, request by request, and what they have to be answered.
+//! Requests as Kubernetes' own components send them, and what they have to be answered.
 //!
-//! The components cannot run here; their requests can: paths, queries, headers and bodies as client-go and the
-//! components write them, in the order in which they write them. A row's texts may name values that an earlier row has
+//! Written by hand from the source code of client-go and of the components, not recorded: the components do not run
+//! here. Paths, queries, headers and bodies are theirs, in the order in which they write them. A row's texts may name values that an earlier row has
 //! kept.
 
 mod row;
@@ -52,12 +52,12 @@ async fn replay(store: Store<'_>) {
 }
 
 #[tokio::test]
-async fn the_originals_are_answered_in_memory() {
+async fn modelled_components_are_answered_in_memory() {
     replay(Store::Memory).await;
 }
 
 #[tokio::test]
-async fn the_originals_are_answered_on_etcd() {
+async fn modelled_components_are_answered_on_etcd() {
     let directory = tempfile::tempdir().unwrap();
     let Some(etcd) = etcd(directory.path()) else { return };
     replay(Store::Etcd(&etcd)).await;
