@@ -63,7 +63,13 @@ fn written(operation: &Operation) -> Value {
     let consumes = operation.body.as_ref().map_or(&["*/*"] as &[&str], |(_, media)| media);
     let mut parameters: Vec<Value> = operation.parameters.iter().map(parameter).collect();
     if let Some((name, _)) = &operation.body {
-        let mut body = json!({"in": "body", "name": "body", "schema": bare_reference(Dialect::V2, name)});
+        let about = match name.as_str() {
+            type_names::DELETE_OPTIONS => "How it is deleted.",
+            type_names::PATCH => "What is changed.",
+            _ => "The whole object.",
+        };
+        let schema = bare_reference(Dialect::V2, name);
+        let mut body = json!({"in": "body", "name": "body", "description": about, "schema": schema});
         if name != type_names::DELETE_OPTIONS {
             body["required"] = json!(true);
         }
