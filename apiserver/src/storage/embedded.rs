@@ -21,7 +21,7 @@ mod tests;
 use super::expiry::{self, Expiry};
 use super::mvcc::Mvcc;
 use super::watchers::Watchers;
-use super::{Entry, Error, Event, Key, Outcome, Range, RangeRequest, Read, Storage, Watch, Write};
+use super::{Entry, Error, Event, Key, Outcome, Range, RangeRequest, Read, Storage, Watch, Write, keep_from_ms};
 use async_trait::async_trait;
 use component_base::claim::ClaimError;
 use component_base::env::Env;
