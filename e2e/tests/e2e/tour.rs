@@ -1,6 +1,6 @@
 //! The tour of README.md, command by command: every line that the page shows is printed.
 
-use crate::transcripts::Chosen;
+use crate::kubectl_output::Chosen;
 use crate::{cluster, program};
 use e2e::processes::Cluster;
 use e2e::store::Store;
