@@ -3,7 +3,7 @@
 //! Corresponds to the conversion of structural schemas to OpenAPI in k8s.io/apiextensions-apiserver/pkg/apiserver/schema
 //! and to pkg/controller/openapi/{builder,v2} there.
 
-use super::definitions::Dialect;
+use super::dialect::Dialect;
 use proto::schema::ListType;
 use proto::schema::structural::{Additional, Rule, Structural, ValueRules, plain_numbers};
 use serde_json::{Map, Value, json};

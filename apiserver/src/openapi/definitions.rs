@@ -2,6 +2,7 @@
 //!
 //! Corresponds to k8s.io/kube-openapi/pkg/common and to the conversion of its v3 definitions to v2.
 
+use super::dialect::Dialect;
 use super::{custom_types, type_names};
 use proto::gvk::Gvk;
 use proto::schema::builtin::{INT_OR_STRING, LIST_META, MICRO_TIME, QUANTITY, TIME};
@@ -9,13 +10,6 @@ use proto::schema::structural::form;
 use proto::schema::{Properties, Schema, Shape, TypeRef, builtin_type};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
-
-/// How the versions of OpenAPI differ in writing types.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dialect {
-    V2,
-    V3,
-}
 
 /// Definitions of the types that were asked for and of all that they refer to.
 pub struct Definitions<'a> {

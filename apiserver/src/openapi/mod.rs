@@ -4,6 +4,7 @@
 
 mod custom_types;
 mod definitions;
+mod dialect;
 mod gnostic;
 mod operations;
 mod parameters;

@@ -1,6 +1,7 @@
 //! OpenAPI version 2: every group and version in one document.
 
-use super::definitions::{Definitions, Dialect, bare_reference, gvk_value};
+use super::definitions::{Definitions, bare_reference, gvk_value};
+use super::dialect::Dialect;
 use super::operations::{self, JSON, Operation, Path, YAML};
 use super::parameters::Parameter;
 use super::render_v3::reason;

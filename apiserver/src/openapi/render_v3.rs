@@ -1,6 +1,7 @@
 //! OpenAPI version 3: a document for one group and version, complete in itself.
 
-use super::definitions::{Definitions, Dialect, bare_reference, gvk_value};
+use super::definitions::{Definitions, bare_reference, gvk_value};
+use super::dialect::Dialect;
 use super::operations::{self, JSON, Operation, Path, YAML};
 use super::parameters::Parameter;
 use super::type_names;
