@@ -25,4 +25,15 @@ mod tests {
         let text = to_yaml(&value);
         assert_eq!(parse(text.as_bytes()).unwrap().value, value, "{text}");
     }
+
+    #[test]
+    fn long_keys_read_back() {
+        for key in ["k".repeat(2_000), "- ".repeat(1_000)] {
+            for member in [json!(1), json!({"a": [1]}), json!([{"b": null}, 2])] {
+                let value = json!({"a": {key.as_str(): member.clone(), "z": 1}});
+                let text = to_yaml(&value);
+                assert_eq!(parse(text.as_bytes()).map(|parsed| parsed.value).as_ref(), Ok(&value), "{text}");
+            }
+        }
+    }
 }

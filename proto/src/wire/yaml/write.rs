@@ -5,6 +5,9 @@
 use super::scalar;
 use serde_json::Value;
 
+/// A longer key stands behind a question mark, as go-yaml writes it: no parser looks far ahead for the colon of a key.
+const MAX_PLAIN_KEY: usize = 128;
+
 /// One document, ending in a line break.
 pub fn to_yaml(value: &Value) -> String {
     let mut out = String::new();
@@ -26,7 +29,15 @@ fn object(out: &mut String, value: &Value, column: usize) {
         if index > 0 {
             indent(out, column);
         }
+        let is_long = key.chars().count() > MAX_PLAIN_KEY;
+        if is_long {
+            out.push_str("? ");
+        }
         text(out, key, column, false);
+        if is_long {
+            out.push('\n');
+            indent(out, column);
+        }
         out.push(':');
         match member {
             Value::Object(inner) if !inner.is_empty() => {
@@ -35,6 +46,7 @@ fn object(out: &mut String, value: &Value, column: usize) {
                 object(out, member, column + 2);
             }
             Value::Array(inner) if !inner.is_empty() => {
+                let column = if is_long { column + 2 } else { column };
                 out.push('\n');
                 indent(out, column);
                 list(out, member, column);
