@@ -23,6 +23,10 @@ pub mod scheduling;
 // How they look on the wire.
 pub mod wire;
 
+// What must hold whatever comes over it.
+pub mod mutation;
+pub mod fuzz;
+
 pub use gvk::{Gvk, Gvr};
 pub use kinds::Kind;
 pub use meta::status::Status;
