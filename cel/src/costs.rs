@@ -6,11 +6,20 @@ use super::value::Value;
 
 /// Of looking at one character.
 pub const CHARACTER: f64 = 0.1;
+/// Of looking at one character and copying it.
+pub const TWO_CHARACTERS: f64 = 2.0 * CHARACTER;
 /// Of one character of a regular expression.
 pub const REGEX_CHARACTER: f64 = 0.25;
 pub const LIST: u64 = 10;
 pub const MAP: u64 = 30;
 pub const MESSAGE: u64 = 40;
+/// Two questions about rights fit into an expression's limit.
+pub const AUTHORIZATION_CHECK: u64 = 350_000;
+/// A requirement of a selector is an object with a list.
+pub const SELECTOR_REQUIREMENT: f64 = (LIST + MESSAGE) as f64;
+pub const LONGEST_FORMAT_NAME: u64 = 64;
+/// Characters of the longest regular expression of a name's format.
+pub const LONGEST_FORMAT_REGEX: u64 = 128;
 
 /// `size` times a factor, rounded up.
 pub fn scaled(size: u64, factor: f64) -> u64 {
@@ -18,10 +27,15 @@ pub fn scaled(size: u64, factor: f64) -> u64 {
     (size as f64 * factor).ceil() as u64
 }
 
+/// The cost of reading every part of a value.
 fn traversal(value: &Value) -> u64 {
     match value {
         Value::List(list) => list.items.iter().map(traversal).fold(0, u64::saturating_add),
-        Value::String(_) | Value::Bytes(_) => scaled(value.size(), CHARACTER),
+        Value::Map(map) => {
+            map.iter().map(|(key, value)| traversal(&key.value()).saturating_add(traversal(value))).sum()
+        }
+        Value::String(text) => (text.len() as f64 * CHARACTER) as u64,
+        Value::Bytes(bytes) => (bytes.len() as f64 * CHARACTER) as u64,
         _ => 1,
     }
 }
@@ -29,28 +43,110 @@ fn traversal(value: &Value) -> u64 {
 /// What a call costs beside its arguments, which come with the target first.
 pub fn at_run_time(name: &str, arguments: &[Value]) -> u64 {
     let size = |index: usize| arguments.get(index).map_or(0, Value::size);
-    let is_text = |index: usize| matches!(arguments.get(index), Some(Value::String(_) | Value::Bytes(_)));
+    let walk = |index: usize| scaled(size(index), CHARACTER);
+    let is_string = |index: usize| matches!(arguments.get(index), Some(Value::String(_)));
+    let is_bytes = |index: usize| matches!(arguments.get(index), Some(Value::Bytes(_)));
+    let is_text = |index: usize| is_string(index) || is_bytes(index);
+    let of_regex = |text: u64, regex: u64| {
+        scaled(text.saturating_add(1), CHARACTER).saturating_mul(scaled(regex, REGEX_CHARACTER))
+    };
     match name {
         "_+_" if is_text(0) => scaled(size(0).saturating_add(size(1)), CHARACTER),
         "_==_" | "_!=_" => scaled(size(0).min(size(1)), CHARACTER),
         "_<_" | "_<=_" | "_>_" | "_>=_" if is_text(0) => scaled(size(0).min(size(1)), CHARACTER),
         "@in" if matches!(arguments.get(1), Some(Value::List(_))) => size(1),
-        "startsWith" | "endsWith" => scaled(size(1), CHARACTER),
-        "contains" => scaled(size(0), CHARACTER).saturating_mul(scaled(size(1), CHARACTER)),
-        "matches" | "find" | "findAll" => {
-            scaled(size(0).saturating_add(1), CHARACTER).saturating_mul(scaled(size(1), REGEX_CHARACTER))
+        "startsWith" | "endsWith" => walk(1),
+        "contains" => walk(0).saturating_mul(walk(1)),
+        "matches" | "find" | "findAll" => of_regex(size(0), size(1)),
+        "isSorted" | "sum" | "min" | "max" | "indexOf" | "lastIndexOf" => arguments.first().map_or(0, traversal),
+        "url"
+        | "lowerAscii"
+        | "upperAscii"
+        | "substring"
+        | "trim"
+        | "quantity"
+        | "isQuantity"
+        | "isIP"
+        | "isCIDR"
+        | "cidr"
+        | "semver"
+        | "isSemver"
+        | "jsonpatch.escapeKey"
+        | "strings.quote" => walk(0),
+        "format" if is_string(0) => walk(0),
+        "ip" if is_string(0) => walk(0),
+        "ip.isCanonical" => scaled(size(0), TWO_CHARACTERS),
+        "containsIP" | "containsCIDR" => {
+            let network = network_bytes(arguments.first());
+            let masked = if name == "containsCIDR" { scaled(network, CHARACTER) + 1 } else { 0 };
+            scaled(2 * network, CHARACTER) + masked + if is_string(1) { walk(1) } else { 0 }
         }
-        "isSorted" | "sum" | "min" | "max" => arguments.first().map_or(0, traversal),
-        "indexOf" | "lastIndexOf" => arguments.first().map_or(0, traversal),
-        "url" | "lowerAscii" | "upperAscii" | "substring" | "trim" | "quantity" | "isQuantity" | "isIP" | "isCIDR"
-        | "cidr" | "isURL" | "semver" | "isSemver" => scaled(size(0), CHARACTER),
-        "ip" if is_text(0) => scaled(size(0), CHARACTER),
-        "validate" => scaled(size(1), CHARACTER),
-        "replace" | "split" => scaled(size(0), 2.0 * CHARACTER),
-        "join" => 2 * arguments.first().map_or(0, traversal),
-        "string" | "bytes" if is_text(0) => scaled(size(0), CHARACTER),
-        "sets.contains" | "sets.intersects" => size(0).saturating_mul(size(1)),
-        "sets.equivalent" => size(0).saturating_mul(size(1)).saturating_mul(2),
+        "validate" => of_regex(size(1), format_regex(arguments.first())),
+        "fieldSelector" | "labelSelector" => {
+            let requirements = scaled(size(1), 0.5);
+            LIST.saturating_add(walk(1)).saturating_add(scaled(requirements, SELECTOR_REQUIREMENT))
+        }
+        "replace" | "split" => scaled(size(0), TWO_CHARACTERS),
+        "join" => scaled(joined_size(arguments), TWO_CHARACTERS),
+        "string" if is_bytes(0) => walk(0),
+        "bytes" if is_string(0) => walk(0),
+        "sets.contains" | "sets.intersects" => size(0).saturating_mul(size(1)).saturating_add(1),
+        "sets.equivalent" => size(0).saturating_mul(size(1)).saturating_mul(2).saturating_add(1),
+        "slice" => new_list(1.0, between(arguments.get(1), arguments.get(2))),
+        "lists.range" => new_list(1.0, between(Some(&Value::Int(0)), arguments.first())),
+        "reverse" => new_list(1.0, size(0)),
+        "flatten" => match arguments.get(1) {
+            Some(Value::Int(depth)) => new_list(depth.max(&0).to_owned() as f64, size(0)),
+            _ => new_list(1.0, size(0)),
+        },
+        "distinct" | "sort" => compared_with_itself(arguments.first()),
+        "@sortByAssociatedKeys" => compared_with_itself(arguments.get(1)),
         _ => 1,
     }
+}
+
+/// Bytes of a network's prefix.
+fn network_bytes(cidr: Option<&Value>) -> u64 {
+    match cidr {
+        Some(Value::Cidr(cidr)) => u64::from(cidr.prefix_len()).div_ceil(8),
+        _ => 1,
+    }
+}
+
+/// Characters of the regular expression of a format, about.
+fn format_regex(format: Option<&Value>) -> u64 {
+    match format {
+        Some(Value::Format("dns1123Label" | "dns1123LabelPrefix" | "dns1035Label" | "dns1035LabelPrefix")) => 30,
+        Some(Value::Format("labelValue")) => 40,
+        Some(Value::Format("dns1123Subdomain" | "dns1123SubdomainPrefix" | "qualifiedName")) => 60,
+        _ => LONGEST_FORMAT_REGEX,
+    }
+}
+
+/// Characters of the texts of a list with a separator between each two.
+fn joined_size(arguments: &[Value]) -> u64 {
+    let Some(Value::List(list)) = arguments.first() else { return 0 };
+    let items = list.items.iter().map(Value::size).fold(0, u64::saturating_add);
+    let separators = (list.items.len() as u64).saturating_sub(1);
+    items.saturating_add(separators.saturating_mul(arguments.get(1).map_or(0, Value::size)))
+}
+
+/// The count of numbers from one to before another.
+fn between(from: Option<&Value>, to: Option<&Value>) -> u64 {
+    match (from, to) {
+        (Some(Value::Int(from)), Some(Value::Int(to))) => u64::try_from(to.saturating_sub(*from)).unwrap_or(0),
+        _ => 0,
+    }
+}
+
+fn new_list(factor: f64, size: u64) -> u64 {
+    ((size as f64 * factor) as u64).saturating_add(1 + LIST)
+}
+
+/// Every item may be compared with every other.
+fn compared_with_itself(list: Option<&Value>) -> u64 {
+    let Some(Value::List(list)) = list else { return 1 };
+    let is_text = matches!(list.items.first(), Some(Value::String(_) | Value::Bytes(_)));
+    let size = list.items.len() as u64;
+    new_list(if is_text { 2.0 + CHARACTER } else { 2.0 }, size.saturating_mul(size))
 }

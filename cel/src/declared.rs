@@ -51,7 +51,8 @@ pub fn accessible(schema: &Structural, is_root: bool) -> Structural {
 /// `None` where rules can say nothing about the value.
 pub fn declared(schema: &Structural, name: &str) -> Option<Declaration> {
     if schema.int_or_string {
-        return Some(Declaration::scalar(Type::Dyn, 1).with_max(LONGEST_TEXT));
+        let max = schema.value.max_length.map_or(LONGEST_TEXT, bytes_of_characters);
+        return Some(Declaration::scalar(Type::Dyn, 1).with_max(max));
     }
     let limit = |max: Option<i64>| max.map(|max| u64::try_from(max).unwrap_or(0));
     match schema.types.as_slice() {
@@ -89,15 +90,22 @@ fn object(schema: &Structural, name: &str) -> Declaration {
 }
 
 fn text(schema: &Structural) -> Declaration {
-    let max = schema.value.max_length.map(|max| u64::try_from(max).unwrap_or(0));
+    let max_length = schema.value.max_length;
+    let max = max_length.map(|max| u64::try_from(max).unwrap_or(0));
     let longest = schema.value.allowed.iter().filter_map(Value::as_str).map(|text| text.len() as u64).max();
     match schema.value.format.as_str() {
         "byte" => Declaration::scalar(Type::Bytes, TEXT_BYTES).with_max(max.unwrap_or(LONGEST_TEXT)),
         "duration" => Declaration::scalar(Type::Duration, DURATION_BYTES).with_max(LONGEST_DURATION),
         "date" => Declaration::scalar(Type::Timestamp, DATE_BYTES).with_max(DATE_BYTES),
         "date-time" => Declaration::scalar(Type::Timestamp, DATE_TIME_BYTES).with_max(LONGEST_DATE_TIME),
-        _ => Declaration::scalar(Type::String, TEXT_BYTES).with_max(max.or(longest).unwrap_or(LONGEST_TEXT)),
+        _ => Declaration::scalar(Type::String, TEXT_BYTES)
+            .with_max(max_length.map(bytes_of_characters).or(longest).unwrap_or(LONGEST_TEXT)),
     }
+}
+
+/// `maxLength` counts characters, of which each takes up to four bytes. Sizes are compared with those of requests.
+fn bytes_of_characters(max_length: i64) -> u64 {
+    u64::try_from(max_length).unwrap_or(0).saturating_mul(4)
 }
 
 #[cfg(test)]
@@ -109,7 +117,9 @@ mod tests {
     fn sizes_follow_from_the_schema() {
         let of = |schema: Value| declared(&Structural::parse(&schema), "selfType").unwrap();
         let size = |schema: Value| of(schema).max_elements;
-        assert_eq!(size(json!({"type": "string", "maxLength": 5})), 5);
+        assert_eq!(size(json!({"type": "string", "maxLength": 5})), 20);
+        assert_eq!(size(json!({"type": "string", "format": "byte", "maxLength": 5})), 5);
+        assert_eq!(size(json!({"x-kubernetes-int-or-string": true, "maxLength": 5})), 20);
         assert_eq!(size(json!({"type": "string", "enum": ["a", "abc"]})), 3);
         assert_eq!(size(json!({"type": "string"})), 3_145_726);
         assert_eq!(size(json!({"type": "array", "items": {"type": "string"}})), 1_048_575);

@@ -1,288 +1,268 @@
 //! What an expression can cost at most, told from its text and from how large its variables can be.
 //!
-//! Corresponds to github.com/google/cel-go/checker/cost.go and to k8s.io/apiserver/pkg/cel/library/cost.go.
+//! The estimate decides which rules a CustomResourceDefinition may hold, so it agrees with Kubernetes' even where that one
+//! is rough. Corresponds to github.com/google/cel-go/checker/cost.go.
 
-use super::costs::{CHARACTER, LIST, MAP, MESSAGE, REGEX_CHARACTER, scaled};
+mod calls;
+mod range;
+#[cfg(test)]
+mod tests;
+
+use super::costs::{LIST, MAP, MESSAGE};
 use super::declaration::Declaration;
 use super::node::{Call, Kind, Loop, Node};
 use super::types::Type;
 use super::value::Value;
+pub use range::Range;
+use range::{NOTHING, ONE, UNKNOWN};
 
-/// From the least to the most.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Range {
-    pub min: u64,
-    pub max: u64,
+/// Where a value stands in the declared variable.
+#[derive(Clone, Copy, Debug)]
+enum Place<'d> {
+    /// The expression made the value.
+    Computed,
+    Declared(&'d Declaration),
+    /// A key of a declared map.
+    Key,
+    /// Below a variable, but nothing is declared there.
+    Undeclared,
 }
 
-const ONE: Range = Range { min: 1, max: 1 };
-const NOTHING: Range = Range { min: 0, max: 0 };
-/// Of what nobody can tell the size.
-const UNKNOWN: Range = Range { min: 0, max: u64::MAX };
+/// One step from a value to a part of it.
+#[derive(Clone, Copy, Debug)]
+enum Step<'n> {
+    Field(&'n str),
+    /// An item of a list, or a value of a map.
+    Element,
+    Key,
+    Index,
+}
 
-impl Range {
-    fn exactly(number: u64) -> Self {
-        Self { min: number, max: number }
+impl Place<'_> {
+    /// The declared size. Of keys nothing is declared, which counts as empty.
+    fn size(self) -> Option<Range> {
+        match self {
+            Place::Declared(declared) => Some(Range::up_to(declared.max_elements)),
+            Place::Key => Some(NOTHING),
+            Place::Computed | Place::Undeclared => None,
+        }
     }
+}
 
-    fn up_to(max: u64) -> Self {
-        Self { min: 0, max }
-    }
+/// The sizes of what a list or map holds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Entries {
+    is_list: bool,
+    key: Range,
+    value: Range,
+}
 
-    fn plus(self, other: Self) -> Self {
-        Self { min: self.min.saturating_add(other.min), max: self.max.saturating_add(other.max) }
-    }
-
-    fn times(self, other: Self) -> Self {
-        Self { min: self.min.saturating_mul(other.min), max: self.max.saturating_mul(other.max) }
-    }
-
-    fn scaled(self, factor: f64) -> Self {
-        Self { min: scaled(self.min, factor), max: scaled(self.max, factor) }
-    }
-
+impl Entries {
     fn or(self, other: Self) -> Self {
-        Self { min: self.min.min(other.min), max: self.max.max(other.max) }
+        Self { is_list: self.is_list, key: self.key.or(other.key), value: self.value.or(other.value) }
     }
+}
+
+/// The union, where both are known.
+fn either(a: Option<Entries>, b: Option<Entries>) -> Option<Entries> {
+    Some(a?.or(b?))
 }
 
 /// What is known of a node.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Known<'d> {
     cost: Range,
-    /// Of the value, where the expression tells it.
     size: Option<Range>,
-    /// The part of a variable that it is.
-    declared: Option<&'d Declaration>,
-    is_scalar: bool,
+    entries: Option<Entries>,
+    place: Place<'d>,
 }
 
-impl<'d> Known<'d> {
+impl Known<'_> {
     fn size(&self) -> Range {
-        match (self.size, self.declared) {
-            (Some(size), _) => size,
-            (None, Some(declared)) => Range::up_to(declared.max_elements),
-            (None, None) if self.is_scalar => ONE,
-            (None, None) => UNKNOWN,
-        }
-    }
-
-    fn element(&self) -> Option<&'d Declaration> {
-        self.declared.and_then(Declaration::element)
+        self.size.unwrap_or(UNKNOWN)
     }
 }
 
 /// The cost of an expression over variables, each with what is declared of it.
 pub fn estimate(node: &Node, variables: &[Option<&Declaration>]) -> Range {
-    let scope = variables.iter().map(|declared| Slot { declared: *declared, size: None }).collect();
-    Estimator { scope }.node(node).cost
+    let places = variables.iter().map(|declared| declared_place(*declared));
+    let scope = places.map(|place| Slot { place, size: None, entries: None }).collect();
+    let root = declared_place(variables.iter().flatten().next().copied());
+    Estimator { scope, root }.node(node).cost
+}
+
+fn declared_place(declared: Option<&Declaration>) -> Place<'_> {
+    declared.map_or(Place::Undeclared, Place::Declared)
 }
 
 #[derive(Clone, Copy)]
 struct Slot<'d> {
-    declared: Option<&'d Declaration>,
+    place: Place<'d>,
     size: Option<Range>,
+    entries: Option<Entries>,
 }
 
 struct Estimator<'d> {
     scope: Vec<Slot<'d>>,
+    /// The first declared variable.
+    root: Place<'d>,
 }
 
 impl<'d> Estimator<'d> {
+    /// The place one step below another.
+    ///
+    /// Kubernetes takes the first name of a path for the variable's and skips it. So what stands one step below a computed
+    /// value counts as large as the whole variable: an item of `self.split('.')` as large as `self`.
+    fn below(&self, place: Place<'d>, step: Step<'_>) -> Place<'d> {
+        let Place::Declared(declared) = place else {
+            return match place {
+                Place::Computed => self.root,
+                _ => Place::Undeclared,
+            };
+        };
+        match step {
+            Step::Field(name) => declared_place(declared.field(name)),
+            Step::Element => declared_place(declared.element()),
+            Step::Key if matches!(declared.kind, Type::Map(..)) => Place::Key,
+            Step::Key | Step::Index => Place::Undeclared,
+        }
+    }
+
     fn node(&mut self, node: &Node) -> Known<'d> {
-        let is_scalar = node.result.is_scalar();
-        let plain = |cost: Range| Known { cost, size: None, declared: None, is_scalar };
+        let of_type = node.result.is_scalar().then_some(ONE);
+        let computed = |cost: Range, size: Option<Range>, entries: Option<Entries>| Known {
+            cost,
+            size: size.or(of_type),
+            entries,
+            place: Place::Computed,
+        };
         match &node.kind {
-            Kind::Literal(value) => Known { size: literal_size(value), ..plain(NOTHING) },
+            // The name of a type is a variable that nobody declared.
+            Kind::Literal(Value::Type(_)) => {
+                Known { cost: ONE, size: self.root.size(), entries: None, place: self.root }
+            }
+            Kind::Literal(value) => computed(NOTHING, literal_size(value), None),
             Kind::Variable(slot) => {
-                let Slot { declared, size } = self.scope[*slot];
-                Known { declared, size, ..plain(ONE) }
+                let Slot { place, size, entries } = self.scope[*slot];
+                Known { cost: ONE, size: place.size().or(of_type).or(size), entries, place }
             }
             Kind::Select(operand, name) => {
                 let inner = self.node(operand);
                 let is_counted = matches!(operand.result, Type::Map(..) | Type::Object(_) | Type::Param(_));
                 let cost = inner.cost.plus(if is_counted { ONE } else { NOTHING });
-                let declared = inner.declared.and_then(|declared| declared.field(name).or(declared.element()));
-                Known { declared, ..plain(cost) }
+                let place = self.below(inner.place, Step::Field(name));
+                Known { cost, size: place.size().or(of_type), entries: None, place }
             }
-            Kind::Test(operand, _) => plain(self.node(operand).cost),
-            Kind::OptionalSelect(operand, _) => plain(self.node(operand).cost.plus(ONE)),
-            Kind::List(items, _) => {
-                let cost = self.sum(items).plus(Range::exactly(LIST));
-                Known { size: Some(Range::exactly(items.len() as u64)), ..plain(cost) }
-            }
+            Kind::Test(operand, _) => computed(self.node(operand).cost, None, None),
+            Kind::OptionalSelect(operand, _) => computed(self.node(operand).cost.plus(ONE), None, None),
+            Kind::List(items, _) => self.list(items),
             Kind::Map(entries) => {
-                let mut cost = Range::exactly(MAP);
+                let (mut cost, mut key, mut value) = (Range::exactly(MAP), None, None);
                 for entry in entries {
-                    cost = cost.plus(self.node(&entry.key).cost).plus(self.node(&entry.value).cost);
+                    let (of_key, of_value) = (self.node(&entry.key), self.node(&entry.value));
+                    cost = cost.plus(of_key.cost).plus(of_value.cost);
+                    key = Some(of_key.size().or(key.unwrap_or(of_key.size())));
+                    value = Some(of_value.size().or(value.unwrap_or(of_value.size())));
                 }
-                Known { size: Some(Range::exactly(entries.len() as u64)), ..plain(cost) }
+                let held = Entries { is_list: false, key: key.unwrap_or(NOTHING), value: value.unwrap_or(NOTHING) };
+                computed(cost, Some(Range::exactly(entries.len() as u64)), Some(held))
             }
             Kind::Message(_, fields) => {
                 let cost =
                     fields.iter().fold(Range::exactly(MESSAGE), |sum, field| sum.plus(self.node(&field.value).cost));
-                plain(cost)
+                computed(cost, None, None)
             }
-            Kind::Call(call) => Known { is_scalar, ..self.call(call) },
-            Kind::Loop(l) => Known { is_scalar, ..self.comprehension(l) },
+            Kind::Call(call) => self.call(call, of_type),
+            Kind::Loop(l) if l.is_bind => self.bind(l),
+            Kind::Loop(l) => {
+                let (cost, size, entries) = self.comprehension(l);
+                computed(cost, size, entries)
+            }
         }
     }
 
-    fn sum(&mut self, nodes: &[Node]) -> Range {
-        nodes.iter().fold(NOTHING, |sum, node| sum.plus(self.node(node).cost))
+    fn list(&mut self, items: &[Node]) -> Known<'d> {
+        let (mut cost, mut value) = (Range::exactly(LIST), None);
+        for item in items {
+            let known = self.node(item);
+            cost = cost.plus(known.cost);
+            value = Some(known.size().or(value.unwrap_or(known.size())));
+        }
+        let held = Entries { is_list: true, key: ONE, value: value.unwrap_or(NOTHING) };
+        let size = Some(Range::exactly(items.len() as u64));
+        Known { cost, size, entries: Some(held), place: Place::Computed }
     }
 
-    fn comprehension(&mut self, l: &Loop) -> Known<'d> {
+    fn bind(&mut self, l: &Loop) -> Known<'d> {
         let (range, start) = (self.node(&l.range), self.node(&l.start));
         let first_slot = self.scope.len();
-        self.scope.push(Slot { declared: start.declared, size: start.size.filter(|_| l.is_bind) });
-        if l.is_bind {
-            let result = self.node(&l.result);
-            self.scope.truncate(first_slot);
-            return Known { cost: range.cost.plus(start.cost).plus(result.cost), ..result };
+        self.scope.push(Slot { place: start.place, size: start.size, entries: start.entries });
+        let result = self.node(&l.result);
+        self.scope.truncate(first_slot);
+        Known { cost: range.cost.plus(start.cost).plus(result.cost), place: Place::Computed, ..result }
+    }
+
+    fn comprehension(&mut self, l: &Loop) -> (Range, Option<Range>, Option<Entries>) {
+        let (range, start) = (self.node(&l.range), self.node(&l.start));
+        let first_slot = self.scope.len();
+        self.scope.push(Slot { place: start.place, size: start.size, entries: start.entries });
+        let held = range.entries;
+        let is_list = held.map_or(matches!(l.range.result, Type::List(_)), |held| held.is_list);
+        let key_step = if is_list { Step::Index } else { Step::Key };
+        let key = Slot { place: self.below(range.place, key_step), size: held.map(|held| held.key), entries: None };
+        let value =
+            Slot { place: self.below(range.place, Step::Element), size: held.map(|held| held.value), entries: None };
+        match (l.has_two, is_list) {
+            (true, _) => self.scope.extend([key, value]),
+            (false, true) => self.scope.push(value),
+            (false, false) => self.scope.push(key),
         }
-        let item = Slot { declared: range.element(), size: None };
-        // Keys are texts of which nothing is declared, and indexes are numbers.
-        let unknown = Slot { declared: None, size: Some(NOTHING) };
-        let is_map = matches!(l.range.result, Type::Map(..));
-        match (l.has_two, is_map) {
-            (true, _) => self.scope.extend([unknown, item]),
-            (false, true) => self.scope.push(unknown),
-            (false, false) => self.scope.push(item),
-        }
-        let round = self.node(&l.goes_on).cost.plus(self.node(&l.step).cost);
+        let (goes_on, step) = (self.node(&l.goes_on), self.node(&l.step));
         self.scope.truncate(first_slot + 1);
         let result = self.node(&l.result);
         self.scope.truncate(first_slot);
-        let cost = range.cost.plus(start.cost).plus(result.cost).plus(range.size().times(round));
-        // What is gathered is as large as what it was gathered from.
-        let size = match l.start.kind {
-            Kind::List(..) | Kind::Map(_) => Some(range.size()),
-            Kind::Literal(_) => start.size,
-            _ => None,
-        };
-        Known { cost, size, declared: None, is_scalar: false }
+        let rounds = range.size().times(goes_on.cost.plus(step.cost));
+        let cost = range.cost.plus(start.cost).plus(result.cost).plus(rounds);
+        // What is gathered is at most as long as what it was gathered from.
+        match l.start.kind {
+            Kind::List(..) | Kind::Map(_) => (cost, Some(range.size()), step.entries),
+            Kind::Literal(_) => (cost, start.size, None),
+            _ => (cost, None, None),
+        }
     }
 
-    fn call(&mut self, call: &Call) -> Known<'d> {
+    fn call(&mut self, call: &Call, of_type: Option<Range>) -> Known<'d> {
         let arguments: Vec<Known<'d>> = call.arguments.iter().map(|argument| self.node(argument)).collect();
         let all = arguments.iter().fold(NOTHING, |sum, argument| sum.plus(argument.cost));
-        let known = |cost: Range, size: Option<Range>| Known { cost, size, declared: None, is_scalar: false };
+        let computed = |cost: Range, size: Option<Range>, entries: Option<Entries>| Known {
+            cost,
+            size: size.or(of_type),
+            entries,
+            place: Place::Computed,
+        };
         match (call.name, arguments.as_slice()) {
             ("_&&_" | "_||_", [left, right]) => {
-                known(Range { min: left.cost.min, max: left.cost.plus(right.cost).max }, None)
+                computed(Range { min: left.cost.min, max: left.cost.plus(right.cost).max }, None, None)
             }
             ("_?_:_", [condition, yes, no]) => {
-                known(condition.cost.plus(yes.cost.or(no.cost)), Some(yes.size().or(no.size())))
+                let cost = condition.cost.plus(yes.cost.or(no.cost));
+                computed(cost, Some(yes.size().or(no.size())), either(yes.entries, no.entries))
             }
-            ("dyn", [argument]) => known(all.plus(ONE), argument.size),
-            ("_[_]", [whole, _]) => Known { declared: whole.element(), ..known(all.plus(ONE), None) },
+            ("dyn", [argument]) => computed(all.plus(ONE), argument.size, argument.entries),
+            ("_[_]", [whole, _]) if !matches!(call.arguments[0].result, Type::Optional(_)) => {
+                let place = self.below(whole.place, Step::Element);
+                let size = whole.entries.map(|held| held.value).or(place.size()).or(of_type);
+                Known { cost: all.plus(ONE), size, entries: None, place }
+            }
             _ => {
-                let (cost, size) = of_call(call, &arguments);
-                known(all.plus(cost), size)
+                let estimate = self.overloads(call, &arguments);
+                computed(all.plus(estimate.cost), estimate.size, estimate.entries)
             }
         }
     }
 }
 
+/// Characters, bytes, items or entries; 1 of what has no parts.
 fn literal_size(value: &Value) -> Option<Range> {
-    match value {
-        Value::String(text) => Some(Range::exactly(text.len() as u64)),
-        Value::Null | Value::Type(_) => None,
-        other => Some(Range::exactly(other.size())),
-    }
-}
-
-/// What a call costs beside its arguments, and how large its result is.
-fn of_call(call: &Call, arguments: &[Known<'_>]) -> (Range, Option<Range>) {
-    let size = |index: usize| arguments.get(index).map_or(UNKNOWN, Known::size);
-    let walk = |index: usize| size(index).scaled(CHARACTER);
-    let may_be = |wanted: fn(&Type) -> bool| {
-        call.overloads.iter().any(|overload| overload.arguments.first().is_some_and(wanted))
-    };
-    let is_text = may_be(|kind| matches!(kind, Type::String | Type::Bytes));
-    let is_list = may_be(|kind| matches!(kind, Type::List(_)));
-    let smaller = || {
-        let max = size(0).max.min(size(1).max);
-        Range { min: u64::from(max > 0), max }.scaled(CHARACTER)
-    };
-    match call.name {
-        "_+_" if is_text => (size(0).plus(size(1)).scaled(CHARACTER), Some(size(0).plus(size(1)))),
-        "_+_" if is_list => (ONE, Some(size(0).plus(size(1)))),
-        "_==_" | "_!=_" => (smaller(), None),
-        "_<_" | "_<=_" | "_>_" | "_>=_" if is_text => (smaller(), None),
-        "@in" if call.overloads.iter().any(|overload| matches!(overload.arguments[1], Type::List(_))) => {
-            (size(1), None)
-        }
-        "startsWith" | "endsWith" => (walk(1), None),
-        "contains" => (walk(0).times(walk(1)), None),
-        "matches" => (regex_cost(size(0), size(1)), None),
-        "find" | "findAll" => (regex_cost(size(0), size(1)), Some(Range::up_to(size(0).max))),
-        "isSorted" | "sum" | "max" | "min" | "indexOf" | "lastIndexOf" => (of_items(call, arguments, is_list), None),
-        "url" | "lowerAscii" | "upperAscii" | "substring" | "trim" => (walk(0), Some(size(0))),
-        "replace" => (size(0).scaled(2.0 * CHARACTER), Some(replaced(size(0), size(1), size(2)))),
-        "split" => {
-            let most = match call.arguments.get(2).map(|node| &node.kind) {
-                Some(Kind::Literal(Value::Int(most))) => u64::try_from(*most).unwrap_or(size(0).max),
-                _ => size(0).max,
-            };
-            (size(0).scaled(2.0 * CHARACTER), Some(Range::up_to(most)))
-        }
-        "join" => joined(arguments),
-        "quantity" | "isQuantity" | "isURL" | "isIP" | "isCIDR" | "cidr" | "semver" | "isSemver" => (walk(0), None),
-        "ip" if is_text => (walk(0), None),
-        "validate" => (walk(1), None),
-        "bytes" if is_text => (walk(0), Some(Range { min: size(0).min, max: size(0).max.saturating_mul(4) })),
-        "string" if is_text => (walk(0), Some(Range { min: size(0).min / 4, max: size(0).max })),
-        "sets.contains" | "sets.intersects" => (size(0).times(size(1)), None),
-        "sets.equivalent" => (size(0).times(size(1)).times(Range::exactly(2)), None),
-        _ => (ONE, None),
-    }
-}
-
-fn regex_cost(text: Range, pattern: Range) -> Range {
-    // An empty text does not make a long expression free.
-    text.plus(ONE).scaled(CHARACTER).times(pattern.scaled(REGEX_CHARACTER))
-}
-
-/// One for each item, and the characters of those that are texts.
-fn of_items(call: &Call, arguments: &[Known<'_>], is_list: bool) -> Range {
-    let Some(target) = arguments.first() else { return ONE };
-    if !is_list {
-        return target.size().scaled(CHARACTER);
-    }
-    let is_text =
-        matches!(&call.arguments[0].result, Type::List(items) if matches!(**items, Type::String | Type::Bytes));
-    let item = match (is_text, target.element()) {
-        (false, _) => ONE,
-        (true, Some(element)) => ONE.plus(Range::up_to(element.max_elements).scaled(CHARACTER)),
-        (true, None) => ONE.plus(UNKNOWN.scaled(CHARACTER)),
-    };
-    target.size().times(item)
-}
-
-fn joined(arguments: &[Known<'_>]) -> (Range, Option<Range>) {
-    let Some(list) = arguments.first() else { return (ONE, None) };
-    let count = list.size();
-    let item = list.element().map_or(UNKNOWN, |element| Range::up_to(element.max_elements));
-    let between = Range { min: count.min.saturating_sub(1), max: count.max.saturating_sub(1) };
-    let separators = arguments.get(1).map_or(NOTHING, |separator| separator.size().times(between));
-    let size = count.times(item).plus(separators);
-    (size.scaled(CHARACTER), Some(size))
-}
-
-/// How large a text can be in which one thing was replaced by another.
-fn replaced(text: Range, old: Range, new: Range) -> Range {
-    let max = match (old.min, new.max <= old.min) {
-        // Nothing stands between all characters, and around them.
-        (0, _) => text.max.saturating_add(1).saturating_mul(new.max).saturating_add(text.max),
-        (_, true) => text.max,
-        (shortest, false) => text.max.div_ceil(shortest).saturating_mul(new.max),
-    };
-    let min = match (old.max, old.max <= new.min) {
-        (0, _) => text.min.saturating_add(1).saturating_mul(new.min).saturating_add(text.min),
-        (_, true) => text.min,
-        (longest, false) => text.min.div_ceil(longest).saturating_mul(new.min),
-    };
-    Range { min, max }
+    Some(Range::exactly(value.size()))
 }

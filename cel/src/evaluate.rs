@@ -140,16 +140,21 @@ impl Machine<'_> {
             (_, Ok(Value::Bool(truth))) if truth == decisive => Ok(Value::Bool(decisive)),
             (Ok(Value::Bool(_)), second @ Ok(Value::Bool(_))) => second,
             (Err(failure), _) | (Ok(Value::Bool(_)), Err(failure)) => Err(failure),
-            (first, second) => no_overload("_&&_", &[first?, second?]),
+            (first, second) => no_overload(if decisive { "_||_" } else { "_&&_" }, &[first?, second?]),
         }
     }
 
     /// The overload that fits the values.
     fn run(&mut self, call: &Call, values: Vec<Value>) -> Outcome {
+        // Any whole number is an index, whatever its type.
+        let is_index = match (call.name, values.as_slice()) {
+            ("_[_]" | "_[?_]", [Value::List(_) | Value::Optional(_), index]) => index.double().is_some(),
+            _ => false,
+        };
         let fitting = call
             .overloads
             .iter()
-            .find(|overload| overload.arguments.iter().zip(&values).all(|(kind, value)| value.is(kind)));
+            .find(|overload| is_index || overload.arguments.iter().zip(&values).all(|(kind, value)| value.is(kind)));
         let Some(overload) = fitting else { return no_overload(call.name, &values) };
         self.meter.charge(costs::at_run_time(call.name, &values))?;
         (overload.run)(call.name, &values, self.meter)

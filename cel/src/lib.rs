@@ -20,6 +20,7 @@ mod functions;
 mod unify;
 mod node;
 mod check;
+mod literals;
 mod costs;
 mod estimate;
 
@@ -35,10 +36,15 @@ mod json;
 mod meter;
 mod evaluate;
 mod library;
+
+// What must hold whatever is written.
+pub mod fuzz;
 #[cfg(test)]
 mod chance;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod conformance;
 
 pub mod admission;
 
@@ -94,6 +100,7 @@ impl<'d> Environment<'d> {
         let tree = parse::parse(text).map_err(|error| error.shown(text))?;
         let variables: Vec<(&str, Type)> = self.variables.iter().map(|(name, kind, _)| (*name, kind.clone())).collect();
         let node = check::check(&tree, &variables, &self.extensions).map_err(|errors| source::shown(&errors, text))?;
+        literals::check(&tree).map_err(|errors| source::shown(&errors, text))?;
         let declared: Vec<Option<&Declaration>> = self.variables.iter().map(|(.., declared)| *declared).collect();
         let max_cost = estimate::estimate(&node, &declared).max;
         Ok(Program { node, max_cost })

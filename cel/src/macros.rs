@@ -13,6 +13,8 @@ const RESULT: &str = "@result";
 pub const UNUSED: &str = "#unused";
 /// What is bound so that it is evaluated once.
 const TARGET: &str = "@target";
+/// A list that is sorted by what an expression says of its items.
+const SORT_INPUT: &str = "@__sortBy_input__";
 /// Puts an entry, or the entries of a map, into the accumulated one.
 const MAP_INSERT: &str = "cel.@mapInsert";
 
@@ -46,6 +48,7 @@ pub fn method(at: usize, name: &str, target: Expr, arguments: Vec<Expr>) -> Pars
         ("transformMap", 4) => w.transform_map(Parts::of(target, arguments, 2)?),
         ("transformMapEntry", 3) => w.transform_entry(Parts::of(target, arguments, 1)?),
         ("transformMapEntry", 4) => w.transform_entry(Parts::of(target, arguments, 2)?),
+        ("sortBy", 2) => w.sort_by(target, arguments),
         ("optMap", 2) => w.opt_map(target, arguments, true),
         ("optFlatMap", 2) => w.opt_map(target, arguments, false),
         _ => Expr::new(at, Syntax::Call(name.to_owned(), Some(Box::new(target)), arguments)),
@@ -203,6 +206,27 @@ impl Writer {
         let none = self.call("optional.none", Vec::new())?;
         let result = self.call("_?_:_", vec![method("hasValue")?, some, none])?;
         self.bind(TARGET, target, result)
+    }
+
+    /// `t.sortBy(v, e)`: `t` in the order of the list of every `e`.
+    fn sort_by(&self, target: Expr, arguments: Vec<Expr>) -> Parsed {
+        if !matches!(
+            target.kind,
+            Syntax::List(_)
+                | Syntax::Ident(_)
+                | Syntax::Comprehension(_)
+                | Syntax::Call(..)
+                | Syntax::Select(..)
+                | Syntax::OptionalSelect(..)
+        ) {
+            let message =
+                "sortBy can only be applied to a list, identifier, comprehension, call or select expression".to_owned();
+            return Err(SyntaxError { at: target.at, message });
+        }
+        let keys = self.transform_list(Parts::of(self.name(SORT_INPUT)?, arguments, 1)?)?;
+        let input = Box::new(self.name(SORT_INPUT)?);
+        let result = self.node(Syntax::Call("@sortByAssociatedKeys".to_owned(), Some(input), vec![keys]))?;
+        self.bind(SORT_INPUT, target, result)
     }
 
     fn bind(&self, name: &str, value: Expr, result: Expr) -> Parsed {

@@ -45,18 +45,28 @@ pub struct Comprehension {
     pub result: Expr,
 }
 
+impl Syntax {
+    fn parts(&self) -> Vec<&Expr> {
+        match self {
+            Self::Literal(_) | Self::Ident(_) => Vec::new(),
+            Self::Select(operand, _) | Self::Test(operand, _) | Self::OptionalSelect(operand, _) => vec![operand],
+            Self::Call(_, target, arguments) => target.as_deref().into_iter().chain(arguments).collect(),
+            Self::List(items) => items.iter().map(|(item, _)| item).collect(),
+            Self::Map(entries) => entries.iter().flat_map(|(key, value, _)| [key, value]).collect(),
+            Self::Message(_, fields) => fields.iter().map(|(_, _, value, _)| value).collect(),
+            Self::Comprehension(c) => vec![&c.range, &c.start, &c.goes_on, &c.step, &c.result],
+        }
+    }
+}
+
 impl Expr {
+    /// Every expression below, without itself.
+    pub fn parts(&self) -> Vec<&Self> {
+        self.kind.parts()
+    }
+
     pub fn new(at: usize, kind: Syntax) -> Result<Self, SyntaxError> {
-        let deepest = |parts: &mut dyn Iterator<Item = &Expr>| parts.map(|part| part.depth).max().unwrap_or(0);
-        let below = match &kind {
-            Syntax::Literal(_) | Syntax::Ident(_) => 0,
-            Syntax::Select(operand, _) | Syntax::Test(operand, _) | Syntax::OptionalSelect(operand, _) => operand.depth,
-            Syntax::Call(_, target, arguments) => deepest(&mut target.as_deref().into_iter().chain(arguments)),
-            Syntax::List(items) => deepest(&mut items.iter().map(|(item, _)| item)),
-            Syntax::Map(entries) => deepest(&mut entries.iter().flat_map(|(key, value, _)| [key, value])),
-            Syntax::Message(_, fields) => deepest(&mut fields.iter().map(|(_, _, value, _)| value)),
-            Syntax::Comprehension(c) => deepest(&mut [&c.range, &c.start, &c.goes_on, &c.step, &c.result].into_iter()),
-        };
+        let below = kind.parts().into_iter().map(|part| part.depth).max().unwrap_or(0);
         if below >= MAX_DEPTH {
             return Err(SyntaxError { at, message: format!("expression recursion limit exceeded: {MAX_DEPTH}") });
         }

@@ -131,7 +131,7 @@ impl Reader<'_> {
                 self.at += 1;
                 return u64::from_str_radix(&digits, 16).map(Token::Uint).map_err(|_| invalid("uint"));
             }
-            return i64::from_str_radix(&digits, 16).map(Token::Int).map_err(|_| invalid("int"));
+            return int(u64::from_str_radix(&digits, 16).ok()).ok_or_else(|| invalid("int"));
         }
         let mut text = self.take_while(|c| c.is_ascii_digit());
         let mut is_double = false;
@@ -156,12 +156,7 @@ impl Reader<'_> {
             self.at += 1;
             return text.parse().map(Token::Uint).map_err(|_| invalid("uint"));
         }
-        // The smallest number is written with a sign that is an operator.
-        match text.parse::<u64>() {
-            Ok(number) if number == i64::MIN.unsigned_abs() => Ok(Token::Int(i64::MIN)),
-            Ok(number) => i64::try_from(number).map(Token::Int).map_err(|_| invalid("int")),
-            Err(_) => Err(invalid("int")),
-        }
+        int(text.parse().ok()).ok_or_else(|| invalid("int"))
     }
 
     /// A text or bytes, if one begins here: `'a'`, `"""a"""`, `r'\d'`, `b'a'`.
@@ -189,7 +184,12 @@ impl Reader<'_> {
                 return Ok(Some(content.token(is_bytes)));
             }
             match self.peek(0) {
-                Some('\\') if !is_raw => self.escape(from, &mut content)?,
+                Some('\\') if !is_raw => {
+                    if is_bytes && matches!(self.peek(1), Some('u' | 'U')) {
+                        return Err(SyntaxError { at: from, message: "unable to unescape string".to_owned() });
+                    }
+                    self.escape(from, &mut content)?;
+                }
                 Some(c) if mark.len() == 3 || !matches!(c, '\n' | '\r') => {
                     self.at += 1;
                     content.push(c);
@@ -243,6 +243,14 @@ impl Reader<'_> {
             None => return Err(SyntaxError { at: from, message: "invalid unicode code point".to_owned() }),
         }
         Ok(())
+    }
+}
+
+/// The smallest number is written with a sign that is an operator.
+fn int(number: Option<u64>) -> Option<Token> {
+    match number? {
+        number if number == i64::MIN.unsigned_abs() => Some(Token::Int(i64::MIN)),
+        number => i64::try_from(number).ok().map(Token::Int),
     }
 }
 

@@ -80,7 +80,11 @@ impl Type {
 
     /// Of one size, whatever the value.
     pub fn is_scalar(&self) -> bool {
-        matches!(self, Self::Bool | Self::Double | Self::Duration | Self::Int | Self::Timestamp | Self::Uint)
+        match self {
+            Self::Bool | Self::Double | Self::Duration | Self::Int | Self::Timestamp | Self::Uint => true,
+            Self::Optional(inner) => inner.is_scalar(),
+            _ => false,
+        }
     }
 
     /// Null may stand where such a value is expected.

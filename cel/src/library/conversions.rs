@@ -1,6 +1,6 @@
 //! From one type to another, and how large something is.
 
-use super::time_spans::{parse_duration, written_duration};
+use super::time_spans::{instant, parse_duration, parse_timestamp, written_duration};
 use crate::failure::error;
 use crate::meter::Meter;
 use crate::value::{Outcome, Value, no_overload};
@@ -73,10 +73,9 @@ pub fn run(name: &str, arguments: &[Value], _meter: &mut Meter) -> Outcome {
         "int" => to_int(value),
         "string" => to_string(value),
         "timestamp" => match value {
-            Value::Int(seconds) => Timestamp::from_second(*seconds)
-                .map_or_else(|_| error("timestamp overflow"), |time| Ok(Value::Timestamp(time))),
+            Value::Int(seconds) => instant(Timestamp::from_second(*seconds).ok()),
             Value::String(text) => {
-                text.parse().map_or_else(|_| wrong(value, "timestamp"), |time| Ok(Value::Timestamp(time)))
+                parse_timestamp(text).map_or_else(|| wrong(value, "timestamp"), |time| Ok(Value::Timestamp(time)))
             }
             other => Ok(other.clone()),
         },
@@ -101,7 +100,12 @@ fn to_bool(value: &Value) -> Outcome {
 
 fn to_double(value: &Value) -> Outcome {
     match value {
-        Value::String(text) => text.parse().map_or_else(|_| wrong(value, "double"), |number| Ok(Value::Double(number))),
+        Value::String(text) => {
+            // What is too large is no number, but infinity has a name.
+            let is_named = |text: &str| text.trim_start_matches(['+', '-']).starts_with(['i', 'I', 'n', 'N']);
+            let parsed = text.parse::<f64>().ok().filter(|number| number.is_finite() || is_named(text));
+            parsed.map_or_else(|| wrong(value, "double"), |number| Ok(Value::Double(number)))
+        }
         other => other.double().map_or_else(|| wrong(value, "double"), |number| Ok(Value::Double(number))),
     }
 }
@@ -125,7 +129,10 @@ fn to_uint(value: &Value) -> Outcome {
         Value::Uint(number) => Some(*number),
         Value::Int(number) => u64::try_from(*number).ok(),
         Value::Double(number) => (*number >= 0.0 && *number < u64::MAX as f64).then_some(*number as u64),
-        Value::String(text) => return text.parse().map_or_else(|_| wrong(value, "uint"), |n| Ok(Value::Uint(n))),
+        Value::String(text) => {
+            let digits = text.parse().ok().filter(|_| !text.starts_with('+'));
+            return digits.map_or_else(|| wrong(value, "uint"), |n| Ok(Value::Uint(n)));
+        }
         _ => return wrong(value, "uint"),
     };
     number.map_or_else(|| error("unsigned integer overflow"), |number| Ok(Value::Uint(number)))
@@ -136,7 +143,7 @@ fn to_string(value: &Value) -> Outcome {
         Value::Bool(flag) => flag.to_string(),
         Value::Int(number) => number.to_string(),
         Value::Uint(number) => number.to_string(),
-        Value::Double(number) => number.to_string(),
+        Value::Double(number) => written_double(*number),
         Value::Timestamp(time) => time.to_string(),
         Value::Duration(duration) => written_duration(*duration),
         Value::Bytes(bytes) => match std::str::from_utf8(bytes) {
@@ -145,4 +152,23 @@ fn to_string(value: &Value) -> Outcome {
         },
         other => return Ok(other.clone()),
     }))
+}
+
+/// As Go's `%g` writes numbers: from a million on, and below a ten-thousandth, with an exponent.
+pub fn written_double(number: f64) -> String {
+    match number {
+        number if number.is_nan() => return "NaN".to_owned(),
+        f64::INFINITY => return "+Inf".to_owned(),
+        f64::NEG_INFINITY => return "-Inf".to_owned(),
+        _ => {}
+    }
+    let written = format!("{number:e}");
+    let (mantissa, exponent) = written.split_once('e').unwrap_or((&written, "0"));
+    match exponent.parse::<i32>() {
+        Ok(exponent) if !(-4..6).contains(&exponent) => {
+            let sign = if exponent < 0 { '-' } else { '+' };
+            format!("{mantissa}e{sign}{:02}", exponent.unsigned_abs())
+        }
+        _ => number.to_string(),
+    }
 }

@@ -10,13 +10,16 @@ mod operators;
 mod optionals;
 mod quantities;
 mod regexes;
+mod sequences;
 mod sets;
+mod string_format;
 mod strings;
 mod time_spans;
 mod urls;
 mod versions;
 
-pub use time_spans::parse_duration;
+pub use regexes::compiled;
+pub use time_spans::{parse_duration, parse_timestamp};
 
 use super::meter::Meter;
 use super::value::{Outcome, Value};
@@ -30,7 +33,9 @@ pub const ALL: &[(Run, &str)] = &[
     (conversions::run, conversions::DECLARED),
     (strings::run, strings::DECLARED),
     (regexes::run, regexes::DECLARED),
+    (string_format::run, string_format::DECLARED),
     (lists::run, lists::DECLARED),
+    (sequences::run, sequences::DECLARED),
     (sets::run, sets::DECLARED),
     (optionals::run, optionals::DECLARED),
     (time_spans::run, time_spans::DECLARED),

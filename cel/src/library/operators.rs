@@ -1,9 +1,9 @@
 //! Arithmetic, comparisons, what is in what. Numbers that grow too large are errors.
 
+use super::time_spans::{instant, span};
 use crate::failure::{Failure, error};
 use crate::meter::Meter;
 use crate::value::{Key, Outcome, Value, appended, insert, no_overload, shown_key};
-use jiff::{SignedDuration, Timestamp};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -135,14 +135,6 @@ fn optional_index(whole: &Value, key: &Value) -> Outcome {
     }
 }
 
-fn span(duration: Option<SignedDuration>) -> Outcome {
-    duration.map_or_else(|| error("duration overflow"), |duration| Ok(Value::Duration(duration)))
-}
-
-fn instant(time: Option<Timestamp>) -> Outcome {
-    time.map_or_else(|| error("timestamp overflow"), |time| Ok(Value::Timestamp(time)))
-}
-
 fn int(number: Option<i64>) -> Outcome {
     number.map_or_else(|| error("integer overflow"), |number| Ok(Value::Int(number)))
 }
@@ -185,7 +177,7 @@ fn arithmetic(name: &str, a: &Value, b: &Value) -> Outcome {
         ("_-_", Value::Double(a), Value::Double(b)) => Ok(Value::Double(a - b)),
         ("_-_", Value::Duration(a), Value::Duration(b)) => span(a.checked_sub(*b)),
         ("_-_", Value::Timestamp(time), Value::Duration(duration)) => instant(time.checked_sub(*duration).ok()),
-        ("_-_", Value::Timestamp(a), Value::Timestamp(b)) => Ok(Value::Duration(a.duration_since(*b))),
+        ("_-_", Value::Timestamp(a), Value::Timestamp(b)) => span(Some(a.duration_since(*b))),
         ("_*_", Value::Int(a), Value::Int(b)) => int(a.checked_mul(*b)),
         ("_*_", Value::Uint(a), Value::Uint(b)) => uint(a.checked_mul(*b)),
         ("_*_", Value::Double(a), Value::Double(b)) => Ok(Value::Double(a * b)),

@@ -53,15 +53,8 @@ fn of_text(name: &str, text: &str, rest: &[Value], meter: &mut Meter) -> Option<
         ("endsWith", [Value::String(part)]) => Ok(Value::Bool(text.ends_with(&**part))),
         ("charAt", [Value::Int(index)]) => char_at(text, *index),
         ("indexOf", [Value::String(part)]) => Ok(first_index(text, part, 0)),
-        ("indexOf", [Value::String(part), Value::Int(from)]) => match inside(text, *from) {
-            Ok(from) => Ok(first_index(text, part, from)),
-            Err(failure) => Err(failure),
-        },
+        ("indexOf" | "lastIndexOf", [Value::String(part), Value::Int(from)]) => indexed(name, text, part, *from),
         ("lastIndexOf", [Value::String(part)]) => Ok(last_index(text, part, usize::MAX)),
-        ("lastIndexOf", [Value::String(part), Value::Int(upto)]) => match inside(text, *upto) {
-            Ok(upto) => Ok(last_index(text, part, upto)),
-            Err(failure) => Err(failure),
-        },
         ("lowerAscii", []) => Ok(Value::string(text.to_ascii_lowercase())),
         ("upperAscii", []) => Ok(Value::string(text.to_ascii_uppercase())),
         ("trim", []) => Ok(Value::string(text.trim())),
@@ -83,6 +76,18 @@ fn inside(text: &str, index: i64) -> Result<usize, Failure> {
         Some(at) => Ok(at),
         None => error(format!("index out of range: {index}")),
     }
+}
+
+/// From or up to a place. Nothing stands behind the end of a text, and the empty text stands everywhere.
+fn indexed(name: &str, text: &str, part: &str, at: i64) -> Outcome {
+    if part.is_empty() {
+        return Ok(Value::Int(at));
+    }
+    let Ok(place) = usize::try_from(at) else { return error(format!("index out of range: {at}")) };
+    if place >= text.chars().count() {
+        return Ok(Value::Int(-1));
+    }
+    Ok(if name == "indexOf" { first_index(text, part, place) } else { last_index(text, part, place) })
 }
 
 fn char_at(text: &str, index: i64) -> Outcome {
@@ -114,14 +119,14 @@ fn last_index(text: &str, part: &str, upto: usize) -> Value {
 }
 
 fn substring(text: &str, from: i64, to: Option<i64>) -> Outcome {
+    if let Some(to) = to.filter(|to| from > *to) {
+        return error(format!("invalid substring range. start: {from}, end: {to}"));
+    }
     let start = inside(text, from)?;
     let end = match to {
         Some(to) => inside(text, to)?,
         None => text.chars().count(),
     };
-    if start > end {
-        return error(format!("invalid substring range. start: {start}, end: {end}"));
-    }
     Ok(Value::string(&text[offset(text, start)..offset(text, end)]))
 }
 

@@ -48,7 +48,8 @@ fn of_duration(name: &str, duration: SignedDuration) -> Option<i64> {
         "getHours" => duration.as_hours(),
         "getMinutes" => duration.as_mins(),
         "getSeconds" => duration.as_secs(),
-        "getMilliseconds" => i64::from(duration.subsec_millis()),
+        // All of them, as cel-go does; the specification speaks of those behind the last second.
+        "getMilliseconds" => i64::try_from(duration.as_millis()).ok()?,
         _ => return None,
     })
 }
@@ -78,10 +79,56 @@ fn in_zone(time: Timestamp, zone: &str) -> Result<Zoned, Failure> {
         let minutes = hours.checked_mul(60)?.checked_add(sign * minutes)?;
         Offset::from_seconds(minutes.checked_mul(60)?).ok().map(TimeZone::fixed)
     };
-    match fixed().or_else(|| TimeZone::get(zone).ok()) {
+    let named = || if zone.is_empty() { Some(TimeZone::UTC) } else { TimeZone::get(zone).ok() };
+    match fixed().or_else(named) {
         Some(zone) => Ok(time.to_zoned(zone)),
         None => error(format!("unknown time zone {zone}")),
     }
+}
+
+/// The first second of year 1.
+const FIRST_SECOND: i64 = -62_135_596_800;
+
+/// A time from the year 1 on.
+// Deviation: the last day of the year 9999 is no timestamp in expressions; Kubernetes goes on to its end.
+pub fn instant(time: Option<Timestamp>) -> Outcome {
+    match time.filter(|time| time.as_second() >= FIRST_SECOND) {
+        Some(time) => Ok(Value::Timestamp(time)),
+        None => error("timestamp overflow"),
+    }
+}
+
+/// A span that nanoseconds in 64 bits can count.
+pub fn span(duration: Option<SignedDuration>) -> Outcome {
+    match duration.filter(|duration| i64::try_from(duration.as_nanos()).is_ok()) {
+        Some(duration) => Ok(Value::Duration(duration)),
+        None => error("duration overflow"),
+    }
+}
+
+/// As RFC 3339 writes times: `2026-01-02T03:04:05.678Z`, `2026-01-02T03:04:05+01:00`.
+pub fn parse_timestamp(text: &str) -> Option<Timestamp> {
+    let is_shaped = |form: &str| {
+        text.len() >= form.len()
+            && form.bytes().zip(text.bytes()).all(|(wanted, found)| match wanted {
+                b'0' => found.is_ascii_digit(),
+                wanted => wanted == found,
+            })
+    };
+    if !text.is_ascii() || !is_shaped("0000-00-00T00:00:00") {
+        return None;
+    }
+    let zone = text[19..].trim_start_matches(|c: char| c == '.' || c.is_ascii_digit());
+    let is_zone = match zone.as_bytes() {
+        b"Z" => true,
+        [b'+' | b'-', h, i, b':', m, n] => [h, i, m, n].into_iter().all(u8::is_ascii_digit),
+        _ => false,
+    };
+    // A leap second is none in Go.
+    if !is_zone || &text[17..19] == "60" {
+        return None;
+    }
+    text.parse::<Timestamp>().ok().filter(|time| time.as_second() >= FIRST_SECOND)
 }
 
 /// As Go writes spans: `1h30m`, `-1.5s`.
