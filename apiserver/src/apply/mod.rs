@@ -18,6 +18,7 @@ pub mod scale;
 pub mod updater;
 pub mod versions;
 pub mod zero;
+pub mod fuzz;
 
 #[cfg(test)]
 mod tests;

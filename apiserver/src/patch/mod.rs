@@ -5,3 +5,4 @@
 pub mod json_patch;
 pub mod merge;
 pub mod strategic;
+pub mod fuzz;

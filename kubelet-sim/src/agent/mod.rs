@@ -19,6 +19,7 @@ pub mod plain;
 pub mod logs;
 pub mod wire;
 pub mod spdy;
+pub mod fuzz;
 pub mod streams;
 pub mod upgrade;
 pub mod wishes;
