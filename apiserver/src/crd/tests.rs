@@ -404,7 +404,7 @@ async fn rules_over_the_parts_of_a_short_text_are_cheap_enough() {
     let refused = api.post(GADGETS, gadget("g", json!({"release": "1.02.3"}))).await;
     assert_eq!(
         (refused.code, refused.message()),
-        (422, "Gadget.a.example \"g\" is invalid: spec.release: Invalid value: no leading zeros")
+        (422, "Gadget.a.example \"g\" is invalid: spec.release: Invalid value: \"1.02.3\": no leading zeros")
     );
     api.create(GADGETS, gadget("g", json!({"release": "1.0.20"}))).await;
 }
