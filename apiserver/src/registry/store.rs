@@ -117,7 +117,7 @@ impl Registry {
         mutation.prepared(before, &stored);
         let outcome = self.finish_create(row, mutation, &name, stored, &given_version, origin).await;
         let stored = if mutation.dry_run { Stored::No } else { Stored::of(&outcome) };
-        reservation.finish(stored, self).await?;
+        reservation.finish(stored, self).await;
         outcome
     }
 
@@ -259,7 +259,7 @@ impl Registry {
             _ if mutation.dry_run => Stored::No,
             outcome => Stored::of(outcome),
         };
-        reservation.finish(stored, self).await?;
+        reservation.finish(stored, self).await;
         outcome
     }
 

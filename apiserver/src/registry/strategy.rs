@@ -103,17 +103,19 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// To be called exactly once, when the outcome of the write is known.
-    pub async fn finish(self, stored: Stored, reservations: &dyn Reservations) -> Result<(), Status> {
+    /// To be called exactly once, when the outcome of the write is known. That stands, whatever becomes of this: what
+    /// cannot be let go now is found by the repair loop.
+    pub async fn finish(self, stored: Stored, reservations: &dyn Reservations) {
         let done = match stored {
             Stored::Yes => self.if_stored,
             Stored::No => self.if_failed,
             Stored::Unknown => Vec::new(),
         };
         for what in &done {
-            reservations.release(what).await?;
+            if let Err(error) = reservations.release(what).await {
+                tracing::warn!(?what, error = error.message, "what nobody uses any more is not let go yet");
+            }
         }
-        Ok(())
     }
 }
 

@@ -36,11 +36,15 @@ pub struct Faults {
 /// What another writer does to a key just before a write of it, in order. It sees what the key holds.
 type Rival = Arc<dyn Fn(&Write, Option<&Entry>) -> Vec<Change> + Send + Sync>;
 
+/// Whether the request of a write gets lost.
+type Lost = Arc<dyn Fn(&Write) -> bool + Send + Sync>;
+
 pub struct Fault {
     env: Env,
     inner: Arc<dyn Storage>,
     dice: Arc<Dice>,
     rival: Mutex<Option<Rival>>,
+    lost: Mutex<Option<Lost>>,
     /// Written once, after the next range was read and before its answer arrives.
     after_range: Mutex<Option<Write>>,
     hides_progress: AtomicBool,
@@ -86,6 +90,7 @@ impl Fault {
             inner,
             dice: Arc::new(dice),
             rival: Mutex::default(),
+            lost: Mutex::default(),
             after_range: Mutex::default(),
             hides_progress: AtomicBool::new(false),
             panics: AtomicBool::new(false),
@@ -100,6 +105,11 @@ impl Fault {
     /// Lets another writer be faster: what `rival` answers to a write is written first, to the same key.
     pub fn set_rival(&self, rival: impl Fn(&Write, Option<&Entry>) -> Vec<Change> + Send + Sync + 'static) {
         *self.rival.lock() = Some(Arc::new(rival));
+    }
+
+    /// Loses the requests of the writes that are chosen.
+    pub fn lose(&self, lost: impl Fn(&Write) -> bool + Send + Sync + 'static) {
+        *self.lost.lock() = Some(Arc::new(lost));
     }
 
     /// Another writer writes this after the next range was read, and others hear of it before that range's answer comes.
@@ -166,6 +176,9 @@ impl Storage for Fault {
     }
 
     async fn write(&self, write: Write) -> Result<Outcome, Error> {
+        if self.lost.lock().as_ref().is_some_and(|lost| lost(&write)) {
+            return Err(Error::Unavailable("the request was lost".to_owned()));
+        }
         self.outrun(&write).await?;
         self.call(self.inner.write(write)).await
     }

@@ -1,9 +1,9 @@
-//! Requests whose clients go away in the middle of a write.
+//! Requests whose clients go away in the middle of a write, and what cannot be let go after one.
 
 use super::deletions::api_with_rival;
 use crate::registry::allocation::NODE_PORTS;
 use crate::storage::fault::{Fault, Faults};
-use crate::storage::{RangeRequest, Storage};
+use crate::storage::{Change, RangeRequest, Storage};
 use crate::testing::Api;
 use http::Method;
 use serde_json::{Value, json};
@@ -70,4 +70,24 @@ async fn a_client_that_goes_away_leaks_no_address_and_no_port() {
     let (reserved, used) = reserved_and_used(&api, &store).await;
     assert_eq!(reserved.difference(&used).collect::<Vec<_>>(), Vec::<&String>::new(), "reserved, and used by nobody");
     assert!(used.difference(&reserved).next().is_none(), "{used:?} {reserved:?}");
+}
+
+/// The object is written or gone; that what it held cannot be let go yet is no failure of the request.
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_let_go_does_not_spoil_the_answer() {
+    let (api, store) = api_with_rival().await;
+    let ports = json!([{"port": 80}]);
+    let service = json!({"metadata": {"name": "s"}, "spec": {"type": "NodePort", "ports": ports}});
+    api.create(SERVICES, service).await;
+    store.lose(|write| write.key.starts_with(NODE_PORTS) && write.change == Change::Delete);
+    let path = format!("{SERVICES}/s");
+    let smaller = json!({"spec": {"type": "ClusterIP", "ports": [{"port": 80, "nodePort": null}]}});
+    let merge = ("content-type", "application/merge-patch+json");
+    let changed = api.ask(Method::PATCH, &path, smaller, &[merge]).await;
+    assert_eq!((changed.code, &changed.body["spec"]["type"]), (200, &json!("ClusterIP")), "{}", changed.text);
+    let bigger = json!({"spec": {"type": "NodePort"}});
+    assert_eq!(api.ask(Method::PATCH, &path, bigger, &[merge]).await.code, 200);
+    let deleted = api.ask(Method::DELETE, &path, "", &[]).await;
+    assert_eq!(deleted.code, 200, "{}", deleted.text);
+    assert_eq!(api.get(&path).await.code, 404);
 }

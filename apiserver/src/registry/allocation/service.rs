@@ -264,7 +264,7 @@ async fn reserve(
     let outcome = asking.everything(service).await;
     let Asking { before, mut reservation, .. } = asking;
     if let Err(refused) = outcome {
-        reservation.finish(Stored::No, reservations).await?;
+        reservation.finish(Stored::No, reservations).await;
         return Err(refused);
     }
     let now = held_by(service);
