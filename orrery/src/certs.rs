@@ -77,10 +77,17 @@ fn give_to_owner_of_folder(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::{MetadataExt, chown};
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let (owner, own) = (folder.metadata()?, path.metadata()?);
-    if (owner.uid(), owner.gid()) == (own.uid(), own.gid()) {
-        return Ok(());
+    match owner_to_be((owner.uid(), owner.gid()), own.uid()) {
+        Some((user, group)) => chown(path, Some(user), Some(group)),
+        None => Ok(()),
     }
-    chown(path, Some(owner.uid()), Some(owner.gid()))
+}
+
+/// `None` where the file is its owner's already: nobody else may read it, so its group says nothing, and a user who is not
+/// root may be in none of the folder's.
+#[cfg(unix)]
+fn owner_to_be(of_folder: (u32, u32), user_of_file: u32) -> Option<(u32, u32)> {
+    (of_folder.0 != user_of_file).then_some(of_folder)
 }
 
 #[cfg(not(unix))]
@@ -92,6 +99,13 @@ fn give_to_owner_of_folder(_path: &Path) -> io::Result<()> {
 mod tests {
     use super::*;
     use component_base::kubeconfig;
+
+    #[cfg(unix)]
+    #[test]
+    fn the_group_of_a_folder_does_not_matter_to_its_owner() {
+        assert_eq!(owner_to_be((1000, 50), 1000), None);
+        assert_eq!(owner_to_be((1000, 50), 0), Some((1000, 50)));
+    }
 
     #[test]
     fn the_host_reaches_the_server_under_another_name_than_the_components() {
