@@ -8,6 +8,7 @@ mod field_order;
 mod pages;
 mod patches;
 mod routes;
+mod stateful_sets;
 
 use crate::testing::Api;
 use http::Method;

@@ -57,6 +57,7 @@ pub const ROWS: &[Rules] = &[
         resource: "statefulsets",
         name: object_meta::label,
         validate: workloads::stateful_set,
+        revalidates: false,
         validate_update: workloads::stateful_set_update,
         validate_status: workloads::stateful_set_status,
         ..APPS

@@ -22,6 +22,11 @@ pub fn check(selector: &At<'_>, errors: &mut Errors) {
     }
 }
 
+/// Whether the selector is there and selects everything.
+pub fn matches_everything(selector: &At<'_>) -> bool {
+    selector.is_set() && is_empty(selector)
+}
+
 fn is_empty(selector: &At<'_>) -> bool {
     selector.field("matchLabels").is_empty() && selector.field("matchExpressions").is_empty()
 }

@@ -92,3 +92,11 @@ pub fn update_of(subresource: &str, old: Value, new: Value) -> Vec<String> {
 pub fn update(old: Value, new: Value) -> Vec<String> {
     update_of("", old, new)
 }
+
+/// The place that a JSON pointer names; objects on the way are made.
+pub fn at<'v>(object: &'v mut Value, pointer: &str) -> &'v mut Value {
+    pointer.split('/').skip(1).fold(object, |value, part| match part.parse::<usize>() {
+        Ok(index) if value.is_array() => &mut value[index],
+        _ => &mut value[part],
+    })
+}

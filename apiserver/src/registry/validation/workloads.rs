@@ -7,7 +7,7 @@ use super::{int_or_percent, pod, selector, storage};
 use crate::registry::strategy::WriteContext;
 use proto::meta::names;
 use proto::meta::status::FieldError;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 type Context<'a> = WriteContext<'a>;
 
@@ -236,7 +236,19 @@ pub fn daemon_set_status(_context: &Context<'_>, set: &At<'_>, old: &At<'_>, err
 }
 
 pub fn stateful_set(_context: &Context<'_>, set: &At<'_>, errors: &mut Errors) {
-    let spec = set.field("spec");
+    stateful_set_spec(&set.field("spec"), Judged::New, errors);
+}
+
+/// How much of a stateful set's spec is judged: what an update may not change, or what was wrong before, is let be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Judged {
+    New,
+    Update,
+    /// The template was wrong before.
+    UpdateButTemplate,
+}
+
+fn stateful_set_spec(spec: &At<'_>, judged: Judged, errors: &mut Errors) {
     let policy = spec.field("podManagementPolicy");
     match policy.text() {
         "" => errors.push(policy.required("")),
@@ -248,9 +260,17 @@ pub fn stateful_set(_context: &Context<'_>, set: &At<'_>, errors: &mut Errors) {
     for when in ["whenDeleted", "whenScaled"] {
         retention.field(when).check_optional_enum(&["Retain", "Delete"], errors);
     }
+    if judged == Judged::New {
+        for claim in spec.field("volumeClaimTemplates").items() {
+            storage::claim_spec(&claim.field("spec"), errors);
+        }
+    }
     spec.field("replicas").check_non_negative(errors);
     spec.field("minReadySeconds").check_non_negative(errors);
     spec.down("ordinals.start").check_non_negative(errors);
+    if judged == Judged::New && !spec.field("serviceName").is_empty() {
+        spec.field("serviceName").check(names::dns1123_label, errors);
+    }
     let (selected, template) = (spec.field("selector"), spec.field("template"));
     selector::check_required(&selected, "statefulset", errors);
     if selector::is_unreadable(&selected) {
@@ -258,16 +278,45 @@ pub fn stateful_set(_context: &Context<'_>, set: &At<'_>, errors: &mut Errors) {
         error.message.truncate(error.message.len() - ": ".len());
         errors.push(error);
     } else {
-        selector::check_match(&selected, &template, errors);
-        pod::template(&template, errors);
+        if !selector::matches_everything(&selected) {
+            selector::check_match(&selected, &template, errors);
+        }
+        let filled = template_with_claims(spec);
+        let filled = At::new(template.path.clone(), &filled);
+        if judged != Judged::UpdateButTemplate {
+            pod::template(&filled, errors);
+        }
+        // Kubernetes looks at the template's metadata once more.
+        pod::template_metadata(&filled, errors);
     }
     selector::check_endless(&template, "StatefulSet", errors);
-    if !spec.field("serviceName").is_empty() {
-        spec.field("serviceName").check(names::dns1123_label, errors);
-    }
+}
+
+/// The template as the controller completes it: every claim is a volume of its name, in place of a volume that has the
+/// same one; host name and subdomain are the controller's.
+fn template_with_claims(spec: &At<'_>) -> Value {
+    let mut template = spec.field("template").value.clone();
+    let Some(pod) = template.get_mut("spec").and_then(Value::as_object_mut) else { return template };
+    pod.remove("subdomain");
+    pod.remove("hostname");
+    let mut volumes: Vec<Value> = Vec::new();
     for claim in spec.field("volumeClaimTemplates").items() {
-        storage::claim_spec(&claim.field("spec"), errors);
+        let name = claim.down("metadata.name").text();
+        if !volumes.iter().any(|volume| volume["name"] == name) {
+            volumes.push(json!({"name": name, "persistentVolumeClaim": {"claimName": name}}));
+        }
     }
+    if volumes.is_empty() {
+        return template;
+    }
+    let claimed = volumes.len();
+    for volume in pod.get("volumes").and_then(Value::as_array).into_iter().flatten() {
+        if !volumes[..claimed].iter().any(|claim| claim["name"] == volume["name"]) {
+            volumes.push(volume.clone());
+        }
+    }
+    pod.insert("volumes".to_owned(), Value::Array(volumes));
+    template
 }
 
 fn stateful_set_strategy(strategy: &At<'_>, errors: &mut Errors) {
@@ -307,6 +356,10 @@ const STATEFUL_SET_UPDATABLE: &[&str] = &[
 ];
 
 pub fn stateful_set_update(_context: &Context<'_>, set: &At<'_>, old: &At<'_>, errors: &mut Errors) {
+    let mut before = Errors::new();
+    stateful_set_spec(&old.field("spec"), Judged::Update, &mut before);
+    let judged = if before.is_empty() { Judged::Update } else { Judged::UpdateButTemplate };
+    stateful_set_spec(&set.field("spec"), judged, errors);
     let rest = |set: &At<'_>| -> Vec<(String, Value)> {
         let fields = set.field("spec").map().into_iter().flatten();
         let fixed = fields.filter(|(name, _)| !STATEFUL_SET_UPDATABLE.contains(&name.as_str()));
@@ -362,3 +415,8 @@ pub fn template_warnings(context: &Context<'_>, object: &At<'_>, old: Option<&At
     }
     found
 }
+
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+mod tutorials;

@@ -59,18 +59,23 @@ pub fn pod_content(pod: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// A template: labels and annotations stand right below it, as Kubernetes' own paths have it.
+/// A template on its own: what its controller adds to it has to stand in it already.
 pub fn template(template: &At<'_>, errors: &mut Errors) {
-    let meta = template.field("metadata");
-    let labels = At::new(template.path_of("labels"), meta.field("labels").value);
-    labels.check_labels(errors);
-    let annotations = At::new(template.path_of("annotations"), meta.field("annotations").value);
-    super::object_meta::validate_annotations(&annotations, errors);
+    template_metadata(template, errors);
     let spec = template.field("spec");
     pod_spec(&spec, HostPorts::ToCome, errors);
     if !spec.field("ephemeralContainers").is_empty() {
         errors.push(spec.field("ephemeralContainers").forbidden("ephemeral containers not allowed in pod template"));
     }
+}
+
+/// Labels and annotations stand right below the template, as Kubernetes' own paths have it.
+pub fn template_metadata(template: &At<'_>, errors: &mut Errors) {
+    let meta = template.field("metadata");
+    let labels = At::new(template.path_of("labels"), meta.field("labels").value);
+    labels.check_labels(errors);
+    let annotations = At::new(template.path_of("annotations"), meta.field("annotations").value);
+    super::object_meta::validate_annotations(&annotations, errors);
 }
 
 /// Whether a pod on its node's network has its host ports already: a template may leave them to the pods' defaults.
