@@ -6,7 +6,7 @@ use super::rules::{Generation, Rules};
 use super::{pod, rules};
 use crate::registry::strategy::WriteContext;
 use crate::registry::validation::{
-    cluster, configuration, endpoints, limits, object_meta, persistent_volumes, storage, warnings, workloads,
+    cluster, configuration, endpoints, events, limits, object_meta, persistent_volumes, storage, warnings, workloads,
 };
 use proto::meta::time;
 use serde_json::{Value, json};
@@ -32,7 +32,10 @@ pub const ROWS: &[Rules] = &[
         resource: "events",
         name: object_meta::path_segment,
         create_on_update: true,
-        validate: cluster::event,
+        validate: events::create,
+        revalidates: false,
+        revalidates_metadata: false,
+        validate_update: events::update,
         ..Rules::DEFAULT
     },
     Rules { resource: "limitranges", create_on_update: true, validate: limits::limit_range, ..Rules::DEFAULT },

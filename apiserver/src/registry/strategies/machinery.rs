@@ -5,7 +5,7 @@
 
 use super::rules::{Generation, Rules};
 use crate::crd;
-use crate::registry::validation::{api_services, cluster, devices, object_meta, storage, warnings};
+use crate::registry::validation::{api_services, cluster, devices, events, object_meta, storage, warnings};
 
 const SPEC: Generation = Generation::Of(&["spec"]);
 
@@ -34,7 +34,10 @@ pub const ROWS: &[Rules] = &[
         resource: "events",
         name: object_meta::path_segment,
         create_on_update: true,
-        validate: cluster::event,
+        validate: events::create,
+        revalidates: false,
+        revalidates_metadata: false,
+        validate_update: events::update,
         ..Rules::DEFAULT
     },
     Rules {
@@ -101,7 +104,8 @@ pub const ROWS: &[Rules] = &[
     Rules {
         resource: "resourceclaims",
         validate: devices::claim,
-        validate_update: devices::spec_update,
+        revalidates: false,
+        validate_update: devices::claim_update,
         validate_status: devices::claim_status,
         status_resets: METADATA,
         ..DEVICES
@@ -109,13 +113,15 @@ pub const ROWS: &[Rules] = &[
     Rules {
         resource: "resourceclaimtemplates",
         validate: devices::claim_template,
-        validate_update: devices::spec_update,
+        revalidates: false,
+        validate_update: devices::template_update,
         ..DEVICES
     },
     Rules {
         resource: "resourceslices",
         generation: SPEC,
         validate: devices::slice,
+        revalidates: false,
         validate_update: devices::slice_update,
         ..DEVICES
     },

@@ -4,8 +4,7 @@
 
 use super::rules::{Generation, Rules};
 use crate::registry::strategy::WriteContext;
-use crate::registry::validation::at::{At, Errors};
-use crate::registry::validation::{autoscaling, jobs, object_meta, workloads};
+use crate::registry::validation::{autoscaling, job_status, jobs, object_meta, workloads};
 use serde_json::{Value, json};
 
 const SPEC: Generation = Generation::Of(&["spec"]);
@@ -23,7 +22,9 @@ pub const ROWS: &[Rules] = &[
     Rules {
         group: "apps",
         resource: "controllerrevisions",
-        validate_update: controller_revision_update,
+        validate: workloads::controller_revision,
+        revalidates: false,
+        validate_update: workloads::controller_revision_update,
         ..Rules::DEFAULT
     },
     Rules {
@@ -82,8 +83,9 @@ pub const ROWS: &[Rules] = &[
         resource: "jobs",
         create: create_job,
         validate: jobs::job,
+        revalidates_metadata: true,
         validate_update: jobs::job_update,
-        validate_status: jobs::job_status,
+        validate_status: job_status::validate,
         ..APPS
     },
     Rules {
@@ -96,6 +98,9 @@ pub const ROWS: &[Rules] = &[
     Rules {
         group: "policy",
         resource: "poddisruptionbudgets",
+        name: object_meta::path_segment,
+        core_finalizers: false,
+        revalidates_metadata: false,
         generation: SPEC,
         unconditional_update: false,
         validate: autoscaling::budget,
@@ -167,8 +172,4 @@ fn create_job(_context: &WriteContext<'_>, job: &mut Value) {
     if selected.is_null() {
         *selected = uid;
     }
-}
-
-fn controller_revision_update(_context: &WriteContext<'_>, revision: &At<'_>, old: &At<'_>, errors: &mut Errors) {
-    revision.field("data").check_unchanged(&old.field("data"), errors);
 }

@@ -12,11 +12,12 @@ use serde_json::{Value, json};
 
 type Context<'a> = WriteContext<'a>;
 
+/// The sources of a metric, in the order in which Kubernetes looks for them.
 const METRICS: &[(&str, &str)] = &[
     ("Object", "object"),
+    ("External", "external"),
     ("Pods", "pods"),
     ("Resource", "resource"),
-    ("External", "external"),
     ("ContainerResource", "containerResource"),
 ];
 const METRIC_TYPES: &[&str] = &["ContainerResource", "External", "Object", "Pods", "Resource"];
@@ -57,36 +58,35 @@ fn target(target: &At<'_>, errors: &mut Errors) {
 
 fn metric(metric: &At<'_>, errors: &mut Errors) {
     let kind = metric.field("type");
+    let unsupported = || At::new(kind.path.clone(), &json!(kind.text())).not_supported(METRIC_TYPES);
     if kind.is_empty() {
         errors.push(kind.required("must specify a metric source type"));
-    } else if !METRIC_TYPES.contains(&kind.text()) {
-        errors.push(kind.not_supported(METRIC_TYPES));
     }
-    let mut found = 0;
-    for (name, field) in METRICS {
-        let source = metric.field(field);
-        if !source.is_set() {
-            continue;
-        }
-        found += 1;
-        if found > 1 {
-            errors.push(source.forbidden("must populate only one metric source"));
-            continue;
-        }
-        metric_source(name, &source, errors);
-        if !kind.is_empty() && kind.text() != *name {
-            errors.push(source.forbidden("must match `type`"));
-        }
+    let expected = METRICS.iter().find(|(name, _)| *name == kind.text()).map(|(_, field)| *field);
+    if expected.is_none() {
+        errors.push(unsupported());
     }
-    if let Some((_, field)) = METRICS.iter().find(|(name, _)| *name == kind.text())
-        && !metric.field(field).is_set()
-    {
-        errors.push(metric.field(field).required("must populate information for the given metric source"));
+    let found: Vec<&(&str, &str)> = METRICS.iter().filter(|(_, field)| metric.field(field).is_set()).collect();
+    if let Some((name, field)) = found.first() {
+        metric_source(name, &metric.field(field), errors);
+    }
+    match expected {
+        Some(field) if !metric.field(field).is_set() => {
+            errors.push(metric.field(field).required("must populate information for the given metric source"));
+        }
+        Some(_) => {}
+        None => errors.push(unsupported()),
+    }
+    if found.len() != 1 {
+        for (_, field) in found.iter().filter(|(_, field)| Some(*field) != expected) {
+            errors.push(metric.field(field).forbidden("must populate the given metric source only"));
+        }
     }
 }
 
 fn metric_source(kind: &str, source: &At<'_>, errors: &mut Errors) {
     let wanted = source.field("target");
+    let [value, average, use_] = ["value", "averageValue", "averageUtilization"].map(|field| wanted.field(field));
     match kind {
         "Resource" | "ContainerResource" => {
             if source.field("name").is_empty() {
@@ -96,30 +96,38 @@ fn metric_source(kind: &str, source: &At<'_>, errors: &mut Errors) {
                 errors.push(source.field("container").required("must specify a container"));
             }
             metric_target(&wanted, errors);
-            let (use_, average) = (wanted.field("averageUtilization"), wanted.field("averageValue"));
             if !use_.is_set() && !average.is_set() {
-                let why = "must set either a target raw value or a target utilization";
-                errors.push(use_.required(why));
+                errors.push(use_.required("must set either a target raw value or a target utilization"));
             }
             if use_.is_set() && average.is_set() {
                 errors.push(average.forbidden("may not set both a target raw value and a target utilization"));
             }
+            return;
         }
-        _ => {
-            if kind == "Object" {
-                target(&source.field("describedObject"), errors);
-            }
-            let identifier = source.field("metric");
-            identifier.field("name").check_required(names::path_segment, errors);
-            selector::check(&identifier.field("selector"), errors);
-            metric_target(&wanted, errors);
-            let (value, average) = (wanted.field("value"), wanted.field("averageValue"));
-            if kind == "Pods" && !average.is_set() {
-                errors.push(average.required("must specify a positive target averageValue"));
-            } else if kind != "Pods" && !value.is_set() && !average.is_set() {
-                errors.push(average.required("must set either a target value or averageValue"));
-            }
+        "Object" => target(&source.field("describedObject"), errors),
+        _ => {}
+    }
+    let identifier = source.field("metric");
+    if identifier.field("name").is_empty() {
+        errors.push(identifier.field("name").required("must specify a metric name"));
+    } else {
+        identifier.field("name").check(names::path_segment, errors);
+    }
+    selector::check(&identifier.field("selector"), errors);
+    metric_target(&wanted, errors);
+    let is_positive = Quantity::try_from(average.value).is_ok_and(|amount| amount.signum() == 1);
+    match kind {
+        "Pods" if !is_positive => errors.push(average.required("must specify a positive target averageValue")),
+        "Object" if !value.is_set() && !average.is_set() => {
+            errors.push(average.required("must set either a target value or averageValue"));
         }
+        "External" if !value.is_set() && !average.is_set() => {
+            errors.push(average.required("must set either a target value for metric or a per-pod target"));
+        }
+        "External" if value.is_set() && average.is_set() => {
+            errors.push(value.forbidden("may not set both a target value for metric and a per-pod target"));
+        }
+        _ => {}
     }
 }
 
@@ -127,8 +135,9 @@ fn metric_target(target: &At<'_>, errors: &mut Errors) {
     let kind = target.field("type");
     if kind.is_empty() {
         errors.push(kind.required("must specify a metric target type"));
-    } else if !["Utilization", "Value", "AverageValue"].contains(&kind.text()) {
-        errors.push(kind.invalid("must be either Utilization, Value, or AverageValue"));
+    }
+    if !["Utilization", "Value", "AverageValue"].contains(&kind.text()) {
+        errors.push(kind.invalid_text("must be either Utilization, Value, or AverageValue"));
     }
     for field in ["value", "averageValue"] {
         let at = target.field(field);
@@ -159,8 +168,9 @@ fn scaling_rules(rules: &At<'_>, errors: &mut Errors) {
         errors.push(policies.required("must specify at least one Policy"));
     }
     for policy in policies.items() {
-        if !["Pods", "Percent"].contains(&policy.field("type").text()) {
-            errors.push(policy.field("type").not_supported(&["Percent", "Pods"]));
+        let kind = policy.field("type");
+        if !["Pods", "Percent"].contains(&kind.text()) {
+            errors.push(At::new(kind.path.clone(), &json!(kind.text())).not_supported(&["Percent", "Pods"]));
         }
         for field in ["value", "periodSeconds"] {
             let at = policy.field(field);
@@ -172,6 +182,12 @@ fn scaling_rules(rules: &At<'_>, errors: &mut Errors) {
         if period.integer().is_some_and(|s| s > MAX_PERIOD_S) {
             errors.push(period.invalid(format!("must be less than or equal to {MAX_PERIOD_S}")));
         }
+    }
+    let tolerance = rules.field("tolerance");
+    if let Ok(amount) = Quantity::try_from(tolerance.value)
+        && amount.signum() < 0
+    {
+        errors.push(tolerance.invalid_as(&json!(amount.to_string()), "must be greater than or equal to 0"));
     }
 }
 
@@ -221,6 +237,64 @@ pub fn budget_status(_context: &Context<'_>, budget: &At<'_>, _old: &At<'_>, err
         }
         if condition.field("reason").value == &Value::Null || condition.field("reason").is_empty() {
             errors.push(condition.field("reason").required("must be set"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::registry::validation::testing::create;
+    use serde_json::{Value, json};
+
+    fn autoscaler(metric: Value) -> Vec<String> {
+        let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"});
+        create(json!({
+            "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
+            "spec": {"maxReplicas": 2, "scaleTargetRef": target, "metrics": [metric]},
+        }))
+    }
+
+    #[test]
+    fn a_metric_has_the_source_that_its_type_names() {
+        let at = "spec.metrics[0]";
+        let types = "supported values: \"ContainerResource\", \"External\", \"Object\", \"Pods\", \"Resource\"";
+        let average = json!({"type": "AverageValue", "averageValue": "1"});
+        let cases = [
+            (
+                json!({"type": "Odd"}),
+                vec![
+                    format!("{at}.type: Unsupported value: \"Odd\": {types}"),
+                    format!("{at}.type: Unsupported value: \"Odd\": {types}"),
+                ],
+            ),
+            (
+                json!({"type": "Pods", "pods": {"metric": {"name": ""}, "target": {"type": "Odd"}}}),
+                vec![
+                    format!("{at}.pods.metric.name: Required value: must specify a metric name"),
+                    format!(
+                        "{at}.pods.target.type: Invalid value: \"Odd\": must be either Utilization, Value, or AverageValue"
+                    ),
+                    format!(
+                        "{at}.pods.target.averageValue: Required value: must specify a positive target averageValue"
+                    ),
+                ],
+            ),
+            (
+                json!({"type": "Resource", "external": {"metric": {"name": "m"}, "target": {"type": "Value", "value": "1", "averageValue": "1"}}}),
+                vec![
+                    format!(
+                        "{at}.external.target.value: Forbidden: may not set both a target value for metric and a per-pod target"
+                    ),
+                    format!("{at}.resource: Required value: must populate information for the given metric source"),
+                ],
+            ),
+            (
+                json!({"type": "Pods", "pods": {"metric": {"name": "m"}, "target": average}, "resource": {"name": "cpu", "target": average}}),
+                vec![format!("{at}.resource: Forbidden: must populate the given metric source only")],
+            ),
+        ];
+        for (metric, expected) in cases {
+            assert_eq!(autoscaler(metric.clone()), expected, "{metric}");
         }
     }
 }

@@ -1,11 +1,11 @@
-//! Nodes, namespaces, classes, leases and events.
+//! Nodes, namespaces, classes and leases.
 //!
-//! Corresponds to pkg/apis/core/validation and the validation of scheduling, node, coordination and events.
+//! Corresponds to pkg/apis/core/validation and the validation of scheduling, node and coordination.
 
 use super::at::{At, Errors, cidr, lenient_cidr};
 use super::object_meta::check_qualified_or_standard;
 use super::pod::resources;
-use super::pod::tolerations;
+use super::pod::{PREEMPTION_POLICIES, tolerations};
 use crate::registry::strategy::WriteContext;
 use proto::meta::names;
 use proto::meta::status::FieldError;
@@ -172,7 +172,10 @@ pub fn priority_class(_context: &Context<'_>, class: &At<'_>, errors: &mut Error
         let why = format!("maximum allowed value of a user defined priority is {HIGHEST_USER_PRIORITY}");
         errors.push(class.field("value").forbidden(why));
     }
-    class.field("preemptionPolicy").check_optional_enum(&["PreemptLowerPriority", "Never"], errors);
+    let preemption = class.field("preemptionPolicy");
+    if preemption.is_set() {
+        preemption.check_enum(PREEMPTION_POLICIES, errors);
+    }
 }
 
 pub fn priority_class_update(_context: &Context<'_>, class: &At<'_>, old: &At<'_>, errors: &mut Errors) {
@@ -225,35 +228,6 @@ pub fn lease(_context: &Context<'_>, lease: &At<'_>, errors: &mut Errors) {
     let holder = spec.field("holderIdentity");
     if holder.is_set() && holder.is_empty() {
         errors.push(holder.invalid("must not be empty"));
-    }
-}
-
-/// Events of old clients may say little; those of events.k8s.io say it all.
-pub fn event(context: &Context<'_>, event: &At<'_>, errors: &mut Errors) {
-    let involved = event.field("involvedObject");
-    let (namespace, about) = (event.down("metadata.namespace"), involved.field("namespace"));
-    let elsewhere = !about.is_empty() && about.text() != namespace.text();
-    if elsewhere {
-        errors.push(about.invalid("does not match event.namespace"));
-    } else if about.is_empty() && !matches!(namespace.text(), "" | "default") {
-        errors.push(about.invalid_text("does not match event.namespace"));
-    }
-    if context.served.group != "events.k8s.io" {
-        return;
-    }
-    for (field, shown) in [
-        ("eventTime", "eventTime"),
-        ("reportingComponent", "reportingController"),
-        ("reportingInstance", "reportingInstance"),
-        ("action", "action"),
-        ("reason", "reason"),
-    ] {
-        if event.field(field).is_empty() {
-            errors.push(At::new(shown, event.field(field).value).required(""));
-        }
-    }
-    if !["Normal", "Warning"].contains(&event.field("type").text()) {
-        errors.push(event.field("type").invalid_text("has invalid value: "));
     }
 }
 

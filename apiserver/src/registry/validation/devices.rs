@@ -2,9 +2,10 @@
 //!
 //! Corresponds to pkg/apis/resource/validation.
 
-use super::at::{At, Errors, IMMUTABLE};
+use super::at::{At, Errors};
 use super::object_meta::validate_annotations;
 use super::pod::affinity::node_selector;
+use super::pod::resources::is_extended;
 use crate::registry::strategy::WriteContext;
 use proto::meta::names;
 use proto::meta::status::FieldError;
@@ -25,18 +26,17 @@ const MAX_EXPRESSION_BYTES: usize = 10 * 1024;
 const MAX_PARAMETERS_BYTES: usize = 10 * 1024;
 const MAX_DRIVER_BYTES: usize = 63;
 const MAX_POOL_BYTES: usize = 253;
-const MAX_DOMAIN_BYTES: usize = 63;
 const MAX_IDENTIFIER_BYTES: usize = 32;
 const MAX_ATTRIBUTE_BYTES: usize = 64;
 
 type Check<'c> = &'c dyn Fn(&At<'_>, &mut Errors);
 
-/// A list that is not too long, each item by itself.
+/// Each item by itself, of a list that is not too long.
 fn each(list: &At<'_>, max: usize, errors: &mut Errors, check: Check<'_>) {
+    list.items().for_each(|item| check(&item, errors));
     if list.len() > max {
         errors.push(FieldError::too_many(list.path.clone(), list.len(), max));
     }
-    list.items().for_each(|item| check(&item, errors));
 }
 
 /// The same, of items that are told apart by a field, or by themselves where that has no name.
@@ -55,6 +55,7 @@ fn each_once(list: &At<'_>, key: &str, max: usize, errors: &mut Errors, check: C
 pub fn driver_name(name: &At<'_>, errors: &mut Errors) {
     if name.is_empty() {
         errors.push(name.required(""));
+        return;
     }
     if name.len() > MAX_DRIVER_BYTES {
         errors.push(name.too_long(MAX_DRIVER_BYTES));
@@ -74,8 +75,13 @@ pub fn claim_template(_context: &Context<'_>, template: &At<'_>, errors: &mut Er
     claim_spec(&template.down("spec.spec"), errors);
 }
 
-pub fn spec_update(_context: &Context<'_>, object: &At<'_>, old: &At<'_>, errors: &mut Errors) {
-    object.field("spec").check_unchanged(&old.field("spec"), errors);
+pub fn claim_update(context: &Context<'_>, claim: &At<'_>, old: &At<'_>, errors: &mut Errors) {
+    template_update(context, claim, old, errors);
+    claim_spec(&claim.field("spec"), errors);
+}
+
+pub fn template_update(_context: &Context<'_>, template: &At<'_>, old: &At<'_>, errors: &mut Errors) {
+    template.field("spec").check_unchanged(&old.field("spec"), errors);
 }
 
 fn claim_spec(spec: &At<'_>, errors: &mut Errors) {
@@ -84,16 +90,17 @@ fn claim_spec(spec: &At<'_>, errors: &mut Errors) {
     each_once(&devices.field("requests"), "name", MAX_REQUESTS, errors, &request);
     each(&devices.field("constraints"), MAX_CONSTRAINTS, errors, &|constraint, errors| {
         requests_of(&constraint.field("requests"), &names, errors);
-        match ["matchAttribute", "distinctAttribute"].map(|field| constraint.field(field)) {
-            [matching, distinct] if !matching.is_set() && !distinct.is_set() => {
-                errors.push(matching.required(""));
-            }
-            attributes => attributes.iter().filter(|name| name.is_set()).for_each(|name| {
-                if !name.text().contains('/') {
+        let attributes = ["matchAttribute", "distinctAttribute"].map(|field| constraint.field(field));
+        match attributes.iter().find(|name| name.is_set()) {
+            Some(name) => {
+                qualified_name(name, errors);
+                if !name.is_empty() && !name.text().contains('/') {
                     errors.push(name.invalid("must include a domain"));
                 }
-                qualified_name(name, errors);
-            }),
+            }
+            None => errors.push(constraint.required(
+                "exactly one of \"matchAttribute\" or \"distinctAttribute\" is required, but multiple fields are set",
+            )),
         }
     });
     each(&devices.field("config"), MAX_CONFIGS, errors, &|config, errors| {
@@ -115,11 +122,17 @@ fn request_names(devices: &At<'_>) -> BTreeSet<String> {
     names
 }
 
-fn requests_of(list: &At<'_>, names: &BTreeSet<String>, errors: &mut Errors) {
+fn requests_of(list: &At<'_>, known: &BTreeSet<String>, errors: &mut Errors) {
     const WHAT: &str =
         "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'";
     each_once(list, "", MAX_REQUESTS, errors, &|name, errors| {
-        if !names.contains(name.text()) {
+        let segments = name.text().split('/');
+        if segments.clone().count() <= 2 {
+            for segment in segments {
+                At::new(name.path.clone(), &json!(segment)).check(names::dns1123_label, errors);
+            }
+        }
+        if !known.contains(name.text()) {
             errors.push(name.invalid(WHAT));
         }
     });
@@ -128,17 +141,20 @@ fn requests_of(list: &At<'_>, names: &BTreeSet<String>, errors: &mut Errors) {
 fn request(request: &At<'_>, errors: &mut Errors) {
     request.field("name").check(names::dns1123_label, errors);
     let (exactly, alternatives) = (request.field("exactly"), request.field("firstAvailable"));
+    each_once(&alternatives, "name", MAX_ALTERNATIVES, errors, &|one, errors| {
+        one.field("name").check(names::dns1123_label, errors);
+        wanted(one, errors);
+    });
+    if exactly.is_set() {
+        wanted(&exactly, errors);
+    }
     match (exactly.is_set(), !alternatives.is_empty()) {
         (true, true) => {
             let why = "exactly one of `exactly` or `firstAvailable` is required, but multiple fields are set";
             errors.push(request.invalid_as(&Value::Null, why));
         }
-        (true, false) => wanted(&exactly, errors),
-        (false, true) => each_once(&alternatives, "name", MAX_ALTERNATIVES, errors, &|one, errors| {
-            one.field("name").check(names::dns1123_label, errors);
-            wanted(one, errors);
-        }),
         (false, false) => errors.push(request.required("exactly one of `exactly` or `firstAvailable` is required")),
+        _ => {}
     }
 }
 
@@ -239,15 +255,28 @@ pub fn class(_context: &Context<'_>, class: &At<'_>, errors: &mut Errors) {
     let spec = class.field("spec");
     selectors(&spec.field("selectors"), errors);
     each(&spec.field("config"), MAX_CONFIGS, errors, &opaque);
+    let extended = spec.field("extendedResourceName");
+    if extended.is_set() && !is_extended(extended.text()) {
+        errors.push(extended.invalid("must be a valid extended resource name"));
+    }
 }
 
 const PLACES: [&str; 4] = ["nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection"];
 
 pub fn slice(_context: &Context<'_>, slice: &At<'_>, errors: &mut Errors) {
     let spec = slice.field("spec");
+    owner(&spec, errors);
+    content(&spec, errors);
+}
+
+/// Whose devices these are.
+fn owner(spec: &At<'_>, errors: &mut Errors) {
     driver_name(&spec.field("driver"), errors);
     pool(&spec.field("pool"), errors);
-    place(&spec, errors);
+}
+
+fn content(spec: &At<'_>, errors: &mut Errors) {
+    place(spec, errors);
     each_once(&spec.field("devices"), "name", MAX_DEVICES, errors, &device);
 }
 
@@ -281,6 +310,7 @@ fn place(spec: &At<'_>, errors: &mut Errors) {
             _ if !at.is_set() => continue,
             "nodeName" if at.is_empty() => {
                 errors.push(at.invalid("must be either unset or set to a non-empty string"));
+                continue;
             }
             "nodeName" => at.check(names::dns1123_subdomain, errors),
             "nodeSelector" => {
@@ -290,10 +320,13 @@ fn place(spec: &At<'_>, errors: &mut Errors) {
                     errors.push(terms.invalid("must have exactly one node selector term"));
                 }
             }
-            _ if !at.is_true() => errors.push(at.invalid("must be either unset or set to true")),
+            _ if !at.is_true() => {
+                errors.push(at.invalid("must be either unset or set to true"));
+                continue;
+            }
             _ => {}
         }
-        given.push(field);
+        given.push(format!("`{field}`"));
     }
     let all = PLACES.map(|field| format!("`{field}`")).join(", ");
     match given.len() {
@@ -348,42 +381,45 @@ fn attribute(attribute: &At<'_>, errors: &mut Errors) {
 /// An identifier as in C, below a domain or below the driver's own.
 fn qualified_name(name: &At<'_>, errors: &mut Errors) {
     const NOT_ONE: &str = "a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric characters or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName', regex used for validation is '[A-Za-z_][A-Za-z0-9_]*')";
-    let (domain, identifier) = match name.text().split_once('/') {
-        Some((domain, identifier)) => (Some(domain), identifier),
-        None => (None, name.text()),
-    };
-    match domain {
-        Some("") => errors.push(name.invalid("the domain must not be empty")),
-        Some(domain) => {
-            if domain.len() > MAX_DOMAIN_BYTES {
-                errors.push(name.too_long(MAX_DOMAIN_BYTES));
-            }
-            errors.extend(names::dns1123_subdomain(domain).into_iter().map(|complaint| name.invalid(complaint)));
-        }
-        None => {}
-    }
-    if identifier.is_empty() {
-        errors.push(name.invalid("the name must not be empty"));
+    if name.is_empty() {
+        errors.push(name.required("name required"));
         return;
     }
+    let parts: Vec<&str> = name.text().split('/').collect();
+    let identifier = match parts[..] {
+        [identifier] => identifier,
+        [domain, identifier] => {
+            if domain.is_empty() {
+                errors.push(name.required("the domain must not be empty"));
+            } else {
+                driver_name(&At::new(name.path.clone(), &json!(domain)), errors);
+            }
+            if identifier.is_empty() {
+                errors.push(name.required("the name must not be empty"));
+                return;
+            }
+            identifier
+        }
+        _ => return,
+    };
     if identifier.len() > MAX_IDENTIFIER_BYTES {
         errors.push(name.too_long(MAX_IDENTIFIER_BYTES));
     }
     let fits = identifier.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
         && !identifier.starts_with(|first: char| first.is_ascii_digit());
     if !fits {
-        errors.push(name.invalid(NOT_ONE));
+        errors.push(name.invalid_as(&json!(identifier), NOT_ONE));
     }
 }
 
 /// Drivers publish devices anew; where these are stays.
 pub fn slice_update(_context: &Context<'_>, slice: &At<'_>, old: &At<'_>, errors: &mut Errors) {
-    for path in ["spec.nodeName", "spec.driver", "spec.pool.name"] {
-        let at = slice.down(path);
-        if at.value != old.down(path).value {
-            errors.push(at.invalid(IMMUTABLE));
-        }
+    let (spec, before) = (slice.field("spec"), old.field("spec"));
+    owner(&spec, errors);
+    for path in ["pool.name", "driver", "nodeName"] {
+        spec.down(path).check_unchanged(&before.down(path), errors);
     }
+    content(&spec, errors);
 }
 
 #[cfg(test)]
@@ -439,7 +475,7 @@ mod tests {
                 "spec.devices.requests[2]: Required value: exactly one of `exactly` or `firstAvailable` is required"
                     .to_owned(),
                 format!("spec.devices.constraints[0].requests[1]: Invalid value: \"gpu/small\": {what}"),
-                "spec.devices.constraints[1].matchAttribute: Required value".to_owned(),
+                "spec.devices.constraints[1]: Required value: exactly one of \"matchAttribute\" or \"distinctAttribute\" is required, but multiple fields are set".to_owned(),
                 "spec.devices.config[1].opaque: Required value".to_owned(),
             ]
         );
@@ -481,7 +517,7 @@ mod tests {
         assert_eq!(slice(json!({}), device.clone()), [format!("spec: Required value: {one}")]);
         assert_eq!(
             slice(json!({"nodeName": "n", "allNodes": true}), device),
-            [format!("spec: Invalid value: \"{{nodeName, allNodes}}\": {one}, but multiple fields are set")]
+            [format!("spec: Invalid value: \"{{`nodeName`, `allNodes`}}\": {one}, but multiple fields are set")]
         );
         let odd = json!({"name": "D0", "attributes": {"a.example/1x": {}, "ok": {"int": 1, "bool": true}}});
         let errors = slice(json!({"allNodes": true}), odd);

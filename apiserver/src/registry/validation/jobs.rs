@@ -3,9 +3,9 @@
 //! Corresponds to pkg/apis/batch/validation.
 
 use super::at::{At, Errors};
-use super::{cron_schedule, pod, selector};
+use super::{cron_schedule, job_policies, pod, selector};
 use crate::registry::strategy::WriteContext;
-use proto::meta::names;
+use proto::meta::{label_selector, names};
 use serde_json::{Value, json};
 
 type Context<'a> = WriteContext<'a>;
@@ -13,9 +13,19 @@ type Context<'a> = WriteContext<'a>;
 /// A pod of a job is called after it, with an index of up to this many more characters.
 const MAX_CRON_JOB_NAME: usize = 52;
 
-pub fn job(context: &Context<'_>, job: &At<'_>, errors: &mut Errors) {
-    generated_selector(context, job, errors);
-    whole_spec(&job.field("spec"), errors);
+pub fn job(_context: &Context<'_>, job: &At<'_>, errors: &mut Errors) {
+    generated_selector(job, errors);
+    let spec = job.field("spec");
+    whole_spec(&spec, errors);
+    let completions = spec.field("completions").integer().unwrap_or(0);
+    if spec.field("completionMode").text() == "Indexed" && completions > 0 {
+        // The pod with the last index has the longest name.
+        let name = job.down("metadata.name");
+        let host = format!("{}-{}", name.text(), completions - 1);
+        if !names::dns1123_label(&host).is_empty() {
+            errors.push(name.invalid(format!("will not able to create pod with invalid DNS label: {host}")));
+        }
+    }
 }
 
 fn whole_spec(spec: &At<'_>, errors: &mut Errors) {
@@ -31,125 +41,159 @@ fn whole_spec(spec: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// A selector that the server made has to stay the one that it made.
-fn generated_selector(_context: &Context<'_>, job: &At<'_>, errors: &mut Errors) {
+/// A selector that the server made has to stay the one that it made, and the template has the labels that it selects.
+fn generated_selector(job: &At<'_>, errors: &mut Errors) {
     let spec = job.field("spec");
-    if spec.field("manualSelector").is_true() || !spec.field("selector").is_set() {
+    let selected = spec.field("selector");
+    if spec.field("manualSelector").is_true() || !selected.is_set() {
         return;
     }
-    let (uid, name) = (job.down("metadata.uid").text(), job.down("metadata.name").text());
-    let labels = spec.down("template.metadata.labels");
-    for (key, expected) in [
-        ("batch.kubernetes.io/controller-uid", uid),
-        ("controller-uid", uid),
-        ("batch.kubernetes.io/job-name", name),
+    let (uid, name) = (job.down("metadata.uid"), job.down("metadata.name").text());
+    if uid.is_empty() {
+        errors.push(uid.required(""));
+    }
+    let expected = [
+        ("controller-uid", uid.text()),
         ("job-name", name),
-    ] {
-        if labels.key(key).text() != expected {
-            errors.push(labels.invalid(format!("must be '{expected}'")));
+        ("batch.kubernetes.io/controller-uid", uid.text()),
+        ("batch.kubernetes.io/job-name", name),
+    ];
+    let labels = spec.down("template.metadata.labels");
+    for (key, expected) in expected {
+        let label = labels.key(key);
+        if !label.is_set() {
+            errors.push(label.required(&format!("must be '{expected}'")));
+        } else if label.text() != expected {
+            errors.push(label.invalid_as(labels.value, format!("must be '{expected}'")));
         }
     }
-    let selected = spec.down("selector.matchLabels").key("batch.kubernetes.io/controller-uid");
-    let legacy = spec.down("selector.matchLabels").key("controller-uid");
-    let only = spec.down("selector.matchLabels").len() == 1 && spec.down("selector.matchExpressions").is_empty();
-    if !only || (selected.text() != uid && legacy.text() != uid) {
-        errors.push(spec.field("selector").invalid("`selector` not auto-generated"));
+    let expected = expected.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+    if label_selector::from_value(Some(selected.value)).is_ok_and(|selector| !selector.matches(&expected)) {
+        errors.push(selected.invalid("`selector` not auto-generated"));
     }
 }
 
+const MAX_INDEXED_PARALLELISM: i64 = 100_000;
+const MAX_FAILED_INDEXES: i64 = 100_000;
+/// Beyond so many completions, parallelism and failures have a lower limit.
+const MANY_COMPLETIONS: i64 = 100_000;
+const MAX_AMONG_MANY: i64 = 10_000;
+
 /// What jobs and the templates of cron jobs share.
 fn job_spec(spec: &At<'_>, errors: &mut Errors) {
-    for number in ["parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished"] {
+    for number in [
+        "parallelism",
+        "completions",
+        "activeDeadlineSeconds",
+        "backoffLimit",
+        "ttlSecondsAfterFinished",
+        "backoffLimitPerIndex",
+        "maxFailedIndexes",
+    ] {
         spec.field(number).check_non_negative(errors);
-    }
-    for number in ["backoffLimitPerIndex", "maxFailedIndexes"] {
-        spec.field(number).check_non_negative(errors);
-    }
-    managed_by(&spec.field("managedBy"), errors);
-    let mode = spec.field("completionMode");
-    mode.check_optional_enum(&["NonIndexed", "Indexed"], errors);
-    if mode.text() == "Indexed" {
-        if !spec.field("completions").is_set() {
-            errors.push(spec.field("completions").required("when completion mode is Indexed"));
-        }
-    } else {
-        for field in ["backoffLimitPerIndex", "maxFailedIndexes"] {
-            if spec.field(field).is_set() {
-                errors.push(spec.field(field).invalid("requires indexed completion mode"));
-            }
-        }
     }
     if spec.field("maxFailedIndexes").is_set() && !spec.field("backoffLimitPerIndex").is_set() {
         errors.push(spec.field("backoffLimitPerIndex").required("when maxFailedIndexes is specified"));
     }
-    failure_policy(spec, errors);
-    let replacement = spec.field("podReplacementPolicy");
-    if replacement.is_set() {
-        let allowed: &[&str] = match spec.field("podFailurePolicy").is_set() {
-            true => &["Failed"],
-            false => &["Failed", "TerminatingOrFailed"],
-        };
-        replacement.check_enum(allowed, errors);
+    managed_by(&spec.field("managedBy"), errors);
+    let mode = spec.field("completionMode");
+    mode.check_optional_enum(&["NonIndexed", "Indexed"], errors);
+    match mode.text() {
+        "Indexed" => indexed(spec, errors),
+        "" | "NonIndexed" => {
+            for field in ["backoffLimitPerIndex", "maxFailedIndexes"] {
+                if spec.field(field).is_set() {
+                    errors.push(spec.field(field).invalid("requires indexed completion mode"));
+                }
+            }
+        }
+        _ => {}
     }
+    if spec.field("podFailurePolicy").is_set() {
+        job_policies::failure(spec, errors);
+    }
+    if spec.field("successPolicy").is_set() {
+        job_policies::success(spec, errors);
+    }
+    let replacement = spec.field("podReplacementPolicy");
+    let allowed: &[&str] =
+        if spec.field("podFailurePolicy").is_set() { &["Failed"] } else { &["Failed", "TerminatingOrFailed"] };
+    replacement.check_optional_enum(allowed, errors);
     pod::template(&spec.field("template"), errors);
     let restart = spec.down("template.spec.restartPolicy");
     match restart.text() {
         "Always" | "" => errors.push(restart.required("valid values: \"OnFailure\", \"Never\"")),
+        "OnFailure" if spec.field("podFailurePolicy").is_set() => {
+            errors.push(restart.invalid("only \"Never\" is supported when podFailurePolicy is specified"));
+        }
         "OnFailure" | "Never" => {}
         _ => errors.push(restart.not_supported(&["OnFailure", "Never"])),
     }
+}
+
+fn check_at_most(at: &At<'_>, most: i64, why: &str, errors: &mut Errors) {
+    if at.integer().is_some_and(|number| number > most) {
+        errors.push(at.invalid(why));
+    }
+}
+
+fn indexed(spec: &At<'_>, errors: &mut Errors) {
+    let [completions, parallelism, failed] =
+        ["completions", "parallelism", "maxFailedIndexes"].map(|field| spec.field(field));
+    if !completions.is_set() {
+        errors.push(completions.required("when completion mode is Indexed"));
+    }
+    let bound = format!("must be less than or equal to {MAX_INDEXED_PARALLELISM} when completion mode is Indexed");
+    check_at_most(&parallelism, MAX_INDEXED_PARALLELISM, &bound, errors);
+    if let Some(completions) = completions.integer() {
+        check_at_most(&failed, completions, "must be less than or equal to completions", errors);
+    }
+    let bound = format!("must be less than or equal to {MAX_FAILED_INDEXES}");
+    check_at_most(&failed, MAX_FAILED_INDEXES, &bound, errors);
+    if completions.integer().is_none_or(|completions| completions <= MANY_COMPLETIONS)
+        || !spec.field("backoffLimitPerIndex").is_set()
+    {
+        return;
+    }
+    if !failed.is_set() {
+        let why = format!("must be specified when completions is above {MANY_COMPLETIONS}");
+        errors.push(failed.required(&why));
+    }
+    let bound = format!(
+        "must be less than or equal to {MAX_AMONG_MANY} when completions are above {MANY_COMPLETIONS} and used with \
+         backoff limit per index"
+    );
+    check_at_most(&parallelism, MAX_AMONG_MANY, &bound, errors);
+    check_at_most(&failed, MAX_AMONG_MANY, &bound, errors);
 }
 
 fn managed_by(at: &At<'_>, errors: &mut Errors) {
     if !at.is_set() {
         return;
     }
-    let (domain, path) = at.text().split_once('/').unwrap_or_default();
-    if domain.is_empty() || path.is_empty() {
-        errors.push(at.invalid("must be a domain-prefixed path (such as \"acme.io/foo\")"));
+    if at.is_empty() {
+        errors.push(at.required(""));
     } else {
-        at.check(names::qualified_name, errors);
+        match at.text().split_once('/') {
+            Some((domain, path)) if !domain.is_empty() && !path.is_empty() => {
+                let complaints = names::dns1123_subdomain(domain);
+                errors.extend(complaints.into_iter().map(|complaint| at.invalid_as(&json!(domain), complaint)));
+                if !is_path(path) {
+                    errors.push(at.invalid_as(&json!(path), HTTP_PATH));
+                }
+            }
+            _ => errors.push(at.invalid("must be a domain-prefixed path (such as \"acme.io/foo\")")),
+        }
     }
     if at.text().len() > 63 {
         errors.push(at.too_long(63));
     }
 }
 
-const FAILURE_ACTIONS: &[&str] = &["Count", "FailIndex", "FailJob", "Ignore"];
-const MAX_FAILURE_RULES: usize = 20;
+const HTTP_PATH: &str = "Invalid path (regex used for validation is '[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+')";
 
-fn failure_policy(spec: &At<'_>, errors: &mut Errors) {
-    let policy = spec.field("podFailurePolicy");
-    if !policy.is_set() {
-        return;
-    }
-    if spec.down("template.spec.restartPolicy").text() != "Never" {
-        let at = spec.down("template.spec.restartPolicy");
-        errors.push(at.invalid("only \"Never\" is supported when podFailurePolicy is specified"));
-    }
-    let rules = policy.field("rules");
-    if rules.len() > MAX_FAILURE_RULES {
-        errors.push(proto::meta::status::FieldError::too_many(rules.path.clone(), rules.len(), MAX_FAILURE_RULES));
-    }
-    for rule in rules.items() {
-        rule.field("action").check_enum(FAILURE_ACTIONS, errors);
-        let (codes, conditions) = (rule.field("onExitCodes"), rule.field("onPodConditions"));
-        match (codes.is_set(), !conditions.is_empty()) {
-            (true, true) => {
-                errors.push(rule.invalid("specifying both OnExitCodes and OnPodConditions is not supported"))
-            }
-            (false, false) => {
-                errors.push(rule.invalid("specifying one of OnExitCodes and OnPodConditions is required"))
-            }
-            (true, false) => {
-                codes.field("operator").check_enum(&["In", "NotIn"], errors);
-                if codes.field("values").is_empty() {
-                    errors.push(codes.field("values").invalid("at least one value is required"));
-                }
-            }
-            (false, true) => {}
-        }
-    }
+fn is_path(text: &str) -> bool {
+    text.bytes().all(|b| b.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:".contains(&b))
 }
 
 pub fn job_update(_context: &Context<'_>, job: &At<'_>, old: &At<'_>, errors: &mut Errors) {
@@ -165,125 +209,98 @@ pub fn job_update(_context: &Context<'_>, job: &At<'_>, old: &At<'_>, errors: &m
 
 /// An indexed job may grow and shrink if completions and parallelism do so together.
 fn completions(spec: &At<'_>, old: &At<'_>, errors: &mut Errors) {
-    let elastic = spec.field("completionMode").text() == "Indexed"
-        && spec.field("completions").is_set()
-        && old.field("completions").is_set()
-        && spec.field("completions").value == spec.field("parallelism").value;
-    if !elastic {
-        spec.field("completions").check_unchanged(&old.field("completions"), errors);
+    let (completions, before) = (spec.field("completions"), old.field("completions"));
+    if spec.field("completionMode").text() != "Indexed" {
+        completions.check_unchanged(&before, errors);
+    } else if completions.is_set()
+        && completions.value != before.value
+        && completions.value != spec.field("parallelism").value
+    {
+        errors.push(completions.invalid("can only be modified in tandem with spec.parallelism"));
     }
 }
 
-/// A suspended job that has not started may still be told where its pods shall run.
+/// A suspended job without pods may still be told where its pods shall run, and what they need.
 fn template(old_job: &At<'_>, spec: &At<'_>, old: &At<'_>, errors: &mut Errors) {
     let (new, before) = (spec.field("template"), old.field("template"));
-    let waits = old.field("suspend").is_true() && !old_job.down("status.startTime").is_set();
-    let mut munged = new.value.clone();
-    if waits {
-        for (parent, field) in [
-            ("metadata", "labels"),
-            ("metadata", "annotations"),
-            ("spec", "nodeSelector"),
-            ("spec", "tolerations"),
-            ("spec", "schedulingGates"),
-            ("spec", "affinity"),
-        ] {
-            match before.field(parent).value.get(field) {
-                Some(value) => munged[parent][field] = value.clone(),
-                None => drop(munged[parent].as_object_mut().map(|fields| fields.remove(field))),
+    if !old.field("suspend").is_true() || !waits(old_job) {
+        new.check_unchanged(&before, errors);
+        return;
+    }
+    let (new, before) = (new.field("spec"), before.field("spec"));
+    let mut munged = before.value.clone();
+    for field in ["nodeSelector", "tolerations", "schedulingGates"] {
+        take(&mut munged, new.value, field);
+    }
+    let affinity = new.field("affinity");
+    if affinity.is_set() && munged.get("affinity").is_none() {
+        munged["affinity"] = json!({});
+    }
+    if let Some(before) = munged.get_mut("affinity") {
+        take(before, affinity.value, "nodeAffinity");
+        if !affinity.is_set() && before.as_object().is_some_and(serde_json::Map::is_empty) {
+            drop(munged.as_object_mut().map(|spec| spec.remove("affinity")));
+        }
+    }
+    for list in ["containers", "initContainers"] {
+        let containers = munged.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten();
+        if new.field(list).len() != before.field(list).len() {
+            continue;
+        }
+        for (container, now) in containers.zip(new.field(list).items()) {
+            if container["name"] == now.field("name").text() {
+                take(container, now.value, "resources");
             }
         }
     }
-    if munged != *before.value {
+    if munged != *new.value {
         errors.push(new.invalid(super::at::IMMUTABLE));
     }
 }
 
-pub fn job_status(_context: &Context<'_>, job: &At<'_>, old: &At<'_>, errors: &mut Errors) {
-    let (status, before) = (job.field("status"), old.field("status"));
-    let number = |status: &At<'_>, name: &str| status.field(name).integer().unwrap_or(0);
-    for count in ["active", "succeeded", "failed", "ready", "terminating"] {
-        status.field(count).check_non_negative(errors);
-    }
-    if number(&status, "ready") > number(&status, "active") {
-        let ready = status.field("ready");
-        errors.push(ready.invalid("cannot set more ready pods than active"));
-    }
-    finished(&status, errors);
-    for counter in ["succeeded", "failed"] {
-        let is_less = number(&status, counter) < number(&before, counter);
-        if is_less {
-            let shown: Value = number(&status, counter).into();
-            let why = format!("cannot decrease the {counter} counter");
-            errors.push(status.field(counter).invalid_as(&shown, why));
-        }
-    }
-    if before.field("startTime").is_set() && !old.down("spec.suspend").is_true() && !job.down("spec.suspend").is_true()
-    {
-        let (now, then) = (status.field("startTime"), before.field("startTime"));
-        if !now.is_set() {
-            errors.push(now.required("startTime cannot be removed for unsuspended job"));
-        } else if now.value != then.value {
-            errors.push(now.required("startTime cannot be modified for unsuspended job"));
-        }
+/// Gives `object` the field that `other` has, or takes it away.
+fn take(object: &mut Value, other: &Value, field: &str) {
+    match other.get(field) {
+        Some(value) => object[field] = value.clone(),
+        None => drop(object.as_object_mut().map(|fields| fields.remove(field))),
     }
 }
 
-fn has_condition(status: &At<'_>, kind: &str) -> bool {
+/// Whether a suspended job has no pods: it has never started, or its controller says that it is suspended.
+fn waits(job: &At<'_>) -> bool {
+    let status = job.field("status");
+    !status.field("startTime").is_set()
+        || (has_condition(&status, "Suspended") && status.field("active").integer().unwrap_or(0) == 0)
+}
+
+pub fn has_condition(status: &At<'_>, kind: &str) -> bool {
     let mut conditions = status.field("conditions").items();
     conditions.any(|condition| condition.field("type").text() == kind && condition.field("status").text() == "True")
 }
 
-/// A job that is over says when and how.
-fn finished(status: &At<'_>, errors: &mut Errors) {
-    let (complete, failed) = (has_condition(status, "Complete"), has_condition(status, "Failed"));
-    let conditions = status.field("conditions");
-    let completed_at = status.field("completionTime");
-    if complete && !completed_at.is_set() {
-        errors.push(completed_at.required("completionTime is required for Complete jobs"));
-    }
-    if completed_at.is_set() && !complete {
-        errors.push(completed_at.invalid("cannot set completionTime when there is no Complete=True condition"));
-    }
-    let hidden = |why: &str| {
-        let mut error = conditions.invalid("");
-        error.message = format!("Invalid value: {why}");
-        error
-    };
-    if complete && failed {
-        errors.push(hidden("cannot set Complete=True and Failed=true conditions"));
-    }
-    if complete && !has_condition(status, "SuccessCriteriaMet") {
-        errors.push(hidden("cannot set Complete=True condition without the SuccessCriteriaMet=true condition"));
-    }
-    if failed && !has_condition(status, "FailureTarget") {
-        errors.push(hidden("cannot set Failed=True condition without the FailureTarget=true condition"));
-    }
-    if complete || failed {
-        for count in ["active", "terminating"] {
-            if status.field(count).integer().unwrap_or(0) > 0 {
-                errors.push(status.field(count).invalid(format!("{count}>0 is invalid for finished job")));
-            }
-        }
-    }
-}
-
-pub fn cron_job(context: &Context<'_>, cron_job: &At<'_>, errors: &mut Errors) {
+pub fn cron_job(_context: &Context<'_>, cron_job: &At<'_>, errors: &mut Errors) {
     let name = cron_job.down("metadata.name");
-    cron_job_spec(context, &cron_job.field("spec"), errors);
+    let spec = cron_job.field("spec");
+    cron_job_spec(&spec, &At::new(spec.path.clone(), &Value::Null), errors);
     if name.text().len() > MAX_CRON_JOB_NAME {
         errors.push(name.invalid("must be no more than 52 characters"));
     }
 }
 
-fn cron_job_spec(_context: &Context<'_>, spec: &At<'_>, errors: &mut Errors) {
-    schedule(spec, errors);
+/// Of a new cron job, the old spec is null.
+fn cron_job_spec(spec: &At<'_>, old: &At<'_>, errors: &mut Errors) {
+    schedule(spec, old, errors);
     spec.field("startingDeadlineSeconds").check_non_negative(errors);
-    time_zone(&spec.field("timeZone"), errors);
+    if spec.field("timeZone").value != old.field("timeZone").value {
+        time_zone(&spec.field("timeZone"), errors);
+    }
     spec.field("concurrencyPolicy").check_enum(&["Allow", "Forbid", "Replace"], errors);
     let template = spec.field("jobTemplate");
     job_spec(&template.field("spec"), errors);
-    let manual = template.down("spec.manualSelector");
+    let (selected, manual) = (template.down("spec.selector"), template.down("spec.manualSelector"));
+    if selected.is_set() {
+        errors.push(selected.invalid("`selector` will be auto-generated"));
+    }
     if manual.is_true() {
         errors.push(manual.not_supported(&["nil", "false"]));
     }
@@ -291,18 +308,28 @@ fn cron_job_spec(_context: &Context<'_>, spec: &At<'_>, errors: &mut Errors) {
     spec.field("failedJobsHistoryLimit").check_non_negative(errors);
 }
 
-pub fn cron_job_update(context: &Context<'_>, cron_job: &At<'_>, _old: &At<'_>, errors: &mut Errors) {
-    cron_job_spec(context, &cron_job.field("spec"), errors);
+pub fn cron_job_update(_context: &Context<'_>, cron_job: &At<'_>, old: &At<'_>, errors: &mut Errors) {
+    cron_job_spec(&cron_job.field("spec"), &old.field("spec"), errors);
 }
 
-fn schedule(spec: &At<'_>, errors: &mut Errors) {
+fn schedule(spec: &At<'_>, old: &At<'_>, errors: &mut Errors) {
     let at = spec.field("schedule");
     if at.is_empty() {
         errors.push(at.required(""));
-    } else if at.text().contains("TZ") {
-        errors.push(at.invalid("cannot use TZ or CRON_TZ in schedule, use timeZone field instead"));
-    } else if let Err(why) = cron_schedule::check(at.text()) {
+        return;
+    }
+    let zoned = ["TZ=", "CRON_TZ="].iter().any(|prefix| at.text().starts_with(prefix));
+    let plain = if zoned { at.text().split_once(' ').map_or("", |(_, plain)| plain.trim()) } else { at.text() };
+    if let Err(why) = cron_schedule::check(plain) {
         errors.push(at.invalid(why));
+    }
+    // What was once allowed may stay, but not beside the field that took its place.
+    match (at.text().contains("TZ"), old.field("schedule").text().contains("TZ")) {
+        (true, true) if spec.field("timeZone").is_set() => {
+            errors.push(at.invalid("cannot use both timeZone field and TZ or CRON_TZ in schedule"));
+        }
+        (true, false) => errors.push(at.invalid("cannot use TZ or CRON_TZ in schedule, use timeZone field instead")),
+        _ => {}
     }
 }
 
@@ -392,3 +419,6 @@ fn time_zone(at: &At<'_>, errors: &mut Errors) {
         _ => {}
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -393,6 +393,21 @@ pub fn pod_template(_context: &Context<'_>, template: &At<'_>, errors: &mut Erro
     pod::template(&template.field("template"), errors);
 }
 
+/// A revision is what a controller once wrote: an object, and its number.
+pub fn controller_revision(_context: &Context<'_>, revision: &At<'_>, errors: &mut Errors) {
+    revision.field("revision").check_non_negative(errors);
+    match revision.field("data").value {
+        Value::Null => errors.push(revision.field("data").required("data is mandatory")),
+        Value::Object(_) => {}
+        _ => errors.push(revision.field("data").required("data must be a valid JSON object")),
+    }
+}
+
+pub fn controller_revision_update(_context: &Context<'_>, revision: &At<'_>, old: &At<'_>, errors: &mut Errors) {
+    revision.field("revision").check_non_negative(errors);
+    revision.field("data").check_unchanged(&old.field("data"), errors);
+}
+
 /// Warnings about a template that is new or has changed.
 pub fn template_warnings(context: &Context<'_>, object: &At<'_>, old: Option<&At<'_>>) -> Vec<String> {
     let counted = |object: &At<'_>| object.down("metadata.generation").value.clone();

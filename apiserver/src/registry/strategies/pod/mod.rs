@@ -23,7 +23,7 @@ pub const ROW: Rules = Rules {
     validate: validation::pod,
     revalidates: false,
     validate_update: validation::update::pod,
-    validate_status: validation::update::status,
+    validate_status: validation::status::validate,
     warnings: validation::warnings::pod,
     canonicalize: app_armor::from_annotations,
     grace,

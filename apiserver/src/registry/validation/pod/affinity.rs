@@ -17,7 +17,7 @@ pub fn validate(affinity: &At<'_>, errors: &mut Errors) {
     }
     for term in node.field(PREFERRED).items() {
         weight(&term, errors);
-        node_selector_term(&term.field("preference"), errors);
+        node_selector_term(&term.field("preference"), Values::Any, errors);
     }
     for kind in ["podAffinity", "podAntiAffinity"] {
         let pods = affinity.field(kind);
@@ -38,24 +38,31 @@ fn weight(term: &At<'_>, errors: &mut Errors) {
     }
 }
 
+/// Whether the values of an expression have to be fit for a label. What is preferred may be anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Values {
+    OfLabels,
+    Any,
+}
+
 pub fn node_selector(selector: &At<'_>, errors: &mut Errors) {
     let terms = selector.field("nodeSelectorTerms");
     if terms.is_empty() {
         errors.push(terms.required("must have at least one node selector term"));
     }
-    terms.items().for_each(|term| node_selector_term(&term, errors));
+    terms.items().for_each(|term| node_selector_term(&term, Values::OfLabels, errors));
 }
 
-fn node_selector_term(term: &At<'_>, errors: &mut Errors) {
+fn node_selector_term(term: &At<'_>, values: Values, errors: &mut Errors) {
     for requirement in term.field("matchExpressions").items() {
-        expression(&requirement, errors);
+        expression(&requirement, values, errors);
     }
     for requirement in term.field("matchFields").items() {
         field(&requirement, errors);
     }
 }
 
-fn expression(requirement: &At<'_>, errors: &mut Errors) {
+fn expression(requirement: &At<'_>, fit: Values, errors: &mut Errors) {
     let (operator, values) = (requirement.field("operator"), requirement.field("values"));
     match operator.text() {
         "In" | "NotIn" if values.is_empty() => {
@@ -71,8 +78,8 @@ fn expression(requirement: &At<'_>, errors: &mut Errors) {
         _ => errors.push(operator.invalid_text("not a valid selector operator")),
     }
     requirement.field("key").check(names::qualified_name, errors);
-    for value in values.items() {
-        value.check(names::label_value, errors);
+    if fit == Values::OfLabels {
+        values.items().for_each(|value| value.check(names::label_value, errors));
     }
 }
 
@@ -101,13 +108,6 @@ fn selector(at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-fn topology_key(at: &At<'_>, errors: &mut Errors) {
-    if at.is_empty() {
-        errors.push(at.required("can not be empty"));
-    }
-    at.check(names::qualified_name, errors);
-}
-
 fn pod_term(term: &At<'_>, errors: &mut Errors) {
     selector(&term.field("labelSelector"), errors);
     selector(&term.field("namespaceSelector"), errors);
@@ -115,24 +115,37 @@ fn pod_term(term: &At<'_>, errors: &mut Errors) {
         At::new(term.path_of("namespace"), namespace.value).check(names::dns1123_label, errors);
     }
     label_keys(term, errors);
-    topology_key(&term.field("topologyKey"), errors);
+    let key = term.field("topologyKey");
+    if key.is_empty() {
+        errors.push(key.required("can not be empty"));
+    }
+    key.check(names::qualified_name, errors);
 }
 
 /// Keys whose values are taken from the pod, with or against the rest of the selector.
 fn label_keys(term: &At<'_>, errors: &mut Errors) {
     let (with, against) = (term.field("matchLabelKeys"), term.field("mismatchLabelKeys"));
-    for keys in [&with, &against] {
-        if !keys.is_empty() && !term.field("labelSelector").is_set() {
+    let selector = term.field("labelSelector");
+    for keys in [&with, &against].into_iter().filter(|keys| !keys.is_empty()) {
+        if selector.is_set() {
+            keys.items().for_each(|key| key.check(names::qualified_name, errors));
+        } else {
             errors.push(keys.forbidden("must not be specified when labelSelector is not set"));
         }
-        keys.items().for_each(|key| key.check(names::qualified_name, errors));
     }
-    for (index, key) in with.items().enumerate() {
-        // Kubernetes names the term and the index here, without the field.
-        for _ in 0..selections_beside(&term.field("labelSelector"), key.text()) {
-            let at = At::new(format!("{}[{index}]", term.path), key.value);
+    // The selector of a pod has a requirement for each key by now, so that one more is one of the client's.
+    let mut selected: BTreeSet<&str> = selector.field("matchLabels").entries().map(|(key, _)| key).collect();
+    for requirement in selector.field("matchExpressions").items() {
+        let key = requirement.field("key").text();
+        let named = with.items().enumerate().filter(|(_, with)| with.text() == key).last();
+        if let Some((index, _)) = named
+            && selected.contains(key)
+        {
+            // Kubernetes names the term and the index here, without the field.
+            let at = At::new(format!("{}[{index}]", term.path), requirement.field("key").value);
             errors.push(at.invalid("exists in both matchLabelKeys and labelSelector"));
         }
+        selected.insert(key);
     }
     let against: Vec<&Value> = against.items().map(|key| key.value).collect();
     for key in with.items().filter(|key| against.contains(&key.value)) {
@@ -140,57 +153,44 @@ fn label_keys(term: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// How often a selector speaks of a key that `matchLabelKeys` names, beside the one requirement that this has added.
-fn selections_beside(selector: &At<'_>, key: &str) -> usize {
-    let labels = usize::from(selector.field("matchLabels").key(key).is_set());
-    let requirements: Vec<At<'_>> = selector
-        .field("matchExpressions")
-        .items()
-        .filter(|requirement| requirement.field("key").text() == key)
-        .collect();
-    let added =
-        |requirement: &At<'_>| requirement.field("operator").text() == "In" && requirement.field("values").len() == 1;
-    labels + requirements.len() - usize::from(requirements.iter().any(added))
+fn check_greater_than_zero(at: &At<'_>, errors: &mut Errors) {
+    if at.integer().unwrap_or(0) <= 0 {
+        errors.push(at.invalid_as(&json!(at.integer().unwrap_or(0)), "must be greater than zero"));
+    }
 }
 
 pub fn topology_spread(constraints: &At<'_>, errors: &mut Errors) {
-    let mut seen = BTreeSet::new();
-    for constraint in constraints.items() {
-        let skew = constraint.field("maxSkew");
-        if skew.integer().unwrap_or(0) <= 0 {
-            errors.push(skew.invalid("must be greater than zero"));
+    let pair = |constraint: &At<'_>| {
+        (constraint.field("topologyKey").text().to_owned(), constraint.field("whenUnsatisfiable").text().to_owned())
+    };
+    for (index, constraint) in constraints.items().enumerate() {
+        check_greater_than_zero(&constraint.field("maxSkew"), errors);
+        if constraint.field("topologyKey").is_empty() {
+            errors.push(constraint.field("topologyKey").required("can not be empty"));
         }
-        topology_key(&constraint.field("topologyKey"), errors);
         let when = constraint.field("whenUnsatisfiable");
         if !["DoNotSchedule", "ScheduleAnyway"].contains(&when.text()) {
             errors.push(
                 At::new(when.path.clone(), &json!(when.text())).not_supported(&["DoNotSchedule", "ScheduleAnyway"]),
             );
         }
-        let pair = format!("{{{}, {}}}", constraint.field("topologyKey").text(), when.text());
-        if !seen.insert(pair.clone()) {
+        let own = pair(&constraint);
+        if constraints.items().skip(index + 1).any(|later| pair(&later) == own) {
             let path = constraint.path_of("{topologyKey, whenUnsatisfiable}");
-            errors.push(At::new(path, &json!(pair)).duplicate());
+            errors.push(At::new(path, &json!(format!("{{{}, {}}}", own.0, own.1))).duplicate());
         }
         let domains = constraint.field("minDomains");
-        domains.check_positive(errors);
-        if domains.is_set() && when.text() != "DoNotSchedule" {
-            let why = format!("can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {}", when.text());
-            errors.push(domains.invalid(why));
+        if domains.is_set() {
+            check_greater_than_zero(&domains, errors);
+            if when.text() != "DoNotSchedule" {
+                let why = format!("can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {}", when.text());
+                errors.push(domains.invalid(why));
+            }
         }
         for policy in ["nodeAffinityPolicy", "nodeTaintsPolicy"] {
             constraint.field(policy).check_optional_enum(&["Honor", "Ignore"], errors);
         }
-        let keys = constraint.field("matchLabelKeys");
-        if !keys.is_empty() && !constraint.field("labelSelector").is_set() {
-            errors.push(keys.forbidden("must not be specified when labelSelector is not set"));
-        }
-        for key in keys.items() {
-            key.check(names::qualified_name, errors);
-            if selections_beside(&constraint.field("labelSelector"), key.text()) > 0 {
-                errors.push(key.invalid("exists in both matchLabelKeys and labelSelector"));
-            }
-        }
+        label_keys(&constraint, errors);
         selector(&constraint.field("labelSelector"), errors);
     }
 }

@@ -3,14 +3,15 @@
 //! Corresponds to validateContainers, validateInitContainers and validateEphemeralContainers.
 
 use super::resources::{self, Claims};
+use super::volume_sources::PULL_POLICIES;
 use super::volumes::{self, Volumes};
-use super::{HostPorts, RESTART_POLICIES, env, handlers, security};
+use super::{env, handlers, security};
 use crate::registry::validation::at::{At, Errors, check_port_number, port_name};
 use proto::meta::names;
+use proto::meta::status::FieldError;
 use serde_json::json;
 use std::collections::BTreeSet;
 
-const PULL_POLICIES: &[&str] = &["Always", "IfNotPresent", "Never"];
 const TERMINATION_POLICIES: &[&str] = &["File", "FallbackToLogsOnError"];
 pub const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
 
@@ -18,7 +19,11 @@ pub const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
 pub struct Shared<'a> {
     pub volumes: &'a Volumes<'a>,
     pub claims: &'a Claims<'a>,
-    pub grace_period_s: i64,
+    pub grace_period_s: Option<i64>,
+    /// The pod's.
+    pub restart_policy: &'a str,
+    /// Whether a user of the pod is the same one on the node.
+    pub host_users: bool,
 }
 
 pub fn regular(containers: &At<'_>, shared: &Shared<'_>, errors: &mut Errors) {
@@ -30,11 +35,11 @@ pub fn regular(containers: &At<'_>, shared: &Shared<'_>, errors: &mut Errors) {
     for container in containers.items() {
         common(&container, shared, errors);
         if !names.insert(container.field("name").text()) {
-            errors.push(container.field("name").duplicate());
+            errors.push(At::new(container.path_of("name"), &json!(container.field("name").text())).duplicate());
         }
-        restart_policy(&container, errors);
         handlers::lifecycle(&container.field("lifecycle"), shared.grace_period_s, errors);
         handlers::probes(&container, errors);
+        restart_policy(&container, errors);
     }
     host_port_conflicts(containers, &mut BTreeSet::new(), errors);
 }
@@ -45,10 +50,15 @@ pub fn init(containers: &At<'_>, others: &At<'_>, shared: &Shared<'_>, errors: &
         common(&container, shared, errors);
         restart_policy(&container, errors);
         let is_sidecar = container.field("restartPolicy").text() == "Always";
-        if !container.field("name").is_empty() && !names.insert(container.field("name").text()) {
-            errors.push(container.field("name").duplicate());
+        let name = container.field("name").text();
+        if names.contains(name) {
+            errors.push(At::new(container.path_of("name"), &json!(name)).duplicate());
+        } else if !name.is_empty() {
+            names.insert(name);
         }
-        host_port_conflicts_of(&container, &mut BTreeSet::new(), errors);
+        // Kubernetes counts the one container here as the first of the list.
+        let first = At::new(format!("{}[0]", containers.path), container.value);
+        host_port_conflicts_of(&first, &mut BTreeSet::new(), errors);
         if is_sidecar {
             handlers::lifecycle(&container.field("lifecycle"), shared.grace_period_s, errors);
             handlers::probes(&container, errors);
@@ -60,19 +70,26 @@ pub fn init(containers: &At<'_>, others: &At<'_>, shared: &Shared<'_>, errors: &
                 errors.push(container.field(field).forbidden(why));
             }
         }
+        for policy in container.field("resizePolicy").items() {
+            let restart = policy.field("restartPolicy");
+            if restart.text() == "RestartContainer" {
+                errors.push(restart.invalid("must not be set to 'RestartContainer' for non-sidecar initContainers"));
+            }
+        }
     }
 }
 
 /// Fields that a debugging container may not have: it comes when resources are already given out.
 const NOT_EPHEMERAL: &[&str] = &[
     "ports",
+    "resources",
+    "resizePolicy",
+    "restartPolicy",
+    "restartPolicyRules",
     "livenessProbe",
     "readinessProbe",
     "startupProbe",
     "lifecycle",
-    "resources",
-    "resizePolicy",
-    "restartPolicy",
 ];
 
 pub fn ephemeral(spec: &At<'_>, shared: &Shared<'_>, errors: &mut Errors) {
@@ -83,8 +100,9 @@ pub fn ephemeral(spec: &At<'_>, shared: &Shared<'_>, errors: &mut Errors) {
     let mut names = targets.clone();
     for container in spec.field("ephemeralContainers").items() {
         common(&container, shared, errors);
-        if !container.field("name").is_empty() && !names.insert(container.field("name").text()) {
-            errors.push(container.field("name").duplicate());
+        image_of_pod(&container, errors);
+        if !names.insert(container.field("name").text()) {
+            errors.push(At::new(container.path_of("name"), &json!(container.field("name").text())).duplicate());
         }
         let target = container.field("targetContainerName");
         if !target.is_empty() && !targets.contains(target.text()) {
@@ -117,28 +135,73 @@ fn common(container: &At<'_>, shared: &Shared<'_>, errors: &mut Errors) {
     volumes::mounts(container, shared.volumes, errors);
     container.field("imagePullPolicy").check_enum(PULL_POLICIES, errors);
     resources::of_container(&container.field("resources"), shared.claims, errors);
-    resize_policy(&container.field("resizePolicy"), errors);
-    security::of_container(&container.field("securityContext"), errors);
+    resize_policy(&container.field("resizePolicy"), shared.restart_policy, errors);
+    security::of_container(&container.field("securityContext"), shared.host_users, errors);
 }
 
+/// An image may have space around its name in a template, not in a pod.
+pub fn image_of_pod(container: &At<'_>, errors: &mut Errors) {
+    let image = container.field("image");
+    if image.text().trim() != image.text() {
+        errors.push(image.invalid("must not have leading or trailing whitespace"));
+    }
+}
+
+const CONTAINER_RESTART_POLICIES: &[&str] = &["Always", "Never", "OnFailure"];
+const RESTART_ACTIONS: &[&str] = &["Restart", "RestartAllContainers"];
+const MAX_RESTART_RULES: usize = 20;
+const MAX_EXIT_CODES: usize = 255;
+
+/// A container's own restart policy, and what its exit codes change of it.
 fn restart_policy(container: &At<'_>, errors: &mut Errors) {
-    container.field("restartPolicy").check_optional_enum(RESTART_POLICIES, errors);
+    let (policy, rules) = (container.field("restartPolicy"), container.field("restartPolicyRules"));
+    if policy.is_set() {
+        policy.check_optional_enum(CONTAINER_RESTART_POLICIES, errors);
+    } else if rules.is_empty() {
+        return;
+    } else {
+        errors.push(policy.required("must specify restartPolicy when restart rules are used"));
+    }
+    if rules.len() > MAX_RESTART_RULES {
+        errors.push(FieldError::too_many(rules.path.clone(), rules.len(), MAX_RESTART_RULES));
+    }
+    for rule in rules.items() {
+        let (action, codes) = (rule.field("action"), rule.field("exitCodes"));
+        if !RESTART_ACTIONS.contains(&action.text()) {
+            errors.push(At::new(action.path.clone(), &json!(action.text())).not_supported(RESTART_ACTIONS));
+        }
+        if !codes.is_set() {
+            errors.push(codes.required("must be specified"));
+            continue;
+        }
+        let operator = codes.field("operator");
+        if !["In", "NotIn"].contains(&operator.text()) {
+            errors.push(At::new(operator.path.clone(), &json!(operator.text())).not_supported(&["In", "NotIn"]));
+        }
+        let values = codes.field("values");
+        if values.len() > MAX_EXIT_CODES {
+            errors.push(FieldError::too_many(values.path.clone(), values.len(), MAX_EXIT_CODES));
+        }
+    }
 }
 
-fn resize_policy(policies: &At<'_>, errors: &mut Errors) {
+fn resize_policy(policies: &At<'_>, pod_restart_policy: &str, errors: &mut Errors) {
     let mut seen = BTreeSet::new();
     for policy in policies.items() {
         let name = policy.field("resourceName");
         if !seen.insert(name.text()) {
             errors.push(At::new(policy.path.clone(), name.value).duplicate());
         }
-        if !["cpu", "memory"].contains(&name.text()) {
-            errors.push(At::new(policies.path.clone(), name.value).not_supported(&["cpu", "memory"]));
+        // Kubernetes names the list here, not the item.
+        for (word, supported) in
+            [(&name, ["cpu", "memory"]), (&policy.field("restartPolicy"), ["NotRequired", "RestartContainer"])]
+        {
+            At::new(policies.path.clone(), word.value).check_enum(&supported, errors);
         }
         let restart = policy.field("restartPolicy");
-        if !["NotRequired", "RestartContainer"].contains(&restart.text()) {
-            let supported = ["NotRequired", "RestartContainer"];
-            errors.push(At::new(policies.path.clone(), restart.value).not_supported(&supported));
+        if pod_restart_policy == "Never" && restart.text() != "NotRequired" {
+            let why = "must be 'NotRequired' when pod `restartPolicy` is 'Never'";
+            errors.push(At::new(policies.path.clone(), restart.value).invalid_text(why));
         }
     }
 }
@@ -186,20 +249,18 @@ fn host_port_conflicts_of(container: &At<'_>, taken: &mut BTreeSet<String>, erro
     }
 }
 
-/// On the host's network a container's port is the host's.
-pub fn host_network(spec: &At<'_>, host_ports: HostPorts, errors: &mut Errors) {
+/// On the host's network a container's port is the host's; a template may leave it to the pods' defaults.
+pub fn host_network(spec: &At<'_>, is_pod: bool, errors: &mut Errors) {
     if !spec.field("hostNetwork").is_true() {
         return;
     }
-    for list in ["containers", "initContainers"] {
-        for container in spec.field(list).items() {
-            for port in container.field("ports").items() {
-                let (inside, outside) = (port.field("containerPort"), port.field("hostPort"));
-                let (number, on_host) = (inside.integer().unwrap_or(0), outside.integer().unwrap_or(0));
-                let open = host_ports == HostPorts::ToCome && on_host == 0;
-                if number != on_host && !open {
-                    errors.push(inside.invalid("must match `hostPort` when `hostNetwork` is true"));
-                }
+    for container in spec.field("containers").items() {
+        for port in container.field("ports").items() {
+            let number = |field: &str| port.field(field).integer().unwrap_or(0);
+            let (inside, outside) = (number("containerPort"), number("hostPort"));
+            if (is_pod || outside != 0) && inside != outside {
+                let why = "must match `containerPort` when `hostNetwork` is true";
+                errors.push(port.field("hostPort").invalid_as(&json!(outside), why));
             }
         }
     }

@@ -2,7 +2,10 @@
 //!
 //! Corresponds to ValidateEnv and ValidateEnvFrom.
 
+use super::annotations::LISTS;
+use super::paths::no_backsteps;
 use crate::registry::validation::at::{At, Errors};
+use crate::registry::validation::object_meta;
 use proto::meta::names;
 use proto::meta::quantity::Quantity;
 use serde_json::json;
@@ -46,6 +49,15 @@ fn value_from(from: &At<'_>, has_value: bool, errors: &mut Errors) {
             reference.field("key").check_required(names::config_map_key, errors);
         }
     }
+    let file = from.field("fileKeyRef");
+    if file.is_set() {
+        file.field("key").check_required(variable_name, errors);
+        file.field("volumeName").check_required(names::dns1123_label, errors);
+        if file.field("path").is_empty() {
+            errors.push(file.field("path").required(""));
+        }
+        no_backsteps(&file.field("path"), errors);
+    }
     match SOURCES.iter().filter(|source| from.field(source).is_set()).count() {
         0 => nothing_invalid(
             from,
@@ -55,6 +67,26 @@ fn value_from(from: &At<'_>, has_value: bool, errors: &mut Errors) {
         _ if has_value => nothing_invalid(from, "may not be specified when `value` is not empty", errors),
         1 => {}
         _ => nothing_invalid(from, "may not have more than one field specified at a time", errors),
+    }
+}
+
+/// A file that variables come from lies in a volume that is empty at first.
+pub fn file_volumes(spec: &At<'_>, errors: &mut Errors) {
+    for container in LISTS.into_iter().flat_map(|list| spec.field(list).items().collect::<Vec<_>>()) {
+        for variable in container.field("env").items() {
+            let name = variable.down("valueFrom.fileKeyRef.volumeName");
+            if !variable.down("valueFrom.fileKeyRef").is_set() {
+                continue;
+            }
+            let mut volumes = spec.field("volumes").items();
+            match volumes.find(|volume| volume.field("name").text() == name.text()) {
+                None => errors.push(At::new(name.path.clone(), &json!(name.text())).not_found()),
+                Some(volume) if !volume.field("emptyDir").is_set() => {
+                    errors.push(name.invalid_text("referenced volume must be of type emptyDir"));
+                }
+                Some(_) => {}
+            }
+        }
     }
 }
 
@@ -75,20 +107,14 @@ const VARIABLE_FIELDS: &[&str] = &[
 pub const VOLUME_FIELDS: &[&str] =
     &["metadata.name", "metadata.namespace", "metadata.uid", "metadata.labels", "metadata.annotations"];
 
-/// Labels that any selector of a pod's fields knows, even if no variable may show them.
-const KNOWN_FIELDS: &[&str] = &[
-    "metadata.annotations",
-    "metadata.labels",
-    "spec.restartPolicy",
-    "spec.schedulerName",
-    "status.phase",
-    "spec.hostNetwork",
-];
+/// Fields that the downward API knows, even if none of its users may show them.
+const KNOWN_FIELDS: &[&str] =
+    &["metadata.annotations", "metadata.labels", "spec.restartPolicy", "spec.schedulerName", "status.phase"];
 
 /// `metadata.labels['key']`
 fn subscript(path: &str) -> Option<(&str, &str)> {
     let (field, rest) = path.split_once("['")?;
-    Some((field, rest.strip_suffix("']")?))
+    (!field.is_empty()).then_some((field, rest.strip_suffix("']")?))
 }
 
 pub fn field_ref(reference: &At<'_>, allowed: &[&str], errors: &mut Errors) {
@@ -101,30 +127,34 @@ pub fn field_ref(reference: &At<'_>, allowed: &[&str], errors: &mut Errors) {
         errors.push(path.required(""));
         return;
     }
+    let unconverted = |why: String| path.invalid(format!("error converting fieldPath: {why}"));
+    if version.text() != "v1" {
+        errors.push(unconverted(format!("unsupported pod version: {}", version.text())));
+        return;
+    }
     if let Some((field, key)) = subscript(path.text()) {
+        // Kubernetes names the reference here, not the path in it.
         let complaints = match field {
             "metadata.annotations" => names::qualified_name(&key.to_lowercase()),
             "metadata.labels" => names::qualified_name(key),
             _ => {
-                errors.push(path.invalid("does not support subscript"));
+                errors.push(unconverted(format!("field label does not support subscript: {}", path.text())));
                 return;
             }
         };
-        errors.extend(complaints.into_iter().map(|complaint| path.invalid_as(&json!(key), complaint)));
+        let key = if field == "metadata.annotations" { key.to_lowercase() } else { key.to_owned() };
+        errors.extend(complaints.into_iter().map(|complaint| reference.invalid_as(&json!(key), complaint)));
         return;
     }
-    let known =
-        allowed.contains(&path.text()) || VARIABLE_FIELDS.contains(&path.text()) || KNOWN_FIELDS.contains(&path.text());
-    if version.text() != "v1" {
-        let version = version.text();
-        errors.push(path.invalid(format!("error converting fieldPath: unsupported pod version: {version}")));
-    } else if !known {
-        let field = path.text();
-        errors.push(path.invalid(format!("error converting fieldPath: field label not supported: {field}")));
-    } else if !allowed.contains(&path.text()) {
+    // An old name of the node's.
+    let field = if path.text() == "spec.host" { "spec.nodeName" } else { path.text() };
+    let known = VOLUME_FIELDS.contains(&field) || VARIABLE_FIELDS.contains(&field) || KNOWN_FIELDS.contains(&field);
+    if !known {
+        errors.push(unconverted(format!("field label not supported: {field}")));
+    } else if !allowed.contains(&field) {
         let mut supported = allowed.to_vec();
         supported.sort_unstable();
-        errors.push(path.not_supported(&supported));
+        errors.push(At::new(path.path.clone(), &json!(field)).not_supported(&supported));
     }
 }
 
@@ -139,12 +169,10 @@ const RESOURCES: &[&str] = &[
 
 pub fn resource_field_ref(reference: &At<'_>, in_volume: bool, errors: &mut Errors) {
     let (container, resource) = (reference.field("containerName"), reference.field("resource"));
+    let is_huge = |text: &str| text.starts_with("limits.hugepages-") || text.starts_with("requests.hugepages-");
     if in_volume && container.is_empty() {
         errors.push(container.required(""));
-        return;
-    }
-    let is_huge = |text: &str| text.starts_with("limits.hugepages-") || text.starts_with("requests.hugepages-");
-    if resource.is_empty() {
+    } else if resource.is_empty() {
         errors.push(resource.required(""));
     } else if !RESOURCES.contains(&resource.text()) && !is_huge(resource.text()) {
         errors.push(resource.not_supported(RESOURCES));
@@ -169,6 +197,9 @@ fn divisor(reference: &At<'_>, resource: &At<'_>, errors: &mut Errors) {
         "ephemeral-storage" if !among(&units) => {
             "only divisor's values 1, 1k, 1M, 1G, 1T, 1P, 1E, 1Ki, 1Mi, 1Gi, 1Ti, 1Pi, 1Ei are supported with the local ephemeral storage resource"
         }
+        huge if huge.starts_with("hugepages-") && !among(&units) => {
+            "only divisor's values 1, 1k, 1M, 1G, 1T, 1P, 1E, 1Ki, 1Mi, 1Gi, 1Ti, 1Pi, 1Ei are supported with the hugepages resource"
+        }
         _ => return,
     };
     errors.push(divisor.invalid_as(&json!(resource.text()), why));
@@ -181,7 +212,14 @@ pub fn sources(sources: &At<'_>, errors: &mut Errors) {
         }
         let references = ["configMapRef", "secretRef"].map(|name| source.field(name));
         for reference in references.iter().filter(|reference| reference.is_set()) {
-            reference.field("name").check(names::dns1123_subdomain, errors);
+            let name = reference.field("name");
+            if name.is_empty() {
+                errors.push(name.required(""));
+                continue;
+            }
+            // A name that ends in a dash passes, as the start of a name would.
+            let complaints = object_meta::subdomain(name.text(), true);
+            errors.extend(complaints.into_iter().map(|complaint| name.invalid(complaint)));
         }
         match references.iter().filter(|reference| reference.is_set()).count() {
             0 => nothing_invalid(sources, "must specify one of: `configMapRef` or `secretRef`", errors),

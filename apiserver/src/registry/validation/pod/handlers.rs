@@ -10,7 +10,7 @@ struct Kinds<'k>(&'k [&'k str]);
 const PROBES: Kinds<'_> = Kinds(&["exec", "httpGet", "tcpSocket", "grpc"]);
 const HOOKS: Kinds<'_> = Kinds(&["exec", "httpGet", "tcpSocket", "sleep"]);
 
-fn handler(at: &At<'_>, kinds: &Kinds<'_>, grace_period_s: i64, errors: &mut Errors) {
+fn handler(at: &At<'_>, kinds: &Kinds<'_>, grace_period_s: Option<i64>, errors: &mut Errors) {
     let mut found = false;
     for kind in kinds.0 {
         let one = at.field(kind);
@@ -56,7 +56,8 @@ fn http_get(http: &At<'_>, errors: &mut Errors) {
     }
 }
 
-fn sleep(sleep: &At<'_>, grace_period_s: i64, errors: &mut Errors) {
+fn sleep(sleep: &At<'_>, grace_period_s: Option<i64>, errors: &mut Errors) {
+    let Some(grace_period_s) = grace_period_s else { return };
     let seconds = sleep.field("seconds");
     if !(0..=grace_period_s).contains(&seconds.integer().unwrap_or(0)) {
         errors.push(sleep.invalid_as(
@@ -66,15 +67,11 @@ fn sleep(sleep: &At<'_>, grace_period_s: i64, errors: &mut Errors) {
     }
 }
 
-pub fn lifecycle(lifecycle: &At<'_>, grace_period_s: i64, errors: &mut Errors) {
+pub fn lifecycle(lifecycle: &At<'_>, grace_period_s: Option<i64>, errors: &mut Errors) {
     for hook in ["postStart", "preStop"] {
         if lifecycle.field(hook).is_set() {
             handler(&lifecycle.field(hook), &HOOKS, grace_period_s, errors);
         }
-    }
-    if lifecycle.field("stopSignal").is_set() {
-        let why = "may not be set for containers with empty `spec.os.name`";
-        errors.push(lifecycle.field("stopSignal").forbidden(why));
     }
 }
 
@@ -84,7 +81,7 @@ pub fn probes(container: &At<'_>, errors: &mut Errors) {
         if !probe.is_set() {
             continue;
         }
-        handler(&probe, &PROBES, 0, errors);
+        handler(&probe, &PROBES, None, errors);
         for field in ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"]
         {
             probe.field(field).check_non_negative(errors);
@@ -95,7 +92,7 @@ pub fn probes(container: &At<'_>, errors: &mut Errors) {
             if grace.is_set() {
                 errors.push(grace.invalid("must not be set for readinessProbes"));
             }
-        } else if probe.field("successThreshold").integer().unwrap_or(1) != 1 {
+        } else if probe.field("successThreshold").integer() != Some(1) {
             errors.push(probe.field("successThreshold").invalid("must be 1"));
         }
     }

@@ -3,12 +3,17 @@
 //! Corresponds to ValidatePodCreate, ValidatePodSpec and ValidatePodTemplateSpec of pkg/apis/core/validation.
 
 pub mod affinity;
+mod annotations;
 pub mod containers;
 pub mod env;
 pub mod handlers;
+mod paths;
+mod projected;
 pub mod resources;
 pub mod security;
+pub mod status;
 pub mod update;
+mod volume_sources;
 pub mod volumes;
 pub mod warnings;
 pub mod windows;
@@ -20,6 +25,7 @@ use resources::Claims;
 use serde_json::json;
 
 pub const RESTART_POLICIES: &[&str] = &["Always", "OnFailure", "Never"];
+pub const PREEMPTION_POLICIES: &[&str] = &["PreemptLowerPriority", "Never"];
 const DNS_POLICIES: &[&str] = &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
 const TAINT_EFFECTS: &[&str] = &["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
@@ -33,12 +39,14 @@ pub fn pod(_context: &WriteContext<'_>, pod: &At<'_>, errors: &mut Errors) {
     if !spec.field("nodeName").is_empty() && !spec.field("schedulingGates").is_empty() {
         errors.push(spec.field("nodeName").forbidden("cannot be set until all schedulingGates have been cleared"));
     }
+    annotations::against_fields(pod, errors);
 }
 
 /// What holds for a pod at any time, its metadata aside.
 pub fn pod_content(pod: &At<'_>, errors: &mut Errors) {
-    let spec = pod.field("spec");
-    pod_spec(&spec, HostPorts::Given, errors);
+    let (meta, spec) = (pod.field("metadata"), pod.field("spec"));
+    annotations::validate(&meta.field("annotations"), &spec, errors);
+    pod_spec(&spec, Some(&meta), errors);
     if spec.field("serviceAccountName").is_empty() {
         for volume in spec.field("volumes").items() {
             for source in volume.down("projected.sources").items() {
@@ -49,13 +57,8 @@ pub fn pod_content(pod: &At<'_>, errors: &mut Errors) {
             }
         }
     }
-    for list in ["containers", "initContainers", "ephemeralContainers"] {
-        for container in spec.field(list).items() {
-            let image = container.field("image");
-            if image.text().trim() != image.text() {
-                errors.push(image.invalid("must not have leading or trailing whitespace"));
-            }
-        }
+    for list in ["containers", "initContainers"] {
+        spec.field(list).items().for_each(|container| containers::image_of_pod(&container, errors));
     }
 }
 
@@ -63,7 +66,7 @@ pub fn pod_content(pod: &At<'_>, errors: &mut Errors) {
 pub fn template(template: &At<'_>, errors: &mut Errors) {
     template_metadata(template, errors);
     let spec = template.field("spec");
-    pod_spec(&spec, HostPorts::ToCome, errors);
+    pod_spec(&spec, None, errors);
     if !spec.field("ephemeralContainers").is_empty() {
         errors.push(spec.field("ephemeralContainers").forbidden("ephemeral containers not allowed in pod template"));
     }
@@ -76,33 +79,40 @@ pub fn template_metadata(template: &At<'_>, errors: &mut Errors) {
     labels.check_labels(errors);
     let annotations = At::new(template.path_of("annotations"), meta.field("annotations").value);
     super::object_meta::validate_annotations(&annotations, errors);
+    annotations::validate(&annotations, &template.field("spec"), errors);
 }
 
-/// Whether a pod on its node's network has its host ports already: a template may leave them to the pods' defaults.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HostPorts {
-    Given,
-    ToCome,
-}
-
-fn pod_spec(spec: &At<'_>, host_ports: HostPorts, errors: &mut Errors) {
-    let grace_period_s = spec.field("terminationGracePeriodSeconds").integer().unwrap_or(0);
-    let volumes = volumes::validate(&spec.field("volumes"), errors);
-    let claims = Claims::of(&spec.field("resourceClaims"), errors);
-    let shared = containers::Shared { volumes: &volumes, claims: &claims, grace_period_s };
+/// A pod's spec. Metadata is the pod's own; a template has none yet, so what follows from a name is not judged.
+fn pod_spec(spec: &At<'_>, meta: Option<&At<'_>>, errors: &mut Errors) {
+    let grace_period = spec.field("terminationGracePeriodSeconds");
+    if !grace_period.is_set() {
+        errors.push(grace_period.required(""));
+    }
+    let volumes = volumes::validate(&spec.field("volumes"), meta, errors);
+    let claims = Claims::of(&spec.field("resourceClaims"), meta, errors);
+    let shared = containers::Shared {
+        volumes: &volumes,
+        claims: &claims,
+        grace_period_s: grace_period.integer(),
+        restart_policy: spec.field("restartPolicy").text(),
+        host_users: spec.field("hostUsers").value != false,
+    };
     containers::regular(&spec.field("containers"), &shared, errors);
     containers::init(&spec.field("initContainers"), &spec.field("containers"), &shared, errors);
     containers::ephemeral(spec, &shared, errors);
     resources::of_pod(spec, &claims, errors);
-    containers::host_network(spec, host_ports, errors);
+    containers::host_network(spec, meta.is_some(), errors);
     spec.field("restartPolicy").check_enum(RESTART_POLICIES, errors);
     spec.field("dnsPolicy").check_enum(DNS_POLICIES, errors);
     spec.field("nodeSelector").check_labels(errors);
-    security::of_pod(&spec.field("securityContext"), errors);
+    security::of_pod(spec, errors);
     affinity::validate(&spec.field("affinity"), errors);
     dns_config(spec, errors);
     gates(spec, errors);
     affinity::topology_spread(&spec.field("topologySpreadConstraints"), errors);
+    windows::host_processes(spec, errors);
+    security::host_users(spec, errors);
+    host_name_override(spec, errors);
     scalars(spec, errors);
     tolerations(&spec.field("tolerations"), errors);
     host_aliases(&spec.field("hostAliases"), errors);
@@ -112,12 +122,16 @@ fn pod_spec(spec: &At<'_>, host_ports: HostPorts, errors: &mut Errors) {
             at.check(names::dns1123_subdomain, errors);
         }
     }
-    spec.field("preemptionPolicy").check_optional_enum(&["PreemptLowerPriority", "Never"], errors);
-    resources::quantities(&spec.field("overhead"), errors);
-    security::unmasked_mounts(spec, errors);
-    windows::host_processes(spec, errors);
+    if spec.field("preemptionPolicy").is_set() {
+        spec.field("preemptionPolicy").check_enum(PREEMPTION_POLICIES, errors);
+    }
+    resources::of_overhead(&spec.field("overhead"), errors);
     windows::of_system(spec, errors);
+    env::file_volumes(spec, errors);
 }
+
+/// The longest list of search paths, with a space between two.
+const MAX_SEARCH_CHARS: usize = 2048;
 
 fn dns_config(spec: &At<'_>, errors: &mut Errors) {
     let config = spec.field("dnsConfig");
@@ -125,8 +139,11 @@ fn dns_config(spec: &At<'_>, errors: &mut Errors) {
     if spec.field("dnsPolicy").text() == "None" {
         if !config.is_set() {
             errors.push(config.required("must provide `dnsConfig` when `dnsPolicy` is None"));
-        } else if servers.is_empty() {
+            return;
+        }
+        if servers.is_empty() {
             errors.push(servers.required("must provide at least one DNS nameserver when `dnsPolicy` is None"));
+            return;
         }
     }
     if servers.len() > 3 {
@@ -137,9 +154,16 @@ fn dns_config(spec: &At<'_>, errors: &mut Errors) {
     if searches.len() > 32 {
         errors.push(searches.invalid("must not have more than 32 search paths"));
     }
+    let chars = searches.items().map(|search| search.text().len() + 1).sum::<usize>();
+    if chars > MAX_SEARCH_CHARS + 1 {
+        let why =
+            format!("must not have more than {MAX_SEARCH_CHARS} characters (including spaces) in the search list");
+        errors.push(searches.invalid(why));
+    }
     for search in searches.items().filter(|search| search.text() != ".") {
-        let complaints = names::dns1123_subdomain(search.text().trim_end_matches('.'));
-        errors.extend(complaints.into_iter().map(|complaint| search.invalid(complaint)));
+        let domain = search.text().strip_suffix('.').unwrap_or(search.text());
+        let complaints = search_domain(domain);
+        errors.extend(complaints.into_iter().map(|complaint| search.invalid_as(&json!(domain), complaint)));
     }
     for option in config.field("options").items() {
         if option.field("name").is_empty() {
@@ -148,27 +172,68 @@ fn dns_config(spec: &At<'_>, errors: &mut Errors) {
     }
 }
 
+/// A domain whose labels may have underscores.
+fn search_domain(text: &str) -> Vec<String> {
+    let outer = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    let label = |label: &str| {
+        let label = label.strip_prefix('_').unwrap_or(label).as_bytes();
+        label.first().is_some_and(|b| outer(*b))
+            && label.last().is_some_and(|b| outer(*b))
+            && label.iter().all(|b| outer(*b) || matches!(b, b'-' | b'_'))
+    };
+    let mut complaints = Vec::new();
+    if text.len() > 253 {
+        complaints.push("must be no more than 253 characters".to_owned());
+    }
+    if !text.split('.').all(label) {
+        complaints.push(
+            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and must \
+             start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
+             '_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*')"
+                .to_owned(),
+        );
+    }
+    complaints
+}
+
 fn gates(spec: &At<'_>, errors: &mut Errors) {
     for gate in spec.field("readinessGates").items() {
         gate.field("conditionType").check(names::qualified_name, errors);
     }
     let mut seen = Vec::new();
     for gate in spec.field("schedulingGates").items() {
-        gate.field("name").check(names::qualified_name, errors);
-        if seen.contains(&gate.field("name").text()) {
-            errors.push(At::new(gate.path.clone(), gate.field("name").value).duplicate());
+        // Kubernetes names the gate here, not its field.
+        let name = At::new(gate.path.clone(), gate.field("name").value);
+        name.check(names::qualified_name, errors);
+        if seen.contains(&name.text()) {
+            errors.push(name.duplicate());
         }
-        seen.push(gate.field("name").text());
+        seen.push(name.text());
     }
 }
 
+const MAX_HOST_NAME: usize = 64;
+
+fn host_name_override(spec: &At<'_>, errors: &mut Errors) {
+    let name = spec.field("hostnameOverride");
+    if !name.is_set() {
+        return;
+    }
+    for field in ["setHostnameAsFQDN", "hostNetwork"] {
+        if spec.field(field).is_true() {
+            errors.push(name.forbidden(format!("may not be specified when {field} is true")));
+        }
+    }
+    if name.len() > MAX_HOST_NAME {
+        errors.push(name.too_long(MAX_HOST_NAME));
+    }
+    name.check(names::dns1123_subdomain, errors);
+}
+
 fn scalars(spec: &At<'_>, errors: &mut Errors) {
-    for (field, check) in [
-        ("serviceAccountName", names::dns1123_subdomain as fn(&str) -> Vec<String>),
-        ("nodeName", names::dns1123_subdomain),
-    ] {
+    for field in ["serviceAccountName", "nodeName"] {
         if !spec.field(field).is_empty() {
-            spec.field(field).check(check, errors);
+            spec.field(field).check(names::dns1123_subdomain, errors);
         }
     }
     let deadline = spec.field("activeDeadlineSeconds");
@@ -188,7 +253,8 @@ pub fn tolerations(tolerations: &At<'_>, errors: &mut Errors) {
         let (value, effect) = (toleration.field("value"), toleration.field("effect"));
         if !key.is_empty() {
             key.check(names::qualified_name, errors);
-        } else if operator.text() != "Exists" {
+        }
+        if key.is_empty() && operator.text() != "Exists" {
             errors.push(operator.invalid_text(
                 "operator must be Exists when `key` is empty, which means \"match all values and all keys\"",
             ));
@@ -204,9 +270,11 @@ pub fn tolerations(tolerations: &At<'_>, errors: &mut Errors) {
                 }
             }
             "Exists" if !value.is_empty() => {
-                errors.push(operator.invalid_as(toleration.value, "value must be empty when `operator` is 'Exists'"));
+                errors.push(operator.invalid_as(value.value, "value must be empty when `operator` is 'Exists'"));
             }
             "Exists" => {}
+            // Comparisons are known, but switched off.
+            "Lt" | "Gt" => errors.push(operator.not_supported(&["Equal", "Exists", "Lt", "Gt"])),
             _ => errors.push(operator.not_supported(&["Equal", "Exists"])),
         }
         if !effect.is_empty() {
@@ -219,8 +287,10 @@ fn host_aliases(aliases: &At<'_>, errors: &mut Errors) {
     for alias in aliases.items() {
         check_ip(&alias.field("ip"), errors);
         for hostname in alias.field("hostnames").items() {
-            let path = alias.path_of("hostnames");
-            At::new(path, hostname.value).check(names::dns1123_subdomain, errors);
+            hostname.check(names::dns1123_subdomain, errors);
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

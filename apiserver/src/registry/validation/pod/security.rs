@@ -2,8 +2,12 @@
 //!
 //! Corresponds to ValidatePodSecurityContext and ValidateSecurityContext.
 
+use super::annotations::LISTS;
+use super::paths::descending;
 use super::windows;
 use crate::registry::validation::at::{At, Errors};
+use proto::meta::status::FieldError;
+use serde_json::json;
 
 fn id(at: &At<'_>, errors: &mut Errors) {
     if at.integer().is_some_and(|id| !(0..=i64::from(i32::MAX)).contains(&id)) {
@@ -11,13 +15,29 @@ fn id(at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-pub fn of_pod(context: &At<'_>, errors: &mut Errors) {
+pub fn of_pod(spec: &At<'_>, errors: &mut Errors) {
+    let context = spec.field("securityContext");
     for field in ["fsGroup", "runAsUser", "runAsGroup"] {
         id(&context.field(field), errors);
     }
     context.field("supplementalGroups").items().for_each(|group| id(&group, errors));
+    if spec.field("shareProcessNamespace").is_true() && spec.field("hostPID").is_true() {
+        let at = At::new(context.path_of("shareProcessNamespace"), spec.field("shareProcessNamespace").value);
+        errors.push(at.invalid("ShareProcessNamespace and HostPID cannot both be enabled"));
+    }
+    sysctls(&context.field("sysctls"), spec, errors);
+    context.field("fsGroupChangePolicy").check_optional_enum(&["Always", "OnRootMismatch"], errors);
+    seccomp(&context.field("seccompProfile"), errors);
+    windows::options(&context.field("windowsOptions"), errors);
+    app_armor(&context.field("appArmorProfile"), errors);
+    context.field("supplementalGroupsPolicy").check_optional_enum(&["Merge", "Strict"], errors);
+    // Mounting with a label is switched off.
+    context.field("seLinuxChangePolicy").check_optional_enum(&["Recursive"], errors);
+}
+
+fn sysctls(sysctls: &At<'_>, spec: &At<'_>, errors: &mut Errors) {
     let mut seen = Vec::new();
-    for sysctl in context.field("sysctls").items() {
+    for sysctl in sysctls.items() {
         let name = sysctl.field("name");
         if name.is_empty() {
             errors.push(name.required(""));
@@ -28,13 +48,58 @@ pub fn of_pod(context: &At<'_>, errors: &mut Errors) {
         } else if seen.contains(&name.text()) {
             errors.push(name.duplicate());
         }
+        let namespace = if is_of_network(name.text()) { "hostNetwork" } else { "hostIPC" };
+        if (is_of_network(name.text()) || is_of_ipc(name.text())) && spec.field(namespace).is_true() {
+            errors.push(name.invalid(format!("may not be specified when '{namespace}' is true")));
+        }
         seen.push(name.text());
     }
-    context.field("fsGroupChangePolicy").check_optional_enum(&["Always", "OnRootMismatch"], errors);
-    context.field("supplementalGroupsPolicy").check_optional_enum(&["Merge", "Strict"], errors);
-    profile(&context.field("seccompProfile"), "seccomp", errors);
-    profile(&context.field("appArmorProfile"), "AppArmor", errors);
-    windows::options(&context.field("windowsOptions"), errors);
+}
+
+/// The kernel's own spelling: `net/ipv4/x` is `net.ipv4.x`, unless a dot comes first.
+fn dotted(name: &str) -> String {
+    match name.find(['.', '/']) {
+        Some(first) if name.as_bytes()[first] == b'/' => name
+            .chars()
+            .map(|c| {
+                if c == '/' {
+                    '.'
+                } else if c == '.' {
+                    '/'
+                } else {
+                    c
+                }
+            })
+            .collect(),
+        _ => name.to_owned(),
+    }
+}
+
+fn is_of_network(name: &str) -> bool {
+    dotted(name).starts_with("net.")
+}
+
+fn is_of_ipc(name: &str) -> bool {
+    let name = dotted(name);
+    name == "kernel.sem" || ["kernel.shm", "kernel.msg", "fs.mqueue."].iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// Users of its own go with no other namespace of the node.
+pub fn host_users(spec: &At<'_>, errors: &mut Errors) {
+    if spec.field("hostUsers").value != false {
+        return;
+    }
+    // Kubernetes spells two of these as its own fields.
+    for (field, shown) in [("hostNetwork", "hostNetwork"), ("hostPID", "HostPID"), ("hostIPC", "HostIPC")] {
+        if spec.field(field).is_true() {
+            errors.push(At::new(spec.path_of(shown), spec.value).forbidden("when `hostUsers` is false"));
+        }
+    }
+    for container in LISTS.into_iter().flat_map(|list| spec.field(list).items().collect::<Vec<_>>()) {
+        if !container.field("volumeDevices").is_empty() {
+            errors.push(container.field("volumeDevices").forbidden("when `hostUsers` is false"));
+        }
+    }
 }
 
 fn is_sysctl(name: &str) -> bool {
@@ -48,80 +113,92 @@ fn is_sysctl(name: &str) -> bool {
     name.len() <= 253 && name.split(['.', '/']).all(segment)
 }
 
-/// A `/proc` that shows more than a container should see is for pods with users of their own.
-pub fn unmasked_mounts(spec: &At<'_>, errors: &mut Errors) {
-    if spec.field("hostUsers").value == false {
-        return;
-    }
-    for list in ["containers", "initContainers", "ephemeralContainers"] {
-        for container in spec.field(list).items() {
-            let mount = container.down("securityContext.procMount");
-            if mount.text() == "Unmasked" {
-                errors.push(mount.invalid("`hostUsers` must be false to use `Unmasked`"));
-            }
-        }
+const MAX_APP_ARMOR_BYTES: usize = 4095;
+const PROFILES: &[&str] = &["Localhost", "RuntimeDefault", "Unconfined"];
+
+/// The type of what confines a container's processes: a profile of the node, of the container runtime, or none.
+fn profile_type(profile: &At<'_>, field: &str, errors: &mut Errors) {
+    let kind = profile.field("type");
+    if kind.is_empty() {
+        errors.push(kind.required(&format!("type is required when {field} is set")));
+    } else if !PROFILES.contains(&kind.text()) {
+        errors.push(kind.not_supported(PROFILES));
     }
 }
 
-const MAX_APP_ARMOR_BYTES: usize = 4095;
-
-/// What confines a container's processes: a profile of the container runtime, of the node, or none.
-fn profile(profile: &At<'_>, what: &str, errors: &mut Errors) {
+fn seccomp(profile: &At<'_>, errors: &mut Errors) {
     if !profile.is_set() {
         return;
     }
-    let (kind, local) = (profile.field("type"), profile.field("localhostProfile"));
-    let name = local.text();
-    match kind.text() {
-        "" => {
-            let field = profile.path.rsplit('.').next().unwrap_or_default();
-            errors.push(kind.required(&format!("type is required when {field} is set")));
-        }
-        "Localhost" if name.trim() != name && what == "AppArmor" => {
-            errors.push(local.invalid("must not be padded with whitespace"));
-        }
-        "Localhost" if local.is_empty() => {
-            errors.push(local.required(&format!("must be set when {what} type is Localhost")));
-        }
-        "Localhost" if what == "AppArmor" && name.len() > MAX_APP_ARMOR_BYTES => {
-            errors.push(local.too_long(MAX_APP_ARMOR_BYTES));
-        }
+    profile_type(profile, "seccompProfile", errors);
+    let (kind, local) = (profile.field("type").text(), profile.field("localhostProfile"));
+    if kind == "Localhost" && !local.is_set() {
+        errors.push(local.required("must be set when seccomp type is Localhost"));
+    } else if kind == "Localhost" {
         // Another file of the node would be out of the profiles' directory.
-        "Localhost" if what == "seccomp" && (name.starts_with('/') || name.split('/').any(|part| part == "..")) => {
-            let why = if name.starts_with('/') { "must be a relative path" } else { "must not contain '..'" };
-            errors.push(local.invalid(why));
-        }
-        "Localhost" => {}
-        "RuntimeDefault" | "Unconfined" => {
-            if local.is_set() {
-                errors.push(local.invalid(format!("can only be set when {what} type is Localhost")));
-            }
-        }
-        _ => errors.push(kind.not_supported(&["Localhost", "RuntimeDefault", "Unconfined"])),
+        descending(&local, errors);
+    } else if local.is_set() {
+        // Kubernetes shows the whole profile, under the names of its Go fields.
+        let shown = format!("{{\"Type\":{},\"LocalhostProfile\":{}}}", json!(kind), local.value);
+        errors.push(FieldError {
+            field: local.path.clone(),
+            reason: "FieldValueInvalid",
+            message: format!("Invalid value: {shown}: can only be set when seccomp type is Localhost"),
+        });
     }
 }
 
-pub fn of_container(context: &At<'_>, errors: &mut Errors) {
+fn app_armor(profile: &At<'_>, errors: &mut Errors) {
+    if !profile.is_set() {
+        return;
+    }
+    let local = profile.field("localhostProfile");
+    match profile.field("type").text() {
+        "Localhost" => {
+            if local.text().trim() != local.text() {
+                errors.push(local.invalid("must not be padded with whitespace"));
+            } else if local.is_empty() {
+                errors.push(local.required("must be set when AppArmor type is Localhost"));
+            }
+            if local.len() > MAX_APP_ARMOR_BYTES {
+                errors.push(local.too_long(MAX_APP_ARMOR_BYTES));
+            }
+        }
+        "RuntimeDefault" | "Unconfined" => {
+            if local.is_set() {
+                errors.push(local.invalid("can only be set when AppArmor type is Localhost"));
+            }
+        }
+        _ => profile_type(profile, "appArmorProfile", errors),
+    }
+}
+
+pub fn of_container(context: &At<'_>, host_users: bool, errors: &mut Errors) {
     if !context.is_set() {
         return;
     }
     for field in ["runAsUser", "runAsGroup"] {
         id(&context.field(field), errors);
     }
-    context.field("procMount").check_optional_enum(&["Default", "Unmasked"], errors);
-    profile(&context.field("seccompProfile"), "seccomp", errors);
-    profile(&context.field("appArmorProfile"), "AppArmor", errors);
+    let mount = context.field("procMount");
+    mount.check_optional_enum(&["Default", "Unmasked"], errors);
+    // A `/proc` that shows more than a container should see is for pods with users of their own.
+    if host_users && mount.text() == "Unmasked" {
+        errors.push(mount.invalid("`hostUsers` must be false to use `Unmasked`"));
+    }
+    seccomp(&context.field("seccompProfile"), errors);
+    if context.field("allowPrivilegeEscalation").value == false {
+        if context.field("privileged").is_true() {
+            errors.push(context.invalid("cannot set `allowPrivilegeEscalation` to false and `privileged` to true"));
+        }
+        let added = context.down("capabilities.add");
+        for _ in added.items().filter(|capability| capability.text() == "CAP_SYS_ADMIN") {
+            let why = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN";
+            errors.push(context.invalid(why));
+        }
+    }
     windows::options(&context.field("windowsOptions"), errors);
-    if context.field("allowPrivilegeEscalation").value != false {
-        return;
-    }
-    if context.field("privileged").is_true() {
-        errors.push(context.invalid("cannot set `allowPrivilegeEscalation` to false and `privileged` to true"));
-    }
-    if context.down("capabilities.add").items().any(|capability| capability.text() == "CAP_SYS_ADMIN") {
-        let why = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN";
-        errors.push(context.invalid(why));
-    }
+    app_armor(&context.field("appArmorProfile"), errors);
 }
 
 #[cfg(test)]

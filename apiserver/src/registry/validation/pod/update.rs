@@ -1,14 +1,14 @@
 //! What may change in a pod that exists, and through which subresource.
 //!
-//! Corresponds to ValidatePodUpdate, ValidatePodStatusUpdate, ValidatePodEphemeralContainersUpdate and
-//! ValidatePodResize.
+//! Corresponds to ValidatePodUpdate, ValidatePodEphemeralContainersUpdate and ValidatePodResize.
 
+use super::annotations::{self, MIRROR};
+use super::containers::image_of_pod;
 use super::{pod_content, tolerations};
 use crate::registry::strategies::pod::qos;
 use crate::registry::strategy::WriteContext;
-use crate::registry::validation::at::{At, Errors, check_ip};
+use crate::registry::validation::at::{At, Errors};
 use crate::registry::validation::difference::difference;
-use proto::meta::names;
 use serde_json::{Value, json};
 
 const UPDATABLE: &str = "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,\
@@ -19,18 +19,56 @@ pub fn pod(context: &WriteContext<'_>, pod: &At<'_>, old: &At<'_>, errors: &mut 
     match context.subresource {
         "binding" | "eviction" => {}
         "ephemeralcontainers" => {
+            if is_mirror(old) {
+                *errors = vec![At::new("", pod.value).forbidden("static pods do not support ephemeral containers")];
+                return;
+            }
             pod_content(pod, errors);
+            annotation_updates(pod, old, errors);
             ephemeral(pod, old, errors);
         }
         "resize" => {
+            if is_mirror(old) {
+                *errors = vec![At::new("", pod.value).forbidden("static pods cannot be resized")];
+                return;
+            }
+            if old.down("spec.os.name").text() == "windows" {
+                *errors = vec![At::new("", pod.value).forbidden("windows pods cannot be resized")];
+                return;
+            }
             pod_content(pod, errors);
             resize(pod, old, errors);
         }
         _ => {
             pod_content(pod, errors);
+            annotation_updates(pod, old, errors);
             content(&pod.field("spec"), &old.field("spec"), errors);
         }
     }
+}
+
+fn is_mirror(pod: &At<'_>) -> bool {
+    pod.down("metadata.annotations").key(MIRROR).is_set()
+}
+
+/// Annotations that the kubelet reads when it starts a pod stay as they are.
+pub fn annotation_updates(pod: &At<'_>, old: &At<'_>, errors: &mut Errors) {
+    let (new, before) = (pod.down("metadata.annotations"), old.down("metadata.annotations"));
+    let mut forbid = |key: &str, how: &str| {
+        if key.starts_with(annotations::APP_ARMOR) {
+            errors.push(new.key(key).forbidden(format!("may not {how} AppArmor annotations")));
+        }
+        if key == MIRROR {
+            errors.push(new.key(key).forbidden(format!("may not {how} mirror pod annotation")));
+        }
+    };
+    for (key, _) in before.entries().filter(|(key, value)| new.key(key).value != value.value) {
+        forbid(key, "remove or update");
+    }
+    for (key, _) in new.entries().filter(|(key, _)| !before.key(key).is_set()) {
+        forbid(key, "add");
+    }
+    annotations::validate(&new, &pod.field("spec"), errors);
 }
 
 fn content(spec: &At<'_>, old: &At<'_>, errors: &mut Errors) {
@@ -40,8 +78,11 @@ fn content(spec: &At<'_>, old: &At<'_>, errors: &mut Errors) {
             errors.push(new.forbidden(format!("pod updates may not add or remove {what}")));
             return;
         }
-        for container in new.items().filter(|container| container.field("image").is_empty()) {
-            errors.push(container.field("image").required(""));
+        for container in new.items() {
+            if container.field("image").is_empty() {
+                errors.push(container.field("image").required(""));
+            }
+            image_of_pod(&container, errors);
         }
     }
     if !deadline(&spec.field("activeDeadlineSeconds"), &old.field("activeDeadlineSeconds"), errors) {
@@ -120,6 +161,11 @@ fn take_back_what_may_change(spec: &mut Value, old: &At<'_>, errors: &mut Errors
     }
     // A pod that the scheduler has not seen yet may still be told where to go.
     if !old.field("schedulingGates").is_empty() {
+        node_affinity(spec, old, errors, new);
+        let mut take_back = |field: &str| match old.value.get(field) {
+            Some(value) => spec[field] = value.clone(),
+            None => drop(spec.as_object_mut().map(|spec| spec.remove(field))),
+        };
         let (selector, before) = (new.field("nodeSelector"), old.field("nodeSelector"));
         let narrowed = before.map().into_iter().flatten().all(|(key, value)| selector.value.get(key) == Some(value));
         if !narrowed {
@@ -127,6 +173,47 @@ fn take_back_what_may_change(spec: &mut Value, old: &At<'_>, errors: &mut Errors
                 .push(selector.invalid("only additions to spec.nodeSelector are allowed (no mutations or deletions)"));
         }
         take_back("nodeSelector");
+    }
+}
+
+/// The nodes of a pod that waits may become fewer, never more. `spec` gets its old node affinity back.
+fn node_affinity(spec: &mut Value, old: &At<'_>, errors: &mut Errors, new: &At<'_>) {
+    let (now, before) = (new.down("affinity.nodeAffinity"), old.down("affinity.nodeAffinity"));
+    if now.value == before.value {
+        return;
+    }
+    narrowed_affinity(&now, &before, errors);
+    let others = |at: &At<'_>| at.field("podAffinity").is_set() || at.field("podAntiAffinity").is_set();
+    if before.is_set() {
+        if !spec["affinity"].is_object() {
+            spec["affinity"] = json!({});
+        }
+        spec["affinity"]["nodeAffinity"] = before.value.clone();
+    } else if !old.field("affinity").is_set() && !others(&new.field("affinity")) {
+        drop(spec.as_object_mut().map(|spec| spec.remove("affinity")));
+    } else {
+        drop(spec["affinity"].as_object_mut().map(|affinity| affinity.remove("nodeAffinity")));
+    }
+}
+
+fn narrowed_affinity(now: &At<'_>, before: &At<'_>, errors: &mut Errors) {
+    let required = "requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms";
+    let (new, old) = (now.down(required), before.down(required));
+    if !old.is_empty() && new.len() != old.len() {
+        errors.push(new.invalid("no additions/deletions to non-empty NodeSelectorTerms list are allowed"));
+        return;
+    }
+    for (term, old_term) in new.items().zip(old.items()) {
+        let kept = |field: &str| {
+            let new: Vec<&Value> = term.field(field).items().map(|one| one.value).collect();
+            old_term.field(field).items().enumerate().all(|(index, one)| new.get(index) == Some(&one.value))
+        };
+        // A term without anything in it selects nothing, and goes on so.
+        let is_empty =
+            |term: &At<'_>| term.field("matchExpressions").is_empty() && term.field("matchFields").is_empty();
+        if !kept("matchExpressions") || !kept("matchFields") || (is_empty(&old_term) && !is_empty(&term)) {
+            errors.push(term.invalid("only additions are allowed (no mutations or deletions)"));
+        }
     }
 }
 
@@ -155,103 +242,116 @@ fn resize(pod: &At<'_>, old: &At<'_>, errors: &mut Errors) {
     if class.text() != qos::class(spec.value) {
         errors.push(spec.invalid_as(class.value, "Pod QOS Class may not change as a result of resizing"));
     }
+    if runs_without_resources(old) {
+        errors.push(spec.forbidden("Pod running on node without support for resize"));
+    }
     let mut munged = spec.value.clone();
+    if before.field("resources").is_set() && !spec.field("resources").is_set() {
+        errors.push(spec.field("resources").forbidden("pod-level resources cannot be removed"));
+    } else {
+        removed(&spec.field("resources"), &before.field("resources"), "pod-level resource", errors);
+        take_back_compute(&mut munged, before.value);
+    }
+    if munged.get("resources") != before.value.get("resources") {
+        errors.push(spec.forbidden("only cpu and memory resources are mutable at pod-level"));
+    }
+    if !same_containers(spec_lists(&spec), spec_lists(&before), errors) {
+        return;
+    }
+    for list in ["initContainers", "containers"] {
+        for (container, old) in spec.field(list).items().zip(before.field(list).items()) {
+            removed(&container.field("resources"), &old.field("resources"), "resource", errors);
+        }
+    }
     for list in ["containers", "initContainers"] {
         let Some(containers) = munged.get_mut(list).and_then(Value::as_array_mut) else { continue };
-        for (index, (container, old)) in containers.iter_mut().zip(before.field(list).items()).enumerate() {
-            let path = format!("spec.{list}[{index}].resources");
-            for part in ["requests", "limits"] {
-                removed(&path, part, &old.field("resources"), container, errors);
-                take_back_compute(container, old.value, part);
+        for ((container, old), now) in
+            containers.iter_mut().zip(before.field(list).items()).zip(spec.field(list).items())
+        {
+            take_back_compute(container, old.value);
+            let differs = container != old.value;
+            if differs && list == "containers" {
+                errors.push(spec.forbidden("only cpu and memory resources are mutable"));
+            } else if differs {
+                errors.push(now.forbidden("only cpu and memory resources for init or sidecar containers are mutable"));
             }
-            match old.value.get("resizePolicy") {
-                Some(policy) => container["resizePolicy"] = policy.clone(),
-                None => drop(container.as_object_mut().map(|container| container.remove("resizePolicy"))),
+            if list == "initContainers" && now.value != old.value && now.field("restartPolicy").text() != "Always" {
+                let why = "non-sidecar init containers with a resize policy of RestartContainer cannot be resized";
+                let mut policies = now.field("resizePolicy").items();
+                if policies.any(|policy| policy.field("restartPolicy").text() == "RestartContainer") {
+                    errors.push(now.forbidden(why));
+                }
             }
         }
     }
-    match before.value.get("resources") {
-        Some(resources) => munged["resources"] = resources.clone(),
-        None => drop(munged.as_object_mut().map(|spec| spec.remove("resources"))),
-    }
-    if munged != *before.value {
+    if errors.is_empty() && munged != *before.value {
         errors.push(spec.forbidden("only cpu and memory resources are mutable"));
     }
 }
 
-fn removed(path: &str, part: &str, old: &At<'_>, container: &Value, errors: &mut Errors) {
-    for (name, _) in old.field(part).entries().filter(|(name, _)| matches!(*name, "cpu" | "memory")) {
-        if container.pointer(&format!("/resources/{part}/{name}")).is_none() {
-            let at = At::new(format!("{path}.{part}"), &Value::Null);
-            errors.push(at.forbidden(format!("resource {part} cannot be removed")));
-            return;
-        }
-    }
+/// A node that runs a container and says nothing of its resources cannot change them.
+fn runs_without_resources(pod: &At<'_>) -> bool {
+    let mut containers = pod.down("status.containerStatuses").items();
+    containers
+        .find(|status| status.down("state.running").is_set())
+        .is_some_and(|status| !status.field("resources").is_set())
 }
 
-fn take_back_compute(container: &mut Value, old: &Value, part: &str) {
-    let before = old.pointer(&format!("/resources/{part}")).cloned();
-    for name in ["cpu", "memory"] {
-        let value = before.as_ref().and_then(|before| before.get(name)).cloned();
-        let Some(resources) = container.get_mut("resources").and_then(Value::as_object_mut) else { return };
-        match value {
-            Some(value) => {
-                let amounts = resources.entry(part).or_insert_with(|| json!({}));
-                amounts[name] = value;
-            }
-            None => drop(resources.get_mut(part).and_then(Value::as_object_mut).map(|part| part.remove(name))),
-        }
-    }
-    let Some(resources) = container.get_mut("resources").and_then(Value::as_object_mut) else { return };
-    if before.is_none() && resources.get(part).and_then(Value::as_object).is_some_and(serde_json::Map::is_empty) {
-        resources.remove(part);
-    }
+fn spec_lists<'a>(spec: &At<'a>) -> [At<'a>; 2] {
+    ["containers", "initContainers"].map(|list| spec.field(list))
 }
 
-pub fn status(_context: &WriteContext<'_>, pod: &At<'_>, old: &At<'_>, errors: &mut Errors) {
-    let (status, before) = (pod.field("status"), old.field("status"));
-    let nominated = status.field("nominatedNodeName");
-    if nominated.value != before.field("nominatedNodeName").value && !nominated.is_empty() {
-        nominated.check(names::dns1123_subdomain, errors);
-    }
-    let class = status.field("qosClass");
-    class.check_unchanged(&before.field("qosClass"), errors);
-    for list in ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"] {
-        transitions(&status.field(list), &before.field(list), old.down("spec.restartPolicy").text(), errors);
-    }
-    addresses(&status.field("podIPs"), errors);
-    addresses(&status.field("hostIPs"), errors);
-}
-
-/// A container that has ended stays so, unless its pod restarts containers.
-fn transitions(new: &At<'_>, old: &At<'_>, restart_policy: &str, errors: &mut Errors) {
-    if restart_policy == "Always" {
-        return;
-    }
-    for (index, before) in old.items().enumerate() {
-        let ended = before.down("state.terminated");
-        let failed = ended.field("exitCode").integer().unwrap_or(0) != 0;
-        if !ended.is_set() || (failed && restart_policy == "OnFailure") {
+/// A resize neither adds nor takes away, renames nor moves a container.
+fn same_containers(new: [At<'_>; 2], old: [At<'_>; 2], errors: &mut Errors) -> bool {
+    let before = errors.len();
+    for (new, old) in new.iter().zip(&old) {
+        let what = if new.path.ends_with("initContainers") { "initContainers" } else { "containers" };
+        if new.len() != old.len() {
+            errors.push(new.forbidden(format!("{what} may not be added or removed on resize")));
             continue;
         }
-        let name = before.field("name");
-        let mut same = new.items().filter(|now| now.field("name").value == name.value);
-        if same.any(|now| !now.down("state.terminated").is_set()) {
-            let at = At::new(format!("{}[{index}].state", new.path), &Value::Null);
-            errors.push(at.forbidden("may not be transitioned to non-terminated state"));
+        for (new, old) in new.items().zip(old.items()) {
+            if new.field("name").value != old.field("name").value {
+                let why = format!("{what} may not be renamed or reordered on resize");
+                errors.push(new.field("name").forbidden(why));
+            }
+        }
+    }
+    errors.len() == before
+}
+
+fn removed(new: &At<'_>, old: &At<'_>, what: &str, errors: &mut Errors) {
+    for part in ["requests", "limits"] {
+        let (new, old) = (new.field(part), old.field(part));
+        if old.len() > new.len() || old.entries().any(|(name, _)| !new.key(name).is_set()) {
+            errors.push(new.forbidden(format!("{what} {part} cannot be removed")));
         }
     }
 }
 
-fn addresses(list: &At<'_>, errors: &mut Errors) {
-    let mut seen = Vec::new();
-    for entry in list.items() {
-        let ip = At::new(entry.path.clone(), entry.field("ip").value);
-        check_ip(&ip, errors);
-        if seen.contains(&ip.text()) {
-            errors.push(ip.duplicate());
+/// Gives cpu and memory their old amounts; lists that then have nothing in them go where there was none.
+fn take_back_compute(holder: &mut Value, old: &Value) {
+    for part in ["requests", "limits"] {
+        let before = old.pointer(&format!("/resources/{part}"));
+        for name in ["cpu", "memory"] {
+            let value = before.and_then(|before| before.get(name)).cloned();
+            let Some(resources) = holder.get_mut("resources").and_then(Value::as_object_mut) else { return };
+            match value {
+                Some(value) => {
+                    let amounts = resources.entry(part).or_insert_with(|| json!({}));
+                    amounts[name] = value;
+                }
+                None => drop(resources.get_mut(part).and_then(Value::as_object_mut).map(|part| part.remove(name))),
+            }
         }
-        seen.push(ip.text());
+        let Some(resources) = holder.get_mut("resources").and_then(Value::as_object_mut) else { return };
+        if before.is_none() && resources.get(part).and_then(Value::as_object).is_some_and(serde_json::Map::is_empty) {
+            resources.remove(part);
+        }
+    }
+    let is_empty = holder.get("resources").and_then(Value::as_object).is_some_and(serde_json::Map::is_empty);
+    if is_empty && old.get("resources").is_none() {
+        drop(holder.as_object_mut().map(|holder| holder.remove("resources")));
     }
 }
 

@@ -2,32 +2,37 @@
 //!
 //! Corresponds to validateOS and validateWindowsSecurityContextOptions of pkg/apis/core/validation.
 
+use super::annotations::LISTS;
 use crate::registry::validation::at::{At, Errors};
 use proto::meta::names;
+use serde_json::json;
 
-const LISTS: [&str; 3] = ["containers", "initContainers", "ephemeralContainers"];
 const MAX_SPEC_BYTES: usize = 64 * 1024;
 const MAX_DOMAIN_CHARS: usize = 256;
 const MAX_USER_CHARS: usize = 104;
 
-/// Fields of a pod's security context that mean nothing to Windows.
+/// Fields of a pod that mean nothing to Windows.
 const OF_LINUX: &[&str] = &[
-    "seLinuxOptions",
-    "seccompProfile",
-    "appArmorProfile",
-    "fsGroup",
-    "fsGroupChangePolicy",
-    "sysctls",
-    "runAsUser",
-    "runAsGroup",
-    "supplementalGroups",
-    "supplementalGroupsPolicy",
+    "securityContext.appArmorProfile",
+    "securityContext.seLinuxOptions",
+    "hostUsers",
+    "hostPID",
+    "hostIPC",
+    "securityContext.seccompProfile",
+    "securityContext.fsGroup",
+    "securityContext.fsGroupChangePolicy",
+    "securityContext.sysctls",
+    "shareProcessNamespace",
+    "securityContext.runAsUser",
+    "securityContext.runAsGroup",
+    "securityContext.supplementalGroups",
+    "securityContext.supplementalGroupsPolicy",
+    "securityContext.seLinuxChangePolicy",
 ];
-const OF_LINUX_IN_PODS: &[&str] = &["hostUsers", "hostPID", "hostIPC", "shareProcessNamespace"];
 const OF_LINUX_IN_CONTAINERS: &[&str] = &[
+    "appArmorProfile",
     "seLinuxOptions",
     "seccompProfile",
-    "appArmorProfile",
     "capabilities",
     "readOnlyRootFilesystem",
     "privileged",
@@ -46,8 +51,8 @@ pub fn of_system(spec: &At<'_>, errors: &mut Errors) {
     if !os.is_set() {
         return;
     }
-    os.field("name").check_enum(&["linux", "windows"], errors);
     match os.field("name").text() {
+        "" => errors.push(os.field("name").required("")),
         "linux" => {
             let contexts = containers(spec).map(|container| container.field("securityContext"));
             for context in [spec.field("securityContext")].into_iter().chain(contexts) {
@@ -64,15 +69,14 @@ pub fn of_system(spec: &At<'_>, errors: &mut Errors) {
                     errors.push(at.forbidden("cannot be set for a windows pod"));
                 }
             };
-            let context = spec.field("securityContext");
-            OF_LINUX.iter().for_each(|field| refuse(context.field(field)));
-            OF_LINUX_IN_PODS.iter().for_each(|field| refuse(spec.field(field)));
+            OF_LINUX.iter().for_each(|field| refuse(spec.down(field)));
             for container in containers(spec) {
                 let context = container.field("securityContext");
                 OF_LINUX_IN_CONTAINERS.iter().for_each(|field| refuse(context.field(field)));
             }
         }
-        _ => {}
+        // Kubernetes names the system here, not its name.
+        name => errors.push(At::new(os.path.clone(), &json!(name)).not_supported(&["linux", "windows"])),
     }
 }
 
@@ -174,12 +178,12 @@ pub fn host_processes(spec: &At<'_>, errors: &mut Errors) {
     }
     if all.contains(&false) {
         let why = "If pod contains any hostProcess containers then all containers must be HostProcess containers";
-        errors.push(place.invalid_as(&serde_json::json!(""), why));
+        errors.push(place.invalid_as(&json!(""), why));
     }
     if !spec.field("hostNetwork").is_true() {
         let at = spec.field("hostNetwork");
         let why = "hostNetwork must be true if pod contains any hostProcess containers";
-        errors.push(at.invalid_as(&serde_json::json!(false), why));
+        errors.push(at.invalid_as(&json!(false), why));
     }
 }
 
@@ -187,7 +191,7 @@ pub fn host_processes(spec: &At<'_>, errors: &mut Errors) {
 mod tests {
     use super::*;
     use crate::registry::validation::testing::create;
-    use serde_json::{Value, json};
+    use serde_json::Value;
 
     fn pod(more: Value) -> Vec<String> {
         let mut spec = json!({"containers": [{"name": "c", "image": "i"}]});
@@ -202,8 +206,8 @@ mod tests {
         assert_eq!(
             pod(windows),
             [
-                "spec.securityContext.runAsUser: Forbidden: cannot be set for a windows pod",
                 "spec.hostPID: Forbidden: cannot be set for a windows pod",
+                "spec.securityContext.runAsUser: Forbidden: cannot be set for a windows pod",
             ]
         );
         let linux = json!({"os": {"name": "linux"}, "securityContext": {"windowsOptions": {"runAsUserName": "u"}}});

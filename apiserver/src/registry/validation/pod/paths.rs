@@ -1,0 +1,31 @@
+//! Paths of files in volumes and on nodes.
+//!
+//! Corresponds to validateLocalDescendingPath and ValidateLocalNonReservedPath.
+
+use crate::registry::validation::at::{At, Errors};
+
+/// A path below the volume's root.
+pub fn descending(at: &At<'_>, errors: &mut Errors) {
+    if at.text().starts_with('/') {
+        errors.push(at.invalid("must be a relative path"));
+    }
+    no_backsteps(at, errors);
+}
+
+/// `descending`, and not one of the names that the kubelet keeps for itself.
+pub fn unreserved(at: &At<'_>, errors: &mut Errors) {
+    descending(at, errors);
+    if at.text().starts_with("..") && !at.text().starts_with("../") {
+        errors.push(at.invalid("must not start with '..'"));
+    }
+}
+
+pub fn steps_back(path: &str) -> bool {
+    path.split('/').any(|part| part == "..")
+}
+
+pub fn no_backsteps(at: &At<'_>, errors: &mut Errors) {
+    if steps_back(at.text()) {
+        errors.push(at.invalid("must not contain '..'"));
+    }
+}
