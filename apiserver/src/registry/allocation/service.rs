@@ -11,7 +11,7 @@ use ipnet::IpNet;
 use proto::meta::status::FieldError;
 use proto::{Object, Status};
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 const HEALTH_CHECK: &str = "healthCheckNodePort";
@@ -201,49 +201,71 @@ fn carry_over(service: &mut Value, old: &Value) {
     {
         set(service, HEALTH_CHECK, json!(port));
     }
-    if !takes_node_ports(service) || !takes_node_ports(old) {
-        return;
+    if has_node_ports(service) && has_node_ports(old) {
+        carry_node_ports(service, old);
     }
-    let given: Vec<(Value, Value, u16)> =
-        ports(old).filter_map(|p| Some((p["port"].clone(), p["protocol"].clone(), node_port(p)?))).collect();
+}
+
+/// A port that names no node port keeps that of the old port by the same name, unless another one asks for it.
+fn carry_node_ports(service: &mut Value, old: &Value) {
+    let name = |port: &Value| port["name"].as_str().unwrap_or_default().to_owned();
+    let given: BTreeMap<String, u16> =
+        ports(old).filter_map(|port| node_port(port).map(|number| (name(port), number))).collect();
     let asked: BTreeSet<u16> = ports(service).filter_map(node_port).collect();
     for port in service["spec"]["ports"].as_array_mut().into_iter().flatten() {
-        let same =
-            |(number, protocol, _): &&(Value, Value, u16)| *number == port["port"] && *protocol == port["protocol"];
         if node_port(port).is_none()
-            && let Some((_, _, given)) = given.iter().find(same).filter(|(_, _, given)| !asked.contains(given))
+            && let Some(number) = given.get(&name(port)).filter(|number| !asked.contains(number))
         {
-            port["nodePort"] = json!(given);
+            port["nodePort"] = json!(number);
         }
     }
 }
 
 /// A change of type takes away what the new type has no use for, where the client merely sent it back.
 fn drop_unneeded(service: &mut Value, old: &Value) {
-    if !takes_address(service) && takes_address(old) && spec(service, "clusterIP") == spec(old, "clusterIP") {
-        for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"] {
-            set(service, field, Value::Null);
+    let was_balancer = text(old, "type") == "LoadBalancer";
+    let is_balancer = text(service, "type") == "LoadBalancer";
+    let mut unneeded: Vec<&str> = Vec::new();
+    let is_same = |field: &str| spec(service, field) == spec(old, field);
+    if takes_address(old) && !takes_address(service) {
+        if is_same("clusterIP") && is_same("clusterIPs") {
+            unneeded.extend(["clusterIP", "clusterIPs"]);
         }
+        unneeded.extend(["ipFamilies", "ipFamilyPolicy"].into_iter().filter(|field| is_same(field)));
     }
-    if takes_health_check_port(old)
-        && !takes_health_check_port(service)
-        && spec(service, HEALTH_CHECK) == spec(old, HEALTH_CHECK)
+    if takes_health_check_port(old) && !takes_health_check_port(service) && is_same(HEALTH_CHECK) {
+        unneeded.push(HEALTH_CHECK);
+    }
+    if was_balancer && !is_balancer {
+        let fields = ["allocateLoadBalancerNodePorts", "loadBalancerClass"];
+        unneeded.extend(fields.into_iter().filter(|field| is_same(field)));
+    }
+    if is_reached_from_outside(old) && !is_reached_from_outside(service) && is_same("externalTrafficPolicy") {
+        unneeded.push("externalTrafficPolicy");
+    }
+    unneeded.into_iter().for_each(|field| set(service, field, Value::Null));
+    let before: BTreeSet<u16> = ports(old).filter_map(node_port).collect();
+    if has_node_ports(old)
+        && !has_node_ports(service)
+        && ports(service).filter_map(node_port).all(|port| before.contains(&port))
     {
-        set(service, HEALTH_CHECK, Value::Null);
-    }
-    if takes_node_ports(old) && !takes_node_ports(service) {
-        let before: BTreeSet<u16> = ports(old).filter_map(node_port).collect();
         for port in service["spec"]["ports"].as_array_mut().into_iter().flatten() {
-            if node_port(port).is_some_and(|port| before.contains(&port))
-                && let Some(fields) = port.as_object_mut()
-            {
-                fields.remove("nodePort");
-            }
-        }
-        if spec(service, "externalTrafficPolicy") == spec(old, "externalTrafficPolicy") {
-            set(service, "externalTrafficPolicy", Value::Null);
+            let _ = port.as_object_mut().map(|fields| fields.remove("nodePort"));
         }
     }
+    if !is_balancer && service.pointer("/status/loadBalancer/ingress").is_some() {
+        service["status"]["loadBalancer"] = json!({});
+    }
+}
+
+/// The types with a port of every node, whether or not one is given out unasked.
+fn has_node_ports(service: &Value) -> bool {
+    matches!(text(service, "type"), "NodePort" | "LoadBalancer")
+}
+
+fn is_reached_from_outside(service: &Value) -> bool {
+    let has_external_ips = || spec(service, "externalIPs").as_array().is_some_and(|ips| !ips.is_empty());
+    has_node_ports(service) || (text(service, "type") == "ClusterIP" && has_external_ips())
 }
 
 /// Takes what the Service needs and does not hold yet; on failure nothing stays taken.
@@ -460,3 +482,6 @@ impl Asking<'_> {
         format!("provided port is not in the valid range. The range of valid ports is {first}-{last}")
     }
 }
+
+#[cfg(test)]
+mod tests;
