@@ -38,7 +38,7 @@ fn content(kind: &str, name: &str) -> Value {
             "signerName": "example.com/signer", "usages": ["client auth"], "request": CERTIFICATE_REQUEST}}),
         "ClusterRoleBinding" | "RoleBinding" => json!({"roleRef": {
             "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}}),
-        "ControllerRevision" => json!({"revision": 1}),
+        "ControllerRevision" => json!({"revision": 1, "data": {"a": "b"}}),
         "CronJob" => json!({"spec": {"schedule": "0 0 1 1 *", "jobTemplate": {"spec": job}}}),
         "CSIDriver" | "DeviceClass" | "Ingress" | "PersistentVolumeClaim" => json!({"spec": spec_of(kind)}),
         "CSINode" => json!({"spec": {"drivers": []}}),

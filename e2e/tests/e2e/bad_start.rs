@@ -259,6 +259,7 @@ fn truncated(directory: &Path) {
 
 fn copy(from: &Path, to: &Path) {
     fs::create_dir(to).unwrap();
+    fs::set_permissions(to, fs::metadata(from).unwrap().permissions()).unwrap();
     for entry in fs::read_dir(from).unwrap() {
         let path = entry.unwrap().path();
         let copied = to.join(path.file_name().unwrap());

@@ -329,7 +329,7 @@ async fn a_page_tells_the_way_of_a_request() {
 #[tokio::test]
 async fn a_server_that_traces_nothing_says_so() {
     let directory = tempfile::tempdir().unwrap();
-    let mut lab = Lab::start(directory.path(), &[]).await;
+    let mut lab = Lab::start(directory.path(), &["--enable-request-trace=false"]).await;
     for arguments in ["", "get /version"] {
         let (success, why) = lab.request(arguments);
         assert!(!success && why.contains("--enable-request-trace"), "{why}");

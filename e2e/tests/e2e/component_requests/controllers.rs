@@ -309,24 +309,14 @@ pub fn clean_up() -> Vec<Row> {
             .accept(METADATA)
             .sees("/metadata/finalizers/0", "example.com/hold"),
         GARBAGE.get(set.clone()).accept(METADATA).keeps("set.revision", "/metadata/resourceVersion"),
-        GARBAGE
-            .delete(set.clone(), options(json!({"uid": "another"})))
-            .accept(METADATA)
-            .code(409)
-            .sees("/reason", "Conflict"),
-        GARBAGE
-            .delete(set.clone(), options(json!({"uid": "{set.uid}", "resourceVersion": "1"})))
-            .accept(METADATA)
-            .code(409),
-        GARBAGE
-            .delete(set.clone(), options(json!({"uid": "{set.uid}", "resourceVersion": "{set.revision}"})))
-            .accept(METADATA),
+        GARBAGE.delete(set.clone(), options(json!({"uid": "another"}))).code(409).sees("/reason", "Conflict"),
+        GARBAGE.delete(set.clone(), options(json!({"uid": "{set.uid}", "resourceVersion": "1"}))).code(409),
+        GARBAGE.delete(set.clone(), options(json!({"uid": "{set.uid}", "resourceVersion": "{set.revision}"}))),
         GARBAGE.get(set.clone()).accept(METADATA).keeps("set.revision", "/metadata/resourceVersion"),
         GARBAGE.patch(set.clone(), MERGE, finalizers(json!([]))).accept(METADATA),
         GARBAGE.get(set).accept(METADATA).code(404).sees("/details/kind", "replicasets"),
         GARBAGE
             .delete("/apis/apps/v1/namespaces/default/deployments/web", options(json!({"uid": "{deployment.uid}"})))
-            .accept(METADATA)
             .sees("/status", "Success"),
         PERSON.post("/api/v1/namespaces", named).keeps("gone.uid", "/metadata/uid"),
         PERSON.post("/api/v1/namespaces/gone/configmaps", map),
@@ -334,7 +324,7 @@ pub fn clean_up() -> Vec<Row> {
             .delete("/api/v1/namespaces/gone", json!({"propagationPolicy": "Background"}))
             .sees("/status/phase", "Terminating"),
         NAMESPACES.get("/api/v1/namespaces/gone").keeps("gone.revision", "/metadata/resourceVersion"),
-        NAMESPACES.delete("/api/v1/namespaces/gone/configmaps", all).accept(METADATA),
+        NAMESPACES.delete("/api/v1/namespaces/gone/configmaps", all),
         NAMESPACES
             .get("/api/v1/namespaces/gone/configmaps")
             .accept(METADATA_LIST)

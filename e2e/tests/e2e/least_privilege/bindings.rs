@@ -25,7 +25,7 @@ const fn needed(binding: &'static str, is_refused: Refused, breaks: &'static [&'
 }
 
 /// Where the manager reads nothing, no controller does anything. Nodes stay as they come, with the taint of new ones and
-/// without a range of addresses, so that no pod runs.
+/// without a range of addresses; what is bound to them runs with addresses of their own choice.
 const WITHOUT_CONTROLLERS: &[&str] = &[
     "Endpoints are mirrored",
     "a CronJob makes Jobs",
@@ -45,7 +45,6 @@ const WITHOUT_CONTROLLERS: &[&str] = &[
     "a node renews its certificate",
     "a pod is evicted from a silent node",
     "a pod is given a node",
-    "a pod runs",
     "a pod without a node is deleted",
     "a policy is checked",
     "a quota is counted",
@@ -85,15 +84,12 @@ const WITHOUT_DISCOVERY: &[&str] = &[
     "what has no owner is deleted",
 ];
 
-/// New nodes keep their taint, and have no addresses for pods.
+/// New nodes keep their taint, and choose the addresses of pods themselves.
 const WITHOUT_NODE_CONTROLLERS: &[&str] = &[
-    "a Service has EndpointSlices",
-    "a Service has Endpoints",
     "a finished Job is cleaned up",
     "a node is given a range of addresses",
     "a pod is evicted from a silent node",
     "a pod is given a node",
-    "a pod runs",
     "a silent node is tainted",
 ];
 
