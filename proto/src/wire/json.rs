@@ -125,7 +125,7 @@ fn walk_members(bytes: &[u8], start: usize, mut visit: impl FnMut(&[u8], usize, 
     debug_assert_eq!(bytes[start], b'{');
     let mut at = start + 1;
     while bytes[at] != b'}' {
-        let key_end = skip_string(bytes, at);
+        let key_end = string_end(bytes, at);
         let value = key_end + 1;
         if !visit(&bytes[at + 1..key_end - 1], at, value) {
             return at;
@@ -138,7 +138,8 @@ fn walk_members(bytes: &[u8], start: usize, mut visit: impl FnMut(&[u8], usize, 
     at
 }
 
-fn skip_string(bytes: &[u8], quote: usize) -> usize {
+/// The offset behind the string that begins at `quote`, in a text that is JSON.
+pub fn string_end(bytes: &[u8], quote: usize) -> usize {
     let mut at = quote + 1;
     while bytes[at] != b'"' {
         at += if bytes[at] == b'\\' { 2 } else { 1 };
@@ -146,16 +147,16 @@ fn skip_string(bytes: &[u8], quote: usize) -> usize {
     at + 1
 }
 
-/// The offset behind the value that begins at `start`.
+/// The offset behind the value that begins at `start`, in a text that is JSON.
 pub fn value_end(bytes: &[u8], start: usize) -> usize {
     match bytes[start] {
-        b'"' => skip_string(bytes, start),
+        b'"' => string_end(bytes, start),
         b'{' | b'[' => {
             let (mut depth, mut at) = (0usize, start);
             loop {
                 match bytes[at] {
                     b'"' => {
-                        at = skip_string(bytes, at);
+                        at = string_end(bytes, at);
                         continue;
                     }
                     b'{' | b'[' => depth += 1,

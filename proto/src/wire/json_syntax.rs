@@ -2,6 +2,8 @@
 //!
 //! Corresponds to the scanner of Go's encoding/json. Only bodies that the fast parser refused come here.
 
+use super::json;
+
 /// How deep values may nest, as in Go.
 pub const MAX_NESTING: usize = 10_000;
 
@@ -55,14 +57,14 @@ pub fn cut_below(bytes: &[u8], max_depth: usize) -> Option<(Vec<u8>, Vec<String>
     let mut at = 0;
     while let Some(&byte) = bytes.get(at) {
         let end = match byte {
-            b'"' => string_end(bytes, at),
+            b'"' => json::string_end(bytes, at),
             b'{' | b'[' if cut.way.len() >= max_depth => {
                 cut.leave_out();
                 let path_bytes: usize = cut.paths.iter().map(String::len).sum();
                 if cut.paths.len() > MAX_CUTS || path_bytes > MAX_PATH_BYTES {
                     return None;
                 }
-                at = container_end(bytes, at);
+                at = json::value_end(bytes, at);
                 continue;
             }
             _ => at + 1,
@@ -118,36 +120,6 @@ impl Cut {
         }
         self.paths.push(path);
     }
-}
-
-/// The offset behind the string that begins here.
-fn string_end(bytes: &[u8], quote: usize) -> usize {
-    let mut at = quote + 1;
-    while bytes.get(at).is_some_and(|byte| *byte != b'"') {
-        at += if bytes[at] == b'\\' { 2 } else { 1 };
-    }
-    (at + 1).min(bytes.len())
-}
-
-/// The offset behind the container that begins here.
-fn container_end(bytes: &[u8], start: usize) -> usize {
-    let (mut depth, mut at) = (0_usize, start);
-    while let Some(byte) = bytes.get(at) {
-        match byte {
-            b'"' => {
-                at = string_end(bytes, at);
-                continue;
-            }
-            b'{' | b'[' => depth += 1,
-            b'}' | b']' => depth -= 1,
-            _ => {}
-        }
-        at += 1;
-        if depth == 0 {
-            break;
-        }
-    }
-    at
 }
 
 /// The surrogate that an escape `\uD800` to `\uDFFF` at this place names.
