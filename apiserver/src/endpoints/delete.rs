@@ -15,10 +15,8 @@ use axum::body::Body;
 use futures::future::join_all;
 use http::Response;
 use proto::resources::Target;
-use proto::schema::{builtin_type, decode_document};
-use proto::wire::document::{Document, Format};
+use proto::wire::document::Document;
 use proto::{Object, Status};
-use serde_json::Value;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -26,7 +24,8 @@ pub async fn one(call: &Call<'_>, target: &Target, body: Body) -> Result<Respons
     let form = call.form()?;
     let options = options(call, body).await?;
     let mut mutation = call.mutation(target, "", options.dry_run, &options.given);
-    if options.unreadable {
+    if options.unreadable && call.server.registry.is_unreadable(&mutation).await? {
+        options.check_unreadable()?;
         return unreadable(call, target, &form, &mutation).await;
     }
     let row = call.server.registry.row(&target.row)?;
@@ -66,9 +65,9 @@ async fn unreadable(
 /// Deletes everything that the selectors choose; answers with what was there before.
 pub async fn collection(call: &Call<'_>, target: &Target, body: Body) -> Result<Response<Body>, Status> {
     let form = call.form()?;
-    let list_options = ListOptions::read(&call.info.query, false)?;
-    let options = options(call, body).await?;
+    let list_options = ListOptions::read(&call.info.query)?;
     let selection = Selection::of(target, call.namespace(target), None, &list_options)?;
+    let options = options(call, body).await?;
     let listed = call.server.registry.read_list(target, &selection, &list_options).await?;
     delete_all(call, target, &options, &listed.objects).await?;
     list::respond(call, target, &form, listed)
@@ -120,17 +119,8 @@ async fn delete_listed(
 async fn options(call: &Call<'_>, body: Body) -> Result<DeleteOptions, Status> {
     let bytes = read(body).await?;
     if bytes.is_empty() {
-        return DeleteOptions::read(&call.info.query, None);
+        return DeleteOptions::from_query(&call.info.query);
     }
     let format = media::format_of_body(call.headers(), true)?;
-    let document = Document::parse(format, &bytes).map_err(Status::bad_request)?;
-    let value = match format {
-        Format::Protobuf => {
-            let options = builtin_type("io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions");
-            decode_document(&options, document).map_err(|error| Status::bad_request(error.to_string()))?.value
-        }
-        Format::Json | Format::Yaml => document.value,
-    };
-    let body = Some(value).filter(|value| *value != Value::Null);
-    DeleteOptions::read(&call.info.query, body)
+    DeleteOptions::from_body(Document::parse(format, &bytes).map_err(Status::bad_request)?)
 }

@@ -39,7 +39,7 @@ pub async fn answer(call: &Call<'_>, target: &Target, body: Body) -> Result<Resp
     if !given.is_empty() && given != name {
         return Err(Status::bad_request("name in URL does not match name in Eviction object"));
     }
-    let options = DeleteOptions::read(&call.info.query, eviction.get("deleteOptions").cloned())?;
+    let options = DeleteOptions::of(eviction.get("deleteOptions").unwrap_or(&json!({})))?;
     let options = DeleteOptions { dry_run: request.options.dry_run || options.dry_run, ..options };
     let mut mutation = call.mutation(target, "", options.dry_run, &request.options.given);
     call.admit(Operation::Create, &mut mutation, &mut eviction).await?;

@@ -26,7 +26,7 @@ const PIECE_BYTES: usize = 256 * 1024;
 
 pub async fn answer(call: &Call<'_>, target: &Target) -> Result<Response<Body>, Status> {
     let form = call.form()?;
-    let options = ListOptions::read(&call.info.query, false)?;
+    let options = ListOptions::read(&call.info.query)?;
     let name = (!call.info.name.is_empty()).then_some(call.info.name.as_str());
     let selection = Selection::of(target, call.namespace(target), name, &options)?;
     let listed = call.server.registry.read_list(target, &selection, &options).await?;

@@ -32,12 +32,13 @@ use std::time::Duration;
 
 pub async fn answer(call: &Call<'_>, target: &Target) -> Result<Response<Body>, Status> {
     let form = call.stream_form()?;
-    let options = ListOptions::read(&call.info.query, true)?;
+    let options = ListOptions::read(&call.info.query)?;
     let name = (!call.info.name.is_empty()).then_some(call.info.name.as_str());
     let selection = Selection::of(target, call.namespace(target), name, &options)?;
     let version = options.version().map_err(|why| Status::failure(500, "", why))?;
     let server = call.server;
-    let timeout = options.timeout_s.map_or_else(|| server.watch_timeout(), |s| Duration::from_secs(s.unsigned_abs()));
+    let timeout =
+        options.timeout_s.map_or_else(|| server.watch_timeout(), |s| Duration::from_secs(s.try_into().unwrap_or(0)));
     let request = WatchRequest {
         from: WatchFrom::of(version, options.send_initial_events),
         scope: selection.scope.clone(),

@@ -10,11 +10,10 @@ use super::strategy::Grace;
 use super::{Phase, Registry, cache_failure, storage_failure};
 use crate::admission::Operation;
 use crate::cacher;
-use crate::request::options::{DeleteOptions, Propagation, UNREADABLE};
+use crate::request::options::{DeleteOptions, Propagation};
 use crate::request_trace::Outcome as Told;
 use crate::storage::Outcome;
 use jiff::{SignedDuration, Timestamp};
-use proto::meta::status::FieldError;
 use proto::resources::Served;
 use proto::{Object, Status};
 use serde_json::{Value, json};
@@ -65,20 +64,19 @@ impl Registry {
         Err(mutation.modified())
     }
 
-    /// Removes what lies under an object's key and is none. Finalizers cannot hold it: nobody knows whether it has any.
-    pub async fn delete_unreadable(&self, mutation: &Mutation<'_>) -> Result<(), Status> {
+    /// Whether something lies under an object's key and is none.
+    pub async fn is_unreadable(&self, mutation: &Mutation<'_>) -> Result<bool, Status> {
         let row = self.row(&mutation.target.row)?;
         match row.cacher.get_latest(mutation.namespace, mutation.name).await {
-            Err(cacher::Error::Undecodable { .. }) => {}
-            Err(error) => return Err(cache_failure(error)),
-            Ok(None) => return Err(mutation.not_found()),
-            Ok(Some(_)) => {
-                let why = "is exclusively used to delete corrupt object(s), try again by removing this option";
-                let error = FieldError::invalid(UNREADABLE, &json!(true), why);
-                let served = mutation.served();
-                return Err(Status::invalid(&served.group, &served.resource, mutation.name, &[error]));
-            }
+            Err(cacher::Error::Undecodable { .. }) => Ok(true),
+            Err(error) => Err(cache_failure(error)),
+            Ok(_) => Ok(false),
         }
+    }
+
+    /// Removes what is unreadable. Finalizers cannot hold it: nobody knows whether it has any.
+    pub async fn delete_unreadable(&self, mutation: &Mutation<'_>) -> Result<(), Status> {
+        let row = self.row(&mutation.target.row)?;
         let key = row.key(mutation.namespace, mutation.name);
         let entry = self.storage.get(&key).await.map_err(storage_failure)?.entry;
         let entry = entry.ok_or_else(|| mutation.not_found())?;

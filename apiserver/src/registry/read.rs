@@ -28,10 +28,12 @@ pub struct Selection {
 impl Selection {
     /// From a request's namespace and selectors. A selector on name or namespace narrows the scope.
     pub fn of(target: &Target, namespace: &str, name: Option<&str>, options: &ListOptions) -> Result<Self, Status> {
-        let labels = Selector::parse(&options.label_selector).map_err(Status::bad_request)?;
-        let fields = FieldSelector::parse(&options.field_selector)
-            .and_then(|fields| fields.resolve(target.served(), target.row.is_namespaced()))
-            .map_err(Status::bad_request)?;
+        let labels = options.labels.clone();
+        let fields = options.fields.clone();
+        let fields = fields.resolve(target.served(), target.row.is_namespaced()).map_err(Status::bad_request)?;
+        if name.is_some() && !fields.is_empty() && fields.exact_value("metadata.name") != name {
+            return Err(Status::bad_request("fieldSelector metadata.name doesn't match requested name"));
+        }
         let mut scope = Scope { namespace: namespace.to_owned(), name: name.map(str::to_owned) };
         if scope.namespace.is_empty()
             && target.row.is_namespaced()
@@ -261,7 +263,7 @@ mod tests {
 
     #[test]
     fn versions_choose_the_state() {
-        let state = |query: &str| state_of(&ListOptions::read(&Query::parse(query), false).unwrap()).unwrap();
+        let state = |query: &str| state_of(&ListOptions::read(&Query::parse(query)).unwrap()).unwrap();
         let cases = [
             ("", State::Cached(Freshness::Latest)),
             ("limit=5", State::Cached(Freshness::Latest)),

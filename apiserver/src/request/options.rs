@@ -4,13 +4,19 @@
 
 use super::query::{Query, parse_unsigned};
 use proto::Status;
+use proto::meta::field_selector::FieldSelector;
+use proto::meta::go_text::is_printable;
+use proto::meta::selector::Selector;
 use proto::meta::status::FieldError;
+use proto::schema::{builtin_type, decode_document};
+use proto::wire::document::Document;
 use serde_json::{Value, json};
 
 const META_GROUP: &str = "meta.k8s.io";
 pub const UNREADABLE: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
 /// Longest `fieldManager`, in bytes.
 const MAX_FIELD_MANAGER_BYTES: usize = 128;
+const MATCH_WITH_CONTINUE: &str = "resourceVersionMatch is forbidden when continue is provided";
 
 /// What to do with unknown and duplicate fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,7 +51,7 @@ impl WriteOptions {
             errors.push(FieldError::forbidden("force", "may not be specified for non-apply patch"));
         }
         let manager = query.text("fieldManager");
-        check_field_manager(manager, &mut errors);
+        check_field_manager(manager, "fieldManager", &mut errors);
         let dry_run = check_dry_run(query.all("dryRun").map(str::to_owned).collect(), &mut errors);
         let field_validation = check_field_validation(query.text("fieldValidation"), &mut errors);
         if !errors.is_empty() {
@@ -74,43 +80,15 @@ fn check_dry_run(values: Vec<String>, errors: &mut Vec<FieldError>) -> bool {
     !values.is_empty()
 }
 
-fn check_field_manager(manager: &str, errors: &mut Vec<FieldError>) {
+/// A manager of fields, here and in `managedFields`, has a short name of printable characters.
+pub fn check_field_manager(manager: &str, field: &str, errors: &mut Vec<FieldError>) {
     if manager.len() > MAX_FIELD_MANAGER_BYTES {
-        errors.push(FieldError::too_long("fieldManager", MAX_FIELD_MANAGER_BYTES));
+        errors.push(FieldError::too_long(field, MAX_FIELD_MANAGER_BYTES));
     }
-    if let Some((at, character)) = manager.char_indices().find(|(_, c)| !is_printable(*c)) {
+    for (at, character) in manager.char_indices().filter(|(_, c)| !is_printable(*c)) {
         let detail = format!("invalid character U+{:04X} (at position {at})", u32::from(character));
-        let mut error = FieldError::invalid("fieldManager", &json!(manager), &detail);
-        error.message = format!("Invalid value: {}: {detail}", go_quoted(manager));
-        errors.push(error);
+        errors.push(FieldError::invalid(field, &json!(manager), detail));
     }
-}
-
-/// Roughly unicode.IsPrint: no control characters, of blanks only the plain one.
-fn is_printable(c: char) -> bool {
-    !c.is_control() && (c == ' ' || !c.is_whitespace())
-}
-
-/// strconv.Quote: Go's short escapes where JSON has none.
-fn go_quoted(text: &str) -> String {
-    let mut out = String::from("\"");
-    for c in text.chars() {
-        match c {
-            '\u{7}' => out.push_str("\\a"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{b}' => out.push_str("\\v"),
-            '\u{c}' => out.push_str("\\f"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            c if c.is_control() => out.push_str(&format!("\\x{:02x}", u32::from(c))),
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
 }
 
 fn check_field_validation(value: &str, errors: &mut Vec<FieldError>) -> FieldValidation {
@@ -151,46 +129,50 @@ pub struct DeleteOptions {
 }
 
 impl DeleteOptions {
-    /// From a body where one was sent, else from the query.
-    pub fn read(query: &Query, body: Option<Value>) -> Result<Self, Status> {
-        match body {
-            Some(Value::Null) | None => Self::from_query(query),
-            Some(body) => Self::from_body(&body, query),
-        }
-    }
-
-    fn from_query(query: &Query) -> Result<Self, Status> {
+    /// The parameters of a request without a body.
+    pub fn from_query(query: &Query) -> Result<Self, Status> {
         let mut body = json!({});
-        let dry_run: Vec<&str> = query.all("dryRun").collect();
-        if !dry_run.is_empty() {
-            body["dryRun"] = json!(dry_run);
-        }
         if let Some(grace) = query.integer("gracePeriodSeconds")? {
             body["gracePeriodSeconds"] = json!(grace);
         }
-        if let Some(orphan) = query.optional_switch("orphanDependents") {
-            body["orphanDependents"] = json!(orphan);
+        for name in ["orphanDependents", UNREADABLE] {
+            if let Some(switch) = query.optional_switch(name) {
+                body[name] = json!(switch);
+            }
         }
         if let Some(policy) = query.get("propagationPolicy") {
             body["propagationPolicy"] = json!(policy);
         }
-        if let Some(unreadable) = query.optional_switch(UNREADABLE) {
-            body[UNREADABLE] = json!(unreadable);
-        }
-        Self::of(&body)
-    }
-
-    fn from_body(body: &Value, query: &Query) -> Result<Self, Status> {
-        check_body_types(body)?;
-        let mut body = body.clone();
         let dry_run: Vec<&str> = query.all("dryRun").collect();
-        if !dry_run.is_empty() && body.get("dryRun").is_none() {
+        if !dry_run.is_empty() {
             body["dryRun"] = json!(dry_run);
         }
+        for name in ["uid", "resourceVersion"] {
+            if !query.text(name).is_empty() {
+                body["preconditions"][name] = json!(query.text(name));
+            }
+        }
         Self::of(&body)
     }
 
-    fn of(body: &Value) -> Result<Self, Status> {
+    /// A body sent with the request: its parameters say nothing then.
+    pub fn from_body(document: Document) -> Result<Self, Status> {
+        let (api_version, kind) = document.type_meta().map_err(Status::bad_request)?;
+        if !matches!(kind, "" | "DeleteOptions") {
+            return Err(Status::bad_request(format!(
+                "no kind \"{kind}\" is registered for version \"{api_version}\" in scheme \"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27\""
+            )));
+        }
+        let schema = builtin_type("io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions");
+        let decoded = decode_document(&schema, document).map_err(|error| Status::bad_request(error.to_string()))?;
+        Self::of(&decoded.value)
+    }
+
+    /// Options of the right types.
+    ///
+    /// Deviation: Kubernetes ignores `ignoreStoreReadErrorWithClusterBreakingPotential` unless an alpha feature gate is
+    /// on. Here it works for an object that cannot be read, and is ignored for every other.
+    pub fn of(body: &Value) -> Result<Self, Status> {
         let mut errors = Vec::new();
         let orphan_dependents = body.get("orphanDependents").and_then(Value::as_bool);
         let policy = body.get("propagationPolicy").and_then(Value::as_str);
@@ -215,20 +197,15 @@ impl DeleteOptions {
             .map(|values| values.iter().filter_map(|v| v.as_str().map(str::to_owned)).collect())
             .unwrap_or_default();
         let dry_run = check_dry_run(dry_run, &mut errors);
-        let unreadable = body.get(UNREADABLE) == Some(&json!(true));
-        if unreadable {
-            let others = ["dryRun", "propagationPolicy", "orphanDependents", "gracePeriodSeconds", "preconditions"];
-            for other in others.into_iter().filter(|other| body.get(other).is_some_and(|value| !value.is_null())) {
-                let why = format!("cannot be set together with .{other}");
-                errors.push(FieldError::invalid(UNREADABLE, &json!(true), why));
-            }
-        }
         if !errors.is_empty() {
             return Err(Status::invalid(META_GROUP, "DeleteOptions", "", &errors));
         }
         let precondition =
             |name: &str| body.get("preconditions").and_then(|p| p.get(name)).and_then(Value::as_str).map(str::to_owned);
         let mut given = body.clone();
+        if let Some(members) = given.as_object_mut() {
+            members.remove(UNREADABLE);
+        }
         given["kind"] = json!("DeleteOptions");
         given["apiVersion"] = json!("meta.k8s.io/v1");
         Ok(Self {
@@ -239,59 +216,20 @@ impl DeleteOptions {
             resource_version: precondition("resourceVersion"),
             orphan_dependents,
             propagation,
-            unreadable,
+            unreadable: body.get(UNREADABLE) == Some(&json!(true)),
             given,
         })
     }
-}
 
-/// The types of a DeleteOptions body, with the decoder's own words for what is wrong.
-fn check_body_types(body: &Value) -> Result<(), Status> {
-    let Some(map) = body.as_object() else {
-        return Err(Status::bad_request(format!(
-            "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
-            go_type(body)
-        )));
-    };
-    if let Some(kind) = map.get("kind").and_then(Value::as_str).filter(|kind| !matches!(*kind, "" | "DeleteOptions")) {
-        let version = map.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
-        return Err(Status::bad_request(format!(
-            "no kind \"{kind}\" is registered for version \"{version}\" in scheme \"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27\""
-        )));
-    }
-    let is_strings = |v: &Value| v.as_array().is_some_and(|items| items.iter().all(Value::is_string));
-    let checks: [(&str, &str, fn(&Value) -> bool); 5] = [
-        (UNREADABLE, "bool", Value::is_boolean),
-        ("gracePeriodSeconds", "int64", Value::is_i64),
-        ("preconditions", "v1.Preconditions", Value::is_object),
-        ("orphanDependents", "bool", Value::is_boolean),
-        ("propagationPolicy", "v1.DeletionPropagation", Value::is_string),
-    ];
-    let wrong = |name: &str, value: &Value, ty: &str| {
-        Status::bad_request(format!(
-            "json: cannot unmarshal {} into Go struct field DeleteOptions.{name} of type {ty}",
-            go_type(value)
-        ))
-    };
-    for (name, ty, is_right) in checks {
-        if let Some(value) = map.get(name).filter(|v| !v.is_null() && !is_right(v)) {
-            return Err(wrong(name, value, ty));
-        }
-    }
-    match map.get("dryRun") {
-        Some(value) if !value.is_null() && !is_strings(value) => Err(wrong("dryRun", value, "[]string")),
-        _ => Ok(()),
-    }
-}
-
-fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
+    /// What cannot be read is deleted at once and without a look at it: no other option has a meaning.
+    pub fn check_unreadable(&self) -> Result<(), Status> {
+        let others = ["dryRun", "propagationPolicy", "orphanDependents", "gracePeriodSeconds", "preconditions"];
+        let set = others.into_iter().filter(|other| self.given.get(other).is_some_and(|value| !value.is_null()));
+        let errors: Vec<FieldError> = set
+            .map(|other| format!("cannot be set together with .{other}"))
+            .map(|why| FieldError::invalid(UNREADABLE, &json!(true), why))
+            .collect();
+        if errors.is_empty() { Ok(()) } else { Err(Status::invalid(META_GROUP, "DeleteOptions", "", &errors)) }
     }
 }
 
@@ -302,12 +240,11 @@ pub enum VersionMatch {
     NotOlderThan,
 }
 
-/// metav1.ListOptions, checked; selectors are still text, because their grammar depends on the resource.
+/// metav1.ListOptions, checked; which fields a selector may name depends on the resource.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ListOptions {
-    pub label_selector: String,
-    pub field_selector: String,
-    pub watch: bool,
+    pub labels: Selector,
+    pub fields: FieldSelector,
     pub allow_watch_bookmarks: bool,
     pub resource_version: String,
     pub version_match: Option<VersionMatch>,
@@ -318,14 +255,17 @@ pub struct ListOptions {
 }
 
 impl ListOptions {
-    pub fn read(query: &Query, is_watch: bool) -> Result<Self, Status> {
-        let limit = query.integer("limit")?.unwrap_or(0);
+    pub fn read(query: &Query) -> Result<Self, Status> {
         let timeout_s = query.integer("timeoutSeconds")?;
+        let limit = query.integer("limit")?.unwrap_or(0);
+        let labels = Selector::parse(query.text("labelSelector")).map_err(Status::bad_request)?;
+        let fields = FieldSelector::parse(query.text("fieldSelector")).map_err(Status::bad_request)?;
         let text = |name: &str| query.text(name).to_owned();
         let send_initial_events = query.optional_switch("sendInitialEvents");
         let (version, matching, token) = (text("resourceVersion"), text("resourceVersionMatch"), text("continue"));
-        let errors = if is_watch {
-            check_watch(send_initial_events, &matching)
+        // The parameter decides, not the verb: the old watch paths are checked as lists are.
+        let errors = if query.switch("watch") {
+            check_watch(send_initial_events, &matching, &token)
         } else {
             check_list(send_initial_events, &version, &matching, &token)
         };
@@ -333,9 +273,8 @@ impl ListOptions {
             return Err(Status::invalid(META_GROUP, "ListOptions", "", &errors));
         }
         Ok(Self {
-            label_selector: text("labelSelector"),
-            field_selector: text("fieldSelector"),
-            watch: is_watch,
+            labels,
+            fields,
             allow_watch_bookmarks: query.switch("allowWatchBookmarks"),
             resource_version: version,
             version_match: match matching.as_str() {
@@ -343,7 +282,7 @@ impl ListOptions {
                 "NotOlderThan" => Some(VersionMatch::NotOlderThan),
                 _ => None,
             },
-            timeout_s: timeout_s.filter(|s| *s > 0),
+            timeout_s: timeout_s.filter(|s| *s != 0),
             limit: usize::try_from(limit).unwrap_or(0),
             continue_token: token,
             send_initial_events,
@@ -364,7 +303,7 @@ pub fn version_number(text: &str) -> Result<u64, String> {
     parse_unsigned(text).map_err(|why| format!("resourceVersion: Invalid value: {text:?}: {why}"))
 }
 
-fn check_watch(send_initial_events: Option<bool>, matching: &str) -> Vec<FieldError> {
+fn check_watch(send_initial_events: Option<bool>, matching: &str, token: &str) -> Vec<FieldError> {
     let field = "resourceVersionMatch";
     let mut errors = Vec::new();
     if send_initial_events.is_some() {
@@ -379,6 +318,9 @@ fn check_watch(send_initial_events: Option<bool>, matching: &str) -> Vec<FieldEr
     if !matching.is_empty() && matching != "NotOlderThan" {
         errors.push(FieldError::not_supported(field, &json!(matching), &["NotOlderThan"]));
     }
+    if !matching.is_empty() && !token.is_empty() {
+        errors.push(FieldError::forbidden(field, MATCH_WITH_CONTINUE));
+    }
     errors
 }
 
@@ -391,13 +333,13 @@ fn check_list(send_initial_events: Option<bool>, version: &str, matching: &str, 
             errors.push(FieldError::forbidden(field, why));
         }
         if !token.is_empty() {
-            errors.push(FieldError::forbidden(field, "resourceVersionMatch is forbidden when continue is provided"));
+            errors.push(FieldError::forbidden(field, MATCH_WITH_CONTINUE));
         }
         if !["Exact", "NotOlderThan"].contains(&matching) {
             errors.push(FieldError::not_supported(field, &json!(matching), &["Exact", "NotOlderThan", ""]));
         }
         if matching == "Exact" && version == "0" {
-            let why = "resourceVersionMatch \"Exact\" is forbidden for resourceVersion \"0\"";
+            let why = "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"";
             errors.push(FieldError::forbidden(field, why));
         }
     }
@@ -410,6 +352,7 @@ fn check_list(send_initial_events: Option<bool>, version: &str, matching: &str, 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proto::wire::document::Format;
 
     fn message<T: std::fmt::Debug>(result: Result<T, Status>) -> String {
         result.unwrap_err().message
@@ -431,29 +374,147 @@ mod tests {
     }
 
     #[test]
-    fn delete_options_come_from_body_or_query() {
-        let query = Query::parse("gracePeriodSeconds=-1&propagationPolicy=Orphan");
-        let options = DeleteOptions::read(&query, None).unwrap();
-        assert_eq!((options.grace_period_s, options.propagation), (Some(1), Some(Propagation::Orphan)));
-        let body = json!({"preconditions": {"uid": "u"}, "dryRun": ["All"]});
-        let options = DeleteOptions::read(&Query::default(), Some(body)).unwrap();
-        assert_eq!((options.uid.as_deref(), options.dry_run), (Some("u"), true));
-        let body = json!({"gracePeriodSeconds": "x"});
+    fn field_managers_are_short_and_printable() {
+        let refused = |manager: &str| {
+            let mut errors = Vec::new();
+            check_field_manager(manager, "fieldManager", &mut errors);
+            errors.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(refused("kubectl client-side é 网 e\u{301}"), [""; 0]);
+        assert_eq!(refused(&"m".repeat(129)), ["fieldManager: Too long: may not be more than 128 bytes"]);
         assert_eq!(
-            message(DeleteOptions::read(&Query::default(), Some(body))),
-            "json: cannot unmarshal string into Go struct field DeleteOptions.gracePeriodSeconds of type int64"
+            refused("a\u{200b}é\u{7f}"),
+            [
+                r#"fieldManager: Invalid value: "a\u200bé\x7f": invalid character U+200B (at position 1)"#,
+                r#"fieldManager: Invalid value: "a\u200bé\x7f": invalid character U+007F (at position 6)"#,
+            ]
+        );
+    }
+
+    #[test]
+    fn patch_options_depend_on_the_form_of_the_patch() {
+        let read = |query: &str, is_apply| message(WriteOptions::read(&Query::parse(query), "PatchOptions", is_apply));
+        assert_eq!(
+            read("force=true&fieldValidation=odd", false),
+            r#"PatchOptions.meta.k8s.io "" is invalid: [force: Forbidden: may not be specified for non-apply patch, fieldValidation: Unsupported value: "odd": supported values: "", "Ignore", "Strict", "Warn"]"#
+        );
+        assert_eq!(
+            read("force=true&dryRun=some", true),
+            r#"PatchOptions.meta.k8s.io "" is invalid: [fieldManager: Required value: is required for apply patch, dryRun: Unsupported value: ["some"]: supported values: "All"]"#
+        );
+    }
+
+    fn delete_body(body: &str) -> Result<DeleteOptions, Status> {
+        DeleteOptions::from_body(Document::parse(Format::Json, body.as_bytes()).unwrap())
+    }
+
+    #[test]
+    fn delete_options_come_from_body_or_query() {
+        let query = "gracePeriodSeconds=-1&propagationPolicy=Orphan&uid=u&resourceVersion=7&dryRun=All";
+        let options = DeleteOptions::from_query(&Query::parse(query)).unwrap();
+        assert_eq!((options.grace_period_s, options.propagation), (Some(1), Some(Propagation::Orphan)));
+        assert_eq!((options.uid.as_deref(), options.resource_version.as_deref()), (Some("u"), Some("7")));
+        assert!(options.dry_run);
+        let options = delete_body(r#"{"preconditions": {"uid": "u"}, "dryRun": ["All"]}"#).unwrap();
+        assert_eq!((options.uid.as_deref(), options.dry_run), (Some("u"), true));
+        let refused = [
+            (
+                "[]",
+                "couldn't get version/kind; json parse error: json: cannot unmarshal array into Go value of type struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }",
+            ),
+            (
+                r#"{"kind": "Pod", "apiVersion": "v1"}"#,
+                r#"no kind "Pod" is registered for version "v1" in scheme "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27""#,
+            ),
+            (
+                r#"{"gracePeriodSeconds": "x"}"#,
+                "json: cannot unmarshal string into Go struct field DeleteOptions.gracePeriodSeconds of type int64",
+            ),
+            (
+                r#"{"preconditions": "x"}"#,
+                "json: cannot unmarshal string into Go struct field DeleteOptions.preconditions of type v1.Preconditions",
+            ),
+            (
+                r#"{"preconditions": {"uid": 5}}"#,
+                "json: cannot unmarshal number into Go struct field Preconditions.preconditions.uid of type types.UID",
+            ),
+            (
+                r#"{"propagationPolicy": true}"#,
+                "json: cannot unmarshal bool into Go struct field DeleteOptions.propagationPolicy of type v1.DeletionPropagation",
+            ),
+            (
+                r#"{"dryRun": "All"}"#,
+                "json: cannot unmarshal string into Go struct field DeleteOptions.dryRun of type []string",
+            ),
+            (
+                r#"{"propagationPolicy": "Odd", "orphanDependents": true}"#,
+                r#"DeleteOptions.meta.k8s.io "" is invalid: [propagationPolicy: Invalid value: "Odd": orphanDependents and deletionPropagation cannot be both set, propagationPolicy: Unsupported value: "Odd": supported values: "Foreground", "Background", "Orphan", "nil"]"#,
+            ),
+        ];
+        for (body, expected) in refused {
+            assert_eq!(message(delete_body(body)), expected, "{body}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_deleted_without_other_options() {
+        let options = DeleteOptions::from_query(&Query::parse(&format!("{UNREADABLE}=1&dryRun=All"))).unwrap();
+        assert!(options.unreadable && options.given.get(UNREADABLE).is_none());
+        assert_eq!(
+            message(options.check_unreadable()),
+            format!(
+                r#"DeleteOptions.meta.k8s.io "" is invalid: {UNREADABLE}: Invalid value: true: cannot be set together with .dryRun"#
+            )
         );
     }
 
     #[test]
     fn list_options_refuse_what_does_not_combine() {
-        let read = |query: &str, watch| ListOptions::read(&Query::parse(query), watch);
-        assert!(read("watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan", true).is_ok());
-        assert_eq!(
-            message(read("sendInitialEvents=true", false)),
-            r#"ListOptions.meta.k8s.io "" is invalid: sendInitialEvents: Forbidden: sendInitialEvents is forbidden for list"#
-        );
-        assert_eq!(message(read("limit=", false)), r#"strconv.ParseInt: parsing "": invalid syntax"#);
-        assert_eq!(read("limit=-1", false).unwrap().limit, 0);
+        let read = |query: &str| ListOptions::read(&Query::parse(query));
+        assert!(read("watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan").is_ok());
+        assert_eq!(read("limit=-1").unwrap().limit, 0);
+        let number = |value: &str| format!("strconv.ParseInt: parsing {value:?}: invalid syntax");
+        let refused = |what: &str| format!(r#"ListOptions.meta.k8s.io "" is invalid: {what}"#);
+        let matching = |what: &str| format!("resourceVersionMatch: Forbidden: {what}");
+        let token = matching(MATCH_WITH_CONTINUE);
+        let versionless = matching("resourceVersionMatch is forbidden unless resourceVersion is provided");
+        let cases = [
+            ("limit=", number("")),
+            ("limit=x&timeoutSeconds=y&labelSelector==", number("y")),
+            (
+                "labelSelector=%3D&fieldSelector=x&sendInitialEvents=1",
+                "found '=', expected: !, identifier, or 'end of string'".to_owned(),
+            ),
+            ("fieldSelector=x&sendInitialEvents=1", "invalid selector: 'x'; can't understand 'x'".to_owned()),
+            (
+                "sendInitialEvents=true",
+                refused("sendInitialEvents: Forbidden: sendInitialEvents is forbidden for list"),
+            ),
+            (
+                "resourceVersionMatch=Exact&resourceVersion=0",
+                refused(&matching(r#"resourceVersionMatch "exact" is forbidden for resourceVersion "0""#)),
+            ),
+            (
+                "resourceVersionMatch=exact&continue=c",
+                refused(&format!(
+                    r#"[{versionless}, {token}, resourceVersionMatch: Unsupported value: "exact": supported values: "Exact", "NotOlderThan", ""]"#
+                )),
+            ),
+            ("watch=1&resourceVersionMatch=NotOlderThan&sendInitialEvents=0&continue=c", refused(&token)),
+            (
+                "watch=1&resourceVersionMatch=Exact",
+                refused(&format!(
+                    r#"[{}, resourceVersionMatch: Unsupported value: "Exact": supported values: "NotOlderThan"]"#,
+                    matching("resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")
+                )),
+            ),
+            (
+                "watch=1&sendInitialEvents=false",
+                refused(&matching("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")),
+            ),
+        ];
+        for (query, expected) in cases {
+            assert_eq!(message(read(query)), expected, "{query}");
+        }
     }
 }

@@ -4,6 +4,7 @@
 
 pub mod condition;
 pub mod field_selector;
+pub mod go_text;
 pub mod label_selector;
 pub mod list;
 pub mod names;

@@ -2,6 +2,7 @@
 //!
 //! Corresponds to k8s.io/apimachinery/pkg/api/errors and pkg/util/validation/field.
 
+use super::go_text;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::fmt;
@@ -17,9 +18,12 @@ pub struct FieldError {
     pub message: String,
 }
 
-/// The value in a field error is shown as Kubernetes shows it: JSON for strings, numbers and objects.
+/// The value in a field error is shown as Kubernetes shows it: a string as Go quotes it, everything else as JSON.
 fn shown(value: &Value) -> String {
-    value.to_string()
+    match value {
+        Value::String(text) => go_text::quoted(text),
+        other => go_text::html_escaped(&other.to_string()),
+    }
 }
 
 impl FieldError {

@@ -1,0 +1,84 @@
+//! Text as Go's standard library shows it in messages.
+//!
+//! Corresponds to strconv.Quote, unicode.IsPrint and the escapes of encoding/json.
+
+use std::fmt::Write;
+
+/// unicode.IsPrint: letters, marks, numbers, punctuation, symbols and the plain blank.
+pub fn is_printable(c: char) -> bool {
+    if c.is_ascii() {
+        return !c.is_ascii_control();
+    }
+    // Behind another character a mark is shown as it is; what cannot be printed is escaped wherever it stands.
+    let behind = ['a', c];
+    !String::from_iter(behind).escape_debug().any(|shown| shown == '\\')
+}
+
+/// strconv.Quote: what cannot be printed is escaped.
+pub fn quoted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            c if is_printable(c) => out.push(c),
+            '\u{7}' => out.push_str("\\a"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{c}' => out.push_str("\\f"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\u{b}' => out.push_str("\\v"),
+            c => {
+                let code = u32::from(c);
+                let written = match code {
+                    0..0x80 => write!(out, "\\x{code:02x}"),
+                    0x80..0x10000 => write!(out, "\\u{code:04x}"),
+                    _ => write!(out, "\\U{code:08x}"),
+                };
+                written.expect("writing to memory cannot fail");
+            }
+        }
+    }
+    out.push('"');
+    out
+}
+
+/// JSON that can stand in a page: so json.Marshal writes it.
+pub fn html_escaped(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        match c {
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
+                write!(out, "\\u{:04x}", u32::from(c)).expect("writing to memory cannot fail");
+            }
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_quoted_as_in_go() {
+        let cases = [
+            ("plain é 网", r#""plain é 网""#),
+            ("a\"b\\c", r#""a\"b\\c""#),
+            ("\u{7}\u{8}\u{c}\n\r\t\u{b}\0\u{7f}", r#""\a\b\f\n\r\t\v\x00\x7f""#),
+            ("\u{85}\u{a0}\u{ad}\u{200b}\u{2028}", r#""\u0085\u00a0\u00ad\u200b\u2028""#),
+            ("e\u{301}\u{e000}\u{f0000}", "\"e\u{301}\\ue000\\U000f0000\""),
+            ("it's <b>", r#""it's <b>""#),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(quoted(text), expected);
+        }
+    }
+
+    #[test]
+    fn json_in_messages_has_no_markup() {
+        assert_eq!(html_escaped(r#"{"a":"<&>"}"#), r#"{"a":"\u003c\u0026\u003e"}"#);
+    }
+}
