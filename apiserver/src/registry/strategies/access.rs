@@ -4,7 +4,7 @@
 
 use super::rules::{Generation, Rules, restore};
 use crate::registry::strategy::WriteContext;
-use crate::registry::validation::{access, flow_control, object_meta, policies, webhooks};
+use crate::registry::validation::{access, flow_control, object_meta, policies, signing_requests, webhooks};
 use serde_json::{Value, json};
 
 const SPEC: Generation = Generation::Of(&["spec"]);
@@ -16,7 +16,12 @@ const RBAC: Rules = Rules {
     ..Rules::DEFAULT
 };
 
-const FLOW_CONTROL: Rules = Rules { group: "flowcontrol.apiserver.k8s.io", generation: SPEC, ..Rules::DEFAULT };
+const FLOW_CONTROL: Rules = Rules {
+    group: "flowcontrol.apiserver.k8s.io",
+    generation: SPEC,
+    validate_status: flow_control::status,
+    ..Rules::DEFAULT
+};
 
 const POLICIES: Rules =
     Rules { group: "admissionregistration.k8s.io", generation: SPEC, unconditional_update: false, ..Rules::DEFAULT };
@@ -48,10 +53,11 @@ pub const ROWS: &[Rules] = &[
         name: |_, _| Vec::new(),
         create: create_signing_request,
         update: update_signing_request,
-        update_status: stamp_conditions,
-        validate: access::signing_request,
-        validate_update: access::signing_request_update,
-        validate_status: access::signing_request_status,
+        update_status: update_signing_request_status,
+        validate: signing_requests::create,
+        revalidates: false,
+        validate_update: signing_requests::update,
+        validate_status: signing_requests::status,
         ..Rules::DEFAULT
     },
     Rules { resource: "validatingwebhookconfigurations", ..WEBHOOKS },
@@ -100,20 +106,35 @@ fn update_signing_request(context: &WriteContext<'_>, request: &mut Value, old: 
     }
 }
 
+/// A signer may not touch who decided: as many decisions as there were are those that there were.
+fn update_signing_request_status(context: &WriteContext<'_>, request: &mut Value, old: &Value) {
+    for decision in ["Approved", "Denied"] {
+        let before: Vec<&Value> = conditions_of(old).filter(|condition| condition["type"] == decision).collect();
+        let list = request.pointer_mut("/status/conditions").and_then(Value::as_array_mut).into_iter().flatten();
+        let now: Vec<&mut Value> = list.filter(|condition| condition["type"] == decision).collect();
+        if now.len() == before.len() {
+            now.into_iter().zip(before).for_each(|(now, before)| now.clone_from(before));
+        }
+    }
+    stamp_conditions(context, request, old);
+}
+
+fn conditions_of(request: &Value) -> impl Iterator<Item = &Value> {
+    request.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten()
+}
+
 /// Conditions know when they were written, and when they turned.
 fn stamp_conditions(context: &WriteContext<'_>, request: &mut Value, old: &Value) {
     let now = json!(proto::meta::time::format(context.now));
-    let before = old.pointer("/status/conditions").and_then(Value::as_array).cloned().unwrap_or_default();
     let Some(conditions) = request.pointer_mut("/status/conditions").and_then(Value::as_array_mut) else { return };
     for condition in conditions {
-        let was = before.iter().find(|other| other["type"] == condition["type"]);
         if condition["lastUpdateTime"].is_null() {
             condition["lastUpdateTime"] = now.clone();
         }
         if condition["lastTransitionTime"].is_null() {
-            let turned = was.is_none_or(|was| was["status"] != condition["status"]);
-            let kept = was.map(|was| was["lastTransitionTime"].clone()).filter(|time| !turned && !time.is_null());
-            condition["lastTransitionTime"] = kept.unwrap_or_else(|| now.clone());
+            let same = |was: &&Value| was["type"] == condition["type"] && was["status"] == condition["status"];
+            let mut times = conditions_of(old).filter(same).map(|was| &was["lastTransitionTime"]);
+            condition["lastTransitionTime"] = times.find(|time| !time.is_null()).unwrap_or(&now).clone();
         }
     }
 }

@@ -7,7 +7,8 @@ use crate::bootstrap::flow_schemas;
 use crate::registry::strategy::WriteContext;
 use proto::meta::names;
 use proto::meta::status::FieldError;
-use serde_json::{Value, json};
+use serde_json::json;
+use std::collections::BTreeSet;
 
 type Context<'a> = WriteContext<'a>;
 
@@ -46,22 +47,41 @@ pub fn flow_schema(_context: &Context<'_>, schema: &At<'_>, errors: &mut Errors)
     }
     spec.field("rules").items().for_each(|rule| flow_rule(&rule, errors));
     fixed("flowschemas", schema, errors);
+    conditions(schema, errors);
 }
 
 /// What the server cannot do without has one form; of the exempt level the shares may change.
 fn fixed(resource: &str, object: &At<'_>, errors: &mut Errors) {
-    let name = object.down("metadata.name").text();
-    let Some(mandatory) = flow_schemas::mandatory(resource, name) else { return };
-    let without_shares = |spec: &Value| {
-        let mut spec = spec.clone();
-        if let Some(fields) = spec.as_object_mut().filter(|_| resource == "prioritylevelconfigurations") {
-            fields.remove("exempt");
-        }
-        spec
-    };
     let spec = object.field("spec");
-    if without_shares(&mandatory["spec"]) != without_shares(spec.value) {
+    let name = object.down("metadata.name").text();
+    if (resource, name) == ("prioritylevelconfigurations", "exempt") {
+        if spec.field("type").text() != "Exempt" || spec.field("limited").is_set() {
+            let why = "spec of 'exempt' except the 'spec.exempt' field must equal the fixed value";
+            errors.push(spec.invalid(why));
+        }
+        return;
+    }
+    let Some(mandatory) = flow_schemas::mandatory(resource, name) else { return };
+    if mandatory["spec"] != *spec.value {
         errors.push(spec.invalid(format!("spec of '{name}' must equal the fixed value")));
+    }
+}
+
+pub fn status(_context: &Context<'_>, object: &At<'_>, _old: &At<'_>, errors: &mut Errors) {
+    conditions(object, errors);
+}
+
+/// Conditions have types, each its own.
+fn conditions(object: &At<'_>, errors: &mut Errors) {
+    let mut seen = BTreeSet::new();
+    for condition in object.down("status.conditions").items() {
+        let kind = condition.field("type");
+        if !seen.insert(kind.text()) {
+            errors.push(At::new(kind.path.clone(), &json!(kind.text())).duplicate());
+        }
+        if kind.is_empty() {
+            errors.push(kind.required("must not be empty"));
+        }
     }
 }
 
@@ -79,17 +99,18 @@ fn flow_rule(rule: &At<'_>, errors: &mut Errors) {
     urls.items().for_each(|rule| flow_url_rule(&rule, errors));
 }
 
+/// `not_supported` for a text that may be absent.
+fn unsupported(at: &At<'_>, supported: &[&str]) -> FieldError {
+    FieldError::not_supported(at.path.clone(), &json!(at.text()), supported)
+}
+
 const SUBJECTS: [(&str, &str); 3] = [("User", "user"), ("Group", "group"), ("ServiceAccount", "serviceAccount")];
 
 /// A subject says who it is in the field of its kind, and in no other.
 fn flow_subject(subject: &At<'_>, errors: &mut Errors) {
     let kind = subject.field("kind");
     let Some((_, field)) = SUBJECTS.iter().find(|(known, _)| *known == kind.text()) else {
-        errors.push(FieldError::not_supported(
-            kind.path,
-            &json!(kind.value.as_str().unwrap_or("")),
-            &["Group", "ServiceAccount", "User"],
-        ));
+        errors.push(unsupported(&kind, &["Group", "ServiceAccount", "User"]));
         return;
     };
     let who = subject.field(field);
@@ -180,7 +201,14 @@ fn flow_url_rule(rule: &At<'_>, errors: &mut Errors) {
     }
 }
 
+/// What an older version of the API writes down for itself while it converts.
+const ROUND_TRIP: &str = "flowcontrol.k8s.io/preserve-zero-concurrency-shares";
+
 pub fn priority_level(_context: &Context<'_>, level: &At<'_>, errors: &mut Errors) {
+    let annotations = level.down("metadata.annotations");
+    if annotations.field(ROUND_TRIP).is_set() {
+        errors.push(annotations.forbidden(format!("annotation '{ROUND_TRIP}' is forbidden")));
+    }
     let spec = level.field("spec");
     let (kind, limited, exempt) = (spec.field("type"), spec.field("limited"), spec.field("exempt"));
     if (level.down("metadata.name").text() == "exempt") != (kind.text() == "Exempt") {
@@ -204,13 +232,10 @@ pub fn priority_level(_context: &Context<'_>, level: &At<'_>, errors: &mut Error
                 errors.push(limited.required("must not be empty when type is Limited"));
             }
         }
-        _ => errors.push(FieldError::not_supported(
-            kind.path,
-            &json!(kind.value.as_str().unwrap_or("")),
-            &["Exempt", "Limited"],
-        )),
+        _ => errors.push(unsupported(&kind, &["Exempt", "Limited"])),
     }
     fixed("prioritylevelconfigurations", level, errors);
+    conditions(level, errors);
 }
 
 fn shares(level: &At<'_>, errors: &mut Errors) {
@@ -252,8 +277,7 @@ fn limit_response(response: &At<'_>, errors: &mut Errors) {
             }
             queues(&queuing, errors);
         }
-        "" => errors.push(kind.required("must specify a limit response type")),
-        _ => errors.push(kind.not_supported(&["Queue", "Reject"])),
+        _ => errors.push(unsupported(&kind, &["Queue", "Reject"])),
     }
 }
 

@@ -27,6 +27,7 @@ pub mod policies;
 pub mod selector;
 pub mod service;
 pub mod service_addresses;
+pub mod signing_requests;
 pub mod storage;
 #[cfg(test)]
 mod testing;

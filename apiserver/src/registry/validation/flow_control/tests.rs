@@ -1,6 +1,6 @@
 //! What flow schemas and priority levels are told, in order.
 
-use super::super::testing::create;
+use super::super::testing::{create, update, update_of};
 use serde_json::{Value, json};
 
 fn schema(rule: Value) -> Vec<String> {
@@ -108,4 +108,69 @@ fn a_level_is_limited_unless_it_is_the_exempt_one() {
         ["spec.limited.limitResponse.queuing.handSize: Invalid value: 9: required entropy bits of deckSize 128 and \
              handSize 9 should not be greater than 60"]
     );
+}
+
+#[test]
+fn the_exempt_level_may_change_its_shares_alone() {
+    let exempt = |spec: Value| {
+        create(json!({"apiVersion": "flowcontrol.apiserver.k8s.io/v1", "kind": "PriorityLevelConfiguration",
+            "metadata": {"name": "exempt"}, "spec": spec}))
+    };
+    let shares = json!({"nominalConcurrencyShares": 10, "lendablePercent": 60});
+    assert_eq!(exempt(json!({"type": "Exempt", "exempt": shares})), [""; 0]);
+    let limited = json!({"nominalConcurrencyShares": 42, "limitResponse": {"type": "Reject"}});
+    let fixed = |error: &String| {
+        error.starts_with("spec: Invalid value: ")
+            && error.ends_with(": spec of 'exempt' except the 'spec.exempt' field must equal the fixed value")
+    };
+    let errors = exempt(json!({"type": "Exempt", "limited": limited}));
+    assert_eq!(errors[0], "spec.limited: Forbidden: must be nil if the type is not Limited");
+    assert!(errors.len() == 2 && fixed(&errors[1]), "{errors:?}");
+    let errors = exempt(json!({"type": "Limited", "exempt": shares, "limited": limited}));
+    assert_eq!(
+        errors[..2],
+        [
+            "spec.type: Invalid value: \"Limited\": type must be 'Exempt' if and only if name is 'exempt'",
+            "spec.exempt: Forbidden: must be nil if the type is Limited",
+        ]
+    );
+    assert!(errors.len() == 3 && fixed(&errors[2]), "{errors:?}");
+}
+
+#[test]
+fn a_response_of_no_type_is_none_that_is_supported() {
+    assert_eq!(
+        level(json!({"type": "Limited", "limited": {"limitResponse": {}}})),
+        ["spec.limited.limitResponse.type: Unsupported value: \"\": supported values: \"Queue\", \"Reject\""]
+    );
+}
+
+#[test]
+fn a_level_has_no_annotation_of_older_versions() {
+    let annotation = "flowcontrol.k8s.io/preserve-zero-concurrency-shares";
+    let spec = json!({"type": "Limited", "limited": {"limitResponse": {"type": "Reject"}}});
+    assert_eq!(
+        create(json!({"apiVersion": "flowcontrol.apiserver.k8s.io/v1", "kind": "PriorityLevelConfiguration",
+            "metadata": {"annotations": {annotation: ""}}, "spec": spec})),
+        [format!("metadata.annotations: Forbidden: annotation '{annotation}' is forbidden")]
+    );
+}
+
+#[test]
+fn conditions_have_types_of_their_own() {
+    let spec = json!({"matchingPrecedence": 500, "priorityLevelConfiguration": {"name": "p"}});
+    let schema = json!({"apiVersion": "flowcontrol.apiserver.k8s.io/v1", "kind": "FlowSchema", "spec": spec});
+    let spec = json!({"type": "Limited", "limited": {"limitResponse": {"type": "Reject"}}});
+    let level =
+        json!({"apiVersion": "flowcontrol.apiserver.k8s.io/v1", "kind": "PriorityLevelConfiguration", "spec": spec});
+    for object in [schema, level] {
+        let mut odd = object.clone();
+        odd["status"] = json!({"conditions": [{"type": "1"}, {"type": "1"}, {"type": ""}]});
+        let errors = [
+            "status.conditions[1].type: Duplicate value: \"1\"",
+            "status.conditions[2].type: Required value: must not be empty",
+        ];
+        assert_eq!(update_of("status", object.clone(), odd.clone()), errors);
+        assert_eq!(update(odd, object), errors);
+    }
 }
