@@ -129,16 +129,17 @@ fn sockets(env: &Env, connection: &Connection) -> Result<HyperClient<TlsConnecto
 fn peer(connection: &Connection) -> Result<ConnectionInfo, Error> {
     let peer_certificates = match &connection.client_cert_pem {
         Some(pem) => {
-            tls::certificates("client certificate", pem).map_err(|error| unusable(&connection.server, &error))?
+            let chain = tls::certificates("client certificate", pem);
+            chain.map_err(|error| unusable(&connection.server, &error))?.into()
         }
-        None => Vec::new(),
+        None => Arc::default(),
     };
     Ok(ConnectionInfo { peer_certificates, ..anonymous_peer() })
 }
 
 fn anonymous_peer() -> ConnectionInfo {
     ConnectionInfo {
-        peer_certificates: Vec::new(),
+        peer_certificates: Arc::default(),
         rejected_certificate: false,
         proxy_certificate: None,
         remote_address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),

@@ -46,7 +46,7 @@ pub enum DialError {
 pub struct Dialer {
     env: Env,
     tls: Arc<ClientConfig>,
-    certificates: Vec<CertificateDer<'static>>,
+    certificates: Arc<[CertificateDer<'static>]>,
     /// What the server's certificate has to say, where that is not the host that is dialled.
     server_name: Option<String>,
     connect_limit: Duration,
@@ -56,8 +56,8 @@ impl Dialer {
     /// The server's own address in `identity` is not looked at.
     pub fn new(env: &Env, identity: &Connection, connect_limit: Duration) -> Result<Self, TlsError> {
         let certificates = match &identity.client_cert_pem {
-            Some(pem) => tls::certificates("client certificate", pem)?,
-            None => Vec::new(),
+            Some(pem) => tls::certificates("client certificate", pem)?.into(),
+            None => Arc::default(),
         };
         let tls = Arc::new(tls::client_config(identity, Protocols::Http1Only)?);
         let server_name = identity.tls_server_name.clone();

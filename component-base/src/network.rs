@@ -16,15 +16,15 @@ use tower::util::BoxCloneSyncService;
 pub type HttpService = BoxCloneSyncService<http::Request<Body>, http::Response<Body>, Infallible>;
 
 /// What the transport knows about the peer. The TLS acceptor and the in-process transport both attach it to
-/// the request's extensions, so that both pass the same authenticators.
+/// the request's extensions, so that both pass the same authenticators. Requests of one connection share the certificates.
 #[derive(Clone, Debug)]
 pub struct ConnectionInfo {
     /// The client certificate chain, leaf first, as verified when this request came; empty where the client showed none.
-    pub peer_certificates: Vec<CertificateDer<'static>>,
+    pub peer_certificates: Arc<[CertificateDer<'static>]>,
     /// The client showed a certificate that the client CA did not sign, or that is not valid now: it is not anonymous.
     pub rejected_certificate: bool,
     /// The leaf that the client showed, where the authority of proxies has signed it.
-    pub proxy_certificate: Option<CertificateDer<'static>>,
+    pub proxy_certificate: Option<Arc<CertificateDer<'static>>>,
     pub remote_address: SocketAddr,
 }
 

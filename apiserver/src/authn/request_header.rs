@@ -137,6 +137,7 @@ mod tests {
     use component_base::pki::{Authority, Subject};
     use component_base::tls;
     use std::net::Ipv4Addr;
+    use std::sync::Arc;
 
     fn usual(allowed: &[&str]) -> RequestHeaders {
         let list = |items: &[&str]| items.iter().map(|item| (*item).to_owned()).collect::<Vec<_>>();
@@ -158,9 +159,9 @@ mod tests {
         let pair = authority.issue(&Subject { common_name, ..Subject::default() }, now).unwrap();
         let leaf = tls::certificates("proxy", &pair.cert_pem).unwrap().remove(0);
         ConnectionInfo {
-            peer_certificates: Vec::new(),
+            peer_certificates: Arc::default(),
             rejected_certificate: true,
-            proxy_certificate: Some(leaf),
+            proxy_certificate: Some(Arc::new(leaf)),
             remote_address: (Ipv4Addr::LOCALHOST, 0).into(),
         }
     }

@@ -31,7 +31,7 @@ impl Verifiers {
 pub struct Peer {
     address: SocketAddr,
     /// What it showed, leaf first; the handshake has proven that it has the key.
-    chain: Vec<CertificateDer<'static>>,
+    chain: Arc<[CertificateDer<'static>]>,
     last: Mutex<Option<Judgement>>,
 }
 
@@ -45,7 +45,7 @@ struct Judgement {
 
 impl Peer {
     pub fn new(address: SocketAddr, chain: Vec<CertificateDer<'static>>) -> Self {
-        Self { address, chain, last: Mutex::new(None) }
+        Self { address, chain: chain.into(), last: Mutex::new(None) }
     }
 
     /// What a request that comes now is told of the connection.
@@ -74,9 +74,9 @@ impl Peer {
         };
         let is_client = is_signed(&verifiers.client);
         ConnectionInfo {
-            peer_certificates: if is_client { self.chain.clone() } else { Vec::new() },
+            peer_certificates: if is_client { self.chain.clone() } else { Arc::default() },
             rejected_certificate: !self.chain.is_empty() && !is_client,
-            proxy_certificate: self.chain.first().filter(|_| is_signed(&verifiers.proxy)).cloned(),
+            proxy_certificate: self.chain.first().filter(|_| is_signed(&verifiers.proxy)).cloned().map(Arc::new),
             remote_address: self.address,
         }
     }
@@ -113,6 +113,8 @@ mod tests {
         };
         assert_eq!(judged(&both), (1, false, true));
         assert_eq!(judged(&none), (0, true, false));
+        let [one, other] = [&both, &both].map(|by| peer.info(&env, by).peer_certificates);
+        assert!(Arc::ptr_eq(&one, &other), "requests share what was shown");
         env.sleep(300 * DAY).await;
         assert_eq!(judged(&both), (1, false, true));
         env.sleep(100 * DAY).await;
