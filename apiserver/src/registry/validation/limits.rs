@@ -133,27 +133,6 @@ fn limit_of_resource(limit: &At<'_>, name: &str, errors: &mut Errors) {
     }
 }
 
-const QUOTA_RESOURCES: &[&str] = &[
-    "cpu",
-    "memory",
-    "ephemeral-storage",
-    "requests.cpu",
-    "requests.memory",
-    "requests.storage",
-    "requests.ephemeral-storage",
-    "limits.cpu",
-    "limits.memory",
-    "limits.ephemeral-storage",
-    "pods",
-    "resourcequotas",
-    "services",
-    "replicationcontrollers",
-    "secrets",
-    "persistentvolumeclaims",
-    "configmaps",
-    "services.nodeports",
-    "services.loadbalancers",
-];
 const SCOPES: &[&str] = &[
     "Terminating",
     "NotTerminating",
@@ -182,7 +161,7 @@ fn selects(scope: &str, resource: &str) -> bool {
 /// The resources with a bound that a scope does not fit.
 fn misfits(spec: &At<'_>, scope: &str) -> usize {
     let names = spec.field("hard").entries().map(|(name, _)| name);
-    names.filter(|name| QUOTA_RESOURCES.contains(name) && !selects(scope, name)).count()
+    names.filter(|name| resources::is_quota(name) && !selects(scope, name)).count()
 }
 
 const CONFLICTS: [[&str; 2]; 2] = [["BestEffort", "NotBestEffort"], ["Terminating", "NotTerminating"]];
@@ -197,8 +176,7 @@ pub fn quota(_context: &Context<'_>, quota: &At<'_>, errors: &mut Errors) {
 fn quota_amounts(hard: &At<'_>, errors: &mut Errors) {
     for (name, at) in hard.entries() {
         resources::check_name(&at, name, errors);
-        let huge = name.strip_prefix("requests.").unwrap_or(name);
-        if !name.contains('/') && !QUOTA_RESOURCES.contains(&name) && !resources::is_huge_page(huge) {
+        if !name.contains('/') && !resources::is_quota(name) {
             errors.push(at.invalid_as(&json!(name), "must be a standard resource for quota"));
         }
         resources::check_amount(&at, name, errors);
@@ -370,6 +348,16 @@ mod tests {
             {"scopeName": "BestEffort", "operator": "Exists"}, {"scopeName": "NotBestEffort", "operator": "Exists"},
         ]}})));
         assert_eq!(both, ["spec.scopeSelector.matchExpressions: Invalid value: null: conflicting scopes"]);
+    }
+
+    /// Requests for huge pages have a quota as any other; no scope of pods selects among them.
+    #[test]
+    fn huge_pages_are_counted() {
+        let hard = json!({"hugepages-2Mi": "4Mi", "requests.hugepages-1Gi": "1Gi"});
+        assert_eq!(create(quota(json!({"hard": hard}))), [""; 0]);
+        let misfit = "spec.scopes: Invalid value: [\"NotTerminating\"]: unsupported scope applied to resource";
+        assert_eq!(create(quota(json!({"hard": hard, "scopes": ["NotTerminating"]}))), [misfit; 2]);
+        assert_eq!(limits(json!([{"type": "x.test/odd", "max": {"requests.hugepages-1Gi": "1Gi"}}])), [""; 0]);
     }
 
     #[test]

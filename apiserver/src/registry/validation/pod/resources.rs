@@ -10,27 +10,18 @@ use proto::meta::status::FieldError;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-const STANDARD: &[&str] = &[
+/// Resources that a quota measures in parts of a whole.
+const MEASURED: &[&str] = &[
     "cpu",
     "memory",
     "ephemeral-storage",
     "requests.cpu",
     "requests.memory",
+    "requests.storage",
     "requests.ephemeral-storage",
     "limits.cpu",
     "limits.memory",
     "limits.ephemeral-storage",
-    "pods",
-    "resourcequotas",
-    "services",
-    "replicationcontrollers",
-    "secrets",
-    "persistentvolumeclaims",
-    "configmaps",
-    "services.nodeports",
-    "services.loadbalancers",
-    "storage",
-    "requests.storage",
 ];
 const CONTAINER: &[&str] = &["cpu", "memory", "ephemeral-storage"];
 const WHOLE_NUMBERS: &[&str] = &[
@@ -61,8 +52,14 @@ pub fn may_overcommit(name: &str) -> bool {
     is_native(name) && !is_huge_page(name)
 }
 
+/// Corresponds to IsStandardQuotaResourceName. Huge pages are requested and never limited.
+pub fn is_quota(name: &str) -> bool {
+    let is_listed = MEASURED.contains(&name) || WHOLE_NUMBERS.contains(&name);
+    is_listed || is_huge_page(name.strip_prefix("requests.").unwrap_or(name))
+}
+
 pub fn is_standard(name: &str) -> bool {
-    STANDARD.contains(&name) || is_huge_page(name)
+    is_quota(name) || name == "storage"
 }
 
 pub fn is_whole_number(name: &str) -> bool {
@@ -192,9 +189,11 @@ fn check(resources: &At<'_>, check_name: fn(&At<'_>, &str, &mut Errors), errors:
 }
 
 fn check_huge_pages(amount: &At<'_>, name: &str, errors: &mut Errors) {
-    let Some(size) = name.strip_prefix("hugepages-").and_then(|size| Quantity::parse(size).ok()) else { return };
+    let Some(size) = name.strip_prefix("hugepages-") else { return };
     let Ok(quantity) = Quantity::try_from(amount.value) else { return };
-    if size.value() > 0 && quantity.value() % size.value() != 0 {
+    let is_size = |size: &Quantity| size.signum() > 0 && size.milli_value() % 1000 == 0;
+    let size = Quantity::parse(size).ok().filter(is_size);
+    if size.is_none_or(|size| quantity.value() % size.value() != 0) {
         let shown = json!(quantity.to_string());
         errors.push(amount.invalid_as(&shown, format!("{quantity} is not positive integer multiple of {name}")));
     }

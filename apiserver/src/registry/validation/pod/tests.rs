@@ -458,3 +458,24 @@ fn an_update_changes_images_and_little_else() {
     );
     assert_eq!(update_of("resize", old.clone(), old), [": Forbidden: static pods cannot be resized"]);
 }
+
+#[test]
+fn huge_pages_come_whole() {
+    let limits = |limits: Value| errors(&[("/spec/containers/0/resources/limits", limits)]);
+    // A container asks for what it is limited to.
+    let twice = |name: &str, why: String| {
+        ["limits", "requests"]
+            .map(|part| format!("spec.containers[0].resources.{part}[{name}]: Invalid value: {why}"))
+            .to_vec()
+    };
+    assert_eq!(limits(json!({"cpu": "1", "hugepages-2Mi": "4Mi"})), [""; 0]);
+    for (name, amount) in
+        [("hugepages-2Mi", "3Mi"), ("hugepages-odd", "2Mi"), ("hugepages-0", "2Mi"), ("hugepages-500m", "2Mi")]
+    {
+        let why = format!("{amount:?}: {amount} is not positive integer multiple of {name}");
+        assert_eq!(limits(json!({"cpu": "1", name: amount})), twice(name, why));
+    }
+    let quota_name = "requests.hugepages-2Mi";
+    let why = format!("{quota_name:?}: must be a standard resource for containers");
+    assert_eq!(limits(json!({quota_name: "2Mi"})), twice(quota_name, why));
+}
