@@ -4,6 +4,7 @@
 
 use super::{Change, Key, Storage};
 use component_base::env::Env;
+use component_base::panics::{caught, caught_in};
 use futures::future::join_all;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,6 +12,9 @@ use tokio::sync::Notify;
 
 /// Deletions under way at a time: an engine with a disk makes them durable together.
 const DELETIONS: usize = 256;
+
+/// Pause before trying again what panicked.
+const RETRY_MS: i64 = 5_000;
 
 #[derive(Debug, Default)]
 pub(super) struct Expiry {
@@ -69,17 +73,26 @@ pub(super) fn deadline_ms(change: &Change, now_ms: i64) -> Option<i64> {
 
 /// Deletes keys as their time passes, each with a revision of its own, until shutdown. `take_due` answers the keys
 /// that are due and the next deadline; `sooner` tells that there is an earlier one.
+///
+/// A panic is a mistake, but no reason for keys to live on: what it touched is tried again, and everything else goes on.
 pub(super) async fn run(
     env: &Env,
     storage: &dyn Storage,
     sooner: &Notify,
     mut take_due: impl FnMut(i64) -> (Vec<Expired>, Option<i64>),
 ) {
+    let mut due = Vec::new();
     loop {
-        let (due, next_ms) = take_due(env.wall().as_millisecond());
-        for due in due.chunks(DELETIONS) {
-            // A key that was written meanwhile refuses; a store that has stopped has told so itself.
-            join_all(due.iter().map(|Expired { key, mod_revision }| storage.delete(key, *mod_revision))).await;
+        let now_ms = env.wall().as_millisecond();
+        let retry_ms = now_ms + RETRY_MS;
+        let (more, mut next_ms) = caught(|| take_due(now_ms)).unwrap_or_else(|why| {
+            tracing::error!(why, "looking for expired keys panicked and is tried again");
+            (Vec::new(), Some(retry_ms))
+        });
+        due.extend(more);
+        due = delete(storage, &due).await;
+        if !due.is_empty() {
+            next_ms = Some(next_ms.map_or(retry_ms, |next_ms| next_ms.min(retry_ms)));
         }
         tokio::select! {
             biased;
@@ -88,6 +101,22 @@ pub(super) async fn run(
             () = until(env, next_ms) => {}
         }
     }
+}
+
+/// Deletes expired keys, and returns those at which the store panicked.
+async fn delete(storage: &dyn Storage, due: &[Expired]) -> Vec<Expired> {
+    let mut left = Vec::new();
+    for due in due.chunks(DELETIONS) {
+        // A key that was written meanwhile refuses; a store that has stopped has told so itself.
+        let deletions = due.iter().map(|Expired { key, mod_revision }| storage.delete(key, *mod_revision));
+        for (expired, end) in due.iter().zip(join_all(deletions.map(caught_in)).await) {
+            if let Err(why) = end {
+                tracing::error!(key = %expired.key, why, "deleting an expired key panicked and is tried again");
+                left.push(expired.clone());
+            }
+        }
+    }
+    left
 }
 
 /// Waits until wall time `deadline_ms`; for ever without one.
@@ -104,6 +133,12 @@ async fn until(env: &Env, deadline_ms: Option<i64>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::storage::RangeRequest;
+    use crate::storage::behaviour::{text, written};
+    use crate::storage::fault::Fault;
+    use crate::storage::memory::Memory;
+    use bytes::Bytes;
+    use std::sync::Arc;
 
     #[test]
     fn the_last_write_decides() {
@@ -118,5 +153,37 @@ mod tests {
         let due = expiry.take_due(60);
         assert_eq!(due, [Expired { key: b, mod_revision: 3 }, Expired { key: a, mod_revision: 5 }]);
         assert_eq!(expiry.next_deadline_ms(), None);
+    }
+
+    /// What was due when something panicked is deleted later, and so is what comes due after it.
+    #[tokio::test(start_paused = true)]
+    async fn a_panic_delays_the_deletions_and_ends_none() {
+        let env = Env::simulated(1);
+        let fault = Fault::new(&env, Memory::new(&env));
+        let (sooner, mut expiry) = (Arc::new(Notify::new()), Expiry::default());
+        let start_ms = env.wall().as_millisecond();
+        for (key, after_s) in [("/a", 0), ("/b", 0), ("/c", 100)] {
+            let revision = written(fault.create(key, Bytes::new(), None).await.unwrap());
+            expiry.set(&key.into(), revision, Some(start_ms + after_s * 1000));
+        }
+        fault.set_panics(true);
+        let (expiring, deleting) = (env.clone(), fault.clone());
+        env.spawn(async move {
+            let mut looks = 0;
+            let take_due = |now_ms| {
+                looks += 1;
+                assert_ne!(looks, 1, "a mistake in the order of deadlines");
+                (expiry.take_due(now_ms), expiry.next_deadline_ms())
+            };
+            run(&expiring, &*deleting, &sooner, take_due).await;
+        });
+        env.sleep(Duration::from_secs(20)).await;
+        fault.set_panics(false);
+        let left = async || text(&fault.range(RangeRequest::prefix("/")).await.unwrap().entries);
+        assert_eq!(left().await, "/a= 2/2, /b= 3/3, /c= 4/4");
+        env.sleep(Duration::from_secs(10)).await;
+        assert_eq!(left().await, "/c= 4/4");
+        env.sleep(Duration::from_secs(100)).await;
+        assert_eq!(left().await, "");
     }
 }

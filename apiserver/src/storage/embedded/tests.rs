@@ -29,6 +29,29 @@ async fn everything(storage: &Embedded) -> String {
     text(&storage.range(RangeRequest::prefix("/")).await.unwrap().entries)
 }
 
+/// More than any of this takes; a failure would else be a test that hangs.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Writes from several tasks until each of them is refused, and returns how many writes were answered.
+async fn write_until_refused(env: &Env, store: &Arc<Embedded>, writers: usize) -> u64 {
+    let write = |writer: usize| {
+        let store = store.clone();
+        env.spawn(async move {
+            let mut answered = 0;
+            while store.create(&format!("/{writer}/{answered}"), Bytes::new(), None).await.is_ok() {
+                answered += 1;
+            }
+            answered
+        })
+    };
+    let writing: Vec<_> = (0..writers).map(write).collect();
+    let mut answered = 0;
+    for writer in writing {
+        answered += env.timeout(LIMIT, writer).await.expect("no write waits for ever").unwrap();
+    }
+    answered
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_closed_store_opens_as_it_was() {
     let (env, directory) = (Env::simulated(1), tempfile::tempdir().unwrap());
@@ -178,22 +201,7 @@ async fn a_failed_sync_stops_every_waiting_write() {
     let (env, backend) = (Env::system(), Fragile::default());
     let store = Embedded::open_backend(&env, backend.clone()).unwrap();
     backend.fail_after(40);
-    let writers: Vec<_> = (0..50)
-        .map(|writer| {
-            let store = store.clone();
-            env.spawn(async move {
-                let mut answered = 0;
-                while store.create(&format!("/{writer}/{answered}"), Bytes::new(), None).await.is_ok() {
-                    answered += 1;
-                }
-                answered
-            })
-        })
-        .collect();
-    let mut answered = 0;
-    for writer in writers {
-        answered += writer.await.unwrap();
-    }
+    let answered = write_until_refused(&env, &store, 50).await;
     assert!(matches!(store.stopped().await, Error::Stopped(_)));
     store.close().await;
     let again = Embedded::open_backend(&env, backend.after_power_loss(&env.random("loss"))).unwrap();

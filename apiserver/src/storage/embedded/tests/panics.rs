@@ -2,30 +2,12 @@
 
 use super::*;
 
-/// More than any of this takes; a failure would else be a test that hangs.
-const LIMIT: Duration = Duration::from_secs(60);
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_panic_of_the_writer_thread_stops_the_engine() {
     let (env, backend) = (Env::system(), Fragile::default());
     let store = Embedded::open_backend(&env, backend.clone()).unwrap();
     backend.panic_after(40);
-    let writers: Vec<_> = (0..20)
-        .map(|writer| {
-            let store = store.clone();
-            env.spawn(async move {
-                let mut answered = 0;
-                while store.create(&format!("/{writer}/{answered}"), Bytes::new(), None).await.is_ok() {
-                    answered += 1;
-                }
-                answered
-            })
-        })
-        .collect();
-    let mut answered = 0;
-    for writer in writers {
-        answered += env.timeout(LIMIT, writer).await.expect("no write waits for ever").unwrap();
-    }
+    let answered = write_until_refused(&env, &store, 20).await;
     let why = env.timeout(LIMIT, store.stopped()).await.expect("the process hears of it").to_string();
     assert_eq!(why, "the store has stopped: writing panicked: a mistake in the disk's driver");
     assert_eq!(store.trouble().as_deref(), Some(why.as_str()), "and readiness says so");
