@@ -5,7 +5,9 @@
 
 use super::rules::{Generation, Rules};
 use crate::crd;
-use crate::registry::validation::{api_services, cluster, devices, events, object_meta, storage, warnings};
+use crate::registry::validation::{
+    api_services, cluster, devices, events, object_meta, storage, volume_attachments, warnings,
+};
 
 const SPEC: Generation = Generation::Of(&["spec"]);
 
@@ -89,8 +91,8 @@ pub const ROWS: &[Rules] = &[
     Rules {
         resource: "volumeattachments",
         unconditional_update: false,
-        validate: storage::attachment,
-        validate_update: storage::attachment_update,
+        validate: volume_attachments::create,
+        validate_update: volume_attachments::update,
         ..STORAGE
     },
     Rules {

@@ -21,6 +21,7 @@ pub mod jobs;
 pub mod limits;
 pub mod networking;
 pub mod object_meta;
+mod paths;
 pub mod persistent_volumes;
 pub mod pod;
 pub mod policies;
@@ -31,6 +32,8 @@ pub mod signing_requests;
 pub mod storage;
 #[cfg(test)]
 mod testing;
+pub mod volume_attachments;
+mod volume_sources;
 pub mod warnings;
 pub mod webhooks;
 pub mod workloads;

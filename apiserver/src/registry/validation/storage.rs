@@ -434,54 +434,6 @@ pub fn csi_node_update(_context: &Context<'_>, node: &At<'_>, old: &At<'_>, erro
     }
 }
 
-pub fn attachment(_context: &Context<'_>, attachment: &At<'_>, errors: &mut Errors) {
-    let spec = attachment.field("spec");
-    let (attacher, source) = (spec.field("attacher"), spec.field("source"));
-    if attacher.is_empty() {
-        errors.push(attacher.required(""));
-    }
-    let (name, inline) = (source.field("persistentVolumeName"), source.field("inlineVolumeSpec"));
-    const ONE: &str = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
-    match (name.is_set(), inline.is_set()) {
-        (true, true) => errors.push(source.forbidden(ONE)),
-        (false, false) => errors.push(source.required(ONE)),
-        (true, false) if name.is_empty() => {
-            errors.push(name.required("must specify non empty persistentVolumeName"));
-        }
-        (true, false) => {}
-        (false, true) => inline_volume(&inline, errors),
-    }
-    spec.field("nodeName").check(names::dns1123_subdomain, errors);
-    // Asked beyond what the first versions asked.
-    csi_driver_name(&attacher, errors);
-    if name.is_set() {
-        name.check(names::dns1123_subdomain, errors);
-    }
-}
-
-/// The volume of a driver that a pod once named itself: it is held by nobody and has no size.
-fn inline_volume(spec: &At<'_>, errors: &mut Errors) {
-    for field in ["claimRef", "capacity"] {
-        if !spec.field(field).is_empty() {
-            errors.push(spec.field(field).forbidden("may not be specified in the context of inline volumes"));
-        }
-    }
-    if !spec.field("csi").is_set() {
-        errors.push(spec.field("csi").required("has to be specified in the context of inline volumes"));
-    }
-    let modes = spec.field("accessModes");
-    if modes.is_empty() {
-        errors.push(modes.required(""));
-    }
-    access_modes(&modes, errors);
-}
-
-pub fn attachment_update(_context: &Context<'_>, attachment: &At<'_>, old: &At<'_>, errors: &mut Errors) {
-    if attachment.field("spec").value != old.field("spec").value {
-        errors.push(attachment.field("spec").invalid(super::at::IMMUTABLE));
-    }
-}
-
 pub fn capacity_object(_context: &Context<'_>, capacity: &At<'_>, errors: &mut Errors) {
     selector::check(&capacity.field("nodeTopology"), errors);
     capacity.field("storageClassName").check(names::dns1123_subdomain, errors);

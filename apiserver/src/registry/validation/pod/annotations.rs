@@ -3,8 +3,8 @@
 //! Corresponds to ValidatePodSpecificAnnotations, validateSeccompAnnotationsAndFields and
 //! validateAppArmorAnnotationsAndFieldsMatchOnCreate.
 
-use super::paths::descending;
 use crate::registry::validation::at::{At, Errors};
+use crate::registry::validation::paths::descending;
 use serde_json::json;
 
 pub const MIRROR: &str = "kubernetes.io/config.mirror";

@@ -3,9 +3,9 @@
 //! Corresponds to ValidateEnv and ValidateEnvFrom.
 
 use super::annotations::LISTS;
-use super::paths::no_backsteps;
 use crate::registry::validation::at::{At, Errors};
 use crate::registry::validation::object_meta;
+use crate::registry::validation::paths::no_backsteps;
 use proto::meta::names;
 use proto::meta::quantity::Quantity;
 use serde_json::json;

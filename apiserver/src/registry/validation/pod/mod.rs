@@ -7,7 +7,6 @@ mod annotations;
 pub mod containers;
 pub mod env;
 pub mod handlers;
-mod paths;
 mod projected;
 pub mod resources;
 pub mod security;

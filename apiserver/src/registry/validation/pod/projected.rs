@@ -3,8 +3,8 @@
 //! Corresponds to validateKeyToPath, validateDownwardAPIVolumeFile and validateProjectionSources.
 
 use super::env;
-use super::paths::unreserved;
 use crate::registry::validation::at::{At, Errors};
+use crate::registry::validation::paths::unreserved;
 use serde_json::json;
 use std::collections::BTreeSet;
 

@@ -3,9 +3,9 @@
 //! Corresponds to ValidatePodSecurityContext and ValidateSecurityContext.
 
 use super::annotations::LISTS;
-use super::paths::descending;
 use super::windows;
 use crate::registry::validation::at::{At, Errors};
+use crate::registry::validation::paths::descending;
 use proto::meta::status::FieldError;
 use serde_json::json;
 

@@ -2,9 +2,9 @@
 //!
 //! Corresponds to ValidateVolumes and ValidateVolumeMounts.
 
-use super::paths::{descending, steps_back};
 use super::volume_sources;
 use crate::registry::validation::at::{At, Errors};
+use crate::registry::validation::paths::{descending, steps_back};
 use proto::meta::names;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};

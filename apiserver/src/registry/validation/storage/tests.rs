@@ -199,6 +199,43 @@ fn an_attachment_has_one_source() {
 }
 
 #[test]
+fn a_volume_inside_an_attachment_is_held_by_nobody() {
+    let inline = |spec: Value| {
+        let source = json!({"inlineVolumeSpec": spec});
+        create(storage("VolumeAttachment", json!({"spec": {"attacher": "a.test", "nodeName": "n", "source": source}})))
+    };
+    let (at, inline_only) = ("spec.source.inlineVolumeSpec", "in the context of inline volumes");
+    assert_eq!(
+        inline(json!({
+            "accessModes": [], "capacity": {"storage": "1Gi"}, "claimRef": {}, "hostPath": {"path": ""}, "nodeAffinity": {},
+            "persistentVolumeReclaimPolicy": "Delete", "storageClassName": "s", "volumeAttributesClassName": "",
+            "volumeMode": "Block",
+        })),
+        [
+            format!("{at}.claimRef: Forbidden: may not be specified {inline_only}"),
+            format!("{at}.capacity: Forbidden: may not be specified {inline_only}"),
+            format!("{at}.csi: Required value: has to be specified {inline_only}"),
+            format!("{at}.accessModes: Required value"),
+            format!("{at}.persistentVolumeReclaimPolicy: Forbidden: may only be Retain {inline_only}"),
+            format!("{at}.nodeAffinity: Forbidden: may not be specified {inline_only}"),
+            format!("{at}.hostPath.path: Required value"),
+            format!("{at}.storageClassName: Forbidden: may not be specified {inline_only}"),
+            format!("{at}.volumeMode: Forbidden: may not specify volumeMode other than Filesystem {inline_only}"),
+        ]
+    );
+    assert_eq!(
+        inline(json!({
+            "accessModes": ["ReadWriteOnce"], "csi": {"driver": "d", "volumeHandle": ""}, "local": {"path": "/"},
+            "persistentVolumeReclaimPolicy": "Retain", "volumeMode": "Filesystem",
+        })),
+        [
+            format!("{at}.nodeAffinity: Required value: Local volume requires node affinity"),
+            format!("{at}.csi: Forbidden: may not specify more than 1 volume type"),
+        ]
+    );
+}
+
+#[test]
 fn attributes_of_volumes_have_a_driver_and_stay() {
     let class = |driver: &str, parameters: Value| {
         storage("VolumeAttributesClass", json!({"driverName": driver, "parameters": parameters}))

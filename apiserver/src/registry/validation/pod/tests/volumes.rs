@@ -21,69 +21,6 @@ fn volumes_say_what_their_kind_needs() {
             ],
         ),
         (
-            json!({"hostPath": {"path": "a/../b", "type": "Odd"}}),
-            &[
-                "spec.volumes[0].hostPath.path: Invalid value: \"a/../b\": must not contain '..'",
-                "spec.volumes[0].hostPath.type: Unsupported value: \"Odd\": supported values: \"\", \"BlockDevice\", \"CharDevice\", \"Directory\", \"DirectoryOrCreate\", \"File\", \"FileOrCreate\", \"Socket\"",
-            ],
-        ),
-        (json!({"hostPath": {"path": "", "type": "Odd"}}), &["spec.volumes[0].hostPath.path: Required value"]),
-        (
-            json!({"gcePersistentDisk": {"pdName": "", "partition": 256}}),
-            &[
-                "spec.volumes[0].persistentDisk.pdName: Required value",
-                "spec.volumes[0].persistentDisk.partition: Invalid value: 256: must be between 1 and 255, inclusive",
-            ],
-        ),
-        (
-            json!({"nfs": {"server": "s", "path": "p"}}),
-            &["spec.volumes[0].nfs.path: Invalid value: \"p\": must be an absolute path"],
-        ),
-        (
-            json!({"iscsi": {"targetPortal": "t", "iqn": "odd", "lun": 300, "chapAuthSession": true}}),
-            &[
-                "spec.volumes[0].iscsi.iqn: Invalid value: \"odd\": must be valid format starting with iqn, eui, or naa",
-                "spec.volumes[0].iscsi.lun: Invalid value: 300: must be between 0 and 255, inclusive",
-                "spec.volumes[0].iscsi.secretRef: Required value",
-            ],
-        ),
-        (json!({"iscsi": {"targetPortal": "t", "iqn": "iqn.2001-04.com.example:disk", "lun": 0}}), &[]),
-        (
-            json!({"iscsi": {"targetPortal": "t", "iqn": "iqn.2001-04.com.example", "lun": 0}}),
-            &["spec.volumes[0].iscsi.iqn: Invalid value: \"iqn.2001-04.com.example\": must be valid format"],
-        ),
-        (
-            json!({"flocker": {}}),
-            &["spec.volumes[0].flocker: Required value: one of datasetName and datasetUUID is required"],
-        ),
-        (
-            json!({"fc": {"targetWWNs": ["w"], "wwids": ["i"]}}),
-            &[
-                "spec.volumes[0].fc.targetWWNs: Invalid value: [\"w\"]: targetWWNs and wwids can not be specified simultaneously",
-                "spec.volumes[0].fc.lun: Required value: lun is required if targetWWNs is specified",
-            ],
-        ),
-        (
-            json!({"quobyte": {"registry": "r", "volume": ""}}),
-            &[
-                "spec.volumes[0].quobyte.registry: Invalid value: \"r\": must be a host:port pair or multiple pairs separated by commas",
-                "spec.volumes[0].quobyte.volume: Required value",
-            ],
-        ),
-        (
-            json!({"flexVolume": {"driver": "d", "options": {"x.k8s.io/a": "b"}}}),
-            &[
-                "spec.volumes[0].flexVolume.options[x.k8s.io/a]: Invalid value: \"x.k8s.io/a\": kubernetes.io and k8s.io namespaces are reserved",
-            ],
-        ),
-        (
-            json!({"azureDisk": {"diskName": "d", "diskURI": "u", "kind": "Managed", "cachingMode": "Odd"}}),
-            &[
-                "spec.volumes[0].azureDisk.cachingMode: Unsupported value: \"Odd\": supported values: \"None\", \"ReadOnly\", \"ReadWrite\"",
-                "spec.volumes[0].azureDisk.diskURI: Unsupported value: \"u\": supported values: \"/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}\"",
-            ],
-        ),
-        (
             json!({"secret": {"secretName": "s", "items": [{"key": "k", "path": "..x", "mode": 1000}]}}),
             &[
                 "spec.volumes[0].secret.items[0].path: Invalid value: \"..x\": must not start with '..'",

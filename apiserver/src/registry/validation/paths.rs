@@ -2,7 +2,7 @@
 //!
 //! Corresponds to validateLocalDescendingPath and ValidateLocalNonReservedPath.
 
-use crate::registry::validation::at::{At, Errors};
+use super::at::{At, Errors};
 
 /// A path below the volume's root.
 pub fn descending(at: &At<'_>, errors: &mut Errors) {
@@ -28,4 +28,14 @@ pub fn no_backsteps(at: &At<'_>, errors: &mut Errors) {
     if steps_back(at.text()) {
         errors.push(at.invalid("must not contain '..'"));
     }
+}
+
+/// Returns whether a path that begins at the root ends there, as Go's `path.Clean` walks it.
+pub fn leads_to_root(path: &str) -> bool {
+    let depth = path.split('/').fold(0_usize, |depth, part| match part {
+        "" | "." => depth,
+        ".." => depth.saturating_sub(1),
+        _ => depth + 1,
+    });
+    path.starts_with('/') && depth == 0
 }
