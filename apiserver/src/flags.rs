@@ -202,6 +202,7 @@ const NETWORK: &[Flag] = &[
 mod tests {
     use super::KubeApiserver;
     use crate::Config;
+    use crate::config::StoreKind;
     use crate::service_on;
     use crate::storage::memory::Memory;
     use crate::testing::Api;
@@ -343,6 +344,53 @@ mod tests {
         let path = |version: &str| format!("/apis/autoscaling/{version}/horizontalpodautoscalers");
         assert_eq!((api.get(&path("v1")).await.code, api.get(&path("v2")).await.code), (404, 200));
         assert_eq!(api.get("/apis/autoscaling/v1").await.code, 404);
+    }
+
+    /// What belongs to a group that is switched off is not waited for, and its hook is not there.
+    #[tokio::test(start_paused = true)]
+    async fn a_server_without_some_groups_gets_ready() {
+        let (roles, classes, fairness) =
+            ("rbac/bootstrap-roles", "bootstrap-system-priority-classes", "priority-and-fairness-config-producer");
+        let off = "--enable-priority-and-fairness=false";
+        for (flags, without, with) in [
+            (&["--runtime-config=api/beta=false"][..], &[][..], &[roles, classes, fairness][..]),
+            (&["--runtime-config=rbac.authorization.k8s.io/v1=false"], &[roles], &[classes, fairness]),
+            (&["--runtime-config=networking.k8s.io/v1=false,discovery.k8s.io/v1=false"], &[], &[roles, classes]),
+            (&["--runtime-config=flowcontrol.apiserver.k8s.io/v1=false", off], &[fairness], &[roles, classes]),
+            (
+                &["--runtime-config=apiregistration.k8s.io/v1=false,apiextensions.k8s.io/v1=false"],
+                &[],
+                &[roles, "crd-informer-synced", "apiservice-wait-for-first-sync"],
+            ),
+            (&["--runtime-config=api/all=false,api/v1=true", off], &[roles, classes, fairness], &["system-namespaces"]),
+        ] {
+            let (env, config) = (Env::simulated(1), Command::parse_from([&["apiserver"], flags].concat()).config);
+            let api = Api::starting(&env, Memory::new(&env), Config { store: Some(StoreKind::Memory), ..config });
+            api.until("/readyz?verbose", |answer| answer.code == 200).await;
+            assert_eq!(api.get("/api/v1/namespaces/kube-system").await.code, 200, "{flags:?}");
+            for endpoint in ["/healthz?verbose", "/readyz?verbose"] {
+                let checks = api.get(endpoint).await;
+                assert!(without.iter().all(|name| !checks.text.contains(name)), "{flags:?}: {}", checks.text);
+                assert!(with.iter().all(|name| checks.text.contains(name)), "{flags:?}: {}", checks.text);
+            }
+        }
+    }
+
+    /// Tools compare the whole text, kubectl's `--match-server-version` the commit too.
+    #[tokio::test(start_paused = true)]
+    async fn clients_are_told_the_originals_version_or_the_one_that_is_asked_for() {
+        for (flags, reported) in [(&[][..], "v1.36.2"), (&["--version=v1.36.2-lab.1+b"], "v1.36.2-lab.1+b")] {
+            let api = started(flags).await;
+            let version = api.get("/version").await.body;
+            assert_eq!(version["gitVersion"], reported);
+            assert_eq!(version["gitCommit"], "24e2b02af5543d7910c2bb074c7264df5a8f0467");
+            assert_eq!(version["gitTreeState"], "clean");
+            assert_eq!((&version["emulationMinor"], &version["compiler"]), (&json!("36"), &json!("rustc")));
+            let metrics = api.get("/metrics").await.text;
+            let own = format!("orrery_build_info{{version=\"{}\",models=\"v1.36.2\"}} 1\n", env!("CARGO_PKG_VERSION"));
+            assert!(metrics.contains(&own), "{metrics}");
+            assert!(metrics.contains(&format!("git_version=\"{reported}\"")), "{metrics}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -7,7 +7,7 @@
 //! again, controllers for the discovery and OpenAPI of other servers (which are learnt when a server is found available).
 //! `readyz` names the store, as Kubernetes' documentation does, where a v1.36.2 was seen to leave it to `livez` and `healthz`.
 
-use crate::post_start::{HOOKS, Hook};
+use crate::post_start::Hook;
 use crate::server::Server;
 use component_base::health_checks::Check;
 use std::sync::Arc;
@@ -25,16 +25,12 @@ pub fn checks(server: &Arc<Server>, endpoint: &str) -> Vec<Check> {
         Check::new(name, move || look(&of))
     };
     let for_traffic = endpoint == "readyz";
-    let is_fair = server.flow_control.fairness().is_some();
     let mut checks = vec![Check::ping(), Check::new("log", || Ok(())), check("etcd", store)];
     if for_traffic {
         checks.push(check("etcd-readiness", store));
         checks.push(check("informer-sync", caches));
     }
-    for (hook, name) in HOOKS {
-        if hook == Hook::FairnessConfigConsumer && !is_fair {
-            continue;
-        }
+    for (hook, name) in server.hooks.iter() {
         let of = server.clone();
         checks.push(Check::new(name, move || of.hooks.check(hook)));
         if hook == BEFORE_COMPLETION {

@@ -52,7 +52,6 @@ pub mod openapi;
 pub mod post_start;
 pub mod health;
 pub mod metrics;
-pub mod version;
 
 #[cfg(test)]
 mod testing;

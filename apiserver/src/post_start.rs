@@ -3,6 +3,7 @@
 //! Corresponds to k8s.io/apiserver/pkg/server/hooks.go.
 
 use parking_lot::Mutex;
+use proto::resources::Catalogue;
 use std::collections::BTreeSet;
 
 /// One of them. Each is marked as finished in the one place where that very thing has been done.
@@ -58,22 +59,52 @@ pub const HOOKS: [(Hook, &str); 22] = [
     (Hook::Autoregistration, "poststarthook/kube-apiserver-autoregistration"),
 ];
 
-/// Those of one server that have finished.
-#[derive(Debug, Default)]
-pub struct PostStartHooks(Mutex<BTreeSet<Hook>>);
+impl Hook {
+    /// The API group that brings the hook along; without that group there is no such hook.
+    fn group(self) -> Option<&'static str> {
+        match self {
+            Self::BootstrapRoles => Some("rbac.authorization.k8s.io"),
+            Self::SystemPriorityClasses => Some("scheduling.k8s.io"),
+            Self::FairnessConfigProducer => Some("flowcontrol.apiserver.k8s.io"),
+            _ => None,
+        }
+    }
+}
+
+/// Those of one server, and which have finished.
+#[derive(Debug)]
+pub struct PostStartHooks {
+    hooks: Vec<(Hook, &'static str)>,
+    finished: Mutex<BTreeSet<Hook>>,
+}
 
 impl PostStartHooks {
+    /// The hooks of a server that serves these APIs. Without priority and fairness nothing follows its configuration.
+    pub fn of(served: &Catalogue, is_fair: bool) -> Self {
+        let groups = served.groups();
+        let is_served = |group| groups.iter().any(|known| known.group == group);
+        let is_there =
+            |hook: Hook| hook.group().is_none_or(is_served) && (is_fair || hook != Hook::FairnessConfigConsumer);
+        let hooks = HOOKS.into_iter().filter(|(hook, _)| is_there(*hook)).collect();
+        Self { hooks, finished: Mutex::default() }
+    }
+
+    /// All of them by name, in the original's order.
+    pub fn iter(&self) -> impl Iterator<Item = (Hook, &'static str)> {
+        self.hooks.iter().copied()
+    }
+
     pub fn finished(&self, hook: Hook) {
-        self.0.lock().insert(hook);
+        self.finished.lock().insert(hook);
     }
 
     /// In the words of the original.
     pub fn check(&self, hook: Hook) -> Result<(), String> {
-        if self.0.lock().contains(&hook) { Ok(()) } else { Err("not finished".into()) }
+        if self.finished.lock().contains(&hook) { Ok(()) } else { Err("not finished".into()) }
     }
 
     #[cfg(test)]
     pub fn forget(&self, hook: Hook) {
-        self.0.lock().remove(&hook);
+        self.finished.lock().remove(&hook);
     }
 }

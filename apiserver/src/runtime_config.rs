@@ -8,6 +8,13 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+const CORE: &str = "v1";
+const ALL: &str = "api/all";
+/// Means nothing any more.
+const LEGACY: &str = "api/legacy";
+/// Words that are no API.
+const WORDS: [&str; 5] = [ALL, "api/ga", "api/beta", "api/alpha", LEGACY];
+
 /// `group/version=true`, or one of the words for many.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiSwitch {
@@ -21,7 +28,8 @@ impl FromStr for ApiSwitch {
     fn from_str(text: &str) -> Result<Self, String> {
         // Without a value it is switched on.
         let (api, value) = text.split_once('=').unwrap_or((text, "true"));
-        let is_api = api == "v1" || api.matches('/').count() == 1 && !api.starts_with('/') && !api.ends_with('/');
+        let api = if is_core(api) { CORE } else { api };
+        let is_api = api == CORE || api.matches('/').count() == 1 && !api.starts_with('/') && !api.ends_with('/');
         match value.parse() {
             Ok(is_on) if is_api => Ok(Self { api: api.to_owned(), is_on }),
             _ => Err("want GROUP/VERSION=true or =false".to_owned()),
@@ -36,28 +44,58 @@ impl fmt::Display for ApiSwitch {
     }
 }
 
-/// A group that this server does not have.
+/// The core group, by all the names that the original takes for it.
+fn is_core(api: &str) -> bool {
+    let api = api.strip_prefix("api/").unwrap_or(api);
+    api == CORE || api.starts_with("v1/")
+}
+
+/// Switches that make no sense for this server.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown api groups {0}")]
-pub struct UnknownGroup(String);
+pub enum SwitchError {
+    #[error("--runtime-config: unknown api groups {0}")]
+    UnknownGroup(String),
+    #[error("--runtime-config: invalid key with only api/all=false")]
+    NothingLeft,
+    #[error("--runtime-config={0}=false conflicts with --enable-priority-and-fairness=true")]
+    NoFlowSchemas(&'static str),
+}
+
+/// Refuses switches that leave no API, or not the one that priority and fairness is configured by.
+pub fn check(switches: &[ApiSwitch], is_fair: bool) -> Result<(), SwitchError> {
+    if said(switches, ALL) == Some(false) && switches.iter().all(|switch| [ALL, LEGACY].contains(&&*switch.api)) {
+        return Err(SwitchError::NothingLeft);
+    }
+    let flow_schemas = ["flowcontrol.apiserver.k8s.io/v1", "api/ga", ALL];
+    let first = flow_schemas.into_iter().find_map(|api| Some((api, said(switches, api)?)));
+    match first {
+        Some((api, false)) if is_fair => Err(SwitchError::NoFlowSchemas(api)),
+        _ => Ok(()),
+    }
+}
+
+/// What the last switch of that name says.
+fn said(switches: &[ApiSwitch], name: &str) -> Option<bool> {
+    switches.iter().rev().find(|switch| switch.api == name).map(|switch| switch.is_on)
+}
 
 /// What is left of the catalogue. One API's own switch counts more than a word for many, and that more than `api/all`;
 /// of two that say the same name the later one counts.
-pub fn served(catalogue: &Arc<Catalogue>, switches: &[ApiSwitch]) -> Result<Arc<Catalogue>, UnknownGroup> {
-    for switch in switches.iter().filter(|switch| switch.api != "v1" && !switch.api.starts_with("api/")) {
+pub fn served(catalogue: &Arc<Catalogue>, switches: &[ApiSwitch]) -> Result<Arc<Catalogue>, SwitchError> {
+    for switch in switches.iter().filter(|switch| switch.api != CORE && !WORDS.contains(&&*switch.api)) {
         let group = switch.api.split('/').next().unwrap_or_default();
         if !catalogue.groups().iter().any(|known| known.group == group) {
-            return Err(UnknownGroup(group.to_owned()));
+            return Err(SwitchError::UnknownGroup(group.to_owned()));
         }
         // A version that is not there cannot be switched on; as for the original, that is no error.
     }
     if switches.is_empty() {
         return Ok(catalogue.clone());
     }
-    let said = |name: &str| switches.iter().rev().find(|switch| switch.api == name).map(|switch| switch.is_on);
+    let said = |name: &str| said(switches, name);
     Ok(Arc::new(catalogue.only(|group, version| {
         let own = said(&api_version(group, version));
-        own.or_else(|| said(stability(version))).or_else(|| said("api/all")).unwrap_or(true)
+        own.or_else(|| said(stability(version))).or_else(|| said(ALL)).unwrap_or(true)
     })))
 }
 
@@ -92,6 +130,9 @@ mod tests {
             (&["api/all=false", "autoscaling/v1=true"], "apps", &[]),
             (&["api/all=false", "api/ga=true"], "apps", &["v1"]),
             (&["v1=false"], "", &[]),
+            (&["api/v1=false"], "", &[]),
+            (&["api/all=false", "api/v1=true"], "", &["v1"]),
+            (&["api/all=false", "api/v1=true"], "apps", &[]),
             (&["api/beta=false", "apps/v1beta1=true"], "apps", &["v1"]),
         ] {
             assert_eq!(shown(switches, group), expected, "{switches:?}");
@@ -100,10 +141,38 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_is_refused() {
-        for text in ["apps=true", "apps/v1=perhaps", "/v1=true", "apps/v1/deployments=true", ""] {
+        for text in ["apps=true", "api=true", "apps/v1=perhaps", "/v1=true", "apps/v1/deployments=true", ""] {
             text.parse::<ApiSwitch>().unwrap_err();
         }
-        let unknown = served(&Catalogue::builtin(), &["none/v1=true".parse().unwrap()]).unwrap_err();
-        assert_eq!(unknown.to_string(), "unknown api groups none");
+        for (text, group) in [("none/v1=true", "none"), ("api/other=true", "api")] {
+            let unknown = served(&Catalogue::builtin(), &[text.parse().unwrap()]).unwrap_err();
+            assert_eq!(unknown.to_string(), format!("--runtime-config: unknown api groups {group}"));
+        }
+    }
+
+    #[test]
+    fn some_api_is_left_and_fairness_keeps_its_own() {
+        let checked = |switches: &[&str], is_fair: bool| {
+            let switches: Vec<ApiSwitch> = switches.iter().map(|text| text.parse().unwrap()).collect();
+            check(&switches, is_fair).map_err(|error| error.to_string())
+        };
+        let conflict =
+            |api: &str| Err(format!("--runtime-config={api}=false conflicts with --enable-priority-and-fairness=true"));
+        let nothing_left = || Err("--runtime-config: invalid key with only api/all=false".to_owned());
+        let own = "flowcontrol.apiserver.k8s.io/v1";
+        for (switches, is_fair, expected) in [
+            (&[][..], true, Ok(())),
+            (&["api/all=false"], false, nothing_left()),
+            (&["api/all=false", "api/legacy=true"], false, nothing_left()),
+            (&["api/all=false", "api/all=true"], true, Ok(())),
+            (&["api/all=false", "v1=true"], true, conflict("api/all")),
+            (&["api/all=false", "v1=true"], false, Ok(())),
+            (&["api/ga=false"], true, conflict("api/ga")),
+            (&["flowcontrol.apiserver.k8s.io/v1=false", "api/ga=true"], true, conflict(own)),
+            (&["api/ga=false", "flowcontrol.apiserver.k8s.io/v1=true"], true, Ok(())),
+            (&["api/beta=false"], true, Ok(())),
+        ] {
+            assert_eq!(checked(switches, is_fair), expected, "{switches:?} {is_fair}");
+        }
     }
 }

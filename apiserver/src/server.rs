@@ -16,14 +16,14 @@ use crate::flow_control::FlowControl;
 use crate::metrics::Metrics;
 use crate::node_agents::NodeAgents;
 use crate::openapi::Documents;
-use crate::post_start::{HOOKS, Hook, PostStartHooks};
+use crate::post_start::PostStartHooks;
 use crate::registry::Registry;
 use crate::request::info::RequestInfo;
 use crate::request_trace::{Gate, RequestTraces, Steps};
-use crate::version;
 use arc_swap::ArcSwap;
 use component_base::env::Env;
 use component_base::rng::Random;
+use component_base::version;
 use http::request::Parts;
 use proto::Status;
 use proto::resources::Catalogue;
@@ -96,11 +96,9 @@ impl Server {
             && !self.ending.is_cancelled()
     }
 
-    /// What the start still lacks. A server without priority and fairness has nothing that follows its configuration.
+    /// What the start still lacks.
     pub fn unfinished_hooks(&self) -> impl Iterator<Item = &'static str> {
-        let is_fair = self.flow_control.fairness().is_some();
-        let hooks = HOOKS.into_iter().filter(move |(hook, _)| is_fair || *hook != Hook::FairnessConfigConsumer);
-        hooks.filter(|(hook, _)| self.hooks.check(*hook).is_err()).map(|(_, name)| name)
+        self.hooks.iter().filter(|(hook, _)| self.hooks.check(*hook).is_err()).map(|(_, name)| name)
     }
 
     /// The prefixes of rows that have not read the store yet.

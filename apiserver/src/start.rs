@@ -30,13 +30,14 @@ use crate::storage::etcd::grpc::EtcdTls;
 use crate::storage::memory::Memory;
 use crate::storage::metered::Metered;
 use crate::storage::{self, Storage};
-use crate::{pipeline, runtime_config, serving_certificate, version};
+use crate::{pipeline, runtime_config, serving_certificate};
 use arc_swap::ArcSwap;
 use component_base::env::Env;
 use component_base::network::{HttpService, Network};
 use component_base::options::{OptionsError, ServingOptions};
 use component_base::serving::SecureServer;
 use component_base::tls::TlsError;
+use component_base::version;
 use proto::resources::Catalogue;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -65,8 +66,8 @@ pub enum Error {
     NodePorts(String),
     #[error("{0}")]
     ServiceRanges(String),
-    #[error("--runtime-config: {0}")]
-    RuntimeConfig(#[from] runtime_config::UnknownGroup),
+    #[error(transparent)]
+    RuntimeConfig(#[from] runtime_config::SwitchError),
     #[error(transparent)]
     Origins(#[from] OriginError),
     #[error("--{0}")]
@@ -107,6 +108,7 @@ impl Told {
         let catalogue = Catalogue::builtin();
         config.store_kind().map_err(Error::StoreFlags)?;
         allocation::check_ranges(&config.service_cluster_ip_range).map_err(Error::ServiceRanges)?;
+        runtime_config::check(&config.runtime_config, config.enable_priority_and_fairness)?;
         Ok(Self {
             served: runtime_config::served(&catalogue, &config.runtime_config)?,
             service_network: ServiceNetwork {
@@ -186,21 +188,23 @@ fn assemble(told: Told, env: Env, storage: Arc<dyn Storage>) -> Result<ApiServer
     // What the server itself needs has been looked up by now.
     registry.catalogue.store(served.clone());
     let base = served.clone();
+    let flow_control = flow_control(&config, &env);
+    let hooks = PostStartHooks::of(&served, flow_control.fairness().is_some());
     let documents = Arc::new(Documents::new(served.clone(), version::GIT_VERSION));
     let server = Arc::new(Server {
         trust: files.trust,
         authentication,
         audit: files.audit,
         request_traces: config.enable_request_trace.then(RequestTraces::default),
-        flow_control: flow_control(&config, &env),
+        flow_control,
         answer_memory: AnswerMemory::default(),
         node_agents: files.node_agents,
         aggregation: Aggregation::new(callers),
-        metrics: Metrics::register(&env),
+        metrics: Metrics::register(&env, config.original.version()),
         random: env.random("apiserver"),
         request_ids: env.random("apiserver/requests"),
         cors,
-        hooks: PostStartHooks::default(),
+        hooks,
         bootstrapped: AtomicBool::new(false),
         custom_resources_served: AtomicBool::new(false),
         api_services_registered: AtomicBool::new(false),

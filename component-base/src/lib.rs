@@ -18,6 +18,8 @@ pub mod command;
 
 // Who it is, and whom it talks to.
 pub mod duration;
+pub mod go_bool;
+pub mod version;
 pub mod options;
 pub mod kubeconfig;
 pub mod private_key;

@@ -10,6 +10,7 @@ use component_base::duration::parse_duration;
 use component_base::options::{
     self, ClientOptions, ConfigFile, ConfigFileError, OptionsError, OriginalFlags, ServingOptions,
 };
+use component_base::version;
 use ipnet::Ipv4Net;
 use proto::meta::quantity::Quantity;
 use std::path::PathBuf;
@@ -159,6 +160,9 @@ pub struct Settings {
     /// Nodes with certificates of their own
     #[arg(skip)]
     pub bootstrap: Option<Bootstrap>,
+    /// The kubelet's version, as the nodes' statuses say
+    #[arg(skip = version::GIT_VERSION)]
+    pub version: String,
 }
 
 /// Whether the machines are those of a cloud that has a controller manager of its own.

@@ -2,7 +2,7 @@
 //!
 //! Corresponds to k8s.io/kubelet/config/v1beta1.
 
-use component_base::options::config_file::{Field, FileKind, flag, ignored};
+use component_base::options::config_file::{Field, FileKind, flag, gates, ignored};
 
 pub const KUBELET_CONFIGURATION: FileKind = FileKind {
     api_version: "kubelet.config.k8s.io/v1beta1",
@@ -147,7 +147,7 @@ const SYSTEM: &[Field] = &[
     ignored("enableContentionProfiling"),
     ignored("failCgroupV1"),
     ignored("failSwapOn"),
-    ignored("featureGates"),
+    gates("featureGates"),
     ignored("kernelMemcgNotification"),
     ignored("kubeReservedCgroup"),
     ignored("kubeletCgroups"),

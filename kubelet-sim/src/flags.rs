@@ -3,7 +3,8 @@
 //! Those that work are fields of `Config`, which says what they mean. Corresponds to cmd/kubelet/app/options.
 
 use component_base::options::Original;
-use component_base::options::original::Form::{Duration, Int, Ip, List, Pairs, Switch, Switches, Text};
+use component_base::options::feature_gates::Notation;
+use component_base::options::original::Form::{Duration, Gates, Int, Ip, List, Pairs, Switch, Text};
 use component_base::options::original::{Flag, JSON_LOGGING, LOGGING, none, works};
 
 #[derive(Clone, Debug)]
@@ -25,7 +26,7 @@ const OWN: &[Flag] = &[
     none("event-burst", Int, "100"),
     none("event-qps", Int, "50"),
     none("exit-on-lock-contention", Switch, ""),
-    none("feature-gates", Switches, ""),
+    none("feature-gates", Gates(Notation::Plain), ""),
     works("kube-api-burst", Int, "100"),
     none("kube-api-content-type", Text, "application/vnd.kubernetes.protobuf"),
     works("kube-api-qps", Int, "50").but(""),

@@ -44,8 +44,10 @@ const COMPONENT: Component = Component { name: "kubelet-sim", port: config::KUBE
 /// Runs as a process until the environment shuts down.
 pub async fn run(config: Config, env: Env) -> Result<(), Error> {
     config.original.warn();
+    let version = config.original.version().to_owned();
     let Config { client, serving, mut settings, advertise_endpoint, bootstrapping, .. } = config.with_file()?;
     settings.check()?;
+    settings.version = version;
     let cert_dir = bootstrapping.cert_dir;
     if let Some(path) = bootstrapping.bootstrap_kubeconfig {
         let invited = kubeconfig::read(&path).map_err(ConnectError::from)?;

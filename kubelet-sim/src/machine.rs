@@ -12,9 +12,6 @@ use proto::meta::quantity::Quantity as Amount;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The release whose kubelet the simulated one behaves like.
-pub const KUBELET_VERSION: &str = "v1.36.2";
-
 /// Where nodes have their second address, in a cluster of two families.
 const SECOND_NODE_NETWORK: Ipv6Addr = Ipv6Addr::new(0xfd00, 0x172, 0x18, 0, 0, 0, 0, 0);
 
@@ -54,7 +51,7 @@ impl Machine {
             capacity,
             port: settings.port,
             agent_endpoint: settings.agent_endpoint.clone(),
-            system: system(&name),
+            system: system(&name, &settings.version),
             fallback_pod_range: fallback_pod_range(settings.fallback_pod_cidr, number),
             is_in_cloud: settings.cloud_provider == CloudProvider::External,
             name,
@@ -147,7 +144,7 @@ fn kept_free(name: &str, signal: &str, threshold: &str, capacity: &Amount) -> i6
     }
 }
 
-fn system(name: &str) -> NodeSystemInfo {
+fn system(name: &str, version: &str) -> NodeSystemInfo {
     let uuid = |what: &str| {
         let hex = fingerprint(&["machine", what, name]);
         format!("{}-{}-4{}-8{}-{}", &hex[..8], &hex[8..12], &hex[13..16], &hex[17..20], &hex[20..32])
@@ -157,7 +154,7 @@ fn system(name: &str) -> NodeSystemInfo {
         boot_id: uuid("boot"),
         container_runtime_version: "containerd://2.2.0".to_owned(),
         kernel_version: "6.12.0-orrery".to_owned(),
-        kubelet_version: KUBELET_VERSION.to_owned(),
+        kubelet_version: version.to_owned(),
         machine_id: fingerprint(&["machine", "id", name])[..32].to_owned(),
         operating_system: "linux".to_owned(),
         os_image: "Orrery simulated machine".to_owned(),
@@ -169,6 +166,13 @@ fn system(name: &str) -> NodeSystemInfo {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_node_says_the_version_that_its_kubelet_reports() {
+        let version = |settings: &Settings| Machine::new(settings, 0).system.kubelet_version;
+        assert_eq!(version(&Settings::default()), "v1.36.2");
+        assert_eq!(version(&Settings { version: "v1.36.2-lab".into(), ..Settings::default() }), "v1.36.2-lab");
+    }
 
     #[test]
     fn no_two_nodes_fall_back_to_the_same_range() {

@@ -2,7 +2,7 @@
 //!
 //! Corresponds to k8s.io/kube-proxy/config/v1alpha1.
 
-use component_base::options::config_file::{Field, FileKind, flag, ignored};
+use component_base::options::config_file::{Field, FileKind, flag, gates, ignored};
 
 pub const KUBE_PROXY_CONFIGURATION: FileKind =
     FileKind { api_version: "kubeproxy.config.k8s.io/v1alpha1", kind: "KubeProxyConfiguration", fields: &[OWN, MODES] };
@@ -21,7 +21,7 @@ const OWN: &[Field] = &[
     ignored("detectLocal"),
     ignored("detectLocalMode"),
     ignored("enableProfiling"),
-    ignored("featureGates"),
+    gates("featureGates"),
     ignored("healthzBindAddress"),
     ignored("hostnameOverride"),
     ignored("logging"),

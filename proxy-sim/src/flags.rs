@@ -3,7 +3,8 @@
 //! Those that work are fields of `Config`, which says what they mean. Corresponds to cmd/kube-proxy/app/options.go.
 
 use component_base::options::Original;
-use component_base::options::original::Form::{Address, Duration, Float, Int, Ip, List, Switch, Switches, Text};
+use component_base::options::feature_gates::Notation;
+use component_base::options::original::Form::{Address, Duration, Float, Gates, Int, Ip, List, Switch, Text};
 use component_base::options::original::{Flag, JSON_LOGGING, LOGGING, none, works};
 
 #[derive(Clone, Debug)]
@@ -25,7 +26,7 @@ const OWN: &[Flag] = &[
     works("config", Text, ""),
     none("config-sync-period", Duration, "15m0s"),
     none("detect-local-mode", Text, ""),
-    none("feature-gates", Switches, ""),
+    none("feature-gates", Gates(Notation::Plain), ""),
     none("healthz-bind-address", Address, "0.0.0.0:10256"),
     none("hostname-override", Text, ""),
     none("init-only", Switch, ""),

@@ -124,7 +124,7 @@ async fn reconcile(server: &Arc<Server>, reconciler: &Reconciler) -> Result<(), 
     Ok(())
 }
 
-/// Creates an object unless one of its name is there.
+/// Creates an object unless one of its name is there, or its resource is not served.
 pub async fn ensure(registry: &Registry, group: &str, resource: &str, object: Value) -> Result<(), Status> {
     ensure_as(registry, group, resource, object, MANAGER).await
 }
@@ -137,7 +137,7 @@ pub async fn ensure_as(
     object: Value,
     manager: &str,
 ) -> Result<(), Status> {
-    let (target, row) = registry.row_of(group, resource)?;
+    let Ok((target, row)) = registry.row_of(group, resource) else { return Ok(()) };
     let namespace = object_meta::text(&object, "namespace").to_owned();
     let name = object_meta::text(&object, "name").to_owned();
     if row.cacher.get_latest(&namespace, &name).await.map_err(crate::registry::cache_failure)?.is_some() {
@@ -198,7 +198,7 @@ pub fn own_mutation<'a>(
 /// added stays. A binding cannot change its role: one of another role is replaced.
 async fn reconcile_role(registry: &Registry, bootstrap: roles::Bootstrap) -> Result<(), Status> {
     let roles::Bootstrap { resource, object: wanted } = bootstrap;
-    let (target, row) = registry.row_of(RBAC, resource)?;
+    let Ok((target, row)) = registry.row_of(RBAC, resource) else { return Ok(()) };
     let namespace = object_meta::text(&wanted, "namespace").to_owned();
     let name = object_meta::text(&wanted, "name").to_owned();
     let Some(current) = row.cacher.get_latest(&namespace, &name).await.map_err(crate::registry::cache_failure)? else {

@@ -9,11 +9,12 @@ use crate::discovery;
 use crate::flow_control;
 use crate::media::{self, Form};
 use crate::openapi::{Document, v2_protobuf};
-use crate::{health, snapshot, version};
+use crate::{health, snapshot};
 use axum::body::Body;
 use bytes::Bytes;
 use component_base::health_checks;
 use component_base::metrics;
+use component_base::version::Info;
 use http::{HeaderValue, Method, Response, header};
 use proto::Status;
 use proto::resources::catalogue::GroupVersions;
@@ -42,7 +43,7 @@ pub async fn answer(call: &Call<'_>) -> Result<Response<Body>, Status> {
         ["version"] => {
             let form = call.plain_form()?;
             let form = Form { pretty: call.info.query.get("pretty").is_none() || form.pretty, ..form };
-            Ok(answer::value(&form, 200, &version::info()))
+            Ok(answer::value(&form, 200, &Info::of_server(call.server.config.original.version())))
         }
         [endpoint @ ("healthz" | "livez" | "readyz")] => Ok(health_of(call, endpoint, "")),
         [endpoint @ ("healthz" | "livez" | "readyz"), single @ ..] => Ok(health_of(call, endpoint, &single.join("/"))),

@@ -13,9 +13,9 @@ mod requests;
 #[cfg(test)]
 mod tests;
 
-use crate::version;
 use access::Access;
 use component_base::env::Env;
+use component_base::version;
 pub use objects::show_objects;
 pub use requests::{Answered, Requests, WatchMeters};
 
@@ -27,9 +27,10 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    pub fn register(env: &Env) -> Self {
+    /// `reported` is the version that clients are told.
+    pub fn register(env: &Env, reported: &str) -> Self {
         let build = env.metrics().gauges("kubernetes_build_info", "Which release this is");
-        build.get_or_create(&version::labels()).set(1);
+        build.get_or_create(&version::Info::of_server(reported).labels()).set(1);
         let own = env.metrics().gauges("orrery_build_info", "Which build of Orrery this is, and what it models");
         own.get_or_create(&version::own_labels()).set(1);
         Self { requests: Requests::register(env), access: Access::register(env) }

@@ -19,17 +19,17 @@ use std::sync::Arc;
 #[async_trait]
 impl Lookup for Registry {
     fn get(&self, key: ObjectKey<'_>) -> Result<Option<Arc<Object>>, Status> {
-        let (_, row) = self.row_of(key.group, key.resource)?;
+        let row = self.stored_row_of(key.group, key.resource)?;
         row.cacher.get(key.namespace, key.name).map_err(cache_failure)
     }
 
     async fn get_live(&self, key: ObjectKey<'_>) -> Result<Option<Arc<Object>>, Status> {
-        let (_, row) = self.row_of(key.group, key.resource)?;
+        let row = self.stored_row_of(key.group, key.resource)?;
         self.current(&row, key.namespace, key.name).await
     }
 
     fn list(&self, group: &str, resource: &str, namespace: &str) -> Result<Vec<Arc<Object>>, Status> {
-        let (_, row) = self.row_of(group, resource)?;
+        let row = self.stored_row_of(group, resource)?;
         let snapshot = row.cacher.snapshot().map_err(cache_failure)?;
         Ok(match namespace {
             "" => snapshot.iter().map(|(_, object)| object.clone()).collect(),
@@ -50,7 +50,7 @@ impl Lookup for Registry {
 #[async_trait]
 impl QuotaStore for Registry {
     async fn record_usage(&self, quota: &Value) -> Result<bool, Status> {
-        let (_, row) = self.row_of("", "resourcequotas")?;
+        let row = self.stored_row_of("", "resourcequotas")?;
         let text = |key: &str| object_meta::text(quota, key);
         let revision = parse_unsigned(text("resourceVersion")).map_err(Status::internal)?;
         let key = row.key(text("namespace"), text("name"));
@@ -69,7 +69,7 @@ impl Reservations for Registry {
     async fn reserve(&self, what: &Reserved, holder: Holder<'_>, dry_run: bool) -> Result<bool, Status> {
         let (key, bytes) = match what {
             Reserved::Address(address) => {
-                let (_, row) = self.row_of("networking.k8s.io", "ipaddresses")?;
+                let row = self.stored_row_of("networking.k8s.io", "ipaddresses")?;
                 let mut object = allocation::ip_address(*address, holder);
                 object_meta::begin_create(&mut object, self.random.uid(), self.env.wall(), String::new);
                 (row.key("", &address.to_string()), row.object(object, 0).bytes().clone())
@@ -102,7 +102,7 @@ impl Registry {
     pub fn reservation_key(&self, what: &Reserved) -> Result<String, Status> {
         Ok(match what {
             Reserved::Address(address) => {
-                self.row_of("networking.k8s.io", "ipaddresses")?.1.key("", &address.to_string())
+                self.stored_row_of("networking.k8s.io", "ipaddresses")?.key("", &address.to_string())
             }
             Reserved::NodePort(port) => allocation::node_port_key(*port),
         })

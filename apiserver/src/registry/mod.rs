@@ -123,6 +123,19 @@ impl Registry {
         Ok((target, row))
     }
 
+    /// The same row, whether it is served or not: what is stored counts for plugins and allocators all the same.
+    pub fn stored_row_of(&self, group: &str, resource: &str) -> Result<Arc<Row>, Status> {
+        if let Ok((_, row)) = self.row_of(group, resource) {
+            return Ok(row);
+        }
+        let catalogue = self.catalogue.load();
+        let is_it = |row: &&Arc<Resource>| {
+            let stored = row.storage_version();
+            stored.group == group && stored.resource == resource
+        };
+        self.row(catalogue.rows().iter().find(is_it).ok_or_else(Status::unknown_path)?)
+    }
+
     fn write_context<'a>(&'a self, mutation: &Mutation<'a>, name: &'a str) -> WriteContext<'a> {
         WriteContext {
             user: mutation.user,

@@ -14,9 +14,9 @@ pub struct ClientOptions {
     /// Path to a kubeconfig file with the address of the API server and the component's identity
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
+    /// Requests a second to the API server, on average; not limited where it is not given
     // Deviation: the originals limit themselves by default, to 20 to 50 requests a second; here the API server's own
     // limits are all there is unless somebody asks.
-    /// Requests a second to the API server, on average; not limited where it is not given
     #[arg(long, value_name = "QPS")]
     pub kube_api_qps: Option<f64>,
     /// Requests at once that the limit lets pass

@@ -7,7 +7,7 @@
 //! Deviation: the command line wins over the file for every component; kube-proxy and, but for leader election,
 //! kube-scheduler ignore flags beside a file.
 
-use super::{ClientOptions, Original, OriginalFlags, ServingOptions};
+use super::{ClientOptions, Original, OriginalFlags, ServingOptions, feature_gates};
 use clap::builder::Resettable;
 use clap::{Args, Command};
 use proto::wire::{Document, Format};
@@ -42,6 +42,8 @@ enum Use {
         unit: &'static str,
         join: &'static str,
     },
+    /// Feature gates by name.
+    Gates,
     /// The component reads it itself.
     Own,
 }
@@ -54,6 +56,11 @@ pub const fn ignored(path: &'static str) -> Field {
 /// A field that is a flag.
 pub const fn flag(path: &'static str, name: &'static str) -> Field {
     Field { path, use_: Use::Flag { name, unit: "", join: "=" } }
+}
+
+/// The field that asks for feature gates.
+pub const fn gates(path: &'static str) -> Field {
+    Field { path, use_: Use::Gates }
 }
 
 /// A field that the component reads itself.
@@ -95,6 +102,7 @@ pub struct ConfigFile {
     /// In the order of the file's fields: the flag's name, and its value.
     flags: Vec<(&'static str, String)>,
     without_effect: Vec<&'static str>,
+    gates: feature_gates::Asked,
     /// What the component reads itself, by path.
     pub own: BTreeMap<&'static str, Value>,
 }
@@ -122,7 +130,7 @@ impl ConfigFile {
         ConfigFileError::Invalid { path: self.path.clone(), message }
     }
 
-    /// Sets what the command line has left unset in all options of a component.
+    /// Sets what the command line has left unset in all options of a component, and checks the feature gates of both.
     pub fn complete<O: Original, Settings: Args>(
         &self,
         command_line: &OriginalFlags<O>,
@@ -130,6 +138,8 @@ impl ConfigFile {
         serving: &mut ServingOptions,
         settings: &mut Settings,
     ) -> Result<(), ConfigFileError> {
+        let gates = command_line.check_gates(&self.gates).map_err(|message| self.invalid(message))?;
+        gates.iter().for_each(|warning| tracing::warn!("--config: {}: {warning}", self.path.display()));
         let is_given = |id: &str| command_line.has(id);
         self.apply(client, is_given)?;
         self.apply(serving, is_given)?;
@@ -190,6 +200,10 @@ fn walk(
         match field.use_ {
             _ if value.is_null() => {}
             Use::None => file.without_effect.push(field.path),
+            Use::Gates => {
+                let gates = serde_json::from_value(value.clone());
+                file.gates = gates.map_err(|_| format!("{path}: want names with true or false"))?;
+            }
             Use::Own => drop(file.own.insert(field.path, value.clone())),
             Use::Flag { name, unit, join } => {
                 let text = text_of(value, join).ok_or_else(|| format!("{path}: want a value of another form"))?;
@@ -231,6 +245,8 @@ fn text_of(value: &Value, join: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::feature_gates::Notation;
+    use crate::options::original::{Flag, Form, none};
     use clap::Parser;
 
     const KIND: FileKind = FileKind {
@@ -239,6 +255,7 @@ mod tests {
         fields: &[
             &[flag("maxPods", "max-pods"), flag("leaseSeconds", "lease").in_unit("s"), ignored("tracing")],
             &[flag("evictionHard", "eviction").joined_by("<"), flag("server.zones", "zones"), own("profiles")],
+            &[gates("featureGates")],
         ],
     };
 
@@ -288,12 +305,48 @@ mod tests {
         assert!(file.flags.is_empty());
     }
 
+    /// Those of the file and of the command line make sense together, and the command line's count more.
+    #[test]
+    fn feature_gates_are_checked_with_the_command_lines() {
+        #[derive(Clone, Debug)]
+        struct Component;
+        impl Original for Component {
+            const NAME: &'static str = "kubelet";
+            const FLAGS: &'static [&'static [Flag]] = &[&[none("feature-gates", Form::Gates(Notation::Plain), "")]];
+        }
+        #[derive(Parser)]
+        struct CommandLine {
+            #[command(flatten)]
+            original: OriginalFlags<Component>,
+        }
+        let no_effect =
+            |gate: &str| format!("--feature-gates: {gate} is accepted as by kubelet, and has no effect here");
+        for (fields, flags, expected) in [
+            ("", "WatchList=false", Ok(vec![])),
+            ("{WatchList: true}", "", Ok(vec![])),
+            ("{WatchList: false}", "WatchList=true", Ok(vec![])),
+            ("{WatchList: false}", "OpenAPIEnums=false", Ok(vec![no_effect("WatchList=false")])),
+            ("{GangScheduling: true}", "GenericWorkload=true", Ok(vec![no_effect("GangScheduling=true")])),
+            ("{Watchlist: true}", "", Err("unrecognized feature gate: Watchlist".to_owned())),
+            (
+                "{NodeSwap: false}",
+                "",
+                Err("cannot set feature gate NodeSwap to false, feature is locked to true".to_owned()),
+            ),
+        ] {
+            let file = read(&format!("featureGates: {fields}\n")).unwrap();
+            let line = CommandLine::try_parse_from(["kubelet", &format!("--feature-gates={flags}")]).unwrap();
+            assert_eq!(line.original.check_gates(&file.gates), expected, "{fields} {flags}");
+        }
+    }
+
     #[test]
     fn what_is_wrong_is_said_in_a_line() {
         for (fields, expected) in [
             ("maxPod: 7\nserver: {zone: a}\n", r#"unknown field "maxPod", unknown field "server.zone""#),
             ("server: a\n", r#"unknown field "server""#),
             ("maxPods: {a: [1]}\n", "maxPods: want a value of another form"),
+            ("featureGates: {WatchList: perhaps}\n", "featureGates: want names with true or false"),
         ] {
             assert_eq!(read(fields).unwrap_err(), expected, "{fields}");
         }

@@ -5,6 +5,7 @@
 
 pub mod original;
 pub mod config_file;
+pub mod feature_gates;
 mod client;
 mod leader_election;
 mod own_certificate;

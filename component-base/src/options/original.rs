@@ -24,7 +24,10 @@ mod tests;
 pub use flag::{Flag, Form, none, works};
 pub use shared::{DELEGATED_AUTH, JSON_LOGGING, LEADER_ELECTION, LOGGING, METRICS, REQUEST_HEADERS, SERVING, VERSIONS};
 
-use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, parser::ValueSource};
+use super::feature_gates;
+use crate::version;
+use clap::error::ErrorKind;
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, parser::ValueSource};
 use flag::Here;
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -32,6 +35,7 @@ use std::marker::PhantomData;
 
 const OF_THE_ORIGINAL: &str = "Flags of the original";
 const OF_THIS_MODEL: &str = "Flags of this model";
+const VERSION: &str = "version";
 /// Names of flags are wrapped to lines of this length in the help.
 const HELP_WIDTH: usize = 100;
 
@@ -52,19 +56,31 @@ pub trait Original: Clone + Debug + Send + Sync + 'static {
 pub struct OriginalFlags<O: Original> {
     without_effect: Vec<&'static str>,
     given: BTreeSet<String>,
+    gates: feature_gates::Asked,
+    gate_warnings: Vec<String>,
+    version: String,
     original: PhantomData<O>,
 }
 
 impl<O: Original> Default for OriginalFlags<O> {
     fn default() -> Self {
-        Self { without_effect: Vec::new(), given: BTreeSet::new(), original: PhantomData }
+        Self {
+            without_effect: Vec::new(),
+            given: BTreeSet::new(),
+            gates: feature_gates::Asked::new(),
+            gate_warnings: Vec::new(),
+            version: version::GIT_VERSION.to_owned(),
+            original: PhantomData,
+        }
     }
 }
 
 impl<O: Original> OriginalFlags<O> {
-    /// A line for each flag that was given and changes nothing.
+    /// A line for each flag and each feature gate that was given and changes nothing.
     pub fn warnings(&self) -> impl Iterator<Item = String> {
-        self.without_effect.iter().map(|name| format!("--{name} is accepted as by {}, and has no effect here", O::NAME))
+        let flags = self.without_effect.iter();
+        let flags = flags.map(|name| format!("--{name} is accepted as by {}, and has no effect here", O::NAME));
+        flags.chain(self.gate_warnings.iter().cloned())
     }
 
     pub fn warn(&self) {
@@ -78,13 +94,44 @@ impl<O: Original> OriginalFlags<O> {
         self.given.contains(id)
     }
 
+    /// The version that others are told.
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// Checks feature gates that a file asks for with those of the command line, which count more; answers what there is
+    /// to warn of besides the command line's.
+    pub(super) fn check_gates(&self, of_file: &feature_gates::Asked) -> Result<Vec<String>, String> {
+        let mut all = of_file.clone();
+        all.extend(self.gates.clone());
+        let mut warnings = feature_gates::check(O::NAME, &all)?;
+        warnings.retain(|warning| !self.gate_warnings.contains(warning));
+        Ok(warnings)
+    }
+
     /// The struct's flags as the original writes them, and after them those that only the original has.
     fn complete(command: Command) -> Command {
         let own: BTreeSet<String> =
             command.get_arguments().filter_map(|arg| arg.get_long().map(str::to_owned)).collect();
         let command = command.mut_args(|arg| adapt::<O>(arg)).args_override_self(true);
         let accepted = O::flags().filter(|flag| flag.here == Here::NoEffect && !own.contains(flag.name));
-        command.args(accepted.map(Flag::arg)).after_help(accepted_help::<O>())
+        let command = command.args(accepted.map(Flag::arg)).after_help(accepted_help::<O>());
+        command.disable_version_flag(true).arg(version_arg())
+    }
+
+    /// Every value of the feature gates, and what the original makes of all of them.
+    fn gates(matches: &ArgMatches) -> Result<(feature_gates::Asked, Vec<String>), String> {
+        let flags = O::flags().filter_map(|flag| match flag.form {
+            Form::Gates(notation) => Some((flag.name, notation)),
+            _ => None,
+        });
+        let mut asked = feature_gates::Asked::new();
+        for (name, notation) in flags {
+            let values = matches.get_many::<String>(name).into_iter().flatten().map(String::as_str);
+            asked.extend(feature_gates::parse(values, notation)?);
+        }
+        let warnings = feature_gates::check(O::NAME, &asked)?;
+        Ok((asked, warnings))
     }
 }
 
@@ -96,6 +143,14 @@ fn adapt<O: Original>(arg: Arg) -> Arg {
         return arg.help_heading(OF_THIS_MODEL);
     }
     rows.fold(arg.help_heading(OF_THE_ORIGINAL), |arg, flag| flag.adapt(arg))
+}
+
+/// `--version` prints; `--version=v1.36.2-lab` is what others are told.
+fn version_arg() -> Arg {
+    let help = "Print the version and end; with =raw all that there is to say of it, with =vX.Y.Z... report that one";
+    let arg = Arg::new(VERSION).long(VERSION).short('V').help(help).help_heading(OF_THE_ORIGINAL);
+    let arg = arg.num_args(0..=1).require_equals(true).default_missing_value("true").value_name("VERSION");
+    arg.action(ArgAction::Set).display_order(1001).value_parser(version::Asked::parse)
 }
 
 fn accepted_help<O: Original>() -> String {
@@ -119,9 +174,20 @@ impl<O: Original> FromArgMatches for OriginalFlags<O> {
         let is_given = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
         let given: BTreeSet<String> =
             matches.ids().map(|id| id.as_str().to_owned()).filter(|id| is_given(id)).collect();
-        let accepted = O::flags().filter(|flag| flag.here == Here::NoEffect).map(|flag| flag.name);
-        let without_effect = accepted.filter(|name| given.contains(*name)).collect();
-        Ok(Self { without_effect, given, original: PhantomData })
+        let asked = matches.try_get_one::<version::Asked>(VERSION).ok().flatten();
+        if let Some(text) = asked.and_then(version::Asked::printed) {
+            return Err(clap::Error::raw(ErrorKind::DisplayVersion, text));
+        }
+        let version = match asked {
+            Some(version::Asked::Report(version)) => version.clone(),
+            _ => version::GIT_VERSION.to_owned(),
+        };
+        let (gates, gate_warnings) = Self::gates(matches).map_err(|message| {
+            clap::Error::raw(ErrorKind::ValueValidation, format!("invalid value for '--feature-gates': {message}"))
+        })?;
+        let accepted = O::flags().filter(|flag| flag.here == Here::NoEffect && !matches!(flag.form, Form::Gates(_)));
+        let without_effect = accepted.map(|flag| flag.name).filter(|name| given.contains(*name)).collect();
+        Ok(Self { without_effect, given, gates, gate_warnings, version, original: PhantomData })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {

@@ -4,7 +4,8 @@
 
 use crate::flags::{CLOUD, GENERIC};
 use component_base::options::Original;
-use component_base::options::original::Form::{Duration, Int, Ip, List, Switch, Switches, Text};
+use component_base::options::feature_gates::Notation;
+use component_base::options::original::Form::{Duration, Gates, Int, Ip, List, Switch, Text};
 use component_base::options::original::{
     DELEGATED_AUTH, Flag, LEADER_ELECTION, LOGGING, REQUEST_HEADERS, SERVING, none, works,
 };
@@ -24,7 +25,7 @@ const OWN: &[Flag] = &[
     none("cluster-cidr", Text, ""),
     none("concurrent-node-status-updates", Int, ""),
     none("concurrent-node-syncs", Int, "1"),
-    none("feature-gates", Switches, ""),
+    none("feature-gates", Gates(Notation::Plain), ""),
     works("leader-elect-resource-name", Text, "cloud-controller-manager"),
     none("node-cidr-mask-size", Int, ""),
     none("node-cidr-mask-size-ipv4", Int, ""),

@@ -114,7 +114,7 @@ fn plan(observed: &Observed, network: &ServiceNetwork, unused: &mut Unused) -> V
 /// Reservations are read before Services: a Service reserves before it is stored, so none that is there is missed.
 async fn observe(registry: &Registry) -> Result<Observed, Status> {
     let mut observed = Observed::default();
-    let addresses = registry.row_of("networking.k8s.io", "ipaddresses")?.1;
+    let addresses = registry.stored_row_of("networking.k8s.io", "ipaddresses")?;
     for (_, object) in addresses.cacher.read(Freshness::Latest).await.map_err(cache_failure)?.iter() {
         if object.peek()["metadata"]["labels"][MANAGED_BY] == super::MANAGER
             && let Ok(address) = object.index.name.parse()
@@ -127,7 +127,7 @@ async fn observe(registry: &Registry) -> Result<Observed, Status> {
             observed.reserved.insert(Reserved::NodePort(port), entry.mod_revision);
         }
     }
-    let services = registry.row_of("", "services")?.1;
+    let services = registry.stored_row_of("", "services")?;
     for (_, object) in services.cacher.read(Freshness::Latest).await.map_err(cache_failure)?.iter() {
         let service = object.peek();
         let name = (text(&service, "namespace").to_owned(), text(&service, "name").to_owned());
@@ -186,8 +186,8 @@ pub async fn run(registry: Arc<Registry>, succeeded: impl Fn() + Send + Sync) {
     let shutdown = registry.env.shutdown().clone();
     let mut repair = Repair::default();
     for (group, resource) in [("networking.k8s.io", "ipaddresses"), ("", "services")] {
-        // What is not served is not held.
-        let Ok((_, row)) = registry.row_of(group, resource) else { return succeeded() };
+        // Without the resource nothing is held.
+        let Ok(row) = registry.stored_row_of(group, resource) else { return succeeded() };
         if !row.cacher.ready().await {
             return;
         }

@@ -1,6 +1,8 @@
 //! One flag of an original: its name, what its values look like, its default, and what becomes of it here.
 
 use crate::duration::parse_duration;
+use crate::go_bool;
+use crate::options::feature_gates::Notation;
 use clap::{Arg, ArgAction};
 use std::net::{IpAddr, SocketAddr};
 
@@ -19,6 +21,8 @@ pub enum Form {
     Pairs,
     /// `name=true`, separated by commas.
     Switches,
+    /// Feature gates; what all occurrences say is checked together.
+    Gates(Notation),
     Ip,
     /// `ip:port`.
     Address,
@@ -84,7 +88,7 @@ impl Flag {
             arg = arg.default_value(default);
         }
         if self.form == Form::Switch {
-            arg = as_switch(arg).action(ArgAction::Set).value_parser(parse_switch);
+            arg = as_switch(arg).action(ArgAction::Set).value_parser(go_bool::parse);
         }
         arg
     }
@@ -114,14 +118,14 @@ impl Form {
     fn check(self, text: &str) -> Result<(), String> {
         let each = |check: fn(&str) -> bool| text.is_empty() || text.split(',').all(check);
         let is_well_formed = match self {
-            Form::Switch => return parse_switch(text).map(drop),
+            Form::Switch => return go_bool::parse(text).map(drop),
             Form::Duration => return parse_duration(text.strip_prefix('-').unwrap_or(text)).map(drop),
             Form::Int => text.parse::<i64>().is_ok(),
             Form::Float => text.parse::<f64>().is_ok(),
-            Form::Text | Form::List => true,
+            Form::Text | Form::List | Form::Gates(_) => true,
             Form::Pairs => each(|pair| pair.split_once('=').is_some_and(|(name, _)| !name.is_empty())),
             Form::Switches => each(|pair| {
-                pair.split_once('=').is_some_and(|(name, value)| !name.is_empty() && parse_switch(value).is_ok())
+                pair.split_once('=').is_some_and(|(name, value)| !name.is_empty() && go_bool::parse(value).is_ok())
             }),
             Form::Ip => text.parse::<IpAddr>().is_ok(),
             Form::Address => text.is_empty() || text.parse::<SocketAddr>().is_ok(),
@@ -138,7 +142,7 @@ impl Form {
             Form::Text => "a text",
             Form::List => "a list",
             Form::Pairs => "name=value, separated by commas",
-            Form::Switches => "name=true or name=false, separated by commas",
+            Form::Switches | Form::Gates(_) => "name=true or name=false, separated by commas",
             Form::Ip => "an IP address",
             Form::Address => "IP:PORT",
         }
@@ -155,14 +159,5 @@ impl Form {
                 Form::Switch => [one, other].iter().all(|text| text.is_empty() || *text == "false"),
                 _ => false,
             }
-    }
-}
-
-/// As Go reads a boolean.
-fn parse_switch(text: &str) -> Result<bool, String> {
-    match text {
-        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
-        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
-        _ => Err("want true or false".to_owned()),
     }
 }

@@ -1,8 +1,9 @@
 //! The groups of flags that several originals have.
 
 use super::Flag;
-use super::Form::{Duration, Int, Ip, List, Pairs, Switch, Switches, Text};
+use super::Form::{Duration, Gates, Int, Ip, List, Pairs, Switch, Text};
 use super::{none, works};
+use crate::options::feature_gates::Notation;
 
 /// How and where a component serves. The port is a row of each component's own.
 pub const SERVING: &[Flag] = &[
@@ -73,6 +74,6 @@ pub const METRICS: &[Flag] = &[
 /// Which version of Kubernetes a component plays, and with which features.
 pub const VERSIONS: &[Flag] = &[
     none("emulated-version", List, ""),
-    none("feature-gates", Switches, ""),
+    none("feature-gates", Gates(Notation::Grouped), ""),
     none("min-compatibility-version", List, ""),
 ];

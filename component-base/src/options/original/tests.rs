@@ -1,7 +1,8 @@
 //! Flags of an original that does not exist: written, given, and out of step with their struct.
 
-use super::Form::{Address, Duration, Float, Int, Ip, List, Pairs, Switch, Switches, Text};
+use super::Form::{Address, Duration, Float, Gates, Int, Ip, List, Pairs, Switch, Text};
 use super::*;
+use crate::options::feature_gates::Notation;
 use clap::Parser;
 
 #[derive(Clone, Debug)]
@@ -21,7 +22,7 @@ impl Original for KubeThing {
             none("count", Int, ""),
             none("names", List, ""),
             none("labels", Pairs, ""),
-            none("feature-gates", Switches, ""),
+            none("feature-gates", Gates(Notation::Grouped), ""),
             none("address", Ip, ""),
             none("metrics-address", Address, ""),
             none("profiling", Switch, "true"),
@@ -80,7 +81,7 @@ fn flags_without_effect_are_checked_and_reported_once() {
         ("--period=1h0m0s", "--period=5"),
         ("--count=0", "--count=many"),
         ("--labels=a=b,c=", "--labels=a"),
-        ("--feature-gates=A=true,kube:B=false", "--feature-gates=A=perhaps"),
+        ("--feature-gates=WatchList=false", "--feature-gates=WatchList=perhaps"),
         ("--address=::1", "--address=here"),
         ("--metrics-address=127.0.0.1:1", "--metrics-address=127.0.0.1"),
         ("--profiling=false", "--profiling=no"),
@@ -89,8 +90,39 @@ fn flags_without_effect_are_checked_and_reported_once() {
         let error = parse(&[wrong]).unwrap_err();
         assert!(error.starts_with("error: invalid value"), "{error}");
     }
+    let gates = parse(&["--feature-gates=WatchList=true", "--feature-gates=KMSv1=false,AllAlpha=1"]).unwrap();
+    let warnings: Vec<String> = gates.original.warnings().collect();
+    let leaving = "Setting deprecated feature gate KMSv1=false. It will be removed in a future release.";
+    let no_effect = "--feature-gates: AllAlpha=true is accepted as by kube-thing, and has no effect here";
+    assert_eq!(warnings, [no_effect, leaving]);
+    let unknown = parse(&["--feature-gates=WatchList=true", "--feature-gates=Watchlist=true"]).unwrap_err();
+    let expected = "error: invalid value for '--feature-gates': unrecognized feature gate: Watchlist";
+    assert!(unknown.starts_with(expected), "{unknown}");
     let unknown = parse(&["--kount=1"]).unwrap_err();
     assert!(unknown.starts_with("error: unexpected argument '--kount' found"), "{unknown}");
+}
+
+#[test]
+fn the_version_is_printed_or_reported() {
+    let reported = |flags: &[&str]| parse(flags).map(|config| config.original.version().to_owned());
+    assert_eq!(reported(&[]).unwrap(), "v1.36.2");
+    assert_eq!(reported(&["--version=false"]).unwrap(), "v1.36.2");
+    assert_eq!(reported(&["--version=v1.36.2-lab.1"]).unwrap(), "v1.36.2-lab.1");
+    for (flags, expected) in [
+        (&["--version"][..], "Kubernetes v1.36.2"),
+        (&["-V"], "Kubernetes v1.36.2"),
+        (&["--version=true", "--feature-gates=None=true"], "Kubernetes v1.36.2"),
+        (&["--version=raw"], "version.Info{Major:\"1\", Minor:\"36\", "),
+    ] {
+        let printed = Config::try_parse_from([&["thing"], flags].concat()).unwrap_err();
+        assert_eq!(printed.kind(), ErrorKind::DisplayVersion);
+        assert!(printed.to_string().contains(expected), "{printed}");
+    }
+    let wrong = parse(&["--version=v1.35.0"]).unwrap_err();
+    assert!(
+        wrong.contains("version \"v1.35.0\" must match major/minor/patch of default version \"v1.36.2\""),
+        "{wrong}"
+    );
 }
 
 #[test]

@@ -1,0 +1,154 @@
+//! `--feature-gates`: which gates a component knows, and which may be changed.
+//!
+//! No gate switches anything here. What is asked for is checked as the original checks it, so that a command line with
+//! a wrong name fails here too; a gate that is asked to differ from its default costs a line of warning.
+//! Corresponds to k8s.io/component-base/featuregate.
+
+mod table;
+#[cfg(test)]
+mod tests;
+
+use crate::go_bool;
+use std::collections::BTreeMap;
+use table::{KUBERNETES, LIBRARIES};
+
+/// The group of gates that a name belongs to unless it says another one.
+const DEFAULT_GROUP: &str = "kube";
+const CLOUD_CONTROLLER_MANAGER: &str = "cloud-controller-manager";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Alpha,
+    Beta,
+    Ga,
+    Deprecated,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Gate {
+    name: &'static str,
+    stage: Stage,
+    default: bool,
+    /// Nobody may change it.
+    is_locked: bool,
+    /// Gates without which it may not be on.
+    needs: &'static [&'static str],
+    /// The one component that does not have it.
+    unknown_to: &'static str,
+}
+
+/// How a component writes its gates on a command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notation {
+    /// `Name=true,Other=false`.
+    Plain,
+    /// The same, where a name may have its group in front: `kube:Name=true`.
+    Grouped,
+}
+
+/// Gates that somebody asks for, by name.
+pub type Asked = BTreeMap<String, bool>;
+
+/// Reads all values of the flag; of two that name the same gate the later one counts.
+pub fn parse<'a>(values: impl IntoIterator<Item = &'a str>, notation: Notation) -> Result<Asked, String> {
+    let mut asked = Asked::new();
+    let (mut has_group, mut has_none) = (false, false);
+    for pair in values.into_iter().flat_map(|value| value.split(',')).filter(|pair| !pair.is_empty()) {
+        let pair = match pair.split_once(':').filter(|_| notation == Notation::Grouped) {
+            Some((DEFAULT_GROUP, pair)) => {
+                has_group = true;
+                pair
+            }
+            Some((group, _)) => return Err(format!("component not registered: {group}")),
+            None => {
+                has_none = true;
+                pair
+            }
+        };
+        let (name, value) = pair_of(pair, notation)?;
+        asked.insert(name, value);
+    }
+    if notation == Notation::Grouped && has_group && has_none {
+        let message = "set kube feature gates with default empty prefix or kube: prefix consistently, do not mix use";
+        return Err(message.to_owned());
+    }
+    Ok(asked)
+}
+
+fn pair_of(pair: &str, notation: Notation) -> Result<(String, bool), String> {
+    let Some((name, value)) = pair.split_once('=').map(|(name, value)| (name.trim(), value.trim())) else {
+        return Err(match notation {
+            Notation::Plain => "malformed pair, expect string=bool".to_owned(),
+            Notation::Grouped => format!("missing bool value for {}", pair.trim()),
+        });
+    };
+    let between = if notation == Notation::Plain { ": " } else { "=" };
+    let invalid = || {
+        format!("invalid value of {name}{between}{value}, err: strconv.ParseBool: parsing {value:?}: invalid syntax")
+    };
+    go_bool::parse(value).map(|value| (name.to_owned(), value)).map_err(|_| invalid())
+}
+
+/// Refuses what the original of that name refuses; answers what it and this model warn of.
+pub fn check(component: &str, asked: &Asked) -> Result<Vec<String>, String> {
+    let known = known_to(component);
+    let mut enabled: BTreeMap<&str, bool> = known.iter().map(|(name, gate)| (*name, gate.default)).collect();
+    let mut errors = Vec::new();
+    let mut warnings = Vec::new();
+    for (all, stage) in [("AllAlpha", Stage::Alpha), ("AllBeta", Stage::Beta)] {
+        if let Some(is_on) = asked.get(all) {
+            enabled.extend(known.values().filter(|gate| gate.stage == stage).map(|gate| (gate.name, *is_on)));
+        }
+    }
+    for (name, is_on) in asked {
+        let Some(gate) = known.get(name.as_str()) else { return Err(format!("unrecognized feature gate: {name}")) };
+        if gate.is_locked && gate.default != *is_on {
+            let locked_to = gate.default;
+            errors.push(format!("cannot set feature gate {name} to {is_on}, feature is locked to {locked_to}"));
+            continue;
+        }
+        enabled.insert(gate.name, *is_on);
+        warnings.extend(gate.leaving(*is_on));
+        if gate.default != *is_on {
+            warnings
+                .push(format!("--feature-gates: {name}={is_on} is accepted as by {component}, and has no effect here"));
+        }
+    }
+    if errors.is_empty() {
+        errors.extend(known.values().filter_map(|gate| gate.lacks(&enabled)));
+    }
+    match errors.as_slice() {
+        [] => Ok(warnings),
+        [error] => Err(error.clone()),
+        errors => Err(format!("[{}]", errors.join(", "))),
+    }
+}
+
+/// By name.
+fn known_to(component: &str) -> BTreeMap<&'static str, &'static Gate> {
+    let own: &[Gate] = if component == CLOUD_CONTROLLER_MANAGER { &[] } else { KUBERNETES };
+    let all = LIBRARIES.iter().chain(own).filter(|gate| gate.unknown_to != component);
+    all.map(|gate| (gate.name, gate)).collect()
+}
+
+impl Gate {
+    /// Whoever sets a gate that will go is told so.
+    fn leaving(&self, is_on: bool) -> Option<String> {
+        let what = match self.stage {
+            Stage::Ga => "GA",
+            Stage::Deprecated => "deprecated",
+            Stage::Alpha | Stage::Beta => return None,
+        };
+        Some(format!("Setting {what} feature gate {}={is_on}. It will be removed in a future release.", self.name))
+    }
+
+    /// What is wrong if it is on, and something that it needs is not.
+    fn lacks(&self, enabled: &BTreeMap<&str, bool>) -> Option<String> {
+        let is_on = |name: &str| enabled.get(name) == Some(&true);
+        let off: Vec<&str> = self.needs.iter().copied().filter(|name| !is_on(name)).collect();
+        let is_wrong = is_on(self.name) && !off.is_empty();
+        is_wrong.then(|| {
+            format!("{} is enabled, but depends on features that are disabled: [{}]", self.name, off.join(" "))
+        })
+    }
+}

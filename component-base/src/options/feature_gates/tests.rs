@@ -1,0 +1,155 @@
+//! What the originals do with gates: refuse, warn, accept.
+
+use super::table::{KUBERNETES, LIBRARIES};
+use super::*;
+use std::collections::BTreeSet;
+
+/// What comes of a command line: the error, or the warnings.
+fn outcome(component: &str, notation: Notation, values: &[&str]) -> Result<Vec<String>, String> {
+    check(component, &parse(values.iter().copied(), notation)?)
+}
+
+fn no_effect(component: &str, gate: &str) -> String {
+    format!("--feature-gates: {gate} is accepted as by {component}, and has no effect here")
+}
+
+#[test]
+fn a_wrong_gate_is_refused_in_the_originals_words() {
+    use Notation::{Grouped, Plain};
+    let mixed = "set kube feature gates with default empty prefix or kube: prefix consistently, do not mix use";
+    for (component, notation, values, expected) in [
+        ("kube-apiserver", Grouped, &["NoSuchGate=true"][..], "unrecognized feature gate: NoSuchGate"),
+        ("kube-apiserver", Grouped, &["WatchList=true,noSuchGate=true"], "unrecognized feature gate: noSuchGate"),
+        (
+            "kube-apiserver",
+            Grouped,
+            &["SidecarContainers=false"],
+            "cannot set feature gate SidecarContainers to false, feature is locked to true",
+        ),
+        (
+            "kubelet",
+            Plain,
+            &["GitRepoVolumeDriver=true"],
+            "cannot set feature gate GitRepoVolumeDriver to true, feature is locked to false",
+        ),
+        (
+            "kubelet",
+            Plain,
+            &["NodeSwap=false", "KubeletTracing=false"],
+            "[cannot set feature gate KubeletTracing to false, feature is locked to true, cannot set feature gate \
+             NodeSwap to false, feature is locked to true]",
+        ),
+        (
+            "kube-apiserver",
+            Grouped,
+            &["WatchList=perhaps"],
+            "invalid value of WatchList=perhaps, err: strconv.ParseBool: parsing \"perhaps\": invalid syntax",
+        ),
+        (
+            "kubelet",
+            Plain,
+            &["WatchList=yes"],
+            "invalid value of WatchList: yes, err: strconv.ParseBool: parsing \"yes\": invalid syntax",
+        ),
+        ("kube-scheduler", Grouped, &["WatchList"], "missing bool value for WatchList"),
+        ("kube-proxy", Plain, &["WatchList"], "malformed pair, expect string=bool"),
+        ("kube-scheduler", Grouped, &["batch:WatchList=true"], "component not registered: batch"),
+        ("kube-scheduler", Grouped, &["kube:WatchList=true", "AllBeta=true"], mixed),
+        // Only components whose gates may come from elsewhere have groups.
+        ("kubelet", Plain, &["kube:WatchList=true"], "unrecognized feature gate: kube:WatchList"),
+        (
+            "kube-scheduler",
+            Grouped,
+            &["ControllerManagerReleaseLeaderElectionLockOnExit=true"],
+            "unrecognized feature gate: ControllerManagerReleaseLeaderElectionLockOnExit",
+        ),
+        (
+            "cloud-controller-manager",
+            Plain,
+            &["SidecarContainers=true"],
+            "unrecognized feature gate: SidecarContainers",
+        ),
+        (
+            "kube-scheduler",
+            Grouped,
+            &["GangScheduling=true"],
+            "GangScheduling is enabled, but depends on features that are disabled: [GenericWorkload]",
+        ),
+        (
+            "kube-apiserver",
+            Grouped,
+            &["APIServerIdentity=false"],
+            "UnknownVersionInteroperabilityProxy is enabled, but depends on features that are disabled: \
+             [APIServerIdentity]",
+        ),
+    ] {
+        assert_eq!(outcome(component, notation, values).unwrap_err(), expected, "{component} {values:?}");
+    }
+}
+
+#[test]
+fn a_known_gate_is_accepted_and_warned_of_where_it_asks_for_a_difference() {
+    let leaving =
+        |what: &str, gate: &str| format!("Setting {what} feature gate {gate}. It will be removed in a future release.");
+    for (component, values, expected) in [
+        ("kube-apiserver", &["", "WatchList=true,"][..], vec![]),
+        ("kube-apiserver", &["kube:WatchList=true,kube:OpenAPIEnums=1"], vec![]),
+        ("kube-apiserver", &["WatchList=false"], vec![no_effect("kube-apiserver", "WatchList=false")]),
+        // The later one counts.
+        ("kube-apiserver", &["WatchList=false", " WatchList = T "], vec![]),
+        ("kube-scheduler", &["AllAlpha=true"], vec![no_effect("kube-scheduler", "AllAlpha=true")]),
+        ("kube-scheduler", &["AllAlpha=false,AllBeta=false"], vec![]),
+        (
+            "kube-scheduler",
+            &["GangScheduling=true,GenericWorkload=true"],
+            vec![
+                no_effect("kube-scheduler", "GangScheduling=true"),
+                no_effect("kube-scheduler", "GenericWorkload=true"),
+            ],
+        ),
+        ("kube-apiserver", &["SidecarContainers=true"], vec![leaving("GA", "SidecarContainers=true")]),
+        (
+            "kube-apiserver",
+            &["KMSv1=true"],
+            vec![leaving("deprecated", "KMSv1=true"), no_effect("kube-apiserver", "KMSv1=true")],
+        ),
+        (
+            "kube-controller-manager",
+            &["ControllerManagerReleaseLeaderElectionLockOnExit=false,CloudControllerManagerWebhook=false"],
+            vec![],
+        ),
+    ] {
+        assert_eq!(outcome(component, Notation::Grouped, values), Ok(expected), "{component} {values:?}");
+    }
+}
+
+/// A gate's own value wins over the word for many, wherever it stands.
+#[test]
+fn many_gates_change_at_once_and_are_checked_together() {
+    let wrong = outcome("kube-apiserver", Notation::Grouped, &["AllBeta=true,PodLevelResources=false"]).unwrap_err();
+    let lacks = "InPlacePodLevelResourcesVerticalScaling is enabled, but depends on features that are disabled: \
+                 [PodLevelResources]";
+    assert!(wrong.contains(lacks), "{wrong}");
+    let right = ["AllBeta=true,PodLevelResources=false,InPlacePodLevelResourcesVerticalScaling=false"];
+    assert_eq!(outcome("kube-apiserver", Notation::Grouped, &right).unwrap().len(), 3);
+    let both = outcome("kube-apiserver", Notation::Grouped, &["AllAlpha=true,AllBeta=true"]);
+    assert_eq!(both.unwrap().len(), 2);
+}
+
+#[test]
+fn every_gate_stands_once_and_needs_gates_that_are_there() {
+    let all: Vec<&Gate> = LIBRARIES.iter().chain(KUBERNETES).collect();
+    let names: BTreeSet<&str> = all.iter().map(|gate| gate.name).collect();
+    assert_eq!(names.len(), all.len());
+    // As many as the programs' help shows: 150 of them alpha or beta.
+    let is_shown = |gate: &&&Gate| matches!(gate.stage, Stage::Alpha | Stage::Beta);
+    assert_eq!(all.iter().filter(is_shown).count(), 150);
+    for gate in all {
+        assert!(gate.needs.iter().all(|needed| names.contains(needed)), "{}", gate.name);
+        assert!(gate.stage != Stage::Alpha || !gate.default && !gate.is_locked, "{}", gate.name);
+    }
+    // Nothing is wrong with the defaults.
+    for component in ["kube-apiserver", "kube-scheduler", CLOUD_CONTROLLER_MANAGER] {
+        assert_eq!(check(component, &Asked::new()), Ok(vec![]));
+    }
+}
