@@ -119,7 +119,8 @@ fn set_template_generation(set: &mut Value, generation: i64) {
 }
 
 fn create_daemon_set(_context: &WriteContext<'_>, set: &mut Value) {
-    set_template_generation(set, 1);
+    let wanted = template_generation(set);
+    set_template_generation(set, wanted.max(1));
 }
 
 fn template_generation(set: &Value) -> i64 {

@@ -45,6 +45,9 @@ fn template_of_selector(spec: &At<'_>, errors: &mut Errors) {
     selector::check_endless_template(&template, "ReplicaSet", errors);
 }
 
+/// Where older versions of the API keep what is a field of theirs: the revision to go back to.
+const ROLLBACK: &str = "deprecated.deployment.rollback.to";
+
 pub fn deployment(_context: &Context<'_>, deployment: &At<'_>, errors: &mut Errors) {
     let spec = deployment.field("spec");
     spec.field("replicas").check_non_negative(errors);
@@ -53,6 +56,10 @@ pub fn deployment(_context: &Context<'_>, deployment: &At<'_>, errors: &mut Erro
     deployment_strategy(&spec.field("strategy"), errors);
     spec.field("minReadySeconds").check_non_negative(errors);
     spec.field("revisionHistoryLimit").check_non_negative(errors);
+    let rollback = deployment.down("metadata.annotations").field(ROLLBACK).text().parse::<i64>();
+    if let Some(revision) = rollback.ok().filter(|revision| *revision < 0) {
+        At::new("spec.rollback.version", &json!(revision)).check_non_negative(errors);
+    }
     let deadline = spec.field("progressDeadlineSeconds");
     deadline.check_non_negative(errors);
     let ready_s = spec.field("minReadySeconds").integer().unwrap_or(0);
@@ -125,8 +132,9 @@ pub fn deployment_status(_context: &Context<'_>, deployment: &At<'_>, old: &At<'
 
 fn collisions(status: &At<'_>, old: &At<'_>, errors: &mut Errors) {
     let count = status.field("collisionCount");
-    let before = old.down("status.collisionCount").integer().unwrap_or(0);
-    if count.integer().unwrap_or(0) < before {
+    let before = old.down("status.collisionCount").integer();
+    // Nothing is less than any number.
+    if count.integer() < before {
         errors.push(count.invalid_as(&count.integer().unwrap_or(0).into(), "cannot be decremented"));
     }
 }
