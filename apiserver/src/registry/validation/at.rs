@@ -249,7 +249,7 @@ pub fn check_port_number_or_name(at: &At<'_>, errors: &mut Errors) {
 }
 
 /// An IP address as Go reads it: octets may begin with zeros.
-fn lenient_ip(text: &str) -> Option<IpAddr> {
+pub fn lenient_ip(text: &str) -> Option<IpAddr> {
     if let Ok(ip) = text.parse() {
         return Some(ip);
     }

@@ -233,8 +233,9 @@ fn typed_reference(reference: &At<'_>, errors: &mut Errors) {
     }
 }
 
-pub fn ingress_status(_context: &Context<'_>, ingress: &At<'_>, _old: &At<'_>, errors: &mut Errors) {
-    service::load_balancer_status(&ingress.down("status.loadBalancer"), errors);
+pub fn ingress_status(_context: &Context<'_>, ingress: &At<'_>, old: &At<'_>, errors: &mut Errors) {
+    let [balancer, old] = [ingress, old].map(|object| object.down("status.loadBalancer"));
+    service::load_balancer_status(&balancer, &old, errors);
 }
 
 pub fn ingress_class(_context: &Context<'_>, class: &At<'_>, errors: &mut Errors) {

@@ -2,7 +2,7 @@
 //!
 //! Corresponds to ValidateService and ValidateServiceUpdate of pkg/apis/core/validation.
 
-use super::at::{At, Errors, check_ip, check_port_number, check_port_number_or_name, cidr};
+use super::at::{At, Errors, check_ip, check_port_number, check_port_number_or_name, cidr, lenient_ip};
 use super::pod::containers::PROTOCOLS;
 use super::service_addresses::addresses;
 use crate::registry::strategy::WriteContext;
@@ -351,20 +351,21 @@ fn kept_families(spec: &At<'_>, before: &At<'_>, errors: &mut Errors) {
     }
 }
 
-pub fn status(_context: &Context<'_>, service: &At<'_>, _old: &At<'_>, errors: &mut Errors) {
+pub fn status(_context: &Context<'_>, service: &At<'_>, old: &At<'_>, errors: &mut Errors) {
     let balancer = service.down("status.loadBalancer");
     if service.down("spec.type").text() != "LoadBalancer" && !balancer.field("ingress").is_empty() {
         errors.push(balancer.field("ingress").forbidden("may only be used when `spec.type` is \"LoadBalancer\""));
         return;
     }
-    load_balancer_status(&balancer, errors);
+    load_balancer_status(&balancer, &old.down("status.loadBalancer"), errors);
 }
 
-/// Where traffic enters; also for Ingresses.
-pub fn load_balancer_status(balancer: &At<'_>, errors: &mut Errors) {
+/// Where traffic enters; also for Ingresses. An address that was there before may be written as it was.
+pub fn load_balancer_status(balancer: &At<'_>, old: &At<'_>, errors: &mut Errors) {
+    let old: Vec<At<'_>> = old.field("ingress").items().collect();
     for ingress in balancer.field("ingress").items() {
         let (ip, mode, host) = (ingress.field("ip"), ingress.field("ipMode"), ingress.field("hostname"));
-        if !ip.is_empty() {
+        if !ip.is_empty() && !old.iter().any(|old| old.field("ip").text() == ip.text()) {
             check_ip(&ip, errors);
         }
         if mode.is_set() && ip.is_empty() {
@@ -374,7 +375,7 @@ pub fn load_balancer_status(balancer: &At<'_>, errors: &mut Errors) {
         }
         if !host.is_empty() {
             host.check(names::dns1123_subdomain, errors);
-            if host.text().parse::<IpAddr>().is_ok() {
+            if lenient_ip(host.text()).is_some() {
                 errors.push(host.invalid("must be a DNS name, not an IP address"));
             }
         }

@@ -155,3 +155,34 @@ fn an_entry_point_has_an_address_or_a_name() {
         ]
     );
 }
+
+#[test]
+fn an_address_that_was_there_may_be_written_as_it_was() {
+    let with = |ips: &[&str]| {
+        let mut balancer = given(json!({"type": "LoadBalancer"}));
+        let ingress: Vec<Value> = ips.iter().map(|ip| json!({"ip": ip, "ipMode": "VIP"})).collect();
+        balancer["status"] = json!({"loadBalancer": {"ingress": ingress}});
+        balancer
+    };
+    assert_eq!(
+        update_of("status", with(&["010.0.0.1"]), with(&["010.0.0.2", "010.0.0.1"])),
+        ["status.loadBalancer.ingress[0].ip: Invalid value: \"010.0.0.2\": must not have leading 0s"]
+    );
+    let named = |host: &str| {
+        let mut balancer = given(json!({"type": "LoadBalancer"}));
+        balancer["status"] = json!({"loadBalancer": {"ingress": [{"hostname": host}]}});
+        balancer
+    };
+    assert_eq!(
+        update_of("status", with(&[]), named("010.0.0.1")),
+        [
+            "status.loadBalancer.ingress[0].hostname: Invalid value: \"010.0.0.1\": must be a DNS name, not an IP address"
+        ]
+    );
+    let ingress = |ip: &str| {
+        json!({"apiVersion": "networking.k8s.io/v1", "kind": "Ingress",
+            "spec": {"defaultBackend": {"service": {"name": "s", "port": {"number": 80}}}},
+            "status": {"loadBalancer": {"ingress": [{"ip": ip}]}}})
+    };
+    assert_eq!(update_of("status", ingress("010.0.0.1"), ingress("010.0.0.1")), [""; 0]);
+}
