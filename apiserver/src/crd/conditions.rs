@@ -29,8 +29,10 @@ pub fn decided(definition: &Definition<'_>, others: &[Definition<'_>], now: &str
         }
     }
     if is_protected_group(definition.group()) {
-        let (is_approved, reason, message) = approval(definition.annotation(APPROVED));
-        set(&mut status, CONFORMANT, is_approved, reason, &message, now);
+        let annotation = definition.annotation(APPROVED);
+        let approval = Approval::of(annotation);
+        let message = approval.message(annotation.unwrap_or_default());
+        set(&mut status, CONFORMANT, approval == Approval::Given, approval.reason(), &message, now);
     }
     status["acceptedNames"] = Value::Object(names);
     status
@@ -119,19 +121,50 @@ fn accepted(definition: &Definition<'_>, taken: &Taken<'_>) -> (Map<String, Valu
     (names, conflict)
 }
 
-fn approval(annotation: Option<&str>) -> (bool, &'static str, String) {
-    match annotation {
-        None | Some("") => (
-            false,
-            "MissingAnnotation",
-            format!(
-                "protected groups must have approval annotation \"{APPROVED}\", see https://github.com/kubernetes/enhancements/pull/1111"
-            ),
-        ),
-        Some(text) if text.starts_with("unapproved") => {
-            (false, "UnapprovedAnnotation", format!("not approved: {text:?}"))
+/// What a definition in one of Kubernetes' own groups says of its approval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Approval {
+    Missing,
+    /// It says why it does without.
+    Bypassed,
+    Given,
+    Unreadable,
+}
+
+impl Approval {
+    pub fn of(annotation: Option<&str>) -> Self {
+        let is_url = |text: &str| {
+            let url = text.parse::<http::Uri>().ok();
+            url.is_some_and(|url| url.scheme().is_some() && url.host().is_some_and(|host| !host.is_empty()))
+        };
+        match annotation {
+            None | Some("") => Self::Missing,
+            Some(text) if text.starts_with("unapproved") => Self::Bypassed,
+            Some(text) if is_url(text) => Self::Given,
+            Some(_) => Self::Unreadable,
         }
-        Some(url) => (true, "ApprovedAnnotation", format!("approved in {url}")),
+    }
+
+    pub fn message(self, annotation: &str) -> String {
+        let must = format!("protected groups must have approval annotation \"{APPROVED}\"");
+        let see = "see https://github.com/kubernetes/enhancements/pull/1111";
+        match self {
+            Self::Missing => format!("{must}, {see}"),
+            Self::Bypassed => format!("not approved: {annotation:?}"),
+            Self::Given => format!("approved in {annotation}"),
+            Self::Unreadable => {
+                format!("{must} with either a URL or a reason starting with \"unapproved\", {see}")
+            }
+        }
+    }
+
+    fn reason(self) -> &'static str {
+        match self {
+            Self::Missing => "MissingAnnotation",
+            Self::Bypassed => "UnapprovedAnnotation",
+            Self::Given => "ApprovedAnnotation",
+            Self::Unreadable => "InvalidAnnotation",
+        }
     }
 }
 

@@ -10,10 +10,11 @@ mod rules;
 mod schema;
 mod structure;
 
-use super::conditions::ESTABLISHED;
+use super::conditions::{Approval, ESTABLISHED};
 use super::definition::{APPROVED, Definition, Version, is_protected_group};
 use crate::registry::strategy::WriteContext;
 use crate::registry::validation::at::{At, Errors};
+use proto::meta::go_text;
 use proto::meta::names::{dns1035_label, dns1123_subdomain};
 use proto::schema::structural::formats;
 use serde_json::{Value, json};
@@ -26,29 +27,58 @@ pub fn create(_context: &WriteContext<'_>, object: &At<'_>, errors: &mut Errors)
     if name.text() != expected {
         errors.push(name.invalid_text("must be spec.names.plural+\".\"+spec.group"));
     }
-    check_spec(object, errors);
+    // Nobody asks the webhook before the definition is served.
+    check_spec(object, false, errors);
+    names::check(&object.down("status.acceptedNames"), errors);
     check_stored_versions(object, errors);
-    let annotation = object.down("metadata.annotations").key(APPROVED);
-    if is_protected_group(definition.group()) && annotation.text().is_empty() {
-        errors.push(annotation.required(&format!(
-            "protected groups must have approval annotation \"{APPROVED}\", see https://github.com/kubernetes/enhancements/pull/1111"
-        )));
-    }
+    check_approval(object, None, errors);
+    check_pruning(object, None, errors);
 }
 
 pub fn update(_context: &WriteContext<'_>, object: &At<'_>, old: &At<'_>, errors: &mut Errors) {
+    let is_established = Definition(old.value).is_true(ESTABLISHED);
     if object.field("spec").value != old.field("spec").value {
-        check_spec(object, errors);
+        let bundle = old.down("spec.conversion.webhook.clientConfig.caBundle");
+        check_spec(object, is_established && (bundle.is_empty() || conversion::is_bundle(bundle.text())), errors);
     }
-    if Definition(old.value).is_true(ESTABLISHED) {
-        for path in ["spec.scope", "spec.names.kind"] {
-            object.down(path).check_unchanged(&old.down(path), errors);
-        }
-    }
-    for path in ["spec.group", "spec.names.plural"] {
+    let fixed = if is_established { &["spec.scope", "spec.names.kind"][..] } else { &[] };
+    for path in fixed.iter().chain(&["spec.group", "spec.names.plural"]) {
         object.down(path).check_unchanged(&old.down(path), errors);
     }
+    names::check(&object.down("status.acceptedNames"), errors);
     check_stored_versions(object, errors);
+    check_approval(object, Some(old), errors);
+    check_pruning(object, Some(old), errors);
+}
+
+pub fn status(_context: &WriteContext<'_>, object: &At<'_>, _old: &At<'_>, errors: &mut Errors) {
+    names::check(&object.down("status.acceptedNames"), errors);
+}
+
+/// A definition in one of Kubernetes' own groups says who approved it. What was said before may stay as it is.
+fn check_approval(object: &At<'_>, old: Option<&At<'_>>, errors: &mut Errors) {
+    let definition = Definition(object.value);
+    let approval = Approval::of(definition.annotation(APPROVED));
+    let before = old.map(|old| Approval::of(Definition(old.value).annotation(APPROVED)));
+    if !is_protected_group(definition.group()) || before == Some(approval) {
+        return;
+    }
+    let annotation = object.down("metadata.annotations").key(APPROVED);
+    match approval {
+        Approval::Missing => errors.push(annotation.required(&approval.message(annotation.text()))),
+        Approval::Unreadable => errors.push(annotation.invalid(approval.message(annotation.text()))),
+        Approval::Given | Approval::Bypassed => {}
+    }
+}
+
+/// Definitions that keep everything are a thing of the past.
+fn check_pruning(object: &At<'_>, old: Option<&At<'_>>, errors: &mut Errors) {
+    let keeps = object.down("spec.preserveUnknownFields");
+    if keeps.is_true() && !old.is_some_and(|old| old.down("spec.preserveUnknownFields").is_true()) {
+        errors.push(keeps.invalid(
+            "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead",
+        ));
+    }
 }
 
 /// The storage version is one in which objects may be stored from now on.
@@ -92,76 +122,122 @@ fn collect_formats<'v>(schema: &'v Value, formats: &mut Vec<&'v str>) {
     properties.for_each(|(_, inner)| collect_formats(inner, formats));
 }
 
-fn check_spec(object: &At<'_>, errors: &mut Errors) {
+fn check_spec(object: &At<'_>, judges_bundle: bool, errors: &mut Errors) {
     let spec = object.field("spec");
-    let definition = Definition(object.value);
-    let versions = definition.versions();
+    let versions = Definition(object.value).versions();
     let group = spec.field("group");
-    if group.text().is_empty() {
+    if group.is_empty() {
         errors.push(group.required(""));
     } else {
         let before = errors.len();
-        group.check(dns1123_subdomain, errors);
+        names::check_joined(&group, dns1123_subdomain, errors);
         if errors.len() == before && !group.text().contains('.') {
             errors.push(group.invalid("should be a domain with at least one dot"));
         }
     }
     spec.field("scope").check_enum(&["Cluster", "Namespaced"], errors);
-    if spec.field("preserveUnknownFields").is_true() {
-        errors.push(spec.field("preserveUnknownFields").invalid(
-            "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead",
-        ));
+    for version in spec.field("versions").items().filter(|version| !has_schema(version)) {
+        errors.push(version.down("schema.openAPIV3Schema").required(""));
+    }
+    let keeps = spec.field("preserveUnknownFields").is_true();
+    if keeps && versions.iter().any(|version| has_defaults(version.schema())) {
+        errors
+            .push(spec.field("preserveUnknownFields").invalid("must be false in order to use defaults in the schema"));
     }
     check_versions(&spec, &versions, errors);
-    for (schema, prefix) in placed(&spec, &versions, "schema", "spec.validation") {
-        if schema.field("openAPIV3Schema").is_set() {
-            let at = At::new(format!("{prefix}.openAPIV3Schema"), schema.field("openAPIV3Schema").value);
-            schema::check(&at, errors);
-            if errors.iter().all(|error| !error.field.starts_with(&at.path)) {
-                structure::check(&at, errors);
-            }
-            // A schema that is not sound has no types to compile against.
-            if errors.iter().all(|error| !error.field.starts_with(&at.path)) {
-                rules::check(&at, errors);
-            }
-        } else {
-            errors.push(schema.field("openAPIV3Schema").required(""));
+    names::check_wanted(&spec.field("names"), errors);
+    if let Some(first) = spec.field("versions").items().next() {
+        for part in PARTS.iter().filter(|part| part.is_common(&versions)) {
+            (part.check)(&first, &At::new(format!("spec.{}", part.common), first.field(part.key).value), errors);
         }
     }
-    for (parts, prefix) in placed(&spec, &versions, "subresources", "spec.subresources") {
-        paths::check_subresources(&At::new(prefix, parts.value), errors);
+    let conversion = spec.field("conversion");
+    let strategy = conversion.field("strategy");
+    if conversion.is_set() && strategy.text() != "None" && keeps {
+        errors.push(strategy.invalid_text("must be None if spec.preserveUnknownFields is true"));
     }
-    for (columns, prefix) in placed(&spec, &versions, "additionalPrinterColumns", "spec.additionalPrinterColumns") {
-        paths::check_columns(&At::new(prefix, columns.value), errors);
-    }
-    for (index, (fields, prefix)) in
-        placed(&spec, &versions, "selectableFields", "spec.selectableFields").into_iter().enumerate()
-    {
-        let schema = versions.get(index).map_or(&Value::Null, Version::schema);
-        paths::check_selectable(&At::new(prefix, fields.value), schema, errors);
-    }
-    names::check(&spec.field("names"), errors);
-    conversion::check(&spec.field("conversion"), errors);
+    conversion::check(&conversion, judges_bundle, errors);
 }
 
-/// A part of every version with the path that errors name: one, where all versions have the same.
-fn placed<'a>(spec: &At<'a>, versions: &[Version<'a>], key: &str, common: &str) -> Vec<(At<'a>, String)> {
-    let all: Vec<At<'a>> = spec.field("versions").items().map(|version| version.field(key)).collect();
-    let is_same = versions.windows(2).all(|pair| pair[0].part(key) == pair[1].part(key));
-    match all.first() {
-        // A part that is missing everywhere is missing in each.
-        Some(first) if is_same && first.is_set() => vec![(first.clone(), common.to_owned())],
-        _ => all.into_iter().map(|at| (at.clone(), at.path)).collect(),
+/// A part of a version. Where all versions have the same, it is judged once, at the path in `spec` that it had when a
+/// definition had one version.
+struct Part {
+    key: &'static str,
+    common: &'static str,
+    /// With the version and the part.
+    check: fn(&At<'_>, &At<'_>, &mut Errors),
+}
+
+const PARTS: [Part; 4] = [
+    Part { key: "schema", common: "validation", check: check_schema },
+    Part {
+        key: "subresources",
+        common: "subresources",
+        check: |_, part, errors| paths::check_subresources(part, errors),
+    },
+    Part {
+        key: "additionalPrinterColumns",
+        common: "additionalPrinterColumns",
+        check: |_, part, errors| paths::check_columns(part, errors),
+    },
+    Part {
+        key: "selectableFields",
+        common: "selectableFields",
+        check: |version, part, errors| paths::check_selectable(part, Version(version.value).schema(), errors),
+    },
+];
+
+impl Part {
+    fn is_common(&self, versions: &[Version<'_>]) -> bool {
+        let is_same = versions.windows(2).all(|pair| pair[0].part(self.key) == pair[1].part(self.key));
+        is_same && versions.first().is_some_and(|first| !first.part(self.key).is_null())
     }
+}
+
+fn has_schema(version: &At<'_>) -> bool {
+    version.down("schema.openAPIV3Schema").is_set()
+}
+
+fn has_defaults(schema: &Value) -> bool {
+    match schema {
+        Value::Object(fields) => {
+            fields.contains_key("default") && fields.contains_key("type") || fields.values().any(has_defaults)
+        }
+        Value::Array(items) => items.iter().any(has_defaults),
+        _ => false,
+    }
+}
+
+fn check_schema(version: &At<'_>, part: &At<'_>, errors: &mut Errors) {
+    let root = part.field("openAPIV3Schema");
+    if !root.is_set() {
+        return;
+    }
+    if version.down("subresources.status").is_set() {
+        schema::check_root_of_status(&root, errors);
+    }
+    if root.field("nullable").is_true() {
+        errors.push(root.field("nullable").forbidden("nullable cannot be true at the root"));
+    }
+    let before = errors.len();
+    if !schema::is_unreadable(&root) {
+        structure::check(&root, errors);
+    }
+    schema::check(&root, errors);
+    // A schema that is not sound has no types to compile against.
+    rules::check(&root, errors.len() == before, errors);
 }
 
 fn check_versions(spec: &At<'_>, versions: &[Version<'_>], errors: &mut Errors) {
     let list = spec.field("versions");
     for version in list.items() {
-        version.field("name").check(dns1035_label, errors);
+        names::check_joined(&version.field("name"), dns1035_label, errors);
         let warning = version.field("deprecationWarning");
         if warning.is_set() {
             check_deprecation(&version, &warning, errors);
+        }
+        for part in PARTS.iter().filter(|part| !part.is_common(versions)) {
+            (part.check)(&version, &version.field(part.key), errors);
         }
     }
     let names: Vec<&str> = versions.iter().map(Version::name).collect();
@@ -172,9 +248,8 @@ fn check_versions(spec: &At<'_>, versions: &[Version<'_>], errors: &mut Errors) 
         let shown = if list.is_set() { list.value } else { &json!([]) };
         errors.push(list.invalid_as(shown, "must have exactly one version marked as storage version"));
     }
-    if let Some(first) = list.items().next() {
-        let name = first.field("name");
-        At::new("spec.version", name.value).check(dns1035_label, errors);
+    if let Some(name) = list.items().next().map(|first| first.field("name")).filter(|name| !name.is_empty()) {
+        names::check_joined(&At::new("spec.version", name.value), dns1035_label, errors);
     }
 }
 
@@ -182,15 +257,18 @@ fn check_deprecation(version: &At<'_>, warning: &At<'_>, errors: &mut Errors) {
     const MAX_BYTES: usize = 256;
     if !version.field("deprecated").is_true() {
         errors.push(warning.invalid("can only be set for deprecated versions"));
+        return;
     }
     if warning.text().len() > MAX_BYTES {
-        errors.push(warning.too_long(MAX_BYTES));
+        errors.push(warning.invalid(format!("must be <= {MAX_BYTES} characters long")));
     }
     if warning.text().is_empty() {
         errors.push(warning.invalid("must not be an empty string"));
     }
-    if warning.text().chars().any(char::is_control) {
-        errors.push(warning.invalid("must only contain printable UTF-8 characters"));
+    if let Some((index, _)) = warning.text().char_indices().find(|(_, char)| !go_text::is_printable(*char)) {
+        errors.push(warning.invalid(format!(
+            "must only contain printable UTF-8 characters; non-printable character found at index {index}"
+        )));
     }
 }
 
@@ -204,18 +282,18 @@ fn check_stored_versions(object: &At<'_>, errors: &mut Errors) {
         errors.push(stored.invalid_as(shown, "must have at least one stored version"));
         return;
     }
-    for version in stored.items() {
-        let name = version.text();
-        if !versions.iter().any(|known| known.name() == name) {
-            errors.push(version.invalid(format!(
-                "missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions \
-                 until a storage migration ensures no data remains persisted in {name} and removes {name} from \
-                 status.storedVersions"
-            )));
-        }
+    let names: Vec<&str> = stored.items().map(|version| version.text()).collect();
+    for version in versions.iter().filter(|version| version.is_storage() && !names.contains(&version.name())) {
+        errors.push(stored.invalid(format!("must have the storage version {}", version.name())));
     }
-    let storage = versions.iter().rev().find(|version| version.is_storage());
-    if let Some(storage) = storage.filter(|storage| !definition.stored_versions().contains(&storage.name())) {
-        errors.push(stored.invalid(format!("must have the storage version {}", storage.name())));
+    for version in stored.items().filter(|stored| !versions.iter().any(|version| version.name() == stored.text())) {
+        let name = version.text();
+        errors.push(version.invalid(format!(
+            "missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions until a \
+             storage migration ensures no data remains persisted in {name} and removes {name} from status.storedVersions"
+        )));
     }
 }
+
+#[cfg(test)]
+mod tests;

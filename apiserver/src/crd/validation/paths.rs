@@ -1,9 +1,10 @@
 //! Paths into objects: printer columns, selectable fields, the fields behind `scale`.
 
 use crate::registry::validation::at::{At, Errors};
+use proto::meta::status::FieldError;
+use proto::schema::structural::Structural;
 use proto::schema::structural::json_path::JsonPath;
-use proto::schema::structural::{Structural, is_meta_field};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 const SIMPLE: &str = "must be a simple json path starting with .";
 const MAX_SELECTABLE: usize = 8;
@@ -51,7 +52,7 @@ pub fn check_columns(columns: &At<'_>, errors: &mut Errors) {
             errors.push(kind.invalid(format!("must be one of {}", TYPES.join(","))));
         }
         let format = column.field("format");
-        let formats = ["int32", "int64", "float", "double", "byte", "date", "date-time", "password"];
+        let formats = ["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
         if !format.is_empty() && !formats.contains(&format.text()) {
             errors.push(format.invalid(format!("must be one of {}", formats.join(","))));
         }
@@ -74,35 +75,32 @@ pub fn check_selectable(fields: &At<'_>, schema: &Value, errors: &mut Errors) {
             errors.push(path.required(""));
             continue;
         }
-        match leaf(&schema, path.text()) {
-            None => errors.push(path.invalid("is an invalid path: does not refer to a valid field")),
-            Some(leaf) if !is_selectable(leaf) => {
-                errors.push(path.invalid("must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed."));
-            }
-            Some(_) => {}
+        let Some(leaf) = leaf(&schema, path.text()) else {
+            errors.push(path.invalid("is an invalid path: does not refer to a valid field"));
+            continue;
+        };
+        if path.text().starts_with(".metadata.") {
+            errors.push(path.invalid("must not point to fields in metadata"));
+        }
+        if !is_selectable(leaf) {
+            errors.push(path.invalid("must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed."));
         }
         if seen.contains(&path.text()) {
             errors.push(path.duplicate());
+        } else {
+            seen.push(path.text());
         }
-        seen.push(path.text());
     }
-    if fields.len() > MAX_SELECTABLE {
-        let message = format!("Too many: {}: must have at most {MAX_SELECTABLE} items", fields.len());
-        let mut error = fields.invalid_as(&json!(fields.len()), "");
-        (error.reason, error.message) = ("FieldValueTooMany", message);
-        errors.push(error);
+    if seen.len() > MAX_SELECTABLE {
+        errors.push(FieldError::too_many(fields.path.clone(), seen.len(), MAX_SELECTABLE));
     }
 }
 
 fn leaf<'s>(schema: &'s Structural, path: &str) -> Option<&'s Structural> {
     let path = JsonPath::parse(path)?;
-    let names = path.names()?;
-    if names.first().is_none_or(|first| is_meta_field(first)) {
-        return None;
-    }
-    names.iter().try_fold(schema, |at, name| at.properties.get(*name))
+    path.names()?.iter().try_fold(schema, |at, name| at.properties.get(*name))
 }
 
 fn is_selectable(leaf: &Structural) -> bool {
-    !leaf.nullable && matches!(leaf.types.as_slice(), ["string" | "boolean" | "integer"])
+    matches!(leaf.types.as_slice(), ["string" | "boolean" | "integer"])
 }

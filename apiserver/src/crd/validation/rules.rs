@@ -19,10 +19,12 @@ const SCHEMA_LIMIT: u64 = 100_000_000;
 /// So many of the most costly rules are named when together they are too much.
 const NAMED: usize = 4;
 
-/// Every error of the rules of a schema. What is wrong with their expressions is told after what is wrong otherwise.
-pub fn check(schema: &At<'_>, errors: &mut Errors) {
+/// Every error of the rules of a schema. What is wrong with their expressions is told after what is wrong otherwise, and
+/// where the schema itself is sound.
+pub fn check(schema: &At<'_>, is_sound: bool, errors: &mut Errors) {
     let structural = accessible(&Structural::parse(schema.value), true);
-    let mut check = Check { written: Errors::new(), of_expressions: Errors::new(), total: 0, costly: Vec::new() };
+    let mut check =
+        Check { is_sound, written: Errors::new(), of_expressions: Errors::new(), total: 0, costly: Vec::new() };
     check.node(schema, &structural, Context { count: Some(1), lost: None });
     errors.append(&mut check.written);
     errors.append(&mut check.of_expressions);
@@ -35,6 +37,7 @@ pub fn check(schema: &At<'_>, errors: &mut Errors) {
 }
 
 struct Check {
+    is_sound: bool,
     written: Errors,
     of_expressions: Errors,
     total: u64,
@@ -54,7 +57,7 @@ struct Context<'p> {
 impl Check {
     /// Whether nothing is wrong with how rules are written here and below; else expressions are not looked at.
     fn node(&mut self, schema: &At<'_>, structural: &Structural, context: Context<'_>) -> bool {
-        let mut is_sound = true;
+        let mut is_sound = self.is_sound;
         let times = |max: Option<i64>| {
             let max = u64::try_from(max?).unwrap_or(0);
             Some(context.count?.saturating_mul(max))

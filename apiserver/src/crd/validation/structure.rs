@@ -1,10 +1,11 @@
 //! What makes a schema structural: types everywhere, and value rules that add no structure of their own.
 //!
-//! Corresponds to k8s.io/apiextensions-apiserver/pkg/apiserver/schema/validation.go and defaulting/validation.go.
+//! Corresponds to k8s.io/apiextensions-apiserver/pkg/apiserver/schema/validation.go, complete.go and
+//! defaulting/validation.go.
 
 use crate::registry::validation::at::{At, Errors};
-use proto::schema::structural::{Structural, plain_numbers, prune, validate};
-use serde_json::{Value, json};
+use proto::schema::structural::{Pattern, Structural, plain_numbers, prune, validate};
+use serde_json::json;
 
 #[derive(Clone, Copy, PartialEq)]
 enum Level {
@@ -13,50 +14,52 @@ enum Level {
     Item,
 }
 
+/// Every error of the structure, by path and wording; those of defaults where there are no others.
 pub fn check(root: &At<'_>, errors: &mut Errors) {
-    let mut rules = Vec::new();
-    check_node(root, Level::Root, errors, &mut rules);
-    errors.append(&mut rules);
+    let mut found = Errors::new();
+    check_node(root, Level::Root, &mut found);
+    for (branch, _) in branches(root) {
+        check_complete(&branch, Some(root), root, &mut found);
+    }
+    found.sort_by_cached_key(ToString::to_string);
+    if found.is_empty() {
+        check_defaults(root, Level::Root, &mut found);
+    }
+    errors.append(&mut found);
 }
 
-/// Errors of value rules come first, as in Kubernetes; `structure` collects the others.
-fn check_node(schema: &At<'_>, level: Level, errors: &mut Errors, structure: &mut Errors) {
-    check_type(schema, level, structure);
-    check_embedded(schema, structure);
-    if level == Level::Root {
-        check_metadata(&schema.field("properties").key("metadata"), structure);
-    }
-    check_default(schema, structure);
-    for key in ["allOf", "anyOf", "oneOf"] {
-        let branches = schema.field(key);
-        let is_int_or_string = key == "anyOf" && is_int_or_string_pattern(schema);
-        for branch in branches.items().filter(|_| !is_int_or_string) {
-            check_branch(&branch, schema, errors);
-        }
-    }
-    let not = schema.field("not");
-    if not.is_set() {
-        check_branch(&not, schema, errors);
-    }
+fn check_node(schema: &At<'_>, level: Level, errors: &mut Errors) {
     let items = schema.field("items");
     if items.is_set() {
-        check_node(&items, Level::Item, errors, structure);
+        check_node(&items, Level::Item, errors);
+    } else if schema.field("type").text() == "array" {
+        errors.push(items.required("must be specified"));
+    }
+    for (_, property) in schema.field("properties").entries() {
+        check_node(&property, Level::Field, errors);
     }
     let values = schema.field("additionalProperties");
     if values.is_set() && level == Level::Root {
-        structure.push(values.forbidden("must not be used at the root"));
-    }
-    if values.is_set() && schema.field("x-kubernetes-embedded-resource").is_true() {
-        structure.push(values.forbidden("must not be used if x-kubernetes-embedded-resource is set"));
+        errors.push(values.forbidden("must not be used at the root"));
     }
     if values.value.is_object() {
-        check_node(&values, Level::Item, errors, structure);
+        check_node(&values, Level::Field, errors);
     }
-    for (name, property) in schema.field("properties").entries() {
-        if level == Level::Root && name == "metadata" {
-            continue;
+    check_extensions(schema, errors);
+    check_values(schema, is_int_or_string(schema), errors);
+    check_type(schema, level, errors);
+    check_meta(schema, level, errors);
+}
+
+fn check_extensions(schema: &At<'_>, errors: &mut Errors) {
+    if !schema.field("x-kubernetes-int-or-string").is_true() {
+        return;
+    }
+    for key in ["x-kubernetes-preserve-unknown-fields", "x-kubernetes-embedded-resource"] {
+        let flag = schema.field(key);
+        if flag.is_true() {
+            errors.push(flag.invalid("must be false if x-kubernetes-int-or-string is true"));
         }
-        check_node(&property, Level::Field, errors, structure);
     }
 }
 
@@ -64,43 +67,49 @@ fn check_type(schema: &At<'_>, level: Level, errors: &mut Errors) {
     let kind = schema.field("type");
     let is_free = schema.field("x-kubernetes-int-or-string").is_true()
         || schema.field("x-kubernetes-preserve-unknown-fields").is_true();
+    let is_embedded = schema.field("x-kubernetes-embedded-resource").is_true();
+    let embedded = "must be object if x-kubernetes-embedded-resource is true";
     match (kind.text(), level) {
-        ("", Level::Root) => errors.push(kind.required("must not be empty at the root")),
+        ("object", _) => {}
+        ("", _) if is_embedded => errors.push(kind.required(embedded)),
+        _ if is_embedded => errors.push(kind.invalid(embedded)),
         ("", _) if is_free => {}
+        ("", Level::Root) => errors.push(kind.required("must not be empty at the root")),
         ("", Level::Field) => errors.push(kind.required("must not be empty for specified object fields")),
         ("", Level::Item) => errors.push(kind.required("must not be empty for specified array items")),
-        ("object", _) => {}
-        (_, Level::Root) => errors.push(kind.invalid("must be object at the root")),
         _ => {}
     }
-}
-
-fn check_embedded(schema: &At<'_>, errors: &mut Errors) {
-    if !schema.field("x-kubernetes-embedded-resource").is_true() {
-        return;
+    let values = schema.field("additionalProperties");
+    if is_embedded && values.is_set() {
+        errors.push(values.forbidden("must not be used if x-kubernetes-embedded-resource is set"));
     }
-    let kind = schema.field("type");
-    if kind.text() != "object" {
-        errors.push(kind.invalid_text("must be object if x-kubernetes-embedded-resource is true"));
+    if level == Level::Root && !matches!(kind.text(), "" | "object") {
+        errors.push(kind.invalid("must be object at the root"));
     }
     let keeps = schema.field("x-kubernetes-preserve-unknown-fields").is_true();
-    if !keeps && schema.field("properties").is_empty() {
+    if is_embedded && !keeps && schema.field("properties").is_empty() {
         errors.push(schema.field("properties").required(
             "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields",
         ));
     }
 }
 
-/// Metadata is what it always is; a definition may only narrow its names.
-fn check_metadata(metadata: &At<'_>, errors: &mut Errors) {
-    if !metadata.is_set() {
+/// Kind, version and metadata of an object are what they always are; a definition may only narrow its own names.
+fn check_meta(schema: &At<'_>, level: Level, errors: &mut Errors) {
+    let is_object = level == Level::Root || schema.field("x-kubernetes-embedded-resource").is_true();
+    let properties = schema.field("properties");
+    for (name, wanted) in [("kind", "string"), ("apiVersion", "string"), ("metadata", "object")] {
+        let kind = properties.key(name).field("type");
+        if is_object && properties.key(name).is_set() && kind.text() != wanted {
+            errors.push(kind.invalid_text(format!("must be {wanted}")));
+        }
+    }
+    let metadata = properties.key("metadata");
+    if level != Level::Root || !metadata.is_set() {
         return;
     }
-    if metadata.field("type").text() != "object" {
-        errors.push(metadata.field("type").invalid_text("must be object"));
-    }
     let only_names = metadata.field("properties").entries().all(|(name, _)| matches!(name, "name" | "generateName"));
-    let others = ["type", "description", "properties"];
+    let others = ["type", "properties", "default"];
     if !only_names || metadata.map().into_iter().flatten().any(|(key, _)| !others.contains(&key.as_str())) {
         errors.push(metadata.forbidden(
             "must not specify anything other than name and generateName, but metadata is implicitly specified",
@@ -108,12 +117,112 @@ fn check_metadata(metadata: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// A default has to be a value of its own schema.
+/// How an int-or-string may be spelt: with this in `anyOf`, alone or in the first of `allOf`.
+fn is_int_or_string(schema: &At<'_>) -> bool {
+    *schema.field("anyOf").value == json!([{"type": "integer"}, {"type": "string"}])
+}
+
+/// The branches of a schema's value rules; true with the one that may spell an int-or-string.
+fn branches<'a>(schema: &At<'a>) -> Vec<(At<'a>, bool)> {
+    let of = |key: &str| schema.field(key).items().collect::<Vec<_>>();
+    let mut all: Vec<(At<'a>, bool)> = Vec::new();
+    all.extend(of("anyOf").into_iter().map(|branch| (branch, false)));
+    all.extend(of("allOf").into_iter().enumerate().map(|(index, branch)| (branch, index == 0)));
+    all.extend(of("oneOf").into_iter().map(|branch| (branch, false)));
+    all.extend(Some(schema.field("not")).filter(At::is_set).map(|branch| (branch, false)));
+    all
+}
+
+fn check_values(schema: &At<'_>, skips_any_of: bool, errors: &mut Errors) {
+    let skipped = schema.field("anyOf").path;
+    for (branch, may_spell) in branches(schema) {
+        if !skips_any_of || !branch.path.starts_with(&format!("{skipped}[")) {
+            check_branch(&branch, may_spell && is_int_or_string(&branch), errors);
+        }
+    }
+    let pattern = schema.field("pattern");
+    if !pattern.is_empty() && Pattern::new(pattern.text()).is_none() {
+        let why = regex_error(pattern.text());
+        errors.push(pattern.invalid(format!("must be a valid regular expression, but isn't: {why}")));
+    }
+}
+
+/// A branch may ask for values, not for structure.
+fn check_branch(branch: &At<'_>, skips_any_of: bool, errors: &mut Errors) {
+    check_values(branch, skips_any_of, errors);
+    let items = branch.field("items");
+    if items.value.is_object() {
+        check_branch(&items, false, errors);
+    }
+    for (_, property) in branch.field("properties").entries() {
+        check_branch(&property, false, errors);
+    }
+    for (key, must_be) in [
+        ("type", "empty"),
+        ("additionalProperties", "undefined"),
+        ("default", "undefined"),
+        ("title", "empty"),
+        ("description", "empty"),
+        ("nullable", "false"),
+        ("x-kubernetes-preserve-unknown-fields", "false"),
+        ("x-kubernetes-embedded-resource", "false"),
+        ("x-kubernetes-int-or-string", "false"),
+        ("x-kubernetes-list-map-keys", "empty"),
+        ("x-kubernetes-list-type", "undefined"),
+        ("x-kubernetes-map-type", "undefined"),
+        ("x-kubernetes-validations", "empty"),
+    ] {
+        let at = branch.field(key);
+        let is_said = match must_be {
+            "false" => at.is_true(),
+            "empty" => !at.is_empty(),
+            _ => at.is_set(),
+        };
+        if is_said {
+            errors.push(at.forbidden(format!("must be {must_be} to be structural")));
+        }
+    }
+    let metadata = branch.field("properties").key("metadata");
+    if metadata.is_set() {
+        errors.push(metadata.forbidden("must not be specified in a nested context"));
+    }
+}
+
+/// What the value rules of the whole object name has to be in its structure, at `place`, too.
+fn check_complete(branch: &At<'_>, schema: Option<&At<'_>>, place: &At<'_>, errors: &mut Errors) {
+    let Some(schema) = schema else {
+        errors.push(place.required(&format!("because it is defined in {}", branch.path)));
+        return;
+    };
+    for (inner, _) in branches(branch) {
+        check_complete(&inner, Some(schema), place, errors);
+    }
+    let mut deeper: Vec<(At<'_>, At<'_>)> = vec![(branch.field("items"), schema.field("items"))];
+    let properties = schema.field("properties");
+    deeper.extend(branch.field("properties").entries().map(|(name, inner)| (inner, properties.key(name))));
+    for (inner, below) in deeper.into_iter().filter(|(inner, _)| inner.is_set()) {
+        check_complete(&inner, Some(&below).filter(|below| below.is_set()), &below, errors);
+    }
+}
+
+/// Defaults are values of their own schemas. What stands in metadata is judged with objects, and has none at the root.
+fn check_defaults(schema: &At<'_>, level: Level, errors: &mut Errors) {
+    if schema.value.get("default").is_some() {
+        check_default(schema, errors);
+    }
+    let items = schema.field("items");
+    if items.is_set() {
+        check_defaults(&items, Level::Item, errors);
+    }
+    for (name, property) in schema.field("properties").entries() {
+        if level != Level::Root || name != "metadata" {
+            check_defaults(&property, Level::Field, errors);
+        }
+    }
+}
+
 fn check_default(schema: &At<'_>, errors: &mut Errors) {
     let default = schema.field("default");
-    if schema.value.get("default").is_none() {
-        return;
-    }
     let structural = Structural::parse(schema.value);
     let mut value = default.value.clone();
     plain_numbers(&mut value);
@@ -121,70 +230,24 @@ fn check_default(schema: &At<'_>, errors: &mut Errors) {
     prune::prune(&structural, &mut pruned, &mut Vec::new());
     if pruned != value {
         errors.push(default.invalid("must not have unknown fields"));
-        return;
     }
     errors.extend(validate::validate(&structural, &value, &default.path, None));
 }
 
-/// `anyOf: [{type: integer}, {type: string}]`, alone or as the first of `allOf`, is how an int-or-string may be spelt.
-fn is_int_or_string_pattern(schema: &At<'_>) -> bool {
-    schema.field("x-kubernetes-int-or-string").is_true()
-        && *schema.field("anyOf").value == json!([{"type": "integer"}, {"type": "string"}])
-}
-
-/// A branch may ask for values, not for structure.
-fn check_branch(branch: &At<'_>, schema: &At<'_>, errors: &mut Errors) {
-    for key in ["additionalProperties", "nullable", "default", "title", "description", "type"] {
-        let at = branch.field(key);
-        let says_nothing = match at.value {
-            Value::Bool(flag) => !flag,
-            Value::Null => branch.value.get(key).is_none(),
-            _ => at.is_empty() && !at.value.is_object(),
-        };
-        let is_of_two_types = key == "type" && schema.field("x-kubernetes-int-or-string").is_true();
-        if !says_nothing && !is_of_two_types {
-            errors.push(at.forbidden("must be empty to be structural"));
+/// In Go's words where the mistake is a common one.
+fn regex_error(text: &str) -> String {
+    let why = regex::Regex::new(text).err().map(|error| error.to_string()).unwrap_or_default();
+    let detail = why.lines().last().unwrap_or_default().trim_start_matches("error: ");
+    match detail {
+        "unclosed character class" => {
+            let from = text.rfind('[').unwrap_or(0);
+            format!("error parsing regexp: missing closing ]: `{}`", &text[from..])
         }
-    }
-    for key in [
-        "x-kubernetes-preserve-unknown-fields",
-        "x-kubernetes-embedded-resource",
-        "x-kubernetes-int-or-string",
-        "x-kubernetes-list-type",
-        "x-kubernetes-list-map-keys",
-        "x-kubernetes-map-type",
-        "x-kubernetes-validations",
-    ] {
-        let at = branch.field(key);
-        if at.is_set() {
-            errors.push(at.forbidden("must be undefined to be structural"));
+        "unclosed group" => format!("error parsing regexp: missing closing ): `{text}`"),
+        "unopened group" => format!("error parsing regexp: unexpected ): `{text}`"),
+        "repetition operator missing expression" => {
+            format!("error parsing regexp: missing argument to repetition operator: `{text}`")
         }
+        other => format!("error parsing regexp: {other}: `{text}`"),
     }
-    for key in ["allOf", "anyOf", "oneOf"] {
-        branch.field(key).items().for_each(|inner| check_branch(&inner, schema, errors));
-    }
-    for (key, of_schema) in [("not", schema.clone()), ("items", schema.field("items"))] {
-        let inner = branch.field(key);
-        if inner.value.is_object() {
-            check_branch(&inner, &of_schema, errors);
-        }
-    }
-    let properties = schema.field("properties");
-    for (name, inner) in branch.field("properties").entries() {
-        check_branch(&inner, &properties.key(name), errors);
-        if !properties.key(name).is_set()
-            && !schema.field("x-kubernetes-preserve-unknown-fields").is_true()
-            && !schema.field("additionalProperties").is_set()
-            && branch_is_sound(&inner)
-        {
-            errors.push(properties.key(name).required(&format!("because it is defined in {}", inner.path)));
-        }
-    }
-}
-
-/// Nothing else is wrong with it.
-fn branch_is_sound(branch: &At<'_>) -> bool {
-    let mut errors = Errors::new();
-    check_branch(branch, branch, &mut errors);
-    errors.is_empty()
 }

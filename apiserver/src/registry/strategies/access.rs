@@ -67,6 +67,7 @@ pub const ROWS: &[Rules] = &[
         validate: policies::validating,
         revalidates: false,
         validate_update: policies::validating_update,
+        validate_status: policies::validating_status,
         ..POLICIES
     },
     Rules { resource: "validatingadmissionpolicybindings", validate: policies::validating_binding, ..POLICIES },

@@ -57,7 +57,7 @@ pub const ROWS: &[Rules] = &[
         update: update_node,
         validate: cluster::node,
         validate_update: cluster::node_update,
-        validate_status: cluster::node_status,
+        validate_status: cluster::node_update,
         ..Rules::DEFAULT
     },
     Rules {

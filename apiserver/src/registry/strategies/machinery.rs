@@ -139,6 +139,7 @@ pub const ROWS: &[Rules] = &[
         validate: crd::validation::create,
         revalidates: false,
         validate_update: crd::validation::update,
+        validate_status: crd::validation::status,
         warnings: crd::validation::warnings,
         ..Rules::DEFAULT
     },
@@ -148,6 +149,7 @@ pub const ROWS: &[Rules] = &[
         name: object_meta::path_segment,
         unconditional_update: false,
         validate: api_services::api_service,
+        validate_status: api_services::status,
         ..Rules::DEFAULT
     },
 ];

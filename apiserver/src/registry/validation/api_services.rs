@@ -2,7 +2,8 @@
 //!
 //! Corresponds to kube-aggregator's pkg/apis/apiregistration/validation.
 
-use super::at::{At, Errors, check_port_number};
+use super::at::{At, Errors};
+use super::conditions;
 use crate::registry::strategy::WriteContext;
 use proto::meta::names;
 use serde_json::json;
@@ -35,6 +36,12 @@ pub fn api_service(_context: &WriteContext<'_>, service: &At<'_>, errors: &mut E
     served_by(&spec, errors);
 }
 
+pub fn status(_context: &WriteContext<'_>, service: &At<'_>, _old: &At<'_>, errors: &mut Errors) {
+    for condition in service.down("status.conditions").items() {
+        conditions::check_status(&condition, &["True", "False", "Unknown"], errors);
+    }
+}
+
 /// Where the other server is; nowhere: this server serves it itself.
 fn served_by(spec: &At<'_>, errors: &mut Errors) {
     let (service, bundle, blind) = (spec.field("service"), spec.field("caBundle"), spec.field("insecureSkipTLSVerify"));
@@ -54,7 +61,11 @@ fn served_by(spec: &At<'_>, errors: &mut Errors) {
             errors.push(service.field(field).required(""));
         }
     }
-    check_port_number(&service.field("port"), errors);
+    let port = service.field("port");
+    let number = port.integer().unwrap_or(0);
+    if !(1..=65535).contains(&number) {
+        errors.push(port.invalid_as(&json!(number), "port is not valid: must be between 1 and 65535, inclusive"));
+    }
     if blind.is_true() && !bundle.is_empty() {
         errors.push(blind.invalid("may not be true if caBundle is present"));
     }
@@ -100,7 +111,7 @@ mod tests {
             [
                 "spec.service.namespace: Required value",
                 "spec.service.name: Required value",
-                "spec.service.port: Invalid value: 70000: must be between 1 and 65535, inclusive",
+                "spec.service.port: Invalid value: 70000: port is not valid: must be between 1 and 65535, inclusive",
             ]
         );
     }

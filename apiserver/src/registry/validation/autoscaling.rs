@@ -3,12 +3,12 @@
 //! Corresponds to pkg/apis/autoscaling/validation and pkg/apis/policy/validation.
 
 use super::at::{At, Errors};
-use super::{int_or_percent, selector};
+use super::{conditions, int_or_percent, selector};
 use crate::registry::strategy::WriteContext;
 use proto::meta::names;
 use proto::meta::quantity::Quantity;
 use proto::meta::status::FieldError;
-use serde_json::{Value, json};
+use serde_json::json;
 
 type Context<'a> = WriteContext<'a>;
 
@@ -226,18 +226,9 @@ pub fn budget(_context: &Context<'_>, budget: &At<'_>, errors: &mut Errors) {
 
 pub fn budget_status(_context: &Context<'_>, budget: &At<'_>, _old: &At<'_>, errors: &mut Errors) {
     let status = budget.field("status");
+    conditions::check(&status.field("conditions"), errors);
     for count in ["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"] {
         status.field(count).check_non_negative(errors);
-    }
-    for condition in status.field("conditions").items() {
-        condition.field("type").check(names::qualified_name, errors);
-        let known = ["True", "False", "Unknown"];
-        if !known.contains(&condition.field("status").text()) {
-            errors.push(condition.field("status").not_supported(&["False", "True", "Unknown"]));
-        }
-        if condition.field("reason").value == &Value::Null || condition.field("reason").is_empty() {
-            errors.push(condition.field("reason").required("must be set"));
-        }
     }
 }
 

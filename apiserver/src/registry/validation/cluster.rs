@@ -3,6 +3,7 @@
 //! Corresponds to pkg/apis/core/validation and the validation of scheduling, node and coordination.
 
 use super::at::{At, Errors, cidr, lenient_cidr};
+use super::node_status;
 use super::object_meta::check_qualified_or_standard;
 use super::pod::resources;
 use super::pod::{PREEMPTION_POLICIES, tolerations};
@@ -21,13 +22,19 @@ const AVOID_PODS: &str = "scheduler.alpha.kubernetes.io/preferAvoidPods";
 
 pub fn node(_context: &Context<'_>, node: &At<'_>, errors: &mut Errors) {
     let spec = node.field("spec");
+    avoided_pods(node, errors);
+    taints(&spec.field("taints"), errors);
+    node_amounts(node, errors);
+    node_status::swap(node, errors);
+    node_status::declared_features(&node.down("status.declaredFeatures"), errors);
+    pod_cidrs(&spec.field("podCIDRs"), errors);
+}
+
+fn avoided_pods(node: &At<'_>, errors: &mut Errors) {
     let avoided = node.down("metadata.annotations").key(AVOID_PODS);
     if let Some(why) = json_syntax::syntax_error(avoided.text().as_bytes()).filter(|_| avoided.is_set()) {
         errors.push(FieldError::invalid("metadata.annotations.AvoidPods", &json!(AVOID_PODS), why));
     }
-    taints(&spec.field("taints"), errors);
-    node_amounts(node, errors);
-    pod_cidrs(&spec.field("podCIDRs"), errors);
 }
 
 fn node_amounts(node: &At<'_>, errors: &mut Errors) {
@@ -83,11 +90,16 @@ fn taints(taints: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// Only what a node may learn about itself later may change.
+/// Only what a node may learn about itself later may change. What `node` has looked at is looked at once more, as in
+/// Kubernetes: of a status, this is the whole check.
 pub fn node_update(_context: &Context<'_>, node: &At<'_>, old: &At<'_>, errors: &mut Errors) {
     let (spec, before) = (node.field("spec"), old.field("spec"));
+    let status = node.field("status");
+    avoided_pods(node, errors);
+    node_amounts(node, errors);
+    node_status::declared_features(&status.field("declaredFeatures"), errors);
     let mut addresses: Vec<&Value> = Vec::new();
-    for address in node.down("status.addresses").items() {
+    for address in status.field("addresses").items() {
         if addresses.contains(&address.value) {
             let [kind, text] = ["type", "address"].map(|field| address.field(field).value);
             errors.push(FieldError {
@@ -110,16 +122,11 @@ pub fn node_update(_context: &Context<'_>, node: &At<'_>, old: &At<'_>, errors: 
     if !old_provider.is_empty() && provider.value != old_provider.value {
         errors.push(provider.forbidden("node updates may not change providerID except from \"\" to valid"));
     }
+    node_status::config(&status.field("config"), errors);
+    taints(&spec.field("taints"), errors);
     if spec.field("externalID").text() != before.field("externalID").text() {
         errors.push(spec.field("externalID").forbidden("may not be updated"));
     }
-}
-
-/// A node's status is checked as an update of the node is.
-pub fn node_status(context: &Context<'_>, node: &At<'_>, old: &At<'_>, errors: &mut Errors) {
-    node_amounts(node, errors);
-    node_update(context, node, old, errors);
-    taints(&node.down("spec.taints"), errors);
 }
 
 pub fn namespace_update(context: &Context<'_>, namespace: &At<'_>, _old: &At<'_>, errors: &mut Errors) {

@@ -3,7 +3,7 @@
 //! Corresponds to pkg/apis/admissionregistration/validation.
 
 use super::at::{At, Errors};
-use super::{selector, webhooks};
+use super::{conditions, selector, webhooks};
 use crate::admission::expressions::variables::Declared;
 use crate::registry::strategy::WriteContext;
 use cel::admission::Scope;
@@ -174,6 +174,21 @@ fn validating_policy(object: &At<'_>, old: Option<&At<'_>>, errors: &mut Errors)
             errors.push(annotation.field("key").duplicate());
         }
     }
+}
+
+/// What type checking found, and conditions.
+pub fn validating_status(_context: &Context<'_>, object: &At<'_>, _old: &At<'_>, errors: &mut Errors) {
+    let status = object.field("status");
+    for warning in status.down("typeChecking.expressionWarnings").items() {
+        let (text, place) = (warning.field("warning"), warning.field("fieldRef"));
+        if text.is_empty() {
+            errors.push(text.required(""));
+        }
+        if place.text().trim().is_empty() {
+            errors.push(place.required(""));
+        }
+    }
+    conditions::check(&status.field("conditions"), errors);
 }
 
 fn validation(validation: &At<'_>, scope: &Scope, errors: &mut Errors) {

@@ -207,7 +207,7 @@ fn resources(list: &At<'_>, errors: &mut Errors) {
     }
 }
 
-fn client_config(config: &At<'_>, errors: &mut Errors) {
+pub fn client_config(config: &At<'_>, errors: &mut Errors) {
     let (url, service) = (config.field("url"), config.field("service"));
     match (url.is_set(), service.is_set()) {
         (true, false) => self::url(&url, errors),
