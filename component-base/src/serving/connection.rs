@@ -287,13 +287,64 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Observed<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pki::CertKey;
+    use crate::private_key::PrivateKey;
+    use crate::tls_policy::TlsPolicy;
     use crate::{fixtures, tls};
-    use rustls_pki_types::UnixTime;
+    use rustls::SignatureScheme;
+    use rustls::client::ResolvesClientCert;
+    use rustls::sign::CertifiedKey;
+    use rustls_pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer, UnixTime};
     use std::time::Duration;
+
+    const OLD_CERTIFICATE: &str = include_str!("../../fixtures/client-v1.crt");
+
+    /// A client that shows this certificate, whatever is asked for.
+    #[derive(Debug)]
+    struct Shows(Arc<CertifiedKey>);
+
+    impl ResolvesClientCert for Shows {
+        fn resolve(&self, _hints: &[&[u8]], _schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+            Some(self.0.clone())
+        }
+
+        fn has_certs(&self) -> bool {
+            true
+        }
+    }
+
+    /// The error with which the server's side of a handshake ends is the one that the line is written for.
+    #[tokio::test]
+    async fn a_handshake_with_an_old_certificate_ends_with_advice() {
+        tls::install_provider();
+        let CertKey { cert_pem, key_pem } = fixtures::serving();
+        let client_ca = Some(fixtures::authority_pem());
+        let policy = TlsPolicy::default();
+        let of_server =
+            tls::ServerTls { cert: cert_pem, key: key_pem, client_ca, proxy_ca: None, named: Vec::new(), policy };
+        let acceptor = Material::new(&of_server).unwrap().acceptor;
+
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(tls::certificates("authority", &fixtures::authority_pem()).unwrap().remove(0)).unwrap();
+        let key = PrivateKey::from_pem(&fixtures::client("kubernetes-admin").unwrap().key_pem).unwrap();
+        let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.pkcs8_der().to_vec()));
+        let builder = rustls::ClientConfig::builder();
+        let key = builder.crypto_provider().key_provider.load_private_key(key).unwrap();
+        let shown = CertifiedKey::new(tls::certificates("client", OLD_CERTIFICATE).unwrap(), key);
+        let shows = Arc::new(Shows(Arc::new(shown)));
+        let config = builder.with_root_certificates(roots).with_client_cert_resolver(shows);
+        let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
+
+        let (of_client, of_server) = tokio::io::duplex(1 << 16);
+        let name = "localhost".try_into().unwrap();
+        let (refused, _) = tokio::join!(acceptor.accept(of_server), connector.connect(name, of_client));
+        let advice = advice(&refused.expect_err("the certificate is too old")).unwrap_or_default();
+        assert!(advice.contains("is of X.509 version 1, and only version 3 is taken"), "{advice}");
+    }
 
     #[test]
     fn the_owner_of_an_old_certificate_is_told_what_to_do() {
-        let old = tls::certificates("client certificate", include_str!("../../fixtures/client-v1.crt")).unwrap();
+        let old = tls::certificates("client certificate", OLD_CERTIFICATE).unwrap();
         let verifier = tls::client_verifier(&fixtures::authority_pem()).unwrap();
         let now = UnixTime::since_unix_epoch(Duration::from_secs(1_800_000_000));
         let refused = verifier.verify_client_cert(&old[0], &[], now).unwrap_err();
