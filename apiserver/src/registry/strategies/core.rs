@@ -148,10 +148,32 @@ fn note_phase_transition(context: &WriteContext<'_>, volume: &mut Value, old: &V
 
 fn create_claim(_context: &WriteContext<'_>, claim: &mut Value) {
     claim["status"] = json!({"phase": "Pending"});
-    align_data_sources(claim);
+    settle_data_sources(claim, &Value::Null);
 }
 
-fn update_claim(_context: &WriteContext<'_>, claim: &mut Value, _old: &Value) {
+fn update_claim(_context: &WriteContext<'_>, claim: &mut Value, old: &Value) {
+    settle_data_sources(claim, old);
+}
+
+/// Sources in another namespace are switched off in v1.36, and the older field knows only claims and snapshots: what it
+/// names else is as good as nothing. What the old claim has stays.
+fn settle_data_sources(claim: &mut Value, old: &Value) {
+    let has = |object: &Value, field: &str| object["spec"][field].is_object();
+    let text = |source: &Value, field: &str| source[field].as_str().unwrap_or_default().to_owned();
+    let (source, reference) = (&claim["spec"]["dataSource"], &claim["spec"]["dataSourceRef"]);
+    let is_elsewhere = !text(reference, "namespace").is_empty() && !has(old, "dataSourceRef");
+    let known = [("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnapshot")];
+    let (group, kind) = (text(source, "apiGroup"), text(source, "kind"));
+    let is_known = known.contains(&(group.as_str(), kind.as_str()));
+    let has_reference = has(claim, "dataSourceRef") && !is_elsewhere;
+    let is_ignored = has(claim, "dataSource") && !is_known && !has_reference && !has(old, "dataSource");
+    if let Some(spec) = claim["spec"].as_object_mut() {
+        for (field, is_off) in [("dataSourceRef", is_elsewhere), ("dataSource", is_ignored)] {
+            if is_off {
+                spec.remove(field);
+            }
+        }
+    }
     align_data_sources(claim);
 }
 

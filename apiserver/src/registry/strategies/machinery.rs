@@ -5,9 +5,11 @@
 
 use super::rules::{Generation, Rules};
 use crate::crd;
+use crate::registry::strategy::WriteContext;
 use crate::registry::validation::{
     api_services, cluster, devices, events, object_meta, storage, volume_attachments, warnings,
 };
+use serde_json::Value;
 
 const SPEC: Generation = Generation::Of(&["spec"]);
 
@@ -28,6 +30,8 @@ pub const ROWS: &[Rules] = &[
         resource: "leases",
         create_on_update: true,
         unconditional_update: false,
+        create: |context, lease| drop_coordination(context, lease, &Value::Null),
+        update: drop_coordination,
         validate: cluster::lease,
         ..Rules::DEFAULT
     },
@@ -153,3 +157,13 @@ pub const ROWS: &[Rules] = &[
         ..Rules::DEFAULT
     },
 ];
+
+/// Coordinated leader election is switched off in v1.36: only a lease that has its fields keeps them.
+fn drop_coordination(_context: &WriteContext<'_>, lease: &mut Value, old: &Value) {
+    let Some(spec) = lease.get_mut("spec").and_then(Value::as_object_mut) else { return };
+    for field in ["strategy", "preferredHolder"] {
+        if old["spec"][field].is_null() {
+            spec.remove(field);
+        }
+    }
+}

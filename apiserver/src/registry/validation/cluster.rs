@@ -232,9 +232,18 @@ pub fn lease(_context: &Context<'_>, lease: &At<'_>, errors: &mut Errors) {
     let spec = lease.field("spec");
     spec.field("leaseDurationSeconds").check_positive(errors);
     spec.field("leaseTransitions").check_non_negative(errors);
-    let holder = spec.field("holderIdentity");
-    if holder.is_set() && holder.is_empty() {
-        errors.push(holder.invalid("must not be empty"));
+    let (strategy, preferred) = (spec.field("strategy"), spec.field("preferredHolder"));
+    if strategy.is_set() {
+        // Kubernetes names the field twice.
+        let at = At::new(strategy.path_of("strategy"), strategy.value);
+        if strategy.text().contains('/') {
+            at.check(names::qualified_name, errors);
+        } else {
+            at.check_optional_enum(&["OldestEmulationVersion"], errors);
+        }
+    }
+    if !preferred.is_empty() && strategy.is_empty() {
+        errors.push(preferred.forbidden("may only be specified if `strategy` is defined"));
     }
 }
 
@@ -245,6 +254,33 @@ mod tests {
 
     fn node(spec: Value, status: Value) -> Value {
         json!({"apiVersion": "v1", "kind": "Node", "spec": spec, "status": status})
+    }
+
+    #[test]
+    fn a_lease_lasts_and_changes_hands_so_often() {
+        let lease = |spec: Value| json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "spec": spec});
+        assert_eq!(create(lease(json!({"holderIdentity": "", "leaseTransitions": 0}))), [""; 0]);
+        assert_eq!(
+            create(lease(json!({"leaseDurationSeconds": 0, "leaseTransitions": -1}))),
+            [
+                "spec.leaseDurationSeconds: Invalid value: 0: must be greater than 0",
+                "spec.leaseTransitions: Invalid value: -1: must be greater than or equal to 0",
+            ]
+        );
+        let coordinated = |strategy: &str| lease(json!({"strategy": strategy, "preferredHolder": "b"}));
+        assert_eq!(create(coordinated("odd")), [""; 0], "coordination is switched off: the fields are dropped");
+        let update = |old: Value, new: Value| update_of("", old, new);
+        assert_eq!(update(lease(json!({})), coordinated("odd")), [""; 0]);
+        let in_use = |new: Value| update(coordinated("a/b"), new);
+        assert_eq!(in_use(coordinated("a.example/c")), [""; 0]);
+        assert_eq!(
+            in_use(coordinated("odd")),
+            ["spec.strategy.strategy: Unsupported value: \"odd\": supported values: \"OldestEmulationVersion\""]
+        );
+        assert_eq!(
+            in_use(lease(json!({"preferredHolder": "b"}))),
+            ["spec.preferredHolder: Forbidden: may only be specified if `strategy` is defined"]
+        );
     }
 
     #[test]

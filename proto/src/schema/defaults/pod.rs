@@ -3,7 +3,7 @@
 //! Corresponds to `SetDefaults_Pod`, `SetDefaults_PodSpec` and `SetDefaults_Container`.
 
 use super::Give::{Bool, Empty, Int, Of, Text};
-use super::Row::{self, Each, Fix, In, Off, Set};
+use super::Row::{self, Each, Fix, In, Set};
 use super::{addresses, pod_fixes, resources, volume};
 
 pub const POD: &[Row] =
@@ -49,7 +49,7 @@ const CONTAINER: &[Row] = &[
     In("livenessProbe", PROBE),
     In("readinessProbe", PROBE),
     In("startupProbe", PROBE),
-    In("lifecycle", &[Off("stopSignal")]),
+    Fix(pod_fixes::no_stop_signal),
     In("lifecycle.postStart.httpGet", HTTP_GET),
     In("lifecycle.preStop.httpGet", HTTP_GET),
 ];

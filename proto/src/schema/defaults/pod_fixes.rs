@@ -26,6 +26,14 @@ pub fn image_pull_policy(image: &str) -> &'static str {
     }
 }
 
+/// The signal that stops a container is switched off in v1.36; a lifecycle of nothing else goes with it.
+pub fn no_stop_signal(container: &mut Members) {
+    let Some(lifecycle) = object_at(container, "lifecycle") else { return };
+    if lifecycle.remove("stopSignal").is_some_and(|signal| !signal.is_null()) && lifecycle.is_empty() {
+        container.remove("lifecycle");
+    }
+}
+
 /// `serviceAccount` is the old name of `serviceAccountName`, and mirrors it.
 pub fn old_service_account_field(spec: &mut Members) {
     let name = match (text(spec, "serviceAccountName"), text(spec, "serviceAccount")) {

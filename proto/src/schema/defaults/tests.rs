@@ -33,6 +33,27 @@ fn a_pod_gets_what_every_pod_gets() {
 }
 
 #[test]
+fn fields_behind_a_switch_that_is_off_are_dropped() {
+    let exec = json!({"exec": {"command": ["true"]}});
+    let signal = |lifecycle: Value| {
+        let pod = core("Pod", json!({"spec": {"os": {"name": "linux"}, "containers": [{"lifecycle": lifecycle}]}}));
+        pod["spec"]["containers"][0].get("lifecycle").cloned()
+    };
+    assert_eq!(signal(json!({"stopSignal": "SIGUSR1"})), None);
+    assert_eq!(signal(json!({"stopSignal": "SIGUSR1", "preStop": exec})), Some(json!({"preStop": exec})));
+    assert_eq!(signal(json!({})), Some(json!({})));
+
+    let sources = json!([
+        {"podCertificate": {"signerName": "a.example/b", "keyType": "ED25519", "credentialBundlePath": "c.pem"}},
+        {"clusterTrustBundle": {"name": "b", "path": "ca.pem"}},
+        {"secret": {"name": "s"}},
+    ]);
+    let pod = core("Pod", json!({"spec": {"containers": [], "volumes": [{"name": "v", "projected": {"sources": sources}}]}}));
+    let kept = json!([{}, {}, {"secret": {"name": "s"}}]);
+    assert_eq!(pod["spec"]["volumes"][0]["projected"]["sources"], kept);
+}
+
+#[test]
 fn a_definition_is_stored_in_its_storage_version_at_least() {
     let stored = |given: Value| {
         let versions = json!([{"name": "v1", "storage": false}, {"name": "v2", "storage": true}]);

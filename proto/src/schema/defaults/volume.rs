@@ -32,8 +32,8 @@ pub const FIELD_REF: &[Row] = &[Set("apiVersion", Text("v1"))];
 const DOWNWARD_ITEM: &[Row] = &[In("fieldRef", FIELD_REF)];
 const PROJECTION: &[Row] = &[
     Off("clusterTrustBundle"),
+    Off("podCertificate"),
     In("serviceAccountToken", &[Set("expirationSeconds", Int(60 * 60))]),
-    In("podCertificate", &[Set("maxExpirationSeconds", Int(24 * 60 * 60))]),
     Each("downwardAPI.items", DOWNWARD_ITEM),
 ];
 /// The type of a host path is empty unless given; it is written all the same.

@@ -29,15 +29,16 @@ fn a_claim_asks_for_some_storage() {
 #[test]
 fn a_claim_is_filled_from_one_source() {
     assert_eq!(
-        create(claim(json!({"dataSource": {"kind": "Pod", "name": ""}}))),
+        create(claim(json!({"dataSourceRef": {"kind": "Pod", "name": ""}}))),
         [
             "spec.dataSource.name: Required value",
             "spec.dataSource: Invalid value: \"Pod\": must be 'PersistentVolumeClaim' when referencing the default apiGroup",
             "spec.dataSourceRef.name: Required value",
             "spec.dataSourceRef: Invalid value: \"Pod\": must be 'PersistentVolumeClaim' when referencing the default apiGroup",
         ],
-        "the reference is made of the source"
+        "the source is made of the reference"
     );
+    assert_eq!(create(claim(json!({"dataSource": {"kind": "Pod", "name": ""}}))), [""; 0], "an odd source is ignored");
     let (a, b) =
         (json!({"kind": "PersistentVolumeClaim", "name": "a"}), json!({"kind": "PersistentVolumeClaim", "name": "b"}));
     assert_eq!(
@@ -45,9 +46,12 @@ fn a_claim_is_filled_from_one_source() {
         ["spec: Invalid value: {}: must match dataSourceRef"]
     );
     let elsewhere = json!({"kind": "PersistentVolumeClaim", "name": "a", "namespace": "n"});
+    let crossing = claim(json!({"dataSource": a, "dataSourceRef": elsewhere}));
+    assert_eq!(create(crossing.clone()), [""; 0], "sources of other namespaces are switched off");
     assert_eq!(
-        create(claim(json!({"dataSource": a, "dataSourceRef": elsewhere}))),
-        ["spec: Invalid value: {}: may not be specified when dataSourceRef.namespace is specified"]
+        update(crossing.clone(), crossing),
+        ["spec: Invalid value: {}: may not be specified when dataSourceRef.namespace is specified"],
+        "unless they are there"
     );
 }
 
