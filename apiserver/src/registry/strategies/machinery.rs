@@ -109,26 +109,27 @@ pub const ROWS: &[Rules] = &[
     Rules { resource: "deviceclasses", generation: SPEC, validate: devices::class, ..DEVICES },
     Rules {
         resource: "resourceclaims",
-        validate: devices::claim,
+        validate: devices::claim::claim,
         revalidates: false,
-        validate_update: devices::claim_update,
-        validate_status: devices::claim_status,
+        validate_update: devices::claim::update,
+        update_status: devices::allocation::forget_given_back,
+        validate_status: devices::allocation::status,
         status_resets: METADATA,
         ..DEVICES
     },
     Rules {
         resource: "resourceclaimtemplates",
-        validate: devices::claim_template,
+        validate: devices::claim::template,
         revalidates: false,
-        validate_update: devices::template_update,
+        validate_update: devices::claim::update,
         ..DEVICES
     },
     Rules {
         resource: "resourceslices",
         generation: SPEC,
-        validate: devices::slice,
+        validate: devices::slice::create,
         revalidates: false,
-        validate_update: devices::slice_update,
+        validate_update: devices::slice::update,
         ..DEVICES
     },
     Rules {

@@ -329,6 +329,18 @@ pub fn canonical_cidr(text: &str) -> Vec<String> {
     }
 }
 
+/// What is wrong with an address and the length of its network's prefix, in their one form.
+pub fn interface_address(text: &str) -> Vec<String> {
+    let parsed = lenient_cidr(text).and_then(|net| Some((net, lenient_ip(text.split_once('/')?.0)?)));
+    let Some((net, ip)) = parsed else {
+        return vec!["must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)".to_owned()];
+    };
+    let ip = ip.to_canonical();
+    let length = if ip.is_ipv4() && net.prefix_len() > 32 { net.prefix_len() - 96 } else { net.prefix_len() };
+    let canonical = format!("{ip}/{length}");
+    if canonical == text { Vec::new() } else { vec![not_canonical(&canonical)] }
+}
+
 /// The text is an IP address, canonical or not.
 pub fn check_ip(at: &At<'_>, errors: &mut Errors) {
     at.check(ip, errors);
@@ -336,7 +348,24 @@ pub fn check_ip(at: &At<'_>, errors: &mut Errors) {
 
 #[cfg(test)]
 mod tests {
-    use super::{canonical_cidr, canonical_ip, cidr, ip};
+    use super::{canonical_cidr, canonical_ip, cidr, interface_address, ip};
+
+    #[test]
+    fn addresses_of_interfaces_keep_the_bits_of_their_host() {
+        let bad = "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)";
+        for (text, expected) in [
+            ("10.9.8.7/24", ""),
+            ("2001:db8::1/64", ""),
+            ("10.9.8.7", bad),
+            ("300.9.8.0/24", bad),
+            ("10.9.8.7/-1", bad),
+            ("010.009.008.000/24", "must be in canonical form (\"10.9.8.0/24\")"),
+            ("2001:0db8::1/64", "must be in canonical form (\"2001:db8::1/64\")"),
+            ("::ffff:10.0.0.1/120", "must be in canonical form (\"10.0.0.1/24\")"),
+        ] {
+            assert_eq!(interface_address(text).join("|"), expected, "{text}");
+        }
+    }
 
     #[test]
     fn addresses_and_ranges_have_one_meaning() {

@@ -48,7 +48,8 @@ fn fields_behind_a_switch_that_is_off_are_dropped() {
         {"clusterTrustBundle": {"name": "b", "path": "ca.pem"}},
         {"secret": {"name": "s"}},
     ]);
-    let pod = core("Pod", json!({"spec": {"containers": [], "volumes": [{"name": "v", "projected": {"sources": sources}}]}}));
+    let pod =
+        core("Pod", json!({"spec": {"containers": [], "volumes": [{"name": "v", "projected": {"sources": sources}}]}}));
     let kept = json!([{}, {}, {"secret": {"name": "s"}}]);
     assert_eq!(pod["spec"]["volumes"][0]["projected"]["sources"], kept);
 }

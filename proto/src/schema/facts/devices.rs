@@ -11,6 +11,8 @@ AllocationResult
   devices: always
 CapacityRequestPolicy
   validValues: atomic
+CapacityRequestPolicyRange
+  min: pointer
 Device
   allNodes allowMultipleAllocations bindsToNode nodeName: pointer
   bindingConditions bindingFailureConditions consumesCounters taints: atomic
