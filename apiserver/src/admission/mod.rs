@@ -52,6 +52,7 @@ pub use operation::Operation;
 pub use reinvocation::Reinvocation;
 pub use versions::Versions;
 
+use crate::apply::keep_readable_record;
 use crate::authn::user_info::UserInfo;
 use crate::metrics::admission::{AdmissionMeter, Half};
 use crate::request_trace::{Gate, Steps};
@@ -179,6 +180,19 @@ impl Annotations {
 static NOTHING: Value = Value::Null;
 
 impl Attributes<'_> {
+    /// Takes over what a plugin from outside has made of the object. A record of field managers that cannot be read any
+    /// more stays as it was.
+    pub fn replace_object(&mut self, mut changed: Value) {
+        let Some(object) = self.object.as_deref_mut() else { return };
+        if let Err(why) = keep_readable_record(object, &mut changed) {
+            self.warnings.add(format!(
+                ".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated \
+                 mutating admission controller; please fix your requests: {why}"
+            ));
+        }
+        *object = changed;
+    }
+
     /// The new object, or null.
     pub fn new_object(&self) -> &Value {
         self.object.as_deref().unwrap_or(&NOTHING)

@@ -99,19 +99,23 @@ impl Managers {
     /// From the entries of `metadata.managedFields`.
     pub fn read(entries: &[Value]) -> Result<Self, Unreadable> {
         let mut managers = BTreeMap::new();
-        for entry in entries {
+        for (index, entry) in entries.iter().enumerate() {
             let text = |key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default();
             let operation = match text("operation") {
                 "Apply" => Operation::Apply,
                 "Update" => Operation::Update,
-                other => return Err(Unreadable(format!("invalid operation {other:?}"))),
+                _ => return Err(Unreadable("operation must be `Apply` or `Update`".to_owned())),
             };
-            if text("fieldsType") != "FieldsV1" {
-                return Err(Unreadable(format!("unsupported fieldsType {:?}", text("fieldsType"))));
-            }
             let api_version = text("apiVersion");
             if api_version.is_empty() {
-                return Err(Unreadable("an entry without apiVersion".to_owned()));
+                return Err(Unreadable("apiVersion must not be empty".to_owned()));
+            }
+            match text("fieldsType") {
+                "FieldsV1" => {}
+                "" => return Err(Unreadable(format!("missing fieldsType in managed fields entry {index}"))),
+                other => {
+                    return Err(Unreadable(format!("invalid fieldsType {other:?} in managed fields entry {index}")));
+                }
             }
             let fields = match entry.get("fieldsV1") {
                 Some(fields) => FieldSet::from_value(fields).map_err(|e| Unreadable(e.to_string()))?,
@@ -243,10 +247,16 @@ mod tests {
     fn what_cannot_be_read_is_an_error() {
         let good = json!({"manager":"x","operation":"Update","apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{}});
         assert!(Managers::read(std::slice::from_ref(&good)).is_ok());
-        for (key, value) in [("operation", "Odd"), ("fieldsType", "FieldsV9"), ("apiVersion", "")] {
+        let cases = [
+            ("operation", "Odd", "operation must be `Apply` or `Update`"),
+            ("apiVersion", "", "apiVersion must not be empty"),
+            ("fieldsType", "", "missing fieldsType in managed fields entry 1"),
+            ("fieldsType", "FieldsV9", "invalid fieldsType \"FieldsV9\" in managed fields entry 1"),
+        ];
+        for (key, value, why) in cases {
             let mut bad = good.clone();
             bad[key] = json!(value);
-            assert!(Managers::read(&[bad]).is_err(), "{key}");
+            assert_eq!(Managers::read(&[good.clone(), bad]).unwrap_err().to_string(), why);
         }
     }
 

@@ -27,7 +27,7 @@ use atoms::Type;
 use conversions::Conversions;
 use fields::FieldSet;
 use jiff::Timestamp;
-use managers::{Manager, Managers, Owned};
+use managers::{Manager, Managers, Owned, Unreadable};
 use proto::Status;
 use proto::gvk::split_api_version;
 use proto::meta::status::Cause;
@@ -265,6 +265,24 @@ pub fn remove_managed_fields(object: &mut Value) {
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.remove("managedFields");
     }
+}
+
+/// Puts the record of `old` back where `new` has another one that cannot be read, and says why it cannot.
+pub fn keep_readable_record(old: &Value, new: &mut Value) -> Result<(), Unreadable> {
+    let (before, after) = (managed_fields(old), managed_fields(new));
+    if before == after {
+        return Ok(());
+    }
+    let read = Managers::read(after.unwrap_or_default());
+    if read.is_err()
+        && let Some(metadata) = new.get_mut("metadata").and_then(Value::as_object_mut)
+    {
+        match before {
+            Some(entries) => drop(metadata.insert("managedFields".to_owned(), Value::Array(entries.to_vec()))),
+            None => drop(metadata.remove("managedFields")),
+        }
+    }
+    read.map(drop)
 }
 
 /// A 500 that Kubernetes answers without a reason.

@@ -365,3 +365,20 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_record_that_becomes_unreadable_is_put_back() {
+    let good = json!([{"manager":"x","operation":"Update","apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{}}]);
+    let with = |entries: Value| json!({"metadata": {"managedFields": entries}});
+    let cases = [
+        (with(good.clone()), with(json!([])), with(json!([])), ""),
+        (with(json!([])), with(good.clone()), with(good.clone()), ""),
+        (with(good.clone()), with(json!([{}])), with(good.clone()), "operation must be `Apply` or `Update`"),
+        (json!({"metadata": {}}), with(json!([{}])), json!({"metadata": {}}), "operation must be `Apply` or `Update`"),
+    ];
+    for (old, new, kept, why) in cases {
+        let mut changed = new.clone();
+        let told = keep_readable_record(&old, &mut changed).err().map_or(String::new(), |e| e.to_string());
+        assert_eq!((changed, told.as_str()), (kept, why), "{old} {new}");
+    }
+}

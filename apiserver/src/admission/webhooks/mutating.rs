@@ -103,8 +103,8 @@ impl AdmissionPlugin for MutatingAdmissionWebhook {
             if self.0.judge(hook, attributes, began, patch, failure)? == Overlooked(true) {
                 attributes.annotate(format!("{FAILED_OPEN}round_{round}_index_{index}"), &*hook.name);
             }
-            if let (Some(changed), Some(object)) = (changed, attributes.object.as_deref_mut()) {
-                *object = changed;
+            if let Some(changed) = changed {
+                attributes.replace_object(changed);
             }
         }
         attributes.reinvocation.end(NAME, attributes.object.as_deref().unwrap_or(&Value::Null));

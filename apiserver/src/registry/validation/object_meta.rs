@@ -4,12 +4,15 @@
 //! pkg/apis/core/validation.
 
 use super::at::{At, Errors};
+use crate::request::options::check_field_manager;
 use proto::gvk::split_api_version;
 use proto::meta::names;
 use serde_json::{Value, json};
 
 /// What a name may look like. The flag says that it is the prefix of a name that is yet to be generated.
 pub type NameRule = fn(&str, bool) -> Vec<String>;
+
+const MAX_SUBRESOURCE_BYTES: usize = 256;
 
 pub const ORPHAN: &str = "orphan";
 pub const FOREGROUND: &str = "foregroundDeletion";
@@ -58,6 +61,7 @@ pub fn validate(meta: &At<'_>, namespaced: bool, rule: NameRule, errors: &mut Er
     validate_annotations(&meta.field("annotations"), errors);
     validate_owner_references(&meta.field("ownerReferences"), errors);
     validate_finalizers(&meta.field("finalizers"), errors);
+    validate_managed_fields(&meta.field("managedFields"), errors);
 }
 
 /// What Kubernetes' own kinds ask beyond `validate`.
@@ -93,6 +97,8 @@ fn validate_owner_references(owners: &At<'_>, errors: &mut Errors) {
         // Kubernetes leaves the index out of these paths.
         let owner = At::new(owners.path.clone(), owner.value);
         let (group, version) = split_api_version(owner.field("apiVersion").text());
+        // What has more slashes has neither group nor version.
+        let (group, version) = if version.contains('/') { ("", "") } else { (group, version) };
         let kind = owner.field("kind");
         if version.is_empty() {
             errors.push(owner.field("apiVersion").invalid_text("version must not be empty"));
@@ -144,6 +150,18 @@ pub fn validate_update(meta: &At<'_>, old: &At<'_>, errors: &mut Errors) {
     meta.field("labels").check_labels(errors);
     validate_annotations(&meta.field("annotations"), errors);
     validate_owner_references(&meta.field("ownerReferences"), errors);
+    validate_managed_fields(&meta.field("managedFields"), errors);
+}
+
+/// Entries that cannot be read never come here: the record of the stored object stands for them.
+fn validate_managed_fields(entries: &At<'_>, errors: &mut Errors) {
+    for entry in entries.items() {
+        let (manager, subresource) = (entry.field("manager"), entry.field("subresource"));
+        check_field_manager(manager.text(), &manager.path, errors);
+        if subresource.len() > MAX_SUBRESOURCE_BYTES {
+            errors.push(subresource.too_long(MAX_SUBRESOURCE_BYTES));
+        }
+    }
 }
 
 fn refuse_new_finalizers(finalizers: &At<'_>, old: &At<'_>, errors: &mut Errors) {
@@ -186,6 +204,29 @@ mod tests {
                 &json!({"name":"web","namespace":"shop","ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"p"}]})
             ),
             ["metadata.ownerReferences.uid: Invalid value: \"\": uid must not be empty"]
+        );
+        let named = |manager: &str, subresource: &str| {
+            errors(&json!({"name":"web","namespace":"shop","managedFields":[
+                {"manager":manager,"operation":"Update","apiVersion":"v1","fieldsType":"FieldsV1","subresource":subresource},
+            ]}))
+        };
+        assert_eq!(named("kubectl", "status"), [""; 0]);
+        assert_eq!(
+            named(&"m".repeat(129), &"s".repeat(257)),
+            [
+                "metadata.managedFields[0].manager: Too long: may not be more than 128 bytes",
+                "metadata.managedFields[0].subresource: Too long: may not be more than 256 bytes",
+            ]
+        );
+        assert_eq!(
+            named("a\n", ""),
+            [r#"metadata.managedFields[0].manager: Invalid value: "a\n": invalid character U+000A (at position 1)"#]
+        );
+        assert_eq!(
+            errors(
+                &json!({"name":"web","namespace":"shop","ownerReferences":[{"apiVersion":"a/b/c","kind":"Pod","name":"p","uid":"u"}]})
+            ),
+            ["metadata.ownerReferences.apiVersion: Invalid value: \"a/b/c\": version must not be empty"]
         );
         let big = "x".repeat(names::ANNOTATIONS_BYTES);
         assert_eq!(

@@ -202,9 +202,7 @@ impl Pass<'_> {
                 Ok(Some(mutated)) => {
                     changed = true;
                     self.view.forget_objects();
-                    if let Some(object) = attributes.object.as_deref_mut() {
-                        *object = mutated;
-                    }
+                    attributes.replace_object(mutated);
                 }
                 Err(why) => self.fail(invocation, attributes, &why),
             }
