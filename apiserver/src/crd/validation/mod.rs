@@ -219,11 +219,20 @@ fn check_schema(version: &At<'_>, part: &At<'_>, errors: &mut Errors) {
     if root.field("nullable").is_true() {
         errors.push(root.field("nullable").forbidden("nullable cannot be true at the root"));
     }
+    if schema::is_too_deep(&root) {
+        schema::check(&root, errors);
+        return;
+    }
     let before = errors.len();
-    if !schema::is_unreadable(&root) {
+    let is_unreadable = schema::is_unreadable(&root);
+    if !is_unreadable {
         structure::check(&root, errors);
     }
     schema::check(&root, errors);
+    if is_unreadable && errors.len() == before {
+        // All else that cannot be read is told of by now.
+        errors.push(root.invalid_as(&json!(""), "OpenAPIV3Schema 'schema' is not supported"));
+    }
     // A schema that is not sound has no types to compile against.
     rules::check(&root, errors.len() == before, errors);
 }

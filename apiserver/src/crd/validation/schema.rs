@@ -12,6 +12,14 @@ pub fn check(root: &At<'_>, errors: &mut Errors) {
     node(root, &Place { is_root: true, depth: 0, is_meta: false, no_defaults: None }, errors);
 }
 
+/// Whether schemas are nested too deep to be looked at.
+pub fn is_too_deep(root: &At<'_>) -> bool {
+    fn reaches(schema: &At<'_>, depth: usize) -> bool {
+        depth > MAX_DEPTH || inner(schema).iter().any(|inner| reaches(inner, depth + 1))
+    }
+    reaches(root, 0)
+}
+
 /// Whether a schema says something that no structure can be read from.
 pub fn is_unreadable(schema: &At<'_>) -> bool {
     let unsupported = ["id", "$schema", "$ref", "patternProperties", "dependencies", "additionalItems", "definitions"];

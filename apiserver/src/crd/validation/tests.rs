@@ -217,6 +217,17 @@ fn a_schema_is_structural_first() {
 }
 
 #[test]
+fn a_schema_that_names_its_dialect_or_has_no_end_is_not_looked_into() {
+    assert_eq!(
+        of_schema(json!({"type": "object", "$schema": "x", "properties": {"a": {}}})),
+        [": Invalid value: \"\": OpenAPIV3Schema 'schema' is not supported"]
+    );
+    let deep = (0..70).fold(json!({}), |inner, _| json!({"type": "array", "items": inner}));
+    let at = ".items".repeat(64);
+    assert_eq!(of_spec(deep), [format!("{at}: Forbidden: schemas may not be nested deeper than 64 levels")]);
+}
+
+#[test]
 fn the_root_names_what_its_branches_name() {
     let schema = json!({"type": "object", "properties": {"spec": {"type": "object"}}, "not": {"properties": {
         "other": {"minLength": 1}, "spec": {"properties": {"a": {"minLength": 1}}}}}});
