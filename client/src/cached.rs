@@ -7,6 +7,8 @@ use proto::kinds::Kind;
 use proto::kinds::metav1::ObjectMeta;
 use serde::Deserialize;
 use serde_json::Value;
+use std::any::Any;
+use std::sync::Arc;
 
 /// An object as a cache keeps it.
 pub trait Cached: Send + Sync + Sized + 'static {
@@ -19,9 +21,57 @@ pub trait Cached: Send + Sync + Sized + 'static {
 
     /// `namespace/name`, or the name alone for cluster-scoped objects.
     fn cache_key(&self) -> String {
-        let meta = self.metadata();
-        key(meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default())
+        key_of(self.metadata())
     }
+}
+
+/// A `Cached` of any type. Reflectors and stores hold objects so and are compiled once instead of once for each type;
+/// `Informer` and `Lister` give them their type back.
+pub trait AnyCached: Any + Send + Sync {
+    fn meta(&self) -> &ObjectMeta;
+}
+
+impl<T: Cached> AnyCached for T {
+    fn meta(&self) -> &ObjectMeta {
+        self.metadata()
+    }
+}
+
+/// Panics where the object is of another type: each store holds one type alone.
+pub(crate) fn typed<T: Cached>(object: Arc<dyn AnyCached>) -> Arc<T> {
+    let object: Arc<dyn Any + Send + Sync> = object;
+    object.downcast().unwrap_or_else(|_| unreachable!("{MIXED}"))
+}
+
+/// The same for a borrowed object.
+pub(crate) fn typed_ref<T: Cached>(object: &dyn AnyCached) -> &T {
+    let object: &dyn Any = object;
+    object.downcast_ref().unwrap_or_else(|| unreachable!("{MIXED}"))
+}
+
+const MIXED: &str = "a store of objects of two types";
+
+/// How objects of one type are asked for and read.
+#[derive(Clone, Copy)]
+pub(crate) struct Form {
+    pub accept_list: &'static str,
+    pub accept_watch: &'static str,
+    pub decode: fn(&[u8]) -> Result<Arc<dyn AnyCached>, serde_json::Error>,
+}
+
+impl Form {
+    pub(crate) fn of<T: Cached>() -> Self {
+        Self {
+            accept_list: T::ACCEPT_LIST,
+            accept_watch: T::ACCEPT_WATCH,
+            decode: |bytes| Ok(Arc::new(T::decode(bytes)?)),
+        }
+    }
+}
+
+/// The key of the object that has this metadata.
+pub(crate) fn key_of(meta: &ObjectMeta) -> String {
+    key(meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default())
 }
 
 /// The key of an object in caches and work queues.

@@ -111,8 +111,8 @@ mod tests {
     use proto::kinds::api::core::v1::{ConfigMap, Pod};
     use serde_json::json;
 
-    fn cache<K: Kind>() -> (Arc<Store<K>>, Lister<K>) {
-        let store: Arc<Store<K>> = Arc::default();
+    fn cache<K: Kind>() -> (Arc<Store>, Lister<K>) {
+        let store: Arc<Store> = Arc::default();
         (store.clone(), Lister::new(store))
     }
 

@@ -7,6 +7,7 @@ use crate::plan::ApplyError;
 use crate::work_queue::WorkQueue;
 use component_base::env::Env;
 use futures::FutureExt;
+use futures::future::BoxFuture;
 use std::fmt;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
@@ -51,6 +52,9 @@ impl fmt::Display for ReconcileError {
     }
 }
 
+/// A controller's reconcile, whichever it is.
+type Reconcile<Key> = Arc<dyn Fn(Key) -> BoxFuture<'static, Result<(), ReconcileError>> + Send + Sync>;
+
 /// Runs `workers` workers until the environment shuts down and what was ready has been worked off.
 /// A reconcile that panics counts as failed; its worker goes on.
 pub async fn run_workers<Key, Fut>(
@@ -63,13 +67,20 @@ pub async fn run_workers<Key, Fut>(
     Key: Ord + Clone + fmt::Display + Send + Sync + 'static,
     Fut: Future<Output = Result<(), ReconcileError>> + Send + 'static,
 {
-    let reconcile = Arc::new(reconcile);
+    run_boxed(env, name, queue, workers, Arc::new(move |key| Box::pin(reconcile(key)))).await;
+}
+
+/// The same for every controller, so it is compiled once for each type of key.
+async fn run_boxed<Key>(env: &Env, name: &'static str, queue: WorkQueue<Key>, workers: usize, reconcile: Reconcile<Key>)
+where
+    Key: Ord + Clone + fmt::Display + Send + Sync + 'static,
+{
     let running: Vec<_> = (0..workers)
         .map(|_| {
             let (queue, reconcile) = (queue.clone(), reconcile.clone());
             env.spawn(async move {
                 while let Some(key) = queue.get().await {
-                    work(name, &queue, key, &*reconcile).await;
+                    work(name, &queue, key, &reconcile).await;
                 }
             })
         })
@@ -82,10 +93,9 @@ pub async fn run_workers<Key, Fut>(
     }
 }
 
-async fn work<Key, Fut>(name: &'static str, queue: &WorkQueue<Key>, key: Key, reconcile: &impl Fn(Key) -> Fut)
+async fn work<Key>(name: &'static str, queue: &WorkQueue<Key>, key: Key, reconcile: &Reconcile<Key>)
 where
     Key: Ord + Clone + fmt::Display + Send + 'static,
-    Fut: Future<Output = Result<(), ReconcileError>>,
 {
     let span = tracing::info_span!("reconcile", controller = name, key = %key);
     let begun = std::panic::catch_unwind(AssertUnwindSafe(|| reconcile(key.clone())));

@@ -2,15 +2,16 @@
 //!
 //! Corresponds to SharedIndexInformer of k8s.io/client-go/tools/cache.
 
-use crate::cached::Cached;
+use crate::cached::{AnyCached, Cached, Form, key_of, typed, typed_ref};
 use crate::dynamic::DynamicApi;
 use crate::lister::Lister;
 use crate::options::ListOptions;
 use crate::reflector::{Reflector, Sink};
-use crate::store::{IndexFn, Store};
+use crate::store::{Store, Which};
 use component_base::env::Env;
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -18,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 /// A change of one object, after the store has it.
 #[derive(Debug)]
-pub enum Event<T> {
+pub enum Event<T: ?Sized> {
     Added(Arc<T>),
     /// Also a resync, where both are the same object.
     Updated {
@@ -29,7 +30,7 @@ pub enum Event<T> {
     Deleted(Arc<T>),
 }
 
-impl<T> Clone for Event<T> {
+impl<T: ?Sized> Clone for Event<T> {
     fn clone(&self) -> Self {
         match self {
             Event::Added(object) => Event::Added(object.clone()),
@@ -39,7 +40,7 @@ impl<T> Clone for Event<T> {
     }
 }
 
-impl<T> Event<T> {
+impl<T: ?Sized> Event<T> {
     /// The newest state that the event speaks of.
     pub fn object(&self) -> &Arc<T> {
         match self {
@@ -49,147 +50,180 @@ impl<T> Event<T> {
     }
 }
 
-type Handler<T> = Box<dyn Fn(&Event<T>) + Send + Sync>;
+impl Event<dyn AnyCached> {
+    fn typed<T: Cached>(&self) -> Event<T> {
+        match self {
+            Event::Added(object) => Event::Added(typed(object.clone())),
+            Event::Updated { old, new } => Event::Updated { old: typed(old.clone()), new: typed(new.clone()) },
+            Event::Deleted(object) => Event::Deleted(typed(object.clone())),
+        }
+    }
+}
+
+/// The values under which an object is found in one index.
+pub type IndexFn<T> = fn(&T) -> Vec<String>;
 
 /// Shared by all who follow the same collection; clones are the same informer.
 pub struct Informer<T> {
-    shared: Arc<Shared<T>>,
+    core: Arc<Core>,
+    kind: PhantomData<fn() -> T>,
 }
 
 impl<T> Clone for Informer<T> {
     fn clone(&self) -> Self {
-        Self { shared: self.shared.clone() }
+        Self { core: self.core.clone(), kind: PhantomData }
     }
-}
-
-struct Shared<T> {
-    api: DynamicApi,
-    selection: ListOptions,
-    resync: Option<Duration>,
-    store: Arc<Store<T>>,
-    /// Held while an event is delivered and while a handler joins, so that a handler misses nothing and hears
-    /// nothing twice. Taken before the store's lock, never after.
-    handlers: Mutex<Vec<Handler<T>>>,
-    synced: watch::Sender<bool>,
-    stop: CancellationToken,
 }
 
 impl<T: Cached> Informer<T> {
-    pub(crate) fn new(api: DynamicApi, selection: ListOptions, resync: Option<Duration>) -> Self {
-        let stop = api.client().env().shutdown().child_token();
-        Self {
-            shared: Arc::new(Shared {
-                api,
-                selection,
-                resync,
-                store: Arc::default(),
-                handlers: Mutex::default(),
-                synced: watch::Sender::new(false),
-                stop,
-            }),
-        }
+    /// Of a core that follows objects of this type.
+    pub(crate) fn of(core: Arc<Core>) -> Self {
+        Self { core, kind: PhantomData }
     }
 
     pub fn lister(&self) -> Lister<T> {
-        Lister::new(self.shared.store.clone())
+        Lister::new(self.core.store.clone())
     }
 
     /// Files every object under the values that `values` finds; read by `Lister::by_index`. Two parties may ask for
     /// the same index: one name, one meaning.
     pub fn index(&self, name: &'static str, values: IndexFn<T>) {
-        self.shared.store.index(name, values);
+        self.core.store.index(name, Box::new(move |object| values(typed_ref(object))));
     }
 
     /// Handlers run one after another inside the informer's task and must only note what to do (add to a work
     /// queue). One that comes late hears of the objects already there as added.
     pub fn on_event(&self, handler: impl Fn(&Event<T>) + Send + Sync + 'static) {
-        let mut handlers = self.shared.handlers.lock();
-        for object in self.shared.store.list() {
-            handler(&Event::Added(object));
-        }
-        handlers.push(Box::new(handler));
+        self.core.join(Box::new(move |event| handler(&event.typed())));
     }
 
     /// The whole collection has been seen once, and every handler has heard of it.
     pub fn has_synced(&self) -> bool {
-        *self.shared.synced.borrow()
+        *self.core.synced.borrow()
     }
 
     /// Waits for that; false when the informer stops first.
     pub async fn synced(&self) -> bool {
-        let mut synced = self.shared.synced.subscribe();
+        self.core.synced().await
+    }
+}
+
+type Handler = Box<dyn Fn(&Event<dyn AnyCached>) + Send + Sync>;
+
+/// An informer whatever the type of its objects.
+pub(crate) struct Core {
+    api: DynamicApi,
+    selection: ListOptions,
+    form: Form,
+    resync: Option<Duration>,
+    store: Arc<Store>,
+    /// Held while an event is delivered and while a handler joins, so that a handler misses nothing and hears
+    /// nothing twice. Taken before the store's lock, never after.
+    handlers: Mutex<Vec<Handler>>,
+    synced: watch::Sender<bool>,
+    stop: CancellationToken,
+}
+
+impl Core {
+    pub(crate) fn new(api: DynamicApi, selection: ListOptions, form: Form, resync: Option<Duration>) -> Self {
+        let stop = api.client().env().shutdown().child_token();
+        Self {
+            api,
+            selection,
+            form,
+            resync,
+            store: Arc::default(),
+            handlers: Mutex::default(),
+            synced: watch::Sender::new(false),
+            stop,
+        }
+    }
+
+    fn join(&self, handler: Handler) {
+        let mut handlers = self.handlers.lock();
+        for object in self.objects() {
+            handler(&Event::Added(object));
+        }
+        handlers.push(handler);
+    }
+
+    pub(crate) async fn synced(&self) -> bool {
+        let mut synced = self.synced.subscribe();
         tokio::select! {
             biased;
-            () = self.shared.stop.cancelled() => false,
+            () = self.stop.cancelled() => false,
             result = synced.wait_for(|synced| *synced) => result.is_ok(),
         }
     }
 
     pub(crate) fn stop(&self) {
-        self.shared.stop.cancel();
+        self.stop.cancel();
     }
 
     pub(crate) fn env(&self) -> &Env {
-        self.shared.api.client().env()
+        self.api.client().env()
     }
 
     /// Follows the collection until the informer or its environment stops.
-    pub(crate) async fn run(self) {
-        let shared = &self.shared;
-        let reflector = Reflector::<T, _>::new(shared.api.clone(), shared.selection.clone(), shared.clone());
+    pub(crate) async fn run(self: Arc<Self>) {
+        let reflector = Reflector::new(self.api.clone(), self.selection.clone(), self.form, self.clone());
         tokio::select! {
             biased;
-            () = shared.stop.cancelled() => {}
+            () = self.stop.cancelled() => {}
             () = reflector.run() => {}
-            () = shared.resync_forever() => {}
+            () = self.resync_forever() => {}
         }
     }
-}
 
-impl<T: Cached> Shared<T> {
+    fn objects(&self) -> Vec<Arc<dyn AnyCached>> {
+        let mut found = Vec::new();
+        self.store.each(Which::All, &mut |object| found.push(object.clone()));
+        found
+    }
+
     /// Tells handlers of everything again, so that what they could not do then is tried now.
     async fn resync_forever(&self) {
         let Some(period) = self.resync else { return std::future::pending().await };
         loop {
-            self.api.client().env().sleep(period).await;
+            self.env().sleep(period).await;
             let handlers = self.handlers.lock();
-            for object in self.store.list() {
+            for object in self.objects() {
                 deliver(&handlers, &Event::Updated { old: object.clone(), new: object });
             }
         }
     }
 
-    fn upsert_and_tell(&self, handlers: &[Handler<T>], object: Arc<T>, version: Option<u64>) {
+    fn upsert_and_tell(&self, handlers: &[Handler], object: Arc<dyn AnyCached>, version: Option<u64>) {
         match self.store.insert_as_of(object.clone(), version) {
             None => deliver(handlers, &Event::Added(object)),
             // A list after a lost watch repeats what is known.
-            Some(old) if is_same_version::<T>(&old, &object) => {}
+            Some(old) if is_same_version(&*old, &*object) => {}
             Some(old) => deliver(handlers, &Event::Updated { old, new: object }),
         }
     }
 
-    fn remove_and_tell(&self, handlers: &[Handler<T>], key: &str, last: Option<Arc<T>>, version: Option<u64>) {
+    fn remove_and_tell(&self, handlers: &[Handler], key: &str, last: Option<Arc<dyn AnyCached>>, version: Option<u64>) {
         if let Some(old) = self.store.remove_as_of(key, version) {
             deliver(handlers, &Event::Deleted(last.unwrap_or(old)));
         }
     }
 }
 
-fn deliver<T>(handlers: &[Handler<T>], event: &Event<T>) {
+fn deliver(handlers: &[Handler], event: &Event<dyn AnyCached>) {
     for handler in handlers {
         handler(event);
     }
 }
 
-fn is_same_version<T: Cached>(old: &T, new: &T) -> bool {
-    let (old, new) = (old.metadata(), new.metadata());
+fn is_same_version(old: &dyn AnyCached, new: &dyn AnyCached) -> bool {
+    let (old, new) = (old.meta(), new.meta());
     old.resource_version.is_some() && old.resource_version == new.resource_version && old.uid == new.uid
 }
 
-impl<T: Cached> Sink<T> for Arc<Shared<T>> {
-    fn replace(&self, objects: Vec<Arc<T>>, version: &str) {
+impl Sink for Arc<Core> {
+    fn replace(&self, objects: Vec<Arc<dyn AnyCached>>, version: &str) {
         let handlers = self.handlers.lock();
-        let present: BTreeSet<String> = objects.iter().map(|object| object.cache_key()).collect();
+        let present: BTreeSet<String> = objects.iter().map(|object| key_of(object.meta())).collect();
         for object in objects {
             self.upsert_and_tell(&handlers, object, None);
         }
@@ -204,11 +238,11 @@ impl<T: Cached> Sink<T> for Arc<Shared<T>> {
         self.synced.send_replace(true);
     }
 
-    fn upsert(&self, object: Arc<T>, version: &str) {
+    fn upsert(&self, object: Arc<dyn AnyCached>, version: &str) {
         self.upsert_and_tell(&self.handlers.lock(), object, parse(version));
     }
 
-    fn remove(&self, key: &str, last: Option<Arc<T>>, version: &str) {
+    fn remove(&self, key: &str, last: Option<Arc<dyn AnyCached>>, version: &str) {
         self.remove_and_tell(&self.handlers.lock(), key, last, parse(version));
     }
 

@@ -2,16 +2,14 @@
 //!
 //! Corresponds to k8s.io/client-go/informers.SharedInformerFactory.
 
-use crate::cached::{Cached, DynamicObject, PartialObject};
+use crate::cached::{Cached, DynamicObject, Form, PartialObject};
 use crate::client::Client;
-use crate::informer::Informer;
+use crate::informer::{Core, Informer};
 use crate::options::ListOptions;
 use parking_lot::Mutex;
 use proto::gvk::Gvr;
 use proto::kinds::Kind;
-use std::any::Any;
-use std::future::Future;
-use std::pin::Pin;
+use std::any::TypeId;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,31 +25,10 @@ pub struct Informers {
 struct Entry {
     gvr: Gvr,
     selection: ListOptions,
-    /// `Informer<T>` of the type that was asked for.
-    informer: Box<dyn Any + Send + Sync>,
-    control: Arc<dyn Control>,
+    /// The type of its objects.
+    holds: TypeId,
+    core: Arc<Core>,
     started: bool,
-}
-
-/// What is done to an informer whatever its type.
-trait Control: Send + Sync {
-    fn start(&self);
-    fn stop(&self);
-    fn synced(&self) -> Pin<Box<dyn Future<Output = bool> + Send + '_>>;
-}
-
-impl<T: Cached> Control for Informer<T> {
-    fn start(&self) {
-        self.env().spawn(self.clone().run());
-    }
-
-    fn stop(&self) {
-        Informer::stop(self);
-    }
-
-    fn synced(&self) -> Pin<Box<dyn Future<Output = bool> + Send + '_>> {
-        Box::pin(Informer::synced(self))
-    }
 }
 
 impl Informers {
@@ -101,34 +78,30 @@ impl Informers {
             ..ListOptions::default()
         };
         let mut entries = self.entries.lock();
-        let same = entries.iter().filter(|entry| entry.gvr == *gvr && entry.selection == selection);
-        if let Some(informer) = same.filter_map(|entry| entry.informer.downcast_ref::<Informer<T>>()).next() {
-            return informer.clone();
+        let holds = TypeId::of::<T>();
+        let mut same =
+            entries.iter().filter(|entry| entry.gvr == *gvr && entry.selection == selection && entry.holds == holds);
+        if let Some(entry) = same.next() {
+            return Informer::of(entry.core.clone());
         }
         let api = self.client.dynamic(gvr, &selection.namespace);
-        let informer = Informer::<T>::new(api, selection.clone(), self.resync);
-        entries.push(Entry {
-            gvr: gvr.clone(),
-            selection,
-            informer: Box::new(informer.clone()),
-            control: Arc::new(informer.clone()),
-            started: false,
-        });
-        informer
+        let core = Arc::new(Core::new(api, selection.clone(), Form::of::<T>(), self.resync));
+        entries.push(Entry { gvr: gvr.clone(), selection, holds, core: core.clone(), started: false });
+        Informer::of(core)
     }
 
     /// Starts those that do not run yet.
     pub fn start(&self) {
         for entry in self.entries.lock().iter_mut().filter(|entry| !entry.started) {
             entry.started = true;
-            entry.control.start();
+            entry.core.env().spawn(entry.core.clone().run());
         }
     }
 
     /// Waits until every informer that has been started has seen its collection; false on shutdown.
     pub async fn synced(&self) -> bool {
-        let started: Vec<Arc<dyn Control>> =
-            self.entries.lock().iter().filter(|entry| entry.started).map(|entry| entry.control.clone()).collect();
+        let started: Vec<Arc<Core>> =
+            self.entries.lock().iter().filter(|entry| entry.started).map(|entry| entry.core.clone()).collect();
         for informer in started {
             if !informer.synced().await {
                 return false;
@@ -141,9 +114,9 @@ impl Informers {
     /// it are somebody else's and stay.
     pub fn stop(&self, gvr: &Gvr) {
         self.entries.lock().retain(|entry| {
-            let ends = entry.gvr == *gvr && entry.informer.is::<Informer<PartialObject>>();
+            let ends = entry.gvr == *gvr && entry.holds == TypeId::of::<PartialObject>();
             if ends {
-                entry.control.stop();
+                entry.core.stop();
             }
             !ends
         });

@@ -2,27 +2,36 @@
 //!
 //! Corresponds to k8s.io/client-go/listers.
 
-use crate::cached::{Cached, key};
-use crate::store::Store;
+use crate::cached::{Cached, key, typed};
+use crate::store::{Store, Which};
 use proto::meta::selector::Selector;
 use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 /// What the server said last, as far as this process has heard. Objects are shared and never change in place.
-#[derive(Debug)]
 pub struct Lister<T> {
-    store: Arc<Store<T>>,
+    store: Arc<Store>,
+    kind: PhantomData<fn() -> T>,
 }
 
 impl<T> Clone for Lister<T> {
     fn clone(&self) -> Self {
-        Self { store: self.store.clone() }
+        Self { store: self.store.clone(), kind: PhantomData }
+    }
+}
+
+impl<T> fmt::Debug for Lister<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lister").field("len", &self.store.len()).finish_non_exhaustive()
     }
 }
 
 impl<T: Cached> Lister<T> {
-    pub(crate) fn new(store: Arc<Store<T>>) -> Self {
-        Self { store }
+    /// Of a store that holds objects of this type.
+    pub(crate) fn new(store: Arc<Store>) -> Self {
+        Self { store, kind: PhantomData }
     }
 
     /// A lister of given objects, for tests of what only reads.
@@ -34,17 +43,23 @@ impl<T: Cached> Lister<T> {
         Self::new(Arc::new(store))
     }
 
+    fn read(&self, which: Which<'_>) -> Vec<Arc<T>> {
+        let mut found = Vec::new();
+        self.store.each(which, &mut |object| found.push(typed(object.clone())));
+        found
+    }
+
     /// An empty namespace is a cluster-scoped object's.
     pub fn get(&self, namespace: &str, name: &str) -> Option<Arc<T>> {
-        self.store.get(&key(namespace, name))
+        self.by_key(&key(namespace, name))
     }
 
     pub fn by_key(&self, key: &str) -> Option<Arc<T>> {
-        self.store.get(key)
+        self.store.get(key).map(typed)
     }
 
     pub fn list(&self) -> Vec<Arc<T>> {
-        self.store.list()
+        self.read(Which::All)
     }
 
     pub fn len(&self) -> usize {
@@ -56,12 +71,12 @@ impl<T: Cached> Lister<T> {
     }
 
     pub fn in_namespace(&self, namespace: &str) -> Vec<Arc<T>> {
-        self.store.in_namespace(namespace)
+        self.read(Which::Namespace(namespace))
     }
 
     /// The objects that the index of that name files under `value`.
     pub fn by_index(&self, name: &str, value: &str) -> Vec<Arc<T>> {
-        self.store.by_index(name, value)
+        self.read(Which::Indexed { index: name, value })
     }
 
     /// All values of an index that some object has.

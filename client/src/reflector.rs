@@ -16,7 +16,7 @@
 //! Corresponds to k8s.io/client-go/tools/cache/reflector.go.
 
 use crate::backoff::Backoff;
-use crate::cached::{Cached, PartialObject};
+use crate::cached::{AnyCached, Cached, Form, PartialObject, key_of};
 use crate::dynamic::DynamicApi;
 use crate::error::Error;
 use crate::options::ListOptions;
@@ -43,16 +43,16 @@ const PAGE_LIMIT: u32 = 500;
 const SHORTEST_WATCH: Duration = Duration::from_secs(1);
 
 /// Where a reflector puts what it sees, each with the version of the collection that it brings.
-pub(crate) trait Sink<T>: Send + Sync {
+pub(crate) trait Sink: Send + Sync {
     /// The whole collection as of one revision.
-    fn replace(&self, objects: Vec<Arc<T>>, version: &str);
-    fn upsert(&self, object: Arc<T>, version: &str);
-    fn remove(&self, key: &str, last: Option<Arc<T>>, version: &str);
+    fn replace(&self, objects: Vec<Arc<dyn AnyCached>>, version: &str);
+    fn upsert(&self, object: Arc<dyn AnyCached>, version: &str);
+    fn remove(&self, key: &str, last: Option<Arc<dyn AnyCached>>, version: &str);
     /// Nothing has changed up to this version.
     fn advance(&self, version: &str);
 }
 
-enum State<T> {
+enum State {
     /// Nothing usable is held: stream or list the collection, not older than `from` (empty: the newest).
     Start {
         from: String,
@@ -65,7 +65,7 @@ enum State<T> {
         from: String,
         watch: Watch,
         until: Instant,
-        objects: BTreeMap<String, Arc<T>>,
+        objects: BTreeMap<String, Arc<dyn AnyCached>>,
     },
     /// The store is as of `version`; follow from there.
     Watch {
@@ -81,21 +81,21 @@ enum State<T> {
 }
 
 /// Why a step did not get further, and where to go on.
-struct Failure<T> {
-    next: State<T>,
+struct Failure {
+    next: State,
     error: Option<Error>,
 }
 
-pub(crate) struct Reflector<T, S> {
+pub(crate) struct Reflector<S> {
     api: DynamicApi,
     selection: ListOptions,
+    form: Form,
     sink: S,
     random: Random,
-    kind: std::marker::PhantomData<fn() -> T>,
 }
 
-impl<T: Cached, S: Sink<T>> Reflector<T, S> {
-    pub(crate) fn new(api: DynamicApi, selection: ListOptions, sink: S) -> Self {
+impl<S: Sink> Reflector<S> {
+    pub(crate) fn new(api: DynamicApi, selection: ListOptions, form: Form, sink: S) -> Self {
         let stream = format!(
             "client/reflector/{}/{}/{}/{}/{}",
             api.client().user_agent(),
@@ -105,7 +105,7 @@ impl<T: Cached, S: Sink<T>> Reflector<T, S> {
             selection.field_selector
         );
         let random = api.client().env().random(&stream);
-        Self { api, selection, sink, random, kind: std::marker::PhantomData }
+        Self { api, selection, form, sink, random }
     }
 
     fn env(&self) -> &Env {
@@ -139,7 +139,7 @@ impl<T: Cached, S: Sink<T>> Reflector<T, S> {
         }
     }
 
-    async fn step(&self, state: State<T>) -> Result<State<T>, Failure<T>> {
+    async fn step(&self, state: State) -> Result<State, Failure> {
         match state {
             State::Start { from } => self.start(from).await,
             State::List { from } => self.list(from).await,
@@ -151,7 +151,7 @@ impl<T: Cached, S: Sink<T>> Reflector<T, S> {
         }
     }
 
-    async fn start(&self, from: String) -> Result<State<T>, Failure<T>> {
+    async fn start(&self, from: String) -> Result<State, Failure> {
         let (options, until) = self.watch_options(ListOptions {
             // "0" would let the server begin with what it has: a stream of initial events is consistent instead.
             resource_version: if from == "0" { String::new() } else { from.clone() },
@@ -159,7 +159,7 @@ impl<T: Cached, S: Sink<T>> Reflector<T, S> {
             send_initial_events: true,
             ..self.selection.clone()
         });
-        match self.api.watch_as(&options, T::ACCEPT_WATCH).await {
+        match self.api.watch_as(&options, self.form.accept_watch).await {
             Ok(watch) => Ok(State::Initial { from, watch, until, objects: BTreeMap::new() }),
             Err(error) if may_stream_later(&error) => Err(restart(from, error)),
             Err(error) => Ok(self.list_instead(from, &error)),
@@ -167,7 +167,7 @@ impl<T: Cached, S: Sink<T>> Reflector<T, S> {
     }
 
     /// Where to go on when the stream of initial events was refused, or broke for good.
-    fn list_instead(&self, from: String, error: &Error) -> State<T> {
+    fn list_instead(&self, from: String, error: &Error) -> State {
         tracing::info!(collection = %self.api.gvr(), %error, "no stream of initial events: listing instead");
         State::List { from }
     }
@@ -177,8 +177,8 @@ impl<T: Cached, S: Sink<T>> Reflector<T, S> {
         from: String,
         mut watch: Watch,
         until: Instant,
-        mut objects: BTreeMap<String, Arc<T>>,
-    ) -> Result<State<T>, Failure<T>> {
+        mut objects: BTreeMap<String, Arc<dyn AnyCached>>,
+    ) -> Result<State, Failure> {
         loop {
             let event = match self.next_event(&mut watch, until).await {
                 Some(Ok(event)) => event,
@@ -190,7 +190,7 @@ impl<T: Cached, S: Sink<T>> Reflector<T, S> {
             match event {
                 WatchEvent::Added(bytes) | WatchEvent::Modified(bytes) => {
                     if let Some(object) = self.decode(&bytes) {
-                        objects.insert(object.cache_key(), object);
+                        objects.insert(key_of(object.meta()), object);
                     }
                 }
                 WatchEvent::Deleted(bytes) => {
@@ -208,7 +208,7 @@ impl<T: Cached, S: Sink<T>> Reflector<T, S> {
         }
     }
 
-    async fn list(&self, from: String) -> Result<State<T>, Failure<T>> {
+    async fn list(&self, from: String) -> Result<State, Failure> {
         let mut options = ListOptions {
             // The server's cache answers "0" whole; a limit would send the request past the cache.
             limit: if from == "0" { 0 } else { PAGE_LIMIT },
@@ -217,7 +217,7 @@ impl<T: Cached, S: Sink<T>> Reflector<T, S> {
         };
         let mut objects = Vec::new();
         loop {
-            let page = self.api.list_as(&options, T::ACCEPT_LIST, |bytes| Ok(self.decode(bytes))).await;
+            let page = self.api.list_as(&options, self.form.accept_list, |bytes| Ok(self.decode(bytes))).await;
             let page = match page {
                 // The server does not hold the token's revision as long as these pages take.
                 Err(error) if error.is_gone() && options.limit > 0 && !options.continue_token.is_empty() => {
@@ -238,10 +238,10 @@ impl<T: Cached, S: Sink<T>> Reflector<T, S> {
         }
     }
 
-    async fn watch(&self, version: String) -> Result<State<T>, Failure<T>> {
+    async fn watch(&self, version: String) -> Result<State, Failure> {
         let (options, until) =
             self.watch_options(ListOptions { resource_version: version.clone(), ..self.selection.clone() });
-        match self.api.watch_as(&options, T::ACCEPT_WATCH).await {
+        match self.api.watch_as(&options, self.form.accept_watch).await {
             Ok(watch) => Ok(State::Following { version, watch, began: self.env().now(), until, events: 0 }),
             Err(error) => Err(resume(version, error)),
         }
@@ -254,7 +254,7 @@ impl<T: Cached, S: Sink<T>> Reflector<T, S> {
         began: Instant,
         until: Instant,
         mut events: u64,
-    ) -> Result<State<T>, Failure<T>> {
+    ) -> Result<State, Failure> {
         loop {
             let event = match self.next_event(&mut watch, until).await {
                 Some(Ok(event)) => event,
@@ -268,7 +268,7 @@ impl<T: Cached, S: Sink<T>> Reflector<T, S> {
             match event {
                 WatchEvent::Added(bytes) | WatchEvent::Modified(bytes) => match self.decode(&bytes) {
                     Some(object) => {
-                        version = object.metadata().resource_version.clone().unwrap_or(version);
+                        version = object.meta().resource_version.clone().unwrap_or(version);
                         self.sink.upsert(object, &version);
                     }
                     // Left out, and not asked for again.
@@ -307,9 +307,9 @@ impl<T: Cached, S: Sink<T>> Reflector<T, S> {
 
     /// Deviation: an object that cannot be decoded is reported and left out, so that one bad object does not hide
     /// all others; client-go's reflector starts over until it is gone.
-    fn decode(&self, bytes: &[u8]) -> Option<Arc<T>> {
-        match T::decode(bytes) {
-            Ok(object) => Some(Arc::new(object)),
+    fn decode(&self, bytes: &[u8]) -> Option<Arc<dyn AnyCached>> {
+        match (self.form.decode)(bytes) {
+            Ok(object) => Some(object),
             Err(error) => {
                 let key = PartialObject::decode(bytes).map(|partial| partial.cache_key()).unwrap_or_default();
                 tracing::error!(collection = %self.api.gvr(), key, %error, "an object cannot be decoded");
@@ -340,14 +340,14 @@ fn may_stream_later(error: &Error) -> bool {
 }
 
 /// Begins again. An error that says the revision is gone (or not there yet) asks for the newest.
-fn restart<T>(from: String, error: Error) -> Failure<T> {
+fn restart(from: String, error: Error) -> Failure {
     let from = if is_other_version(&error) { String::new() } else { from };
     Failure { next: State::Start { from }, error: Some(error) }
 }
 
 /// Goes on where the watch stopped, unless the server does not hold that revision, or does not serve or cannot send
 /// what comes after it: it would not the next time either.
-fn resume<T>(version: String, error: Error) -> Failure<T> {
+fn resume(version: String, error: Error) -> Failure {
     if error.is_gone() {
         return Failure { next: State::Start { from: String::new() }, error: None };
     }

@@ -2,50 +2,42 @@
 //!
 //! Corresponds to ThreadSafeStore and Indexer of k8s.io/client-go/tools/cache.
 
-use crate::cached::{Cached, split_key};
+use crate::cached::{AnyCached, key_of, split_key};
 use parking_lot::RwLock;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The values under which an object is found in one index.
-pub type IndexFn<T> = fn(&T) -> Vec<String>;
+pub(crate) type IndexFn = Box<dyn Fn(&dyn AnyCached) -> Vec<String> + Send + Sync>;
 
-/// Written by one reflector, read by anybody.
-#[derive(Debug)]
-pub struct Store<T> {
-    contents: RwLock<Contents<T>>,
+/// Written by one reflector, read by anybody. All objects are of one type.
+#[derive(Default)]
+pub(crate) struct Store {
+    contents: RwLock<Contents>,
 }
 
-#[derive(Debug)]
-struct Contents<T> {
-    objects: BTreeMap<String, Arc<T>>,
-    indexes: BTreeMap<&'static str, Index<T>>,
+#[derive(Default)]
+struct Contents {
+    objects: BTreeMap<String, Arc<dyn AnyCached>>,
+    indexes: BTreeMap<&'static str, Index>,
     /// The version of the collection that the objects are as of; `None` before the first one is known.
     synced_version: Option<u64>,
 }
 
-#[derive(Debug)]
-struct Index<T> {
-    values: IndexFn<T>,
+struct Index {
+    values: IndexFn,
     /// Keys of objects by value.
     entries: BTreeMap<String, BTreeSet<String>>,
 }
 
-impl<T> Default for Store<T> {
-    fn default() -> Self {
-        let (objects, indexes) = (BTreeMap::new(), BTreeMap::new());
-        Self { contents: RwLock::new(Contents { objects, indexes, synced_version: None }) }
-    }
-}
-
-impl<T> Index<T> {
-    fn insert(&mut self, key: &str, object: &T) {
+impl Index {
+    fn insert(&mut self, key: &str, object: &dyn AnyCached) {
         for value in (self.values)(object) {
             self.entries.entry(value).or_default().insert(key.to_owned());
         }
     }
 
-    fn remove(&mut self, key: &str, object: &T) {
+    fn remove(&mut self, key: &str, object: &dyn AnyCached) {
         for value in (self.values)(object) {
             if let Some(keys) = self.entries.get_mut(&value) {
                 keys.remove(key);
@@ -57,47 +49,59 @@ impl<T> Index<T> {
     }
 }
 
-impl<T: Cached> Store<T> {
+/// Which objects of a store are asked for; always in the order of keys.
+#[derive(Clone, Copy)]
+pub(crate) enum Which<'a> {
+    All,
+    Namespace(&'a str),
+    /// Those that an index files under a value.
+    Indexed {
+        index: &'a str,
+        value: &'a str,
+    },
+}
+
+impl Store {
     /// Adds an index, filled from what is there. The same name again changes nothing.
-    pub(crate) fn index(&self, name: &'static str, values: IndexFn<T>) {
+    pub(crate) fn index(&self, name: &'static str, values: IndexFn) {
         let mut contents = self.contents.write();
         let Contents { objects, indexes, .. } = &mut *contents;
         indexes.entry(name).or_insert_with(|| {
             let mut index = Index { values, entries: BTreeMap::new() };
             for (key, object) in &*objects {
-                index.insert(key, object);
+                index.insert(key, &**object);
             }
             index
         });
     }
 
     /// Answers what was there before.
-    pub(crate) fn insert(&self, object: Arc<T>) -> Option<Arc<T>> {
+    pub(crate) fn insert(&self, object: Arc<dyn AnyCached>) -> Option<Arc<dyn AnyCached>> {
         self.insert_as_of(object, None)
     }
 
     /// The same, and the store is as of `version` from then on: nobody sees one without the other.
-    pub(crate) fn insert_as_of(&self, object: Arc<T>, version: Option<u64>) -> Option<Arc<T>> {
-        let key = object.cache_key();
+    pub(crate) fn insert_as_of(&self, object: Arc<dyn AnyCached>, version: Option<u64>) -> Option<Arc<dyn AnyCached>> {
+        let key = key_of(object.meta());
         let mut contents = self.contents.write();
         contents.synced_version = version.or(contents.synced_version);
         let old = contents.objects.insert(key.clone(), object.clone());
         for index in contents.indexes.values_mut() {
             if let Some(old) = &old {
-                index.remove(&key, old);
+                index.remove(&key, &**old);
             }
-            index.insert(&key, &object);
+            index.insert(&key, &*object);
         }
         old
     }
 
     /// Takes out an object, and answers what was there; with the version as for `insert_as_of`.
-    pub(crate) fn remove_as_of(&self, key: &str, version: Option<u64>) -> Option<Arc<T>> {
+    pub(crate) fn remove_as_of(&self, key: &str, version: Option<u64>) -> Option<Arc<dyn AnyCached>> {
         let mut contents = self.contents.write();
         contents.synced_version = version.or(contents.synced_version);
         let old = contents.objects.remove(key)?;
         for index in contents.indexes.values_mut() {
-            index.remove(key, &old);
+            index.remove(key, &*old);
         }
         Some(old)
     }
@@ -120,27 +124,26 @@ impl<T: Cached> Store<T> {
         self.contents.read().objects.len()
     }
 
-    pub(crate) fn get(&self, key: &str) -> Option<Arc<T>> {
+    pub(crate) fn get(&self, key: &str) -> Option<Arc<dyn AnyCached>> {
         self.contents.read().objects.get(key).cloned()
     }
 
-    pub(crate) fn list(&self) -> Vec<Arc<T>> {
-        self.contents.read().objects.values().cloned().collect()
-    }
-
-    pub(crate) fn in_namespace(&self, namespace: &str) -> Vec<Arc<T>> {
+    /// Hands each to `take`, which must not ask the store again. Panics where there is no such index: a mistake in the
+    /// program, not in its input.
+    pub(crate) fn each(&self, which: Which<'_>, take: &mut dyn FnMut(&Arc<dyn AnyCached>)) {
         let contents = self.contents.read();
-        let first = format!("{namespace}/");
-        let of_namespace = contents.objects.range(first..).take_while(|(key, _)| split_key(key).0 == namespace);
-        of_namespace.map(|(_, object)| object.clone()).collect()
-    }
-
-    /// Panics where there is no such index: a mistake in the program, not in its input.
-    pub(crate) fn by_index(&self, name: &str, value: &str) -> Vec<Arc<T>> {
-        let contents = self.contents.read();
-        let index = contents.indexes.get(name).unwrap_or_else(|| panic!("no index {name:?} on this informer"));
-        let keys = index.entries.get(value).into_iter().flatten();
-        keys.filter_map(|key| contents.objects.get(key).cloned()).collect()
+        match which {
+            Which::All => contents.objects.values().for_each(take),
+            Which::Namespace(namespace) => {
+                let from = contents.objects.range(format!("{namespace}/")..);
+                from.take_while(|(key, _)| split_key(key).0 == namespace).for_each(|(_, object)| take(object));
+            }
+            Which::Indexed { index: name, value } => {
+                let index = contents.indexes.get(name).unwrap_or_else(|| panic!("no index {name:?} on this informer"));
+                let keys = index.entries.get(value).into_iter().flatten();
+                keys.filter_map(|key| contents.objects.get(key)).for_each(take);
+            }
+        }
     }
 
     /// All values of an index that some object has.
@@ -153,7 +156,7 @@ impl<T: Cached> Store<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cached::PartialObject;
+    use crate::cached::{Cached, PartialObject, typed, typed_ref};
     use proptest::prelude::*;
 
     fn object(namespace: &str, name: &str, labels: &[(&str, &str)]) -> Arc<PartialObject> {
@@ -168,10 +171,20 @@ mod tests {
         object.metadata.labels.iter().flatten().map(|(k, v)| format!("{k}={v}")).collect()
     }
 
-    fn indexed() -> Store<PartialObject> {
+    fn indexed() -> Store {
         let store = Store::default();
-        store.index("labels", labels);
+        store.index("labels", Box::new(|object| labels(typed_ref(object))));
         store
+    }
+
+    fn read(store: &Store, which: Which<'_>) -> Vec<Arc<PartialObject>> {
+        let mut found = Vec::new();
+        store.each(which, &mut |object| found.push(typed(object.clone())));
+        found
+    }
+
+    fn labelled<'a>(value: &'a str) -> Which<'a> {
+        Which::Indexed { index: "labels", value }
     }
 
     #[test]
@@ -180,7 +193,7 @@ mod tests {
         for (namespace, name) in [("a", "z"), ("a-b", "x"), ("a", "b"), ("", "a"), ("ab", "c")] {
             store.insert(object(namespace, name, &[]));
         }
-        let keys: Vec<String> = store.in_namespace("a").iter().map(|o| o.cache_key()).collect();
+        let keys: Vec<String> = read(&store, Which::Namespace("a")).iter().map(|o| o.cache_key()).collect();
         assert_eq!(keys, ["a/b", "a/z"]);
     }
 
@@ -188,8 +201,8 @@ mod tests {
     fn an_index_may_come_late() {
         let store = Store::default();
         store.insert(object("a", "b", &[("app", "web")]));
-        store.index("labels", labels);
-        assert_eq!(store.by_index("labels", "app=web").len(), 1);
+        store.index("labels", Box::new(|object| labels(typed_ref(object))));
+        assert_eq!(read(&store, labelled("app=web")).len(), 1);
     }
 
     #[derive(Clone, Debug)]
@@ -213,11 +226,11 @@ mod tests {
                         let chosen: Vec<_> =
                             values.iter().enumerate().filter(|(i, _)| bits & (1 << i) != 0).map(|(_, v)| *v).collect();
                         let object = object("ns", &format!("n{name}"), &chosen);
-                        prop_assert_eq!(store.insert(object.clone()), model.insert(object.cache_key(), object));
+                        prop_assert_eq!(store.insert(object.clone()).map(typed), model.insert(object.cache_key(), object));
                     }
                     Op::Remove(name) => {
                         let key = format!("ns/n{name}");
-                        prop_assert_eq!(store.remove_as_of(&key, None), model.remove(&key));
+                        prop_assert_eq!(store.remove_as_of(&key, None).map(typed), model.remove(&key));
                     }
                 }
             }
@@ -225,10 +238,10 @@ mod tests {
             for object in model.values() {
                 rebuilt.insert(object.clone());
             }
-            prop_assert_eq!(store.list(), model.values().cloned().collect::<Vec<_>>());
+            prop_assert_eq!(read(&store, Which::All), model.values().cloned().collect::<Vec<_>>());
             prop_assert_eq!(store.index_values("labels"), rebuilt.index_values("labels"));
             for value in rebuilt.index_values("labels") {
-                prop_assert_eq!(store.by_index("labels", &value), rebuilt.by_index("labels", &value));
+                prop_assert_eq!(read(&store, labelled(&value)), read(&rebuilt, labelled(&value)));
             }
         }
     }

@@ -12,6 +12,7 @@ use crate::rng::Random;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::{AbortHandle, JoinHandle};
@@ -158,6 +159,8 @@ impl Env {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
+        // Boxed, so that the runtime's side of a task is compiled once and not for each future.
+        let future: Pin<Box<dyn Future<Output = F::Output> + Send>> = Box::pin(future);
         let task = self.tasks.spawn(future);
         if self.is_simulated() {
             self.world.running.lock().note(task.abort_handle());

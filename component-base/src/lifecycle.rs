@@ -6,6 +6,8 @@ use crate::descriptors;
 use crate::env::Env;
 use crate::memory::{self, Room, Verdict};
 use crate::tls;
+use futures::FutureExt;
+use futures::future::LocalBoxFuture;
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::fmt::Display;
 use std::future::Future;
@@ -27,6 +29,15 @@ where
     F: Future<Output = Result<(), E>>,
     E: Display,
 {
+    let component = |env| async { component(env).await.map_err(|error| error.to_string()) }.boxed_local();
+    run_boxed(name, Box::new(component))
+}
+
+/// The same for every component, so it is compiled once.
+fn run_boxed<'a>(
+    name: &str,
+    component: Box<dyn FnOnce(Env) -> LocalBoxFuture<'a, Result<(), String>> + 'a>,
+) -> ExitCode {
     match Room::look().verdict(memory::least_bytes(name)) {
         Verdict::Enough => {}
         Verdict::Tight(why) => tracing::warn!("{why}"),

@@ -26,7 +26,10 @@ pub trait Kind: Clone + Send + Sync + std::fmt::Debug + Default + 'static {
     fn metadata(&self) -> &ObjectMeta;
     fn metadata_mut(&mut self) -> &mut ObjectMeta;
     fn decode(bytes: &[u8]) -> Result<Self, serde_json::Error>;
-    fn decode_value(value: Value) -> Result<Self, serde_json::Error>;
+    /// Through its text: a second decoder for each type would double what is compiled.
+    fn decode_value(value: Value) -> Result<Self, serde_json::Error> {
+        Self::decode(&serde_json::to_vec(&value)?)
+    }
     /// The JSON tree, with `apiVersion` and `kind`.
     fn encode(&self) -> Value;
 
@@ -87,10 +90,6 @@ macro_rules! kinds {
 
             fn decode(bytes: &[u8]) -> Result<Self, serde_json::Error> {
                 serde_json::from_slice(bytes)
-            }
-
-            fn decode_value(value: Value) -> Result<Self, serde_json::Error> {
-                serde_json::from_value(value)
             }
 
             fn encode(&self) -> Value {
