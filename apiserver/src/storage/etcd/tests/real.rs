@@ -230,9 +230,13 @@ async fn certificates_are_shown_and_looked_at() {
     let storage = Etcd::open(&env, &known, &known.tls().unwrap()).await.unwrap();
     assert_eq!(written(storage.create("/a", Bytes::new(), None).await.unwrap()), 2);
     let unknown = EtcdOptions { etcd_cafile: ca, ..options(processes.urls()) };
-    let error = Etcd::open(&env, &unknown, &unknown.tls().unwrap()).await.unwrap_err().to_string();
-    assert!(error.starts_with("etcd does not answer at https://") && !error.contains('\n'), "{error}");
     let distrusting = options(processes.urls());
-    let error = Etcd::open(&env, &distrusting, &EtcdTls::default()).await.unwrap_err().to_string();
+    let (no_certificate, no_trust) = (unknown.tls().unwrap(), EtcdTls::default());
+    // Both wait as long as a server waits for its etcd at start.
+    let (unknown, distrusting) =
+        tokio::join!(Etcd::open(&env, &unknown, &no_certificate), Etcd::open(&env, &distrusting, &no_trust),);
+    let error = unknown.unwrap_err().to_string();
+    assert!(error.starts_with("etcd does not answer at https://") && !error.contains('\n'), "{error}");
+    let error = distrusting.unwrap_err().to_string();
     assert!(error.contains("certificate"), "{error}");
 }
