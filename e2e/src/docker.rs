@@ -8,10 +8,8 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// Ends the engine in order when the pipe from its owner closes, however the owner ended. Where it may, the engine goes
-/// a little before all else: what it compiles takes longer than all other tests, and would end long after them.
-const SCRIPT: &str =
-    r#"exec 3<&0; (read -r _ <&3; kill -TERM $$) 2>/dev/null >&2 & exec nice -n -4 "$@" 3<&- </dev/null"#;
+/// Ends the engine in order when the pipe from its owner closes, however the owner ended.
+const SCRIPT: &str = r#"exec 3<&0; (read -r _ <&3; kill -TERM $$) 2>/dev/null >&2 & exec "$@" 3<&- </dev/null"#;
 
 /// The programs that are needed, with their Debian packages.
 const PROGRAMS: [(&str, &str); 3] =
