@@ -7,6 +7,7 @@
 pub mod cleanup;
 pub mod conditions;
 pub mod definition;
+mod embedded;
 pub mod row;
 pub mod rules;
 pub mod serving;

@@ -4,6 +4,7 @@
 //! schema that their writer knows, and pruned by the stored one at last.
 //! Corresponds to k8s.io/apiextensions-apiserver/pkg/registry/customresource.
 
+use super::embedded;
 use super::rules::Rules;
 use crate::registry::strategies::rules::restore;
 use crate::registry::strategy::{Strategy, WriteContext};
@@ -11,7 +12,7 @@ use crate::registry::validation::at::{At, Errors};
 use crate::registry::validation::object_meta;
 use proto::meta::status::FieldError;
 use proto::resources::{Conversion, Resource, Served};
-use proto::schema::structural::{Structural, embedded, is_meta_field, lists, validate};
+use proto::schema::structural::{is_meta_field, lists, validate};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
@@ -41,7 +42,7 @@ impl CustomStrategy {
             ));
             return;
         }
-        errors.extend(rules.check(object, old));
+        errors.extend(rules.check(object, old, ""));
     }
 }
 
@@ -112,7 +113,7 @@ impl Strategy for CustomStrategy {
         let Some(schema) = context.served.schema.structural() else { return errors };
         errors.extend(validate::validate(schema, object, "", None));
         check_scale(context.served, object, &mut errors);
-        check_embedded(schema, object, &mut errors);
+        embedded::check(schema, object, "", &mut errors);
         errors.extend(lists::duplicates(schema, object));
         self.check_rules(context.served, object, None, &mut errors);
         errors
@@ -133,7 +134,7 @@ impl Strategy for CustomStrategy {
             errors.extend(validate::validate(schema, object, "", Some(&old)));
             check_scale(context.served, object, &mut errors);
         }
-        check_embedded(schema, object, &mut errors);
+        embedded::check(schema, object, "", &mut errors);
         // Old duplicates may stay: nobody could write the object otherwise.
         if lists::duplicates(schema, &old).is_empty() {
             errors.extend(lists::duplicates(schema, object));
@@ -165,25 +166,4 @@ fn check_scale(served: &Served, object: &Value, errors: &mut Errors) {
             errors.push(at.invalid("should be a non-negative integer"));
         }
     }
-}
-
-fn check_embedded(schema: &Structural, object: &Value, errors: &mut Errors) {
-    embedded::each(schema, object, &mut |path, resource| {
-        if path.is_empty() {
-            return;
-        }
-        let at = At::new(path, resource);
-        for key in ["apiVersion", "kind"] {
-            if at.field(key).text().is_empty() {
-                errors.push(at.field(key).required("must not be empty"));
-            }
-        }
-        let meta = at.field("metadata");
-        if !meta.field("name").text().is_empty() {
-            let complaints = object_meta::subdomain(meta.field("name").text(), false);
-            errors.extend(complaints.into_iter().map(|complaint| meta.field("name").invalid(complaint)));
-        }
-        meta.field("labels").check_labels(errors);
-        object_meta::validate_annotations(&meta.field("annotations"), errors);
-    });
 }

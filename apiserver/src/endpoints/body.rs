@@ -2,7 +2,7 @@
 //!
 //! Corresponds to the decoding part of k8s.io/apiserver/pkg/endpoints/handlers/{create,update}.go.
 
-use super::Call;
+use super::{Call, old_numbers};
 use crate::media;
 use crate::registry::{object_meta, set_defaults};
 use crate::request::body::read;
@@ -84,6 +84,7 @@ impl Given {
             return Err(wrong_kind(call, gvk, &given));
         }
         let decoded = decode_document(schema, document).map_err(|error| error.to_status(gvk))?;
+        old_numbers::check(gvk, &decoded.value).map_err(|why| cannot_handle(gvk, why))?;
         match self.options.field_validation {
             FieldValidation::Ignore => {}
             FieldValidation::Warn => call.record.warn(strict_warnings(&decoded.strict_errors)),

@@ -16,6 +16,7 @@ pub mod get;
 pub mod list;
 pub mod log;
 pub mod non_resource;
+mod old_numbers;
 pub mod patch;
 pub mod present;
 pub mod proxy;

@@ -2,7 +2,7 @@
 //!
 //! Corresponds to k8s.io/apiserver/pkg/endpoints/handlers/patch.go.
 
-use super::{Call, body, present};
+use super::{Call, body, old_numbers, present};
 use crate::apply::FieldManager;
 use crate::apply::conversions::Conversions;
 use crate::apply::fields::FieldSet;
@@ -192,6 +192,7 @@ impl Patch<'_> {
         }
         let decode = if self.kind == Kind::Strategic { decode::convert } else { decode::decode };
         let decoded = decode(&served.schema, patched).map_err(|error| error.to_string())?;
+        old_numbers::check(&served.gvk(), &decoded.value)?;
         let strict: Vec<String> = self.patch_errors.iter().cloned().chain(decoded.strict_errors).collect();
         let mut warnings = self.warnings.lock();
         warnings.clear();

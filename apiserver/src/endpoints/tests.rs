@@ -186,6 +186,40 @@ async fn a_scale_may_be_a_table() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn numbers_that_are_kept_as_text_are_numbers() {
+    let api = Api::start().await;
+    let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let spec = json!({"selector": {"matchLabels": {"a": "b"}}, "template": template});
+    let why = "strconv.ParseInt: parsing \"x\": invalid syntax";
+    let cases = [
+        (
+            "deployments",
+            "deprecated.deployment.rollback.to",
+            format!(
+                "Deployment in version \"v1\" cannot be handled as a Deployment: failed to parse \
+                 annotation[deprecated.deployment.rollback.to]=x as int64: {why}"
+            ),
+        ),
+        (
+            "daemonsets",
+            "deprecated.daemonset.template.generation",
+            format!("DaemonSet in version \"v1\" cannot be handled as a DaemonSet: {why}"),
+        ),
+    ];
+    for (resource, annotation, message) in cases {
+        let path = format!("/apis/apps/v1/namespaces/default/{resource}");
+        let object = |text: &str| json!({"metadata": {"name": "n", "annotations": {annotation: text}}, "spec": spec});
+        let refused = api.ask(Method::POST, &path, object("x"), &[]).await;
+        assert_eq!((refused.code, refused.message()), (400, message.as_str()));
+        api.create(&path, object("2")).await;
+        let patch = json!({"metadata": {"annotations": {annotation: "x"}}});
+        let merge = ("content-type", "application/merge-patch+json");
+        let refused = api.ask(Method::PATCH, &format!("{path}/n"), patch, &[merge]).await;
+        assert!(refused.message().contains(why), "{}", refused.message());
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_review_is_checked_whole() {
     let api = Api::start().await;
     let (here, pods) = (json!({"namespace": "default"}), json!({"verb": "get", "resource": "pods"}));

@@ -4,6 +4,7 @@ use super::time_spans::written_duration;
 use crate::failure::{Failure, error};
 use crate::meter::Meter;
 use crate::value::{Outcome, Value, no_overload};
+use proto::meta::go_text;
 use std::fmt::Write;
 
 pub const DECLARED: &str = "
@@ -33,20 +34,13 @@ pub fn run(name: &str, arguments: &[Value], meter: &mut Meter) -> Outcome {
     }
 }
 
+/// `strings.quote`, which leaves alone what has no escape of its own.
 fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {
-        match c {
-            '\u{7}' => out.push_str("\\a"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{b}' => out.push_str("\\v"),
-            '\\' => out.push_str("\\\\"),
-            '"' => out.push_str("\\\""),
-            c => out.push(c),
+        match go_text::escape_letter(c) {
+            Some(letter) => out.extend(['\\', letter]),
+            None => out.push(c),
         }
     }
     out.push('"');

@@ -14,22 +14,30 @@ pub fn is_printable(c: char) -> bool {
     !String::from_iter(behind).escape_debug().any(|shown| shown == '\\')
 }
 
+/// What stands behind the backslash for a character that has an escape of its own.
+pub fn escape_letter(c: char) -> Option<char> {
+    Some(match c {
+        '"' | '\\' => c,
+        '\u{7}' => 'a',
+        '\u{8}' => 'b',
+        '\u{c}' => 'f',
+        '\n' => 'n',
+        '\r' => 'r',
+        '\t' => 't',
+        '\u{b}' => 'v',
+        _ => return None,
+    })
+}
+
 /// strconv.Quote: what cannot be printed is escaped.
 pub fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
     for c in text.chars() {
-        match c {
-            '"' | '\\' => out.extend(['\\', c]),
-            c if is_printable(c) => out.push(c),
-            '\u{7}' => out.push_str("\\a"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{b}' => out.push_str("\\v"),
-            c => {
+        match escape_letter(c) {
+            Some(letter) => out.extend(['\\', letter]),
+            None if is_printable(c) => out.push(c),
+            None => {
                 let code = u32::from(c);
                 let written = match code {
                     0..0x80 => write!(out, "\\x{code:02x}"),

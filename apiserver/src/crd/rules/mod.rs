@@ -53,12 +53,12 @@ impl Rules {
         Some(Self { schema, tree })
     }
 
-    /// Every rule that an object breaks. Of an update, `old` is what was there.
-    pub fn check(&self, object: &Json, old: Option<&Json>) -> Vec<FieldError> {
+    /// Every rule that an object breaks, or a value that stands at `base`. Of an update, `old` is what was there.
+    pub fn check(&self, object: &Json, old: Option<&Json>, base: &str) -> Vec<FieldError> {
         let mut run = Run { left: OBJECT_LIMIT, errors: Vec::new() };
         let place = Place { json: object, value: None, old, is_same: false };
         // Whatever ended it early is among the errors.
-        let _ = run.walk(&self.tree, &self.schema, &place, "");
+        let _ = run.walk(&self.tree, &self.schema, &place, base);
         run.errors
     }
 }

@@ -8,7 +8,7 @@ fn errors(spec: Json, object: Json, old: Option<Json>) -> Vec<String> {
     let schema = json!({"type": "object", "properties": {"spec": spec}});
     let rules = Rules::of(&Structural::parse(&schema)).expect("it has rules");
     let whole = |spec: Json| json!({"apiVersion": "a/v1", "kind": "K", "metadata": {"name": "n"}, "spec": spec});
-    let found = rules.check(&whole(object), old.map(whole).as_ref());
+    let found = rules.check(&whole(object), old.map(whole).as_ref(), "");
     found.into_iter().map(|error| format!("{}: {}", error.field, error.message)).collect()
 }
 

@@ -4,6 +4,7 @@
 //! common is named by the path that it had when a definition had one version: `spec.validation.openAPIV3Schema`.
 
 mod conversion;
+mod defaults;
 mod names;
 mod paths;
 mod rules;

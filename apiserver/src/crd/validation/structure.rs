@@ -1,10 +1,10 @@
 //! What makes a schema structural: types everywhere, and value rules that add no structure of their own.
 //!
-//! Corresponds to k8s.io/apiextensions-apiserver/pkg/apiserver/schema/validation.go, complete.go and
-//! defaulting/validation.go.
+//! Corresponds to k8s.io/apiextensions-apiserver/pkg/apiserver/schema/validation.go and complete.go.
 
+use super::defaults;
 use crate::registry::validation::at::{At, Errors};
-use proto::schema::structural::{Pattern, Structural, plain_numbers, prune, validate};
+use proto::schema::structural::Pattern;
 use serde_json::json;
 
 #[derive(Clone, Copy, PartialEq)]
@@ -23,7 +23,7 @@ pub fn check(root: &At<'_>, errors: &mut Errors) {
     }
     found.sort_by_cached_key(ToString::to_string);
     if found.is_empty() {
-        check_defaults(root, Level::Root, &mut found);
+        defaults::check(root, &mut found);
     }
     errors.append(&mut found);
 }
@@ -203,35 +203,6 @@ fn check_complete(branch: &At<'_>, schema: Option<&At<'_>>, place: &At<'_>, erro
     for (inner, below) in deeper.into_iter().filter(|(inner, _)| inner.is_set()) {
         check_complete(&inner, Some(&below).filter(|below| below.is_set()), &below, errors);
     }
-}
-
-/// Defaults are values of their own schemas. What stands in metadata is judged with objects, and has none at the root.
-fn check_defaults(schema: &At<'_>, level: Level, errors: &mut Errors) {
-    if schema.value.get("default").is_some() {
-        check_default(schema, errors);
-    }
-    let items = schema.field("items");
-    if items.is_set() {
-        check_defaults(&items, Level::Item, errors);
-    }
-    for (name, property) in schema.field("properties").entries() {
-        if level != Level::Root || name != "metadata" {
-            check_defaults(&property, Level::Field, errors);
-        }
-    }
-}
-
-fn check_default(schema: &At<'_>, errors: &mut Errors) {
-    let default = schema.field("default");
-    let structural = Structural::parse(schema.value);
-    let mut value = default.value.clone();
-    plain_numbers(&mut value);
-    let mut pruned = value.clone();
-    prune::prune(&structural, &mut pruned, &mut Vec::new());
-    if pruned != value {
-        errors.push(default.invalid("must not have unknown fields"));
-    }
-    errors.extend(validate::validate(&structural, &value, &default.path, None));
 }
 
 /// In Go's words where the mistake is a common one.

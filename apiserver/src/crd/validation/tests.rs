@@ -309,6 +309,73 @@ fn lists_and_maps_say_how_they_merge() {
 }
 
 #[test]
+fn defaults_pass_what_stands_beside_them() {
+    let object = |more: Value| {
+        let mut schema = json!({"type": "object", "x-kubernetes-embedded-resource": true,
+            "x-kubernetes-preserve-unknown-fields": true});
+        schema.as_object_mut().expect("a map").extend(more.as_object().expect("a map").clone());
+        schema
+    };
+    let metadata =
+        |name: Value| object(json!({"properties": {"metadata": {"type": "object", "properties": {"name": name}}}}));
+    let rule = |rule: &str| json!([{"rule": rule, "message": "too small"}]);
+    let cases: &[(Value, &[&str])] = &[
+        (json!({"type": "integer", "default": 5, "x-kubernetes-validations": rule("self > 3")}), &[]),
+        (
+            json!({"type": "integer", "default": 2, "x-kubernetes-validations": rule("self > 3")}),
+            &[".default: Invalid value: 2: too small"],
+        ),
+        (
+            json!({"type": "object", "default": {"a": 2}, "properties": {
+                "a": {"type": "integer", "x-kubernetes-validations": rule("self > 3")}}}),
+            &[".default.a: Invalid value: 2: too small"],
+        ),
+        // What does not fit its schema is not asked for more.
+        (
+            json!({"type": "integer", "maximum": 1, "default": 2, "x-kubernetes-validations": rule("self > 3")}),
+            &[".default: Invalid value: 2:  in body should be less than or equal to 1"],
+        ),
+        // A change from itself to itself, and something new.
+        (json!({"type": "integer", "default": 2, "x-kubernetes-validations": rule("self == oldSelf")}), &[]),
+        (
+            json!({"type": "integer", "default": 2,
+                "x-kubernetes-validations": [{"rule": "oldSelf.hasValue()", "message": "new", "optionalOldSelf": true}]}),
+            &[".default: Invalid value: 2: new"],
+        ),
+        (
+            json!({"type": "object", "default": {"metadata": {}}}),
+            &[".default: Invalid value: {\"metadata\":{}}: must not have unknown fields"],
+        ),
+        (object(json!({"default": {"apiVersion": "v1", "kind": "Pod", "metadata": {"labels": {"a": "b"}}}})), &[]),
+        (
+            object(json!({"default": {"apiVersion": "a/b/c", "kind": "Bad_Kind", "metadata": {"name": "a/b"}}})),
+            &[
+                ".default.apiVersion: Invalid value: \"a/b/c\": unexpected GroupVersion string: a/b/c",
+                &format!(
+                    ".default.kind: Invalid value: \"Bad_Kind\": may have mixed case, but should otherwise match: {LABEL}"
+                ),
+                ".default.metadata.name: Invalid value: \"a/b\": may not contain '/'",
+            ],
+        ),
+        (
+            object(json!({"default": {"metadata": {}}})),
+            &[".default.apiVersion: Required value", ".default.kind: Required value"],
+        ),
+        (metadata(json!({"type": "string", "default": "web"})), &[]),
+        (
+            metadata(json!({"type": "string", "default": "a/b"})),
+            &[
+                ".properties[metadata].properties[name].default: Invalid value: \"a/b\": must result in valid metadata: \
+                 metadata.name: Invalid value: \"a/b\": may not contain '/'",
+            ],
+        ),
+    ];
+    for (schema, errors) in cases {
+        assert_eq!(of_spec(schema.clone()), *errors, "{schema}");
+    }
+}
+
+#[test]
 fn a_root_with_a_status_apart_says_little() {
     let errors = |schema: Value| {
         let mut version = version("v1", schema);

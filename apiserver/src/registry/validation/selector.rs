@@ -3,7 +3,6 @@
 //! Corresponds to ValidateLabelSelector and ValidatePodTemplateSpecForReplicaSet.
 
 use super::at::{At, Errors};
-use super::pod;
 use proto::meta::label_selector;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -69,11 +68,6 @@ pub fn check_match(selector: &At<'_>, template: &At<'_>, errors: &mut Errors) {
 }
 
 /// A template whose pods run for ever, for a controller that is called `owner`.
-pub fn check_endless_template(template: &At<'_>, owner: &str, errors: &mut Errors) {
-    pod::template(template, errors);
-    check_endless(template, owner, errors);
-}
-
 pub fn check_endless(template: &At<'_>, owner: &str, errors: &mut Errors) {
     let restart = template.down("spec.restartPolicy");
     if restart.text() != "Always" {

@@ -42,7 +42,8 @@ fn template_of_selector(spec: &At<'_>, errors: &mut Errors) {
         return;
     }
     selector::check_match(&selector, &template, errors);
-    selector::check_endless_template(&template, "ReplicaSet", errors);
+    pod::template(&template, errors);
+    selector::check_endless(&template, "ReplicaSet", errors);
 }
 
 /// Where older versions of the API keep what is a field of theirs: the revision to go back to.
@@ -178,7 +179,8 @@ pub fn replication_controller(_context: &Context<'_>, controller: &At<'_>, error
     if !wanted.iter().all(|(key, value)| labels.get(key) == Some(value)) {
         errors.push(template.down("metadata.labels").invalid(selector::MISMATCH));
     }
-    selector::check_endless_template(&template, "ReplicationController", errors);
+    pod::template(&template, errors);
+    selector::check_endless(&template, "ReplicationController", errors);
 }
 
 pub fn daemon_set(_context: &Context<'_>, set: &At<'_>, errors: &mut Errors) {
@@ -191,7 +193,8 @@ pub fn daemon_set(_context: &Context<'_>, set: &At<'_>, errors: &mut Errors) {
     if selected.is_set() && selected.field("matchLabels").is_empty() && selected.field("matchExpressions").is_empty() {
         errors.push(selected.invalid("empty selector is invalid for daemonset"));
     }
-    selector::check_endless_template(&template, "DaemonSet", errors);
+    pod::template(&template, errors);
+    selector::check_endless(&template, "DaemonSet", errors);
     spec.field("minReadySeconds").check_non_negative(errors);
     daemon_set_strategy(&spec.field("updateStrategy"), errors);
     spec.field("revisionHistoryLimit").check_non_negative(errors);

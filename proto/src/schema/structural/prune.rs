@@ -11,6 +11,12 @@ pub fn prune(schema: &Structural, object: &mut Value, unknown: &mut Vec<String>)
     pruner.value(Some(schema), object, true);
 }
 
+/// The same of a value that stands in an object.
+pub fn prune_part(schema: &Structural, value: &mut Value) {
+    let mut pruner = Pruner { path: String::new(), unknown: &mut Vec::new() };
+    pruner.value(Some(schema), value, schema.embedded_resource);
+}
+
 struct Pruner<'a> {
     path: String,
     unknown: &'a mut Vec<String>,

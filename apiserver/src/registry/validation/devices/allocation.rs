@@ -3,7 +3,7 @@
 //! Corresponds to validateResourceClaimStatusUpdate, and to dropDeallocatedStatusDevices of the claims' registry.
 
 use super::claim::{request_name, request_names, requests_of};
-use super::names_of::{driver, pool, share};
+use super::identifiers::{driver, pool, share};
 use super::{Context, MAX_CONFIGS, binding, each, each_once, itself, opaque, raw_object};
 use crate::registry::validation::at::{At, Errors, interface_address};
 use crate::registry::validation::conditions;

@@ -2,7 +2,7 @@
 //!
 //! Corresponds to validateResourceClaimSpec.
 
-use super::names_of::fully_qualified;
+use super::identifiers::fully_qualified;
 use super::{Context, MAX_CONFIGS, by_name, each, each_once, itself, opaque, selectors, tolerate};
 use crate::registry::validation::at::{At, Errors};
 use crate::registry::validation::object_meta::validate_annotations;

@@ -5,19 +5,19 @@
 pub mod allocation;
 mod capacity;
 pub mod claim;
-mod names_of;
+mod identifiers;
 pub mod slice;
 
 use super::at::{At, Errors};
 use super::pod::resources::is_extended;
 use crate::registry::strategy::WriteContext;
-use names_of::driver;
+use identifiers::driver;
 use proto::meta::names;
 use proto::meta::status::FieldError;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-pub use names_of::driver as driver_name;
+pub use identifiers::driver as driver_name;
 
 type Context<'a> = WriteContext<'a>;
 type Check<'c> = &'c dyn Fn(&At<'_>, &mut Errors);

@@ -2,7 +2,7 @@
 //!
 //! Corresponds to validateResourceSliceSpec.
 
-use super::names_of::{self, MAX_QUALIFIED_BYTES};
+use super::identifiers::{self, MAX_QUALIFIED_BYTES};
 use super::{Context, binding, by_name, capacity, each, each_entry, each_once, taint};
 use crate::registry::validation::at::{At, Errors};
 use crate::registry::validation::pod::affinity::node_selector;
@@ -40,9 +40,9 @@ pub fn update(_context: &Context<'_>, slice: &At<'_>, old: &At<'_>, errors: &mut
 
 /// Whose devices these are.
 fn owner(spec: &At<'_>, errors: &mut Errors) {
-    names_of::driver(&spec.field("driver"), errors);
+    identifiers::driver(&spec.field("driver"), errors);
     let pool = spec.field("pool");
-    names_of::pool(&pool.field("name"), errors);
+    identifiers::pool(&pool.field("name"), errors);
     let (count, generation) = (pool.field("resourceSliceCount"), pool.field("generation"));
     if count.integer().unwrap_or(0) <= 0 {
         errors.push(count.invalid_as(&json!(count.integer().unwrap_or(0)), "must be greater than zero"));
@@ -152,12 +152,12 @@ fn device(device: &At<'_>, old: Option<&At<'_>>, errors: &mut Errors) {
         errors.push(device.invalid_as(&json!(count), why));
     }
     each_entry(&attributes, usize::MAX, MAX_QUALIFIED_BYTES, errors, &|name, at, errors| {
-        names_of::qualified(&At::new(at.path.clone(), &json!(name)), errors);
+        identifiers::qualified(&At::new(at.path.clone(), &json!(name)), errors);
         attribute(at, errors);
     });
     let is_shared = device.field("allowMultipleAllocations").is_true();
     each_entry(&capacities, usize::MAX, MAX_QUALIFIED_BYTES, errors, &|name, at, errors| {
-        names_of::qualified(&At::new(at.path.clone(), &json!(name)), errors);
+        identifiers::qualified(&At::new(at.path.clone(), &json!(name)), errors);
         capacity::validate(at, is_shared, errors);
     });
     let taints = device.field("taints");

@@ -1,7 +1,7 @@
 //! What claims, their status, slices and classes of devices are told.
 
 use super::super::testing::{create, update, update_of};
-use super::{Errors, cut, names_of};
+use super::{Errors, cut, identifiers};
 use crate::registry::validation::at::At;
 use serde_json::{Value, json};
 
@@ -83,7 +83,7 @@ fn constraints_and_configurations_name_requests_that_are_there() {
 fn names_of_attributes_are_identifiers_below_a_domain() {
     let refused = |name: &str| {
         let mut errors = Errors::new();
-        names_of::qualified(&At::new("a", &json!(name)), &mut errors);
+        identifiers::qualified(&At::new("a", &json!(name)), &mut errors);
         errors
             .iter()
             .map(|error| error.message.split(" (e.g.").next().unwrap_or_default().to_owned())

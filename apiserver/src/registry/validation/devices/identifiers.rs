@@ -1,4 +1,4 @@
-//! Names of drivers, pools, attributes and shares.
+//! What drivers, pools, attributes and shares are called.
 //!
 //! Corresponds to ValidateCSIDriverName, validatePoolName, validateQualifiedName and validateUID.
 
@@ -16,12 +16,8 @@ const NOT_AN_IDENTIFIER: &str = "a valid C identifier must start with alphabetic
 
 /// The name of a driver, also of one for storage: a domain, in any case.
 pub fn driver(name: &At<'_>, errors: &mut Errors) {
-    if name.is_empty() {
-        errors.push(name.required(""));
+    if !is_there(name, MAX_DRIVER_BYTES, errors) {
         return;
-    }
-    if name.len() > MAX_DRIVER_BYTES {
-        errors.push(name.too_long(MAX_DRIVER_BYTES));
     }
     let complaints = names::dns1123_subdomain(&name.text().to_lowercase());
     errors.extend(complaints.into_iter().map(|complaint| name.invalid_text(complaint)));
@@ -29,16 +25,22 @@ pub fn driver(name: &At<'_>, errors: &mut Errors) {
 
 /// Domains with slashes between them.
 pub fn pool(name: &At<'_>, errors: &mut Errors) {
-    if name.is_empty() {
-        errors.push(name.required(""));
+    if !is_there(name, MAX_POOL_BYTES, errors) {
         return;
-    }
-    if name.len() > MAX_POOL_BYTES {
-        errors.push(name.too_long(MAX_POOL_BYTES));
     }
     for part in name.text().split('/') {
         At::new(name.path.clone(), &json!(part)).check(names::dns1123_subdomain, errors);
     }
+}
+
+/// Whether there is a name to look at, be it too long.
+fn is_there(name: &At<'_>, max_bytes: usize, errors: &mut Errors) -> bool {
+    if name.is_empty() {
+        errors.push(name.required(""));
+    } else if name.len() > max_bytes {
+        errors.push(name.too_long(max_bytes));
+    }
+    !name.is_empty()
 }
 
 /// An identifier as in C, below a domain or below the driver's own.
