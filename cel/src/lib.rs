@@ -55,7 +55,7 @@ pub use library::parse_duration;
 pub use meter::Meter;
 pub use names::escaped;
 pub use parse::is_reserved;
-pub use types::{ObjectType, Type};
+pub use types::{ObjectType, QUANTITY, Type};
 pub use value::{Foreign, Key, List, Map, Message, Nature, Outcome, Value, no_overload};
 
 use extension::Extensions;
@@ -68,6 +68,7 @@ use std::sync::Arc;
 pub struct Environment<'d> {
     variables: Vec<(&'static str, Type, Option<&'d Declaration>)>,
     extensions: Extensions,
+    has_bindings: bool,
 }
 
 /// An expression that can be evaluated.
@@ -89,6 +90,12 @@ impl<'d> Environment<'d> {
         self
     }
 
+    /// With `cel.bind(name, value, expression)`.
+    pub fn with_bindings(mut self) -> Self {
+        self.has_bindings = true;
+        self
+    }
+
     /// With types that values are written of: `Name{field: value}`.
     pub fn with_messages(mut self, messages: fn(&str) -> Option<Type>) -> Self {
         self.extensions.messages = Some(messages);
@@ -97,7 +104,7 @@ impl<'d> Environment<'d> {
 
     /// The error is worded as Kubernetes words it, with the place of each mistake.
     pub fn compile(&self, text: &str) -> Result<Program, String> {
-        let tree = parse::parse(text).map_err(|error| error.shown(text))?;
+        let tree = parse::parse(text, self.has_bindings).map_err(|error| error.shown(text))?;
         let variables: Vec<(&str, Type)> = self.variables.iter().map(|(name, kind, _)| (*name, kind.clone())).collect();
         let node = check::check(&tree, &variables, &self.extensions).map_err(|errors| source::shown(&errors, text))?;
         literals::check(&tree).map_err(|errors| source::shown(&errors, text))?;

@@ -1,7 +1,7 @@
 //! Calls that are written out before they are checked: `has`, the comprehensions, and those of optional values.
 //!
-//! Corresponds to the macros of github.com/google/cel-go/parser, and to its extensions for optional values and for
-//! comprehensions with two variables.
+//! Corresponds to the macros of github.com/google/cel-go/parser, and to its extensions for optional values, for
+//! comprehensions with two variables, and for bindings.
 
 use super::source::SyntaxError;
 use super::syntax::{Comprehension, Expr, Syntax};
@@ -53,6 +53,21 @@ pub fn method(at: usize, name: &str, target: Expr, arguments: Vec<Expr>) -> Pars
         ("optFlatMap", 2) => w.opt_map(target, arguments, false),
         _ => Expr::new(at, Syntax::Call(name.to_owned(), Some(Box::new(target)), arguments)),
     }
+}
+
+/// `cel.bind(name, value, expression)`
+pub fn is_binding(target: &Expr, name: &str, arguments: &[Expr]) -> bool {
+    name == "bind" && arguments.len() == 3 && matches!(&target.kind, Syntax::Ident(namespace) if namespace == "cel")
+}
+
+/// Gives a value a name in an expression.
+pub fn binding(at: usize, mut arguments: Vec<Expr>) -> Parsed {
+    let (expression, value) = (arguments.remove(2), arguments.remove(1));
+    let Syntax::Ident(name) = &arguments[0].kind else {
+        let message = "cel.bind() variable names must be simple identifiers".to_owned();
+        return Err(SyntaxError { at: arguments[0].at, message });
+    };
+    Writer { at }.bind(name, value, expression)
 }
 
 /// The parts of `range.name(first, [second,] [filter,] last)`.

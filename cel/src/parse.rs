@@ -49,14 +49,15 @@ pub fn is_reserved(word: &str) -> bool {
     KEYWORDS.contains(&word) || RESERVED.contains(&word)
 }
 
-pub fn parse(text: &str) -> Result<Expr, SyntaxError> {
+/// `has_bindings` says whether `cel.bind` is known.
+pub fn parse(text: &str, has_bindings: bool) -> Result<Expr, SyntaxError> {
     let size = text.chars().count();
     if size > MAX_CHARACTERS {
         let message = format!("expression code point size exceeds limit: size: {size}, limit {MAX_CHARACTERS}");
         return Err(SyntaxError { at: 0, message });
     }
     let tokens = tokens(text)?;
-    let mut parser = Parser { tokens: &tokens, at: 0, brackets: 0 };
+    let mut parser = Parser { tokens: &tokens, at: 0, brackets: 0, has_bindings };
     let expression = parser.expression()?;
     if *parser.token() != Token::End {
         return parser.unexpected("<EOF>", |token| *token == Token::End);
@@ -70,6 +71,7 @@ struct Parser<'t> {
     tokens: &'t [Placed],
     at: usize,
     brackets: usize,
+    has_bindings: bool,
 }
 
 fn call(at: usize, name: &str, arguments: Vec<Expr>) -> Parsed {
@@ -263,7 +265,11 @@ impl Parser<'_> {
                 let opening = self.place();
                 if self.take("(") {
                     let arguments = self.arguments()?;
-                    whole = macros::method(opening, &name, whole, arguments)?;
+                    whole = if self.has_bindings && macros::is_binding(&whole, &name, &arguments) {
+                        macros::binding(opening, arguments)?
+                    } else {
+                        macros::method(opening, &name, whole, arguments)?
+                    };
                     continue;
                 }
                 whole = Expr::new(at, Syntax::Select(Box::new(whole), name))?;

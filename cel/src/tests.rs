@@ -47,6 +47,16 @@ pub fn table(rows: &[(&str, &str)]) {
 }
 
 #[test]
+fn a_value_gets_a_name_where_bindings_are_known() {
+    let text = "cel.bind(a, 2 + 3, cel.bind(b, a * a, b - a))";
+    let program = Environment::default().with_bindings().compile(text).unwrap();
+    assert_eq!(shown(&program.run(Vec::new(), &mut Meter::new(1_000)).unwrap()), "20");
+    let unnamed = Environment::default().with_bindings().compile("cel.bind(a.b, 2, 3)").unwrap_err();
+    assert!(unnamed.contains("cel.bind() variable names must be simple identifiers"), "{unnamed}");
+    assert!(eval(text).contains("undeclared reference to 'cel'"), "{}", eval(text));
+}
+
+#[test]
 fn literals_and_operators() {
     table(&[
         ("1 + 2 * 3 - 4 / 2 % 3", "5"),

@@ -193,9 +193,13 @@ impl Cacher {
         Ok(self.0.snapshot_of(&state))
     }
 
-    /// Waits until the objects are others than these; for those who look at a whole row again and again.
+    /// Waits until the objects are others than these; for those who look at a whole row again and again. Where the store
+    /// was read itself, the cache may come to know these later.
     pub async fn changed(&self, known: &Snapshot) {
-        let look = |state: &State| (state.ready && !self.0.snapshot_of(state).is_same(known)).then_some(());
+        let look = |state: &State| {
+            let is_later = state.ready && state.window.revision() >= known.revision;
+            (is_later && !self.0.snapshot_of(state).equals(known)).then_some(())
+        };
         self.0.when_advanced(look).await;
     }
 

@@ -28,7 +28,7 @@ fn object() -> Declaration {
 
 /// The highest cost and the largest size of an expression about `self`.
 fn estimated(declared: &Declaration, expression: &str) -> (u64, Option<u64>) {
-    let tree = parse(expression).unwrap_or_else(|error| panic!("{}", error.shown(expression)));
+    let tree = parse(expression, false).unwrap_or_else(|error| panic!("{}", error.shown(expression)));
     let node = check(&tree, &[("self", declared.kind.clone())], &Extensions::default())
         .unwrap_or_else(|errors| panic!("{}", crate::source::shown(&errors, expression)));
     let root = Place::Declared(declared);

@@ -156,6 +156,23 @@ async fn without_progress_consistent_reads_go_to_the_store() {
     assert_eq!(take(&mut followed, 21).await.len(), 21);
 }
 
+/// What the store itself showed is compared by what is in it, not by where it comes from.
+#[tokio::test(start_paused = true)]
+async fn without_progress_only_a_change_ends_the_wait_for_one() {
+    let env = Env::simulated(3);
+    let members = Model::new(&env, 1).members(1, model::OLD);
+    let bench = Bench::over(env.clone(), etcd_tests::over(&env, &members).await.unwrap()).await;
+    bench.set("x/a", Some("red")).await;
+    for color in [Some("red"), Some("blue"), None] {
+        bench.set_elsewhere().await;
+        let known = bench.cacher.read(Freshness::Latest).await.unwrap();
+        let waiting = env.timeout(Duration::from_secs(60), bench.cacher.changed(&known)).await;
+        assert!(waiting.is_err(), "nothing has changed at {}", known.revision);
+        bench.set("x/a", color).await;
+        bench.cacher.changed(&known).await;
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_slow_watch_falls_off_and_delays_nobody() {
     let bench = Bench::new().await;

@@ -160,13 +160,9 @@ fn set(members: &mut Members, field: &str, give: &Give) {
     members.insert(field.to_owned(), value);
 }
 
-/// Absent, null, or the empty string of a field that is always written.
+/// Absent or null: a decoded tree has an empty text only where Go has a pointer to one, which is a value like others.
 pub fn is_unset(members: &Members, field: &str) -> bool {
-    match members.get(field) {
-        None | Some(Value::Null) => true,
-        Some(Value::String(text)) => text.is_empty(),
-        Some(_) => false,
-    }
+    members.get(field).is_none_or(Value::is_null)
 }
 
 pub fn is_set(members: &Members, field: &str) -> bool {

@@ -33,6 +33,27 @@ fn a_pod_gets_what_every_pod_gets() {
 }
 
 #[test]
+fn an_empty_text_is_a_value_where_go_has_a_pointer() {
+    let empty =
+        |value: &Value, pointer: &str| assert_eq!(value.pointer(pointer), Some(&json!("")), "{pointer} of {value}");
+    let claim = core("PersistentVolumeClaim", json!({"spec": {"volumeMode": ""}}));
+    empty(&claim, "/spec/volumeMode");
+    let disk = json!({"azureDisk": {"diskName": "d", "diskURI": "u", "cachingMode": "", "kind": "", "fsType": ""}});
+    let volume = core("PersistentVolume", json!({"spec": disk}));
+    for field in ["cachingMode", "kind", "fsType"] {
+        empty(&volume, &format!("/spec/azureDisk/{field}"));
+    }
+    let policy = json!({"spec": {"ingress": [{"ports": [{"protocol": ""}]}]}});
+    let policy = defaulted("networking.k8s.io", "v1", "NetworkPolicy", "networking", policy);
+    empty(&policy, "/spec/ingress/0/ports/0/protocol");
+    let job = defaulted("batch", "v1", "Job", "batch", json!({"spec": {"completionMode": "", "template": {}}}));
+    empty(&job, "/spec/completionMode");
+    // Where it has none, what is empty is absent.
+    let pod = core("Pod", json!({"spec": {"restartPolicy": "", "containers": []}}));
+    assert_eq!(pod["spec"]["restartPolicy"], "Always");
+}
+
+#[test]
 fn fields_behind_a_switch_that_is_off_are_dropped() {
     let exec = json!({"exec": {"command": ["true"]}});
     let signal = |lifecycle: Value| {

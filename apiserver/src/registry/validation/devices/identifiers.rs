@@ -6,7 +6,7 @@ use crate::registry::validation::at::{At, Errors};
 use proto::meta::names;
 use serde_json::json;
 
-const MAX_DRIVER_BYTES: usize = 63;
+pub const MAX_DRIVER_BYTES: usize = 63;
 const MAX_POOL_BYTES: usize = 253;
 const MAX_IDENTIFIER_BYTES: usize = 32;
 /// Domain, slash and identifier.

@@ -5,6 +5,7 @@
 pub mod allocation;
 mod capacity;
 pub mod claim;
+mod expressions;
 mod identifiers;
 pub mod slice;
 
@@ -143,7 +144,6 @@ fn binding(device: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// Deviation: the expressions that select devices are not compiled.
 fn selectors(selectors: &At<'_>, errors: &mut Errors) {
     each(selectors, MAX_SELECTORS, errors, &|selector, errors| {
         let (cel, expression) = (selector.field("cel"), selector.down("cel.expression"));
@@ -153,6 +153,8 @@ fn selectors(selectors: &At<'_>, errors: &mut Errors) {
             errors.push(expression.required(""));
         } else if expression.len() > MAX_EXPRESSION_BYTES {
             errors.push(expression.too_long(MAX_EXPRESSION_BYTES));
+        } else {
+            expressions::check(&expression, errors);
         }
     });
 }

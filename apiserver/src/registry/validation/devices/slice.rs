@@ -15,8 +15,8 @@ const MAX_LARGE_DEVICES: usize = 64;
 const MAX_COUNTER_SETS: usize = 8;
 const MAX_COUNTERS: usize = 32;
 const MAX_CONSUMED_SETS: usize = 2;
-const MAX_ATTRIBUTES: usize = 32;
-const MAX_ATTRIBUTE_BYTES: usize = 64;
+pub const MAX_ATTRIBUTES: usize = 32;
+pub const MAX_ATTRIBUTE_BYTES: usize = 64;
 const MAX_TAINTS: usize = 16;
 const MAX_LABEL_BYTES: usize = 63;
 

@@ -44,6 +44,37 @@ fn a_claim_asks_for_so_many_devices_of_a_class() {
 }
 
 #[test]
+fn devices_are_selected_by_expressions_about_one() {
+    let selected = |expression: &str| {
+        let selectors = json!([{"cel": {"expression": expression}}]);
+        let errors = create(object("DeviceClass", json!({"selectors": selectors})));
+        let prefix = format!("spec.selectors[0].cel.expression: Invalid value: {}: ", json!(expression));
+        errors.into_iter().map(|error| error.strip_prefix(&prefix).unwrap_or(&error).to_owned()).collect::<Vec<_>>()
+    };
+    for fits in [
+        "device.driver == 'gpu.example.com'",
+        "device.attributes['gpu.example.com'].model == 'a'",
+        "device.attributes['gpu.example.com'].version.isGreaterThan(semver('1.2.0'))",
+        "device.capacity['gpu.example.com'].memory.compareTo(quantity('8Gi')) >= 0",
+        "'gpu.example.com' in device.attributes && cel.bind(gpu, device.attributes['gpu.example.com'], gpu.healthy)",
+        "device.allowMultipleAllocations",
+    ] {
+        assert_eq!(selected(fits), [""; 0], "{fits}");
+    }
+    assert_eq!(selected("device.driver"), ["must evaluate to bool or the unknown type, not string"]);
+    assert_eq!(
+        selected("device.name == 'a'"),
+        ["compilation failed: ERROR: <input>:1:7: undefined field 'name'\n | device.name == 'a'\n | ......^"]
+    );
+    assert_eq!(
+        selected(
+            "device.attributes.all(a, device.attributes.all(b, device.attributes.all(c, device.attributes.all(d, a + b == c + d))))"
+        ),
+        ["spec.selectors[0].cel.expression: Forbidden: too complex, exceeds cost limit"]
+    );
+}
+
+#[test]
 fn constraints_and_configurations_name_requests_that_are_there() {
     let gpu = json!({"name": "gpu", "firstAvailable": [{"name": "big", "deviceClassName": "a"}]});
     let what = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'";
