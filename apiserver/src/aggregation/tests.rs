@@ -1,14 +1,19 @@
 //! A group that another server serves, as clients see it; that server is a service in this process.
 
+use crate::config::{Config, StoreKind};
+use crate::storage::etcd::tests::{self as etcd_tests, model, model::Model};
+use crate::storage::fault::{Fault, Faults};
 use crate::testing::{Answer, Api};
 use axum::body::Body;
 use component_base::dial::SERVICE_ENDPOINT;
+use component_base::env::Env;
 use component_base::network::{HttpService, Network, Registry};
 use http::{HeaderMap, Method, Request, Response};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
 const API_SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
 const BOOKS: &str = "/apis/books.example/v1/namespaces/default/books";
@@ -281,4 +286,31 @@ async fn what_this_server_serves_has_api_services_of_its_own() {
     shop.api.until(&named("v1.a.example"), |answer| answer.code == 200 && answer.body["metadata"]["uid"] != uid).await;
     shop.api.ask(Method::DELETE, &format!("{definitions}/gadgets.a.example"), "", &[]).await;
     shop.api.until(&named("v1.a.example"), |answer| answer.code == 404).await;
+}
+
+/// Over an etcd that does not tell how far a watch has come, whatever follows a row waits for it all the same.
+#[tokio::test(start_paused = true)]
+async fn a_server_at_rest_leaves_its_store_alone() {
+    let env = Env::simulated(1);
+    let members = Model::new(&env, 1).members(1, model::OLD);
+    let store = Fault::new(&env, etcd_tests::over(&env, &members).await.unwrap());
+    // Calls take time, so that time passes for whoever does not stop asking.
+    store.set(Faults { delay: 1.0, longest_delay: Duration::from_millis(2), ..Faults::default() });
+    let api = Api::on(&env, store, Config { store: Some(StoreKind::Memory), ..Config::default() }).await;
+    // Whoever looks at APIServices after the first does so when something else has been written last.
+    let label = json!({"metadata": {"labels": {"a": "b"}}});
+    let service = format!("{API_SERVICES}/v1.apps");
+    api.ask(Method::PATCH, &service, label, &[("content-type", "application/merge-patch+json")]).await;
+    api.create("/api/v1/namespaces/default/configmaps", json!({"metadata": {"name": "last"}})).await;
+    env.sleep(Duration::from_secs(60)).await;
+    let calls = || -> u64 {
+        let metrics = env.metrics().encode();
+        let counts = metrics.lines().filter(|line| line.starts_with("etcd_requests_total{"));
+        counts.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
+    };
+    let before = calls();
+    env.sleep(Duration::from_secs(60)).await;
+    let asked = calls() - before;
+    assert!((1..200).contains(&asked), "{asked} calls in a minute");
+    assert!(api.server.server.is_ready());
 }
