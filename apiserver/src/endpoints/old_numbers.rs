@@ -2,12 +2,11 @@
 //!
 //! Corresponds to the conversion functions of pkg/apis/apps/v1.
 
+use crate::registry::strategies::workloads::TEMPLATE_GENERATION;
+use crate::registry::validation::workloads::ROLLBACK;
 use crate::request::query::parse_integer;
 use proto::gvk::Gvk;
 use serde_json::Value;
-
-const ROLLBACK: &str = "deprecated.deployment.rollback.to";
-const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 /// Why an annotation cannot be the number that it stands for.
 pub fn check(gvk: &Gvk, object: &Value) -> Result<(), String> {

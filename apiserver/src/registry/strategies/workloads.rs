@@ -109,7 +109,8 @@ pub const ROWS: &[Rules] = &[
     },
 ];
 
-const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+/// The count of a DaemonSet's templates, as the text of an annotation.
+pub const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 fn set_template_generation(set: &mut Value, generation: i64) {
     if !set["metadata"]["annotations"].is_object() {

@@ -47,7 +47,7 @@ fn template_of_selector(spec: &At<'_>, errors: &mut Errors) {
 }
 
 /// Where older versions of the API keep what is a field of theirs: the revision to go back to.
-const ROLLBACK: &str = "deprecated.deployment.rollback.to";
+pub const ROLLBACK: &str = "deprecated.deployment.rollback.to";
 
 pub fn deployment(_context: &Context<'_>, deployment: &At<'_>, errors: &mut Errors) {
     let spec = deployment.field("spec");

@@ -3,7 +3,7 @@
 //! Corresponds to pkg/apis/batch/v1.
 
 use super::Give::{Bool, Int, Of, Text};
-use super::Row::{self, Each, Fix, In, Set, SetIf};
+use super::Row::{self, Each, Fix, In, Set, SetEmpty, SetIf};
 use super::{Members, is_set, is_unset, pod};
 use serde_json::Value;
 
@@ -23,7 +23,7 @@ pub const CRON_JOB: &[Row] = &[In(
 /// What the job of a cron job's template gets already.
 const JOB_SPEC_OF_TEMPLATE: &[Row] = &[
     In("template", pod::TEMPLATE),
-    Each("podFailurePolicy.rules", &[Each("onPodConditions", &[Set("status", Text("True"))])]),
+    Each("podFailurePolicy.rules", &[Each("onPodConditions", &[SetEmpty("status", Text("True"))])]),
 ];
 
 const JOB_SPEC: &[Row] = &[

@@ -3,7 +3,7 @@
 //! Corresponds to pkg/apis/core/v1, rbac, scheduling, authentication, flowcontrol, apiregistration and apiextensions.
 
 use super::Give::{Empty, Int, Of, Text};
-use super::Row::{self, Each, Fix, In, InNew, Set, SetIf};
+use super::Row::{self, Each, Fix, In, InNew, Set, SetEmpty, SetIf};
 use super::{Members, addresses, is_unset, list_at, resources, text};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -51,7 +51,7 @@ pub const NODE: &[Row] = &[
 const RBAC: &str = "rbac.authorization.k8s.io";
 
 pub const ROLE_BINDING: &[Row] = &[
-    In("roleRef", &[Set("apiGroup", Text(RBAC))]),
+    In("roleRef", &[SetEmpty("apiGroup", Text(RBAC))]),
     Each("subjects", &[SetIf(|subject| matches!(text(subject, "kind"), "User" | "Group"), "apiGroup", Text(RBAC))]),
 ];
 

@@ -25,7 +25,9 @@ pub type Members = Map<String, Value>;
 pub enum Row {
     /// Gives the field a value if it has none.
     Set(&'static str, Give),
-    /// The same, if the object around the field meets a condition.
+    /// The same for a text that Go always writes, so that an empty one is none.
+    SetEmpty(&'static str, Give),
+    /// `Set`, if the object around the field meets a condition.
     SetIf(fn(&Members) -> bool, &'static str, Give),
     /// Rows for the object at a path, if it is there.
     In(&'static str, &'static [Row]),
@@ -113,6 +115,12 @@ fn run(rows: &[Row], members: &mut Members) {
     for row in rows {
         match row {
             Row::Set(field, give) => set(members, field, give),
+            Row::SetEmpty(field, give) => {
+                if text(members, field).is_empty() {
+                    members.remove(*field);
+                    set(members, field, give);
+                }
+            }
             Row::SetIf(condition, field, give) => {
                 if condition(members) {
                     set(members, field, give);
@@ -160,7 +168,8 @@ fn set(members: &mut Members, field: &str, give: &Give) {
     members.insert(field.to_owned(), value);
 }
 
-/// Absent or null: a decoded tree has an empty text only where Go has a pointer to one, which is a value like others.
+/// Absent or null. A decoded tree has an empty text where Go has a pointer to one, which is a value like others, and
+/// where Go always writes a text.
 pub fn is_unset(members: &Members, field: &str) -> bool {
     members.get(field).is_none_or(Value::is_null)
 }

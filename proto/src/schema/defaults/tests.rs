@@ -49,6 +49,14 @@ fn an_empty_text_is_a_value_where_go_has_a_pointer() {
     let job = defaulted("batch", "v1", "Job", "batch", json!({"spec": {"completionMode": "", "template": {}}}));
     empty(&job, "/spec/completionMode");
     // Where it has none, what is empty is absent.
+    let binding = json!({"roleRef": {"kind": "ClusterRole", "name": "view"}});
+    let binding = defaulted("rbac.authorization.k8s.io", "v1", "RoleBinding", "rbac", binding);
+    assert_eq!(binding["roleRef"]["apiGroup"], "rbac.authorization.k8s.io");
+    let rules = json!([{"action": "Ignore", "onPodConditions": [{"type": "a"}, {"type": "b", "status": ""}]}]);
+    let job = json!({"spec": {"template": {}, "podFailurePolicy": {"rules": rules}}});
+    let job = defaulted("batch", "v1", "Job", "batch", job);
+    let conditions = &job["spec"]["podFailurePolicy"]["rules"][0]["onPodConditions"];
+    assert_eq!(*conditions, json!([{"type": "a", "status": "True"}, {"type": "b", "status": "True"}]));
     let pod = core("Pod", json!({"spec": {"restartPolicy": "", "containers": []}}));
     assert_eq!(pod["spec"]["restartPolicy"], "Always");
 }
