@@ -50,7 +50,7 @@ pub fn make(engine: &Engine, source: &Path, data: &Path) {
             .docker()
             // A container counts as one process among all others where the processor is shared out, and this one has the
             // longest way to go.
-            .args(["run", "--rm", "--cpu-shares=4096", "--network=none", "--workdir=/src"])
+            .args(["run", "--rm", "--cpu-shares=8192", "--network=none", "--workdir=/src"])
             .arg(format!("--volume={}:/src:ro", source.display()))
             .arg(format!("--volume={}:/target", compiled.display()))
             .args([COMPILER, "sh", "-ec", BUILD]),

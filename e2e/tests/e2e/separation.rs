@@ -3,7 +3,7 @@
 
 use crate::{etcd, program};
 use component_base::test_needs;
-use e2e::proc_fs::{Looks, Seen};
+use e2e::proc_fs::{Looks, Seen, look};
 use e2e::processes::{Cluster, Start, free_ports};
 use e2e::store::Store;
 use e2e::strace::{Deed, Trace, deeds};
@@ -140,9 +140,11 @@ fn life(directory: &Path, store: Store<'_>) -> Life {
     let kubectl = cluster.kubectl();
     kubectl.ok("create deployment web --image=nginx --replicas=3");
     kubectl.ok("rollout status deployment/web --timeout=120s");
+    // However busy the machine is, one look falls into the cluster's life.
+    let alive = looks.as_ref().map_or_else(Seen::new, |_| look());
     cluster.stop();
     let traced = trace.map(|trace| deeds(&trace.text()).into_iter().collect());
-    Life { traced, seen: looks.map(|looks| looks.end()), port }
+    Life { traced, seen: looks.map(|looks| &looks.end() | &alive), port }
 }
 
 /// What components did with the store, with others' keys, and with etcd. `up` itself issues the keys, and etcd asks
