@@ -47,6 +47,8 @@ impl Engine {
             .arg(format!("--exec-root={}", runtime.path().join("exec").display()))
             .arg(format!("--pidfile={}", runtime.path().join("pid").display()))
             .arg(format!("--host=unix://{}", socket.display()))
+            // Containers share the processors with all other processes, not one share among themselves.
+            .args(["--exec-opt=native.cgroupdriver=cgroupfs", "--cgroup-parent=/"])
             .stdin(Stdio::piped())
             .stdout(log.try_clone().map_err(|error| error.to_string())?)
             .stderr(log)
