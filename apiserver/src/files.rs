@@ -89,11 +89,15 @@ impl Files {
             authorizers,
             policies,
             plugins,
-            callers: Arc::new(Callers::new(env, config, proxy_client)),
+            callers: Arc::new(Callers::new(env, config.service_cluster_ip_range.clone(), proxy_client)),
             node_agents: NodeAgents::new(env, &config.node_agents)?,
             etcd_tls: config.etcd.tls()?,
             snapshot: config.restore.as_deref().map(snapshot).transpose()?,
-            encryption: encryption::reload::of(env, config)?,
+            encryption: encryption::reload::of(
+                env,
+                config.encryption_provider_config.as_deref(),
+                config.encryption_provider_config_automatic_reload,
+            )?,
             // The last one: where there is no log yet, this makes it.
             audit: Audit::new(env, &config.audit)?,
         })

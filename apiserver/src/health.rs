@@ -7,11 +7,11 @@
 //! again, controllers for the discovery and OpenAPI of other servers (which are learnt when a server is found available).
 //! `readyz` names the store, as Kubernetes' documentation does, where a v1.36.2 was seen to leave it to `livez` and `healthz`.
 
-use crate::post_start::Hook;
+use crate::registry::post_start::Hook;
+use crate::registry::post_start::Milestone;
 use crate::server::Server;
 use component_base::health_checks::Check;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 type Look = fn(&Server) -> Result<(), String>;
 
@@ -55,7 +55,7 @@ fn caches(server: &Server) -> Result<(), String> {
 }
 
 fn api_services(server: &Server) -> Result<(), String> {
-    let are_there = server.api_services_registered.load(Ordering::Acquire);
+    let are_there = server.hooks.has_reached(Milestone::ApiServicesRegistered);
     if are_there { Ok(()) } else { Err("missing APIService".into()) }
 }
 
@@ -67,7 +67,7 @@ fn ending(server: &Server) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use crate::config::Config;
-    use crate::post_start::HOOKS;
+    use crate::registry::post_start::HOOKS;
     use crate::storage::fault::{Fault, Faults};
     use crate::storage::memory::Memory;
     use crate::testing::Api;

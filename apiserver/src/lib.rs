@@ -12,6 +12,7 @@ mod files;
 mod start;
 pub mod serving_certificate;
 pub mod bootstrap;
+mod upkeep;
 pub mod server;
 
 // A request comes in, and is told who asks and whether he may.
@@ -49,7 +50,6 @@ pub mod cacher;
 // What the server tells about itself.
 pub mod discovery;
 pub mod openapi;
-pub mod post_start;
 pub mod health;
 pub mod metrics;
 

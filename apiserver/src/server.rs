@@ -2,7 +2,6 @@
 //!
 //! Corresponds to cmd/kube-apiserver/app/server.go and pkg/controlplane/apiserver.
 
-use crate::admission::Lookup;
 use crate::aggregation::Aggregation;
 use crate::answer_memory::AnswerMemory;
 use crate::audit::Audit;
@@ -10,14 +9,15 @@ use crate::authn::impersonation::{self, Needed};
 use crate::authn::trust::Trust;
 use crate::authn::{Authentication, Heard, UserInfo};
 use crate::authz::{Attributes, Authorization, Listener};
+use crate::cacher::lookup::Lookup;
 use crate::config::{Config, RequestLog};
 use crate::cors::Cors;
 use crate::flow_control::FlowControl;
 use crate::metrics::Metrics;
 use crate::node_agents::NodeAgents;
 use crate::openapi::Documents;
-use crate::post_start::PostStartHooks;
 use crate::registry::Registry;
+use crate::registry::post_start::{Milestone, PostStartHooks};
 use crate::request::info::RequestInfo;
 use crate::request_trace::{Gate, RequestTraces, Steps};
 use arc_swap::ArcSwap;
@@ -28,7 +28,6 @@ use http::request::Parts;
 use proto::Status;
 use proto::resources::Catalogue;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -37,7 +36,7 @@ pub struct Server {
     pub env: Env,
     pub config: Config,
     pub registry: Arc<Registry>,
-    pub authentication: Authentication,
+    pub authentication: Arc<Authentication>,
     pub authorization: Arc<Authorization>,
     /// What extension servers are told of whom to believe.
     pub trust: Trust,
@@ -49,20 +48,14 @@ pub struct Server {
     pub answer_memory: AnswerMemory,
     pub node_agents: NodeAgents,
     /// What other servers serve.
-    pub aggregation: Aggregation,
+    pub aggregation: Arc<Aggregation>,
     pub metrics: Metrics,
     pub random: Random,
     /// Names for requests that have none.
     pub request_ids: Random,
     pub cors: Cors,
     /// What it brings about by itself.
-    pub hooks: PostStartHooks,
-    /// The objects that every cluster has are written.
-    pub bootstrapped: AtomicBool,
-    /// The definitions that were there at the start are served.
-    pub custom_resources_served: AtomicBool,
-    /// Whether there has been an APIService for everything that is served here.
-    pub api_services_registered: AtomicBool,
+    pub hooks: Arc<PostStartHooks>,
     /// The end has been announced: not ready any more, still serving.
     pub ending: CancellationToken,
     /// After that: others know that this server goes, and it does not look after the cluster's own objects any more.
@@ -88,17 +81,12 @@ impl Server {
 
     /// Every cache follows the store, and what a cluster begins with is there.
     pub fn is_ready(&self) -> bool {
-        self.bootstrapped.load(Ordering::Acquire)
-            && self.custom_resources_served.load(Ordering::Acquire)
-            && self.api_services_registered.load(Ordering::Acquire)
+        [Milestone::Bootstrapped, Milestone::CustomResourcesServed, Milestone::ApiServicesRegistered]
+            .into_iter()
+            .all(|milestone| self.hooks.has_reached(milestone))
             && self.unready_rows().is_empty()
-            && self.unfinished_hooks().next().is_none()
+            && self.hooks.unfinished().next().is_none()
             && !self.ending.is_cancelled()
-    }
-
-    /// What the start still lacks.
-    pub fn unfinished_hooks(&self) -> impl Iterator<Item = &'static str> {
-        self.hooks.iter().filter(|(hook, _)| self.hooks.check(*hook).is_err()).map(|(_, name)| name)
     }
 
     /// The prefixes of rows that have not read the store yet.

@@ -5,11 +5,11 @@
 use crate::admission::chain::{self, PluginError};
 use crate::aggregation::{self, Aggregation};
 use crate::answer_memory::AnswerMemory;
-use crate::authn;
 use crate::authz::policy::{PolicyRows, PolicySource};
 use crate::authz::{self, Authorization};
 use crate::bootstrap::for_plugins::ForPlugins;
 use crate::bootstrap::{self, roles};
+use crate::cacher::Cacher;
 use crate::config::{Config, DEFAULT_SECURE_PORT, StoreKind};
 use crate::cors::{Cors, OriginError};
 use crate::crd;
@@ -17,10 +17,11 @@ use crate::files::{FileError, Files};
 use crate::flow_control::{self, FlowControl};
 use crate::metrics::{self, Metrics};
 use crate::openapi::Documents;
-use crate::post_start::{Hook, PostStartHooks};
 use crate::registry::allocation::{self, ServiceNetwork};
+use crate::registry::post_start::{Hook, PostStartHooks};
 use crate::registry::row::{Row, key_prefix};
-use crate::registry::{Registry, key_change, strategies};
+use crate::registry::upkeep::Upkeep;
+use crate::registry::{Registry, key_change};
 use crate::request_trace::RequestTraces;
 use crate::server::Server;
 use crate::snapshot::{self, Snapshot, SnapshotError};
@@ -30,7 +31,7 @@ use crate::storage::etcd::grpc::EtcdTls;
 use crate::storage::memory::Memory;
 use crate::storage::metered::Metered;
 use crate::storage::{self, Storage};
-use crate::{pipeline, runtime_config, serving_certificate};
+use crate::{pipeline, runtime_config, serving_certificate, upkeep};
 use arc_swap::ArcSwap;
 use component_base::env::Env;
 use component_base::network::{HttpService, Network};
@@ -41,7 +42,6 @@ use component_base::version;
 use proto::resources::Catalogue;
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use tokio_util::sync::CancellationToken;
 
 /// The authority under which a simulated server is found in process.
@@ -158,7 +158,7 @@ fn assemble(told: Told, env: Env, storage: Arc<dyn Storage>) -> Result<ApiServer
     let registry =
         Arc::new(Registry::new(&env, storage.clone(), encryption.clone(), catalogue.clone(), service_network));
     for resource in catalogue.rows() {
-        if let Some(row) = Row::start(&env, &storage, resource.clone(), strategies::of(resource), &encryption) {
+        if let Some(row) = Row::start(&env, &storage, resource.clone(), crd::strategies::of(resource), &encryption) {
             registry.add_row(Arc::new(Row { event_ttl: config.event_ttl, ..row }));
         }
     }
@@ -175,10 +175,14 @@ fn assemble(told: Told, env: Env, storage: Arc<dyn Storage>) -> Result<ApiServer
     let for_plugins = Arc::new(ForPlugins(Arc::downgrade(&registry)));
     let parts = chain::Parts {
         env: &env,
-        registry: &registry,
+        webhooks: ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"]
+            .map(|resource| builtin_cacher(&registry, "admissionregistration.k8s.io", resource)),
         callers: &callers,
         authorization: &authorization,
-        config: &config,
+        toleration_seconds: [
+            config.default_not_ready_toleration_seconds,
+            config.default_unreachable_toleration_seconds,
+        ],
         configurations: &files.plugins,
         namespaces: for_plugins.clone(),
         kinds: for_plugins,
@@ -189,7 +193,8 @@ fn assemble(told: Told, env: Env, storage: Arc<dyn Storage>) -> Result<ApiServer
     registry.catalogue.store(served.clone());
     let base = served.clone();
     let flow_control = flow_control(&config, &env);
-    let hooks = PostStartHooks::of(&served, flow_control.fairness().is_some());
+    let hooks = Arc::new(PostStartHooks::of(&served, flow_control.fairness().is_some()));
+    let authentication = Arc::new(authentication);
     let documents = Arc::new(Documents::new(served.clone(), version::GIT_VERSION));
     let server = Arc::new(Server {
         trust: files.trust,
@@ -199,15 +204,12 @@ fn assemble(told: Told, env: Env, storage: Arc<dyn Storage>) -> Result<ApiServer
         flow_control,
         answer_memory: AnswerMemory::default(),
         node_agents: files.node_agents,
-        aggregation: Aggregation::new(callers),
+        aggregation: Arc::new(Aggregation::new(callers)),
         metrics: Metrics::register(&env, config.original.version()),
         random: env.random("apiserver"),
         request_ids: env.random("apiserver/requests"),
         cors,
         hooks,
-        bootstrapped: AtomicBool::new(false),
-        custom_resources_served: AtomicBool::new(false),
-        api_services_registered: AtomicBool::new(false),
         ending: CancellationToken::new(),
         left: CancellationToken::new(),
         openapi: ArcSwap::from_pointee((served, documents)),
@@ -219,18 +221,27 @@ fn assemble(told: Told, env: Env, storage: Arc<dyn Storage>) -> Result<ApiServer
     // Both have been done above.
     server.hooks.finished(Hook::StartInformers);
     server.hooks.finished(Hook::AdmissionInitializer);
-    if let Some(path) = &server.config.issuers.authentication_config {
-        env.spawn(authn::reload::run(server.clone(), path.clone()));
+    let upkeep = Upkeep {
+        env: env.clone(),
+        registry: server.registry.clone(),
+        hooks: server.hooks.clone(),
+        ending: server.ending.clone(),
+    };
+    let authentication = server.authentication.clone();
+    if let Some(path) = server.config.issuers.authentication_config.clone() {
+        let config = server.config.clone();
+        env.spawn(upkeep::authentication_reload::run(env.clone(), config, authentication.clone(), path));
     }
-    env.spawn(authn::legacy_use::run(server.clone()));
+    env.spawn(upkeep::legacy_token_use::run(upkeep.clone(), authentication));
     env.spawn(bootstrap::run(server.clone()));
-    env.spawn(flow_control::controller::run(server.clone()));
-    env.spawn(aggregation::registration::run(server.clone(), base.clone()));
-    env.spawn(aggregation::table::run(server.clone()));
-    env.spawn(aggregation::availability::run(server.clone()));
-    env.spawn(crd::serving::run(server.clone(), base));
-    let repaired = server.clone();
-    let first_round = move || repaired.hooks.finished(Hook::ServiceIpRepair);
+    if let Some(fairness) = server.flow_control.fairness() {
+        env.spawn(flow_control::controller::run(upkeep.clone(), fairness.clone()));
+    }
+    env.spawn(aggregation::registration::run(upkeep.clone(), base.clone()));
+    env.spawn(aggregation::table::run(upkeep.clone(), server.aggregation.clone()));
+    env.spawn(aggregation::availability::run(upkeep.clone(), server.aggregation.clone()));
+    env.spawn(crd::serving::run(upkeep.clone(), server.aggregation.callers.clone(), base));
+    let first_round = move || upkeep.hooks.finished(Hook::ServiceIpRepair);
     env.spawn(allocation::repair::run(server.registry.clone(), first_round));
     let shared = server.clone();
     let service = HttpService::new(tower::service_fn(move |request| {
@@ -249,10 +260,12 @@ fn flow_control(config: &Config, env: &Env) -> FlowControl {
     }
 }
 
+fn builtin_cacher(registry: &Registry, group: &str, resource: &str) -> Cacher {
+    registry.row_of(group, resource).expect("the built-in table has this row").1.cacher.clone()
+}
+
 fn policy_rows(registry: &Registry) -> PolicyRows {
-    let cacher = |group: &str, resource: &str| {
-        registry.row_of(group, resource).expect("the built-in table has this row").1.cacher.clone()
-    };
+    let cacher = |group: &str, resource: &str| builtin_cacher(registry, group, resource);
     let rbac = "rbac.authorization.k8s.io";
     PolicyRows {
         cluster_roles: cacher(rbac, "clusterroles"),

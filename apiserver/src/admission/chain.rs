@@ -34,9 +34,8 @@ use super::taint_nodes_by_condition::TaintNodesByCondition;
 use super::webhooks::{MutatingAdmissionWebhook, ValidatingAdmissionWebhook};
 use super::{AdmissionPlugin, Chain, Link, Operation};
 use crate::authz::Authorization;
-use crate::config::Config;
+use crate::cacher::Cacher;
 use crate::metrics::admission::AdmissionMeter;
-use crate::registry::Registry;
 use crate::remote::callers::Callers;
 use component_base::env::Env;
 use std::sync::Arc;
@@ -44,11 +43,13 @@ use std::sync::Arc;
 /// What plugins are made of.
 pub struct Parts<'a> {
     pub env: &'a Env,
-    pub registry: &'a Registry,
+    /// The MutatingWebhookConfigurations and the ValidatingWebhookConfigurations.
+    pub webhooks: [Cacher; 2],
     /// The connections to webhooks.
     pub callers: &'a Arc<Callers>,
     pub authorization: &'a Arc<Authorization>,
-    pub config: &'a Config,
+    /// How many seconds a pod tolerates a node that is not ready, and one that is not reachable.
+    pub toleration_seconds: [i64; 2],
     /// Of the plugins that take any.
     pub configurations: &'a PluginConfigurations,
     pub namespaces: Arc<dyn Namespaces>,
@@ -123,7 +124,7 @@ const ROWS: &[Row] = &[
     on("PodSecurity", SAVE, |parts| Arc::new(PodSecurity::new(&parts.configurations.pod_security))),
     off("PodNodeSelector", CREATE, |parts| Arc::new(PodNodeSelector(parts.configurations.pod_node_selector.clone()))),
     on("Priority", WRITE, |_| Arc::new(Priority)),
-    on("DefaultTolerationSeconds", SAVE, |parts| Arc::new(DefaultTolerationSeconds::new(parts.config))),
+    on("DefaultTolerationSeconds", SAVE, |parts| Arc::new(DefaultTolerationSeconds::new(parts.toleration_seconds))),
     off("PodTolerationRestriction", SAVE, |parts| Arc::new(parts.configurations.pod_tolerations.clone())),
     configured("EventRateLimit", SAVE, event_rate_limit),
     off("ExtendedResourceToleration", SAVE, |_| Arc::new(ExtendedResourceToleration)),

@@ -4,7 +4,6 @@
 
 use super::pod_parts::{items, text};
 use super::{AdmissionPlugin, Attributes};
-use crate::config::Config;
 use async_trait::async_trait;
 use proto::Status;
 use serde_json::{Value, json};
@@ -18,9 +17,8 @@ pub struct DefaultTolerationSeconds {
 }
 
 impl DefaultTolerationSeconds {
-    pub fn new(config: &Config) -> Self {
-        let not_ready = (NOT_READY, config.default_not_ready_toleration_seconds);
-        Self { taints: [not_ready, (UNREACHABLE, config.default_unreachable_toleration_seconds)] }
+    pub fn new([not_ready_s, unreachable_s]: [i64; 2]) -> Self {
+        Self { taints: [(NOT_READY, not_ready_s), (UNREACHABLE, unreachable_s)] }
     }
 }
 
@@ -66,7 +64,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_tolerated_already_is_left_alone() {
-        let plugin = DefaultTolerationSeconds::new(&Config::default());
+        let plugin = DefaultTolerationSeconds::new([300, 300]);
         let default = |taint| default(taint, 300);
         let [not_ready, unreachable] = [NOT_READY, UNREACHABLE];
         let forever = json!({"key": not_ready, "operator": "Exists", "effect": "NoExecute"});

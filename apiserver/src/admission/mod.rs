@@ -54,6 +54,7 @@ pub use versions::Versions;
 
 use crate::apply::keep_readable_record;
 use crate::authn::user_info::UserInfo;
+use crate::cacher::lookup::Lookup;
 use crate::metrics::admission::{AdmissionMeter, Half};
 use crate::request_trace::{Gate, Steps};
 use async_trait::async_trait;
@@ -61,56 +62,13 @@ use component_base::env::Env;
 use component_base::rng::Random;
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use proto::resources::{Served, Target};
-use proto::{Gvk, Gvr, Object, Status};
+use proto::resources::Served;
+use proto::{Gvr, Status};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::time::Instant;
 use traced::BeforePlugin;
-
-/// Which object is meant, of whatever kind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ObjectKey<'a> {
-    pub group: &'a str,
-    pub resource: &'a str,
-    /// Empty for what is cluster-scoped.
-    pub namespace: &'a str,
-    pub name: &'a str,
-}
-
-impl<'a> ObjectKey<'a> {
-    pub fn new(group: &'a str, resource: &'a str, namespace: &'a str, name: &'a str) -> Self {
-        Self { group, resource, namespace, name }
-    }
-
-    pub fn cluster(group: &'a str, resource: &'a str, name: &'a str) -> Self {
-        Self::new(group, resource, "", name)
-    }
-}
-
-/// Reads of other objects, in their storage version.
-#[async_trait]
-pub trait Lookup: Send + Sync {
-    /// From the watch cache; may lag behind the last write.
-    fn get(&self, key: ObjectKey<'_>) -> Result<Option<Arc<Object>>, Status>;
-    /// From the store: what has been written before this call is seen.
-    async fn get_live(&self, key: ObjectKey<'_>) -> Result<Option<Arc<Object>>, Status>;
-    /// All of a namespace, or of the cluster where `namespace` is empty; from the watch cache, in key order.
-    fn list(&self, group: &str, resource: &str, namespace: &str) -> Result<Vec<Arc<Object>>, Status>;
-    /// The resource of a kind, if it is served.
-    fn kind(&self, gvk: &Gvk) -> Option<Target>;
-    /// One of its objects in that version, rather than in the stored one.
-    async fn as_kind(&self, target: &Target, object: &Object) -> Result<Value, Status>;
-
-    /// From the watch cache, and from the store what the cache does not know (yet).
-    async fn find(&self, key: ObjectKey<'_>) -> Result<Option<Arc<Object>>, Status> {
-        match self.get(key)? {
-            Some(cached) => Ok(Some(cached)),
-            None => self.get_live(key).await,
-        }
-    }
-}
 
 /// The one thing that a plugin writes: what a quota has given out.
 #[async_trait]

@@ -2,7 +2,8 @@
 //!
 //! Corresponds to plugin/pkg/admission/namespace/autoprovision. Off by default, as there.
 
-use super::{AdmissionPlugin, Attributes, ObjectKey};
+use super::{AdmissionPlugin, Attributes};
+use crate::cacher::lookup::ObjectKey;
 use async_trait::async_trait;
 use proto::Status;
 use std::sync::Arc;

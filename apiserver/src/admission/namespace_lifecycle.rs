@@ -4,7 +4,8 @@
 //! before it looks in the store; the look-up in the store is certain, so nothing waits here.
 
 use super::pod_parts::text;
-use super::{AdmissionPlugin, Attributes, ObjectKey, Operation};
+use super::{AdmissionPlugin, Attributes, Operation};
+use crate::cacher::lookup::ObjectKey;
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;

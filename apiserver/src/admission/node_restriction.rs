@@ -3,7 +3,8 @@
 //! Corresponds to plugin/pkg/admission/noderestriction. Off by default, as there; clusters turn it on.
 
 use super::pod_parts::{MIRROR_ANNOTATION, is_mirror, items, names_config_map, names_secret, text};
-use super::{AdmissionPlugin, Attributes, ObjectKey, Operation};
+use super::{AdmissionPlugin, Attributes, Operation};
+use crate::cacher::lookup::ObjectKey;
 use async_trait::async_trait;
 use proto::Status;
 use serde_json::{Map, Value};

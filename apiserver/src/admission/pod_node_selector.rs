@@ -4,7 +4,8 @@
 //! Corresponds to plugin/pkg/admission/podnodeselector. Off by default, as there.
 
 use super::pod_parts::metadata_entry;
-use super::{AdmissionPlugin, Attributes, ObjectKey};
+use super::{AdmissionPlugin, Attributes};
+use crate::cacher::lookup::ObjectKey;
 use async_trait::async_trait;
 use proto::Status;
 use serde_json::{Map, Value, json};

@@ -4,7 +4,8 @@
 
 use super::pod_parts::metadata_entry;
 use super::tolerations::{are_allowed, merge};
-use super::{AdmissionPlugin, Attributes, ObjectKey, Operation};
+use super::{AdmissionPlugin, Attributes, Operation};
+use crate::cacher::lookup::ObjectKey;
 use async_trait::async_trait;
 use proto::Status;
 use proto::quota::scope::is_best_effort;

@@ -3,7 +3,8 @@
 //! Corresponds to plugin/pkg/admission/priority.
 
 use super::pod_parts::text;
-use super::{AdmissionPlugin, Attributes, ObjectKey, Operation};
+use super::{AdmissionPlugin, Attributes, Operation};
+use crate::cacher::lookup::ObjectKey;
 use async_trait::async_trait;
 use proto::Status;
 use serde_json::{Value, json};

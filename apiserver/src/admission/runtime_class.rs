@@ -3,7 +3,8 @@
 //! Corresponds to plugin/pkg/admission/runtimeclass.
 
 use super::pod_parts::{items, text};
-use super::{AdmissionPlugin, Attributes, ObjectKey};
+use super::{AdmissionPlugin, Attributes};
+use crate::cacher::lookup::ObjectKey;
 use async_trait::async_trait;
 use proto::Status;
 use proto::meta::quantity::Quantity;

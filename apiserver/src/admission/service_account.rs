@@ -3,7 +3,8 @@
 //! Corresponds to plugin/pkg/admission/serviceaccount.
 
 use super::pod_parts::{is_mirror, items, metadata_entry, names_secret, text};
-use super::{AdmissionPlugin, Attributes, ObjectKey, Operation};
+use super::{AdmissionPlugin, Attributes, Operation};
+use crate::cacher::lookup::ObjectKey;
 use async_trait::async_trait;
 use component_base::env::Env;
 use component_base::rng::Random;

@@ -2,11 +2,9 @@
 //!
 //! Corresponds to admission.NewAttributesRecord as Kubernetes' tests use it.
 
-use super::{
-    AdmissionPlugin, Annotations, Attributes, Lookup, ObjectKey, Operation, QuotaStore, Reinvocation, Versions,
-    Warnings,
-};
+use super::{AdmissionPlugin, Annotations, Attributes, Operation, QuotaStore, Reinvocation, Versions, Warnings};
 use crate::authn::UserInfo;
+use crate::cacher::lookup::{Lookup, ObjectKey};
 use async_trait::async_trait;
 use component_base::rng::Random;
 use parking_lot::Mutex;

@@ -7,16 +7,17 @@ use super::api_service::{ApiService, GROUP, RESOURCE, Verdict};
 use super::asking::{get, tree};
 use super::openapi;
 use super::registration::trees;
+use super::table::Aggregation;
 use crate::authn::UserInfo;
-use crate::bootstrap::own_mutation;
 use crate::cacher::{Freshness, Snapshot};
-use crate::post_start::Hook;
 use crate::registry::mutation::Edit;
+use crate::registry::own_write::own_mutation;
+use crate::registry::post_start::Hook;
 use crate::registry::row::Row;
+use crate::registry::upkeep::Upkeep;
 use crate::registry::{Registry, object_meta};
 use crate::remote::callers::unreachable;
 use crate::remote::reference::{ServiceReference, Unresolved};
-use crate::server::Server;
 use futures::future::join_all;
 use proto::Status;
 use serde_json::{Value, json};
@@ -39,16 +40,17 @@ struct Checked {
 }
 
 /// Until shutdown.
-pub async fn run(server: Arc<Server>) {
+pub async fn run(upkeep: Upkeep, aggregation: Arc<Aggregation>) {
+    let examiner = Examiner { upkeep: &upkeep, aggregation: &aggregation };
     let follow = async {
-        let registry = &server.registry;
+        let registry = &upkeep.registry;
         let (Ok((_, services)), Ok((_, endpoints)), Ok((_, own))) = (
             registry.row_of("", "services"),
             registry.row_of("discovery.k8s.io", "endpointslices"),
             registry.row_of(GROUP, RESOURCE),
         ) else {
-            server.hooks.finished(Hook::LocalAvailability);
-            server.hooks.finished(Hook::RemoteAvailability);
+            upkeep.hooks.finished(Hook::LocalAvailability);
+            upkeep.hooks.finished(Hook::RemoteAvailability);
             return;
         };
         let mut checked: BTreeMap<String, Checked> = BTreeMap::new();
@@ -58,96 +60,142 @@ pub async fn run(server: Arc<Server>) {
                 continue;
             };
             // One loop judges both kinds.
-            server.hooks.finished(Hook::LocalAvailability);
-            server.hooks.finished(Hook::RemoteAvailability);
+            upkeep.hooks.finished(Hook::LocalAvailability);
+            upkeep.hooks.finished(Hook::RemoteAvailability);
             let seen = (services.cacher.snapshot(), endpoints.cacher.snapshot());
-            let next = pass(&server, &trees(&snapshot), &mut checked).await;
-            wait(&server, (&own, &snapshot), [(&services, seen.0.ok()), (&endpoints, seen.1.ok())], next).await;
+            let next = examiner.pass(&trees(&snapshot), &mut checked).await;
+            examiner.wait((&own, &snapshot), [(&services, seen.0.ok()), (&endpoints, seen.1.ok())], next).await;
         }
     };
-    tokio::select! {
-        biased;
-        () = server.env.shutdown().cancelled() => {}
-        () = server.ending.cancelled() => {}
-        () = follow => {}
-    }
+    upkeep.until_end(follow).await;
 }
 
-/// Until there is something to be looked at. Services matter only where some APIService names one.
-async fn wait(
-    server: &Server,
-    (own, snapshot): (&Row, &Snapshot),
-    others: [(&Arc<Row>, Option<Snapshot>); 2],
-    next: Option<Instant>,
-) {
-    let Some(next) = next else {
-        return own.cacher.changed(snapshot).await;
-    };
-    let [(services, known_services), (endpoints, known_endpoints)] = others;
-    let changed = |row: &Arc<Row>, known: Option<Snapshot>| {
-        let row = row.clone();
-        async move {
-            match known {
-                Some(known) => row.cacher.changed(&known).await,
-                None => std::future::pending().await,
-            }
-        }
-    };
-    tokio::select! {
-        biased;
-        () = own.cacher.changed(snapshot) => {}
-        () = server.aggregation.suspected.notified() => {}
-        () = changed(services, known_services) => {}
-        () = changed(endpoints, known_endpoints) => {}
-        () = server.env.sleep_until(next) => {}
-    }
+/// Examines the servers that APIServices point to.
+struct Examiner<'a> {
+    upkeep: &'a Upkeep,
+    aggregation: &'a Aggregation,
 }
 
-/// Looks at all APIServices that it is time for; when the next one is due, if any points to another server.
-async fn pass(server: &Server, all: &[Arc<Value>], checked: &mut BTreeMap<String, Checked>) -> Option<Instant> {
-    let suspects = server.aggregation.take_suspects();
-    let now = server.env.now();
-    checked.retain(|name, _| all.iter().any(|service| ApiService(service).name() == name));
-    let mut due: Vec<(&Arc<Value>, Option<Result<String, Unresolved>>)> = Vec::new();
-    for tree in all {
-        let service = ApiService(tree);
-        let Some(reference) = service.service() else {
-            checked.remove(service.name());
-            if !Verdict::local().is_in(tree) {
-                due.push((tree, None));
+impl Examiner<'_> {
+    /// Until there is something to be looked at. Services matter only where some APIService names one.
+    async fn wait(
+        &self,
+        (own, snapshot): (&Row, &Snapshot),
+        others: [(&Arc<Row>, Option<Snapshot>); 2],
+        next: Option<Instant>,
+    ) {
+        let Some(next) = next else {
+            return own.cacher.changed(snapshot).await;
+        };
+        let [(services, known_services), (endpoints, known_endpoints)] = others;
+        let changed = |row: &Arc<Row>, known: Option<Snapshot>| {
+            let row = row.clone();
+            async move {
+                match known {
+                    Some(known) => row.cacher.changed(&known).await,
+                    None => std::future::pending().await,
+                }
             }
-            continue;
         };
-        let resolved = server.aggregation.callers.resolve(&*server.registry, &reference);
-        let is_known = checked.get(service.name()).is_some_and(|known| {
-            now < known.again
-                && known.spec == tree["spec"]
-                && (known.resolved == resolved || (known.resolved.is_ok() && resolved.is_ok()))
-        });
-        if !is_known || suspects.contains(service.name()) {
-            due.push((tree, Some(resolved)));
+        tokio::select! {
+            biased;
+            () = own.cacher.changed(snapshot) => {}
+            () = self.aggregation.suspected.notified() => {}
+            () = changed(services, known_services) => {}
+            () = changed(endpoints, known_endpoints) => {}
+            () = self.upkeep.env.sleep_until(next) => {}
         }
     }
-    let outcomes = join_all(due.into_iter().map(|(tree, resolved)| async move {
-        let verdict = match &resolved {
-            None => Verdict::local(),
-            Some(resolved) => examine(server, ApiService(tree), resolved.clone()).await,
-        };
-        let is_written = write(&server.registry, tree, &verdict).await;
-        (tree, resolved, verdict, is_written)
-    }))
-    .await;
-    server.aggregation.refresh(&server.registry);
-    for (tree, resolved, verdict, is_written) in outcomes {
-        let pause = if verdict.status == "True" && is_written.is_ok() { PASSING } else { FAILING };
-        if let Err(error) = is_written {
-            tracing::debug!(service = ApiService(tree).name(), %error, "the condition is not written");
+
+    /// Looks at all APIServices that it is time for; when the next one is due, if any points to another server.
+    async fn pass(&self, all: &[Arc<Value>], checked: &mut BTreeMap<String, Checked>) -> Option<Instant> {
+        let suspects = self.aggregation.take_suspects();
+        let now = self.upkeep.env.now();
+        checked.retain(|name, _| all.iter().any(|service| ApiService(service).name() == name));
+        let mut due: Vec<(&Arc<Value>, Option<Result<String, Unresolved>>)> = Vec::new();
+        for tree in all {
+            let service = ApiService(tree);
+            let Some(reference) = service.service() else {
+                checked.remove(service.name());
+                if !Verdict::local().is_in(tree) {
+                    due.push((tree, None));
+                }
+                continue;
+            };
+            let resolved = self.aggregation.callers.resolve(&*self.upkeep.registry, &reference);
+            let is_known = checked.get(service.name()).is_some_and(|known| {
+                now < known.again
+                    && known.spec == tree["spec"]
+                    && (known.resolved == resolved || (known.resolved.is_ok() && resolved.is_ok()))
+            });
+            if !is_known || suspects.contains(service.name()) {
+                due.push((tree, Some(resolved)));
+            }
         }
-        let Some(resolved) = resolved else { continue };
-        let again = server.env.now() + pause;
-        checked.insert(ApiService(tree).name().to_owned(), Checked { again, spec: tree["spec"].clone(), resolved });
+        let outcomes = join_all(due.into_iter().map(|(tree, resolved)| async move {
+            let verdict = match &resolved {
+                None => Verdict::local(),
+                Some(resolved) => self.examine(ApiService(tree), resolved.clone()).await,
+            };
+            let is_written = write(&self.upkeep.registry, tree, &verdict).await;
+            (tree, resolved, verdict, is_written)
+        }))
+        .await;
+        self.aggregation.refresh(&self.upkeep.registry);
+        for (tree, resolved, verdict, is_written) in outcomes {
+            let pause = if verdict.status == "True" && is_written.is_ok() { PASSING } else { FAILING };
+            if let Err(error) = is_written {
+                tracing::debug!(service = ApiService(tree).name(), %error, "the condition is not written");
+            }
+            let Some(resolved) = resolved else { continue };
+            let again = self.upkeep.env.now() + pause;
+            checked.insert(ApiService(tree).name().to_owned(), Checked { again, spec: tree["spec"].clone(), resolved });
+        }
+        checked.values().map(|checked| checked.again).min()
     }
-    checked.values().map(|checked| checked.again).min()
+
+    /// Asks a server for what it serves, and keeps what it says.
+    ///
+    /// Deviation: its certificate is checked as for every other request, where the original does not look at it here.
+    async fn examine(&self, service: ApiService<'_>, resolved: Result<String, Unresolved>) -> Verdict {
+        let Some(reference) = service.service() else { return Verdict::local() };
+        let authority = match resolved {
+            Ok(authority) => authority,
+            Err(error) => return unresolved(&reference, &error),
+        };
+        let path = format!("/apis/{}/{}", service.group(), service.version());
+        let url = format!("https://{authority}{path}");
+        let failed = |why: String| {
+            Verdict::failed("FailedDiscoveryCheck", format!("failing or missing response from {url}: {why}"))
+        };
+        let client = match self.aggregation.callers.client(&authority, &service.trust()) {
+            Ok(client) => client,
+            Err(error) => return failed(error.to_string()),
+        };
+        let mut learnt = self.aggregation.learnt(service.name());
+        let exchange = async {
+            let answer = get(&client, &path, &[])
+                .await
+                .map_err(|error| failed(format!("Get {url:?}: {}", unreachable(&authority, &error))))?;
+            let code = answer.status().as_u16();
+            if !(200..300).contains(&code) {
+                return Err(failed(format!("bad status from {url}: {code}")));
+            }
+            if let Some(list) = tree(answer).await.filter(|list| list["kind"] == "APIResourceList") {
+                learnt.resources = Some(Arc::new(list));
+            }
+            Ok(())
+        };
+        match self.upkeep.env.timeout(LIMIT, exchange).await {
+            Err(_) => return failed(format!("Get {url:?}: context deadline exceeded")),
+            Ok(Err(verdict)) => return verdict,
+            Ok(Ok(())) => {}
+        }
+        // What is not told stays as it was: nothing but documentation depends on it.
+        let _ = self.upkeep.env.timeout(LIMIT, openapi::learn(&client, service, &mut learnt)).await;
+        self.aggregation.learn(service.name(), learnt);
+        Verdict::passed()
+    }
 }
 
 /// What the condition says where a reference leads nowhere.
@@ -177,48 +225,6 @@ fn unresolved(reference: &ServiceReference, error: &Unresolved) -> Verdict {
             Verdict::failed("FailedDiscoveryCheck", error.to_string())
         }
     }
-}
-
-/// Asks a server for what it serves, and keeps what it says.
-///
-/// Deviation: its certificate is checked as for every other request, where the original does not look at it here.
-async fn examine(server: &Server, service: ApiService<'_>, resolved: Result<String, Unresolved>) -> Verdict {
-    let Some(reference) = service.service() else { return Verdict::local() };
-    let authority = match resolved {
-        Ok(authority) => authority,
-        Err(error) => return unresolved(&reference, &error),
-    };
-    let path = format!("/apis/{}/{}", service.group(), service.version());
-    let url = format!("https://{authority}{path}");
-    let failed =
-        |why: String| Verdict::failed("FailedDiscoveryCheck", format!("failing or missing response from {url}: {why}"));
-    let client = match server.aggregation.callers.client(&authority, &service.trust()) {
-        Ok(client) => client,
-        Err(error) => return failed(error.to_string()),
-    };
-    let mut learnt = server.aggregation.learnt(service.name());
-    let exchange = async {
-        let answer = get(&client, &path, &[])
-            .await
-            .map_err(|error| failed(format!("Get {url:?}: {}", unreachable(&authority, &error))))?;
-        let code = answer.status().as_u16();
-        if !(200..300).contains(&code) {
-            return Err(failed(format!("bad status from {url}: {code}")));
-        }
-        if let Some(list) = tree(answer).await.filter(|list| list["kind"] == "APIResourceList") {
-            learnt.resources = Some(Arc::new(list));
-        }
-        Ok(())
-    };
-    match server.env.timeout(LIMIT, exchange).await {
-        Err(_) => return failed(format!("Get {url:?}: context deadline exceeded")),
-        Ok(Err(verdict)) => return verdict,
-        Ok(Ok(())) => {}
-    }
-    // What is not told stays as it was: nothing but documentation depends on it.
-    let _ = server.env.timeout(LIMIT, openapi::learn(&client, service, &mut learnt)).await;
-    server.aggregation.learn(service.name(), learnt);
-    Verdict::passed()
 }
 
 /// Writes the condition unless it says so already.

@@ -8,10 +8,10 @@ use super::api_service::ApiService;
 use super::asking::{get, tree};
 use super::merged::part_of;
 use super::table::{Aggregation, Learnt, RemoteVersion, Table};
-use crate::answer;
+use crate::cacher::lookup::Lookup;
 use crate::openapi::{Document, Documents};
+use crate::remote::callers::Callers;
 use crate::remote::callers::unreachable;
-use crate::server::Server;
 use axum::body::Body;
 use bytes::Bytes;
 use client::Client;
@@ -72,29 +72,30 @@ fn with_remote(own: &Documents, table: &Table) -> Value {
 
 /// `/openapi/v3/apis/<group>/<version>` of another server, path and query as they were asked for, fetched as the
 /// aggregator.
-pub async fn v3(server: &Server, path: &str, headers: &HeaderMap, remote: &RemoteVersion) -> Response<Body> {
-    let callers = &server.aggregation.callers;
-    let unavailable = |why: &str| answer::plain_error(503, why);
-    let authority = match callers.resolve(&*server.registry, &remote.service) {
+///
+/// # Errors
+/// Why the other server cannot be asked: 503 for the client.
+pub async fn v3(
+    callers: &Callers,
+    objects: &dyn Lookup,
+    path: &str,
+    headers: &HeaderMap,
+    remote: &RemoteVersion,
+) -> Result<Response<Body>, String> {
+    let authority = match callers.resolve(objects, &remote.service) {
         Ok(authority) if remote.is_available => authority,
-        _ => return unavailable("service unavailable"),
+        _ => return Err("service unavailable".to_owned()),
     };
-    let client = match callers.client(&authority, &remote.trust) {
-        Ok(client) => client,
-        Err(error) => return unavailable(&error.to_string()),
-    };
+    let client = callers.client(&authority, &remote.trust).map_err(|error| error.to_string())?;
     let text = |name| headers.get(&name).and_then(|value| value.to_str().ok()).map(|text| (name, text));
     let passed: Vec<_> = [header::ACCEPT, header::IF_NONE_MATCH].into_iter().filter_map(text).collect();
-    match get(&client, path, &passed).await {
-        Err(error) => unavailable(&unreachable(&authority, &error).to_string()),
-        Ok(found) => {
-            let (parts, body) = found.into_parts();
-            let mut response = Response::new(body);
-            *response.status_mut() = parts.status;
-            let kept = [header::CONTENT_TYPE, header::ETAG, header::CACHE_CONTROL, header::EXPIRES, header::VARY];
-            let kept = kept.into_iter().filter_map(|name| parts.headers.get(&name).map(|v| (name, v.clone())));
-            *response.headers_mut() = HeaderMap::from_iter(kept);
-            response
-        }
-    }
+    let found = get(&client, path, &passed).await;
+    let found = found.map_err(|error| unreachable(&authority, &error).to_string())?;
+    let (parts, body) = found.into_parts();
+    let mut response = Response::new(body);
+    *response.status_mut() = parts.status;
+    let kept = [header::CONTENT_TYPE, header::ETAG, header::CACHE_CONTROL, header::EXPIRES, header::VARY];
+    let kept = kept.into_iter().filter_map(|name| parts.headers.get(&name).map(|v| (name, v.clone())));
+    *response.headers_mut() = HeaderMap::from_iter(kept);
+    Ok(response)
 }

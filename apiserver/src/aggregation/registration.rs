@@ -5,13 +5,13 @@
 
 use super::api_service::{AUTOMANAGED, ApiService, GROUP, RESOURCE};
 use crate::authn::UserInfo;
-use crate::bootstrap::{change, ensure, own_mutation};
 use crate::cacher::{Freshness, Snapshot};
 use crate::crd::definition::{self, Definition};
-use crate::post_start::Hook;
 use crate::registry::Registry;
+use crate::registry::own_write::{change, ensure, own_mutation};
+use crate::registry::post_start::{Hook, Milestone};
+use crate::registry::upkeep::Upkeep;
 use crate::request::options::DeleteOptions;
-use crate::server::Server;
 use futures::future::join_all;
 use proto::Status;
 use proto::resources::Catalogue;
@@ -19,7 +19,6 @@ use proto::resources::groups::priority;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 const ON_START: &str = "onstart";
@@ -37,18 +36,18 @@ enum Step {
 }
 
 /// Until shutdown. `base` is what is built in and served.
-pub async fn run(server: Arc<Server>, base: Arc<Catalogue>) {
-    let registry = &server.registry;
+pub async fn run(upkeep: Upkeep, base: Arc<Catalogue>) {
+    let registry = &upkeep.registry;
     let follow = async {
         let (Ok((_, services)), Ok((_, definitions))) =
             (registry.row_of(GROUP, RESOURCE), registry.row_of(definition::GROUP, definition::RESOURCE))
         else {
-            server.api_services_registered.store(true, Ordering::Release);
-            server.hooks.finished(Hook::Autoregistration);
+            upkeep.hooks.reach(Milestone::ApiServicesRegistered);
+            upkeep.hooks.finished(Hook::Autoregistration);
             return;
         };
         let built_in = of_catalogue(&base);
-        server.hooks.finished(Hook::Autoregistration);
+        upkeep.hooks.finished(Hook::Autoregistration);
         let mut is_start = true;
         loop {
             let (Ok(known), Ok(defined)) =
@@ -68,7 +67,7 @@ pub async fn run(server: Arc<Server>, base: Arc<Catalogue>) {
                 continue;
             }
             is_start = false;
-            server.api_services_registered.store(true, Ordering::Release);
+            upkeep.hooks.reach(Milestone::ApiServicesRegistered);
             tokio::select! {
                 biased;
                 () = services.cacher.changed(&known) => {}
@@ -76,12 +75,7 @@ pub async fn run(server: Arc<Server>, base: Arc<Catalogue>) {
             }
         }
     };
-    tokio::select! {
-        biased;
-        () = server.env.shutdown().cancelled() => {}
-        () = server.ending.cancelled() => {}
-        () = follow => {}
-    }
+    upkeep.until_end(follow).await;
 }
 
 pub(super) fn trees(snapshot: &Snapshot) -> Vec<Arc<Value>> {

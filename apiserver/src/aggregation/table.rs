@@ -6,11 +6,11 @@ use super::api_service::{ApiService, GROUP, RESOURCE};
 use super::merged::Merged;
 use super::registration::trees;
 use crate::cacher::Freshness;
-use crate::post_start::Hook;
 use crate::registry::Registry;
+use crate::registry::post_start::Hook;
+use crate::registry::upkeep::Upkeep;
 use crate::remote::callers::{Callers, Trust};
 use crate::remote::reference::ServiceReference;
-use crate::server::Server;
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -153,14 +153,14 @@ fn remote(service: ApiService<'_>, learnt: Learnt) -> Option<RemoteVersion> {
 }
 
 /// Keeps the table as the APIServices say, until shutdown.
-pub async fn run(server: Arc<Server>) {
-    let registry = &server.registry;
+pub async fn run(upkeep: Upkeep, aggregation: Arc<Aggregation>) {
+    let registry = &upkeep.registry;
     let follow = async {
-        server.hooks.finished(Hook::ApiServiceRegistration);
+        upkeep.hooks.finished(Hook::ApiServiceRegistration);
         // Where APIServices are not served there are none.
         let Ok((_, services)) = registry.row_of(GROUP, RESOURCE) else {
-            server.hooks.finished(Hook::AggregatorInformers);
-            server.hooks.finished(Hook::ApiServiceFirstSync);
+            upkeep.hooks.finished(Hook::AggregatorInformers);
+            upkeep.hooks.finished(Hook::ApiServiceFirstSync);
             return;
         };
         let mut freshness = Freshness::Latest;
@@ -170,15 +170,11 @@ pub async fn run(server: Arc<Server>) {
                 continue;
             };
             freshness = Freshness::Any;
-            server.hooks.finished(Hook::AggregatorInformers);
-            server.aggregation.rebuild(&trees(&snapshot));
-            server.hooks.finished(Hook::ApiServiceFirstSync);
+            upkeep.hooks.finished(Hook::AggregatorInformers);
+            aggregation.rebuild(&trees(&snapshot));
+            upkeep.hooks.finished(Hook::ApiServiceFirstSync);
             services.cacher.changed(&snapshot).await;
         }
     };
-    tokio::select! {
-        biased;
-        () = server.env.shutdown().cancelled() => {}
-        () = follow => {}
-    }
+    upkeep.until_shutdown(follow).await;
 }

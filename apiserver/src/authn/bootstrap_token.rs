@@ -3,7 +3,7 @@
 //! Corresponds to plugin/pkg/auth/authenticator/token/bootstrap and k8s.io/cluster-bootstrap/token.
 
 use super::user_info::UserInfo;
-use crate::admission::{Lookup, ObjectKey};
+use crate::cacher::lookup::{Lookup, ObjectKey};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;

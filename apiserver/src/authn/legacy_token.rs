@@ -5,7 +5,7 @@
 
 use super::service_account::ServiceAccountTokens;
 use super::user_info::{SERVICE_ACCOUNT_PREFIX, UserInfo};
-use crate::admission::{Lookup, ObjectKey};
+use crate::cacher::lookup::{Lookup, ObjectKey};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use component_base::json_web_token::LEGACY_ISSUER;

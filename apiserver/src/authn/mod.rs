@@ -10,20 +10,18 @@ pub mod bearer;
 pub mod token_file;
 pub mod service_account;
 pub mod legacy_token;
-pub mod legacy_use;
 pub mod bootstrap_token;
 pub mod token_cache;
 pub mod jwt;
 pub mod webhook;
 pub mod options;
-pub mod reload;
 pub mod impersonation;
 pub mod trust;
 
 pub use heard::Heard;
 pub use user_info::UserInfo;
 
-use crate::admission::Lookup;
+use crate::cacher::lookup::Lookup;
 use arc_swap::ArcSwap;
 use certificate::Certificates;
 use component_base::env::Env;

@@ -4,7 +4,7 @@
 
 use super::UserInfo;
 use super::user_info::SERVICE_ACCOUNT_PREFIX;
-use crate::admission::{Lookup, ObjectKey};
+use crate::cacher::lookup::{Lookup, ObjectKey};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use component_base::json_web_token::SigningKey;

@@ -16,7 +16,6 @@ pub mod chain;
 pub mod listener;
 pub mod options;
 pub mod policy;
-pub mod escalation;
 pub mod reload;
 
 pub use attributes::{Attributes, Decision, Verdict};

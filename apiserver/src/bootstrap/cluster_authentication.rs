@@ -2,8 +2,8 @@
 //!
 //! Corresponds to pkg/controlplane/controller/clusterauthenticationtrust.
 
-use super::{change, ensure};
 use crate::registry::cache_failure;
+use crate::registry::own_write::{change, ensure};
 use crate::server::Server;
 use proto::Status;
 use serde_json::{Map, Value, json};

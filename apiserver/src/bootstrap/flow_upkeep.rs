@@ -3,10 +3,10 @@
 //! The mandatory ones are what they are. The others follow this server's own as long as their annotation says so, and come
 //! back when they are deleted. Corresponds to k8s.io/apiserver/pkg/util/apihelpers and pkg/registry/flowcontrol/ensurer.
 
-use super::flow_schemas::{self, AUTOUPDATE};
-use super::{ensure_as, own_mutation};
 use crate::authn::UserInfo;
 use crate::registry::mutation::Edit;
+use crate::registry::own_write::{ensure_as, own_mutation};
+use crate::registry::validation::flow_schemas::{self, AUTOUPDATE};
 use crate::registry::{Registry, cache_failure, object_meta};
 use crate::request::options::DeleteOptions;
 use proto::Status;

@@ -2,10 +2,11 @@
 //!
 //! Corresponds to the client and the REST mapper that kube-apiserver hands to its admission plugins.
 
-use super::{ensure, objects};
+use super::objects;
 use crate::admission::namespace_auto_provision::Namespaces;
 use crate::admission::owner_references_permission_enforcement::{Kinds, Mapped};
 use crate::registry::Registry;
+use crate::registry::own_write::ensure;
 use async_trait::async_trait;
 use proto::resources::Scope;
 use proto::{Gvk, Status};

@@ -3,17 +3,17 @@
 //! Corresponds to pkg/controlplane/controller/kubernetesservice and pkg/controlplane/reconcilers.
 
 use super::master_leases::{self, Address, Lease, MasterLease};
-use super::{change, ensure, shared_flags};
+use super::shared_flags;
 use crate::config::{Config, DEFAULT_SECURE_PORT, EndpointReconcilerType};
-use crate::post_start::Hook;
 use crate::registry::cache_failure;
+use crate::registry::own_write::{change, ensure};
+use crate::registry::post_start::{Hook, Milestone};
 use crate::server::Server;
 use proto::Status;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 const NAME: &str = "kubernetes";
 const NAMESPACE: &str = "default";
@@ -58,7 +58,7 @@ pub async fn reconcile(server: &Arc<Server>, reconciler: &Reconciler) -> Result<
     ensure(registry, "networking.k8s.io", "servicecidrs", service_cidr(&ranges)).await?;
     server.hooks.finished(Hook::ServiceCidr);
     ensure(registry, "", "services", service(address(&server.config))).await?;
-    if !server.bootstrapped.load(Ordering::Acquire) {
+    if !server.hooks.has_reached(Milestone::Bootstrapped) {
         compare_ranges(server, &ranges).await?;
     }
     match reconciler {

@@ -4,7 +4,6 @@
 //! Corresponds to the post-start hooks of kube-apiserver.
 
 pub mod cluster_authentication;
-pub mod flow_schemas;
 pub mod flow_upkeep;
 pub mod for_plugins;
 pub mod kubernetes_service;
@@ -16,9 +15,10 @@ pub mod shared_flags;
 use crate::authn::UserInfo;
 use crate::authn::legacy_token::day_of;
 use crate::authz::rules::{Rule, uncovered};
-use crate::post_start::Hook;
-use crate::registry::mutation::{Admission, Edit, Mutation};
-use crate::registry::{Registry, object_meta, set_defaults};
+use crate::registry::mutation::Edit;
+use crate::registry::own_write::{ensure, own_mutation};
+use crate::registry::post_start::{Hook, Milestone};
+use crate::registry::{Registry, object_meta};
 use crate::request::options::DeleteOptions;
 use crate::server::Server;
 use futures::FutureExt;
@@ -26,14 +26,10 @@ use futures::future::join_all;
 use kubernetes_service::Reconciler;
 use proto::Status;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Who owns what this server writes by itself.
-const MANAGER: &str = "kube-apiserver";
 const RBAC: &str = "rbac.authorization.k8s.io";
 /// Pause before a failed start is tried again.
 const RETRY: Duration = Duration::from_secs(1);
@@ -80,7 +76,7 @@ async fn look_after(server: &Arc<Server>, reconciler: &Reconciler, end: impl Fut
     loop {
         let pause = match reconcile(server, reconciler).await {
             Ok(()) => {
-                server.bootstrapped.store(true, Ordering::Release);
+                server.hooks.reach(Milestone::Bootstrapped);
                 REPAIR_PERIOD
             }
             Err(status) => {
@@ -102,7 +98,7 @@ async fn reconcile(server: &Arc<Server>, reconciler: &Reconciler) -> Result<(), 
         ensure(registry, "", "namespaces", objects::namespace(namespace)).await?;
     }
     server.hooks.finished(Hook::SystemNamespaces);
-    if !server.bootstrapped.load(Ordering::Acquire) {
+    if !server.hooks.has_reached(Milestone::Bootstrapped) {
         for class in objects::priority_classes() {
             ensure(registry, "scheduling.k8s.io", "priorityclasses", class).await?;
         }
@@ -122,76 +118,6 @@ async fn reconcile(server: &Arc<Server>, reconciler: &Reconciler) -> Result<(), 
     kubernetes_service::reconcile(server, reconciler).await?;
     server.hooks.finished(Hook::BootstrapController);
     Ok(())
-}
-
-/// Creates an object unless one of its name is there, or its resource is not served.
-pub async fn ensure(registry: &Registry, group: &str, resource: &str, object: Value) -> Result<(), Status> {
-    ensure_as(registry, group, resource, object, MANAGER).await
-}
-
-/// The same, under the name of a part of the server.
-pub async fn ensure_as(
-    registry: &Registry,
-    group: &str,
-    resource: &str,
-    object: Value,
-    manager: &str,
-) -> Result<(), Status> {
-    let Ok((target, row)) = registry.row_of(group, resource) else { return Ok(()) };
-    let namespace = object_meta::text(&object, "namespace").to_owned();
-    let name = object_meta::text(&object, "name").to_owned();
-    if row.cacher.get_latest(&namespace, &name).await.map_err(crate::registry::cache_failure)?.is_some() {
-        return Ok(());
-    }
-    let user = UserInfo::apiserver();
-    let options = json!({"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"});
-    let mut mutation = own_mutation(&target, &user, &options, &namespace, &name);
-    mutation.manager = manager;
-    let mut object = object;
-    set_defaults(target.served(), &mut object);
-    match registry.create(&mut mutation, object).await {
-        Err(there) if there.reason == "AlreadyExists" => Ok(()),
-        outcome => outcome.map(|_| ()),
-    }
-}
-
-/// Changes an object that is there.
-pub async fn change(
-    registry: &Registry,
-    (group, resource): (&str, &str),
-    (namespace, name): (&str, &str),
-    changed: impl Fn(&Value) -> Value + Send + Sync,
-) -> Result<(), Status> {
-    let (target, _) = registry.row_of(group, resource)?;
-    let user = UserInfo::apiserver();
-    let options = json!({"kind": "UpdateOptions", "apiVersion": "meta.k8s.io/v1"});
-    let mut mutation = own_mutation(&target, &user, &options, namespace, name);
-    registry.update(&mut mutation, &Edit(|current: &Value| Ok(changed(current)))).await.map(|_| ())
-}
-
-/// A write of the server's own.
-pub fn own_mutation<'a>(
-    target: &'a proto::resources::Target,
-    user: &'a UserInfo,
-    options: &'a Value,
-    namespace: &'a str,
-    name: &'a str,
-) -> Mutation<'a> {
-    Mutation {
-        target,
-        namespace,
-        name,
-        subresource: "",
-        user,
-        dry_run: false,
-        admission: Admission::Whole,
-        deadline: None,
-        options,
-        manager: MANAGER,
-        warnings: Vec::new(),
-        annotations: BTreeMap::new(),
-        steps: None,
-    }
 }
 
 /// Creates a role or binding, or gives it back what it lost, unless its owner has switched that off. What has been
@@ -333,7 +259,7 @@ mod tests {
         less["rules"] = json!([]);
         assert_eq!(api.ask(http::Method::PUT, path, less, &[]).await.body["rules"], Value::Null);
         let server = &api.server.server;
-        server.bootstrapped.store(false, Ordering::Release);
+        server.hooks.fall_back(Milestone::Bootstrapped);
         reconcile(server, &Reconciler::new(server)).await.expect("the store is there");
         let repaired = Rule::all_of(&api.get(path).await.body);
         assert_eq!(uncovered(&repaired, &Rule::all_of(&whole)), []);

@@ -11,6 +11,7 @@ mod backfill;
 mod bookmark;
 pub mod event;
 mod feed;
+pub mod lookup;
 mod unreadable;
 pub mod snapshot;
 #[cfg(test)]

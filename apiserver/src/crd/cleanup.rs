@@ -2,14 +2,12 @@
 //!
 //! Corresponds to k8s.io/apiextensions-apiserver/pkg/controller/finalizer.
 
-use super::conditions::{self, TERMINATING};
 use super::definition::{CLEANUP_FINALIZER, Definition, GROUP, RESOURCE};
 use crate::authn::UserInfo;
-use crate::bootstrap::own_mutation;
 use crate::cacher::Freshness;
 use crate::registry::mutation::Edit;
+use crate::registry::own_write::own_mutation;
 use crate::registry::row::Row;
-use crate::registry::strategy::WriteContext;
 use crate::registry::{Registry, cache_failure, object_meta};
 use crate::request::options::DeleteOptions;
 use futures::future::join_all;
@@ -20,20 +18,6 @@ use std::sync::Arc;
 
 /// Deletions that are under way together.
 const AT_ONCE: usize = 16;
-
-/// What the deletion of a definition begins with.
-pub fn begin(context: &WriteContext<'_>, definition: &mut Value) {
-    if !Definition(definition).has_cleanup_finalizer() {
-        let mut finalizers = object_meta::finalizers(definition);
-        finalizers.push(CLEANUP_FINALIZER.to_owned());
-        object_meta::set_finalizers(definition, &finalizers);
-    }
-    let message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
-    let now = object_meta::time(context.now);
-    let mut status = definition["status"].take();
-    conditions::set(&mut status, TERMINATING, true, "InstanceDeletionPending", message, &now);
-    definition["status"] = status;
-}
 
 /// Deletes what is left; lets the definition go when nothing is. False: ask again.
 pub async fn step(registry: &Registry, definition: &Definition<'_>, row: Option<Arc<Row>>) -> Result<bool, Status> {

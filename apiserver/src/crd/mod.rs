@@ -7,10 +7,12 @@
 pub mod cleanup;
 pub mod conditions;
 pub mod definition;
+pub mod deletion;
 mod embedded;
 pub mod row;
 pub mod rules;
 pub mod serving;
+pub mod strategies;
 pub mod strategy;
 #[cfg(test)]
 mod tests;

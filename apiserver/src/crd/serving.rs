@@ -10,21 +10,20 @@ use super::definition::{Definition, GROUP, RESOURCE};
 use super::webhook_converter::WebhookConverter;
 use super::{cleanup, row};
 use crate::authn::UserInfo;
-use crate::bootstrap::own_mutation;
 use crate::cacher::Freshness;
-use crate::post_start::Hook;
 use crate::registry::converter::Recent;
 use crate::registry::mutation::Edit;
+use crate::registry::own_write::own_mutation;
+use crate::registry::post_start::{Hook, Milestone};
 use crate::registry::row::Row;
-use crate::registry::{Registry, object_meta, strategies};
+use crate::registry::upkeep::Upkeep;
+use crate::registry::{Registry, object_meta};
 use crate::remote::callers::Callers;
-use crate::server::Server;
 use proto::Status;
 use proto::resources::{Catalogue, Resource};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// When a pass that could not do everything is repeated.
@@ -47,23 +46,18 @@ struct Serving {
 }
 
 /// Serves custom resources until shutdown.
-pub async fn run(server: Arc<Server>, base: Arc<Catalogue>) {
-    let registry = server.registry.clone();
+pub async fn run(upkeep: Upkeep, callers: Arc<Callers>, base: Arc<Catalogue>) {
+    let registry = upkeep.registry.clone();
     // Without the API of definitions there are none.
     let Ok((_, definitions)) = registry.row_of(GROUP, RESOURCE) else {
-        server.custom_resources_served.store(true, Ordering::Release);
+        upkeep.hooks.reach(Milestone::CustomResourcesServed);
         for hook in [Hook::ApiextensionsInformers, Hook::CrdInformerSynced, Hook::ApiextensionsControllers] {
-            server.hooks.finished(hook);
+            upkeep.hooks.finished(hook);
         }
         return;
     };
-    server.hooks.finished(Hook::ApiextensionsInformers);
-    let mut serving = Serving {
-        registry: registry.clone(),
-        callers: server.aggregation.callers.clone(),
-        base,
-        served: BTreeMap::new(),
-    };
+    upkeep.hooks.finished(Hook::ApiextensionsInformers);
+    let mut serving = Serving { registry: registry.clone(), callers, base, served: BTreeMap::new() };
     let follow = async {
         let mut freshness = Freshness::Latest;
         loop {
@@ -72,11 +66,11 @@ pub async fn run(server: Arc<Server>, base: Arc<Catalogue>) {
                 continue;
             };
             freshness = Freshness::Any;
-            server.hooks.finished(Hook::CrdInformerSynced);
+            upkeep.hooks.finished(Hook::CrdInformerSynced);
             let all: Vec<Arc<Value>> = snapshot.iter().map(|(_, object)| object.value()).collect();
             let is_done = serving.pass(all).await;
-            server.custom_resources_served.store(true, Ordering::Release);
-            server.hooks.finished(Hook::ApiextensionsControllers);
+            upkeep.hooks.reach(Milestone::CustomResourcesServed);
+            upkeep.hooks.finished(Hook::ApiextensionsControllers);
             let changed = definitions.cacher.changed(&snapshot);
             if is_done {
                 changed.await;
@@ -86,11 +80,7 @@ pub async fn run(server: Arc<Server>, base: Arc<Catalogue>) {
             }
         }
     };
-    tokio::select! {
-        biased;
-        () = server.env.shutdown().cancelled() => {}
-        () = follow => {}
-    }
+    upkeep.until_shutdown(follow).await;
 }
 
 impl Serving {
@@ -183,7 +173,7 @@ impl Serving {
 
     async fn start(&self, definition: &Definition<'_>) -> Option<Served> {
         let resource = Arc::new(row::of(definition, definition.accepted_names())?);
-        let strategy = strategies::of(&resource);
+        let strategy = super::strategies::of(&resource);
         let row =
             Row::start(&self.registry.env, &self.registry.storage, resource, strategy, &self.registry.encryption)?;
         let converter = WebhookConverter::of(definition, &self.registry.env, &self.callers);
@@ -201,7 +191,7 @@ impl Serving {
         }
         let resource = row::of(definition, definition.accepted_names()).map(Arc::new);
         let next = resource.map(|resource| {
-            let strategy = strategies::of(&resource);
+            let strategy = super::strategies::of(&resource);
             let Row { cacher, converter, event_ttl, prefix, transformer, .. } = &*known.row;
             let row = Row {
                 resource,

@@ -6,10 +6,11 @@
 
 use super::embedded;
 use super::rules::Rules;
-use crate::registry::strategies::rules::restore;
-use crate::registry::strategy::{Strategy, WriteContext};
+use crate::registry::strategy::Strategy;
 use crate::registry::validation::at::{At, Errors};
 use crate::registry::validation::object_meta;
+use crate::registry::validation::restore::restore;
+use crate::registry::validation::write_context::WriteContext;
 use proto::meta::status::FieldError;
 use proto::resources::{Conversion, Resource, Served};
 use proto::schema::structural::{is_meta_field, lists, validate};

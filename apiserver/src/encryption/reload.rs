@@ -4,10 +4,9 @@
 
 use super::Encryption;
 use super::configuration::{Configuration, ConfigurationError};
-use crate::config::Config;
 use component_base::env::Env;
 use component_base::options::{OptionsError, read_file};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const FLAG: &str = "encryption-provider-config";
@@ -24,10 +23,10 @@ pub enum EncryptionError {
     NothingToReload,
 }
 
-/// What the flags ask for.
-pub fn of(env: &Env, config: &Config) -> Result<Encryption, EncryptionError> {
-    let Some(path) = &config.encryption_provider_config else {
-        return if config.encryption_provider_config_automatic_reload {
+/// Reads the configuration at `path`, if there is one, and keeps reading it if `reloads`.
+pub fn of(env: &Env, path: Option<&Path>, reloads: bool) -> Result<Encryption, EncryptionError> {
+    let Some(path) = path else {
+        return if reloads {
             Err(EncryptionError::NothingToReload)
         } else {
             Ok(Encryption::new(env, Configuration::default()))
@@ -35,10 +34,10 @@ pub fn of(env: &Env, config: &Config) -> Result<Encryption, EncryptionError> {
     };
     let text = read_file(FLAG, path)?;
     let parsed = Configuration::parse(&text);
-    let parsed = parsed.map_err(|source| EncryptionError::Configuration { path: path.clone(), source })?;
+    let parsed = parsed.map_err(|source| EncryptionError::Configuration { path: path.to_owned(), source })?;
     let encryption = Encryption::new(env, parsed);
-    if config.encryption_provider_config_automatic_reload {
-        env.spawn(follow(env.clone(), encryption.clone(), path.clone(), text));
+    if reloads {
+        env.spawn(follow(env.clone(), encryption.clone(), path.to_owned(), text));
     }
     Ok(encryption)
 }

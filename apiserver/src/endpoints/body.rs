@@ -4,7 +4,8 @@
 
 use super::{Call, old_numbers};
 use crate::media;
-use crate::registry::{object_meta, set_defaults};
+use crate::patch::defaults::set_defaults;
+use crate::registry::object_meta;
 use crate::request::body::read;
 use crate::request::options::{FieldValidation, WriteOptions};
 use axum::body::Body;

@@ -3,7 +3,7 @@
 //! Corresponds to validateContainer and streamLocation in pkg/registry/core/pod/strategy.go.
 
 use super::Call;
-use crate::admission::{Lookup, ObjectKey};
+use crate::cacher::lookup::{Lookup, ObjectKey};
 use crate::node_agents::Agent;
 use crate::registry::object_meta;
 use proto::Status;

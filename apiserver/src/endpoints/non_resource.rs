@@ -82,7 +82,10 @@ pub async fn answer(call: &Call<'_>) -> Result<Response<Body>, Status> {
             match call.server.aggregation.of_path(&format!("/apis/{group}/{version}")) {
                 Some(remote) => {
                     let path = call.parts.uri.path_and_query().map_or("/", |path| path.as_str());
-                    Ok(aggregation::openapi::v3(call.server, path, call.headers(), &remote).await)
+                    let (server, headers) = (call.server, call.headers());
+                    let (callers, objects) = (&server.aggregation.callers, &*server.registry);
+                    let found = aggregation::openapi::v3(callers, objects, path, headers, &remote).await;
+                    Ok(found.unwrap_or_else(|why| answer::plain_error(503, &why)))
                 }
                 None => openapi_v3(call, group, version),
             }

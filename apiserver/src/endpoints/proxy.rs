@@ -4,7 +4,7 @@
 //! address is simulated, so its node's agent is asked for it: `/podProxy/{namespace}/{pod}/{port}/…`.
 
 use super::{Call, connect, container_choice, upgrade};
-use crate::admission::{Lookup, ObjectKey};
+use crate::cacher::lookup::{Lookup, ObjectKey};
 use crate::node_agents::Agent;
 use crate::registry::object_meta;
 use axum::body::Body;

@@ -87,7 +87,7 @@ async fn review_token(call: &Call<'_>, review: &mut Value) {
     let token = review["spec"]["token"].as_str().unwrap_or_default().to_owned();
     let audiences = strings(&review["spec"]["audiences"]);
     let server = call.server;
-    let objects: std::sync::Arc<dyn crate::admission::Lookup> = server.registry.clone();
+    let objects: std::sync::Arc<dyn crate::cacher::lookup::Lookup> = server.registry.clone();
     let outcome = server.authentication.by_token(&token, &audiences, &server.env, &objects, &Heard::NOBODY).await;
     review["status"] = match outcome {
         TokenOutcome::Known(user, audiences) => {

@@ -4,9 +4,10 @@
 
 use super::body::{Given, Kind};
 use super::{Call, present};
-use crate::admission::{Lookup, ObjectKey, Operation};
+use crate::admission::Operation;
 use crate::apply::FieldManager;
 use crate::authn::service_account::{Issue, Reference};
+use crate::cacher::lookup::{Lookup, ObjectKey};
 use crate::registry::object_meta;
 use axum::body::Body;
 use http::Response;

@@ -2,13 +2,14 @@
 //!
 //! Corresponds to the configuration consumer in k8s.io/apiserver/pkg/util/flowcontrol/apf_controller.go.
 
+use super::Fairness;
 use crate::authn::UserInfo;
-use crate::bootstrap::own_mutation;
 use crate::cacher::Snapshot;
-use crate::post_start::Hook;
 use crate::registry::Registry;
 use crate::registry::mutation::Edit;
-use crate::server::Server;
+use crate::registry::own_write::own_mutation;
+use crate::registry::post_start::Hook;
+use crate::registry::upkeep::Upkeep;
 use proto::Status;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -21,19 +22,19 @@ const GROUP: &str = "flowcontrol.apiserver.k8s.io";
 const MANAGER: &str = "api-priority-and-fairness-config-consumer-v1";
 const DANGLING: &str = "Dangling";
 
-pub async fn run(server: Arc<Server>) {
-    let Some(fairness) = server.flow_control.fairness().cloned() else { return };
-    let registry = &server.registry;
+/// Follows the objects until the server announces its end.
+pub async fn run(upkeep: Upkeep, fairness: Arc<Fairness>) {
+    let registry = &upkeep.registry;
     let row = |resource| registry.row_of(GROUP, resource);
     // Where they are not served, what the server began with stays.
     let (Ok((_, schemas)), Ok((_, levels))) = (row("flowschemas"), row("prioritylevelconfigurations")) else {
-        server.hooks.finished(Hook::FairnessConfigConsumer);
+        upkeep.hooks.finished(Hook::FairnessConfigConsumer);
         return;
     };
     if !(schemas.cacher.ready().await && levels.cacher.ready().await) {
         return;
     }
-    let mut adjust_at = server.env.now() + ADJUSTMENT_PERIOD;
+    let mut adjust_at = upkeep.env.now() + ADJUSTMENT_PERIOD;
     let mut known: Option<(Snapshot, Snapshot)> = None;
     loop {
         let (Ok(now_schemas), Ok(now_levels)) = (schemas.cacher.snapshot(), levels.cacher.snapshot()) else { return };
@@ -42,19 +43,19 @@ pub async fn run(server: Arc<Server>) {
         if !known.as_ref().is_some_and(is_same) {
             let (of_schemas, of_levels) = (values(&now_schemas), values(&now_levels));
             fairness.configure(&of_schemas, &of_levels);
-            server.hooks.finished(Hook::FairnessConfigConsumer);
+            upkeep.hooks.finished(Hook::FairnessConfigConsumer);
         }
         // Again at every period, for what could not be written.
-        tell(&server, &values(&now_schemas), &values(&now_levels)).await;
+        tell(registry, &values(&now_schemas), &values(&now_levels)).await;
         tokio::select! {
             biased;
-            () = server.env.shutdown().cancelled() => return,
-            () = server.ending.cancelled() => return,
+            () = upkeep.env.shutdown().cancelled() => return,
+            () = upkeep.ending.cancelled() => return,
             () = schemas.cacher.changed(&now_schemas) => {}
             () = levels.cacher.changed(&now_levels) => {}
-            () = server.env.sleep_until(adjust_at) => {
+            () = upkeep.env.sleep_until(adjust_at) => {
                 fairness.adjust();
-                adjust_at = server.env.now() + ADJUSTMENT_PERIOD;
+                adjust_at = upkeep.env.now() + ADJUSTMENT_PERIOD;
             }
         }
         known = Some((now_schemas, now_levels));
@@ -66,7 +67,7 @@ fn values(snapshot: &Snapshot) -> Vec<Value> {
 }
 
 /// Writes the condition of each schema that does not have it yet.
-async fn tell(server: &Server, schemas: &[Value], levels: &[Value]) {
+async fn tell(registry: &Registry, schemas: &[Value], levels: &[Value]) {
     let levels: BTreeSet<&str> = levels.iter().filter_map(|level| level["metadata"]["name"].as_str()).collect();
     for schema in schemas {
         let wanted = condition(schema, &levels);
@@ -74,7 +75,7 @@ async fn tell(server: &Server, schemas: &[Value], levels: &[Value]) {
             continue;
         }
         let name = schema["metadata"]["name"].as_str().unwrap_or_default();
-        if let Err(error) = write(&server.registry, name, &wanted).await
+        if let Err(error) = write(registry, name, &wanted).await
             && error.code != 404
         {
             tracing::debug!(flow_schema = name, %error, "its condition is not written yet");

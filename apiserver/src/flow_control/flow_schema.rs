@@ -210,7 +210,7 @@ impl PathRule {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bootstrap::flow_schemas;
+    use crate::registry::validation::flow_schemas;
     use http::Method;
 
     /// The schema of a fresh cluster that a request falls under, and its flow.

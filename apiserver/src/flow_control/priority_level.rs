@@ -88,7 +88,7 @@ pub fn bounds_of(specs: &[LevelSpec], server_seats: usize) -> Vec<Bounds> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bootstrap::flow_schemas;
+    use crate::registry::validation::flow_schemas;
     use serde_json::json;
 
     #[test]

@@ -2,7 +2,6 @@
 //!
 //! Corresponds to k8s.io/apiserver/pkg/admission/metrics.
 
-use super::truth;
 use crate::admission::operation::Operation;
 use component_base::env::Env;
 use component_base::metrics::{Histograms, Labels};
@@ -74,7 +73,7 @@ impl AdmissionMeter {
     fn labels(&self, operation: Operation, half: Half, rejected: bool) -> Labels {
         let mut labels: Labels = self.name.map(|name| ("name", name.to_owned())).into_iter().collect();
         labels.push(("operation", operation.as_str().to_owned()));
-        labels.push(("rejected", truth(rejected)));
+        labels.push(("rejected", rejected.to_string()));
         labels.push(("type", half.as_str().to_owned()));
         labels
     }

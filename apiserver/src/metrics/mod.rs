@@ -36,8 +36,3 @@ impl Metrics {
         Self { requests: Requests::register(env), access: Access::register(env) }
     }
 }
-
-/// `true` or `false`, as a label's value.
-fn truth(holds: bool) -> String {
-    holds.to_string()
-}

@@ -2,7 +2,6 @@
 //!
 //! Corresponds to the webhook part of k8s.io/apiserver/pkg/admission/metrics.
 
-use super::truth;
 use crate::admission::operation::Operation;
 use component_base::env::Env;
 use component_base::metrics::{Counters, Histograms};
@@ -78,7 +77,7 @@ impl WebhookMeter {
         let name = ("name", name.to_owned());
         let operation = ("operation", operation.as_str().to_owned());
         let kind = ("type", self.kind.to_owned());
-        let is_rejected = ("rejected", truth(rejected.is_some()));
+        let is_rejected = ("rejected", rejected.is_some().to_string());
         let labels = vec![name.clone(), operation.clone(), is_rejected.clone(), kind.clone()];
         self.duration.get_or_create(&labels).observe(elapsed.as_secs_f64());
         let labels = vec![("code", code.to_string()), name.clone(), operation.clone(), is_rejected, kind.clone()];

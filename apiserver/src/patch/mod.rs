@@ -2,6 +2,7 @@
 //!
 //! Corresponds to k8s.io/apiserver/pkg/endpoints/handlers patch.go.
 
+pub mod defaults;
 pub mod json_patch;
 pub mod merge;
 pub mod strategic;

@@ -7,10 +7,13 @@ pub mod continue_token;
 pub mod conversion;
 pub mod converter;
 pub mod deletion;
+pub mod escalation;
 pub mod key_change;
 pub mod lookup;
 pub mod mutation;
 pub mod object_meta;
+pub mod own_write;
+pub mod post_start;
 pub mod read;
 pub mod stored;
 pub mod row;
@@ -19,6 +22,7 @@ pub mod store;
 pub mod strategies;
 pub mod strategy;
 mod traced;
+pub mod upkeep;
 pub mod validation;
 
 use crate::admission::{Annotations, Attributes, Chain, Operation, Reinvocation, Warnings};
@@ -26,6 +30,7 @@ use crate::apply::FieldManager;
 use crate::apply::fields::FieldSet;
 use crate::cacher;
 use crate::encryption::{Encryption, Unreadable};
+use crate::registry::validation::write_context::WriteContext;
 use crate::storage::{self, Change, Key, Outcome, Storage, Write};
 use allocation::ServiceNetwork;
 use arc_swap::ArcSwap;
@@ -35,14 +40,12 @@ use component_base::rng::Random;
 use conversion::OfRegistry;
 use mutation::{Admission, Mutation};
 use parking_lot::RwLock;
-use proto::resources::{Catalogue, Resource, Served, Target};
-use proto::schema::defaults::apply_defaults;
+use proto::resources::{Catalogue, Resource, Target};
 use proto::{Object, Status};
 use row::Row;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
-use strategy::WriteContext;
 
 /// Content that needs permissions of its own: roles and bindings may not give away what their writer lacks.
 #[async_trait]
@@ -334,13 +337,4 @@ pub fn too_large_version(requested: u64, current: u64, retry_after_s: Option<u32
     }];
     details.retry_after_seconds = retry_after_s;
     status
-}
-
-/// The documented defaults of a kind, in the request's version.
-pub fn set_defaults(served: &Served, object: &mut Value) {
-    if served.schema.is_builtin() {
-        apply_defaults(&served.gvk(), object);
-    } else {
-        served.fill(object);
-    }
 }

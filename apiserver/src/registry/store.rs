@@ -8,10 +8,11 @@
 use super::mutation::{Change, Mutation, Written};
 use super::row::Row;
 use super::strategy::Stored;
-use super::{Phase, Registry, object_meta, reset_fields, set_defaults, storage_failure};
+use super::{Phase, Registry, object_meta, reset_fields, storage_failure};
 use crate::admission::Operation;
 use crate::apply;
 use crate::apply::conversions::Conversions;
+use crate::patch::defaults::set_defaults;
 use crate::request::query::parse_unsigned;
 use crate::request_trace::Outcome as Told;
 use crate::storage::Outcome;

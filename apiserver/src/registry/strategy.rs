@@ -6,53 +6,12 @@
 //! Corresponds to k8s.io/apiserver/pkg/registry/rest (RESTCreateStrategy, RESTUpdateStrategy, BeforeCreate, …).
 
 use super::allocation::{Holder, Reserved, ServiceNetwork};
-use crate::admission::Lookup;
-use crate::authn::user_info::UserInfo;
+use crate::cacher::lookup::Lookup;
+use crate::registry::validation::write_context::WriteContext;
 use async_trait::async_trait;
-use component_base::rng::Random;
-use jiff::Timestamp;
 use proto::meta::status::FieldError;
-use proto::resources::{Resource, Served};
 use proto::{Object, Status};
 use serde_json::Value;
-
-/// What is known of a write, whatever its verb.
-pub struct WriteContext<'a> {
-    pub user: &'a UserInfo,
-    pub row: &'a Resource,
-    /// The version that the request speaks; error messages name the row's storage version's kind.
-    pub served: &'a Served,
-    /// Empty for cluster-scoped objects.
-    pub namespace: &'a str,
-    /// Empty until a generated name is known.
-    pub name: &'a str,
-    /// `status`, `scale`, …; empty for the object itself.
-    pub subresource: &'a str,
-    pub dry_run: bool,
-    pub now: Timestamp,
-    pub random: &'a Random,
-    /// Collected for the answer's `Warning` headers.
-    pub warnings: Vec<String>,
-}
-
-impl WriteContext<'_> {
-    pub fn group(&self) -> &str {
-        &self.row.storage_version().group
-    }
-
-    pub fn resource(&self) -> &str {
-        &self.row.storage_version().resource
-    }
-
-    pub fn kind(&self) -> &str {
-        &self.row.storage_version().kind
-    }
-
-    /// The 422 that lists every error.
-    pub fn invalid(&self, name: &str, errors: &[FieldError]) -> Status {
-        Status::invalid(self.group(), self.kind(), name, errors)
-    }
-}
 
 /// How long a deletion lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

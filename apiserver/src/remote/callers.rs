@@ -5,8 +5,7 @@
 
 use super::answers::Answers;
 use super::reference::{ServiceReference, Simulated, Unresolved};
-use crate::admission::Lookup;
-use crate::config::Config;
+use crate::cacher::lookup::Lookup;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use client::Client;
@@ -95,11 +94,11 @@ pub fn ca_bundle(value: &Value) -> Option<String> {
 }
 
 impl Callers {
-    pub fn new(env: &Env, config: &Config, proxy_client: ProxyClient) -> Self {
+    pub fn new(env: &Env, service_ranges: Vec<IpNet>, proxy_client: ProxyClient) -> Self {
         Self {
             env: env.clone(),
             random: env.random("apiserver/remote"),
-            service_ranges: config.service_cluster_ip_range.clone(),
+            service_ranges,
             proxy_client,
             answers: Answers::new(WEBHOOK_ANSWERS_BYTES, WEBHOOK_ANSWER_BYTES),
             known: Mutex::default(),

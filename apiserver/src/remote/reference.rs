@@ -5,7 +5,7 @@
 //! ExternalName, or by an EndpointSlice written by hand. Anything else fails at once and says why.
 //! Corresponds to ResolveEndpoint in k8s.io/apiserver/pkg/util/proxy.
 
-use crate::admission::{Lookup, ObjectKey};
+use crate::cacher::lookup::{Lookup, ObjectKey};
 use component_base::dial::SERVICE_ENDPOINT;
 use component_base::rng::Random;
 use ipnet::IpNet;

@@ -7,7 +7,7 @@ use super::callers::{CallError, Callers, Trust, ca_bundle, unreachable};
 use super::exchange::{Failure, post};
 use super::reference::ServiceReference;
 use super::users::Users;
-use crate::admission::Lookup;
+use crate::cacher::lookup::Lookup;
 use component_base::env::Env;
 use component_base::kubeconfig::Credentials;
 use serde_json::Value;

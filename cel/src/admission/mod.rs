@@ -5,5 +5,7 @@
 pub mod authorization;
 pub mod mutation;
 pub mod scope;
+pub mod variables;
 
 pub use scope::{Expression, MATCH_CONDITION, Name, Scope};
+pub use variables::Declared;

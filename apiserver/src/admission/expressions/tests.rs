@@ -138,7 +138,7 @@ fn results_have_a_type() {
 #[tokio::test(start_paused = true)]
 async fn variables_are_evaluated_where_they_are_needed() {
     let mut scope = Scope { has_authorizer: true, ..Scope::default() };
-    let mut declared = variables::Declared::default();
+    let mut declared = cel::admission::Declared::default();
     for (name, text) in [
         ("name", "object.metadata.name"),
         ("broken", "object.nothing"),

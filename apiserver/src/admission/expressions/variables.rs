@@ -4,49 +4,9 @@
 
 use super::budget::{Budget, OutOfBudget};
 use super::facts::Facts;
-use cel::admission::{Expression, Scope};
-use cel::{Key, Map, Type, Value};
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-
-/// The variables that a policy declares, each speaking only of those before it.
-#[derive(Debug, Default)]
-pub struct Declared {
-    variables: Vec<(Arc<str>, Result<Expression, String>)>,
-}
-
-impl Declared {
-    /// Adds a variable; `scope` learns of it. A broken one is of any type to those that speak of it.
-    pub fn add(&mut self, name: &str, text: &str, scope: &mut Scope) -> Result<(), String> {
-        let compiled = scope.compile(text, &[]);
-        let kind = compiled.as_ref().map_or(Type::Dyn, |expression| expression.result().clone());
-        scope.variables.get_or_insert_with(BTreeMap::new).insert(name.to_owned(), kind);
-        let told = compiled.as_ref().map(|_| ()).map_err(Clone::clone);
-        self.variables.push((name.into(), compiled));
-        told
-    }
-
-    /// The places of the variables that an expression needs, also through others.
-    fn needed(&self, expression: &Expression) -> BTreeSet<usize> {
-        let mut needed = BTreeSet::new();
-        self.need(expression, self.variables.len(), &mut needed);
-        // Those before a variable come later in this walk, and each is walked once.
-        for place in (0..self.variables.len()).rev() {
-            if let (true, Ok(inner)) = (needed.contains(&place), &self.variables[place].1) {
-                self.need(inner, place, &mut needed);
-            }
-        }
-        needed
-    }
-
-    /// Those before a place that an expression speaks of itself.
-    fn need(&self, expression: &Expression, before: usize, needed: &mut BTreeSet<usize>) {
-        let Some(names) = expression.variables() else { return needed.extend(0..before) };
-        // Of two of one name the later one is meant.
-        let place = |name: &Arc<str>| self.variables[..before].iter().rposition(|(known, _)| known == name);
-        needed.extend(names.iter().filter_map(place));
-    }
-}
+use cel::admission::{Declared, Expression};
+use cel::{Key, Map, Value};
+use std::collections::BTreeMap;
 
 /// What they are in one request.
 pub struct Variables<'p> {
@@ -61,7 +21,7 @@ impl<'p> Variables<'p> {
 
     /// Nothing is declared.
     pub fn none() -> Variables<'static> {
-        static NONE: Declared = Declared { variables: Vec::new() };
+        static NONE: Declared = Declared::none();
         Variables::of_policy(&NONE)
     }
 
@@ -81,14 +41,14 @@ impl<'p> Variables<'p> {
     // taken. What goes wrong with it concerns only who looks at it, as in Kubernetes.
     /// Those that an expression needs.
     fn of(&mut self, expression: &Expression, facts: &Facts, budget: &mut Budget) -> Result<Value, OutOfBudget> {
-        if self.declared.variables.is_empty() {
+        if self.declared.is_empty() {
             return Ok(Value::Null);
         }
         for place in self.declared.needed(expression) {
             if self.found.contains_key(&place) {
                 continue;
             }
-            let (name, compiled) = &self.declared.variables[place];
+            let (name, compiled) = self.declared.at(place);
             let value = match compiled {
                 Err(why) => Err(format!("composited variable \"{name}\" fails to compile: {why}")),
                 Ok(inner) => {
@@ -99,7 +59,7 @@ impl<'p> Variables<'p> {
             };
             self.found.insert(place, value.unwrap_or_else(|why| Value::Broken(why.into())));
         }
-        Ok(self.value(self.declared.variables.len()))
+        Ok(self.value(self.declared.len()))
     }
 
     /// Those before a place that have been evaluated.
@@ -107,7 +67,7 @@ impl<'p> Variables<'p> {
         let found = self.found.range(..before);
         Value::map(
             found
-                .map(|(place, value)| (Key::String(self.declared.variables[*place].0.clone()), value.clone()))
+                .map(|(place, value)| (Key::String(self.declared.at(*place).0.clone()), value.clone()))
                 .collect::<Map>(),
         )
     }

@@ -2,7 +2,8 @@
 //!
 //! Corresponds to the predicates namespace and object of k8s.io/apiserver/pkg/admission/plugin/webhook.
 
-use crate::admission::{Attributes, ObjectKey, Operation};
+use crate::admission::{Attributes, Operation};
+use crate::cacher::lookup::ObjectKey;
 use proto::Status;
 use proto::meta::label_selector;
 use proto::meta::selector::Selector;

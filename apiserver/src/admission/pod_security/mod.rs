@@ -10,7 +10,8 @@ mod setters;
 mod tests;
 
 use super::pod_parts::{CONTAINER_FIELDS, containers, items, metadata_entry, text};
-use super::{AdmissionPlugin, Attributes, ObjectKey, Operation};
+use super::{AdmissionPlugin, Attributes, Operation};
+use crate::cacher::lookup::ObjectKey;
 use async_trait::async_trait;
 use checks::{Violation, violations};
 use configuration::{Exemptions, PodSecurityConfiguration};

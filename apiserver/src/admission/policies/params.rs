@@ -2,7 +2,8 @@
 //!
 //! Corresponds to CollectParams of k8s.io/apiserver/pkg/admission/plugin/policy/generic.
 
-use crate::admission::{Attributes, ObjectKey};
+use crate::admission::Attributes;
+use crate::cacher::lookup::ObjectKey;
 use proto::Gvk;
 use proto::gvk::split_api_version;
 use proto::meta::label_selector;

@@ -3,7 +3,7 @@
 //! Corresponds to policy_source.go of k8s.io/apiserver/pkg/admission/plugin/policy/generic.
 
 use super::binding::Binding;
-use crate::admission::Lookup;
+use crate::cacher::lookup::Lookup;
 use arc_swap::ArcSwap;
 use proto::{Object, Status};
 use serde_json::Value;

@@ -2,9 +2,10 @@
 //!
 //! Corresponds to VersionedAttributes of k8s.io/apiserver/pkg/admission.
 
+use crate::admission::Attributes;
 use crate::admission::expressions::{Authorizer, Facts, Subject};
 use crate::admission::seen::Seen;
-use crate::admission::{Attributes, ObjectKey};
+use crate::cacher::lookup::ObjectKey;
 use proto::Status;
 use serde_json::Value;
 use std::collections::BTreeMap;

@@ -5,7 +5,8 @@
 //! the store decides. Corresponds to quotaEvaluator in k8s.io/apiserver/pkg/admission/plugin/resourcequota.
 
 use super::claim::{Claim, set_usage};
-use crate::admission::{Lookup, ObjectKey, QuotaStore};
+use crate::admission::QuotaStore;
+use crate::cacher::lookup::{Lookup, ObjectKey};
 use parking_lot::Mutex;
 use proto::Status;
 use serde_json::Value;

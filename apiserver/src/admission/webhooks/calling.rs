@@ -22,8 +22,6 @@ use serde_json::Value;
 use std::sync::Arc;
 use tokio::time::Instant;
 
-const GROUP: &str = "admissionregistration.k8s.io";
-
 /// The webhooks of one type of configuration, and how they are asked.
 pub struct Caller {
     env: Env,
@@ -60,7 +58,8 @@ impl Failure {
 
 impl Caller {
     pub fn new(parts: &Parts<'_>, resource: &'static str, kind: &'static str, mutating: bool) -> Self {
-        let (_, row) = parts.registry.row_of(GROUP, resource).expect("the built-in table has this row");
+        let [of_mutating, of_validating] = &parts.webhooks;
+        let configurations = if mutating { of_mutating } else { of_validating };
         let configured = parts.configurations;
         let users = if mutating { &configured.mutating_webhook_users } else { &configured.validating_webhook_users };
         Self {
@@ -69,7 +68,7 @@ impl Caller {
             callers: parts.callers.clone(),
             users: users.clone(),
             authorizer: parts.authorization.clone(),
-            hooks: Compiled::new(row.cacher.clone(), hook::read_all),
+            hooks: Compiled::new(configurations.clone(), hook::read_all),
             meter: WebhookMeter::new(parts.env, kind),
             mutating,
             plugin: if mutating { "MutatingAdmissionWebhook" } else { "ValidatingAdmissionWebhook" },

@@ -378,14 +378,15 @@ async fn a_dry_run_is_refused_where_a_webhook_has_side_effects() {
     let server = &api.server.server;
     let mut old = webhook("old", &["*"]);
     old["sideEffects"] = json!("Unknown");
-    let callers = Arc::new(crate::remote::callers::Callers::new(&server.env, &server.config, Default::default()));
+    let callers = Arc::new(crate::remote::callers::Callers::new(&server.env, Vec::new(), Default::default()));
     let for_plugins = Arc::new(crate::bootstrap::for_plugins::ForPlugins(Arc::downgrade(&server.registry)));
     let parts = crate::admission::chain::Parts {
         env: &server.env,
-        registry: &server.registry,
+        webhooks: ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"]
+            .map(|resource| server.registry.row_of("admissionregistration.k8s.io", resource).unwrap().1.cacher.clone()),
         callers: &callers,
         authorization: &server.authorization,
-        config: &server.config,
+        toleration_seconds: [300, 300],
         configurations: &Default::default(),
         namespaces: for_plugins.clone(),
         kinds: for_plugins,

@@ -13,8 +13,8 @@ mod structure;
 
 use super::conditions::{Approval, ESTABLISHED};
 use super::definition::{APPROVED, Definition, Version, is_protected_group};
-use crate::registry::strategy::WriteContext;
 use crate::registry::validation::at::{At, Errors};
+use crate::registry::validation::write_context::WriteContext;
 use proto::meta::go_text;
 use proto::meta::names::{dns1035_label, dns1123_subdomain};
 use proto::schema::structural::formats;

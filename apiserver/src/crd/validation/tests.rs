@@ -1,7 +1,20 @@
 //! What is wrong with a definition, in the order in which Kubernetes says so.
 
-use crate::registry::validation::testing::{at, create, update, update_of};
+use crate::crd::strategies;
+use crate::registry::validation::testing::{at, create_by, update_by};
 use serde_json::{Value, json};
+
+fn create(definition: Value) -> Vec<String> {
+    create_by(strategies::of, definition)
+}
+
+fn update_of(subresource: &str, old: Value, new: Value) -> Vec<String> {
+    update_by(strategies::of, subresource, old, new)
+}
+
+fn update(old: Value, new: Value) -> Vec<String> {
+    update_of("", old, new)
+}
 
 fn version(name: &str, schema: Value) -> Value {
     json!({"name": name, "served": true, "storage": name == "v1", "schema": {"openAPIV3Schema": schema}})

@@ -5,7 +5,8 @@
 
 use super::{Holder, Reserved, ServiceNetwork, families};
 use crate::registry::strategies::rules::ByRules;
-use crate::registry::strategy::{Grace, Reservation, Reservations, Stored, Strategy, WriteContext};
+use crate::registry::strategy::{Grace, Reservation, Reservations, Stored, Strategy};
+use crate::registry::validation::write_context::WriteContext;
 use async_trait::async_trait;
 use ipnet::IpNet;
 use proto::meta::status::FieldError;

@@ -2,8 +2,9 @@
 //!
 //! Corresponds to pkg/registry/rbac, flowcontrol, certificates and admissionregistration.
 
-use super::rules::{Generation, Rules, restore};
-use crate::registry::strategy::WriteContext;
+use super::rules::{Generation, Rules};
+use crate::registry::validation::restore::restore;
+use crate::registry::validation::write_context::WriteContext;
 use crate::registry::validation::{access, flow_control, object_meta, policies, signing_requests, webhooks};
 use serde_json::{Value, json};
 

@@ -2,9 +2,10 @@
 //!
 //! Corresponds to pkg/registry/core.
 
+use super::pod;
 use super::rules::{Generation, Rules};
-use super::{pod, rules};
-use crate::registry::strategy::WriteContext;
+use crate::registry::validation::restore::restore;
+use crate::registry::validation::write_context::WriteContext;
 use crate::registry::validation::{
     cluster, configuration, endpoints, events, limits, object_meta, persistent_volumes, storage, warnings, workloads,
 };
@@ -114,7 +115,7 @@ fn create_namespace(_context: &WriteContext<'_>, namespace: &mut Value) {
 /// Finalizers change through `finalize` alone.
 fn update_namespace(context: &WriteContext<'_>, namespace: &mut Value, old: &Value) {
     if context.subresource != "finalize" {
-        rules::restore(namespace, old, &["spec", "finalizers"]);
+        restore(namespace, old, &["spec", "finalizers"]);
     }
 }
 

@@ -1,11 +1,10 @@
-//! Everything else: leases, classes, storage, devices, extensions of the API itself.
+//! Everything else: leases, classes, storage, devices, APIServices.
 //!
 //! Corresponds to pkg/registry/{coordination,scheduling,node,storage,resource} and the registries of
-//! apiextensions-apiserver and kube-aggregator.
+//! kube-aggregator.
 
 use super::rules::{Generation, Rules};
-use crate::crd;
-use crate::registry::strategy::WriteContext;
+use crate::registry::validation::write_context::WriteContext;
 use crate::registry::validation::{
     api_services, cluster, devices, events, object_meta, storage, volume_attachments, warnings,
 };
@@ -131,22 +130,6 @@ pub const ROWS: &[Rules] = &[
         revalidates: false,
         validate_update: devices::slice::update,
         ..DEVICES
-    },
-    Rules {
-        group: "apiextensions.k8s.io",
-        resource: "customresourcedefinitions",
-        generation: SPEC,
-        unconditional_update: false,
-        core_finalizers: false,
-        create: crd::validation::note_storage_version,
-        update: |context, definition, _| crd::validation::note_storage_version(context, definition),
-        delete: crd::cleanup::begin,
-        validate: crd::validation::create,
-        revalidates: false,
-        validate_update: crd::validation::update,
-        validate_status: crd::validation::status,
-        warnings: crd::validation::warnings,
-        ..Rules::DEFAULT
     },
     Rules {
         group: "apiregistration.k8s.io",

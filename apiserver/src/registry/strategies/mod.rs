@@ -1,6 +1,6 @@
 //! The strategies of all kinds: one table, found by group and plural.
 //!
-//! A kind that has no row keeps the defaults. Custom resources have one strategy for all, over their schemas.
+//! A kind that has no row keeps the defaults. The strategies of custom resources and of their definitions lie with them.
 //! Corresponds to pkg/registry/*/*/strategy.go.
 
 pub mod access;
@@ -13,17 +13,13 @@ pub mod workloads;
 
 use super::allocation::service::ServiceStrategy;
 use super::strategy::Strategy;
-use crate::crd::strategy::CustomStrategy;
 use proto::resources::Resource;
 use rules::{ByRules, Rules};
 use std::sync::Arc;
 
-/// The strategy of a row.
-pub fn of(resource: &Arc<Resource>) -> Arc<dyn Strategy> {
+/// The strategy of a built-in row, but for CustomResourceDefinitions: theirs lies where custom resources are served.
+pub fn of(resource: &Resource) -> Arc<dyn Strategy> {
     let storage = resource.storage_version();
-    if !storage.schema.is_builtin() {
-        return Arc::new(CustomStrategy::new(resource.clone()));
-    }
     let rules = ByRules(rules_of(&storage.group, &storage.resource));
     match (&*storage.group, &*storage.resource) {
         ("", "services") => Arc::new(ServiceStrategy(rules)),
@@ -54,6 +50,6 @@ mod table {
             .filter(|served| rules_of(&served.group, &served.resource).resource.is_empty())
             .map(|served| format!("{}/{}", served.group, served.resource))
             .collect();
-        assert_eq!(missing, Vec::<String>::new());
+        assert_eq!(missing, ["apiextensions.k8s.io/customresourcedefinitions"]);
     }
 }

@@ -3,7 +3,7 @@
 //! Corresponds to pkg/registry/core/service, discovery and networking.
 
 use super::rules::{Generation, Rules};
-use crate::registry::strategy::WriteContext;
+use crate::registry::validation::write_context::WriteContext;
 use crate::registry::validation::{endpoints, networking, object_meta, service, warnings};
 use serde_json::Value;
 

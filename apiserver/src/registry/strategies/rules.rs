@@ -5,9 +5,11 @@
 //! own stands in its row as functions.
 
 use crate::apply::zero;
-use crate::registry::strategy::{Grace, Strategy, WriteContext};
+use crate::registry::strategy::{Grace, Strategy};
 use crate::registry::validation::at::{At, Errors};
 use crate::registry::validation::object_meta::{self, NameRule};
+use crate::registry::validation::restore::restore;
+use crate::registry::validation::write_context::WriteContext;
 use async_trait::async_trait;
 use proto::meta::status::FieldError;
 use serde_json::{Value, json};
@@ -115,31 +117,6 @@ pub fn reset_status(context: &WriteContext<'_>, object: &mut Value) {
             fields.remove("status");
         }
         _ => {}
-    }
-}
-
-/// Gives a field its old value back, or takes it away.
-pub fn restore(object: &mut Value, old: &Value, path: &[&str]) {
-    let Some((last, parents)) = path.split_last() else { return };
-    let before = path.iter().try_fold(old, |value, name| value.get(name)).cloned();
-    let mut parent = object;
-    for name in parents {
-        if before.is_some() && parent.get(name).is_none_or(Value::is_null) && parent.is_object() {
-            parent[name] = json!({});
-        }
-        match parent.get_mut(name) {
-            Some(next) => parent = next,
-            None => return,
-        }
-    }
-    let Some(fields) = parent.as_object_mut() else { return };
-    match before {
-        Some(value) => {
-            fields.insert((*last).to_owned(), value);
-        }
-        None => {
-            fields.remove(*last);
-        }
     }
 }
 

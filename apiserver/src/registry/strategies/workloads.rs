@@ -3,7 +3,7 @@
 //! Corresponds to pkg/registry/apps, batch, autoscaling and policy.
 
 use super::rules::{Generation, Rules};
-use crate::registry::strategy::WriteContext;
+use crate::registry::validation::write_context::WriteContext;
 use crate::registry::validation::{autoscaling, job_status, jobs, object_meta, workloads};
 use serde_json::{Value, json};
 

@@ -4,7 +4,7 @@
 
 use super::at::{At, Errors};
 use super::selector;
-use crate::registry::strategy::WriteContext;
+use crate::registry::validation::write_context::WriteContext;
 use proto::meta::names;
 use proto::meta::status::FieldError;
 use serde_json::{Value, json};

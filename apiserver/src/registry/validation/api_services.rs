@@ -4,7 +4,7 @@
 
 use super::at::{At, Errors};
 use super::conditions;
-use crate::registry::strategy::WriteContext;
+use crate::registry::validation::write_context::WriteContext;
 use proto::meta::names;
 use serde_json::json;
 

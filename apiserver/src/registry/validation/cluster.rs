@@ -7,7 +7,7 @@ use super::node_status;
 use super::object_meta::check_qualified_or_standard;
 use super::pod::resources;
 use super::pod::{PREEMPTION_POLICIES, tolerations};
-use crate::registry::strategy::WriteContext;
+use crate::registry::validation::write_context::WriteContext;
 use proto::meta::names;
 use proto::meta::status::FieldError;
 use proto::wire::json_syntax;

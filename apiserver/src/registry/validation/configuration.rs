@@ -3,7 +3,7 @@
 //! Corresponds to ValidateConfigMap and ValidateSecret of pkg/apis/core/validation.
 
 use super::at::{At, Errors};
-use crate::registry::strategy::WriteContext;
+use crate::registry::validation::write_context::WriteContext;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use proto::meta::names;

@@ -5,7 +5,7 @@
 use super::at::{At, Errors, check_ip, check_port_number};
 use super::pod::containers::PROTOCOLS;
 use super::service::check_endpoint_ip;
-use crate::registry::strategy::WriteContext;
+use crate::registry::validation::write_context::WriteContext;
 use proto::meta::names;
 use proto::meta::status::FieldError;
 use std::collections::BTreeSet;

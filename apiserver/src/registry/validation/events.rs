@@ -3,7 +3,7 @@
 //! Corresponds to pkg/apis/core/validation/events.go.
 
 use super::at::{At, Errors};
-use crate::registry::strategy::WriteContext;
+use crate::registry::validation::write_context::WriteContext;
 use proto::meta::names;
 use serde_json::json;
 

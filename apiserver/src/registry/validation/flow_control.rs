@@ -3,8 +3,8 @@
 //! Corresponds to pkg/apis/flowcontrol/validation.
 
 use super::at::{At, Errors};
-use crate::bootstrap::flow_schemas;
-use crate::registry::strategy::WriteContext;
+use crate::registry::validation::flow_schemas;
+use crate::registry::validation::write_context::WriteContext;
 use proto::meta::names;
 use proto::meta::status::FieldError;
 use serde_json::json;

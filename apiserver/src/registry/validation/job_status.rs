@@ -5,7 +5,7 @@
 use super::at::{At, Errors, IMMUTABLE};
 use super::job_policies::{count_indexes, invalid_without_value};
 use super::jobs::has_condition;
-use crate::registry::strategy::WriteContext;
+use crate::registry::validation::write_context::WriteContext;
 
 pub fn validate(_context: &WriteContext<'_>, job: &At<'_>, old: &At<'_>, errors: &mut Errors) {
     let (status, before) = (job.field("status"), old.field("status"));

@@ -4,7 +4,7 @@
 
 use super::at::{At, Errors};
 use super::{cron_schedule, job_policies, pod, selector};
-use crate::registry::strategy::WriteContext;
+use crate::registry::validation::write_context::WriteContext;
 use proto::meta::{label_selector, names};
 use serde_json::{Value, json};
 

@@ -4,7 +4,7 @@
 
 use super::at::{At, Errors};
 use super::pod::resources;
-use crate::registry::strategy::WriteContext;
+use crate::registry::validation::write_context::WriteContext;
 use proto::meta::names;
 use proto::meta::quantity::Quantity;
 use serde_json::{Value, json};

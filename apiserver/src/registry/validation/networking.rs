@@ -4,7 +4,7 @@
 
 use super::at::{At, Errors, check_port_number, port_name};
 use super::{at, selector, service};
-use crate::registry::strategy::WriteContext;
+use crate::registry::validation::write_context::WriteContext;
 use proto::meta::names;
 use serde_json::{Value, json};
 use std::net::IpAddr;

@@ -8,7 +8,7 @@ use super::paths::{leads_to_root, no_backsteps};
 use super::pod::affinity::node_selector;
 use super::storage::{access_modes, csi_driver_name};
 use super::volume_sources::{self, require, the_only};
-use crate::registry::strategy::WriteContext;
+use crate::registry::validation::write_context::WriteContext;
 use proto::meta::names;
 use proto::meta::quantity::Quantity;
 use serde_json::{Value, json};

@@ -4,8 +4,8 @@
 
 use super::at::{At, Errors};
 use super::{conditions, selector, webhooks};
-use crate::admission::expressions::variables::Declared;
-use crate::registry::strategy::WriteContext;
+use crate::registry::validation::write_context::WriteContext;
+use cel::admission::Declared;
 use cel::admission::Scope;
 use cel::admission::mutation::{JSON_PATCH, OBJECT, patch_type};
 use cel::{Type, is_reserved};

@@ -5,7 +5,7 @@
 use super::at::{At, Errors, check_ip, check_port_number, check_port_number_or_name, cidr, lenient_ip};
 use super::pod::containers::PROTOCOLS;
 use super::service_addresses::addresses;
-use crate::registry::strategy::WriteContext;
+use crate::registry::validation::write_context::WriteContext;
 use proto::meta::names;
 use proto::meta::status::FieldError;
 use serde_json::{Value, json};

@@ -6,7 +6,7 @@
 //! each. A signature of a kind that is not known here (RSA keys below 2048 bits, P-521) passes unchecked.
 
 use super::at::{At, Errors};
-use crate::registry::strategy::WriteContext;
+use crate::registry::validation::write_context::WriteContext;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use proto::meta::names;

@@ -6,7 +6,7 @@ use super::at::{At, Errors};
 use super::difference::difference;
 use super::pod::resources;
 use super::selector;
-use crate::registry::strategy::WriteContext;
+use crate::registry::validation::write_context::WriteContext;
 use proto::meta::names;
 use proto::meta::quantity::Quantity;
 use serde_json::{Value, json};
@@ -187,7 +187,7 @@ pub fn claim_update(_context: &Context<'_>, claim: &At<'_>, old: &At<'_>, errors
 }
 
 fn take_back(spec: &mut Value, old: &Value, path: &[&str]) {
-    crate::registry::strategies::rules::restore(spec, old, path);
+    super::restore::restore(spec, old, path);
 }
 
 const RESIZE_STATES: &[&str] = &[

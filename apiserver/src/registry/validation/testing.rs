@@ -3,9 +3,10 @@
 
 use crate::authn::UserInfo;
 use crate::registry::strategies;
-use crate::registry::strategy::{Strategy, WriteContext};
+use crate::registry::strategy::Strategy;
+use crate::registry::validation::write_context::WriteContext;
 use component_base::env::Env;
-use proto::resources::{Catalogue, Target};
+use proto::resources::{Catalogue, Resource, Target};
 use proto::schema::{apply_defaults, decode};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -16,12 +17,17 @@ struct Kind {
     strategy: Arc<dyn Strategy>,
 }
 
+const BUILTIN: StrategyOf = |resource| strategies::of(resource);
+
+/// Finds the strategy of a row.
+pub type StrategyOf = fn(&Arc<Resource>) -> Arc<dyn Strategy>;
+
 impl Kind {
-    fn of(object: &Value) -> Self {
+    fn of(strategy_of: StrategyOf, object: &Value) -> Self {
         let (group, version) = proto::gvk::split_api_version(object["apiVersion"].as_str().unwrap_or_default());
         let gvk = proto::Gvk::new(group, version, object["kind"].as_str().unwrap_or_default());
         let target = Catalogue::builtin().by_gvk(&gvk).unwrap_or_else(|| panic!("no kind {gvk}"));
-        let strategy = strategies::of(&target.row);
+        let strategy = strategy_of(&target.row);
         Self { target, strategy }
     }
 
@@ -60,7 +66,11 @@ impl Kind {
 
 /// The errors of a creation, `field: message` each.
 pub fn create(object: Value) -> Vec<String> {
-    let kind = Kind::of(&object);
+    create_by(BUILTIN, object)
+}
+
+pub fn create_by(strategy_of: StrategyOf, object: Value) -> Vec<String> {
+    let kind = Kind::of(strategy_of, &object);
     let mut object = kind.stored(object);
     let errors = kind.with_context("", |context| {
         kind.strategy.prepare_for_create(context, &mut object);
@@ -71,14 +81,18 @@ pub fn create(object: Value) -> Vec<String> {
 
 /// The warnings of a creation.
 pub fn warnings(object: Value) -> Vec<String> {
-    let kind = Kind::of(&object);
+    let kind = Kind::of(BUILTIN, &object);
     let object = kind.stored(object);
     kind.with_context("", |context| kind.strategy.warnings_on_create(context, &object))
 }
 
 /// The errors of an update of one part of an object; the empty name is the object itself.
 pub fn update_of(subresource: &str, old: Value, new: Value) -> Vec<String> {
-    let kind = Kind::of(&old);
+    update_by(BUILTIN, subresource, old, new)
+}
+
+pub fn update_by(strategy_of: StrategyOf, subresource: &str, old: Value, new: Value) -> Vec<String> {
+    let kind = Kind::of(strategy_of, &old);
     let (old, mut new) = (kind.stored(old), kind.stored(new));
     new["metadata"]["resourceVersion"] = json!("1");
     let errors = kind.with_context(subresource, |context| {

@@ -5,7 +5,7 @@
 use super::at::{At, Errors, IMMUTABLE};
 use super::persistent_volumes::{self, Place};
 use super::storage::csi_driver_name;
-use crate::registry::strategy::WriteContext;
+use crate::registry::validation::write_context::WriteContext;
 use proto::meta::names;
 
 type Context<'a> = WriteContext<'a>;

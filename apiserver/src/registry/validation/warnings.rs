@@ -5,7 +5,7 @@
 
 use super::at::At;
 use super::pod::warnings::{fraction, label_message, old_label};
-use crate::registry::strategy::WriteContext;
+use crate::registry::validation::write_context::WriteContext;
 use ipnet::IpNet;
 
 type Context<'c> = WriteContext<'c>;

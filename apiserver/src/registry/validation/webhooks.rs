@@ -4,7 +4,7 @@
 
 use super::at::{At, Errors};
 use super::selector;
-use crate::registry::strategy::WriteContext;
+use crate::registry::validation::write_context::WriteContext;
 use cel::Type;
 use cel::admission::{MATCH_CONDITION, Scope};
 use http::Uri;

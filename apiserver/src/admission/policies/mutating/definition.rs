@@ -4,11 +4,11 @@
 
 use super::apply_configuration;
 use super::json_patch;
-use crate::admission::expressions::variables::Declared;
 use crate::admission::expressions::{Budget, Facts, MatchConditions, Variables, Verdict};
 use crate::admission::matching::MatchResources;
 use crate::admission::policies::{FailurePolicy, params, source};
 use crate::apply::atoms::Type as Merging;
+use cel::admission::Declared;
 use cel::admission::mutation::{JSON_PATCH, OBJECT, patch_type};
 use cel::admission::{Expression, Scope};
 use cel::{Type, Value};

@@ -20,7 +20,7 @@ use crate::admission::traced::Asked;
 use crate::admission::{AdmissionPlugin, Attributes};
 use crate::apply::atoms::Type;
 use crate::metrics::policies::PolicyMeters;
-use crate::registry::set_defaults;
+use crate::patch::defaults::set_defaults;
 use crate::request_trace::Gate;
 use async_trait::async_trait;
 use component_base::env::Env;

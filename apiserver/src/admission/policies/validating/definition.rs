@@ -2,10 +2,10 @@
 //!
 //! Corresponds to the validator of k8s.io/apiserver/pkg/admission/plugin/policy/validating.
 
-use crate::admission::expressions::variables::Declared;
 use crate::admission::expressions::{Budget, Facts, MatchConditions, OutOfBudget, Variables, Verdict};
 use crate::admission::matching::MatchResources;
 use crate::admission::policies::{FailurePolicy, params, source};
+use cel::admission::Declared;
 use cel::admission::{Expression, Scope};
 use cel::{Type, Value};
 use proto::Gvk;

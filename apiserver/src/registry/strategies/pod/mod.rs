@@ -2,15 +2,15 @@
 //!
 //! Corresponds to pkg/registry/core/pod.
 
-pub mod app_armor;
 pub mod binding;
 pub mod eviction;
 pub mod label_keys;
-pub mod qos;
 
-use super::rules::{self, Generation, Rules};
-use crate::registry::strategy::{Grace, WriteContext};
-use crate::registry::validation::pod as validation;
+use super::rules::{Generation, Rules};
+use crate::registry::strategy::Grace;
+use crate::registry::validation::pod::{self as validation, app_armor, qos};
+use crate::registry::validation::restore::restore;
+use crate::registry::validation::write_context::WriteContext;
 use proto::meta::time;
 use serde_json::{Map, Value, json};
 
@@ -98,7 +98,7 @@ fn take_resources(spec: &mut Map<String, Value>, new: &Value) {
             let resized = new[list].as_array().into_iter().flatten().find(|c| c["name"] == container["name"]);
             let Some(resized) = resized else { continue };
             for key in ["resources", "resizePolicy"] {
-                rules::restore(container, resized, &[key]);
+                restore(container, resized, &[key]);
             }
         }
     }

@@ -11,7 +11,7 @@ pub mod slice;
 
 use super::at::{At, Errors};
 use super::pod::resources::is_extended;
-use crate::registry::strategy::WriteContext;
+use crate::registry::validation::write_context::WriteContext;
 use identifiers::driver;
 use proto::meta::names;
 use proto::meta::status::FieldError;

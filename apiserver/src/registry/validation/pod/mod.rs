@@ -2,6 +2,8 @@
 //!
 //! Corresponds to ValidatePodCreate, ValidatePodSpec and ValidatePodTemplateSpec of pkg/apis/core/validation.
 
+pub mod app_armor;
+pub mod qos;
 pub mod affinity;
 mod annotations;
 pub mod containers;
@@ -18,7 +20,7 @@ pub mod warnings;
 pub mod windows;
 
 use super::at::{At, Errors, check_ip};
-use crate::registry::strategy::WriteContext;
+use crate::registry::validation::write_context::WriteContext;
 use proto::meta::names;
 use resources::Claims;
 use serde_json::json;

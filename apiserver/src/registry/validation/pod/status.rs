@@ -3,8 +3,8 @@
 //! Corresponds to ValidatePodStatusUpdate.
 
 use super::update::annotation_updates;
-use crate::registry::strategy::WriteContext;
 use crate::registry::validation::at::{At, Errors, check_ip};
+use crate::registry::validation::write_context::WriteContext;
 use proto::meta::names;
 use serde_json::Value;
 

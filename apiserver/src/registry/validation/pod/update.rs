@@ -4,11 +4,11 @@
 
 use super::annotations::{self, MIRROR};
 use super::containers::image_of_pod;
+use super::qos;
 use super::{pod_content, tolerations};
-use crate::registry::strategies::pod::qos;
-use crate::registry::strategy::WriteContext;
 use crate::registry::validation::at::{At, Errors};
 use crate::registry::validation::difference::difference;
+use crate::registry::validation::write_context::WriteContext;
 use serde_json::{Value, json};
 
 const UPDATABLE: &str = "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,\

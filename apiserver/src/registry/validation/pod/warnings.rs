@@ -2,9 +2,9 @@
 //!
 //! Corresponds to pkg/api/pod/warnings.go.
 
-use crate::registry::strategies::pod::app_armor;
-use crate::registry::strategy::WriteContext;
+use super::app_armor;
 use crate::registry::validation::at::At;
+use crate::registry::validation::write_context::WriteContext;
 use proto::meta::names::dns1123_label;
 use proto::meta::quantity::Quantity;
 use std::collections::BTreeMap;

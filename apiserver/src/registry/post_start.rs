@@ -71,11 +71,23 @@ impl Hook {
     }
 }
 
-/// Those of one server, and which have finished.
+/// A condition of readiness beside the hooks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Milestone {
+    /// The objects that every cluster has are written.
+    Bootstrapped,
+    /// The definitions that were there at the start are served.
+    CustomResourcesServed,
+    /// There has been an APIService for every version that this server serves.
+    ApiServicesRegistered,
+}
+
+/// The hooks of one server, and which of them and of the milestones are done.
 #[derive(Debug)]
 pub struct PostStartHooks {
     hooks: Vec<(Hook, &'static str)>,
     finished: Mutex<BTreeSet<Hook>>,
+    reached: Mutex<BTreeSet<Milestone>>,
 }
 
 impl PostStartHooks {
@@ -86,7 +98,7 @@ impl PostStartHooks {
         let is_there =
             |hook: Hook| hook.group().is_none_or(is_served) && (is_fair || hook != Hook::FairnessConfigConsumer);
         let hooks = HOOKS.into_iter().filter(|(hook, _)| is_there(*hook)).collect();
-        Self { hooks, finished: Mutex::default() }
+        Self { hooks, finished: Mutex::default(), reached: Mutex::default() }
     }
 
     /// All of them by name, in the original's order.
@@ -98,6 +110,19 @@ impl PostStartHooks {
         self.finished.lock().insert(hook);
     }
 
+    pub fn reach(&self, milestone: Milestone) {
+        self.reached.lock().insert(milestone);
+    }
+
+    pub fn has_reached(&self, milestone: Milestone) -> bool {
+        self.reached.lock().contains(&milestone)
+    }
+
+    /// The hooks that have not finished, by name, in the original's order.
+    pub fn unfinished(&self) -> impl Iterator<Item = &'static str> {
+        self.hooks.iter().filter(|(hook, _)| self.check(*hook).is_err()).map(|(_, name)| *name)
+    }
+
     /// In the words of the original.
     pub fn check(&self, hook: Hook) -> Result<(), String> {
         if self.finished.lock().contains(&hook) { Ok(()) } else { Err("not finished".into()) }
@@ -106,5 +131,10 @@ impl PostStartHooks {
     #[cfg(test)]
     pub fn forget(&self, hook: Hook) {
         self.finished.lock().remove(&hook);
+    }
+
+    #[cfg(test)]
+    pub fn fall_back(&self, milestone: Milestone) {
+        self.reached.lock().remove(&milestone);
     }
 }

@@ -2,10 +2,11 @@
 //!
 //! Corresponds to the reloading of pkg/kubeapiserver/options/authentication.go.
 
-use super::Known;
-use super::jwt::options::IssuerOptions;
+use crate::authn::jwt::options::IssuerOptions;
+use crate::authn::{Authentication, Known};
+use crate::config::Config;
 use crate::configuration_file::{self, Reloads};
-use crate::server::Server;
+use component_base::env::Env;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -15,12 +16,11 @@ const RELOADS: Reloads = Reloads {
 };
 
 /// Until shutdown.
-pub async fn run(server: Arc<Server>, path: PathBuf) {
-    let (config, env) = (&server.config, &server.env);
+pub async fn run(env: Env, config: Config, authentication: Arc<Authentication>, path: PathBuf) {
     let file = path.clone();
     let apply = || {
         let said = IssuerOptions::of_file(&file, &config.service_account_issuer).map_err(|error| error.to_string())?;
-        server.authentication.replace(Known::new(env, said, config.allows_anonymous()));
+        authentication.replace(Known::new(&env, said, config.allows_anonymous()));
         Ok(())
     };
     configuration_file::follow(env.clone(), path, RELOADS, apply).await;

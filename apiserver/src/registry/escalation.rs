@@ -3,11 +3,11 @@
 //!
 //! Corresponds to pkg/registry/rbac/{clusterrole,role,clusterrolebinding,rolebinding}/policybased.
 
-use super::rules::{Rule, uncovered};
-use super::{Attributes, Authorization, Decision};
+use super::ContentAuthorizer;
+use super::mutation::Mutation;
 use crate::authn::user_info::UserInfo;
-use crate::registry::ContentAuthorizer;
-use crate::registry::mutation::Mutation;
+use crate::authz::rules::{Rule, uncovered};
+use crate::authz::{Attributes, Authorization, Decision};
 use async_trait::async_trait;
 use proto::Status;
 use serde_json::Value;

@@ -2,39 +2,36 @@
 //!
 //! Corresponds to patchSecretWithLastUsedDate in pkg/serviceaccount/legacy.go; here no request waits for it.
 
-use super::legacy_token::{LAST_USED, day_of};
-use super::user_info::UserInfo;
-use crate::bootstrap::own_mutation;
+use crate::authn::Authentication;
+use crate::authn::legacy_token::{LAST_USED, day_of};
+use crate::authn::user_info::UserInfo;
+use crate::registry::Registry;
 use crate::registry::mutation::Edit;
-use crate::server::Server;
+use crate::registry::own_write::own_mutation;
+use crate::registry::upkeep::Upkeep;
 use proto::Status;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// Until shutdown.
-pub async fn run(server: Arc<Server>) {
+pub async fn run(upkeep: Upkeep, authentication: Arc<Authentication>) {
     let follow = async {
         loop {
-            let used = server.authentication.legacy_uses.taken().await;
-            let today = day_of(server.env.wall());
+            let used = authentication.legacy_uses.taken().await;
+            let today = day_of(upkeep.env.wall());
             for (namespace, name) in used {
-                if let Err(error) = write(&server, &namespace, &name, &today).await {
+                if let Err(error) = write(&upkeep.registry, &namespace, &name, &today).await {
                     // The next use tries again.
                     tracing::debug!(namespace, name, %error, "the last use of a token is not written down");
                 }
             }
         }
     };
-    tokio::select! {
-        biased;
-        () = server.env.shutdown().cancelled() => {}
-        () = server.ending.cancelled() => {}
-        () = follow => {}
-    }
+    upkeep.until_end(follow).await;
 }
 
-async fn write(server: &Server, namespace: &str, name: &str, today: &str) -> Result<(), Status> {
-    let (target, _) = server.registry.row_of("", "secrets")?;
+async fn write(registry: &Registry, namespace: &str, name: &str, today: &str) -> Result<(), Status> {
+    let (target, _) = registry.row_of("", "secrets")?;
     let user = UserInfo::apiserver();
     let options = json!({"kind": "UpdateOptions", "apiVersion": "meta.k8s.io/v1"});
     let mut mutation = own_mutation(&target, &user, &options, namespace, name);
@@ -43,7 +40,7 @@ async fn write(server: &Server, namespace: &str, name: &str, today: &str) -> Res
         object["metadata"]["labels"][LAST_USED] = json!(today);
         Ok(object)
     });
-    server.registry.update(&mut mutation, &edit).await.map(drop)
+    registry.update(&mut mutation, &edit).await.map(drop)
 }
 
 #[cfg(test)]
