@@ -5,7 +5,7 @@
 //! suffix of a replica set's name is another one for the same template.
 
 use proto::kinds::api::core::v1::PodTemplateSpec;
-use proto::wire::json;
+use proto::serializer::json;
 
 /// Label and selector key that sets a replica set's pods apart from its siblings'.
 pub const POD_TEMPLATE_HASH: &str = "pod-template-hash";

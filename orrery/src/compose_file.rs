@@ -2,7 +2,7 @@
 
 use crate::cli::{Cli, Command};
 use clap::Parser;
-use proto::wire::{Document, Format};
+use proto::serializer::{Document, Format};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

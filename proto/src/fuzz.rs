@@ -3,7 +3,7 @@
 
 use crate::meta::field_selector::FieldSelector;
 use crate::meta::selector::Selector;
-use crate::wire::{json, protobuf, yaml};
+use crate::serializer::{json, protobuf, yaml};
 use std::collections::BTreeMap;
 
 /// JSON: what is written is canonical, and reads as the same value.

@@ -2,28 +2,37 @@
 //!
 //! Corresponds to k8s.io/api, k8s.io/apimachinery and the registry wiring of kube-apiserver. Pure: no IO,
 //! no clock, no async runtime. Everything else in the workspace depends on this crate.
+//!
+//! The modules stand in reading order, from the bottom to the top: each imports only those before it.
 
-// The nouns.
-pub mod fields;
+// The names of types and collections, and typed views of them.
 pub mod gvk;
 pub mod kinds;
+pub mod fields;
+
+// Request bodies as trees, without any type.
+pub mod serializer;
+
+// The parts that all kinds share: names, labels, quantities, times, `Status`.
 pub mod meta;
+
+// One stored object.
 pub mod object;
 
-// The one table, and what it knows of each kind's fields.
-pub mod resources;
+// The types: what a value may be, its defaults, strict decoding, structural schemas.
 pub mod schema;
 
-// What objects take of a namespace's quota.
-pub mod quota;
+// The one table of resources, with their columns and conversions.
+pub mod resources;
 
-// Whether a pod may run on a node.
-pub mod scheduling;
-
-// How they look on the wire.
+// Answers: tables, partial objects, frames of a watch.
 pub mod wire;
 
-// What must hold whatever comes over it.
+// What a namespace's objects use of a quota, and which nodes suit a pod.
+pub mod quota;
+pub mod scheduling;
+
+// Test equipment: seeded mutation of inputs, and the properties of the parsers.
 pub mod mutation;
 pub mod fuzz;
 

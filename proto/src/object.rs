@@ -4,7 +4,8 @@
 //! `resourceVersion`, which is spliced in on the way out. Beside them lies the small index that
 //! selectors, owners and preconditions need, so that none of them parses the bytes again.
 
-use crate::wire::json;
+use crate::meta::field_selector::FieldSelector;
+use crate::serializer::json;
 use bytes::Bytes;
 use serde_json::Value;
 use std::borrow::Cow;
@@ -37,6 +38,17 @@ pub struct Index {
     /// Values of the row's selectable fields by path; `metadata.name` and `metadata.namespace` are not repeated here.
     pub fields: BTreeMap<FieldKey, String>,
     pub deleting: bool,
+}
+
+impl FieldSelector {
+    /// Returns whether a selector whose paths are index keys selects an object with this index.
+    pub fn matches(&self, index: &Index) -> bool {
+        self.matches_by(|key| match key {
+            "metadata.name" => index.name.as_str(),
+            "metadata.namespace" => index.namespace.as_str(),
+            key => index.fields.get(key).map_or("", String::as_str),
+        })
+    }
 }
 
 /// One revision of one object. Cheap to share: `Arc<Object>`.
@@ -277,6 +289,27 @@ mod tests {
         assert!(of(r#"{"metadata":{"name":"a"}}"#));
         assert!(!of(r#"{ "metadata":{"name":"a"}}"#));
         assert!(!of(r#"{"metadata":{"name":"a","resourceVersion":"3"}}"#));
+    }
+
+    #[test]
+    fn field_selectors_are_compared_with_the_index() {
+        let index = Index {
+            name: "web".into(),
+            namespace: "shop".into(),
+            fields: [("status.phase".into(), "Running".to_owned())].into(),
+            ..Index::default()
+        };
+        let cases = [
+            ("metadata.name=web,metadata.namespace=shop", true),
+            ("metadata.namespace!=shop", false),
+            ("metadata.name=web,status.phase!=Running", false),
+            ("status.phase=Running", true),
+            ("spec.nodeName=", true),
+            ("spec.nodeName!=", false),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(FieldSelector::parse(text).unwrap().matches(&index), expected, "{text}");
+        }
     }
 
     #[test]

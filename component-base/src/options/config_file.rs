@@ -10,7 +10,7 @@
 use super::{ClientOptions, Original, OriginalFlags, ServingOptions, feature_gates};
 use clap::builder::Resettable;
 use clap::{Args, Command};
-use proto::wire::{Document, Format};
+use proto::serializer::{Document, Format};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;

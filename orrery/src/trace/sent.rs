@@ -4,7 +4,7 @@ use bytes::Bytes;
 use client::request::Target;
 use controller_manager::discovery::ApiResource;
 use http::Method;
-use proto::wire::document::{Document, Format};
+use proto::serializer::document::{Document, Format};
 use serde_json::Value;
 
 const JSON: &str = "application/json";

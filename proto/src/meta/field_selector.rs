@@ -1,9 +1,7 @@
-//! Field selectors: `metadata.name=web,status.phase!=Running`, matched against an object's index.
+//! Field selectors: `metadata.name=web,status.phase!=Running`, terms about the values of an object's fields.
 //!
 //! Corresponds to k8s.io/apimachinery/pkg/fields.
 
-use crate::object::Index;
-use crate::resources::Served;
 use std::borrow::Cow;
 use std::fmt;
 
@@ -35,10 +33,10 @@ impl FieldSelector {
         Ok(Self { terms })
     }
 
-    /// Checks that a served version knows every path, and puts the index keys in their place.
-    pub fn resolve(mut self, served: &Served, namespaced: bool) -> Result<Self, String> {
+    /// Replaces every path by what `rename` makes of it. Fails with the first error of `rename`.
+    pub fn with_paths(mut self, rename: impl Fn(&str) -> Result<Cow<'static, str>, String>) -> Result<Self, String> {
         for term in &mut self.terms {
-            term.path = served.field_key(&term.path, namespaced)?;
+            term.path = rename(&term.path)?;
         }
         Ok(self)
     }
@@ -51,15 +49,7 @@ impl FieldSelector {
         self.terms.is_empty()
     }
 
-    /// A resolved selector against an object's index.
-    pub fn matches(&self, index: &Index) -> bool {
-        self.matches_by(|key| match key {
-            "metadata.name" => index.name.as_str(),
-            "metadata.namespace" => index.namespace.as_str(),
-            key => index.fields.get(key).map_or("", String::as_str),
-        })
-    }
-
+    /// Returns whether every term holds for the values that `lookup` gives to paths.
     pub fn matches_by<'a>(&self, lookup: impl Fn(&str) -> &'a str) -> bool {
         self.terms.iter().all(|term| (lookup(&term.path) == term.value) == term.equal)
     }
@@ -170,35 +160,9 @@ mod tests {
     }
 
     #[test]
-    fn terms_are_compared_with_the_index() {
-        let index = Index {
-            name: "web".into(),
-            namespace: "shop".into(),
-            fields: [("status.phase".into(), "Running".to_owned())].into(),
-            ..Index::default()
-        };
-        let cases = [
-            ("metadata.name=web,metadata.namespace=shop", true),
-            ("metadata.namespace!=shop", false),
-            ("status.phase=Running", true),
-            ("spec.nodeName=", true),
-            ("spec.nodeName!=", false),
-        ];
-        for (text, expected) in cases {
-            assert_eq!(FieldSelector::parse(text).unwrap().matches(&index), expected, "{text}");
-        }
+    fn exact_values_are_those_of_equal_terms() {
         let both = FieldSelector::parse("metadata.name=web,status.phase!=Running").unwrap();
-        assert!(!both.matches(&index));
         assert_eq!(both.exact_value("metadata.name"), Some("web"));
-    }
-
-    #[test]
-    fn paths_of_another_version_become_index_keys() {
-        use crate::gvk::Gvr;
-        let target = crate::resources::Catalogue::builtin().by_gvr(&Gvr::new("events.k8s.io", "v1", "events")).unwrap();
-        let selector = FieldSelector::parse("regarding.name=p").unwrap().resolve(target.served(), true).unwrap();
-        assert_eq!(selector.to_string(), "involvedObject.name=p");
-        let refused = FieldSelector::parse("note=x").unwrap().resolve(target.served(), true);
-        assert_eq!(refused.unwrap_err(), "field label not supported: note");
+        assert_eq!(both.exact_value("status.phase"), None);
     }
 }

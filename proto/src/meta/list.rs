@@ -3,7 +3,7 @@
 //! Corresponds to metav1.ListMeta. Items are written after `head` as they come, so that a long list is never one
 //! piece of memory.
 
-use crate::wire::field_order::{InOrder, LIST_META};
+use crate::serializer::field_order::{InOrder, LIST_META};
 use serde_json::{Map, Value, json};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -4,6 +4,7 @@
 //! pkg/registry.
 
 use super::{Served, Text};
+use crate::meta::field_selector::FieldSelector;
 use serde_json::Value;
 
 #[derive(Clone, Debug)]
@@ -85,6 +86,13 @@ impl Served {
     }
 }
 
+impl FieldSelector {
+    /// Replaces every path by its index key, or returns Kubernetes' refusal of the first path that is not selectable.
+    pub fn resolve(self, served: &Served, namespaced: bool) -> Result<Self, String> {
+        self.with_paths(|path| served.field_key(path, namespaced))
+    }
+}
+
 impl UnknownField {
     fn refusal(self, served: &Served, path: &str) -> String {
         match self {
@@ -150,6 +158,14 @@ mod tests {
                 "{resource} {path}"
             );
         }
+    }
+
+    #[test]
+    fn selectors_of_another_version_are_resolved_to_index_keys() {
+        let target = Catalogue::builtin().by_gvr(&Gvr::new("events.k8s.io", "v1", "events")).unwrap();
+        let resolved = |text: &str| FieldSelector::parse(text).unwrap().resolve(target.served(), true);
+        assert_eq!(resolved("regarding.name=p").unwrap().to_string(), "involvedObject.name=p");
+        assert_eq!(resolved("note=x").unwrap_err(), "field label not supported: note");
     }
 
     #[test]

@@ -10,6 +10,7 @@ pub mod defaults;
 pub mod facts;
 pub mod go_time;
 mod go_type;
+mod protobuf;
 pub mod structural;
 
 pub use builtin::builtin_type;

@@ -1,14 +1,10 @@
-//! The wire forms: strict JSON, YAML, watch frames, tables.
+//! The forms of answers: tables, objects in the version that was asked for, frames of a watch.
+//!
+//! Corresponds to k8s.io/apiserver/pkg/endpoints/handlers/response.go and k8s.io/apimachinery/pkg/watch.
 
-pub mod document;
-pub mod field_order;
-pub mod json;
-pub mod json_syntax;
-pub mod outline;
-pub mod protobuf;
 pub mod shown;
 pub mod table;
 pub mod watch_frame;
-pub mod yaml;
 
-pub use document::{Document, Format};
+// The serializers under the paths by which the API server names them.
+pub use crate::serializer::{Document, Format, document, field_order, json, json_syntax, yaml};

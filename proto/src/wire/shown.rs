@@ -2,9 +2,9 @@
 //!
 //! In the storage version nothing is encoded anew: the answer is made of slices of the stored bytes.
 
-use super::json;
 use crate::object::Object;
 use crate::resources::{Conversion, Target};
+use crate::serializer::json;
 use bytes::Bytes;
 
 /// The version of meta.k8s.io in which tables and partial objects were asked for.

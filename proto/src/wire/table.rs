@@ -3,13 +3,13 @@
 //! Corresponds to k8s.io/apiserver/pkg/endpoints/handlers/response.go and pkg/registry/rest/table.go. A list is one
 //! document; a watch sends a table of one row for each event, and announces the columns in the first alone.
 
-use super::field_order::{InOrder, TABLE_COLUMN, TABLE_ROW_CONDITION};
 use super::shown::{self, MetaVersion};
 use crate::meta::list::ListMeta;
 use crate::meta::status::Status;
 use crate::object::Object;
 use crate::resources::columns::default_columns;
 use crate::resources::{Column, Conversion, Target};
+use crate::serializer::field_order::{InOrder, TABLE_COLUMN, TABLE_ROW_CONDITION};
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::io::Write;

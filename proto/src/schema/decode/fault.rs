@@ -1,7 +1,7 @@
 //! `Fault`: a value of the wrong type, and which of several Go would report.
 
 use super::super::{Schema, Shape, go_type};
-use crate::wire::json::go_kind;
+use crate::serializer::json::go_kind;
 use serde_json::Value;
 
 /// One value that cannot be decoded.

@@ -8,12 +8,12 @@ mod fault;
 mod place;
 mod walk;
 
-use super::TypeRef;
+use super::{TypeRef, protobuf};
 use crate::gvk::Gvk;
 use crate::meta::status::Status;
-use crate::wire::document::{Document, Format, TOO_DEEP};
-use crate::wire::outline::{Entry, outline};
-use crate::wire::protobuf;
+use crate::serializer::depth::TOO_DEEP;
+use crate::serializer::document::{Document, Format};
+use crate::serializer::outline::{Entry, outline};
 use fault::Fault;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;

@@ -4,7 +4,7 @@ use super::super::{Properties, Schema, Shape, TypeRef, Written, go_time, go_type
 use super::fault::{Fault, Wanted};
 use super::place::Place;
 use crate::meta::quantity::Quantity;
-use crate::wire::document::{MAX_DEPTH, TOO_DEEP};
+use crate::serializer::depth::{MAX_DEPTH, TOO_DEEP};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};

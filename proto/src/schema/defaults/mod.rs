@@ -203,6 +203,4 @@ pub fn list_at<'a>(members: &'a mut Members, path: &str) -> &'a mut [Value] {
 }
 
 #[cfg(test)]
-mod described;
-#[cfg(test)]
 mod tests;

@@ -1,5 +1,7 @@
 //! Defaults against objects as the API server gives them back.
 
+mod described;
+
 use super::*;
 use crate::schema::{builtin_type, decode};
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! Field numbers of identities, roles, flow control and admission, in the notation of `wire::protobuf::numbers`.
+//! Field numbers of identities, roles, flow control and admission, in the notation of `schema::protobuf::numbers`.
 //!
 //! Corresponds to the generated.proto files of these packages.
 

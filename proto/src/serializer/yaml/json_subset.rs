@@ -4,7 +4,7 @@
 //! leaves the rest to the YAML parser: other characters than plain ASCII, escapes by number, tabs, numbers with a point or
 //! an exponent, keys that are too long or stand twice, deep nesting.
 
-use crate::wire::json::{self, Parsed};
+use crate::serializer::json::{self, Parsed};
 use serde_json::Value;
 
 /// A key in one line must end within so many characters in YAML; this leaves room for quotes and escapes.

@@ -3,17 +3,12 @@
 //! Corresponds to k8s.io/apimachinery/pkg/runtime/serializer/json: `recognizer`, `yaml.ToJSON` and the
 //! interpretation of `apiVersion` and `kind`.
 
+use super::depth::MAX_DEPTH;
 use super::{json, json_syntax, protobuf, yaml};
 use serde_json::Value;
 use std::borrow::Cow;
 
-/// How deep values may nest in what is kept.
-///
-/// Deviation: JSON nests 10,000 levels deep, as in Go, where what is deeper than this is pruned or ignored; where it
-/// would be kept, and in YAML and protobuf, it is refused, so that no recursion over a tree can exhaust a stack.
-pub const MAX_DEPTH: usize = 128;
-/// What is said of deeper bodies.
-pub const TOO_DEEP: &str = "exceeded max depth";
+pub use super::depth::TOO_DEEP;
 
 /// Where the tree of a JSON body is cut: what the parser of trees can take.
 const CUT_DEPTH: usize = MAX_DEPTH - 1;

@@ -3,13 +3,15 @@
 //! Corresponds to the Unmarshal methods of k8s.io/api and to the JSON forms of Time, Quantity, IntOrString and
 //! RawExtension.
 
-use super::numbers::{self, Member};
-use super::wire::{Payload, Reader, text};
-use crate::schema::{Properties, Schema, Shape, TypeRef, builtin_type};
-use crate::wire::document::MAX_DEPTH;
+mod numbers;
+
+use super::{Properties, Schema, Shape, TypeRef, builtin_type};
+use crate::serializer::depth::MAX_DEPTH;
+use crate::serializer::protobuf::field::{Payload, Reader, text};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::jiff;
+use numbers::Member;
 use serde_json::{Map, Value};
 
 /// Reads a message of a type. Empty values stay; strict decoding takes them away afterwards.

@@ -4,8 +4,8 @@
 
 use super::json_subset;
 use super::scalar::{self, Unfit};
-use crate::wire::document::MAX_DEPTH;
-use crate::wire::json::Parsed;
+use crate::serializer::depth::MAX_DEPTH;
+use crate::serializer::json::Parsed;
 use serde_json::{Map, Value};
 use serde_saphyr::granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError, Span, StrInput, Tag};
 use std::collections::BTreeMap;

@@ -1,15 +1,11 @@
-//! Protobuf bodies: the envelope, and messages read along the schema.
+//! Protobuf bodies: the envelope around a message. `schema::protobuf` reads the message itself.
 //!
 //! Corresponds to k8s.io/apimachinery/pkg/runtime/serializer/protobuf. Stock clients write their requests in protobuf;
 //! answers are JSON, which all of them accept.
 
-mod message;
-mod numbers;
-mod wire;
+pub(crate) mod field;
 
-pub use message::read;
-
-use wire::{Payload, Reader};
+use field::{Payload, Reader};
 
 /// What every protobuf body begins with.
 const MAGIC: &[u8] = b"k8s\0";
@@ -43,8 +39,8 @@ pub fn open(bytes: &[u8]) -> Result<Envelope, String> {
                 let mut reader = Reader::new(type_meta);
                 while let Some((number, payload)) = reader.next()? {
                     match (number, payload) {
-                        (1, Payload::Bytes(text)) => envelope.api_version = wire::text(text),
-                        (2, Payload::Bytes(text)) => envelope.kind = wire::text(text),
+                        (1, Payload::Bytes(text)) => envelope.api_version = field::text(text),
+                        (2, Payload::Bytes(text)) => envelope.kind = field::text(text),
                         _ => {}
                     }
                 }
