@@ -2,9 +2,10 @@
 //!
 //! Corresponds to pkg/controller/clusterroleaggregation.
 
-use crate::context::{Context, Running};
-use crate::reconcile::{self, Reconciler};
-use client::{Action, Lister, Patch, Plan};
+use crate::context::Running;
+use crate::descriptor::Setup;
+use crate::reconcile::Reconciler;
+use client::{Action, Event, Lister, Patch, Plan};
 use jiff::Timestamp;
 use proto::Kind;
 use proto::kinds::api::rbac::v1::{ClusterRole, PolicyRule};
@@ -29,16 +30,17 @@ pub struct Observed {
     pub all: Vec<Arc<ClusterRole>>,
 }
 
-pub fn start(context: &Context) -> Running {
-    let queue = context.queue("ClusterRoleAggregator");
-    let roles = context.informers.of::<ClusterRole>();
-    roles.on_event({
-        let (queue, roles) = (queue.clone(), roles.lister());
+pub fn start(setup: &Setup<'_>) -> Running {
+    let queue = setup.queue();
+    let roles: Lister<ClusterRole> = setup.lister();
+    setup.on_event(&queue, {
+        let roles = roles.clone();
         // Any role may be labelled for any other.
-        move |_| roles.filter("", |role| role.aggregation_rule.is_some()).iter().for_each(|role| queue.add(role.key()))
+        move |_: &Event<ClusterRole>, queue| {
+            roles.filter("", |role| role.aggregation_rule.is_some()).iter().for_each(|role| queue.add(role.key()));
+        }
     });
-    let actor = context.act_as(MANAGER, MANAGER);
-    Box::pin(reconcile::run(actor, queue, WORKERS, Controller { roles: roles.lister() }))
+    setup.run(queue, WORKERS, Controller { roles })
 }
 
 pub fn plan(observed: &Observed) -> Plan {

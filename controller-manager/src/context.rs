@@ -36,8 +36,12 @@ impl Context {
         Self { env, client: client.clone(), informers, settings: Arc::new(settings) }
     }
 
-    /// `component` is the name that events are recorded under, as `kubectl describe` shows it.
-    pub fn act_as(&self, service_account: &str, component: &str) -> Actor {
+    /// The client and the recorder of one controller. `service_account` is its account in `kube-system`; `None` is the
+    /// manager's own identity. Events name `component`.
+    pub fn act_as(&self, service_account: Option<&str>, component: &str) -> Actor {
+        let Some(service_account) = service_account else {
+            return Actor { recorder: Recorder::new(&self.client, component, ""), client: self.client.clone() };
+        };
         let client = if self.settings.use_service_account_credentials {
             let tokens = ServiceAccountTokens::new(&self.client, NAMESPACE, service_account);
             self.client.with_token_source(Arc::new(tokens))

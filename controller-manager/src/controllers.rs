@@ -4,250 +4,302 @@
 
 use crate::bootstrap::{signer, token_cleaner};
 use crate::certificates::{approving, cleaner, signing};
-use crate::context::{Context, Running};
+use crate::descriptor::{ControllerDescriptor, discovers, reads, triggers};
+use crate::node_lifecycle::controller::LEASE_NAMESPACE;
 use crate::{
     clusterrole_aggregation, cronjob, deployment, disruption, endpoints, endpointslice, endpointslicemirroring,
     garbage_collector, job, namespace, node_ipam, node_lifecycle, pod_gc, replicaset, resource_quota,
     root_ca_publisher, serviceaccount, serviceaccount_token, taint_eviction, ttl_after_finished,
     validatingadmissionpolicy_status,
 };
-
-pub struct Controller {
-    /// As `--controllers` names it.
-    pub name: &'static str,
-    /// Names that older releases used.
-    pub aliases: &'static [&'static str],
-    /// Below `kube-system`: the identity of its writes, to which the bootstrap roles are bound.
-    pub service_account: &'static str,
-    /// The resources whose changes wake it.
-    pub triggers: &'static [&'static str],
-    pub on_by_default: bool,
-    /// Registers with the informers at once; they are started before the answer is awaited.
-    pub start: fn(&Context) -> Running,
-}
+use proto::kinds::api::admissionregistration::v1::ValidatingAdmissionPolicy;
+use proto::kinds::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
+use proto::kinds::api::batch::v1::{CronJob, Job};
+use proto::kinds::api::certificates::v1::CertificateSigningRequest;
+use proto::kinds::api::coordination::v1::Lease;
+use proto::kinds::api::core::v1::{
+    ConfigMap, Endpoints, Namespace, Node, Pod, ReplicationController, ResourceQuota, Secret, Service, ServiceAccount,
+};
+use proto::kinds::api::discovery::v1::EndpointSlice;
+use proto::kinds::api::policy::v1::PodDisruptionBudget;
+use proto::kinds::api::rbac::v1::ClusterRole;
 
 /// In the order in which they start.
-pub const CONTROLLERS: &[Controller] = &[
-    Controller {
+pub const CONTROLLERS: &[ControllerDescriptor] = &[
+    ControllerDescriptor {
         name: "serviceaccount-token-controller",
         aliases: &["serviceaccount-token"],
-        service_account: "",
-        triggers: &["secrets", "serviceaccounts"],
+        service_account: None,
+        component: "serviceaccount-token",
+        queues: &["serviceaccount_tokens_secret"],
+        informers: &[triggers::<Secret>(), triggers::<ServiceAccount>()],
         on_by_default: true,
         start: serviceaccount_token::start,
     },
-    Controller {
+    ControllerDescriptor {
         name: "serviceaccount-controller",
         aliases: &["serviceaccount"],
-        service_account: "service-account-controller",
-        triggers: &["namespaces", "serviceaccounts"],
+        service_account: Some("service-account-controller"),
+        component: "service-account-controller",
+        queues: &["serviceaccount"],
+        informers: &[triggers::<Namespace>(), triggers::<ServiceAccount>()],
         on_by_default: true,
         start: serviceaccount::start,
     },
-    Controller {
+    ControllerDescriptor {
         name: "root-ca-certificate-publisher-controller",
         aliases: &["root-ca-cert-publisher"],
-        service_account: "root-ca-cert-publisher",
-        triggers: &["namespaces", "configmaps"],
+        service_account: Some("root-ca-cert-publisher"),
+        component: "root-ca-cert-publisher",
+        queues: &["root_ca_cert_publisher"],
+        informers: &[triggers::<Namespace>(), triggers::<ConfigMap>()],
         on_by_default: true,
         start: root_ca_publisher::start,
     },
-    Controller {
+    ControllerDescriptor {
         name: "namespace-controller",
         aliases: &["namespace"],
-        service_account: "namespace-controller",
-        triggers: &["namespaces"],
+        service_account: Some("namespace-controller"),
+        component: "namespace-controller",
+        queues: &["namespace"],
+        informers: &[triggers::<Namespace>()],
         on_by_default: true,
         start: namespace::controller::start,
     },
-    Controller {
+    ControllerDescriptor {
         name: "garbage-collector-controller",
         aliases: &["garbagecollector"],
-        service_account: "generic-garbage-collector",
-        triggers: &["every resource that can be listed, watched and deleted"],
+        service_account: Some("generic-garbage-collector"),
+        component: "garbage-collector-controller",
+        queues: &["garbage_collector_attempt_to_delete", "garbage_collector_attempt_to_orphan"],
+        informers: &[discovers()],
         on_by_default: true,
         start: garbage_collector::controller::start,
     },
-    Controller {
+    ControllerDescriptor {
         name: "resourcequota-controller",
         aliases: &["resourcequota"],
-        service_account: "resourcequota-controller",
-        triggers: &["resourcequotas", "every resource that a quota limits"],
+        service_account: Some("resourcequota-controller"),
+        component: "resourcequota-controller",
+        queues: &["resourcequota_primary"],
+        informers: &[triggers::<ResourceQuota>(), discovers()],
         on_by_default: true,
         start: resource_quota::controller::start,
     },
-    Controller {
+    ControllerDescriptor {
         name: "endpoints-controller",
         aliases: &["endpoint"],
-        service_account: "endpoint-controller",
-        triggers: &["services", "endpoints", "pods"],
+        service_account: Some("endpoint-controller"),
+        component: "endpoint-controller",
+        queues: &["endpoint"],
+        informers: &[triggers::<Service>(), triggers::<Endpoints>(), triggers::<Pod>()],
         on_by_default: true,
         start: endpoints::controller::start,
     },
-    Controller {
+    ControllerDescriptor {
         name: "endpointslice-controller",
         aliases: &["endpointslice"],
-        service_account: "endpointslice-controller",
-        triggers: &["services", "endpointslices", "pods", "nodes"],
+        service_account: Some("endpointslice-controller"),
+        component: "endpoint-slice-controller",
+        queues: &["endpoint_slice"],
+        informers: &[triggers::<EndpointSlice>(), triggers::<Service>(), triggers::<Pod>(), triggers::<Node>()],
         on_by_default: true,
         start: endpointslice::controller::start,
     },
-    Controller {
+    ControllerDescriptor {
         name: "endpointslice-mirroring-controller",
         aliases: &["endpointslicemirroring"],
-        service_account: "endpointslicemirroring-controller",
-        triggers: &["services", "endpoints", "endpointslices"],
+        service_account: Some("endpointslicemirroring-controller"),
+        component: "endpoint-slice-mirroring-controller",
+        queues: &["endpoint_slice_mirroring"],
+        informers: &[triggers::<Service>(), triggers::<Endpoints>(), triggers::<EndpointSlice>()],
         on_by_default: true,
         start: endpointslicemirroring::controller::start,
     },
-    Controller {
+    ControllerDescriptor {
         name: "deployment-controller",
         aliases: &["deployment"],
-        service_account: "deployment-controller",
-        triggers: &["deployments", "replicasets", "pods"],
+        service_account: Some("deployment-controller"),
+        component: "deployment-controller",
+        queues: &["deployment"],
+        informers: &[triggers::<Deployment>(), triggers::<ReplicaSet>(), triggers::<Pod>()],
         on_by_default: true,
         start: deployment::controller::start,
     },
-    Controller {
+    ControllerDescriptor {
         name: "replicaset-controller",
         aliases: &["replicaset"],
-        service_account: "replicaset-controller",
-        triggers: &["replicasets", "pods"],
+        service_account: Some("replicaset-controller"),
+        component: "replicaset-controller",
+        queues: &["replicaset"],
+        informers: &[triggers::<ReplicaSet>(), triggers::<Pod>()],
         on_by_default: true,
         start: replicaset::controller::start_replica_sets,
     },
-    Controller {
+    ControllerDescriptor {
         name: "replicationcontroller-controller",
         aliases: &["replicationcontroller"],
-        service_account: "replication-controller",
-        triggers: &["replicationcontrollers", "pods"],
+        service_account: Some("replication-controller"),
+        component: "replication-controller",
+        queues: &["replicationmanager"],
+        informers: &[triggers::<ReplicationController>(), triggers::<Pod>()],
         on_by_default: true,
         start: replicaset::controller::start_replication_controllers,
     },
-    Controller {
+    ControllerDescriptor {
         name: "node-ipam-controller",
         aliases: &["nodeipam"],
-        service_account: "node-controller",
-        triggers: &["nodes"],
+        service_account: Some("node-controller"),
+        component: "cidrAllocator",
+        queues: &["node_ipam"],
+        informers: &[triggers::<Node>()],
         on_by_default: true,
         start: node_ipam::controller::start,
     },
-    Controller {
+    ControllerDescriptor {
         name: "node-lifecycle-controller",
         aliases: &["nodelifecycle"],
-        service_account: "node-controller",
-        triggers: &["nodes", "leases", "pods"],
+        service_account: Some("node-controller"),
+        component: "node-controller",
+        queues: &["node_lifecycle_controller"],
+        informers: &[triggers::<Node>(), reads::<Lease>().in_namespace(LEASE_NAMESPACE), reads::<Pod>()],
         on_by_default: true,
         start: node_lifecycle::controller::start,
     },
-    Controller {
+    ControllerDescriptor {
         name: "taint-eviction-controller",
         aliases: &[],
-        service_account: "node-controller",
-        triggers: &["nodes", "pods"],
+        service_account: Some("node-controller"),
+        component: "taint-eviction-controller",
+        queues: &["noexec_taint"],
+        informers: &[triggers::<Node>(), triggers::<Pod>()],
         on_by_default: true,
         start: taint_eviction::controller::start,
     },
-    Controller {
+    ControllerDescriptor {
         name: "pod-garbage-collector-controller",
         aliases: &["podgc"],
-        service_account: "pod-garbage-collector",
-        triggers: &["pods", "nodes"],
+        service_account: Some("pod-garbage-collector"),
+        component: "pod-garbage-collector",
+        queues: &[],
+        informers: &[reads::<Pod>(), reads::<Node>()],
         on_by_default: true,
         start: pod_gc::controller::start,
     },
-    Controller {
+    ControllerDescriptor {
         name: "disruption-controller",
         aliases: &["disruption"],
-        service_account: "disruption-controller",
-        triggers: &[
-            "poddisruptionbudgets",
-            "pods",
-            "deployments",
-            "replicasets",
-            "replicationcontrollers",
-            "statefulsets",
+        service_account: Some("disruption-controller"),
+        component: "controllermanager",
+        queues: &["disruption", "stale_pod_disruption"],
+        informers: &[
+            triggers::<PodDisruptionBudget>(),
+            triggers::<Pod>(),
+            triggers::<ReplicationController>(),
+            triggers::<ReplicaSet>(),
+            triggers::<Deployment>(),
+            triggers::<StatefulSet>(),
         ],
         on_by_default: true,
         start: disruption::controller::start,
     },
-    Controller {
+    ControllerDescriptor {
         name: "clusterrole-aggregation-controller",
         aliases: &["clusterrole-aggregation"],
-        service_account: "clusterrole-aggregation-controller",
-        triggers: &["clusterroles"],
+        service_account: Some("clusterrole-aggregation-controller"),
+        component: "clusterrole-aggregation-controller",
+        queues: &["ClusterRoleAggregator"],
+        informers: &[triggers::<ClusterRole>()],
         on_by_default: true,
         start: clusterrole_aggregation::start,
     },
-    Controller {
+    ControllerDescriptor {
         name: "validatingadmissionpolicy-status-controller",
         aliases: &[],
-        service_account: "validatingadmissionpolicy-status-controller",
-        triggers: &["validatingadmissionpolicies"],
+        service_account: Some("validatingadmissionpolicy-status-controller"),
+        component: "validatingadmissionpolicy-status-controller",
+        queues: &["validatingadmissionpolicy-status"],
+        informers: &[triggers::<ValidatingAdmissionPolicy>()],
         on_by_default: true,
         start: validatingadmissionpolicy_status::controller::start,
     },
-    Controller {
+    ControllerDescriptor {
         name: "job-controller",
         aliases: &["job"],
-        service_account: "job-controller",
-        triggers: &["jobs", "pods"],
+        service_account: Some("job-controller"),
+        component: "job-controller",
+        queues: &["job", "job_orphan_pod"],
+        informers: &[triggers::<Job>(), triggers::<Pod>()],
         on_by_default: true,
         start: job::controller::start,
     },
-    Controller {
+    ControllerDescriptor {
         name: "cronjob-controller",
         aliases: &["cronjob"],
-        service_account: "cronjob-controller",
-        triggers: &["cronjobs", "jobs"],
+        service_account: Some("cronjob-controller"),
+        component: "cronjob-controller",
+        queues: &["cronjob"],
+        informers: &[triggers::<CronJob>(), triggers::<Job>()],
         on_by_default: true,
         start: cronjob::controller::start,
     },
-    Controller {
+    ControllerDescriptor {
         name: "ttl-after-finished-controller",
         aliases: &["ttl-after-finished"],
-        service_account: "ttl-after-finished-controller",
-        triggers: &["jobs"],
+        service_account: Some("ttl-after-finished-controller"),
+        component: "ttl-after-finished-controller",
+        queues: &["ttl_jobs_to_delete"],
+        informers: &[triggers::<Job>()],
         on_by_default: true,
         start: ttl_after_finished::start,
     },
-    Controller {
+    ControllerDescriptor {
         name: "certificatesigningrequest-signing-controller",
         aliases: &["csrsigning"],
-        service_account: "certificate-controller",
-        triggers: &["certificatesigningrequests"],
+        service_account: Some("certificate-controller"),
+        component: "certificate-controller",
+        queues: &["certificate_signing"],
+        informers: &[triggers::<CertificateSigningRequest>()],
         on_by_default: true,
         start: signing::start,
     },
-    Controller {
+    ControllerDescriptor {
         name: "certificatesigningrequest-approving-controller",
         aliases: &["csrapproving"],
-        service_account: "certificate-controller",
-        triggers: &["certificatesigningrequests"],
+        service_account: Some("certificate-controller"),
+        component: "certificate-controller",
+        queues: &["certificate"],
+        informers: &[triggers::<CertificateSigningRequest>()],
         on_by_default: true,
         start: approving::start,
     },
-    Controller {
+    ControllerDescriptor {
         name: "certificatesigningrequest-cleaner-controller",
         aliases: &["csrcleaner"],
-        service_account: "certificate-controller",
-        triggers: &["certificatesigningrequests"],
+        service_account: Some("certificate-controller"),
+        component: "certificate-controller",
+        queues: &[],
+        informers: &[reads::<CertificateSigningRequest>()],
         on_by_default: true,
         start: cleaner::start,
     },
-    Controller {
+    ControllerDescriptor {
         name: "bootstrap-signer-controller",
         aliases: &["bootstrapsigner"],
-        service_account: "bootstrap-signer",
-        triggers: &["configmaps", "secrets"],
+        service_account: Some("bootstrap-signer"),
+        component: "bootstrap-signer",
+        queues: &["bootstrap_signer_queue"],
+        informers: &[triggers::<Secret>(), triggers::<ConfigMap>()],
         on_by_default: false,
         start: signer::start,
     },
-    Controller {
+    ControllerDescriptor {
         name: "token-cleaner-controller",
         aliases: &["tokencleaner"],
-        service_account: "token-cleaner",
-        triggers: &["secrets"],
+        service_account: Some("token-cleaner"),
+        component: "token-cleaner",
+        queues: &["token_cleaner"],
+        informers: &[triggers::<Secret>()],
         on_by_default: false,
         start: token_cleaner::start,
     },
@@ -260,7 +312,10 @@ pub struct UnknownController(pub String);
 
 /// The controllers of a table that `--controllers` asks for. A name that is listed decides, with a dash against the controller;
 /// otherwise `*` starts those that are on by default.
-pub fn selected(table: &'static [Controller], asked: &[String]) -> Result<Vec<&'static Controller>, UnknownController> {
+pub fn selected(
+    table: &'static [ControllerDescriptor],
+    asked: &[String],
+) -> Result<Vec<&'static ControllerDescriptor>, UnknownController> {
     for name in asked.iter().filter(|name| *name != "*") {
         let bare = name.strip_prefix('-').unwrap_or(name);
         if !table.iter().any(|controller| controller.is_named(bare)) {
@@ -268,7 +323,7 @@ pub fn selected(table: &'static [Controller], asked: &[String]) -> Result<Vec<&'
         }
     }
     let has_star = asked.iter().any(|name| name == "*");
-    let is_selected = |controller: &&Controller| {
+    let is_selected = |controller: &&ControllerDescriptor| {
         let decides = |name: &&String| controller.is_named(name.strip_prefix('-').unwrap_or(name));
         match asked.iter().find(decides) {
             Some(name) => !name.starts_with('-'),
@@ -278,16 +333,21 @@ pub fn selected(table: &'static [Controller], asked: &[String]) -> Result<Vec<&'
     Ok(table.iter().filter(is_selected).collect())
 }
 
-impl Controller {
-    fn is_named(&self, name: &str) -> bool {
-        self.name == name || self.aliases.contains(&name)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeSet;
+    use crate::context::Context;
+    use crate::options::Settings;
+    use crate::signers::names::SignerName;
+    use crate::signers::options::Signers;
+    use client::Client;
+    use client::fake_server::FakeServer;
+    use component_base::certificate_request::Signer;
+    use component_base::env::Env;
+    use component_base::fixtures;
+    use component_base::json_web_token::SigningKey;
+    use std::collections::{BTreeMap, BTreeSet};
+    use std::sync::Arc;
 
     fn names(asked: &str) -> Result<Vec<&'static str>, UnknownController> {
         let asked: Vec<String> = asked.split(',').map(str::to_owned).collect();
@@ -307,6 +367,26 @@ mod tests {
         assert!(!without.contains(&"deployment-controller"));
         assert_eq!(names("-deployment").unwrap(), [] as [&str; 0]);
         assert_eq!(names("*,-nothing"), Err(UnknownController("nothing".to_owned())));
+    }
+
+    /// `ControllerDescriptor::start` and `Setup` compare what a controller asks for with its row.
+    #[tokio::test(start_paused = true)]
+    async fn every_row_names_what_its_controller_uses() {
+        let env = Env::simulated(1);
+        let client = Client::from_service(&env, FakeServer::new(&env).service(), "test");
+        let authority = fixtures::authority_pair();
+        let signer = Signer::from_pem(&authority.cert_pem, &authority.key_pem).unwrap();
+        let settings = Settings {
+            root_ca_pem: Some("PEM".to_owned()),
+            service_account_key: Some(SigningKey::from_pem(fixtures::EC_KEYS[0]).unwrap()),
+            signers: Signers(BTreeMap::from([(SignerName::KubeletServing, Arc::new(signer))])),
+            ..Settings::default()
+        };
+        let context = Context::new(&client, settings);
+        for row in CONTROLLERS.iter().chain(crate::cloud::CONTROLLERS) {
+            drop(row.start(&context));
+        }
+        env.drain().await;
     }
 
     #[test]

@@ -5,6 +5,8 @@
 
 // The table, and how one controller is run.
 pub mod controllers;
+pub mod descriptor;
+pub mod signers;
 pub mod options;
 pub mod flags;
 pub mod manager;

@@ -2,10 +2,11 @@
 //!
 //! Corresponds to Run in cmd/kube-controller-manager/app/controllermanager.go.
 
-use crate::certificates::options::SignersError;
 use crate::context::{Context, Running};
-use crate::controllers::{CONTROLLERS, Controller, UnknownController, selected};
+use crate::controllers::{CONTROLLERS, UnknownController, selected};
+use crate::descriptor::ControllerDescriptor;
 use crate::options::{Config, Settings};
+use crate::signers::options::SignersError;
 use client::Client;
 use client::component::{self, Component};
 use component_base::env::Env;
@@ -85,7 +86,7 @@ pub async fn run_with(client: Client, settings: Settings, env: Env) -> Result<()
 pub async fn run_controllers(
     component: Component,
     lease: &str,
-    table: &'static [Controller],
+    table: &'static [ControllerDescriptor],
     client: Client,
     settings: Settings,
     env: Env,
@@ -97,12 +98,12 @@ pub async fn run_controllers(
 }
 
 /// Starts every controller, then the informers that they registered with, and lets them work until shutdown.
-async fn lead(client: Client, settings: Settings, controllers: Vec<&'static Controller>) {
+async fn lead(client: Client, settings: Settings, controllers: Vec<&'static ControllerDescriptor>) {
     let context = Context::new(&client, settings);
     let mut running: Vec<Running> = Vec::new();
     for controller in controllers {
         tracing::info!(controller = controller.name, "starting");
-        running.push((controller.start)(&context));
+        running.push(controller.start(&context));
     }
     context.informers.start();
     if !context.informers.synced().await {

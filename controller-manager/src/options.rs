@@ -2,8 +2,8 @@
 //!
 //! Corresponds to cmd/kube-controller-manager/app/options.
 
-use crate::certificates::options::{Signers, SigningOptions};
 use crate::flags::KubeControllerManager;
+use crate::signers::options::{Signers, SigningOptions};
 use clap::Args;
 use component_base::duration::parse_duration;
 use component_base::json_web_token::SigningKey;

@@ -2,8 +2,9 @@
 //!
 //! Corresponds to pkg/controller/certificates/rootcacertpublisher.
 
-use crate::context::{Context, Running};
-use crate::reconcile::{self, Reconciler};
+use crate::context::Running;
+use crate::descriptor::Setup;
+use crate::reconcile::Reconciler;
 use crate::serviceaccount::is_ending;
 use client::{Action, Event, Lister, Plan};
 use jiff::Timestamp;
@@ -31,30 +32,21 @@ pub struct Observed {
     pub root_ca_pem: String,
 }
 
-pub fn start(context: &Context) -> Running {
-    let Some(root_ca_pem) = context.settings.root_ca_pem.clone() else {
+pub fn start(setup: &Setup<'_>) -> Running {
+    let Some(root_ca_pem) = setup.settings.root_ca_pem.clone() else {
         tracing::warn!("no root CA to publish: --root-ca-file is not given, and the kubeconfig names none");
         return Box::pin(async {});
     };
-    let queue = context.queue("root_ca_cert_publisher");
-    let namespaces = context.informers.of::<Namespace>();
-    let config_maps = context.informers.of::<ConfigMap>();
-    namespaces.on_event({
-        let queue = queue.clone();
-        move |event| queue.add(event.object().key())
-    });
-    config_maps.on_event({
-        let queue = queue.clone();
-        move |event| {
-            let config_map = event.object();
-            if config_map.name() == NAME && !matches!(event, Event::Added(_)) {
-                queue.add(config_map.namespace().to_owned());
-            }
+    let queue = setup.queue();
+    setup.on_event(&queue, |event: &Event<Namespace>, queue| queue.add(event.object().key()));
+    setup.on_event(&queue, |event: &Event<ConfigMap>, queue| {
+        let config_map = event.object();
+        if config_map.name() == NAME && !matches!(event, Event::Added(_)) {
+            queue.add(config_map.namespace().to_owned());
         }
     });
-    let controller = Controller { root_ca_pem, namespaces: namespaces.lister(), config_maps: config_maps.lister() };
-    let actor = context.act_as("root-ca-cert-publisher", "root-ca-cert-publisher");
-    Box::pin(reconcile::run(actor, queue, 1, controller))
+    let controller = Controller { root_ca_pem, namespaces: setup.lister(), config_maps: setup.lister() };
+    setup.run(queue, 1, controller)
 }
 
 pub fn plan(observed: &Observed) -> Plan {

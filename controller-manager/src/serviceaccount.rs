@@ -2,8 +2,9 @@
 //!
 //! Corresponds to pkg/controller/serviceaccount/serviceaccounts_controller.go.
 
-use crate::context::{Context, Running};
-use crate::reconcile::{self, Reconciler};
+use crate::context::Running;
+use crate::descriptor::Setup;
+use crate::reconcile::Reconciler;
 use client::{Action, Event, Lister, Plan};
 use jiff::Timestamp;
 use proto::Kind;
@@ -24,25 +25,15 @@ pub struct Observed {
     pub exists: bool,
 }
 
-pub fn start(context: &Context) -> Running {
-    let queue = context.queue("serviceaccount");
-    let namespaces = context.informers.of::<Namespace>();
-    let accounts = context.informers.of::<ServiceAccount>();
-    namespaces.on_event({
-        let queue = queue.clone();
-        move |event| queue.add(event.object().key())
-    });
-    accounts.on_event({
-        let queue = queue.clone();
-        move |event| {
-            if let Event::Deleted(account) = event {
-                queue.add(account.namespace().to_owned());
-            }
+pub fn start(setup: &Setup<'_>) -> Running {
+    let queue = setup.queue();
+    setup.on_event(&queue, |event: &Event<Namespace>, queue| queue.add(event.object().key()));
+    setup.on_event(&queue, |event: &Event<ServiceAccount>, queue| {
+        if let Event::Deleted(account) = event {
+            queue.add(account.namespace().to_owned());
         }
     });
-    let controller = Controller { namespaces: namespaces.lister(), accounts: accounts.lister() };
-    let actor = context.act_as("service-account-controller", "service-account-controller");
-    Box::pin(reconcile::run(actor, queue, 1, controller))
+    setup.run(queue, 1, Controller { namespaces: setup.lister(), accounts: setup.lister() })
 }
 
 pub fn plan(observed: &Observed) -> Plan {

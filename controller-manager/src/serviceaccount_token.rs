@@ -4,9 +4,10 @@
 //! Corresponds to tokens_controller.go of pkg/controller/serviceaccount.
 
 use crate::actions;
-use crate::context::{Actor, Context, Running};
-use crate::reconcile::{self, Reconciler};
-use client::{Action, Client, Event, Lister, Plan, ReconcileError, Recorder};
+use crate::context::Running;
+use crate::descriptor::Setup;
+use crate::reconcile::Reconciler;
+use client::{Action, Client, Event, Lister, Plan, ReconcileError};
 use component_base::json_web_token::{LEGACY_ISSUER, SigningKey};
 use jiff::Timestamp;
 use proto::Kind;
@@ -35,36 +36,28 @@ pub struct Observed {
     pub root_ca_pem: Option<String>,
 }
 
-pub fn start(context: &Context) -> Running {
-    let Some(key) = context.settings.service_account_key.clone() else {
+pub fn start(setup: &Setup<'_>) -> Running {
+    let Some(key) = setup.settings.service_account_key.clone() else {
         tracing::warn!("no tokens for secrets: --service-account-private-key-file is not given");
         return Box::pin(async {});
     };
-    let queue = context.queue("serviceaccount_tokens_secret");
-    let secrets = context.informers.of::<Secret>();
-    let accounts = context.informers.of::<ServiceAccount>();
-    secrets.on_event({
-        let queue = queue.clone();
-        move |event| {
-            if !matches!(event, Event::Deleted(_)) && account_of(event.object()).is_some() {
-                queue.add(event.object().key());
-            }
+    let queue = setup.queue();
+    setup.on_event(&queue, |event: &Event<Secret>, queue| {
+        if !matches!(event, Event::Deleted(_)) && account_of(event.object()).is_some() {
+            queue.add(event.object().key());
         }
     });
-    accounts.on_event({
-        let (queue, secrets) = (queue.clone(), secrets.lister());
-        move |event| {
+    setup.on_event(&queue, {
+        let secrets: Lister<Secret> = setup.lister();
+        move |event: &Event<ServiceAccount>, queue| {
             let account = event.object();
             let own = secrets.filter(account.namespace(), |secret| account_of(secret) == Some(account.name()));
             own.iter().for_each(|secret| queue.add(secret.key()));
         }
     });
-    let root_ca_pem = context.settings.root_ca_pem.clone();
-    let controller = Controller { key, root_ca_pem, secrets: secrets.lister(), accounts: accounts.lister() };
-    // Under the manager's own name, as there: it is what gives all others theirs.
-    let actor =
-        Actor { recorder: Recorder::new(&context.client, "serviceaccount-token", ""), client: context.client.clone() };
-    Box::pin(reconcile::run(actor, queue, WORKERS, controller))
+    let root_ca_pem = setup.settings.root_ca_pem.clone();
+    let controller = Controller { key, root_ca_pem, secrets: setup.lister(), accounts: setup.lister() };
+    setup.run(queue, WORKERS, controller)
 }
 
 fn annotation<'a>(secret: &'a Secret, key: &str) -> &'a str {

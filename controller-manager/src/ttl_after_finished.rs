@@ -2,8 +2,9 @@
 //!
 //! Corresponds to pkg/controller/ttlafterfinished.
 
-use crate::context::{Context, Running};
-use crate::reconcile::{self, Reconciler};
+use crate::context::Running;
+use crate::descriptor::Setup;
+use crate::reconcile::Reconciler;
 use crate::{actions, clock};
 use client::{Client, DeleteOptions, Event, Lister, Plan, Propagation, ReconcileError};
 use jiff::Timestamp;
@@ -18,19 +19,14 @@ struct Controller {
     jobs: Lister<Job>,
 }
 
-pub fn start(context: &Context) -> Running {
-    let queue = context.queue("ttl_jobs_to_delete");
-    let jobs = context.informers.of::<Job>();
-    jobs.on_event({
-        let queue = queue.clone();
-        move |event| {
-            if !matches!(event, Event::Deleted(_)) && expires_at(event.object()).is_some() {
-                queue.add(event.object().key());
-            }
+pub fn start(setup: &Setup<'_>) -> Running {
+    let queue = setup.queue();
+    setup.on_event(&queue, |event: &Event<Job>, queue| {
+        if !matches!(event, Event::Deleted(_)) && expires_at(event.object()).is_some() {
+            queue.add(event.object().key());
         }
     });
-    let actor = context.act_as("ttl-after-finished-controller", "ttl-after-finished-controller");
-    Box::pin(reconcile::run(actor, queue, WORKERS, Controller { jobs: jobs.lister() }))
+    setup.run(queue, WORKERS, Controller { jobs: setup.lister() })
 }
 
 /// When the job is to go; nothing if it has not finished, does not ask for it, or goes already.

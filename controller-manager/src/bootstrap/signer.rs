@@ -5,8 +5,9 @@
 
 use super::token::Token;
 use crate::clock;
-use crate::context::{Context, Running};
-use crate::reconcile::{self, Reconciler};
+use crate::context::Running;
+use crate::descriptor::Setup;
+use crate::reconcile::Reconciler;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use client::{Action, Event, Lister, Plan};
@@ -33,30 +34,20 @@ pub struct Observed {
     pub tokens: Vec<Arc<Secret>>,
 }
 
-pub fn start(context: &Context) -> Running {
-    let queue = context.queue("bootstrap_signer_queue");
-    let secrets = context.informers.of::<Secret>();
-    let config_maps = context.informers.of::<ConfigMap>();
+pub fn start(setup: &Setup<'_>) -> Running {
+    let queue = setup.queue();
     let key = || format!("{NAMESPACE}/{NAME}");
-    secrets.on_event({
-        let queue = queue.clone();
-        move |event| {
-            if Token::is_one(event.object()) {
-                queue.add(key());
-            }
+    setup.on_event(&queue, move |event: &Event<Secret>, queue| {
+        if Token::is_one(event.object()) {
+            queue.add(key());
         }
     });
-    config_maps.on_event({
-        let queue = queue.clone();
-        move |event| {
-            if !matches!(event, Event::Deleted(_)) && event.object().key() == key() {
-                queue.add(key());
-            }
+    setup.on_event(&queue, move |event: &Event<ConfigMap>, queue| {
+        if !matches!(event, Event::Deleted(_)) && event.object().key() == key() {
+            queue.add(key());
         }
     });
-    let controller = Controller { secrets: secrets.lister(), config_maps: config_maps.lister() };
-    let actor = context.act_as("bootstrap-signer", "bootstrap-signer");
-    Box::pin(reconcile::run(actor, queue, 1, controller))
+    setup.run(queue, 1, Controller { secrets: setup.lister(), config_maps: setup.lister() })
 }
 
 /// The signature of a text without the text: a JSON web signature whose middle is empty.

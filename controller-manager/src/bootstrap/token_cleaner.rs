@@ -3,8 +3,9 @@
 //! Corresponds to tokencleaner.go of pkg/controller/bootstrap.
 
 use super::token::Token;
-use crate::context::{Context, Running};
-use crate::reconcile::{self, Reconciler};
+use crate::context::Running;
+use crate::descriptor::Setup;
+use crate::reconcile::Reconciler;
 use crate::{actions, clock};
 use client::{Event, Lister, Plan};
 use jiff::Timestamp;
@@ -16,19 +17,14 @@ struct Controller {
     secrets: Lister<Secret>,
 }
 
-pub fn start(context: &Context) -> Running {
-    let queue = context.queue("token_cleaner");
-    let secrets = context.informers.of::<Secret>();
-    secrets.on_event({
-        let queue = queue.clone();
-        move |event| {
-            if !matches!(event, Event::Deleted(_)) && Token::is_one(event.object()) {
-                queue.add(event.object().key());
-            }
+pub fn start(setup: &Setup<'_>) -> Running {
+    let queue = setup.queue();
+    setup.on_event(&queue, |event: &Event<Secret>, queue| {
+        if !matches!(event, Event::Deleted(_)) && Token::is_one(event.object()) {
+            queue.add(event.object().key());
         }
     });
-    let actor = context.act_as("token-cleaner", "token-cleaner");
-    Box::pin(reconcile::run(actor, queue, 1, Controller { secrets: secrets.lister() }))
+    setup.run(queue, 1, Controller { secrets: setup.lister() })
 }
 
 pub fn plan(secret: &Secret, now: Timestamp) -> Plan {

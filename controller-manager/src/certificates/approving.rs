@@ -3,9 +3,10 @@
 //! Corresponds to pkg/controller/certificates/approver.
 
 use super::conditions::{self, APPROVED, DENIED};
-use super::signers::{SignerName, kubelet_client};
-use crate::context::{Context, Running};
-use crate::reconcile::{self, Reconciler};
+use crate::context::Running;
+use crate::descriptor::Setup;
+use crate::reconcile::Reconciler;
+use crate::signers::names::{SignerName, kubelet_client};
 use client::{Action, Client, Event, Lister, Plan, ReconcileError};
 use component_base::certificate_request::CertificateRequest;
 use jiff::Timestamp;
@@ -44,19 +45,14 @@ pub struct Observed {
     pub granted: Option<Permission>,
 }
 
-pub fn start(context: &Context) -> Running {
-    let queue = context.queue("certificate");
-    let requests = context.informers.of::<CertificateSigningRequest>();
-    requests.on_event({
-        let queue = queue.clone();
-        move |event| {
-            if !matches!(event, Event::Deleted(_)) && !needed(event.object()).is_empty() {
-                queue.add(event.object().key());
-            }
+pub fn start(setup: &Setup<'_>) -> Running {
+    let queue = setup.queue();
+    setup.on_event(&queue, |event: &Event<CertificateSigningRequest>, queue| {
+        if !matches!(event, Event::Deleted(_)) && !needed(event.object()).is_empty() {
+            queue.add(event.object().key());
         }
     });
-    let actor = context.act_as("certificate-controller", "certificate-controller");
-    Box::pin(reconcile::run(actor, queue, WORKERS, Controller { requests: requests.lister() }))
+    setup.run(queue, WORKERS, Controller { requests: setup.lister() })
 }
 
 /// The permissions of which one approves the request; none where it is not for this controller to say.

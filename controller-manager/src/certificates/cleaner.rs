@@ -3,8 +3,9 @@
 //! Corresponds to pkg/controller/certificates/cleaner.
 
 use super::conditions::{self, APPROVED, DENIED, FAILED};
-use crate::context::{Context, Running};
-use crate::reconcile::{self, Patrol};
+use crate::context::Running;
+use crate::descriptor::Setup;
+use crate::reconcile::Patrol;
 use crate::{actions, clock};
 use client::{Lister, Plan};
 use component_base::tls;
@@ -25,11 +26,8 @@ struct Cleaner {
     requests: Lister<CertificateSigningRequest>,
 }
 
-pub fn start(context: &Context) -> Running {
-    let requests = context.informers.of::<CertificateSigningRequest>();
-    let actor = context.act_as("certificate-controller", "certificate-controller");
-    let cleaner = Cleaner { requests: requests.lister() };
-    Box::pin(reconcile::patrol(context.env.clone(), actor, "csrcleaner", PERIOD, cleaner))
+pub fn start(setup: &Setup<'_>) -> Running {
+    setup.patrol("csrcleaner", PERIOD, Cleaner { requests: setup.lister() })
 }
 
 /// Whether nobody needs the request any more.
@@ -74,9 +72,9 @@ impl Patrol for Cleaner {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::certificates::signers::SignerName;
     use crate::certificates::signing::fixture::request;
     use crate::fixture::at;
+    use crate::signers::names::SignerName;
     use component_base::fixtures;
     use proto::kinds::ByteString;
 

@@ -4,8 +4,6 @@
 //! Corresponds to pkg/controller/certificates.
 
 pub mod conditions;
-pub mod signers;
-pub mod options;
 pub mod approving;
 pub mod signing;
 pub mod cleaner;

@@ -3,10 +3,11 @@
 //! Corresponds to pkg/controller/certificates/signer.
 
 use super::conditions::{self, APPROVED, DENIED, FAILED};
-use super::options::Signers;
-use super::signers::SignerName;
-use crate::context::{Context, Running};
-use crate::reconcile::{self, Reconciler};
+use crate::context::Running;
+use crate::descriptor::Setup;
+use crate::reconcile::Reconciler;
+use crate::signers::names::SignerName;
+use crate::signers::options::Signers;
 use client::{Action, Client, Event, Lister, Plan, ReconcileError};
 use component_base::certificate_request::{CertificateRequest, Signer, SigningError, Validity};
 use component_base::rng::Random;
@@ -46,30 +47,25 @@ pub enum Outcome {
     Refused(String),
 }
 
-pub fn start(context: &Context) -> Running {
-    let signers = context.settings.signers.clone();
+pub fn start(setup: &Setup<'_>) -> Running {
+    let signers = setup.settings.signers.clone();
     if signers.0.is_empty() {
         tracing::warn!("nothing is signed: --cluster-signing-cert-file and --cluster-signing-key-file are not given");
         return Box::pin(async {});
     }
-    let queue = context.queue("certificate_signing");
-    let requests = context.informers.of::<CertificateSigningRequest>();
-    requests.on_event({
-        let queue = queue.clone();
-        move |event| {
-            if !matches!(event, Event::Deleted(_)) && signer_of(event.object()).is_some() {
-                queue.add(event.object().key());
-            }
+    let queue = setup.queue();
+    setup.on_event(&queue, |event: &Event<CertificateSigningRequest>, queue| {
+        if !matches!(event, Event::Deleted(_)) && signer_of(event.object()).is_some() {
+            queue.add(event.object().key());
         }
     });
     let controller = Controller {
-        requests: requests.lister(),
+        requests: setup.lister(),
         signers,
-        longest: context.settings.signing.cluster_signing_duration,
-        serials: context.env.random("certificate serials"),
+        longest: setup.settings.signing.cluster_signing_duration,
+        serials: setup.env.random("certificate serials"),
     };
-    let actor = context.act_as("certificate-controller", "certificate-controller");
-    Box::pin(reconcile::run(actor, queue, WORKERS, controller))
+    setup.run(queue, WORKERS, controller)
 }
 
 /// Who is to sign it; nobody where it is not approved, is denied, has failed or is done.

@@ -4,9 +4,10 @@
 //! k8s.io/cloud-provider/controllers/service.
 
 use crate::actions;
-use crate::context::{Context, Running};
-use crate::reconcile::{self, Reconciler};
-use client::{Action, Lister, Patch, Plan};
+use crate::context::Running;
+use crate::descriptor::Setup;
+use crate::reconcile::Reconciler;
+use client::{Action, Event, Lister, Patch, Plan};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use proto::Kind;
@@ -38,16 +39,10 @@ pub struct Observed {
     pub address: Option<Ipv4Addr>,
 }
 
-pub fn start(context: &Context) -> Running {
-    let queue = context.queue("service");
-    let services = context.informers.of::<Service>();
-    services.on_event({
-        let queue = queue.clone();
-        move |event| queue.add(event.object().key())
-    });
-    let actor = context.act_as("service-controller", "service-controller");
-    let controller = Controller { services: services.lister(), given: Mutex::default() };
-    Box::pin(reconcile::run(actor, queue, WORKERS, controller))
+pub fn start(setup: &Setup<'_>) -> Running {
+    let queue = setup.queue();
+    setup.on_event(&queue, |event: &Event<Service>, queue| queue.add(event.object().key()));
+    setup.run(queue, WORKERS, Controller { services: setup.lister(), given: Mutex::default() })
 }
 
 /// Whether the service is this cloud's to serve.

@@ -7,12 +7,13 @@ pub mod options;
 pub mod node;
 pub mod load_balancer;
 
-use crate::controllers::Controller;
+use crate::descriptor::{ControllerDescriptor, triggers};
 use crate::manager::{self, Error};
 use client::component::Component;
 use component_base::env::Env;
 use component_base::health_server::HealthServer;
 use options::{Config, PROVIDER};
+use proto::kinds::api::core::v1::{Node, Service};
 use serde_json::json;
 
 /// Where cloud-controller-manager serves, and the Lease of whoever leads.
@@ -21,20 +22,24 @@ const COMPONENT: Component =
 const LEASE: &str = "cloud-controller-manager";
 
 /// In the order in which they start.
-pub const CONTROLLERS: &[Controller] = &[
-    Controller {
+pub const CONTROLLERS: &[ControllerDescriptor] = &[
+    ControllerDescriptor {
         name: "cloud-node-controller",
         aliases: &["cloud-node"],
-        service_account: "node-controller",
-        triggers: &["nodes"],
+        service_account: Some("node-controller"),
+        component: "cloud-node-controller",
+        queues: &["cloud_node"],
+        informers: &[triggers::<Node>()],
         on_by_default: true,
         start: node::start,
     },
-    Controller {
+    ControllerDescriptor {
         name: "service-lb-controller",
         aliases: &["service"],
-        service_account: "service-controller",
-        triggers: &["services"],
+        service_account: Some("service-controller"),
+        component: "service-controller",
+        queues: &["service"],
+        informers: &[triggers::<Service>()],
         on_by_default: true,
         start: load_balancer::start,
     },

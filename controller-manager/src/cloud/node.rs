@@ -4,8 +4,9 @@
 
 use super::options::PROVIDER;
 use crate::actions;
-use crate::context::{Context, Running};
-use crate::reconcile::{self, Reconciler};
+use crate::context::Running;
+use crate::descriptor::Setup;
+use crate::reconcile::Reconciler;
 use client::{Action, Event, Lister, Plan};
 use jiff::Timestamp;
 use proto::Kind;
@@ -19,19 +20,14 @@ struct Controller {
     nodes: Lister<Node>,
 }
 
-pub fn start(context: &Context) -> Running {
-    let queue = context.queue("cloud_node");
-    let nodes = context.informers.of::<Node>();
-    nodes.on_event({
-        let queue = queue.clone();
-        move |event| {
-            if !matches!(event, Event::Deleted(_)) && is_new(event.object()) {
-                queue.add(event.object().key());
-            }
+pub fn start(setup: &Setup<'_>) -> Running {
+    let queue = setup.queue();
+    setup.on_event(&queue, |event: &Event<Node>, queue| {
+        if !matches!(event, Event::Deleted(_)) && is_new(event.object()) {
+            queue.add(event.object().key());
         }
     });
-    let actor = context.act_as("node-controller", "cloud-node-controller");
-    Box::pin(reconcile::run(actor, queue, WORKERS, Controller { nodes: nodes.lister() }))
+    setup.run(queue, WORKERS, Controller { nodes: setup.lister() })
 }
 
 fn taints(node: &Node) -> &[Taint] {

@@ -4,10 +4,11 @@
 
 use super::plan::{Observed, plan};
 use crate::actions;
-use crate::context::{Context, Running};
+use crate::context::Running;
 use crate::controller_ref::concerned_controllers;
+use crate::descriptor::Setup;
 use crate::indexes::{self, BY_CONTROLLER_UID};
-use crate::reconcile::{self, Reconciler};
+use crate::reconcile::Reconciler;
 use client::{Action, ApplyError, Event, Lister, Plan};
 use jiff::Timestamp;
 use proto::Kind;
@@ -18,27 +19,21 @@ struct Controller {
     jobs: Lister<Job>,
 }
 
-pub fn start(context: &Context) -> Running {
-    let queue = context.queue("cronjob");
-    let cron_jobs = context.informers.of::<CronJob>();
-    let jobs = context.informers.of::<Job>();
-    indexes::by_controller_uid(&jobs);
-    cron_jobs.on_event({
-        let queue = queue.clone();
-        move |event| {
-            // Its own writes of the status do not wake it: what they tell is known.
-            if !matches!(event, Event::Updated { old, new } if old.spec == new.spec && old.is_deleting() == new.is_deleting()) {
-                queue.add(event.object().key());
-            }
+pub fn start(setup: &Setup<'_>) -> Running {
+    let queue = setup.queue();
+    indexes::by_controller_uid::<Job>(&setup.informer());
+    setup.on_event(&queue, |event: &Event<CronJob>, queue| {
+        // Its own writes of the status do not wake it: what they tell is known.
+        if !matches!(event, Event::Updated { old, new } if old.spec == new.spec && old.is_deleting() == new.is_deleting())
+        {
+            queue.add(event.object().key());
         }
     });
-    jobs.on_event({
-        let queue = queue.clone();
-        move |event| concerned_controllers::<CronJob, _>(event).into_iter().for_each(|key| queue.add(key))
+    setup.on_event(&queue, |event: &Event<Job>, queue| {
+        concerned_controllers::<CronJob, _>(event).into_iter().for_each(|key| queue.add(key));
     });
-    let actor = context.act_as("cronjob-controller", "cronjob-controller");
-    let controller = Controller { cron_jobs: cron_jobs.lister(), jobs: jobs.lister() };
-    Box::pin(reconcile::run(actor, queue, context.settings.concurrent_cron_job_syncs, controller))
+    let controller = Controller { cron_jobs: setup.lister(), jobs: setup.lister() };
+    setup.run(queue, setup.settings.concurrent_cron_job_syncs, controller)
 }
 
 impl Reconciler for Controller {

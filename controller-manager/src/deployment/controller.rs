@@ -4,14 +4,15 @@
 
 use super::observe::{Listers, Observed, observe};
 use super::{history, plan, sizes};
-use crate::context::{Actor, Context, Running};
+use crate::context::{Actor, Running};
 use crate::controller_ref::{
     concerned_controllers, confirm_adoption, controller_of, controller_queue_key, is_controlled_by,
 };
+use crate::descriptor::Setup;
 use crate::indexes;
 use crate::pod;
 use crate::pod_control::apply_remembering;
-use crate::reconcile::{self, Reconciler};
+use crate::reconcile::Reconciler;
 use client::{Action, ApplyError, Client, ConsistencyStore, Event, Lister, Plan, ReconcileError, Stale, WorkQueue};
 use jiff::Timestamp;
 use proto::Kind;
@@ -27,35 +28,29 @@ struct Controller {
     consistency: ConsistencyStore,
 }
 
-pub fn start(context: &Context) -> Running {
-    let queue = context.queue("deployment");
-    let deployments = context.informers.of::<Deployment>();
-    let replica_sets = context.informers.of::<ReplicaSet>();
-    let pods = context.informers.of::<Pod>();
-    indexes::pods_by_controller(&pods);
-    let listers =
-        Listers { deployments: deployments.lister(), replica_sets: replica_sets.lister(), pods: pods.lister() };
+pub fn start(setup: &Setup<'_>) -> Running {
+    let queue = setup.queue();
+    indexes::pods_by_controller(&setup.informer());
+    let listers = Listers { deployments: setup.lister(), replica_sets: setup.lister(), pods: setup.lister() };
     let consistency = ConsistencyStore::default().reading(&listers.deployments).reading(&listers.replica_sets);
-    deployments.on_event({
-        let (queue, consistency) = (queue.clone(), consistency.clone());
-        move |event| {
+    setup.on_event(&queue, {
+        let consistency = consistency.clone();
+        move |event: &Event<Deployment>, queue| {
             if matches!(event, Event::Deleted(_)) {
                 consistency.clear(&event.object().key());
             }
             queue.add(event.object().key());
         }
     });
-    replica_sets.on_event({
-        let (queue, deployments) = (queue.clone(), listers.deployments.clone());
-        move |event| on_replica_set(&queue, &deployments, event)
+    setup.on_event(&queue, {
+        let deployments = listers.deployments.clone();
+        move |event, queue| on_replica_set(queue, &deployments, event)
     });
-    pods.on_event({
-        let (queue, listers) = (queue.clone(), listers.clone());
-        move |event| on_pod(&queue, &listers, event)
+    setup.on_event(&queue, {
+        let listers = listers.clone();
+        move |event, queue| on_pod(queue, &listers, event)
     });
-    let actor = context.act_as("deployment-controller", "deployment-controller");
-    let workers = context.settings.concurrent_deployment_syncs;
-    Box::pin(reconcile::run(actor, queue, workers, Controller { listers, consistency }))
+    setup.run(queue, setup.settings.concurrent_deployment_syncs, Controller { listers, consistency })
 }
 
 fn on_replica_set(queue: &WorkQueue<String>, deployments: &Lister<Deployment>, event: &Event<ReplicaSet>) {

@@ -5,7 +5,8 @@
 use super::observe::{Listers, Observed, ask_for_unknown, observe};
 use super::plan::plan;
 use super::stale::{StaleDisruptions, announced};
-use crate::context::{Context, Running};
+use crate::context::Running;
+use crate::descriptor::Setup;
 use crate::reconcile::{self, Reconciler};
 use client::{Client, Event, Plan, ReconcileError, WorkQueue};
 use futures::future::join;
@@ -22,55 +23,33 @@ struct Controller {
     listers: Listers,
 }
 
-pub fn start(context: &Context) -> Running {
-    let queue = context.queue("disruption");
-    let budgets = context.informers.of::<PodDisruptionBudget>();
-    let pods = context.informers.of::<Pod>();
-    let replication_controllers = context.informers.of::<ReplicationController>();
-    let replica_sets = context.informers.of::<ReplicaSet>();
-    let deployments = context.informers.of::<Deployment>();
-    let stateful_sets = context.informers.of::<StatefulSet>();
+pub fn start(setup: &Setup<'_>) -> Running {
+    let [queue, stale] = setup.queues();
     let listers = Listers {
-        budgets: budgets.lister(),
-        pods: pods.lister(),
-        replication_controllers: replication_controllers.lister(),
-        replica_sets: replica_sets.lister(),
-        deployments: deployments.lister(),
-        stateful_sets: stateful_sets.lister(),
+        budgets: setup.lister(),
+        pods: setup.lister(),
+        replication_controllers: setup.lister(),
+        replica_sets: setup.lister(),
+        deployments: setup.lister(),
+        stateful_sets: setup.lister(),
     };
-    budgets.on_event({
-        let queue = queue.clone();
-        move |event| queue.add(event.object().key())
-    });
-    let stale = context.queue("stale_pod_disruption");
-    pods.on_event({
-        let (queue, stale, listers) = (queue.clone(), stale.clone(), listers.clone());
-        move |event| {
-            on_pod(&queue, &listers, event);
+    setup.on_event(&queue, |event: &Event<PodDisruptionBudget>, queue| queue.add(event.object().key()));
+    setup.on_event(&queue, {
+        let (stale, listers) = (stale.clone(), listers.clone());
+        move |event, queue| {
+            on_pod(queue, &listers, event);
             if !matches!(event, Event::Deleted(_)) && announced(event.object()).is_some() {
                 stale.add(event.object().key());
             }
         }
     });
     // A controller that is scaled changes what its pods' budgets expect.
-    deployments.on_event(on_scaled(&queue, &listers, |one: &Deployment, other: &Deployment| {
-        one.spec.as_ref().map(|spec| spec.replicas) != other.spec.as_ref().map(|spec| spec.replicas)
-    }));
-    replica_sets.on_event(on_scaled(&queue, &listers, |one: &ReplicaSet, other: &ReplicaSet| {
-        one.spec.as_ref().map(|spec| spec.replicas) != other.spec.as_ref().map(|spec| spec.replicas)
-    }));
-    replication_controllers.on_event(on_scaled(
-        &queue,
-        &listers,
-        |one: &ReplicationController, other: &ReplicationController| {
-            one.spec.as_ref().map(|spec| spec.replicas) != other.spec.as_ref().map(|spec| spec.replicas)
-        },
-    ));
-    stateful_sets.on_event(on_scaled(&queue, &listers, |one: &StatefulSet, other: &StatefulSet| {
-        one.spec.as_ref().map(|spec| spec.replicas) != other.spec.as_ref().map(|spec| spec.replicas)
-    }));
-    let actor = context.act_as("disruption-controller", "controllermanager");
-    let announcements = reconcile::run(actor.clone(), stale, 1, StaleDisruptions { pods: pods.lister() });
+    setup.on_event(&queue, on_scaled(&listers, |set: &ReplicationController| set.spec.as_ref()?.replicas));
+    setup.on_event(&queue, on_scaled(&listers, |set: &ReplicaSet| set.spec.as_ref()?.replicas));
+    setup.on_event(&queue, on_scaled(&listers, |set: &Deployment| set.spec.as_ref()?.replicas));
+    setup.on_event(&queue, on_scaled(&listers, |set: &StatefulSet| set.spec.as_ref()?.replicas));
+    let actor = setup.actor();
+    let announcements = reconcile::run(actor.clone(), stale, 1, StaleDisruptions { pods: setup.lister() });
     let budgets = reconcile::run(actor, queue, 1, Controller { listers });
     Box::pin(async move {
         join(budgets, announcements).await;
@@ -94,13 +73,12 @@ fn on_pod(queue: &WorkQueue<String>, listers: &Listers, event: &Event<Pod>) {
 }
 
 fn on_scaled<K: Kind>(
-    queue: &WorkQueue<String>,
     listers: &Listers,
-    is_scaled: fn(&K, &K) -> bool,
-) -> impl Fn(&Event<K>) + use<K> {
-    let (queue, budgets) = (queue.clone(), listers.budgets.clone());
-    move |event| {
-        if !matches!(event, Event::Updated { old, new } if !is_scaled(old, new)) {
+    replicas: fn(&K) -> Option<i32>,
+) -> impl Fn(&Event<K>, &WorkQueue<String>) + use<K> {
+    let budgets = listers.budgets.clone();
+    move |event, queue| {
+        if !matches!(event, Event::Updated { old, new } if replicas(old) == replicas(new)) {
             budgets.in_namespace(event.object().namespace()).iter().for_each(|budget| queue.add(budget.key()));
         }
     }

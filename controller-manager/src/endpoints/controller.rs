@@ -4,7 +4,8 @@
 
 use super::plan::{Observed, plan};
 use super::tracker::Tracker;
-use crate::context::{Actor, Context, Running};
+use crate::context::{Actor, Running};
+use crate::descriptor::Setup;
 use crate::reconcile::{self, Reconciler};
 use crate::{actions, service};
 use client::{Action, ApplyError, Client, Event, Lister, Plan, ReconcileError, apply};
@@ -20,37 +21,27 @@ struct Controller {
     tracker: Arc<Tracker>,
 }
 
-pub fn start(context: &Context) -> Running {
-    let queue = context.queue("endpoint");
-    let services = context.informers.of::<Service>();
-    let endpoints = context.informers.of::<Endpoints>();
-    let pods = context.informers.of::<Pod>();
+pub fn start(setup: &Setup<'_>) -> Running {
+    let queue = setup.queue();
     let tracker: Arc<Tracker> = Arc::default();
     let controller = Controller {
-        services: services.lister(),
-        endpoints: endpoints.lister(),
-        pods: pods.lister(),
+        services: setup.lister(),
+        endpoints: setup.lister(),
+        pods: setup.lister(),
         tracker: tracker.clone(),
     };
-    services.on_event({
-        let queue = queue.clone();
-        move |event| queue.add(event.object().key())
-    });
-    endpoints.on_event({
-        let queue = queue.clone();
-        move |event| {
-            if let Event::Deleted(endpoints) = event {
-                tracker.forget(&endpoints.key());
-                queue.add(endpoints.key());
-            }
+    setup.on_event(&queue, |event: &Event<Service>, queue| queue.add(event.object().key()));
+    setup.on_event(&queue, move |event: &Event<Endpoints>, queue| {
+        if let Event::Deleted(endpoints) = event {
+            tracker.forget(&endpoints.key());
+            queue.add(endpoints.key());
         }
     });
-    pods.on_event({
-        let (queue, services) = (queue.clone(), services.lister());
-        move |event| service::concerned(&services, event).into_iter().for_each(|key| queue.add(key))
+    setup.on_event(&queue, {
+        let services = controller.services.clone();
+        move |event, queue| service::concerned(&services, event).into_iter().for_each(|key| queue.add(key))
     });
-    let actor = context.act_as("endpoint-controller", "endpoint-controller");
-    let workers = context.settings.concurrent_endpoint_syncs;
+    let (actor, workers) = (setup.actor(), setup.settings.concurrent_endpoint_syncs);
     Box::pin(async move {
         // They may have lost their service while nobody looked. Endpoints that come later may come before theirs.
         controller.endpoints.list().iter().for_each(|endpoints| queue.add(endpoints.key()));

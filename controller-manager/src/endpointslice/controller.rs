@@ -5,11 +5,12 @@
 use super::desired::backends;
 use super::plan::{MANAGER, Observed, plan};
 use super::tracker::{Tracker, service_key};
-use crate::context::{Actor, Context, Running};
+use crate::context::{Actor, Running};
+use crate::descriptor::Setup;
 use crate::indexes::{self, PODS_BY_NODE};
-use crate::reconcile::{self, Reconciler};
+use crate::reconcile::Reconciler;
 use crate::{actions, service};
-use client::{Action, ApplyError, Event, Informer, Lister, Plan, WorkQueue};
+use client::{Action, ApplyError, Event, Lister, Plan, WorkQueue};
 use jiff::Timestamp;
 use proto::Kind;
 use proto::kinds::api::core::v1::{Node, Pod, Service};
@@ -32,52 +33,45 @@ struct Controller {
     max_per_slice: usize,
 }
 
-pub fn start(context: &Context) -> Running {
-    let queue = context.queue("endpoint_slice");
+pub fn start(setup: &Setup<'_>) -> Running {
+    let queue = setup.queue();
     let tracker = Arc::new(Tracker::default());
-    let slices = context.informers.of::<EndpointSlice>();
-    slices.index(BY_SERVICE, |slice| service_key(slice, MANAGER).into_iter().collect());
-    let services = context.informers.of::<Service>();
-    let pods = context.informers.of::<Pod>();
-    indexes::pods_by_node(&pods);
-    let nodes = context.informers.of::<Node>();
-    services.on_event({
-        let queue = queue.clone();
-        move |event| queue.add(event.object().key())
+    setup.informer().index(BY_SERVICE, |slice: &EndpointSlice| service_key(slice, MANAGER).into_iter().collect());
+    indexes::pods_by_node(&setup.informer());
+    let (services, pods): (Lister<Service>, Lister<Pod>) = (setup.lister(), setup.lister());
+    setup.on_event(&queue, |event: &Event<Service>, queue| queue.add(event.object().key()));
+    setup.on_event(&queue, {
+        let tracker = tracker.clone();
+        move |event, queue| tracker.wake(event, MANAGER, queue)
     });
-    slices.on_event({
-        let (queue, tracker) = (queue.clone(), tracker.clone());
-        move |event| tracker.wake(event, MANAGER, &queue)
+    setup.on_event(&queue, {
+        let services = services.clone();
+        move |event, queue| service::concerned(&services, event).into_iter().for_each(|key| queue.add(key))
     });
-    pods.on_event({
-        let (queue, services) = (queue.clone(), services.lister());
-        move |event| service::concerned(&services, event).into_iter().for_each(|key| queue.add(key))
+    setup.on_event(&queue, {
+        let (services, pods) = (services.clone(), pods.clone());
+        move |event, queue| on_node(event, queue, &pods, &services)
     });
-    listen_to_nodes(&nodes, &queue, pods.lister(), services.lister());
     let controller = Controller {
         queue: queue.clone(),
-        services: services.lister(),
-        slices: slices.lister(),
-        pods: pods.lister(),
-        nodes: nodes.lister(),
+        services,
+        slices: setup.lister(),
+        pods,
+        nodes: setup.lister(),
         tracker,
-        max_per_slice: context.settings.max_endpoints_per_slice,
+        max_per_slice: setup.settings.max_endpoints_per_slice,
     };
-    let actor = context.act_as("endpointslice-controller", "endpoint-slice-controller");
-    Box::pin(reconcile::run(actor, queue, context.settings.concurrent_service_endpoint_syncs, controller))
+    setup.run(queue, setup.settings.concurrent_service_endpoint_syncs, controller)
 }
 
 /// A node that comes may be the one that a pod's endpoint waits for, and its labels say in which zone that is.
-fn listen_to_nodes(nodes: &Informer<Node>, queue: &WorkQueue<String>, pods: Lister<Pod>, services: Lister<Service>) {
-    let queue = queue.clone();
-    nodes.on_event(move |event| {
-        if matches!(event, Event::Updated { old, new } if old.metadata.labels == new.metadata.labels) {
-            return;
-        }
-        for pod in pods.by_index(PODS_BY_NODE, event.object().name()) {
-            service::concerned(&services, &Event::Added(pod)).into_iter().for_each(|key| queue.add(key));
-        }
-    });
+fn on_node(event: &Event<Node>, queue: &WorkQueue<String>, pods: &Lister<Pod>, services: &Lister<Service>) {
+    if matches!(event, Event::Updated { old, new } if old.metadata.labels == new.metadata.labels) {
+        return;
+    }
+    for pod in pods.by_index(PODS_BY_NODE, event.object().name()) {
+        service::concerned(services, &Event::Added(pod)).into_iter().for_each(|key| queue.add(key));
+    }
 }
 
 impl Reconciler for Controller {

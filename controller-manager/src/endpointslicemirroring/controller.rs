@@ -3,9 +3,10 @@
 //! Corresponds to pkg/controller/endpointslicemirroring/endpointslicemirroring_controller.go.
 
 use super::plan::{MANAGER, Observed, may_be_mirrored, plan};
-use crate::context::{Actor, Context, Running};
+use crate::context::{Actor, Running};
+use crate::descriptor::Setup;
 use crate::endpointslice::tracker::{Tracker, service_key};
-use crate::reconcile::{self, Reconciler};
+use crate::reconcile::Reconciler;
 use client::{ApplyError, Event, Lister, Plan, WorkQueue};
 use jiff::Timestamp;
 use proto::Kind;
@@ -28,41 +29,31 @@ struct Controller {
     max_per_subset: usize,
 }
 
-pub fn start(context: &Context) -> Running {
-    let queue = context.queue("endpoint_slice_mirroring");
+pub fn start(setup: &Setup<'_>) -> Running {
+    let queue = setup.queue();
     let tracker = Arc::new(Tracker::default());
-    let services = context.informers.of::<Service>();
-    let endpoints = context.informers.of::<Endpoints>();
-    let slices = context.informers.of::<EndpointSlice>();
-    slices.index(BY_MIRRORED_SERVICE, |slice| service_key(slice, MANAGER).into_iter().collect());
-    services.on_event({
-        let queue = queue.clone();
-        move |event| queue.add(event.object().key())
-    });
-    endpoints.on_event({
-        let queue = queue.clone();
-        move |event| {
-            let was_mirrored = matches!(event, Event::Updated { old, .. } if may_be_mirrored(old));
-            if was_mirrored || may_be_mirrored(event.object()) {
-                queue.add(event.object().key());
-            }
+    let by_service = |slice: &EndpointSlice| service_key(slice, MANAGER).into_iter().collect();
+    setup.informer().index(BY_MIRRORED_SERVICE, by_service);
+    setup.on_event(&queue, |event: &Event<Service>, queue| queue.add(event.object().key()));
+    setup.on_event(&queue, |event: &Event<Endpoints>, queue| {
+        let was_mirrored = matches!(event, Event::Updated { old, .. } if may_be_mirrored(old));
+        if was_mirrored || may_be_mirrored(event.object()) {
+            queue.add(event.object().key());
         }
     });
-    slices.on_event({
-        let (queue, tracker) = (queue.clone(), tracker.clone());
-        move |event| tracker.wake(event, MANAGER, &queue)
+    setup.on_event(&queue, {
+        let tracker = tracker.clone();
+        move |event, queue| tracker.wake(event, MANAGER, queue)
     });
     let controller = Controller {
         queue: queue.clone(),
-        services: services.lister(),
-        endpoints: endpoints.lister(),
-        slices: slices.lister(),
+        services: setup.lister(),
+        endpoints: setup.lister(),
+        slices: setup.lister(),
         tracker,
-        max_per_subset: context.settings.mirroring_max_endpoints_per_subset,
+        max_per_subset: setup.settings.mirroring_max_endpoints_per_subset,
     };
-    let actor = context.act_as("endpointslicemirroring-controller", "endpoint-slice-mirroring-controller");
-    let workers = context.settings.mirroring_concurrent_service_endpoint_syncs;
-    Box::pin(reconcile::run(actor, queue, workers, controller))
+    setup.run(queue, setup.settings.mirroring_concurrent_service_endpoint_syncs, controller)
 }
 
 impl Reconciler for Controller {

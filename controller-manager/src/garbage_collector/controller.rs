@@ -5,7 +5,8 @@
 use super::deletion::Deletion;
 use super::monitors::Monitors;
 use super::orphaning::Orphaning;
-use crate::context::{Context, Running};
+use crate::context::Running;
+use crate::descriptor::Setup;
 use crate::discovery::discover;
 use crate::reconcile;
 use client::Client;
@@ -19,14 +20,13 @@ const RESYNC: Duration = Duration::from_secs(30);
 /// How long the first look at everything is waited for.
 const FIRST_SYNC: Duration = Duration::from_secs(30);
 
-pub fn start(context: &Context) -> Running {
-    let (deletions, orphanings) =
-        (context.queue("garbage_collector_attempt_to_delete"), context.queue("garbage_collector_attempt_to_orphan"));
-    let actor = context.act_as("generic-garbage-collector", "garbage-collector-controller");
+pub fn start(setup: &Setup<'_>) -> Running {
+    let [deletions, orphanings] = setup.queues();
+    let actor = setup.actor();
     let recorder = actor.recorder.clone();
-    let monitors = Monitors::new(context.informers.clone(), recorder, deletions.clone(), orphanings.clone());
-    let (env, client) = (context.env.clone(), context.client.clone());
-    let workers = context.settings.concurrent_gc_syncs;
+    let monitors = Monitors::new(setup.discovered(), recorder, deletions.clone(), orphanings.clone());
+    let (env, client) = (setup.env.clone(), setup.client.clone());
+    let workers = setup.settings.concurrent_gc_syncs;
     Box::pin(async move {
         if !follow_what_is_served(&env, &client, &monitors).await {
             return;

@@ -4,8 +4,9 @@
 
 use super::observe::{Observed, has_finalizer, is_finished, is_pod_of_job, observe};
 use super::plan::{plan, release};
-use crate::context::{Actor, Context, Running};
+use crate::context::{Actor, Running};
 use crate::controller_ref::{confirm_adoption, controller_of, controller_queue_key, is_controlled_by, owner_key};
+use crate::descriptor::Setup;
 use crate::pod_control::PodControl;
 use crate::reconcile::{self, Reconciler};
 use crate::{clock, indexes};
@@ -28,20 +29,18 @@ struct Controller {
     listers: Listers,
 }
 
-pub fn start(context: &Context) -> Running {
-    let (queue, orphans) = (context.queue("job"), context.queue("job_orphan_pod"));
-    let jobs = context.informers.of::<Job>();
-    let pods = context.informers.of::<Pod>();
-    indexes::pods_by_controller(&pods);
-    let listers = Listers { jobs: jobs.lister(), pods: pods.lister() };
-    let control = PodControl::new(&context.env, &listers.jobs, &listers.pods);
-    jobs.on_event({
-        let (queue, orphans, control, pods) = (queue.clone(), orphans.clone(), control.clone(), pods.lister());
-        move |event| on_job(event, &queue, &orphans, &control, &pods)
+pub fn start(setup: &Setup<'_>) -> Running {
+    let [queue, orphans] = setup.queues();
+    indexes::pods_by_controller(&setup.informer());
+    let listers = Listers { jobs: setup.lister(), pods: setup.lister() };
+    let control = PodControl::new(setup.env, &listers.jobs, &listers.pods);
+    setup.on_event(&queue, {
+        let (orphans, control, pods) = (orphans.clone(), control.clone(), listers.pods.clone());
+        move |event, queue| on_job(event, queue, &orphans, &control, &pods)
     });
-    pods.on_event({
-        let (queue, orphans, control, jobs) = (queue.clone(), orphans.clone(), control.clone(), jobs.lister());
-        move |event| {
+    setup.on_event(&queue, {
+        let (orphans, control, jobs) = (orphans.clone(), control.clone(), listers.jobs.clone());
+        move |event: &Event<Pod>, queue| {
             // The pods of a job tend to end together: they are counted together.
             control.note::<Job>(event).into_iter().for_each(|key| queue.add_after(key, clock::TICK));
             let pod = event.object();
@@ -50,8 +49,8 @@ pub fn start(context: &Context) -> Running {
             }
         }
     });
-    let actor = context.act_as("job-controller", "job-controller");
-    let workers = context.settings.concurrent_job_syncs;
+    let actor = setup.actor();
+    let workers = setup.settings.concurrent_job_syncs;
     let releases = reconcile::run(actor.clone(), orphans, 1, Orphans { listers: listers.clone() });
     let rounds = reconcile::run(actor, queue, workers, Controller { control, listers });
     Box::pin(async move {

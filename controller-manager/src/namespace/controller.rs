@@ -6,10 +6,11 @@ use super::conditions::Findings;
 use super::content::delete_all;
 use super::plan::{Observed, needs_emptying, plan};
 use crate::clock;
-use crate::context::{Context, Running};
+use crate::context::Running;
+use crate::descriptor::Setup;
 use crate::discovery::{ApiResource, Discovered, discover};
-use crate::reconcile::{self, Reconciler};
-use client::{Client, Lister, Plan, ReconcileError};
+use crate::reconcile::Reconciler;
+use client::{Client, Event, Lister, Plan, ReconcileError};
 use jiff::Timestamp;
 use proto::Kind;
 use proto::kinds::api::core::v1::Namespace;
@@ -22,20 +23,15 @@ struct Controller {
     namespaces: Lister<Namespace>,
 }
 
-pub fn start(context: &Context) -> Running {
-    let queue = context.queue("namespace");
-    let namespaces = context.informers.of::<Namespace>();
-    namespaces.on_event({
-        let queue = queue.clone();
-        move |event| {
-            if needs_emptying(event.object()) {
-                queue.add_after(event.object().key(), GRACE);
-            }
+pub fn start(setup: &Setup<'_>) -> Running {
+    let queue = setup.queue();
+    setup.on_event(&queue, |event: &Event<Namespace>, queue| {
+        if needs_emptying(event.object()) {
+            queue.add_after(event.object().key(), GRACE);
         }
     });
-    let actor = context.act_as("namespace-controller", "namespace-controller");
-    let workers = context.settings.concurrent_namespace_syncs;
-    Box::pin(reconcile::run(actor, queue, workers, Controller { namespaces: namespaces.lister() }))
+    let workers = setup.settings.concurrent_namespace_syncs;
+    setup.run(queue, workers, Controller { namespaces: setup.lister() })
 }
 
 impl Reconciler for Controller {

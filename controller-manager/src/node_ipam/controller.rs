@@ -4,9 +4,10 @@
 
 use super::cidr_set::{BadSize, CidrSet};
 use crate::actions;
-use crate::context::{Context, Running};
+use crate::context::Running;
+use crate::descriptor::Setup;
 use crate::options::Settings;
-use crate::reconcile::{self, Reconciler};
+use crate::reconcile::Reconciler;
 use client::{Action, Event, Lister, Patch, Plan};
 use ipnet::IpNet;
 use jiff::Timestamp;
@@ -44,21 +45,21 @@ pub fn sets(settings: &Settings) -> Result<Vec<CidrSet>, BadSize> {
     settings.cluster_cidr.iter().map(|range| CidrSet::new(*range, prefix(range))).collect()
 }
 
-pub fn start(context: &Context) -> Running {
-    let sets = match sets(&context.settings) {
-        Ok(sets) if context.settings.allocate_node_cidrs => sets,
+pub fn start(setup: &Setup<'_>) -> Running {
+    let sets = match sets(setup.settings) {
+        Ok(sets) if setup.settings.allocate_node_cidrs => sets,
         Ok(_) => return Box::pin(async {}),
         Err(error) => {
             tracing::error!(%error, "no node is given a range");
             return Box::pin(async {});
         }
     };
-    let nodes = context.informers.of::<Node>();
     let ranges = Arc::new(Mutex::new(Ranges { sets, given: BTreeMap::new() }));
-    let queue = context.queue("node_ipam");
-    nodes.on_event({
-        let (queue, ranges, nodes) = (queue.clone(), ranges.clone(), nodes.lister());
-        move |event| {
+    let nodes: Lister<Node> = setup.lister();
+    let queue = setup.queue();
+    setup.on_event(&queue, {
+        let (ranges, nodes) = (ranges.clone(), nodes.clone());
+        move |event: &Event<Node>, queue| {
             ranges.lock().note(event);
             queue.add(event.object().key());
             if matches!(event, Event::Deleted(_)) {
@@ -67,10 +68,9 @@ pub fn start(context: &Context) -> Running {
             }
         }
     });
-    let actor = context.act_as("node-controller", "cidrAllocator");
     // One worker: the ranges are given in the order in which nodes come. It starts after every node was seen, so
     // nothing is given that a node has already.
-    Box::pin(reconcile::run(actor, queue, 1, Controller { nodes: nodes.lister(), ranges }))
+    setup.run(queue, 1, Controller { nodes, ranges })
 }
 
 /// The ranges that a node has.

@@ -6,11 +6,12 @@ use super::health::Heard;
 use super::plan::{Look, plan, zone_states};
 use super::zones::{self, Limits};
 use super::{labels, taints};
-use crate::context::{Context, Running};
+use crate::context::Running;
+use crate::descriptor::Setup;
 use crate::indexes::{self, PODS_BY_NODE};
 use crate::reconcile::{self, Patrol, Reconciler, patrol};
 use crate::{actions, options::Settings};
-use client::{Lister, Plan};
+use client::{Event, Lister, Plan};
 use futures::future::join;
 use jiff::Timestamp;
 use proto::Kind;
@@ -19,7 +20,7 @@ use proto::kinds::api::core::v1::{Node, Pod};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-const LEASE_NAMESPACE: &str = "kube-node-lease";
+pub const LEASE_NAMESPACE: &str = "kube-node-lease";
 
 /// Nodes whose taints and labels are brought in line at the same time, as many as in kube-controller-manager.
 const NODE_WORKERS: usize = 8;
@@ -36,30 +37,23 @@ struct Monitor {
     was_lost: bool,
 }
 
-pub fn start(context: &Context) -> Running {
-    let nodes = context.informers.of::<Node>();
-    let leases = context.informers.of_namespace::<Lease>(LEASE_NAMESPACE);
-    let pods = context.informers.of::<Pod>();
-    indexes::pods_by_node(&pods);
-    let queue = context.queue("node_lifecycle_controller");
-    nodes.on_event({
-        let queue = queue.clone();
-        move |event| queue.add(event.object().key())
-    });
+pub fn start(setup: &Setup<'_>) -> Running {
+    indexes::pods_by_node(&setup.informer());
+    let queue = setup.queue();
+    setup.on_event(&queue, |event: &Event<Node>, queue| queue.add(event.object().key()));
     let monitor = Monitor {
-        settings: context.settings.clone(),
-        nodes: nodes.lister(),
-        leases: leases.lister(),
-        pods: pods.lister(),
+        settings: setup.settings.clone(),
+        nodes: setup.lister(),
+        leases: setup.lister(),
+        pods: setup.lister(),
         heard: BTreeMap::new(),
         known: BTreeMap::new(),
         limits: Limits::default(),
         was_lost: false,
     };
-    let actor = context.act_as("node-controller", "node-controller");
-    let period = context.settings.node_monitor_period;
-    let looks = patrol(context.env.clone(), actor.clone(), "node_lifecycle_controller", period, monitor);
-    let taints = reconcile::run(actor, queue, NODE_WORKERS, Tainter { nodes: nodes.lister() });
+    let (actor, period) = (setup.actor(), setup.settings.node_monitor_period);
+    let looks = patrol(setup.env.clone(), actor.clone(), "node_lifecycle_controller", period, monitor);
+    let taints = reconcile::run(actor, queue, NODE_WORKERS, Tainter { nodes: setup.lister() });
     Box::pin(async move {
         join(looks, taints).await;
     })

@@ -4,7 +4,8 @@
 
 use super::plan::{Observed, missing_nodes, plan};
 use crate::clock;
-use crate::context::{Context, Running};
+use crate::context::Running;
+use crate::descriptor::Setup;
 use crate::reconcile::{Patrol, patrol};
 use client::{Client, Lister, Plan};
 use jiff::Timestamp;
@@ -24,16 +25,16 @@ struct Collector {
     terminated_threshold: usize,
 }
 
-pub fn start(context: &Context) -> Running {
-    let actor = context.act_as("pod-garbage-collector", "pod-garbage-collector");
+pub fn start(setup: &Setup<'_>) -> Running {
+    let actor = setup.actor();
     let collector = Collector {
         client: actor.client.clone(),
-        pods: context.informers.of::<Pod>().lister(),
-        nodes: context.informers.of::<Node>().lister(),
+        pods: setup.lister(),
+        nodes: setup.lister(),
         missing_since: BTreeMap::new(),
-        terminated_threshold: context.settings.terminated_pod_gc_threshold,
+        terminated_threshold: setup.settings.terminated_pod_gc_threshold,
     };
-    Box::pin(patrol(context.env.clone(), actor, "pod_garbage_collector", PERIOD, collector))
+    Box::pin(patrol(setup.env.clone(), actor, "pod_garbage_collector", PERIOD, collector))
 }
 
 impl Patrol for Collector {

@@ -6,11 +6,12 @@ use super::observe::{Listers, Observed, observe};
 use super::plan;
 use super::replicated::Replicated;
 use super::status::Failure;
-use crate::context::{Actor, Context, Running};
+use crate::context::{Actor, Running};
 use crate::controller_ref::{confirm_adoption, controller_of};
+use crate::descriptor::Setup;
 use crate::indexes;
 use crate::pod_control::PodControl;
-use crate::reconcile::{self, Reconciler};
+use crate::reconcile::Reconciler;
 use client::{ApplyError, Client, Event, Lister, Plan, ReconcileError, Stale};
 use jiff::Timestamp;
 use proto::Kind;
@@ -22,44 +23,38 @@ struct Controller<T> {
     listers: Listers<T>,
 }
 
-pub fn start_replica_sets(context: &Context) -> Running {
-    let workers = context.settings.concurrent_replicaset_syncs;
-    start::<ReplicaSet>(context, "replicaset", "replicaset-controller", workers)
+pub fn start_replica_sets(setup: &Setup<'_>) -> Running {
+    start::<ReplicaSet>(setup, setup.settings.concurrent_replicaset_syncs)
 }
 
-pub fn start_replication_controllers(context: &Context) -> Running {
-    let workers = context.settings.concurrent_rc_syncs;
-    start::<ReplicationController>(context, "replicationmanager", "replication-controller", workers)
+pub fn start_replication_controllers(setup: &Setup<'_>) -> Running {
+    start::<ReplicationController>(setup, setup.settings.concurrent_rc_syncs)
 }
 
-/// `account` is also the name that events are recorded under.
-fn start<T: Replicated>(context: &Context, queue: &'static str, account: &str, workers: usize) -> Running {
-    let queue = context.queue(queue);
-    let owners = context.informers.of::<T>();
-    let pods = context.informers.of::<Pod>();
-    indexes::pods_by_controller(&pods);
-    indexes::by_controller_uid(&owners);
-    let listers = Listers { owners: owners.lister(), pods: pods.lister() };
-    let control = PodControl::new(&context.env, &listers.owners, &listers.pods);
-    owners.on_event({
-        let (queue, control) = (queue.clone(), control.clone());
-        move |event| {
+fn start<T: Replicated>(setup: &Setup<'_>, workers: usize) -> Running {
+    let queue = setup.queue();
+    indexes::pods_by_controller(&setup.informer());
+    indexes::by_controller_uid::<T>(&setup.informer());
+    let listers: Listers<T> = Listers { owners: setup.lister(), pods: setup.lister() };
+    let control = PodControl::new(setup.env, &listers.owners, &listers.pods);
+    setup.on_event(&queue, {
+        let control = control.clone();
+        move |event: &Event<T>, queue| {
             if is_another(event) {
                 control.forget(&event.object().key());
             }
             queue.add(event.object().key());
         }
     });
-    pods.on_event({
-        let (queue, control, owners) = (queue.clone(), control.clone(), owners.lister());
-        move |event| {
+    setup.on_event(&queue, {
+        let (control, owners) = (control.clone(), listers.owners.clone());
+        move |event: &Event<Pod>, queue| {
             let concerned = control.note::<T>(event);
             let adopters = if may_be_adopted(event) { adopters(&owners, event.object()) } else { Vec::new() };
             concerned.into_iter().chain(adopters).for_each(|key| queue.add(key));
         }
     });
-    let actor = context.act_as(account, account);
-    Box::pin(reconcile::run(actor, queue, workers, Controller { control, listers }))
+    setup.run(queue, workers, Controller { control, listers })
 }
 
 /// The owner that was known by this name is gone.

@@ -5,8 +5,9 @@
 use super::count::listed;
 use super::monitors::Monitors;
 use super::plan::{Observed, plan};
-use crate::context::{Actor, Context, Running};
-use crate::reconcile::{self, Reconciler};
+use crate::context::{Actor, Running};
+use crate::descriptor::Setup;
+use crate::reconcile::Reconciler;
 use client::{ApplyError, Client, Error, Event, Lister, Plan, ReconcileError, WorkQueue, apply};
 use component_base::env::Env;
 use jiff::Timestamp;
@@ -28,21 +29,19 @@ struct Controller {
     reader: Client,
 }
 
-pub fn start(context: &Context) -> Running {
-    let queue = context.queue("resourcequota_primary");
-    let monitors = Monitors::new(context.informers.clone(), queue.clone());
-    let quotas = context.informers.of::<ResourceQuota>();
-    quotas.on_event({
-        let (queue, monitors, env) = (queue.clone(), monitors.clone(), context.env.clone());
-        move |event| listen(event, &queue, &monitors, env.wall())
+pub fn start(setup: &Setup<'_>) -> Running {
+    let queue = setup.queue();
+    let monitors = Monitors::new(setup.discovered(), queue.clone());
+    setup.on_event(&queue, {
+        let (monitors, env) = (monitors.clone(), setup.env.clone());
+        move |event, queue| listen(event, queue, &monitors, env.wall())
     });
-    let controller = Controller { quotas: quotas.lister(), monitors, reader: context.client.clone() };
-    let actor = context.act_as("resourcequota-controller", "resourcequota-controller");
-    let resync =
-        look_again(context.env.clone(), queue.clone(), quotas.lister(), context.settings.resource_quota_sync_period);
-    let workers = context.settings.concurrent_resource_quota_syncs;
+    let quotas: Lister<ResourceQuota> = setup.lister();
+    let controller = Controller { quotas: quotas.clone(), monitors, reader: setup.client.clone() };
+    let rounds = setup.run(queue.clone(), setup.settings.concurrent_resource_quota_syncs, controller);
+    let resync = look_again(setup.env.clone(), queue, quotas, setup.settings.resource_quota_sync_period);
     Box::pin(async move {
-        futures::future::join(reconcile::run(actor, queue, workers, controller), resync).await;
+        futures::future::join(rounds, resync).await;
     })
 }
 

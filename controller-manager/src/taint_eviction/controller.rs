@@ -3,10 +3,11 @@
 //! Corresponds to Run in pkg/controller/tainteviction/taint_eviction.go.
 
 use super::plan::{Observed, Verdict, plan, verdict};
-use crate::context::{Context, Running};
+use crate::context::Running;
+use crate::descriptor::Setup;
 use crate::indexes::{self, PODS_BY_NODE};
 use crate::pod;
-use crate::reconcile::{self, Reconciler};
+use crate::reconcile::Reconciler;
 use client::{Event, Lister, Plan};
 use component_base::env::Env;
 use jiff::Timestamp;
@@ -33,32 +34,26 @@ struct Memory {
     scheduled: BTreeSet<String>,
 }
 
-pub fn start(context: &Context) -> Running {
-    let nodes = context.informers.of::<Node>();
-    let pods = context.informers.of::<Pod>();
-    indexes::pods_by_node(&pods);
-    let queue = context.queue("noexec_taint");
-    pods.on_event({
-        let queue = queue.clone();
-        move |event| {
-            if concerns_tolerance(event) {
-                queue.add(event.object().key());
-            }
+pub fn start(setup: &Setup<'_>) -> Running {
+    indexes::pods_by_node(&setup.informer());
+    let queue = setup.queue();
+    setup.on_event(&queue, |event: &Event<Pod>, queue| {
+        if concerns_tolerance(event) {
+            queue.add(event.object().key());
         }
     });
-    nodes.on_event({
-        let (queue, pods) = (queue.clone(), pods.lister());
-        move |event| {
+    setup.on_event(&queue, {
+        let pods: Lister<Pod> = setup.lister();
+        move |event: &Event<Node>, queue| {
             let is_same = matches!(event, Event::Updated { old, new } if taints(old) == taints(new));
             if !is_same {
                 pods.by_index(PODS_BY_NODE, event.object().name()).iter().for_each(|pod| queue.add(pod.key()));
             }
         }
     });
-    let actor = context.act_as("node-controller", "taint-eviction-controller");
     let controller =
-        Controller { env: context.env.clone(), nodes: nodes.lister(), pods: pods.lister(), memory: Mutex::default() };
-    Box::pin(reconcile::run(actor, queue, WORKERS, controller))
+        Controller { env: setup.env.clone(), nodes: setup.lister(), pods: setup.lister(), memory: Mutex::default() };
+    setup.run(queue, WORKERS, controller)
 }
 
 fn taints(node: &Node) -> Option<&Vec<proto::kinds::api::core::v1::Taint>> {

@@ -5,9 +5,10 @@
 use super::check::{Kinds, warnings};
 use super::matched::Matched;
 use super::schemas::{document_path, kind_type};
-use crate::context::{Context, Running};
+use crate::context::Running;
+use crate::descriptor::Setup;
 use crate::discovery::discover;
-use crate::reconcile::{self, Reconciler};
+use crate::reconcile::Reconciler;
 use client::request::Call;
 use client::{Action, Client, Error, Event, Lister, Patch, Plan, ReconcileError};
 use http::Method;
@@ -18,7 +19,6 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-const IDENTITY: &str = "validatingadmissionpolicy-status-controller";
 /// Who owns what is applied.
 const MANAGER: &str = "validatingadmissionpolicy-status";
 
@@ -35,19 +35,14 @@ pub struct Observed {
     pub kinds: Kinds,
 }
 
-pub fn start(context: &Context) -> Running {
-    let queue = context.queue("validatingadmissionpolicy-status");
-    let policies = context.informers.of::<ValidatingAdmissionPolicy>();
-    policies.on_event({
-        let queue = queue.clone();
-        move |event| {
-            if !matches!(event, Event::Deleted(_)) {
-                queue.add(event.object().key());
-            }
+pub fn start(setup: &Setup<'_>) -> Running {
+    let queue = setup.queue();
+    setup.on_event(&queue, |event: &Event<ValidatingAdmissionPolicy>, queue| {
+        if !matches!(event, Event::Deleted(_)) {
+            queue.add(event.object().key());
         }
     });
-    let actor = context.act_as(IDENTITY, IDENTITY);
-    Box::pin(reconcile::run(actor, queue, WORKERS, Controller { policies: policies.lister() }))
+    setup.run(queue, WORKERS, Controller { policies: setup.lister() })
 }
 
 impl Reconciler for Controller {

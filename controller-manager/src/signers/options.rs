@@ -2,7 +2,7 @@
 //!
 //! Corresponds to cmd/kube-controller-manager/app/options/csrsigningcontroller.go.
 
-use super::signers::SignerName;
+use super::names::SignerName;
 use clap::Args;
 use component_base::certificate_request::{Signer, SigningError};
 use component_base::duration::parse_duration;
