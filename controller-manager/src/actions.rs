@@ -1,4 +1,4 @@
-//! Actions that every controller plans: events about an object, and taking or leaving what a selector finds.
+//! Actions that many controllers plan: events about an object, deletions, adoption and release.
 //!
 //! Corresponds to the event recorder's use in pkg/controller and to PodControllerRefManager's patches.
 
@@ -18,13 +18,14 @@ pub fn delete<K: Kind>(object: &K, options: DeleteOptions) -> Action {
     Action::delete::<K>(object.namespace(), object.name(), options)
 }
 
-/// Deletes this very object, not one of the same name that took its place.
+/// Deletes the object with this uid, and no later object of the same name.
 pub fn delete_exactly<K: Kind>(object: &K) -> Action {
     delete(object, DeleteOptions::with_uid(object.uid()))
 }
 
-/// Adopts and releases. The next round sees the result. `finalizer` is what the owner puts on everything it has.
-pub fn settle<K: Kind, T: Kind>(owner: &K, claims: &Claims<T>, finalizer: Option<&str>) -> Plan {
+/// Adopts and releases objects. The next round observes the result. `finalizer` is the one that the owner puts on all
+/// objects that it owns.
+pub fn adopt_and_release<K: Kind, T: Kind>(owner: &K, claims: &Claims<T>, finalizer: Option<&str>) -> Plan {
     let adopt = claims.adopt.iter().map(|object| (object, adoption_patch(owner, &**object, finalizer)));
     let release = claims.release.iter().map(|object| (object, release_patch(owner.uid(), &**object, finalizer)));
     Plan::of(

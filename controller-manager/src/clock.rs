@@ -1,4 +1,4 @@
-//! Arithmetic on wall times as objects carry them: whole seconds.
+//! Arithmetic on wall-clock times in whole seconds, the precision of times in API objects.
 //!
 //! Corresponds to metav1.Time, which is written without a fraction of a second.
 
@@ -6,10 +6,10 @@ use jiff::{SignedDuration, Timestamp};
 use proto::kinds::metav1::Time;
 use std::time::Duration;
 
-/// The least time after which something is looked at again: less would come before the second is over.
+/// Shortest delay before a key is reconciled again. A shorter one could end within the same second.
 pub const TICK: Duration = Duration::from_secs(1);
 
-/// `now` as it will be read back: conditions compare equal before and after a round through the API.
+/// Returns `now` without its fraction of a second, so that it compares equal after a round trip through the API.
 pub fn stamp(now: Timestamp) -> Time {
     Time(Timestamp::from_second(now.as_second()).expect("the second of a timestamp is a timestamp"))
 }
@@ -18,12 +18,12 @@ pub fn after(time: Timestamp, seconds: i64) -> Timestamp {
     time.saturating_add(SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MAX)
 }
 
-/// How long from `now` until `time`; zero if it has passed.
+/// Returns the time from `now` until `time`; zero if `time` has passed.
 pub fn until(time: Timestamp, now: Timestamp) -> Duration {
     Duration::try_from(time.duration_since(now)).unwrap_or_default()
 }
 
-/// How long ago `time` was; zero if it is still to come.
+/// Returns the time from `time` until `now`; zero if `time` is still to come.
 pub fn since(time: Timestamp, now: Timestamp) -> Duration {
     until(now, time)
 }

@@ -1,4 +1,4 @@
-//! What every controller is given: the cluster as the manager sees it, and an identity of its own to write under.
+//! `Context`, what all controllers share, and `Actor`, the identity under which one of them writes.
 //!
 //! Corresponds to ControllerContext in cmd/kube-controller-manager/app and to k8s.io/controller-manager/pkg/clientbuilder.
 
@@ -8,9 +8,10 @@ use component_base::env::Env;
 use futures::future::BoxFuture;
 use std::sync::Arc;
 
-/// A controller at work; it ends when its environment shuts down.
+/// The future of a running controller. It ends when the environment shuts down.
 pub type Running = BoxFuture<'static, ()>;
 
+/// Namespace of the controllers' ServiceAccounts.
 const NAMESPACE: &str = "kube-system";
 
 #[derive(Clone)]
@@ -22,7 +23,7 @@ pub struct Context {
     pub settings: Arc<Settings>,
 }
 
-/// A controller's hands: what it writes, and the events that it records.
+/// The client and the event recorder of one controller.
 #[derive(Clone)]
 pub struct Actor {
     pub client: Client,
@@ -30,14 +31,14 @@ pub struct Actor {
 }
 
 impl Context {
-    /// For as long as the client's environment lasts.
+    /// The informers run until the client's environment shuts down.
     pub fn new(client: &Client, settings: Settings) -> Self {
         let (env, informers) = (client.env().clone(), Informers::new(client));
         Self { env, client: client.clone(), informers, settings: Arc::new(settings) }
     }
 
-    /// The client and the recorder of one controller. `service_account` is its account in `kube-system`; `None` is the
-    /// manager's own identity. Events name `component`.
+    /// Returns the client and recorder of one controller. `service_account` is its account in `kube-system`; `None` is
+    /// the manager's own identity. `component` is the source of its events.
     pub fn act_as(&self, service_account: Option<&str>, component: &str) -> Actor {
         let Some(service_account) = service_account else {
             return Actor { recorder: Recorder::new(&self.client, component, ""), client: self.client.clone() };

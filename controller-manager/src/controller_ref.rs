@@ -1,4 +1,4 @@
-//! Who owns what: controller references, and which objects a controller claims, adopts and releases.
+//! Controller references: which object controls which, and which objects a controller adopts and releases.
 //!
 //! Corresponds to pkg/controller/controller_ref_manager.go.
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The reference that makes `owner` the managing controller of an object.
+/// Returns the reference that makes `owner` the managing controller of an object.
 pub fn controller_ref<K: Kind>(owner: &K) -> OwnerReference {
     OwnerReference {
         api_version: K::gvk().api_version(),
@@ -21,7 +21,7 @@ pub fn controller_ref<K: Kind>(owner: &K) -> OwnerReference {
     }
 }
 
-/// The reference to an object's managing controller, if it has one.
+/// Returns the reference to an object's managing controller, if it has one.
 pub fn controller_of<K: Kind>(object: &K) -> Option<&OwnerReference> {
     object.metadata().owner_references.iter().flatten().find(|owner| owner.controller == Some(true))
 }
@@ -30,7 +30,7 @@ pub fn is_controlled_by<K: Kind>(object: &K, owner_uid: &str) -> bool {
     controller_of(object).is_some_and(|owner| owner.uid == owner_uid)
 }
 
-/// `Kind/namespace/name` of the managing controller: the key of an index over controlled objects.
+/// Returns `Kind/namespace/name` of the managing controller, which is the key of an index over controlled objects.
 pub fn controller_key<K: Kind>(object: &K) -> Option<String> {
     controller_of(object).map(|owner| owner_key(&owner.kind, object.namespace(), &owner.name))
 }
@@ -39,15 +39,15 @@ pub fn owner_key(kind: &str, namespace: &str, name: &str) -> String {
     format!("{kind}/{namespace}/{name}")
 }
 
-/// The work queue key of an object's controller, if that is of kind `K`.
+/// Returns the work queue key of an object's controller if the controller is of kind `K`.
 pub fn controller_queue_key<K: Kind>(object: &impl Kind) -> Option<String> {
     let owner =
         controller_of(object).filter(|owner| owner.kind == K::KIND && owner.api_version == K::gvk().api_version())?;
     Some(client::cached::key(object.namespace(), &owner.name))
 }
 
-/// The keys of the controllers of kind `K` that an event about an object concerns: the present one and, where it
-/// changed, the former.
+/// Returns the keys of the controllers of kind `K` that an event about an object concerns: the present controller and,
+/// if it changed, the former one.
 pub fn concerned_controllers<K: Kind, T: Kind>(event: &Event<T>) -> Vec<String> {
     let (former, present) = match event {
         Event::Added(object) | Event::Deleted(object) => (None, object),
@@ -58,20 +58,20 @@ pub fn concerned_controllers<K: Kind, T: Kind>(event: &Event<T>) -> Vec<String> 
     former.into_iter().chain(present).collect()
 }
 
-/// An owner's view of the objects that could be its own.
+/// The objects that an owner has, those that it may adopt, and those that it releases.
 #[derive(Debug)]
 pub struct Claims<T> {
-    /// Referenced and still selected.
+    /// Objects that refer to the owner and that its selector matches.
     pub owned: Vec<Arc<T>>,
-    /// Selected and nobody's: to be adopted.
+    /// Objects without a controller that its selector matches: to be adopted.
     pub adopt: Vec<Arc<T>>,
-    /// Referenced, but no longer selected: to be released.
+    /// Objects that refer to the owner and that its selector does not match: to be released.
     pub release: Vec<Arc<T>>,
 }
 
 impl<T: Kind> Claims<T> {
-    /// Sorts `candidates` into what the owner has, takes and lets go. An owner that is being deleted neither
-    /// adopts nor releases; an object that is being deleted is not adopted any more.
+    /// Sorts `candidates` into those that the owner has, adopts and releases. An owner that is being deleted neither
+    /// adopts nor releases. An object that is being deleted is not adopted.
     pub fn of<K: Kind>(
         owner: &K,
         candidates: impl IntoIterator<Item = Arc<T>>,
@@ -92,14 +92,14 @@ impl<T: Kind> Claims<T> {
         claims
     }
 
-    /// Whether everything that belongs to the owner already refers to it.
-    pub fn are_settled(&self) -> bool {
+    /// Returns true if nothing is to be adopted or released.
+    pub fn are_complete(&self) -> bool {
         self.adopt.is_empty() && self.release.is_empty()
     }
 }
 
-/// Asks the server, where anything is to be adopted, whether the owner is still the one that the cache shows and not
-/// being deleted: what is adopted by an owner that is gone goes to the garbage collector.
+/// Before an adoption, asks the server whether the owner still has the cached uid and is not being deleted. The garbage
+/// collector would delete what an absent owner adopts.
 pub async fn confirm_adoption<K: Kind, T>(
     client: &Client,
     owner: &K,
@@ -120,8 +120,8 @@ pub async fn confirm_adoption<K: Kind, T>(
     Ok(())
 }
 
-/// The patch by which an orphan gets its controller. The uid is a precondition: not an object of the same name
-/// that took its place.
+/// Returns the patch that gives an orphan its controller. The uid is a precondition: the patch fails on a later object of
+/// the same name.
 pub fn adoption_patch<K: Kind, T: Kind>(owner: &K, object: &T, finalizer: Option<&str>) -> Value {
     let mut metadata = json!({"ownerReferences": [controller_ref(owner)], "uid": object.uid()});
     if let Some(finalizer) = finalizer {
@@ -130,7 +130,7 @@ pub fn adoption_patch<K: Kind, T: Kind>(owner: &K, object: &T, finalizer: Option
     json!({"metadata": metadata})
 }
 
-/// The strategic merge patch by which an object loses its reference to `owner_uid`.
+/// Returns the strategic merge patch that removes an object's reference to `owner_uid`.
 pub fn release_patch<T: Kind>(owner_uid: &str, object: &T, finalizer: Option<&str>) -> Value {
     let mut metadata = json!({"ownerReferences": [{"$patch": "delete", "uid": owner_uid}], "uid": object.uid()});
     if let Some(finalizer) = finalizer {
@@ -150,7 +150,7 @@ mod tests {
         pods.iter().map(|pod| pod.name()).collect::<Vec<_>>().join(" ")
     }
 
-    /// Every combination of controller, labels and deletion.
+    /// Returns a pod for every combination of controller, labels and deletion.
     fn candidates() -> Vec<Arc<Pod>> {
         let mut pods = Vec::new();
         for controller in ["mine", "foreign", "orphan"] {
@@ -188,6 +188,6 @@ mod tests {
         owner.metadata.deletion_timestamp = Some(fixture::time(1));
         let claims = Claims::of(&owner, candidates(), selects);
         assert_eq!(names(&claims.owned), "mine-selected mine-selected-deleting");
-        assert!(claims.are_settled());
+        assert!(claims.are_complete());
     }
 }

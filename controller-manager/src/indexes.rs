@@ -1,4 +1,4 @@
-//! The indexes that controllers keep over shared informers: one name, one meaning for all of them.
+//! Indexes over shared informers. Controllers share an index by its name, so a name has one meaning.
 //!
 //! Corresponds to the indexers of pkg/controller/controller_utils.go (podControllerUID, orphan pods) and
 //! pkg/controller/util/node.
@@ -9,14 +9,14 @@ use client::Informer;
 use proto::Kind;
 use proto::kinds::api::core::v1::Pod;
 
-/// Pods by `Kind/namespace/name` of their controller; those that nobody controls by `orphans_key`.
+/// Pods by `Kind/namespace/name` of their controller; pods without a controller by `orphans_key`.
 pub const PODS_BY_CONTROLLER: &str = "controller";
-/// Pods by the node that they are assigned to.
+/// Pods by the name of the node that they are assigned to.
 pub const PODS_BY_NODE: &str = "node";
 /// Objects by the uid of their controller.
 pub const BY_CONTROLLER_UID: &str = "controllerUid";
 
-/// The key under which pods without a controller are found.
+/// Returns the key of the pods of a namespace that have no controller.
 pub fn orphans_key(namespace: &str) -> String {
     owner_key("", namespace, "")
 }

@@ -1,4 +1,4 @@
-//! A number or a percentage of one: `maxSurge: 25%`.
+//! Fields that hold a number or a percentage of a total, such as `maxSurge: 25%`.
 //!
 //! Corresponds to k8s.io/apimachinery/pkg/util/intstr.
 
@@ -10,8 +10,8 @@ pub enum Round {
     Down,
 }
 
-/// The count that `value` stands for where the whole is `total`. Validation lets nothing through that is neither
-/// a number nor a percentage, so such a value counts as absent.
+/// Returns the count that `value` stands for if 100% is `total`. A value that is neither a number nor a percentage
+/// counts as absent: validation admits none.
 pub fn scaled(value: &IntOrString, total: i32, round: Round) -> Option<i32> {
     match value {
         IntOrString::Int(count) => Some(*count),

@@ -1,9 +1,9 @@
-//! The controllers: each watches the cluster, decides what is missing, and asks the API server for it.
+//! The controllers. Each watches the cluster, plans what is missing, and asks the API server for it.
 //!
-//! Read in this order: the table (`controllers`), how one is run (`manager`, `context`, `reconcile`), and then
-//! `replicaset`, the simplest that does something. Corresponds to kube-controller-manager and pkg/controller.
+//! Read in this order: the table (`controllers`, `descriptor`), how the manager runs a controller (`manager`, `context`,
+//! `reconcile`), and then `replicaset`, the simplest workload. Corresponds to kube-controller-manager and pkg/controller.
 
-// The table, and how one controller is run.
+// The table, and how the manager runs a controller.
 pub mod controllers;
 pub mod descriptor;
 pub mod signers;
@@ -15,7 +15,7 @@ pub mod reconcile;
 pub mod actions;
 pub mod clock;
 
-// What several controllers share.
+// Code that several controllers share.
 pub mod controller_ref;
 pub mod indexes;
 pub mod intstr;
@@ -57,7 +57,7 @@ pub mod validatingadmissionpolicy_status;
 pub mod certificates;
 pub mod bootstrap;
 
-// The other manager, of what is the cloud's.
+// The cloud controller manager.
 pub mod cloud;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What controllers ask of a pod: is it active, ready, available, and how often did it restart.
+//! Properties of a pod that controllers read: active, ready, available, restarts.
 //!
 //! Corresponds to pkg/controller/controller_utils.go and pkg/api/v1/pod.
 
@@ -12,17 +12,17 @@ pub fn phase(pod: &Pod) -> &str {
     pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default()
 }
 
-/// Succeeded or failed: it will never run again.
+/// Returns true if the pod succeeded or failed: its containers will never run again.
 pub fn is_terminal(pod: &Pod) -> bool {
     matches!(phase(pod), "Succeeded" | "Failed")
 }
 
-/// Neither ended nor being deleted: it counts as a replica.
+/// Returns true if the pod is neither terminal nor being deleted: it counts as a replica.
 pub fn is_active(pod: &Pod) -> bool {
     !is_terminal(pod) && !pod.is_deleting()
 }
 
-/// Being deleted, but still there.
+/// Returns true if the pod is being deleted and its containers may still run.
 pub fn is_terminating(pod: &Pod) -> bool {
     !is_terminal(pod) && pod.is_deleting()
 }
@@ -47,20 +47,20 @@ pub fn is_ready(pod: &Pod) -> bool {
     condition(pod, "Ready").is_some_and(|ready| ready.status == "True")
 }
 
-/// Since when the pod is ready; `None` if it is not.
+/// Returns the time at which the pod became ready; `None` if it is not ready.
 pub fn ready_since(pod: &Pod) -> Option<Timestamp> {
     let ready = condition(pod, "Ready").filter(|ready| ready.status == "True")?;
     ready.last_transition_time.as_ref().map(|time| time.0)
 }
 
-/// Ready for at least `min_ready_seconds`.
+/// Returns true if the pod has been ready for at least `min_ready_seconds`.
 pub fn is_available(pod: &Pod, min_ready_seconds: i32, now: Timestamp) -> bool {
     is_ready(pod)
         && (min_ready_seconds <= 0
             || ready_since(pod).is_some_and(|since| clock::after(since, min_ready_seconds.into()) <= now))
 }
 
-/// How long until the first of these pods, ready but not yet available, becomes available.
+/// Returns the time until the next of these pods becomes available. Pods that are not ready do not count.
 pub fn next_availability<'a>(
     pods: impl IntoIterator<Item = &'a Pod>,
     min_ready_seconds: i32,
@@ -73,7 +73,7 @@ pub fn next_availability<'a>(
         .min()
 }
 
-/// The restarts of the container that restarted most: of regular containers, then of restartable init containers.
+/// Returns the highest restart count among regular containers, and the highest among restartable init containers.
 pub fn max_restarts(pod: &Pod) -> (i32, i32) {
     let Some(status) = &pod.status else { return (0, 0) };
     let sidecars: Vec<&str> = pod
@@ -94,7 +94,7 @@ pub fn max_restarts(pod: &Pod) -> (i32, i32) {
     (regular.unwrap_or(0), sidecar.unwrap_or(0))
 }
 
-/// What to compare by when pods are removed: `controller.kubernetes.io/pod-deletion-cost`, 0 if absent or not a number.
+/// Returns the annotation `controller.kubernetes.io/pod-deletion-cost`; 0 if it is absent or not a number.
 pub fn deletion_cost(pod: &Pod) -> i32 {
     let cost = pod.metadata.annotations.as_ref().and_then(|all| all.get("controller.kubernetes.io/pod-deletion-cost"));
     cost.and_then(|cost| cost.parse().ok()).unwrap_or(0)

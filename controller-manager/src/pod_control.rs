@@ -1,5 +1,5 @@
-//! Carries out what a controller has planned about its pods: many at a time, in growing batches, remembering what the
-//! caches have still to show, and says so in events.
+//! Applies a controller's plan about its pods: creates them in growing batches, records events, and keeps expectations
+//! until the caches show the writes.
 //!
 //! Corresponds to RealPodControl in pkg/controller/controller_utils.go and slowStartBatch in
 //! pkg/controller/replicaset/replica_set.go.
@@ -14,65 +14,66 @@ use proto::Kind;
 use proto::kinds::api::core::v1::Pod;
 use serde_json::Value;
 
-/// At most so many pods are made or deleted in one round over one object.
+/// Limit on the pods that one round over one object creates or deletes.
 pub const BURST: usize = 500;
 
-/// Cheap to clone; clones share what is expected.
+/// Cheap to clone; clones share their expectations.
 #[derive(Clone)]
 pub struct PodControl {
-    /// What the pod informer has still to show, by the key of the owner.
+    /// Creations and deletions that the pod informer has not shown yet, by the key of the owner.
     expectations: UidExpectations,
-    /// What was written of pods and owners, by the key of the owner.
+    /// Versions that were written of pods and owners, by the key of the owner.
     consistency: ConsistencyStore,
 }
 
-/// What is done in one go.
+/// Neighbouring actions of one group are carried out together.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Step {
+enum ActionGroup {
     CreatePods,
     DeletePods,
     PatchPods,
-    /// Anything that is not about pods, one after another.
+    /// Actions on other objects, one after another.
     Other,
 }
 
-impl Step {
+impl ActionGroup {
     fn of(action: &Action) -> Self {
         match action {
-            Action::Create { gvr, .. } if *gvr == Pod::gvr() => Step::CreatePods,
-            Action::Delete { gvr, .. } if *gvr == Pod::gvr() => Step::DeletePods,
-            Action::Patch { gvr, .. } if *gvr == Pod::gvr() => Step::PatchPods,
-            _ => Step::Other,
+            Action::Create { gvr, .. } if *gvr == Pod::gvr() => ActionGroup::CreatePods,
+            Action::Delete { gvr, .. } if *gvr == Pod::gvr() => ActionGroup::DeletePods,
+            Action::Patch { gvr, .. } if *gvr == Pod::gvr() => ActionGroup::PatchPods,
+            _ => ActionGroup::Other,
         }
     }
 }
 
 impl PodControl {
-    /// For a controller that reads these caches of its owners and of pods.
+    /// `owners` and `pods` are the caches that the controller reads.
     pub fn new<K: Kind>(env: &Env, owners: &Lister<K>, pods: &Lister<Pod>) -> Self {
         let consistency = ConsistencyStore::default().reading(owners).reading(pods);
         Self { expectations: UidExpectations::new(env), consistency }
     }
 
-    /// Whether the caches are as new as what was written of the owner and its pods. To be asked before they are read.
+    /// Fails while a cache is older than this controller's writes of the owner and its pods. Call it before reading
+    /// the caches.
     pub fn ensure_ready(&self, key: &str) -> Result<(), Stale> {
         self.consistency.ensure_ready(key)
     }
 
-    /// Whether the cache shows every pod that was made or deleted for the owner before. To be asked before the cache
-    /// is read: what comes in between makes the cache look older than it is, never newer.
-    pub fn is_caught_up(&self, key: &str) -> bool {
+    /// Returns true if the cache shows every earlier creation and deletion of the owner's pods. Call it before reading
+    /// the cache: an event in between then makes the cache seem older than it is, never newer.
+    pub fn has_satisfied_expectations(&self, key: &str) -> bool {
         self.expectations.satisfied(key)
     }
 
-    /// The owner is gone, or another one has its name.
+    /// Call it when the owner was deleted, or replaced by another of its name.
     pub fn forget(&self, key: &str) {
         self.expectations.forget(key);
         self.consistency.clear(key);
     }
 
-    /// Counts down what was expected, and answers the keys of the owners of kind `K` that the pod's event concerns.
-    pub fn note<K: Kind>(&self, event: &Event<Pod>) -> Vec<String> {
+    /// Lowers expectations by a pod's event, and returns the keys of the owners of kind `K` that the event concerns.
+    pub fn observe_event<K: Kind>(&self, event: &Event<Pod>) -> Vec<String> {
         let pod = event.object();
         let keys = concerned_controllers::<K, _>(event);
         match event {
@@ -85,23 +86,23 @@ impl PodControl {
         keys
     }
 
-    /// Carries out a plan about the pods of `owner`, in order; neighbouring actions of one sort on pods go together.
-    /// Answers the first error, after which nothing more is tried.
+    /// Carries out a plan about the pods of `owner`, in order. Stops at the first group of actions in which one fails,
+    /// and returns the first error.
     pub async fn apply<K: Kind>(&self, actor: &Actor, key: &str, owner: &K, plan: &Plan) -> Result<(), ApplyError> {
         let actions = plan.actions.as_slice();
         self.expect(key, actions);
-        let hands = Hands { control: self, actor, key, owner };
+        let execution = Execution { control: self, actor, key, owner };
         let mut tried = 0;
-        for step in actions.chunk_by(|one, other| Step::of(one) == Step::of(other)) {
-            let result = match Step::of(&step[0]) {
-                Step::CreatePods => hands.create(step).await,
-                Step::DeletePods => hands.delete(step).await,
-                Step::PatchPods => hands.patch(step).await,
-                Step::Other => hands.others(step).await,
+        for group in actions.chunk_by(|one, other| ActionGroup::of(one) == ActionGroup::of(other)) {
+            let result = match ActionGroup::of(&group[0]) {
+                ActionGroup::CreatePods => execution.create(group).await,
+                ActionGroup::DeletePods => execution.delete(group).await,
+                ActionGroup::PatchPods => execution.patch(group).await,
+                ActionGroup::Other => execution.others(group).await,
             };
-            tried += step.len();
+            tried += group.len();
             if let Err(error) = result {
-                actions[tried..].iter().for_each(|action| self.give_up(key, action));
+                actions[tried..].iter().for_each(|action| self.lower_expectation(key, action));
                 return Err(error);
             }
         }
@@ -109,34 +110,36 @@ impl PodControl {
     }
 
     fn expect(&self, key: &str, actions: &[Action]) {
-        let created = actions.iter().filter(|action| Step::of(action) == Step::CreatePods).count();
+        let created = actions.iter().filter(|action| ActionGroup::of(action) == ActionGroup::CreatePods).count();
         let deleted: Vec<String> = actions.iter().filter_map(uid_of_deleted).map(str::to_owned).collect();
         if created > 0 || !deleted.is_empty() {
             self.expectations.expect(key, created, deleted);
         }
     }
 
-    /// What was not done will not be seen.
-    fn give_up(&self, key: &str, action: &Action) {
-        match Step::of(action) {
-            Step::CreatePods => self.expectations.creation_observed(key),
-            Step::DeletePods => {
+    /// Removes the expectation of an action that was not carried out: no event will follow.
+    fn lower_expectation(&self, key: &str, action: &Action) {
+        match ActionGroup::of(action) {
+            ActionGroup::CreatePods => self.expectations.creation_observed(key),
+            ActionGroup::DeletePods => {
                 self.expectations.deletion_observed(key, uid_of_deleted(action).unwrap_or_default());
             }
-            Step::PatchPods | Step::Other => {}
+            ActionGroup::PatchPods | ActionGroup::Other => {}
         }
     }
 }
 
 fn uid_of_deleted(action: &Action) -> Option<&str> {
     match action {
-        Action::Delete { options, .. } if Step::of(action) == Step::DeletePods => Some(&options.preconditions.uid),
+        Action::Delete { options, .. } if ActionGroup::of(action) == ActionGroup::DeletePods => {
+            Some(&options.preconditions.uid)
+        }
         _ => None,
     }
 }
 
-/// Carries out actions in order, and remembers the version of what each has written on behalf of the owner.
-pub async fn apply_remembering(
+/// Carries out actions in order, and records the version that each has written on behalf of the owner.
+pub async fn apply_and_record_versions(
     actor: &Actor,
     consistency: &ConsistencyStore,
     key: &str,
@@ -152,62 +155,62 @@ pub async fn apply_remembering(
     Ok(())
 }
 
-/// One plan in the making.
-struct Hands<'a, K> {
+/// Carries out one plan.
+struct Execution<'a, K> {
     control: &'a PodControl,
     actor: &'a Actor,
     key: &'a str,
     owner: &'a K,
 }
 
-impl<K: Kind> Hands<'_, K> {
+impl<K: Kind> Execution<'_, K> {
     async fn others(&self, actions: &[Action]) -> Result<(), ApplyError> {
         let consistency = &self.control.consistency;
-        apply_remembering(self.actor, consistency, self.key, self.owner.uid(), actions).await
+        apply_and_record_versions(self.actor, consistency, self.key, self.owner.uid(), actions).await
     }
 
-    /// In batches of 1, 2, 4, … each of which has to succeed before the next begins.
+    /// Creates pods in batches of 1, 2, 4, …. Each batch has to succeed before the next begins.
     async fn create(&self, actions: &[Action]) -> Result<(), ApplyError> {
         let mut left = actions;
         for size in batches(actions.len()) {
             let (batch, rest) = left.split_at(size);
             left = rest;
             let mut failed = Ok(());
-            for (action, result) in batch.iter().zip(self.all_at_once(batch).await) {
+            for (action, result) in batch.iter().zip(self.apply_concurrently(batch).await) {
                 match result {
                     Ok(answer) => {
-                        self.remember(&answer);
+                        self.record_version(&answer);
                         let name = answer["metadata"]["name"].as_str().unwrap_or_default();
-                        self.say(actions::normal(self.owner, "SuccessfulCreate", format!("Created pod: {name}")));
+                        self.record(actions::normal(self.owner, "SuccessfulCreate", format!("Created pod: {name}")));
                     }
                     Err(error) => {
-                        self.control.give_up(self.key, action);
-                        self.say_failed("FailedCreate", "creating", &error);
+                        self.control.lower_expectation(self.key, action);
+                        self.record_failure("FailedCreate", "creating", &error);
                         failed = failed.and(Err(error));
                     }
                 }
             }
             if failed.is_err() {
-                left.iter().for_each(|action| self.control.give_up(self.key, action));
+                left.iter().for_each(|action| self.control.lower_expectation(self.key, action));
                 return failed;
             }
         }
         Ok(())
     }
 
-    /// All at once; a pod that is gone already is no failure.
+    /// Deletes pods concurrently. A pod that no longer exists is not a failure.
     async fn delete(&self, actions: &[Action]) -> Result<(), ApplyError> {
         let mut failed = Ok(());
-        for (action, result) in actions.iter().zip(self.all_at_once(actions).await) {
+        for (action, result) in actions.iter().zip(self.apply_concurrently(actions).await) {
             match (action, result) {
                 (Action::Delete { name, .. }, Ok(_)) => {
-                    self.say(actions::normal(self.owner, "SuccessfulDelete", format!("Deleted pod: {name}")));
+                    self.record(actions::normal(self.owner, "SuccessfulDelete", format!("Deleted pod: {name}")));
                 }
                 (_, Ok(_)) => {}
                 (_, Err(error)) => {
-                    self.control.give_up(self.key, action);
+                    self.control.lower_expectation(self.key, action);
                     if !error.cause.is_not_found() {
-                        self.say_failed("FailedDelete", "deleting", &error);
+                        self.record_failure("FailedDelete", "deleting", &error);
                         failed = failed.and(Err(error));
                     }
                 }
@@ -217,18 +220,18 @@ impl<K: Kind> Hands<'_, K> {
     }
 
     async fn patch(&self, actions: &[Action]) -> Result<(), ApplyError> {
-        let results = self.all_at_once(actions).await;
-        results.iter().flatten().for_each(|answer| self.remember(answer));
+        let results = self.apply_concurrently(actions).await;
+        results.iter().flatten().for_each(|answer| self.record_version(answer));
         let failed = results.into_iter().filter_map(Result::err).find(|error| !error.cause.is_not_found());
         failed.map_or(Ok(()), Err)
     }
 
-    /// The answer to a write of a pod. (That to a deletion is not read, and expectations wait for it.)
-    fn remember(&self, answer: &Value) {
+    /// Records the version in the answer to a write of a pod. Deletions need none: expectations cover them.
+    fn record_version(&self, answer: &Value) {
         self.control.consistency.answered(self.key, self.owner.uid(), &Pod::gvr(), answer);
     }
 
-    async fn all_at_once(&self, actions: &[Action]) -> Vec<Result<Value, ApplyError>> {
+    async fn apply_concurrently(&self, actions: &[Action]) -> Vec<Result<Value, ApplyError>> {
         let one = |action: &Action| {
             let plan = Plan::of([action.clone()]);
             async move {
@@ -239,21 +242,21 @@ impl<K: Kind> Hands<'_, K> {
         join_all(actions.iter().map(one)).await
     }
 
-    fn say_failed(&self, reason: &str, doing: &str, error: &ApplyError) {
+    fn record_failure(&self, reason: &str, doing: &str, error: &ApplyError) {
         if !error.cause.is_namespace_terminating() {
-            self.say(actions::warning(self.owner, reason, format!("Error {doing}: {}", error.cause)));
+            self.record(actions::warning(self.owner, reason, format!("Error {doing}: {}", error.cause)));
         }
     }
 
-    fn say(&self, event: Action) {
+    fn record(&self, event: Action) {
         if let Action::Event(event) = event {
             self.actor.recorder.record(event);
         }
     }
 }
 
-/// The sizes of the batches in which `count` pods are created: 1, 2, 4, …, so that an error that all of them would
-/// meet is met few times.
+/// Returns the sizes of the batches in which `count` pods are created: 1, 2, 4, …. If every creation would fail for the
+/// same reason, few are tried.
 pub fn batches(count: usize) -> Vec<usize> {
     let mut batches = Vec::new();
     let mut left = count;
@@ -290,7 +293,7 @@ mod tests {
         }
     }
 
-    /// A server with room for so many pods; what it was asked is noted, events apart.
+    /// Returns a server that admits `room` pods, and the list of its requests, without those for events.
     fn server(room: usize) -> (HttpService, Arc<Mutex<Vec<String>>>) {
         let asked: Arc<Mutex<Vec<String>>> = Arc::default();
         let noted = asked.clone();
@@ -344,13 +347,13 @@ mod tests {
         assert!(error.cause.is_forbidden(), "{error}");
         let path = "POST /api/v1/namespaces/default/pods";
         assert_eq!(*asked.lock(), vec![path; 7], "1, 2 and 4, and then nothing, the status neither");
-        assert!(!control.is_caught_up("default/web"), "three are to be seen");
+        assert!(!control.has_satisfied_expectations("default/web"), "three are to be seen");
         for name in ["a", "b", "c"] {
-            assert!(!control.is_caught_up("default/web"));
+            assert!(!control.has_satisfied_expectations("default/web"));
             let added = Event::Added(Arc::new(owned_pod(&owner, name)));
-            assert_eq!(control.note::<ReplicaSet>(&added), ["default/web"]);
+            assert_eq!(control.observe_event::<ReplicaSet>(&added), ["default/web"]);
         }
-        assert!(control.is_caught_up("default/web"));
+        assert!(control.has_satisfied_expectations("default/web"));
         env.drain().await;
     }
 
@@ -367,13 +370,13 @@ mod tests {
         let expected =
             ["DELETE /api/v1/namespaces/default/pods/a", "PUT /apis/apps/v1/namespaces/default/replicasets/web/status"];
         assert_eq!(*asked.lock(), expected);
-        assert!(!control.is_caught_up("default/web"));
+        assert!(!control.has_satisfied_expectations("default/web"));
         let old = Arc::new(pod.clone());
-        control.note::<ReplicaSet>(&Event::Updated { old: old.clone(), new: old.clone() });
-        assert!(!control.is_caught_up("default/web"), "something else about it");
+        control.observe_event::<ReplicaSet>(&Event::Updated { old: old.clone(), new: old.clone() });
+        assert!(!control.has_satisfied_expectations("default/web"), "something else about it");
         pod.metadata.deletion_timestamp = Some(fixture::time(1));
-        control.note::<ReplicaSet>(&Event::Updated { old, new: Arc::new(pod) });
-        assert!(control.is_caught_up("default/web"));
+        control.observe_event::<ReplicaSet>(&Event::Updated { old, new: Arc::new(pod) });
+        assert!(control.has_satisfied_expectations("default/web"));
         env.drain().await;
     }
 }

@@ -1,4 +1,4 @@
-//! A pod as a controller creates it from its template.
+//! Builds the pod that a controller creates from its template.
 //!
 //! Corresponds to GetPodFromTemplate in pkg/controller/controller_utils.go.
 
@@ -8,7 +8,7 @@ use proto::kinds::api::core::v1::{Pod, PodTemplateSpec};
 use proto::kinds::metav1::ObjectMeta;
 use proto::meta::names;
 
-/// The server completes the name.
+/// The pod has a `generateName`; the server completes it.
 pub fn pod_from_template<K: Kind>(template: &PodTemplateSpec, owner: &K) -> Pod {
     let metadata = template.metadata.clone().unwrap_or_default();
     Pod {
@@ -26,7 +26,7 @@ pub fn pod_from_template<K: Kind>(template: &PodTemplateSpec, owner: &K) -> Pod 
     }
 }
 
-/// With a dash, unless the name is too long for one.
+/// Returns the owner's name with a dash, or without one if the name would be too long.
 fn name_prefix(owner: &str) -> String {
     let prefix = format!("{owner}-");
     if names::dns1123_subdomain(&names::mask_trailing_dash(&prefix)).is_empty() { prefix } else { owner.to_owned() }

@@ -1,4 +1,4 @@
-//! What the endpoint controllers ask of a Service and of the pods behind it.
+//! Properties of a Service and of its pods that the endpoint controllers read.
 //!
 //! Corresponds to pkg/api/v1/endpoints, k8s.io/endpointslice/util and FindPort in pkg/api/v1/pod.
 
@@ -10,10 +10,10 @@ use proto::kinds::api::core::v1::{ContainerPort, ObjectReference, Pod, Service, 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// On endpoints and slices of a service without a cluster IP.
+/// Label on the endpoints and slices of a service without a cluster IP.
 pub const HEADLESS_LABEL: &str = "service.kubernetes.io/headless";
 
-/// The pods' labels that the service asks for. Nothing if its endpoints are not for a controller to find.
+/// Returns the service's pod selector; `None` if no controller keeps the service's endpoints.
 pub fn selector(service: &Service) -> Option<&BTreeMap<String, String>> {
     let spec = service.spec.as_ref()?;
     if spec.type_.as_deref() == Some("ExternalName") {
@@ -40,34 +40,34 @@ pub fn ports(service: &Service) -> &[ServicePort] {
     service.spec.as_ref().and_then(|spec| spec.ports.as_deref()).unwrap_or_default()
 }
 
-/// `IPv4` and `IPv6`, the service's first family first.
+/// Returns the service's IP families, `IPv4` or `IPv6`, in its order of preference.
 pub fn ip_families(service: &Service) -> Vec<&str> {
     let families = service.spec.as_ref().and_then(|spec| spec.ip_families.as_ref());
     let families: Vec<&str> = families.into_iter().flatten().map(String::as_str).collect();
     if families.is_empty() { vec!["IPv4"] } else { families }
 }
 
-/// The pod's address of one family.
+/// Returns the pod's address of one family.
 pub fn pod_ip<'a>(pod: &'a Pod, family: &str) -> Option<&'a str> {
     let status = pod.status.as_ref()?;
     let several = status.pod_ips.iter().flatten().map(|ip| ip.ip.as_str());
     several.chain(status.pod_ip.as_deref()).find(|ip| !ip.is_empty() && ip.contains(':') == (family == "IPv6"))
 }
 
-/// Whether a pod has a place among the endpoints at all: it has an address and has not ended.
-pub fn takes_part(pod: &Pod, include_terminating: bool) -> bool {
+/// Returns true if a pod belongs into the endpoints: it has an address and is not terminal.
+pub fn is_endpoint(pod: &Pod, include_terminating: bool) -> bool {
     let has_address = pod_ip(pod, "IPv4").or_else(|| pod_ip(pod, "IPv6")).is_some();
     has_address && !pod::is_terminal(pod) && (include_terminating || !pod.is_deleting())
 }
 
-/// The name that DNS gives the pod below the service, if it has one.
+/// Returns the pod's DNS name below the service, if it has one.
 pub fn hostname<'a>(pod: &'a Pod, service: &Service) -> Option<&'a str> {
     let spec = pod.spec.as_ref()?;
     let is_below = spec.subdomain.as_deref() == Some(service.name()) && pod.namespace() == service.namespace();
     spec.hostname.as_deref().filter(|hostname| is_below && !hostname.is_empty())
 }
 
-/// How an endpoint names the pod that it is.
+/// Returns the `targetRef` of a pod's endpoint.
 pub fn pod_reference(pod: &Pod) -> ObjectReference {
     ObjectReference {
         kind: Some(Pod::KIND.to_owned()),
@@ -78,7 +78,7 @@ pub fn pod_reference(pod: &Pod) -> ObjectReference {
     }
 }
 
-/// The number behind a service port: given, or by the name of one of the pod's ports of the same protocol.
+/// Returns the number of a service's target port. A name is looked up among the pod's ports of the same protocol.
 pub fn find_port(pod: &Pod, port: &ServicePort) -> Option<i32> {
     match &port.target_port {
         None => Some(port.port),
@@ -88,11 +88,11 @@ pub fn find_port(pod: &Pod, port: &ServicePort) -> Option<i32> {
             let sidecars =
                 spec.init_containers.iter().flatten().filter(|c| c.restart_policy.as_deref() == Some("Always"));
             let mut container_ports = spec.containers.iter().chain(sidecars).flat_map(|c| c.ports.iter().flatten());
-            let is_meant = |own: &&ContainerPort| {
+            let matches = |own: &&ContainerPort| {
                 own.name.as_deref() == Some(name)
                     && protocol(own.protocol.as_deref()) == protocol(port.protocol.as_deref())
             };
-            container_ports.find(is_meant).map(|own| own.container_port)
+            container_ports.find(matches).map(|own| own.container_port)
         }
     }
 }
@@ -101,7 +101,8 @@ fn protocol(protocol: Option<&str>) -> &str {
     protocol.unwrap_or("TCP")
 }
 
-/// The service's labels as its endpoints bear them: without those that have a meaning there, with the headless mark.
+/// Returns the labels that endpoints copy from their service: all but the reserved ones, with the headless label if the
+/// service is headless.
 pub fn inherited_labels(service: &Service, reserved: &[&str]) -> BTreeMap<String, String> {
     let own = service.metadata.labels.iter().flatten();
     let own = own.filter(|(key, _)| key.as_str() != HEADLESS_LABEL && !reserved.contains(&key.as_str()));
@@ -112,8 +113,8 @@ pub fn inherited_labels(service: &Service, reserved: &[&str]) -> BTreeMap<String
     labels
 }
 
-/// The services whose endpoints a pod's event may change.
-pub fn concerned(services: &Lister<Service>, event: &Event<Pod>) -> BTreeSet<String> {
+/// Returns the keys of the services whose endpoints a pod's event may change.
+pub fn concerned_services(services: &Lister<Service>, event: &Event<Pod>) -> BTreeSet<String> {
     let pods: Vec<&Arc<Pod>> = match event {
         Event::Added(pod) | Event::Deleted(pod) => vec![pod],
         Event::Updated { old, new } if Arc::ptr_eq(old, new) => vec![new],
@@ -127,7 +128,8 @@ pub fn concerned(services: &Lister<Service>, event: &Event<Pod>) -> BTreeSet<Str
     namespace.iter().filter(is_concerned).map(|service| service.key()).collect()
 }
 
-/// Nothing that endpoints show of a pod has changed.
+/// Returns true if no property of the pod that endpoints show has changed.
+
 fn is_same_backend(old: &Pod, new: &Pod) -> bool {
     let addresses = |pod: &Pod| pod.status.as_ref().map(|status| (status.pod_ip.clone(), status.pod_ips.clone()));
     let name = |pod: &Pod| pod.spec.as_ref().map(|spec| (spec.hostname.clone(), spec.subdomain.clone()));
@@ -192,8 +194,8 @@ mod tests {
             fixture::set_phase(&mut pod, phase);
             pod.status.as_mut().unwrap().pod_ip = ip.map(str::to_owned);
             pod.metadata.deletion_timestamp = deleting.then(|| fixture::time(0));
-            assert_eq!(takes_part(&pod, false), expected, "{ip:?} {phase} {deleting}");
-            assert_eq!(takes_part(&pod, true), with_terminating, "{ip:?} {phase} {deleting}");
+            assert_eq!(is_endpoint(&pod, false), expected, "{ip:?} {phase} {deleting}");
+            assert_eq!(is_endpoint(&pod, true), with_terminating, "{ip:?} {phase} {deleting}");
         }
     }
 }

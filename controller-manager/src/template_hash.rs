@@ -1,19 +1,19 @@
-//! The hash of a pod template, which tells the replica sets and revisions of one owner apart.
+//! The hash of a pod template. It distinguishes the replica sets and revisions of one owner.
 //!
 //! Corresponds to controller.ComputeHash in pkg/controller/controller_utils.go.
 //! Deviation: Kubernetes hashes a Go dump of the template; here it is the template's canonical JSON, so the
-//! suffix of a replica set's name is another one for the same template.
+//! suffix of a replica set's name differs for the same template.
 
 use proto::kinds::api::core::v1::PodTemplateSpec;
 use proto::serializer::json;
 
-/// Label and selector key that sets a replica set's pods apart from its siblings'.
+/// Label and selector key that distinguishes the pods of a deployment's replica sets.
 pub const POD_TEMPLATE_HASH: &str = "pod-template-hash";
 
-/// Consonants and digits that spell no words and are not mistaken for one another.
+/// Consonants and digits that spell no words and do not look alike.
 const SAFE_ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// `collision_count` changes the hash when the name it led to is taken by something else.
+/// Returns the hash of a template. `collision_count` changes it when the resulting name is already in use.
 pub fn template_hash(template: &PodTemplateSpec, collision_count: Option<i32>) -> String {
     let tree = serde_json::to_value(template).expect("API types are plain data");
     let mut hash = Fnv32a::default();

@@ -11,7 +11,7 @@ use crate::controller_ref::{
 use crate::descriptor::Setup;
 use crate::indexes;
 use crate::pod;
-use crate::pod_control::apply_remembering;
+use crate::pod_control::apply_and_record_versions;
 use crate::reconcile::Reconciler;
 use client::{Action, ApplyError, Client, ConsistencyStore, Event, Lister, Plan, ReconcileError, Stale, WorkQueue};
 use jiff::Timestamp;
@@ -106,7 +106,7 @@ impl Reconciler for Controller {
     }
 
     async fn apply(&self, actor: &Actor, key: &str, observed: &Observed, plan: &Plan) -> Result<(), ApplyError> {
-        apply_remembering(actor, &self.consistency, key, observed.deployment.uid(), &plan.actions).await
+        apply_and_record_versions(actor, &self.consistency, key, observed.deployment.uid(), &plan.actions).await
     }
 
     fn recover(&self, observed: &Observed, error: &ApplyError, now: Timestamp) -> Option<Plan> {

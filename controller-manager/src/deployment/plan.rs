@@ -23,8 +23,8 @@ const MAX_NAME: usize = 253;
 
 pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
     let claims = &observed.replica_sets;
-    if !claims.are_settled() {
-        return actions::settle(&*observed.deployment, claims, None);
+    if !claims.are_complete() {
+        return actions::adopt_and_release(&*observed.deployment, claims, None);
     }
     let mut round = Round::new(observed, now);
     let is_paused = sizes::spec(&round.deployment).paused.unwrap_or(false);

@@ -39,7 +39,7 @@ pub fn start(setup: &Setup<'_>) -> Running {
     });
     setup.on_event(&queue, {
         let services = controller.services.clone();
-        move |event, queue| service::concerned(&services, event).into_iter().for_each(|key| queue.add(key))
+        move |event, queue| service::concerned_services(&services, event).into_iter().for_each(|key| queue.add(key))
     });
     let (actor, workers) = (setup.actor(), setup.settings.concurrent_endpoint_syncs);
     Box::pin(async move {

@@ -85,7 +85,7 @@ fn wanted(service: &Service, pods: &[Arc<Pod>], present: Option<&Endpoints>) -> 
 
 fn offer(service: &Service, pod: &Pod) -> Option<Offer> {
     let publishes_not_ready = service::publishes_not_ready(service);
-    if !service::takes_part(pod, publishes_not_ready) {
+    if !service::is_endpoint(pod, publishes_not_ready) {
         return None;
     }
     let family = service::ip_families(service).into_iter().next()?;

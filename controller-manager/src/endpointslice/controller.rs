@@ -46,7 +46,7 @@ pub fn start(setup: &Setup<'_>) -> Running {
     });
     setup.on_event(&queue, {
         let services = services.clone();
-        move |event, queue| service::concerned(&services, event).into_iter().for_each(|key| queue.add(key))
+        move |event, queue| service::concerned_services(&services, event).into_iter().for_each(|key| queue.add(key))
     });
     setup.on_event(&queue, {
         let (services, pods) = (services.clone(), pods.clone());
@@ -70,7 +70,7 @@ fn on_node(event: &Event<Node>, queue: &WorkQueue<String>, pods: &Lister<Pod>, s
         return;
     }
     for pod in pods.by_index(PODS_BY_NODE, event.object().name()) {
-        service::concerned(services, &Event::Added(pod)).into_iter().for_each(|key| queue.add(key));
+        service::concerned_services(services, &Event::Added(pod)).into_iter().for_each(|key| queue.add(key));
     }
 }
 

@@ -82,7 +82,7 @@ pub struct Backends {
 /// `node` finds a pod's node in the cache.
 pub fn backends(service: &Service, pods: &[Arc<Pod>], node: impl Fn(&str) -> Option<Arc<Node>>) -> Backends {
     let mut backends = Backends { desired: Desired::new(), on_unknown_nodes: Vec::new() };
-    for pod in pods.iter().filter(|pod| service::takes_part(pod, true)) {
+    for pod in pods.iter().filter(|pod| service::is_endpoint(pod, true)) {
         let node_name = pod::node_name(pod);
         let node = Some(node_name).filter(|name| !name.is_empty()).and_then(&node);
         if node.is_none() && !node_name.is_empty() && !service::publishes_not_ready(service) {

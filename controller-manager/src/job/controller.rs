@@ -42,7 +42,7 @@ pub fn start(setup: &Setup<'_>) -> Running {
         let (orphans, control, jobs) = (orphans.clone(), control.clone(), listers.jobs.clone());
         move |event: &Event<Pod>, queue| {
             // The pods of a job tend to end together: they are counted together.
-            control.note::<Job>(event).into_iter().for_each(|key| queue.add_after(key, clock::TICK));
+            control.observe_event::<Job>(event).into_iter().for_each(|key| queue.add_after(key, clock::TICK));
             let pod = event.object();
             if has_finalizer(pod) && !matches!(event, Event::Deleted(_)) && is_orphan(pod, &jobs) {
                 orphans.add(pod.key());
@@ -88,7 +88,7 @@ impl Reconciler for Controller {
     }
 
     fn observe(&self, key: &str) -> Option<Observed> {
-        let is_caught_up = self.control.is_caught_up(key);
+        let is_caught_up = self.control.has_satisfied_expectations(key);
         observe(key, &self.listers.jobs, &self.listers.pods, is_caught_up)
     }
 

@@ -18,8 +18,8 @@ use serde_json::json;
 
 /// The status comes first, then the finalizers that it makes superfluous, then pods go or come.
 pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
-    if !observed.pods.are_settled() {
-        return actions::settle(&*observed.job, &observed.pods, Some(FINALIZER));
+    if !observed.pods.are_complete() {
+        return actions::adopt_and_release(&*observed.job, &observed.pods, Some(FINALIZER));
     }
     if is_finished(&observed.job) {
         return Plan::default();

@@ -49,7 +49,7 @@ fn start<T: Replicated>(setup: &Setup<'_>, workers: usize) -> Running {
     setup.on_event(&queue, {
         let (control, owners) = (control.clone(), listers.owners.clone());
         move |event: &Event<Pod>, queue| {
-            let concerned = control.note::<T>(event);
+            let concerned = control.observe_event::<T>(event);
             let adopters = if may_be_adopted(event) { adopters(&owners, event.object()) } else { Vec::new() };
             concerned.into_iter().chain(adopters).for_each(|key| queue.add(key));
         }
@@ -93,7 +93,7 @@ impl<T: Replicated> Reconciler for Controller<T> {
     }
 
     fn observe(&self, key: &str) -> Option<Observed<T>> {
-        let is_caught_up = self.control.is_caught_up(key);
+        let is_caught_up = self.control.has_satisfied_expectations(key);
         let observed = observe(key, &self.listers, is_caught_up);
         if observed.is_none() {
             self.control.forget(key);

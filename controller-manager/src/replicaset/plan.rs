@@ -16,8 +16,8 @@ use proto::kinds::api::core::v1::Pod;
 use std::time::Duration;
 
 pub fn plan<T: Replicated>(observed: &Observed<T>, now: Timestamp) -> Plan {
-    if !observed.pods.are_settled() {
-        return actions::settle(&*observed.owner, &observed.pods, None);
+    if !observed.pods.are_complete() {
+        return actions::adopt_and_release(&*observed.owner, &observed.pods, None);
     }
     let mut plan = report(observed, None, now);
     plan.actions.splice(0..0, change(observed, now));
