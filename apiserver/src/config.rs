@@ -3,15 +3,14 @@
 //! Corresponds to cmd/kube-apiserver/app/options.
 
 use crate::audit::options::AuditOptions;
-use crate::authn::jwt::options::IssuerOptions;
-use crate::authn::options::TokenOptions;
-use crate::authn::request_header::RequestHeaderOptions;
-use crate::authz::mode::Mode;
-use crate::authz::options::AuthorizationOptions;
 use crate::flags::KubeApiserver;
 use crate::node_agents::NodeAgentOptions;
 use crate::runtime_config::ApiSwitch;
-use crate::storage::etcd::options::EtcdOptions;
+use access::authn::jwt::options::IssuerOptions;
+use access::authn::options::TokenOptions;
+use access::authn::request_header::RequestHeaderOptions;
+use access::authz::mode::Mode;
+use access::authz::options::AuthorizationOptions;
 use clap::{Args, ValueEnum};
 use component_base::duration::parse_duration;
 use component_base::options::{OriginalFlags, ServingOptions};
@@ -21,6 +20,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use storage::etcd::options::EtcdOptions;
 
 pub const DEFAULT_SECURE_PORT: u16 = 6443;
 

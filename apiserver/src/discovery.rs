@@ -2,10 +2,10 @@
 //!
 //! Groups of other servers stand among our own. Pure. Corresponds to k8s.io/apiserver/pkg/endpoints/discovery and discovery/aggregated.
 
-use crate::aggregation;
-use crate::aggregation::table::Table;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use extension::aggregation;
+use extension::aggregation::table::Table;
 use proto::gvk::api_version;
 use proto::resources::catalogue::GroupVersions;
 use proto::resources::{Catalogue, Resource, Scope, Served, Subresource, Target, Verb};

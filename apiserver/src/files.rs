@@ -3,31 +3,33 @@
 //! A server that cannot start because of a file leaves nothing behind, however many other things it would have made first.
 //! What is read again while the server runs is read by whoever follows it.
 
-use crate::admission::chain::{self, PluginError};
-use crate::admission::configuration::PluginConfigurations;
 use crate::audit::{Audit, AuditError};
-use crate::authn::service_account::{KeyError, ServiceAccountTokens};
-use crate::authn::token_file::{TokenFile, TokenFileError};
-use crate::authn::trust::Trust;
-use crate::authn::webhook::WebhookTokens;
-use crate::authn::{Authentication, Known};
-use crate::authz::abac;
-use crate::authz::chain::Chain;
 use crate::config::Config;
-use crate::encryption::reload::EncryptionError;
-use crate::encryption::{self, Encryption};
 use crate::node_agents::NodeAgents;
-use crate::remote::callers::Callers;
 use crate::serving_certificate::{self, Authorities};
 use crate::snapshot::{Snapshot, SnapshotError};
-use crate::storage::etcd::grpc::EtcdTls;
+use access::authn::service_account::{KeyError, ServiceAccountTokens};
+use access::authn::token_file::{TokenFile, TokenFileError};
+use access::authn::trust::Trust;
+use access::authn::webhook::WebhookTokens;
+use access::authn::{Authentication, Known};
+use access::authz::abac;
+use access::authz::chain::Chain;
+use admission::chain;
+use admission::chain::PluginError;
+use admission::configuration::PluginConfigurations;
 use arc_swap::ArcSwap;
+use cacher::encryption;
+use cacher::encryption::Encryption;
+use cacher::encryption::reload::EncryptionError;
 use component_base::env::Env;
 use component_base::fixtures;
 use component_base::options::{OptionsError, read_file};
 use component_base::tls::{self, ServerTls, TlsError};
+use remote::callers::Callers;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use storage::etcd::grpc::EtcdTls;
 
 /// One clear line each.
 #[derive(Debug, thiserror::Error)]

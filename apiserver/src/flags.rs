@@ -204,7 +204,6 @@ mod tests {
     use crate::Config;
     use crate::config::StoreKind;
     use crate::service_on;
-    use crate::storage::memory::Memory;
     use crate::testing::Api;
     use base64::Engine;
     use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -214,6 +213,7 @@ mod tests {
     use component_base::options::original::disagreements;
     use http::Method;
     use serde_json::{Value, json};
+    use storage::memory::Memory;
 
     #[derive(Parser)]
     struct Command {

@@ -7,10 +7,10 @@
 //! again, controllers for the discovery and OpenAPI of other servers (which are learnt when a server is found available).
 //! `readyz` names the store, as Kubernetes' documentation does, where a v1.36.2 was seen to leave it to `livez` and `healthz`.
 
-use crate::registry::post_start::Hook;
-use crate::registry::post_start::Milestone;
 use crate::server::Server;
 use component_base::health_checks::Check;
+use registry::post_start::Hook;
+use registry::post_start::Milestone;
 use std::sync::Arc;
 
 type Look = fn(&Server) -> Result<(), String>;
@@ -67,12 +67,12 @@ fn ending(server: &Server) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use crate::config::Config;
-    use crate::registry::post_start::HOOKS;
-    use crate::storage::fault::{Fault, Faults};
-    use crate::storage::memory::Memory;
     use crate::testing::Api;
     use component_base::env::Env;
+    use registry::post_start::HOOKS;
     use std::time::Duration;
+    use storage::fault::{Fault, Faults};
+    use storage::memory::Memory;
 
     #[tokio::test(start_paused = true)]
     async fn readiness_ends_first_and_every_check_has_a_path() {

@@ -3,7 +3,6 @@
 //! Corresponds to pkg/kubelet/client. A node's addresses are simulated, and nothing connects to them: its agent writes
 //! on the node where it really serves, and what has not said so cannot be reached.
 
-use crate::registry::object_meta;
 use axum::body::Body;
 use clap::Args;
 use component_base::dial::{AGENT_ENDPOINT, DialError, Dialer};
@@ -20,6 +19,7 @@ use std::future::ready;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use strategy::object_meta;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 

@@ -3,22 +3,23 @@
 //! Corresponds to DefaultBuildHandlerChain in k8s.io/apiserver/pkg/server/config.go.
 
 use crate::answer;
-use crate::audit::Record;
-use crate::authn::{Heard, UserInfo, bearer, impersonation};
-use crate::authz::{Attributes, Listener};
 use crate::cors;
 use crate::endpoints;
 use crate::media::{self, Form};
-use crate::request::deadline;
-use crate::request::info::RequestInfo;
-use crate::request::unbroken::Unbroken;
-use crate::request_trace::{Gate, Steps};
+use crate::record::Record;
 use crate::server::Server;
+use access::authn::{Heard, bearer, impersonation};
+use access::authz::{Attributes, Listener};
 use axum::body::Body;
 use component_base::panics::caught_in;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Request, Response, header};
 use proto::Status;
+use request::UserInfo;
+use request::deadline;
+use request::info::RequestInfo;
+use request::trace::{Gate, Steps};
+use request::unbroken::Unbroken;
 use std::sync::Arc;
 
 /// An answer is good for the one who asked, once.

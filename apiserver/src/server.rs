@@ -2,31 +2,33 @@
 //!
 //! Corresponds to cmd/kube-apiserver/app/server.go and pkg/controlplane/apiserver.
 
-use crate::aggregation::Aggregation;
 use crate::answer_memory::AnswerMemory;
 use crate::audit::Audit;
-use crate::authn::impersonation::{self, Needed};
-use crate::authn::trust::Trust;
-use crate::authn::{Authentication, Heard, UserInfo};
-use crate::authz::{Attributes, Authorization, Listener};
-use crate::cacher::lookup::Lookup;
 use crate::config::{Config, RequestLog};
 use crate::cors::Cors;
-use crate::flow_control::FlowControl;
 use crate::metrics::Metrics;
 use crate::node_agents::NodeAgents;
-use crate::openapi::Documents;
-use crate::registry::Registry;
-use crate::registry::post_start::{Milestone, PostStartHooks};
-use crate::request::info::RequestInfo;
-use crate::request_trace::{Gate, RequestTraces, Steps};
+use access::authn::impersonation;
+use access::authn::impersonation::Needed;
+use access::authn::trust::Trust;
+use access::authn::{Authentication, Heard};
+use access::authz::{Attributes, Authorization, Listener};
 use arc_swap::ArcSwap;
+use cacher::lookup::Lookup;
 use component_base::env::Env;
 use component_base::rng::Random;
 use component_base::version;
+use extension::aggregation::Aggregation;
+use flow_control::FlowControl;
 use http::request::Parts;
+use openapi::Documents;
 use proto::Status;
 use proto::resources::Catalogue;
+use registry::Registry;
+use registry::post_start::{Milestone, PostStartHooks};
+use request::UserInfo;
+use request::info::RequestInfo;
+use request::trace::{Gate, RequestTraces, Steps};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;

@@ -5,11 +5,11 @@
 
 use crate::bootstrap::kubernetes_service;
 use crate::config::Config;
-use crate::remote::callers::ProxyClient;
 use component_base::env::Env;
 use component_base::kubeconfig::Connection;
 use component_base::options::{OptionsError, OwnCertificate, ServingOptions, read_file};
 use component_base::tls::{self, Protocols, ServerTls};
+use remote::callers::ProxyClient;
 use std::net::IpAddr;
 use std::path::PathBuf;
 

@@ -12,14 +12,14 @@
 //! A running server hands it out to its administrators; a server that starts on an empty store takes it in. Objects
 //! come back under new resource versions, in the order of the old ones. Corresponds to `etcdctl snapshot`.
 
-use crate::registry::row::EVENT_TTL;
-use crate::storage::{self, Entry, Outcome, RangeRequest, Storage};
 use bytes::Bytes;
 use futures::future::ready;
 use futures::stream::{self, Stream, StreamExt, TryStreamExt};
+use registry::row::EVENT_TTL;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use std::time::Duration;
+use storage::{Entry, Outcome, RangeRequest, Storage};
 
 /// Where a running server hands it out.
 pub const PATH: &str = "/orrery/snapshot";
@@ -230,8 +230,8 @@ impl<'a> Reader<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::storage::memory::Memory;
     use component_base::env::Env;
+    use storage::memory::Memory;
 
     /// More than a page of keys, some of them written twice and some deleted.
     async fn filled() -> Arc<dyn Storage> {

@@ -2,46 +2,50 @@
 //!
 //! Corresponds to cmd/kube-apiserver/app/server.go.
 
-use crate::admission::chain::{self, PluginError};
-use crate::aggregation::{self, Aggregation};
 use crate::answer_memory::AnswerMemory;
-use crate::authz::policy::{PolicyRows, PolicySource};
-use crate::authz::{self, Authorization};
 use crate::bootstrap::for_plugins::ForPlugins;
 use crate::bootstrap::{self, roles};
-use crate::cacher::Cacher;
 use crate::config::{Config, DEFAULT_SECURE_PORT, StoreKind};
 use crate::cors::{Cors, OriginError};
-use crate::crd;
 use crate::files::{FileError, Files};
-use crate::flow_control::{self, FlowControl};
 use crate::metrics::{self, Metrics};
-use crate::openapi::Documents;
-use crate::registry::allocation::{self, ServiceNetwork};
-use crate::registry::post_start::{Hook, PostStartHooks};
-use crate::registry::row::{Row, key_prefix};
-use crate::registry::upkeep::Upkeep;
-use crate::registry::{Registry, key_change};
-use crate::request_trace::RequestTraces;
 use crate::server::Server;
 use crate::snapshot::{self, Snapshot, SnapshotError};
-use crate::storage::embedded::Embedded;
-use crate::storage::etcd::Etcd;
-use crate::storage::etcd::grpc::EtcdTls;
-use crate::storage::memory::Memory;
-use crate::storage::metered::Metered;
-use crate::storage::{self, Storage};
 use crate::{pipeline, runtime_config, serving_certificate, upkeep};
+use access::authz;
+use access::authz::Authorization;
+use access::authz::policy::{PolicyRows, PolicySource};
+use admission::chain;
+use admission::chain::PluginError;
 use arc_swap::ArcSwap;
+use cacher::Cacher;
 use component_base::env::Env;
 use component_base::network::{HttpService, Network};
 use component_base::options::{OptionsError, ServingOptions};
 use component_base::serving::SecureServer;
 use component_base::tls::TlsError;
 use component_base::version;
+use extension::aggregation;
+use extension::aggregation::Aggregation;
+use extension::crd;
+use flow_control::FlowControl;
+use openapi::Documents;
 use proto::resources::Catalogue;
+use registry::post_start::{Hook, PostStartHooks};
+use registry::row::{Row, key_prefix};
+use registry::upkeep::Upkeep;
+use registry::{Registry, key_change};
+use request::trace::RequestTraces;
 use std::convert::Infallible;
 use std::sync::Arc;
+use storage::Storage;
+use storage::embedded::Embedded;
+use storage::etcd::Etcd;
+use storage::etcd::grpc::EtcdTls;
+use storage::memory::Memory;
+use storage::metered::Metered;
+use strategy::allocation;
+use strategy::allocation::ServiceNetwork;
 use tokio_util::sync::CancellationToken;
 
 /// The authority under which a simulated server is found in process.
@@ -171,9 +175,9 @@ fn assemble(told: Told, env: Env, storage: Arc<dyn Storage>) -> Result<ApiServer
     if let Some(path) = &config.authorization.authorization_config {
         env.spawn(authz::reload::run(env.clone(), path.clone(), authorization.clone()));
     }
-    registry.set_content_authorizer(authorization.clone());
+    registry.set_authorization(authorization.clone());
     let for_plugins = Arc::new(ForPlugins(Arc::downgrade(&registry)));
-    let parts = chain::Parts {
+    let parts = admission::parts::PluginParts {
         env: &env,
         webhooks: ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"]
             .map(|resource| builtin_cacher(&registry, "admissionregistration.k8s.io", resource)),
@@ -242,7 +246,7 @@ fn assemble(told: Told, env: Env, storage: Arc<dyn Storage>) -> Result<ApiServer
     env.spawn(aggregation::availability::run(upkeep.clone(), server.aggregation.clone()));
     env.spawn(crd::serving::run(upkeep.clone(), server.aggregation.callers.clone(), base));
     let first_round = move || upkeep.hooks.finished(Hook::ServiceIpRepair);
-    env.spawn(allocation::repair::run(server.registry.clone(), first_round));
+    env.spawn(registry::repair::run(server.registry.clone(), first_round));
     let shared = server.clone();
     let service = HttpService::new(tower::service_fn(move |request| {
         let server = shared.clone();

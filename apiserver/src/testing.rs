@@ -2,19 +2,16 @@
 
 use crate::config::{Config, StoreKind};
 use crate::start::{ApiServer, service_on};
-use crate::storage::Storage;
-use crate::storage::memory::Memory;
 use axum::body::{Body, to_bytes};
 use bytes::Bytes;
 use component_base::env::Env;
-use component_base::network::{HttpService, Network};
-use http::{HeaderMap, Method, Request, Response, header};
-use parking_lot::Mutex;
+use http::{HeaderMap, Method, Request, header};
 use serde_json::Value;
-use std::convert::Infallible;
 use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
+use storage::Storage;
+use storage::memory::Memory;
 use tower::ServiceExt;
 
 const TOKENS: &str = "admin-token,admin,admin,\"system:masters\"\nann-token,ann,u-ann,devs\n";
@@ -136,36 +133,4 @@ impl Api {
         assert_eq!(answer.code, 201, "{}", answer.text);
         answer.body
     }
-}
-
-/// A server in this world that is sent reviews and answers them with a status; what it was sent is noted.
-pub fn reviewing(
-    env: &Env,
-    authority: &str,
-    status: impl Fn(&Value) -> Value + Send + Sync + 'static,
-) -> Arc<Mutex<Vec<Value>>> {
-    let asked: Arc<Mutex<Vec<Value>>> = Arc::default();
-    let (noted, status) = (asked.clone(), Arc::new(status));
-    let service = HttpService::new(tower::service_fn(move |request: Request<Body>| {
-        let (noted, status) = (noted.clone(), status.clone());
-        async move {
-            let bytes = to_bytes(request.into_body(), MAX_ANSWER_BYTES).await.expect("a review arrives whole");
-            let mut review: Value = serde_json::from_slice(&bytes).expect("a review is JSON");
-            noted.lock().push(review.clone());
-            review["status"] = status(&review["spec"]);
-            Ok::<_, Infallible>(Response::new(Body::from(review.to_string())))
-        }
-    }));
-    let Network::InProcess(network) = env.network() else { panic!("tests are simulated") };
-    network.register(authority, service);
-    asked
-}
-
-/// One that is asked who may do what.
-pub fn allowing(
-    env: &Env,
-    authority: &str,
-    allows: impl Fn(&Value) -> bool + Send + Sync + 'static,
-) -> Arc<Mutex<Vec<Value>>> {
-    reviewing(env, authority, move |spec| serde_json::json!({"allowed": allows(spec)}))
 }

@@ -6,7 +6,6 @@
 use crate::simulation::part::Part;
 use apiserver::ApiServer;
 use apiserver::config::{Config, StoreKind};
-use apiserver::storage::memory::Memory;
 use client::Client;
 use component_base::certificate_request::Signer;
 use component_base::env::Env;
@@ -20,6 +19,7 @@ use serde_json::Value;
 use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
+use storage::memory::Memory;
 
 /// Where everybody finds the API server.
 pub const SERVER: &str = "https://apiserver:6443";

@@ -6,7 +6,6 @@ use crate::place::Place;
 use crate::up::data_dir::{DataDir, DataDirError};
 use apiserver::config::{Config, StoreKind};
 use apiserver::snapshot::{self, Snapshot, SnapshotError};
-use apiserver::storage::etcd::options::EtcdOptions;
 use bytes::Bytes;
 use clap::{Args, Subcommand};
 use client::Client;
@@ -18,6 +17,7 @@ use http_body_util::BodyExt;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use storage::etcd::options::EtcdOptions;
 
 /// Options of `orrery snapshot`.
 #[derive(Args, Clone, Debug)]

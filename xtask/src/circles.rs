@@ -1,29 +1,56 @@
-//! Inside a crate no circle of modules importing each other: whoever reads a file can read first what it rests on.
+//! Inside a crate no circle of modules importing each other, nor of folders: whoever reads a file or a folder can read
+//! first what it rests on.
+//!
+//! For folders, the files and folders that lie beside each other are compared, at every depth: what a file imports, the
+//! folder around it imports.
 //!
 //! Read off the text, as a person would: `use` lines and paths that begin with `crate::`, `super::`, `self::` or the
 //! name of a child module. A `pub use` hands a name on and is no import; a module that lists its own children, as a
 //! table does, is above them and below them at once, which is no circle; what stands in test modules does not count.
 
 use crate::files::{declared_modules, is_root, module_folder};
-use crate::source::Source;
+use crate::source::{Source, member_of};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Which files a file imports.
 type Imports = BTreeMap<PathBuf, BTreeSet<PathBuf>>;
 
-/// A complaint for each group of files that import each other in a circle.
+/// A complaint for each group of files or folders that import each other in a circle.
 pub fn check(sources: &[Source]) -> Vec<String> {
     let product: Vec<&Source> = sources.iter().filter(|source| !stands_for_tests(&source.path)).collect();
     let files: BTreeSet<&Path> = product.iter().map(|source| source.path.as_path()).collect();
     let imports: Imports = product.iter().map(|source| (source.path.clone(), imports(source, &files))).collect();
-    circles(&imports)
-        .into_iter()
-        .map(|circle| {
-            let names: Vec<String> = circle.iter().map(|path| path.display().to_string()).collect();
-            format!("these files import each other in a circle: {}", names.join(", "))
-        })
-        .collect()
+    let complaint = |what: &str, circle: &[&Path]| {
+        let names: Vec<String> = circle.iter().map(|path| path.display().to_string()).collect();
+        format!("these {what} import each other in a circle: {}", names.join(", "))
+    };
+    let mut complaints: Vec<String> = circles(&imports).iter().map(|circle| complaint("files", circle)).collect();
+    for level in levels(&imports).values() {
+        complaints.extend(circles(level).iter().map(|circle| complaint("folders", circle)));
+    }
+    complaints
+}
+
+/// Lines that are compiled into the product, comments included.
+pub fn product_lines(source: &Source) -> usize {
+    if stands_for_tests(&source.path) { 0 } else { before_tests(&source.text).lines().count() }
+}
+
+/// By folder: which of the modules directly in it import each other, as paths without an ending.
+fn levels(imports: &Imports) -> BTreeMap<PathBuf, Imports> {
+    let mut found: BTreeMap<PathBuf, Imports> = BTreeMap::new();
+    for (from, to) in imports.iter().flat_map(|(from, all)| all.iter().map(move |to| (from, to))) {
+        let (from, to) = (module_folder(from), module_folder(to));
+        let shared = from.iter().zip(to.iter()).take_while(|(a, b)| a == b).count();
+        let side = |path: &Path| path.iter().take(shared + 1).collect::<PathBuf>();
+        let is_beside = |path: &Path| path.iter().count() > shared;
+        if is_beside(&from) && is_beside(&to) {
+            let level = found.entry(from.iter().take(shared).collect()).or_default();
+            level.entry(side(&from)).or_default().insert(side(&to));
+        }
+    }
+    found
 }
 
 fn stands_for_tests(path: &Path) -> bool {
@@ -41,11 +68,16 @@ fn imports(source: &Source, files: &BTreeSet<&Path>) -> BTreeSet<PathBuf> {
     found
 }
 
+fn before_tests(text: &str) -> &str {
+    let ends = ["#[cfg(test)]\nmod tests {", "#[cfg(test)]\npub mod tests {"];
+    let end = ends.iter().filter_map(|mark| text.find(mark)).min();
+    &text[..end.unwrap_or(text.len())]
+}
+
 /// The lines that are compiled into the product and say something: no comments, no `pub use`, nothing after `#[cfg(test)]`
 /// that opens the test module.
 fn product_text(text: &str) -> String {
-    let end = text.find("#[cfg(test)]\nmod tests").unwrap_or(text.len());
-    let code: Vec<&str> = text[..end].lines().map(|line| line.split("//").next().unwrap_or_default()).collect();
+    let code: Vec<&str> = before_tests(text).lines().map(|line| line.split("//").next().unwrap_or_default()).collect();
     let mut kept = String::new();
     let mut handing_on = false;
     for line in code {
@@ -122,7 +154,7 @@ fn resolve(from: &Path, path: &[String], children: &[String], files: &BTreeSet<&
     let mut rest = path;
     match path.first()?.as_str() {
         "crate" => {
-            folder = from.iter().take(2).collect();
+            folder = Path::new(member_of(from)).join("src");
             own = file_of_folder(&folder, files);
             rest = &path[1..];
         }
@@ -205,6 +237,23 @@ mod tests {
         ];
         let circle =
             "these files import each other in a circle: proto/src/a.rs, proto/src/b/deep.rs, proto/src/b/mod.rs";
+        let folders = "these folders import each other in a circle: proto/src/a, proto/src/b";
+        assert_eq!(check(&tree), [circle, folders]);
+    }
+
+    #[test]
+    fn a_circle_of_folders_is_named_though_no_file_is_in_one() {
+        let tree = [
+            source("proto/src/lib.rs", "mod a;\nmod b;\nmod c;"),
+            source("proto/src/a/mod.rs", "mod one;\nmod two;"),
+            source("proto/src/a/one.rs", "use crate::b::one::B;"),
+            source("proto/src/a/two.rs", ""),
+            source("proto/src/b/mod.rs", "pub mod one;\npub mod two;"),
+            source("proto/src/b/one.rs", ""),
+            source("proto/src/b/two.rs", "use crate::c::C;"),
+            source("proto/src/c.rs", "use crate::a::two::A;"),
+        ];
+        let circle = "these folders import each other in a circle: proto/src/a, proto/src/b, proto/src/c";
         assert_eq!(check(&tree), [circle]);
     }
 

@@ -1,12 +1,18 @@
-//! The arrows between crates point one way: a member depends only on those before it, no component on another.
+//! The arrows between crates point one way: a member depends only on those before it, no component on another. A crate
+//! that has grown too large is a house with floors, and each floor is to be a crate.
 
-use crate::source::CRATES;
+use crate::circles::product_lines;
+use crate::source::{CRATES, Source, member_of};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-/// Programs that talk only through the API server.
+/// Programs that talk only through the API server. The crates below a component's folder belong to it.
 const COMPONENTS: &[&str] = &["apiserver", "controller-manager", "scheduler", "kubelet-sim", "proxy-sim"];
+
+/// Lines of product code of one crate: everything but tests.
+const MAX_LINES: usize = 15_000;
 
 /// Complaints about edges of the workspace's own dependency graph.
 pub fn check(root: &Path) -> Vec<String> {
@@ -16,9 +22,26 @@ pub fn check(root: &Path) -> Vec<String> {
     }
 }
 
+/// Complaints about crates that are too large.
+pub fn sizes(sources: &[Source]) -> Vec<String> {
+    let mut lines: BTreeMap<&str, usize> = BTreeMap::new();
+    for source in sources {
+        *lines.entry(source.member()).or_default() += product_lines(source);
+    }
+    let large = lines.into_iter().filter(|(_, lines)| *lines > MAX_LINES);
+    large.map(|(member, lines)| format!("{member}: {lines} lines of product code; cut it before {MAX_LINES}")).collect()
+}
+
+fn component(member: &str) -> Option<&str> {
+    let top = member.split('/').next()?;
+    COMPONENTS.contains(&top).then_some(top)
+}
+
 fn forbidden(from: &str, to: &str) -> Option<String> {
     let order = |name: &str| CRATES.iter().position(|member| *member == name);
-    if COMPONENTS.contains(&from) && COMPONENTS.contains(&to) {
+    if let (Some(one), Some(other)) = (component(from), component(to))
+        && one != other
+    {
         return Some(format!("{from} depends on {to}: components only meet at the API"));
     }
     if order(from) <= order(to) {
@@ -27,6 +50,7 @@ fn forbidden(from: &str, to: &str) -> Option<String> {
     None
 }
 
+/// The folders of a member and of each member that it depends on.
 fn edges(root: &Path) -> Result<Vec<(String, String)>, String> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let output = Command::new(cargo)
@@ -35,28 +59,44 @@ fn edges(root: &Path) -> Result<Vec<(String, String)>, String> {
         .output()
         .map_err(|error| error.to_string())?;
     let metadata: Value = serde_json::from_slice(&output.stdout).map_err(|error| error.to_string())?;
+    let folder = |path: &Value| {
+        let inside = Path::new(path.as_str()?).strip_prefix(root).ok()?;
+        Some(member_of(inside).to_owned())
+    };
     let mut edges = Vec::new();
     for package in metadata["packages"].as_array().into_iter().flatten() {
-        let from = package["name"].as_str().unwrap_or_default();
-        for dependency in package["dependencies"].as_array().into_iter().flatten() {
-            let to = dependency["name"].as_str().unwrap_or_default();
-            if CRATES.contains(&to) && dependency["path"].is_string() {
-                edges.push((from.to_owned(), to.to_owned()));
-            }
-        }
+        let Some(from) = folder(&package["manifest_path"]) else { continue };
+        let dependencies = package["dependencies"].as_array().into_iter().flatten();
+        edges.extend(dependencies.filter_map(|to| Some((from.clone(), folder(&to["path"])?))));
     }
     Ok(edges)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::forbidden;
+    use super::{forbidden, sizes};
+    use crate::source::Source;
 
     #[test]
     fn arrows_point_one_way() {
         assert_eq!(forbidden("client", "proto"), None);
         assert!(forbidden("proto", "client").is_some());
         assert!(forbidden("scheduler", "apiserver").is_some());
+        assert!(forbidden("scheduler", "apiserver/storage").is_some());
+        assert_eq!(forbidden("apiserver", "apiserver/storage"), None);
+        assert!(forbidden("apiserver/storage", "apiserver/registry").is_some());
         assert_eq!(forbidden("orrery", "scheduler"), None);
+    }
+
+    #[test]
+    fn a_large_crate_is_reported() {
+        let source = |path: &str, lines: usize| Source { path: path.into(), text: "x\n".repeat(lines) };
+        let tree = [
+            source("proto/src/a.rs", 15_001),
+            source("cel/src/a.rs", 8000),
+            source("cel/src/tests.rs", 8000),
+            source("client/src/a.rs", 8000),
+        ];
+        assert_eq!(sizes(&tree), ["proto: 15001 lines of product code; cut it before 15000"]);
     }
 }

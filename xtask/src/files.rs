@@ -1,6 +1,6 @@
 //! What every file must be: short, introduced, well named, reachable, and free of the banned turns.
 
-use crate::source::Source;
+use crate::source::{Source, member_of};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -109,14 +109,15 @@ pub fn orphans(sources: &[Source]) -> Vec<String> {
 
 /// The roots of crates and of test binaries.
 pub fn is_root(path: &Path) -> bool {
-    let parts: Vec<&str> = path.iter().filter_map(|p| p.to_str()).collect();
+    let inside = path.strip_prefix(member_of(path)).unwrap_or(path);
+    let parts: Vec<&str> = inside.iter().filter_map(|p| p.to_str()).collect();
     matches!(
         parts.as_slice(),
-        [_, "src", "lib.rs" | "main.rs"]
-            | [_, "src", "bin", _]
-            | [_, "tests" | "benches" | "examples", _]
-            | [_, "tests" | "benches" | "examples", _, "main.rs"]
-            | [_, "build.rs"]
+        ["src", "lib.rs" | "main.rs"]
+            | ["src", "bin", _]
+            | ["tests" | "benches" | "examples", _]
+            | ["tests" | "benches" | "examples", _, "main.rs"]
+            | ["build.rs"]
     )
 }
 

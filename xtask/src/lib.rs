@@ -25,6 +25,7 @@ pub fn tidy(root: &Path) -> Vec<String> {
     complaints.extend(files::orphans(&sources));
     complaints.extend(circles::check(&sources));
     complaints.extend(crates::check(root));
+    complaints.extend(crates::sizes(&sources));
     complaints.extend(deviations::check(root, &sources));
     complaints
 }

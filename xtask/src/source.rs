@@ -3,12 +3,24 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The members, in the order in which they may depend on each other.
+/// The folders of the members, in the order in which they may depend on each other.
 pub const CRATES: &[&str] = &[
     "proto",
     "component-base",
     "cel",
     "client",
+    "apiserver/storage",
+    "apiserver/patch",
+    "apiserver/openapi",
+    "apiserver/request",
+    "apiserver/cacher",
+    "apiserver/remote",
+    "apiserver/access",
+    "apiserver/admission",
+    "apiserver/strategy",
+    "apiserver/registry",
+    "apiserver/flow-control",
+    "apiserver/extension",
     "apiserver",
     "controller-manager",
     "scheduler",
@@ -19,6 +31,12 @@ pub const CRATES: &[&str] = &[
     "xtask",
 ];
 
+/// The folder of the member that a path belongs to: of nested members the innermost.
+pub fn member_of(path: &Path) -> &'static str {
+    let around = CRATES.iter().filter(|member| path.starts_with(member));
+    around.max_by_key(|member| member.len()).copied().unwrap_or_default()
+}
+
 /// One file: its path relative to the root, and its text.
 #[derive(Debug)]
 pub struct Source {
@@ -27,9 +45,9 @@ pub struct Source {
 }
 
 impl Source {
-    /// The crate that the file belongs to.
-    pub fn member(&self) -> &str {
-        self.path.iter().next().and_then(|part| part.to_str()).unwrap_or_default()
+    /// The folder of the crate that the file belongs to.
+    pub fn member(&self) -> &'static str {
+        member_of(&self.path)
     }
 
     pub fn is_test(&self) -> bool {
@@ -44,6 +62,7 @@ pub fn read_all(root: &Path) -> Vec<Source> {
         collect(root, &root.join(member), &mut found);
     }
     found.sort_by(|a, b| a.path.cmp(&b.path));
+    found.dedup_by(|a, b| a.path == b.path); // a nested member is inside the one around it
     found
 }
 

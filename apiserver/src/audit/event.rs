@@ -3,12 +3,12 @@
 //! Corresponds to audit.k8s.io/v1 Event and k8s.io/apiserver/pkg/audit/request.go.
 
 use super::policy::{Level, Stage};
-use crate::authn::user_info::UserInfo;
-use crate::request::info::RequestInfo;
 use component_base::network::ConnectionInfo;
 use http::HeaderMap;
 use http::request::Parts;
 use jiff::Timestamp;
+use request::UserInfo;
+use request::info::RequestInfo;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

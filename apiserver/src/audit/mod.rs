@@ -5,10 +5,8 @@
 
 pub mod policy;
 pub mod event;
-mod overheard;
+pub mod overheard;
 pub mod trail;
-mod record;
-mod traced;
 mod truncation;
 pub mod backend;
 pub mod log;
@@ -17,10 +15,6 @@ pub mod options;
 #[cfg(test)]
 mod tests;
 
-pub use record::{Record, hash};
-
-use crate::authn::user_info::UserInfo;
-use crate::request::info::RequestInfo;
 use backend::{Backend, Sink};
 use component_base::env::Env;
 use component_base::kubeconfig::{self, KubeconfigError};
@@ -31,6 +25,8 @@ use log::LogFile;
 use options::AuditOptions;
 use policy::{Decision, Policy, PolicyError};
 use prometheus_client::metrics::counter::Counter;
+use request::UserInfo;
+use request::info::RequestInfo;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -2,8 +2,8 @@
 //!
 //! Corresponds to audit.k8s.io/v1 Policy and k8s.io/apiserver/pkg/audit/policy.
 
-use crate::authn::user_info::UserInfo;
-use crate::request::info::RequestInfo;
+use request::UserInfo;
+use request::info::RequestInfo;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 

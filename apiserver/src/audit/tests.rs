@@ -182,7 +182,7 @@ async fn batches_are_written_when_they_are_full_or_old_or_at_the_end() {
         ..options(folder.path())
     };
     let env = Env::simulated(1);
-    let storage = crate::storage::memory::Memory::new(&env);
+    let storage = storage::memory::Memory::new(&env);
     let api = Api::on(&env, storage, Config { audit, ..Config::default() }).await;
     let audited = Audited { api, folder };
     let path = "/api/v1/pods";
@@ -240,7 +240,7 @@ async fn a_webhook_gets_lists_and_is_tried_again() {
         audit_webhook_batch_max_wait: Duration::from_secs(1),
         ..options(folder.path())
     };
-    let storage = crate::storage::memory::Memory::new(&env);
+    let storage = storage::memory::Memory::new(&env);
     let api = Api::on(&env, storage, Config { audit, ..Config::default() }).await;
     api.get("/api/v1/pods").await;
     env.sleep(Duration::from_secs(5)).await;

@@ -57,8 +57,8 @@ impl Truncation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::info::RequestInfo;
     use http::{Method, Request};
+    use request::info::RequestInfo;
     use serde_json::json;
 
     fn event(level: Level, object: &str) -> Arc<Event> {

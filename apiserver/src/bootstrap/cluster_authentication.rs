@@ -2,10 +2,10 @@
 //!
 //! Corresponds to pkg/controlplane/controller/clusterauthenticationtrust.
 
-use crate::registry::cache_failure;
-use crate::registry::own_write::{change, ensure};
 use crate::server::Server;
 use proto::Status;
+use registry::cache_failure;
+use registry::own_write::{change, ensure};
 use serde_json::{Map, Value, json};
 
 const NAMESPACE: &str = "kube-system";

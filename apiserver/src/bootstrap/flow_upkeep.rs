@@ -3,15 +3,17 @@
 //! The mandatory ones are what they are. The others follow this server's own as long as their annotation says so, and come
 //! back when they are deleted. Corresponds to k8s.io/apiserver/pkg/util/apihelpers and pkg/registry/flowcontrol/ensurer.
 
-use crate::authn::UserInfo;
-use crate::registry::mutation::Edit;
-use crate::registry::own_write::{ensure_as, own_mutation};
-use crate::registry::validation::flow_schemas::{self, AUTOUPDATE};
-use crate::registry::{Registry, cache_failure, object_meta};
-use crate::request::options::DeleteOptions;
 use proto::Status;
+use registry::mutation::Edit;
+use registry::own_write::{ensure_as, own_mutation};
+use registry::{Registry, cache_failure};
+use request::UserInfo;
+use request::options::DeleteOptions;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use strategy::object_meta;
+use strategy::validation::flow_schemas;
+use strategy::validation::flow_schemas::AUTOUPDATE;
 
 const GROUP: &str = "flowcontrol.apiserver.k8s.io";
 const MANAGER: &str = "api-priority-and-fairness-config-producer-v1";

@@ -3,13 +3,13 @@
 //! Corresponds to the client and the REST mapper that kube-apiserver hands to its admission plugins.
 
 use super::objects;
-use crate::admission::namespace_auto_provision::Namespaces;
-use crate::admission::owner_references_permission_enforcement::{Kinds, Mapped};
-use crate::registry::Registry;
-use crate::registry::own_write::ensure;
+use admission::namespace_auto_provision::Namespaces;
+use admission::owner_references_permission_enforcement::{Kinds, Mapped};
 use async_trait::async_trait;
 use proto::resources::Scope;
 use proto::{Gvk, Status};
+use registry::Registry;
+use registry::own_write::ensure;
 use std::sync::Weak;
 
 /// The registry holds the chain, and so its plugins; they do not hold it.

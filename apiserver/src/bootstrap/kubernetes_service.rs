@@ -5,11 +5,11 @@
 use super::master_leases::{self, Address, Lease, MasterLease};
 use super::shared_flags;
 use crate::config::{Config, DEFAULT_SECURE_PORT, EndpointReconcilerType};
-use crate::registry::cache_failure;
-use crate::registry::own_write::{change, ensure};
-use crate::registry::post_start::{Hook, Milestone};
 use crate::server::Server;
 use proto::Status;
+use registry::cache_failure;
+use registry::own_write::{change, ensure};
+use registry::post_start::{Hook, Milestone};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::net::IpAddr;

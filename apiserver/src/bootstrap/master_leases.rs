@@ -16,17 +16,17 @@
 //! take turns; it takes the address over when that lease has ended.
 
 use super::shared_flags::{Flags, differences};
-use crate::registry::storage_failure;
-use crate::storage::{Outcome, RangeRequest, Storage};
 use parking_lot::Mutex;
 use proto::Status;
 use proto::wire::json::to_canonical;
+use registry::storage_failure;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
+use storage::{Outcome, RangeRequest, Storage};
 
 const PREFIX: &str = "/registry/masterleases/";
 /// How long a server counts as alive after it was last heard of.
@@ -175,8 +175,8 @@ impl MasterLease {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::storage::memory::Memory;
     use component_base::env::Env;
+    use storage::memory::Memory;
 
     fn lease(ip: &str, port: u16) -> Lease {
         Lease { address: Address { ip: ip.parse().unwrap(), port }, flags: Flags::new() }

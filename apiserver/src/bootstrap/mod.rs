@@ -12,23 +12,24 @@ pub mod objects;
 pub mod roles;
 pub mod shared_flags;
 
-use crate::authn::UserInfo;
-use crate::authn::legacy_token::day_of;
-use crate::authz::rules::{Rule, uncovered};
-use crate::registry::mutation::Edit;
-use crate::registry::own_write::{ensure, own_mutation};
-use crate::registry::post_start::{Hook, Milestone};
-use crate::registry::{Registry, object_meta};
-use crate::request::options::DeleteOptions;
 use crate::server::Server;
+use access::authn::legacy_token::day_of;
+use access::authz::rules::{Rule, uncovered};
 use futures::FutureExt;
 use futures::future::join_all;
 use kubernetes_service::Reconciler;
 use proto::Status;
+use registry::Registry;
+use registry::mutation::Edit;
+use registry::own_write::{ensure, own_mutation};
+use registry::post_start::{Hook, Milestone};
+use request::UserInfo;
+use request::options::DeleteOptions;
 use serde_json::{Value, json};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
+use strategy::object_meta;
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 /// Pause before a failed start is tried again.
@@ -127,7 +128,7 @@ async fn reconcile_role(registry: &Registry, bootstrap: roles::Bootstrap) -> Res
     let Ok((target, row)) = registry.row_of(RBAC, resource) else { return Ok(()) };
     let namespace = object_meta::text(&wanted, "namespace").to_owned();
     let name = object_meta::text(&wanted, "name").to_owned();
-    let Some(current) = row.cacher.get_latest(&namespace, &name).await.map_err(crate::registry::cache_failure)? else {
+    let Some(current) = row.cacher.get_latest(&namespace, &name).await.map_err(registry::cache_failure)? else {
         return ensure(registry, RBAC, resource, wanted).await;
     };
     let user = UserInfo::apiserver();

@@ -5,9 +5,9 @@
 //! refused; but what a client gets depends on whom it asks. The range of Services is compared with the cluster's
 //! ServiceCIDR, which outlives its servers.
 
-use crate::admission::chain;
-use crate::authn::Authentication;
 use crate::config::Config;
+use access::authn::Authentication;
+use admission::chain;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 

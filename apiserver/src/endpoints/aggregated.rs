@@ -5,16 +5,16 @@
 
 use super::Call;
 use super::upgrade::{self, tunnel};
-use crate::aggregation::identity::{IDENTITY, identify};
-use crate::aggregation::table::RemoteVersion;
 use crate::answer;
-use crate::remote::callers::{CallError, unreachable};
-use crate::request::ids::AUDIT_ID;
 use axum::body::Body;
 use component_base::network::ConnectionInfo;
+use extension::aggregation::identity::{IDENTITY, identify};
+use extension::aggregation::table::RemoteVersion;
 use futures::StreamExt;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, header};
 use hyper::upgrade::OnUpgrade;
+use remote::callers::{CallError, unreachable};
+use request::ids::AUDIT_ID;
 use std::net::SocketAddr;
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");

@@ -4,17 +4,17 @@
 
 use super::Call;
 use super::body::{self, Given, Kind};
-use crate::admission::Operation;
 use crate::answer;
-use crate::registry::mutation::{Admission, Edit};
-use crate::registry::object_meta;
+use admission::Operation;
 use axum::body::Body;
 use http::Response;
 use jiff::Timestamp;
 use proto::Status;
 use proto::meta::status::FieldError;
 use proto::resources::Target;
+use registry::mutation::{Admission, Edit};
 use serde_json::{Value, json};
+use strategy::object_meta;
 
 /// `target` is pods; `name` is the pod's, from the URL or, for the collection `bindings`, from the body.
 pub async fn answer(call: &Call<'_>, target: &Target, name: &str, body: Body) -> Result<Response<Body>, Status> {

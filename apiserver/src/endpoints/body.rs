@@ -4,12 +4,9 @@
 
 use super::{Call, old_numbers};
 use crate::media;
-use crate::patch::defaults::set_defaults;
-use crate::registry::object_meta;
-use crate::request::body::read;
-use crate::request::options::{FieldValidation, WriteOptions};
 use axum::body::Body;
 use bytes::Bytes;
+use patch::defaults::set_defaults;
 use proto::Status;
 use proto::gvk::{Gvk, split_api_version};
 use proto::meta::status::FieldError;
@@ -17,7 +14,10 @@ use proto::resources::Target;
 use proto::schema::decode::{cannot_handle, strict_error, strict_warnings};
 use proto::schema::{TypeRef, builtin_type, decode_document};
 use proto::wire::document::{Document, Format, summary};
+use request::body::read;
+use request::options::{FieldValidation, WriteOptions};
 use serde_json::{Value, json};
+use strategy::object_meta;
 
 /// A body of POST or PUT with its options, not decoded yet. What is wrong is told in Kubernetes' order: the media type
 /// before the size, the size before the options.

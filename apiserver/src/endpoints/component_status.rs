@@ -3,11 +3,11 @@
 //! Corresponds to pkg/registry/core/componentstatus. Of other components this server knows nothing.
 
 use super::{Call, list, present};
-use crate::registry::read::Listed;
 use axum::body::Body;
 use http::Response;
 use proto::resources::Target;
 use proto::{Object, Status};
+use registry::read::Listed;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;

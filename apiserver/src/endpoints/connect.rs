@@ -4,10 +4,10 @@
 //! PodAttachOptions, PodPortForwardOptions and ProxyOptions of core/v1.
 
 use super::Call;
-use crate::admission::Operation;
-use crate::request::query::{Query, parse_integer};
+use admission::Operation;
 use proto::Status;
 use proto::resources::Target;
+use request::query::{Query, parse_integer};
 use serde_json::{Map, Value, json};
 
 const SWITCHES: [&str; 4] = ["stdin", "stdout", "stderr", "tty"];

@@ -3,11 +3,11 @@
 //! Corresponds to validateContainer and streamLocation in pkg/registry/core/pod/strategy.go.
 
 use super::Call;
-use crate::cacher::lookup::{Lookup, ObjectKey};
 use crate::node_agents::Agent;
-use crate::registry::object_meta;
+use cacher::lookup::{Lookup, ObjectKey};
 use proto::Status;
 use serde_json::Value;
+use strategy::object_meta;
 
 /// The container that is asked for, or the only one.
 pub fn chosen<'a>(pod: &'a Value, wanted: &'a str) -> Result<&'a str, Status> {

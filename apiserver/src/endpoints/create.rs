@@ -4,11 +4,11 @@
 
 use super::body::{self, Given};
 use super::{Call, present};
-use crate::registry::object_meta;
 use axum::body::Body;
 use http::Response;
 use proto::Status;
 use proto::resources::Target;
+use strategy::object_meta;
 
 pub async fn answer(call: &Call<'_>, target: &Target, body: Body) -> Result<Response<Body>, Status> {
     let form = call.form()?;

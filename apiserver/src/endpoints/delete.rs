@@ -4,19 +4,19 @@
 
 use super::{Call, list, present};
 use crate::answer;
-use crate::authz::attributes::Attributes;
 use crate::media::{self, Form, Transform};
-use crate::registry::deletion::Deleted;
-use crate::registry::mutation::{Admission, Mutation};
-use crate::registry::read::Selection;
-use crate::request::body::read;
-use crate::request::options::{DeleteOptions, ListOptions};
+use access::authz::attributes::Attributes;
 use axum::body::Body;
 use futures::future::join_all;
 use http::Response;
 use proto::resources::Target;
 use proto::wire::document::Document;
 use proto::{Object, Status};
+use registry::deletion::Deleted;
+use registry::mutation::{Admission, Mutation};
+use registry::read::Selection;
+use request::body::read;
+use request::options::{DeleteOptions, ListOptions};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 

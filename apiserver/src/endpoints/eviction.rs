@@ -5,23 +5,25 @@
 
 use super::Call;
 use super::body::{Given, Kind};
-use crate::admission::Operation;
 use crate::answer;
-use crate::apply::conversions::Conversions;
-use crate::cacher::Freshness;
-use crate::registry::deletion::check_preconditions;
-use crate::registry::mutation::{Admission, Change, Changed, Edit, Mutation};
-use crate::registry::strategies::pod::eviction::{self, Verdict};
-use crate::registry::{cache_failure, object_meta};
-use crate::request::options::DeleteOptions;
+use admission::Operation;
 use axum::body::Body;
+use cacher::Freshness;
 use http::Response;
 use jiff::Timestamp;
+use patch::apply::conversions::Conversions;
 use proto::Status;
 use proto::resources::Target;
+use registry::cache_failure;
+use registry::deletion::check_preconditions;
+use registry::mutation::{Admission, Change, Changed, Edit, Mutation};
+use request::options::DeleteOptions;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
+use strategy::kinds::pod::eviction;
+use strategy::kinds::pod::eviction::Verdict;
+use strategy::object_meta;
 
 /// How often a pod is judged while other writers are faster, and the pause between two attempts.
 const ATTEMPTS: usize = 20;

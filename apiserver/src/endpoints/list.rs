@@ -5,8 +5,6 @@
 use super::{Call, present};
 use crate::answer;
 use crate::media::{Encoding, Form, Transform};
-use crate::registry::read::{Listed, Selection};
-use crate::request::options::ListOptions;
 use axum::body::Body;
 use bytes::Bytes;
 use flate2::Compression;
@@ -17,6 +15,8 @@ use proto::meta::list::ListMeta;
 use proto::resources::Target;
 use proto::wire::{json, shown};
 use proto::{Object, Status};
+use registry::read::{Listed, Selection};
+use request::options::ListOptions;
 use std::convert::Infallible;
 use std::io::Write;
 use std::sync::Arc;

@@ -5,9 +5,6 @@
 use super::{Call, container_choice};
 use crate::answer;
 use crate::node_agents::Agent;
-use crate::registry::object_meta;
-use crate::request::ids::trace_headers;
-use crate::request::query::Query;
 use axum::body::Body;
 use bytes::Bytes;
 use component_base::http::read_all;
@@ -16,7 +13,10 @@ use proto::Status;
 use proto::kinds::jiff::Timestamp;
 use proto::meta::status::{Cause, FieldError};
 use proto::resources::Target;
+use request::ids::trace_headers;
+use request::query::Query;
 use serde_json::json;
+use strategy::object_meta;
 
 /// Of an agent's refusal so much is passed on.
 const MAX_REFUSAL_BYTES: usize = 10_000;

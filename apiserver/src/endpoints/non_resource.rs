@@ -3,19 +3,18 @@
 //! Corresponds to the routes of k8s.io/apiserver/pkg/server/routes and pkg/endpoints/discovery.
 
 use super::{Call, is_builtin_group, method_not_allowed};
-use crate::aggregation;
 use crate::answer;
 use crate::discovery;
-use crate::flow_control;
 use crate::media::{self, Form};
-use crate::openapi::{Document, v2_protobuf};
 use crate::{health, snapshot};
 use axum::body::Body;
 use bytes::Bytes;
 use component_base::health_checks;
 use component_base::metrics;
 use component_base::version::Info;
+use extension::aggregation;
 use http::{HeaderValue, Method, Response, header};
+use openapi::{Document, v2_protobuf};
 use proto::Status;
 use proto::resources::catalogue::GroupVersions;
 use proto::wire::field_order::{

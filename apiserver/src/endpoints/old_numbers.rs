@@ -2,11 +2,11 @@
 //!
 //! Corresponds to the conversion functions of pkg/apis/apps/v1.
 
-use crate::registry::strategies::workloads::TEMPLATE_GENERATION;
-use crate::registry::validation::workloads::ROLLBACK;
-use crate::request::query::parse_integer;
 use proto::gvk::Gvk;
+use request::query::parse_integer;
 use serde_json::Value;
+use strategy::kinds::workloads::TEMPLATE_GENERATION;
+use strategy::validation::workloads::ROLLBACK;
 
 /// Why an annotation cannot be the number that it stands for.
 pub fn check(gvk: &Gvk, object: &Value) -> Result<(), String> {

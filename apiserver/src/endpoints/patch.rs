@@ -3,20 +3,16 @@
 //! Corresponds to k8s.io/apiserver/pkg/endpoints/handlers/patch.go.
 
 use super::{Call, body, old_numbers, present};
-use crate::apply::FieldManager;
-use crate::apply::conversions::Conversions;
-use crate::apply::fields::FieldSet;
-use crate::apply::ownership::shown_in_go;
 use crate::media;
-use crate::patch::json_patch::go_json_kind;
-use crate::patch::{json_patch, merge, strategic};
-use crate::registry::mutation::{Change, Changed};
-use crate::registry::reset_fields;
-use crate::request::body::read;
-use crate::request::options::{FieldValidation, WriteOptions};
 use axum::body::Body;
 use http::Response;
 use parking_lot::Mutex;
+use patch::apply::FieldManager;
+use patch::apply::conversions::Conversions;
+use patch::apply::fields::FieldSet;
+use patch::apply::ownership::shown_in_go;
+use patch::json_patch::go_json_kind;
+use patch::{json_patch, merge, strategic};
 use proto::meta::status::FieldError;
 use proto::resources::Target;
 use proto::schema::decode;
@@ -24,6 +20,10 @@ use proto::schema::decode::{strict_error, strict_warnings};
 use proto::wire::document::{Document, Format, TOO_DEEP};
 use proto::wire::json_syntax;
 use proto::{Status, wire};
+use registry::mutation::{Change, Changed};
+use registry::reset_fields;
+use request::body::read;
+use request::options::{FieldValidation, WriteOptions};
 use serde_json::{Value, json};
 
 /// The form of a patch, told by its media type.

@@ -4,15 +4,15 @@
 //! address is simulated, so its node's agent is asked for it: `/podProxy/{namespace}/{pod}/{port}/…`.
 
 use super::{Call, connect, container_choice, upgrade};
-use crate::cacher::lookup::{Lookup, ObjectKey};
 use crate::node_agents::Agent;
-use crate::registry::object_meta;
 use axum::body::Body;
+use cacher::lookup::{Lookup, ObjectKey};
 use http::{HeaderMap, HeaderName, Response, header};
 use proto::Status;
 use proto::resources::Target;
 use serde_json::Value;
 use std::sync::Arc;
+use strategy::object_meta;
 
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
 /// What the caller shows to this server, and what belongs to its connection.

@@ -4,19 +4,20 @@
 
 use super::body::{self, Given};
 use super::{Call, binding, component_status, present, selectors};
-use crate::admission::Operation;
-use crate::apply::FieldManager;
-use crate::apply::fields::FieldSet;
-use crate::authn::{Heard, TokenOutcome, UserInfo};
-use crate::authz::rules::Rule;
-use crate::authz::{Attributes, Decision, Verdict};
-use crate::registry::object_meta;
+use access::authn::{Heard, TokenOutcome};
+use access::authz::rules::Rule;
+use access::authz::{Attributes, Decision, Verdict};
+use admission::Operation;
 use axum::body::Body;
 use http::Response;
+use patch::apply::FieldManager;
+use patch::apply::fields::FieldSet;
 use proto::Status;
 use proto::meta::status::FieldError;
 use proto::resources::Target;
+use request::UserInfo;
 use serde_json::{Value, json};
+use strategy::object_meta;
 
 pub async fn answer(call: &Call<'_>, target: &Target, body: Body) -> Result<Response<Body>, Status> {
     let served = target.served();
@@ -87,7 +88,7 @@ async fn review_token(call: &Call<'_>, review: &mut Value) {
     let token = review["spec"]["token"].as_str().unwrap_or_default().to_owned();
     let audiences = strings(&review["spec"]["audiences"]);
     let server = call.server;
-    let objects: std::sync::Arc<dyn crate::cacher::lookup::Lookup> = server.registry.clone();
+    let objects: std::sync::Arc<dyn cacher::lookup::Lookup> = server.registry.clone();
     let outcome = server.authentication.by_token(&token, &audiences, &server.env, &objects, &Heard::NOBODY).await;
     review["status"] = match outcome {
         TokenOutcome::Known(user, audiences) => {

@@ -4,25 +4,25 @@
 
 use super::body::{self, Given, Kind};
 use super::{Call, patch, present};
-use crate::apply::FieldManager;
-use crate::apply::conversions::Conversions;
-use crate::apply::managers::Managers;
-use crate::apply::path::Path;
-use crate::apply::scale::{to_parent, to_scale};
 use crate::media::{Form, Transform};
-use crate::patch::{json_patch, merge, strategic};
-use crate::registry::mutation::{Change, Changed};
-use crate::registry::object_meta;
-use crate::registry::scale::{scale_of, set_replicas};
-use crate::request::body::read;
-use crate::request::options::WriteOptions;
+use ::patch::apply::FieldManager;
+use ::patch::apply::conversions::Conversions;
+use ::patch::apply::managers::Managers;
+use ::patch::apply::path::Path;
+use ::patch::apply::scale::{to_parent, to_scale};
+use ::patch::{json_patch, merge, strategic};
 use axum::body::Body;
 use http::Response;
 use proto::meta::status::FieldError;
 use proto::resources::{ScalePaths, Target, Verb, columns};
 use proto::schema::{TypeRef, builtin_type, decode};
 use proto::{Object, Status};
+use registry::mutation::{Change, Changed};
+use registry::scale::{scale_of, set_replicas};
+use request::body::read;
+use request::options::WriteOptions;
 use serde_json::{Value, json};
+use strategy::object_meta;
 
 const GROUP: &str = "autoscaling";
 const SCALE: &str = "io.k8s.api.autoscaling.v1.Scale";

@@ -3,13 +3,13 @@
 //! Corresponds to pkg/registry/core/pod/rest/subresources.go.
 
 use super::{Call, connect, container_choice, upgrade};
-use crate::authz::Attributes;
-use crate::registry::object_meta;
-use crate::request::ids::trace_headers;
+use access::authz::Attributes;
 use axum::body::Body;
 use http::{HeaderMap, HeaderName, Method, Response, header};
 use proto::Status;
 use proto::resources::Target;
+use request::ids::trace_headers;
+use strategy::object_meta;
 
 /// What goes on to the agent besides the WebSocket headers; who asks is no business of the agent's.
 const PASSED_ON: [HeaderName; 3] = [header::CONNECTION, header::UPGRADE, header::USER_AGENT];

@@ -259,7 +259,7 @@ async fn a_review_is_checked_whole() {
 #[tokio::test(start_paused = true)]
 async fn bodies_are_refused_in_order() {
     let api = Api::start().await;
-    let long = "x".repeat(crate::request::body::MAX_BODY_BYTES + 1);
+    let long = "x".repeat(request::body::MAX_BODY_BYTES + 1);
     let path = format!("{CONFIG_MAPS}?dryRun=Odd");
     for (content_type, body, code) in [("text/plain", &long, 415), ("application/json", &long, 413)] {
         let answer = api.ask(Method::POST, &path, body, &[("content-type", content_type)]).await;

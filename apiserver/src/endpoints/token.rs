@@ -4,19 +4,19 @@
 
 use super::body::{Given, Kind};
 use super::{Call, present};
-use crate::admission::Operation;
-use crate::apply::FieldManager;
-use crate::authn::service_account::{Issue, Reference};
-use crate::cacher::lookup::{Lookup, ObjectKey};
-use crate::registry::object_meta;
+use access::authn::service_account::{Issue, Reference};
+use admission::Operation;
 use axum::body::Body;
+use cacher::lookup::{Lookup, ObjectKey};
 use http::Response;
 use jiff::SignedDuration;
+use patch::apply::FieldManager;
 use proto::meta::status::FieldError;
 use proto::resources::Target;
 use proto::schema::builtin_type;
 use proto::{Object, Status};
 use serde_json::{Value, json};
+use strategy::object_meta;
 
 const GROUP: &str = "authentication.k8s.io";
 const TOKEN_REQUEST: &str = "io.k8s.api.authentication.v1.TokenRequest";
@@ -73,7 +73,7 @@ fn set_defaults(request: &mut Value) {
 /// What the caller said of the token is theirs in managedFields, as for every object.
 fn note_manager(call: &Call<'_>, target: &Target, request: &mut Value, manager: &str) {
     let Some(served) = request_kind() else { return };
-    let nothing = crate::apply::fields::FieldSet::default();
+    let nothing = patch::apply::fields::FieldSet::default();
     let now = call.server.env.wall();
     let mut described = served;
     described.kind = "TokenRequest".into();

@@ -4,12 +4,12 @@
 
 use super::body::{self, Given};
 use super::{Call, present};
-use crate::registry::mutation::Replace;
-use crate::registry::object_meta;
 use axum::body::Body;
 use http::Response;
 use proto::Status;
 use proto::resources::Target;
+use registry::mutation::Replace;
+use strategy::object_meta;
 
 pub async fn answer(call: &Call<'_>, target: &Target, body: Body) -> Result<Response<Body>, Status> {
     let form = call.form()?;

@@ -4,19 +4,15 @@
 
 use super::Call;
 use crate::answer;
-use crate::audit;
-use crate::cacher::{self, Change, FrameKey, WatchEvent, WatchFrom, WatchRequest, Watcher};
-use crate::flow_control::watch_count::OpenWatch;
 use crate::media::Transform;
 use crate::metrics::WatchMeters;
-use crate::registry::cache_failure;
-use crate::registry::read::Selection;
-use crate::registry::row::Row;
-use crate::request::options::ListOptions;
+use crate::record;
 use crate::server::Server;
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
+use cacher::{Change, FrameKey, WatchEvent, WatchFrom, WatchRequest, Watcher};
 use component_base::env::Env;
+use flow_control::watch_count::OpenWatch;
 use futures::stream;
 use http::Response;
 use proto::resources::Target;
@@ -25,6 +21,10 @@ use proto::wire::shown::{self, MetaVersion};
 use proto::wire::table::{Announce, IncludeObject, Table};
 use proto::wire::watch_frame::{BOOKMARK, ERROR, bookmark_meta, frame};
 use proto::{Object, Status};
+use registry::cache_failure;
+use registry::read::Selection;
+use registry::row::Row;
+use request::options::ListOptions;
 use serde_json::json;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -157,7 +157,7 @@ impl Stream {
             let (user, path) = (&self.user, &self.encoder.path);
             (log.0)(match event {
                 WatchEvent::Changed(Change { kind, object, .. }) => {
-                    let (key, hash) = (object_name(object), audit::hash(object));
+                    let (key, hash) = (object_name(object), record::hash(object));
                     format!("{at} {user} event {path} {kind} {key} {} {hash}", object.revision)
                 }
                 WatchEvent::Bookmark { revision, .. } => format!("{at} {user} event {path} BOOKMARK - {revision} -"),

@@ -3,17 +3,12 @@
 //!
 //! Corresponds to k8s.io/apiserver/pkg/endpoints/metrics and its like beside other packages.
 
-pub mod access;
-pub mod admission;
-pub mod flow_control;
-pub mod webhooks;
 mod objects;
-pub mod policies;
 mod requests;
 #[cfg(test)]
 mod tests;
 
-use access::Access;
+use access::metrics::Access;
 use component_base::env::Env;
 use component_base::version;
 pub use objects::show_objects;

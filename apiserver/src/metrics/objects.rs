@@ -2,8 +2,8 @@
 //!
 //! Corresponds to the gauges of k8s.io/apiserver/pkg/storage/etcd3/metrics.
 
-use crate::registry::Registry;
 use component_base::env::Env;
+use registry::Registry;
 use std::sync::{Arc, Weak};
 
 /// Counts whenever somebody looks, for as long as the registry is there.

@@ -2,13 +2,13 @@
 //!
 //! Corresponds to k8s.io/apiserver/pkg/endpoints/metrics.
 
-use crate::request::info::RequestInfo;
 use component_base::env::Env;
 use component_base::metrics::{Counters, Gauges, Histograms, Labels};
 use parking_lot::RwLock;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
+use request::info::RequestInfo;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;

@@ -2,10 +2,11 @@
 //!
 //! Corresponds to the reloading of pkg/kubeapiserver/options/authentication.go.
 
-use crate::authn::jwt::options::IssuerOptions;
-use crate::authn::{Authentication, Known};
 use crate::config::Config;
-use crate::configuration_file::{self, Reloads};
+use access::authn::jwt::options::IssuerOptions;
+use access::authn::{Authentication, Known};
+use access::configuration_file;
+use access::configuration_file::Reloads;
 use component_base::env::Env;
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -2,14 +2,14 @@
 //!
 //! Corresponds to patchSecretWithLastUsedDate in pkg/serviceaccount/legacy.go; here no request waits for it.
 
-use crate::authn::Authentication;
-use crate::authn::legacy_token::{LAST_USED, day_of};
-use crate::authn::user_info::UserInfo;
-use crate::registry::Registry;
-use crate::registry::mutation::Edit;
-use crate::registry::own_write::own_mutation;
-use crate::registry::upkeep::Upkeep;
+use access::authn::Authentication;
+use access::authn::legacy_token::{LAST_USED, day_of};
 use proto::Status;
+use registry::Registry;
+use registry::mutation::Edit;
+use registry::own_write::own_mutation;
+use registry::upkeep::Upkeep;
+use request::UserInfo;
 use serde_json::{Value, json};
 use std::sync::Arc;
 

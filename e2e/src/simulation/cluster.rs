@@ -4,7 +4,6 @@ use super::part::Part;
 use super::verdict::Verdict;
 use super::wire::Wire;
 use apiserver::config::{Config, RequestLog, StoreKind};
-use apiserver::storage::fault::Fault;
 use client::Client;
 use component_base::env::Env;
 use component_base::fixtures;
@@ -14,6 +13,7 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
+use storage::fault::Fault;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 

@@ -3,13 +3,13 @@
 use super::cluster::Cluster;
 use super::part::Part;
 use super::wire::{Weather, Wire};
-use apiserver::storage::fault::{Fault, Faults as StoreFaults};
 use component_base::env::Env;
 use component_base::rng::Random;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
+use storage::fault::{Fault, Faults as StoreFaults};
 
 /// One fault. Times are how long it lasts.
 #[derive(Clone, Debug, PartialEq)]

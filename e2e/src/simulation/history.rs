@@ -1,10 +1,10 @@
 //! The history of a run: every revision of the store, in order, and the timeline of single objects for people.
 
-use apiserver::storage::{Event, EventKind};
 use jiff::Timestamp;
 use serde_json::Value;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use storage::{Event, EventKind};
 
 /// Values kept for timelines; older ones are told without their content.
 const KEPT_BYTES: usize = 192 << 20;
@@ -74,7 +74,7 @@ fn bytes(event: &Event) -> usize {
 
 fn line(moment: &Moment) -> String {
     let Event { revision, key, current, previous } = &*moment.event;
-    let value = |entry: &Option<apiserver::storage::Entry>| {
+    let value = |entry: &Option<storage::Entry>| {
         entry.as_ref().and_then(|entry| serde_json::from_slice(&entry.value).ok()).unwrap_or(Value::Null)
     };
     let what = match (moment.event.kind(), previous) {

@@ -2,10 +2,10 @@
 
 use super::history::{Moment, changes};
 use super::rest::Restless;
-use apiserver::storage::Entry;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
+use storage::Entry;
 
 /// One kind of write that goes on for ever.
 struct Allowed {

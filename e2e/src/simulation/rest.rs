@@ -1,10 +1,10 @@
 //! Rest: what a cluster looks like that has done everything it was asked to do.
 
-use apiserver::storage::Entry;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use storage::Entry;
 
 /// An object that is not at rest, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,10 +10,10 @@ mod seen;
 
 use super::insight::Known;
 use super::verdict::Verdict;
-use apiserver::storage::Event;
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
+use storage::Event;
 
 /// One promise about every state of the store.
 trait Rule: Send {

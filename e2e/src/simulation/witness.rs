@@ -4,14 +4,14 @@ use super::history::{History, Moment};
 use super::insight::{ASKED, Insight};
 use super::safety::Safety;
 use super::verdict::Verdict;
-use apiserver::storage::memory::Memory;
-use apiserver::storage::{Error, Outcome, Range, RangeRequest, Read, Storage, Watch, WatchItem, Write};
 use async_trait::async_trait;
 use component_base::env::Env;
 use futures::{FutureExt, StreamExt};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use std::sync::Arc;
+use storage::memory::Memory;
+use storage::{Error, Outcome, Range, RangeRequest, Read, Storage, Watch, WatchItem, Write};
 
 /// Everything that Kubernetes stores.
 const EVERYTHING: &str = "/registry/";

@@ -3,8 +3,6 @@
 use crate::bad_start::complaint;
 use crate::{etcd, program};
 use apiserver::Config;
-use apiserver::storage::etcd::Etcd;
-use apiserver::storage::{RangeRequest, Storage};
 use client::{Client, Informer, Informers, ListOptions};
 use component_base::env::Env;
 use component_base::etcd_process::{EtcdOptions, EtcdProcess};
@@ -23,6 +21,8 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
+use storage::etcd::Etcd;
+use storage::{RangeRequest, Storage};
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 

@@ -2,7 +2,7 @@
 //! are told of their rights.
 
 use crate::{program, webhook_server};
-use apiserver::authn::service_account::ServiceAccountTokens;
+use access::authn::service_account::ServiceAccountTokens;
 use axum::body::Body;
 use component_base::env::Env;
 use component_base::fixtures;

@@ -7,8 +7,6 @@ pub mod page;
 pub mod sent;
 
 use crate::place::Place;
-use apiserver::request_trace::trace::{Summary, Trace};
-use apiserver::request_trace::{HEADER, PATH, path_of};
 use clap::{Args, Subcommand};
 use client::request::Call;
 use client::{Client, Error};
@@ -18,6 +16,8 @@ use component_base::kubeconfig::{self, Connection, KubeconfigError};
 use controller_manager::discovery::discover;
 use http::header::{CONTENT_TYPE, LINK, WARNING};
 use http::{HeaderMap, Method, Request};
+use request::trace::trace::{Summary, Trace};
+use request::trace::{HEADER, PATH, path_of};
 use sent::{Sent, Verb};
 use serde::Deserialize;
 use std::fmt::Write;

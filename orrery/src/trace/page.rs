@@ -1,7 +1,7 @@
 //! The page of a trace: every gate in its order, who spoke there, what he said, and what he changed.
 
-use apiserver::request_trace::trace::{Answered, Asked, Trace};
-use apiserver::request_trace::{Gate, Outcome, Step};
+use request::trace::trace::{Answered, Asked, Trace};
+use request::trace::{Gate, Outcome, Step};
 use serde_json::Value;
 use std::fmt::Write;
 

@@ -6,7 +6,7 @@ mod components;
 mod controllers;
 mod people;
 
-use crate::authz::rules::Rule;
+use access::authz::rules::Rule;
 use serde_json::{Value, json};
 
 /// A role's name and its rules. A rule reads `verbs groups resources [names]` or `verbs url paths`, lists with

@@ -1,14 +1,14 @@
 //! Requests whose clients go away in the middle of a write, and what cannot be let go after one.
 
 use super::deletions::api_with_rival;
-use crate::registry::allocation::NODE_PORTS;
-use crate::storage::fault::{Fault, Faults};
-use crate::storage::{Change, RangeRequest, Storage};
 use crate::testing::Api;
 use http::Method;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::time::Duration;
+use storage::fault::{Fault, Faults};
+use storage::{Change, RangeRequest, Storage};
+use strategy::allocation::NODE_PORTS;
 
 const SERVICES: &str = "/api/v1/namespaces/default/services";
 /// Long before the repair loop lets go of anything.

@@ -2,9 +2,6 @@
 
 use super::{CONFIG_MAPS, PODS, pod};
 use crate::config::{Config, StoreKind};
-use crate::storage::fault::{Fault, Faults};
-use crate::storage::memory::Memory;
-use crate::storage::{Change, Entry};
 use crate::testing::{Answer, Api};
 use bytes::Bytes;
 use component_base::env::Env;
@@ -13,6 +10,9 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+use storage::fault::{Fault, Faults};
+use storage::memory::Memory;
+use storage::{Change, Entry};
 
 async fn delete(api: &Api, path: &str, options: Value) -> Answer {
     api.ask(Method::DELETE, path, options, &[]).await

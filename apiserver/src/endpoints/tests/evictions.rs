@@ -2,12 +2,12 @@
 
 use super::deletions::{api_with_rival, edited};
 use super::{PODS, pod};
-use crate::storage::{Change, Entry};
 use crate::testing::{Answer, Api};
 use http::Method;
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use storage::{Change, Entry};
 
 const BUDGETS: &str = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
 const MERGE: (&str, &str) = ("content-type", "application/merge-patch+json");
@@ -53,7 +53,7 @@ fn cause(answer: &Answer) -> &str {
 fn once(
     name: &'static str,
     does: impl Fn(Option<&Entry>) -> Vec<Change> + Send + Sync + 'static,
-) -> impl Fn(&crate::storage::Write, Option<&Entry>) -> Vec<Change> + Send + Sync + 'static {
+) -> impl Fn(&storage::Write, Option<&Entry>) -> Vec<Change> + Send + Sync + 'static {
     let done = AtomicBool::new(false);
     move |write, entry| {
         let is_it = write.key.starts_with("/registry/pods/") && write.key.ends_with(&format!("/{name}"));

@@ -2,8 +2,6 @@
 
 use super::{CONFIG_MAPS, METADATA_LIST};
 use crate::config::Config;
-use crate::storage::Storage;
-use crate::storage::memory::Memory;
 use crate::testing::{Answer, Api};
 use component_base::env::Env;
 use flate2::read::GzDecoder;
@@ -12,6 +10,8 @@ use serde_json::{Value, json};
 use std::io::Read;
 use std::sync::Arc;
 use std::time::Duration;
+use storage::Storage;
+use storage::memory::Memory;
 
 const OF_TEST: &str = "labelSelector=of=test";
 

@@ -3,12 +3,12 @@
 use super::Safety;
 use crate::simulation::insight::{Answer, Known, Shown};
 use crate::simulation::verdict::Verdict;
-use apiserver::storage::{Entry, Event};
 use component_base::env::Env;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
+use storage::{Entry, Event};
 
 /// Judges objects in order (`null`: gone) and returns the first complaint.
 fn judge(events: &[(&str, Value)]) -> Option<String> {

@@ -1,0 +1,169 @@
+//! `Attributes`: the question that authorizers answer: may this user do that?
+//!
+//! Corresponds to k8s.io/apiserver/pkg/authorization/authorizer and the `responsewriters.Forbidden` wording.
+
+use proto::Status;
+use request::UserInfo;
+use request::info::RequestInfo;
+
+/// One action, on a resource or on a path.
+#[derive(Clone, Debug)]
+pub struct Attributes<'a> {
+    pub user: &'a UserInfo,
+    pub verb: &'a str,
+    /// Empty for cluster-scoped resources and for lists over all namespaces.
+    pub namespace: &'a str,
+    pub group: &'a str,
+    pub version: &'a str,
+    pub resource: &'a str,
+    pub subresource: &'a str,
+    /// Empty for collections.
+    pub name: &'a str,
+    /// The raw field selector of a list, watch or deletecollection.
+    pub field_selector: &'a str,
+    /// The raw label selector of the same.
+    pub label_selector: &'a str,
+    /// The path where no resource is asked for.
+    pub path: Option<&'a str>,
+}
+
+impl<'a> Attributes<'a> {
+    pub fn of_resource(user: &'a UserInfo, verb: &'a str, group: &'a str, resource: &'a str) -> Self {
+        Self {
+            user,
+            verb,
+            namespace: "",
+            group,
+            version: "*",
+            resource,
+            subresource: "",
+            name: "",
+            field_selector: "",
+            label_selector: "",
+            path: None,
+        }
+    }
+
+    pub fn of_path(user: &'a UserInfo, verb: &'a str, path: &'a str) -> Self {
+        Self { path: Some(path), ..Self::of_resource(user, verb, "", "") }
+    }
+
+    /// `selected_name` is the one name that a field selector asks for.
+    pub fn of_request(user: &'a UserInfo, info: &'a RequestInfo, selected_name: &'a str) -> Self {
+        if !info.is_resource {
+            return Self::of_path(user, &info.verb, &info.path);
+        }
+        let selects = matches!(info.verb.as_str(), "list" | "watch" | "deletecollection");
+        let selector = |key: &str| if selects { info.query.text(key) } else { "" };
+        Self {
+            user,
+            verb: &info.verb,
+            namespace: &info.namespace,
+            group: &info.group,
+            version: &info.version,
+            resource: &info.resource,
+            subresource: &info.subresource,
+            name: if info.name.is_empty() { selected_name } else { &info.name },
+            field_selector: selector("fieldSelector"),
+            label_selector: selector("labelSelector"),
+            path: None,
+        }
+    }
+
+    pub fn with_verb(&self, verb: &'a str) -> Self {
+        Self { verb, ..self.clone() }
+    }
+
+    /// `pods/log`, or `pods`.
+    pub fn resource_and_subresource(&self) -> String {
+        if self.subresource.is_empty() {
+            self.resource.to_owned()
+        } else {
+            format!("{}/{}", self.resource, self.subresource)
+        }
+    }
+
+    /// 403, naming who wanted what; `reason` is the authorizer's own, if it has one.
+    pub fn forbidden(&self, reason: &str) -> Status {
+        let what = match self.path {
+            Some(path) => format!("User \"{}\" cannot {} path \"{path}\"", self.user.name, self.verb),
+            None => {
+                let place = match self.namespace {
+                    "" => "at the cluster scope".to_owned(),
+                    namespace => format!("in the namespace \"{namespace}\""),
+                };
+                format!(
+                    "User \"{}\" cannot {} resource \"{}\" in API group \"{}\" {place}",
+                    self.user.name,
+                    self.verb,
+                    self.resource_and_subresource(),
+                    self.group
+                )
+            }
+        };
+        let why = if reason.is_empty() { what } else { format!("{what}: {reason}") };
+        Status::forbidden(self.group, self.resource, self.name, why)
+    }
+}
+
+/// What an authorizer says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    Allow(String),
+    /// The next authorizer is asked; a reason is kept for the answer.
+    NoOpinion(String),
+    Deny(String),
+}
+
+/// What all authorizers say together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    pub decision: Decision,
+    /// Why some of them could not say anything; empty where all could.
+    pub error: String,
+}
+
+impl Verdict {
+    pub fn of(decision: Decision) -> Self {
+        Self { decision, error: String::new() }
+    }
+
+    pub fn allows(&self) -> bool {
+        matches!(self.decision, Decision::Allow(_))
+    }
+
+    /// The refusal that `attributes` get, if they get one.
+    ///
+    /// Deviation: where an authorizer fails and no other one allows, the answer is a Status; Kubernetes' is a line of text.
+    pub fn into_result(self, attributes: &Attributes<'_>) -> Result<(), Status> {
+        match self.decision {
+            Decision::Allow(_) => Ok(()),
+            _ if !self.error.is_empty() => Err(Status::internal(self.error)),
+            Decision::NoOpinion(reason) | Decision::Deny(reason) => Err(attributes.forbidden(&reason)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn denials_are_worded_as_kubernetes_words_them() {
+        let ann = UserInfo::new("ann", &[]);
+        let pods = Attributes { namespace: "shop", ..Attributes::of_resource(&ann, "list", "", "pods") };
+        assert_eq!(
+            pods.forbidden("").message,
+            r#"pods is forbidden: User "ann" cannot list resource "pods" in API group "" in the namespace "shop""#
+        );
+        let log = Attributes { name: "web", subresource: "log", ..pods.with_verb("get") };
+        assert_eq!(
+            log.forbidden("why").message,
+            r#"pods "web" is forbidden: User "ann" cannot get resource "pods/log" in API group "" in the namespace "shop": why"#
+        );
+        assert_eq!(
+            Attributes::of_path(&ann, "get", "/metrics").forbidden("").message,
+            r#"forbidden: User "ann" cannot get path "/metrics""#
+        );
+    }
+}

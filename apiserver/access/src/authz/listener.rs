@@ -1,0 +1,104 @@
+//! `Listener`: hears what each authorizer says, for a trace of the request.
+
+use super::attributes::{Attributes, Decision, Verdict};
+use super::chain::Link;
+use super::mode::Mode;
+use request::trace::{Gate, Outcome, Step, Steps};
+use request::user_info::MASTERS;
+
+#[derive(Clone, Copy, Debug)]
+pub struct Listener<'a> {
+    steps: &'a Steps,
+    /// For which gate the question is asked.
+    gate: Gate,
+}
+
+/// Where a verdict comes from.
+#[derive(Debug, Default)]
+pub struct Explained {
+    /// Where the authorizer itself gives no reason.
+    pub why: &'static str,
+    pub details: Vec<String>,
+}
+
+impl Explained {
+    pub fn of(rule: Option<String>) -> Self {
+        Self { details: rule.into_iter().collect(), ..Self::default() }
+    }
+}
+
+impl<'a> Listener<'a> {
+    pub fn new(steps: &'a Steps, gate: Gate) -> Self {
+        steps.begin();
+        Self { steps, gate }
+    }
+
+    pub fn hears_of_master(self, attributes: &Attributes<'_>) {
+        let step = Step::new(self.gate, MASTERS, Outcome::Passed).because("no authorizer is asked about its members");
+        self.add(attributes, step);
+    }
+
+    pub fn hears(
+        self,
+        link: &Link,
+        attributes: &Attributes<'_>,
+        verdict: &Verdict,
+        explain: impl FnOnce() -> Explained,
+    ) {
+        let (outcome, reason) = match &verdict.decision {
+            Decision::Allow(reason) => (Outcome::Passed, reason),
+            Decision::NoOpinion(reason) => (Outcome::NoOpinion, reason),
+            Decision::Deny(reason) => (Outcome::Refused, reason),
+        };
+        let Explained { why, details } = explain();
+        let given = [reason.as_str(), verdict.error.as_str(), why].into_iter().find(|reason| !reason.is_empty());
+        let by = match link.mode {
+            Mode::Webhook => format!("{} {}", link.mode, link.name),
+            mode => mode.to_string(),
+        };
+        self.add(attributes, Step::new(self.gate, by, outcome).because(given.unwrap_or_default()).details(details));
+    }
+
+    fn add(self, attributes: &Attributes<'_>, step: Step) {
+        self.steps.add(Step { question: question(attributes), ..step });
+    }
+}
+
+/// `create pods in the namespace default`, or `get /metrics`.
+fn question(attributes: &Attributes<'_>) -> String {
+    let Attributes { verb, name, namespace, group, path, .. } = attributes;
+    if let Some(path) = path {
+        return format!("{verb} {path}");
+    }
+    let mut question = format!("{verb} {}", attributes.resource_and_subresource());
+    for (before, what) in [(".", group), (" ", name), (" in the namespace ", namespace)] {
+        if !what.is_empty() {
+            question.push_str(before);
+            question.push_str(what);
+        }
+    }
+    question
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use request::UserInfo;
+
+    #[test]
+    fn a_question_can_be_read() {
+        let ann = UserInfo::new("ann", &[]);
+        let of = |verb, group, resource| Attributes::of_resource(&ann, verb, group, resource);
+        for (attributes, expected) in [
+            (of("list", "", "nodes"), "list nodes"),
+            (Attributes { namespace: "shop", ..of("create", "", "pods") }, "create pods in the namespace shop"),
+            (
+                Attributes { namespace: "shop", name: "web", subresource: "scale", ..of("get", "apps", "deployments") },
+                "get deployments/scale.apps web in the namespace shop",
+            ),
+            (Attributes::of_path(&ann, "get", "/metrics"), "get /metrics"),
+        ] {
+            assert_eq!(question(&attributes), expected);
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! `PolicySource`: the cached objects that authorizers read, and the RBAC index compiled from them.
+//!
+//! When one of its rows has changed, and only then, the index follows what has changed. Corresponds to the informers
+//! behind kube-apiserver's authorizers.
+
+use super::node::NodeRelations;
+use super::rbac::{Change, Changes, RbacIndex};
+use arc_swap::ArcSwap;
+use cacher::{Cacher, Snapshot};
+use parking_lot::Mutex;
+use proto::Object;
+use serde_json::Value;
+use std::sync::Arc;
+
+/// Bindings whose trees are held at a time: at the start all of them are new.
+const PARSED_AT_ONCE: usize = 256;
+
+/// The rows that make a policy, in the order of `Changes`' fields.
+pub struct PolicyRows {
+    pub cluster_roles: Cacher,
+    pub roles: Cacher,
+    pub cluster_role_bindings: Cacher,
+    pub role_bindings: Cacher,
+    pub pods: Cacher,
+    pub persistent_volumes: Cacher,
+    pub volume_attachments: Cacher,
+}
+
+pub struct PolicySource {
+    rows: PolicyRows,
+    compiled: ArcSwap<Compiled>,
+    compiling: Mutex<()>,
+}
+
+/// An index and the states of the rows that it was made of.
+#[derive(Default)]
+struct Compiled {
+    of: [Option<Snapshot>; 4],
+    index: Arc<RbacIndex>,
+}
+
+impl PolicySource {
+    pub fn new(rows: PolicyRows) -> Self {
+        Self { rows, compiled: ArcSwap::default(), compiling: Mutex::default() }
+    }
+
+    fn snapshots(&self) -> [Option<Snapshot>; 4] {
+        let PolicyRows { cluster_roles, roles, cluster_role_bindings, role_bindings, .. } = &self.rows;
+        [cluster_roles, roles, cluster_role_bindings, role_bindings].map(|row| row.snapshot().ok())
+    }
+
+    /// The index of the objects as they are now.
+    pub fn index(&self) -> Arc<RbacIndex> {
+        let snapshots = self.snapshots();
+        if let Some(index) = self.compiled.load().index_of(&snapshots) {
+            return index;
+        }
+        // One compiles, and those who waited for it find it done.
+        let _compiling = self.compiling.lock();
+        let compiled = self.compiled.load();
+        if let Some(index) = compiled.index_of(&snapshots) {
+            return index;
+        }
+        let index = Arc::new(compiled.followed(&snapshots));
+        self.compiled.store(Arc::new(Compiled { of: snapshots, index: index.clone() }));
+        index
+    }
+}
+
+impl Compiled {
+    /// The index, if it is that of these states.
+    fn index_of(&self, snapshots: &[Option<Snapshot>; 4]) -> Option<Arc<RbacIndex>> {
+        let is_same = snapshots.iter().zip(&self.of).all(|pair| match pair {
+            (Some(now), Some(then)) => now.is_same(then),
+            (now, then) => now.is_none() && then.is_none(),
+        });
+        is_same.then(|| self.index.clone())
+    }
+
+    /// The index of other states.
+    fn followed(&self, snapshots: &[Option<Snapshot>; 4]) -> RbacIndex {
+        let changed = |row: usize| changed(self.of[row].as_ref(), snapshots[row].as_ref());
+        let roles = Changes { cluster_roles: parsed(&changed(0)), roles: parsed(&changed(1)), ..Changes::default() };
+        let mut index = self.index.after(&roles);
+        for some in changed(2).chunks(PARSED_AT_ONCE) {
+            index = index.after(&Changes { cluster_role_bindings: parsed(some), ..Changes::default() });
+        }
+        for some in changed(3).chunks(PARSED_AT_ONCE) {
+            index = index.after(&Changes { role_bindings: parsed(some), ..Changes::default() });
+        }
+        index
+    }
+}
+
+/// An object as it was and as it is.
+type Changed<'a> = (Option<&'a Arc<Object>>, Option<&'a Arc<Object>>);
+
+fn changed<'a>(then: Option<&'a Snapshot>, now: Option<&'a Snapshot>) -> Vec<Changed<'a>> {
+    match (then, now) {
+        (Some(then), Some(now)) => now.since(then).collect(),
+        (Some(then), None) => then.iter().map(|(_, object)| (Some(object), None)).collect(),
+        (None, Some(now)) => now.iter().map(|(_, object)| (None, Some(object))).collect(),
+        (None, None) => Vec::new(),
+    }
+}
+
+fn parsed(changed: &[Changed<'_>]) -> Vec<Change> {
+    let tree = |object: &Option<&Arc<Object>>| object.map(|object| object.peek());
+    changed.iter().map(|(before, after)| Change { before: tree(before), after: tree(after) }).collect()
+}
+
+impl NodeRelations for PolicySource {
+    fn any_pod(&self, node: &str, namespace: &str, visit: &mut dyn FnMut(&Value) -> bool) -> bool {
+        let Ok(pods) = self.rows.pods.snapshot() else { return false };
+        let of_node = |object: &&Arc<Object>| object.index.fields.get("spec.nodeName").is_some_and(|n| n == node);
+        pods.in_namespace(namespace).map(|(_, pod)| pod).filter(of_node).any(|pod| visit(&pod.peek()))
+    }
+
+    fn claims_of_volume(&self, volume: &str) -> Vec<(String, String)> {
+        let Ok(volumes) = self.rows.persistent_volumes.snapshot() else { return Vec::new() };
+        let Some(volume) = volumes.get("", volume) else { return Vec::new() };
+        let value = volume.peek();
+        let text = |key: &str| value.pointer(&format!("/spec/claimRef/{key}")).and_then(Value::as_str);
+        match (text("namespace"), text("name")) {
+            (Some(namespace), Some(name)) => vec![(namespace.to_owned(), name.to_owned())],
+            _ => Vec::new(),
+        }
+    }
+
+    fn is_attached(&self, attachment: &str, node: &str) -> bool {
+        let Ok(attachments) = self.rows.volume_attachments.snapshot() else { return false };
+        attachments.get("", attachment).is_some_and(|a| a.peek()["spec"]["nodeName"] == node)
+    }
+}

@@ -1,0 +1,43 @@
+//! `--authorization-config` while the server runs: what the file says next is what counts.
+//!
+//! Corresponds to reload.go of pkg/kubeapiserver/authorizer.
+
+use super::Authorization;
+use super::chain::Chain;
+use super::options::AuthorizationOptions;
+use crate::configuration_file::{self, Reloads};
+use component_base::env::Env;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const RELOADS: Reloads = Reloads {
+    total: "apiserver_authorization_config_controller_automatic_reloads_total",
+    last: "apiserver_authorization_config_controller_automatic_reload_last_timestamp_seconds",
+};
+
+/// Until shutdown.
+pub async fn run(env: Env, path: PathBuf, authorization: Arc<Authorization>) {
+    let file = path.clone();
+    let apply = || {
+        authorization.replace(read(&env, &file, &authorization)?);
+        Ok(())
+    };
+    configuration_file::follow(env.clone(), path, RELOADS, apply).await;
+}
+
+fn read(env: &Env, path: &Path, authorization: &Authorization) -> Result<Chain, String> {
+    let authorizers = AuthorizationOptions::of_file(path).map_err(|error| error.to_string())?;
+    let chain = Chain::new(env, authorizers)?;
+    let (was, is) = (authorization.chain().own_modes(), chain.own_modes());
+    if was != is {
+        let list = |modes: &std::collections::BTreeSet<super::Mode>| {
+            modes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+        };
+        return Err(format!(
+            "authorizers other than webhooks may not come or go: {} were there, not {}",
+            list(&was),
+            list(&is)
+        ));
+    }
+    Ok(chain)
+}

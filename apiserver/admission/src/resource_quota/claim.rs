@@ -1,0 +1,136 @@
+//! `Claim`: what one write takes, of which quotas; and whether there is so much left.
+
+use crate::Attributes;
+use proto::Status;
+use proto::fields::text;
+use proto::quota::{Amounts, add, amounts, concerns, scope, unsaid, usage};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+/// What a write takes beyond what its object had.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    group: String,
+    resource: String,
+    /// The object's, for messages.
+    name: String,
+    /// Under which names anything is taken, also if it had been taken before.
+    taken: BTreeSet<String>,
+    asked: Amounts,
+    /// Names of the quotas that count it.
+    pub quotas: BTreeSet<String>,
+}
+
+impl Claim {
+    /// What is given back is not counted here: the quota controller lowers a usage when it has seen that the write came
+    /// about. `quotas` are those of the namespace; which of them are for the object is found here.
+    pub fn of<'a>(attributes: &Attributes<'_>, quotas: impl IntoIterator<Item = &'a Value>) -> Self {
+        let (group, resource): (&str, &str) = (&attributes.served.group, &attributes.served.resource);
+        let had = attributes.old_object.map(|old| usage(group, resource, old)).unwrap_or_default();
+        let mut asked = usage(group, resource, attributes.new_object());
+        let taken = asked.keys().cloned().collect();
+        for (name, quantity) in &mut asked {
+            if let Some(before) = had.get(name) {
+                *quantity -= *before;
+            }
+        }
+        asked.retain(|_, quantity| quantity.signum() > 0);
+        let is_pod = group.is_empty() && resource == "pods";
+        let counts = |quota: &&Value| {
+            limits(quota).keys().any(|name| concerns(group, resource, name))
+                && scope::matches(quota, is_pod, attributes.new_object())
+        };
+        let quotas = quotas.into_iter().filter(counts).map(|quota| text(quota, "/metadata/name").to_owned()).collect();
+        let name = attributes.shown_name().to_owned();
+        Self { group: group.to_owned(), resource: resource.to_owned(), name, taken, asked, quotas }
+    }
+
+    pub fn is_nothing(&self) -> bool {
+        self.quotas.is_empty()
+    }
+
+    /// Whether anything is taken beyond what there was.
+    pub fn takes_more(&self) -> bool {
+        !self.asked.is_empty()
+    }
+
+    /// Under which usage is counted.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.taken.iter().map(String::as_str)
+    }
+
+    /// What the quotas that count the write limit.
+    pub fn covered(&self, quotas: &[&Value]) -> BTreeSet<String> {
+        let counting = quotas.iter().filter(|quota| self.quotas.contains(text(quota, "/metadata/name")));
+        counting.flat_map(|quota| limits(quota).into_keys()).collect()
+    }
+
+    pub fn forbidden(&self, why: impl std::fmt::Display) -> Status {
+        Status::forbidden(&self.group, &self.resource, &self.name, why)
+    }
+
+    fn limited<'a>(&self, hard: &'a Amounts) -> Vec<&'a String> {
+        hard.keys().filter(|limit| concerns(&self.group, &self.resource, limit)).collect()
+    }
+
+    /// Refuses a pod that is silent about what a quota limits.
+    pub fn must_say(&self, quota: &Value, object: &Value) -> Result<(), Status> {
+        if !self.group.is_empty() || self.resource != "pods" {
+            return Ok(());
+        }
+        let hard = limits(quota);
+        match unsaid(object, self.limited(&hard).into_iter()) {
+            Some(why) => Err(self.forbidden(format_args!("failed quota: {}: {why}", text(quota, "/metadata/name")))),
+            None => Ok(()),
+        }
+    }
+
+    /// The usage of a quota after the write; nothing where that stays. 403 where it would be more than allowed.
+    pub fn charged(&self, quota: &Value) -> Result<Option<Amounts>, Status> {
+        let (name, hard, mut used) = (text(quota, "/metadata/name"), limits(quota), usage_of(quota));
+        let limited = self.limited(&hard);
+        if limited.iter().any(|limit| !used.contains_key(*limit)) {
+            let names: Vec<&str> = limited.iter().map(|limit| limit.as_str()).collect();
+            let why = format!("status unknown for quota: {name}, resources: {}", names.join(","));
+            return Err(self.forbidden(why));
+        }
+        let mine: Amounts = self
+            .asked
+            .iter()
+            .filter(|(name, _)| hard.contains_key(*name))
+            .map(|(name, q)| (name.clone(), *q))
+            .collect();
+        if mine.is_empty() {
+            return Ok(None);
+        }
+        let before = used.clone();
+        add(&mut used, &mine);
+        let exceeded: Vec<&String> = mine.keys().filter(|name| used.get(*name) > hard.get(*name)).collect();
+        if exceeded.is_empty() {
+            return Ok(Some(used));
+        }
+        let told = |of: &Amounts| -> String {
+            let each = exceeded.iter().filter_map(|name| Some(format!("{name}={}", of.get(*name)?)));
+            each.collect::<Vec<_>>().join(",")
+        };
+        Err(self.forbidden(format_args!(
+            "exceeded quota: {name}, requested: {}, used: {}, limited: {}",
+            told(&mine),
+            told(&before),
+            told(&hard)
+        )))
+    }
+}
+
+fn limits(quota: &Value) -> Amounts {
+    amounts(quota.pointer("/status/hard"))
+}
+
+fn usage_of(quota: &Value) -> Amounts {
+    amounts(quota.pointer("/status/used"))
+}
+
+/// Writes a usage into a quota's status.
+pub fn set_usage(quota: &mut Value, used: &Amounts) {
+    quota["status"]["used"] = used.iter().map(|(name, q)| (name.clone(), json!(q.to_string()))).collect();
+}

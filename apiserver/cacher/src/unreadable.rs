@@ -1,0 +1,54 @@
+//! `Unreadable`: keys of a row that hold something else than an object of it.
+//!
+//! Somebody may have written past the API server, or a disk may have lied. One bad value must not take its whole kind
+//! down, so it is told by name, once, and left out of lists and watches; a get of it fails.
+
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, BTreeSet};
+use storage::Key;
+
+#[derive(Debug, Default)]
+pub(super) struct Unreadable(Mutex<BTreeMap<Key, Told>>);
+
+#[derive(Debug)]
+struct Told {
+    mod_revision: u64,
+    reason: String,
+}
+
+impl Unreadable {
+    pub fn tell(&self, key: &Key, mod_revision: u64, reason: String) {
+        let mut told = self.0.lock();
+        if told.get(key).is_some_and(|known| known.mod_revision == mod_revision) {
+            return;
+        }
+        tracing::error!(%key, mod_revision, reason, "a stored object cannot be read and is left out");
+        told.insert(key.clone(), Told { mod_revision, reason });
+    }
+
+    /// The key is gone, or has been mended.
+    pub fn forget(&self, key: &Key) {
+        let mut told = self.0.lock();
+        if told.remove(key).is_some() {
+            tracing::warn!(%key, "what could not be read is gone");
+        }
+    }
+
+    /// Only these are there, as a list of the store says.
+    pub fn retain(&self, there: &BTreeSet<Key>) {
+        let gone: Vec<Key> = self.0.lock().keys().filter(|key| !there.contains(*key)).cloned().collect();
+        gone.iter().for_each(|key| self.forget(key));
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.lock().len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.lock().is_empty()
+    }
+
+    pub fn list(&self) -> Vec<(Key, String)> {
+        self.0.lock().iter().map(|(key, told)| (key.clone(), told.reason.clone())).collect()
+    }
+}

@@ -1,0 +1,73 @@
+//! The end of a definition: its objects go first.
+//!
+//! Corresponds to k8s.io/apiextensions-apiserver/pkg/controller/finalizer.
+
+use super::definition::{CLEANUP_FINALIZER, Definition, GROUP, RESOURCE};
+use cacher::Freshness;
+use futures::future::join_all;
+use proto::resources::Target;
+use proto::{Object, Status};
+use registry::mutation::Edit;
+use registry::own_write::own_mutation;
+use registry::row::Row;
+use registry::{Registry, cache_failure};
+use request::UserInfo;
+use request::options::DeleteOptions;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use strategy::object_meta;
+
+/// Deletions that are under way together.
+const AT_ONCE: usize = 16;
+
+/// Deletes what is left; lets the definition go when nothing is. False: ask again.
+pub async fn step(registry: &Registry, definition: &Definition<'_>, row: Option<Arc<Row>>) -> Result<bool, Status> {
+    if let Some(row) = row {
+        let left = remaining(&row).await?;
+        let target = Target { row: row.resource.clone(), served: row.resource.storage };
+        let waiting: Vec<&Arc<Object>> = left.iter().filter(|object| !object.index.deleting).collect();
+        for some in waiting.chunks(AT_ONCE) {
+            for outcome in join_all(some.iter().map(|object| delete(registry, &target, object))).await {
+                outcome?;
+            }
+        }
+        if !remaining(&row).await?.is_empty() {
+            return Ok(false);
+        }
+    }
+    release(registry, definition.name()).await?;
+    Ok(true)
+}
+
+async fn remaining(row: &Row) -> Result<Vec<Arc<Object>>, Status> {
+    let snapshot = row.cacher.read(Freshness::Latest).await.map_err(cache_failure)?;
+    Ok(snapshot.iter().map(|(_, object)| object.clone()).collect())
+}
+
+async fn delete(registry: &Registry, target: &Target, object: &Object) -> Result<(), Status> {
+    let user = UserInfo::apiserver();
+    let options = json!({"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"});
+    let mut mutation = own_mutation(target, &user, &options, &object.index.namespace, &object.index.name);
+    match registry.delete(&mut mutation, &DeleteOptions::default()).await {
+        Err(gone) if gone.reason == "NotFound" => Ok(()),
+        outcome => outcome.map(|_| ()),
+    }
+}
+
+async fn release(registry: &Registry, name: &str) -> Result<(), Status> {
+    let (target, _) = registry.row_of(GROUP, RESOURCE)?;
+    let user = UserInfo::apiserver();
+    let options = json!({"kind": "UpdateOptions", "apiVersion": "meta.k8s.io/v1"});
+    let mut mutation = own_mutation(&target, &user, &options, "", name);
+    let edit = Edit(|current: &Value| {
+        let mut object = current.clone();
+        let kept: Vec<String> =
+            object_meta::finalizers(current).into_iter().filter(|finalizer| finalizer != CLEANUP_FINALIZER).collect();
+        object_meta::set_finalizers(&mut object, &kept);
+        Ok(object)
+    });
+    match registry.update(&mut mutation, &edit).await {
+        Err(gone) if gone.reason == "NotFound" => Ok(()),
+        outcome => outcome.map(|_| ()),
+    }
+}

@@ -1,0 +1,129 @@
+//! Follows the stored objects, shares the seats out at its period, and tells in each FlowSchema whether its level exists.
+//!
+//! Corresponds to the configuration consumer in k8s.io/apiserver/pkg/util/flowcontrol/apf_controller.go.
+
+use super::Fairness;
+use cacher::Snapshot;
+use proto::Status;
+use registry::Registry;
+use registry::mutation::Edit;
+use registry::own_write::own_mutation;
+use registry::post_start::Hook;
+use registry::upkeep::Upkeep;
+use request::UserInfo;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Between two times that seats are shared out.
+const ADJUSTMENT_PERIOD: Duration = Duration::from_secs(10);
+const GROUP: &str = "flowcontrol.apiserver.k8s.io";
+const MANAGER: &str = "api-priority-and-fairness-config-consumer-v1";
+const DANGLING: &str = "Dangling";
+
+/// Follows the objects until the server announces its end.
+pub async fn run(upkeep: Upkeep, fairness: Arc<Fairness>) {
+    let registry = &upkeep.registry;
+    let row = |resource| registry.row_of(GROUP, resource);
+    // Where they are not served, what the server began with stays.
+    let (Ok((_, schemas)), Ok((_, levels))) = (row("flowschemas"), row("prioritylevelconfigurations")) else {
+        upkeep.hooks.finished(Hook::FairnessConfigConsumer);
+        return;
+    };
+    if !(schemas.cacher.ready().await && levels.cacher.ready().await) {
+        return;
+    }
+    let mut adjust_at = upkeep.env.now() + ADJUSTMENT_PERIOD;
+    let mut known: Option<(Snapshot, Snapshot)> = None;
+    loop {
+        let (Ok(now_schemas), Ok(now_levels)) = (schemas.cacher.snapshot(), levels.cacher.snapshot()) else { return };
+        let is_same =
+            |(schemas, levels): &(Snapshot, Snapshot)| schemas.is_same(&now_schemas) && levels.is_same(&now_levels);
+        if !known.as_ref().is_some_and(is_same) {
+            let (of_schemas, of_levels) = (values(&now_schemas), values(&now_levels));
+            fairness.configure(&of_schemas, &of_levels);
+            upkeep.hooks.finished(Hook::FairnessConfigConsumer);
+        }
+        // Again at every period, for what could not be written.
+        tell(registry, &values(&now_schemas), &values(&now_levels)).await;
+        tokio::select! {
+            biased;
+            () = upkeep.env.shutdown().cancelled() => return,
+            () = upkeep.ending.cancelled() => return,
+            () = schemas.cacher.changed(&now_schemas) => {}
+            () = levels.cacher.changed(&now_levels) => {}
+            () = upkeep.env.sleep_until(adjust_at) => {
+                fairness.adjust();
+                adjust_at = upkeep.env.now() + ADJUSTMENT_PERIOD;
+            }
+        }
+        known = Some((now_schemas, now_levels));
+    }
+}
+
+fn values(snapshot: &Snapshot) -> Vec<Value> {
+    snapshot.iter().map(|(_, object)| object.to_value()).collect()
+}
+
+/// Writes the condition of each schema that does not have it yet.
+async fn tell(registry: &Registry, schemas: &[Value], levels: &[Value]) {
+    let levels: BTreeSet<&str> = levels.iter().filter_map(|level| level["metadata"]["name"].as_str()).collect();
+    for schema in schemas {
+        let wanted = condition(schema, &levels);
+        if is_told(schema, &wanted) {
+            continue;
+        }
+        let name = schema["metadata"]["name"].as_str().unwrap_or_default();
+        if let Err(error) = write(registry, name, &wanted).await
+            && error.code != 404
+        {
+            tracing::debug!(flow_schema = name, %error, "its condition is not written yet");
+        }
+    }
+}
+
+/// Whether its level is missing.
+fn condition(schema: &Value, levels: &BTreeSet<&str>) -> Value {
+    let level = schema["spec"]["priorityLevelConfiguration"]["name"].as_str().unwrap_or_default();
+    let (status, reason, what) = if levels.contains(level) {
+        ("False", "Found", "and it exists")
+    } else {
+        ("True", "NotFound", "but there is no such object")
+    };
+    let message = format!("This FlowSchema references the PriorityLevelConfiguration object named {level:?} {what}");
+    json!({"type": DANGLING, "status": status, "reason": reason, "message": message})
+}
+
+fn is_told(schema: &Value, wanted: &Value) -> bool {
+    let same = |known: &Value| ["type", "status", "reason", "message"].iter().all(|key| known[key] == wanted[key]);
+    schema["status"]["conditions"].as_array().into_iter().flatten().any(same)
+}
+
+async fn write(registry: &Registry, name: &str, wanted: &Value) -> Result<(), Status> {
+    let (target, _) = registry.row_of(GROUP, "flowschemas")?;
+    let user = UserInfo::apiserver();
+    let options = json!({"kind": "UpdateOptions", "apiVersion": "meta.k8s.io/v1"});
+    let mut mutation = own_mutation(&target, &user, &options, "", name);
+    (mutation.subresource, mutation.manager) = ("status", MANAGER);
+    let now = registry.env.wall().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    registry.update(&mut mutation, &Edit(|current: &Value| Ok(told(current, wanted, &now)))).await.map(|_| ())
+}
+
+/// The schema with the condition. Its time is that of the last change of its status.
+fn told(current: &Value, wanted: &Value, now: &str) -> Value {
+    let mut schema = current.clone();
+    let mut conditions = schema["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    let known = conditions.iter().position(|condition| condition["type"] == DANGLING);
+    let mut condition = wanted.clone();
+    condition["lastTransitionTime"] = match known.map(|at| &conditions[at]) {
+        Some(known) if known["status"] == wanted["status"] => known["lastTransitionTime"].clone(),
+        _ => json!(now),
+    };
+    match known {
+        Some(at) => conditions[at] = condition,
+        None => conditions.push(condition),
+    }
+    schema["status"]["conditions"] = json!(conditions);
+    schema
+}

@@ -1,0 +1,328 @@
+//! The one door to the store: every read and write of every row.
+//!
+//! Corresponds to k8s.io/apiserver/pkg/registry/generic/registry and pkg/registry.
+
+pub mod continue_token;
+pub mod conversion;
+pub mod converter;
+pub mod deletion;
+pub mod escalation;
+pub mod key_change;
+pub mod lookup;
+pub mod mutation;
+pub mod own_write;
+pub mod post_start;
+pub mod read;
+pub mod repair;
+pub mod stored;
+pub mod row;
+pub mod scale;
+pub mod store;
+mod traced;
+pub mod upkeep;
+
+use access::authz::Authorization;
+use admission::{Annotations, Attributes, Chain, Operation, Reinvocation, Warnings};
+use arc_swap::ArcSwap;
+use cacher::encryption::{Encryption, Unreadable};
+use component_base::env::Env;
+use component_base::rng::Random;
+use conversion::OfRegistry;
+use mutation::{Admission, Mutation};
+use parking_lot::RwLock;
+use patch::apply::FieldManager;
+use patch::apply::fields::FieldSet;
+use proto::resources::{Catalogue, Resource, Target};
+use proto::{Object, Status};
+use row::Row;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+use storage::{Change, Key, Outcome, Storage, Write};
+use strategy::allocation::ServiceNetwork;
+use strategy::write_context::WriteContext;
+
+/// Every row at work, and what all of them share.
+pub struct Registry {
+    pub env: Env,
+    pub random: Random,
+    pub storage: Arc<dyn Storage>,
+    /// Replaced as a whole when custom resources come and go.
+    pub catalogue: ArcSwap<Catalogue>,
+    rows: RwLock<BTreeMap<String, Arc<Row>>>,
+    admission: OnceLock<Chain>,
+    /// Judges writes of roles and bindings, and updates that create.
+    authorization: OnceLock<Arc<Authorization>>,
+    service_network: ServiceNetwork,
+    pub encryption: Encryption,
+}
+
+impl Registry {
+    pub fn new(
+        env: &Env,
+        storage: Arc<dyn Storage>,
+        encryption: Encryption,
+        catalogue: Arc<Catalogue>,
+        service_network: ServiceNetwork,
+    ) -> Self {
+        Self {
+            env: env.clone(),
+            random: env.random("apiserver/registry"),
+            storage,
+            catalogue: ArcSwap::new(catalogue),
+            rows: RwLock::default(),
+            admission: OnceLock::new(),
+            authorization: OnceLock::new(),
+            service_network,
+            encryption,
+        }
+    }
+
+    /// The plugins need the registry for their look-ups, so they come after it. Once only.
+    pub fn set_admission(&self, chain: Chain) {
+        let _ = self.admission.set(chain);
+    }
+
+    /// The authorizers read policies from the registry's caches, so they come after it. Once only.
+    pub fn set_authorization(&self, authorization: Arc<Authorization>) {
+        let _ = self.authorization.set(authorization);
+    }
+
+    pub fn add_row(&self, row: Arc<Row>) {
+        self.rows.write().insert(row.prefix.clone(), row);
+    }
+
+    pub fn remove_row(&self, prefix: &str) {
+        self.rows.write().remove(prefix);
+    }
+
+    pub fn rows(&self) -> Vec<Arc<Row>> {
+        self.rows.read().values().cloned().collect()
+    }
+
+    /// The row behind a served name; 404 for what is never stored.
+    pub fn row(&self, resource: &Resource) -> Result<Arc<Row>, Status> {
+        let prefix = row::key_prefix(resource).ok_or_else(Status::unknown_path)?;
+        self.rows.read().get(&prefix).cloned().ok_or_else(Status::unknown_path)
+    }
+
+    /// The row of a group and plural, whatever the version.
+    pub fn row_of(&self, group: &str, resource: &str) -> Result<(Target, Arc<Row>), Status> {
+        let catalogue = self.catalogue.load();
+        let target = catalogue.by_group_resource(group, resource).ok_or_else(Status::unknown_path)?;
+        let row = self.row(&target.row)?;
+        Ok((target, row))
+    }
+
+    /// The same row, whether it is served or not: what is stored counts for plugins and allocators all the same.
+    pub fn stored_row_of(&self, group: &str, resource: &str) -> Result<Arc<Row>, Status> {
+        if let Ok((_, row)) = self.row_of(group, resource) {
+            return Ok(row);
+        }
+        let catalogue = self.catalogue.load();
+        let is_it = |row: &&Arc<Resource>| {
+            let stored = row.storage_version();
+            stored.group == group && stored.resource == resource
+        };
+        self.row(catalogue.rows().iter().find(is_it).ok_or_else(Status::unknown_path)?)
+    }
+
+    fn write_context<'a>(&'a self, mutation: &Mutation<'a>, name: &'a str) -> WriteContext<'a> {
+        WriteContext {
+            user: mutation.user,
+            row: &mutation.target.row,
+            served: mutation.target.served(),
+            namespace: mutation.namespace,
+            name,
+            subresource: mutation.subresource,
+            dry_run: mutation.dry_run,
+            now: self.env.wall(),
+            random: &self.random,
+            warnings: Vec::new(),
+        }
+    }
+
+    /// Runs one half of the admission chain over a write. Of a write to its scale, an object shows its replicas alone.
+    async fn admit(
+        &self,
+        operation: Operation,
+        phase: Phase,
+        mutation: &mut Mutation<'_>,
+        object: Option<&mut Value>,
+        old_object: Option<&Value>,
+    ) -> Result<(), Status> {
+        if mutation.subresource != "scale" {
+            return self.admit_shown(operation, phase, mutation, object, old_object).await;
+        }
+        let target = mutation.target;
+        let shown = |object: &Value| scale::scale_of(target.served(), object);
+        let (mut now, old) = (object.as_deref().map(shown).transpose()?, old_object.map(shown).transpose()?);
+        self.admit_shown(operation, phase, mutation, now.as_mut(), old.as_ref()).await?;
+        if let (Phase::Mutating, Some(scale), Some(object)) = (phase, now, object) {
+            scale::set_replicas(target.served(), object, scale["spec"]["replicas"].as_i64().unwrap_or(0));
+        }
+        Ok(())
+    }
+
+    async fn admit_shown(
+        &self,
+        operation: Operation,
+        phase: Phase,
+        mutation: &mut Mutation<'_>,
+        object: Option<&mut Value>,
+        old_object: Option<&Value>,
+    ) -> Result<(), Status> {
+        let chain = self.admission.get().filter(|_| mutation.admission != Admission::Done);
+        let Some(chain) = chain else { return Ok(()) };
+        let versions = OfRegistry { registry: self, target: mutation.target };
+        let mut attributes = Attributes {
+            operation,
+            served: mutation.target.served(),
+            versions: &versions,
+            subresource: mutation.subresource,
+            namespace: mutation.namespace,
+            name: if mutation.admission == Admission::Unnamed { "" } else { mutation.name },
+            object,
+            old_object,
+            options: mutation.options,
+            user: mutation.user,
+            dry_run: mutation.dry_run,
+            now: self.env.wall(),
+            deadline: mutation.deadline,
+            reinvocation: Reinvocation::default(),
+            random: &self.random,
+            lookup: self,
+            quotas: self,
+            warnings: Warnings::default(),
+            annotations: Annotations::default(),
+            steps: mutation.steps,
+        };
+        let outcome = match phase {
+            Phase::Mutating => chain.admit(&mut attributes).await,
+            Phase::Validating => chain.validate(&attributes).await,
+        };
+        let (warnings, annotations) = (attributes.warnings.take(), attributes.annotations.take());
+        for (key, value) in annotations {
+            mutation.annotations.entry(key).or_insert(value);
+        }
+        mutation.warnings.extend(warnings);
+        outcome
+    }
+
+    /// Both halves for what changes no object itself: `exec`, a binding, an eviction, a review. `check` looks at the body
+    /// between them.
+    pub async fn admit_action(
+        &self,
+        operation: Operation,
+        mutation: &mut Mutation<'_>,
+        body: &mut Value,
+        check: impl FnOnce(&Value) -> Result<(), Status> + Send,
+    ) -> Result<(), Status> {
+        self.admit(operation, Phase::Mutating, mutation, Some(&mut *body), None).await?;
+        check(body)?;
+        self.admit(operation, Phase::Validating, mutation, Some(body), None).await
+    }
+
+    async fn authorize_content(
+        &self,
+        mutation: &Mutation<'_>,
+        object: &Value,
+        old: Option<&Value>,
+    ) -> Result<(), Status> {
+        match self.authorization.get() {
+            Some(authorization) => escalation::authorize(authorization, mutation, object, old).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn authorize_creation(&self, mutation: &Mutation<'_>, name: &str) -> Result<(), Status> {
+        match self.authorization.get() {
+            Some(authorization) => escalation::authorize_creation(authorization, mutation, name).await,
+            None => Ok(()),
+        }
+    }
+
+    fn field_manager<'a>(&self, mutation: &'a Mutation<'_>, reset: &'a FieldSet) -> FieldManager<'a> {
+        let target = mutation.target;
+        FieldManager::new(&target.row, target.served(), mutation.subresource, reset, self.env.wall())
+    }
+
+    /// Writes an object, sealed, over what `expected` wrote (0: nothing), and lets the row's cache know what comes.
+    async fn put(&self, row: &Row, key: &str, expected: u64, object: &Object) -> Result<Outcome, Status> {
+        let key: Key = key.into();
+        let value = row.transformer.seal(&key, object.bytes().clone());
+        let announcement = row.reads_as_written().then(|| row.cacher.announce(&key, &value, object));
+        let change = Change::Put { value, ttl: row.ttl() };
+        let write = Write { key: key.clone(), expected, change };
+        let outcome = self.storage.write(write).await.map_err(storage_failure)?;
+        if let (Outcome::Written { .. }, Some(announcement)) = (&outcome, announcement) {
+            announcement.written();
+        }
+        Ok(outcome)
+    }
+
+    /// What the store holds now, out of the cache where that is as new.
+    async fn current(&self, row: &Row, namespace: &str, name: &str) -> Result<Option<Arc<Object>>, Status> {
+        row.cacher.get_latest(namespace, name).await.map_err(cache_failure)
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Phase {
+    Mutating,
+    Validating,
+}
+
+/// Fields that an endpoint resets, which its writers therefore do not own.
+pub fn reset_fields(mutation: &Mutation<'_>) -> FieldSet {
+    let has_status = mutation.target.served().subresource("status").is_some();
+    match mutation.subresource {
+        "" if has_status => FieldSet::of([["status"].as_slice()]),
+        "status" if !mutation.served().schema.is_builtin() => FieldSet::of([["spec"].as_slice(), &["metadata"]]),
+        "status" => FieldSet::of([["spec"].as_slice()]),
+        _ => FieldSet::default(),
+    }
+}
+
+/// What a cache that cannot answer means for a client.
+pub fn cache_failure(error: cacher::Error) -> Status {
+    match error {
+        cacher::Error::NotReady => Status::too_many_requests("storage is (re)initializing", 1),
+        cacher::Error::TooLarge { requested, current } => too_large_version(requested, current, Some(1)),
+        cacher::Error::Expired { requested, oldest } => {
+            Status::expired(format!("too old resource version: {requested} ({oldest})"))
+        }
+        cacher::Error::Undecodable { ref reason, .. } => match Unreadable::bare(reason) {
+            Some(why) => Status::internal(why),
+            None => Status::internal(error),
+        },
+        cacher::Error::Storage(error) => storage_failure(error),
+    }
+}
+
+/// What a store that does not answer means for a client.
+pub fn storage_failure(error: storage::Error) -> Status {
+    match error {
+        storage::Error::Compacted { .. } => Status::expired(
+            "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter.",
+        ),
+        storage::Error::FutureRevision { requested, current } => too_large_version(requested, current, None),
+        storage::Error::Unavailable(why) | storage::Error::Stopped(why) => Status::unavailable(why),
+        storage::Error::TimedOut(_) => Status::timed_out(),
+        storage::Error::Rejected(why) => Status::failure(500, "", why),
+    }
+}
+
+/// 504 for a version that this server has not seen yet.
+pub fn too_large_version(requested: u64, current: u64, retry_after_s: Option<u32>) -> Status {
+    let message = format!("Timeout: Too large resource version: {requested}, current: {current}");
+    let mut status = Status::failure(504, "Timeout", message);
+    let details = status.details.get_or_insert_default();
+    details.causes = vec![proto::meta::status::Cause {
+        reason: "ResourceVersionTooLarge".into(),
+        message: "Too large resource version".into(),
+        field: String::new(),
+    }];
+    details.retry_after_seconds = retry_after_s;
+    status
+}

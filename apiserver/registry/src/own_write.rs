@@ -1,0 +1,86 @@
+//! Writes of the server's own: through the one door like everybody's, as the user `system:apiserver`.
+//!
+//! Corresponds to the loopback client of kube-apiserver.
+
+use super::Registry;
+use super::mutation::{Admission, Edit, Mutation};
+use patch::defaults::set_defaults;
+use proto::Status;
+use proto::resources::Target;
+use request::UserInfo;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use strategy::object_meta;
+
+/// Who owns what this server writes by itself.
+const MANAGER: &str = "kube-apiserver";
+
+/// Creates an object unless one of its name is there, or its resource is not served.
+pub async fn ensure(registry: &Registry, group: &str, resource: &str, object: Value) -> Result<(), Status> {
+    ensure_as(registry, group, resource, object, MANAGER).await
+}
+
+/// The same, under the name of a part of the server.
+pub async fn ensure_as(
+    registry: &Registry,
+    group: &str,
+    resource: &str,
+    object: Value,
+    manager: &str,
+) -> Result<(), Status> {
+    let Ok((target, row)) = registry.row_of(group, resource) else { return Ok(()) };
+    let namespace = object_meta::text(&object, "namespace").to_owned();
+    let name = object_meta::text(&object, "name").to_owned();
+    if row.cacher.get_latest(&namespace, &name).await.map_err(super::cache_failure)?.is_some() {
+        return Ok(());
+    }
+    let user = UserInfo::apiserver();
+    let options = json!({"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"});
+    let mut mutation = own_mutation(&target, &user, &options, &namespace, &name);
+    mutation.manager = manager;
+    let mut object = object;
+    set_defaults(target.served(), &mut object);
+    match registry.create(&mut mutation, object).await {
+        Err(there) if there.reason == "AlreadyExists" => Ok(()),
+        outcome => outcome.map(|_| ()),
+    }
+}
+
+/// Changes an object that is there.
+pub async fn change(
+    registry: &Registry,
+    (group, resource): (&str, &str),
+    (namespace, name): (&str, &str),
+    changed: impl Fn(&Value) -> Value + Send + Sync,
+) -> Result<(), Status> {
+    let (target, _) = registry.row_of(group, resource)?;
+    let user = UserInfo::apiserver();
+    let options = json!({"kind": "UpdateOptions", "apiVersion": "meta.k8s.io/v1"});
+    let mut mutation = own_mutation(&target, &user, &options, namespace, name);
+    registry.update(&mut mutation, &Edit(|current: &Value| Ok(changed(current)))).await.map(|_| ())
+}
+
+/// A write of the server's own.
+pub fn own_mutation<'a>(
+    target: &'a Target,
+    user: &'a UserInfo,
+    options: &'a Value,
+    namespace: &'a str,
+    name: &'a str,
+) -> Mutation<'a> {
+    Mutation {
+        target,
+        namespace,
+        name,
+        subresource: "",
+        user,
+        dry_run: false,
+        admission: Admission::Whole,
+        deadline: None,
+        options,
+        manager: MANAGER,
+        warnings: Vec::new(),
+        annotations: BTreeMap::new(),
+        steps: None,
+    }
+}

@@ -1,0 +1,45 @@
+//! Servers that are asked for reviews, for tests of those who ask.
+
+use axum::body::{Body, to_bytes};
+use component_base::env::Env;
+use component_base::network::{HttpService, Network};
+use http::{Request, Response};
+use parking_lot::Mutex;
+use serde_json::Value;
+use std::convert::Infallible;
+use std::sync::Arc;
+
+/// More than any review of a test.
+const MAX_REVIEW_BYTES: usize = 1 << 20;
+
+/// A server in this world that is sent reviews and answers them with a status; what it was sent is noted.
+pub fn reviewing(
+    env: &Env,
+    authority: &str,
+    status: impl Fn(&Value) -> Value + Send + Sync + 'static,
+) -> Arc<Mutex<Vec<Value>>> {
+    let asked: Arc<Mutex<Vec<Value>>> = Arc::default();
+    let (noted, status) = (asked.clone(), Arc::new(status));
+    let service = HttpService::new(tower::service_fn(move |request: Request<Body>| {
+        let (noted, status) = (noted.clone(), status.clone());
+        async move {
+            let bytes = to_bytes(request.into_body(), MAX_REVIEW_BYTES).await.expect("a review arrives whole");
+            let mut review: Value = serde_json::from_slice(&bytes).expect("a review is JSON");
+            noted.lock().push(review.clone());
+            review["status"] = status(&review["spec"]);
+            Ok::<_, Infallible>(Response::new(Body::from(review.to_string())))
+        }
+    }));
+    let Network::InProcess(network) = env.network() else { panic!("tests are simulated") };
+    network.register(authority, service);
+    asked
+}
+
+/// One that is asked who may do what.
+pub fn allowing(
+    env: &Env,
+    authority: &str,
+    allows: impl Fn(&Value) -> bool + Send + Sync + 'static,
+) -> Arc<Mutex<Vec<Value>>> {
+    reviewing(env, authority, move |spec| serde_json::json!({"allowed": allows(spec)}))
+}

@@ -1,0 +1,93 @@
+//! `Draft`: the trace of a request that is still on its way.
+
+use super::steps::Steps;
+use super::trace::{Answered, Asked, Trace};
+use super::{HEADER, path_of};
+use crate::info::RequestInfo;
+use crate::user_info::UserInfo;
+use component_base::env::Env;
+use http::header;
+use http::request::Parts;
+use jiff::Timestamp;
+use proto::Status;
+use serde_json::Value;
+use std::time::Duration;
+
+/// A client may name itself by as many words as it likes; these are kept.
+const MAX_USER_AGENT_BYTES: usize = 256;
+
+#[derive(Debug)]
+pub struct Draft {
+    pub steps: Steps,
+    /// Whether whoever asked may read it.
+    is_permitted: bool,
+    received: Timestamp,
+    request: Asked,
+    user: Value,
+    impersonated_user: Value,
+    refusal: Answered,
+}
+
+impl Draft {
+    /// Of a request that asks for it.
+    pub fn of(env: &Env, parts: &Parts, info: &RequestInfo) -> Option<Box<Self>> {
+        let is_asked_for = parts.headers.get(HEADER).is_some_and(|value| value == "true");
+        is_asked_for.then(|| {
+            let uri = parts.uri.path_and_query().map_or("/", |uri| uri.as_str());
+            let agent = parts.headers.get(header::USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+            // Header values that are text are ASCII.
+            let agent = &agent[..agent.len().min(MAX_USER_AGENT_BYTES)];
+            Box::new(Self {
+                steps: Steps::new(env),
+                is_permitted: false,
+                received: env.wall(),
+                request: Asked::of(parts.method.as_str(), uri, agent, info),
+                user: Value::Null,
+                impersonated_user: Value::Null,
+                refusal: Answered::default(),
+            })
+        })
+    }
+
+    /// Who sent it, and may read what comes of it.
+    pub fn permit(&mut self, user: &UserInfo) {
+        self.is_permitted = true;
+        self.user = user.to_value();
+    }
+
+    pub fn is_permitted(&self) -> bool {
+        self.is_permitted
+    }
+
+    /// Whom it acts as, after impersonation.
+    pub fn acts_as(&mut self, user: &UserInfo) {
+        let user = user.to_value();
+        self.impersonated_user = if user == self.user { Value::Null } else { user };
+    }
+
+    pub fn refused(&mut self, status: &Status) {
+        let Status { reason, message, .. } = status;
+        self.refusal = Answered { code: status.code, reason: reason.clone(), message: message.clone() };
+    }
+
+    /// It is answered.
+    pub fn finish(self, audit_id: &str, code: u16, took: Duration) -> Trace {
+        let (steps, steps_left_out) = self.steps.take();
+        Trace {
+            audit_id: audit_id.to_owned(),
+            received: self.received.to_string(),
+            took_us: u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
+            request: self.request,
+            user: self.user,
+            impersonated_user: self.impersonated_user,
+            steps,
+            steps_left_out,
+            answer: Answered { code, ..self.refusal },
+        }
+    }
+}
+
+/// Where the trace of a request will be, as a `Link` header tells it.
+pub fn link(audit_id: &str) -> String {
+    format!("<{}>; rel=\"trace\"", path_of(audit_id))
+}

@@ -1,0 +1,15 @@
+//! A whole server in this process, as its clients see it.
+
+mod admission_webhooks;
+mod aggregation;
+mod authentication;
+mod authorization_reload;
+mod conversion_webhooks;
+mod custom_resources;
+mod encryption;
+mod etcd_servers;
+mod flow_control;
+mod quota;
+mod request_trace;
+mod strategies;
+mod two_families;

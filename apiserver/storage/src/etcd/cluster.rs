@@ -1,0 +1,422 @@
+//! `Cluster`: the members of one etcd cluster, asked one after the other until one of them answers.
+//!
+//! Corresponds to etcd's client/v3 (balancer and retry interceptor). Three things are kept watch over:
+//! - what may be asked again: a read always, a write only where nothing has happened;
+//! - which cluster answers: a member of another one is not asked;
+//! - that the cluster never goes back: one that was restored from an older snapshot has forgotten what this server's
+//!   caches and clients know, so the engine stops and the process has to start anew.
+
+use super::member::{Failure, Header, Member, RangeQuery, Ranged, Status, Swapped};
+use super::version::ServerVersion;
+use crate::Error;
+use component_base::env::Env;
+use futures::future::join_all;
+use parking_lot::Mutex;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// A call is given up after this time. etcd itself gives up after seven seconds and says why.
+const CALL_LIMIT: Duration = Duration::from_secs(10);
+
+/// What can be asked of another member is asked there when one has not answered in this time.
+const REPEATABLE_LIMIT: Duration = Duration::from_secs(5);
+
+/// A member's word about itself needs no other member.
+const STATUS_LIMIT: Duration = Duration::from_secs(3);
+
+/// Pause before all members are asked once more: an election takes about a second.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// How long a start waits for etcd, which may be starting too.
+const START_LIMIT: Duration = Duration::from_secs(10);
+
+/// Why there is nothing to start with. Each prints as one line.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OpenError {
+    #[error("--etcd-servers: {0:?}: {1}")]
+    Server(String, String),
+    #[error("etcd does not answer at {servers}: {reason}")]
+    Unreachable { servers: String, reason: String },
+    #[error("--etcd-servers: {0} and {1} belong to different clusters")]
+    TwoClusters(String, String),
+}
+
+/// What may be done about a call whose answer was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repeat {
+    /// Asking twice is asking once.
+    Always,
+    /// It may have happened, and must not happen twice.
+    Never,
+}
+
+/// An answer that went through the whole cluster, or none of these.
+pub trait Answer {
+    /// The header of a linearisable answer.
+    fn header(&self) -> Option<Header>;
+}
+
+impl Answer for Ranged {
+    fn header(&self) -> Option<Header> {
+        Some(self.header)
+    }
+}
+
+impl Answer for Swapped {
+    fn header(&self) -> Option<Header> {
+        Some(self.header)
+    }
+}
+
+impl Answer for Header {
+    fn header(&self) -> Option<Header> {
+        None
+    }
+}
+
+/// A lease's id.
+impl Answer for i64 {
+    fn header(&self) -> Option<Header> {
+        None
+    }
+}
+
+pub struct Cluster {
+    env: Env,
+    members: Vec<Arc<dyn Member>>,
+    state: Mutex<State>,
+    /// The newest revision that is known to be committed.
+    seen: AtomicU64,
+    ended: CancellationToken,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The member that answered last.
+    preferred: usize,
+    /// Of the members that have ever said who they are.
+    known: Vec<Option<Known>>,
+    cluster: u64,
+    /// Members of other clusters that have been told of.
+    foreign: BTreeSet<usize>,
+    /// Why the last call failed, if it did.
+    trouble: Option<String>,
+    is_full: bool,
+    stopped: Option<Error>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    answers_progress_in_order: bool,
+    /// It has not failed since it said so.
+    is_current: bool,
+}
+
+impl fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(&self.members).finish()
+    }
+}
+
+impl Cluster {
+    /// Waits a little for the first member to answer, and looks whether those that do are one cluster.
+    pub async fn open(env: &Env, members: Vec<Arc<dyn Member>>, probe: Vec<u8>) -> Result<Arc<Self>, OpenError> {
+        let state = State { known: vec![None; members.len()], ..State::default() };
+        let cluster = Arc::new(Self {
+            env: env.clone(),
+            members,
+            state: Mutex::new(state),
+            seen: AtomicU64::new(0),
+            ended: CancellationToken::new(),
+        });
+        let deadline = env.now() + START_LIMIT;
+        loop {
+            let outcome = cluster.meet(&probe).await?;
+            match outcome {
+                Ok(()) => return Ok(cluster),
+                Err(failure) if env.now() >= deadline || env.shutdown().is_cancelled() => {
+                    let servers: Vec<&str> = cluster.members.iter().map(|member| member.url()).collect();
+                    let reason = failure.to_string();
+                    return Err(OpenError::Unreachable { servers: servers.join(", "), reason });
+                }
+                Err(failure) => {
+                    tracing::debug!(%failure, "waiting for etcd");
+                    let _ = env.timeout(PAUSE * 5, env.shutdown().cancelled()).await;
+                }
+            }
+        }
+    }
+
+    /// Asks every member who it is, then the cluster for a revision.
+    async fn meet(&self, probe: &[u8]) -> Result<Result<(), Failure>, OpenError> {
+        let statuses = join_all(self.members.iter().map(|member| self.limited(STATUS_LIMIT, member.status()))).await;
+        let mut first: Option<(usize, u64)> = None;
+        for (index, status) in statuses.iter().enumerate() {
+            let Ok(status) = status else { continue };
+            match first {
+                Some((other, cluster)) if cluster != status.cluster => {
+                    let url = |index: usize| self.members[index].url().to_owned();
+                    return Err(OpenError::TwoClusters(url(other), url(index)));
+                }
+                _ => first = first.or(Some((index, status.cluster))),
+            }
+            self.meets(index, status);
+        }
+        match first {
+            Some((index, cluster)) => {
+                let mut state = self.state.lock();
+                state.cluster = cluster;
+                state.preferred = index;
+            }
+            None => {
+                let failure = statuses.into_iter().find_map(Result::err);
+                return Ok(Err(failure.unwrap_or_else(|| Failure::Unreachable("no servers are named".to_owned()))));
+            }
+        }
+        let read = self.call(Repeat::Always, |member| {
+            let query = RangeQuery { count_only: true, ..RangeQuery::key(probe) };
+            async move { member.range(query).await }
+        });
+        Ok(read.await.map(|_| ()))
+    }
+
+    /// Asks the members in turn, beginning with the one that answered last.
+    pub async fn call<T, Fut>(&self, repeat: Repeat, ask: impl Fn(Arc<dyn Member>) -> Fut) -> Result<T, Failure>
+    where
+        T: Answer,
+        Fut: Future<Output = Result<T, Failure>>,
+    {
+        let deadline = self.env.now() + CALL_LIMIT;
+        let limit = if repeat == Repeat::Always { REPEATABLE_LIMIT } else { CALL_LIMIT };
+        loop {
+            let mut last = Failure::Unreachable("no servers are named".to_owned());
+            let mut may_change = false;
+            let first = self.state.lock().preferred;
+            for index in (0..self.members.len()).map(|turn| (first + turn) % self.members.len()) {
+                if let Some(stopped) = self.stopped() {
+                    return Err(Failure::Unreachable(stopped.to_string()));
+                }
+                let outcome = match self.ask_who_it_is(index).await {
+                    Ok(()) => self.ask_one(index, limit, &ask).await,
+                    // Only asked who it is, so nothing has happened.
+                    Err(failure) => Err(Failure::Unreachable(failure.to_string())),
+                };
+                last = match outcome.map_err(|failure| failure.of(self.members[index].url())) {
+                    Ok(answer) => return Ok(answer),
+                    Err(failure @ Failure::Unreachable(_)) => failure,
+                    Err(failure @ Failure::NotNow(_)) => {
+                        may_change = true;
+                        failure
+                    }
+                    Err(failure @ (Failure::Lost(_) | Failure::TimedOut(_))) if repeat == Repeat::Always => {
+                        may_change = true;
+                        failure
+                    }
+                    Err(failure @ (Failure::Lost(_) | Failure::TimedOut(_))) => {
+                        self.ail(&failure);
+                        return Err(failure);
+                    }
+                    Err(failure) => return Err(failure),
+                };
+            }
+            if !may_change || self.env.now() >= deadline {
+                self.ail(&last);
+                return Err(last);
+            }
+            self.env.sleep(PAUSE).await;
+        }
+    }
+
+    async fn ask_one<T, Fut>(
+        &self,
+        index: usize,
+        limit: Duration,
+        ask: &impl Fn(Arc<dyn Member>) -> Fut,
+    ) -> Result<T, Failure>
+    where
+        T: Answer,
+        Fut: Future<Output = Result<T, Failure>>,
+    {
+        let before = self.seen.load(Ordering::Acquire);
+        let outcome = self.limited(limit, ask(self.members[index].clone())).await;
+        match outcome {
+            Ok(answer) => {
+                if let Some(header) = answer.header() {
+                    self.check(index, header, before)?;
+                }
+                self.recover(index);
+                Ok(answer)
+            }
+            Err(failure @ (Failure::Unreachable(_) | Failure::Lost(_) | Failure::TimedOut(_))) => {
+                self.forget(index);
+                Err(failure)
+            }
+            Err(failure) => {
+                self.note_full(&failure);
+                Err(failure)
+            }
+        }
+    }
+
+    async fn limited<T>(&self, limit: Duration, call: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+        match self.env.timeout(limit, call).await {
+            Ok(answer) => answer,
+            Err(_) => Err(Failure::TimedOut(format!("no answer within {} s", limit.as_secs()))),
+        }
+    }
+
+    /// Once, and after each failure: a member may be another one when it comes back.
+    async fn ask_who_it_is(&self, index: usize) -> Result<(), Failure> {
+        if self.state.lock().known[index].is_some_and(|known| known.is_current) {
+            return Ok(());
+        }
+        let status = self.limited(STATUS_LIMIT, self.members[index].status()).await?;
+        self.check_cluster(index, status.cluster)?;
+        self.meets(index, &status);
+        Ok(())
+    }
+
+    fn meets(&self, index: usize, status: &Status) {
+        let version = ServerVersion::parse(&status.version);
+        let answers_progress_in_order = version.is_some_and(ServerVersion::answers_progress_in_order);
+        tracing::debug!(server = self.members[index].url(), version = %status.version, "etcd answers");
+        self.state.lock().known[index] = Some(Known { answers_progress_in_order, is_current: true });
+    }
+
+    pub fn forget(&self, index: usize) {
+        if let Some(known) = &mut self.state.lock().known[index] {
+            known.is_current = false;
+        }
+    }
+
+    pub fn check_cluster(&self, index: usize, cluster: u64) -> Result<(), Failure> {
+        let mut state = self.state.lock();
+        if cluster == state.cluster {
+            return Ok(());
+        }
+        if let Some(known) = &mut state.known[index] {
+            known.is_current = false;
+        }
+        let url = self.members[index].url();
+        let why = format!("etcd at {url} belongs to another cluster than the one that this server began with");
+        if state.foreign.insert(index) {
+            tracing::error!("{why}; it is not asked any more");
+        }
+        Err(Failure::Unreachable(why))
+    }
+
+    /// An answer at a revision below what was known before it was asked for comes from a cluster that has forgotten.
+    fn check(&self, index: usize, header: Header, before: u64) -> Result<(), Failure> {
+        self.check_cluster(index, header.cluster)?;
+        if header.revision < before {
+            let error = self.stop(format!(
+                "etcd at {} went back from revision {before} to {}: it was restored from an older snapshot; start again \
+                 to go on with what it holds",
+                self.members[index].url(),
+                header.revision,
+            ));
+            return Err(Failure::Lost(error.to_string()));
+        }
+        self.saw(header.revision);
+        Ok(())
+    }
+
+    /// That much is committed.
+    pub fn saw(&self, revision: u64) {
+        self.seen.fetch_max(revision, Ordering::AcqRel);
+    }
+
+    /// The member that answered last, and its place.
+    pub fn preferred(&self) -> (usize, Arc<dyn Member>) {
+        let index = self.state.lock().preferred;
+        (index, self.members[index].clone())
+    }
+
+    pub fn size(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Whether this member may be believed when it answers a progress request.
+    pub fn is_believed(&self, index: usize) -> bool {
+        self.state.lock().known[index].is_some_and(|known| known.answers_progress_in_order)
+    }
+
+    /// Whether all members that are known may be.
+    pub fn answers_progress_in_order(&self) -> bool {
+        let state = self.state.lock();
+        let mut known = state.known.iter().flatten().peekable();
+        known.peek().is_some() && known.all(|known| known.answers_progress_in_order)
+    }
+
+    fn recover(&self, index: usize) {
+        let mut state = self.state.lock();
+        state.preferred = index;
+        if let Some(trouble) = state.trouble.take() {
+            tracing::warn!(trouble, "etcd answers again");
+        }
+    }
+
+    fn ail(&self, failure: &Failure) {
+        let mut state = self.state.lock();
+        if state.trouble.is_none() && state.stopped.is_none() {
+            tracing::error!(reason = %failure, "etcd does not answer");
+            state.trouble = Some(failure.to_string());
+        }
+    }
+
+    /// Tells once that the database is full, until a write has succeeded again.
+    fn note_full(&self, failure: &Failure) {
+        let Failure::Rejected(why) = failure else { return };
+        let mut state = self.state.lock();
+        if why.contains("database space exceeded") && !std::mem::replace(&mut state.is_full, true) {
+            tracing::error!(
+                "etcd takes no more writes, only deletions: its database is full (alarm NOSPACE). Compact and \
+                 defragment it or raise its --quota-backend-bytes, then disarm the alarm"
+            );
+        }
+    }
+
+    /// A write that adds to the database went through.
+    pub fn note_room(&self) {
+        let mut state = self.state.lock();
+        if std::mem::take(&mut state.is_full) {
+            tracing::warn!("etcd takes writes again");
+        }
+    }
+
+    /// What a failure that nobody can do anything about means above this engine.
+    pub fn error(&self, failure: Failure) -> Error {
+        match (self.stopped(), failure) {
+            (Some(stopped), _) => stopped,
+            (None, Failure::Rejected(why)) => Error::Rejected(why),
+            (None, Failure::TimedOut(why)) => Error::TimedOut(why),
+            (None, failure) => Error::Unavailable(failure.to_string()),
+        }
+    }
+
+    /// Stops for good: the first reason stays.
+    pub fn stop(&self, reason: String) -> Error {
+        let error = self.state.lock().stopped.get_or_insert(Error::Stopped(reason)).clone();
+        self.ended.cancel();
+        error
+    }
+
+    /// Why the last call failed, if it did.
+    pub fn trouble(&self) -> Option<String> {
+        self.state.lock().trouble.clone()
+    }
+
+    pub fn stopped(&self) -> Option<Error> {
+        self.state.lock().stopped.clone()
+    }
+
+    /// Cancelled when the engine has stopped.
+    pub fn ended(&self) -> &CancellationToken {
+        &self.ended
+    }
+}

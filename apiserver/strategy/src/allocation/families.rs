@@ -1,0 +1,343 @@
+//! The address families of a Service: what it asks for, against what the cluster has.
+//!
+//! Corresponds to initIPFamilyFields in pkg/registry/core/service/storage/alloc.go.
+//!
+//! ```text
+//!   cluster IPv4        {}                                  ->  [IPv4]         SingleStack
+//!   cluster IPv4,IPv6   {}                                  ->  [IPv4]         SingleStack
+//!                       {policy: PreferDualStack}           ->  [IPv4, IPv6]   PreferDualStack
+//!                       {policy: …, families: [IPv6]}       ->  [IPv6, IPv4]
+//!                       update: policy becomes SingleStack  ->  the second family and address go
+//! ```
+
+use crate::validation::at::At;
+use crate::validation::service_addresses::addresses;
+use proto::meta::status::FieldError;
+use serde_json::{Value, json};
+use std::net::IpAddr;
+
+pub type Family = &'static str;
+
+const IPV4: Family = "IPv4";
+const IPV6: Family = "IPv6";
+const SINGLE: &str = "SingleStack";
+const PREFER: &str = "PreferDualStack";
+const REQUIRE: &str = "RequireDualStack";
+
+pub fn of_address(address: IpAddr) -> Family {
+    if address.is_ipv4() { IPV4 } else { IPV6 }
+}
+
+fn other(family: &str) -> Family {
+    if family == IPV4 { IPV6 } else { IPV4 }
+}
+
+/// Fills in families and policy where they are open. `cluster` is what the cluster has, the primary family first. What
+/// contradicts the cluster is an error; what contradicts itself is for validation to find.
+pub fn settle(service: &mut Value, old: Option<&Value>, cluster: &[Family]) -> Vec<FieldError> {
+    let root = At::root(service);
+    let spec = root.field("spec");
+    if spec.field("type").text() == "ExternalName" {
+        return Vec::new();
+    }
+    let before = old.map(At::root);
+    let before = before.as_ref().map(|old| old.field("spec"));
+    if before.as_ref().is_some_and(|before| prefers_what_it_had(&spec, before)) {
+        return Vec::new();
+    }
+    let is_open = spec.field("clusterIP").text() == "None" && spec.field("selector").is_empty();
+    let policy = policy(&spec, before.as_ref(), is_open);
+    if !addresses(&spec).is_empty() {
+        return Vec::new();
+    }
+    let mut settled = Settled { policy, ips: texts(&spec, "clusterIPs"), families: texts(&spec, "ipFamilies") };
+    let mut errors = before.map_or_else(Vec::new, |before| settled.follow(&spec, &before));
+    errors.extend(settled.against_itself(&spec));
+    errors.extend(settled.infer(&spec, cluster));
+    if errors.is_empty() {
+        match is_open {
+            // Somebody else writes the endpoints of such a Service, and they may be of any family.
+            true => settled.complete(&[cluster[0], other(cluster[0])]),
+            false => {
+                errors = settled.against_cluster(&spec, cluster);
+                settled.complete(cluster);
+            }
+        }
+    }
+    if errors.is_empty() {
+        let Settled { policy, ips, families } = settled;
+        service["spec"]["ipFamilies"] = json!(families);
+        service["spec"]["ipFamilyPolicy"] = json!(policy);
+        if !ips.is_empty() {
+            service["spec"]["clusterIPs"] = json!(ips);
+        }
+    }
+    errors
+}
+
+fn texts(spec: &At<'_>, field: &str) -> Vec<String> {
+    spec.field(field).items().map(|item| item.text().to_owned()).collect()
+}
+
+/// The one that is given, or that it had; a Service never changes between one family and two unless it is told to.
+fn policy(spec: &At<'_>, before: Option<&At<'_>>, is_open: bool) -> String {
+    let had = before.map(|before| before.field("ipFamilyPolicy").text().to_owned());
+    match (spec.field("ipFamilyPolicy").text(), had) {
+        ("", Some(had)) if !had.is_empty() => had,
+        ("", _) if is_open => REQUIRE.to_owned(),
+        ("", _) => SINGLE.to_owned(),
+        (given, _) => given.to_owned(),
+    }
+}
+
+/// A Service that merely prefers two families stays as the cluster was when it was made.
+fn prefers_what_it_had(spec: &At<'_>, before: &At<'_>) -> bool {
+    let prefers = |spec: &At<'_>| spec.field("ipFamilyPolicy").text() == PREFER;
+    let same = |field: &str| texts(spec, field) == texts(before, field);
+    let is_same_type = spec.field("type").text() == before.field("type").text();
+    is_same_type && prefers(spec) && prefers(before) && same("clusterIPs") && same("ipFamilies")
+}
+
+struct Settled {
+    policy: String,
+    ips: Vec<String>,
+    families: Vec<String>,
+}
+
+impl Settled {
+    /// Whoever makes it a Service of one family need not name the address that it gives up; who leaves the second one out
+    /// has to say that this is meant.
+    fn follow(&mut self, spec: &At<'_>, before: &At<'_>) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        let (ips, families) = (texts(before, "clusterIPs"), texts(before, "ipFamilies"));
+        if self.policy == SINGLE {
+            if self.ips == ips {
+                self.ips.truncate(1);
+            }
+            if self.families == families {
+                self.families.truncate(1);
+            }
+            return errors;
+        }
+        let reduced = |now: &[String], before: &[String]| !now.is_empty() && now.len() < before.len();
+        for (is_reduced, what) in
+            [(reduced(&self.ips, &ips), "cluster IP"), (reduced(&self.families, &families), "IP family")]
+        {
+            if is_reduced {
+                let why = format!("must be 'SingleStack' to release the secondary {what}");
+                errors.push(self.bad_policy(spec, &why));
+            }
+        }
+        errors
+    }
+
+    fn bad_policy(&self, spec: &At<'_>, why: &str) -> FieldError {
+        spec.field("ipFamilyPolicy").invalid_as(&json!(self.policy), why)
+    }
+
+    fn against_itself(&self, spec: &At<'_>) -> Vec<FieldError> {
+        let lists = [(&self.ips, "cluster IPs"), (&self.families, "IP families")];
+        let too_many = lists.into_iter().filter(|(list, _)| self.policy == SINGLE && list.len() == 2);
+        let why = |what| format!("must be 'RequireDualStack' or 'PreferDualStack' when multiple {what} are specified");
+        too_many.map(|(_, what)| self.bad_policy(spec, &why(what))).collect()
+    }
+
+    /// An address tells its family.
+    fn infer(&mut self, spec: &At<'_>, cluster: &[Family]) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        for (index, ip) in self.ips.iter().enumerate() {
+            let Ok(address) = ip.parse() else { break };
+            let family = of_address(address);
+            if index < self.families.len() {
+                continue;
+            }
+            if cluster.contains(&family) {
+                self.families.push(family.to_owned());
+            } else {
+                let at = format!("spec.clusterIPs[{index}]");
+                let why = format!("{family} is not configured on this cluster");
+                errors.push(FieldError::invalid(at, spec.field("clusterIPs").value, why));
+            }
+        }
+        errors
+    }
+
+    fn against_cluster(&self, spec: &At<'_>, cluster: &[Family]) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        if self.policy == REQUIRE && cluster.len() < 2 {
+            errors.push(self.bad_policy(spec, "this cluster is not configured for dual-stack services"));
+        }
+        for (index, family) in self.families.iter().enumerate() {
+            if !cluster.contains(&family.as_str()) {
+                let at = format!("spec.ipFamilies[{index}]");
+                errors.push(FieldError::invalid(at, &json!(family), "not configured on this cluster"));
+            }
+        }
+        errors
+    }
+
+    /// Adds the families that are open, of those that there are.
+    fn complete(&mut self, there_are: &[Family]) {
+        if self.families.is_empty() {
+            self.families.push(there_are[0].to_owned());
+        }
+        if self.policy != SINGLE && self.families.len() == 1 && there_are.len() == 2 {
+            self.families.push(other(&self.families[0]).to_owned());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: &[Family] = &[IPV4];
+    const TWO: &[Family] = &[IPV4, IPV6];
+    const TWO_BACKWARDS: &[Family] = &[IPV6, IPV4];
+
+    /// Families, addresses and policy in a line, or the errors.
+    fn settled(spec: &Value, old: Option<&Value>, cluster: &[Family]) -> String {
+        let mut service = json!({"spec": spec});
+        let old = old.map(|spec| json!({"spec": spec}));
+        let errors = settle(&mut service, old.as_ref(), cluster);
+        if !errors.is_empty() {
+            return errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+        }
+        let list = |field: &str| {
+            let items = service["spec"][field].as_array().into_iter().flatten().filter_map(Value::as_str);
+            items.collect::<Vec<_>>().join(",")
+        };
+        let policy = service["spec"]["ipFamilyPolicy"].as_str().unwrap_or_default();
+        format!("{} [{}] {policy}", list("ipFamilies"), list("clusterIPs"))
+    }
+
+    #[test]
+    fn families_follow_from_addresses_policy_and_cluster() {
+        let app = json!({"app": "w"});
+        let headless = |rest: Value| {
+            let mut spec = json!({"clusterIP": "None", "clusterIPs": ["None"]});
+            spec.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+            spec
+        };
+        let v6 = json!({"clusterIP": "fd00::9", "clusterIPs": ["fd00::9"]});
+        let prefers = json!({"ipFamilyPolicy": "PreferDualStack"});
+        for (spec, cluster, expected) in [
+            (json!({}), ONE, "IPv4 [] SingleStack"),
+            (json!({}), TWO, "IPv4 [] SingleStack"),
+            (json!({}), TWO_BACKWARDS, "IPv6 [] SingleStack"),
+            (prefers.clone(), ONE, "IPv4 [] PreferDualStack"),
+            (prefers.clone(), TWO, "IPv4,IPv6 [] PreferDualStack"),
+            (prefers, TWO_BACKWARDS, "IPv6,IPv4 [] PreferDualStack"),
+            (json!({"ipFamilyPolicy": "RequireDualStack"}), TWO, "IPv4,IPv6 [] RequireDualStack"),
+            (
+                json!({"ipFamilyPolicy": "RequireDualStack", "ipFamilies": ["IPv6"]}),
+                TWO,
+                "IPv6,IPv4 [] RequireDualStack",
+            ),
+            (json!({"ipFamilies": ["IPv6"]}), TWO, "IPv6 [] SingleStack"),
+            (json!({"clusterIP": "10.0.0.9", "clusterIPs": ["10.0.0.9"]}), ONE, "IPv4 [10.0.0.9] SingleStack"),
+            (v6.clone(), TWO, "IPv6 [fd00::9] SingleStack"),
+            (
+                json!({"clusterIP": "fd00::9", "clusterIPs": ["fd00::9", "10.0.0.9"], "ipFamilyPolicy": "PreferDualStack"}),
+                TWO,
+                "IPv6,IPv4 [fd00::9,10.0.0.9] PreferDualStack",
+            ),
+            (headless(json!({"selector": app})), ONE, "IPv4 [None] SingleStack"),
+            (
+                headless(json!({"selector": app, "ipFamilyPolicy": "PreferDualStack"})),
+                TWO_BACKWARDS,
+                "IPv6,IPv4 [None] PreferDualStack",
+            ),
+            (headless(json!({})), ONE, "IPv4,IPv6 [None] RequireDualStack"),
+            (headless(json!({"ipFamilies": ["IPv6"]})), ONE, "IPv6,IPv4 [None] RequireDualStack"),
+            (headless(json!({"ipFamilyPolicy": "SingleStack"})), TWO_BACKWARDS, "IPv6 [None] SingleStack"),
+            (json!({"type": "ExternalName"}), TWO, " [] "),
+        ] {
+            assert_eq!(settled(&spec, None, cluster), expected, "{spec} on {cluster:?}");
+        }
+    }
+
+    #[test]
+    fn what_contradicts_the_cluster_or_itself_is_refused() {
+        for (spec, cluster, expected) in [
+            (
+                json!({"ipFamilyPolicy": "RequireDualStack"}),
+                ONE,
+                r#"spec.ipFamilyPolicy: Invalid value: "RequireDualStack": this cluster is not configured for dual-stack services"#,
+            ),
+            (
+                json!({"ipFamilies": ["IPv6"]}),
+                ONE,
+                r#"spec.ipFamilies[0]: Invalid value: "IPv6": not configured on this cluster"#,
+            ),
+            (
+                json!({"ipFamilies": ["IPv4", "IPv6"]}),
+                TWO,
+                r#"spec.ipFamilyPolicy: Invalid value: "SingleStack": must be 'RequireDualStack' or 'PreferDualStack' when multiple IP families are specified"#,
+            ),
+            (
+                json!({"clusterIP": "10.0.0.9", "clusterIPs": ["10.0.0.9", "fd00::9"]}),
+                TWO,
+                r#"spec.ipFamilyPolicy: Invalid value: "SingleStack": must be 'RequireDualStack' or 'PreferDualStack' when multiple cluster IPs are specified"#,
+            ),
+            (
+                json!({"clusterIP": "fd00::1", "clusterIPs": ["fd00::1"]}),
+                ONE,
+                r#"spec.clusterIPs[0]: Invalid value: ["fd00::1"]: IPv6 is not configured on this cluster"#,
+            ),
+        ] {
+            assert_eq!(settled(&spec, None, cluster), expected, "{spec}");
+        }
+    }
+
+    #[test]
+    fn the_second_family_comes_and_goes_when_it_is_asked_for() {
+        let one = json!({
+            "clusterIP": "10.0.0.9", "clusterIPs": ["10.0.0.9"], "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack",
+        });
+        let two = json!({
+            "clusterIP": "10.0.0.9", "clusterIPs": ["10.0.0.9", "fd00::9"], "ipFamilies": ["IPv4", "IPv6"],
+            "ipFamilyPolicy": "PreferDualStack",
+        });
+        let with = |base: &Value, change: Value| {
+            let mut spec = base.clone();
+            for (field, value) in change.as_object().unwrap() {
+                match value {
+                    Value::Null => drop(spec.as_object_mut().unwrap().remove(field)),
+                    value => spec[field] = value.clone(),
+                }
+            }
+            spec
+        };
+        let prefers_one = with(&one, json!({"ipFamilyPolicy": "PreferDualStack"}));
+        let both = "IPv4,IPv6 [10.0.0.9,fd00::9] PreferDualStack";
+        for (old, change, expected) in [
+            (&one, json!({"ipFamilyPolicy": "PreferDualStack"}), "IPv4,IPv6 [10.0.0.9] PreferDualStack"),
+            (&one, json!({"ipFamilyPolicy": "RequireDualStack"}), "IPv4,IPv6 [10.0.0.9] RequireDualStack"),
+            (&one, json!({"ipFamilyPolicy": null}), "IPv4 [10.0.0.9] SingleStack"),
+            // The cluster got its second family later: the Service stays as it is, until more than that is said.
+            (&prefers_one, json!({}), "IPv4 [10.0.0.9] PreferDualStack"),
+            (&prefers_one, json!({"ipFamilies": ["IPv4", "IPv6"]}), "IPv4,IPv6 [10.0.0.9] PreferDualStack"),
+            (&two, json!({}), both),
+            (&two, json!({"ipFamilyPolicy": null, "ipFamilies": null}), both),
+            (&two, json!({"ipFamilyPolicy": "SingleStack"}), "IPv4 [10.0.0.9] SingleStack"),
+            (
+                &two,
+                json!({"ipFamilyPolicy": "SingleStack", "clusterIPs": ["10.0.0.9"], "ipFamilies": ["IPv4"]}),
+                "IPv4 [10.0.0.9] SingleStack",
+            ),
+            (
+                &two,
+                json!({"clusterIPs": ["10.0.0.9"]}),
+                r#"spec.ipFamilyPolicy: Invalid value: "PreferDualStack": must be 'SingleStack' to release the secondary cluster IP"#,
+            ),
+            (
+                &two,
+                json!({"ipFamilies": ["IPv4"]}),
+                r#"spec.ipFamilyPolicy: Invalid value: "PreferDualStack": must be 'SingleStack' to release the secondary IP family"#,
+            ),
+        ] {
+            assert_eq!(settled(&with(old, change.clone()), Some(old), TWO), expected, "{change} after {old}");
+        }
+    }
+}

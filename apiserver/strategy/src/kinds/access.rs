@@ -1,0 +1,142 @@
+//! Who may do what: roles, flow control, signing requests, admission policies.
+//!
+//! Corresponds to pkg/registry/rbac, flowcontrol, certificates and admissionregistration.
+
+use super::rules::{Generation, Rules};
+use crate::validation::restore::restore;
+use crate::validation::{access, flow_control, object_meta, policies, signing_requests, webhooks};
+use crate::write_context::WriteContext;
+use serde_json::{Value, json};
+
+const SPEC: Generation = Generation::Of(&["spec"]);
+
+const RBAC: Rules = Rules {
+    group: "rbac.authorization.k8s.io",
+    name: object_meta::path_segment,
+    create_on_update: true,
+    ..Rules::DEFAULT
+};
+
+const FLOW_CONTROL: Rules = Rules {
+    group: "flowcontrol.apiserver.k8s.io",
+    generation: SPEC,
+    validate_status: flow_control::status,
+    ..Rules::DEFAULT
+};
+
+const POLICIES: Rules =
+    Rules { group: "admissionregistration.k8s.io", generation: SPEC, unconditional_update: false, ..Rules::DEFAULT };
+
+const WEBHOOKS: Rules = Rules {
+    generation: Generation::Of(&["webhooks"]),
+    validate: webhooks::configuration,
+    revalidates: false,
+    validate_update: webhooks::configuration_update,
+    ..POLICIES
+};
+
+pub const ROWS: &[Rules] = &[
+    Rules { resource: "clusterroles", validate: access::role, ..RBAC },
+    Rules {
+        resource: "clusterrolebindings",
+        validate: access::binding,
+        validate_update: access::binding_update,
+        ..RBAC
+    },
+    Rules { resource: "roles", validate: access::role, ..RBAC },
+    Rules { resource: "rolebindings", validate: access::binding, validate_update: access::binding_update, ..RBAC },
+    Rules { resource: "flowschemas", validate: flow_control::flow_schema, ..FLOW_CONTROL },
+    Rules { resource: "prioritylevelconfigurations", validate: flow_control::priority_level, ..FLOW_CONTROL },
+    Rules {
+        group: "certificates.k8s.io",
+        resource: "certificatesigningrequests",
+        // Any name will do.
+        name: |_, _| Vec::new(),
+        create: create_signing_request,
+        update: update_signing_request,
+        update_status: update_signing_request_status,
+        validate: signing_requests::create,
+        revalidates: false,
+        validate_update: signing_requests::update,
+        validate_status: signing_requests::status,
+        ..Rules::DEFAULT
+    },
+    Rules { resource: "validatingwebhookconfigurations", ..WEBHOOKS },
+    Rules { resource: "mutatingwebhookconfigurations", ..WEBHOOKS },
+    Rules {
+        resource: "validatingadmissionpolicies",
+        validate: policies::validating,
+        revalidates: false,
+        validate_update: policies::validating_update,
+        validate_status: policies::validating_status,
+        ..POLICIES
+    },
+    Rules { resource: "validatingadmissionpolicybindings", validate: policies::validating_binding, ..POLICIES },
+    Rules {
+        resource: "mutatingadmissionpolicies",
+        validate: policies::mutating,
+        revalidates: false,
+        validate_update: policies::mutating_update,
+        ..POLICIES
+    },
+    Rules { resource: "mutatingadmissionpolicybindings", validate: policies::binding, ..POLICIES },
+];
+
+/// The request says who asks, and the asker cannot say otherwise.
+fn create_signing_request(context: &WriteContext<'_>, request: &mut Value) {
+    let user = context.user;
+    let Some(spec) = request["spec"].as_object_mut() else { return };
+    for (field, text) in [("username", &user.name), ("uid", &user.uid)] {
+        match text.is_empty() {
+            true => drop(spec.remove(field)),
+            false => drop(spec.insert(field.to_owned(), json!(text))),
+        }
+    }
+    spec.insert("groups".to_owned(), json!(user.groups));
+    match user.extra.is_empty() {
+        true => drop(spec.remove("extra")),
+        false => drop(spec.insert("extra".to_owned(), json!(user.extra))),
+    }
+}
+
+/// What is asked for never changes; `approval` writes conditions and nothing else.
+fn update_signing_request(context: &WriteContext<'_>, request: &mut Value, old: &Value) {
+    restore(request, old, &["spec"]);
+    if context.subresource == "approval" {
+        restore(request, old, &["status", "certificate"]);
+        stamp_conditions(context, request, old);
+    }
+}
+
+/// A signer may not touch who decided: as many decisions as there were are those that there were.
+fn update_signing_request_status(context: &WriteContext<'_>, request: &mut Value, old: &Value) {
+    for decision in ["Approved", "Denied"] {
+        let before: Vec<&Value> = conditions_of(old).filter(|condition| condition["type"] == decision).collect();
+        let list = request.pointer_mut("/status/conditions").and_then(Value::as_array_mut).into_iter().flatten();
+        let now: Vec<&mut Value> = list.filter(|condition| condition["type"] == decision).collect();
+        if now.len() == before.len() {
+            now.into_iter().zip(before).for_each(|(now, before)| now.clone_from(before));
+        }
+    }
+    stamp_conditions(context, request, old);
+}
+
+fn conditions_of(request: &Value) -> impl Iterator<Item = &Value> {
+    request.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten()
+}
+
+/// Conditions know when they were written, and when they turned.
+fn stamp_conditions(context: &WriteContext<'_>, request: &mut Value, old: &Value) {
+    let now = json!(proto::meta::time::format(context.now));
+    let Some(conditions) = request.pointer_mut("/status/conditions").and_then(Value::as_array_mut) else { return };
+    for condition in conditions {
+        if condition["lastUpdateTime"].is_null() {
+            condition["lastUpdateTime"] = now.clone();
+        }
+        if condition["lastTransitionTime"].is_null() {
+            let same = |was: &&Value| was["type"] == condition["type"] && was["status"] == condition["status"];
+            let mut times = conditions_of(old).filter(same).map(|was| &was["lastTransitionTime"]);
+            condition["lastTransitionTime"] = times.find(|time| !time.is_null()).unwrap_or(&now).clone();
+        }
+    }
+}

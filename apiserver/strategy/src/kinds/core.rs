@@ -1,0 +1,192 @@
+//! The core group: what is not pods or services.
+//!
+//! Corresponds to pkg/registry/core.
+
+use super::pod;
+use super::rules::{Generation, Rules};
+use crate::validation::restore::restore;
+use crate::validation::{
+    cluster, configuration, endpoints, events, limits, object_meta, persistent_volumes, storage, warnings, workloads,
+};
+use crate::write_context::WriteContext;
+use proto::meta::time;
+use serde_json::{Value, json};
+
+pub const ROWS: &[Rules] = &[
+    Rules {
+        resource: "configmaps",
+        validate: configuration::config_map,
+        update_first: true,
+        validate_update: configuration::config_map_update,
+        ..Rules::DEFAULT
+    },
+    Rules {
+        resource: "secrets",
+        validate: configuration::secret,
+        update_first: true,
+        validate_update: configuration::secret_update,
+        warnings: configuration::secret_warnings,
+        ..Rules::DEFAULT
+    },
+    Rules { resource: "endpoints", create_on_update: true, validate: endpoints::endpoints, ..Rules::DEFAULT },
+    Rules {
+        resource: "events",
+        name: object_meta::path_segment,
+        create_on_update: true,
+        validate: events::create,
+        revalidates: false,
+        revalidates_metadata: false,
+        validate_update: events::update,
+        ..Rules::DEFAULT
+    },
+    Rules { resource: "limitranges", create_on_update: true, validate: limits::limit_range, ..Rules::DEFAULT },
+    Rules {
+        resource: "namespaces",
+        name: object_meta::label,
+        create: create_namespace,
+        update: update_namespace,
+        validate: cluster::namespace,
+        revalidates: false,
+        validate_update: cluster::namespace_update,
+        validate_status: cluster::namespace_status,
+        ..Rules::DEFAULT
+    },
+    Rules {
+        resource: "nodes",
+        status_on_create: true,
+        create: create_node,
+        update: update_node,
+        validate: cluster::node,
+        validate_update: cluster::node_update,
+        validate_status: cluster::node_update,
+        ..Rules::DEFAULT
+    },
+    Rules {
+        resource: "persistentvolumes",
+        create: create_persistent_volume,
+        update_status: note_phase_transition,
+        validate: persistent_volumes::volume,
+        warnings: warnings::volume,
+        validate_update: persistent_volumes::update,
+        ..Rules::DEFAULT
+    },
+    Rules {
+        resource: "persistentvolumeclaims",
+        create: create_claim,
+        update: update_claim,
+        validate: storage::claim,
+        warnings: warnings::claim,
+        validate_update: storage::claim_update,
+        validate_status: storage::claim_status,
+        ..Rules::DEFAULT
+    },
+    pod::ROW,
+    Rules {
+        resource: "podtemplates",
+        generation: Generation::Of(&["template"]),
+        validate: workloads::pod_template,
+        warnings: workloads::template_warnings,
+        ..Rules::DEFAULT
+    },
+    Rules {
+        resource: "resourcequotas",
+        validate: limits::quota,
+        revalidates_metadata: false,
+        validate_update: limits::quota_update,
+        validate_status: limits::quota_status,
+        ..Rules::DEFAULT
+    },
+    Rules { resource: "serviceaccounts", warnings: configuration::service_account_warnings, ..Rules::DEFAULT },
+];
+
+/// A namespace is active, holds itself back until its content is gone, and carries its name as a label.
+fn create_namespace(_context: &WriteContext<'_>, namespace: &mut Value) {
+    namespace["status"] = json!({"phase": "Active"});
+    if !namespace["spec"].is_object() {
+        namespace["spec"] = json!({});
+    }
+    let finalizers = namespace["spec"]["finalizers"].as_array().cloned().unwrap_or_default();
+    if !finalizers.iter().any(|finalizer| finalizer == "kubernetes") {
+        let all: Vec<Value> = finalizers.into_iter().chain([json!("kubernetes")]).collect();
+        namespace["spec"]["finalizers"] = json!(all);
+    }
+}
+
+/// Finalizers change through `finalize` alone.
+fn update_namespace(context: &WriteContext<'_>, namespace: &mut Value, old: &Value) {
+    if context.subresource != "finalize" {
+        restore(namespace, old, &["spec", "finalizers"]);
+    }
+}
+
+/// Kubelets have not read their configuration from there for long; only what has it already keeps it.
+fn create_node(_context: &WriteContext<'_>, node: &mut Value) {
+    let _ = node["spec"].as_object_mut().map(|spec| spec.remove("configSource"));
+}
+
+fn update_node(context: &WriteContext<'_>, node: &mut Value, old: &Value) {
+    if old["spec"].get("configSource").is_none() {
+        create_node(context, node);
+    }
+}
+
+fn create_persistent_volume(context: &WriteContext<'_>, volume: &mut Value) {
+    volume["status"] = json!({"phase": "Pending", "lastPhaseTransitionTime": time::format(context.now)});
+}
+
+/// When the phase changed last, unless the writer says so itself.
+fn note_phase_transition(context: &WriteContext<'_>, volume: &mut Value, old: &Value) {
+    const WHEN: &str = "lastPhaseTransitionTime";
+    let (given, before) = (volume["status"][WHEN].clone(), old["status"][WHEN].clone());
+    if volume["status"]["phase"] != old["status"]["phase"] {
+        if given.is_null() || given == before {
+            volume["status"][WHEN] = json!(time::format(context.now));
+        }
+    } else if given.is_null() && !before.is_null() {
+        volume["status"][WHEN] = before;
+    }
+}
+
+fn create_claim(_context: &WriteContext<'_>, claim: &mut Value) {
+    claim["status"] = json!({"phase": "Pending"});
+    settle_data_sources(claim, &Value::Null);
+}
+
+fn update_claim(_context: &WriteContext<'_>, claim: &mut Value, old: &Value) {
+    settle_data_sources(claim, old);
+}
+
+/// Sources in another namespace are switched off in v1.36, and the older field knows only claims and snapshots: what it
+/// names else is as good as nothing. What the old claim has stays.
+fn settle_data_sources(claim: &mut Value, old: &Value) {
+    let has = |object: &Value, field: &str| object["spec"][field].is_object();
+    let text = |source: &Value, field: &str| source[field].as_str().unwrap_or_default().to_owned();
+    let (source, reference) = (&claim["spec"]["dataSource"], &claim["spec"]["dataSourceRef"]);
+    let is_elsewhere = !text(reference, "namespace").is_empty() && !has(old, "dataSourceRef");
+    let known = [("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnapshot")];
+    let (group, kind) = (text(source, "apiGroup"), text(source, "kind"));
+    let is_known = known.contains(&(group.as_str(), kind.as_str()));
+    let has_reference = has(claim, "dataSourceRef") && !is_elsewhere;
+    let is_ignored = has(claim, "dataSource") && !is_known && !has_reference && !has(old, "dataSource");
+    if let Some(spec) = claim["spec"].as_object_mut() {
+        for (field, is_off) in [("dataSourceRef", is_elsewhere), ("dataSource", is_ignored)] {
+            if is_off {
+                spec.remove(field);
+            }
+        }
+    }
+    align_data_sources(claim);
+}
+
+/// `dataSource` and `dataSourceRef` say the same, unless the latter names another namespace.
+fn align_data_sources(claim: &mut Value) {
+    let Some(spec) = claim["spec"].as_object_mut() else { return };
+    let there = |field: &str| spec.get(field).filter(|source| source.is_object()).cloned();
+    match (there("dataSource"), there("dataSourceRef")) {
+        (Some(source), None) => drop(spec.insert("dataSourceRef".to_owned(), source)),
+        (None, Some(source)) if source["namespace"].as_str().is_none_or(str::is_empty) => {
+            spec.insert("dataSource".to_owned(), source);
+        }
+        _ => {}
+    }
+}

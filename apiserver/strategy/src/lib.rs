@@ -1,0 +1,159 @@
+//! `Strategy`: what one kind does of its own on the way to the store, and the order in which it is asked.
+//!
+//! Everything here sees objects in the row's **storage version**: the request's version is for patches,
+//! admission and managed fields, and conversion stands between. A strategy is pure; what it needs from other
+//! objects (addresses, ports) it gets through `begin_create` and `begin_update`, which may be undone.
+//! Corresponds to k8s.io/apiserver/pkg/registry/rest (RESTCreateStrategy, RESTUpdateStrategy, BeforeCreate, …).
+
+pub mod write_context;
+pub mod object_meta;
+pub mod validation;
+pub mod allocation;
+pub mod kinds;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+
+use crate::allocation::{Holder, Reserved, ServiceNetwork};
+use crate::write_context::WriteContext;
+use async_trait::async_trait;
+use cacher::lookup::Lookup;
+use proto::meta::status::FieldError;
+use proto::{Object, Status};
+use serde_json::Value;
+
+/// How long a deletion lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Grace {
+    /// The kind knows no grace: gone at once, finalizers aside.
+    None,
+    /// Marked with a deletion timestamp that far ahead; 0 removes at once.
+    Period { grace_period_s: i64 },
+}
+
+/// What one write takes or gives back beside its own object: the addresses and ports of a Service.
+/// Both calls go straight to the store's compare-and-swap, so that two servers never reserve the same thing.
+#[async_trait]
+pub trait Reservations: Lookup {
+    fn service_network(&self) -> ServiceNetwork;
+    /// Takes it unless somebody holds it; false: somebody does. A dry run only looks.
+    async fn reserve(&self, what: &Reserved, holder: Holder<'_>, dry_run: bool) -> Result<bool, Status>;
+    /// Lets it go; what nobody holds is let go already.
+    async fn release(&self, what: &Reserved) -> Result<(), Status>;
+}
+
+/// What became of the write that something was reserved for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stored {
+    Yes,
+    No,
+    /// The store's answer was lost. Nothing is let go then: what turns out to be unused is found by the repair loop.
+    Unknown,
+}
+
+impl Stored {
+    /// By what the writer is answered.
+    pub fn of<T>(outcome: &Result<T, Status>) -> Self {
+        match outcome {
+            Ok(_) => Self::Yes,
+            // Nothing but a store that did not answer says this.
+            Err(status) if ["ServiceUnavailable", "Timeout"].contains(&&*status.reason) => Self::Unknown,
+            Err(_) => Self::No,
+        }
+    }
+}
+
+/// What to take back when a write fails, or to let go when it succeeds.
+#[derive(Debug, Default)]
+pub struct Reservation {
+    pub if_failed: Vec<Reserved>,
+    pub if_stored: Vec<Reserved>,
+}
+
+impl Reservation {
+    /// To be called exactly once, when the outcome of the write is known. That stands, whatever becomes of this: what
+    /// cannot be let go now is found by the repair loop.
+    pub async fn finish(self, stored: Stored, reservations: &dyn Reservations) {
+        let done = match stored {
+            Stored::Yes => self.if_stored,
+            Stored::No => self.if_failed,
+            Stored::Unknown => Vec::new(),
+        };
+        for what in &done {
+            if let Err(error) = reservations.release(what).await {
+                tracing::warn!(?what, error = error.message, "what nobody uses any more is not let go yet");
+            }
+        }
+    }
+}
+
+/// A kind's own behaviour. Every method has the default that most kinds keep.
+#[async_trait]
+pub trait Strategy: Send + Sync {
+    /// Clears what a client may not set, fills in what the server decides.
+    fn prepare_for_create(&self, _context: &WriteContext<'_>, _object: &mut Value) {}
+    /// The same for an update of the object or of one of its subresources (`context.subresource`).
+    fn prepare_for_update(&self, _context: &WriteContext<'_>, _object: &mut Value, _old: &Value) {}
+
+    /// Every error at once, the object's metadata included.
+    fn validate(&self, _context: &WriteContext<'_>, _object: &Value) -> Vec<FieldError> {
+        Vec::new()
+    }
+    fn validate_update(&self, _context: &WriteContext<'_>, _object: &Value, _old: &Value) -> Vec<FieldError> {
+        Vec::new()
+    }
+
+    fn warnings_on_create(&self, _context: &WriteContext<'_>, _object: &Value) -> Vec<String> {
+        Vec::new()
+    }
+    fn warnings_on_update(&self, _context: &WriteContext<'_>, _object: &Value, _old: &Value) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// The last change before the object is stored: equal meaning, equal bytes.
+    fn canonicalize(&self, _object: &mut Value) {}
+
+    /// PUT to a name that does not exist creates it.
+    fn allow_create_on_update(&self) -> bool {
+        false
+    }
+    /// PUT without a resourceVersion overwrites whatever is there.
+    fn allow_unconditional_update(&self) -> bool {
+        true
+    }
+
+    /// Marks what a first deletion begins, before anything else of it is decided.
+    fn prepare_for_delete(&self, _context: &WriteContext<'_>, _object: &mut Value) {}
+
+    /// `requested` is the deletion's own gracePeriodSeconds, if it named one.
+    fn graceful_delete(&self, _context: &WriteContext<'_>, _object: &Value, _requested_s: Option<i64>) -> Grace {
+        Grace::None
+    }
+
+    /// Fields beside `spec` that the `status` endpoint resets, which its writers therefore do not own.
+    fn status_resets(&self) -> &'static [&'static [&'static str]] {
+        &[]
+    }
+
+    /// Reserves what the object needs of the cluster before it is validated; fills it into the object.
+    async fn begin_create(
+        &self,
+        _context: &WriteContext<'_>,
+        _object: &mut Value,
+        _reservations: &dyn Reservations,
+    ) -> Result<Reservation, Status> {
+        Ok(Reservation::default())
+    }
+    async fn begin_update(
+        &self,
+        _context: &WriteContext<'_>,
+        _object: &mut Value,
+        _old: &Value,
+        _reservations: &dyn Reservations,
+    ) -> Result<Reservation, Status> {
+        Ok(Reservation::default())
+    }
+    /// After the object is gone from the store: what it held is free again.
+    async fn after_delete(&self, _object: &Object, _reservations: &dyn Reservations) -> Result<(), Status> {
+        Ok(())
+    }
+}

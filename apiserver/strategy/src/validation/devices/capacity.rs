@@ -1,0 +1,98 @@
+//! How much of a device's capacity one request may take.
+//!
+//! Corresponds to validateRequestPolicy.
+
+use crate::validation::at::{At, Errors};
+use proto::meta::quantity::Quantity;
+use proto::meta::status::FieldError;
+use serde_json::json;
+use std::collections::BTreeSet;
+
+const MAX_VALUES: usize = 10;
+
+/// Only a device that several claims share takes requests for a part.
+pub fn validate(capacity: &At<'_>, is_shared: bool, errors: &mut Errors) {
+    let policy = capacity.field("requestPolicy");
+    let most = quantity(&capacity.field("value")).unwrap_or(Quantity::ZERO);
+    let (values, range) = (policy.field("validValues"), policy.field("validRange"));
+    let default = policy.field("default");
+    if !policy.is_set() {
+        return;
+    }
+    if !is_shared {
+        errors.push(policy.forbidden("allowMultipleAllocations must be true"));
+        return;
+    }
+    match (!values.is_empty(), range.is_set(), quantity(&default)) {
+        (true, true, _) => errors.push(policy.forbidden(
+            "exactly one policy can be specified, cannot specify \"validValues\" and \"validRange\" at the same time",
+        )),
+        (true, false, None) => errors.push(default.required("required when validValues is defined")),
+        (true, false, Some(default)) => one_of(&values, default, most, errors),
+        (false, true, None) => errors.push(default.required("required when validRange is defined")),
+        (false, true, Some(default)) => within(&range, default, most, errors),
+        (false, false, _) => {}
+    }
+}
+
+fn quantity(at: &At<'_>) -> Option<Quantity> {
+    Quantity::try_from(at.value).ok().filter(|_| at.is_set())
+}
+
+fn shown(amount: Quantity) -> serde_json::Value {
+    json!(amount.to_string())
+}
+
+/// The default is among the values, which are sorted.
+fn one_of(values: &At<'_>, default: Quantity, most: Quantity, errors: &mut Errors) {
+    let amounts: Vec<(At<'_>, Quantity)> = values.items().filter_map(|at| Some((at.clone(), quantity(&at)?))).collect();
+    for pair in amounts.windows(2).filter(|pair| pair[0].1 > pair[1].1) {
+        errors.push(pair[1].0.invalid_as(&shown(pair[1].1), "values must be sorted in ascending order"));
+    }
+    let mut has_default = false;
+    if amounts.len() > MAX_VALUES {
+        errors.push(FieldError::too_many(values.path.clone(), amounts.len(), MAX_VALUES));
+    } else {
+        for (at, amount) in amounts.iter().filter(|(_, amount)| *amount > most) {
+            errors.push(at.invalid_as(&shown(*amount), format!("option is larger than capacity value: {most}")));
+        }
+        has_default = amounts.iter().any(|(_, amount)| *amount == default);
+        let mut seen = BTreeSet::new();
+        for (at, amount) in amounts.iter().filter(|(_, amount)| !seen.insert(amount.value())) {
+            errors.push(FieldError::duplicate(at.path.clone(), &json!(amount.value().to_string())));
+        }
+    }
+    if !has_default {
+        errors.push(values.invalid_as(&shown(default), "default value is not valid according to the requestPolicy"));
+    }
+}
+
+fn within(range: &At<'_>, default: Quantity, most: Quantity, errors: &mut Errors) {
+    let (at_min, at_max, at_step) = (range.field("min"), range.field("max"), range.field("step"));
+    let Some(min) = quantity(&at_min) else {
+        errors.push(at_min.required("required when validRange is defined"));
+        return;
+    };
+    let mut refuse = |at: &At<'_>, amount: Quantity, is_wrong: bool, why: String| {
+        if is_wrong {
+            errors.push(at.invalid_as(&shown(amount), why));
+        }
+    };
+    refuse(&at_min, min, min > most, format!("min is larger than capacity value: {most}"));
+    refuse(&at_min, default, default < min, format!("default is less than min: {min}"));
+    let max = quantity(&at_max);
+    if let Some(max) = max {
+        refuse(&at_max, min, min > max, format!("min is larger than max: {max}"));
+        refuse(&at_max, max, max > most, format!("max is larger than capacity value: {most}"));
+        refuse(&at_max, default, default > max, format!("default is more than max: {max}"));
+    }
+    if let Some(step) = quantity(&at_step) {
+        let added = min + step;
+        refuse(&at_step, step, added > most, format!("one step {added} is larger than capacity value: {most}"));
+        for amount in [Some(default), max].into_iter().flatten() {
+            let rest = amount.value().wrapping_sub(min.value()).checked_rem(step.value());
+            let why = format!("value is not a multiple of a given step ({step}) from ({min})");
+            refuse(&at_step, amount, rest.is_some_and(|rest| rest != 0), why);
+        }
+    }
+}

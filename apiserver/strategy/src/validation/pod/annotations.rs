@@ -1,0 +1,118 @@
+//! Annotations that mean something to a pod's spec.
+//!
+//! Corresponds to ValidatePodSpecificAnnotations, validateSeccompAnnotationsAndFields and
+//! validateAppArmorAnnotationsAndFieldsMatchOnCreate.
+
+use crate::validation::at::{At, Errors};
+use crate::validation::paths::descending;
+use serde_json::json;
+
+pub const MIRROR: &str = "kubernetes.io/config.mirror";
+const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+const SECCOMP_POD: &str = "seccomp.security.alpha.kubernetes.io/pod";
+const SECCOMP_CONTAINER: &str = "container.seccomp.security.alpha.kubernetes.io/";
+pub const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
+/// In the order in which Kubernetes visits them.
+pub const LISTS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
+
+pub fn validate(annotations: &At<'_>, spec: &At<'_>, errors: &mut Errors) {
+    let mirror = annotations.key(MIRROR);
+    if mirror.is_set() && spec.field("nodeName").is_empty() {
+        errors.push(mirror.invalid("must set spec.nodeName if mirror pod annotation is set"));
+    }
+    let cost = annotations.key(DELETION_COST);
+    if cost.is_set() && !is_cost(cost.text()) {
+        errors.push(cost.invalid("must be a 32bit integer"));
+    }
+    let of_pod = annotations.map().and_then(|all| all.get(SECCOMP_POD));
+    for (key, value) in
+        of_pod.map(|value| (SECCOMP_POD, value)).into_iter().chain(starting(annotations, SECCOMP_CONTAINER))
+    {
+        seccomp(&At::new(annotations.path_of(key), value), errors);
+    }
+    for (key, value) in starting(annotations, APP_ARMOR) {
+        let (at, container) = (annotations.key(key), key.strip_prefix(APP_ARMOR).unwrap_or_default());
+        if !has_container(spec, container) {
+            errors.push(at.invalid_as(&json!(container), "container not found"));
+        }
+        let profile = value.as_str().unwrap_or_default();
+        if !matches!(profile, "" | "runtime/default" | "unconfined") && !profile.starts_with("localhost/") {
+            errors.push(at.invalid(format!("invalid AppArmor profile name: {profile:?}")));
+        }
+    }
+}
+
+fn starting<'a>(annotations: &At<'a>, prefix: &'a str) -> impl Iterator<Item = (&'a str, &'a serde_json::Value)> {
+    let all = annotations.map().into_iter().flatten();
+    all.map(|(key, value)| (key.as_str(), value)).filter(move |(key, _)| key.starts_with(prefix))
+}
+
+/// A number as Go reads one that fills 32 bits, without a plus and without leading zeros.
+fn is_cost(text: &str) -> bool {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let plain = text == "0" || !digits.starts_with(['0', '+']);
+    text.parse::<i32>().is_ok() && plain
+}
+
+fn seccomp(at: &At<'_>, errors: &mut Errors) {
+    match at.text() {
+        "runtime/default" | "docker/default" | "unconfined" => {}
+        profile => match profile.strip_prefix("localhost/") {
+            Some(path) => descending(&At::new(at.path.clone(), &json!(path)), errors),
+            None => errors.push(at.invalid("must be a valid seccomp profile")),
+        },
+    }
+}
+
+fn has_container(spec: &At<'_>, name: &str) -> bool {
+    LISTS.iter().any(|list| spec.field(list).items().any(|container| container.field("name").text() == name))
+}
+
+/// An annotation and the field that took its place say the same, in a new pod.
+pub fn against_fields(pod: &At<'_>, errors: &mut Errors) {
+    let (annotations, spec) = (pod.down("metadata.annotations"), pod.field("spec"));
+    let whole = spec.down("securityContext.seccompProfile");
+    if whole.is_set() && annotations.key(SECCOMP_POD).is_set() {
+        matching("seccomp", annotations.key(SECCOMP_POD).text(), &whole, &whole, errors);
+    }
+    let containers = || LISTS.into_iter().flat_map(|list| spec.field(list).items().collect::<Vec<_>>());
+    for container in containers() {
+        let profile = container.down("securityContext.seccompProfile");
+        let annotation = annotations.key(&format!("{SECCOMP_CONTAINER}{}", container.field("name").text()));
+        if profile.is_set() && annotation.is_set() {
+            matching("seccomp", annotation.text(), &profile, &profile, errors);
+        }
+    }
+    if spec.down("os.name").text() == "windows" {
+        return;
+    }
+    let of_pod = spec.down("securityContext.appArmorProfile");
+    for container in containers() {
+        let own = container.down("securityContext.appArmorProfile");
+        let profile = if own.is_set() { &own } else { &of_pod };
+        let annotation = annotations.key(&format!("{APP_ARMOR}{}", container.field("name").text()));
+        if profile.is_set() && annotation.is_set() {
+            matching("apparmor", annotation.text(), profile, &own, errors);
+        }
+    }
+}
+
+fn matching(what: &str, annotation: &str, profile: &At<'_>, place: &At<'_>, errors: &mut Errors) {
+    let fits = match profile.field("type").text() {
+        "Unconfined" => annotation == "unconfined",
+        "RuntimeDefault" => annotation == "runtime/default" || (what == "seccomp" && annotation == "docker/default"),
+        "Localhost" => match annotation.strip_prefix("localhost/") {
+            Some(name) if profile.field("localhostProfile").value == name => true,
+            Some(_) => {
+                let why = format!("{what} profile in annotation and field must match");
+                errors.push(place.field("localhostProfile").forbidden(why));
+                return;
+            }
+            None => false,
+        },
+        _ => true,
+    };
+    if !fits {
+        errors.push(place.field("type").forbidden(format!("{what} type in annotation and field must match")));
+    }
+}

@@ -1,0 +1,267 @@
+//! Containers of every kind: what all share, and what only some may have.
+//!
+//! Corresponds to validateContainers, validateInitContainers and validateEphemeralContainers.
+
+use super::resources::{self, Claims};
+use super::volume_sources::PULL_POLICIES;
+use super::volumes::{self, Volumes};
+use super::{env, handlers, security};
+use crate::validation::at::{At, Errors, check_port_number, port_name};
+use proto::meta::names;
+use proto::meta::status::FieldError;
+use serde_json::json;
+use std::collections::BTreeSet;
+
+const TERMINATION_POLICIES: &[&str] = &["File", "FallbackToLogsOnError"];
+pub const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
+
+/// What the containers of a pod refer to.
+pub struct Shared<'a> {
+    pub volumes: &'a Volumes<'a>,
+    pub claims: &'a Claims<'a>,
+    pub grace_period_s: Option<i64>,
+    /// The pod's.
+    pub restart_policy: &'a str,
+    /// Whether a user of the pod is the same one on the node.
+    pub host_users: bool,
+}
+
+pub fn regular(containers: &At<'_>, shared: &Shared<'_>, errors: &mut Errors) {
+    if containers.is_empty() {
+        errors.push(containers.required(""));
+        return;
+    }
+    let mut names = BTreeSet::new();
+    for container in containers.items() {
+        common(&container, shared, errors);
+        if !names.insert(container.field("name").text()) {
+            errors.push(At::new(container.path_of("name"), &json!(container.field("name").text())).duplicate());
+        }
+        handlers::lifecycle(&container.field("lifecycle"), shared.grace_period_s, errors);
+        handlers::probes(&container, errors);
+        restart_policy(&container, errors);
+    }
+    host_port_conflicts(containers, &mut BTreeSet::new(), errors);
+}
+
+pub fn init(containers: &At<'_>, others: &At<'_>, shared: &Shared<'_>, errors: &mut Errors) {
+    let mut names: BTreeSet<&str> = others.items().map(|container| container.field("name").text()).collect();
+    for container in containers.items() {
+        common(&container, shared, errors);
+        restart_policy(&container, errors);
+        let is_sidecar = container.field("restartPolicy").text() == "Always";
+        let name = container.field("name").text();
+        if names.contains(name) {
+            errors.push(At::new(container.path_of("name"), &json!(name)).duplicate());
+        } else if !name.is_empty() {
+            names.insert(name);
+        }
+        // Kubernetes counts the one container here as the first of the list.
+        let first = At::new(format!("{}[0]", containers.path), container.value);
+        host_port_conflicts_of(&first, &mut BTreeSet::new(), errors);
+        if is_sidecar {
+            handlers::lifecycle(&container.field("lifecycle"), shared.grace_period_s, errors);
+            handlers::probes(&container, errors);
+            continue;
+        }
+        for field in ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"] {
+            if container.field(field).is_set() {
+                let why = "may not be set for init containers without restartPolicy=Always";
+                errors.push(container.field(field).forbidden(why));
+            }
+        }
+        for policy in container.field("resizePolicy").items() {
+            let restart = policy.field("restartPolicy");
+            if restart.text() == "RestartContainer" {
+                errors.push(restart.invalid("must not be set to 'RestartContainer' for non-sidecar initContainers"));
+            }
+        }
+    }
+}
+
+/// Fields that a debugging container may not have: it comes when resources are already given out.
+const NOT_EPHEMERAL: &[&str] = &[
+    "ports",
+    "resources",
+    "resizePolicy",
+    "restartPolicy",
+    "restartPolicyRules",
+    "livenessProbe",
+    "readinessProbe",
+    "startupProbe",
+    "lifecycle",
+];
+
+pub fn ephemeral(spec: &At<'_>, shared: &Shared<'_>, errors: &mut Errors) {
+    let named = |list: &str| -> Vec<&str> {
+        spec.field(list).items().map(|container| container.field("name").text()).collect()
+    };
+    let targets: BTreeSet<&str> = named("containers").into_iter().chain(named("initContainers")).collect();
+    let mut names = targets.clone();
+    for container in spec.field("ephemeralContainers").items() {
+        common(&container, shared, errors);
+        image_of_pod(&container, errors);
+        if !names.insert(container.field("name").text()) {
+            errors.push(At::new(container.path_of("name"), &json!(container.field("name").text())).duplicate());
+        }
+        let target = container.field("targetContainerName");
+        if !target.is_empty() && !targets.contains(target.text()) {
+            errors.push(target.not_found());
+        }
+        for field in NOT_EPHEMERAL {
+            if !container.field(field).is_empty() {
+                errors.push(container.field(field).forbidden("cannot be set for an Ephemeral Container"));
+            }
+        }
+        for mount in container.field("volumeMounts").items() {
+            for field in ["subPath", "subPathExpr"] {
+                if !mount.field(field).is_empty() {
+                    errors.push(mount.field(field).forbidden("cannot be set for an Ephemeral Container"));
+                }
+            }
+        }
+    }
+}
+
+fn common(container: &At<'_>, shared: &Shared<'_>, errors: &mut Errors) {
+    container.field("name").check_required(names::dns1123_label, errors);
+    if container.field("image").is_empty() {
+        errors.push(container.field("image").required(""));
+    }
+    container.field("terminationMessagePolicy").check_enum(TERMINATION_POLICIES, errors);
+    ports(&container.field("ports"), errors);
+    env::variables(&container.field("env"), errors);
+    env::sources(&container.field("envFrom"), errors);
+    volumes::mounts(container, shared.volumes, errors);
+    container.field("imagePullPolicy").check_enum(PULL_POLICIES, errors);
+    resources::of_container(&container.field("resources"), shared.claims, errors);
+    resize_policy(&container.field("resizePolicy"), shared.restart_policy, errors);
+    security::of_container(&container.field("securityContext"), shared.host_users, errors);
+}
+
+/// An image may have space around its name in a template, not in a pod.
+pub fn image_of_pod(container: &At<'_>, errors: &mut Errors) {
+    let image = container.field("image");
+    if image.text().trim() != image.text() {
+        errors.push(image.invalid("must not have leading or trailing whitespace"));
+    }
+}
+
+const CONTAINER_RESTART_POLICIES: &[&str] = &["Always", "Never", "OnFailure"];
+const RESTART_ACTIONS: &[&str] = &["Restart", "RestartAllContainers"];
+const MAX_RESTART_RULES: usize = 20;
+const MAX_EXIT_CODES: usize = 255;
+
+/// A container's own restart policy, and what its exit codes change of it.
+fn restart_policy(container: &At<'_>, errors: &mut Errors) {
+    let (policy, rules) = (container.field("restartPolicy"), container.field("restartPolicyRules"));
+    if policy.is_set() {
+        policy.check_optional_enum(CONTAINER_RESTART_POLICIES, errors);
+    } else if rules.is_empty() {
+        return;
+    } else {
+        errors.push(policy.required("must specify restartPolicy when restart rules are used"));
+    }
+    if rules.len() > MAX_RESTART_RULES {
+        errors.push(FieldError::too_many(rules.path.clone(), rules.len(), MAX_RESTART_RULES));
+    }
+    for rule in rules.items() {
+        let (action, codes) = (rule.field("action"), rule.field("exitCodes"));
+        if !RESTART_ACTIONS.contains(&action.text()) {
+            errors.push(At::new(action.path.clone(), &json!(action.text())).not_supported(RESTART_ACTIONS));
+        }
+        if !codes.is_set() {
+            errors.push(codes.required("must be specified"));
+            continue;
+        }
+        let operator = codes.field("operator");
+        if !["In", "NotIn"].contains(&operator.text()) {
+            errors.push(At::new(operator.path.clone(), &json!(operator.text())).not_supported(&["In", "NotIn"]));
+        }
+        let values = codes.field("values");
+        if values.len() > MAX_EXIT_CODES {
+            errors.push(FieldError::too_many(values.path.clone(), values.len(), MAX_EXIT_CODES));
+        }
+    }
+}
+
+fn resize_policy(policies: &At<'_>, pod_restart_policy: &str, errors: &mut Errors) {
+    let mut seen = BTreeSet::new();
+    for policy in policies.items() {
+        let name = policy.field("resourceName");
+        if !seen.insert(name.text()) {
+            errors.push(At::new(policy.path.clone(), name.value).duplicate());
+        }
+        // Kubernetes names the list here, not the item.
+        for (word, supported) in
+            [(&name, ["cpu", "memory"]), (&policy.field("restartPolicy"), ["NotRequired", "RestartContainer"])]
+        {
+            At::new(policies.path.clone(), word.value).check_enum(&supported, errors);
+        }
+        let restart = policy.field("restartPolicy");
+        if pod_restart_policy == "Never" && restart.text() != "NotRequired" {
+            let why = "must be 'NotRequired' when pod `restartPolicy` is 'Never'";
+            errors.push(At::new(policies.path.clone(), restart.value).invalid_text(why));
+        }
+    }
+}
+
+fn ports(ports: &At<'_>, errors: &mut Errors) {
+    let mut seen = BTreeSet::new();
+    for port in ports.items() {
+        let name = port.field("name");
+        if !name.is_empty() {
+            let complaints = port_name(name.text());
+            if !complaints.is_empty() {
+                errors.extend(complaints.into_iter().map(|complaint| name.invalid(complaint)));
+            } else if !seen.insert(name.text()) {
+                errors.push(name.duplicate());
+            }
+        }
+        match port.field("containerPort").integer() {
+            None | Some(0) => errors.push(port.field("containerPort").required("")),
+            Some(_) => check_port_number(&port.field("containerPort"), errors),
+        }
+        if port.field("hostPort").integer().unwrap_or(0) != 0 {
+            check_port_number(&port.field("hostPort"), errors);
+        }
+        port.field("protocol").check_enum(PROTOCOLS, errors);
+    }
+}
+
+fn host_port_conflicts(containers: &At<'_>, taken: &mut BTreeSet<String>, errors: &mut Errors) {
+    for container in containers.items() {
+        host_port_conflicts_of(&container, taken, errors);
+    }
+}
+
+fn host_port_conflicts_of(container: &At<'_>, taken: &mut BTreeSet<String>, errors: &mut Errors) {
+    for port in container.field("ports").items() {
+        let number = port.field("hostPort").integer().unwrap_or(0);
+        if number == 0 {
+            continue;
+        }
+        let place = format!("{}/{}/{number}", port.field("protocol").text(), port.field("hostIP").text());
+        if taken.contains(&place) {
+            errors.push(At::new(port.field("hostPort").path, &json!(place)).duplicate());
+        }
+        taken.insert(place);
+    }
+}
+
+/// On the host's network a container's port is the host's; a template may leave it to the pods' defaults.
+pub fn host_network(spec: &At<'_>, is_pod: bool, errors: &mut Errors) {
+    if !spec.field("hostNetwork").is_true() {
+        return;
+    }
+    for container in spec.field("containers").items() {
+        for port in container.field("ports").items() {
+            let number = |field: &str| port.field(field).integer().unwrap_or(0);
+            let (inside, outside) = (number("containerPort"), number("hostPort"));
+            if (is_pod || outside != 0) && inside != outside {
+                let why = "must match `containerPort` when `hostNetwork` is true";
+                errors.push(port.field("hostPort").invalid_as(&json!(outside), why));
+            }
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! Resource requirements of containers and of whole pods.
+//!
+//! Corresponds to ValidateContainerResourceRequirements.
+
+use super::annotations::MIRROR;
+use crate::validation::at::{At, Errors};
+use crate::validation::resource_names::{check_amount, check_container_name, check_name, is_huge_page, may_overcommit};
+use proto::meta::names;
+use proto::meta::quantity::Quantity;
+use proto::meta::status::FieldError;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+/// What a pod takes beyond its containers; Kubernetes judges it as limits of one more container.
+pub fn of_overhead(overhead: &At<'_>, errors: &mut Errors) {
+    let requirements = json!({"limits": overhead.value});
+    check(&At::new(overhead.path.clone(), &requirements), check_container_name, errors);
+}
+
+/// The resource claims of a pod, by name.
+pub struct Claims<'a>(BTreeSet<&'a str>);
+
+impl<'a> Claims<'a> {
+    /// Metadata is a pod's.
+    pub fn of(claims: &At<'a>, meta: Option<&At<'_>>, errors: &mut Errors) -> Self {
+        let is_mirror = meta.is_some_and(|meta| meta.field("annotations").key(MIRROR).is_set());
+        let mut seen = BTreeSet::new();
+        for claim in claims.items() {
+            if is_mirror {
+                errors.push(At::new("", claim.value).forbidden("static pods do not support resource claims"));
+                continue;
+            }
+            let name = claim.field("name");
+            if name.is_empty() {
+                errors.push(name.required(""));
+            } else if !seen.insert(name.text()) {
+                errors.push(name.duplicate());
+            } else {
+                name.check(names::dns1123_label, errors);
+            }
+            let sources = ["resourceClaimName", "resourceClaimTemplateName"].map(|source| claim.field(source));
+            match sources.iter().filter(|source| source.is_set()).count() {
+                0 => {
+                    errors.push(shown(&claim, "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"))
+                }
+                1 => {}
+                _ => errors.push(shown(
+                    &claim,
+                    "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified",
+                )),
+            }
+            for source in sources.iter().filter(|source| source.is_set()) {
+                source.check(names::dns1123_subdomain, errors);
+            }
+        }
+        let names = claims.items().map(|claim| claim.field("name").text()).filter(|name| !name.is_empty());
+        Self(names.collect())
+    }
+}
+
+/// A claim as Kubernetes' errors show it, under the names of its Go fields.
+fn shown(claim: &At<'_>, detail: &str) -> FieldError {
+    let field = |name: &str| claim.field(name).value;
+    let shown = format!(
+        "{{\"Name\":{},\"ResourceClaimName\":{},\"ResourceClaimTemplateName\":{}}}",
+        json!(claim.field("name").text()),
+        field("resourceClaimName"),
+        field("resourceClaimTemplateName"),
+    );
+    FieldError {
+        field: claim.path.clone(),
+        reason: "FieldValueInvalid",
+        message: format!("Invalid value: {shown}: {detail}"),
+    }
+}
+
+pub fn of_container(resources: &At<'_>, claims: &Claims<'_>, errors: &mut Errors) {
+    check(resources, check_container_name, errors);
+    claim_names(&resources.field("claims"), claims, errors);
+}
+
+fn check(resources: &At<'_>, check_name: fn(&At<'_>, &str, &mut Errors), errors: &mut Errors) {
+    let (limits, requests) = (resources.field("limits"), resources.field("requests"));
+    for (name, amount) in limits.entries() {
+        check_name(&amount, name, errors);
+        check_amount(&amount, name, errors);
+        check_huge_pages(&amount, name, errors);
+    }
+    for (name, amount) in requests.entries() {
+        check_name(&amount, name, errors);
+        check_amount(&amount, name, errors);
+        against_limit(&requests, &limits, name, amount.value, errors);
+        check_huge_pages(&amount, name, errors);
+    }
+    let named = |wanted: fn(&str) -> bool| limits.entries().chain(requests.entries()).any(|(name, _)| wanted(name));
+    if named(is_huge_page) && !named(|name| matches!(name, "cpu" | "memory")) {
+        errors.push(resources.forbidden("HugePages require cpu or memory"));
+    }
+}
+
+fn check_huge_pages(amount: &At<'_>, name: &str, errors: &mut Errors) {
+    let Some(size) = name.strip_prefix("hugepages-") else { return };
+    let Ok(quantity) = Quantity::try_from(amount.value) else { return };
+    let is_size = |size: &Quantity| size.signum() > 0 && size.milli_value() % 1000 == 0;
+    let size = Quantity::parse(size).ok().filter(is_size);
+    if size.is_none_or(|size| quantity.value() % size.value() != 0) {
+        let shown = json!(quantity.to_string());
+        errors.push(amount.invalid_as(&shown, format!("{quantity} is not positive integer multiple of {name}")));
+    }
+}
+
+fn against_limit(requests: &At<'_>, limits: &At<'_>, name: &str, request: &Value, errors: &mut Errors) {
+    let limit = limits.key(name);
+    if !limit.is_set() {
+        if !may_overcommit(name) {
+            errors.push(limits.required("Limit must be set for non overcommitable resources"));
+        }
+        return;
+    }
+    let (Ok(request), Ok(limit)) = (Quantity::try_from(request), Quantity::try_from(limit.value)) else { return };
+    let shown = json!(request.to_string());
+    if request != limit && !may_overcommit(name) {
+        errors.push(requests.invalid_as(&shown, format!("must be equal to {name} limit of {limit}")));
+    } else if request > limit {
+        errors.push(requests.invalid_as(&shown, format!("must be less than or equal to {name} limit of {limit}")));
+    }
+}
+
+fn claim_names(used: &At<'_>, claims: &Claims<'_>, errors: &mut Errors) {
+    let mut seen: BTreeSet<String> = BTreeSet::new();
+    for claim in used.items() {
+        let (name, request) = (claim.field("name"), claim.field("request"));
+        if name.is_empty() {
+            errors.push(claim.required(""));
+            continue;
+        }
+        let repeated = |shown: &str| At::new(claim.path.clone(), &json!(shown)).duplicate();
+        if seen.contains(name.text()) {
+            // All requests of the claim are used already.
+            errors.push(repeated(name.text()));
+        } else if request.is_empty() {
+            let requests = format!("{}/", name.text());
+            errors.extend(seen.iter().filter(|key| key.starts_with(&requests)).map(|_| repeated(name.text())));
+            seen.insert(name.text().to_owned());
+        } else {
+            request.check(names::dns1123_label, errors);
+            let key = format!("{}/{}", name.text(), request.text());
+            if !seen.insert(key.clone()) {
+                errors.push(repeated(&key));
+            }
+        }
+        if !claims.0.contains(name.text()) {
+            let known = if claims.0.is_empty() {
+                " which is empty".to_owned()
+            } else {
+                format!(": {}", claims.0.iter().copied().collect::<Vec<_>>().join(", "))
+            };
+            let mut error = At::new(claim.path.clone(), name.value).not_found();
+            error.message.push_str(&format!(": must be one of the names in pod.spec.resourceClaims{known}"));
+            errors.push(error);
+        }
+    }
+}
+
+fn check_pod_name(at: &At<'_>, name: &str, errors: &mut Errors) {
+    let before = errors.len();
+    check_name(at, name, errors);
+    if errors.len() == before && !matches!(name, "cpu" | "memory") && !is_huge_page(name) {
+        errors.push(At::new(at.path.clone(), &json!(name)).not_supported(&["cpu", "hugepages-", "memory"]));
+    }
+}
+
+/// Resources of the pod as a whole.
+pub fn of_pod(spec: &At<'_>, claims: &Claims<'_>, errors: &mut Errors) {
+    let resources = spec.field("resources");
+    if !resources.is_set() {
+        return;
+    }
+    if spec.down("os.name").text() == "windows" {
+        errors.push(resources.forbidden("may not be set for a windows pod"));
+        return;
+    }
+    if resources.field("claims").is_set() {
+        errors.push(resources.field("claims").forbidden("claims may not be set for Resources at pod-level"));
+    }
+    check(&resources, check_pod_name, errors);
+    claim_names(&resources.field("claims"), claims, errors);
+    let (requests, limits) = (resources.field("requests"), resources.field("limits"));
+    for (name, whole) in requests.entries() {
+        at_least_containers(spec, "requests", name, &whole, errors);
+    }
+    for (name, whole) in limits.entries().filter(|(name, _)| is_huge_page(name)) {
+        at_least_containers(spec, "limits", name, &whole, errors);
+    }
+    for (index, container) in spec.field("containers").items().enumerate() {
+        for (name, limit) in container.down("resources.limits").entries() {
+            let Ok(whole) = Quantity::try_from(limits.key(name).value) else { continue };
+            let Ok(limit) = Quantity::try_from(limit.value) else { continue };
+            if limit > whole {
+                // Kubernetes makes up this path.
+                let path = format!("{}.containers[{index}][{name}].limits", resources.path);
+                let why = format!("must be less than or equal to pod limits of {whole}");
+                errors.push(FieldError::invalid(path, &json!(limit.to_string()), why));
+            }
+        }
+    }
+}
+
+/// All containers together may not ask for more than the pod does: what runs side by side adds up, and an init
+/// container that ends has what came before it and stays beside it.
+fn at_least_containers(spec: &At<'_>, part: &str, name: &str, whole: &At<'_>, errors: &mut Errors) {
+    let Ok(bound) = Quantity::try_from(whole.value) else { return };
+    let amount = |container: &At<'_>| {
+        Quantity::try_from(container.field("resources").field(part).key(name).value).unwrap_or_default()
+    };
+    let mut beside = Quantity::default();
+    let mut most = Quantity::default();
+    for container in spec.field("initContainers").items() {
+        let together = beside + amount(&container);
+        if container.field("restartPolicy").text() == "Always" {
+            beside = together;
+        }
+        most = most.max(together);
+    }
+    let regular = spec.field("containers").items().map(|container| amount(&container));
+    most = most.max(regular.chain([beside]).sum());
+    if most > bound {
+        let why = format!("must be greater than or equal to aggregate container {part} of {most}");
+        errors.push(whole.invalid_as(&json!(bound.to_string()), why));
+    }
+}

@@ -1,0 +1,246 @@
+//! Security contexts of pods and containers.
+//!
+//! Corresponds to ValidatePodSecurityContext and ValidateSecurityContext.
+
+use super::annotations::LISTS;
+use super::windows;
+use crate::validation::at::{At, Errors};
+use crate::validation::paths::descending;
+use proto::meta::status::FieldError;
+use serde_json::json;
+
+fn id(at: &At<'_>, errors: &mut Errors) {
+    if at.integer().is_some_and(|id| !(0..=i64::from(i32::MAX)).contains(&id)) {
+        errors.push(at.invalid("must be between 0 and 2147483647, inclusive"));
+    }
+}
+
+pub fn of_pod(spec: &At<'_>, errors: &mut Errors) {
+    let context = spec.field("securityContext");
+    for field in ["fsGroup", "runAsUser", "runAsGroup"] {
+        id(&context.field(field), errors);
+    }
+    context.field("supplementalGroups").items().for_each(|group| id(&group, errors));
+    if spec.field("shareProcessNamespace").is_true() && spec.field("hostPID").is_true() {
+        let at = At::new(context.path_of("shareProcessNamespace"), spec.field("shareProcessNamespace").value);
+        errors.push(at.invalid("ShareProcessNamespace and HostPID cannot both be enabled"));
+    }
+    sysctls(&context.field("sysctls"), spec, errors);
+    context.field("fsGroupChangePolicy").check_optional_enum(&["Always", "OnRootMismatch"], errors);
+    seccomp(&context.field("seccompProfile"), errors);
+    windows::options(&context.field("windowsOptions"), errors);
+    app_armor(&context.field("appArmorProfile"), errors);
+    context.field("supplementalGroupsPolicy").check_optional_enum(&["Merge", "Strict"], errors);
+    // Mounting with a label is switched off.
+    context.field("seLinuxChangePolicy").check_optional_enum(&["Recursive"], errors);
+}
+
+fn sysctls(sysctls: &At<'_>, spec: &At<'_>, errors: &mut Errors) {
+    let mut seen = Vec::new();
+    for sysctl in sysctls.items() {
+        let name = sysctl.field("name");
+        if name.is_empty() {
+            errors.push(name.required(""));
+        } else if !is_sysctl(name.text()) {
+            errors.push(name.invalid(
+                "must have at most 253 characters and match regex ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$",
+            ));
+        } else if seen.contains(&name.text()) {
+            errors.push(name.duplicate());
+        }
+        let namespace = if is_of_network(name.text()) { "hostNetwork" } else { "hostIPC" };
+        if (is_of_network(name.text()) || is_of_ipc(name.text())) && spec.field(namespace).is_true() {
+            errors.push(name.invalid(format!("may not be specified when '{namespace}' is true")));
+        }
+        seen.push(name.text());
+    }
+}
+
+/// The kernel's own spelling: `net/ipv4/x` is `net.ipv4.x`, unless a dot comes first.
+fn dotted(name: &str) -> String {
+    match name.find(['.', '/']) {
+        Some(first) if name.as_bytes()[first] == b'/' => name
+            .chars()
+            .map(|c| {
+                if c == '/' {
+                    '.'
+                } else if c == '.' {
+                    '/'
+                } else {
+                    c
+                }
+            })
+            .collect(),
+        _ => name.to_owned(),
+    }
+}
+
+fn is_of_network(name: &str) -> bool {
+    dotted(name).starts_with("net.")
+}
+
+fn is_of_ipc(name: &str) -> bool {
+    let name = dotted(name);
+    name == "kernel.sem" || ["kernel.shm", "kernel.msg", "fs.mqueue."].iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// Users of its own go with no other namespace of the node.
+pub fn host_users(spec: &At<'_>, errors: &mut Errors) {
+    if spec.field("hostUsers").value != false {
+        return;
+    }
+    // Kubernetes spells two of these as its own fields.
+    for (field, shown) in [("hostNetwork", "hostNetwork"), ("hostPID", "HostPID"), ("hostIPC", "HostIPC")] {
+        if spec.field(field).is_true() {
+            errors.push(At::new(spec.path_of(shown), spec.value).forbidden("when `hostUsers` is false"));
+        }
+    }
+    for container in LISTS.into_iter().flat_map(|list| spec.field(list).items().collect::<Vec<_>>()) {
+        if !container.field("volumeDevices").is_empty() {
+            errors.push(container.field("volumeDevices").forbidden("when `hostUsers` is false"));
+        }
+    }
+}
+
+fn is_sysctl(name: &str) -> bool {
+    let segment = |part: &str| {
+        let outer = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+        let bytes = part.as_bytes();
+        bytes.first().is_some_and(outer)
+            && bytes.last().is_some_and(outer)
+            && bytes.iter().all(|b| outer(b) || matches!(b, b'-' | b'_'))
+    };
+    name.len() <= 253 && name.split(['.', '/']).all(segment)
+}
+
+const MAX_APP_ARMOR_BYTES: usize = 4095;
+const PROFILES: &[&str] = &["Localhost", "RuntimeDefault", "Unconfined"];
+
+/// The type of what confines a container's processes: a profile of the node, of the container runtime, or none.
+fn profile_type(profile: &At<'_>, field: &str, errors: &mut Errors) {
+    let kind = profile.field("type");
+    if kind.is_empty() {
+        errors.push(kind.required(&format!("type is required when {field} is set")));
+    } else if !PROFILES.contains(&kind.text()) {
+        errors.push(kind.not_supported(PROFILES));
+    }
+}
+
+fn seccomp(profile: &At<'_>, errors: &mut Errors) {
+    if !profile.is_set() {
+        return;
+    }
+    profile_type(profile, "seccompProfile", errors);
+    let (kind, local) = (profile.field("type").text(), profile.field("localhostProfile"));
+    if kind == "Localhost" && !local.is_set() {
+        errors.push(local.required("must be set when seccomp type is Localhost"));
+    } else if kind == "Localhost" {
+        // Another file of the node would be out of the profiles' directory.
+        descending(&local, errors);
+    } else if local.is_set() {
+        // Kubernetes shows the whole profile, under the names of its Go fields.
+        let shown = format!("{{\"Type\":{},\"LocalhostProfile\":{}}}", json!(kind), local.value);
+        errors.push(FieldError {
+            field: local.path.clone(),
+            reason: "FieldValueInvalid",
+            message: format!("Invalid value: {shown}: can only be set when seccomp type is Localhost"),
+        });
+    }
+}
+
+fn app_armor(profile: &At<'_>, errors: &mut Errors) {
+    if !profile.is_set() {
+        return;
+    }
+    let local = profile.field("localhostProfile");
+    match profile.field("type").text() {
+        "Localhost" => {
+            if local.text().trim() != local.text() {
+                errors.push(local.invalid("must not be padded with whitespace"));
+            } else if local.is_empty() {
+                errors.push(local.required("must be set when AppArmor type is Localhost"));
+            }
+            if local.len() > MAX_APP_ARMOR_BYTES {
+                errors.push(local.too_long(MAX_APP_ARMOR_BYTES));
+            }
+        }
+        "RuntimeDefault" | "Unconfined" => {
+            if local.is_set() {
+                errors.push(local.invalid("can only be set when AppArmor type is Localhost"));
+            }
+        }
+        _ => profile_type(profile, "appArmorProfile", errors),
+    }
+}
+
+pub fn of_container(context: &At<'_>, host_users: bool, errors: &mut Errors) {
+    if !context.is_set() {
+        return;
+    }
+    for field in ["runAsUser", "runAsGroup"] {
+        id(&context.field(field), errors);
+    }
+    let mount = context.field("procMount");
+    mount.check_optional_enum(&["Default", "Unmasked"], errors);
+    // A `/proc` that shows more than a container should see is for pods with users of their own.
+    if host_users && mount.text() == "Unmasked" {
+        errors.push(mount.invalid("`hostUsers` must be false to use `Unmasked`"));
+    }
+    seccomp(&context.field("seccompProfile"), errors);
+    if context.field("allowPrivilegeEscalation").value == false {
+        if context.field("privileged").is_true() {
+            errors.push(context.invalid("cannot set `allowPrivilegeEscalation` to false and `privileged` to true"));
+        }
+        let added = context.down("capabilities.add");
+        for _ in added.items().filter(|capability| capability.text() == "CAP_SYS_ADMIN") {
+            let why = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN";
+            errors.push(context.invalid(why));
+        }
+    }
+    windows::options(&context.field("windowsOptions"), errors);
+    app_armor(&context.field("appArmorProfile"), errors);
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::create;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn a_profile_of_the_node_has_a_name_and_no_other_has() {
+        let pod = |profile: Value| {
+            let containers = json!([{"name": "c", "image": "i"}]);
+            let context = json!({"appArmorProfile": profile});
+            create(
+                json!({"apiVersion": "v1", "kind": "Pod", "spec": {"containers": containers, "securityContext": context}}),
+            )
+        };
+        let at = "spec.securityContext.appArmorProfile";
+        let cases = [
+            (json!({"type": "Localhost", "localhostProfile": "k8s"}), None),
+            (
+                json!({"type": "Localhost"}),
+                Some("localhostProfile: Required value: must be set when AppArmor type is Localhost"),
+            ),
+            (
+                json!({"type": "Localhost", "localhostProfile": " a"}),
+                Some("localhostProfile: Invalid value: \" a\": must not be padded with whitespace"),
+            ),
+            (
+                json!({"type": "Unconfined", "localhostProfile": "a"}),
+                Some("localhostProfile: Invalid value: \"a\": can only be set when AppArmor type is Localhost"),
+            ),
+            (json!({}), Some("type: Required value: type is required when appArmorProfile is set")),
+            (
+                json!({"type": "Odd"}),
+                Some(
+                    "type: Unsupported value: \"Odd\": supported values: \"Localhost\", \"RuntimeDefault\", \"Unconfined\"",
+                ),
+            ),
+        ];
+        for (profile, error) in cases {
+            let expected: Vec<String> = error.into_iter().map(|error| format!("{at}.{error}")).collect();
+            assert_eq!(pod(profile.clone()), expected, "{profile}");
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Volumes of a pod: one source each, and the kinds of sources that only pods have.
+//!
+//! Corresponds to validateVolumeSource.
+
+use super::projected::{downward_items, key_paths, mode, projected};
+use crate::validation::at::{At, Errors};
+use crate::validation::paths::descending;
+use crate::validation::volume_sources;
+use crate::validation::volume_sources::{require, the_only};
+use crate::validation::{object_meta, storage};
+use proto::meta::names;
+use proto::meta::quantity::Quantity;
+
+pub const PULL_POLICIES: &[&str] = &["Always", "IfNotPresent", "Never"];
+
+/// Every kind of source, in the order in which Kubernetes looks for them.
+const KINDS: &[&str] = &[
+    "emptyDir",
+    "hostPath",
+    "gitRepo",
+    "gcePersistentDisk",
+    "awsElasticBlockStore",
+    "secret",
+    "nfs",
+    "iscsi",
+    "glusterfs",
+    "flocker",
+    "persistentVolumeClaim",
+    "rbd",
+    "cinder",
+    "cephfs",
+    "quobyte",
+    "downwardAPI",
+    "fc",
+    "flexVolume",
+    "configMap",
+    "azureFile",
+    "vsphereVolume",
+    "photonPersistentDisk",
+    "portworxVolume",
+    "azureDisk",
+    "storageos",
+    "projected",
+    "scaleIO",
+    "csi",
+    "ephemeral",
+    "image",
+];
+
+pub fn validate(volume: &At<'_>, pod: Option<&str>, errors: &mut Errors) {
+    let mut found = false;
+    for kind in KINDS {
+        if let Some(source) = the_only(volume, kind, found, errors) {
+            found = true;
+            details(kind, &source, errors);
+            of_volume(kind, volume, &source, pod, errors);
+        }
+        // This is asked of a second source too.
+        let (name, source) = (volume.field("name"), volume.field(kind));
+        if *kind == "iscsi" && volume_sources::has_long_portal(name.text(), &source) {
+            errors.push(name.invalid_text(volume_sources::LONG_PORTAL));
+        }
+    }
+    if !found {
+        errors.push(volume.required("must specify a volume type"));
+    }
+}
+
+/// What a source has to do with the volume's own name, or with the pod's.
+fn of_volume(kind: &str, volume: &At<'_>, source: &At<'_>, pod: Option<&str>, errors: &mut Errors) {
+    let name = volume.field("name");
+    match (kind, pod) {
+        ("image", _) => {
+            // A template may leave it to whoever completes it.
+            if pod.is_some() {
+                require(source, &["reference"], errors);
+            }
+            source.field("pullPolicy").check_enum(PULL_POLICIES, errors);
+        }
+        ("ephemeral", Some(pod)) if !name.is_empty() => {
+            let claim = format!("{pod}-{}", name.text());
+            for complaint in names::dns1123_subdomain(&claim) {
+                errors.push(name.invalid(format!("PVC name {claim:?}: {complaint}")));
+            }
+        }
+        _ => {}
+    }
+}
+
+fn details(kind: &str, source: &At<'_>, errors: &mut Errors) {
+    match kind {
+        "emptyDir" => {
+            let negative = Quantity::try_from(source.field("sizeLimit").value).is_ok_and(|limit| limit.signum() < 0);
+            if negative {
+                let why = "SizeLimit field must be a valid resource quantity";
+                errors.push(source.field("sizeLimit").forbidden(why));
+            }
+        }
+        "secret" | "configMap" => {
+            require(source, &[if kind == "secret" { "secretName" } else { "name" }], errors);
+            mode(&source.field("defaultMode"), errors);
+            key_paths(&source.field("items"), errors);
+        }
+        "gitRepo" => {
+            require(source, &["repository"], errors);
+            descending(&source.field("directory"), errors);
+        }
+        "iscsi" => volume_sources::iscsi(source, None, errors),
+        "persistentVolumeClaim" => require(source, &["claimName"], errors),
+        "downwardAPI" => {
+            mode(&source.field("defaultMode"), errors);
+            downward_items(source, errors);
+        }
+        "projected" => projected(source, errors),
+        "csi" => csi(source, errors),
+        "ephemeral" => {
+            require(source, &["volumeClaimTemplate"], errors);
+            if source.field("volumeClaimTemplate").is_set() {
+                claim_template(&source.field("volumeClaimTemplate"), errors);
+            }
+        }
+        _ => volume_sources::validate(kind, source, errors),
+    }
+}
+
+fn csi(source: &At<'_>, errors: &mut Errors) {
+    storage::csi_driver_name(&source.field("driver"), errors);
+    let secret = source.field("nodePublishSecretRef");
+    if secret.is_set() && secret.field("name").is_empty() {
+        errors.push(secret.field("name").required(""));
+    } else if secret.is_set() {
+        // Kubernetes names the source's own name here.
+        At::new(source.path_of("name"), secret.field("name").value).check(names::dns1123_subdomain, errors);
+    }
+}
+
+/// Metadata of the claim that comes with a pod has labels and annotations, and nothing else.
+fn claim_template(template: &At<'_>, errors: &mut Errors) {
+    let meta = template.field("metadata");
+    object_meta::validate_annotations(&meta.field("annotations"), errors);
+    meta.field("labels").check_labels(errors);
+    const OTHERS: [&str; 12] = [
+        "name",
+        "generateName",
+        "namespace",
+        "selfLink",
+        "uid",
+        "resourceVersion",
+        "generation",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "ownerReferences",
+        "finalizers",
+    ];
+    for field in OTHERS.into_iter().filter(|field| !meta.field(field).is_empty()) {
+        errors.push(meta.field(field).forbidden("cannot be set"));
+    }
+    storage::claim_spec(&template.field("spec"), errors);
+}

@@ -1,0 +1,246 @@
+//! What a pod of one operating system cannot ask for, and the options that only Windows has.
+//!
+//! Corresponds to validateOS and validateWindowsSecurityContextOptions of pkg/apis/core/validation.
+
+use super::annotations::LISTS;
+use crate::validation::at::{At, Errors};
+use proto::meta::names;
+use serde_json::json;
+
+const MAX_SPEC_BYTES: usize = 64 * 1024;
+const MAX_DOMAIN_CHARS: usize = 256;
+const MAX_USER_CHARS: usize = 104;
+
+/// Fields of a pod that mean nothing to Windows.
+const OF_LINUX: &[&str] = &[
+    "securityContext.appArmorProfile",
+    "securityContext.seLinuxOptions",
+    "hostUsers",
+    "hostPID",
+    "hostIPC",
+    "securityContext.seccompProfile",
+    "securityContext.fsGroup",
+    "securityContext.fsGroupChangePolicy",
+    "securityContext.sysctls",
+    "shareProcessNamespace",
+    "securityContext.runAsUser",
+    "securityContext.runAsGroup",
+    "securityContext.supplementalGroups",
+    "securityContext.supplementalGroupsPolicy",
+    "securityContext.seLinuxChangePolicy",
+];
+const OF_LINUX_IN_CONTAINERS: &[&str] = &[
+    "appArmorProfile",
+    "seLinuxOptions",
+    "seccompProfile",
+    "capabilities",
+    "readOnlyRootFilesystem",
+    "privileged",
+    "allowPrivilegeEscalation",
+    "procMount",
+    "runAsUser",
+    "runAsGroup",
+];
+
+fn containers<'a>(spec: &At<'a>) -> impl Iterator<Item = At<'a>> {
+    LISTS.into_iter().flat_map(|list| spec.field(list).items().collect::<Vec<_>>())
+}
+
+pub fn of_system(spec: &At<'_>, errors: &mut Errors) {
+    let os = spec.field("os");
+    if !os.is_set() {
+        return;
+    }
+    match os.field("name").text() {
+        "" => errors.push(os.field("name").required("")),
+        "linux" => {
+            let contexts = containers(spec).map(|container| container.field("securityContext"));
+            for context in [spec.field("securityContext")].into_iter().chain(contexts) {
+                if context.field("windowsOptions").is_set() {
+                    let why = "windows options cannot be set for a linux pod";
+                    errors.push(context.field("windowsOptions").forbidden(why));
+                }
+            }
+        }
+        "windows" => {
+            let mut refuse = |at: At<'_>| {
+                // Booleans that are false and lists without items are as good as absent.
+                if at.is_set() && !(at.value.is_array() && at.is_empty()) && (at.is_true() || !is_flag(&at.path)) {
+                    errors.push(at.forbidden("cannot be set for a windows pod"));
+                }
+            };
+            OF_LINUX.iter().for_each(|field| refuse(spec.down(field)));
+            for container in containers(spec) {
+                let context = container.field("securityContext");
+                OF_LINUX_IN_CONTAINERS.iter().for_each(|field| refuse(context.field(field)));
+            }
+        }
+        // Kubernetes names the system here, not its name.
+        name => errors.push(At::new(os.path.clone(), &json!(name)).not_supported(&["linux", "windows"])),
+    }
+}
+
+/// Flags of the pod that are not pointers in Kubernetes.
+fn is_flag(path: &str) -> bool {
+    path.ends_with("hostPID") || path.ends_with("hostIPC")
+}
+
+/// The options of a security context, of a pod or a container.
+pub fn options(options: &At<'_>, errors: &mut Errors) {
+    let name = options.field("gmsaCredentialSpecName");
+    if name.is_set() {
+        name.check(names::dns1123_subdomain, errors);
+    }
+    let spec = options.field("gmsaCredentialSpec");
+    if spec.is_set() && spec.is_empty() {
+        errors.push(spec.invalid("gmsaCredentialSpec cannot be an empty string"));
+    } else if spec.len() > MAX_SPEC_BYTES {
+        errors.push(spec.invalid("gmsaCredentialSpec size must be under 64 KiB"));
+    }
+    let user = options.field("runAsUserName");
+    if user.is_set() {
+        errors.extend(user_name(user.text()).into_iter().map(|complaint| user.invalid(complaint)));
+    }
+}
+
+/// `user` or `DOMAIN\user`.
+fn user_name(text: &str) -> Vec<String> {
+    if text.is_empty() {
+        return vec!["runAsUserName cannot be an empty string".to_owned()];
+    }
+    if text.chars().any(char::is_control) {
+        return vec!["runAsUserName cannot contain control characters".to_owned()];
+    }
+    let parts: Vec<&str> = text.split('\\').collect();
+    let (domain, user) = match parts.as_slice() {
+        [user] => (None, *user),
+        [domain, user] => (Some(*domain), *user),
+        _ => return vec!["runAsUserName cannot contain more than one backslash".to_owned()],
+    };
+    let mut complaints = Vec::new();
+    if let Some(domain) = domain {
+        if domain.len() >= MAX_DOMAIN_CHARS {
+            complaints.push(format!("runAsUserName's Domain length must be under {MAX_DOMAIN_CHARS} characters"));
+        }
+        if !is_net_bios(domain) && !is_dns(domain) {
+            complaints.push("runAsUserName's Domain doesn't match the NetBios nor the DNS format".to_owned());
+        }
+    }
+    if user.is_empty() {
+        complaints.push("runAsUserName's User cannot be empty".to_owned());
+    } else if user.len() > MAX_USER_CHARS {
+        complaints.push(format!("runAsUserName's User length must not be longer than {MAX_USER_CHARS} characters"));
+    }
+    const FORBIDDEN: &str = r#""/\:;|=,+*?<>@[]"#;
+    if user.contains(|c| FORBIDDEN.contains(c)) {
+        complaints.push(format!("runAsUserName's User cannot contain the following characters: {FORBIDDEN}"));
+    } else if !user.is_empty() && user.chars().all(|c| c == '.' || c == ' ') {
+        complaints.push("runAsUserName's User cannot contain only periods or spaces".to_owned());
+    }
+    complaints
+}
+
+fn is_net_bios(domain: &str) -> bool {
+    let inner = |c: char| !r#"\/:*?"<>|"#.contains(c);
+    (1..=15).contains(&domain.chars().count()) && !domain.starts_with('.') && domain.chars().all(inner)
+}
+
+fn is_dns(domain: &str) -> bool {
+    let label = |label: &str| {
+        !label.is_empty()
+            && label.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    domain.split('.').all(label)
+}
+
+/// Processes of the host: all of a pod's containers are such, or none.
+pub fn host_processes(spec: &At<'_>, errors: &mut Errors) {
+    let says = |context: &At<'_>| context.down("windowsOptions.hostProcess").value.as_bool();
+    let of_pod = says(&spec.field("securityContext"));
+    let all: Vec<bool> = containers(spec)
+        .map(|container| says(&container.field("securityContext")).or(of_pod).unwrap_or(false))
+        .collect();
+    let place = At::new(spec.path.clone(), spec.value);
+    if let Some(pod) = of_pod {
+        for container in containers(spec) {
+            if says(&container.field("securityContext")).is_some_and(|own| own != pod) {
+                let at = container.down("securityContext.windowsOptions.hostProcess");
+                errors.push(
+                    at.invalid(format!("pod hostProcess value must be identical if both are specified, was {pod}")),
+                );
+            }
+        }
+    }
+    if !all.contains(&true) {
+        return;
+    }
+    if all.contains(&false) {
+        let why = "If pod contains any hostProcess containers then all containers must be HostProcess containers";
+        errors.push(place.invalid_as(&json!(""), why));
+    }
+    if !spec.field("hostNetwork").is_true() {
+        let at = spec.field("hostNetwork");
+        let why = "hostNetwork must be true if pod contains any hostProcess containers";
+        errors.push(at.invalid_as(&json!(false), why));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::create;
+    use serde_json::Value;
+
+    fn pod(more: Value) -> Vec<String> {
+        let mut spec = json!({"containers": [{"name": "c", "image": "i"}]});
+        spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        create(json!({"apiVersion": "v1", "kind": "Pod", "spec": spec}))
+    }
+
+    #[test]
+    fn a_system_refuses_what_only_the_other_has() {
+        let windows =
+            json!({"os": {"name": "windows"}, "hostPID": true, "securityContext": {"runAsUser": 1, "sysctls": []}});
+        assert_eq!(
+            pod(windows),
+            [
+                "spec.hostPID: Forbidden: cannot be set for a windows pod",
+                "spec.securityContext.runAsUser: Forbidden: cannot be set for a windows pod",
+            ]
+        );
+        let linux = json!({"os": {"name": "linux"}, "securityContext": {"windowsOptions": {"runAsUserName": "u"}}});
+        assert_eq!(
+            pod(linux),
+            ["spec.securityContext.windowsOptions: Forbidden: windows options cannot be set for a linux pod"]
+        );
+    }
+
+    #[test]
+    fn user_names_are_windows_own() {
+        for right in ["ContainerAdministrator", "NT AUTHORITY\\Local Service", "corp.example.com\\ann", "a b"] {
+            assert_eq!(user_name(right), [""; 0], "{right}");
+        }
+        for (wrong, complaints) in
+            [("", 1), ("a\\b\\c", 1), ("a:b", 1), ("..", 1), (".d\\u", 1), ("d\\", 1), ("a\nb", 1)]
+        {
+            assert_eq!(user_name(wrong).len(), complaints, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn processes_of_the_host_use_its_network() {
+        let options = |host: bool| json!({"windowsOptions": {"hostProcess": host}});
+        let container = |name: &str, host: bool| json!({"name": name, "image": "i", "securityContext": options(host)});
+        let mixed = json!({"containers": [container("a", true), container("b", false)]});
+        assert_eq!(
+            pod(mixed),
+            [
+                "spec: Invalid value: \"\": If pod contains any hostProcess containers then all containers must be HostProcess containers",
+                "spec.hostNetwork: Invalid value: false: hostNetwork must be true if pod contains any hostProcess containers",
+            ]
+        );
+        assert_eq!(pod(json!({"hostNetwork": true, "securityContext": options(true)})), [""; 0]);
+    }
+}

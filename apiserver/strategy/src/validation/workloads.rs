@@ -1,0 +1,448 @@
+//! Deployments, replica sets, replication controllers, daemon sets, stateful sets and pod templates.
+//!
+//! Corresponds to pkg/apis/apps/validation.
+
+use super::at::{At, Errors};
+use super::{int_or_percent, pod, selector, storage};
+use crate::write_context::WriteContext;
+use proto::meta::names;
+use proto::meta::status::FieldError;
+use serde_json::{Value, json};
+
+type Context<'a> = WriteContext<'a>;
+
+/// A structure as Kubernetes' own errors show it, under the names of its Go fields.
+fn shown(at: &At<'_>, go_fields: &[(&str, &str)]) -> String {
+    let parts: Vec<String> = go_fields.iter().map(|(go, name)| format!("{go:?}:{}", at.field(name).value)).collect();
+    format!("{{{}}}", parts.join(","))
+}
+
+fn unsupported_strategy(at: &At<'_>, supported: &str) -> FieldError {
+    let shown = shown(at, &[("Type", "type"), ("RollingUpdate", "rollingUpdate")]);
+    FieldError {
+        field: at.path.clone(),
+        reason: "FieldValueNotSupported",
+        message: format!("Unsupported value: {shown}: supported values: {supported}"),
+    }
+}
+
+fn invalid_shown(at: &At<'_>, shown: &str, detail: &str) -> FieldError {
+    FieldError {
+        field: at.path.clone(),
+        reason: "FieldValueInvalid",
+        message: format!("Invalid value: {shown}: {detail}"),
+    }
+}
+
+/// The template of a replica set, under a selector that can be read.
+fn template_of_selector(spec: &At<'_>, errors: &mut Errors) {
+    let (selector, template) = (spec.field("selector"), spec.field("template"));
+    if selector::is_unreadable(&selector) {
+        errors.push(invalid_shown(&selector, &selector::shown(&selector), "invalid label selector"));
+        return;
+    }
+    selector::check_match(&selector, &template, errors);
+    pod::template(&template, errors);
+    selector::check_endless(&template, "ReplicaSet", errors);
+}
+
+/// Where older versions of the API keep what is a field of theirs: the revision to go back to.
+pub const ROLLBACK: &str = "deprecated.deployment.rollback.to";
+
+pub fn deployment(_context: &Context<'_>, deployment: &At<'_>, errors: &mut Errors) {
+    let spec = deployment.field("spec");
+    spec.field("replicas").check_non_negative(errors);
+    selector::check_required(&spec.field("selector"), "deployment", errors);
+    template_of_selector(&spec, errors);
+    deployment_strategy(&spec.field("strategy"), errors);
+    spec.field("minReadySeconds").check_non_negative(errors);
+    spec.field("revisionHistoryLimit").check_non_negative(errors);
+    let rollback = deployment.down("metadata.annotations").field(ROLLBACK).text().parse::<i64>();
+    if let Some(revision) = rollback.ok().filter(|revision| *revision < 0) {
+        At::new("spec.rollback.version", &json!(revision)).check_non_negative(errors);
+    }
+    let deadline = spec.field("progressDeadlineSeconds");
+    deadline.check_non_negative(errors);
+    let ready_s = spec.field("minReadySeconds").integer().unwrap_or(0);
+    if deadline.integer().is_some_and(|deadline_s| deadline_s <= ready_s) {
+        errors.push(deadline.invalid("must be greater than minReadySeconds"));
+    }
+}
+
+fn deployment_strategy(strategy: &At<'_>, errors: &mut Errors) {
+    let rolling = strategy.field("rollingUpdate");
+    match strategy.field("type").text() {
+        "Recreate" => {
+            if rolling.is_set() {
+                errors.push(rolling.forbidden("may not be specified when strategy `type` is 'Recreate'"));
+            }
+        }
+        "RollingUpdate" if !rolling.is_set() => {
+            errors.push(rolling.required("this should be defaulted and never be nil"));
+        }
+        "RollingUpdate" => {
+            let (unavailable, surge) = (rolling.field("maxUnavailable"), rolling.field("maxSurge"));
+            int_or_percent::check(&unavailable, errors);
+            int_or_percent::check(&surge, errors);
+            if int_or_percent::value(&unavailable) == 0 && int_or_percent::value(&surge) == 0 {
+                errors.push(unavailable.invalid("may not be 0 when `maxSurge` is 0"));
+            }
+            int_or_percent::check_at_most_100_percent(&unavailable, errors);
+        }
+        _ => errors.push(unsupported_strategy(strategy, "\"Recreate\", \"RollingUpdate\"")),
+    }
+}
+
+pub fn selector_update(_context: &Context<'_>, object: &At<'_>, old: &At<'_>, errors: &mut Errors) {
+    object.down("spec.selector").check_unchanged(&old.down("spec.selector"), errors);
+}
+
+/// Counts in a status are not negative, and no part is more than the whole.
+fn replica_counts(status: &At<'_>, counts: &[&str], parts: &[&str], errors: &mut Errors) {
+    for count in counts {
+        status.field(count).check_non_negative(errors);
+    }
+    let number = |name: &str| status.field(name).integer().unwrap_or(0);
+    for part in parts {
+        if number(part) > number("replicas") {
+            let at = status.field(part);
+            errors.push(at.invalid_as(&number(part).into(), "cannot be greater than status.replicas"));
+        }
+    }
+    if number("availableReplicas") > number("readyReplicas") {
+        let at = status.field("availableReplicas");
+        errors.push(at.invalid("cannot be greater than readyReplicas"));
+    }
+}
+
+pub fn deployment_status(_context: &Context<'_>, deployment: &At<'_>, old: &At<'_>, errors: &mut Errors) {
+    let status = deployment.field("status");
+    let counts = [
+        "observedGeneration",
+        "replicas",
+        "updatedReplicas",
+        "readyReplicas",
+        "availableReplicas",
+        "unavailableReplicas",
+        "terminatingReplicas",
+        "collisionCount",
+    ];
+    replica_counts(&status, &counts, &["updatedReplicas", "readyReplicas", "availableReplicas"], errors);
+    collisions(&status, old, errors);
+}
+
+fn collisions(status: &At<'_>, old: &At<'_>, errors: &mut Errors) {
+    let count = status.field("collisionCount");
+    let before = old.down("status.collisionCount").integer();
+    // Nothing is less than any number.
+    if count.integer() < before {
+        errors.push(count.invalid_as(&count.integer().unwrap_or(0).into(), "cannot be decremented"));
+    }
+}
+
+pub fn replica_set(_context: &Context<'_>, set: &At<'_>, errors: &mut Errors) {
+    let spec = set.field("spec");
+    spec.field("replicas").check_non_negative(errors);
+    spec.field("minReadySeconds").check_non_negative(errors);
+    selector::check_required(&spec.field("selector"), "deployment", errors);
+    template_of_selector(&spec, errors);
+}
+
+pub fn replica_set_status(_context: &Context<'_>, set: &At<'_>, _old: &At<'_>, errors: &mut Errors) {
+    let counts = [
+        "replicas",
+        "fullyLabeledReplicas",
+        "readyReplicas",
+        "availableReplicas",
+        "terminatingReplicas",
+        "observedGeneration",
+    ];
+    let parts = ["fullyLabeledReplicas", "readyReplicas", "availableReplicas"];
+    replica_counts(&set.field("status"), &counts, &parts, errors);
+}
+
+pub fn replication_controller(_context: &Context<'_>, controller: &At<'_>, errors: &mut Errors) {
+    let spec = controller.field("spec");
+    spec.field("minReadySeconds").check_non_negative(errors);
+    let selected = spec.field("selector");
+    if selected.is_empty() {
+        errors.push(selected.required(""));
+    }
+    spec.field("replicas").check_non_negative(errors);
+    let template = spec.field("template");
+    if !template.is_set() {
+        errors.push(template.required(""));
+        return;
+    }
+    let labels = selector::labels_of(template.down("metadata.labels").value);
+    let wanted = selector::labels_of(selected.value);
+    if !wanted.iter().all(|(key, value)| labels.get(key) == Some(value)) {
+        errors.push(template.down("metadata.labels").invalid(selector::MISMATCH));
+    }
+    pod::template(&template, errors);
+    selector::check_endless(&template, "ReplicationController", errors);
+}
+
+pub fn daemon_set(_context: &Context<'_>, set: &At<'_>, errors: &mut Errors) {
+    let spec = set.field("spec");
+    let (selected, template) = (spec.field("selector"), spec.field("template"));
+    selector::check(&selected, errors);
+    if !selector::is_unreadable(&selected) {
+        selector::check_match(&selected, &template, errors);
+    }
+    if selected.is_set() && selected.field("matchLabels").is_empty() && selected.field("matchExpressions").is_empty() {
+        errors.push(selected.invalid("empty selector is invalid for daemonset"));
+    }
+    pod::template(&template, errors);
+    selector::check_endless(&template, "DaemonSet", errors);
+    spec.field("minReadySeconds").check_non_negative(errors);
+    daemon_set_strategy(&spec.field("updateStrategy"), errors);
+    spec.field("revisionHistoryLimit").check_non_negative(errors);
+}
+
+fn daemon_set_strategy(strategy: &At<'_>, errors: &mut Errors) {
+    let rolling = strategy.field("rollingUpdate");
+    match strategy.field("type").text() {
+        "OnDelete" => {}
+        "RollingUpdate" if !rolling.is_set() => errors.push(rolling.required("")),
+        "RollingUpdate" => {
+            let (unavailable, surge) = (rolling.field("maxUnavailable"), rolling.field("maxSurge"));
+            for number in [&unavailable, &surge] {
+                int_or_percent::check(number, errors);
+            }
+            for number in [&unavailable, &surge] {
+                int_or_percent::check_at_most_100_percent(number, errors);
+            }
+            match (int_or_percent::value(&unavailable) != 0, int_or_percent::value(&surge) != 0) {
+                (true, true) => errors.push(surge.invalid("may not be set when maxUnavailable is non-zero")),
+                (false, false) => errors.push(unavailable.required("cannot be 0 when maxSurge is 0")),
+                _ => {}
+            }
+        }
+        _ => errors.push(unsupported_strategy(strategy, "\"RollingUpdate\", \"OnDelete\"")),
+    }
+}
+
+pub fn daemon_set_update(context: &Context<'_>, set: &At<'_>, old: &At<'_>, errors: &mut Errors) {
+    selector_update(context, set, old, errors);
+    daemon_set(context, set, errors);
+}
+
+pub fn daemon_set_status(_context: &Context<'_>, set: &At<'_>, old: &At<'_>, errors: &mut Errors) {
+    let status = set.field("status");
+    for count in [
+        "currentNumberScheduled",
+        "numberMisscheduled",
+        "desiredNumberScheduled",
+        "numberReady",
+        "observedGeneration",
+        "updatedNumberScheduled",
+        "numberAvailable",
+        "numberUnavailable",
+        "collisionCount",
+    ] {
+        status.field(count).check_non_negative(errors);
+    }
+    collisions(&status, old, errors);
+}
+
+pub fn stateful_set(_context: &Context<'_>, set: &At<'_>, errors: &mut Errors) {
+    stateful_set_spec(&set.field("spec"), Judged::New, errors);
+}
+
+/// How much of a stateful set's spec is judged: what an update may not change, or what was wrong before, is let be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Judged {
+    New,
+    Update,
+    /// The template was wrong before.
+    UpdateButTemplate,
+}
+
+fn stateful_set_spec(spec: &At<'_>, judged: Judged, errors: &mut Errors) {
+    let policy = spec.field("podManagementPolicy");
+    match policy.text() {
+        "" => errors.push(policy.required("")),
+        "OrderedReady" | "Parallel" => {}
+        _ => errors.push(policy.invalid("must be 'OrderedReady' or 'Parallel'")),
+    }
+    stateful_set_strategy(&spec.field("updateStrategy"), errors);
+    let retention = spec.field("persistentVolumeClaimRetentionPolicy");
+    for when in ["whenDeleted", "whenScaled"] {
+        retention.field(when).check_optional_enum(&["Retain", "Delete"], errors);
+    }
+    if judged == Judged::New {
+        for claim in spec.field("volumeClaimTemplates").items() {
+            storage::claim_spec(&claim.field("spec"), errors);
+        }
+    }
+    spec.field("replicas").check_non_negative(errors);
+    spec.field("minReadySeconds").check_non_negative(errors);
+    spec.down("ordinals.start").check_non_negative(errors);
+    if judged == Judged::New && !spec.field("serviceName").is_empty() {
+        spec.field("serviceName").check(names::dns1123_label, errors);
+    }
+    let (selected, template) = (spec.field("selector"), spec.field("template"));
+    selector::check_required(&selected, "statefulset", errors);
+    if selector::is_unreadable(&selected) {
+        let mut error = invalid_shown(&selected, &selector::shown(&selected), "");
+        error.message.truncate(error.message.len() - ": ".len());
+        errors.push(error);
+    } else {
+        if !selector::matches_everything(&selected) {
+            selector::check_match(&selected, &template, errors);
+        }
+        let filled = template_with_claims(spec);
+        let filled = At::new(template.path.clone(), &filled);
+        if judged != Judged::UpdateButTemplate {
+            pod::template(&filled, errors);
+        }
+        // Kubernetes looks at the template's metadata once more.
+        pod::template_metadata(&filled, errors);
+    }
+    selector::check_endless(&template, "StatefulSet", errors);
+}
+
+/// The template as the controller completes it: every claim is a volume of its name, in place of a volume that has the
+/// same one; host name and subdomain are the controller's.
+fn template_with_claims(spec: &At<'_>) -> Value {
+    let mut template = spec.field("template").value.clone();
+    let Some(pod) = template.get_mut("spec").and_then(Value::as_object_mut) else { return template };
+    pod.remove("subdomain");
+    pod.remove("hostname");
+    let mut volumes: Vec<Value> = Vec::new();
+    for claim in spec.field("volumeClaimTemplates").items() {
+        let name = claim.down("metadata.name").text();
+        if !volumes.iter().any(|volume| volume["name"] == name) {
+            volumes.push(json!({"name": name, "persistentVolumeClaim": {"claimName": name}}));
+        }
+    }
+    if volumes.is_empty() {
+        return template;
+    }
+    let claimed = volumes.len();
+    for volume in pod.get("volumes").and_then(Value::as_array).into_iter().flatten() {
+        if !volumes[..claimed].iter().any(|claim| claim["name"] == volume["name"]) {
+            volumes.push(volume.clone());
+        }
+    }
+    pod.insert("volumes".to_owned(), Value::Array(volumes));
+    template
+}
+
+fn stateful_set_strategy(strategy: &At<'_>, errors: &mut Errors) {
+    let rolling = strategy.field("rollingUpdate");
+    match strategy.field("type").text() {
+        "" => errors.push(strategy.required("")),
+        "OnDelete" => {
+            if rolling.is_set() {
+                let shown = shown(&rolling, &[("Partition", "partition"), ("MaxUnavailable", "maxUnavailable")]);
+                errors.push(invalid_shown(&rolling, &shown, "only allowed for updateStrategy 'RollingUpdate'"));
+            }
+        }
+        "RollingUpdate" => {
+            rolling.field("partition").check_non_negative(errors);
+            let unavailable = rolling.field("maxUnavailable");
+            int_or_percent::check(&unavailable, errors);
+            if unavailable.is_set() && int_or_percent::value(&unavailable) == 0 {
+                errors.push(unavailable.invalid("cannot be 0"));
+            }
+            int_or_percent::check_at_most_100_percent(&unavailable, errors);
+        }
+        _ => {
+            let shown = shown(strategy, &[("Type", "type"), ("RollingUpdate", "rollingUpdate")]);
+            errors.push(invalid_shown(strategy, &shown, "must be 'RollingUpdate' or 'OnDelete'"));
+        }
+    }
+}
+
+const STATEFUL_SET_UPDATABLE: &[&str] = &[
+    "replicas",
+    "ordinals",
+    "template",
+    "updateStrategy",
+    "revisionHistoryLimit",
+    "persistentVolumeClaimRetentionPolicy",
+    "minReadySeconds",
+];
+
+pub fn stateful_set_update(_context: &Context<'_>, set: &At<'_>, old: &At<'_>, errors: &mut Errors) {
+    let mut before = Errors::new();
+    stateful_set_spec(&old.field("spec"), Judged::Update, &mut before);
+    let judged = if before.is_empty() { Judged::Update } else { Judged::UpdateButTemplate };
+    stateful_set_spec(&set.field("spec"), judged, errors);
+    let rest = |set: &At<'_>| -> Vec<(String, Value)> {
+        let fields = set.field("spec").map().into_iter().flatten();
+        let fixed = fields.filter(|(name, _)| !STATEFUL_SET_UPDATABLE.contains(&name.as_str()));
+        fixed.map(|(name, value)| (name.clone(), value.clone())).collect()
+    };
+    if rest(set) != rest(old) {
+        errors.push(set.field("spec").forbidden(
+            "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', \
+             'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden",
+        ));
+    }
+}
+
+pub fn stateful_set_status(_context: &Context<'_>, set: &At<'_>, old: &At<'_>, errors: &mut Errors) {
+    let status = set.field("status");
+    let counts = [
+        "replicas",
+        "readyReplicas",
+        "currentReplicas",
+        "updatedReplicas",
+        "availableReplicas",
+        "observedGeneration",
+        "collisionCount",
+    ];
+    let parts = ["readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"];
+    replica_counts(&status, &counts, &parts, errors);
+    collisions(&status, old, errors);
+}
+
+pub fn pod_template(_context: &Context<'_>, template: &At<'_>, errors: &mut Errors) {
+    pod::template(&template.field("template"), errors);
+}
+
+/// A revision is what a controller once wrote: an object, and its number.
+pub fn controller_revision(_context: &Context<'_>, revision: &At<'_>, errors: &mut Errors) {
+    revision.field("revision").check_non_negative(errors);
+    match revision.field("data").value {
+        Value::Null => errors.push(revision.field("data").required("data is mandatory")),
+        Value::Object(_) => {}
+        _ => errors.push(revision.field("data").required("data must be a valid JSON object")),
+    }
+}
+
+pub fn controller_revision_update(_context: &Context<'_>, revision: &At<'_>, old: &At<'_>, errors: &mut Errors) {
+    revision.field("revision").check_non_negative(errors);
+    revision.field("data").check_unchanged(&old.field("data"), errors);
+}
+
+/// Warnings about a template that is new or has changed.
+pub fn template_warnings(context: &Context<'_>, object: &At<'_>, old: Option<&At<'_>>) -> Vec<String> {
+    let counted = |object: &At<'_>| object.down("metadata.generation").value.clone();
+    if old.is_some_and(|old| counted(old) == counted(object)) {
+        return Vec::new();
+    }
+    let resource = context.served.resource.as_ref();
+    let template = match resource {
+        "cronjobs" => object.down("spec.jobTemplate.spec.template"),
+        "podtemplates" => object.field("template"),
+        _ => object.down("spec.template"),
+    };
+    let names_pods = !matches!(resource, "daemonsets" | "podtemplates" | "statefulsets");
+    let name = names_pods.then(|| pod::warnings::name(object, old, "Pod names and hostnames")).flatten();
+    let mut found: Vec<String> = name.into_iter().chain(pod::warnings::template(&template)).collect();
+    let limit = object.down("spec.revisionHistoryLimit");
+    if limit.integer().is_some_and(|limit| limit < 0) {
+        let why = "a negative value retains all historical revisions; a value >= 0 is recommended";
+        found.push(format!("{}: {why}", limit.path));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+mod tutorials;
