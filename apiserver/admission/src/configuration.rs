@@ -2,12 +2,12 @@
 //!
 //! Corresponds to AdmissionConfiguration of k8s.io/apiserver/pkg/apis/apiserver and the plugins' own kinds.
 
-use super::event_rate_limit::Limit;
-use super::image_policy_webhook::ImagePolicy;
-use super::pod_node_selector::NodeSelectors;
-use super::pod_security::configuration::PodSecurityConfiguration;
-use super::pod_toleration_restriction::PodTolerationRestriction;
-use super::resource_quota::limited::LimitedResource;
+use crate::plugins::event_rate_limit::Limit;
+use crate::plugins::pods::image_policy_webhook::ImagePolicy;
+use crate::plugins::pods::pod_node_selector::NodeSelectors;
+use crate::plugins::pods::pod_security::configuration::PodSecurityConfiguration;
+use crate::plugins::pods::pod_toleration_restriction::PodTolerationRestriction;
+use crate::plugins::resource_quota::limited::LimitedResource;
 use access::configuration_file;
 use proto::wire::{Document, Format};
 use remote::users::Users;
@@ -81,7 +81,7 @@ impl PluginConfigurations {
             "EventRateLimit" => {
                 let versions = ["eventratelimit.admission.k8s.io/v1alpha1".to_owned()];
                 let limits: Limits = typed(configuration, "Configuration", &versions)?;
-                super::event_rate_limit::check(&limits.limits)?;
+                crate::plugins::event_rate_limit::check(&limits.limits)?;
                 self.event_rate_limit = Some(limits.limits);
             }
             "PodTolerationRestriction" => {

@@ -3,52 +3,23 @@
 //! Mutating plugins run in the order of `chain`, then validating ones. Objects are in the request's version.
 //! Corresponds to k8s.io/apiserver/pkg/admission.
 
-pub mod admission_request;
-pub mod always;
-pub mod always_pull_images;
-pub mod certificates;
-pub mod chain;
-pub mod compiled;
-pub mod configuration;
-pub mod default_class;
-pub mod default_toleration_seconds;
-pub mod deny_service_external_ips;
-pub mod expressions;
-pub mod event_rate_limit;
-pub mod extended_resource_toleration;
-pub mod image_policy_webhook;
-pub mod limit_pod_hard_anti_affinity_topology;
-pub mod limit_ranger;
-pub mod matching;
-pub mod metrics;
-pub mod namespace_auto_provision;
-pub mod namespace_exists;
-pub mod namespace_lifecycle;
-pub mod node_restriction;
 pub mod operation;
-pub mod owner_references_permission_enforcement;
-pub mod parts;
-pub mod persistent_volume_claim_resize;
-pub mod pod_node_selector;
-pub mod pod_parts;
-pub mod pod_security;
-pub mod pod_toleration_restriction;
-pub mod pod_topology_labels;
-pub mod policies;
-pub mod priority;
+pub mod versions;
 pub mod reinvocation;
-pub mod resource_quota;
-pub mod runtime_class;
-pub mod seen;
-pub mod service_account;
-pub mod storage_object_in_use_protection;
-pub mod taint_nodes_by_condition;
-pub mod traced;
-pub mod tolerations;
+mod traced;
+pub mod metrics;
+
+// What asks outside of the server's own code: webhooks, and policies that users write.
+pub mod dynamic;
+pub mod plugins;
+
+// Which plugins there are, and what they are made of.
+pub mod configuration;
+pub mod parts;
+pub mod chain;
+
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
-pub mod versions;
-pub mod webhooks;
 
 pub use operation::Operation;
 pub use reinvocation::Reinvocation;

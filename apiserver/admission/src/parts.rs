@@ -3,8 +3,8 @@
 //! Corresponds to the plugin initializers of pkg/kubeapiserver/admission.
 
 use crate::configuration::PluginConfigurations;
-use crate::namespace_auto_provision::Namespaces;
-use crate::owner_references_permission_enforcement::Kinds;
+use crate::plugins::namespaces::namespace_auto_provision::Namespaces;
+use crate::plugins::owner_references_permission_enforcement::Kinds;
 use access::authz::Authorization;
 use cacher::Cacher;
 use component_base::env::Env;

@@ -3,8 +3,8 @@
 //! Corresponds to the client and the REST mapper that kube-apiserver hands to its admission plugins.
 
 use super::objects;
-use admission::namespace_auto_provision::Namespaces;
-use admission::owner_references_permission_enforcement::{Kinds, Mapped};
+use admission::plugins::namespaces::namespace_auto_provision::Namespaces;
+use admission::plugins::owner_references_permission_enforcement::{Kinds, Mapped};
 use async_trait::async_trait;
 use proto::resources::Scope;
 use proto::{Gvk, Status};

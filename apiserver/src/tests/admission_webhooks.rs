@@ -391,11 +391,15 @@ async fn a_dry_run_is_refused_where_a_webhook_has_side_effects() {
         namespaces: for_plugins.clone(),
         kinds: for_plugins,
     };
-    let caller =
-        admission::webhooks::calling::Caller::new(&parts, "validatingwebhookconfigurations", "validating", false);
-    let hooks = admission::webhooks::hook::read_all(&[Arc::new(json!({"webhooks": [old]}))]);
+    let caller = admission::dynamic::webhooks::calling::Caller::new(
+        &parts,
+        "validatingwebhookconfigurations",
+        "validating",
+        false,
+    );
+    let hooks = admission::dynamic::webhooks::hook::read_all(&[Arc::new(json!({"webhooks": [old]}))]);
     let seen = Write::create("", "configmaps", map("one")).dry_run().see(async |attributes| {
-        let seen = admission::seen::Seen::of(attributes, attributes.versions.requested()).await?;
+        let seen = admission::dynamic::seen::Seen::of(attributes, attributes.versions.requested()).await?;
         let failure = caller.ask(&hooks[0], attributes, &seen).await.err();
         caller.judge(&hooks[0], attributes, caller.now(), None, failure).map(|_| ())
     });

@@ -1,0 +1,58 @@
+//! `View`: one write as policies see it, in each version that they name.
+//!
+//! Corresponds to VersionedAttributes of k8s.io/apiserver/pkg/admission.
+
+use crate::Attributes;
+use crate::dynamic::expressions::{Authorizer, Facts, Subject};
+use crate::dynamic::seen::Seen;
+use cacher::lookup::ObjectKey;
+use proto::Status;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What has been worked out for one policy is there for the next one.
+pub struct View<'a> {
+    authorizer: &'a Arc<dyn Authorizer>,
+    facts: BTreeMap<usize, Facts>,
+    namespace: Option<Value>,
+}
+
+impl<'a> View<'a> {
+    pub fn new(authorizer: &'a Arc<dyn Authorizer>) -> Self {
+        Self { authorizer, facts: BTreeMap::new(), namespace: None }
+    }
+
+    /// The write in a version of `attributes.versions`.
+    pub async fn facts(&mut self, attributes: &Attributes<'_>, version: usize) -> Result<Facts, Status> {
+        if let Some(known) = self.facts.get(&version) {
+            return Ok(known.clone());
+        }
+        let seen = Seen::of(attributes, version).await?;
+        let served = &attributes.versions.all()[version];
+        let subject = Subject { served, object: &seen.object, old_object: &seen.old_object };
+        let facts = Facts::of(attributes, subject, self.authorizer);
+        self.facts.insert(version, facts.clone());
+        Ok(facts)
+    }
+
+    /// The object's namespace; null for what is in none, as namespaces are.
+    pub async fn namespace(&mut self, attributes: &Attributes<'_>) -> Result<&Value, Status> {
+        if self.namespace.is_none() {
+            let name = if attributes.served.resource == "namespaces" { "" } else { attributes.namespace };
+            self.namespace = Some(match name {
+                "" => Value::Null,
+                name => {
+                    let found = attributes.lookup.find(ObjectKey::cluster("", "namespaces", name)).await?;
+                    found.ok_or_else(|| Status::not_found("", "namespaces", name))?.to_value()
+                }
+            });
+        }
+        Ok(self.namespace.as_ref().unwrap_or(&Value::Null))
+    }
+
+    /// The object has changed: what was worked out of it is no longer true.
+    pub fn forget_objects(&mut self) {
+        self.facts.clear();
+    }
+}

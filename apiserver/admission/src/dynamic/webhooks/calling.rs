@@ -1,0 +1,242 @@
+//! `Caller`: asks one webhook about one write, and counts what came of it.
+//!
+//! Corresponds to callHook and callAttrMutatingHook of the dispatchers in k8s.io/apiserver/pkg/admission/plugin/webhook.
+
+use super::hook::{self, Hook};
+use super::review::{self, Question, Response, Wrong};
+use crate::Attributes;
+use crate::dynamic::compiled::Compiled;
+use crate::dynamic::expressions::{Authorizer, Facts, Subject, Verdict};
+use crate::dynamic::seen::Seen;
+use crate::metrics::webhooks::{Called, ErrorType, WebhookMeter};
+use crate::parts::PluginParts;
+use crate::traced::{Asked, Word};
+use component_base::env::Env;
+use component_base::rng::Random;
+use proto::Status;
+use remote::callers::Callers;
+use remote::users::Users;
+use remote::webhook::Asking;
+use request::trace::Gate;
+use serde_json::Value;
+use std::sync::Arc;
+use tokio::time::Instant;
+
+/// The webhooks of one type of configuration, and how they are asked.
+pub struct Caller {
+    env: Env,
+    random: Random,
+    callers: Arc<Callers>,
+    users: Users,
+    authorizer: Arc<dyn Authorizer>,
+    hooks: Compiled<Vec<Hook>>,
+    meter: WebhookMeter,
+    mutating: bool,
+    /// The plugin that asks.
+    plugin: &'static str,
+}
+
+/// Why a webhook makes a request fail.
+#[derive(Debug)]
+pub enum Failure {
+    /// It could not be asked, or did not answer as it should: the failure policy decides. With the code for the metrics.
+    Calling(String, u16),
+    /// It said no.
+    Denied(Status),
+    /// Nobody's failure policy helps.
+    Other(Status),
+}
+
+impl Failure {
+    fn text(&self) -> String {
+        match self {
+            Self::Calling(why, _) => why.clone(),
+            Self::Denied(status) | Self::Other(status) => status.message.clone(),
+        }
+    }
+}
+
+impl Caller {
+    pub fn new(parts: &PluginParts<'_>, resource: &'static str, kind: &'static str, mutating: bool) -> Self {
+        let [of_mutating, of_validating] = &parts.webhooks;
+        let configurations = if mutating { of_mutating } else { of_validating };
+        let configured = parts.configurations;
+        let users = if mutating { &configured.mutating_webhook_users } else { &configured.validating_webhook_users };
+        Self {
+            env: parts.env.clone(),
+            random: parts.env.random(&format!("apiserver/admission/{resource}")),
+            callers: parts.callers.clone(),
+            users: users.clone(),
+            authorizer: parts.authorization.clone(),
+            hooks: Compiled::new(configurations.clone(), hook::read_all),
+            meter: WebhookMeter::new(parts.env, kind),
+            mutating,
+            plugin: if mutating { "MutatingAdmissionWebhook" } else { "ValidatingAdmissionWebhook" },
+        }
+    }
+
+    /// All webhooks, in the order in which they are asked.
+    pub async fn hooks(&self, attributes: &Attributes<'_>) -> Result<Arc<Vec<Hook>>, Status> {
+        let hooks = self.hooks.get(&self.env).await;
+        hooks.ok_or_else(|| attributes.forbidden("not yet ready to handle request"))
+    }
+
+    /// Where the write concerns a webhook, the version in which that wants the objects.
+    pub async fn matched(&self, hook: &Hook, attributes: &Attributes<'_>) -> Result<Option<usize>, Status> {
+        let Some(place) = hook.matching.matched(attributes).await? else { return Ok(None) };
+        if hook.conditions.is_empty() {
+            return Ok(Some(place));
+        }
+        let seen = Seen::of(attributes, place).await?;
+        let served = &attributes.versions.all()[place];
+        let subject = Subject { served, object: &seen.object, old_object: &seen.old_object };
+        match hook.conditions.evaluate(&Facts::of(attributes, subject, &self.authorizer)) {
+            Verdict::Matches => Ok(Some(place)),
+            Verdict::DoesNotMatch(_) => Ok(None),
+            Verdict::Error(why) if hook.ignores_failures => {
+                attributes.overlooked(self.asked(&name_of(hook)), &why, None);
+                Ok(None)
+            }
+            Verdict::Error(why) => Err(attributes.forbidden(why)),
+        }
+    }
+
+    pub fn now(&self) -> Instant {
+        self.env.now()
+    }
+
+    /// Asks. What the webhook notes and warns of is passed on.
+    pub async fn ask(&self, hook: &Hook, attributes: &Attributes<'_>, seen: &Seen<'_>) -> Result<Response, Failure> {
+        if attributes.dry_run && !hook.supports_dry_run {
+            let why = format!("admission webhook {:?} does not support dry run", hook.name);
+            return Err(Failure::Other(Status::bad_request(why)));
+        }
+        let Some(version) = hook.review_version else {
+            let why = "could not create admission objects: webhook does not accept known AdmissionReview versions (v1, \
+                       v1beta1)";
+            return Err(Failure::Calling(why.to_owned(), 400));
+        };
+        let Some(webhook) = &hook.webhook else {
+            let why = "could not get REST client: webhook configuration must have either service or URL";
+            return Err(Failure::Calling(why.to_owned(), 400));
+        };
+        let uid = self.random.uid();
+        let question = Question { version, uid: &uid, attributes, seen };
+        let patience = attributes.deadline.map(|deadline| deadline.saturating_duration_since(self.env.now()));
+        let limit = patience.map_or(hook.limit, |patience| patience.min(hook.limit));
+        let asking = Asking { env: &self.env, callers: &self.callers, objects: attributes.lookup, users: &self.users };
+        let answer = webhook.ask(asking, &question.to_value(), limit).await;
+        let answer = answer.map_err(|error| not_called(error.message, error.code.unwrap_or(503)))?;
+        let response = review::answered(version, &uid, self.mutating, &answer).map_err(|wrong| match wrong {
+            Wrong::Form(why) => not_called(why, 503),
+            Wrong::Content(why) => Failure::Calling(format!("received invalid webhook response: {why}"), 503),
+        })?;
+        for (key, value) in &response.annotations {
+            attributes.annotate(format!("{}/{key}", hook.name), value);
+        }
+        for warning in &response.warnings {
+            attributes.warnings.add(warning);
+        }
+        match response.allowed {
+            true => Ok(response),
+            false => Err(Failure::Denied(review::denied(&hook.name, response.result))),
+        }
+    }
+
+    /// Counts a call that is over and lets the failure policy speak: whether the failure is overlooked. `patch` is what
+    /// the webhook changed, where a trace is wanted.
+    pub fn judge(
+        &self,
+        hook: &Hook,
+        attributes: &Attributes<'_>,
+        began: Instant,
+        patch: Option<Value>,
+        failure: Option<Failure>,
+    ) -> Result<Overlooked, Status> {
+        let told = attributes.steps.map(|_| failure.as_ref().map_or_else(String::new, Failure::text));
+        let judged = self.counted(hook, attributes, began, failure);
+        if let Some(why) = told {
+            self.tell(hook, attributes, began, patch, &judged, &why);
+        }
+        judged
+    }
+
+    /// For a trace of the request.
+    fn tell(
+        &self,
+        hook: &Hook,
+        attributes: &Attributes<'_>,
+        began: Instant,
+        patch: Option<Value>,
+        judged: &Result<Overlooked, Status>,
+        why: &str,
+    ) {
+        let name = name_of(hook);
+        let asked = self.asked(&name);
+        match judged {
+            Ok(Overlooked(true)) => attributes.overlooked(asked, why, Some(began)),
+            Ok(Overlooked(false)) => attributes.heard(asked, patch, Word::Admits, Some(began)),
+            Err(status) => attributes.heard(asked, None, Word::Refuses(&status.message), Some(began)),
+        }
+    }
+
+    fn asked<'a>(&self, name: &'a str) -> Asked<'a> {
+        let gate = if self.mutating { Gate::MutatingAdmission } else { Gate::ValidatingAdmission };
+        Asked { gate, plugin: self.plugin, name }
+    }
+
+    fn counted(
+        &self,
+        hook: &Hook,
+        attributes: &Attributes<'_>,
+        began: Instant,
+        failure: Option<Failure>,
+    ) -> Result<Overlooked, Status> {
+        let operation = attributes.operation;
+        let elapsed = self.env.now().duration_since(began);
+        let observe = |code, rejected| self.meter.observe(&hook.name, Called { operation, elapsed, code, rejected });
+        let Some(failure) = failure else {
+            observe(200, None);
+            return Ok(Overlooked(false));
+        };
+        match failure {
+            Failure::Calling(why, code) => {
+                let why = format!("failed calling webhook {:?}: {why}", hook.name);
+                if !hook.ignores_failures {
+                    observe(code, Some(ErrorType::CallingWebhook));
+                    tracing::warn!(webhook = hook.name, why, "failed calling webhook, failing closed");
+                    return Err(Status::internal(why));
+                }
+                observe(code, None);
+                self.meter.failed_open(&hook.name);
+                tracing::warn!(webhook = hook.name, why, "failed calling webhook, failing open");
+                match attributes.deadline {
+                    // Nobody waits for the answer any more.
+                    Some(deadline) if deadline <= self.env.now() => Err(Status::timed_out()),
+                    _ => Ok(Overlooked(true)),
+                }
+            }
+            Failure::Denied(status) => {
+                observe(status.code, Some(ErrorType::None));
+                Err(status)
+            }
+            Failure::Other(status) => {
+                observe(0, Some(ErrorType::ApiserverInternal));
+                Err(status)
+            }
+        }
+    }
+}
+
+/// Whether a webhook failed, and nobody minds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Overlooked(pub bool);
+
+/// As a trace calls it.
+fn name_of(hook: &Hook) -> String {
+    format!("webhook {} of {}", hook.name, hook.configuration)
+}
+
+fn not_called(why: String, code: u16) -> Failure {
+    Failure::Calling(format!("failed to call webhook: {why}"), code)
+}
