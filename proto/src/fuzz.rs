@@ -1,12 +1,12 @@
-//! Fuzz targets of the parsers that face the network: whatever comes is read or refused, and what was read can be written
-//! and read again.
+//! Fuzz targets of the parsers that face the network. A parser must read or refuse every input, and must read again what
+//! was written from its result.
 
 use crate::meta::field_selector::FieldSelector;
 use crate::meta::selector::Selector;
 use crate::serializer::{json, protobuf, yaml};
 use std::collections::BTreeMap;
 
-/// JSON: what is written is canonical, and reads as the same value.
+/// JSON: the written text is canonical, and reads as the same value.
 pub fn json(input: &[u8]) {
     let Ok(parsed) = json::parse(input) else { return };
     let written = json::to_canonical(&parsed.value);
@@ -16,7 +16,7 @@ pub fn json(input: &[u8]) {
     assert_eq!(json::to_canonical(&again.value), written);
 }
 
-/// YAML: what is written reads as the same value.
+/// YAML: the written text reads as the same value.
 pub fn yaml(input: &[u8]) {
     let Ok(parsed) = yaml::parse(input) else { return };
     let written = yaml::to_yaml(&parsed.value);
@@ -26,12 +26,12 @@ pub fn yaml(input: &[u8]) {
     }
 }
 
-/// The envelope of a protobuf body.
+/// Protobuf: the envelope of a body.
 pub fn protobuf(input: &[u8]) {
     protobuf::open(input).ok();
 }
 
-/// Label selectors: the printed form means the same.
+/// Label selectors: the printed form selects the same.
 pub fn label_selector(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     let Ok(selector) = Selector::parse(&text) else { return };
@@ -44,7 +44,7 @@ pub fn label_selector(input: &[u8]) {
     }
 }
 
-/// Field selectors: the printed form has the same terms. They are sorted as they are written, so not always in one order.
+/// Field selectors: the printed form has the same terms, but perhaps in another order.
 pub fn field_selector(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     let Ok(selector) = FieldSelector::parse(&text) else { return };

@@ -5,7 +5,7 @@
 use std::cmp::Ordering;
 use std::fmt;
 
-/// A type's full name, as an object's `apiVersion` and `kind` say it.
+/// The full name of a type, as `apiVersion` and `kind` of an object give it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Gvk {
     /// Empty for the core group.
@@ -14,7 +14,7 @@ pub struct Gvk {
     pub kind: String,
 }
 
-/// A collection's full name, as a URL says it.
+/// The full name of a collection, as a URL gives it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Gvr {
     /// Empty for the core group.
@@ -24,12 +24,12 @@ pub struct Gvr {
     pub resource: String,
 }
 
-/// `v1` for the core group, else `group/version`.
+/// Returns `v1` for the core group, else `group/version`.
 pub fn api_version(group: &str, version: &str) -> String {
     if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
 }
 
-/// The two halves of an `apiVersion`; the core group is empty.
+/// Splits an `apiVersion` into group and version. The core group is empty.
 pub fn split_api_version(api_version: &str) -> (&str, &str) {
     api_version.split_once('/').unwrap_or(("", api_version))
 }
@@ -53,12 +53,12 @@ impl Gvr {
         api_version(&self.group, &self.version)
     }
 
-    /// `pods` or `deployments.apps`, the form of RBAC denials and error details.
+    /// Returns `pods` or `deployments.apps`, the form of RBAC denials and error details.
     pub fn qualified_resource(&self) -> String {
         if self.group.is_empty() { self.resource.clone() } else { format!("{}.{}", self.resource, self.group) }
     }
 
-    /// The URL path of the collection: `/apis/apps/v1/namespaces/shop/deployments`.
+    /// Returns the URL path of the collection: `/apis/apps/v1/namespaces/shop/deployments`.
     pub fn path(&self, namespace: Option<&str>) -> String {
         let mut path = if self.group.is_empty() {
             format!("/api/{}", self.version)
@@ -87,8 +87,8 @@ impl fmt::Display for Gvr {
     }
 }
 
-/// Puts the version that clients should prefer first: stable before beta before alpha, higher numbers first,
-/// and names of any other form last, in alphabetical order.
+/// Orders versions by preference: stable before beta before alpha, and higher numbers first. Names of any other form come
+/// last, in alphabetical order.
 /// Corresponds to k8s.io/apimachinery/pkg/version.CompareKubeAwareVersionStrings.
 pub fn compare_versions(a: &str, b: &str) -> Ordering {
     match (KubeVersion::parse(a), KubeVersion::parse(b)) {
@@ -114,7 +114,7 @@ struct KubeVersion {
 }
 
 impl KubeVersion {
-    /// `v1`, `v2beta3`, `v1alpha1`.
+    /// Parses `v1`, `v2beta3` or `v1alpha1`. Returns `None` for any other form.
     fn parse(text: &str) -> Option<Self> {
         let rest = text.strip_prefix('v')?;
         let split = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());

@@ -1,7 +1,7 @@
-//! Typed views of the kinds that components read: decode and encode are instantiated here, once.
+//! Typed views of the kinds that components read.
 //!
-//! The types are k8s-openapi's; `Kind` adds what a client needs to find the collection and what the
-//! trait objects of serde cannot give cheaply: decoding that is compiled in this crate alone.
+//! The types are k8s-openapi's. `Kind` adds the names by which a client finds the collection, and functions that decode
+//! and encode. These are instantiated in this crate alone, because every decoder takes long to compile.
 
 use crate::gvk::{Gvk, Gvr};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -14,7 +14,7 @@ pub use k8s_openapi::apimachinery::pkg::apis::meta::v1 as metav1;
 pub use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 pub use k8s_openapi::jiff;
 
-/// A typed kind: where its collection is, its metadata, and its JSON form.
+/// A typed kind: the names of its collection, its metadata, and its JSON form.
 pub trait Kind: Clone + Send + Sync + std::fmt::Debug + Default + 'static {
     const GROUP: &'static str;
     const VERSION: &'static str;
@@ -26,11 +26,11 @@ pub trait Kind: Clone + Send + Sync + std::fmt::Debug + Default + 'static {
     fn metadata(&self) -> &ObjectMeta;
     fn metadata_mut(&mut self) -> &mut ObjectMeta;
     fn decode(bytes: &[u8]) -> Result<Self, serde_json::Error>;
-    /// Through its text: a second decoder for each type would double what is compiled.
+    /// Decodes a tree by way of its text, because a second decoder per type would double the time to compile.
     fn decode_value(value: Value) -> Result<Self, serde_json::Error> {
         Self::decode(&serde_json::to_vec(&value)?)
     }
-    /// The JSON tree, with `apiVersion` and `kind`.
+    /// Returns the JSON tree, with `apiVersion` and `kind`.
     fn encode(&self) -> Value;
 
     fn gvr() -> Gvr {
@@ -45,7 +45,7 @@ pub trait Kind: Clone + Send + Sync + std::fmt::Debug + Default + 'static {
         self.metadata().name.as_deref().unwrap_or_default()
     }
 
-    /// Empty for cluster-scoped objects.
+    /// Returns the namespace, empty for cluster-scoped objects.
     fn namespace(&self) -> &str {
         self.metadata().namespace.as_deref().unwrap_or_default()
     }
@@ -62,7 +62,7 @@ pub trait Kind: Clone + Send + Sync + std::fmt::Debug + Default + 'static {
         self.metadata().deletion_timestamp.is_some()
     }
 
-    /// `namespace/name`, or the name alone for cluster-scoped objects: the key of caches and work queues.
+    /// Returns the key of caches and work queues: `namespace/name`, or the name alone for cluster-scoped objects.
     fn key(&self) -> String {
         match &self.metadata().namespace {
             Some(namespace) => format!("{namespace}/{}", self.name()),

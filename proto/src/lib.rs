@@ -10,6 +10,9 @@ pub mod gvk;
 pub mod kinds;
 pub mod fields;
 
+// Text as Go's messages show it.
+pub mod go_text;
+
 // Request bodies as trees, without any type.
 pub mod serializer;
 

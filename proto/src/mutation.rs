@@ -1,20 +1,20 @@
-//! Bounded runs of fuzz targets: inputs made from examples by seeded mutation, the same ones every time.
+//! Bounded runs of fuzz targets. The inputs are seeded mutations of examples, so every run has the same ones.
 //!
-//! A target is a plain function, so that any fuzzer can drive it; `run` does so in ordinary tests. A target panics where
-//! something does not hold.
+//! A target is a plain function that panics when a property does not hold. Any fuzzer can call it; `run` calls it in
+//! ordinary tests.
 
-/// Checks what must hold for an input.
+/// Checks the properties that must hold for an input.
 pub type Target = fn(&[u8]);
 
-/// Inputs grow no longer than this, but for the nested ones.
+/// Limit on the length of inputs, except for nested ones.
 const MAX_BYTES: usize = 4 << 10;
-/// A piece is repeated up to so many times, which nests deeper than any parser goes.
+/// Limit on the repetitions of a piece. It nests deeper than any parser allows.
 const MAX_REPEATS: u64 = 20_000;
 const MAX_MUTATIONS: u64 = 6;
-/// One input of so many is deeply nested or very long: those take the most time.
+/// One input of this many is deeply nested or very long, because such inputs take the most time.
 const RARELY: u64 = 64;
 
-/// Gives the target every example, and so many mutations of examples and of words between them.
+/// Calls the target with every example, and with `rounds` mutations of the examples and words.
 pub fn run(examples: &[&[u8]], words: &[&str], rounds: u32, target: Target) {
     examples.iter().for_each(|example| checked(target, example));
     let mut chance = Chance { state: 0x9e37_79b9_7f4a_7c15 };
@@ -23,7 +23,7 @@ pub fn run(examples: &[&[u8]], words: &[&str], rounds: u32, target: Target) {
     }
 }
 
-/// Names the input that a target fails for.
+/// Calls the target, and prints the input if the target panics.
 fn checked(target: Target, input: &[u8]) {
     struct Named<'i>(&'i [u8]);
     impl Drop for Named<'_> {
@@ -38,7 +38,7 @@ fn checked(target: Target, input: &[u8]) {
     target(named.0);
 }
 
-/// A generator of numbers that needs no source of randomness (xorshift).
+/// A generator of pseudo-random numbers (xorshift).
 struct Chance {
     state: u64,
 }
@@ -51,7 +51,7 @@ impl Chance {
         self.state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 16
     }
 
-    /// Below a limit, which counts as 1 if it is 0.
+    /// Returns a number below a limit. A limit of 0 counts as 1.
     fn below(&mut self, limit: usize) -> usize {
         usize::try_from(self.next() % (limit.max(1) as u64)).unwrap_or(0)
     }
@@ -60,7 +60,7 @@ impl Chance {
         inputs.get(self.below(inputs.len())).copied().unwrap_or_default()
     }
 
-    /// From a place to a later one.
+    /// Returns the start and the end of a part of an input.
     fn part(&mut self, length: usize) -> (usize, usize) {
         let from = self.below(length + 1);
         (from, from + self.below((length - from).min(64) + 1))

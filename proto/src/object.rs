@@ -1,8 +1,8 @@
-//! `Object`: one revision of one stored object, immutable and shared by store, cache and every answer.
+//! `Object`: one revision of one stored object, immutable and shared by the store, the cache and all answers.
 //!
-//! Bytes are canonical JSON (sorted keys, no white space) in the row's storage version, without
-//! `resourceVersion`, which is spliced in on the way out. Beside them lies the small index that
-//! selectors, owners and preconditions need, so that none of them parses the bytes again.
+//! Its bytes are canonical JSON (sorted keys, no white space) in the row's storage version. They lack `resourceVersion`,
+//! which is inserted when the object is written to a client. A small index beside the bytes serves selectors, owner
+//! references and preconditions, so that these need not parse the bytes.
 
 use crate::meta::field_selector::FieldSelector;
 use crate::serializer::json;
@@ -12,7 +12,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-/// One entry of `metadata.ownerReferences`, as the garbage collector needs it.
+/// One entry of `metadata.ownerReferences`, for the garbage collector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
     pub api_version: String,
@@ -23,10 +23,10 @@ pub struct Owner {
     pub block_owner_deletion: bool,
 }
 
-/// The name of a selectable field; those of custom resources are known only while the server runs.
+/// The name of a selectable field. A custom resource defines its own while the server runs.
 pub type FieldKey = Cow<'static, str>;
 
-/// What is known of an object without parsing its bytes.
+/// The facts about an object that are known without parsing its bytes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Index {
     /// Empty for cluster-scoped objects.
@@ -35,7 +35,7 @@ pub struct Index {
     pub uid: String,
     pub labels: BTreeMap<String, String>,
     pub owners: Vec<Owner>,
-    /// Values of the row's selectable fields by path; `metadata.name` and `metadata.namespace` are not repeated here.
+    /// Values of the row's selectable fields by path, except `metadata.name` and `metadata.namespace`.
     pub fields: BTreeMap<FieldKey, String>,
     pub deleting: bool,
 }
@@ -56,15 +56,15 @@ impl FieldSelector {
 pub struct Object {
     /// Canonical JSON without `resourceVersion`.
     bytes: Bytes,
-    /// Offset in `bytes` at which `"resourceVersion":"N"` belongs, and whether commas stand before and after it.
+    /// The place in `bytes` at which `"resourceVersion":"N"` is inserted.
     splice: Splice,
     pub index: Arc<Index>,
-    /// The store revision that wrote this; what clients see as `resourceVersion`.
+    /// The store revision of the write. Clients see it as `resourceVersion`.
     pub revision: u64,
     parsed: OnceLock<Arc<Value>>,
 }
 
-/// The same content at the same revision.
+/// Objects are equal if they have the same content at the same revision.
 impl PartialEq for Object {
     fn eq(&self, other: &Self) -> bool {
         self.revision == other.revision && self.bytes == other.bytes
@@ -73,7 +73,7 @@ impl PartialEq for Object {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Splice {
-    /// Where the value of `metadata` begins.
+    /// Offset of the value of `metadata`.
     metadata: usize,
     at: usize,
     comma_before: bool,
@@ -81,8 +81,8 @@ struct Splice {
 }
 
 impl Object {
-    /// From a tree. A `resourceVersion` in it is dropped; `revision` takes its place.
-    /// `fields` are the row's selectable fields, already extracted.
+    /// Builds an object from a tree. `revision` replaces a `resourceVersion` in it. `fields` are the values of the row's
+    /// selectable fields.
     pub fn from_value(mut value: Value, revision: u64, fields: BTreeMap<FieldKey, String>) -> Self {
         if let Some(meta) = value.get_mut("metadata").and_then(Value::as_object_mut) {
             meta.remove("resourceVersion");
@@ -90,8 +90,7 @@ impl Object {
         Self::of(value, revision, fields)
     }
 
-    /// What a dry run would have stored: of no revision, with the `resourceVersion` that its writer gave it, as a client
-    /// sees it.
+    /// Builds the result of a dry run. It has no revision, but keeps the `resourceVersion` that the client sent.
     pub fn tried(mut value: Value, given: &str, fields: BTreeMap<FieldKey, String>) -> Self {
         if given.is_empty() {
             return Self::from_value(value, 0, fields);
@@ -110,24 +109,24 @@ impl Object {
         object
     }
 
-    /// From stored bytes and their tree. What the cache holds is these bytes, shared with the store, and no tree:
-    /// a tree costs many times as much, and most objects are never looked into again.
+    /// Builds the object that the cache holds: it shares the stored bytes and keeps no tree. A tree takes many times as much
+    /// memory, and most objects are never read again.
     pub fn from_stored(stored: &Bytes, value: Value, revision: u64, fields: BTreeMap<FieldKey, String>) -> Self {
         let mut object = Self::from_value(value, revision, fields);
         object.compact();
-        // Bytes that somebody else wrote into the store need not be canonical.
+        // Another program may have written bytes into the store that are not canonical.
         if object.bytes == *stored {
             object.bytes = stored.clone();
         }
         object
     }
 
-    /// The same content under the revision that the store gave it.
+    /// Returns the same content under the revision that the store has given to it.
     pub fn at_revision(self, revision: u64) -> Self {
         Self { revision, ..self }
     }
 
-    /// A copy of the same content under another revision, as the last state of a deleted object is shown.
+    /// Copies the content under another revision: the last state of a deleted object.
     pub fn copy_at(&self, revision: u64) -> Self {
         Self {
             bytes: self.bytes.clone(),
@@ -138,7 +137,7 @@ impl Object {
         }
     }
 
-    /// The same object, with nothing but its bytes and its index, as the cache holds it.
+    /// Copies the object without its parsed tree, as the cache holds it.
     pub fn without_tree(&self) -> Self {
         Self {
             bytes: self.bytes.clone(),
@@ -149,18 +148,18 @@ impl Object {
         }
     }
 
-    /// The stored form: no `resourceVersion`.
+    /// Returns the stored form, which has no `resourceVersion`.
     pub fn bytes(&self) -> &Bytes {
         &self.bytes
     }
 
-    /// The parsed tree, without `resourceVersion`; parsed at most once.
+    /// Returns the parsed tree, without `resourceVersion`. The object keeps it, so that it is parsed once.
     pub fn value(&self) -> Arc<Value> {
         self.parsed.get_or_init(|| Arc::new(self.parse())).clone()
     }
 
-    /// A tree of one's own to change, with `resourceVersion` as clients see it. Where nobody has parsed the bytes yet,
-    /// this tree is all that comes of it: the object keeps none.
+    /// Returns a tree for the caller to change, with `resourceVersion` as clients see it. Does not make the object keep a
+    /// tree.
     pub fn to_value(&self) -> Value {
         let mut value = match self.parsed.get() {
             Some(parsed) => Value::clone(parsed),
@@ -172,7 +171,7 @@ impl Object {
         value
     }
 
-    /// As `value`, for one look: where nobody has parsed the bytes yet, the object keeps no tree.
+    /// Returns the same tree as `value`, but does not make the object keep it.
     pub fn peek(&self) -> Arc<Value> {
         self.parsed.get().cloned().unwrap_or_else(|| Arc::new(self.parse()))
     }
@@ -181,25 +180,25 @@ impl Object {
         serde_json::from_slice(&self.bytes).expect("stored bytes are canonical JSON")
     }
 
-    /// Drops the parsed tree, so that a cached object costs its bytes alone.
+    /// Drops the parsed tree.
     pub fn compact(&mut self) {
         self.parsed = OnceLock::new();
     }
 
-    /// The wire form in the storage version: three slices, nothing re-encoded. What was never stored, at revision 0,
-    /// has no `resourceVersion`.
+    /// Returns the wire form in the storage version as three slices, without encoding anything again. An object of revision
+    /// 0 was never stored and has no `resourceVersion`.
     pub fn to_wire(&self) -> [Bytes; 3] {
         [self.bytes.slice(..self.splice.at), self.resource_version(), self.bytes.slice(self.splice.at..)]
     }
 
-    /// The value of `metadata` alone, in the same form.
+    /// Returns the value of `metadata` in the same form.
     pub fn metadata_to_wire(&self) -> [Bytes; 3] {
         let Splice { metadata, at, .. } = self.splice;
         let end = json::value_end(&self.bytes, metadata);
         [self.bytes.slice(metadata..at), self.resource_version(), self.bytes.slice(at..end)]
     }
 
-    /// `"resourceVersion":"N"` with the commas that it needs.
+    /// Returns `"resourceVersion":"N"` with the commas that it needs.
     fn resource_version(&self) -> Bytes {
         if self.revision == 0 {
             return Bytes::new();
@@ -245,8 +244,8 @@ fn owner_of(owner: &Value) -> Owner {
     }
 }
 
-/// Finds the place of `resourceVersion` among the sorted keys of `metadata`.
-/// Scans the canonical bytes once: keys of the outermost object, then keys of `metadata`.
+/// Finds the place of `resourceVersion` among the sorted keys of `metadata`. Scans the canonical bytes once: first the keys
+/// of the outermost object, then those of `metadata`.
 fn splice_of(bytes: &[u8]) -> Splice {
     let meta = json::member_start(bytes, 0, "metadata").expect("a stored object has metadata");
     let place = json::insert_place(bytes, meta, "resourceVersion");

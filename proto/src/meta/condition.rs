@@ -1,7 +1,7 @@
 //! Conditions: the latest observations of an object's state, one per type.
 //!
-//! Corresponds to k8s.io/apimachinery/pkg/api/meta/conditions.go and the condition helpers of each controller. The
-//! rule is the same everywhere: `lastTransitionTime` moves only when `status` changes.
+//! Corresponds to k8s.io/apimachinery/pkg/api/meta/conditions.go and the condition helpers of each controller. All of
+//! them change `lastTransitionTime` only when `status` changes.
 
 use crate::kinds::api;
 use crate::kinds::metav1;
@@ -65,8 +65,8 @@ pub fn is_true<C: Condition>(conditions: &[C], kind: &str) -> bool {
     find(conditions, kind).is_some_and(|condition| condition.status() == "True")
 }
 
-/// Replaces the condition of the same type, or adds it. Its transition time becomes that of the old one if the status
-/// is the same, else `now`.
+/// Replaces the condition of the same type, or adds it. It keeps the transition time of the old condition if the status is
+/// the same. Otherwise its transition time is `now`.
 pub fn set<C: Condition>(conditions: &mut Vec<C>, mut condition: C, now: Timestamp) {
     let place = conditions.iter().position(|old| old.kind() == condition.kind());
     let unchanged = place.map(|i| &conditions[i]).filter(|old| old.status() == condition.status());
@@ -77,7 +77,7 @@ pub fn set<C: Condition>(conditions: &mut Vec<C>, mut condition: C, now: Timesta
     }
 }
 
-/// A condition of an object's JSON, by type.
+/// Returns the condition of a type from an object's JSON.
 pub fn find_value<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
     let conditions = object.pointer("/status/conditions").and_then(Value::as_array)?;
     conditions.iter().find(|condition| condition["type"] == kind)

@@ -7,13 +7,13 @@ use std::fmt;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Term {
-    /// As written at first; the index key once resolved.
+    /// The path as written, or the index key once the selector is resolved.
     pub path: Cow<'static, str>,
     pub equal: bool,
     pub value: String,
 }
 
-/// All terms must hold; without terms everything is selected.
+/// A list of terms that must all hold. Without terms, it selects everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldSelector {
     terms: Vec<Term>,
@@ -24,7 +24,7 @@ impl FieldSelector {
         Self::default()
     }
 
-    /// The syntax of `?fieldSelector=`. The error is worded as Kubernetes words it.
+    /// Parses the value of `?fieldSelector=`. The error is worded as Kubernetes words it.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut parts = split_terms(text);
         parts.sort_unstable();
@@ -54,7 +54,7 @@ impl FieldSelector {
         self.terms.iter().all(|term| (lookup(&term.path) == term.value) == term.equal)
     }
 
-    /// The one value that a field must have, if the selector names it: what an index can answer.
+    /// Returns the value that a field must have, if the selector requires one. An index can look it up.
     pub fn exact_value(&self, key: &str) -> Option<&str> {
         self.terms.iter().find(|term| term.equal && term.path == key).map(|term| term.value.as_str())
     }
@@ -95,7 +95,7 @@ fn split_terms(text: &str) -> Vec<&str> {
     parts
 }
 
-/// A backslash may stand before a comma, an equals sign or another backslash, and nowhere else.
+/// Removes the escapes of a value. A backslash may only precede a comma, an equals sign or another backslash.
 fn unescape(text: &str) -> Result<String, String> {
     let mut plain = String::with_capacity(text.len());
     let mut chars = text.chars();
@@ -108,7 +108,7 @@ fn unescape(text: &str) -> Result<String, String> {
                     return Err(format!("invalid field selector: invalid escape sequence: {sequence}"));
                 }
             },
-            // Kubernetes shows the character by its number.
+            // Kubernetes shows the number of the character.
             ',' | '=' => return Err(format!("invalid field selector: unescaped character in value: {}", u32::from(c))),
             _ => plain.push(c),
         }
@@ -120,7 +120,7 @@ fn escape(text: &str) -> String {
     text.replace('\\', "\\\\").replace(',', "\\,").replace('=', "\\=")
 }
 
-/// The form that `parse` reads.
+/// Writes the form that `parse` reads.
 impl fmt::Display for FieldSelector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, term) in self.terms.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! metav1.LabelSelector: the selector that is written inside objects, and its validation.
+//! metav1.LabelSelector: the selector inside objects, and its validation.
 //!
 //! Corresponds to k8s.io/apimachinery/pkg/apis/meta/v1 (LabelSelectorAsSelector) and its validation package.
 
@@ -8,7 +8,7 @@ use super::status::FieldError;
 use crate::kinds::metav1::LabelSelector;
 use serde_json::{Value, json};
 
-/// From an object's JSON. Absent or null selects nothing; an empty one selects everything.
+/// Converts a selector from an object's JSON. An absent one or null selects nothing, an empty one everything.
 pub fn from_value(selector: Option<&Value>) -> Result<Selector, String> {
     let typed = match selector {
         None | Some(Value::Null) => None,
@@ -17,7 +17,7 @@ pub fn from_value(selector: Option<&Value>) -> Result<Selector, String> {
     from_typed(typed.as_ref())
 }
 
-/// From the typed form. `None` selects nothing; an empty one selects everything.
+/// Converts a typed selector. `None` selects nothing, an empty one everything.
 pub fn from_typed(selector: Option<&LabelSelector>) -> Result<Selector, String> {
     let Some(selector) = selector else { return Ok(Selector::nothing()) };
     let mut requirements = Vec::new();
@@ -43,7 +43,7 @@ fn operator_of(name: &str) -> Option<Operator> {
     }
 }
 
-/// Every error of a selector that stands at `field`, worded as Kubernetes words it.
+/// Returns all errors of the selector at `field`, worded as Kubernetes words them.
 pub fn validate(selector: &Value, field: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if let Some(labels) = selector.get("matchLabels").and_then(Value::as_object) {

@@ -1,6 +1,6 @@
-//! The envelope of a list: what stands before and after the items.
+//! The envelope of a list: the text before the items, and the metadata of the list.
 //!
-//! Corresponds to metav1.ListMeta. Items are written after `head` as they come, so that a long list is never one
+//! Corresponds to metav1.ListMeta. The items are written one by one behind `head`, so that a long list is never a single
 //! piece of memory.
 
 use crate::serializer::field_order::{InOrder, LIST_META};
@@ -8,13 +8,13 @@ use serde_json::{Map, Value, json};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListMeta {
-    /// The revision at which the whole list is consistent.
+    /// The revision of the store that the list shows.
     pub resource_version: String,
-    /// Empty when this page is the last.
+    /// Empty on the last page.
     pub continue_token: String,
-    /// How many more there are; unknown when a selector filters.
+    /// Number of items on later pages. `None` if a selector filters the list.
     pub remaining_item_count: Option<u64>,
-    /// Lists of custom resources say that they do not go on.
+    /// Whether the last page has an empty `continue`, as lists of custom resources have.
     pub shows_end: bool,
 }
 
@@ -37,13 +37,13 @@ impl ListMeta {
         Value::Object(meta)
     }
 
-    /// As one line. Lists of custom resources have no Go struct: their members are sorted.
+    /// Returns one line of JSON. The members are sorted for custom resources, whose lists have no Go struct.
     pub fn to_json(&self) -> String {
         let value = self.to_value();
         if self.shows_end { value.to_string() } else { InOrder(&value, &LIST_META).to_json() }
     }
 
-    /// `{"kind":"PodList","apiVersion":"v1","metadata":{…},"items":`, and then the list and `}`.
+    /// Returns `{"kind":"PodList","apiVersion":"v1","metadata":{…},"items":`, behind which come the list and `}`.
     pub fn head(&self, api_version: &str, list_kind: &str) -> Vec<u8> {
         let (kind, api_version) = (json!(list_kind), json!(api_version));
         format!("{{\"kind\":{kind},\"apiVersion\":{api_version},\"metadata\":{},\"items\":", self.to_json())

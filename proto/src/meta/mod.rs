@@ -1,10 +1,9 @@
-//! The parts of the API that every kind shares.
+//! The parts of the API that all kinds share.
 //!
 //! Corresponds to k8s.io/apimachinery/pkg/apis/meta/v1, pkg/labels, pkg/fields and pkg/api/resource.
 
 pub mod condition;
 pub mod field_selector;
-pub mod go_text;
 pub mod label_selector;
 pub mod list;
 pub mod names;
@@ -13,3 +12,5 @@ pub mod quantity;
 pub mod selector;
 pub mod status;
 pub mod time;
+
+pub use crate::go_text;

@@ -1,7 +1,7 @@
-//! What names, label keys and label values may look like, with Kubernetes' words for what is wrong.
+//! Checks the form of names, label keys and label values. Errors are worded as Kubernetes words them.
 //!
-//! Corresponds to k8s.io/apimachinery/pkg/util/validation and pkg/api/validation. Each check returns every
-//! complaint; an empty list is a pass.
+//! Corresponds to k8s.io/apimachinery/pkg/util/validation and pkg/api/validation. Each check returns all errors that
+//! it finds, so an empty list means that the text is valid.
 
 const DNS1123_LABEL: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 const DNS1123_SUBDOMAIN: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
@@ -12,7 +12,7 @@ const CONFIG_KEY: &str = "[-._a-zA-Z0-9]+";
 
 const LABEL_LENGTH: usize = 63;
 const SUBDOMAIN_LENGTH: usize = 253;
-/// All annotations of one object, keys and values.
+/// Limit on all annotations of one object, keys and values together.
 pub const ANNOTATIONS_BYTES: usize = 256 * 1024;
 
 /// `must be no more than 63 characters`
@@ -20,7 +20,7 @@ fn too_long(limit: usize) -> String {
     format!("must be no more than {limit} characters")
 }
 
-/// `<what> (e.g. 'a',  or 'b', regex used for validation is 'r')`, blanks and all.
+/// Formats `<what> (e.g. 'a',  or 'b', regex used for validation is 'r')`, with Kubernetes' double space.
 fn pattern(what: &str, regex: &str, examples: &[&str]) -> String {
     let mut text = format!("{what} (");
     for (i, example) in examples.iter().enumerate() {
@@ -38,7 +38,7 @@ fn lower(b: u8) -> bool {
     b.is_ascii_lowercase() || b.is_ascii_digit()
 }
 
-/// Every character is `inner`, and the first and last are `outer`.
+/// Returns whether every character is `inner`, and the first and last are `outer`.
 fn shaped(text: &str, outer: fn(u8) -> bool, inner: fn(u8) -> bool) -> bool {
     let bytes = text.as_bytes();
     match (bytes.first(), bytes.last()) {
@@ -55,77 +55,66 @@ fn is_name_part(text: &str) -> bool {
     shaped(text, |b| b.is_ascii_alphanumeric(), |b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
 }
 
-/// A namespace's name, a container's name.
+/// Returns an error for a text over the limit, and `wrong_form` unless the form is right.
+fn errors(text: &str, limit: usize, is_right_form: bool, wrong_form: impl Fn() -> String) -> Vec<String> {
+    let length = (text.len() > limit).then(|| too_long(limit));
+    length.into_iter().chain((!is_right_form).then(wrong_form)).collect()
+}
+
+/// Checks the name of a namespace or a container.
 pub fn dns1123_label(text: &str) -> Vec<String> {
-    let mut errors = Vec::new();
-    if text.len() > LABEL_LENGTH {
-        errors.push(too_long(LABEL_LENGTH));
-    }
-    if !is_label(text) {
-        let what = if is_subdomain(text) {
-            // The likely mistake: a name that is fine elsewhere.
-            "must not contain dots".to_owned()
-        } else {
-            pattern(
-                "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must \
-                 start and end with an alphanumeric character",
-                DNS1123_LABEL,
-                &["my-name", "123-abc"],
-            )
-        };
-        errors.push(what);
-    }
-    errors
+    errors(text, LABEL_LENGTH, is_label(text), || {
+        // A subdomain is a valid name of most other kinds.
+        if is_subdomain(text) {
+            return "must not contain dots".to_owned();
+        }
+        pattern(
+            "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and \
+             end with an alphanumeric character",
+            DNS1123_LABEL,
+            &["my-name", "123-abc"],
+        )
+    })
 }
 
 fn is_subdomain(text: &str) -> bool {
     text.split('.').all(is_label)
 }
 
-/// Most objects' names.
+/// Checks the name of an object of most kinds.
 pub fn dns1123_subdomain(text: &str) -> Vec<String> {
-    let mut errors = Vec::new();
-    if text.len() > SUBDOMAIN_LENGTH {
-        errors.push(too_long(SUBDOMAIN_LENGTH));
-    }
-    if !is_subdomain(text) {
-        errors.push(pattern(
+    errors(text, SUBDOMAIN_LENGTH, is_subdomain(text), || {
+        pattern(
             "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must \
              start and end with an alphanumeric character",
             DNS1123_SUBDOMAIN,
             &["example.com"],
-        ));
-    }
-    errors
+        )
+    })
 }
 
-/// A name that may stand first in a host name.
+/// Checks the name of a service, which is the first label of a host name.
 pub fn dns1035_label(text: &str) -> Vec<String> {
-    let mut errors = Vec::new();
-    if text.len() > LABEL_LENGTH {
-        errors.push(too_long(LABEL_LENGTH));
-    }
-    if !(is_label(text) && text.starts_with(|c: char| c.is_ascii_lowercase())) {
-        errors.push(pattern(
+    errors(text, LABEL_LENGTH, is_label(text) && text.starts_with(|c: char| c.is_ascii_lowercase()), || {
+        pattern(
             "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic \
              character, and end with an alphanumeric character",
             DNS1035_LABEL,
             &["my-name", "abc-123"],
-        ));
-    }
-    errors
+        )
+    })
 }
 
 const NAME_CHARACTERS: &str =
     "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
 const NAME_EXAMPLES: &[&str] = &["MyName", "my.name", "123-abc"];
 
-/// A label or annotation key, a resource name, a finalizer: `example.com/name` or `name`.
+/// Checks a label or annotation key, a resource name or a finalizer: `example.com/name` or `name`.
 pub fn qualified_name(text: &str) -> Vec<String> {
     qualified(text, "a qualified name")
 }
 
-/// `qualified_name` as label selectors word it.
+/// Checks a `qualified_name` with the error of label selectors.
 pub fn label_key(text: &str) -> Vec<String> {
     qualified(text, "a valid label key")
 }
@@ -160,34 +149,24 @@ fn qualified(text: &str, what: &str) -> Vec<String> {
 }
 
 pub fn label_value(text: &str) -> Vec<String> {
-    let mut errors = Vec::new();
-    if text.len() > LABEL_LENGTH {
-        errors.push(too_long(LABEL_LENGTH));
-    }
-    if !text.is_empty() && !is_name_part(text) {
-        errors.push(pattern(
+    errors(text, LABEL_LENGTH, text.is_empty() || is_name_part(text), || {
+        pattern(
             "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must \
              start and end with an alphanumeric character",
             LABEL_VALUE,
             &["MyValue", "my_value", "12345"],
-        ));
-    }
-    errors
+        )
+    })
 }
 
-/// A key of a ConfigMap or Secret.
+/// Checks a key of a ConfigMap or Secret.
 pub fn config_map_key(text: &str) -> Vec<String> {
-    let mut errors = Vec::new();
-    if text.len() > SUBDOMAIN_LENGTH {
-        errors.push(too_long(SUBDOMAIN_LENGTH));
-    }
-    if text.is_empty() || !text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.')) {
-        errors.push(pattern(
-            "a valid config key must consist of alphanumeric characters, '-', '_' or '.'",
-            CONFIG_KEY,
-            &["key.name", "KEY_NAME", "key-name"],
-        ));
-    }
+    let is_key_byte = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
+    let is_right_form = !text.is_empty() && text.bytes().all(is_key_byte);
+    let mut errors = errors(text, SUBDOMAIN_LENGTH, is_right_form, || {
+        let what = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'";
+        pattern(what, CONFIG_KEY, &["key.name", "KEY_NAME", "key-name"])
+    });
     match text {
         "." => errors.push("must not be '.'".to_owned()),
         ".." => errors.push("must not be '..'".to_owned()),
@@ -197,7 +176,7 @@ pub fn config_map_key(text: &str) -> Vec<String> {
     errors
 }
 
-/// A name that is one segment of a URL path, and nothing more is asked: RBAC roles.
+/// Checks a name that must only be one segment of a URL path, as those of RBAC roles.
 pub fn path_segment(text: &str) -> Vec<String> {
     match text {
         "." | ".." => return vec![format!("may not be '{text}'")],
@@ -206,7 +185,7 @@ pub fn path_segment(text: &str) -> Vec<String> {
     ["/", "%"].iter().filter(|c| text.contains(**c)).map(|c| format!("may not contain '{c}'")).collect()
 }
 
-/// The part before the random end of a generated name: may end in a hyphen.
+/// Replaces a hyphen at the end of a `generateName` by a letter, because the random end of the name follows it.
 pub fn mask_trailing_dash(prefix: &str) -> String {
     match prefix.strip_suffix('-') {
         Some(rest) if !rest.is_empty() => format!("{rest}a"),

@@ -1,4 +1,4 @@
-//! Owner references: who controls an object.
+//! Owner references, and the owner that controls an object.
 //!
 //! Corresponds to k8s.io/apimachinery/pkg/apis/meta/v1/controller_ref.go.
 
@@ -6,7 +6,7 @@ use crate::kinds::Kind;
 use crate::kinds::metav1::{ObjectMeta, OwnerReference};
 use serde_json::Value;
 
-/// A plain reference: the garbage collector follows it, nobody controls by it.
+/// Returns a plain reference. The garbage collector follows it, but it makes no controller.
 pub fn owner_reference<K: Kind>(owner: &K) -> OwnerReference {
     OwnerReference {
         api_version: K::gvk().api_version(),
@@ -18,17 +18,17 @@ pub fn owner_reference<K: Kind>(owner: &K) -> OwnerReference {
     }
 }
 
-/// The one owner that controls the object.
+/// Returns the owner that controls the object.
 pub fn controller_of(metadata: &ObjectMeta) -> Option<&OwnerReference> {
     metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))
 }
 
-/// By uid: a new owner of the same name controls nothing of the old one's.
+/// Returns whether an owner controls the object. Compares the uid, because a new owner may have the name of an old one.
 pub fn is_controlled_by<K: Kind>(metadata: &ObjectMeta, owner: &K) -> bool {
     controller_of(metadata).is_some_and(|reference| reference.uid == owner.uid())
 }
 
-/// The controlling entry of `metadata.ownerReferences`, in an object's JSON.
+/// Returns the controlling entry of `metadata.ownerReferences` from an object's JSON.
 pub fn controller_of_value(object: &Value) -> Option<&Value> {
     let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array)?;
     owners.iter().find(|owner| owner.get("controller") == Some(&Value::Bool(true)))

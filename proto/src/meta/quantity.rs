@@ -1,8 +1,8 @@
 //! Quantities: exact numbers with a suffix, kept in one canonical form.
 //!
-//! Corresponds to k8s.io/apimachinery/pkg/api/resource. A quantity is `mantissa × 10^scale`, never finer than a
-//! billionth; a binary suffix is multiplied out when it is read, and found again when it is written:
-//! `1.5Gi` is 1610612736, which is written `1536Mi`.
+//! Corresponds to k8s.io/apimachinery/pkg/api/resource. A quantity is `mantissa × 10^scale`, with at most nine decimal
+//! places. Reading multiplies a binary suffix into the mantissa, and writing finds the best suffix again: `1.5Gi` is
+//! 1610612736, which is written `1536Mi`.
 
 mod parse;
 
@@ -12,7 +12,7 @@ use std::fmt;
 use std::ops::{Add, AddAssign, Neg, Sub, SubAssign};
 use std::str::FromStr;
 
-/// Which family of suffixes a quantity is written with.
+/// The family of suffixes with which a quantity is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
     /// `12e6`
@@ -27,7 +27,7 @@ pub enum Format {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Quantity {
     mantissa: i128,
-    /// Power of ten; never below `NANO`.
+    /// The power of ten, never below `NANO`.
     scale: i32,
     format: Format,
 }
@@ -40,13 +40,13 @@ pub enum QuantityError {
     Suffix,
 }
 
-/// Nothing smaller is kept: finer values are rounded away from zero, so that asking for some gets some.
+/// The smallest scale. Finer values are rounded away from zero, so that no request becomes zero.
 const NANO: i32 = -9;
 const DECIMAL_SUFFIXES: &[(&str, i32)] =
     &[("n", -9), ("u", -6), ("m", -3), ("", 0), ("k", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15), ("E", 18)];
 const BINARY_SUFFIXES: &[(&str, u32)] = &[("Ki", 10), ("Mi", 20), ("Gi", 30), ("Ti", 40), ("Pi", 50), ("Ei", 60)];
 
-/// `mantissa / 10^places`, rounded away from zero; `sticky` stands for digits already cut off.
+/// Returns `mantissa / 10^places`, rounded away from zero. `sticky` tells that digits were already cut off.
 fn divide_up(mantissa: i128, places: u32, sticky: bool) -> i128 {
     let (quotient, remainder) = match 10i128.checked_pow(places) {
         Some(divisor) => (mantissa / divisor, mantissa % divisor),
@@ -59,12 +59,12 @@ fn divide_up(mantissa: i128, places: u32, sticky: bool) -> i128 {
 impl Quantity {
     pub const ZERO: Self = Self { mantissa: 0, scale: 0, format: Format::DecimalSI };
 
-    /// A whole number: bytes with `BinarySI`, counts and cores with `DecimalSI`.
+    /// Builds a whole number: `BinarySI` for bytes, `DecimalSI` for counts and cores.
     pub fn new(value: i64, format: Format) -> Self {
         Self { mantissa: value.into(), scale: 0, format }
     }
 
-    /// Thousandths, as CPU is counted.
+    /// Builds a number of thousandths, the unit of CPU.
     pub fn from_milli(milli: i64, format: Format) -> Self {
         Self { mantissa: milli.into(), scale: -3, format }
     }
@@ -89,22 +89,22 @@ impl Quantity {
         self.mantissa == 0
     }
 
-    /// -1, 0 or 1.
+    /// Returns -1, 0 or 1.
     pub fn signum(&self) -> i32 {
         self.mantissa.signum() as i32
     }
 
-    /// The whole number, rounded away from zero, at most what 64 bits hold.
+    /// Returns the whole number, rounded away from zero and limited to 64 bits.
     pub fn value(&self) -> i64 {
         self.scaled_value(0)
     }
 
-    /// Thousandths, rounded away from zero, at most what 64 bits hold.
+    /// Returns thousandths, rounded away from zero and limited to 64 bits.
     pub fn milli_value(&self) -> i64 {
         self.scaled_value(-3)
     }
 
-    /// How many times `10^scale`, rounded away from zero, at most what 64 bits hold.
+    /// Returns the number in units of `10^scale`, rounded away from zero and limited to 64 bits.
     pub fn scaled_value(&self, scale: i32) -> i64 {
         let exact = if self.scale < scale {
             divide_up(self.mantissa, self.scale.abs_diff(scale), false)
@@ -118,16 +118,16 @@ impl Quantity {
         self.mantissa as f64 * 10f64.powi(self.scale)
     }
 
-    /// The same number written with another family of suffixes.
+    /// Returns the same number with another family of suffixes.
     pub fn with_format(self, format: Format) -> Self {
         Self { format, ..self }
     }
 
-    /// Both mantissas at the finer of both scales. `None`: the coarser number is so large that the other is nothing
-    /// beside it.
+    /// Returns both mantissas at the finer of both scales, or `None` if the coarser number is too large for that scale. Then
+    /// the finer number is negligible.
     fn aligned(self, other: Self) -> Option<(i128, i128, i32)> {
         if self.is_zero() || other.is_zero() {
-            // A zero has no scale worth keeping.
+            // The scale of a zero does not matter.
             let scale = if self.is_zero() { other.scale } else { self.scale };
             return Some((self.mantissa, other.mantissa, scale));
         }
@@ -136,7 +136,7 @@ impl Quantity {
         Some((raised(self)?, raised(other)?, scale))
     }
 
-    /// Mantissa without trailing zeros, at a scale that has a suffix: a multiple of three.
+    /// Returns the mantissa without trailing zeros, at a scale that has a suffix: a multiple of three.
     fn canonical(&self) -> (i128, i32) {
         let (mut mantissa, mut scale) = (self.mantissa, self.scale);
         while mantissa % 10 == 0 {
@@ -164,7 +164,7 @@ impl Quantity {
         write!(f, "{mantissa}{suffix}")
     }
 
-    /// The whole number if it is one and has a binary form of its own.
+    /// Returns the whole number, if it is written with a binary suffix.
     fn binary_whole(&self) -> Option<i128> {
         if self.format != Format::BinarySI {
             return None;
@@ -183,7 +183,7 @@ impl Quantity {
     }
 }
 
-/// `mantissa × 10^places`, at most what fits.
+/// Returns `mantissa × 10^places`, limited to 128 bits.
 fn raise(mantissa: i128, places: u32) -> i128 {
     if mantissa == 0 {
         return 0;
@@ -201,7 +201,7 @@ impl fmt::Display for Quantity {
             return f.write_str("0");
         }
         let Some(mut whole) = self.binary_whole() else {
-            // A fraction, or less than one Ki, is exact only in decimal; the suffix family of the rest is kept.
+            // A fraction, or less than one Ki, is exact only in decimal.
             let format = if self.format == Format::BinarySI { Format::DecimalSI } else { self.format };
             return self.with_format(format).write_decimal(f);
         };
@@ -223,7 +223,7 @@ impl FromStr for Quantity {
     }
 }
 
-/// By value alone: `1` equals `1000m`.
+/// Compares the value alone: `1` equals `1000m`.
 impl PartialEq for Quantity {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
@@ -248,7 +248,7 @@ impl Ord for Quantity {
     }
 }
 
-/// The sum is written as the left side is, unless that is zero.
+/// The sum keeps the suffixes of the left side, unless that is zero.
 impl Add for Quantity {
     type Output = Self;
 
@@ -309,7 +309,7 @@ impl<'de> Deserialize<'de> for Quantity {
     }
 }
 
-/// A string or a number. What is not there is no quantity: whoever takes it for zero has to say so.
+/// Reads a string or a number. Null is an error: a caller that takes it for zero has to say so.
 impl TryFrom<&serde_json::Value> for Quantity {
     type Error = QuantityError;
 

@@ -1,4 +1,4 @@
-//! Label selectors: parsed from a query string or from an object, matched against labels.
+//! Label selectors, which are parsed from a query string or built from an object.
 //!
 //! Corresponds to k8s.io/apimachinery/pkg/labels.
 
@@ -31,7 +31,7 @@ pub struct Requirement {
     pub values: BTreeSet<String>,
 }
 
-/// All requirements must hold. `Selector::default()` selects everything, `Selector::nothing()` nothing.
+/// A list of requirements that must all hold. `Selector::default()` selects everything, `Selector::nothing()` nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selector {
     /// Sorted by key.
@@ -40,7 +40,7 @@ pub struct Selector {
 }
 
 impl Requirement {
-    /// Checks the number and form of the values. The error is worded as Kubernetes words it.
+    /// Builds a requirement if the number and form of its values are right. The error is worded as Kubernetes words it.
     pub fn new(key: &str, operator: Operator, values: BTreeSet<String>) -> Result<Self, String> {
         let mut errors = Vec::new();
         let complaints = names::label_key(key);
@@ -123,7 +123,7 @@ impl Selector {
         Self { requirements, nothing: false }
     }
 
-    /// `key=value` for each pair: the selectors of Services and ReplicationControllers. No check of form.
+    /// Builds a selector of `key=value` pairs, as Services and ReplicationControllers have, without checking their form.
     pub fn from_map<K: Into<String>, V: Into<String>>(pairs: impl IntoIterator<Item = (K, V)>) -> Self {
         let equals = |(key, value): (K, V)| Requirement {
             key: key.into(),
@@ -133,7 +133,7 @@ impl Selector {
         Self::new(pairs.into_iter().map(equals).collect())
     }
 
-    /// The syntax of `?labelSelector=` and `kubectl -l`. The error is worded as Kubernetes words it.
+    /// Parses the value of `?labelSelector=` or `kubectl -l`. The error is worded as Kubernetes words it.
     pub fn parse(text: &str) -> Result<Self, String> {
         parse::selector(text)
     }
@@ -142,7 +142,7 @@ impl Selector {
         &self.requirements
     }
 
-    /// Selects everything.
+    /// Returns whether the selector selects everything.
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty() && !self.nothing
     }
@@ -155,7 +155,7 @@ impl Selector {
         !self.nothing && self.requirements.iter().all(|r| r.matches(labels))
     }
 
-    /// The one value that label `key` must have, if the selector names it: what an index can answer.
+    /// Returns the value that label `key` must have, if the selector requires one. An index can look it up.
     pub fn exact_value(&self, key: &str) -> Option<&str> {
         self.requirements.iter().find_map(|r| match r.operator {
             Operator::Equals | Operator::DoubleEquals | Operator::In if r.key == key && r.values.len() == 1 => {
@@ -175,7 +175,7 @@ impl FromStr for Selector {
 }
 
 impl Operator {
-    /// As the query syntax writes it; unary operators have no such form.
+    /// Returns the operator in the query syntax, empty for a unary one.
     fn symbol(self) -> &'static str {
         match self {
             Operator::Equals => "=",
@@ -202,7 +202,7 @@ impl fmt::Display for Requirement {
     }
 }
 
-/// The form that `parse` reads; a selector of nothing has none and is shown as the empty string.
+/// Writes the form that `parse` reads. `Selector::nothing()` has no such form and becomes the empty string.
 impl fmt::Display for Selector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let listed: Vec<String> = self.requirements.iter().map(ToString::to_string).collect();

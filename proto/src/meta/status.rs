@@ -1,13 +1,13 @@
-//! `Status`: the one error of the API, with a constructor for every reason.
+//! `Status`: the one error type of the API, with a constructor for every reason.
 //!
 //! Corresponds to k8s.io/apimachinery/pkg/api/errors and pkg/util/validation/field.
 
-use super::go_text;
+use crate::go_text;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::fmt;
 
-/// What went wrong with one field, worded as Kubernetes' `field.Error`.
+/// An error of one field, worded as Kubernetes' `field.Error`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FieldError {
     /// `spec.containers[0].ports[1].containerPort`
@@ -18,7 +18,7 @@ pub struct FieldError {
     pub message: String,
 }
 
-/// The value in a field error is shown as Kubernetes shows it: a string as Go quotes it, everything else as JSON.
+/// Shows a value as field errors do: a string as Go quotes it, everything else as JSON.
 fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => go_text::quoted(text),
@@ -27,59 +27,43 @@ fn shown(value: &Value) -> String {
 }
 
 impl FieldError {
+    fn new(field: impl Into<String>, reason: &'static str, message: String) -> Self {
+        Self { field: field.into(), reason, message }
+    }
+
     pub fn invalid(field: impl Into<String>, value: &Value, detail: impl fmt::Display) -> Self {
-        Self {
-            field: field.into(),
-            reason: "FieldValueInvalid",
-            message: format!("Invalid value: {}: {detail}", shown(value)),
-        }
+        Self::new(field, "FieldValueInvalid", format!("Invalid value: {}: {detail}", shown(value)))
     }
 
     pub fn required(field: impl Into<String>, detail: &str) -> Self {
-        let message = if detail.is_empty() { "Required value".to_owned() } else { format!("Required value: {detail}") };
-        Self { field: field.into(), reason: "FieldValueRequired", message }
+        let colon = if detail.is_empty() { "" } else { ": " };
+        Self::new(field, "FieldValueRequired", format!("Required value{colon}{detail}"))
     }
 
     pub fn duplicate(field: impl Into<String>, value: &Value) -> Self {
-        Self {
-            field: field.into(),
-            reason: "FieldValueDuplicate",
-            message: format!("Duplicate value: {}", shown(value)),
-        }
+        Self::new(field, "FieldValueDuplicate", format!("Duplicate value: {}", shown(value)))
     }
 
     pub fn not_found(field: impl Into<String>, value: &Value) -> Self {
-        Self { field: field.into(), reason: "FieldValueNotFound", message: format!("Not found: {}", shown(value)) }
+        Self::new(field, "FieldValueNotFound", format!("Not found: {}", shown(value)))
     }
 
     pub fn not_supported(field: impl Into<String>, value: &Value, supported: &[&str]) -> Self {
         let list = supported.iter().map(|v| format!("{v:?}")).collect::<Vec<_>>().join(", ");
         let detail = if supported.is_empty() { String::new() } else { format!(": supported values: {list}") };
-        Self {
-            field: field.into(),
-            reason: "FieldValueNotSupported",
-            message: format!("Unsupported value: {}{detail}", shown(value)),
-        }
+        Self::new(field, "FieldValueNotSupported", format!("Unsupported value: {}{detail}", shown(value)))
     }
 
     pub fn forbidden(field: impl Into<String>, detail: impl fmt::Display) -> Self {
-        Self { field: field.into(), reason: "FieldValueForbidden", message: format!("Forbidden: {detail}") }
+        Self::new(field, "FieldValueForbidden", format!("Forbidden: {detail}"))
     }
 
     pub fn too_long(field: impl Into<String>, max_bytes: usize) -> Self {
-        Self {
-            field: field.into(),
-            reason: "FieldValueTooLong",
-            message: format!("Too long: may not be more than {max_bytes} bytes"),
-        }
+        Self::new(field, "FieldValueTooLong", format!("Too long: may not be more than {max_bytes} bytes"))
     }
 
     pub fn too_many(field: impl Into<String>, actual: usize, max: usize) -> Self {
-        Self {
-            field: field.into(),
-            reason: "FieldValueTooMany",
-            message: format!("Too many: {actual}: must have at most {max} items"),
-        }
+        Self::new(field, "FieldValueTooMany", format!("Too many: {actual}: must have at most {max} items"))
     }
 }
 
@@ -132,7 +116,7 @@ pub struct Status {
     pub details: Option<Box<Details>>,
     #[serde(skip_serializing_if = "is_zero")]
     pub code: u16,
-    /// `metadata.continue`: how a list goes on whose token has expired.
+    /// `metadata.continue`: a new token for a list whose own has expired.
     #[serde(skip)]
     pub continue_token: String,
 }
@@ -141,13 +125,13 @@ fn is_zero(code: &u16) -> bool {
     *code == 0
 }
 
-/// `deployments.apps` or `pods`.
+/// Returns `deployments.apps` or `pods`.
 fn qualified(group: &str, resource: &str) -> String {
     if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") }
 }
 
 impl Status {
-    /// An error of any code and reason.
+    /// Builds an error of any code and reason.
     pub fn failure(code: u16, reason: &str, message: impl Into<String>) -> Self {
         Self {
             status: "Failure".into(),
@@ -159,7 +143,7 @@ impl Status {
         }
     }
 
-    /// The answer to a delete that leaves nothing behind.
+    /// Builds the success that answers a delete when the object is gone at once.
     pub fn deleted(group: &str, resource: &str, name: &str, uid: &str) -> Self {
         Self { status: "Success".into(), ..Self::default() }.with_details(group, resource, name, uid)
     }
@@ -196,7 +180,7 @@ impl Status {
             .with_details(group, resource, name, "")
     }
 
-    /// No such path or resource type: the server does not serve it at all.
+    /// 404 for a path or resource that this server does not serve.
     pub fn unknown_path() -> Self {
         let mut status = Self::failure(404, "NotFound", "the server could not find the requested resource");
         status.details = Some(Box::default());
@@ -208,13 +192,13 @@ impl Status {
         Self::failure(405, "MethodNotAllowed", message).with_details(group, resource, "", "")
     }
 
-    /// 406: none of the accepted media types can be served.
+    /// 406: the server has none of the accepted media types.
     pub fn not_acceptable(served: &[&str]) -> Self {
         let message = format!("only the following media types are accepted: {}", served.join(", "));
         Self::failure(406, "NotAcceptable", message)
     }
 
-    /// 415: the body's media type cannot be read.
+    /// 415: the server cannot read the body's media type.
     pub fn unsupported_media_type(accepted: &[&str]) -> Self {
         let message = format!(
             "the body of the request was in an unknown format - accepted media types include: {}",
@@ -234,15 +218,15 @@ impl Status {
         Self::failure(409, "Conflict", message).with_details(group, resource, name, "")
     }
 
-    /// The conflict of an optimistic write that lost.
+    /// 409 for an optimistic write of an outdated version.
     pub fn modified(group: &str, resource: &str, name: &str) -> Self {
         let why = "the object has been modified; please apply your changes to the latest version and try again";
         Self::conflict(group, resource, name, why)
     }
 
-    /// 422 with every field error at once: `Deployment.apps "web" is invalid: …`
+    /// 422 with all field errors: `Deployment.apps "web" is invalid: …`
     pub fn invalid(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> Self {
-        // The message says everything once; the causes keep what was found twice.
+        // The message lists equal errors once; the causes keep them all.
         let mut listed: Vec<String> = Vec::new();
         for error in errors.iter().map(ToString::to_string) {
             if !listed.contains(&error) {
@@ -270,7 +254,7 @@ impl Status {
         Self::failure(410, "Gone", message)
     }
 
-    /// 410 `Expired`: the revision asked for is no longer held.
+    /// 410 `Expired`: the server no longer keeps the requested revision.
     pub fn expired(message: impl Into<String>) -> Self {
         Self::failure(410, "Expired", message)
     }
@@ -291,7 +275,7 @@ impl Status {
         status
     }
 
-    /// 501 for what the model does not do yet; the message names it.
+    /// 501 for a feature that the model lacks; the message names it.
     pub fn not_implemented(what: impl fmt::Display) -> Self {
         Self::failure(501, "NotImplemented", what.to_string())
     }
@@ -300,14 +284,14 @@ impl Status {
         Self::failure(503, "ServiceUnavailable", why)
     }
 
-    /// 504: the server's own deadline passed.
+    /// 504: the server's own deadline has passed.
     pub fn timeout(message: impl Into<String>, retry_after_s: u32) -> Self {
         let mut status = Self::failure(504, "Timeout", message);
         status.details.get_or_insert_default().retry_after_seconds = Some(retry_after_s);
         status
     }
 
-    /// The same in the words of every server that gives a request up.
+    /// 504 in the words of a server that gives up a request.
     pub fn timed_out() -> Self {
         Self::timeout("Timeout: request did not complete within the allotted timeout", 0)
     }
@@ -316,7 +300,7 @@ impl Status {
         self.status == "Success"
     }
 
-    /// The wire form, with `kind`, `apiVersion` and the empty `metadata` that Kubernetes sends.
+    /// Returns the wire form, with `kind`, `apiVersion` and the empty `metadata` that Kubernetes sends.
     pub fn to_value(&self) -> Value {
         let mut value = serde_json::to_value(self).expect("a Status is plain data");
         value["kind"] = json!("Status");

@@ -1,27 +1,27 @@
-//! Times on the wire, and ages as people read them.
+//! Times in their wire form, and ages in a form for people.
 //!
-//! Corresponds to metav1.Time, metav1.MicroTime and k8s.io/apimachinery/pkg/util/duration. The present is always an
-//! argument: nothing here reads a clock.
+//! Corresponds to metav1.Time, metav1.MicroTime and k8s.io/apimachinery/pkg/util/duration. The current
+//! time is always an argument, because nothing here reads a clock.
 
 use jiff::Timestamp;
 
-/// `2024-05-01T10:00:00Z`: metav1.Time, which keeps whole seconds.
+/// Formats a metav1.Time, which keeps whole seconds: `2024-05-01T10:00:00Z`.
 pub fn format(time: Timestamp) -> String {
     let whole = Timestamp::from_second(time.as_second().saturating_sub(i64::from(time.subsec_nanosecond() < 0)));
     whole.expect("a whole second near a valid time is valid").to_string()
 }
 
-/// RFC 3339: any number of digits, any offset.
+/// Parses a time of RFC 3339, with any number of digits and any offset.
 pub fn parse(text: &str) -> Option<Timestamp> {
     text.parse().ok()
 }
 
-/// Seconds since the epoch, rounded down.
+/// Returns the seconds since the epoch, rounded down.
 pub fn seconds(time: Timestamp) -> i64 {
     time.as_millisecond().div_euclid(1000)
 }
 
-/// How long ago a time was, at `now_s`: `5m10s`. What cannot be read is `<unknown>`.
+/// Returns the age of a time at `now_s`: `5m10s`, or `<unknown>` if the time cannot be parsed.
 pub fn since(time: &str, now_s: i64) -> String {
     match parse(time) {
         Some(then) => human_duration_ms(now_s.saturating_mul(1000).saturating_sub(then.as_millisecond())),
@@ -29,7 +29,7 @@ pub fn since(time: &str, now_s: i64) -> String {
     }
 }
 
-/// A duration in the two largest units that matter: `90s`, `5m10s`, `3d4h`, `2y35d`.
+/// Formats a duration in its one or two largest units: `90s`, `5m10s`, `3d4h`, `2y35d`.
 pub fn human_duration(seconds: i64) -> String {
     human_duration_ms(seconds.saturating_mul(1000))
 }
@@ -42,7 +42,7 @@ fn human_duration_ms(milliseconds: i64) -> String {
         if small == 0 { format!("{large}{unit}") } else { format!("{large}{unit}{small}{small_unit}") }
     };
     match () {
-        // Clocks may differ by a second.
+        // Clocks of two machines may differ by a second.
         () if seconds < -1 => "<invalid>".to_owned(),
         () if seconds < 0 => "0s".to_owned(),
         () if seconds < 120 => format!("{seconds}s"),

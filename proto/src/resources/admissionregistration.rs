@@ -3,7 +3,7 @@
 //! Corresponds to pkg/registry/admissionregistration/rest.
 
 use super::columns::read::{items, str_at};
-use super::columns::{age, integer, name, read, string};
+use super::columns::{age, integer, name, read, string, text};
 use super::row::Group;
 use super::{Column, Resource};
 use serde_json::{Value, json};
@@ -44,7 +44,7 @@ fn policy_columns(rules: Column) -> Vec<Column> {
 fn binding_columns() -> Vec<Column> {
     vec![
         name(),
-        string("PolicyName", "Which policy it puts to use.", |o, _| read::text(o, "/spec/policyName")),
+        text("PolicyName", "Which policy it puts to use.", "/spec/policyName"),
         string("ParamRef", "Which parameters it uses.", |o, _| json!(param(o))),
         age(),
     ]

@@ -3,7 +3,7 @@
 //! Corresponds to pkg/registry/certificates/rest.
 
 use super::columns::read::{int_at, items, str_at};
-use super::columns::{age, name, read, string};
+use super::columns::{age, name, string, text};
 use super::fields::{SelectableField, UnknownField};
 use super::row::Group;
 use super::{Column, Resource};
@@ -28,8 +28,8 @@ fn columns() -> Vec<Column> {
     vec![
         name(),
         age(),
-        string("SignerName", "Who is asked to sign.", |o, _| read::text_or(o, "/spec/signerName", "<none>")),
-        string("Requestor", "Who asks.", |o, _| read::text(o, "/spec/username")),
+        text("SignerName", "Who is asked to sign.", "/spec/signerName").or("<none>"),
+        text("Requestor", "Who asks.", "/spec/username"),
         string("RequestedDuration", "How long the certificate should last.", |o, _| {
             json!(match o.pointer("/spec/expirationSeconds") {
                 Some(_) => time::human_duration(int_at(o, "/spec/expirationSeconds")),

@@ -3,7 +3,7 @@
 //! Corresponds to pkg/registry/coordination/rest.
 
 use super::Resource;
-use super::columns::{age, name, read, string};
+use super::columns::{age, name, text};
 use super::row::Group;
 
 const COORDINATION: Group = Group { name: "coordination.k8s.io", version: "v1", package: "io.k8s.api.coordination.v1" };
@@ -11,7 +11,7 @@ const COORDINATION: Group = Group { name: "coordination.k8s.io", version: "v1", 
 pub(super) fn rows() -> Vec<Resource> {
     vec![COORDINATION.namespaced("leases", "Lease").columns(vec![
         name(),
-        string("Holder", "Who holds it.", |o, _| read::text(o, "/spec/holderIdentity")),
+        text("Holder", "Who holds it.", "/spec/holderIdentity"),
         age(),
     ])]
 }

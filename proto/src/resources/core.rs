@@ -3,7 +3,7 @@
 //! Corresponds to pkg/registry/core/rest and pkg/registry/events/rest.
 
 use super::columns::read::{int_at, str_at};
-use super::columns::{self, age, name, read, string};
+use super::columns::{self, age, name, read, string, text};
 use super::conversion::event;
 use super::fields::{SelectableField, UnknownField, text_at};
 use super::row::Group;
@@ -49,11 +49,7 @@ pub(super) fn rows() -> Vec<Resource> {
             .verbs(NAMESPACE)
             .subresource("finalize", &[Verb::Update], None)
             .status()
-            .columns(vec![
-                name(),
-                string("Status", "Whether it is in use or going.", |o, _| read::text(o, "/status/phase")),
-                age(),
-            ])
+            .columns(vec![name(), text("Status", "Whether it is in use or going.", "/status/phase"), age()])
             .selectable(vec![SelectableField::at("status.phase")], UnknownField::Plain),
         CORE.cluster("nodes", "Node")
             .stored_at("minions")
@@ -99,7 +95,7 @@ pub(super) fn rows() -> Vec<Resource> {
         CORE.namespaced("secrets", "Secret")
             .columns(vec![
                 name(),
-                string("Type", "What the data is for.", |o, _| read::text(o, "/type")),
+                text("Type", "What the data is for.", "/type"),
                 string("Data", "How many entries it has.", |o, _| json!(read::count(o, "/data"))),
                 age(),
             ])
@@ -181,36 +177,29 @@ fn pod_fields() -> Vec<SelectableField> {
     ]
 }
 
+/// The fields of the object that an event is about, as events.k8s.io and the core group name them.
+const INVOLVED_OBJECT: [(&str, &str); 7] = [
+    ("regarding.kind", "involvedObject.kind"),
+    ("regarding.namespace", "involvedObject.namespace"),
+    ("regarding.name", "involvedObject.name"),
+    ("regarding.uid", "involvedObject.uid"),
+    ("regarding.apiVersion", "involvedObject.apiVersion"),
+    ("regarding.resourceVersion", "involvedObject.resourceVersion"),
+    ("regarding.fieldPath", "involvedObject.fieldPath"),
+];
+
 fn event_fields() -> Vec<SelectableField> {
-    vec![
-        SelectableField::at("involvedObject.kind"),
-        SelectableField::at("involvedObject.namespace"),
-        SelectableField::at("involvedObject.name"),
-        SelectableField::at("involvedObject.uid"),
-        SelectableField::at("involvedObject.apiVersion"),
-        SelectableField::at("involvedObject.resourceVersion"),
-        SelectableField::at("involvedObject.fieldPath"),
-        SelectableField::at("reason"),
-        SelectableField::at("reportingComponent"),
-        SelectableField::with("source", event_source),
-        SelectableField::at("type"),
-    ]
+    let mut fields = INVOLVED_OBJECT.map(|(_, path)| SelectableField::at(path)).to_vec();
+    fields.extend(["reason", "reportingComponent", "type"].map(SelectableField::at));
+    fields.push(SelectableField::with("source", event_source));
+    fields
 }
 
-/// The names that events.k8s.io gives to the same fields.
 fn new_event_fields() -> Vec<SelectableField> {
-    vec![
-        SelectableField::alias("regarding.kind", "involvedObject.kind"),
-        SelectableField::alias("regarding.namespace", "involvedObject.namespace"),
-        SelectableField::alias("regarding.name", "involvedObject.name"),
-        SelectableField::alias("regarding.uid", "involvedObject.uid"),
-        SelectableField::alias("regarding.apiVersion", "involvedObject.apiVersion"),
-        SelectableField::alias("regarding.resourceVersion", "involvedObject.resourceVersion"),
-        SelectableField::alias("regarding.fieldPath", "involvedObject.fieldPath"),
-        SelectableField::at("reason"),
-        SelectableField::alias("reportingController", "reportingComponent"),
-        SelectableField::at("type"),
-    ]
+    let mut fields = INVOLVED_OBJECT.map(|(path, key)| SelectableField::alias(path, key)).to_vec();
+    fields.extend(["reason", "type"].map(SelectableField::at));
+    fields.push(SelectableField::alias("reportingController", "reportingComponent"));
+    fields
 }
 
 fn event_source(event: &Value) -> String {

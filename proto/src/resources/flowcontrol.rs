@@ -3,7 +3,7 @@
 //! Corresponds to pkg/registry/flowcontrol/rest.
 
 use super::columns::read::{int_at, str_at};
-use super::columns::{age, name, read, string};
+use super::columns::{age, name, read, string, text};
 use super::row::Group;
 use super::{Column, Resource};
 use crate::meta::condition;
@@ -30,15 +30,11 @@ pub(super) fn rows() -> Vec<Resource> {
 fn flow_schema_columns() -> Vec<Column> {
     vec![
         name(),
-        string("PriorityLevel", "Where its requests go.", |o, _| {
-            read::text(o, "/spec/priorityLevelConfiguration/name")
-        }),
+        text("PriorityLevel", "Where its requests go.", "/spec/priorityLevelConfiguration/name"),
         string("MatchingPrecedence", "The lower, the earlier it is tried.", |o, _| {
             read::number(o, "/spec/matchingPrecedence")
         }),
-        string("DistinguisherMethod", "What tells one flow from another.", |o, _| {
-            read::text_or(o, "/spec/distinguisherMethod/type", "<none>")
-        }),
+        text("DistinguisherMethod", "What tells one flow from another.", "/spec/distinguisherMethod/type").or("<none>"),
         age(),
         string("MissingPL", "Whether its priority level is missing.", |o, _| {
             condition::find_value(o, "Dangling").map_or(json!("?"), |dangling| read::text(dangling, "/status"))
@@ -52,7 +48,7 @@ fn priority_level_columns() -> Vec<Column> {
     }
     vec![
         name(),
-        string("Type", "Whether requests wait their turn.", |o, _| read::text(o, "/spec/type")),
+        text("Type", "Whether requests wait their turn.", "/spec/type"),
         string("NominalConcurrencyShares", "Its share of the server.", |o, _| {
             limit(o, "/spec/limited/nominalConcurrencyShares")
         }),

@@ -147,6 +147,18 @@ pub type CellOf = fn(&Value, i64) -> Value;
 #[derive(Clone, Debug)]
 pub enum Cell {
     Of(CellOf),
+    /// The text at a JSON pointer, or `otherwise` where it is absent or empty.
+    Text {
+        pointer: &'static str,
+        otherwise: &'static str,
+    },
+    /// The number at a JSON pointer, or zero.
+    Number(&'static str),
+    /// The boolean at a JSON pointer, or `otherwise` where it is absent.
+    Flag {
+        pointer: &'static str,
+        otherwise: bool,
+    },
     /// What stands at a path of the object in the version that is shown, as a column of this type.
     At(JsonPath, Text),
 }
@@ -253,6 +265,9 @@ impl Cell {
     pub fn value(&self, object: &Value, now_s: i64) -> Value {
         match self {
             Self::Of(cell) => cell(object, now_s),
+            Self::Text { pointer, otherwise } => columns::read::text_or(object, pointer, otherwise),
+            Self::Number(pointer) => columns::read::number(object, pointer),
+            Self::Flag { pointer, otherwise } => columns::read::flag_or(object, pointer, *otherwise),
             Self::At(path, kind) => {
                 path.find(object).first().map_or(Value::Null, |found| columns::typed(found, kind, now_s))
             }

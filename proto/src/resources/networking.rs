@@ -4,7 +4,7 @@
 
 use super::Resource;
 use super::columns::read::{items, str_at};
-use super::columns::{age, ingress, name, read, string};
+use super::columns::{age, ingress, name, read, string, text};
 use super::row::Group;
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ pub(super) fn rows() -> Vec<Resource> {
     vec![
         NETWORKING.cluster("ingressclasses", "IngressClass").columns(vec![
             name(),
-            string("Controller", "Which controller serves the class.", |o, _| read::text(o, "/spec/controller")),
+            text("Controller", "Which controller serves the class.", "/spec/controller"),
             string("Parameters", "Where the controller finds more.", |o, _| json!(parameters(o))),
             age(),
         ]),

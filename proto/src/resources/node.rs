@@ -3,7 +3,7 @@
 //! Corresponds to pkg/registry/node/rest.
 
 use super::Resource;
-use super::columns::{age, name, read, string};
+use super::columns::{age, name, text};
 use super::row::Group;
 
 const NODE: Group = Group { name: "node.k8s.io", version: "v1", package: "io.k8s.api.node.v1" };
@@ -11,7 +11,7 @@ const NODE: Group = Group { name: "node.k8s.io", version: "v1", package: "io.k8s
 pub(super) fn rows() -> Vec<Resource> {
     vec![NODE.cluster("runtimeclasses", "RuntimeClass").columns(vec![
         name(),
-        string("Handler", "What the node's runtime calls it.", |o, _| read::text(o, "/handler")),
+        text("Handler", "What the node's runtime calls it.", "/handler"),
         age(),
     ])]
 }

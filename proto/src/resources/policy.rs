@@ -3,7 +3,7 @@
 //! Corresponds to pkg/registry/policy/rest.
 
 use super::Resource;
-use super::columns::{age, integer, name, read, string};
+use super::columns::{age, name, number, string};
 use super::row::Group;
 use serde_json::{Value, json};
 
@@ -14,9 +14,7 @@ pub(super) fn rows() -> Vec<Resource> {
         name(),
         string("Min Available", "How many pods have to stay.", |o, _| bound(o, "/spec/minAvailable")),
         string("Max Unavailable", "How many pods may be missing.", |o, _| bound(o, "/spec/maxUnavailable")),
-        integer("Allowed Disruptions", "How many pods may be taken away now.", |o, _| {
-            read::number(o, "/status/disruptionsAllowed")
-        }),
+        number("Allowed Disruptions", "How many pods may be taken away now.", "/status/disruptionsAllowed"),
         age(),
     ])]
 }

@@ -3,7 +3,7 @@
 //! Corresponds to pkg/registry/resource/rest.
 
 use super::Resource;
-use super::columns::{age, name, read, string};
+use super::columns::{age, name, read, string, text};
 use super::fields::{SelectableField, UnknownField};
 use super::row::Group;
 use serde_json::{Value, json};
@@ -23,9 +23,9 @@ pub(super) fn rows() -> Vec<Resource> {
             .cluster("resourceslices", "ResourceSlice")
             .columns(vec![
                 name(),
-                string("Node", "The node that has the devices.", |o, _| read::text(o, "/spec/nodeName")),
-                string("Driver", "The driver that offers them.", |o, _| read::text(o, "/spec/driver")),
-                string("Pool", "The pool that they belong to.", |o, _| read::text(o, "/spec/pool/name")),
+                text("Node", "The node that has the devices.", "/spec/nodeName"),
+                text("Driver", "The driver that offers them.", "/spec/driver"),
+                text("Pool", "The pool that they belong to.", "/spec/pool/name"),
                 age(),
             ])
             .selectable(

@@ -3,7 +3,7 @@
 //! Corresponds to pkg/registry/scheduling/rest.
 
 use super::Resource;
-use super::columns::{age, boolean, integer, name, read, string};
+use super::columns::{age, flag, name, number, text};
 use super::row::Group;
 
 const SCHEDULING: Group = Group { name: "scheduling.k8s.io", version: "v1", package: "io.k8s.api.scheduling.v1" };
@@ -11,11 +11,9 @@ const SCHEDULING: Group = Group { name: "scheduling.k8s.io", version: "v1", pack
 pub(super) fn rows() -> Vec<Resource> {
     vec![SCHEDULING.cluster("priorityclasses", "PriorityClass").short("pc").columns(vec![
         name(),
-        integer("Value", "The higher, the earlier.", |o, _| read::number(o, "/value")),
-        boolean("Global-Default", "Whether pods without a class get this one.", |o, _| {
-            read::flag_or(o, "/globalDefault", false)
-        }),
+        number("Value", "The higher, the earlier.", "/value"),
+        flag("Global-Default", "Whether pods without a class get this one.", "/globalDefault", false),
         age(),
-        string("PreemptionPolicy", "Whether its pods may displace others.", |o, _| read::text(o, "/preemptionPolicy")),
+        text("PreemptionPolicy", "Whether its pods may displace others.", "/preemptionPolicy"),
     ])]
 }

@@ -3,7 +3,7 @@
 //! Corresponds to pkg/registry/storage/rest.
 
 use super::columns::read::{items, str_at};
-use super::columns::{age, boolean, integer, name, read, string};
+use super::columns::{age, flag, integer, name, read, string, text};
 use super::row::Group;
 use super::{Column, Resource};
 use serde_json::{Value, json};
@@ -22,15 +22,15 @@ pub(super) fn rows() -> Vec<Resource> {
         STORAGE.cluster("storageclasses", "StorageClass").short("sc").columns(class_columns()),
         STORAGE.cluster("volumeattachments", "VolumeAttachment").status().columns(vec![
             name(),
-            string("Attacher", "The driver that attaches.", |o, _| read::text(o, "/spec/attacher")).name_format(),
-            string("PV", "The volume.", |o, _| read::text(o, "/spec/source/persistentVolumeName")),
-            string("Node", "The node.", |o, _| read::text(o, "/spec/nodeName")),
-            boolean("Attached", "Whether it is done.", |o, _| read::flag_or(o, "/status/attached", false)),
+            text("Attacher", "The driver that attaches.", "/spec/attacher").name_format(),
+            text("PV", "The volume.", "/spec/source/persistentVolumeName"),
+            text("Node", "The node.", "/spec/nodeName"),
+            flag("Attached", "Whether it is done.", "/status/attached", false),
             age(),
         ]),
         STORAGE.cluster("volumeattributesclasses", "VolumeAttributesClass").short("vac").columns(vec![
             marked_name(),
-            string("DriverName", "The driver that knows the attributes.", |o, _| read::text(o, "/driverName")),
+            text("DriverName", "The driver that knows the attributes.", "/driverName"),
             age(),
         ]),
     ]
@@ -39,24 +39,16 @@ pub(super) fn rows() -> Vec<Resource> {
 fn driver_columns() -> Vec<Column> {
     vec![
         name(),
-        boolean("AttachRequired", "Whether volumes have to be attached first.", |o, _| {
-            read::flag_or(o, "/spec/attachRequired", true)
-        }),
-        boolean("PodInfoOnMount", "Whether the driver is told about the pod.", |o, _| {
-            read::flag_or(o, "/spec/podInfoOnMount", false)
-        }),
-        boolean("StorageCapacity", "Whether the driver reports free space.", |o, _| {
-            read::flag_or(o, "/spec/storageCapacity", false)
-        }),
+        flag("AttachRequired", "Whether volumes have to be attached first.", "/spec/attachRequired", true),
+        flag("PodInfoOnMount", "Whether the driver is told about the pod.", "/spec/podInfoOnMount", false),
+        flag("StorageCapacity", "Whether the driver reports free space.", "/spec/storageCapacity", false),
         string("TokenRequests", "For whom the driver gets tokens.", |o, _| {
             match o.pointer("/spec/tokenRequests").and_then(Value::as_array) {
                 None => json!("<unset>"),
                 Some(requests) => json!(read::joined(requests.iter().map(|r| str_at(r, "/audience")), ",")),
             }
         }),
-        boolean("RequiresRepublish", "Whether mounts are refreshed.", |o, _| {
-            read::flag_or(o, "/spec/requiresRepublish", false)
-        }),
+        flag("RequiresRepublish", "Whether mounts are refreshed.", "/spec/requiresRepublish", false),
         string("Modes", "For which life cycles of volumes the driver is made.", |o, _| {
             let modes = read::joined(items(o, "/spec/volumeLifecycleModes").iter().filter_map(Value::as_str), ",");
             json!(if modes.is_empty() { "<none>".to_owned() } else { modes })
@@ -68,13 +60,9 @@ fn driver_columns() -> Vec<Column> {
 fn class_columns() -> Vec<Column> {
     vec![
         marked_name(),
-        string("Provisioner", "Who makes the volumes.", |o, _| read::text(o, "/provisioner")),
-        string("ReclaimPolicy", "What becomes of released volumes.", |o, _| {
-            read::text_or(o, "/reclaimPolicy", "Delete")
-        }),
-        string("VolumeBindingMode", "When volumes are made and bound.", |o, _| {
-            read::text_or(o, "/volumeBindingMode", "Immediate")
-        }),
+        text("Provisioner", "Who makes the volumes.", "/provisioner"),
+        text("ReclaimPolicy", "What becomes of released volumes.", "/reclaimPolicy").or("Delete"),
+        text("VolumeBindingMode", "When volumes are made and bound.", "/volumeBindingMode").or("Immediate"),
         string("AllowVolumeExpansion", "Whether volumes can grow.", |o, _| {
             read::flag_or(o, "/allowVolumeExpansion", false)
         }),

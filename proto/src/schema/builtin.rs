@@ -215,97 +215,46 @@ fn well_known(name: &str) -> Option<Shape> {
     }
 }
 
-/// Asks the generator for every kind; it finds what they are made of by itself.
+/// Asks the generator for the schema of every kind. It adds the types that they are made of by itself.
 fn generate_roots(generator: &mut SchemaGenerator) {
     macro_rules! roots {
-        ($($path:path),+ $(,)?) => { $(generator.subschema_for::<$path>();)+ };
+        ($($module:path: $($kind:ident)+;)+) => {$({
+            use $module as module;
+            $(generator.subschema_for::<module::$kind>();)+
+        })+};
     }
-    use api::admissionregistration::v1 as admissionregistration;
-    roots![
-        admissionregistration::MutatingAdmissionPolicy,
-        admissionregistration::MutatingAdmissionPolicyBinding,
-        admissionregistration::MutatingWebhookConfiguration,
-        admissionregistration::ValidatingAdmissionPolicy,
-        admissionregistration::ValidatingAdmissionPolicyBinding,
-        admissionregistration::ValidatingWebhookConfiguration,
-        apiextensions::CustomResourceDefinition,
-        apiregistration::APIService,
-        api::apps::v1::ControllerRevision,
-        api::apps::v1::DaemonSet,
-        api::apps::v1::Deployment,
-        api::apps::v1::ReplicaSet,
-        api::apps::v1::StatefulSet,
-        api::authentication::v1::SelfSubjectReview,
-        api::authentication::v1::TokenRequest,
-        api::authentication::v1::TokenReview,
-        api::authorization::v1::LocalSubjectAccessReview,
-        api::authorization::v1::SelfSubjectAccessReview,
-        api::authorization::v1::SelfSubjectRulesReview,
-        api::authorization::v1::SubjectAccessReview,
-        api::autoscaling::v1::HorizontalPodAutoscaler,
-        api::autoscaling::v1::Scale,
-        api::autoscaling::v2::HorizontalPodAutoscaler,
-        api::batch::v1::CronJob,
-        api::batch::v1::Job,
-        api::certificates::v1::CertificateSigningRequest,
-        api::coordination::v1::Lease,
-        api::core::v1::Binding,
-        api::core::v1::ComponentStatus,
-        api::core::v1::ConfigMap,
-        api::core::v1::Endpoints,
-        api::core::v1::Event,
-        api::core::v1::LimitRange,
-        api::core::v1::Namespace,
-        api::core::v1::Node,
-        api::core::v1::PersistentVolume,
-        api::core::v1::PersistentVolumeClaim,
-        api::core::v1::Pod,
-        api::core::v1::PodTemplate,
-        api::core::v1::ReplicationController,
-        api::core::v1::ResourceQuota,
-        api::core::v1::Secret,
-        api::core::v1::Service,
-        api::core::v1::ServiceAccount,
-        api::discovery::v1::EndpointSlice,
-        api::events::v1::Event,
-        api::flowcontrol::v1::FlowSchema,
-        api::flowcontrol::v1::PriorityLevelConfiguration,
-        api::networking::v1::IPAddress,
-        api::networking::v1::Ingress,
-        api::networking::v1::IngressClass,
-        api::networking::v1::NetworkPolicy,
-        api::networking::v1::ServiceCIDR,
-        api::node::v1::RuntimeClass,
-        api::policy::v1::Eviction,
-        api::policy::v1::PodDisruptionBudget,
-        api::rbac::v1::ClusterRole,
-        api::rbac::v1::ClusterRoleBinding,
-        api::rbac::v1::Role,
-        api::rbac::v1::RoleBinding,
-        api::resource::v1::DeviceClass,
-        api::resource::v1::ResourceClaim,
-        api::resource::v1::ResourceClaimTemplate,
-        api::resource::v1::ResourceSlice,
-        api::scheduling::v1::PriorityClass,
-        api::storage::v1::CSIDriver,
-        api::storage::v1::CSINode,
-        api::storage::v1::CSIStorageCapacity,
-        api::storage::v1::StorageClass,
-        api::storage::v1::VolumeAttachment,
-        api::storage::v1::VolumeAttributesClass,
-        meta::APIGroup,
-        meta::APIGroupList,
-        meta::APIResourceList,
-        meta::APIVersions,
-        meta::DeleteOptions,
-        meta::ListMeta,
-        meta::MicroTime,
-        meta::Patch,
-        meta::Status,
-        meta::WatchEvent<k8s_openapi::apimachinery::pkg::runtime::RawExtension>,
-        k8s_openapi::apimachinery::pkg::api::resource::Quantity,
-        k8s_openapi::apimachinery::pkg::version::Info,
-    ];
+    roots! {
+        api::admissionregistration::v1: MutatingAdmissionPolicy MutatingAdmissionPolicyBinding
+            MutatingWebhookConfiguration ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding
+            ValidatingWebhookConfiguration;
+        apiextensions: CustomResourceDefinition;
+        apiregistration: APIService;
+        api::apps::v1: ControllerRevision DaemonSet Deployment ReplicaSet StatefulSet;
+        api::authentication::v1: SelfSubjectReview TokenRequest TokenReview;
+        api::authorization::v1: LocalSubjectAccessReview SelfSubjectAccessReview SelfSubjectRulesReview
+            SubjectAccessReview;
+        api::autoscaling::v1: HorizontalPodAutoscaler Scale;
+        api::autoscaling::v2: HorizontalPodAutoscaler;
+        api::batch::v1: CronJob Job;
+        api::certificates::v1: CertificateSigningRequest;
+        api::coordination::v1: Lease;
+        api::core::v1: Binding ComponentStatus ConfigMap Endpoints Event LimitRange Namespace Node PersistentVolume
+            PersistentVolumeClaim Pod PodTemplate ReplicationController ResourceQuota Secret Service ServiceAccount;
+        api::discovery::v1: EndpointSlice;
+        api::events::v1: Event;
+        api::flowcontrol::v1: FlowSchema PriorityLevelConfiguration;
+        api::networking::v1: IPAddress Ingress IngressClass NetworkPolicy ServiceCIDR;
+        api::node::v1: RuntimeClass;
+        api::policy::v1: Eviction PodDisruptionBudget;
+        api::rbac::v1: ClusterRole ClusterRoleBinding Role RoleBinding;
+        api::resource::v1: DeviceClass ResourceClaim ResourceClaimTemplate ResourceSlice;
+        api::scheduling::v1: PriorityClass;
+        api::storage::v1: CSIDriver CSINode CSIStorageCapacity StorageClass VolumeAttachment VolumeAttributesClass;
+        meta: APIGroup APIGroupList APIResourceList APIVersions DeleteOptions ListMeta MicroTime Patch Status;
+        k8s_openapi::apimachinery::pkg::api::resource: Quantity;
+        k8s_openapi::apimachinery::pkg::version: Info;
+    }
+    generator.subschema_for::<meta::WatchEvent<k8s_openapi::apimachinery::pkg::runtime::RawExtension>>();
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Times as Go reads and writes them: RFC 3339 to the second, or with six digits of a second.
+//! Reads and writes times as Go does: RFC 3339 with whole seconds, or with microseconds.
 //!
 //! Corresponds to metav1.Time and metav1.MicroTime, and to the errors of Go's `time.Parse`.
 
@@ -19,7 +19,7 @@ impl Precision {
     }
 }
 
-/// The canonical form in UTC; `None` is Go's zero time, which is written as null.
+/// Returns the canonical form of a time in UTC, or `None` for Go's zero time, which is written as null.
 pub fn canonical(text: &str, precision: Precision) -> Result<Option<String>, String> {
     let mut reader = Reader { text, rest: text, precision };
     let year = reader.number(4, "2006")?;
@@ -62,7 +62,8 @@ pub fn canonical(text: &str, precision: Precision) -> Result<Option<String>, Str
     Ok((!is_zero).then(|| written(utc, precision)))
 }
 
-fn written(utc: jiff::civil::DateTime, precision: Precision) -> String {
+/// Writes a time of UTC in the canonical form.
+pub fn written(utc: jiff::civil::DateTime, precision: Precision) -> String {
     let (year, month, day) = (utc.year(), utc.month(), utc.day());
     let (hour, minute, second) = (utc.hour(), utc.minute(), utc.second());
     let seconds = format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}");
@@ -100,7 +101,8 @@ impl Reader<'_> {
         if range.contains(&number) { Ok(()) } else { Err(format!("parsing time {:?}: {what} out of range", self.text)) }
     }
 
-    /// Nanoseconds. Any fraction may follow seconds, and is dropped later; a micro time has exactly six digits.
+    /// Reads the fraction of a second in nanoseconds. It may have any length behind `Seconds`, which do not keep it, and
+    /// has exactly six digits behind `Microseconds`.
     fn fraction(&mut self) -> Result<i64, String> {
         let digits = match (self.precision, self.rest.strip_prefix(['.', ','])) {
             (Precision::Seconds, None) => return Ok(0),

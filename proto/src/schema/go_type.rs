@@ -63,45 +63,30 @@ const NAMED: &[(&str, &[&str], &str)] = &[
 
 /// Structs embedded in others, and the only fields of the outer struct that are its own. Errors name the way
 /// through the embedded struct.
-const EMBEDDED: &[(&str, &str, &[&str])] = &[
-    ("ConfigMapEnvSource", "LocalObjectReference", &["optional"]),
-    ("ConfigMapKeySelector", "LocalObjectReference", &["key", "optional"]),
-    ("ConfigMapProjection", "LocalObjectReference", &["items", "optional"]),
-    ("ConfigMapVolumeSource", "LocalObjectReference", &["items", "defaultMode", "optional"]),
-    ("EphemeralContainer", "EphemeralContainerCommon", &["targetContainerName"]),
-    ("NamedRuleWithOperations", "RuleWithOperations", &["resourceNames"]),
+const EMBEDDED: &[(&str, &str, &str)] = &[
+    ("ConfigMapEnvSource", "LocalObjectReference", "optional"),
+    ("ConfigMapKeySelector", "LocalObjectReference", "key optional"),
+    ("ConfigMapProjection", "LocalObjectReference", "items optional"),
+    ("ConfigMapVolumeSource", "LocalObjectReference", "items defaultMode optional"),
+    ("EphemeralContainer", "EphemeralContainerCommon", "targetContainerName"),
+    ("NamedRuleWithOperations", "RuleWithOperations", "resourceNames"),
     (
         "PersistentVolumeSpec",
         "PersistentVolumeSource",
-        &[
-            "capacity",
-            "accessModes",
-            "claimRef",
-            "persistentVolumeReclaimPolicy",
-            "storageClassName",
-            "mountOptions",
-            "volumeMode",
-            "nodeAffinity",
-            "volumeAttributesClassName",
-        ],
+        "capacity accessModes claimRef persistentVolumeReclaimPolicy storageClassName mountOptions volumeMode \
+         nodeAffinity volumeAttributesClassName",
     ),
     (
         "Probe",
         "ProbeHandler",
-        &[
-            "initialDelaySeconds",
-            "timeoutSeconds",
-            "periodSeconds",
-            "successThreshold",
-            "failureThreshold",
-            "terminationGracePeriodSeconds",
-        ],
+        "initialDelaySeconds timeoutSeconds periodSeconds successThreshold failureThreshold \
+         terminationGracePeriodSeconds",
     ),
-    ("RuleWithOperations", "Rule", &["operations"]),
-    ("SecretEnvSource", "LocalObjectReference", &["optional"]),
-    ("SecretKeySelector", "LocalObjectReference", &["key", "optional"]),
-    ("SecretProjection", "LocalObjectReference", &["items", "optional"]),
-    ("Volume", "VolumeSource", &["name"]),
+    ("RuleWithOperations", "Rule", "operations"),
+    ("SecretEnvSource", "LocalObjectReference", "optional"),
+    ("SecretKeySelector", "LocalObjectReference", "key optional"),
+    ("SecretProjection", "LocalObjectReference", "items optional"),
+    ("Volume", "VolumeSource", "name"),
 ];
 
 /// The last part of a type's name: `PodSpec`.
@@ -112,7 +97,7 @@ pub fn short(type_name: &str) -> &str {
 /// The embedded struct through which Go reaches a field, if any.
 pub fn embedded(owner: &str, field: &str) -> Option<&'static str> {
     let (_, embedded, own) = EMBEDDED.iter().find(|(outer, ..)| *outer == short(owner))?;
-    (!own.contains(&field)).then_some(*embedded)
+    (!own.split(' ').any(|name| name == field)).then_some(*embedded)
 }
 
 /// The Go type of a field.

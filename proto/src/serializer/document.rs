@@ -1,4 +1,4 @@
-//! `Document`: a request body that has been read, whatever its media type, and what strictness needs to know about it.
+//! `Document`: a request body that has been read, whatever its media type, with the facts that strict decoding needs.
 //!
 //! Corresponds to k8s.io/apimachinery/pkg/runtime/serializer/json: `recognizer`, `yaml.ToJSON` and the
 //! interpretation of `apiVersion` and `kind`.
@@ -10,10 +10,10 @@ use std::borrow::Cow;
 
 pub use super::depth::TOO_DEEP;
 
-/// Where the tree of a JSON body is cut: what the parser of trees can take.
+/// The depth at which the tree of a JSON body is cut. The parser of trees takes no more.
 const CUT_DEPTH: usize = MAX_DEPTH - 1;
 
-/// How much of a body an error repeats.
+/// Number of bytes of a body that an error repeats.
 const SUMMARY_BYTES: usize = 30;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,14 +23,14 @@ pub enum Format {
     Protobuf,
 }
 
-/// A body as a tree. The bytes stay at hand: errors name fields in their order and numbers in their spelling.
+/// A body as a tree, with its bytes: errors name fields in the order and numbers in the spelling of the body.
 #[derive(Debug)]
 pub struct Document<'a> {
-    /// Of protobuf only the kind is read yet: the rest needs the type, which `decode_document` knows.
+    /// For protobuf, `apiVersion` and `kind` alone. The rest needs the type, which `decode_document` knows.
     pub value: Value,
-    /// Paths of keys that stood twice in one object (JSON), or what Go's YAML parser says of them.
+    /// Paths of duplicate keys (JSON), or the message of Go's YAML parser about them.
     pub duplicates: Vec<String>,
-    /// Paths of values that were too deep to be read. They are null in `value`, and must not be kept.
+    /// Paths of values that nest too deep. They are null in `value`, and must not be kept.
     pub cut: Vec<String>,
     pub format: Format,
     pub source: Cow<'a, [u8]>,
@@ -53,7 +53,7 @@ impl<'a> Document<'a> {
         if let Some(message) = json_syntax::syntax_error(bytes) {
             return Err(json_error(message));
         }
-        // Go reads what is left over here; lone surrogates and broken UTF-8 become replacement characters.
+        // Go accepts this text, and replaces its lone surrogates and broken UTF-8.
         let mended = json_syntax::mend(bytes);
         let (flat, cut) = json_syntax::cut_below(&mended, CUT_DEPTH).ok_or_else(|| json_error(TOO_DEEP.to_owned()))?;
         match json::parse(&flat) {
@@ -84,7 +84,7 @@ impl<'a> Document<'a> {
         Ok(Self { value, duplicates: Vec::new(), cut: Vec::new(), format: Format::Protobuf, source })
     }
 
-    /// `apiVersion` and `kind`, empty where absent. An absent body or `null` has neither.
+    /// Returns `apiVersion` and `kind`, empty if absent. An empty body and `null` have neither.
     pub fn type_meta(&self) -> Result<(&str, &str), String> {
         let Value::Object(members) = &self.value else {
             return match &self.value {
@@ -112,7 +112,7 @@ fn json_error(message: String) -> String {
     format!("couldn't get version/kind; json parse error: {message}")
 }
 
-/// The beginning of a body as errors show it: text if it looks like JSON, else hexadecimal.
+/// Returns the beginning of a body as errors show it: text if it looks like JSON, else hexadecimal.
 pub fn summary(bytes: &[u8]) -> String {
     let (head, more) = match bytes.get(..SUMMARY_BYTES) {
         Some(head) if bytes.len() > SUMMARY_BYTES => (head, " ..."),

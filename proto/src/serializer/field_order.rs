@@ -1,129 +1,65 @@
-//! The order in which Kubernetes writes the fields of its machinery's types: that of their Go structs.
+//! The order in which Kubernetes writes the fields of its machinery's types: the order of the Go structs.
 //!
-//! People compare these documents as text. Objects are not in this table: their members are sorted.
+//! People compare these documents as text. API objects are not in this table, because their members are sorted.
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
 
-/// Field names in order, each with the order inside its value. What is not named follows, sorted.
+/// Field names in order, each with the order inside its value. Other fields follow in alphabetical order.
 #[derive(Debug)]
 pub struct FieldOrder(&'static [(&'static str, FieldOrder)]);
 
 /// A value without fields, or with fields that are sorted.
 const PLAIN: FieldOrder = FieldOrder(&[]);
 
-const SERVER_ADDRESSES: FieldOrder = FieldOrder(&[("clientCIDR", PLAIN), ("serverAddress", PLAIN)]);
-const GROUP_VERSION: FieldOrder = FieldOrder(&[("groupVersion", PLAIN), ("version", PLAIN)]);
-const GROUP_VERSION_KIND: FieldOrder = FieldOrder(&[("group", PLAIN), ("version", PLAIN), ("kind", PLAIN)]);
+/// `NAME: field field(ORDER_OF_ITS_VALUE);`
+macro_rules! orders {
+    (@) => { PLAIN };
+    (@ $inner:ident) => { $inner };
+    ($($(#[$doc:meta])* $visibility:vis $name:ident: $($field:ident $(($inner:ident))?)+;)+) => {
+        $($(#[$doc])* $visibility const $name: FieldOrder =
+            FieldOrder(&[$((stringify!($field), orders!(@ $($inner)?))),+]);)+
+    };
+}
 
-pub const LIST_META: FieldOrder =
-    FieldOrder(&[("selfLink", PLAIN), ("resourceVersion", PLAIN), ("continue", PLAIN), ("remainingItemCount", PLAIN)]);
+orders! {
+    pub LIST_META: selfLink resourceVersion continue remainingItemCount;
 
-pub const API_VERSIONS: FieldOrder = FieldOrder(&[
-    ("kind", PLAIN),
-    ("apiVersion", PLAIN),
-    ("versions", PLAIN),
-    ("serverAddressByClientCIDRs", SERVER_ADDRESSES),
-]);
+    // Discovery.
+    SERVER_ADDRESSES: clientCIDR serverAddress;
+    GROUP_VERSION: groupVersion version;
+    GROUP_VERSION_KIND: group version kind;
+    pub API_VERSIONS: kind apiVersion versions serverAddressByClientCIDRs(SERVER_ADDRESSES);
+    pub API_GROUP: kind apiVersion name versions(GROUP_VERSION) preferredVersion(GROUP_VERSION)
+        serverAddressByClientCIDRs(SERVER_ADDRESSES);
+    pub API_GROUP_LIST: kind apiVersion groups(API_GROUP);
+    API_RESOURCE: name singularName namespaced group version kind verbs shortNames categories storageVersionHash;
+    pub API_RESOURCE_LIST: kind apiVersion groupVersion resources(API_RESOURCE);
+    SUBRESOURCE_DISCOVERY: subresource responseKind(GROUP_VERSION_KIND) acceptedTypes(GROUP_VERSION_KIND) verbs;
+    RESOURCE_DISCOVERY: resource responseKind(GROUP_VERSION_KIND) scope singularResource verbs shortNames categories
+        subresources(SUBRESOURCE_DISCOVERY);
+    VERSION_DISCOVERY: version resources(RESOURCE_DISCOVERY) freshness;
+    GROUP_DISCOVERY: metadata versions(VERSION_DISCOVERY);
+    pub API_GROUP_DISCOVERY_LIST: kind apiVersion metadata(LIST_META) items(GROUP_DISCOVERY);
 
-pub const API_GROUP: FieldOrder = FieldOrder(&[
-    ("kind", PLAIN),
-    ("apiVersion", PLAIN),
-    ("name", PLAIN),
-    ("versions", GROUP_VERSION),
-    ("preferredVersion", GROUP_VERSION),
-    ("serverAddressByClientCIDRs", SERVER_ADDRESSES),
-]);
+    // Tables. The rows are written one by one, so that their order is not named here.
+    pub TABLE_COLUMN: name type format description priority;
+    pub TABLE_ROW_CONDITION: type status reason message;
+    pub TABLE: kind apiVersion metadata(LIST_META) columnDefinitions(TABLE_COLUMN) rows;
 
-pub const API_GROUP_LIST: FieldOrder = FieldOrder(&[("kind", PLAIN), ("apiVersion", PLAIN), ("groups", API_GROUP)]);
+    /// `/.well-known/openid-configuration`
+    pub OPENID_CONFIGURATION: issuer jwks_uri response_types_supported subject_types_supported
+        id_token_signing_alg_values_supported;
+    JSON_WEB_KEY: use kty kid crv alg k x y n e;
+    /// `/openid/v1/jwks`
+    pub JSON_WEB_KEY_SET: keys(JSON_WEB_KEY);
+}
 
-const API_RESOURCE: FieldOrder = FieldOrder(&[
-    ("name", PLAIN),
-    ("singularName", PLAIN),
-    ("namespaced", PLAIN),
-    ("group", PLAIN),
-    ("version", PLAIN),
-    ("kind", PLAIN),
-    ("verbs", PLAIN),
-    ("shortNames", PLAIN),
-    ("categories", PLAIN),
-    ("storageVersionHash", PLAIN),
-]);
-
-pub const API_RESOURCE_LIST: FieldOrder =
-    FieldOrder(&[("kind", PLAIN), ("apiVersion", PLAIN), ("groupVersion", PLAIN), ("resources", API_RESOURCE)]);
-
-const SUBRESOURCE_DISCOVERY: FieldOrder = FieldOrder(&[
-    ("subresource", PLAIN),
-    ("responseKind", GROUP_VERSION_KIND),
-    ("acceptedTypes", GROUP_VERSION_KIND),
-    ("verbs", PLAIN),
-]);
-
-const RESOURCE_DISCOVERY: FieldOrder = FieldOrder(&[
-    ("resource", PLAIN),
-    ("responseKind", GROUP_VERSION_KIND),
-    ("scope", PLAIN),
-    ("singularResource", PLAIN),
-    ("verbs", PLAIN),
-    ("shortNames", PLAIN),
-    ("categories", PLAIN),
-    ("subresources", SUBRESOURCE_DISCOVERY),
-]);
-
-const VERSION_DISCOVERY: FieldOrder =
-    FieldOrder(&[("version", PLAIN), ("resources", RESOURCE_DISCOVERY), ("freshness", PLAIN)]);
-
-const GROUP_DISCOVERY: FieldOrder = FieldOrder(&[("metadata", PLAIN), ("versions", VERSION_DISCOVERY)]);
-
-pub const API_GROUP_DISCOVERY_LIST: FieldOrder =
-    FieldOrder(&[("kind", PLAIN), ("apiVersion", PLAIN), ("metadata", LIST_META), ("items", GROUP_DISCOVERY)]);
-
-pub const TABLE_COLUMN: FieldOrder =
-    FieldOrder(&[("name", PLAIN), ("type", PLAIN), ("format", PLAIN), ("description", PLAIN), ("priority", PLAIN)]);
-
-pub const TABLE_ROW_CONDITION: FieldOrder =
-    FieldOrder(&[("type", PLAIN), ("status", PLAIN), ("reason", PLAIN), ("message", PLAIN)]);
-
-/// A table without rows, as bookmarks have it.
-pub const TABLE: FieldOrder = FieldOrder(&[
-    ("kind", PLAIN),
-    ("apiVersion", PLAIN),
-    ("metadata", LIST_META),
-    ("columnDefinitions", TABLE_COLUMN),
-    ("rows", PLAIN),
-]);
-
-/// `/.well-known/openid-configuration`
-pub const OPENID_CONFIGURATION: FieldOrder = FieldOrder(&[
-    ("issuer", PLAIN),
-    ("jwks_uri", PLAIN),
-    ("response_types_supported", PLAIN),
-    ("subject_types_supported", PLAIN),
-    ("id_token_signing_alg_values_supported", PLAIN),
-]);
-
-const JSON_WEB_KEY: FieldOrder = FieldOrder(&[
-    ("use", PLAIN),
-    ("kty", PLAIN),
-    ("kid", PLAIN),
-    ("crv", PLAIN),
-    ("alg", PLAIN),
-    ("k", PLAIN),
-    ("x", PLAIN),
-    ("y", PLAIN),
-    ("n", PLAIN),
-    ("e", PLAIN),
-]);
-
-/// `/openid/v1/jwks`
-pub const JSON_WEB_KEY_SET: FieldOrder = FieldOrder(&[("keys", JSON_WEB_KEY)]);
-
-/// A tree that is written in the order of its type. A list is written in the order of its items' type.
+/// A tree that is serialized in the order of its type. In a list, the order applies to every item.
 pub struct InOrder<'a>(pub &'a Value, pub &'a FieldOrder);
 
 impl InOrder<'_> {
-    /// One line of JSON.
+    /// Returns one line of JSON.
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).expect("a tree is plain data")
     }

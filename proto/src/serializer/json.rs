@@ -1,14 +1,15 @@
-//! JSON as the API needs it: canonical output, and input that notices duplicate keys.
+//! JSON as the API needs it: writes canonical text, and finds duplicate keys while it reads.
 //!
 //! Corresponds to sigs.k8s.io/json and k8s.io/apimachinery/pkg/runtime/serializer/json.
 
+use super::path::Segment;
 use serde::de::{self, DeserializeSeed, MapAccess, SeqAccess, Visitor};
 use serde_json::map::Entry;
 use serde_json::{Map, Number, Value};
 use std::cell::RefCell;
 use std::fmt;
 
-/// Canonical JSON: sorted keys, no white space, whatever features serde_json was built with.
+/// Writes canonical JSON: sorted keys and no white space, whatever features serde_json was built with.
 pub fn to_canonical(value: &Value) -> Vec<u8> {
     let mut out = Vec::with_capacity(512);
     write_canonical(&mut out, value);
@@ -57,7 +58,7 @@ fn write_scalar<T: serde::Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
     serde_json::to_writer(out, value).expect("writing a scalar to memory cannot fail");
 }
 
-/// What Go calls the kind of a JSON value in its errors.
+/// Returns the name that Go's errors give to the kind of a JSON value.
 pub fn go_kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -69,7 +70,7 @@ pub fn go_kind(value: &Value) -> &'static str {
     }
 }
 
-/// Where a member belongs among the sorted members of an object.
+/// The place of a member among the sorted members of an object.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Place {
     pub at: usize,
@@ -77,7 +78,7 @@ pub struct Place {
     pub comma_after: bool,
 }
 
-/// The offset of the value of member `key` of the object that starts at `start`, in canonical JSON.
+/// Returns the offset of the value of member `key`. The object starts at `start`, in canonical JSON.
 pub fn member_start(bytes: &[u8], start: usize, key: &str) -> Option<usize> {
     let mut found = None;
     walk_members(bytes, start, |name, _, value| {
@@ -89,8 +90,8 @@ pub fn member_start(bytes: &[u8], start: usize, key: &str) -> Option<usize> {
     found
 }
 
-/// Where member `key` stands, with the comma that follows it. Looks no further than where it would be among sorted
-/// keys, so what comes after may be cut off.
+/// Returns the range of member `key`, with the comma that follows it. Looks no further than the place of `key` among
+/// sorted keys, so the text may be cut off behind that place.
 pub fn member_with_comma(bytes: &[u8], start: usize, key: &str) -> Option<std::ops::Range<usize>> {
     let mut found = None;
     walk_members(bytes, start, |name, key_at, value| {
@@ -104,7 +105,7 @@ pub fn member_with_comma(bytes: &[u8], start: usize, key: &str) -> Option<std::o
     Some(key_at..end + usize::from(bytes.get(end) == Some(&b',')))
 }
 
-/// Where member `key` has to be inserted into the object that starts at `start` to keep its keys sorted.
+/// Returns the place at which member `key` keeps the keys of the object sorted. The object starts at `start`.
 pub fn insert_place(bytes: &[u8], start: usize, key: &str) -> Place {
     let mut first = true;
     let mut place = None;
@@ -119,8 +120,8 @@ pub fn insert_place(bytes: &[u8], start: usize, key: &str) -> Place {
     place.unwrap_or(Place { at: end, comma_before: !first, comma_after: false })
 }
 
-/// Calls `visit(key, key offset, value offset)` for each member until it says stop.
-/// Answers the offset of the closing brace if it got there.
+/// Calls `visit(key, key offset, value offset)` for each member until it returns `false`.
+/// Returns the offset of that member, or of the closing brace.
 fn walk_members(bytes: &[u8], start: usize, mut visit: impl FnMut(&[u8], usize, usize) -> bool) -> usize {
     debug_assert_eq!(bytes[start], b'{');
     let mut at = start + 1;
@@ -138,7 +139,7 @@ fn walk_members(bytes: &[u8], start: usize, mut visit: impl FnMut(&[u8], usize, 
     at
 }
 
-/// The offset behind the string that begins at `quote`, in a text that is JSON.
+/// Returns the offset behind the string that begins at `quote`. The text must be JSON.
 pub fn string_end(bytes: &[u8], quote: usize) -> usize {
     let mut at = quote + 1;
     while bytes[at] != b'"' {
@@ -147,7 +148,7 @@ pub fn string_end(bytes: &[u8], quote: usize) -> usize {
     at + 1
 }
 
-/// The offset behind the value that begins at `start`, in a text that is JSON.
+/// Returns the offset behind the value that begins at `start`. The text must be JSON.
 pub fn value_end(bytes: &[u8], start: usize) -> usize {
     match bytes[start] {
         b'"' => string_end(bytes, start),
@@ -176,67 +177,53 @@ pub fn value_end(bytes: &[u8], start: usize) -> usize {
     }
 }
 
-/// A parsed tree and the paths of keys that stood twice in one object.
+/// A parsed tree, and the paths of its duplicate keys.
 #[derive(Debug, PartialEq)]
 pub struct Parsed {
     pub value: Value,
-    /// `spec.replicas`, in order of appearance. As Go decodes into a struct that is already there, the last value of a
-    /// repeated key wins, but objects join.
+    /// `spec.replicas`, in order of appearance. The last value of a duplicate key wins, but objects are merged, because
+    /// Go decodes the second one into the same struct.
     pub duplicates: Vec<String>,
 }
 
-/// Parses one JSON document, noticing duplicate keys. The error carries line and column.
+/// Parses one JSON document. The error carries line and column.
 pub fn parse(bytes: &[u8]) -> Result<Parsed, serde_json::Error> {
     let duplicates = RefCell::default();
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
-    let value = Tree { duplicates: &duplicates, way: None }.deserialize(&mut deserializer)?;
+    let value = Tree { duplicates: &duplicates, path: None }.deserialize(&mut deserializer)?;
     deserializer.end()?;
     Ok(Parsed { value, duplicates: duplicates.into_inner() })
 }
 
-/// The way to the value being read, kept on the stack: it becomes text only for a duplicate.
-struct Way<'a> {
-    above: Option<&'a Way<'a>>,
-    step: Step<'a>,
+/// The path to the value being read, kept on the stack. It becomes text only for a duplicate.
+struct Path<'a> {
+    above: Option<&'a Path<'a>>,
+    last: Segment<'a>,
 }
 
-enum Step<'a> {
-    Key(&'a str),
-    Index(usize),
-}
-
-impl Way<'_> {
-    /// `spec.containers[0]`
+impl Path<'_> {
     fn write(&self, text: &mut String) {
         if let Some(above) = self.above {
             above.write(text);
         }
-        match self.step {
-            Step::Index(index) => text.push_str(&format!("[{index}]")),
-            Step::Key(key) => {
-                if !text.is_empty() {
-                    text.push('.');
-                }
-                text.push_str(key);
-            }
-        }
+        self.last.push_to(text);
     }
 }
 
 #[derive(Clone, Copy)]
 struct Tree<'a> {
     duplicates: &'a RefCell<Vec<String>>,
-    way: Option<&'a Way<'a>>,
+    path: Option<&'a Path<'a>>,
 }
 
 impl<'a> Tree<'a> {
-    fn below(self, way: &'a Way<'a>) -> Self {
-        Self { way: Some(way), ..self }
+    fn below(self, path: &'a Path<'a>) -> Self {
+        Self { path: Some(path), ..self }
     }
 
     fn note_duplicate(&self, key: &str) {
         let mut path = String::new();
-        Way { above: self.way, step: Step::Key(key) }.write(&mut path);
+        Path { above: self.path, last: Segment::Key(key) }.write(&mut path);
         self.duplicates.borrow_mut().push(path);
     }
 }
@@ -295,8 +282,8 @@ impl<'de> Visitor<'de> for Tree<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
         let mut items = Vec::new();
         loop {
-            let way = Way { above: self.way, step: Step::Index(items.len()) };
-            match seq.next_element_seed(self.below(&way))? {
+            let path = Path { above: self.path, last: Segment::Index(items.len()) };
+            match seq.next_element_seed(self.below(&path))? {
                 Some(item) => items.push(item),
                 None => return Ok(Value::Array(items)),
             }
@@ -308,14 +295,14 @@ impl<'de> Visitor<'de> for Tree<'_> {
         while let Some(key) = entries.next_key::<String>()? {
             match map.entry(key) {
                 Entry::Vacant(entry) => {
-                    let way = Way { above: self.way, step: Step::Key(entry.key()) };
-                    let value = entries.next_value_seed(self.below(&way))?;
+                    let path = Path { above: self.path, last: Segment::Key(entry.key()) };
+                    let value = entries.next_value_seed(self.below(&path))?;
                     entry.insert(value);
                 }
                 Entry::Occupied(mut entry) => {
                     self.note_duplicate(entry.key());
-                    let way = Way { above: self.way, step: Step::Key(entry.key()) };
-                    let value = entries.next_value_seed(self.below(&way))?;
+                    let path = Path { above: self.path, last: Segment::Key(entry.key()) };
+                    let value = entries.next_value_seed(self.below(&path))?;
                     join(entry.get_mut(), value);
                 }
             }
@@ -324,7 +311,7 @@ impl<'de> Visitor<'de> for Tree<'_> {
     }
 }
 
-/// What becomes of a value whose key stands there again.
+/// Merges the value of a duplicate key into the earlier value.
 fn join(earlier: &mut Value, later: Value) {
     match (earlier, later) {
         (Value::Object(earlier), Value::Object(later)) => {

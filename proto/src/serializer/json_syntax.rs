@@ -1,23 +1,25 @@
-//! What is wrong with a JSON text, in the words clients know from Kubernetes.
+//! Syntax errors of a JSON text, worded as Kubernetes words them, and the repairs that Go makes to such a text.
 //!
 //! Corresponds to the scanner of Go's encoding/json. Only bodies that the fast parser refused come here.
 
 use super::json;
+use super::path::Segment;
+use crate::go_text;
 
 /// How deep values may nest, as in Go.
 pub const MAX_NESTING: usize = 10_000;
 
-/// The first syntax error, or `None` if the text is JSON by Go's rules (which, unlike serde's, let lone surrogates and
-/// broken UTF-8 pass).
+/// Returns the first syntax error, or `None` if the text is JSON by Go's rules. Unlike serde's rules, Go's accept lone
+/// surrogates and broken UTF-8.
 pub fn syntax_error(bytes: &[u8]) -> Option<String> {
     let mut scanner = Scanner { bytes, at: 0 };
     scanner.document().err().map(|error| match error {
-        Wrong::End => "unexpected end of JSON input".to_owned(),
-        Wrong::Byte(byte, context) => format!("invalid character {} {context}", quoted(byte)),
+        SyntaxError::End => "unexpected end of JSON input".to_owned(),
+        SyntaxError::Byte(byte, context) => format!("invalid character {} {context}", quoted(byte)),
     })
 }
 
-/// The same text with what Go replaces on reading: lone surrogate escapes and broken UTF-8.
+/// Replaces lone surrogate escapes and broken UTF-8 by the replacement character, as Go does when it reads.
 pub fn mend(bytes: &[u8]) -> Vec<u8> {
     let text = String::from_utf8_lossy(bytes);
     let bytes = text.as_bytes();
@@ -45,20 +47,20 @@ pub fn mend(bytes: &[u8]) -> Vec<u8> {
     mended
 }
 
-/// In more places than this nobody nests so deep by mistake: the memory for their paths has a limit.
+/// Limit on the number of cuts, because each of them keeps its path in memory.
 const MAX_CUTS: usize = 100;
-/// What their paths may take together.
+/// Limit on the size of all these paths together.
 const MAX_PATH_BYTES: usize = 64 << 10;
 
-/// A text whose containers below `max_depth` are `null`, and the paths where they stood; `None` where there are too
-/// many. The text has to be JSON.
+/// Replaces the containers below `max_depth` by `null`. Returns the new text and the paths of the cuts, or `None` if
+/// there are too many cuts. The text must be JSON.
 pub fn cut_below(bytes: &[u8], max_depth: usize) -> Option<(Vec<u8>, Vec<String>)> {
-    let mut cut = Cut { kept: Vec::with_capacity(bytes.len()), paths: Vec::new(), way: Vec::new() };
+    let mut cut = Cut { kept: Vec::with_capacity(bytes.len()), paths: Vec::new(), open: Vec::new() };
     let mut at = 0;
     while let Some(&byte) = bytes.get(at) {
         let end = match byte {
             b'"' => json::string_end(bytes, at),
-            b'{' | b'[' if cut.way.len() >= max_depth => {
+            b'{' | b'[' if cut.open.len() >= max_depth => {
                 cut.leave_out();
                 let path_bytes: usize = cut.paths.iter().map(String::len).sum();
                 if cut.paths.len() > MAX_CUTS || path_bytes > MAX_PATH_BYTES {
@@ -75,30 +77,30 @@ pub fn cut_below(bytes: &[u8], max_depth: usize) -> Option<(Vec<u8>, Vec<String>
     Some((cut.kept, cut.paths))
 }
 
-/// What `cut_below` has seen and kept.
+/// The state of `cut_below`.
 struct Cut {
     kept: Vec<u8>,
     paths: Vec<String>,
-    way: Vec<Step>,
+    open: Vec<Container>,
 }
 
-/// Where in a container that is open.
-enum Step {
-    /// The key as it is spelt, quotes and all; whether its value is next.
-    Key(Vec<u8>, bool),
-    Index(usize),
+/// An open container, and the place in it.
+enum Container {
+    /// The last key as it is spelt, with its quotes, and whether its value is next.
+    Object(Vec<u8>, bool),
+    Array(usize),
 }
 
 impl Cut {
     fn pass(&mut self, first: u8, token: &[u8]) {
-        match (first, self.way.last_mut()) {
-            (b'"', Some(Step::Key(key, false))) => *key = token.to_vec(),
-            (b':', Some(Step::Key(_, is_value))) => *is_value = true,
-            (b',', Some(Step::Key(_, is_value))) => *is_value = false,
-            (b',', Some(Step::Index(index))) => *index += 1,
-            (b'{', _) => self.way.push(Step::Key(Vec::new(), false)),
-            (b'[', _) => self.way.push(Step::Index(0)),
-            (b'}' | b']', _) => drop(self.way.pop()),
+        match (first, self.open.last_mut()) {
+            (b'"', Some(Container::Object(key, false))) => *key = token.to_vec(),
+            (b':', Some(Container::Object(_, is_value))) => *is_value = true,
+            (b',', Some(Container::Object(_, is_value))) => *is_value = false,
+            (b',', Some(Container::Array(index))) => *index += 1,
+            (b'{', _) => self.open.push(Container::Object(Vec::new(), false)),
+            (b'[', _) => self.open.push(Container::Array(0)),
+            (b'}' | b']', _) => drop(self.open.pop()),
             _ => {}
         }
         self.kept.extend_from_slice(token);
@@ -107,14 +109,11 @@ impl Cut {
     fn leave_out(&mut self) {
         self.kept.extend_from_slice(b"null");
         let mut path = String::new();
-        for step in &self.way {
-            match step {
-                Step::Index(index) => path.push_str(&format!("[{index}]")),
-                Step::Key(key, _) => {
-                    if !path.is_empty() {
-                        path.push('.');
-                    }
-                    path.push_str(&serde_json::from_slice::<String>(key).unwrap_or_default());
+        for container in &self.open {
+            match container {
+                Container::Array(index) => Segment::Index(*index).push_to(&mut path),
+                Container::Object(key, _) => {
+                    Segment::Key(&serde_json::from_slice::<String>(key).unwrap_or_default()).push_to(&mut path);
                 }
             }
         }
@@ -122,14 +121,14 @@ impl Cut {
     }
 }
 
-/// The surrogate that an escape `\uD800` to `\uDFFF` at this place names.
+/// Returns the surrogate that an escape `\uD800` to `\uDFFF` at this place names.
 fn surrogate(bytes: &[u8], at: usize) -> Option<u16> {
     let digits = bytes.get(at..at + 6)?.strip_prefix(b"\\u")?;
     let code = u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
     (0xd800..=0xdfff).contains(&code).then_some(code)
 }
 
-enum Wrong {
+enum SyntaxError {
     End,
     Byte(u8, &'static str),
 }
@@ -142,7 +141,7 @@ struct Scanner<'a> {
 const BEGIN_VALUE: &str = "looking for beginning of value";
 
 impl Scanner<'_> {
-    fn document(&mut self) -> Result<(), Wrong> {
+    fn document(&mut self) -> Result<(), SyntaxError> {
         // Iterative: nesting takes no stack.
         let mut open: Vec<u8> = Vec::new();
         self.value(&mut open)?;
@@ -154,23 +153,23 @@ impl Scanner<'_> {
                     open.pop();
                     continue;
                 }
-                (b'{', byte) => return Err(Wrong::Byte(byte, "after object key:value pair")),
-                (_, byte) => return Err(Wrong::Byte(byte, "after array element")),
+                (b'{', byte) => return Err(SyntaxError::Byte(byte, "after object key:value pair")),
+                (_, byte) => return Err(SyntaxError::Byte(byte, "after array element")),
             }
             self.value(&mut open)?;
         }
         match self.token() {
-            Ok(byte) => Err(Wrong::Byte(byte, "after top-level value")),
+            Ok(byte) => Err(SyntaxError::Byte(byte, "after top-level value")),
             Err(_) => Ok(()),
         }
     }
 
-    /// One scalar, or the way down to the first scalar of a container; opened containers are pushed.
-    fn value(&mut self, open: &mut Vec<u8>) -> Result<(), Wrong> {
+    /// Reads one scalar, or a container down to its first scalar. Pushes the containers that it opens.
+    fn value(&mut self, open: &mut Vec<u8>) -> Result<(), SyntaxError> {
         loop {
             match self.token()? {
                 byte @ (b'{' | b'[') if open.len() >= MAX_NESTING => {
-                    return Err(Wrong::Byte(byte, "exceeded max depth"));
+                    return Err(SyntaxError::Byte(byte, "exceeded max depth"));
                 }
                 b'{' => match self.peek_token()? {
                     b'}' => return self.token().map(drop),
@@ -188,24 +187,24 @@ impl Scanner<'_> {
                 b'f' => return self.literal("false"),
                 b'n' => return self.literal("null"),
                 byte @ (b'-' | b'0'..=b'9') => return self.number(byte),
-                byte => return Err(Wrong::Byte(byte, BEGIN_VALUE)),
+                byte => return Err(SyntaxError::Byte(byte, BEGIN_VALUE)),
             }
         }
     }
 
-    fn key(&mut self) -> Result<(), Wrong> {
+    fn key(&mut self) -> Result<(), SyntaxError> {
         match self.token()? {
             b'"' => self.string()?,
-            byte => return Err(Wrong::Byte(byte, "looking for beginning of object key string")),
+            byte => return Err(SyntaxError::Byte(byte, "looking for beginning of object key string")),
         }
         match self.token()? {
             b':' => Ok(()),
-            byte => Err(Wrong::Byte(byte, "after object key")),
+            byte => Err(SyntaxError::Byte(byte, "after object key")),
         }
     }
 
-    /// The rest of a string whose opening quote is read.
-    fn string(&mut self) -> Result<(), Wrong> {
+    /// Reads the rest of a string behind its opening quote.
+    fn string(&mut self) -> Result<(), SyntaxError> {
         loop {
             match self.byte()? {
                 b'"' => return Ok(()),
@@ -215,30 +214,30 @@ impl Scanner<'_> {
                         for _ in 0..4 {
                             let digit = self.byte()?;
                             if !digit.is_ascii_hexdigit() {
-                                return Err(Wrong::Byte(digit, "in \\u hexadecimal character escape"));
+                                return Err(SyntaxError::Byte(digit, "in \\u hexadecimal character escape"));
                             }
                         }
                     }
-                    byte => return Err(Wrong::Byte(byte, "in string escape code")),
+                    byte => return Err(SyntaxError::Byte(byte, "in string escape code")),
                 },
-                byte if byte < 0x20 => return Err(Wrong::Byte(byte, "in string literal")),
+                byte if byte < 0x20 => return Err(SyntaxError::Byte(byte, "in string literal")),
                 _ => {}
             }
         }
     }
 
-    fn literal(&mut self, word: &'static str) -> Result<(), Wrong> {
+    fn literal(&mut self, word: &'static str) -> Result<(), SyntaxError> {
         for expected in word.bytes().skip(1) {
             let byte = self.byte()?;
             if byte != expected {
-                return Err(Wrong::Byte(byte, literal_context(word, expected)));
+                return Err(SyntaxError::Byte(byte, literal_context(word, expected)));
             }
         }
         Ok(())
     }
 
-    /// The rest of a number whose first byte is read.
-    fn number(&mut self, first: u8) -> Result<(), Wrong> {
+    /// Reads the rest of a number behind its first byte.
+    fn number(&mut self, first: u8) -> Result<(), SyntaxError> {
         let first = if first == b'-' { self.digit("in numeric literal")? } else { first };
         if first != b'0' {
             self.digits();
@@ -259,10 +258,10 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    fn digit(&mut self, context: &'static str) -> Result<u8, Wrong> {
+    fn digit(&mut self, context: &'static str) -> Result<u8, SyntaxError> {
         match self.byte()? {
             byte if byte.is_ascii_digit() => Ok(byte),
-            byte => Err(Wrong::Byte(byte, context)),
+            byte => Err(SyntaxError::Byte(byte, context)),
         }
     }
 
@@ -276,23 +275,23 @@ impl Scanner<'_> {
         self.bytes.get(self.at).copied()
     }
 
-    fn byte(&mut self) -> Result<u8, Wrong> {
-        let byte = self.peek().ok_or(Wrong::End)?;
+    fn byte(&mut self) -> Result<u8, SyntaxError> {
+        let byte = self.peek().ok_or(SyntaxError::End)?;
         self.at += 1;
         Ok(byte)
     }
 
-    /// The next byte that is not white space.
-    fn token(&mut self) -> Result<u8, Wrong> {
+    /// Reads the next byte that is not white space.
+    fn token(&mut self) -> Result<u8, SyntaxError> {
         self.peek_token()?;
         self.byte()
     }
 
-    fn peek_token(&mut self) -> Result<u8, Wrong> {
+    fn peek_token(&mut self) -> Result<u8, SyntaxError> {
         while matches!(self.peek(), Some(b' ' | b'\t' | b'\r' | b'\n')) {
             self.at += 1;
         }
-        self.peek().ok_or(Wrong::End)
+        self.peek().ok_or(SyntaxError::End)
     }
 }
 
@@ -310,23 +309,12 @@ fn literal_context(word: &'static str, expected: u8) -> &'static str {
     }
 }
 
-/// A byte as Go quotes it: `'x'`, `'\''`, `'"'`, `'\x01'`.
+/// Quotes a byte as Go does: `'x'`, `'\''`, `'"'`, `'\x01'`.
 fn quoted(byte: u8) -> String {
     match byte {
         b'\'' => "'\\''".to_owned(),
         b'"' => "'\"'".to_owned(),
-        b'\\' => "'\\\\'".to_owned(),
-        0x07 => "'\\a'".to_owned(),
-        0x08 => "'\\b'".to_owned(),
-        0x0c => "'\\f'".to_owned(),
-        b'\n' => "'\\n'".to_owned(),
-        b'\r' => "'\\r'".to_owned(),
-        b'\t' => "'\\t'".to_owned(),
-        0x0b => "'\\v'".to_owned(),
-        0x00..=0x1f | 0x7f => format!("'\\x{byte:02x}'"),
-        0x80..=0x9f | 0xad => format!("'\\u{byte:04x}'"),
-        0xa0 => "'\\u00a0'".to_owned(),
-        _ => format!("'{}'", char::from(byte)),
+        _ => format!("'{}'", go_text::quoted(&char::from(byte).to_string()).trim_matches('"')),
     }
 }
 

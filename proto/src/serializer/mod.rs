@@ -7,6 +7,7 @@ pub mod field_order;
 pub mod json;
 pub mod json_syntax;
 pub mod outline;
+pub mod path;
 pub mod protobuf;
 pub mod yaml;
 

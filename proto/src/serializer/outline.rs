@@ -1,18 +1,20 @@
-//! The outline of a JSON text: where each member stands and how each number is spelt.
+//! The outline of a JSON text: the order of its members, and the spelling of its numbers.
 //!
-//! Trees sort their members and normalise numbers; errors name fields in the order of the body and repeat numbers as
-//! the client wrote them. Only bodies with something to complain about are outlined.
+//! A tree sorts its members and normalises its numbers. Errors name fields in the order of the body, and repeat numbers as
+//! the client wrote them. So only bodies that have errors are outlined.
+
+use super::json;
 
 /// One member of an object or one element of an array, in document order.
 #[derive(Debug, PartialEq)]
 pub struct Entry {
     /// `spec.containers[0].image`
     pub path: String,
-    /// The spelling of a number.
+    /// The spelling of the value, if it is a number.
     pub number: Option<String>,
 }
 
-/// The members of a valid JSON text in document order, each before what it contains.
+/// Returns the members of a valid JSON text in document order, each before the members inside it.
 pub fn outline(bytes: &[u8]) -> Vec<Entry> {
     let mut walker = Walker { bytes, at: 0, entries: Vec::new() };
     walker.value("");
@@ -79,22 +81,15 @@ impl Walker<'_> {
 
     fn string(&mut self) -> Option<String> {
         let from = self.at;
-        self.at += 1;
-        loop {
-            match self.peek()? {
-                b'"' => break,
-                b'\\' => self.at += 2,
-                _ => self.at += 1,
-            }
-        }
-        self.at += 1;
-        Some(serde_json::from_slice(self.bytes.get(from..self.at)?).unwrap_or_default())
+        self.at = json::string_end(self.bytes, from);
+        Some(serde_json::from_slice(&self.bytes[from..self.at]).unwrap_or_default())
     }
 
     fn peek(&self) -> Option<u8> {
         self.bytes.get(self.at).copied()
     }
 
+    /// Skips white space and returns the next byte, which it does not consume.
     fn token(&mut self) -> Option<u8> {
         while self.peek()?.is_ascii_whitespace() {
             self.at += 1;

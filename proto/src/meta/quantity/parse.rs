@@ -1,16 +1,16 @@
-//! Reading quantities: sign, digits, and one of the suffixes.
+//! Parses quantities: a sign, digits, and a suffix.
 //!
 //! Corresponds to parseQuantityString and the suffixer of k8s.io/apimachinery/pkg/api/resource.
 
 use super::{BINARY_SUFFIXES, DECIMAL_SUFFIXES, Format, Quantity, QuantityError};
 
-/// Binary quantities stop at the largest 64-bit integer.
+/// Binary quantities are limited to the largest 64-bit integer.
 const BINARY_MAX: i128 = i64::MAX as i128;
-/// Digits that are read exactly: with a binary suffix fewer, since 2^60 is multiplied in.
+/// Number of digits that are read exactly. It is smaller with a binary suffix, which multiplies by up to 2^60.
 const DECIMAL_DIGITS: usize = 36;
 const BINARY_DIGITS: usize = 20;
 
-/// A quantity's text, taken apart.
+/// The parts of a quantity's text.
 struct Parts<'a> {
     negative: bool,
     /// Without leading zeros.
@@ -31,7 +31,7 @@ impl<'a> Parts<'a> {
         if let Some(after) = rest.strip_prefix('.') {
             (fraction, rest) = after.split_at(digits(after));
         }
-        // Letters, then a sign, then digits; which of them mean anything is decided later.
+        // Letters, then a sign, then digits. `Factor::of` decides which combinations are a suffix.
         let letters = rest.find(|c| !"eEinumkKMGTP".contains(c)).unwrap_or(rest.len());
         let tail = &rest[letters..];
         let tail = tail.strip_prefix(['+', '-']).unwrap_or(tail);
@@ -42,7 +42,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// What a suffix multiplies by.
+/// The factor that a suffix stands for.
 enum Factor {
     Ten(i32, Format),
     Two(u32),
@@ -57,13 +57,13 @@ impl Factor {
             return Ok(Self::Two(*exponent));
         }
         let exponent = suffix.strip_prefix(['e', 'E']).and_then(|digits| digits.parse::<i32>().ok());
-        // Beyond these limits the number is nothing or everything; inside, no arithmetic on exponents overflows.
+        // The limit keeps the arithmetic on exponents from overflowing.
         let exponent = exponent.filter(|e| e.abs() < 1_000_000).ok_or(QuantityError::Suffix)?;
         Ok(Self::Ten(exponent, Format::DecimalExponent))
     }
 }
 
-/// The first `limit` significant digits as a number, how many digits were left out, and whether any of those counts.
+/// Returns the first `limit` significant digits, the number of digits left out, and whether any of those is not zero.
 fn read_digits(whole: &str, fraction: &str, limit: usize) -> (i128, i32, bool) {
     let (mut mantissa, mut significant, mut dropped, mut sticky) = (0i128, 0usize, 0i32, false);
     for digit in whole.bytes().chain(fraction.bytes()).map(|b| i128::from(b - b'0')) {
@@ -93,7 +93,7 @@ pub(super) fn quantity(text: &str) -> Result<Quantity, QuantityError> {
             let value = Quantity::rounded(mantissa << exponent, dropped - fraction_digits, sticky, Format::BinarySI);
             let most = Quantity { mantissa: BINARY_MAX, scale: 0, format: Format::BinarySI };
             let mut value = if value > most { most } else { value };
-            // A binary fraction of one would be rounded when written.
+            // A binary fraction below one is written in decimal, or it would be rounded.
             if !value.is_zero() && value < Quantity::new(1, Format::BinarySI) {
                 value.format = Format::DecimalSI;
             }

@@ -1,4 +1,4 @@
-//! The query syntax of label selectors: `app=web,tier in (a,b),!old,size>3`.
+//! Parses the query syntax of label selectors: `app=web,tier in (a,b),!old,size>3`.
 //!
 //! Corresponds to the lexer and parser of k8s.io/apimachinery/pkg/labels.
 
@@ -15,7 +15,7 @@ enum Token {
     Close,
     Comma,
     Bang,
-    /// A key or value; `in` and `notin` too, where an operator is not expected.
+    /// A key or value. `in` and `notin` are identifiers, too, where no operator is expected.
     Identifier,
     Binary(Operator),
 }
@@ -55,7 +55,7 @@ fn tokens(text: &str) -> Vec<(Token, &str)> {
     }
 }
 
-/// A whole selector, or Kubernetes' refusal.
+/// Parses a whole selector. The error is worded as Kubernetes words it.
 pub(super) fn selector(text: &str) -> Result<Selector, String> {
     Parser { tokens: tokens(text), at: 0 }.parse()
 }
@@ -66,7 +66,7 @@ struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
-    /// The next token where a key or value is expected: there `in` is a name like any other.
+    /// Returns the next token where a key or value is expected. There `in` is an ordinary name.
     fn peek(&self) -> (Token, &'a str) {
         match self.peek_operator() {
             (Token::Binary(Operator::In | Operator::NotIn), literal) => (Token::Identifier, literal),
@@ -139,7 +139,7 @@ impl<'a> Parser<'a> {
         Requirement::new(key, operator, values)
     }
 
-    /// `(a, b)`; an empty place between commas is the empty value.
+    /// Parses `(a, b)`. Nothing between two commas is the empty value.
     fn value_set(&mut self) -> Result<BTreeSet<String>, String> {
         let (token, literal) = self.next();
         if token != Token::Open {
@@ -178,7 +178,7 @@ impl<'a> Parser<'a> {
                 (_, literal) => return Err(format!("found '{literal}', expected: ',', or identifier")),
             }
         }
-        // Only a closing parenthesis ends the loop.
+        // Skip the closing parenthesis, which alone ends the loop.
         self.at += 1;
         Ok(values)
     }

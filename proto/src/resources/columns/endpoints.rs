@@ -3,7 +3,7 @@
 //! Corresponds to formatEndpoints and its like in pkg/printers/internalversion/printers.go.
 
 use super::read::{int_at, items, str_at};
-use super::{Column, age, name, read, string};
+use super::{Column, age, name, read, string, text};
 use serde_json::{Value, json};
 
 /// How many are listed before the rest is counted.
@@ -20,7 +20,7 @@ pub fn endpoints_columns() -> Vec<Column> {
 pub fn slice_columns() -> Vec<Column> {
     vec![
         name(),
-        string("AddressType", "What kind of addresses the slice holds.", |slice, _| read::text(slice, "/addressType")),
+        text("AddressType", "What kind of addresses the slice holds.", "/addressType"),
         string("Ports", "The ports of every endpoint.", |slice, _| json!(slice_ports(slice))),
         string("Endpoints", "The addresses.", |slice, _| json!(slice_endpoints(slice))),
         age(),

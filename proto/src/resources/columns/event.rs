@@ -3,18 +3,17 @@
 //! Corresponds to printEvent in pkg/printers/internalversion/printers.go. Cells read the core form, which is stored.
 
 use super::read::{int_at, str_at};
-use super::{Column, name, read, string};
+use super::{Column, name, string, text};
 use crate::meta::time;
 use serde_json::{Value, json};
 
 pub fn columns() -> Vec<Column> {
     vec![
         string("Last Seen", "When this was observed last.", |event, now| json!(last_seen(event, now))),
-        string("Type", "Normal or Warning.", |event, _| read::text(event, "/type")),
-        string("Reason", "Why it happened, in one word.", |event, _| read::text(event, "/reason")),
+        text("Type", "Normal or Warning.", "/type"),
+        text("Reason", "Why it happened, in one word.", "/reason"),
         string("Object", "What the event is about.", |event, _| json!(object(event))),
-        string("Subobject", "The part of the object.", |event, _| read::text(event, "/involvedObject/fieldPath"))
-            .wide(),
+        text("Subobject", "The part of the object.", "/involvedObject/fieldPath").wide(),
         string("Source", "Which component reports it.", |event, _| json!(source(event))).wide(),
         string("Message", "What happened.", |event, _| json!(str_at(event, "/message").trim())),
         string("First Seen", "When this was observed first.", |event, now| json!(first_seen(event, now))).wide(),

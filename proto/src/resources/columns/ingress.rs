@@ -4,7 +4,7 @@
 
 use super::read::{items, str_at};
 use super::service::load_balancer;
-use super::{Column, age, name, read, string};
+use super::{Column, age, name, read, string, text};
 use serde_json::{Value, json};
 
 const HOSTS_SHOWN: usize = 3;
@@ -12,9 +12,7 @@ const HOSTS_SHOWN: usize = 3;
 pub fn columns() -> Vec<Column> {
     vec![
         name(),
-        string("Class", "Which controller serves it.", |ingress, _| {
-            read::text_or(ingress, "/spec/ingressClassName", "<none>")
-        }),
+        text("Class", "Which controller serves it.", "/spec/ingressClassName").or("<none>"),
         string("Hosts", "The hosts that its rules name.", |ingress, _| json!(hosts(ingress))),
         string("Address", "The addresses of its load balancer.", |ingress, _| json!(load_balancer(ingress))),
         string("Ports", "The ports it listens on.", |ingress, _| {

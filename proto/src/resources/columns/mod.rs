@@ -19,31 +19,54 @@ use crate::meta::time;
 use crate::schema::builtin::{OBJECT_META, builtin_type};
 use serde_json::Value;
 
-/// The type is what clients may expect; Kubernetes' own tables are not strict about it.
-pub(super) fn column(name: &'static str, kind: &'static str, description: &'static str, cell: CellOf) -> Column {
+/// A column of an OpenAPI type. Clients may expect that type, but Kubernetes' own tables are not strict about it.
+fn column(name: &'static str, kind: &'static str, description: &'static str, cell: Cell) -> Column {
     Column {
         name: name.into(),
         kind: kind.into(),
         format: Text::Borrowed(""),
         description: description.into(),
         priority: 0,
-        cell: Cell::Of(cell),
+        cell,
     }
 }
 
 pub(super) fn string(name: &'static str, description: &'static str, cell: CellOf) -> Column {
-    column(name, "string", description, cell)
+    column(name, "string", description, Cell::Of(cell))
 }
 
 pub(super) fn integer(name: &'static str, description: &'static str, cell: CellOf) -> Column {
-    column(name, "integer", description, cell)
+    column(name, "integer", description, Cell::Of(cell))
 }
 
 pub(super) fn boolean(name: &'static str, description: &'static str, cell: CellOf) -> Column {
-    column(name, "boolean", description, cell)
+    column(name, "boolean", description, Cell::Of(cell))
+}
+
+/// A column that shows the text at a JSON pointer. Add `.or("<none>")` for what it shows instead of nothing.
+pub(super) fn text(name: &'static str, description: &'static str, pointer: &'static str) -> Column {
+    column(name, "string", description, Cell::Text { pointer, otherwise: "" })
+}
+
+/// A column that shows the number at a JSON pointer, or zero.
+pub(super) fn number(name: &'static str, description: &'static str, pointer: &'static str) -> Column {
+    column(name, "integer", description, Cell::Number(pointer))
+}
+
+/// A column that shows the boolean at a JSON pointer, or `otherwise` where it is absent.
+pub(super) fn flag(name: &'static str, description: &'static str, pointer: &'static str, otherwise: bool) -> Column {
+    column(name, "boolean", description, Cell::Flag { pointer, otherwise })
 }
 
 impl Column {
+    /// Sets what a `text` column shows where the text is absent or empty.
+    pub(super) fn or(mut self, absent: &'static str) -> Self {
+        if let Cell::Text { otherwise, .. } = &mut self.cell {
+            *otherwise = absent;
+        }
+        self
+    }
+
     /// Shown with `-o wide` alone.
     pub(super) fn wide(mut self) -> Self {
         self.priority = 1;
@@ -60,7 +83,7 @@ impl Column {
 const NAME: &str = "The name of the object, unique among its kind in the namespace.";
 
 pub(super) fn name() -> Column {
-    string("Name", NAME, |o, _| read::text(o, "/metadata/name")).name_format()
+    text("Name", NAME, "/metadata/name").name_format()
 }
 
 pub(super) fn age() -> Column {
@@ -69,10 +92,8 @@ pub(super) fn age() -> Column {
 
 /// What a kind without columns of its own shows.
 pub fn default_columns() -> Vec<Column> {
-    let created = column("Created At", "date", "When the object was created.", |o, _| {
-        o.pointer("/metadata/creationTimestamp").cloned().unwrap_or(Value::Null)
-    });
-    vec![name(), created]
+    let time: CellOf = |o, _| o.pointer("/metadata/creationTimestamp").cloned().unwrap_or(Value::Null);
+    vec![name(), column("Created At", "date", "When the object was created.", Cell::Of(time))]
 }
 
 /// A value as the cell of a column of that type. Corresponds to cellForJSONValue of apiextensions-apiserver.
@@ -109,9 +130,9 @@ pub fn custom(own: Vec<Column>) -> Vec<Column> {
 /// The columns of the `scale` subresource.
 pub fn scale() -> Vec<Column> {
     vec![
-        string("Name", NAME, |o, _| read::text(o, "/metadata/name")),
-        integer("Desired", "How many replicas are wanted.", |o, _| read::number(o, "/spec/replicas")),
-        integer("Available", "How many replicas there are.", |o, _| read::number(o, "/status/replicas")),
+        text("Name", NAME, "/metadata/name"),
+        number("Desired", "How many replicas are wanted.", "/spec/replicas"),
+        number("Available", "How many replicas there are.", "/status/replicas"),
         age(),
     ]
 }

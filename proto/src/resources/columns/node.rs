@@ -2,8 +2,8 @@
 //!
 //! Corresponds to printNode in pkg/printers/internalversion/printers.go.
 
-use super::read::{items, str_at, text_or};
-use super::{Column, age, name, read, string};
+use super::read::{items, str_at};
+use super::{Column, age, name, string, text};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -15,18 +15,14 @@ pub fn columns() -> Vec<Column> {
         }),
         string("Roles", "The roles that the node's labels give it.", |node, _| json!(roles(node))),
         age(),
-        string("Version", "The version of the node's agent.", |node, _| {
-            read::text(node, "/status/nodeInfo/kubeletVersion")
-        }),
+        text("Version", "The version of the node's agent.", "/status/nodeInfo/kubeletVersion"),
         string("Internal-IP", "The node's address in the cluster.", |node, _| address(node, "InternalIP")).wide(),
         string("External-IP", "The node's address outside.", |node, _| address(node, "ExternalIP")).wide(),
-        string("OS-Image", "The operating system.", |node, _| text_or(node, "/status/nodeInfo/osImage", "<unknown>"))
-            .wide(),
+        text("OS-Image", "The operating system.", "/status/nodeInfo/osImage").or("<unknown>").wide(),
         string("Kernel-Version", "The kernel, and the machine it is for.", |node, _| json!(kernel(node))).wide(),
-        string("Container-Runtime", "What runs the containers.", |node, _| {
-            text_or(node, "/status/nodeInfo/containerRuntimeVersion", "<unknown>")
-        })
-        .wide(),
+        text("Container-Runtime", "What runs the containers.", "/status/nodeInfo/containerRuntimeVersion")
+            .or("<unknown>")
+            .wide(),
     ]
 }
 

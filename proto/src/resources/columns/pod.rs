@@ -3,7 +3,7 @@
 //! Corresponds to printPod in pkg/printers/internalversion/printers.go.
 
 use super::read::{int_at, items, str_at};
-use super::{Column, age, name, read, string};
+use super::{Column, age, name, read, string, text};
 use crate::meta::time;
 use serde_json::{Value, json};
 
@@ -18,13 +18,11 @@ pub fn columns() -> Vec<Column> {
             json!(Summary::of(pod).restarts(now))
         }),
         age(),
-        string("IP", "The pod's address.", |pod, _| read::text_or(pod, "/status/podIPs/0/ip", "<none>")).wide(),
-        string("Node", "The node that the pod is bound to.", |pod, _| read::text_or(pod, "/spec/nodeName", "<none>"))
+        text("IP", "The pod's address.", "/status/podIPs/0/ip").or("<none>").wide(),
+        text("Node", "The node that the pod is bound to.", "/spec/nodeName").or("<none>").wide(),
+        text("Nominated Node", "The node on which preemption makes room for the pod.", "/status/nominatedNodeName")
+            .or("<none>")
             .wide(),
-        string("Nominated Node", "The node on which preemption makes room for the pod.", |pod, _| {
-            read::text_or(pod, "/status/nominatedNodeName", "<none>")
-        })
-        .wide(),
         string("Readiness Gates", "How many of the pod's own readiness conditions hold.", |pod, _| {
             json!(readiness_gates(pod))
         })

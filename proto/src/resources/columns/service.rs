@@ -3,17 +3,15 @@
 //! Corresponds to printService in pkg/printers/internalversion/printers.go.
 
 use super::read::{int_at, items, str_at};
-use super::{Column, age, name, read, string};
+use super::{Column, age, name, read, string, text};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 pub fn columns() -> Vec<Column> {
     vec![
         name(),
-        string("Type", "How the service is exposed.", |service, _| read::text(service, "/spec/type")),
-        string("Cluster-IP", "The address inside the cluster.", |service, _| {
-            read::text_or(service, "/spec/clusterIPs/0", "<none>")
-        }),
+        text("Type", "How the service is exposed.", "/spec/type"),
+        text("Cluster-IP", "The address inside the cluster.", "/spec/clusterIPs/0").or("<none>"),
         string("External-IP", "The addresses outside the cluster.", |service, _| json!(external_ip(service))),
         string("Port(s)", "Port, node port and protocol.", |service, _| json!(ports(service))),
         age(),

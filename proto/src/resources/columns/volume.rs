@@ -3,7 +3,7 @@
 //! Corresponds to printPersistentVolume and printPersistentVolumeClaim in pkg/printers/internalversion/printers.go.
 
 use super::read::{items, str_at};
-use super::{Column, age, name, read, string};
+use super::{Column, age, name, read, string, text};
 use serde_json::{Value, json};
 
 pub fn volume_columns() -> Vec<Column> {
@@ -11,19 +11,14 @@ pub fn volume_columns() -> Vec<Column> {
         name(),
         string("Capacity", "How much it holds.", |volume, _| json!(storage(volume, "/spec/capacity/storage"))),
         string("Access Modes", "How it can be mounted.", |volume, _| json!(access_modes(volume, "/spec/accessModes"))),
-        string("Reclaim Policy", "What becomes of it once released.", |volume, _| {
-            read::text(volume, "/spec/persistentVolumeReclaimPolicy")
-        }),
+        text("Reclaim Policy", "What becomes of it once released.", "/spec/persistentVolumeReclaimPolicy"),
         string("Status", "Whether it is free, bound or released.", |volume, _| json!(phase(volume))),
         string("Claim", "The claim that it is bound to.", |volume, _| json!(claim(volume))),
         string("StorageClass", "Its storage class.", |volume, _| json!(class(volume))),
         string("VolumeAttributesClass", "Its volume attributes class.", |volume, _| attributes_class(volume)),
-        string("Reason", "Why it is in its state.", |volume, _| read::text(volume, "/status/reason")),
+        text("Reason", "Why it is in its state.", "/status/reason"),
         age(),
-        string("VolumeMode", "File system or block device.", |volume, _| {
-            read::text_or(volume, "/spec/volumeMode", "<unset>")
-        })
-        .wide(),
+        text("VolumeMode", "File system or block device.", "/spec/volumeMode").or("<unset>").wide(),
     ]
 }
 
@@ -31,7 +26,7 @@ pub fn claim_columns() -> Vec<Column> {
     vec![
         name(),
         string("Status", "Whether it is bound.", |claim, _| json!(phase(claim))),
-        string("Volume", "The volume that it is bound to.", |claim, _| read::text(claim, "/spec/volumeName")),
+        text("Volume", "The volume that it is bound to.", "/spec/volumeName"),
         string("Capacity", "How much the volume holds.", |claim, _| {
             json!(if is_bound(claim) { storage(claim, "/status/capacity/storage") } else { String::new() })
         }),
@@ -41,10 +36,7 @@ pub fn claim_columns() -> Vec<Column> {
         string("StorageClass", "Its storage class.", |claim, _| json!(class(claim))),
         string("VolumeAttributesClass", "Its volume attributes class.", |claim, _| attributes_class(claim)),
         age(),
-        string("VolumeMode", "File system or block device.", |claim, _| {
-            read::text_or(claim, "/spec/volumeMode", "<unset>")
-        })
-        .wide(),
+        text("VolumeMode", "File system or block device.", "/spec/volumeMode").or("<unset>").wide(),
     ]
 }
 

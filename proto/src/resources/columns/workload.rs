@@ -3,7 +3,7 @@
 //! Corresponds to printDeployment, printJob and their like in pkg/printers/internalversion/printers.go.
 
 use super::read::{int_at, items, str_at};
-use super::{Column, age, boolean, integer, name, read, string};
+use super::{Column, age, boolean, integer, name, number, read, string, text};
 use crate::gvk::split_api_version;
 use crate::meta::{label_selector, owner, time};
 use serde_json::{Value, json};
@@ -61,9 +61,9 @@ pub fn stateful_set() -> Vec<Column> {
 fn replica_counts() -> Vec<Column> {
     vec![
         name(),
-        integer("Desired", DESIRED, |o, _| read::number(o, "/spec/replicas")),
-        integer("Current", CURRENT, |o, _| read::number(o, "/status/replicas")),
-        integer("Ready", READY, |o, _| read::number(o, "/status/readyReplicas")),
+        number("Desired", DESIRED, "/spec/replicas"),
+        number("Current", CURRENT, "/status/replicas"),
+        number("Ready", READY, "/status/readyReplicas"),
         age(),
     ]
 }
@@ -80,13 +80,11 @@ pub fn replication_controller() -> Vec<Column> {
 pub fn daemon_set() -> Vec<Column> {
     let columns = vec![
         name(),
-        integer("Desired", "How many nodes should run it.", |o, _| read::number(o, "/status/desiredNumberScheduled")),
-        integer("Current", "How many nodes run it that should.", |o, _| {
-            read::number(o, "/status/currentNumberScheduled")
-        }),
-        integer("Ready", READY, |o, _| read::number(o, "/status/numberReady")),
-        integer("Up-to-date", UPDATED, |o, _| read::number(o, "/status/updatedNumberScheduled")),
-        integer("Available", AVAILABLE, |o, _| read::number(o, "/status/numberAvailable")),
+        number("Desired", "How many nodes should run it.", "/status/desiredNumberScheduled"),
+        number("Current", "How many nodes run it that should.", "/status/currentNumberScheduled"),
+        number("Ready", READY, "/status/numberReady"),
+        number("Up-to-date", UPDATED, "/status/updatedNumberScheduled"),
+        number("Available", AVAILABLE, "/status/numberAvailable"),
         string("Node Selector", "Which nodes should run it.", |o, _| {
             read::labels(o, "/spec/template/spec/nodeSelector")
         }),
@@ -169,8 +167,8 @@ pub fn cron_job() -> Vec<Column> {
     const POD_SPEC: &str = "/spec/jobTemplate/spec/template/spec";
     vec![
         name(),
-        string("Schedule", "When jobs are started, in cron's notation.", |o, _| read::text(o, "/spec/schedule")),
-        string("Timezone", "The time zone of the schedule.", |o, _| read::text_or(o, "/spec/timeZone", "<none>")),
+        text("Schedule", "When jobs are started, in cron's notation.", "/spec/schedule"),
+        text("Timezone", "The time zone of the schedule.", "/spec/timeZone").or("<none>"),
         boolean("Suspend", "Whether no more jobs are started.", |o, _| {
             json!(match o.pointer("/spec/suspend").and_then(Value::as_bool) {
                 None => "<unset>",

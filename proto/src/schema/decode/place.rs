@@ -1,18 +1,18 @@
-//! `Place`: the way from the top of an object to the value being decoded, kept on the stack.
+//! `Place`: the path from the top of an object to the value being decoded, kept on the stack.
 
 use super::super::go_type;
-use std::fmt::Write;
+use crate::serializer::path::Segment;
 
-/// One step down, linked to the steps above it.
+/// One segment of the path, linked to the segments above it.
 #[derive(Clone, Copy)]
 pub struct Place<'a> {
     above: Option<&'a Place<'a>>,
-    step: Step<'a>,
+    segment: GoSegment<'a>,
     pub depth: usize,
 }
 
 #[derive(Clone, Copy)]
-enum Step<'a> {
+enum GoSegment<'a> {
     Root,
     /// A field of the named type.
     Field {
@@ -25,60 +25,55 @@ enum Step<'a> {
 
 impl<'a> Place<'a> {
     pub fn root() -> Self {
-        Self { above: None, step: Step::Root, depth: 0 }
+        Self { above: None, segment: GoSegment::Root, depth: 0 }
     }
 
-    fn below(&'a self, step: Step<'a>) -> Self {
-        Self { above: Some(self), step, depth: self.depth + 1 }
+    fn below(&'a self, segment: GoSegment<'a>) -> Self {
+        Self { above: Some(self), segment, depth: self.depth + 1 }
     }
 
     pub fn field(&'a self, owner: &'a str, name: &'a str) -> Self {
-        self.below(Step::Field { owner, name })
+        self.below(GoSegment::Field { owner, name })
     }
 
     pub fn key(&'a self, key: &'a str) -> Self {
-        self.below(Step::Key(key))
+        self.below(GoSegment::Key(key))
     }
 
     pub fn index(&'a self, index: usize) -> Self {
-        self.below(Step::Index(index))
+        self.below(GoSegment::Index(index))
     }
 
-    fn steps(&self) -> Vec<Step<'a>> {
-        let mut steps = Vec::with_capacity(self.depth);
+    fn segments(&self) -> Vec<GoSegment<'a>> {
+        let mut segments = Vec::with_capacity(self.depth);
         let mut place = *self;
         while let Some(above) = place.above {
-            steps.push(place.step);
+            segments.push(place.segment);
             place = *above;
         }
-        steps.reverse();
-        steps
+        segments.reverse();
+        segments
     }
 
-    /// `spec.containers[0].image`
+    /// Returns the path as messages write it: `spec.containers[0].image`.
     pub fn path(&self) -> String {
         let mut path = String::new();
-        for step in self.steps() {
-            match step {
-                Step::Field { name, .. } | Step::Key(name) => {
-                    if !path.is_empty() {
-                        path.push('.');
-                    }
-                    path.push_str(name);
-                }
-                Step::Index(index) => write!(path, "[{index}]").expect("writing to a string cannot fail"),
-                Step::Root => {}
+        for segment in self.segments() {
+            match segment {
+                GoSegment::Field { name, .. } | GoSegment::Key(name) => Segment::Key(name).push_to(&mut path),
+                GoSegment::Index(index) => Segment::Index(index).push_to(&mut path),
+                GoSegment::Root => {}
             }
         }
         path
     }
 
-    /// `PodSpec.spec.template.spec.containers`: the struct of the innermost field, then the fields on the way, through
-    /// embedded structs; list positions and map keys go unsaid.
+    /// Returns the path as Go's errors write it: `PodSpec.spec.template.spec.containers`. The struct of the innermost field
+    /// comes first, then all fields and embedded structs, without list positions and map keys.
     pub fn go_path(&self) -> String {
         let (mut owner_name, mut path) = ("", String::new());
-        for step in self.steps() {
-            if let Step::Field { owner, name } = step {
+        for segment in self.segments() {
+            if let GoSegment::Field { owner, name } = segment {
                 owner_name = go_type::short(owner);
                 if let Some(embedded) = go_type::embedded(owner, name) {
                     path.push('.');
@@ -91,15 +86,16 @@ impl<'a> Place<'a> {
         format!("{owner_name}{path}")
     }
 
-    /// The field itself, if this place is one and not an element of it: its owner and its name.
+    /// Returns the owner and the name of the field, unless this place is an element inside a field.
     pub fn as_field(&self) -> Option<(&'a str, &'a str)> {
-        match self.step {
-            Step::Field { owner, name } => Some((owner, name)),
+        match self.segment {
+            GoSegment::Field { owner, name } => Some((owner, name)),
             _ => None,
         }
     }
 
-    /// Whether Kubernetes keeps the type around this field as protobuf: extensions are JSON, reviews are not kept.
+    /// Returns whether Kubernetes stores the type around this field as protobuf. Extensions are stored as JSON, and reviews
+    /// are not stored.
     pub fn is_stored_as_protobuf(&self) -> bool {
         let Some((owner, _)) = self.as_field() else { return false };
         owner.starts_with("io.k8s.api.")

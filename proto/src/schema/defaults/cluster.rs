@@ -1,37 +1,35 @@
-//! Defaults of what belongs to the cluster: namespaces, nodes, access, flow control, extensions.
+//! Defaults of the kinds that manage the cluster: namespaces, nodes, secrets, access, flow control, extensions.
 //!
 //! Corresponds to pkg/apis/core/v1, rbac, scheduling, authentication, flowcontrol, apiregistration and apiextensions.
 
 use super::Give::{Empty, Int, Of, Text};
 use super::Row::{self, Each, Fix, In, InNew, Set, SetEmpty, SetIf};
-use super::{Members, addresses, is_unset, list_at, resources, text};
+use super::{Members, addresses, is_unset, list_at, map_in, resources, text};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 pub const SECRET: &[Row] = &[Set("type", Text("Opaque")), Fix(string_data)];
 
-/// `stringData` is written into `data`, and never read back.
+/// Moves `stringData`, which no answer shows, into `data`.
 fn string_data(secret: &mut Members) {
     let Some(Value::Object(strings)) = secret.remove("stringData") else { return };
-    let data = secret.entry("data").or_insert_with(|| Value::Object(Map::new()));
+    let Some(data) = map_in(secret, "data") else { return };
     for (name, text) in strings {
-        let encoded = STANDARD.encode(text.as_str().unwrap_or_default());
-        data[name] = Value::from(encoded);
+        data.insert(name, Value::from(STANDARD.encode(text.as_str().unwrap_or_default())));
     }
 }
 
 pub const NAMESPACE: &[Row] = &[In("status", &[Set("phase", Text("Active"))]), Fix(name_as_label)];
 
-/// Selectors can name a namespace by this label.
+/// Sets the label by which selectors can name a namespace.
 fn name_as_label(namespace: &mut Members) {
     let Some(Value::Object(metadata)) = namespace.get_mut("metadata") else { return };
     let name = text(metadata, "name").to_owned();
     if name.is_empty() {
         return;
     }
-    let labels = metadata.entry("labels").or_insert_with(|| Value::Object(Map::new()));
-    if let Value::Object(labels) = labels {
+    if let Some(labels) = map_in(metadata, "labels") {
         labels.insert("kubernetes.io/metadata.name".into(), Value::from(name));
     }
 }
@@ -63,7 +61,7 @@ pub const RUNTIME_CLASS: &[Row] = &[In("overhead", &[Fix(|overhead| resources::r
 
 pub const API_SERVICE: &[Row] = &[In("spec.service", SERVICE_PORT)];
 
-/// Where a webhook or an aggregated server listens.
+/// The port of a service that a webhook or an aggregated server names.
 pub const SERVICE_PORT: &[Row] = &[Set("port", Int(443))];
 
 pub const CUSTOM_RESOURCE_DEFINITION: &[Row] = &[
@@ -84,7 +82,7 @@ pub const CUSTOM_RESOURCE_DEFINITION: &[Row] = &[
     Fix(stored_versions),
 ];
 
-/// Objects are stored in one version at least: the one that is for storage.
+/// Sets `status.storedVersions` to the storage version, if it is empty.
 fn stored_versions(definition: &mut Members) {
     let versions = list_at(definition, "spec.versions");
     let Some(storage) = versions.iter().find(|version| version["storage"] == true) else { return };
@@ -102,7 +100,7 @@ fn list_kind(names: &Members) -> Option<Value> {
 
 pub const FLOW_SCHEMA: &[Row] = &[In("spec", &[Fix(matching_precedence)])];
 
-/// Zero is no precedence.
+/// Replaces a precedence of zero, too.
 fn matching_precedence(spec: &mut Members) {
     if is_unset(spec, "matchingPrecedence") || spec["matchingPrecedence"] == 0 {
         spec.insert("matchingPrecedence".into(), Value::from(1000));
@@ -125,7 +123,7 @@ pub const PRIORITY_LEVEL: &[Row] = &[In(
     ],
 )];
 
-/// Queues are always written; zero means the usual number.
+/// Sets the numbers of queues, which are always written. Zero counts as absent.
 fn queues(queuing: &mut Members) {
     for (field, usual) in [("queues", 64), ("handSize", 8), ("queueLengthLimit", 50)] {
         if is_unset(queuing, field) || queuing[field] == 0 {

@@ -1,8 +1,8 @@
 //! Defaults of built-in kinds: one table of rows per kind, and the engine that runs them.
 //!
-//! Corresponds to `SetDefaults_*` of pkg/apis. A row says where, under which condition, and what; the tables nest as the
-//! types do, so a container's rows are written once and stand in every pod template. The engine sees decoded trees:
-//! what is empty is absent.
+//! Corresponds to `SetDefaults_*` of pkg/apis. A row names a field, a value, and perhaps a condition. The tables nest as
+//! the types do, so the rows of a container are written once and used by every pod template. The engine runs on decoded
+//! trees, in which empty fields are absent.
 
 mod addresses;
 mod admission;
@@ -23,25 +23,25 @@ pub type Members = Map<String, Value>;
 
 /// One row of a table.
 pub enum Row {
-    /// Gives the field a value if it has none.
+    /// Sets the field if it has no value.
     Set(&'static str, Give),
-    /// The same for a text that Go always writes, so that an empty one is none.
+    /// `Set` for a text that Go always writes, so that an empty text counts as no value.
     SetEmpty(&'static str, Give),
-    /// `Set`, if the object around the field meets a condition.
+    /// `Set`, if the object around the field satisfies a condition.
     SetIf(fn(&Members) -> bool, &'static str, Give),
-    /// Rows for the object at a path, if it is there.
+    /// Runs rows on the object at a path, if there is one.
     In(&'static str, &'static [Row]),
-    /// Rows for the object at a path, which is put there first if the object around it has a place for it.
+    /// Runs rows on the object in a field, which is created first if it is absent.
     InNew(&'static str, &'static [Row]),
-    /// Rows for every element of the list at a path.
+    /// Runs rows on every element of the list at a path.
     Each(&'static str, &'static [Row]),
-    /// What takes more than one field.
+    /// Runs a function, for rules about more than one field.
     Fix(fn(&mut Members)),
-    /// Drops a field whose feature is off by default in this version.
+    /// Removes a field whose feature is off by default in this version.
     Off(&'static str),
 }
 
-/// What a row gives.
+/// The value that a row sets.
 pub enum Give {
     Text(&'static str),
     Int(i64),
@@ -49,11 +49,11 @@ pub enum Give {
     /// `{}`
     Empty,
     Texts(&'static [&'static str]),
-    /// Something that depends on the fields beside it; `None` gives nothing.
+    /// Computes the value from the fields beside it. `None` sets nothing.
     Of(fn(&Members) -> Option<Value>),
 }
 
-/// Fills in what the object's kind gives by itself.
+/// Sets the defaults of the object's kind.
 pub fn apply_defaults(gvk: &Gvk, value: &mut Value) {
     if let Value::Object(members) = value {
         run(rows(&gvk.group, &gvk.version, &gvk.kind), members);
@@ -168,8 +168,8 @@ fn set(members: &mut Members, field: &str, give: &Give) {
     members.insert(field.to_owned(), value);
 }
 
-/// Absent or null. A decoded tree has an empty text where Go has a pointer to one, which is a value like others, and
-/// where Go always writes a text.
+/// Returns whether a field is absent or null. An empty text is a value: it comes from a pointer to a text, or from a text
+/// that Go always writes.
 pub fn is_unset(members: &Members, field: &str) -> bool {
     members.get(field).is_none_or(Value::is_null)
 }
@@ -178,12 +178,21 @@ pub fn is_set(members: &Members, field: &str) -> bool {
     !is_unset(members, field)
 }
 
-/// A string field; empty where absent.
+/// Returns the text in a field, empty if absent.
 pub fn text<'a>(members: &'a Members, field: &str) -> &'a str {
     members.get(field).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The object at a dotted path.
+/// Returns the map in a field, and puts an empty one there if the field is absent or null. `None` if it is no map.
+pub fn map_in<'a>(members: &'a mut Members, field: &str) -> Option<&'a mut Members> {
+    let value = members.entry(field).or_insert(Value::Null);
+    if value.is_null() {
+        *value = Value::Object(Map::new());
+    }
+    value.as_object_mut()
+}
+
+/// Returns the object at a dotted path.
 pub fn object_at<'a>(members: &'a mut Members, path: &str) -> Option<&'a mut Members> {
     let mut at = members;
     for field in path.split('.') {
@@ -192,7 +201,7 @@ pub fn object_at<'a>(members: &'a mut Members, path: &str) -> Option<&'a mut Mem
     Some(at)
 }
 
-/// The list at a dotted path; empty where absent.
+/// Returns the list at a dotted path, empty if absent.
 pub fn list_at<'a>(members: &'a mut Members, path: &str) -> &'a mut [Value] {
     let (above, field) = path.rsplit_once('.').map_or((None, path), |(above, field)| (Some(above), field));
     let holder = match above {

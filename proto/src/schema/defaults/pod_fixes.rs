@@ -1,11 +1,12 @@
-//! The defaults of pods that take more than one field.
+//! Defaults of pods whose rules concern more than one field.
 //!
 //! Corresponds to the same functions as `pod`, and to the conversion of the old `serviceAccount` field.
 
-use super::{Members, list_at, object_at, text};
-use serde_json::{Map, Value};
+use super::{Members, list_at, map_in, object_at, text};
+use crate::meta::quantity::Quantity;
+use serde_json::Value;
 
-/// `Always` for `:latest` and for images without tag or digest, else `IfNotPresent`.
+/// Returns `Always` for `:latest` and for images without tag and digest, else `IfNotPresent`.
 pub fn pull_policy(container: &Members) -> Option<Value> {
     Some(Value::from(image_pull_policy(text(container, "image"))))
 }
@@ -26,7 +27,7 @@ pub fn image_pull_policy(image: &str) -> &'static str {
     }
 }
 
-/// The signal that stops a container is switched off in v1.36; a lifecycle of nothing else goes with it.
+/// Removes the stop signal, whose feature is off in v1.36, and a lifecycle that has nothing else.
 pub fn no_stop_signal(container: &mut Members) {
     let Some(lifecycle) = object_at(container, "lifecycle") else { return };
     if lifecycle.remove("stopSignal").is_some_and(|signal| !signal.is_null()) && lifecycle.is_empty() {
@@ -34,7 +35,7 @@ pub fn no_stop_signal(container: &mut Members) {
     }
 }
 
-/// `serviceAccount` is the old name of `serviceAccountName`, and mirrors it.
+/// Copies between `serviceAccountName` and its old name `serviceAccount`.
 pub fn old_service_account_field(spec: &mut Members) {
     let name = match (text(spec, "serviceAccountName"), text(spec, "serviceAccount")) {
         ("", old) => old.to_owned(),
@@ -46,7 +47,7 @@ pub fn old_service_account_field(spec: &mut Members) {
     }
 }
 
-/// A container that limits a resource without requesting it requests what the limit allows.
+/// Sets the request of a container for a resource that it limits without a request: the limit.
 pub fn requests_from_limits(spec: &mut Members) {
     for containers in ["containers", "initContainers"] {
         for container in list_at(spec, containers) {
@@ -57,7 +58,7 @@ pub fn requests_from_limits(spec: &mut Members) {
     }
 }
 
-/// Limits of the whole pod become its requests, for what no container requests.
+/// Sets the pod's own requests for resources that it limits: the sum of the containers' requests, else the limit.
 pub fn pod_requests_from_limits(spec: &mut Members) {
     let requested = requested_by_containers(spec);
     let Some(resources) = object_at(spec, "resources") else { return };
@@ -73,12 +74,12 @@ pub fn pod_requests_from_limits(spec: &mut Members) {
     }
 }
 
-fn requested_by_containers(spec: &mut Members) -> Vec<(String, crate::meta::quantity::Quantity)> {
-    let mut totals: Vec<(String, crate::meta::quantity::Quantity)> = Vec::new();
+fn requested_by_containers(spec: &mut Members) -> Vec<(String, Quantity)> {
+    let mut totals: Vec<(String, Quantity)> = Vec::new();
     for container in list_at(spec, "containers") {
         let requests = container.pointer("/resources/requests").and_then(Value::as_object);
         for (name, amount) in requests.into_iter().flatten() {
-            let Some(Ok(amount)) = amount.as_str().map(crate::meta::quantity::Quantity::parse) else { continue };
+            let Some(Ok(amount)) = amount.as_str().map(Quantity::parse) else { continue };
             match totals.iter_mut().find(|(known, _)| known == name) {
                 Some((_, total)) => *total += amount,
                 None => totals.push((name.clone(), amount)),
@@ -88,7 +89,7 @@ fn requested_by_containers(spec: &mut Members) -> Vec<(String, crate::meta::quan
     totals
 }
 
-/// Resources that may be given for a pod as a whole.
+/// Returns whether a resource may be given for a pod as a whole.
 fn is_pod_level(name: &str) -> bool {
     matches!(name, "cpu" | "memory") || name.starts_with("hugepages-")
 }
@@ -101,11 +102,10 @@ fn copy_limits(resources: &mut Members, applies: fn(&str) -> bool) {
 }
 
 fn requests(resources: &mut Members) -> &mut Members {
-    let requests = resources.entry("requests").or_insert_with(|| Value::Object(Map::new()));
-    requests.as_object_mut().expect("decoding made requests a map")
+    map_in(resources, "requests").expect("decoding made requests a map")
 }
 
-/// On the host's network a container's port is the host's port.
+/// Copies `containerPort` to `hostPort` for pods on the host's network.
 pub fn host_ports_on_host_network(spec: &mut Members) {
     if spec.get("hostNetwork") != Some(&Value::Bool(true)) {
         return;
@@ -123,7 +123,7 @@ pub fn host_ports_on_host_network(spec: &mut Members) {
     }
 }
 
-/// The service that a gRPC probe asks for: by default the empty name, which is written.
+/// Sets the service name of a gRPC probe to the empty text, which is written.
 pub fn grpc_service(grpc: &mut Members) {
     grpc.entry("service").or_insert_with(|| Value::from(""));
 }

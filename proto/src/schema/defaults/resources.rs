@@ -1,12 +1,12 @@
-//! Defaults of resource amounts: limit ranges, quotas, device requests, and amounts rounded up to thousandths.
+//! Defaults of resource amounts: limit ranges, quotas and device requests. Amounts are rounded up to thousandths.
 //!
 //! Corresponds to `SetDefaults_ResourceList`, `SetDefaults_LimitRangeItem` and pkg/apis/resource.
 
 use super::Give::{Int, Text};
 use super::Row::{self, Each, Fix, In, Set, SetIf};
-use super::{Members, text};
+use super::{Members, map_in, text};
 use crate::meta::quantity::Quantity;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 pub const REQUIREMENTS: &[Row] = &[Fix(round_requirements)];
 
@@ -52,7 +52,7 @@ fn round_limits(item: &mut Members) {
     }
 }
 
-/// Amounts finer than a thousandth are rounded up to one.
+/// Rounds the amounts in a field up to whole thousandths.
 pub fn round_up(members: &mut Members, field: &str) {
     let amounts = members.get_mut(field).and_then(Value::as_object_mut);
     for (_, amount) in amounts.into_iter().flatten() {
@@ -64,15 +64,14 @@ pub fn round_up(members: &mut Members, field: &str) {
     }
 }
 
-/// For containers: what has a maximum defaults to it, what has a default is requested, what has a minimum too.
+/// Sets the `default` and the `defaultRequest` of containers from the other limits: `max`, `default` and `min`.
 fn default_limits(item: &mut Members) {
     if text(item, "type") != "Container" {
         return;
     }
     for (from, to) in [("max", "default"), ("default", "defaultRequest"), ("min", "defaultRequest")] {
         let Some(amounts) = item.get(from).and_then(Value::as_object).cloned() else { continue };
-        let target = item.entry(to).or_insert_with(|| Value::Object(Map::new()));
-        let target = target.as_object_mut().expect("decoding made these fields maps");
+        let target = map_in(item, to).expect("decoding made these fields maps");
         for (name, amount) in amounts {
             target.entry(name).or_insert(amount);
         }

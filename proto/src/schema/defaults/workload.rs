@@ -4,8 +4,8 @@
 
 use super::Give::{Int, Text};
 use super::Row::{self, Each, Fix, In, InNew, Off, Set, SetIf};
-use super::{Members, is_unset, pod, text, volume};
-use serde_json::{Map, Value};
+use super::{Members, is_unset, map_in, pod, text, volume};
+use serde_json::Value;
 
 const ROLLING_UPDATE: fn(&Members) -> bool = |strategy| text(strategy, "type") == "RollingUpdate";
 
@@ -31,11 +31,10 @@ pub const REPLICA_SET: &[Row] = &[In("spec", &[In("template", pod::TEMPLATE), Se
 
 pub const DAEMON_SET: &[Row] = &[In("spec", DAEMON_SET_SPEC), Fix(template_generation)];
 
-/// The count of changed templates, which old clients still read, is part of every daemon set; the strategy sets it.
+/// Adds the annotation that counts changes of the template, which old clients still read. The strategy updates it.
 fn template_generation(set: &mut Members) {
     let Some(Value::Object(metadata)) = set.get_mut("metadata") else { return };
-    let annotations = metadata.entry("annotations").or_insert_with(|| Value::Object(Map::new()));
-    if let Value::Object(annotations) = annotations {
+    if let Some(annotations) = map_in(metadata, "annotations") {
         annotations.entry("deprecated.daemonset.template.generation").or_insert_with(|| Value::from("0"));
     }
 }
@@ -76,7 +75,7 @@ pub const STATEFUL_SET: &[Row] = &[In(
     ],
 )];
 
-/// Claims of a stateful set say what they are.
+/// Claims of a stateful set carry their `apiVersion` and `kind`.
 const CLAIM_TEMPLATE: &[Row] = &[
     Set("apiVersion", Text("v1")),
     Set("kind", Text("PersistentVolumeClaim")),
@@ -87,7 +86,7 @@ const CLAIM_TEMPLATE: &[Row] = &[
 pub const REPLICATION_CONTROLLER: &[Row] =
     &[In("spec.template", pod::TEMPLATE), In("spec", &[Set("replicas", Int(1))]), Fix(labels_of_template)];
 
-/// A replication controller without selector or labels takes those of its template.
+/// Copies the labels of the template to a replication controller without a selector or labels.
 fn labels_of_template(controller: &mut Members) {
     let labels = controller.get("spec").and_then(|spec| spec.pointer("/template/metadata/labels")).cloned();
     let Some(labels @ Value::Object(_)) = labels else { return };

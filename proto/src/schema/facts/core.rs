@@ -4,7 +4,7 @@
 
 pub(super) const FACTS: &str = r#"
 package io.k8s.api.core.v1
-AppArmorProfile
+AppArmorProfile SeccompProfile
   localhostProfile: pointer
   type: enum(Localhost,RuntimeDefault,Unconfined)
 AzureDiskVolumeSource
@@ -12,31 +12,21 @@ AzureDiskVolumeSource
   fsType: default(ext4) pointer
   kind: enum(Dedicated,Managed,Shared) default(Shared) pointer
   readOnly: default(false) pointer
-AzureFilePersistentVolumeSource
-  secretNamespace: pointer
-CSIVolumeSource
-  fsType readOnly: pointer
-Capabilities
-  add drop: atomic
-CephFSPersistentVolumeSource
-  monitors: atomic
-CephFSVolumeSource
-  monitors: atomic
-ClientIPConfig
-  timeoutSeconds: pointer
-ClusterTrustBundleProjection
-  name optional signerName: pointer
-ComponentStatus
-  conditions: map(type) merge(type)
-ConfigMap
-  immutable: pointer
-ConfigMapEnvSource
+AzureFilePersistentVolumeSource . secretNamespace: pointer
+CSIVolumeSource . fsType readOnly: pointer
+Capabilities . add drop: atomic
+CephFSPersistentVolumeSource CephFSVolumeSource . monitors: atomic
+ClientIPConfig . timeoutSeconds: pointer
+ClusterTrustBundleProjection . name optional signerName: pointer
+ComponentStatus ReplicationControllerStatus . conditions: map(type) merge(type)
+ConfigMap Secret . immutable: pointer
+ConfigMapEnvSource SecretEnvSource
   name: omitempty
   optional: pointer
-ConfigMapKeySelector: atomic-map
+ConfigMapKeySelector SecretKeySelector: atomic-map
   name: omitempty
   optional: pointer
-ConfigMapProjection
+ConfigMapProjection SecretProjection
   items: atomic
   name: omitempty
   optional: pointer
@@ -44,7 +34,7 @@ ConfigMapVolumeSource
   defaultMode optional: pointer
   items: atomic
   name: omitempty
-Container
+Container EphemeralContainer
   args command envFrom resizePolicy restartPolicyRules: atomic
   env: map(name) merge(name)
   imagePullPolicy: enum(Always,IfNotPresent,Never)
@@ -54,26 +44,19 @@ Container
   terminationMessagePolicy: enum(FallbackToLogsOnError,File)
   volumeDevices: map(devicePath) merge(devicePath)
   volumeMounts: map(mountPath) merge(mountPath)
-ContainerImage
-  names: atomic
-ContainerPort
-  protocol: enum(SCTP,TCP,UDP) default(TCP)
-ContainerRestartRuleOnExitCodes
-  values: set
-ContainerStateRunning
-  startedAt: always
-ContainerStateTerminated
-  finishedAt startedAt: always
+ContainerImage . names: atomic
+ContainerPort . protocol: enum(SCTP,TCP,UDP) default(TCP)
+ContainerRestartRuleOnExitCodes . values: set
+ContainerStateRunning . startedAt: always
+ContainerStateTerminated . finishedAt startedAt: always
 ContainerStatus
   allocatedResourcesStatus: map(name) merge(name)
   lastState state: always
   started: pointer
   stopSignal: enum(@signals) pointer
   volumeMounts: map(mountPath) merge(mountPath)
-DownwardAPIProjection
-  items: atomic
-DownwardAPIVolumeFile
-  mode: pointer
+DownwardAPIProjection . items: atomic
+DownwardAPIVolumeFile KeyToPath . mode: pointer
 DownwardAPIVolumeSource
   defaultMode: pointer
   items: atomic
@@ -82,96 +65,52 @@ EndpointAddress: atomic-map
 EndpointPort: atomic-map
   appProtocol: pointer
   protocol: enum(SCTP,TCP,UDP)
-EndpointSubset
-  addresses notReadyAddresses ports: atomic
-Endpoints
-  subsets: atomic
-EphemeralContainer
-  args command envFrom resizePolicy restartPolicyRules: atomic
-  env: map(name) merge(name)
-  imagePullPolicy: enum(Always,IfNotPresent,Never)
-  ports: map(containerPort,protocol) merge(containerPort)
-  resources: always
-  restartPolicy: pointer
-  terminationMessagePolicy: enum(FallbackToLogsOnError,File)
-  volumeDevices: map(devicePath) merge(devicePath)
-  volumeMounts: map(mountPath) merge(mountPath)
-Event
-  eventTime firstTimestamp lastTimestamp reportingComponent reportingInstance source: always
-EventSeries
-  lastObservedTime: always
-ExecAction
-  command: atomic
+EndpointSubset . addresses notReadyAddresses ports: atomic
+Endpoints . subsets: atomic
+Event . eventTime firstTimestamp lastTimestamp reportingComponent reportingInstance source: always
+EventSeries . lastObservedTime: always
+ExecAction . command: atomic
 FCVolumeSource
   lun: pointer
   targetWWNs wwids: atomic
 FileKeySelector: atomic-map
   optional: default(false) pointer
-GRPCAction
-  service: pointer
-GlusterfsPersistentVolumeSource
-  endpointsNamespace: pointer
+GRPCAction . service: pointer
+GlusterfsPersistentVolumeSource . endpointsNamespace: pointer
 HTTPGetAction
   httpHeaders: atomic
   scheme: enum(HTTP,HTTPS)
-HostAlias
-  hostnames: atomic
-HostPathVolumeSource
-  type: enum(,BlockDevice,CharDevice,Directory,DirectoryOrCreate,File,FileOrCreate,Socket) pointer
-ISCSIPersistentVolumeSource
+HostAlias . hostnames: atomic
+HostPathVolumeSource . type: enum(,BlockDevice,CharDevice,Directory,DirectoryOrCreate,File,FileOrCreate,Socket) pointer
+ISCSIPersistentVolumeSource ISCSIVolumeSource
   initiatorName: pointer
   iscsiInterface: default(default)
   portals: atomic
-ISCSIVolumeSource
-  initiatorName: pointer
-  iscsiInterface: default(default)
-  portals: atomic
-ImageVolumeSource
-  pullPolicy: enum(Always,IfNotPresent,Never)
-KeyToPath
-  mode: pointer
-Lifecycle
-  stopSignal: enum(@signals) pointer
-LimitRange
-  spec: always
-LimitRangeSpec
-  limits: atomic
-LinuxContainerUser
-  supplementalGroups: atomic
+ImageVolumeSource . pullPolicy: enum(Always,IfNotPresent,Never)
+Lifecycle . stopSignal: enum(@signals) pointer
+LimitRange PodTemplateSpec . spec: always
+LimitRangeSpec . limits: atomic
+LinuxContainerUser . supplementalGroups: atomic
 LoadBalancerIngress
   ipMode: pointer
   ports: atomic
-LoadBalancerStatus
-  ingress: atomic
+LoadBalancerStatus . ingress: atomic
 LocalObjectReference: atomic-map
   name: omitempty
-LocalVolumeSource
-  fsType: pointer
-ModifyVolumeStatus
-  status: enum(InProgress,Infeasible,Pending)
-Namespace
-  spec status: always
-NamespaceCondition
-  lastTransitionTime: always
-NamespaceSpec
-  finalizers: atomic
+LocalVolumeSource . fsType: pointer
+ModifyVolumeStatus . status: enum(InProgress,Infeasible,Pending)
+Namespace Node PersistentVolume PersistentVolumeClaim Pod ReplicationController ResourceQuota Service . spec status: always
+NamespaceCondition ReplicationControllerCondition . lastTransitionTime: always
+NamespaceSpec . finalizers: atomic
 NamespaceStatus
   conditions: map(type) merge(type)
   phase: enum(Active,Terminating)
-Node
-  spec status: always
-NodeAffinity
-  preferredDuringSchedulingIgnoredDuringExecution: atomic
-NodeAllocatableResourceClaimStatus
-  containers: set
-NodeCondition
-  lastHeartbeatTime lastTransitionTime: always
-NodeDaemonEndpoints
-  kubeletEndpoint: always
-NodeFeatures
-  supplementalGroupsPolicy: pointer
-NodeRuntimeHandlerFeatures
-  recursiveReadOnlyMounts userNamespaces: pointer
+NodeAffinity . preferredDuringSchedulingIgnoredDuringExecution: atomic
+NodeAllocatableResourceClaimStatus . containers: set
+NodeCondition . lastHeartbeatTime lastTransitionTime: always
+NodeDaemonEndpoints . kubeletEndpoint: always
+NodeFeatures . supplementalGroupsPolicy: pointer
+NodeRuntimeHandlerFeatures . recursiveReadOnlyMounts userNamespaces: pointer
 NodeSelector: atomic-map
   nodeSelectorTerms: atomic
 NodeSelectorRequirement
@@ -187,16 +126,9 @@ NodeStatus
   daemonEndpoints nodeInfo: always
   declaredFeatures images runtimeHandlers volumesAttached volumesInUse: atomic
   phase: enum(Pending,Running,Terminated)
-NodeSwapStatus
-  capacity: pointer
-ObjectFieldSelector: atomic-map
-ObjectReference: atomic-map
-PersistentVolume
-  spec status: always
-PersistentVolumeClaim
-  spec status: always
-PersistentVolumeClaimCondition
-  lastProbeTime lastTransitionTime: always
+NodeSwapStatus . capacity: pointer
+ObjectFieldSelector ObjectReference SecretReference: atomic-map
+PersistentVolumeClaimCondition PodCondition . lastProbeTime lastTransitionTime: always
 PersistentVolumeClaimSpec
   accessModes: atomic
   resources: always
@@ -217,30 +149,15 @@ PersistentVolumeSpec
 PersistentVolumeStatus
   lastPhaseTransitionTime: pointer
   phase: enum(Available,Bound,Failed,Pending,Released)
-Pod
-  spec status: always
-PodAffinity
-  preferredDuringSchedulingIgnoredDuringExecution requiredDuringSchedulingIgnoredDuringExecution: atomic
-PodAffinityTerm
-  matchLabelKeys mismatchLabelKeys namespaces: atomic
-PodAntiAffinity
-  preferredDuringSchedulingIgnoredDuringExecution requiredDuringSchedulingIgnoredDuringExecution: atomic
-PodCertificateProjection
-  maxExpirationSeconds: pointer
-PodCondition
-  lastProbeTime lastTransitionTime: always
-PodDNSConfig
-  nameservers options searches: atomic
-PodDNSConfigOption
-  value: pointer
-PodExtendedResourceClaimStatus
-  requestMappings: atomic
-PodResourceClaim
-  resourceClaimName resourceClaimTemplateName: pointer
-PodResourceClaimStatus
-  resourceClaimName: pointer
-PodSchedulingGroup
-  podGroupName: pointer
+PodAffinity PodAntiAffinity . preferredDuringSchedulingIgnoredDuringExecution requiredDuringSchedulingIgnoredDuringExecution: atomic
+PodAffinityTerm . matchLabelKeys mismatchLabelKeys namespaces: atomic
+PodCertificateProjection . maxExpirationSeconds: pointer
+PodDNSConfig . nameservers options searches: atomic
+PodDNSConfigOption . value: pointer
+PodExtendedResourceClaimStatus . requestMappings: atomic
+PodResourceClaim . resourceClaimName resourceClaimTemplateName: pointer
+PodResourceClaimStatus . resourceClaimName: pointer
+PodSchedulingGroup . podGroupName: pointer
 PodSecurityContext
   fsGroup runAsGroup runAsNonRoot runAsUser seLinuxChangePolicy: pointer
   fsGroupChangePolicy: enum(Always,OnRootMismatch) pointer
@@ -266,53 +183,29 @@ PodStatus
   qosClass: enum(BestEffort,Burstable,Guaranteed)
   resourceClaimStatuses: map(name) merge(name) retainKeys
   startTime: pointer
-PodTemplate
-  template: always
-PodTemplateSpec
-  spec: always
+PodTemplate . template: always
 PortStatus
   error: pointer
   protocol: enum(SCTP,TCP,UDP)
-Probe
-  terminationGracePeriodSeconds: pointer
+Probe . terminationGracePeriodSeconds: pointer
 ProjectedVolumeSource
   defaultMode: pointer
   sources: atomic always
-RBDPersistentVolumeSource
+RBDPersistentVolumeSource RBDVolumeSource
   keyring: default(/etc/ceph/keyring)
   monitors: atomic
   pool: default(rbd)
   user: default(admin)
-RBDVolumeSource
-  keyring: default(/etc/ceph/keyring)
-  monitors: atomic
-  pool: default(rbd)
-  user: default(admin)
-ReplicationController
-  spec status: always
-ReplicationControllerCondition
-  lastTransitionTime: always
 ReplicationControllerSpec
   minReadySeconds: default(0)
   replicas: default(1) pointer
   selector: atomic-map
-ReplicationControllerStatus
-  conditions: map(type) merge(type)
 ResourceFieldSelector: atomic-map
   divisor: always
-ResourceQuota
-  spec status: always
-ResourceQuotaSpec
-  scopes: atomic
-ResourceRequirements
-  claims: map(name)
-ResourceStatus
-  resources: map(resourceID)
-ScaleIOPersistentVolumeSource
-  fsType: default(xfs)
-  secretRef: null
-  storageMode: default(ThinProvisioned)
-ScaleIOVolumeSource
+ResourceQuotaSpec . scopes: atomic
+ResourceRequirements . claims: map(name)
+ResourceStatus . resources: map(resourceID)
+ScaleIOPersistentVolumeSource ScaleIOVolumeSource
   fsType: default(xfs)
   secretRef: null
   storageMode: default(ThinProvisioned)
@@ -322,36 +215,17 @@ ScopedResourceSelectorRequirement
   operator: enum(DoesNotExist,Exists,In,NotIn)
   scopeName: enum(BestEffort,CrossNamespacePodAffinity,NotBestEffort,NotTerminating,PriorityClass,Terminating,VolumeAttributesClass)
   values: atomic
-SeccompProfile
-  localhostProfile: pointer
-  type: enum(Localhost,RuntimeDefault,Unconfined)
-Secret
-  immutable: pointer
-SecretEnvSource
-  name: omitempty
-  optional: pointer
-SecretKeySelector: atomic-map
-  name: omitempty
-  optional: pointer
-SecretProjection
-  items: atomic
-  name: omitempty
-  optional: pointer
-SecretReference: atomic-map
 SecretVolumeSource
   defaultMode optional: pointer
   items: atomic
 SecurityContext
   allowPrivilegeEscalation privileged readOnlyRootFilesystem runAsGroup runAsNonRoot runAsUser: pointer
   procMount: enum(Default,Unmasked) pointer
-Service
-  spec status: always
 ServiceAccount
   automountServiceAccountToken: pointer
   imagePullSecrets: atomic
   secrets: map(name) merge(name)
-ServiceAccountTokenProjection
-  expirationSeconds: pointer
+ServiceAccountTokenProjection . expirationSeconds: pointer
 ServicePort
   appProtocol: pointer
   protocol: enum(SCTP,TCP,UDP) default(TCP)
@@ -376,8 +250,7 @@ Toleration
   effect: enum(NoExecute,NoSchedule,PreferNoSchedule)
   operator: enum(Equal,Exists,Gt,Lt)
   tolerationSeconds: pointer
-TopologySelectorLabelRequirement
-  values: atomic
+TopologySelectorLabelRequirement . values: atomic
 TopologySelectorTerm: atomic-map
   matchLabelExpressions: atomic
 TopologySpreadConstraint
@@ -393,8 +266,6 @@ TypedObjectReference
 VolumeMount
   mountPropagation: enum(Bidirectional,HostToContainer,None) pointer
   recursiveReadOnly: pointer
-VolumeMountStatus
-  recursiveReadOnly: pointer
-WindowsSecurityContextOptions
-  gmsaCredentialSpec gmsaCredentialSpecName hostProcess runAsUserName: pointer
+VolumeMountStatus . recursiveReadOnly: pointer
+WindowsSecurityContextOptions . gmsaCredentialSpec gmsaCredentialSpecName hostProcess runAsUserName: pointer
 "#;

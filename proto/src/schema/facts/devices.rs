@@ -7,35 +7,28 @@ package io.k8s.api.resource.v1
 AllocatedDeviceStatus
   conditions: map(type)
   shareID: pointer
-AllocationResult
-  devices: always
-CapacityRequestPolicy
-  validValues: atomic
-CapacityRequestPolicyRange
-  min: pointer
+AllocationResult ResourceClaimSpec . devices: always
+CapacityRequestPolicy . validValues: atomic
+CapacityRequestPolicyRange . min: pointer
 Device
   allNodes allowMultipleAllocations bindsToNode nodeName: pointer
   bindingConditions bindingFailureConditions consumesCounters taints: atomic
 DeviceAllocationConfiguration
   requests: atomic
   source: enum(FromClaim,FromClass)
-DeviceAllocationResult
-  config results: atomic
+DeviceAllocationResult . config results: atomic
 DeviceAttribute
   bool int string version: pointer
   bools ints strings versions: atomic
-DeviceClaim
-  config constraints requests: atomic
-DeviceClaimConfiguration
-  requests: atomic
+DeviceClaim . config constraints requests: atomic
+DeviceClaimConfiguration . requests: atomic
 DeviceClassSpec
   config selectors: atomic
   extendedResourceName: pointer
 DeviceConstraint
   distinctAttribute matchAttribute: pointer
   requests: atomic
-DeviceRequest
-  firstAvailable: atomic
+DeviceRequest . firstAvailable: atomic
 DeviceRequestAllocationResult
   adminAccess shareID: pointer
   bindingConditions bindingFailureConditions tolerations: atomic
@@ -53,12 +46,8 @@ ExactDeviceRequest
   adminAccess: pointer
   allocationMode: enum(All,ExactCount)
   selectors tolerations: atomic
-NetworkDeviceData
-  ips: atomic
-ResourceClaim
-  status: always
-ResourceClaimSpec
-  devices: always
+NetworkDeviceData . ips: atomic
+ResourceClaim . status: always
 ResourceClaimStatus
   devices: map(driver,device,pool,shareID)
   reservedFor: map(uid) merge(uid)
@@ -70,24 +59,18 @@ CSIDriverSpec
   attachRequired fsGroupPolicy nodeAllocatableUpdatePeriodSeconds podInfoOnMount preventPodSchedulingIfMissing requiresRepublish seLinuxMount serviceAccountTokenInSecrets storageCapacity: pointer
   tokenRequests: atomic
   volumeLifecycleModes: set
-CSINodeDriver
-  topologyKeys: atomic always
-CSINodeSpec
-  drivers: map(name) merge(name)
+CSINodeDriver . topologyKeys: atomic always
+CSINodeSpec . drivers: map(name) merge(name)
 StorageClass
   allowVolumeExpansion: pointer
   allowedTopologies mountOptions: atomic
   reclaimPolicy: enum(Delete,Recycle,Retain) pointer
   volumeBindingMode: enum(Immediate,WaitForFirstConsumer) pointer
-TokenRequest
-  expirationSeconds: pointer
-VolumeAttachment
-  status: always
-VolumeAttachmentSource
-  persistentVolumeName: pointer
+TokenRequest . expirationSeconds: pointer
+VolumeAttachment . status: always
+VolumeAttachmentSource . persistentVolumeName: pointer
 VolumeError
   errorCode: pointer
   time: always
-VolumeNodeResources
-  count: pointer
+VolumeNodeResources . count: pointer
 "#;

@@ -4,27 +4,17 @@
 
 pub(super) const FACTS: &str = r#"
 package io.k8s.apimachinery.pkg.apis.meta.v1
-APIGroup
-  serverAddressByClientCIDRs versions: atomic
-APIGroupList
-  groups: atomic
-APIResource
-  categories shortNames: atomic
-APIResourceList
-  resources: atomic
-APIVersions
-  serverAddressByClientCIDRs versions: atomic
+APIGroup APIVersions . serverAddressByClientCIDRs versions: atomic
+APIGroupList . groups: atomic
+APIResource . categories shortNames: atomic
+APIResourceList . resources: atomic
 DeleteOptions
   dryRun: atomic
   gracePeriodSeconds ignoreStoreReadErrorWithClusterBreakingPotential orphanDependents propagationPolicy: pointer
-FieldSelectorRequirement
-  values: atomic
+FieldSelectorRequirement LabelSelectorRequirement . values: atomic
 LabelSelector: atomic-map
   matchExpressions: atomic
-LabelSelectorRequirement
-  values: atomic
-ListMeta
-  remainingItemCount: pointer
+ListMeta . remainingItemCount: pointer
 ObjectMeta
   deletionGracePeriodSeconds: pointer
   finalizers: set merge
@@ -32,19 +22,13 @@ ObjectMeta
   ownerReferences: map(uid) merge(uid)
 OwnerReference: atomic-map
   blockOwnerDeletion controller: pointer
-Preconditions
-  resourceVersion uid: pointer
-StatusDetails
-  causes: atomic
+Preconditions . resourceVersion uid: pointer
+StatusDetails . causes: atomic
 package io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1
-CustomResourceDefinition
-  status: always
-CustomResourceDefinitionCondition
-  lastTransitionTime: always
-CustomResourceDefinitionNames
-  categories shortNames: atomic
-CustomResourceDefinitionSpec
-  versions: atomic
+CustomResourceDefinition . status: always
+CustomResourceDefinitionCondition . lastTransitionTime: always
+CustomResourceDefinitionNames . categories shortNames: atomic
+CustomResourceDefinitionSpec . versions: atomic
 CustomResourceDefinitionStatus
   acceptedNames: always
   conditions: map(type) always
@@ -52,30 +36,21 @@ CustomResourceDefinitionStatus
 CustomResourceDefinitionVersion
   additionalPrinterColumns selectableFields: atomic
   deprecationWarning: pointer
-CustomResourceSubresourceScale
-  labelSelectorPath: pointer
+CustomResourceSubresourceScale . labelSelectorPath: pointer
 JSONSchemaProps
   $ref maxItems maxLength maxProperties maximum minItems minLength minProperties minimum multipleOf x-kubernetes-list-type x-kubernetes-map-type x-kubernetes-preserve-unknown-fields: pointer
   allOf anyOf enum oneOf required x-kubernetes-list-map-keys: atomic
   x-kubernetes-validations: map(rule) merge(rule)
-ServiceReference
-  path port: pointer
+ServiceReference . path port: pointer
 ValidationRule
   optionalOldSelf: pointer
   reason: enum(FieldValueDuplicate,FieldValueForbidden,FieldValueInvalid,FieldValueRequired) pointer
-WebhookClientConfig
-  url: pointer
-WebhookConversion
-  conversionReviewVersions: atomic
+WebhookClientConfig . url: pointer
+WebhookConversion . conversionReviewVersions: atomic
 package io.k8s.kube-aggregator.pkg.apis.apiregistration.v1
-APIService
-  spec status: always
-APIServiceCondition
-  lastTransitionTime: always
-APIServiceSpec
-  caBundle: atomic
-APIServiceStatus
-  conditions: map(type) merge(type)
-ServiceReference
-  port: pointer
+APIService . spec status: always
+APIServiceCondition . lastTransitionTime: always
+APIServiceSpec . caBundle: atomic
+APIServiceStatus . conditions: map(type) merge(type)
+ServiceReference . port: pointer
 "#;

@@ -1,13 +1,15 @@
-//! What the schemas of the client library leave unsaid about Kubernetes' own types: how lists and maps merge, allowed
-//! values, static defaults, and which fields Go always writes.
+//! Facts about Kubernetes' own types that the schemas of the client library lack: how lists and maps merge, allowed
+//! values, static defaults, and the fields that Go always writes.
 //!
-//! Corresponds to the marker comments and struct tags of k8s.io/api. The tables are text, one type after another:
+//! Corresponds to the marker comments and struct tags of k8s.io/api. The tables are text:
 //!
 //! ```text
 //! package io.k8s.api.core.v1
-//! RoleRef: atomic-map                      words about the type itself
-//!   ports: map(port,protocol) merge(port)  words about fields
-//!   drivers topologyKeys: always
+//! ObjectReference SecretReference: atomic-map   words about two types themselves
+//! ServiceSpec
+//!   ports: map(port,protocol) merge(port)       words about a field of the type above
+//!   loadBalancerClass ipFamilyPolicy: pointer   words about two fields
+//! Capabilities . add drop: atomic               a type whose fields take one line
 //! ```
 //!
 //! | word | meaning |
@@ -17,12 +19,12 @@
 //! | `merge`, `merge(key)`, `retainKeys`, `replace` | patch strategy of strategic merge, with the merge key |
 //! | `enum(a,b)` | the allowed values; `@signals` stands for the names of signals |
 //! | `default(x)` | a default that the schema itself states |
-//! | `pointer` | Go keeps a given zero: the field is a pointer |
+//! | `pointer` | the field is a pointer, so Go keeps a zero that was given |
 //! | `always`, `null` | no `omitempty`: absent is written as the zero value, or as null |
-//! | `omitempty` | left out when zero, though the schema calls it required |
+//! | `omitempty` | left out when zero, although the schema calls it required |
 //!
-//! A required field is `always`, an optional scalar, list or map is left out when empty, an optional struct is a pointer,
-//! unless a word says otherwise.
+//! Without such a word, a required field is `always`, an optional scalar, list or map is `omitempty`, and an optional
+//! struct is a `pointer`.
 
 mod access;
 mod core;
@@ -36,19 +38,19 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-/// What the tables say of one type.
+/// The facts about one type.
 #[derive(Debug, Default, PartialEq)]
 pub struct TypeFacts {
     pub own: Facts,
     pub fields: BTreeMap<&'static str, Facts>,
 }
 
-/// What the tables say of one field, or of a type itself.
+/// The facts about one field, or about a type itself.
 #[derive(Debug, Default, PartialEq)]
 pub struct Facts {
     pub list_type: Option<ListType>,
     pub map_keys: Vec<&'static str>,
-    /// `Some(false)` is `granular`: it undoes what the type says of itself.
+    /// `Some(false)` is `granular-map`, which overrides the fact about the field's type.
     pub atomic_map: Option<bool>,
     pub strategy: PatchStrategy,
     pub merge_key: Option<&'static str>,
@@ -57,75 +59,16 @@ pub struct Facts {
     pub written: Option<Written>,
 }
 
-const SIGNALS: &[&str] = &[
-    "SIGABRT",
-    "SIGALRM",
-    "SIGBUS",
-    "SIGCHLD",
-    "SIGCLD",
-    "SIGCONT",
-    "SIGFPE",
-    "SIGHUP",
-    "SIGILL",
-    "SIGINT",
-    "SIGIO",
-    "SIGIOT",
-    "SIGKILL",
-    "SIGPIPE",
-    "SIGPOLL",
-    "SIGPROF",
-    "SIGPWR",
-    "SIGQUIT",
-    "SIGRTMAX",
-    "SIGRTMAX-1",
-    "SIGRTMAX-10",
-    "SIGRTMAX-11",
-    "SIGRTMAX-12",
-    "SIGRTMAX-13",
-    "SIGRTMAX-14",
-    "SIGRTMAX-2",
-    "SIGRTMAX-3",
-    "SIGRTMAX-4",
-    "SIGRTMAX-5",
-    "SIGRTMAX-6",
-    "SIGRTMAX-7",
-    "SIGRTMAX-8",
-    "SIGRTMAX-9",
-    "SIGRTMIN",
-    "SIGRTMIN+1",
-    "SIGRTMIN+10",
-    "SIGRTMIN+11",
-    "SIGRTMIN+12",
-    "SIGRTMIN+13",
-    "SIGRTMIN+14",
-    "SIGRTMIN+15",
-    "SIGRTMIN+2",
-    "SIGRTMIN+3",
-    "SIGRTMIN+4",
-    "SIGRTMIN+5",
-    "SIGRTMIN+6",
-    "SIGRTMIN+7",
-    "SIGRTMIN+8",
-    "SIGRTMIN+9",
-    "SIGSEGV",
-    "SIGSTKFLT",
-    "SIGSTOP",
-    "SIGSYS",
-    "SIGTERM",
-    "SIGTRAP",
-    "SIGTSTP",
-    "SIGTTIN",
-    "SIGTTOU",
-    "SIGURG",
-    "SIGUSR1",
-    "SIGUSR2",
-    "SIGVTALRM",
-    "SIGWINCH",
-    "SIGXCPU",
-    "SIGXFSZ",
-];
+/// The names that `enum(@signals)` stands for.
+const SIGNALS: &str = "\
+    SIGABRT SIGALRM SIGBUS SIGCHLD SIGCLD SIGCONT SIGFPE SIGHUP SIGILL SIGINT SIGIO SIGIOT SIGKILL SIGPIPE SIGPOLL \
+    SIGPROF SIGPWR SIGQUIT SIGRTMAX SIGRTMAX-1 SIGRTMAX-10 SIGRTMAX-11 SIGRTMAX-12 SIGRTMAX-13 SIGRTMAX-14 \
+    SIGRTMAX-2 SIGRTMAX-3 SIGRTMAX-4 SIGRTMAX-5 SIGRTMAX-6 SIGRTMAX-7 SIGRTMAX-8 SIGRTMAX-9 SIGRTMIN SIGRTMIN+1 \
+    SIGRTMIN+10 SIGRTMIN+11 SIGRTMIN+12 SIGRTMIN+13 SIGRTMIN+14 SIGRTMIN+15 SIGRTMIN+2 SIGRTMIN+3 SIGRTMIN+4 \
+    SIGRTMIN+5 SIGRTMIN+6 SIGRTMIN+7 SIGRTMIN+8 SIGRTMIN+9 SIGSEGV SIGSTKFLT SIGSTOP SIGSYS SIGTERM SIGTRAP SIGTSTP \
+    SIGTTIN SIGTTOU SIGURG SIGUSR1 SIGUSR2 SIGVTALRM SIGWINCH SIGXCPU SIGXFSZ";
 
-/// The tables, by full type name; read once.
+/// Returns the tables by full type name. They are read once.
 pub fn all() -> &'static BTreeMap<String, TypeFacts> {
     static ALL: OnceLock<BTreeMap<String, TypeFacts>> = OnceLock::new();
     ALL.get_or_init(|| {
@@ -139,21 +82,28 @@ pub fn all() -> &'static BTreeMap<String, TypeFacts> {
 
 fn read(text: &'static str, types: &mut BTreeMap<String, TypeFacts>) {
     let mut package = "";
-    let mut current = String::new();
+    let mut current: Vec<String> = Vec::new();
     for line in text.lines().filter(|line| !line.is_empty()) {
         if let Some(name) = line.strip_prefix("package ") {
             package = name;
             continue;
         }
         let (names, words) = line.split_once(": ").unwrap_or((line, ""));
-        if let Some(fields) = names.strip_prefix("  ") {
-            let of = types.entry(current.clone()).or_default();
-            for field in fields.split(' ') {
-                of.fields.insert(field, facts(words));
+        let fields = match names.strip_prefix("  ") {
+            Some(fields) => fields,
+            None => {
+                let (names, fields) = names.split_once(" . ").unwrap_or((names, ""));
+                current = names.split_whitespace().map(|name| format!("{package}.{name}")).collect();
+                for name in &current {
+                    let own = if fields.is_empty() { facts(words) } else { Facts::default() };
+                    types.insert(name.clone(), TypeFacts { own, fields: BTreeMap::new() });
+                }
+                fields
             }
-        } else {
-            current = format!("{package}.{names}");
-            types.insert(current.clone(), TypeFacts { own: facts(words), fields: BTreeMap::new() });
+        };
+        for name in &current {
+            let of = types.entry(name.clone()).or_default();
+            of.fields.extend(fields.split_whitespace().map(|field| (field, facts(words))));
         }
     }
 }
@@ -180,7 +130,7 @@ fn facts(words: &'static str) -> Facts {
             }
             "retainKeys" => facts.strategy.retain_keys = true,
             "replace" => facts.strategy.replace = true,
-            "enum" if argument == "@signals" => facts.allowed = SIGNALS.to_vec(),
+            "enum" if argument == "@signals" => facts.allowed = SIGNALS.split_whitespace().collect(),
             "enum" => facts.allowed = argument.split(',').collect(),
             "default" => facts.default = Some(default_value(argument)),
             "pointer" => facts.written = Some(Written::AsGiven),
@@ -193,7 +143,7 @@ fn facts(words: &'static str) -> Facts {
     facts
 }
 
-/// Numbers and booleans are themselves, anything else is a string.
+/// Reads a default: a boolean, a number, or else a string.
 fn default_value(text: &str) -> Value {
     match text {
         "true" => Value::Bool(true),

@@ -8,10 +8,8 @@ Endpoint
   addresses: set
   conditions: always
   hostname nodeName zone: pointer
-EndpointConditions
-  ready serving terminating: pointer
-EndpointHints
-  forNodes forZones: atomic
+EndpointConditions . ready serving terminating: pointer
+EndpointHints . forNodes forZones: atomic
 EndpointPort: atomic-map
   appProtocol name port: pointer
   protocol: enum(SCTP,TCP,UDP) pointer
@@ -20,42 +18,26 @@ EndpointSlice
   endpoints: atomic
   ports: atomic always
 package io.k8s.api.networking.v1
-HTTPIngressPath
-  pathType: enum(Exact,ImplementationSpecific,Prefix) null
-HTTPIngressRuleValue
-  paths: atomic
-IPAddressSpec
-  parentRef: pointer
-IPBlock
-  except: atomic
-Ingress
-  spec status: always
-IngressClass
-  spec: always
-IngressClassParametersReference
-  apiGroup namespace scope: pointer
-IngressLoadBalancerIngress
-  ports: atomic
-IngressLoadBalancerStatus
-  ingress: atomic
+HTTPIngressPath . pathType: enum(Exact,ImplementationSpecific,Prefix) null
+HTTPIngressRuleValue . paths: atomic
+IPAddressSpec . parentRef: pointer
+IPBlock . except: atomic
+Ingress ServiceCIDR . spec status: always
+IngressClass NetworkPolicy . spec: always
+IngressClassParametersReference . apiGroup namespace scope: pointer
+IngressLoadBalancerIngress . ports: atomic
+IngressLoadBalancerStatus . ingress: atomic
 IngressPortStatus
   error: pointer
   protocol: enum(SCTP,TCP,UDP)
-IngressServiceBackend
-  port: always
+IngressServiceBackend . port: always
 IngressSpec
   ingressClassName: pointer
   rules tls: atomic
-IngressStatus
-  loadBalancer: always
-IngressTLS
-  hosts: atomic
-NetworkPolicy
-  spec: always
-NetworkPolicyEgressRule
-  ports to: atomic
-NetworkPolicyIngressRule
-  from ports: atomic
+IngressStatus . loadBalancer: always
+IngressTLS . hosts: atomic
+NetworkPolicyEgressRule . ports to: atomic
+NetworkPolicyIngressRule . from ports: atomic
 NetworkPolicyPort
   endPort: pointer
   protocol: enum(SCTP,TCP,UDP) pointer
@@ -63,10 +45,6 @@ NetworkPolicySpec
   egress ingress policyTypes: atomic
   podSelector: always
 ServiceBackendPort: atomic-map
-ServiceCIDR
-  spec status: always
-ServiceCIDRSpec
-  cidrs: atomic
-ServiceCIDRStatus
-  conditions: map(type) merge(type)
+ServiceCIDRSpec . cidrs: atomic
+ServiceCIDRStatus . conditions: map(type) merge(type)
 "#;

@@ -4,12 +4,9 @@
 
 pub(super) const FACTS: &str = r#"
 package io.k8s.api.apps.v1
-ControllerRevision
-  data: always
-DaemonSet
-  spec status: always
-DaemonSetCondition
-  lastTransitionTime: always
+ControllerRevision . data: always
+DaemonSet Deployment ReplicaSet StatefulSet . spec status: always
+DaemonSetCondition ReplicaSetCondition StatefulSetCondition . lastTransitionTime: always
 DaemonSetSpec
   revisionHistoryLimit: pointer
   selector: null
@@ -17,12 +14,8 @@ DaemonSetSpec
 DaemonSetStatus
   collisionCount: pointer
   conditions: map(type) merge(type)
-DaemonSetUpdateStrategy
-  type: enum(OnDelete,RollingUpdate)
-Deployment
-  spec status: always
-DeploymentCondition
-  lastTransitionTime lastUpdateTime: always
+DaemonSetUpdateStrategy StatefulSetUpdateStrategy . type: enum(OnDelete,RollingUpdate)
+DeploymentCondition . lastTransitionTime lastUpdateTime: always
 DeploymentSpec
   progressDeadlineSeconds replicas revisionHistoryLimit: pointer
   selector: null
@@ -30,12 +23,7 @@ DeploymentSpec
 DeploymentStatus
   collisionCount terminatingReplicas: pointer
   conditions: map(type) merge(type)
-DeploymentStrategy
-  type: enum(Recreate,RollingUpdate)
-ReplicaSet
-  spec status: always
-ReplicaSetCondition
-  lastTransitionTime: always
+DeploymentStrategy . type: enum(Recreate,RollingUpdate)
 ReplicaSetSpec
   replicas: pointer
   selector: null
@@ -43,14 +31,8 @@ ReplicaSetSpec
 ReplicaSetStatus
   conditions: map(type) merge(type)
   terminatingReplicas: pointer
-RollingUpdateStatefulSetStrategy
-  partition: pointer
-StatefulSet
-  spec status: always
-StatefulSetCondition
-  lastTransitionTime: always
-StatefulSetOrdinals
-  start: always
+RollingUpdateStatefulSetStrategy . partition: pointer
+StatefulSetOrdinals . start: always
 StatefulSetSpec
   podManagementPolicy: enum(OrderedReady,Parallel)
   replicas revisionHistoryLimit: pointer
@@ -61,28 +43,19 @@ StatefulSetStatus
   availableReplicas: always
   collisionCount: pointer
   conditions: map(type) merge(type)
-StatefulSetUpdateStrategy
-  type: enum(OnDelete,RollingUpdate)
 package io.k8s.api.autoscaling.v1
 CrossVersionObjectReference: atomic-map
-HorizontalPodAutoscaler
-  status: always
-HorizontalPodAutoscalerSpec
-  minReplicas targetCPUUtilizationPercentage: pointer
-HorizontalPodAutoscalerStatus
-  currentCPUUtilizationPercentage observedGeneration: pointer
-Scale
-  spec status: always
-ScaleSpec
-  replicas: default(0)
+HorizontalPodAutoscaler . status: always
+HorizontalPodAutoscalerSpec . minReplicas targetCPUUtilizationPercentage: pointer
+HorizontalPodAutoscalerStatus . currentCPUUtilizationPercentage observedGeneration: pointer
+Scale . spec status: always
+ScaleSpec . replicas: default(0)
 package io.k8s.api.autoscaling.v2
 HPAScalingRules
   policies: atomic
   selectPolicy stabilizationWindowSeconds tolerance: pointer
-HorizontalPodAutoscaler
-  status: always
-HorizontalPodAutoscalerCondition
-  lastTransitionTime: always
+HorizontalPodAutoscaler . status: always
+HorizontalPodAutoscalerCondition . lastTransitionTime: always
 HorizontalPodAutoscalerSpec
   metrics: atomic
   minReplicas: pointer
@@ -90,22 +63,15 @@ HorizontalPodAutoscalerStatus
   conditions: map(type) merge(type)
   currentMetrics: atomic always
   observedGeneration: pointer
-MetricTarget
-  averageUtilization: pointer
-MetricValueStatus
-  averageUtilization: pointer
+MetricTarget MetricValueStatus . averageUtilization: pointer
 package io.k8s.api.batch.v1
-CronJob
-  status: always
+CronJob . status: always
 CronJobSpec
   concurrencyPolicy: enum(Allow,Forbid,Replace)
   failedJobsHistoryLimit startingDeadlineSeconds successfulJobsHistoryLimit suspend timeZone: pointer
-CronJobStatus
-  active: atomic
-Job
-  spec status: always
-JobCondition
-  lastProbeTime lastTransitionTime: always
+CronJobStatus . active: atomic
+Job . spec status: always
+JobCondition . lastProbeTime lastTransitionTime: always
 JobSpec
   activeDeadlineSeconds backoffLimit backoffLimitPerIndex completions managedBy manualSelector maxFailedIndexes parallelism suspend ttlSecondsAfterFinished: pointer
   completionMode: enum(Indexed,NonIndexed) pointer
@@ -113,10 +79,8 @@ JobSpec
 JobStatus
   conditions: atomic merge(type)
   failedIndexes ready terminating: pointer
-JobTemplateSpec
-  spec: always
-PodFailurePolicy
-  rules: atomic
+JobTemplateSpec . spec: always
+PodFailurePolicy SuccessPolicy . rules: atomic
 PodFailurePolicyOnExitCodesRequirement
   containerName: pointer
   operator: enum(In,NotIn)
@@ -124,15 +88,10 @@ PodFailurePolicyOnExitCodesRequirement
 PodFailurePolicyRule
   action: enum(Count,FailIndex,FailJob,Ignore)
   onPodConditions: atomic
-SuccessPolicy
-  rules: atomic
-SuccessPolicyRule
-  succeededCount succeededIndexes: pointer
-UncountedTerminatedPods
-  failed succeeded: set
+SuccessPolicyRule . succeededCount succeededIndexes: pointer
+UncountedTerminatedPods . failed succeeded: set
 package io.k8s.api.policy.v1
-PodDisruptionBudget
-  spec status: always
+PodDisruptionBudget . spec status: always
 PodDisruptionBudgetSpec
   selector: replace
   unhealthyPodEvictionPolicy: enum(AlwaysAllow,IfHealthyBudget) pointer
@@ -148,11 +107,8 @@ Scheduling
   nodeSelector: atomic-map
   tolerations: atomic
 package io.k8s.api.coordination.v1
-Lease
-  spec: always
-LeaseSpec
-  holderIdentity leaseDurationSeconds leaseTransitions preferredHolder strategy: pointer
+Lease . spec: always
+LeaseSpec . holderIdentity leaseDurationSeconds leaseTransitions preferredHolder strategy: pointer
 package io.k8s.api.events.v1
-Event
-  deprecatedFirstTimestamp deprecatedLastTimestamp deprecatedSource eventTime regarding: always
+Event . deprecatedFirstTimestamp deprecatedLastTimestamp deprecatedSource eventTime regarding: always
 "#;

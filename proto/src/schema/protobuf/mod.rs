@@ -1,10 +1,11 @@
-//! Messages as trees: numbers become names along the schema, and well-known types take their JSON form.
+//! Reads protobuf messages as trees: the schema turns numbers into names and well-known types into their JSON form.
 //!
 //! Corresponds to the Unmarshal methods of k8s.io/api and to the JSON forms of Time, Quantity, IntOrString and
 //! RawExtension.
 
 mod numbers;
 
+use super::go_time::{self, Precision};
 use super::{Properties, Schema, Shape, TypeRef, builtin_type};
 use crate::serializer::depth::MAX_DEPTH;
 use crate::serializer::protobuf::field::{Payload, Reader, text};
@@ -14,7 +15,7 @@ use k8s_openapi::jiff;
 use numbers::Member;
 use serde_json::{Map, Value};
 
-/// Reads a message of a type. Empty values stay; strict decoding takes them away afterwards.
+/// Reads a message of a type. Keeps empty values, which strict decoding removes afterwards.
 pub fn read(target: &TypeRef, bytes: &[u8]) -> Result<Value, String> {
     single(&Schema::of(Shape::Ref(target.clone())), Payload::Bytes(bytes), 0)
 }
@@ -42,7 +43,7 @@ fn message(
                 let package = type_name.rsplit_once('.').map_or("", |(package, _)| package);
                 message(&format!("{package}.{name}"), properties, bytes_of(payload)?, members, depth)?;
             }
-            // Like Go, skip what a later client knows.
+            // A later version may have more fields. Like Go, skip them.
             None => {}
         }
     }
@@ -83,14 +84,14 @@ fn field(
     Ok(())
 }
 
-/// One entry of a map: 1 is the key, 2 the value.
+/// Reads one entry of a map: field 1 is the key, field 2 the value.
 fn entry(values: &Schema, bytes: &[u8], depth: usize) -> Result<(String, Value), String> {
     let (mut key, mut value) = (String::new(), None);
     let mut reader = Reader::new(bytes);
     while let Some((number, payload)) = reader.next()? {
         match (number, &values.shape) {
             (1, _) => key = text(bytes_of(payload)?),
-            // A list cannot be a map's value by itself: it is wrapped in a message.
+            // The value of a map cannot be a list, so a message wraps it.
             (2, Shape::List(_)) => {
                 let mut members = Map::new();
                 let mut wrapped = Reader::new(bytes_of(payload)?);
@@ -118,12 +119,12 @@ fn single(schema: &Schema, payload: Payload<'_>, depth: usize) -> Result<Value, 
         Shape::Boolean => Value::from(varint_of(payload)? != 0),
         Shape::Number => number(payload)?,
         Shape::Quantity => first_text(bytes_of(payload)?)?,
-        Shape::Time => time(bytes_of(payload)?, 0)?,
-        Shape::MicroTime => time(bytes_of(payload)?, 6)?,
+        Shape::Time => time(bytes_of(payload)?, Precision::Seconds)?,
+        Shape::MicroTime => time(bytes_of(payload)?, Precision::Microseconds)?,
         Shape::IntOrString => int_or_string(bytes_of(payload)?)?,
         Shape::Any => raw_json(bytes_of(payload)?)?,
         Shape::Ref(target) => reference(target, bytes_of(payload)?, depth)?,
-        // Lists and maps are gathered field by field; objects without a name do not occur in built-in types.
+        // `field` reads lists and maps. Built-in types have no objects without a name.
         Shape::List(_) | Shape::Map(_) | Shape::Object(_) => Value::Null,
     })
 }
@@ -143,7 +144,7 @@ fn reference(target: &TypeRef, bytes: &[u8], depth: usize) -> Result<Value, Stri
     }
 }
 
-/// A schema of a custom resource, or the boolean, the schemas or the names that may stand in its place.
+/// Reads a `JSONSchemaPropsOr…`: a schema, or the boolean, the schemas or the names that may replace it.
 fn schema_or(kind: &str, bytes: &[u8], depth: usize) -> Result<Value, String> {
     let props = builtin_type("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps");
     let (mut schema, mut allows, mut several) = (None, false, Vec::new());
@@ -164,7 +165,7 @@ fn schema_or(kind: &str, bytes: &[u8], depth: usize) -> Result<Value, String> {
     })
 }
 
-/// The first field of a message, which is text: a quantity.
+/// Reads a quantity: the text of the first field.
 fn first_text(bytes: &[u8]) -> Result<Value, String> {
     let mut found = Value::from("0");
     let mut reader = Reader::new(bytes);
@@ -176,8 +177,8 @@ fn first_text(bytes: &[u8]) -> Result<Value, String> {
     Ok(found)
 }
 
-/// Seconds and nanoseconds; no fields at all are Go's zero time.
-fn time(bytes: &[u8], fraction_digits: u8) -> Result<Value, String> {
+/// Reads seconds and nanoseconds. A message without fields is Go's zero time.
+fn time(bytes: &[u8], precision: Precision) -> Result<Value, String> {
     if bytes.is_empty() {
         return Ok(Value::Null);
     }
@@ -194,14 +195,10 @@ fn time(bytes: &[u8], fraction_digits: u8) -> Result<Value, String> {
     let nanoseconds = i32::try_from(nanoseconds).map_err(|_| "proto: nanoseconds out of range")?;
     let timestamp = jiff::Timestamp::new(seconds, nanoseconds).map_err(|_| "proto: time out of range".to_owned())?;
     let civil = timestamp.to_zoned(jiff::tz::TimeZone::UTC).datetime();
-    let second = format!("{}T{:02}:{:02}:{:02}", civil.date(), civil.hour(), civil.minute(), civil.second());
-    Ok(Value::from(match fraction_digits {
-        0 => second + "Z",
-        _ => format!("{second}.{:06}Z", civil.subsec_nanosecond() / 1000),
-    }))
+    Ok(Value::from(go_time::written(civil, precision)))
 }
 
-/// 1 says which of both it is, 2 is the number, 3 the string.
+/// Reads an IntOrString: field 1 is the type, field 2 the number, field 3 the string.
 fn int_or_string(bytes: &[u8]) -> Result<Value, String> {
     let (mut is_string, mut number, mut string) = (false, 0i64, String::new());
     let mut reader = Reader::new(bytes);
@@ -217,7 +214,7 @@ fn int_or_string(bytes: &[u8]) -> Result<Value, String> {
     Ok(if is_string { Value::from(string) } else { Value::from(number) })
 }
 
-/// JSON as it stands in a raw extension; nothing is null.
+/// Reads the JSON inside a raw extension. An empty one is null.
 fn raw_json(bytes: &[u8]) -> Result<Value, String> {
     let mut reader = Reader::new(bytes);
     while let Some((number, payload)) = reader.next()? {

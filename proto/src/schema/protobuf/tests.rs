@@ -1,4 +1,4 @@
-//! Messages built field by field against the trees that they stand for.
+//! Compares messages, which are built field by field, with the trees that they become.
 
 use super::*;
 use serde_json::json;

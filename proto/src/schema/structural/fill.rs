@@ -1,11 +1,11 @@
-//! Defaults of custom resources, and nulls where null is not allowed.
+//! Sets the defaults of custom resources, and removes nulls that are not allowed.
 //!
 //! Corresponds to k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting.
 
 use super::{Additional, Structural};
 use serde_json::Value;
 
-/// Gives every absent field its default, and one that is null where it may not be; a null without a default goes.
+/// Sets the default of every absent field. A null that is not allowed becomes the default, or is removed.
 pub fn fill(schema: &Structural, value: &mut Value) {
     defaults(schema, value);
     drop_nulls(schema, value);

@@ -1,4 +1,4 @@
-//! The merging form of a structural schema: what server-side apply and OpenAPI read of built-in types, too.
+//! Derives the merging form of a structural schema: the `Schema` that server-side apply and OpenAPI read.
 //!
 //! Corresponds to k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder.
 
@@ -13,7 +13,7 @@ const KIND: &str = "What kind of thing this object stands for.";
 const METADATA: &str = "Standard metadata of the object.";
 
 impl TypeRef {
-    /// The type of a custom resource; it has `apiVersion`, `kind` and `metadata` whatever its schema says.
+    /// Builds the type of a custom resource. It always has `apiVersion`, `kind` and `metadata`.
     pub fn custom(name: &str, structural: Arc<Structural>) -> Self {
         let mut schema = structural.form();
         add_meta_fields(&mut schema);
@@ -24,7 +24,7 @@ impl TypeRef {
     }
 }
 
-/// What every object has.
+/// Returns the fields that every object has.
 pub fn meta_fields() -> [(&'static str, Schema); 3] {
     let described = |shape: Shape, description: &str| Schema { description: description.into(), ..Schema::of(shape) };
     [
@@ -40,7 +40,7 @@ fn add_meta_fields(schema: &mut Schema) {
 }
 
 impl Structural {
-    /// The same node as built-in types are described.
+    /// Returns this node in the form that describes built-in types.
     pub fn form(&self) -> Schema {
         let mut schema = Schema {
             description: self.description.clone(),
@@ -80,7 +80,7 @@ impl Structural {
             Additional::Schema(values) => return Shape::Map(Box::new(values.form())),
             Additional::Anything | Additional::None => {}
         }
-        // Beside named properties, `additionalProperties: true` lets others stay, of which nothing is known.
+        // Beside named properties, `additionalProperties: true` keeps other fields, which have no schema.
         let keeps_others = self.preserve_unknown || matches!(self.additional, Additional::Anything);
         if self.properties.is_empty() && keeps_others {
             return Shape::Map(Box::new(Schema::of(Shape::Any)));

@@ -1,45 +1,28 @@
-//! Sets and maps in the form of lists: no item twice.
+//! Finds duplicate items in lists of type `set` and `map`.
 //!
 //! Corresponds to k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype.
 
-use super::{Structural, members};
+use super::{Structural, walk};
 use crate::meta::status::FieldError;
 use crate::schema::ListType;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 
-/// Every item that is there for the second time.
+/// Returns an error for every item that repeats an earlier one.
 pub fn duplicates(schema: &Structural, value: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    walk(schema, value, "", &mut errors);
+    walk(schema, value, "", &mut |schema, value, path| {
+        let Value::Array(items) = value else { return };
+        match schema.list_type {
+            Some(ListType::Set) => repeated(items, path, Value::clone, &mut errors),
+            Some(ListType::Map) => repeated(items, path, |item| keys_of(schema, item), &mut errors),
+            _ => {}
+        }
+    });
     errors
 }
 
-fn walk(schema: &Structural, value: &Value, path: &str, errors: &mut Vec<FieldError>) {
-    match value {
-        Value::Object(_) => {
-            for (name, member) in members(value) {
-                let Some(inner) = schema.field(name) else { continue };
-                let is_named = schema.properties.contains_key(name.as_str());
-                walk(inner, member, &below(path, name, is_named), errors);
-            }
-        }
-        Value::Array(items) => {
-            match schema.list_type {
-                Some(ListType::Set) => repeated(items, path, Value::clone, errors),
-                Some(ListType::Map) => repeated(items, path, |item| keys_of(schema, item), errors),
-                _ => {}
-            }
-            let Some(of_items) = &schema.items else { return };
-            for (index, item) in items.iter().enumerate() {
-                walk(of_items, item, &format!("{path}[{index}]"), errors);
-            }
-        }
-        _ => {}
-    }
-}
-
-/// `spec.a`, or `spec[a]` for the key of a map.
+/// Returns the path of a member: `spec.a`, or `spec[a]` for the key of a map.
 pub fn below(path: &str, name: &str, is_named: bool) -> String {
     match (path.is_empty(), is_named) {
         (true, _) => name.to_owned(),
@@ -58,7 +41,7 @@ fn repeated(items: &[Value], path: &str, key: impl Fn(&Value) -> Value, errors: 
     }
 }
 
-/// What tells the items of a map apart.
+/// Returns the keys that identify an item of a list of type `map`.
 pub fn keys_of(schema: &Structural, item: &Value) -> Value {
     let mut keys = Map::new();
     for key in &schema.list_map_keys {

@@ -1,8 +1,8 @@
-//! Structural schemas: what the `openAPIV3Schema` of a custom resource says, in the form that the engine runs.
+//! Structural schemas: the `openAPIV3Schema` of a custom resource in the form that the schema engine runs.
 //!
-//! A structural schema does everything for custom resources that compiled-in types do for built-in ones: `prune` takes
-//! unknown fields out, `fill` gives defaults, `validate` finds every error, `form` derives the merging form that
-//! server-side apply and OpenAPI read. Corresponds to k8s.io/apiextensions-apiserver/pkg/apiserver/schema.
+//! Custom resources are handled by their structural schema as built-in resources are by compiled-in types: `prune` removes
+//! unknown fields, `fill` sets defaults, `validate` finds all errors, and `form` derives the merging form for server-side
+//! apply and OpenAPI. Corresponds to k8s.io/apiextensions-apiserver/pkg/apiserver/schema.
 
 pub mod embedded;
 pub mod fill;
@@ -15,7 +15,7 @@ pub mod validate;
 
 use super::ListType;
 use regex::Regex;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object",
 /// One node of a schema. The branches of `allOf`, `anyOf`, `oneOf` and `not` are nodes too, without types.
 #[derive(Clone, Debug, Default)]
 pub struct Structural {
-    /// Empty where any type will do; `integer,string` for int-or-string.
+    /// Empty if any type is allowed; `integer,string` for int-or-string.
     pub types: Vec<&'static str>,
     pub description: Arc<str>,
     pub default: Option<Value>,
@@ -44,7 +44,7 @@ pub struct Structural {
     pub rules: Vec<Rule>,
 }
 
-/// What may stand beside the named properties of an object.
+/// The fields that an object may have beside its named properties.
 #[derive(Clone, Debug, Default)]
 pub enum Additional {
     #[default]
@@ -54,7 +54,7 @@ pub enum Additional {
     Schema(Box<Structural>),
 }
 
-/// What a value has to satisfy beside its type.
+/// The rules that a value must satisfy beside its type.
 #[derive(Clone, Debug, Default)]
 pub struct ValueRules {
     pub format: String,
@@ -78,7 +78,7 @@ pub struct ValueRules {
     pub not: Option<Box<Structural>>,
 }
 
-/// A regular expression with the text that messages quote.
+/// A regular expression, with its text for messages.
 #[derive(Clone, Debug)]
 pub struct Pattern {
     pub text: String,
@@ -97,7 +97,7 @@ pub struct Rule {
 }
 
 impl Structural {
-    /// Reads a schema that has been validated; what is malformed counts as absent.
+    /// Reads a schema that has been validated. Ignores malformed parts.
     pub fn parse(schema: &Value) -> Self {
         let texts = |key: &str| -> Vec<Arc<str>> {
             let items = schema.get(key).and_then(Value::as_array).into_iter().flatten();
@@ -137,7 +137,7 @@ impl Structural {
         }
     }
 
-    /// The schema of an object's field, named or not; `None` where nothing is known of it.
+    /// Returns the schema of an object's field, named or not, or `None` if there is none.
     pub fn field(&self, name: &str) -> Option<&Structural> {
         match (self.properties.get(name), &self.additional) {
             (Some(property), _) => Some(property),
@@ -146,7 +146,7 @@ impl Structural {
         }
     }
 
-    /// Null where null is not allowed.
+    /// Returns whether a value is null and must not be.
     fn refuses_null(&self, value: &Value) -> bool {
         value.is_null() && !self.nullable
     }
@@ -186,7 +186,7 @@ impl ValueRules {
 }
 
 impl Pattern {
-    /// Go's expressions are nearly those of the `regex` crate; neither can take more than linear time.
+    /// Compiles a pattern. The syntax of Go is nearly that of the `regex` crate, and both run in linear time.
     pub fn new(text: &str) -> Option<Self> {
         Some(Self { text: text.to_owned(), regex: Regex::new(text).ok()? })
     }
@@ -205,7 +205,7 @@ fn additional(schema: &Value) -> Additional {
     }
 }
 
-/// The rules of one node of a schema, as they are written.
+/// Returns the rules of one node of a schema, as they are written.
 pub fn rules(schema: &Value) -> Vec<Rule> {
     let rules = schema.get("x-kubernetes-validations").and_then(Value::as_array).into_iter().flatten();
     let read = |rule: &Value| {
@@ -222,7 +222,7 @@ pub fn rules(schema: &Value) -> Vec<Rule> {
     rules.map(read).collect()
 }
 
-/// Numbers without a fraction lose their point, as Go writes them: `4.0` is `4`.
+/// Turns numbers without a fraction into integers, as Go writes them: `4.0` becomes `4`.
 pub fn plain_numbers(value: &mut Value) {
     /// Beyond this, Go writes an exponent.
     const LARGEST: f64 = 1e15;
@@ -239,13 +239,28 @@ pub fn plain_numbers(value: &mut Value) {
     }
 }
 
-/// The fields that every object has and no schema needs to name.
+/// Returns whether every object has this field, so that no schema needs to name it.
 pub fn is_meta_field(name: &str) -> bool {
     matches!(name, "apiVersion" | "kind" | "metadata")
 }
 
-/// The members of an object, or none.
-fn members(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
-    static NOTHING: std::sync::LazyLock<Map<String, Value>> = std::sync::LazyLock::new(Map::new);
-    value.as_object().unwrap_or(&NOTHING).iter()
+/// Calls `visit` with a value and everything inside it that has a schema, each with its schema and path.
+fn walk<'v>(schema: &Structural, value: &'v Value, path: &str, visit: &mut dyn FnMut(&Structural, &'v Value, &str)) {
+    visit(schema, value, path);
+    match value {
+        Value::Object(members) => {
+            for (name, member) in members {
+                let Some(inner) = schema.field(name) else { continue };
+                let is_named = schema.properties.contains_key(name.as_str());
+                walk(inner, member, &lists::below(path, name, is_named), visit);
+            }
+        }
+        Value::Array(items) => {
+            let Some(of_items) = &schema.items else { return };
+            for (index, item) in items.iter().enumerate() {
+                walk(of_items, item, &format!("{path}[{index}]"), visit);
+            }
+        }
+        _ => {}
+    }
 }

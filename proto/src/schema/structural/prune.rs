@@ -1,17 +1,18 @@
-//! Pruning: what a schema does not name is taken out, unless the schema says that unknown fields are kept.
+//! Pruning: removes the fields that a schema does not name, unless the schema preserves unknown fields.
 //!
 //! Corresponds to k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning.
 
 use super::{Additional, Structural, is_meta_field};
+use crate::serializer::path::Segment;
 use serde_json::Value;
 
-/// Takes unknown fields out of a whole object. Their paths are appended to `unknown`, in the order of the object.
+/// Prunes a whole object. Appends the paths of unknown fields to `unknown`, in the order of the object.
 pub fn prune(schema: &Structural, object: &mut Value, unknown: &mut Vec<String>) {
     let mut pruner = Pruner { path: String::new(), unknown };
     pruner.value(Some(schema), object, true);
 }
 
-/// The same of a value that stands in an object.
+/// Prunes a value inside an object.
 pub fn prune_part(schema: &Structural, value: &mut Value) {
     let mut pruner = Pruner { path: String::new(), unknown: &mut Vec::new() };
     pruner.value(Some(schema), value, schema.embedded_resource);
@@ -23,7 +24,7 @@ struct Pruner<'a> {
 }
 
 impl Pruner<'_> {
-    /// `is_resource`: the object has `apiVersion`, `kind` and `metadata` of its own.
+    /// Prunes a value. If it is a resource, it keeps `apiVersion`, `kind` and `metadata`.
     fn value(&mut self, schema: Option<&Structural>, value: &mut Value, is_resource: bool) {
         match value {
             Value::Object(members) => {
@@ -33,7 +34,7 @@ impl Pruner<'_> {
                     if is_resource && is_meta_field(name) {
                         return true;
                     }
-                    self.enter(name);
+                    Segment::Key(name).push_to(&mut self.path);
                     let kept = self.member(schema, keeps, name, member);
                     self.path.truncate(before);
                     kept
@@ -45,7 +46,7 @@ impl Pruner<'_> {
                 let keeps = schema.is_some_and(|schema| schema.preserve_unknown);
                 for (index, item) in items.iter_mut().enumerate() {
                     if of_items.is_some() || !keeps {
-                        self.path.push_str(&format!("[{index}]"));
+                        Segment::Index(index).push_to(&mut self.path);
                         self.value(of_items, item, of_items.is_some_and(|items| items.embedded_resource));
                         self.path.truncate(before);
                     }
@@ -55,7 +56,7 @@ impl Pruner<'_> {
         }
     }
 
-    /// Whether a member stays; what is inside it is pruned on the way.
+    /// Prunes a member and returns whether it is kept.
     fn member(&mut self, schema: Option<&Structural>, keeps: bool, name: &str, member: &mut Value) -> bool {
         let known = schema.and_then(|schema| schema.properties.get(name));
         let inner = match (known, schema.map(|schema| &schema.additional)) {
@@ -71,13 +72,6 @@ impl Pruner<'_> {
         };
         self.value(inner, member, inner.is_some_and(|inner| inner.embedded_resource));
         true
-    }
-
-    fn enter(&mut self, name: &str) {
-        if !self.path.is_empty() {
-            self.path.push('.');
-        }
-        self.path.push_str(name);
     }
 }
 

@@ -1,8 +1,8 @@
-//! The wire format: numbered fields of four kinds, and errors as Go's generated code words them.
+//! Reads the wire format: numbered fields of four kinds. Errors are worded as Go's generated code words them.
 //!
 //! Corresponds to encoding/proto as gogo/protobuf generates it.
 
-/// One field's content.
+/// The content of one field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Payload<'a> {
     Varint(u64),
@@ -22,7 +22,7 @@ impl<'a> Reader<'a> {
         Self { rest: bytes }
     }
 
-    /// The next field and its number; `None` at the end of the message.
+    /// Reads the next field and its number. Returns `None` at the end of the message.
     pub fn next(&mut self) -> Result<Option<(u64, Payload<'a>)>, String> {
         if self.rest.is_empty() {
             return Ok(None);
@@ -46,7 +46,6 @@ impl<'a> Reader<'a> {
         Ok(Some((number, payload)))
     }
 
-    /// Whether anything is left.
     pub fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
@@ -76,7 +75,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Text; what is not UTF-8 becomes replacement characters, as it does on its way to JSON.
+/// Decodes text. Broken UTF-8 becomes replacement characters, as in JSON.
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

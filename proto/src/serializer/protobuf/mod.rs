@@ -7,15 +7,15 @@ pub(crate) mod field;
 
 use field::{Payload, Reader};
 
-/// What every protobuf body begins with.
+/// The first bytes of every protobuf body.
 const MAGIC: &[u8] = b"k8s\0";
 
-/// runtime.Unknown: an object that has not been read yet, and what it says it is.
+/// runtime.Unknown: the version and kind of an object, and its message, which has not been read yet.
 #[derive(Debug, Default, PartialEq)]
 pub struct Envelope {
     pub api_version: String,
     pub kind: String,
-    /// The message.
+    /// The bytes of the message.
     pub raw: Vec<u8>,
 }
 

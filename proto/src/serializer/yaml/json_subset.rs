@@ -1,18 +1,18 @@
-//! YAML that is JSON: what `kubectl apply --server-side` sends. JSON's own parser reads it many times faster.
+//! Reads YAML that is JSON, as `kubectl apply --server-side` sends it, by the JSON parser, which is many times faster.
 //!
-//! YAML 1.2 contains JSON, but go-yaml reads some of it in another way. So this takes only what both read alike, and
-//! leaves the rest to the YAML parser: other characters than plain ASCII, escapes by number, tabs, numbers with a point or
-//! an exponent, keys that are too long or stand twice, deep nesting.
+//! YAML 1.2 contains JSON, but go-yaml reads some of it in another way. So this module accepts only documents that both
+//! read alike. It leaves to the YAML parser: characters outside plain ASCII, escapes by number, tabs, numbers with a point
+//! or an exponent, long or duplicate keys, deep nesting.
 
 use crate::serializer::json::{self, Parsed};
 use serde_json::Value;
 
-/// A key in one line must end within so many characters in YAML; this leaves room for quotes and escapes.
+/// Limit on the length of a key. YAML's own limit is higher, which leaves room for quotes and escapes.
 const MAX_KEY_BYTES: usize = 500;
-/// Far below what either parser takes.
+/// Limit on the nesting, far below the limit of either parser.
 const MAX_DEPTH: usize = 64;
 
-/// The document, if it is an object of this subset.
+/// Parses a document that is an object of this subset. Returns `None` for any other.
 pub(super) fn parse(bytes: &[u8]) -> Option<Parsed> {
     let is_candidate = bytes.first() == Some(&b'{')
         && bytes.iter().all(|byte| matches!(byte, b'\n' | b' '..=b'~'))

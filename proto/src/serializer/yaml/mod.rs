@@ -1,4 +1,4 @@
-//! YAML as the API reads and writes it: YAML 1.1 scalars, the first document only, JSON's data model.
+//! YAML as the API reads and writes it: scalars of YAML 1.1, the first document only, and the data model of JSON.
 //!
 //! Corresponds to sigs.k8s.io/yaml, which converts to and from JSON around go-yaml 2.
 

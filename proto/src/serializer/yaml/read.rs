@@ -10,10 +10,10 @@ use serde_json::{Map, Value};
 use serde_saphyr::granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError, Span, StrInput, Tag};
 use std::collections::BTreeMap;
 
-/// How many values aliases may add to a document, so that a small body cannot become a huge tree.
+/// Limit on the values that aliases add to a document, so that a small body cannot become a huge tree.
 const MAX_ALIASED_VALUES: usize = 100_000;
 
-/// Parses the first document; an empty one is null. Duplicate keys are reported in go-yaml's words, all in one entry.
+/// Parses the first document. An empty one is null. All duplicate keys become one message, in go-yaml's words.
 pub fn parse(bytes: &[u8]) -> Result<Parsed, String> {
     match json_subset::parse(bytes) {
         Some(parsed) => Ok(parsed),
@@ -135,12 +135,12 @@ fn is_merge_key(event: &Event<'_>) -> bool {
     matches!(event, Event::Scalar(text, ScalarStyle::Plain, _, _) if text == "<<")
 }
 
-/// `<<: *base` and `<<: [*a, *b]`: what stands there joins the mapping.
+/// Adds the members that a merge key names to the mapping: `<<: *base` or `<<: [*a, *b]`.
 fn merge(members: &mut Map<String, Value>, value: Value) -> Result<(), String> {
     match value {
         Value::Object(more) => members.extend(more),
         Value::Array(items) => {
-            // The first of a list has the last word.
+            // The first mapping of the list wins.
             for item in items.into_iter().rev() {
                 let Value::Object(more) = item else { return Err(MERGE_NEEDS_MAP.to_owned()) };
                 members.extend(more);
@@ -153,7 +153,7 @@ fn merge(members: &mut Map<String, Value>, value: Value) -> Result<(), String> {
 
 const MERGE_NEEDS_MAP: &str = "yaml: map merge requires map or sequence of maps as the value";
 
-/// JSON's keys are strings: numbers and truth values are spelt out.
+/// Returns a key as the string that JSON needs: numbers and booleans are spelt out.
 fn key_text(key: Value) -> Result<String, String> {
     match key {
         Value::String(text) => Ok(text),
@@ -183,7 +183,7 @@ fn count(value: &Value) -> usize {
     }
 }
 
-/// A syntax error as libyaml words it; the first line goes unsaid.
+/// Words a syntax error as libyaml does, which names no line if it is the first.
 fn worded(error: &ScanError) -> String {
     let problem = match error.kind() {
         ErrorKind::TabNotAllowed
@@ -212,7 +212,7 @@ fn worded(error: &ScanError) -> String {
         ErrorKind::UnknownAnchor => "unknown anchor referenced".to_owned(),
         other => other.to_string(),
     };
-    // libyaml notices a tab below a plain scalar on the line of the tab.
+    // libyaml reports a tab below a plain scalar with the line of the tab.
     let below = usize::from(*error.kind() == ErrorKind::TabInPlainScalar);
     match error.marker().line() + below {
         0 | 1 => format!("yaml: {problem}"),

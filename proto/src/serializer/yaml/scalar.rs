@@ -1,17 +1,17 @@
-//! What a plain YAML scalar means: null, a truth value, a number, or text.
+//! Resolves plain YAML scalars: null, a boolean, a number, or text.
 //!
 //! Corresponds to `resolve` of go-yaml 2, which follows YAML 1.1: `yes`, `on` and `y` are true, `0777` is octal.
 
 use serde_json::{Number, Value};
 
-/// Why a scalar has no JSON form.
+/// The reason why a scalar has no JSON form.
 #[derive(Debug, PartialEq)]
 pub enum Unfit {
     /// `.inf`, `.nan`: JSON has no such numbers.
     NotFinite(&'static str),
 }
 
-/// The value of an unquoted scalar without a tag.
+/// Returns the value of an unquoted scalar without a tag.
 pub fn resolve(text: &str) -> Result<Value, Unfit> {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => return Ok(Value::Null),
@@ -33,7 +33,7 @@ pub fn resolve(text: &str) -> Result<Value, Unfit> {
     Ok(integer(&plain).or_else(|| float(&plain)).map_or_else(|| Value::from(text), Value::Number))
 }
 
-/// Decimal, `0x`, `0o`, `0b`, and octal by a leading zero.
+/// Parses an integer: decimal, `0x`, `0o`, `0b`, or octal with a leading zero.
 fn integer(plain: &str) -> Option<Number> {
     let (negative, digits) = match plain.strip_prefix(['-', '+']) {
         Some(digits) => (plain.starts_with('-'), digits),
@@ -47,7 +47,7 @@ fn integer(plain: &str) -> Option<Number> {
         _ if lower.len() > 1 && lower.starts_with('0') => (8, &lower[1..]),
         _ => (10, lower.as_str()),
     };
-    // Another sign after the prefix is no number to Go.
+    // Go accepts no second sign behind the prefix.
     if digits.starts_with(['+', '-']) {
         return None;
     }
@@ -55,7 +55,7 @@ fn integer(plain: &str) -> Option<Number> {
     if negative { 0i64.checked_sub_unsigned(magnitude).map(Number::from) } else { Some(Number::from(magnitude)) }
 }
 
-/// A decimal number with a point or an exponent; a whole one becomes an integer, as JSON writes it.
+/// Parses a decimal number with a point or an exponent. A whole number becomes an integer, as JSON writes it.
 fn float(plain: &str) -> Option<Number> {
     if !is_float(plain) {
         return None;
@@ -69,7 +69,7 @@ fn float(plain: &str) -> Option<Number> {
     Number::from_f64(value)
 }
 
-/// `[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?`
+/// Returns whether a text matches `[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?`.
 fn is_float(plain: &str) -> bool {
     let unsigned = plain.strip_prefix(['-', '+']).unwrap_or(plain);
     let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {

@@ -5,10 +5,10 @@
 use super::scalar;
 use serde_json::Value;
 
-/// A longer key stands behind a question mark, as go-yaml writes it: no parser looks far ahead for the colon of a key.
+/// A longer key is written behind a question mark, as go-yaml does, because parsers search its colon only this far.
 const MAX_PLAIN_KEY: usize = 128;
 
-/// One document, ending in a line break.
+/// Writes one document, which ends in a line break.
 pub fn to_yaml(value: &Value) -> String {
     let mut out = String::new();
     match value {
@@ -77,7 +77,7 @@ fn list(out: &mut String, value: &Value, column: usize) {
     }
 }
 
-/// A scalar or an empty container, without its line break.
+/// Writes a scalar or an empty container, without a line break.
 fn inline(out: &mut String, value: &Value, column: usize) {
     match value {
         Value::Object(_) => out.push_str("{}"),
@@ -87,7 +87,7 @@ fn inline(out: &mut String, value: &Value, column: usize) {
     }
 }
 
-/// A string in the plainest form that reads back as the same string.
+/// Writes a string in the plainest form that reads back as the same string.
 fn text(out: &mut String, string: &str, column: usize, may_be_block: bool) {
     let printable = string.chars().all(|c| matches!(c, '\t' | '\n') || !c.is_control() && c != '\u{feff}');
     if !printable {
@@ -106,7 +106,7 @@ fn text(out: &mut String, string: &str, column: usize, may_be_block: bool) {
     if is_plain(string) { out.push_str(string) } else { single_quoted(out, string) }
 }
 
-/// Whether a string of one line may stand without quotes.
+/// Returns whether a string of one line needs no quotes.
 fn is_plain(string: &str) -> bool {
     let first = string.chars().next().unwrap_or(' ');
     let second_is_blank = string.chars().nth(1).is_none_or(|c| c == ' ');
@@ -123,7 +123,7 @@ fn is_plain(string: &str) -> bool {
         || string.contains('\t'))
 }
 
-/// `2021-03-04`, alone or with a time: other readers take it for a timestamp.
+/// Returns whether other readers take a string for a timestamp: `2021-03-04`, alone or with a time.
 fn is_date(string: &str) -> bool {
     let mut parts = string.splitn(3, '-');
     let mut number = |widths: std::ops::RangeInclusive<usize>| {
@@ -137,7 +137,7 @@ fn is_date(string: &str) -> bool {
     matches!(day, 1 | 2) && matches!(rest.as_bytes().get(day), None | Some(b'T' | b't' | b' '))
 }
 
-/// `1:30`: YAML 1.1 knows numbers to the base of 60.
+/// Returns whether a string is a number of base 60 in YAML 1.1: `1:30`.
 fn is_base_60(string: &str) -> bool {
     let mut parts = string.strip_prefix(['-', '+']).unwrap_or(string).split(':');
     let digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
@@ -167,7 +167,7 @@ fn double_quoted(out: &mut String, string: &str) {
     out.push('"');
 }
 
-/// `|` with the chomping that keeps the string's own ending.
+/// Writes a block `|` with the chomping that keeps the string's own ending.
 fn block(out: &mut String, string: &str, column: usize) {
     let (body, chomping) = match string.strip_suffix('\n') {
         None => (string, "-"),

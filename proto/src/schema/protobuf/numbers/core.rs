@@ -6,8 +6,8 @@ pub(super) const NUMBERS: &str = r#"
 package io.k8s.api.core.v1
 AWSElasticBlockStoreVolumeSource: volumeID fsType partition readOnly
 Affinity: nodeAffinity podAffinity podAntiAffinity
-AppArmorProfile: type localhostProfile
-AttachedVolume: name devicePath
+AppArmorProfile SeccompProfile: type localhostProfile
+AttachedVolume VolumeDevice: name devicePath
 AzureDiskVolumeSource: diskName diskURI cachingMode fsType readOnly kind
 AzureFilePersistentVolumeSource: secretName shareName readOnly secretNamespace
 AzureFileVolumeSource: secretName shareName readOnly
@@ -16,22 +16,20 @@ CSIPersistentVolumeSource: driver volumeHandle readOnly fsType volumeAttributes 
   nodeStageSecretRef nodePublishSecretRef controllerExpandSecretRef nodeExpandSecretRef
 CSIVolumeSource: driver readOnly fsType volumeAttributes nodePublishSecretRef
 Capabilities: add drop
-CephFSPersistentVolumeSource: monitors path user secretFile secretRef readOnly
-CephFSVolumeSource: monitors path user secretFile secretRef readOnly
-CinderPersistentVolumeSource: volumeID fsType readOnly secretRef
-CinderVolumeSource: volumeID fsType readOnly secretRef
+CephFSPersistentVolumeSource CephFSVolumeSource: monitors path user secretFile secretRef readOnly
+CinderPersistentVolumeSource CinderVolumeSource: volumeID fsType readOnly secretRef
 ClientIPConfig: timeoutSeconds
 ClusterTrustBundleProjection: name signerName labelSelector path optional
 ComponentCondition: type status message error
 ComponentStatus: metadata conditions
 ConfigMap: metadata data binaryData immutable
-ConfigMapEnvSource: +LocalObjectReference optional
-ConfigMapKeySelector: +LocalObjectReference key optional
+ConfigMapEnvSource SecretEnvSource: +LocalObjectReference optional
+ConfigMapKeySelector SecretKeySelector: +LocalObjectReference key optional
 ConfigMapNodeConfigSource: namespace name uid resourceVersion kubeletConfigKey
-ConfigMapProjection: +LocalObjectReference items _ optional
+ConfigMapProjection SecretProjection: +LocalObjectReference items _ optional
 ConfigMapVolumeSource: +LocalObjectReference items defaultMode optional
-Container: name image command args workingDir ports env resources volumeMounts livenessProbe readinessProbe
-  lifecycle terminationMessagePath imagePullPolicy securityContext stdin stdinOnce tty envFrom
+Container EphemeralContainerCommon: name image command args workingDir ports env resources volumeMounts livenessProbe
+  readinessProbe lifecycle terminationMessagePath imagePullPolicy securityContext stdin stdinOnce tty envFrom
   terminationMessagePolicy volumeDevices startupProbe resizePolicy restartPolicy restartPolicyRules
 ContainerExtendedResourceRequest: containerName resourceName requestName
 ContainerImage: names sizeBytes
@@ -59,9 +57,6 @@ EnvFromSource: prefix configMapRef secretRef
 EnvVar: name value valueFrom
 EnvVarSource: fieldRef resourceFieldRef configMapKeyRef secretKeyRef fileKeyRef
 EphemeralContainer: +EphemeralContainerCommon targetContainerName
-EphemeralContainerCommon: name image command args workingDir ports env resources volumeMounts livenessProbe
-  readinessProbe lifecycle terminationMessagePath imagePullPolicy securityContext stdin stdinOnce tty envFrom
-  terminationMessagePolicy volumeDevices startupProbe resizePolicy restartPolicy restartPolicyRules
 EphemeralVolumeSource: volumeClaimTemplate
 Event: metadata involvedObject reason message source firstTimestamp lastTimestamp count type eventTime series action
   related reportingComponent reportingInstance
@@ -70,8 +65,7 @@ EventSource: component host
 ExecAction: command
 FCVolumeSource: targetWWNs lun fsType readOnly wwids
 FileKeySelector: volumeName path key optional
-FlexPersistentVolumeSource: driver fsType secretRef readOnly options
-FlexVolumeSource: driver fsType secretRef readOnly options
+FlexPersistentVolumeSource FlexVolumeSource: driver fsType secretRef readOnly options
 FlockerVolumeSource: datasetName datasetUUID
 GCEPersistentDiskVolumeSource: pdName fsType partition readOnly
 GRPCAction: port service
@@ -79,35 +73,34 @@ GitRepoVolumeSource: repository revision directory
 GlusterfsPersistentVolumeSource: endpoints path readOnly endpointsNamespace
 GlusterfsVolumeSource: endpoints path readOnly
 HTTPGetAction: path port host scheme httpHeaders
-HTTPHeader: name value
+HTTPHeader PodDNSConfigOption Sysctl: name value
 HostAlias: ip hostnames
-HostIP: ip
+HostIP PodIP: ip
 HostPathVolumeSource: path type
-ISCSIPersistentVolumeSource: targetPortal iqn lun iscsiInterface fsType readOnly portals chapAuthDiscovery _
-  secretRef chapAuthSession initiatorName
-ISCSIVolumeSource: targetPortal iqn lun iscsiInterface fsType readOnly portals chapAuthDiscovery _ secretRef
-  chapAuthSession initiatorName
+ISCSIPersistentVolumeSource ISCSIVolumeSource: targetPortal iqn lun iscsiInterface fsType readOnly portals
+  chapAuthDiscovery _ secretRef chapAuthSession initiatorName
 ImageVolumeSource: reference pullPolicy
 KeyToPath: key path mode
 Lifecycle: postStart preStop stopSignal
 LifecycleHandler: exec httpGet tcpSocket sleep
-LimitRange: metadata spec
+LimitRange PersistentVolumeClaimTemplate PodTemplateSpec: metadata spec
 LimitRangeItem: type max min default defaultRequest maxLimitRequestRatio
 LimitRangeSpec: limits
 LinuxContainerUser: uid gid supplementalGroups
 LoadBalancerIngress: ip hostname ipMode ports
 LoadBalancerStatus: ingress
-LocalObjectReference: name
+LocalObjectReference PodOS PodSchedulingGate: name
 LocalVolumeSource: path fsType
 ModifyVolumeStatus: targetVolumeAttributesClassName status
 NFSVolumeSource: server path readOnly
-Namespace: metadata spec status
+Namespace Node PersistentVolume PersistentVolumeClaim Pod ReplicationController ResourceQuota Service: metadata spec
+  status
 NamespaceCondition: type status _ lastTransitionTime reason message
 NamespaceSpec: finalizers
 NamespaceStatus: phase conditions
-Node: metadata spec status
 NodeAddress: type address
-NodeAffinity: requiredDuringSchedulingIgnoredDuringExecution preferredDuringSchedulingIgnoredDuringExecution
+NodeAffinity PodAffinity PodAntiAffinity: requiredDuringSchedulingIgnoredDuringExecution
+  preferredDuringSchedulingIgnoredDuringExecution
 NodeCondition: type status lastHeartbeatTime lastTransitionTime reason message
 NodeConfigSource: _ configMap
 NodeConfigStatus: assigned active lastKnownGood error
@@ -126,14 +119,11 @@ NodeSystemInfo: machineID systemUUID bootID kernelVersion osImage containerRunti
   kubeProxyVersion operatingSystem architecture swap
 ObjectFieldSelector: apiVersion fieldPath
 ObjectReference: kind namespace name uid apiVersion resourceVersion fieldPath
-PersistentVolume: metadata spec status
-PersistentVolumeClaim: metadata spec status
 PersistentVolumeClaimCondition: type status lastProbeTime lastTransitionTime reason message
 PersistentVolumeClaimSpec: accessModes resources volumeName selector storageClassName volumeMode dataSource
   dataSourceRef volumeAttributesClassName
 PersistentVolumeClaimStatus: phase accessModes capacity conditions allocatedResources _ allocatedResourceStatuses
   currentVolumeAttributesClassName modifyVolumeStatus
-PersistentVolumeClaimTemplate: metadata spec
 PersistentVolumeClaimVolumeSource: claimName readOnly
 PersistentVolumeSource: gcePersistentDisk awsElasticBlockStore hostPath glusterfs nfs rbd iscsi cinder cephfs fc
   flocker flexVolume azureFile vsphereVolume quobyte azureDisk photonPersistentDisk portworxVolume scaleIO local
@@ -142,24 +132,17 @@ PersistentVolumeSpec: capacity +PersistentVolumeSource accessModes claimRef pers
   storageClassName mountOptions volumeMode nodeAffinity volumeAttributesClassName
 PersistentVolumeStatus: phase message reason lastPhaseTransitionTime
 PhotonPersistentDiskVolumeSource: pdID fsType
-Pod: metadata spec status
-PodAffinity: requiredDuringSchedulingIgnoredDuringExecution preferredDuringSchedulingIgnoredDuringExecution
 PodAffinityTerm: labelSelector namespaces topologyKey namespaceSelector matchLabelKeys mismatchLabelKeys
-PodAntiAffinity: requiredDuringSchedulingIgnoredDuringExecution preferredDuringSchedulingIgnoredDuringExecution
 PodCertificateProjection: signerName keyType maxExpirationSeconds credentialBundlePath keyPath certificateChainPath
   userAnnotations
 PodCondition: type status lastProbeTime lastTransitionTime reason message observedGeneration
 PodDNSConfig: nameservers searches options
-PodDNSConfigOption: name value
 PodExtendedResourceClaimStatus: requestMappings resourceClaimName
-PodIP: ip
-PodOS: name
 PodReadinessGate: conditionType
 PodResourceClaim: name _ resourceClaimName resourceClaimTemplateName
 PodResourceClaimStatus: name resourceClaimName
-PodSchedulingGate: name
-PodSecurityContext: seLinuxOptions runAsUser runAsNonRoot supplementalGroups fsGroup runAsGroup sysctls
-  windowsOptions fsGroupChangePolicy seccompProfile appArmorProfile supplementalGroupsPolicy seLinuxChangePolicy
+PodSecurityContext: seLinuxOptions runAsUser runAsNonRoot supplementalGroups fsGroup runAsGroup sysctls windowsOptions
+  fsGroupChangePolicy seccompProfile appArmorProfile supplementalGroupsPolicy seLinuxChangePolicy
 PodSpec: volumes containers restartPolicy terminationGracePeriodSeconds activeDeadlineSeconds dnsPolicy nodeSelector
   serviceAccountName serviceAccount nodeName hostNetwork hostPID hostIPC securityContext imagePullSecrets hostname
   subdomain affinity schedulerName initContainers automountServiceAccountToken tolerations hostAliases
@@ -170,7 +153,6 @@ PodStatus: phase conditions message reason hostIP podIP startTime containerStatu
   nominatedNodeName podIPs ephemeralContainerStatuses resize resourceClaimStatuses hostIPs observedGeneration
   extendedResourceClaimStatus allocatedResources resources
 PodTemplate: metadata template
-PodTemplateSpec: metadata spec
 PortStatus: port protocol error
 PortworxVolumeSource: volumeID fsType readOnly
 PreferredSchedulingTerm: weight preference
@@ -179,9 +161,7 @@ Probe: +ProbeHandler initialDelaySeconds timeoutSeconds periodSeconds successThr
 ProbeHandler: exec httpGet tcpSocket grpc
 ProjectedVolumeSource: sources defaultMode
 QuobyteVolumeSource: registry volume readOnly user group tenant
-RBDPersistentVolumeSource: monitors image fsType pool user keyring secretRef readOnly
-RBDVolumeSource: monitors image fsType pool user keyring secretRef readOnly
-ReplicationController: metadata spec status
+RBDPersistentVolumeSource RBDVolumeSource: monitors image fsType pool user keyring secretRef readOnly
 ReplicationControllerCondition: type status lastTransitionTime reason message
 ReplicationControllerSpec: replicas selector template minReadySeconds
 ReplicationControllerStatus: replicas fullyLabeledReplicas observedGeneration readyReplicas availableReplicas
@@ -189,28 +169,20 @@ ReplicationControllerStatus: replicas fullyLabeledReplicas observedGeneration re
 ResourceClaim: name request
 ResourceFieldSelector: containerName resource divisor
 ResourceHealth: resourceID health
-ResourceQuota: metadata spec status
 ResourceQuotaSpec: hard scopes scopeSelector
 ResourceQuotaStatus: hard used
 ResourceRequirements: limits requests claims
 ResourceStatus: name resources
 SELinuxOptions: user role type level
-ScaleIOPersistentVolumeSource: gateway system secretRef sslEnabled protectionDomain storagePool storageMode
-  volumeName fsType readOnly
-ScaleIOVolumeSource: gateway system secretRef sslEnabled protectionDomain storagePool storageMode volumeName fsType
-  readOnly
+ScaleIOPersistentVolumeSource ScaleIOVolumeSource: gateway system secretRef sslEnabled protectionDomain storagePool
+  storageMode volumeName fsType readOnly
 ScopeSelector: matchExpressions
 ScopedResourceSelectorRequirement: scopeName operator values
-SeccompProfile: type localhostProfile
 Secret: metadata data type stringData immutable
-SecretEnvSource: +LocalObjectReference optional
-SecretKeySelector: +LocalObjectReference key optional
-SecretProjection: +LocalObjectReference items _ optional
 SecretReference: name namespace
 SecretVolumeSource: secretName items defaultMode optional
 SecurityContext: capabilities privileged seLinuxOptions runAsUser runAsNonRoot readOnlyRootFilesystem
   allowPrivilegeEscalation runAsGroup procMount windowsOptions seccompProfile appArmorProfile
-Service: metadata spec status
 ServiceAccount: metadata secrets imagePullSecrets automountServiceAccountToken
 ServiceAccountTokenProjection: audience expirationSeconds path
 ServicePort: name protocol port targetPort nodePort appProtocol
@@ -221,9 +193,7 @@ ServiceSpec: ports selector clusterIP type externalIPs _ sessionAffinity loadBal
 ServiceStatus: loadBalancer conditions
 SessionAffinityConfig: clientIP
 SleepAction: seconds
-StorageOSPersistentVolumeSource: volumeName volumeNamespace fsType readOnly secretRef
-StorageOSVolumeSource: volumeName volumeNamespace fsType readOnly secretRef
-Sysctl: name value
+StorageOSPersistentVolumeSource StorageOSVolumeSource: volumeName volumeNamespace fsType readOnly secretRef
 TCPSocketAction: port host
 Taint: key value effect timeAdded
 Toleration: key operator value effect tolerationSeconds
@@ -234,15 +204,14 @@ TopologySpreadConstraint: maxSkew topologyKey whenUnsatisfiable labelSelector mi
 TypedLocalObjectReference: apiGroup kind name
 TypedObjectReference: apiGroup kind name namespace
 Volume: name +VolumeSource
-VolumeDevice: name devicePath
 VolumeMount: name readOnly mountPath subPath mountPropagation subPathExpr recursiveReadOnly
 VolumeMountStatus: name mountPath readOnly recursiveReadOnly
 VolumeNodeAffinity: required
 VolumeProjection: secret downwardAPI configMap serviceAccountToken clusterTrustBundle podCertificate
 VolumeResourceRequirements: limits requests
 VolumeSource: hostPath emptyDir gcePersistentDisk awsElasticBlockStore gitRepo secret nfs iscsi glusterfs
-  persistentVolumeClaim rbd flexVolume cinder cephfs flocker downwardAPI fc azureFile configMap vsphereVolume
-  quobyte azureDisk photonPersistentDisk portworxVolume scaleIO projected storageos csi ephemeral image
+  persistentVolumeClaim rbd flexVolume cinder cephfs flocker downwardAPI fc azureFile configMap vsphereVolume quobyte
+  azureDisk photonPersistentDisk portworxVolume scaleIO projected storageos csi ephemeral image
 VsphereVirtualDiskVolumeSource: volumePath fsType storagePolicyName storagePolicyID
 WeightedPodAffinityTerm: weight podAffinityTerm
 WindowsSecurityContextOptions: gmsaCredentialSpecName gmsaCredentialSpec runAsUserName hostProcess

@@ -9,17 +9,15 @@ EndpointConditions: ready serving terminating
 EndpointHints: forZones forNodes
 EndpointPort: name protocol port appProtocol
 EndpointSlice: metadata endpoints ports addressType
-ForNode: name
-ForZone: name
+ForNode ForZone: name
 package io.k8s.api.networking.v1
 HTTPIngressPath: path backend pathType
 HTTPIngressRuleValue: paths
-IPAddress: metadata spec
+IPAddress IngressClass NetworkPolicy: metadata spec
 IPAddressSpec: parentRef
 IPBlock: cidr except
-Ingress: metadata spec status
+Ingress ServiceCIDR: metadata spec status
 IngressBackend: _ _ resource service
-IngressClass: metadata spec
 IngressClassParametersReference: apiGroup kind name scope namespace
 IngressClassSpec: controller parameters
 IngressLoadBalancerIngress: ip hostname _ ports
@@ -31,7 +29,6 @@ IngressServiceBackend: name port
 IngressSpec: defaultBackend tls rules ingressClassName
 IngressStatus: loadBalancer
 IngressTLS: hosts secretName
-NetworkPolicy: metadata spec
 NetworkPolicyEgressRule: ports to
 NetworkPolicyIngressRule: ports from
 NetworkPolicyPeer: podSelector namespaceSelector ipBlock
@@ -39,7 +36,6 @@ NetworkPolicyPort: protocol port endPort
 NetworkPolicySpec: podSelector ingress egress policyTypes
 ParentReference: group resource namespace name
 ServiceBackendPort: name number
-ServiceCIDR: metadata spec status
 ServiceCIDRSpec: cidrs
 ServiceCIDRStatus: conditions
 package io.k8s.api.resource.v1
@@ -51,15 +47,15 @@ CapacityRequestPolicyRange: min max step
 CapacityRequirements: requests
 Counter: value
 CounterSet: name counters
-Device: name attributes capacity consumesCounters nodeName nodeSelector allNodes taints bindsToNode
-  bindingConditions bindingFailureConditions allowMultipleAllocations
+Device: name attributes capacity consumesCounters nodeName nodeSelector allNodes taints bindsToNode bindingConditions
+  bindingFailureConditions allowMultipleAllocations
 DeviceAllocationConfiguration: source requests +DeviceConfiguration
 DeviceAllocationResult: results config
 DeviceAttribute: _ int bool string version
 DeviceCapacity: value requestPolicy
 DeviceClaim: requests constraints config
 DeviceClaimConfiguration: requests +DeviceConfiguration
-DeviceClass: metadata spec
+DeviceClass ResourceClaimTemplate ResourceClaimTemplateSpec ResourceSlice: metadata spec
 DeviceClassConfiguration: +DeviceConfiguration
 DeviceClassSpec: selectors config _ extendedResourceName
 DeviceConfiguration: opaque
@@ -79,16 +75,12 @@ ResourceClaim: metadata spec status
 ResourceClaimConsumerReference: apiGroup _ resource name uid
 ResourceClaimSpec: devices
 ResourceClaimStatus: allocation reservedFor _ devices
-ResourceClaimTemplate: metadata spec
-ResourceClaimTemplateSpec: metadata spec
 ResourcePool: name generation resourceSliceCount
-ResourceSlice: metadata spec
 ResourceSliceSpec: driver pool nodeName nodeSelector allNodes devices perDeviceNodeSelection sharedCounters
 package io.k8s.api.storage.v1
-CSIDriver: metadata spec
+CSIDriver CSINode: metadata spec
 CSIDriverSpec: attachRequired podInfoOnMount volumeLifecycleModes storageCapacity fsGroupPolicy tokenRequests
   requiresRepublish seLinuxMount nodeAllocatableUpdatePeriodSeconds serviceAccountTokenInSecrets
-CSINode: metadata spec
 CSINodeDriver: name nodeID topologyKeys allocatable
 CSINodeSpec: drivers
 CSIStorageCapacity: metadata nodeTopology storageClassName capacity maximumVolumeSize

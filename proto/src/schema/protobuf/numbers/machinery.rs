@@ -32,9 +32,8 @@ package io.k8s.apimachinery.pkg.apis.meta.v1
 Condition: type status observedGeneration lastTransitionTime reason message
 DeleteOptions: gracePeriodSeconds preconditions orphanDependents propagationPolicy dryRun
   ignoreStoreReadErrorWithClusterBreakingPotential
-FieldSelectorRequirement: key operator values
+FieldSelectorRequirement LabelSelectorRequirement: key operator values
 LabelSelector: matchLabels matchExpressions
-LabelSelectorRequirement: key operator values
 ListMeta: selfLink resourceVersion continue remainingItemCount
 ManagedFieldsEntry: manager operation apiVersion time _ fieldsType fieldsV1 subresource
 ObjectMeta: name generateName namespace selfLink uid resourceVersion generation creationTimestamp deletionTimestamp

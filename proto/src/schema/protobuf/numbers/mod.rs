@@ -1,8 +1,8 @@
-//! Which number each field of each type has in protobuf.
+//! The numbers of fields in protobuf, by type.
 //!
-//! Corresponds to the generated.proto files of k8s.io/api. The tables are text: a type, then its fields in the order of
-//! their numbers, which begin at 1. `_` is a number that no field has, `19=env` skips to 19, and `+VolumeSource` is an
-//! embedded struct: a message of its own in protobuf, whose fields stand in the outer object in JSON.
+//! Corresponds to the generated.proto files of k8s.io/api. The tables are text: a type, or several with the same fields,
+//! then the fields in the order of their numbers, which begin at 1. `_` is a number without a field, and `19=env` skips
+//! to 19. `+VolumeSource` is an embedded struct: a message of its own in protobuf, but part of the outer object in JSON.
 
 mod access;
 mod core;
@@ -13,17 +13,17 @@ mod workloads;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-/// What a number stands for.
+/// The meaning of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Member {
     Field(&'static str),
-    /// A struct of the same package.
+    /// An embedded struct of the same package.
     Embedded(&'static str),
 }
 
 pub type Numbers = BTreeMap<u64, Member>;
 
-/// The numbers of a type, by its full name.
+/// Returns the numbers of a type by its full name.
 pub fn of(type_name: &str) -> Option<&'static Numbers> {
     static ALL: OnceLock<BTreeMap<String, Numbers>> = OnceLock::new();
     let all = ALL.get_or_init(|| {
@@ -35,21 +35,22 @@ pub fn of(type_name: &str) -> Option<&'static Numbers> {
 
 fn read(text: &'static str) -> Vec<(String, Numbers)> {
     let mut types: Vec<(String, Numbers)> = Vec::new();
-    let (mut package, mut next) = ("", 1);
+    // The types of the last line that names any begin at `first`.
+    let (mut package, mut first, mut next) = ("", 0, 1);
     for line in text.lines().filter(|line| !line.is_empty()) {
         if let Some(name) = line.strip_prefix("package ") {
             package = name;
             continue;
         }
         let words = match line.split_once(':') {
-            Some((name, words)) => {
-                types.push((format!("{package}.{name}"), Numbers::new()));
+            Some((names, words)) => {
+                first = types.len();
+                types.extend(names.split_whitespace().map(|name| (format!("{package}.{name}"), Numbers::new())));
                 next = 1;
                 words
             }
             None => line,
         };
-        let Some((_, numbers)) = types.last_mut() else { continue };
         for word in words.split_whitespace() {
             let name = match word.split_once('=') {
                 Some((number, name)) => {
@@ -58,10 +59,9 @@ fn read(text: &'static str) -> Vec<(String, Numbers)> {
                 }
                 None => word,
             };
-            match (name, name.strip_prefix('+')) {
-                ("_", _) => {}
-                (_, Some(embedded)) => drop(numbers.insert(next, Member::Embedded(embedded))),
-                (field, None) => drop(numbers.insert(next, Member::Field(field))),
+            let member = name.strip_prefix('+').map_or(Member::Field(name), Member::Embedded);
+            for (_, numbers) in types[first..].iter_mut().filter(|_| name != "_") {
+                numbers.insert(next, member);
             }
             next += 1;
         }
@@ -76,11 +76,15 @@ mod tests {
 
     #[test]
     fn words_become_numbers() {
-        let types = read("package p\nA: x _ y\n  9=z +B\n");
+        let types = read("package p\nA C: x _ y\n  9=z +B\nD: v\n");
         let expected: Numbers =
             [(1, Member::Field("x")), (3, Member::Field("y")), (9, Member::Field("z")), (10, Member::Embedded("B"))]
                 .into();
-        assert_eq!(types, [("p.A".to_owned(), expected)]);
+        let last = Numbers::from([(1, Member::Field("v"))]);
+        assert_eq!(
+            types,
+            [("p.A".to_owned(), expected.clone()), ("p.C".to_owned(), expected), ("p.D".to_owned(), last)]
+        );
     }
 
     #[test]

@@ -5,51 +5,42 @@
 pub(super) const NUMBERS: &str = r#"
 package io.k8s.api.apps.v1
 ControllerRevision: metadata data revision
-DaemonSet: metadata spec status
-DaemonSetCondition: type status lastTransitionTime reason message
+DaemonSet Deployment ReplicaSet StatefulSet: metadata spec status
+DaemonSetCondition ReplicaSetCondition StatefulSetCondition: type status lastTransitionTime reason message
 DaemonSetSpec: selector template updateStrategy minReadySeconds _ revisionHistoryLimit
 DaemonSetStatus: currentNumberScheduled numberMisscheduled desiredNumberScheduled numberReady observedGeneration
   updatedNumberScheduled numberAvailable numberUnavailable collisionCount conditions
-DaemonSetUpdateStrategy: type rollingUpdate
-Deployment: metadata spec status
+DaemonSetUpdateStrategy DeploymentStrategy StatefulSetUpdateStrategy: type rollingUpdate
 DeploymentCondition: type status _ reason message lastUpdateTime lastTransitionTime
 DeploymentSpec: replicas selector template strategy minReadySeconds revisionHistoryLimit paused _
   progressDeadlineSeconds
 DeploymentStatus: observedGeneration replicas updatedReplicas availableReplicas unavailableReplicas conditions
   readyReplicas collisionCount terminatingReplicas
-DeploymentStrategy: type rollingUpdate
-ReplicaSet: metadata spec status
-ReplicaSetCondition: type status lastTransitionTime reason message
 ReplicaSetSpec: replicas selector template minReadySeconds
 ReplicaSetStatus: replicas fullyLabeledReplicas observedGeneration readyReplicas availableReplicas conditions
   terminatingReplicas
-RollingUpdateDaemonSet: maxUnavailable maxSurge
-RollingUpdateDeployment: maxUnavailable maxSurge
+RollingUpdateDaemonSet RollingUpdateDeployment: maxUnavailable maxSurge
 RollingUpdateStatefulSetStrategy: partition maxUnavailable
-StatefulSet: metadata spec status
-StatefulSetCondition: type status lastTransitionTime reason message
 StatefulSetOrdinals: start
 StatefulSetPersistentVolumeClaimRetentionPolicy: whenDeleted whenScaled
 StatefulSetSpec: replicas selector template volumeClaimTemplates serviceName podManagementPolicy updateStrategy
   revisionHistoryLimit minReadySeconds persistentVolumeClaimRetentionPolicy ordinals
 StatefulSetStatus: observedGeneration replicas readyReplicas currentReplicas updatedReplicas currentRevision
   updateRevision _ collisionCount conditions availableReplicas
-StatefulSetUpdateStrategy: type rollingUpdate
 package io.k8s.api.autoscaling.v1
 CrossVersionObjectReference: kind name apiVersion
-HorizontalPodAutoscaler: metadata spec status
+HorizontalPodAutoscaler Scale: metadata spec status
 HorizontalPodAutoscalerSpec: scaleTargetRef minReplicas maxReplicas targetCPUUtilizationPercentage
 HorizontalPodAutoscalerStatus: observedGeneration lastScaleTime currentReplicas desiredReplicas
   currentCPUUtilizationPercentage
-Scale: metadata spec status
 ScaleSpec: replicas
 ScaleStatus: replicas selector
 package io.k8s.api.autoscaling.v2
 ContainerResourceMetricSource: name target container
 ContainerResourceMetricStatus: name current container
 CrossVersionObjectReference: kind name apiVersion
-ExternalMetricSource: metric target
-ExternalMetricStatus: metric current
+ExternalMetricSource PodsMetricSource: metric target
+ExternalMetricStatus PodsMetricStatus: metric current
 HPAScalingPolicy: type value periodSeconds
 HPAScalingRules: selectPolicy policies stabilizationWindowSeconds tolerance
 HorizontalPodAutoscaler: metadata spec status
@@ -59,34 +50,29 @@ HorizontalPodAutoscalerSpec: scaleTargetRef minReplicas maxReplicas metrics beha
 HorizontalPodAutoscalerStatus: observedGeneration lastScaleTime currentReplicas desiredReplicas currentMetrics
   conditions
 MetricIdentifier: name selector
-MetricSpec: type object pods resource external _ containerResource
-MetricStatus: type object pods resource external _ containerResource
+MetricSpec MetricStatus: type object pods resource external _ containerResource
 MetricTarget: type value averageValue averageUtilization
 MetricValueStatus: value averageValue averageUtilization
 ObjectMetricSource: describedObject target metric
 ObjectMetricStatus: metric current describedObject
-PodsMetricSource: metric target
-PodsMetricStatus: metric current
 ResourceMetricSource: name target
 ResourceMetricStatus: name current
 package io.k8s.api.batch.v1
-CronJob: metadata spec status
+CronJob Job: metadata spec status
 CronJobSpec: schedule startingDeadlineSeconds concurrencyPolicy suspend jobTemplate successfulJobsHistoryLimit
   failedJobsHistoryLimit timeZone
 CronJobStatus: active _ _ lastScheduleTime lastSuccessfulTime
-Job: metadata spec status
 JobCondition: type status lastProbeTime lastTransitionTime reason message
 JobSpec: parallelism completions activeDeadlineSeconds selector manualSelector template backoffLimit
   ttlSecondsAfterFinished completionMode suspend podFailurePolicy backoffLimitPerIndex maxFailedIndexes
   podReplacementPolicy managedBy successPolicy
-JobStatus: conditions startTime completionTime active succeeded failed completedIndexes uncountedTerminatedPods
-  ready failedIndexes terminating
+JobStatus: conditions startTime completionTime active succeeded failed completedIndexes uncountedTerminatedPods ready
+  failedIndexes terminating
 JobTemplateSpec: metadata spec
-PodFailurePolicy: rules
+PodFailurePolicy SuccessPolicy: rules
 PodFailurePolicyOnExitCodesRequirement: containerName operator values
 PodFailurePolicyOnPodConditionsPattern: type status
 PodFailurePolicyRule: action onExitCodes onPodConditions
-SuccessPolicy: rules
 SuccessPolicyRule: succeededIndexes succeededCount
 UncountedTerminatedPods: succeeded failed
 package io.k8s.api.coordination.v1

@@ -1,20 +1,20 @@
-//! Text as Go's standard library shows it in messages.
+//! Text as messages of Go's standard library show it.
 //!
 //! Corresponds to strconv.Quote, unicode.IsPrint and the escapes of encoding/json.
 
 use std::fmt::Write;
 
-/// unicode.IsPrint: letters, marks, numbers, punctuation, symbols and the plain blank.
+/// Returns whether a character is printable (unicode.IsPrint): a letter, mark, number, punctuation, symbol or a space.
 pub fn is_printable(c: char) -> bool {
     if c.is_ascii() {
         return !c.is_ascii_control();
     }
-    // Behind another character a mark is shown as it is; what cannot be printed is escaped wherever it stands.
+    // A mark behind another character is never escaped. An unprintable character always is.
     let behind = ['a', c];
     !String::from_iter(behind).escape_debug().any(|shown| shown == '\\')
 }
 
-/// What stands behind the backslash for a character that has an escape of its own.
+/// Returns the letter behind the backslash, for a character that has an escape of its own.
 pub fn escape_letter(c: char) -> Option<char> {
     Some(match c {
         '"' | '\\' => c,
@@ -29,7 +29,7 @@ pub fn escape_letter(c: char) -> Option<char> {
     })
 }
 
-/// strconv.Quote: what cannot be printed is escaped.
+/// Quotes a text and escapes its unprintable characters, as strconv.Quote does.
 pub fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
@@ -52,7 +52,7 @@ pub fn quoted(text: &str) -> String {
     out
 }
 
-/// JSON that can stand in a page: so json.Marshal writes it.
+/// Escapes the characters of HTML in a JSON text, as json.Marshal does.
 pub fn html_escaped(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {
