@@ -1,4 +1,4 @@
-//! The ClusterRole aggregation controller: roles like `admin` hold the rules of all roles that are labelled for them.
+//! The ClusterRole aggregation controller gives roles like `admin` the rules of all roles that their selectors match.
 //!
 //! Corresponds to pkg/controller/clusterroleaggregation.
 
@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 const MANAGER: &str = "clusterrole-aggregation-controller";
 
-/// Roles whose rules are put together at the same time, as many as in kube-controller-manager.
+/// Roles that are reconciled concurrently, as in kube-controller-manager.
 const WORKERS: usize = 5;
 
 struct Controller {
@@ -35,7 +35,7 @@ pub fn start(setup: &Setup<'_>) -> Running {
     let roles: Lister<ClusterRole> = setup.lister();
     setup.on_event(&queue, {
         let roles = roles.clone();
-        // Any role may be labelled for any other.
+        // Any aggregating role may select this one.
         move |_: &Event<ClusterRole>, queue| {
             roles.filter("", |role| role.aggregation_rule.is_some()).iter().for_each(|role| queue.add(role.key()));
         }
@@ -57,7 +57,7 @@ pub fn plan(observed: &Observed) -> Plan {
     Plan::of([Action::patch::<ClusterRole>("", role.name(), patch)])
 }
 
-/// The rules of the roles that are selected, each rule once; nothing for a role that does not aggregate.
+/// Returns the rules of the selected roles without duplicates; `None` for a role that does not aggregate.
 fn aggregated(role: &ClusterRole, all: &[Arc<ClusterRole>]) -> Option<Vec<PolicyRule>> {
     let selectors = role.aggregation_rule.as_ref()?.cluster_role_selectors.iter().flatten();
     let no_labels = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! The table of controllers: what each is called, whose name it writes under, what wakes it and how it starts.
+//! The table of controllers: the name, ServiceAccount, work queues, informers and `start` function of each.
 //!
 //! Corresponds to NewControllerDescriptors in cmd/kube-controller-manager/app/controllermanager.go.
 
@@ -24,7 +24,7 @@ use proto::kinds::api::discovery::v1::EndpointSlice;
 use proto::kinds::api::policy::v1::PodDisruptionBudget;
 use proto::kinds::api::rbac::v1::ClusterRole;
 
-/// In the order in which they start.
+/// The controllers, in the order in which they start.
 pub const CONTROLLERS: &[ControllerDescriptor] = &[
     ControllerDescriptor {
         name: "serviceaccount-token-controller",
@@ -305,13 +305,13 @@ pub const CONTROLLERS: &[ControllerDescriptor] = &[
     },
 ];
 
-/// A name in `--controllers` that no controller has.
+/// `--controllers` names a controller that does not exist.
 #[derive(Debug, PartialEq, thiserror::Error)]
 #[error("--controllers: {0:?} is not in the list of known controllers")]
 pub struct UnknownController(pub String);
 
-/// The controllers of a table that `--controllers` asks for. A name that is listed decides, with a dash against the controller;
-/// otherwise `*` starts those that are on by default.
+/// Returns the controllers of a table that `--controllers` selects. A listed name starts its controller, and a name with a
+/// dash does not. `*` starts the controllers that are on by default and not listed.
 pub fn selected(
     table: &'static [ControllerDescriptor],
     asked: &[String],

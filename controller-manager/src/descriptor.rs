@@ -1,10 +1,10 @@
-//! `ControllerDescriptor`, a row of the table of controllers, and `Setup`, what the row gives to the controller.
+//! `ControllerDescriptor`, a row of the table of controllers, and `Setup`, which gives a controller what its row names.
 //!
 //! Corresponds to ControllerDescriptor in cmd/kube-controller-manager/app.
 
 use crate::context::{Actor, Context, Running};
 use crate::options::Settings;
-use crate::reconcile::{self, Patrol, Reconciler};
+use crate::reconcile::{self, PeriodicReconciler, Reconciler};
 use client::{Client, Event, Informer, Informers, Lister, WorkQueue};
 use component_base::env::Env;
 use proto::{Gvr, Kind};
@@ -27,7 +27,7 @@ pub struct ControllerDescriptor {
     /// The informers that the controller needs, in the order in which they start.
     pub informers: &'static [Watch],
     pub on_by_default: bool,
-    /// Registers the controller's event handlers at once. The informers start before the answer is awaited.
+    /// Registers the controller's event handlers and returns its future. The informers start before that is polled.
     pub start: fn(&Setup<'_>) -> Running,
 }
 
@@ -117,7 +117,7 @@ impl ControllerDescriptor {
     }
 }
 
-/// What a controller's `start` function receives: the manager's context, limited to what the controller's row names.
+/// The manager's context, limited to what a controller's row names. Its `start` function receives it.
 pub struct Setup<'a> {
     pub env: &'a Env,
     /// The manager's own identity, under which everything is read.
@@ -190,9 +190,14 @@ impl Setup<'_> {
         Box::pin(reconcile::run(self.actor(), queue, workers, reconciler))
     }
 
-    /// Runs a patrol under the row's ServiceAccount; `name` is the name in its log lines.
-    pub fn patrol<P: Patrol>(&self, name: &'static str, period: Duration, patrol: P) -> Running {
-        Box::pin(reconcile::patrol(self.env.clone(), self.actor(), name, period, patrol))
+    /// Runs a periodic reconciler under the row's ServiceAccount; `name` is the name in its log lines.
+    pub fn run_periodically<R: PeriodicReconciler>(
+        &self,
+        name: &'static str,
+        period: Duration,
+        reconciler: R,
+    ) -> Running {
+        Box::pin(reconcile::run_periodically(self.env.clone(), self.actor(), name, period, reconciler))
     }
 
     fn collections(&self) -> impl Iterator<Item = &Collection> {

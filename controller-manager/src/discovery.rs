@@ -1,4 +1,4 @@
-//! What the API server serves: every resource with its kind and verbs, as a controller needs it.
+//! Discovers the resources that the API server serves, with their kinds and verbs.
 //!
 //! Corresponds to ServerPreferredResources in k8s.io/client-go/discovery, over aggregated discovery.
 
@@ -17,11 +17,11 @@ pub struct ApiResource {
     pub gvk: Gvk,
     pub is_namespaced: bool,
     pub verbs: Vec<String>,
-    /// What else people call it: `cm`, `po`.
+    /// Short names, such as `cm` and `po`.
     pub short_names: Vec<String>,
     /// Names of its subresources: `status`, `scale`, ….
     pub subresources: Vec<String>,
-    /// The first version of its group that serves it: the one to read and write it in.
+    /// True for the first version of the group that serves the resource.
     pub is_preferred: bool,
 }
 
@@ -35,7 +35,7 @@ impl ApiResource {
 pub struct Discovered {
     /// Sorted by group and resource, the preferred version of each first.
     pub resources: Vec<ApiResource>,
-    /// `group/version` of what is served by somebody who does not answer.
+    /// `group/version` of the groups whose aggregated API server does not answer.
     pub stale: Vec<String>,
 }
 
@@ -101,7 +101,7 @@ struct ResponseKind {
     kind: String,
 }
 
-/// Asks for everything that is served.
+/// Asks the server for its aggregated discovery documents.
 pub async fn discover(client: &Client) -> Result<Discovered, Error> {
     let mut discovered = Discovered::default();
     for path in ["/api", "/apis"] {
@@ -133,7 +133,7 @@ impl Discovered {
 
     fn add_resource(&mut self, group: &str, version: &str, resource: Resource) {
         let kind = resource.response_kind.unwrap_or_default();
-        // The kind's group and version are left out where they are the resource's own.
+        // An empty group or version of the kind means the resource's own.
         let or = |own: String, other: &str| if own.is_empty() { other.to_owned() } else { own };
         let is_known =
             self.resources.iter().any(|known| known.gvr.group == group && known.gvr.resource == resource.resource);

@@ -1,4 +1,4 @@
-//! Small objects for the tables of this crate's tests.
+//! Builds the small objects that this crate's tests use.
 //!
 //! Corresponds to the newDeployment/newReplicaSet/newPod functions of Kubernetes' controller tests.
 
@@ -13,7 +13,7 @@ use proto::kinds::api::core::v1::{Container, Node, NodeCondition, Pod, PodCondit
 use proto::kinds::metav1::{LabelSelector, ObjectMeta, OwnerReference, Time};
 use std::collections::BTreeMap;
 
-/// Seconds after the beginning of the tests' time.
+/// Returns a time in seconds after the tests' epoch.
 pub fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_767_225_600 + second).unwrap()
 }
@@ -74,7 +74,7 @@ pub fn template(image: &str) -> PodTemplateSpec {
     }
 }
 
-/// `3` or `25%`.
+/// Parses `3` or `25%`.
 pub fn int_or_percent(text: &str) -> IntOrString {
     match text.parse() {
         Ok(number) => IntOrString::Int(number),
@@ -105,7 +105,7 @@ pub fn deployment(replicas: i32, max_surge: &str, max_unavailable: &str) -> Depl
     }
 }
 
-/// A replica set of the deployment `web`, all of whose pods are available.
+/// Returns a replica set of the deployment `web`. All its pods are available.
 pub fn replica_set(name: &str, image: &str, replicas: i32) -> ReplicaSet {
     let mut metadata = meta(name);
     metadata.owner_references = Some(vec![owner("apps/v1", "Deployment", "web", true)]);
@@ -128,7 +128,7 @@ pub fn replica_set(name: &str, image: &str, replicas: i32) -> ReplicaSet {
     }
 }
 
-/// A reference to an object made by `meta`.
+/// Returns a reference to an object whose metadata `meta` made.
 pub fn owner(api_version: &str, kind: &str, name: &str, controller: bool) -> OwnerReference {
     OwnerReference {
         api_version: api_version.to_owned(),
@@ -150,7 +150,7 @@ pub fn node(name: &str) -> Node {
     Node { metadata, ..Node::default() }
 }
 
-/// With a heartbeat and a transition at that second.
+/// Sets a condition whose heartbeat and transition are at `second`.
 pub fn set_node_condition(node: &mut Node, type_: &str, status: &str, second: i64) {
     let condition = NodeCondition {
         type_: type_.to_owned(),

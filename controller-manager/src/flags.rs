@@ -1,6 +1,6 @@
-//! Every flag of kube-controller-manager v1.36, and whether it has an effect here.
+//! Lists every flag of kube-controller-manager v1.36, and says which have an effect here.
 //!
-//! Those that work are fields of `Config`, which says what they mean. Corresponds to
+//! The flags with an effect are fields of `Config`, which documents them. Corresponds to
 //! cmd/kube-controller-manager/app/options.
 
 use component_base::options::Original;
@@ -13,7 +13,7 @@ use component_base::options::original::{
 #[derive(Clone, Debug)]
 pub struct KubeControllerManager;
 
-// Deviation: a controller manager that is told nothing gives controllers accounts and nodes ranges, as kubeadm asks it.
+// Deviation: without flags, a controller manager gives controllers service accounts and nodes pod ranges, as kubeadm configures.
 impl Original for KubeControllerManager {
     const NAME: &'static str = "kube-controller-manager";
     const FLAGS: &'static [&'static [Flag]] = &[
@@ -38,7 +38,7 @@ impl Original for KubeControllerManager {
     ];
 }
 
-/// Of every controller manager, that of a cloud, too. Corresponds to k8s.io/controller-manager/options.
+/// Flags of every controller manager, also the cloud's. Corresponds to k8s.io/controller-manager/options.
 pub const GENERIC: &[Flag] = &[
     none("authentication-tolerate-lookup-failure", Switch, ""),
     works("cert-dir", Text, ""),
@@ -159,7 +159,7 @@ const VOLUMES: &[Flag] = &[
     none("pvclaimbinder-sync-period", Duration, "15s"),
 ];
 
-/// What a controller manager knows of the cloud, be it its own or not. Corresponds to KubeCloudSharedOptions of
+/// Flags about the cloud, which both controller managers have. Corresponds to KubeCloudSharedOptions of
 /// k8s.io/cloud-provider/options.
 pub const CLOUD: &[Flag] = &[
     none("cidr-allocator-type", Text, "RangeAllocator"),

@@ -1,4 +1,4 @@
-//! Runs the manager: leads, starts the controllers that were asked for, and shows its health.
+//! Runs the manager: takes part in leader election, starts the selected controllers, and serves health and metrics.
 //!
 //! Corresponds to Run in cmd/kube-controller-manager/app/controllermanager.go.
 
@@ -18,11 +18,12 @@ use component_base::private_key::PrivateKeyError;
 use futures::future::join_all;
 use serde_json::json;
 
-/// Where kube-controller-manager serves, and the Lease of whoever leads.
+/// Name and default port of kube-controller-manager.
 const COMPONENT: Component = Component { name: "controller-manager", port: 10257, original: "kube-controller-manager" };
+/// Name of the Lease that the leader holds.
 const LEASE: &str = "kube-controller-manager";
 
-/// One clear line each.
+/// An error that ends the manager, as one line.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(transparent)]
@@ -77,12 +78,12 @@ fn health(settings: &Settings) -> HealthServer {
     HealthServer::new().configz(json!({"controllermanager": configz}))
 }
 
-/// Runs inside somebody else's process: no kubeconfig, no port.
+/// Runs inside another process, which gives the client: no kubeconfig, no port.
 pub async fn run_with(client: Client, settings: Settings, env: Env) -> Result<(), Error> {
     run_controllers(COMPONENT, LEASE, CONTROLLERS, client, settings, env).await
 }
 
-/// Runs the controllers of a table, for as long as this process leads.
+/// Runs the selected controllers of a table while this process is the leader.
 pub async fn run_controllers(
     component: Component,
     lease: &str,
@@ -97,7 +98,7 @@ pub async fn run_controllers(
     Ok(component.lead(&client.in_env(&env), &election, lease, work).await?)
 }
 
-/// Starts every controller, then the informers that they registered with, and lets them work until shutdown.
+/// Starts every controller, then the informers that they registered with. Returns on shutdown.
 async fn lead(client: Client, settings: Settings, controllers: Vec<&'static ControllerDescriptor>) {
     let context = Context::new(&client, settings);
     let mut running: Vec<Running> = Vec::new();

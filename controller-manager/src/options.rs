@@ -25,7 +25,7 @@ pub struct Config {
     pub serving: ServingOptions,
     #[command(flatten)]
     pub cert_dir: CertDirOptions,
-    /// Certificate authority (PEM) that pods are told to trust; by default that of the kubeconfig
+    /// Certificate authority (PEM) that pods trust; by default that of the kubeconfig
     #[arg(long, value_name = "FILE")]
     pub root_ca_file: Option<PathBuf>,
     /// Key (PEM, ECDSA P-256 or RSA) that signs the tokens of service accounts in secrets
@@ -35,7 +35,7 @@ pub struct Config {
     pub settings: Settings,
 }
 
-/// What the controllers do and how fast, however the manager is run.
+/// Settings of the controllers, whether the manager runs as a process or inside another.
 #[derive(Args, Clone, Debug)]
 pub struct Settings {
     /// Controllers to run: '*' for all that are on by default, 'foo' for one more, '-foo' for all but that
@@ -43,7 +43,7 @@ pub struct Settings {
     pub controllers: Vec<String>,
     #[command(flatten)]
     pub leader_election: LeaderElectionOptions,
-    /// Give each controller a service account of its own to write under
+    /// Let each controller write under its own service account
     #[arg(long, default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
     pub use_service_account_credentials: bool,
     /// Give each node a range of pod addresses out of --cluster-cidr
@@ -55,34 +55,34 @@ pub struct Settings {
     /// Prefix length of a node's IPv4 range
     #[arg(long, default_value_t = 24)]
     pub node_cidr_mask_size: u8,
-    /// The same, where there are two families
+    /// Prefix length of a node's IPv4 range if --cluster-cidr has two families
     #[arg(long)]
     pub node_cidr_mask_size_ipv4: Option<u8>,
     /// Prefix length of a node's IPv6 range
     #[arg(long, default_value_t = 64)]
     pub node_cidr_mask_size_ipv6: u8,
-    /// How often every node's health is looked at
+    /// How often the health of every node is checked
     #[arg(long, default_value = "5s", value_parser = parse_duration)]
     pub node_monitor_period: Duration,
-    /// How long a node may be silent before it counts as unhealthy
+    /// How long a node may send no heartbeat before it counts as unhealthy
     #[arg(long, default_value = "50s", value_parser = parse_duration)]
     pub node_monitor_grace_period: Duration,
-    /// How long a new node may be silent before it counts as unhealthy
+    /// How long a new node may send no heartbeat before it counts as unhealthy
     #[arg(long, default_value = "1m", value_parser = parse_duration)]
     pub node_startup_grace_period: Duration,
     /// Unhealthy nodes whose pods may be evicted, per second, in a healthy zone
     #[arg(long, default_value_t = 0.1)]
     pub node_eviction_rate: f32,
-    /// The same in a zone that is mostly unhealthy
+    /// Unhealthy nodes whose pods may be evicted, per second, in a zone that is mostly unhealthy
     #[arg(long, default_value_t = 0.01)]
     pub secondary_node_eviction_rate: f32,
     /// A zone is mostly unhealthy from this fraction on
     #[arg(long, default_value_t = 0.55)]
     pub unhealthy_zone_threshold: f32,
-    /// Zones of up to this many nodes are small: nothing is evicted where they are mostly unhealthy
+    /// Zones of up to this many nodes are small: no pod is evicted in a small zone that is mostly unhealthy
     #[arg(long, default_value_t = 50)]
     pub large_cluster_size_threshold: usize,
-    /// Ended pods that are kept; 0 keeps all
+    /// Terminated pods that are kept; 0 keeps all
     #[arg(long, default_value_t = 12500)]
     pub terminated_pod_gc_threshold: usize,
     /// Endpoints that one slice may hold
@@ -91,63 +91,63 @@ pub struct Settings {
     /// Addresses of one Endpoints subset that are mirrored to slices
     #[arg(long, default_value_t = 1000)]
     pub mirroring_max_endpoints_per_subset: usize,
-    /// Deployments that are worked on at the same time
+    /// Deployments that are reconciled concurrently
     #[arg(long, default_value_t = 5)]
     pub concurrent_deployment_syncs: usize,
-    /// Replica sets that are worked on at the same time
+    /// Replica sets that are reconciled concurrently
     #[arg(long, default_value_t = 5)]
     pub concurrent_replicaset_syncs: usize,
-    /// Replication controllers that are worked on at the same time
+    /// Replication controllers that are reconciled concurrently
     #[arg(long, default_value_t = 5)]
     pub concurrent_rc_syncs: usize,
-    /// Services whose Endpoints are worked on at the same time
+    /// Services whose Endpoints are reconciled concurrently
     #[arg(long, default_value_t = 5)]
     pub concurrent_endpoint_syncs: usize,
-    /// Services whose EndpointSlices are worked on at the same time
+    /// Services whose EndpointSlices are reconciled concurrently
     #[arg(long, default_value_t = 5)]
     pub concurrent_service_endpoint_syncs: usize,
-    /// Services whose Endpoints are mirrored at the same time
+    /// Services whose Endpoints are mirrored concurrently
     #[arg(long, default_value_t = 5)]
     pub mirroring_concurrent_service_endpoint_syncs: usize,
-    /// Namespaces that are worked on at the same time
+    /// Namespaces that are reconciled concurrently
     #[arg(long, default_value_t = 10)]
     pub concurrent_namespace_syncs: usize,
-    /// Objects that the garbage collector works on at the same time
+    /// Objects that the garbage collector processes concurrently
     #[arg(long, default_value_t = 20)]
     pub concurrent_gc_syncs: usize,
-    /// Resource quotas that are worked on at the same time
+    /// Resource quotas that are reconciled concurrently
     #[arg(long, default_value_t = 5)]
     pub concurrent_resource_quota_syncs: usize,
-    /// How often every resource quota is counted anew
+    /// How often the usage of every resource quota is recalculated
     #[arg(long, default_value = "5m", value_parser = parse_duration)]
     pub resource_quota_sync_period: Duration,
-    /// Jobs that are worked on at the same time
+    /// Jobs that are reconciled concurrently
     #[arg(long, default_value_t = 5)]
     pub concurrent_job_syncs: usize,
-    /// Cron jobs that are worked on at the same time
+    /// Cron jobs that are reconciled concurrently
     #[arg(long, default_value_t = 5)]
     pub concurrent_cron_job_syncs: usize,
-    /// Stateful sets that are worked on at the same time
+    /// Stateful sets that are reconciled concurrently
     #[arg(long, default_value_t = 5)]
     pub concurrent_statefulset_syncs: usize,
-    /// Daemon sets that are worked on at the same time
+    /// Daemon sets that are reconciled concurrently
     #[arg(long, default_value_t = 2)]
     pub concurrent_daemonset_syncs: usize,
     #[command(flatten)]
     pub signing: SigningOptions,
-    /// Whose keys sign, read from the files that the flags name
+    /// The authorities that sign, read from the files that the flags name
     #[arg(skip)]
     pub signers: Signers,
-    /// Signs the tokens that lie in secrets
+    /// Key that signs the tokens in secrets
     #[arg(skip)]
     pub service_account_key: Option<SigningKey>,
-    /// What pods are told to trust, PEM
+    /// Certificate authority (PEM) that pods trust
     #[arg(skip)]
     pub root_ca_pem: Option<String>,
 }
 
 impl Default for Settings {
-    /// What the command line gives when it says nothing.
+    /// The defaults of the command line.
     fn default() -> Self {
         options::defaults()
     }

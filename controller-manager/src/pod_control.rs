@@ -62,7 +62,7 @@ impl PodControl {
 
     /// Returns true if the cache shows every earlier creation and deletion of the owner's pods. Call it before reading
     /// the cache: an event in between then makes the cache seem older than it is, never newer.
-    pub fn has_satisfied_expectations(&self, key: &str) -> bool {
+    pub fn are_expectations_satisfied(&self, key: &str) -> bool {
         self.expectations.satisfied(key)
     }
 
@@ -347,13 +347,13 @@ mod tests {
         assert!(error.cause.is_forbidden(), "{error}");
         let path = "POST /api/v1/namespaces/default/pods";
         assert_eq!(*asked.lock(), vec![path; 7], "1, 2 and 4, and then nothing, the status neither");
-        assert!(!control.has_satisfied_expectations("default/web"), "three are to be seen");
+        assert!(!control.are_expectations_satisfied("default/web"), "three are to be seen");
         for name in ["a", "b", "c"] {
-            assert!(!control.has_satisfied_expectations("default/web"));
+            assert!(!control.are_expectations_satisfied("default/web"));
             let added = Event::Added(Arc::new(owned_pod(&owner, name)));
             assert_eq!(control.observe_event::<ReplicaSet>(&added), ["default/web"]);
         }
-        assert!(control.has_satisfied_expectations("default/web"));
+        assert!(control.are_expectations_satisfied("default/web"));
         env.drain().await;
     }
 
@@ -370,13 +370,13 @@ mod tests {
         let expected =
             ["DELETE /api/v1/namespaces/default/pods/a", "PUT /apis/apps/v1/namespaces/default/replicasets/web/status"];
         assert_eq!(*asked.lock(), expected);
-        assert!(!control.has_satisfied_expectations("default/web"));
+        assert!(!control.are_expectations_satisfied("default/web"));
         let old = Arc::new(pod.clone());
         control.observe_event::<ReplicaSet>(&Event::Updated { old: old.clone(), new: old.clone() });
-        assert!(!control.has_satisfied_expectations("default/web"), "something else about it");
+        assert!(!control.are_expectations_satisfied("default/web"), "something else about it");
         pod.metadata.deletion_timestamp = Some(fixture::time(1));
         control.observe_event::<ReplicaSet>(&Event::Updated { old, new: Arc::new(pod) });
-        assert!(control.has_satisfied_expectations("default/web"));
+        assert!(control.are_expectations_satisfied("default/web"));
         env.drain().await;
     }
 }

@@ -1,4 +1,4 @@
-//! The loop of a controller: look, decide, act, and look again when something changed or the time has come.
+//! The loop that runs a controller: observe, plan, apply, and again when an event or a delay adds the key.
 //!
 //! Corresponds to the worker and sync functions of every package below pkg/controller.
 
@@ -11,21 +11,19 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A controller that looks at one object at a time. Every round is one plan.
+/// A controller that reconciles one object at a time. Each round applies one plan.
 pub trait Reconciler: Send + Sync + 'static {
     type Observed: Send + Sync;
 
-    /// Whether the caches are as new as what this controller wrote about the object. Where they are not, the round is
-    /// left out, and comes a little later.
+    /// Fails while a cache is older than this controller's writes about the object. The round is then put off.
     fn ensure_ready(&self, _key: &str) -> Result<(), Stale> {
         Ok(())
     }
 
-    /// From the caches alone. Nothing where there is nothing to do.
+    /// Reads the caches, and nothing else. `None` if there is nothing to do.
     fn observe(&self, key: &str) -> Option<Self::Observed>;
 
-    /// Asks the server itself for what must not be taken from a cache, or is in none. Nothing where its answer leaves
-    /// nothing to do.
+    /// Asks the server for what no cache holds or a cache may hold too old. `None` if there is nothing left to do.
     fn consult(
         &self,
         _client: &Client,
@@ -34,10 +32,10 @@ pub trait Reconciler: Send + Sync + 'static {
         async { Ok(Some(observed)) }
     }
 
-    /// Pure.
+    /// Decides what to write. Pure: no clock, no randomness, no request.
     fn plan(&self, observed: &Self::Observed, now: Timestamp) -> Plan;
 
-    /// Carries a plan out. Controllers that have to remember what they wrote, until a cache shows it, do so here.
+    /// Carries a plan out. A controller that has to remember its writes until a cache shows them does so here.
     fn apply(
         &self,
         actor: &Actor,
@@ -48,13 +46,13 @@ pub trait Reconciler: Send + Sync + 'static {
         async move { apply(&actor.client, &actor.recorder, plan).await.map(drop) }
     }
 
-    /// What to do about an action that failed, besides trying again.
+    /// Plans what to write, besides the retry, after an action has failed.
     fn recover(&self, _observed: &Self::Observed, _error: &ApplyError, _now: Timestamp) -> Option<Plan> {
         None
     }
 }
 
-/// Works off a queue until shutdown.
+/// Reconciles the keys of a queue until shutdown.
 pub async fn run<R: Reconciler>(actor: Actor, queue: WorkQueue<String>, workers: usize, reconciler: R) {
     let name = queue.name();
     let shared = Arc::new((actor, queue.clone(), reconciler));
@@ -99,13 +97,13 @@ async fn round<R: Reconciler>(
                 queue.add_after(key, clock::TICK);
                 return Ok(());
             }
-            // Nothing new fits into a namespace that is going away, and its end takes the rest.
+            // A terminating namespace admits no new objects and deletes the rest: no retry.
             if error.cause.is_namespace_terminating() { Ok(()) } else { Err(error.into()) }
         }
     }
 }
 
-/// What was to be changed is gone, or what was to be made is there: the cache will hear of it.
+/// Returns true if the object to change no longer exists, or the object to create does: an event will follow.
 fn is_overtaken(error: &ApplyError) -> bool {
     match error.failed {
         Action::Create { .. } => error.cause.is_already_exists(),
@@ -113,24 +111,30 @@ fn is_overtaken(error: &ApplyError) -> bool {
     }
 }
 
-/// A controller that looks at everything at once, every so often.
-pub trait Patrol: Send + 'static {
+/// A controller that reconciles all objects at once, once a period.
+pub trait PeriodicReconciler: Send + 'static {
     type Observed: Send;
 
     fn observe(&mut self, now: Timestamp) -> impl Future<Output = Self::Observed> + Send;
 
-    /// Each object's actions are a plan of its own: what fails for one does not hold up the others.
+    /// Returns a plan for each object, so that a failure about one object does not delay the others.
     fn plan(&mut self, observed: &Self::Observed, now: Timestamp) -> Vec<Plan>;
 }
 
-/// Looks once in `period` until shutdown, for the first time at once. What fails is tried again at the next look.
-pub async fn patrol<P: Patrol>(env: Env, actor: Actor, name: &'static str, period: Duration, mut patrol: P) {
+/// Runs a round at once and then once in `period`, until shutdown. The next round retries what failed.
+pub async fn run_periodically<R: PeriodicReconciler>(
+    env: Env,
+    actor: Actor,
+    name: &'static str,
+    period: Duration,
+    mut reconciler: R,
+) {
     loop {
         let now = env.wall();
-        let observed = patrol.observe(now).await;
-        for plan in patrol.plan(&observed, now) {
+        let observed = reconciler.observe(now).await;
+        for plan in reconciler.plan(&observed, now) {
             if let Err(error) = apply(&actor.client, &actor.recorder, &plan).await {
-                tracing::warn!(controller = name, %error, "trying again at the next look");
+                tracing::warn!(controller = name, %error, "trying again in the next round");
             }
         }
         tokio::select! {

@@ -1,11 +1,11 @@
-//! The root CA publisher: every namespace holds the certificate authority of the API server for its pods to trust.
+//! The root CA publisher writes the API server's certificate authority, which pods trust, into every namespace.
 //!
 //! Corresponds to pkg/controller/certificates/rootcacertpublisher.
 
 use crate::context::Running;
 use crate::descriptor::Setup;
 use crate::reconcile::Reconciler;
-use crate::serviceaccount::is_ending;
+use crate::serviceaccount::is_terminating;
 use client::{Action, Event, Lister, Plan};
 use jiff::Timestamp;
 use proto::Kind;
@@ -50,7 +50,7 @@ pub fn start(setup: &Setup<'_>) -> Running {
 }
 
 pub fn plan(observed: &Observed) -> Plan {
-    if is_ending(&observed.namespace) {
+    if is_terminating(&observed.namespace) {
         return Plan::default();
     }
     let data = BTreeMap::from([(KEY.to_owned(), observed.root_ca_pem.clone())]);

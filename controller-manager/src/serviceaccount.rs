@@ -1,4 +1,4 @@
-//! The ServiceAccount controller: every namespace that is not going away has its `default` account.
+//! The ServiceAccount controller creates the account `default` in every namespace that is not terminating.
 //!
 //! Corresponds to pkg/controller/serviceaccount/serviceaccounts_controller.go.
 
@@ -37,7 +37,7 @@ pub fn start(setup: &Setup<'_>) -> Running {
 }
 
 pub fn plan(observed: &Observed) -> Plan {
-    if observed.exists || is_ending(&observed.namespace) {
+    if observed.exists || is_terminating(&observed.namespace) {
         return Plan::default();
     }
     let metadata = ObjectMeta {
@@ -49,8 +49,8 @@ pub fn plan(observed: &Observed) -> Plan {
     Plan::of([Action::create(&account)])
 }
 
-/// Nothing new fits into a namespace that is being deleted.
-pub fn is_ending(namespace: &Namespace) -> bool {
+/// Returns true if the namespace is being deleted, and so admits no new objects.
+pub fn is_terminating(namespace: &Namespace) -> bool {
     let phase = namespace.status.as_ref().and_then(|status| status.phase.as_deref());
     namespace.is_deleting() || phase == Some("Terminating")
 }

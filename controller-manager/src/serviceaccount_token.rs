@@ -1,5 +1,5 @@
-//! The token controller: a secret of type `kubernetes.io/service-account-token` is filled with a token of its account,
-//! and goes with the account.
+//! The token controller fills secrets of type `kubernetes.io/service-account-token` with a token of their account, and
+//! deletes them when the account no longer exists.
 //!
 //! Corresponds to tokens_controller.go of pkg/controller/serviceaccount.
 
@@ -64,7 +64,7 @@ fn annotation<'a>(secret: &'a Secret, key: &str) -> &'a str {
     secret.metadata.annotations.as_ref().and_then(|all| all.get(key)).map_or("", String::as_str)
 }
 
-/// The account whose token belongs into the secret, if one does.
+/// Returns the name of the account whose token belongs into the secret, if one does.
 fn account_of(secret: &Secret) -> Option<&str> {
     let name = annotation(secret, NAME);
     (secret.type_.as_deref() == Some(TYPE) && !name.is_empty()).then_some(name)
@@ -73,8 +73,8 @@ fn account_of(secret: &Secret) -> Option<&str> {
 pub fn plan(observed: &Observed, sign: impl Fn(&serde_json::Value) -> Option<String>) -> Plan {
     let secret = observed.secret.as_ref();
     let Some(name) = account_of(secret).filter(|_| !secret.is_deleting()) else { return Plan::default() };
-    let said_uid = annotation(secret, UID);
-    let account = observed.account.as_deref().filter(|account| said_uid.is_empty() || account.uid() == said_uid);
+    let uid = annotation(secret, UID);
+    let account = observed.account.as_deref().filter(|account| uid.is_empty() || account.uid() == uid);
     let Some(account) = account else {
         return Plan::of([actions::delete_exactly(secret)]);
     };
@@ -115,7 +115,7 @@ impl Reconciler for Controller {
         Some(Observed { secret, account, root_ca_pem: self.root_ca_pem.clone() })
     }
 
-    /// The cache may not know a new account yet: nothing is deleted before the server was asked.
+    /// Asks the server for an account that the cache lacks: the cache may not show a new account yet.
     async fn consult(&self, client: &Client, observed: Observed) -> Result<Option<Observed>, ReconcileError> {
         let Some(name) = account_of(&observed.secret).filter(|_| observed.account.is_none()) else {
             return Ok(Some(observed));
@@ -159,7 +159,7 @@ mod tests {
         assert_eq!(annotation(&updated, UID), "uid-robot");
         observed.secret = Arc::new(updated.clone());
         assert_eq!(plan(&observed, sign).to_string(), "");
-        // A token that was taken out is made anew; another account of the same name gets none.
+        // A token that was removed is signed again. An account with the same name and another uid gets no token.
         let mut emptied = updated.clone();
         emptied.data.as_mut().unwrap().remove("token");
         observed.secret = Arc::new(emptied);

@@ -1,4 +1,4 @@
-//! The TTL-after-finished controller: deletes jobs some time after they finished, where they ask for it.
+//! The TTL-after-finished controller deletes finished jobs after their `ttlSecondsAfterFinished`.
 //!
 //! Corresponds to pkg/controller/ttlafterfinished.
 
@@ -12,7 +12,7 @@ use proto::Kind;
 use proto::kinds::api::batch::v1::Job;
 use std::sync::Arc;
 
-/// Jobs that are looked at at the same time, as many as in kube-controller-manager.
+/// Jobs that are reconciled concurrently, as in kube-controller-manager.
 const WORKERS: usize = 5;
 
 struct Controller {
@@ -29,7 +29,7 @@ pub fn start(setup: &Setup<'_>) -> Running {
     setup.run(queue, WORKERS, Controller { jobs: setup.lister() })
 }
 
-/// When the job is to go; nothing if it has not finished, does not ask for it, or goes already.
+/// Returns the time at which the job is to be deleted. `None` if it has no TTL, has not finished, or is being deleted.
 pub fn expires_at(job: &Job) -> Option<Timestamp> {
     if job.is_deleting() {
         return None;
@@ -61,7 +61,7 @@ impl Reconciler for Controller {
         self.jobs.by_key(key)
     }
 
-    /// The time may have been changed since the cache heard of the job.
+    /// Asks the server for the job that is due: its TTL may be newer than the cache.
     async fn consult(&self, client: &Client, job: Arc<Job>) -> Result<Option<Arc<Job>>, ReconcileError> {
         let is_due = expires_at(&job).is_some_and(|time| time <= client.env().wall());
         if !is_due {

@@ -1,5 +1,5 @@
-//! The bootstrap signer: ConfigMap `cluster-info` in `kube-public` is signed by every bootstrap token, so that a node that
-//! holds one can tell that it reads the cluster's own words.
+//! The bootstrap signer signs ConfigMap `cluster-info` in `kube-public` with every bootstrap token. A node that holds a
+//! token can so verify that the content comes from the cluster.
 //!
 //! Corresponds to bootstrapsigner.go of pkg/controller/bootstrap and k8s.io/cluster-bootstrap/token/jws.
 
@@ -38,7 +38,7 @@ pub fn start(setup: &Setup<'_>) -> Running {
     let queue = setup.queue();
     let key = || format!("{NAMESPACE}/{NAME}");
     setup.on_event(&queue, move |event: &Event<Secret>, queue| {
-        if Token::is_one(event.object()) {
+        if Token::is_token(event.object()) {
             queue.add(key());
         }
     });
@@ -50,7 +50,7 @@ pub fn start(setup: &Setup<'_>) -> Running {
     setup.run(queue, 1, Controller { secrets: setup.lister(), config_maps: setup.lister() })
 }
 
-/// The signature of a text without the text: a JSON web signature whose middle is empty.
+/// Returns a detached JSON web signature of a text: its payload part is empty.
 pub fn signature(content: &str, id: &str, secret: &str) -> String {
     let header = URL_SAFE_NO_PAD.encode(format!(r#"{{"alg":"HS256","kid":"{id}"}}"#));
     let message = format!("{header}.{}", URL_SAFE_NO_PAD.encode(content));
@@ -85,7 +85,7 @@ impl Reconciler for Controller {
 
     fn observe(&self, key: &str) -> Option<Observed> {
         let cluster_info = self.config_maps.by_key(key)?;
-        let tokens = self.secrets.filter(super::token::NAMESPACE, Token::is_one);
+        let tokens = self.secrets.filter(super::token::NAMESPACE, Token::is_token);
         Some(Observed { cluster_info, tokens })
     }
 

@@ -1,4 +1,4 @@
-//! `Token`: what a secret of type `bootstrap.kubernetes.io/token` says.
+//! `Token` reads a secret of type `bootstrap.kubernetes.io/token`.
 //!
 //! Corresponds to k8s.io/cluster-bootstrap/util/secrets.
 
@@ -10,13 +10,13 @@ pub const NAMESPACE: &str = "kube-system";
 pub const NAME_PREFIX: &str = "bootstrap-token-";
 const TYPE: &str = "bootstrap.kubernetes.io/token";
 
-/// Read off a secret.
+/// A bootstrap token in its secret.
 #[derive(Clone, Copy, Debug)]
 pub struct Token<'a>(pub &'a Secret);
 
 impl<'a> Token<'a> {
-    /// Whether a secret is meant to be one.
-    pub fn is_one(secret: &Secret) -> bool {
+    /// Returns true if a secret has the type and namespace of a bootstrap token.
+    pub fn is_token(secret: &Secret) -> bool {
         secret.namespace() == NAMESPACE && secret.type_.as_deref() == Some(TYPE)
     }
 
@@ -25,7 +25,7 @@ impl<'a> Token<'a> {
         bytes.and_then(|bytes| std::str::from_utf8(&bytes.0).ok()).unwrap_or_default()
     }
 
-    /// When it ends, if it does; what cannot be read as a time has passed.
+    /// Returns the expiration time, if there is one. A token whose time cannot be parsed has expired.
     pub fn expires_at(self) -> Option<Timestamp> {
         match self.text("expiration") {
             "" => None,
@@ -33,17 +33,17 @@ impl<'a> Token<'a> {
         }
     }
 
-    /// Id and secret, where cluster-info may be signed by it now.
+    /// Returns the token's id and secret if it may sign `cluster-info` now.
     pub fn for_signing(self, now: Timestamp) -> Option<(&'a str, &'a str)> {
         let (id, secret) = (self.text("token-id"), self.text("token-secret"));
-        let is_named_so = self.0.name().strip_prefix(NAME_PREFIX) == Some(id);
-        let is_good = !id.is_empty()
+        let has_own_name = self.0.name().strip_prefix(NAME_PREFIX) == Some(id);
+        let is_valid = !id.is_empty()
             && !secret.is_empty()
-            && is_named_so
+            && has_own_name
             && !self.0.is_deleting()
             && self.expires_at().is_none_or(|end| end > now)
             && self.text("usage-bootstrap-signing") == "true";
-        is_good.then_some((id, secret))
+        is_valid.then_some((id, secret))
     }
 }
 
@@ -53,7 +53,7 @@ pub mod fixture {
     use crate::fixture;
     use proto::kinds::ByteString;
 
-    /// A secret as kubeadm writes it.
+    /// Returns a secret as kubeadm writes it.
     pub fn secret(id: &str, more: &[(&str, &str)]) -> Secret {
         let plain = [("token-id", id), ("token-secret", "0123456789abcdef"), ("usage-bootstrap-signing", "true")];
         let mut data: std::collections::BTreeMap<String, ByteString> = Default::default();

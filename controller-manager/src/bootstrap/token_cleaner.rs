@@ -1,4 +1,4 @@
-//! The token cleaner: bootstrap tokens whose time has passed are deleted.
+//! The token cleaner deletes expired bootstrap tokens.
 //!
 //! Corresponds to tokencleaner.go of pkg/controller/bootstrap.
 
@@ -20,7 +20,7 @@ struct Controller {
 pub fn start(setup: &Setup<'_>) -> Running {
     let queue = setup.queue();
     setup.on_event(&queue, |event: &Event<Secret>, queue| {
-        if !matches!(event, Event::Deleted(_)) && Token::is_one(event.object()) {
+        if !matches!(event, Event::Deleted(_)) && Token::is_token(event.object()) {
             queue.add(event.object().key());
         }
     });
@@ -28,7 +28,7 @@ pub fn start(setup: &Setup<'_>) -> Running {
 }
 
 pub fn plan(secret: &Secret, now: Timestamp) -> Plan {
-    if !Token::is_one(secret) || secret.is_deleting() {
+    if !Token::is_token(secret) || secret.is_deleting() {
         return Plan::default();
     }
     match Token(secret).expires_at() {

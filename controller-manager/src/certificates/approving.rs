@@ -1,4 +1,4 @@
-//! The approving controller: a node gets the certificate that it is itself, where RBAC lets whoever asks have one.
+//! The approving controller approves requests for a kubelet's client certificate if RBAC permits the requester to have one.
 //!
 //! Corresponds to pkg/controller/certificates/approver.
 
@@ -15,17 +15,18 @@ use proto::{Gvr, Kind};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Requests that are looked at at the same time, as many as in kube-controller-manager.
+/// Requests that are reconciled concurrently, as in kube-controller-manager.
 const WORKERS: usize = 5;
 
 struct Controller {
     requests: Lister<CertificateSigningRequest>,
 }
 
-/// A permission that approves, the most special first, and what is then said.
+/// A permission that lets a request be approved: RBAC grants `create` on a subresource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Permission {
     pub subresource: &'static str,
+    /// Message of the condition `Approved`.
     message: &'static str,
 }
 
@@ -41,22 +42,23 @@ const NODE_CLIENT: Permission = Permission {
 #[derive(Debug)]
 pub struct Observed {
     pub request: Arc<CertificateSigningRequest>,
-    /// The permission that whoever asks has.
+    /// The permission that the requester has.
     pub granted: Option<Permission>,
 }
 
 pub fn start(setup: &Setup<'_>) -> Running {
     let queue = setup.queue();
     setup.on_event(&queue, |event: &Event<CertificateSigningRequest>, queue| {
-        if !matches!(event, Event::Deleted(_)) && !needed(event.object()).is_empty() {
+        if !matches!(event, Event::Deleted(_)) && !approving_permissions(event.object()).is_empty() {
             queue.add(event.object().key());
         }
     });
     setup.run(queue, WORKERS, Controller { requests: setup.lister() })
 }
 
-/// The permissions of which one approves the request; none where it is not for this controller to say.
-pub fn needed(request: &CertificateSigningRequest) -> Vec<Permission> {
+/// Returns the permissions of which any approves the request, the most specific first. Empty if this controller does not
+/// decide about the request.
+pub fn approving_permissions(request: &CertificateSigningRequest) -> Vec<Permission> {
     let spec = &request.spec;
     let is_open =
         !conditions::is_issued(request) && ![APPROVED, DENIED].into_iter().any(|type_| conditions::has(request, type_));
@@ -71,7 +73,7 @@ pub fn needed(request: &CertificateSigningRequest) -> Vec<Permission> {
     is_own.then_some(SELF_NODE_CLIENT).into_iter().chain([NODE_CLIENT]).collect()
 }
 
-/// May whoever asked for it have it?
+/// Returns the review that asks whether the requester has a permission.
 fn review(spec: &CertificateSigningRequestSpec, permission: Permission) -> Value {
     json!({
         "apiVersion": "authorization.k8s.io/v1",
@@ -108,12 +110,12 @@ impl Reconciler for Controller {
 
     fn observe(&self, key: &str) -> Option<Observed> {
         let request = self.requests.by_key(key)?;
-        (!needed(&request).is_empty()).then_some(Observed { request, granted: None })
+        (!approving_permissions(&request).is_empty()).then_some(Observed { request, granted: None })
     }
 
     async fn consult(&self, client: &Client, observed: Observed) -> Result<Option<Observed>, ReconcileError> {
         let reviews = client.dynamic(&Gvr::new("authorization.k8s.io", "v1", "subjectaccessreviews"), "");
-        for permission in needed(&observed.request) {
+        for permission in approving_permissions(&observed.request) {
             let answer = reviews.create(&review(&observed.request.spec, permission)).await?;
             if answer["status"]["allowed"] == true {
                 return Ok(Some(Observed { granted: Some(permission), ..observed }));
@@ -138,15 +140,15 @@ mod tests {
     #[test]
     fn a_node_is_recognized_by_what_it_asks_for() {
         let node = node_request("n1");
-        assert_eq!(needed(&node), [NODE_CLIENT]);
+        assert_eq!(approving_permissions(&node), [NODE_CLIENT]);
         let mut own = node.clone();
         own.spec.username = Some("system:node:n1".to_owned());
-        assert_eq!(needed(&own), [SELF_NODE_CLIENT, NODE_CLIENT]);
+        assert_eq!(approving_permissions(&own), [SELF_NODE_CLIENT, NODE_CLIENT]);
         let mut serving = own.clone();
         serving.spec.signer_name = SignerName::KubeletServing.as_str().to_owned();
         let denied = conditions::with(&own, DENIED, "No", "", fixture::at(0));
         for other in [serving, denied, request("ada", SignerName::ApiServerClientKubelet)] {
-            assert_eq!(needed(&other), [], "{:?}", other.spec.signer_name);
+            assert_eq!(approving_permissions(&other), [], "{:?}", other.spec.signer_name);
         }
     }
 

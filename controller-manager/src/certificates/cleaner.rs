@@ -1,11 +1,11 @@
-//! The cleaner: requests that are done with, or that nobody cared about, are deleted after a while.
+//! The cleaner deletes requests some time after they were decided, and requests that stay undecided for long.
 //!
 //! Corresponds to pkg/controller/certificates/cleaner.
 
 use super::conditions::{self, APPROVED, DENIED, FAILED};
 use crate::context::Running;
 use crate::descriptor::Setup;
-use crate::reconcile::Patrol;
+use crate::reconcile::PeriodicReconciler;
 use crate::{actions, clock};
 use client::{Lister, Plan};
 use component_base::tls;
@@ -17,9 +17,9 @@ use std::time::Duration;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 const PERIOD: Duration = Duration::from_secs(3600);
-/// How long a request that came to an end is kept.
-const ENDED_S: i64 = 3600;
-/// How long one waits for somebody to decide.
+/// How long a decided request is kept.
+const DECIDED_S: i64 = 3600;
+/// How long an undecided request is kept.
 const PENDING_S: i64 = 24 * 3600;
 
 struct Cleaner {
@@ -27,28 +27,28 @@ struct Cleaner {
 }
 
 pub fn start(setup: &Setup<'_>) -> Running {
-    setup.patrol("csrcleaner", PERIOD, Cleaner { requests: setup.lister() })
+    setup.run_periodically("csrcleaner", PERIOD, Cleaner { requests: setup.lister() })
 }
 
-/// Whether nobody needs the request any more.
-pub fn is_done_with(request: &CertificateSigningRequest, now: Timestamp) -> bool {
+/// Returns true if the request is to be deleted.
+pub fn is_expired(request: &CertificateSigningRequest, now: Timestamp) -> bool {
     let is_past = |since: Option<Timestamp>, limit_s| since.is_some_and(|since| clock::after(since, limit_s) < now);
-    let said = conditions::conditions(request);
+    let conditions = conditions::conditions(request);
     let is_issued = conditions::is_issued(request);
-    let ended = said.iter().any(|condition| {
+    let is_decided = conditions.iter().any(|condition| {
         let counts = match condition.type_.as_str() {
             APPROVED => is_issued,
             DENIED | FAILED => true,
             _ => false,
         };
-        counts && is_past(condition.last_update_time.as_ref().map(|time| time.0), ENDED_S)
+        counts && is_past(condition.last_update_time.as_ref().map(|time| time.0), DECIDED_S)
     });
     let created = request.metadata.creation_timestamp.as_ref().map(|time| time.0);
-    let is_forgotten = said.is_empty() && is_past(created, PENDING_S);
-    ended || is_forgotten || certificate_end(request).is_some_and(|end| end < now)
+    let is_undecided = conditions.is_empty() && is_past(created, PENDING_S);
+    is_decided || is_undecided || certificate_end(request).is_some_and(|end| end < now)
 }
 
-/// When the certificate that was issued ends.
+/// Returns the end of the issued certificate's validity.
 fn certificate_end(request: &CertificateSigningRequest) -> Option<Timestamp> {
     let pem = std::str::from_utf8(conditions::certificate(request)?).ok()?;
     let chain = tls::certificates("certificate", pem).ok()?;
@@ -56,7 +56,7 @@ fn certificate_end(request: &CertificateSigningRequest) -> Option<Timestamp> {
     Timestamp::from_second(certificate.validity().not_after.timestamp()).ok()
 }
 
-impl Patrol for Cleaner {
+impl PeriodicReconciler for Cleaner {
     type Observed = Vec<Arc<CertificateSigningRequest>>;
 
     async fn observe(&mut self, _now: Timestamp) -> Self::Observed {
@@ -64,8 +64,8 @@ impl Patrol for Cleaner {
     }
 
     fn plan(&mut self, observed: &Self::Observed, now: Timestamp) -> Vec<Plan> {
-        let done = observed.iter().filter(|request| !request.is_deleting() && is_done_with(request, now));
-        done.map(|request| Plan::of([actions::delete_exactly(&**request)])).collect()
+        let expired = observed.iter().filter(|request| !request.is_deleting() && is_expired(request, now));
+        expired.map(|request| Plan::of([actions::delete_exactly(&**request)])).collect()
     }
 }
 
@@ -97,13 +97,13 @@ mod tests {
         ] {
             match stays_until_s {
                 Some(limit_s) => {
-                    assert!(!is_done_with(request, at(limit_s)), "{request:?}");
-                    assert!(is_done_with(request, at(limit_s + 1)), "{request:?}");
+                    assert!(!is_expired(request, at(limit_s)), "{request:?}");
+                    assert!(is_expired(request, at(limit_s + 1)), "{request:?}");
                 }
-                None => assert!(!is_done_with(request, at(100 * day)), "{request:?}"),
+                None => assert!(!is_expired(request, at(100 * day)), "{request:?}"),
             }
         }
         let end = certificate_end(&expired).unwrap();
-        assert!(is_done_with(&expired, clock::after(end, 1)));
+        assert!(is_expired(&expired, clock::after(end, 1)));
     }
 }

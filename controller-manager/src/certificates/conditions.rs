@@ -1,4 +1,4 @@
-//! What has been said of a request so far.
+//! The conditions of a certificate signing request.
 //!
 //! Corresponds to pkg/controller/certificates/certificate_controller_utils.go.
 
@@ -24,13 +24,13 @@ pub fn is_issued(request: &CertificateSigningRequest) -> bool {
     certificate(request).is_some()
 }
 
-/// The certificate (PEM) that was issued.
+/// Returns the issued certificate (PEM).
 pub fn certificate(request: &CertificateSigningRequest) -> Option<&[u8]> {
     let certificate = request.status.as_ref()?.certificate.as_ref()?;
     (!certificate.0.is_empty()).then_some(&certificate.0)
 }
 
-/// The request with one more condition.
+/// Returns the request with one more condition.
 pub fn with(
     request: &CertificateSigningRequest,
     type_: &str,

@@ -1,5 +1,5 @@
-//! The controllers of certificate signing requests: one approves what nodes may have, one signs what is approved, one
-//! clears away what is done with.
+//! The controllers of certificate signing requests: one approves those of nodes, one signs approved requests, one deletes
+//! old requests.
 //!
 //! Corresponds to pkg/controller/certificates.
 

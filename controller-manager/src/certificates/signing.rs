@@ -1,4 +1,4 @@
-//! The signing controller: what is approved, and asks for what its signer gives, is signed.
+//! The signing controller issues certificates for approved requests that meet the rules of their signer.
 //!
 //! Corresponds to pkg/controller/certificates/signer.
 
@@ -18,17 +18,17 @@ use proto::kinds::api::certificates::v1::CertificateSigningRequest;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Requests that are looked at at the same time, as many as in kube-controller-manager.
+/// Requests that are reconciled concurrently, as in kube-controller-manager.
 const WORKERS: usize = 5;
-/// A certificate begins before it is issued, for clocks that differ a little.
+/// A certificate is valid from a little before its issue, because clocks differ.
 const BACKDATE: SignedDuration = SignedDuration::from_mins(5);
-/// A shorter life is not shortened by that.
+/// From this life on, the backdated time counts as part of the life.
 const SHORT: SignedDuration = SignedDuration::from_hours(8);
 
 struct Controller {
     requests: Lister<CertificateSigningRequest>,
     signers: Signers,
-    longest: Duration,
+    max_life: Duration,
     serials: Random,
 }
 
@@ -38,12 +38,14 @@ pub struct Observed {
     pub outcome: Outcome,
 }
 
-/// What the signer said.
+/// The signer's answer.
 #[derive(Debug, PartialEq)]
 pub enum Outcome {
-    /// It has not been asked yet.
+    /// The signer has not answered yet.
     Open,
+    /// The certificate (PEM).
     Signed(String),
+    /// The reason.
     Refused(String),
 }
 
@@ -62,13 +64,13 @@ pub fn start(setup: &Setup<'_>) -> Running {
     let controller = Controller {
         requests: setup.lister(),
         signers,
-        longest: setup.settings.signing.cluster_signing_duration,
+        max_life: setup.settings.signing.cluster_signing_duration,
         serials: setup.env.random("certificate serials"),
     };
     setup.run(queue, WORKERS, controller)
 }
 
-/// Who is to sign it; nobody where it is not approved, is denied, has failed or is done.
+/// Returns the signer that is to sign a request. `None` unless the request is approved, and not denied, failed or issued.
 pub fn signer_of(request: &CertificateSigningRequest) -> Option<SignerName> {
     let is_due = conditions::has(request, APPROVED)
         && ![DENIED, FAILED].into_iter().any(|type_| conditions::has(request, type_))
@@ -76,41 +78,43 @@ pub fn signer_of(request: &CertificateSigningRequest) -> Option<SignerName> {
     is_due.then(|| SignerName::of(&request.spec.signer_name)).flatten()
 }
 
-/// From a little before now for as long as was asked for, and is allowed; never longer than the authority itself.
-pub fn validity(asked_s: Option<i32>, longest: Duration, authority_end: Timestamp, now: Timestamp) -> Validity {
-    let longest = SignedDuration::try_from(longest).unwrap_or(SignedDuration::MAX);
-    let life = asked_s.map_or(longest, |asked_s| SignedDuration::from_secs(asked_s.into()).min(longest));
+/// Returns the validity of a certificate: it begins a little before `now`, lasts as long as the request asks and
+/// `max_life` allows, and never outlasts the authority.
+pub fn validity(requested_s: Option<i32>, max_life: Duration, authority_end: Timestamp, now: Timestamp) -> Validity {
+    let max_life = SignedDuration::try_from(max_life).unwrap_or(SignedDuration::MAX);
+    let requested = |seconds: i32| SignedDuration::from_secs(seconds.into()).min(max_life);
+    let life = requested_s.map_or(max_life, requested);
     let life = if life < SHORT { life } else { life - BACKDATE };
     let end = now.checked_add(life).unwrap_or(authority_end);
     Validity { begin: now - BACKDATE, end: end.min(authority_end) }
 }
 
-/// Signs, or says why not.
+/// Signs a request, or returns the reason for a refusal.
 fn sign(
     request: &CertificateSigningRequest,
     name: SignerName,
     signer: &Signer,
-    longest: Duration,
+    max_life: Duration,
     serials: &Random,
     now: Timestamp,
 ) -> Result<Outcome, SigningError> {
     let spec = &request.spec;
-    let asked = CertificateRequest::from_pem(&spec.request.0)?;
+    let request = CertificateRequest::from_pem(&spec.request.0)?;
     let usages = spec.usages.as_deref().unwrap_or_default();
-    if let Err(why) = name.check(&asked.names, usages) {
-        return Ok(Outcome::Refused(why));
+    if let Err(reason) = name.check(&request.names, usages) {
+        return Ok(Outcome::Refused(reason));
     }
     let mut serial = [0; 16];
     serials.fill(&mut serial);
-    let validity = validity(spec.expiration_seconds, longest, signer.end, now);
-    Ok(Outcome::Signed(signer.sign(&asked, usages, validity, serial)?))
+    let validity = validity(spec.expiration_seconds, max_life, signer.end, now);
+    Ok(Outcome::Signed(signer.sign(&request, usages, validity, serial)?))
 }
 
 pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
     let request = &observed.request;
     let changed = match &observed.outcome {
         Outcome::Open => return Plan::default(),
-        Outcome::Refused(why) => conditions::with(request, FAILED, "SignerValidationFailure", why, now),
+        Outcome::Refused(reason) => conditions::with(request, FAILED, "SignerValidationFailure", reason, now),
         Outcome::Signed(pem) => {
             let mut signed = (**request).clone();
             signed.status.get_or_insert_default().certificate = Some(ByteString(pem.clone().into_bytes()));
@@ -129,12 +133,12 @@ impl Reconciler for Controller {
         Some(Observed { request, outcome: Outcome::Open })
     }
 
-    /// A signature is random: it is made here, and the plan says what becomes of it.
+    /// Signs here and not in `plan`, which is pure: a certificate has a random serial number.
     async fn consult(&self, client: &Client, observed: Observed) -> Result<Option<Observed>, ReconcileError> {
         let signer = signer_of(&observed.request).and_then(|name| Some((name, self.signers.0.get(&name)?)));
         let Some((name, signer)) = signer else { return Ok(None) };
         let now = client.env().wall();
-        let outcome = sign(&observed.request, name, signer, self.longest, &self.serials, now)?;
+        let outcome = sign(&observed.request, name, signer, self.max_life, &self.serials, now)?;
         Ok(Some(Observed { outcome, ..observed }))
     }
 

@@ -1,6 +1,6 @@
-//! Every flag of cloud-controller-manager v1.36, and whether it has an effect here.
+//! Lists every flag of cloud-controller-manager v1.36, and says which have an effect here.
 //!
-//! Those that work are fields of `Config`, which says what they mean. Corresponds to k8s.io/cloud-provider/options.
+//! The flags with an effect are fields of `Config`, which documents them. Corresponds to k8s.io/cloud-provider/options.
 
 use crate::flags::{CLOUD, GENERIC};
 use component_base::options::Original;

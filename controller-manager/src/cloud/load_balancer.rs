@@ -1,6 +1,6 @@
-//! The service controller: a Service of type LoadBalancer gets an address of the cloud's, and gives it back at its end.
+//! The service controller gives each Service of type LoadBalancer an address of the cloud, and releases it at the end.
 //!
-//! Addresses are of a network that is kept for documentation; nothing ever connects to them. Corresponds to
+//! The addresses come from a network that is reserved for documentation; nothing ever connects to them. Corresponds to
 //! k8s.io/cloud-provider/controllers/service.
 
 use crate::actions;
@@ -18,35 +18,35 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The addresses of the cloud: RFC 5737's third network.
+/// Network of the cloud's addresses: TEST-NET-3 of RFC 5737.
 const NETWORK: [u8; 3] = [203, 0, 113];
 const FINALIZER: &str = "service.kubernetes.io/load-balancer-cleanup";
-/// One at a time, as in the original, so that no address is given twice.
+/// One worker, as in cloud-controller-manager, so that no address is allocated twice.
 const WORKERS: usize = 1;
-/// When a service that got none looks again.
+/// How soon a service without an address is reconciled again.
 const RETRY: Duration = Duration::from_secs(60);
 
 struct Controller {
     services: Lister<Service>,
-    /// By service. What no cache shows yet is here too.
-    given: Mutex<BTreeMap<String, Ipv4Addr>>,
+    /// Address of each service, including those that no cache shows yet.
+    allocated: Mutex<BTreeMap<String, Ipv4Addr>>,
 }
 
 #[derive(Debug)]
 pub struct Observed {
     pub service: Arc<Service>,
-    /// The address that it has or gets; nothing where none is left.
+    /// The address that the service has or gets; `None` if no address is left.
     pub address: Option<Ipv4Addr>,
 }
 
 pub fn start(setup: &Setup<'_>) -> Running {
     let queue = setup.queue();
     setup.on_event(&queue, |event: &Event<Service>, queue| queue.add(event.object().key()));
-    setup.run(queue, WORKERS, Controller { services: setup.lister(), given: Mutex::default() })
+    setup.run(queue, WORKERS, Controller { services: setup.lister(), allocated: Mutex::default() })
 }
 
-/// Whether the service is this cloud's to serve.
-pub fn wants(service: &Service) -> bool {
+/// Returns true if the service asks this cloud for a load balancer.
+pub fn wants_load_balancer(service: &Service) -> bool {
     let spec = service.spec.as_ref();
     let is_balanced = spec.is_some_and(|spec| {
         spec.type_.as_deref() == Some("LoadBalancer")
@@ -71,7 +71,7 @@ fn finalizers(service: &Service) -> &[String] {
 pub fn plan(observed: &Observed) -> Plan {
     let service = &*observed.service;
     match observed.address {
-        _ if !wants(service) => release(service),
+        _ if !wants_load_balancer(service) => release(service),
         Some(address) => ensure(service, address),
         None => {
             let message =
@@ -83,15 +83,15 @@ pub fn plan(observed: &Observed) -> Plan {
 }
 
 fn ensure(service: &Service, address: Ipv4Addr) -> Plan {
-    let is_kept = finalizers(service).iter().any(|finalizer| finalizer == FINALIZER);
-    if is_kept && addresses(service).eq([address.to_string().as_str()]) {
+    let has_finalizer = finalizers(service).iter().any(|finalizer| finalizer == FINALIZER);
+    if has_finalizer && addresses(service).eq([address.to_string().as_str()]) {
         return Plan::default();
     }
     let mut finalizers = finalizers(service).to_vec();
-    if !is_kept {
+    if !has_finalizer {
         finalizers.push(FINALIZER.to_owned());
     }
-    // The finalizer first: an address that nobody would give back is lost.
+    // The finalizer comes first: without it, the address of a deleted service would never be released.
     let status = json!({"loadBalancer": {"ingress": [{"ip": address.to_string(), "ipMode": "VIP"}]}});
     Plan::of([
         actions::normal(service, "EnsuringLoadBalancer", "Ensuring load balancer"),
@@ -113,7 +113,7 @@ fn release(service: &Service) -> Plan {
     ])
 }
 
-/// Finalizers are written beside the status, which is all that the controller may write.
+/// Returns a patch of the status that writes finalizers too: the controller may patch nothing but the status.
 fn patch(service: &Service, finalizers: &[String], status: Option<serde_json::Value>) -> Action {
     let mut patch = json!({"metadata": {"uid": service.uid(), "finalizers": finalizers}});
     if let Some(status) = status {
@@ -123,19 +123,19 @@ fn patch(service: &Service, finalizers: &[String], status: Option<serde_json::Va
 }
 
 impl Controller {
-    /// The address that the service has, or else the lowest that is free.
+    /// Returns the address that the service has, or else allocates the lowest free one.
     fn address(&self, service: &Service) -> Option<Ipv4Addr> {
         let key = service.key();
-        let mut given = self.given.lock();
-        if let Some(known) = own_address(service).or_else(|| given.get(&key).copied()) {
-            given.insert(key, known);
+        let mut allocated = self.allocated.lock();
+        if let Some(known) = own_address(service).or_else(|| allocated.get(&key).copied()) {
+            allocated.insert(key, known);
             return Some(known);
         }
-        let shown: Vec<Ipv4Addr> = self.services.list().iter().filter_map(|other| own_address(other)).collect();
+        let in_status: Vec<Ipv4Addr> = self.services.list().iter().filter_map(|other| own_address(other)).collect();
         let [a, b, c] = NETWORK;
         let mut all = (1..=254).map(|host| Ipv4Addr::new(a, b, c, host));
-        let free = all.find(|ip| !shown.contains(ip) && !given.values().any(|taken| taken == ip))?;
-        given.insert(key, free);
+        let free = all.find(|ip| !in_status.contains(ip) && !allocated.values().any(|taken| taken == ip))?;
+        allocated.insert(key, free);
         Some(free)
     }
 }
@@ -145,12 +145,12 @@ impl Reconciler for Controller {
 
     fn observe(&self, key: &str) -> Option<Observed> {
         let Some(service) = self.services.by_key(key) else {
-            self.given.lock().remove(key);
+            self.allocated.lock().remove(key);
             return None;
         };
-        let address = if wants(&service) { self.address(&service) } else { None };
-        if !wants(&service) {
-            self.given.lock().remove(key);
+        let address = if wants_load_balancer(&service) { self.address(&service) } else { None };
+        if !wants_load_balancer(&service) {
+            self.allocated.lock().remove(key);
         }
         Some(Observed { service, address })
     }
@@ -166,10 +166,10 @@ mod tests {
     use crate::fixture;
     use proto::kinds::api::core::v1::{LoadBalancerIngress, LoadBalancerStatus, ServiceSpec, ServiceStatus};
 
-    fn service(type_: &str, address: &str, is_kept: bool) -> Service {
+    fn service(type_: &str, address: &str, has_finalizer: bool) -> Service {
         let mut service = Service { metadata: fixture::meta("web"), ..Service::default() };
         service.spec = Some(ServiceSpec { type_: Some(type_.to_owned()), ..ServiceSpec::default() });
-        service.metadata.finalizers = is_kept.then(|| vec![FINALIZER.to_owned()]);
+        service.metadata.finalizers = has_finalizer.then(|| vec![FINALIZER.to_owned()]);
         let point = LoadBalancerIngress { ip: Some(address.to_owned()), ..LoadBalancerIngress::default() };
         let ingress = (!address.is_empty()).then(|| vec![point]);
         let load_balancer = Some(LoadBalancerStatus { ingress });
@@ -199,7 +199,7 @@ mod tests {
     fn another_class_is_somebody_elses() {
         let mut other = service("LoadBalancer", "", false);
         other.spec.as_mut().unwrap().load_balancer_class = Some("example.com/lb".to_owned());
-        assert!(!wants(&other));
-        assert!(wants(&service("LoadBalancer", "", false)));
+        assert!(!wants_load_balancer(&other));
+        assert!(wants_load_balancer(&service("LoadBalancer", "", false)));
     }
 }

@@ -1,4 +1,4 @@
-//! The cloud controller manager: what a cluster has to ask of its cloud, of a cloud that is simulated.
+//! The cloud controller manager: the controllers that depend on a cloud. The cloud is simulated.
 //!
 //! Corresponds to cmd/cloud-controller-manager and k8s.io/cloud-provider.
 
@@ -16,12 +16,13 @@ use options::{Config, PROVIDER};
 use proto::kinds::api::core::v1::{Node, Service};
 use serde_json::json;
 
-/// Where cloud-controller-manager serves, and the Lease of whoever leads.
+/// Name and default port of cloud-controller-manager.
 const COMPONENT: Component =
     Component { name: "cloud-controller-manager", port: 10258, original: "cloud-controller-manager" };
+/// Name of the Lease that the leader holds.
 const LEASE: &str = "cloud-controller-manager";
 
-/// In the order in which they start.
+/// The controllers, in the order in which they start.
 pub const CONTROLLERS: &[ControllerDescriptor] = &[
     ControllerDescriptor {
         name: "cloud-node-controller",

@@ -1,4 +1,4 @@
-//! The cloud node controller: a new node waits, tainted, until its cloud has said which machine it is.
+//! The cloud node controller sets a new node's provider ID and then removes its taint `uninitialized`.
 //!
 //! Corresponds to k8s.io/cloud-provider/controllers/node.
 
@@ -23,7 +23,7 @@ struct Controller {
 pub fn start(setup: &Setup<'_>) -> Running {
     let queue = setup.queue();
     setup.on_event(&queue, |event: &Event<Node>, queue| {
-        if !matches!(event, Event::Deleted(_)) && is_new(event.object()) {
+        if !matches!(event, Event::Deleted(_)) && is_uninitialized(event.object()) {
             queue.add(event.object().key());
         }
     });
@@ -34,13 +34,13 @@ fn taints(node: &Node) -> &[Taint] {
     node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default()
 }
 
-fn is_new(node: &Node) -> bool {
+fn is_uninitialized(node: &Node) -> bool {
     !node.is_deleting() && taints(node).iter().any(|taint| taint.key == TAINT)
 }
 
-/// Names the machine, and lets pods in.
+/// Sets the provider ID and removes the taint, so that the node admits pods.
 pub fn plan(node: &Node) -> Plan {
-    if !is_new(node) {
+    if !is_uninitialized(node) {
         return Plan::default();
     }
     let mut known = node.clone();

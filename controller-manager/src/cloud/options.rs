@@ -1,4 +1,4 @@
-//! The flags of the cloud controller manager, under the names and with the defaults of the original.
+//! The flags of the cloud controller manager, with the names and defaults of Kubernetes' cloud-controller-manager.
 //!
 //! Corresponds to k8s.io/cloud-provider/options.
 
@@ -9,7 +9,7 @@ use component_base::options::{
     CertDirOptions, ClientOptions, LeaderElectionOptions, OptionsError, OriginalFlags, ServingOptions,
 };
 
-/// The only cloud there is.
+/// Name of the only cloud provider.
 pub const PROVIDER: &str = "orrery";
 
 /// The command line of `cloud-controller-manager`.
@@ -23,14 +23,14 @@ pub struct Config {
     pub serving: ServingOptions,
     #[command(flatten)]
     pub cert_dir: CertDirOptions,
-    /// The cloud: orrery, which is simulated, is the only one
+    /// Cloud provider: orrery, which is simulated, is the only one
     #[arg(long, value_name = "NAME")]
     pub cloud_provider: Option<String>,
     #[command(flatten)]
     pub settings: CloudSettings,
 }
 
-/// What the controllers do, however the manager is run.
+/// Settings of the controllers.
 #[derive(Args, Clone, Debug)]
 pub struct CloudSettings {
     /// Controllers to run: '*' for all that are on by default, 'foo' for one more, '-foo' for all but that
@@ -38,13 +38,13 @@ pub struct CloudSettings {
     pub controllers: Vec<String>,
     #[command(flatten)]
     pub leader_election: LeaderElectionOptions,
-    /// Give each controller a service account of its own to write under
+    /// Let each controller write under its own service account
     #[arg(long, default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
     pub use_service_account_credentials: bool,
 }
 
 impl CloudSettings {
-    /// As controllers are given them.
+    /// Returns the settings in the form that controllers read.
     pub fn settings(self) -> Settings {
         let Self { controllers, leader_election, use_service_account_credentials } = self;
         Settings { controllers, leader_election, use_service_account_credentials, ..Settings::default() }

@@ -1,4 +1,4 @@
-//! The CronJob controller at its edge.
+//! Starts the CronJob controller, and connects it with caches and events.
 //!
 //! Corresponds to pkg/controller/cronjob/cronjob_controllerv2.go.
 
@@ -23,7 +23,7 @@ pub fn start(setup: &Setup<'_>) -> Running {
     let queue = setup.queue();
     indexes::by_controller_uid::<Job>(&setup.informer());
     setup.on_event(&queue, |event: &Event<CronJob>, queue| {
-        // Its own writes of the status do not wake it: what they tell is known.
+        // An update of the status alone does not trigger it: the controller itself wrote it.
         if !matches!(event, Event::Updated { old, new } if old.spec == new.spec && old.is_deleting() == new.is_deleting())
         {
             queue.add(event.object().key());
@@ -52,7 +52,7 @@ impl Reconciler for Controller {
     fn recover(&self, observed: &Observed, error: &ApplyError, now: Timestamp) -> Option<Plan> {
         let cron_job = &*observed.cron_job;
         match &error.failed {
-            // The job of this minute was made before the cache shows it: the status alone is missing.
+            // The job of this minute exists and the cache does not show it yet: only the status is to be written.
             Action::Create { .. } if error.cause.is_already_exists() => Some(plan(observed, false, now)),
             Action::Create { .. } if !error.cause.is_namespace_terminating() => {
                 let message = format!("Error creating job: {}", error.cause);

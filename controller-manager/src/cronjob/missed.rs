@@ -1,4 +1,4 @@
-//! The times that a cron job has missed, of which only the last one is made up for.
+//! Finds the scheduled times that a cron job has missed. Only the last one still gets a job.
 //!
 //! Corresponds to mostRecentScheduleTime in pkg/controller/cronjob/utils.go.
 
@@ -7,7 +7,7 @@ use crate::clock;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-/// More than so many are worth a warning: the clock or the controller was off for long.
+/// More missed times than this cause a warning: the clock is wrong, or the controller did not run for long.
 const MANY: u64 = 100;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,11 +16,11 @@ pub struct Missed {
     pub are_many: bool,
 }
 
-/// The schedule has no time at all: it names a day that no month of it has.
+/// The schedule never comes: it names a day that none of its months has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NeverDue;
 
-/// The times in `(since, now]`, `since` being no earlier than the starting deadline allows.
+/// Returns the missed times in `(since, now]`. The starting deadline may move the beginning to a later time.
 pub fn missed(
     schedule: &Schedule,
     zone: &TimeZone,
@@ -37,12 +37,12 @@ pub fn missed(
     let Some(second) = second else { return Ok(Some(Missed { last: first, are_many: false })) };
     let period_s = second.duration_since(first).as_secs().max(1);
     let count = u64::try_from(now.duration_since(first).as_secs() / period_s).unwrap_or(0) + 1;
-    // Leaps to shortly before now: stepping through a year of minutes would take too long.
-    let leap_s = period_s.saturating_mul(i64::try_from(count).unwrap_or(i64::MAX).saturating_sub(3).max(0));
+    // Skips to shortly before now: a loop over a year of minutes would take too long.
+    let skip_s = period_s.saturating_mul(i64::try_from(count).unwrap_or(i64::MAX).saturating_sub(3).max(0));
     let mut last = first;
-    let mut time = schedule.next(clock::after(first, leap_s).max(first), zone);
-    if leap_s > 0 && time.is_none_or(|time| time > now) {
-        // Periods differ, and the leap went too far.
+    let mut time = schedule.next(clock::after(first, skip_s).max(first), zone);
+    if skip_s > 0 && time.is_none_or(|time| time > now) {
+        // Periods differ in length, and the skip went too far.
         time = Some(second);
     }
     while let Some(next) = time.filter(|time| *time <= now) {

@@ -1,8 +1,8 @@
-//! The CronJob controller: jobs by the clock.
+//! The CronJob controller creates jobs on a schedule.
 //!
 //! Corresponds to pkg/controller/cronjob.
 
-pub mod controller;
+pub mod schedule;
 pub mod missed;
 pub mod plan;
-pub mod schedule;
+pub mod controller;

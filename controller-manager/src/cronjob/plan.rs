@@ -1,7 +1,7 @@
-//! One round over a cron job: old jobs to forget, the job that is due, and the status.
+//! Plans one round over a cron job: the old jobs to delete, the job to create, and the status.
 //!
 //! Corresponds to syncCronJob in pkg/controller/cronjob/cronjob_controllerv2.go.
-//! Deviation: which jobs are active is read off the jobs themselves in every round, so there is no UnexpectedJob and no
+//! Deviation: every round determines the active jobs from the jobs themselves, so there is no UnexpectedJob and no
 //! MissingJob event. A schedule without a time zone is in UTC.
 
 use super::missed::{NeverDue, missed};
@@ -27,7 +27,7 @@ pub struct Observed {
     pub jobs: Vec<Arc<Job>>,
 }
 
-/// `Complete`, `Failed`, or nothing while the job runs.
+/// Returns `Complete` or `Failed`, or `None` while the job runs.
 fn end_of(job: &Job) -> Option<&str> {
     let conditions = job.status.as_ref()?.conditions.as_ref()?;
     let is_end = |type_: &str| matches!(type_, "Complete" | "Failed");
@@ -35,14 +35,14 @@ fn end_of(job: &Job) -> Option<&str> {
     Some(&end.type_)
 }
 
-/// `with_creation` is false after the server said that the job exists already.
+/// `with_creation` is false after the server has answered that the job already exists.
 pub fn plan(observed: &Observed, with_creation: bool, now: Timestamp) -> Plan {
     let cron_job = &*observed.cron_job;
     let mut plan = Plan::default();
     let mut updated = cron_job.clone();
     let mut active: Vec<Arc<Job>> = observed.jobs.iter().filter(|job| end_of(job).is_none()).cloned().collect();
-    note_ends(observed, &mut updated, &mut plan);
-    forget_old(observed, &mut plan);
+    record_ended(observed, &mut updated, &mut plan);
+    delete_old(observed, &mut plan);
     if !cron_job.is_deleting() {
         schedule(cron_job, &mut active, &mut updated, with_creation, now, &mut plan);
     }
@@ -65,14 +65,14 @@ fn reference(job: &Job) -> ObjectReference {
         namespace: Some(job.namespace().to_owned()),
         name: Some(job.name().to_owned()),
         uid: Some(job.uid().to_owned()),
-        // The version would change with every write to the job, and the cron job with it.
+        // A version would change the cron job's status with every write of the job.
         resource_version: None,
         ..ObjectReference::default()
     }
 }
 
-/// Jobs that were active when the status was last written and have ended since.
-fn note_ends(observed: &Observed, updated: &mut CronJob, plan: &mut Plan) {
+/// Records an event for each job that has ended since the last write of the status, and the last successful time.
+fn record_ended(observed: &Observed, updated: &mut CronJob, plan: &mut Plan) {
     let before = observed.cron_job.status.clone().unwrap_or_default();
     let was_active = |job: &Job| before.active.iter().flatten().any(|active| active.uid.as_deref() == Some(job.uid()));
     for job in &observed.jobs {
@@ -90,8 +90,8 @@ fn note_ends(observed: &Observed, updated: &mut CronJob, plan: &mut Plan) {
     }
 }
 
-/// Jobs beyond the limits of history, oldest first.
-fn forget_old(observed: &Observed, plan: &mut Plan) {
+/// Deletes the jobs beyond the history limits, the oldest first.
+fn delete_old(observed: &Observed, plan: &mut Plan) {
     let spec = spec(&observed.cron_job);
     let limits = [("Complete", spec.successful_jobs_history_limit), ("Failed", spec.failed_jobs_history_limit)];
     for (end, limit) in limits {
@@ -111,6 +111,7 @@ fn delete(cron_job: &CronJob, job: &Job, plan: &mut Plan) {
     plan.push(actions::normal(cron_job, "SuccessfulDelete", format!("Deleted job {}", job.name())));
 }
 
+/// Creates the job of the last missed time, if the concurrency policy allows it, and requeues for the next time.
 fn schedule(
     cron_job: &CronJob,
     active: &mut Vec<Arc<Job>>,
@@ -123,8 +124,8 @@ fn schedule(
     if spec.suspend.unwrap_or(false) {
         return;
     }
-    let (schedule, zone) = match read(spec) {
-        Ok(read) => read,
+    let (schedule, zone) = match parse(spec) {
+        Ok(parsed) => parsed,
         Err((reason, message)) => return plan.push(actions::warning(cron_job, reason, message)),
     };
     if let Some(next) = schedule.next(now, &zone) {
@@ -136,8 +137,8 @@ fn schedule(
         Ok(Some(missed)) => missed,
         Ok(None) => return,
         Err(NeverDue) => {
-            let why = "time difference between two schedules is less than 1 second";
-            let message = format!("invalid schedule: {} : {why}", spec.schedule);
+            let reason = "time difference between two schedules is less than 1 second";
+            let message = format!("invalid schedule: {} : {reason}", spec.schedule);
             return plan.push(actions::warning(cron_job, "InvalidSchedule", message));
         }
     };
@@ -165,7 +166,8 @@ fn schedule(
     updated.status.get_or_insert_default().last_schedule_time = Some(Time(due));
 }
 
-fn read(spec: &CronJobSpec) -> Result<(Schedule, TimeZone), (&'static str, String)> {
+/// Returns the schedule and its time zone, or the reason and message of a warning.
+fn parse(spec: &CronJobSpec) -> Result<(Schedule, TimeZone), (&'static str, String)> {
     let zone = match &spec.time_zone {
         None => TimeZone::UTC,
         Some(name) => TimeZone::get(name)
@@ -204,7 +206,7 @@ mod tests {
     use crate::fixture;
     use proto::kinds::api::batch::v1::JobCondition;
 
-    /// Every minute; created at second 0 of the tests' time, which is a full minute.
+    /// The cron job's schedule is every minute. Its creation time is the tests' epoch, a full minute.
     fn observed(policy: &str, jobs: Vec<Job>, change: impl FnOnce(&mut CronJob)) -> Observed {
         let mut cron_job = CronJob { metadata: fixture::meta("tick"), ..CronJob::default() };
         cron_job.spec.schedule = "* * * * *".to_owned();
@@ -233,7 +235,7 @@ mod tests {
             .collect()
     }
 
-    /// The number of the minute in which the tests' time begins.
+    /// Returns the name of the job that is due `offset` minutes after the tests' epoch.
     fn minute(offset: i64) -> String {
         format!("tick-{}", fixture::at(0).as_second() / 60 + offset)
     }

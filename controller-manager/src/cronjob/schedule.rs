@@ -1,13 +1,13 @@
-//! Cron schedules: five fields, names, ranges and steps, and the `@` short forms.
+//! Parses cron schedules: five fields with names, ranges and steps, and the descriptors that begin with `@`.
 //!
-//! Corresponds to github.com/robfig/cron/v3 (ParseStandard), which Kubernetes reads `spec.schedule` with.
+//! Corresponds to github.com/robfig/cron/v3 (ParseStandard), with which Kubernetes parses `spec.schedule`.
 
 use crate::clock;
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Span, Timestamp};
 
-/// A schedule that has no time in so many years has none at all: 29 February comes at least every eight.
+/// A schedule without a time in this many years never comes: 29 February comes at least every eight years.
 const YEARS_AHEAD: i16 = 8;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub struct Fields {
     weekdays: Set,
 }
 
-/// The values that a field allows; `is_star` if it begins with `*`, which matters where days and weekdays meet.
+/// The values that a field allows. `is_star` decides how days and weekdays combine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Set {
     bits: u64,
@@ -70,7 +70,8 @@ pub fn parse(text: &str) -> Result<Schedule, String> {
     })))
 }
 
-/// A list of `*`, `5`, `1-5`, each with `/step` if wanted. Names stand for the numbers from `min` on.
+/// Parses a comma-separated list of `*`, `5` and `1-5`, each with an optional `/step`. Names stand for the numbers from
+/// `min` on.
 fn set(field: &str, min: u8, max: u8, names: &[&str]) -> Result<Set, String> {
     let mut set = Set { bits: 0, is_star: false };
     for part in field.split(',') {
@@ -93,7 +94,7 @@ fn set(field: &str, min: u8, max: u8, names: &[&str]) -> Result<Set, String> {
                 (min, max)
             }
             Some((first, last)) => (number(first)?, number(last)?),
-            // `5/15` goes on to the end.
+            // `5/15` means `5-max/15`.
             None => (number(range)?, if step.is_some() { max } else { number(range)? }),
         };
         if first > last {
@@ -105,7 +106,7 @@ fn set(field: &str, min: u8, max: u8, names: &[&str]) -> Result<Set, String> {
 }
 
 impl Schedule {
-    /// The first time after `after`; nothing if there is none.
+    /// Returns the first time after `after`, if there is one.
     pub fn next(&self, after: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
         match self {
             Schedule::Every(period) => Some(clock::after(after, period.as_secs())),
@@ -115,8 +116,8 @@ impl Schedule {
 }
 
 impl Fields {
-    /// Between two changes of its offset a clock runs evenly: the search goes from one such stretch to the next. So an
-    /// hour that the clock leaps over has no such time, and one that comes twice counts twice.
+    /// Searches each interval between two changes of the zone's UTC offset. So no time lies in an hour that daylight
+    /// saving skips, and an hour that it repeats counts twice.
     fn next(&self, after: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
         let horizon = after.to_zoned(zone.clone()).checked_add(Span::new().years(YEARS_AHEAD)).ok()?.timestamp();
         let mut begin = after;
@@ -125,7 +126,7 @@ impl Fields {
             let end = transitions.next().map_or(horizon, |transition| transition.timestamp().min(horizon));
             let offset = zone.to_offset(begin);
             let local = offset.to_datetime(begin);
-            // A stretch may begin with a minute that is due.
+            // A later interval may begin with a minute that is due.
             let local = if begin == after { local } else { local.checked_sub(Span::new().seconds(1)).ok()? };
             let due = self.next_civil(local, offset.to_datetime(end).date());
             let due = due.and_then(|civil| offset.to_timestamp(civil).ok());
@@ -137,7 +138,7 @@ impl Fields {
         None
     }
 
-    /// The first allowed minute after a civil time, no later than on the last day.
+    /// Returns the first allowed minute after a civil time, up to the last day.
     fn next_civil(&self, after: DateTime, last: Date) -> Option<DateTime> {
         let mut date = after.date();
         let is_later = |time: &Time, date: Date| date.to_datetime(*time) > after;
@@ -161,7 +162,7 @@ impl Fields {
         None
     }
 
-    /// Where both days and weekdays are restricted, either is enough.
+    /// Returns true if the day is allowed. If days and weekdays are both restricted, one of them is enough.
     fn is_day(&self, date: Date) -> bool {
         let day = self.days.has(date.day());
         let weekday = self.weekdays.has(date.weekday().to_sunday_zero_offset());
@@ -203,7 +204,7 @@ mod tests {
         }
     }
 
-    /// As robfig/cron has it in its own tests.
+    /// The cases agree with robfig/cron's own tests.
     #[test]
     fn an_hour_that_is_leapt_over_is_skipped_and_one_that_comes_twice_counts_twice() {
         // New York leaps from 2 to 3 on 11 March 2012 and falls back from 2 to 1 on 4 November.

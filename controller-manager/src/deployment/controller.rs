@@ -1,4 +1,4 @@
-//! The Deployment controller at its edge: what wakes it, and what it does about failures.
+//! Starts the Deployment controller: its event handlers, and the handling of writes that fail.
 //!
 //! Corresponds to pkg/controller/deployment/deployment_controller.go.
 
@@ -22,9 +22,9 @@ use proto::meta::label_selector;
 
 struct Controller {
     listers: Listers,
-    /// Deviation: a round waits until the caches show what was written about the deployment and its replica sets, as
-    /// Kubernetes' controllers of replica sets and jobs wait since v1.36. Its Deployment controller does not, and can make
-    /// a second replica set beside one that its cache does not show yet, over `maxSurge`.
+    /// Deviation: a round waits until the caches show this controller's writes of the deployment and its replica sets, as
+    /// Kubernetes' controllers of replica sets and jobs do since v1.36. Its Deployment controller does not wait, and can
+    /// create a second replica set beside one that its cache does not show yet, over `maxSurge`.
     consistency: ConsistencyStore,
 }
 
@@ -69,7 +69,7 @@ fn on_replica_set(queue: &WorkQueue<String>, deployments: &Lister<Deployment>, e
     }
 }
 
-/// Recreate waits for old pods to end.
+/// Adds the deployment of a pod that has ended, if its strategy is Recreate, which waits for old pods to end.
 fn on_pod(queue: &WorkQueue<String>, listers: &Listers, event: &Event<Pod>) {
     let ended = match event {
         Event::Added(_) => false,
@@ -119,7 +119,7 @@ impl Reconciler for Controller {
         if !error.cause.is_already_exists() {
             return Some(plan::plan_create_failed(deployment, name, &error.cause.to_string(), now));
         }
-        // Our own replica set which the cache does not show yet, or a stranger of the same name.
+        // The name belongs to this deployment's replica set or to an unrelated one.
         let present = self.listers.replica_sets.get(deployment.namespace(), name)?;
         let template = present.spec.as_ref().and_then(|spec| spec.template.as_ref());
         let is_ours = is_controlled_by(&*present, deployment.uid())

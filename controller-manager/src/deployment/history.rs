@@ -1,4 +1,4 @@
-//! A deployment's revisions: which replica set is the new one, what number it bears, and which old ones are forgotten.
+//! A deployment's revisions: which replica set is the new one, its revision number, and which old ones are deleted.
 //!
 //! Corresponds to FindNewReplicaSet, SetNewReplicaSetAnnotations and cleanupDeployment in pkg/controller/deployment.
 
@@ -9,13 +9,13 @@ use proto::kinds::api::apps::v1::{Deployment, ReplicaSet};
 use proto::kinds::api::core::v1::PodTemplateSpec;
 use std::collections::BTreeMap;
 
-/// The number of a deployment's rollout, on the replica set that it made and on the deployment.
+/// Annotation with the number of a rollout, on the replica set that it created and on the deployment.
 pub const REVISION: &str = "deployment.kubernetes.io/revision";
-/// Earlier numbers of a replica set that was rolled back to.
+/// Annotation with the earlier revisions of a replica set to which the deployment was rolled back.
 pub const REVISION_HISTORY: &str = "deployment.kubernetes.io/revision-history";
-/// Asks for a rollback to the revision it names; 0 means the last one before the present.
+/// Annotation that asks for a rollback to a revision; 0 means the previous one.
 pub const ROLLBACK_TO: &str = "deprecated.deployment.rollback.to";
-/// Earlier numbers are dropped, oldest first, beyond this length, so that the annotation cannot grow without end.
+/// Longest annotation `REVISION_HISTORY`. Beyond it the oldest revisions are dropped.
 const REVISION_HISTORY_CHARS: usize = 2000;
 
 /// Annotations that belong to one object alone and are not copied between deployment and replica set.
@@ -28,7 +28,7 @@ const NOT_COPIED: [&str; 6] = [
     ROLLBACK_TO,
 ];
 
-/// The templates are the same but for the label that tells replica sets apart.
+/// Returns true if the templates are equal without the label `pod-template-hash`.
 pub fn is_same_template(one: &PodTemplateSpec, other: &PodTemplateSpec) -> bool {
     without_hash(one) == without_hash(other)
 }
@@ -41,8 +41,8 @@ fn without_hash(template: &PodTemplateSpec) -> PodTemplateSpec {
     template
 }
 
-/// The place of the replica set that has the deployment's template. Should there be several, the oldest is it, so that
-/// every round finds the same one. `all` is sorted by age, oldest first.
+/// Returns the index of the replica set that has the deployment's template; of several, the oldest, so that every round
+/// finds the same one. `all` is sorted by age, oldest first.
 pub fn find_new(deployment: &Deployment, all: &[ReplicaSet]) -> Option<usize> {
     let template = without_hash(&sizes::spec(deployment).template);
     all.iter().position(|replica_set| {
@@ -58,13 +58,13 @@ pub fn revision(replica_set: &ReplicaSet) -> i64 {
     sizes::annotation(replica_set, REVISION).and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-/// One more than the highest revision among the old replica sets.
+/// Returns one more than the highest revision of the old replica sets.
 pub fn next_revision<'a>(old: impl IntoIterator<Item = &'a ReplicaSet>) -> i64 {
     old.into_iter().map(revision).max().unwrap_or(0) + 1
 }
 
-/// Gives the new replica set the deployment's annotations and its revision. A replica set that already bore a lower
-/// revision is rolled back to: the old number goes to its history. What is no number was not written here, and stays.
+/// Gives the new replica set the deployment's annotations and the next revision. A lower revision that it already has
+/// moves to its revision history. A revision that is not a number stays, because another client wrote it.
 pub fn annotate_new(deployment: &Deployment, replica_set: &mut ReplicaSet, next: i64, is_created: bool) {
     let before = sizes::annotation(replica_set, REVISION).map(str::to_owned);
     let annotations = replica_set.metadata.annotations.get_or_insert_default();
@@ -77,15 +77,15 @@ pub fn annotate_new(deployment: &Deployment, replica_set: &mut ReplicaSet, next:
     if current.is_ok_and(|current| current < next) {
         annotations.insert(REVISION.to_owned(), next.to_string());
         if let Some(before) = before {
-            remember_revision(annotations, &before);
+            append_to_history(annotations, &before);
         }
     }
     if is_created {
-        scale::remember_size(deployment, replica_set);
+        scale::annotate_size(deployment, replica_set);
     }
 }
 
-fn remember_revision(annotations: &mut BTreeMap<String, String>, revision: &str) {
+fn append_to_history(annotations: &mut BTreeMap<String, String>, revision: &str) {
     let history = annotations.get(REVISION_HISTORY).map(String::as_str).unwrap_or_default();
     let mut revisions: Vec<&str> = history.split(',').filter(|text| !text.is_empty()).collect();
     revisions.push(revision);
@@ -96,7 +96,7 @@ fn remember_revision(annotations: &mut BTreeMap<String, String>, revision: &str)
     annotations.insert(REVISION_HISTORY.to_owned(), joined);
 }
 
-/// What a deployment's annotations become when it is rolled back to `replica_set`.
+/// Returns the annotations that a deployment gets when it is rolled back to `replica_set`.
 pub fn rolled_back_annotations(deployment: &Deployment, replica_set: &ReplicaSet) -> BTreeMap<String, String> {
     let own = deployment.metadata.annotations.iter().flatten().filter(|(key, _)| NOT_COPIED.contains(&key.as_str()));
     let restored = replica_set.metadata.annotations.iter().flatten();
@@ -104,8 +104,8 @@ pub fn rolled_back_annotations(deployment: &Deployment, replica_set: &ReplicaSet
     own.chain(restored).map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
-/// The old replica sets beyond `revisionHistoryLimit` that have no pods any more, lowest revision first.
-pub fn forgotten<'a>(deployment: &Deployment, old: &'a [ReplicaSet]) -> Vec<&'a ReplicaSet> {
+/// Returns the old replica sets beyond `revisionHistoryLimit` that have no pods, lowest revision first.
+pub fn beyond_limit<'a>(deployment: &Deployment, old: &'a [ReplicaSet]) -> Vec<&'a ReplicaSet> {
     let Some(limit) = sizes::spec(deployment).revision_history_limit.filter(|limit| *limit != i32::MAX) else {
         return Vec::new();
     };
@@ -117,7 +117,7 @@ pub fn forgotten<'a>(deployment: &Deployment, old: &'a [ReplicaSet]) -> Vec<&'a 
     cleanable.into_iter().take(surplus).filter(|replica_set| is_empty(replica_set)).collect()
 }
 
-/// No pods, none wanted, and the replica set's own controller agrees.
+/// Returns true if the replica set has and wants no pods, and its controller has observed that.
 fn is_empty(replica_set: &ReplicaSet) -> bool {
     let observed = replica_set.status.as_ref().and_then(|status| status.observed_generation).unwrap_or(0);
     sizes::size(replica_set) == 0
@@ -201,7 +201,7 @@ mod tests {
             let mut deployment = fixture::deployment(3, "1", "1");
             deployment.spec.as_mut().unwrap().revision_history_limit = *limit;
             let old = old(busy);
-            let names: Vec<&str> = forgotten(&deployment, &old).iter().map(|set| set.name()).collect();
+            let names: Vec<&str> = beyond_limit(&deployment, &old).iter().map(|set| set.name()).collect();
             assert_eq!(names, *expected, "limit {limit:?}, busy {busy:?}");
         }
     }

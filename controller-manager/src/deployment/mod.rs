@@ -1,17 +1,17 @@
-//! The Deployment controller: rolls pods from one template to the next through replica sets.
+//! The Deployment controller replaces the pods of one template by those of the next through replica sets.
 //!
 //! Corresponds to pkg/controller/deployment.
 
-pub mod controller;
+pub mod sizes;
 pub mod history;
+pub mod rolling;
+pub mod recreate;
+pub mod scale;
+pub mod rollback;
+pub mod status;
+pub mod progress;
 pub mod observe;
 pub mod plan;
+pub mod controller;
 #[cfg(test)]
 mod plan_tests;
-pub mod progress;
-pub mod recreate;
-pub mod rollback;
-pub mod rolling;
-pub mod scale;
-pub mod sizes;
-pub mod status;

@@ -1,4 +1,4 @@
-//! What one round of the Deployment controller looks at.
+//! `Observed`, the objects that one round of the Deployment controller reads.
 //!
 //! Corresponds to getReplicaSetsForDeployment and getPodMapForDeployment in
 //! pkg/controller/deployment/deployment_controller.go.
@@ -18,7 +18,7 @@ use std::sync::Arc;
 pub struct Observed {
     pub deployment: Arc<Deployment>,
     pub replica_sets: Claims<ReplicaSet>,
-    /// Filled for the Recreate strategy alone, which waits for pods to end.
+    /// Pods of the deployment; empty unless its strategy is Recreate, which waits for pods to end.
     pub pods: PodsByOwner,
 }
 
@@ -30,7 +30,7 @@ pub struct Listers {
     pub pods: Lister<Pod>,
 }
 
-/// Nothing if the deployment is gone.
+/// Reads the caches; `None` if the deployment does not exist.
 pub fn observe(key: &str, listers: &Listers) -> Option<Observed> {
     let deployment = listers.deployments.by_key(key)?;
     let selector = label_selector::from_typed(Some(&sizes::spec(&deployment).selector)).ok()?;
@@ -41,7 +41,7 @@ pub fn observe(key: &str, listers: &Listers) -> Option<Observed> {
     Some(Observed { deployment, replica_sets, pods })
 }
 
-/// Oldest first; names decide between replica sets of the same second.
+/// Returns a sort key: oldest first, then by name.
 fn by_age(replica_set: &ReplicaSet) -> (Option<&proto::kinds::metav1::Time>, &str) {
     (replica_set.metadata.creation_timestamp.as_ref(), replica_set.name())
 }

@@ -1,7 +1,7 @@
-//! One round of a deployment: which replica sets to create, resize and forget, and what to report.
+//! Plans one round over a deployment: the replica sets to create, resize and delete, and the status.
 //!
 //! Corresponds to syncDeployment in pkg/controller/deployment/deployment_controller.go and the rollout functions
-//! that it chooses from. Kubernetes writes as it goes; here a round is decided whole, and each object is written once.
+//! that it chooses from. Kubernetes writes during the round; here the round is planned first, and writes each object once.
 
 use super::observe::Observed;
 use super::progress::{self, Progress};
@@ -18,7 +18,7 @@ use proto::kinds::api::apps::v1::{Deployment, ReplicaSet, ReplicaSetSpec};
 use proto::kinds::metav1::ObjectMeta;
 use std::time::Duration;
 
-/// The most letters that an object's name may have.
+/// Longest name of an object, in characters.
 const MAX_NAME: usize = 253;
 
 pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
@@ -32,7 +32,7 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
         round.sync_existing_new();
         return round.report_counts();
     }
-    progress::note_pause(&mut round.deployment, now);
+    progress::record_pause(&mut round.deployment, now);
     if is_paused {
         return round.resize_only(true);
     }
@@ -45,7 +45,7 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
     if sizes::is_rolling(&round.deployment) { round.roll() } else { round.recreate(observed) }
 }
 
-/// The name under which this template's replica set is created is taken by a stranger: hash again, differently.
+/// Raises the collision count, and so changes the template hash: an unrelated replica set has the name.
 pub fn plan_collision(deployment: &Deployment) -> Plan {
     let mut deployment = deployment.clone();
     let status = deployment.status.get_or_insert_default();
@@ -53,7 +53,7 @@ pub fn plan_collision(deployment: &Deployment) -> Plan {
     Plan::of([Action::update_status(&deployment)])
 }
 
-/// The new replica set could not be created: say so.
+/// Reports that the new replica set could not be created.
 pub fn plan_create_failed(deployment: &Deployment, name: &str, cause: &str, now: Timestamp) -> Plan {
     let message = format!("Failed to create new replica set {name:?}: {cause}");
     let mut updated = deployment.clone();
@@ -69,13 +69,14 @@ pub fn plan_create_failed(deployment: &Deployment, name: &str, cause: &str, now:
     Plan { actions, requeue_after: None }
 }
 
-/// The same for the same template, so that a replica set is not made twice. A long name is cut to leave room for the hash.
+/// Returns the name of a replica set. It depends on the template alone, so that no replica set is created twice. A long
+/// deployment name is cut to leave room for the hash.
 fn name_of(deployment: &str, hash: &str) -> String {
     let room = MAX_NAME.saturating_sub(hash.len() + 1);
     format!("{}-{hash}", &deployment[..deployment.len().min(room)])
 }
 
-/// Working copies, and what they looked like when the round began.
+/// Working copies of the objects, and the objects as they were when the round began.
 struct Round<'a> {
     before: &'a Deployment,
     before_sets: Vec<&'a ReplicaSet>,
@@ -83,7 +84,7 @@ struct Round<'a> {
     /// Oldest first; a replica set that this round creates is last.
     replica_sets: Vec<ReplicaSet>,
     new: Option<usize>,
-    forgotten: Vec<Action>,
+    deletions: Vec<Action>,
     now: Timestamp,
 }
 
@@ -93,7 +94,7 @@ impl<'a> Round<'a> {
         let replica_sets: Vec<ReplicaSet> = before_sets.iter().map(|set| (*set).clone()).collect();
         let new = history::find_new(&observed.deployment, &replica_sets);
         let before = &*observed.deployment;
-        Self { before, before_sets, deployment: before.clone(), replica_sets, new, forgotten: Vec::new(), now }
+        Self { before, before_sets, deployment: before.clone(), replica_sets, new, deletions: Vec::new(), now }
     }
 
     fn old(&self) -> Vec<ReplicaSet> {
@@ -101,24 +102,25 @@ impl<'a> Round<'a> {
         old.map(|(_, replica_set)| replica_set.clone()).collect()
     }
 
-    /// RollingUpdate: one step up, or one step down.
+    /// RollingUpdate: scales the new replica set up, or else the old ones down.
     fn roll(mut self) -> Plan {
-        let new = self.adopt_or_create_new();
-        if let Some(size) = rolling::grow(&self.deployment, &self.replica_sets[new], &self.old()) {
+        let new = self.get_or_create_new();
+        if let Some(size) = rolling::scale_up(&self.deployment, &self.replica_sets[new], &self.old()) {
             self.resize(&[(new, size)]);
             return self.report_rollout();
         }
-        // `shrink` counts in the list of old replica sets, from which the new one is missing.
-        let shrunk = rolling::shrink(&self.deployment, &self.replica_sets[new], &self.old());
-        let shrunk: Vec<Resize> = shrunk.into_iter().map(|(i, size)| (if i < new { i } else { i + 1 }, size)).collect();
-        if shrunk.is_empty() {
-            self.forget_if_complete();
+        // `scale_down` returns indexes into the list of old replica sets, which lacks the new one.
+        let resized = rolling::scale_down(&self.deployment, &self.replica_sets[new], &self.old());
+        let resized: Vec<Resize> =
+            resized.into_iter().map(|(i, size)| (if i < new { i } else { i + 1 }, size)).collect();
+        if resized.is_empty() {
+            self.delete_old_if_complete();
         }
-        self.resize(&shrunk);
+        self.resize(&resized);
         self.report_rollout()
     }
 
-    /// Recreate: old pods down to nothing, then the new ones at once.
+    /// Recreate: scales the old replica sets to zero, waits for their pods to end, and then scales the new one up.
     fn recreate(mut self, observed: &Observed) -> Plan {
         self.sync_existing_new();
         let active: Vec<Resize> = (0..self.replica_sets.len())
@@ -133,40 +135,40 @@ impl<'a> Round<'a> {
         if recreate::old_pods_running(new, &self.old(), &observed.pods) {
             return self.report_rollout();
         }
-        let new = self.adopt_or_create_new();
+        let new = self.get_or_create_new();
         self.resize(&[(new, sizes::replicas(&self.deployment))]);
-        self.forget_if_complete();
+        self.delete_old_if_complete();
         self.report_rollout()
     }
 
-    /// Scaled or paused: sizes change, templates do not.
+    /// Resizes the replica sets of a deployment that is scaled or paused. Templates do not change.
     fn resize_only(mut self, is_paused: bool) -> Plan {
         self.sync_existing_new();
         let resized = scale::resize(&self.deployment, &self.replica_sets, self.new);
         self.resize(&resized);
         for replica_set in self.replica_sets.iter_mut().filter(|set| sizes::size(set) > 0) {
-            scale::remember_size(&self.deployment, replica_set);
+            scale::annotate_size(&self.deployment, replica_set);
         }
         if is_paused && rollback::requested(self.before).is_none() {
-            self.forget();
+            self.delete_old();
         }
         self.report_counts()
     }
 
     fn roll_back(mut self, revision: i64) -> Plan {
         if self.new.is_none() {
-            // The present template has to be a revision before there can be one before it.
-            self.adopt_or_create_new();
+            // The present template needs a revision before the previous one can be found.
+            self.get_or_create_new();
             return self.report_rollout();
         }
         let rollback = rollback::plan(self.before, &self.replica_sets, revision);
-        let event = if rollback.warns { actions::warning } else { actions::normal };
+        let event = if rollback.is_warning { actions::warning } else { actions::normal };
         let event = event(self.before, rollback.reason, rollback.message);
         Plan::of([Action::update(&rollback.deployment), event])
     }
 
-    /// The place of the new replica set, which is created if there is none yet.
-    fn adopt_or_create_new(&mut self) -> usize {
+    /// Returns the index of the new replica set, and creates it if there is none.
+    fn get_or_create_new(&mut self) -> usize {
         if let Some(new) = self.new {
             self.sync_existing_new();
             return new;
@@ -214,7 +216,7 @@ impl<'a> Round<'a> {
         replica_set
     }
 
-    /// Brings the annotations, the revision and `minReadySeconds` of the new replica set up to date, if it exists.
+    /// Updates the annotations, the revision and `minReadySeconds` of the new replica set, if it exists.
     fn sync_existing_new(&mut self) {
         let Some(new) = self.new else { return };
         let next = history::next_revision(&self.old());
@@ -236,8 +238,8 @@ impl<'a> Round<'a> {
         self.replica_sets[new] = replica_set;
     }
 
-    /// The deployment bears the revision of its new replica set. It is written with the status, so that it does not
-    /// count as another generation.
+    /// Copies the revision of the new replica set to the deployment. The status update writes it, so that the generation
+    /// does not change.
     fn set_revision(&mut self, new: &ReplicaSet) {
         if let Some(revision) = sizes::annotation(new, history::REVISION) {
             let annotations = self.deployment.metadata.annotations.get_or_insert_default();
@@ -251,23 +253,23 @@ impl<'a> Round<'a> {
             if let Some(spec) = &mut replica_set.spec {
                 spec.replicas = Some(*size);
             }
-            scale::remember_size(&self.deployment, replica_set);
+            scale::annotate_size(&self.deployment, replica_set);
         }
     }
 
-    fn forget_if_complete(&mut self) {
+    fn delete_old_if_complete(&mut self) {
         if progress::is_complete(self.before, &self.before.status.clone().unwrap_or_default()) {
-            self.forget();
+            self.delete_old();
         }
     }
 
-    fn forget(&mut self) {
+    fn delete_old(&mut self) {
         let old = self.old();
-        let forgotten = history::forgotten(&self.deployment, &old);
-        self.forgotten = forgotten.into_iter().map(|set| actions::delete(set, DeleteOptions::default())).collect();
+        let surplus = history::beyond_limit(&self.deployment, &old);
+        self.deletions = surplus.into_iter().map(|set| actions::delete(set, DeleteOptions::default())).collect();
     }
 
-    /// Ends the round with an account of the rollout's progress.
+    /// Ends the round with a status that reports the rollout's progress.
     fn report_rollout(self) -> Plan {
         let all: Vec<&ReplicaSet> = self.replica_sets.iter().collect();
         let Progress { status, check_after } =
@@ -275,7 +277,7 @@ impl<'a> Round<'a> {
         self.finish(status, check_after)
     }
 
-    /// Ends the round with counts alone: a deployment that is scaled, paused or deleted makes no progress.
+    /// Ends the round with a status of counts alone: a deployment that is scaled, paused or deleted makes no progress.
     fn report_counts(self) -> Plan {
         let all: Vec<&ReplicaSet> = self.replica_sets.iter().collect();
         let new = self.new.map(|new| &self.replica_sets[new]);
@@ -299,7 +301,7 @@ impl<'a> Round<'a> {
                 actions.push(actions::normal(self.before, "ScalingReplicaSet", message));
             }
         }
-        actions.append(&mut self.forgotten);
+        actions.append(&mut self.deletions);
         self.deployment.status = Some(status);
         if self.deployment != *self.before {
             actions.push(Action::update_status(&self.deployment));

@@ -1,4 +1,4 @@
-//! Whole rollouts against a model of the cluster in which pods come and go as replica sets are sized.
+//! Runs whole rollouts against a model of the cluster whose replica sets create and delete pods at once.
 //!
 //! Corresponds to the rollout tests of test/e2e/apps/deployment.go.
 
@@ -14,7 +14,7 @@ use proto::Kind;
 use proto::kinds::api::apps::v1::{Deployment, ReplicaSet};
 use std::sync::Arc;
 
-/// A deployment and its replica sets; every plan takes one second.
+/// A deployment and its replica sets. Each round takes one second.
 struct Cluster {
     deployment: Deployment,
     replica_sets: Vec<ReplicaSet>,
@@ -35,7 +35,7 @@ impl Cluster {
         Observed { deployment: Arc::new(self.deployment.clone()), replica_sets, pods: PodsByOwner::new() }
     }
 
-    /// Carries out one plan. Whether anything was written.
+    /// Carries out one plan. Returns true if it writes anything.
     fn round(&mut self) -> bool {
         self.second += 1;
         let plan = plan(&self.observed(), fixture::at(self.second));
@@ -67,8 +67,8 @@ impl Cluster {
         !plan.actions.is_empty()
     }
 
-    /// Replica sets create and delete their pods, which become available at once if their image is not broken.
-    fn pods_follow(&mut self) {
+    /// Gives each replica set the pods of its size. They become available at once unless their image is broken.
+    fn update_pods(&mut self) {
         for replica_set in &mut self.replica_sets {
             let size = sizes::size(replica_set);
             let template = replica_set.spec.as_ref().unwrap().template.as_ref().unwrap();
@@ -88,7 +88,7 @@ impl Cluster {
     }
 
     fn serving(&self) -> i32 {
-        // What is scaled away has stopped to serve before the next round.
+        // Pods beyond the size stop serving before the next round.
         self.replica_sets.iter().map(|set| sizes::available(set).min(sizes::size(set))).sum()
     }
 
@@ -102,14 +102,14 @@ impl Cluster {
         *self.deployment.metadata.generation.as_mut().unwrap() += 1;
     }
 
-    /// Until nothing more is written; the limits hold at every step.
-    fn settle(&mut self, floor: i32, ceiling: i32) {
+    /// Runs rounds until one writes nothing. Checks the limits after every round.
+    fn run_until_stable(&mut self, floor: i32, ceiling: i32) {
         for _ in 0..200 {
             let wrote = self.round();
             assert!(self.serving() >= floor, "{} of {floor} serve after {:#?}", self.serving(), self.log);
             assert!(self.all_pods() <= ceiling, "{} pods, {ceiling} allowed after {:#?}", self.all_pods(), self.log);
             let before = self.replica_sets.clone();
-            self.pods_follow();
+            self.update_pods();
             if !wrote && before == self.replica_sets {
                 return;
             }
@@ -140,9 +140,9 @@ fn every_rollout_keeps_its_limits_and_comes_to_an_end() {
                 let deployment = fixture::deployment(replicas, surge, unavailable);
                 let (floor, ceiling) = (sizes::min_available(&deployment), replicas + sizes::max_surge(&deployment));
                 let mut cluster = Cluster::new(deployment);
-                cluster.settle(0, ceiling);
+                cluster.run_until_stable(0, ceiling);
                 cluster.set_image("nginx:2");
-                cluster.settle(floor, ceiling);
+                cluster.run_until_stable(floor, ceiling);
                 let expected = if replicas == 0 { vec![] } else { vec![(2, replicas)] };
                 assert_eq!(cluster.active(), expected, "{replicas} {surge} {unavailable}");
                 let progressing = ("True".to_owned(), "NewReplicaSetAvailable".to_owned());
@@ -156,16 +156,16 @@ fn every_rollout_keeps_its_limits_and_comes_to_an_end() {
 #[test]
 fn a_broken_image_stops_the_rollout_and_undo_repairs_it() {
     let mut cluster = Cluster::new(fixture::deployment(10, "3", "2"));
-    cluster.settle(0, 13);
+    cluster.run_until_stable(0, 13);
     cluster.broken = "nginx:broken";
     cluster.set_image("nginx:broken");
-    cluster.settle(8, 13);
+    cluster.run_until_stable(8, 13);
     assert_eq!(cluster.active(), [(1, 8), (2, 5)], "8 serve, 5 are broken, and there it stops");
     cluster.second += 700;
-    cluster.settle(8, 13);
+    cluster.run_until_stable(8, 13);
     assert_eq!(cluster.condition("Progressing"), ("False".to_owned(), "ProgressDeadlineExceeded".to_owned()));
     cluster.set_image("nginx:1");
-    cluster.settle(8, 13);
+    cluster.run_until_stable(8, 13);
     assert_eq!(cluster.active(), [(3, 10)], "the first replica set serves again under a new revision");
     let first = &cluster.replica_sets[0];
     assert_eq!(sizes::annotation(first, history::REVISION_HISTORY), Some("1"));
@@ -176,29 +176,29 @@ fn a_broken_image_stops_the_rollout_and_undo_repairs_it() {
 #[test]
 fn scaling_in_the_middle_of_a_rollout_keeps_proportions() {
     let mut cluster = Cluster::new(fixture::deployment(10, "3", "2"));
-    cluster.settle(0, 13);
+    cluster.run_until_stable(0, 13);
     cluster.broken = "nginx:broken";
     cluster.set_image("nginx:broken");
-    cluster.settle(8, 13);
+    cluster.run_until_stable(8, 13);
     cluster.set_replicas(15);
-    cluster.settle(8, 18);
+    cluster.run_until_stable(8, 18);
     assert_eq!(cluster.active(), [(1, 11), (2, 7)], "5 more among 8 and 5");
 }
 
 #[test]
 fn a_paused_deployment_scales_but_does_not_roll() {
     let mut cluster = Cluster::new(fixture::deployment(4, "1", "1"));
-    cluster.settle(0, 5);
+    cluster.run_until_stable(0, 5);
     cluster.deployment.spec.as_mut().unwrap().paused = Some(true);
     cluster.set_image("nginx:2");
-    cluster.settle(4, 5);
+    cluster.run_until_stable(4, 5);
     assert_eq!(cluster.active(), [(1, 4)]);
     assert_eq!(cluster.condition("Progressing"), ("Unknown".to_owned(), "DeploymentPaused".to_owned()));
     cluster.set_replicas(6);
-    cluster.settle(4, 7);
+    cluster.run_until_stable(4, 7);
     assert_eq!(cluster.active(), [(1, 6)]);
     cluster.deployment.spec.as_mut().unwrap().paused = None;
-    cluster.settle(5, 8);
+    cluster.run_until_stable(5, 8);
     assert_eq!(cluster.active(), [(2, 6)]);
 }
 
@@ -207,10 +207,10 @@ fn recreate_has_no_old_pod_beside_a_new_one() {
     let mut deployment = fixture::deployment(3, "0", "0");
     deployment.spec.as_mut().unwrap().strategy.as_mut().unwrap().type_ = Some("Recreate".to_owned());
     let mut cluster = Cluster::new(deployment);
-    cluster.settle(0, 3);
+    cluster.run_until_stable(0, 3);
     cluster.log.clear();
     cluster.set_image("nginx:2");
-    cluster.settle(0, 3);
+    cluster.run_until_stable(0, 3);
     assert_eq!(cluster.active(), [(2, 3)]);
     cluster.check_log(expect![[r#"
         update replicasets.apps default/web-55cc6b6ff
@@ -230,7 +230,7 @@ fn old_revisions_are_forgotten_beyond_the_limit() {
     let mut cluster = Cluster::new(deployment);
     for image in ["nginx:1", "nginx:2", "nginx:3", "nginx:4", "nginx:5"] {
         cluster.set_image(image);
-        cluster.settle(0, 2);
+        cluster.run_until_stable(0, 2);
     }
     let revisions: Vec<i64> = cluster.replica_sets.iter().map(history::revision).collect();
     assert_eq!(revisions, [3, 4, 5]);
@@ -239,7 +239,7 @@ fn old_revisions_are_forgotten_beyond_the_limit() {
 #[test]
 fn a_first_rollout_reads_as_a_list() {
     let mut cluster = Cluster::new(fixture::deployment(3, "25%", "25%"));
-    cluster.settle(0, 4);
+    cluster.run_until_stable(0, 4);
     cluster.check_log(expect![[r#"
         create replicasets.apps default/web-55cc6b6ff
         event Normal ScalingReplicaSet Deployment default/web: Scaled up replica set web-55cc6b6ff from 0 to 3
@@ -265,7 +265,7 @@ fn failures_are_told_apart() {
 #[test]
 fn a_template_becomes_a_revision_before_it_is_rolled_back() {
     let mut cluster = Cluster::new(fixture::deployment(2, "1", "0"));
-    cluster.settle(0, 3);
+    cluster.run_until_stable(0, 3);
     cluster.set_image("nginx:2");
     fixture::annotate(&mut cluster.deployment, &[(history::ROLLBACK_TO, "0")]);
     cluster.log.clear();

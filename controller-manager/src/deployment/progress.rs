@@ -1,4 +1,4 @@
-//! Whether a rollout moves, is done, or has stood still for longer than its deadline.
+//! The condition Progressing: whether a rollout progresses, is complete, or has exceeded its deadline.
 //!
 //! Corresponds to pkg/controller/deployment/progress.go.
 
@@ -21,7 +21,7 @@ const TIMED_OUT: &str = "ProgressDeadlineExceeded";
 const PAUSED: &str = "DeploymentPaused";
 const RESUMED: &str = "DeploymentResumed";
 
-/// A status, and when to look again though nothing happens.
+/// A status, and the delay after which to check it again without an event.
 #[derive(Debug, PartialEq)]
 pub struct Progress {
     pub status: DeploymentStatus,
@@ -32,12 +32,14 @@ pub fn deadline_s(deployment: &Deployment) -> Option<i32> {
     sizes::spec(deployment).progress_deadline_seconds.filter(|seconds| *seconds != i32::MAX)
 }
 
-/// The status of a deployment during a rollout. `deployment.status` holds the conditions that this round already set.
+/// Returns the status of a deployment during a rollout. `deployment.status` has the conditions that this round already set.
 pub fn rollout(deployment: &Deployment, all: &[&ReplicaSet], new: Option<&ReplicaSet>, now: Timestamp) -> Progress {
     let mut next = status::calculate(deployment, all, new, now);
     match deadline_s(deployment) {
         None => remove_condition(&mut next, PROGRESSING),
-        Some(deadline_s) if !is_settled(deployment, &next) => estimate(deployment, deadline_s, &mut next, new, now),
+        Some(deadline_s) if !is_rollout_over(deployment, &next) => {
+            estimate(deployment, deadline_s, &mut next, new, now)
+        }
         Some(_) => {}
     }
     match replica_failure(all, new) {
@@ -48,8 +50,8 @@ pub fn rollout(deployment: &Deployment, all: &[&ReplicaSet], new: Option<&Replic
     Progress { status: next, check_after }
 }
 
-/// The last rollout was reported complete and no other has begun: there is no progress to estimate.
-fn is_settled(deployment: &Deployment, next: &DeploymentStatus) -> bool {
+/// Returns true if the last rollout was reported complete and no other has begun: there is no progress to estimate.
+fn is_rollout_over(deployment: &Deployment, next: &DeploymentStatus) -> bool {
     let current = find_condition(deployment.status.as_ref(), PROGRESSING);
     next.replicas == next.updated_replicas
         && current.is_some_and(|current| current.reason.as_deref() == Some(NEW_AVAILABLE))
@@ -70,7 +72,7 @@ fn estimate(
         let message = format!("{what} has successfully progressed.");
         set_condition(next, condition_of(PROGRESSING, "True", NEW_AVAILABLE, message, now));
     } else if has_progressed(deployment, next) {
-        // Each step renews lastUpdateTime, from which the deadline counts, though status and reason stay the same.
+        // The deadline counts from lastUpdateTime, which changes with any progress. Status and reason stay the same.
         let mut condition = condition_of(PROGRESSING, "True", UPDATED, format!("{what} is progressing."), now);
         let current = find_condition(deployment.status.as_ref(), PROGRESSING);
         if let Some(current) = current.filter(|current| current.status == "True") {
@@ -84,7 +86,7 @@ fn estimate(
     }
 }
 
-/// Every pod is of the new template and serves.
+/// Returns true if all pods have the new template and are available.
 pub fn is_complete(deployment: &Deployment, status: &DeploymentStatus) -> bool {
     let wanted = sizes::replicas(deployment);
     status.updated_replicas.unwrap_or(0) == wanted
@@ -93,7 +95,7 @@ pub fn is_complete(deployment: &Deployment, status: &DeploymentStatus) -> bool {
         && status.observed_generation >= deployment.metadata.generation
 }
 
-/// More new pods, fewer old ones, or more that are ready or available than when the status was last written.
+/// Returns true if there are more new pods, fewer old ones, or more ready or available ones than in the last status.
 fn has_progressed(deployment: &Deployment, next: &DeploymentStatus) -> bool {
     let before = deployment.status.clone().unwrap_or_default();
     let old = |status: &DeploymentStatus| status.replicas.unwrap_or(0) - status.updated_replicas.unwrap_or(0);
@@ -116,7 +118,7 @@ fn updated_at(condition: &DeploymentCondition) -> Option<Timestamp> {
     condition.last_update_time.as_ref().map(|time| time.0)
 }
 
-/// When a rollout that stands still has to be looked at again: a second after its deadline.
+/// Returns the delay until one second after the deadline of an incomplete rollout.
 fn next_check(deployment: &Deployment, next: &DeploymentStatus, now: Timestamp) -> Option<Duration> {
     let deadline_s = deadline_s(deployment)?;
     let condition = find_condition(Some(next), PROGRESSING)?;
@@ -126,7 +128,7 @@ fn next_check(deployment: &Deployment, next: &DeploymentStatus, now: Timestamp) 
     Some(clock::until(clock::after(updated_at(condition)?, deadline_s.into()), now) + Duration::from_secs(1))
 }
 
-/// The failure of the new replica set, or else of any other, as the deployment's own condition.
+/// Returns the failure of the new replica set, or else of any other, as a condition of the deployment.
 fn replica_failure(all: &[&ReplicaSet], new: Option<&ReplicaSet>) -> Option<DeploymentCondition> {
     let failure = new.into_iter().chain(all.iter().copied()).find_map(|replica_set| {
         let conditions = replica_set.status.as_ref()?.conditions.as_ref()?;
@@ -142,9 +144,9 @@ fn replica_failure(all: &[&ReplicaSet], new: Option<&ReplicaSet>) -> Option<Depl
     })
 }
 
-/// Notes that the deployment is paused or resumed, so that the time of the pause does not count against the deadline.
-/// A rollout already reported as late stays reported.
-pub fn note_pause(deployment: &mut Deployment, now: Timestamp) {
+/// Records a pause or its end in the condition, so that the pause does not count against the deadline. A rollout that was
+/// reported as timed out stays so.
+pub fn record_pause(deployment: &mut Deployment, now: Timestamp) {
     if deadline_s(deployment).is_none() {
         return;
     }
@@ -164,7 +166,7 @@ mod tests {
     use super::*;
     use crate::fixture;
 
-    /// A deployment of 3 whose Progressing condition was written at second 0.
+    /// Returns a deployment of 3 replicas whose condition Progressing was written at second 0.
     fn deployment(reason: &str, counts: Counts) -> Deployment {
         let mut deployment = fixture::deployment(3, "1", "1");
         let mut status = DeploymentStatus {
@@ -192,7 +194,7 @@ mod tests {
         Counts { replicas, updated, available }
     }
 
-    /// The old and the new replica set that such a status was counted from.
+    /// Returns an old and a new replica set with these counts.
     fn replica_sets(Counts { replicas, updated, available }: Counts) -> (ReplicaSet, ReplicaSet) {
         let old = fixture::replica_set("old", "nginx:0", replicas - updated);
         let mut new = fixture::replica_set("new", "nginx:1", updated);
@@ -251,7 +253,7 @@ mod tests {
         for (paused, before, after) in cases {
             let mut deployment = deployment(before, counts(3, 3, 1));
             deployment.spec.as_mut().unwrap().paused = Some(paused);
-            note_pause(&mut deployment, fixture::at(5));
+            record_pause(&mut deployment, fixture::at(5));
             let condition = find_condition(deployment.status.as_ref(), PROGRESSING).unwrap();
             assert_eq!(condition.reason.as_deref(), Some(after), "paused {paused}, {before}");
         }

@@ -1,4 +1,4 @@
-//! Recreate: every old pod goes before the first new one comes.
+//! The strategy Recreate: all old pods end before the first new pod is created.
 //!
 //! Corresponds to pkg/controller/deployment/recreate.go.
 
@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// The deployment's pods by the uid of their replica set.
 pub type PodsByOwner = BTreeMap<String, Vec<Arc<Pod>>>;
 
-/// Whether a pod of an old template may still run, by the replica sets' count or by the pods themselves.
+/// Returns true if a pod of an old template may still run, according to the replica sets' status or to the pods.
 pub fn old_pods_running(new: Option<&ReplicaSet>, old: &[ReplicaSet], pods: &PodsByOwner) -> bool {
     if sizes::total(old, sizes::actual) > 0 {
         return true;

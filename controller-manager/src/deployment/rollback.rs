@@ -1,5 +1,5 @@
-//! Rolling back on request of the annotation that stands for the old API's `spec.rollbackTo`. `kubectl rollout undo`
-//! does not need it: it writes the old template itself.
+//! Rolls back to the revision in an annotation, which replaces the old API's `spec.rollbackTo`. `kubectl rollout undo`
+//! does not use it: it writes the old template itself.
 //!
 //! Corresponds to pkg/controller/deployment/rollback.go.
 
@@ -8,11 +8,11 @@ use super::sizes;
 use proto::Kind;
 use proto::kinds::api::apps::v1::{Deployment, ReplicaSet};
 
-/// What a request to roll back comes to: the deployment as it is to be written, and how the event words it.
+/// The result of a request to roll back: the deployment to write, and its event.
 #[derive(Debug, PartialEq)]
 pub struct Rollback {
     pub deployment: Deployment,
-    pub warns: bool,
+    pub is_warning: bool,
     pub reason: &'static str,
     pub message: String,
 }
@@ -21,7 +21,7 @@ pub fn requested(deployment: &Deployment) -> Option<i64> {
     deployment.metadata.annotations.as_ref()?.get(ROLLBACK_TO)?.parse().ok()
 }
 
-/// In every case the request is taken off the deployment, or it would be repeated for ever.
+/// Plans the rollback. The deployment always loses the request, which would otherwise repeat for ever.
 pub fn plan(deployment: &Deployment, all: &[ReplicaSet], to_revision: i64) -> Rollback {
     let mut updated = deployment.clone();
     updated.metadata.annotations.get_or_insert_default().remove(ROLLBACK_TO);
@@ -34,12 +34,22 @@ pub fn plan(deployment: &Deployment, all: &[ReplicaSet], to_revision: i64) -> Ro
         } else {
             "Unable to find the revision to rollback to.".to_owned()
         };
-        return Rollback { deployment: updated, warns: true, reason: "DeploymentRollbackRevisionNotFound", message };
+        return Rollback {
+            deployment: updated,
+            is_warning: true,
+            reason: "DeploymentRollbackRevisionNotFound",
+            message,
+        };
     };
     if history::is_same_template(&sizes::spec(deployment).template, template) {
         let message =
             format!("The rollback revision contains the same template as current deployment {:?}", deployment.name());
-        return Rollback { deployment: updated, warns: true, reason: "DeploymentRollbackTemplateUnchanged", message };
+        return Rollback {
+            deployment: updated,
+            is_warning: true,
+            reason: "DeploymentRollbackTemplateUnchanged",
+            message,
+        };
     }
     let mut annotations = history::rolled_back_annotations(deployment, target);
     annotations.remove(ROLLBACK_TO);
@@ -50,10 +60,10 @@ pub fn plan(deployment: &Deployment, all: &[ReplicaSet], to_revision: i64) -> Ro
     }
     updated.spec.as_mut().expect("validation requires a deployment's spec").template = template;
     let message = format!("Rolled back deployment {:?} to revision {revision}", deployment.name());
-    Rollback { deployment: updated, warns: false, reason: "DeploymentRollback", message }
+    Rollback { deployment: updated, is_warning: false, reason: "DeploymentRollback", message }
 }
 
-/// The second highest revision; 0 if there is none.
+/// Returns the second highest revision; 0 if there is none.
 fn last_revision(all: &[ReplicaSet]) -> i64 {
     let mut revisions: Vec<i64> = all.iter().map(history::revision).collect();
     revisions.sort_unstable();

@@ -1,27 +1,27 @@
-//! The rolling update: which replica set grows or shrinks next, so that neither too many pods exist nor too few serve.
+//! The strategy RollingUpdate: how to resize replica sets within `maxSurge` and `maxUnavailable`.
 //!
 //! Corresponds to pkg/controller/deployment/rolling.go.
 
 use super::sizes;
 use proto::kinds::api::apps::v1::{Deployment, ReplicaSet};
 
-/// A replica set's place in the list that it came from, and the size it gets.
+/// The index of a replica set in a list, and its new size.
 pub type Resize = (usize, i32);
 
-/// The new replica set's next size, if it changes.
-pub fn grow(deployment: &Deployment, new: &ReplicaSet, old: &[ReplicaSet]) -> Option<i32> {
+/// Returns the next size of the new replica set, if it changes.
+pub fn scale_up(deployment: &Deployment, new: &ReplicaSet, old: &[ReplicaSet]) -> Option<i32> {
     let (wanted, size) = (sizes::replicas(deployment), sizes::size(new));
     let next =
         if size > wanted { wanted } else { sizes::new_size(deployment, size + sizes::total(old, sizes::size), size) };
     (next != size).then_some(next)
 }
 
-/// The old replica sets' next sizes. `old` is sorted by age, oldest first.
+/// Returns the next sizes of the old replica sets. `old` is sorted by age, oldest first.
 ///
-/// Pods of the new replica set that do not serve yet count against what may be taken away. Example: 10 replicas, 2 may
-/// be unavailable, surge 3. The new set has 5 pods that never become ready, the old one 8: 13 - 8 - 5 = 0, so the old
-/// pods stay. After an undo the roles change: 13 - 8 - 0 = 5 broken pods may go at once.
-pub fn shrink(deployment: &Deployment, new: &ReplicaSet, old: &[ReplicaSet]) -> Vec<Resize> {
+/// Unavailable pods of the new replica set reduce the number of old pods that may be removed. Example: 10 replicas, at
+/// most 2 unavailable, surge 3. The new set has 5 pods that never become ready, the old one has 8. 13 - 8 - 5 = 0, so the
+/// old pods stay. After an undo the roles change: 13 - 8 - 0 = 5 broken pods may be removed at once.
+pub fn scale_down(deployment: &Deployment, new: &ReplicaSet, old: &[ReplicaSet]) -> Vec<Resize> {
     let in_old = sizes::total(old, sizes::size);
     if in_old == 0 {
         return Vec::new();
@@ -33,28 +33,28 @@ pub fn shrink(deployment: &Deployment, new: &ReplicaSet, old: &[ReplicaSet]) -> 
         return Vec::new();
     }
     let mut next: Vec<i32> = old.iter().map(sizes::size).collect();
-    drop_unhealthy(old, &mut next, removable);
-    drop_surplus(new, old, &mut next, min_available);
+    remove_unavailable(old, &mut next, removable);
+    remove_surplus(new, old, &mut next, min_available);
     (0..old.len()).filter(|&i| next[i] != sizes::size(&old[i])).map(|i| (i, next[i])).collect()
 }
 
-/// Pods that do not serve can go without harm; left there they would block the rollout.
-fn drop_unhealthy(old: &[ReplicaSet], next: &mut [i32], mut removable: i32) {
+/// Removes unavailable pods, which would block the rollout, up to `removable`.
+fn remove_unavailable(old: &[ReplicaSet], next: &mut [i32], mut removable: i32) {
     for (replica_set, next) in old.iter().zip(next) {
-        let unhealthy = (*next - sizes::available(replica_set)).clamp(0, removable.max(0));
-        *next -= unhealthy;
-        removable -= unhealthy;
+        let unavailable = (*next - sizes::available(replica_set)).clamp(0, removable.max(0));
+        *next -= unavailable;
+        removable -= unavailable;
     }
 }
 
-/// Serving pods beyond the minimum go, oldest replica set first.
-fn drop_surplus(new: &ReplicaSet, old: &[ReplicaSet], next: &mut [i32], min_available: i32) {
+/// Removes available pods beyond the minimum, from the oldest replica set first.
+fn remove_surplus(new: &ReplicaSet, old: &[ReplicaSet], next: &mut [i32], min_available: i32) {
     let available = sizes::available(new) + sizes::total(old, sizes::available);
     let mut surplus = (available - min_available).max(0);
     for next in next {
-        let dropped = (*next).min(surplus);
-        *next -= dropped;
-        surplus -= dropped;
+        let removed = (*next).min(surplus);
+        *next -= removed;
+        surplus -= removed;
     }
 }
 
@@ -84,7 +84,7 @@ mod tests {
         ];
         for (count, surge, old, new, expected) in cases {
             let deployment = fixture::deployment(count, surge, "1");
-            let got = grow(&deployment, &replica_set("new", new, new), &[replica_set("old", old, old)]);
+            let got = scale_up(&deployment, &replica_set("new", new, new), &[replica_set("old", old, old)]);
             assert_eq!(got, expected, "{count} replicas, surge {surge}, old {old}, new {new}");
         }
     }
@@ -109,7 +109,7 @@ mod tests {
         for (unavailable, old, (size, available), expected) in cases {
             let deployment = fixture::deployment(10, "3", unavailable);
             let sets: Vec<_> = old.iter().map(|(size, available)| replica_set("old", *size, *available)).collect();
-            let got = shrink(&deployment, &replica_set("new", size, available), &sets);
+            let got = scale_down(&deployment, &replica_set("new", size, available), &sets);
             assert_eq!(got, expected, "unavailable {unavailable}, old {old:?}, new {size}/{available}");
         }
     }

@@ -1,4 +1,4 @@
-//! Scaling a deployment without rolling it: the whole difference to one replica set, or shared among several in proportion.
+//! Scales a deployment without a rollout: resizes its only active replica set, or several in proportion.
 //!
 //! Corresponds to scale and isScalingEvent in pkg/controller/deployment/sync.go.
 
@@ -8,7 +8,7 @@ use proto::Kind;
 use proto::kinds::api::apps::v1::{Deployment, ReplicaSet};
 use std::cmp::Reverse;
 
-/// Whether the deployment was scaled since its active replica sets were last sized.
+/// Returns true if the deployment was scaled after its active replica sets were last resized.
 pub fn is_scaling<'a>(deployment: &Deployment, all: impl IntoIterator<Item = &'a ReplicaSet>) -> bool {
     all.into_iter()
         .filter(|replica_set| sizes::size(replica_set) > 0)
@@ -16,25 +16,24 @@ pub fn is_scaling<'a>(deployment: &Deployment, all: impl IntoIterator<Item = &'a
         .any(|desired| desired != sizes::replicas(deployment))
 }
 
-/// Whether the replica set remembers the deployment's present size and surge.
-pub fn remembers_size(deployment: &Deployment, replica_set: &ReplicaSet) -> bool {
+/// Returns true if the replica set's annotations have the deployment's present size and surge.
+pub fn is_size_annotated(deployment: &Deployment, replica_set: &ReplicaSet) -> bool {
     let replicas = sizes::replicas(deployment);
     sizes::annotation(replica_set, DESIRED_REPLICAS) == Some(replicas.to_string().as_str())
         && sizes::annotation(replica_set, MAX_REPLICAS)
             == Some((replicas + sizes::max_surge(deployment)).to_string().as_str())
 }
 
-/// Writes the deployment's present size and surge into the replica set.
-pub fn remember_size(deployment: &Deployment, replica_set: &mut ReplicaSet) {
+/// Writes the deployment's present size and surge into the replica set's annotations.
+pub fn annotate_size(deployment: &Deployment, replica_set: &mut ReplicaSet) {
     let replicas = sizes::replicas(deployment);
     let annotations = replica_set.metadata.annotations.get_or_insert_default();
     annotations.insert(DESIRED_REPLICAS.to_owned(), replicas.to_string());
     annotations.insert(MAX_REPLICAS.to_owned(), (replicas + sizes::max_surge(deployment)).to_string());
 }
 
-/// The sizes that replica sets get when the deployment is scaled or paused. `all` holds the old ones, oldest first, and
-/// `new` tells which of them is the new one, if it exists. Replica sets that keep their size but have to remember
-/// another total are listed too.
+/// Returns the sizes of replica sets after the deployment was scaled or paused. `all` is sorted by age, oldest first, and
+/// `new` is the index of the new one, if it exists. Replica sets may keep their size and need new annotations alone.
 pub fn resize(deployment: &Deployment, all: &[ReplicaSet], new: Option<usize>) -> Vec<Resize> {
     let active: Vec<usize> = (0..all.len()).filter(|&i| sizes::size(&all[i]) > 0).collect();
     let wanted = sizes::replicas(deployment);
@@ -45,7 +44,7 @@ pub fn resize(deployment: &Deployment, all: &[ReplicaSet], new: Option<usize>) -
     if new.is_some_and(|new| is_saturated(deployment, &all[new])) {
         return active.into_iter().filter(|i| Some(*i) != new).map(|i| (i, 0)).collect();
     }
-    if sizes::is_rolling(deployment) { share(deployment, all, active) } else { Vec::new() }
+    if sizes::is_rolling(deployment) { distribute(deployment, all, active) } else { Vec::new() }
 }
 
 fn newest(all: &[ReplicaSet]) -> Option<usize> {
@@ -56,7 +55,7 @@ fn created(replica_set: &ReplicaSet) -> Option<&proto::kinds::metav1::Time> {
     replica_set.metadata.creation_timestamp.as_ref()
 }
 
-/// Whether the new replica set has all the pods that the deployment wants, all of them serving.
+/// Returns true if the new replica set has all pods that the deployment wants, and all are available.
 fn is_saturated(deployment: &Deployment, new: &ReplicaSet) -> bool {
     let wanted = sizes::replicas(deployment);
     sizes::size(new) == wanted
@@ -64,9 +63,9 @@ fn is_saturated(deployment: &Deployment, new: &ReplicaSet) -> bool {
         && sizes::available(new) == wanted
 }
 
-/// Shares what is to be added or removed among the active replica sets in proportion to their sizes; what rounding
-/// leaves over goes to the largest. Among equals the newer one gains, and the older one loses.
-fn share(deployment: &Deployment, all: &[ReplicaSet], mut active: Vec<usize>) -> Vec<Resize> {
+/// Distributes the pods to add or remove among the active replica sets in proportion to their sizes. The remainder goes to
+/// the largest. Of equal ones the newer gains, and the older loses.
+fn distribute(deployment: &Deployment, all: &[ReplicaSet], mut active: Vec<usize>) -> Vec<Resize> {
     let wanted = sizes::replicas(deployment);
     let allowed = if wanted > 0 { wanted + sizes::max_surge(deployment) } else { 0 };
     let to_add = allowed - sizes::total(active.iter().map(|&i| &all[i]), sizes::size);
@@ -88,7 +87,7 @@ fn share(deployment: &Deployment, all: &[ReplicaSet], mut active: Vec<usize>) ->
     resized
 }
 
-/// One replica set's part of `to_add`, of which `added` is already given away.
+/// Returns one replica set's part of `to_add`, of which `added` is already distributed.
 fn proportion(deployment: &Deployment, replica_set: &ReplicaSet, to_add: i32, added: i32) -> i32 {
     let left = to_add - added;
     if left == 0 {
@@ -98,20 +97,20 @@ fn proportion(deployment: &Deployment, replica_set: &ReplicaSet, to_add: i32, ad
     if to_add > 0 { part.min(left) } else { part.max(left) }
 }
 
-/// By how much the replica set changes if it keeps its proportion of the whole, rounded half away from zero.
+/// Returns the change in a replica set's size if it keeps its proportion of the total, rounded half away from zero.
 /// Example: 5 of at most 13 pods; the deployment now allows 26: 5 × 26 / 13 - 5 = 5 more.
 fn fraction(deployment: &Deployment, replica_set: &ReplicaSet) -> i32 {
     let size = sizes::size(replica_set);
     if sizes::replicas(deployment) == 0 {
         return -size;
     }
-    let whole = i64::from(sizes::replicas(deployment) + sizes::max_surge(deployment));
+    let total = i64::from(sizes::replicas(deployment) + sizes::max_surge(deployment));
     let observed = || deployment.status.as_ref().and_then(|status| status.replicas);
-    let whole_before = sizes::annotated_number(replica_set, MAX_REPLICAS).filter(|max| *max != 0).or_else(observed);
-    match whole_before.map(i64::from) {
+    let total_before = sizes::annotated_number(replica_set, MAX_REPLICAS).filter(|max| *max != 0).or_else(observed);
+    match total_before.map(i64::from) {
         None | Some(0) => 0,
         Some(before) => {
-            let scaled = (2 * i64::from(size) * whole + before).div_euclid(2 * before);
+            let scaled = (2 * i64::from(size) * total + before).div_euclid(2 * before);
             i32::try_from(scaled).unwrap_or(i32::MAX) - size
         }
     }
@@ -122,14 +121,14 @@ mod tests {
     use super::*;
     use crate::fixture;
 
-    /// Replica sets of the given sizes, oldest first and the last one new, sized when `before` replicas were wanted.
+    /// Returns replica sets of the given sizes, oldest first and the last one new, for a deployment of `before` replicas.
     fn replica_sets(deployment: &Deployment, before: i32, counts: &[i32]) -> Vec<ReplicaSet> {
         let mut earlier = deployment.clone();
         earlier.spec.as_mut().unwrap().replicas = Some(before);
         let sized = |(age, size): (usize, &i32)| {
             let mut replica_set = fixture::replica_set(&format!("web-{age}"), "nginx:1", *size);
             replica_set.metadata.creation_timestamp = Some(fixture::time(age as i64));
-            remember_size(&earlier, &mut replica_set);
+            annotate_size(&earlier, &mut replica_set);
             replica_set
         };
         counts.iter().enumerate().map(sized).collect()

@@ -1,4 +1,4 @@
-//! How many pods a deployment wants, how many more it may have and how many fewer, and how far each replica set may grow.
+//! Sizes: the replicas of a deployment, its surge and unavailability, and the sizes of its replica sets.
 //!
 //! Corresponds to MaxSurge, MaxUnavailable, ResolveFenceposts and NewRSNewReplicas in
 //! pkg/controller/deployment/util/deployment_util.go.
@@ -6,9 +6,9 @@
 use crate::intstr::{Round, scaled};
 use proto::kinds::api::apps::v1::{Deployment, DeploymentSpec, ReplicaSet};
 
-/// `spec.replicas` of the deployment as of when the replica set was last scaled by it.
+/// Annotation with `spec.replicas` of the deployment when it last resized the replica set.
 pub const DESIRED_REPLICAS: &str = "deployment.kubernetes.io/desired-replicas";
-/// That number plus the surge then allowed: the whole of which the replica set's size was a proportion.
+/// Annotation with that number plus the surge: the total of which the replica set's size was a proportion.
 pub const MAX_REPLICAS: &str = "deployment.kubernetes.io/max-replicas";
 
 pub fn spec(deployment: &Deployment) -> &DeploymentSpec {
@@ -24,8 +24,8 @@ pub fn is_rolling(deployment: &Deployment) -> bool {
     strategy.unwrap_or("RollingUpdate") == "RollingUpdate"
 }
 
-/// Surge and unavailability as counts. Surge rounds up, unavailability down; when both come to nothing one pod may
-/// be unavailable, or the rollout could not move.
+/// Returns surge and unavailability as counts. Surge rounds up, unavailability down. If both are zero, one pod may be
+/// unavailable, because the rollout could not progress otherwise.
 fn fenceposts(deployment: &Deployment) -> (i32, i32) {
     let rolling = spec(deployment).strategy.as_ref().and_then(|strategy| strategy.rolling_update.as_ref());
     let replicas = replicas(deployment);
@@ -51,7 +51,7 @@ pub fn min_available(deployment: &Deployment) -> i32 {
     replicas(deployment) - max_unavailable(deployment)
 }
 
-/// `spec.replicas` of a replica set.
+/// Returns `spec.replicas` of a replica set.
 pub fn size(replica_set: &ReplicaSet) -> i32 {
     replica_set.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1)
 }
@@ -60,7 +60,7 @@ pub fn available(replica_set: &ReplicaSet) -> i32 {
     replica_set.status.as_ref().and_then(|status| status.available_replicas).unwrap_or(0)
 }
 
-/// Pods that exist, by the replica set's own account.
+/// Returns `status.replicas` of a replica set.
 pub fn actual(replica_set: &ReplicaSet) -> i32 {
     replica_set.status.as_ref().map_or(0, |status| status.replicas)
 }
@@ -69,7 +69,7 @@ pub fn total<'a>(replica_sets: impl IntoIterator<Item = &'a ReplicaSet>, of: imp
     replica_sets.into_iter().map(of).sum()
 }
 
-/// What the new replica set may grow to, given the size of all replica sets together, itself included.
+/// Returns the size to which the new replica set may grow. `all` is the size of all replica sets together.
 pub fn new_size(deployment: &Deployment, all: i32, new: i32) -> i32 {
     if !is_rolling(deployment) {
         return replicas(deployment);

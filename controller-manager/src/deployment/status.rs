@@ -1,4 +1,4 @@
-//! What a deployment's status says: counts over its replica sets, and whether enough pods serve.
+//! A deployment's status: counts over its replica sets, and the condition Available.
 //!
 //! Corresponds to calculateStatus in pkg/controller/deployment/sync.go.
 
@@ -11,7 +11,7 @@ pub const AVAILABLE: &str = "Available";
 pub const PROGRESSING: &str = "Progressing";
 pub const REPLICA_FAILURE: &str = "ReplicaFailure";
 
-/// `all` are the old replica sets and the new one, which `new` repeats.
+/// Returns the status. `all` has the old replica sets and the new one.
 pub fn calculate(
     deployment: &Deployment,
     all: &[&ReplicaSet],
@@ -48,7 +48,7 @@ pub fn calculate(
     status
 }
 
-/// Zero counts are left out on the wire, as Kubernetes leaves them out.
+/// Omits zero counts, as Kubernetes does.
 fn count(count: i32) -> Option<i32> {
     (count != 0).then_some(count)
 }
@@ -57,7 +57,7 @@ fn ready(replica_set: &ReplicaSet) -> i32 {
     replica_set.status.as_ref().and_then(|status| status.ready_replicas).unwrap_or(0)
 }
 
-/// Known only once every replica set's controller has counted.
+/// Returns the number of terminating pods; `None` if a replica set does not report it.
 fn terminating(all: &[&ReplicaSet]) -> Option<i32> {
     all.iter().map(|replica_set| replica_set.status.as_ref()?.terminating_replicas).sum()
 }
@@ -77,8 +77,8 @@ pub fn find_condition<'a>(status: Option<&'a DeploymentStatus>, type_: &str) -> 
     status?.conditions.as_ref()?.iter().find(|condition| condition.type_ == type_)
 }
 
-/// Adds or replaces. A condition with the same status and reason stays as it is; one with the same status keeps the
-/// time of its transition.
+/// Adds or replaces a condition. If status and reason are the same, it stays unchanged. If only the status is the same,
+/// the transition time stays.
 pub fn set_condition(status: &mut DeploymentStatus, mut condition: DeploymentCondition) {
     if let Some(current) = find_condition(Some(status), &condition.type_) {
         if current.status == condition.status && current.reason == condition.reason {

@@ -1,10 +1,10 @@
-//! The disruption controller at its edge.
+//! Starts the disruption controller, and connects it with caches and events.
 //!
 //! Corresponds to pkg/controller/disruption/disruption.go.
 
-use super::observe::{Listers, Observed, ask_for_unknown, observe};
+use super::observe::{Listers, Observed, observe, request_unknown};
 use super::plan::plan;
-use super::stale::{StaleDisruptions, announced};
+use super::stale::{StaleDisruptions, disruption_target};
 use crate::context::Running;
 use crate::descriptor::Setup;
 use crate::reconcile::{self, Reconciler};
@@ -38,25 +38,25 @@ pub fn start(setup: &Setup<'_>) -> Running {
         let (stale, listers) = (stale.clone(), listers.clone());
         move |event, queue| {
             on_pod(queue, &listers, event);
-            if !matches!(event, Event::Deleted(_)) && announced(event.object()).is_some() {
+            if !matches!(event, Event::Deleted(_)) && disruption_target(event.object()).is_some() {
                 stale.add(event.object().key());
             }
         }
     });
-    // A controller that is scaled changes what its pods' budgets expect.
+    // The expected number of a budget's pods changes when their controller is scaled.
     setup.on_event(&queue, on_scaled(&listers, |set: &ReplicationController| set.spec.as_ref()?.replicas));
     setup.on_event(&queue, on_scaled(&listers, |set: &ReplicaSet| set.spec.as_ref()?.replicas));
     setup.on_event(&queue, on_scaled(&listers, |set: &Deployment| set.spec.as_ref()?.replicas));
     setup.on_event(&queue, on_scaled(&listers, |set: &StatefulSet| set.spec.as_ref()?.replicas));
     let actor = setup.actor();
-    let announcements = reconcile::run(actor.clone(), stale, 1, StaleDisruptions { pods: setup.lister() });
+    let conditions = reconcile::run(actor.clone(), stale, 1, StaleDisruptions { pods: setup.lister() });
     let budgets = reconcile::run(actor, queue, 1, Controller { listers });
     Box::pin(async move {
-        join(budgets, announcements).await;
+        join(budgets, conditions).await;
     })
 }
 
-/// The budgets that cover a pod, before and after.
+/// Adds the budgets that select the pod before or after the event.
 fn on_pod(queue: &WorkQueue<String>, listers: &Listers, event: &Event<Pod>) {
     let pods: Vec<&Arc<Pod>> = match event {
         Event::Added(pod) | Event::Deleted(pod) => vec![pod],
@@ -92,7 +92,7 @@ impl Reconciler for Controller {
     }
 
     async fn consult(&self, client: &Client, mut observed: Observed) -> Result<Option<Observed>, ReconcileError> {
-        ask_for_unknown(client, observed.budget.namespace(), &mut observed.scales).await?;
+        request_unknown(client, observed.budget.namespace(), &mut observed.scales).await?;
         Ok(Some(observed))
     }
 

@@ -1,8 +1,8 @@
-//! The disruption controller: says how many pods of a budget may be evicted at the moment.
+//! The disruption controller computes how many pods of a PodDisruptionBudget may be evicted now.
 //!
 //! Corresponds to pkg/controller/disruption.
 
-pub mod controller;
 pub mod observe;
 pub mod plan;
 pub mod stale;
+pub mod controller;

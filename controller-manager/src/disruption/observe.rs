@@ -1,4 +1,4 @@
-//! The pods that a budget covers, and how many of them their controllers want.
+//! `Observed`, the pods that a budget selects, and how many of them their controllers want.
 //!
 //! Corresponds to getExpectedScale and the finders in pkg/controller/disruption/disruption.go.
 
@@ -23,32 +23,32 @@ pub struct Observed {
     pub scales: Scales,
 }
 
-/// The sizes of the controllers of a budget's pods. Every controller counts once.
+/// The sizes of the controllers of a budget's pods. Each controller counts once.
 #[derive(Debug, Default)]
 pub struct Scales {
-    /// By the controller's uid.
+    /// Sizes by the controller's uid.
     known: BTreeMap<String, i32>,
-    /// Controllers of other kinds than the caches hold, each with the name of one of its pods.
+    /// Controllers that no cache holds, each with the name of one of its pods.
     unknown: BTreeMap<String, (OwnerReference, String)>,
-    /// Pods without a controller, which do not count.
+    /// Names of pods without a controller, which do not count.
     pub unmanaged: Vec<String>,
-    /// Why it cannot be known how many pods there should be.
+    /// The reason for which the wanted number of pods is unknown.
     failure: Option<String>,
 }
 
 impl Scales {
-    /// One controller of that size, or what went wrong.
+    /// Returns the scales of one controller, or a failure.
     #[cfg(test)]
     pub fn of(total: Result<i32, &str>) -> Self {
         let known = total.iter().map(|size| ("uid".to_owned(), *size)).collect();
         Self { known, failure: total.err().map(str::to_owned), ..Self::default() }
     }
 
-    /// The pods that all controllers want together.
+    /// Returns the number of pods that all controllers want together.
     pub fn total(&self) -> Result<i32, String> {
         let missing = self.unknown.values().next().map(|(_, pod)| format!("found no controllers for pod {pod:?}"));
         match self.failure.clone().or(missing) {
-            Some(why) => Err(why),
+            Some(reason) => Err(reason),
             None => Ok(self.known.values().sum()),
         }
     }
@@ -64,16 +64,16 @@ pub struct Listers {
     pub stateful_sets: Lister<StatefulSet>,
 }
 
-/// Nothing if the budget is gone.
+/// Reads the caches; `None` if the budget does not exist.
 pub fn observe(key: &str, listers: &Listers) -> Option<Observed> {
     let budget = listers.budgets.by_key(key)?;
     let pods = pods_of(&budget, &listers.pods);
-    let scales = if asks_for_scales(&budget) { scales_of(&pods, listers) } else { Scales::default() };
+    let scales = if needs_scales(&budget) { scales_of(&pods, listers) } else { Scales::default() };
     Some(Observed { budget, pods, scales })
 }
 
-/// Whether the budget is a part of what the controllers want, and not of the pods that there are.
-pub fn asks_for_scales(budget: &PodDisruptionBudget) -> bool {
+/// Returns true if the budget depends on the number of pods that controllers want, and not on the existing pods.
+pub fn needs_scales(budget: &PodDisruptionBudget) -> bool {
     budget.spec.as_ref().is_some_and(|spec| {
         spec.max_unavailable.is_some() || matches!(spec.min_available, Some(IntOrString::String(_)))
     })
@@ -104,7 +104,7 @@ fn scales_of(pods: &[Arc<Pod>], listers: &Listers) -> Scales {
     scales
 }
 
-/// The uid and the size of a pod's controller; a replica set of a deployment counts as the deployment.
+/// Returns the uid and the size of a pod's controller. A replica set of a deployment counts as the deployment.
 fn scale_of(namespace: &str, owner: &OwnerReference, listers: &Listers) -> Option<(String, i32)> {
     fn checked<K: Kind>(found: Option<Arc<K>>, owner: &OwnerReference) -> Option<Arc<K>> {
         found.filter(|found| found.uid() == owner.uid)
@@ -134,16 +134,16 @@ fn scale_of(namespace: &str, owner: &OwnerReference, listers: &Listers) -> Optio
     }
 }
 
-/// Asks the server for the sizes of controllers that no cache holds, by their scale subresource.
-pub async fn ask_for_unknown(client: &Client, namespace: &str, scales: &mut Scales) -> Result<(), ReconcileError> {
+/// Asks the server for the scale subresource of controllers that no cache holds.
+pub async fn request_unknown(client: &Client, namespace: &str, scales: &mut Scales) -> Result<(), ReconcileError> {
     if scales.unknown.is_empty() {
         return Ok(());
     }
     let discovered = discover(client).await?;
     for (owner, _) in scales.unknown.values() {
         let group = split_api_version(&owner.api_version).0;
-        let is_meant = |gvk: &proto::Gvk| gvk.group == group && gvk.kind == owner.kind;
-        let Some(resource) = discovered.preferred().find(|resource| is_meant(&resource.gvk)) else {
+        let matches = |gvk: &proto::Gvk| gvk.group == group && gvk.kind == owner.kind;
+        let Some(resource) = discovered.preferred().find(|resource| matches(&resource.gvk)) else {
             let (kind, version) = (&owner.kind, &owner.api_version);
             scales.failure = Some(format!("no matches for kind {kind:?} in version {version:?}"));
             return Ok(());

@@ -1,4 +1,4 @@
-//! How many disruptions a budget allows, and what its status says.
+//! Plans the status of a budget: how many disruptions it allows.
 //!
 //! Corresponds to trySync and updatePdbStatus in pkg/controller/disruption/disruption.go.
 
@@ -16,60 +16,60 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long after its eviction a pod has to be gone, or else it counts again.
+/// How long after its eviction a pod may exist before it counts as healthy again.
 const DELETION_TIMEOUT_S: i64 = 120;
 const DISRUPTION_ALLOWED: &str = "DisruptionAllowed";
 
 pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
     let budget = &*observed.budget;
     let mut updated = budget.clone();
-    // Of what is wrong with a budget people are told when its status changes, not at every look.
-    let (mut said, mut plan) = (Vec::new(), Plan::default());
+    // Events are recorded only when the status changes.
+    let (mut events, mut plan) = (Vec::new(), Plan::default());
     if observed.pods.is_empty() {
-        said.push(actions::normal(budget, "NoPods", "No matching pods found"));
+        events.push(actions::normal(budget, "NoPods", "No matching pods found"));
     }
     match expectation(observed) {
         Ok((expected, desired_healthy)) => {
-            said.extend(unmanaged(observed));
+            events.extend(unmanaged(observed));
             let (disrupted, expired, recheck) = disrupted_pods(observed, now);
             for pod in expired {
                 let message = format!("Pod was expected by PDB {} to be deleted but it wasn't", budget.key());
-                said.push(actions::warning(&*pod, "NotDeleted", message));
+                events.push(actions::warning(&*pod, "NotDeleted", message));
             }
             plan.requeue_after = recheck;
             let healthy = observed.pods.iter().filter(|pod| is_healthy(pod, &disrupted)).count();
             updated.status = Some(status(budget, count(healthy), desired_healthy, expected, disrupted, now));
         }
-        Err(why) => {
-            let message = format!("Failed to calculate the number of expected pods: {why}");
-            said.push(actions::warning(budget, "CalculateExpectedPodCountFailed", message));
+        Err(error) => {
+            let message = format!("Failed to calculate the number of expected pods: {error}");
+            events.push(actions::warning(budget, "CalculateExpectedPodCountFailed", message));
             let status = updated.status.get_or_insert_default();
             status.disruptions_allowed = Some(0);
-            let condition = condition("False", "SyncFailed", why, status.observed_generation, now);
+            let condition = condition("False", "SyncFailed", error, status.observed_generation, now);
             set_condition(status, condition);
         }
     }
     if !is_same(budget.status.as_ref(), updated.status.as_ref()) {
-        plan.actions = said;
+        plan.actions = events;
         plan.push(Action::update_status(&updated));
     }
     plan
 }
 
-/// Pods that nobody wants cannot be missed: the sum is not what it seems.
+/// Warns of pods without a controller: the expected number does not include them.
 fn unmanaged(observed: &Observed) -> Option<Action> {
     let selector = observed.budget.spec.as_ref().and_then(|spec| spec.selector.as_ref());
     let message = format!(
         "Pods selected by this PodDisruptionBudget (selector: {}) were found to be unmanaged. As a result, the status \
          of the PDB cannot be calculated correctly, which may result in undefined behavior. To account for these pods \
          please set \".spec.minAvailable\" field of the PDB to an integer value.",
-        selector.map_or("nil".to_owned(), in_go)
+        selector.map_or("nil".to_owned(), format_as_go)
     );
     (!observed.scales.unmanaged.is_empty()).then(|| actions::warning(&*observed.budget, "UnmanagedPods", message))
 }
 
-/// A selector as Go prints it.
-fn in_go(selector: &LabelSelector) -> String {
+/// Formats a selector as Go prints it.
+fn format_as_go(selector: &LabelSelector) -> String {
     let labels = selector.match_labels.iter().flatten().map(|(key, value)| format!("{key}: {value},"));
     let requirement = |requirement: &LabelSelectorRequirement| {
         let values = requirement.values.as_deref().unwrap_or_default().join(" ");
@@ -87,7 +87,7 @@ fn count(count: usize) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)
 }
 
-/// How many pods there should be, and how many of them have to be healthy.
+/// Returns the expected number of pods, and how many of them have to be healthy.
 fn expectation(observed: &Observed) -> Result<(i32, i32), String> {
     let spec = observed.budget.spec.clone().unwrap_or_default();
     let percentage = |value: &IntOrString, wanted: i32| {
@@ -109,13 +109,12 @@ fn expectation(observed: &Observed) -> Result<(i32, i32), String> {
 
 type Disrupted = BTreeMap<String, Time>;
 
-/// Pods whose eviction was granted and which are still to go; those that should have gone long ago; when the next
-/// of them should be gone.
+/// Returns the evicted pods that still exist, those whose deletion has timed out, and the delay until the next timeout.
 fn disrupted_pods(observed: &Observed, now: Timestamp) -> (Disrupted, Vec<Arc<Pod>>, Option<Duration>) {
-    let granted = observed.budget.status.as_ref().and_then(|status| status.disrupted_pods.clone()).unwrap_or_default();
+    let evicted = observed.budget.status.as_ref().and_then(|status| status.disrupted_pods.clone()).unwrap_or_default();
     let (mut disrupted, mut expired, mut recheck) = (Disrupted::new(), Vec::new(), None::<Duration>);
     for pod in observed.pods.iter().filter(|pod| !pod.is_deleting()) {
-        let Some(time) = granted.get(pod.name()) else { continue };
+        let Some(time) = evicted.get(pod.name()) else { continue };
         let due = clock::after(time.0, DELETION_TIMEOUT_S);
         if due < now {
             expired.push(pod.clone());
@@ -179,7 +178,7 @@ fn set_condition(status: &mut PodDisruptionBudgetStatus, mut condition: Conditio
     }
 }
 
-/// An absent map of disrupted pods is an empty one.
+/// Compares two statuses. An absent map of disrupted pods equals an empty one.
 fn is_same(one: Option<&PodDisruptionBudgetStatus>, other: Option<&PodDisruptionBudgetStatus>) -> bool {
     let normal = |status: Option<&PodDisruptionBudgetStatus>| {
         let mut status = status.cloned().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! A pod that was announced to be disrupted and then was not: after a while the announcement is taken back.
+//! Resets the condition DisruptionTarget of pods that were not disrupted within two minutes.
 //!
 //! Corresponds to syncStalePodDisruption in pkg/controller/disruption/disruption.go.
 
@@ -13,16 +13,16 @@ use std::sync::Arc;
 
 const TIMEOUT_S: i64 = 120;
 const DISRUPTION_TARGET: &str = "DisruptionTarget";
-/// What a node agent announces may take as long as it likes.
+/// Reason of a disruption by the kubelet, which has no time limit.
 const BY_KUBELET: &str = "TerminationByKubelet";
 
-/// Keys are pods'.
+/// Reconciles pods with the condition DisruptionTarget.
 pub struct StaleDisruptions {
     pub pods: Lister<Pod>,
 }
 
-/// The announcement that may have to be taken back.
-pub fn announced(pod: &Pod) -> Option<&PodCondition> {
+/// Returns the condition DisruptionTarget of an active pod, unless its reason has no time limit.
+pub fn disruption_target(pod: &Pod) -> Option<&PodCondition> {
     let condition = pod::condition(pod, DISRUPTION_TARGET)?;
     let is_open = condition.status == "True" && condition.reason.as_deref() != Some(BY_KUBELET);
     (is_open && pod::is_active(pod)).then_some(condition)
@@ -41,7 +41,7 @@ impl Reconciler for StaleDisruptions {
 }
 
 pub fn plan(pod: &Pod, now: Timestamp) -> Plan {
-    let Some(since) = announced(pod).and_then(|condition| condition.last_transition_time.as_ref()) else {
+    let Some(since) = disruption_target(pod).and_then(|condition| condition.last_transition_time.as_ref()) else {
         return Plan::default();
     };
     let end = clock::after(since.0, TIMEOUT_S);

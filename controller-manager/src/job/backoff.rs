@@ -1,7 +1,7 @@
-//! How long a job waits after failures before it makes the next pod.
+//! The back-off: how long a job waits after failures before it creates the next pod.
 //!
-//! Corresponds to pkg/controller/job/backoff_utils.go. The failures are read off the pods that are still there, so
-//! that a restart of the controller does not shorten the wait.
+//! Corresponds to pkg/controller/job/backoff_utils.go. The failures are counted from the existing pods, so that a restart
+//! of the controller does not shorten the wait.
 
 use crate::{clock, pod};
 use jiff::Timestamp;
@@ -12,7 +12,7 @@ use std::time::Duration;
 const INITIAL_S: i64 = 10;
 const MAX_S: i64 = 600;
 
-/// The time that is left of 10 s, doubled with every failure since the last success, up to ten minutes.
+/// Returns the remaining back-off: 10 s, doubled with every failure since the last success, up to ten minutes.
 pub fn remaining<'a>(ended: impl IntoIterator<Item = &'a Arc<Pod>>, now: Timestamp) -> Option<Duration> {
     let mut ends: Vec<(Timestamp, bool)> =
         ended.into_iter().map(|pod| (finished_at(pod), pod::phase(pod) == "Succeeded")).collect();
@@ -23,7 +23,7 @@ pub fn remaining<'a>(ended: impl IntoIterator<Item = &'a Arc<Pod>>, now: Timesta
     after(i32::try_from(failures.len()).unwrap_or(i32::MAX), *last, now)
 }
 
-/// The time that is left of the wait after so many failures, the last of them at `last`.
+/// Returns the remaining back-off after a number of failures, the last of them at `last`.
 pub fn after(failures: i32, last: Timestamp, now: Timestamp) -> Option<Duration> {
     let doublings = u32::try_from(failures - 1).ok()?.min(30);
     let delay_s = INITIAL_S.saturating_mul(1 << doublings).min(MAX_S);
@@ -31,14 +31,14 @@ pub fn after(failures: i32, last: Timestamp, now: Timestamp) -> Option<Duration>
     (!left.is_zero()).then_some(left)
 }
 
-/// When the last container ended, or else the best that is known.
+/// Returns the time at which the last container ended, or else the best estimate.
 pub fn finished_at(pod: &Pod) -> Timestamp {
     let status = pod.status.as_ref();
     let containers = status.into_iter().flat_map(|status| status.container_statuses.iter().flatten());
     let ends = containers.filter_map(|container| container.state.as_ref()?.terminated.as_ref()?.finished_at.clone());
     let not_ready = pod::condition(pod, "Ready").filter(|ready| ready.status == "False");
     let known = ends.max().or_else(|| not_ready?.last_transition_time.clone());
-    // The deletion's time is when the grace period ends, not when it begins.
+    // The deletion timestamp is the end of the grace period, not its beginning.
     let deleted = || {
         let grace_s = pod.metadata.deletion_grace_period_seconds.unwrap_or(0);
         pod.metadata.deletion_timestamp.as_ref().map(|time| clock::after(time.0, -grace_s))

@@ -1,4 +1,4 @@
-//! The Job controller at its edge, and what becomes of pods whose job is gone.
+//! Starts the Job controller, and removes the finalizers of pods whose job no longer exists.
 //!
 //! Corresponds to pkg/controller/job/job_controller.go.
 
@@ -41,7 +41,7 @@ pub fn start(setup: &Setup<'_>) -> Running {
     setup.on_event(&queue, {
         let (orphans, control, jobs) = (orphans.clone(), control.clone(), listers.jobs.clone());
         move |event: &Event<Pod>, queue| {
-            // The pods of a job tend to end together: they are counted together.
+            // The pods of a job often end together: a short delay lets one round count them.
             control.observe_event::<Job>(event).into_iter().for_each(|key| queue.add_after(key, clock::TICK));
             let pod = event.object();
             if has_finalizer(pod) && !matches!(event, Event::Deleted(_)) && is_orphan(pod, &jobs) {
@@ -74,7 +74,7 @@ fn on_job(
     queue.add(job.key());
 }
 
-/// Whether no job will ever count the pod, as far as the cache knows.
+/// Returns true if no job in the cache will count the pod.
 fn is_orphan(pod: &Pod, jobs: &Lister<Job>) -> bool {
     let job = controller_queue_key::<Job>(pod).and_then(|key| jobs.by_key(&key));
     job.filter(|job| is_controlled_by(pod, job.uid())).is_none_or(|job| is_finished(&job))
@@ -88,8 +88,8 @@ impl Reconciler for Controller {
     }
 
     fn observe(&self, key: &str) -> Option<Observed> {
-        let is_caught_up = self.control.has_satisfied_expectations(key);
-        observe(key, &self.listers.jobs, &self.listers.pods, is_caught_up)
+        let is_satisfied = self.control.are_expectations_satisfied(key);
+        observe(key, &self.listers.jobs, &self.listers.pods, is_satisfied)
     }
 
     async fn consult(&self, client: &Client, observed: Observed) -> Result<Option<Observed>, ReconcileError> {
@@ -106,7 +106,7 @@ impl Reconciler for Controller {
     }
 }
 
-/// Lets go of pods that nobody will count any more, by the pod's key.
+/// Removes the finalizer of pods that no job will count. Its keys are those of pods.
 struct Orphans {
     listers: Listers,
 }
@@ -119,7 +119,7 @@ impl Reconciler for Orphans {
         (has_finalizer(&pod) && is_orphan(&pod, &self.listers.jobs)).then_some(pod)
     }
 
-    /// A pod may be seen before its job.
+    /// Asks the server for the pod's job, because the cache may show a pod before its job.
     async fn consult(&self, client: &Client, pod: Arc<Pod>) -> Result<Option<Arc<Pod>>, ReconcileError> {
         let Some(owner) = controller_of(&*pod).filter(|_| is_pod_of_job(&pod)) else { return Ok(Some(pod)) };
         match client.api::<Job>(pod.namespace()).get(&owner.name).await {

@@ -1,26 +1,26 @@
-//! Completion indexes: which numbers of an Indexed job are done, written as `1,3-5,7`.
+//! Completion indexes of an Indexed job. The status has those that succeeded or failed as text, such as `1,3-5,7`.
 //!
 //! Corresponds to pkg/controller/job/indexed_job_utils.go.
 
 use proto::kinds::api::core::v1::Pod;
 use std::collections::BTreeSet;
 
-/// On pods, as annotation and as label.
+/// Annotation and label on pods.
 pub const COMPLETION_INDEX: &str = "batch.kubernetes.io/job-completion-index";
-/// Failures of a pod's index before the pod was made.
+/// Annotation with the failures of a pod's index before the pod was created.
 const INDEX_FAILURE_COUNT: &str = "batch.kubernetes.io/job-index-failure-count";
-/// Those among them that the pod failure policy does not count come on top, under a name of their own.
+/// Annotation with the further failures that the pod failure policy ignores.
 const INDEX_IGNORED_FAILURE_COUNT: &str = "batch.kubernetes.io/job-index-ignored-failure-count";
 
 pub type Indexes = BTreeSet<i32>;
 
-/// The index of a pod; nothing if it has none or one that is out of range.
+/// Returns the index of a pod; `None` if it has none or one that is out of range.
 pub fn of_pod(pod: &Pod, completions: i32) -> Option<i32> {
     let index: i32 = pod.metadata.annotations.as_ref()?.get(COMPLETION_INDEX)?.parse().ok()?;
     (0..completions).contains(&index).then_some(index)
 }
 
-/// How often an index had failed before one of its pods was made.
+/// The failures of an index before one of its pods was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Failures {
     pub counted: i32,
@@ -32,7 +32,7 @@ impl Failures {
         self.counted.saturating_add(self.ignored)
     }
 
-    /// Writes them on the next pod of the index.
+    /// Writes the annotations of the index's next pod.
     pub fn annotate(self, pod: &mut Pod) {
         let annotations = pod.metadata.annotations.get_or_insert_default();
         annotations.insert(INDEX_FAILURE_COUNT.to_owned(), self.counted.to_string());
@@ -50,7 +50,7 @@ pub fn failures(pod: &Pod) -> Failures {
     }
 }
 
-/// Reads what `format` wrote; what cannot be read or lies out of range is left out.
+/// Parses the output of `format`. Leaves out parts that are invalid or out of range.
 pub fn parse(text: &str, completions: i32) -> Indexes {
     let mut indexes = Indexes::new();
     for part in text.split(',') {
@@ -62,7 +62,7 @@ pub fn parse(text: &str, completions: i32) -> Indexes {
     indexes
 }
 
-/// Runs of two are written as two numbers, longer ones as a range.
+/// Formats indexes. Three or more consecutive ones become a range.
 pub fn format(indexes: &Indexes) -> String {
     let mut parts: Vec<String> = Vec::new();
     let mut run: Option<(i32, i32)> = None;
@@ -85,7 +85,7 @@ pub fn format(indexes: &Indexes) -> String {
     parts.join(",")
 }
 
-/// The lowest indexes that are neither done nor taken.
+/// Returns the lowest `count` indexes that are not in `taken`.
 pub fn pending(taken: &Indexes, completions: i32, count: usize) -> Vec<i32> {
     (0..completions).filter(|index| !taken.contains(index)).take(count).collect()
 }

@@ -1,17 +1,17 @@
-//! The Job controller: pods that run to their end, as often as is wanted.
+//! The Job controller runs pods until the wanted number of them has succeeded.
 //!
 //! Corresponds to pkg/controller/job.
 
-pub mod controller;
 pub mod observe;
-pub mod plan;
-pub mod tally;
 pub mod indexes;
 pub mod policy;
+pub mod end;
+pub mod tally;
 pub mod finish;
-pub mod verdict;
-pub mod pods;
 pub mod backoff;
+pub mod pods;
+pub mod plan;
+pub mod controller;
 
 #[cfg(test)]
 mod plan_tests;

@@ -1,4 +1,4 @@
-//! What one round over a job looks at, and how its spec reads.
+//! `Observed`, the objects that one round over a job reads, and functions that read a job's spec.
 //!
 //! Corresponds to getPodsForJob in pkg/controller/job/job_controller.go.
 
@@ -12,7 +12,7 @@ use proto::kinds::api::core::v1::Pod;
 use proto::meta::label_selector;
 use std::sync::Arc;
 
-/// On every pod of a job until it is counted, so that none is lost uncounted.
+/// Finalizer on every pod of a job until the status counts the pod.
 pub const FINALIZER: &str = "batch.kubernetes.io/job-tracking";
 /// The value of `spec.managedBy` that means this controller.
 const MANAGER: &str = "kubernetes.io/job-controller";
@@ -20,14 +20,19 @@ const MANAGER: &str = "kubernetes.io/job-controller";
 #[derive(Debug)]
 pub struct Observed {
     pub job: Arc<Job>,
-    /// Those that ended included.
+    /// The job's pods, including terminal ones.
     pub pods: Claims<Pod>,
-    /// Whether the cache shows every pod that this controller made or deleted before.
-    pub is_caught_up: bool,
+    /// True if the cache shows this controller's earlier creations and deletions.
+    pub are_expectations_satisfied: bool,
 }
 
-/// Nothing if the job is gone or somebody else's to manage.
-pub fn observe(key: &str, jobs: &Lister<Job>, pods: &Lister<Pod>, is_caught_up: bool) -> Option<Observed> {
+/// Reads the caches; `None` if the job does not exist or another controller manages it.
+pub fn observe(
+    key: &str,
+    jobs: &Lister<Job>,
+    pods: &Lister<Pod>,
+    are_expectations_satisfied: bool,
+) -> Option<Observed> {
     let job = jobs.by_key(key)?;
     if spec(&job).managed_by.as_deref().is_some_and(|manager| manager != MANAGER) {
         return None;
@@ -36,7 +41,7 @@ pub fn observe(key: &str, jobs: &Lister<Job>, pods: &Lister<Pod>, is_caught_up: 
     let own = pods.by_index(PODS_BY_CONTROLLER, &owner_key(Job::KIND, job.namespace(), job.name()));
     let orphans = pods.by_index(PODS_BY_CONTROLLER, &orphans_key(job.namespace()));
     let pods = Claims::of(&*job, own.into_iter().chain(orphans), |labels| selector.matches(labels));
-    Some(Observed { job, pods, is_caught_up })
+    Some(Observed { job, pods, are_expectations_satisfied })
 }
 
 impl Observed {
@@ -74,17 +79,17 @@ pub fn has_finalizer(pod: &Pod) -> bool {
     pod.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == FINALIZER)
 }
 
-/// Whether a pod that is being deleted is replaced only once it has ended.
-pub fn replaces_ended_only(job: &Job) -> bool {
+/// Returns true if a pod that is being deleted is replaced only after it has ended.
+pub fn replaces_terminal_only(job: &Job) -> bool {
     spec(job).pod_replacement_policy.as_deref() == Some("Failed")
 }
 
-/// A pod on its way out will not succeed any more, unless the job waits for its end.
+/// Returns true if a pod has failed. A terminating pod counts as failed unless the job waits for its end.
 pub fn is_failed(job: &Job, pod: &Pod) -> bool {
-    pod::phase(pod) == "Failed" || (pod::is_terminating(pod) && !replaces_ended_only(job))
+    pod::phase(pod) == "Failed" || (pod::is_terminating(pod) && !replaces_terminal_only(job))
 }
 
-/// The job of a pod by its reference, for waking it.
+/// Returns true if the controller of a pod is a job.
 pub fn is_pod_of_job(pod: &Pod) -> bool {
     controller_of(pod).is_some_and(|owner| owner.kind == Job::KIND)
 }

@@ -1,13 +1,13 @@
-//! One round over a job: the status with every pod counted, and the pods to make or delete.
+//! Plans one round over a job: the status, and the pods to create or delete.
 //!
 //! Corresponds to syncJob in pkg/controller/job/job_controller.go.
 
+use super::end::JobEnd;
 use super::finish;
 use super::indexes;
 use super::observe::{FINALIZER, Observed, condition, has_finalizer, is_finished, is_indexed, is_suspended, spec};
-use super::pods::{self, Change};
+use super::pods::{PodChanges, pod_changes};
 use super::tally::{Tally, count, tally};
-use super::verdict::Verdict;
 use crate::{actions, clock, pod};
 use client::{Action, Patch, Plan};
 use jiff::Timestamp;
@@ -16,7 +16,7 @@ use proto::kinds::api::batch::v1::{Job, JobCondition, JobStatus, UncountedTermin
 use proto::kinds::api::core::v1::Pod;
 use serde_json::json;
 
-/// The status comes first, then the finalizers that it makes superfluous, then pods go or come.
+/// Plans the status first, then the removal of finalizers of counted pods, then deletions and creations.
 pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
     if !observed.pods.are_complete() {
         return actions::adopt_and_release(&*observed.job, &observed.pods, Some(FINALIZER));
@@ -24,30 +24,32 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
     if is_finished(&observed.job) {
         return Plan::default();
     }
-    let first = tally(observed, finish::announced(observed).as_ref());
-    let verdict = finish::verdict(observed, &first, now);
-    let tally = tally(observed, verdict.as_ref());
-    let change = match &verdict {
-        // Pods that still run are of no use any more.
-        Some(_) if observed.is_caught_up => Change { delete: observed.active(), ..Change::default() },
-        Some(_) => Change::default(),
-        None => pods::change(observed, &tally, now),
+    let first = tally(observed, finish::recorded(observed).as_ref());
+    let end = finish::decide(observed, &first, now);
+    let tally = tally(observed, end.as_ref());
+    let changes = match &end {
+        // A finished job needs no more active pods.
+        Some(_) if observed.are_expectations_satisfied => {
+            PodChanges { delete: observed.active(), ..PodChanges::default() }
+        }
+        Some(_) => PodChanges::default(),
+        None => pod_changes(observed, &tally, now),
     };
     let mut plan = Plan::default();
-    report(observed, &tally, verdict.as_ref(), now, &mut plan);
+    plan_status(observed, &tally, end.as_ref(), now, &mut plan);
     plan.actions.extend(tally.to_release.iter().map(|pod| release(pod)));
-    if verdict.is_none() {
-        // A pod that goes because it is not wanted has not failed: it is not to be counted.
-        plan.actions.extend(change.delete.iter().filter(|pod| has_finalizer(pod)).map(|pod| release(pod)));
+    if end.is_none() {
+        // A surplus pod has not failed: without its finalizer it is not counted.
+        plan.actions.extend(changes.delete.iter().filter(|pod| has_finalizer(pod)).map(|pod| release(pod)));
     }
-    plan.actions.extend(change.delete.iter().map(|pod| actions::delete_exactly(&**pod)));
-    plan.actions.extend(change.create.iter().map(Action::create));
-    let waits = [change.wait, finish::until_deadline(observed, now).filter(|_| verdict.is_none())];
+    plan.actions.extend(changes.delete.iter().map(|pod| actions::delete_exactly(&**pod)));
+    plan.actions.extend(changes.create.iter().map(Action::create));
+    let waits = [changes.wait, finish::until_deadline(observed, now).filter(|_| end.is_none())];
     waits.into_iter().flatten().for_each(|wait| plan.requeue_within(wait));
     plan
 }
 
-fn report(observed: &Observed, tally: &Tally, verdict: Option<&Verdict>, now: Timestamp, plan: &mut Plan) {
+fn plan_status(observed: &Observed, tally: &Tally, end: Option<&JobEnd>, now: Timestamp, plan: &mut Plan) {
     let mut job = (*observed.job).clone();
     let active = observed.active();
     let before = job.status.clone().unwrap_or_default();
@@ -69,20 +71,21 @@ fn report(observed: &Observed, tally: &Tally, verdict: Option<&Verdict>, now: Ti
         status.start_time = Some(clock::stamp(now));
     }
     let mut events = Vec::new();
-    note_suspension(&job, &mut status, now, &mut events);
-    if let Some(verdict) = verdict {
-        let (announces, states) = verdict.conditions();
-        set_condition(&mut status, announces, "True", &verdict.reason, &verdict.message, now);
-        let is_over = active.is_empty() && observed.terminating() == 0 && tally.is_final() && observed.is_caught_up;
+    record_suspension(&job, &mut status, now, &mut events);
+    if let Some(end) = end {
+        let (decided, finished) = end.conditions();
+        set_condition(&mut status, decided, "True", &end.reason, &end.message, now);
+        let is_over =
+            active.is_empty() && observed.terminating() == 0 && tally.is_final() && observed.are_expectations_satisfied;
         if is_over {
-            set_condition(&mut status, states, "True", &verdict.reason, &verdict.message, now);
+            set_condition(&mut status, finished, "True", &end.reason, &end.message, now);
             let too_many = spec(&job).completions.is_some_and(|completions| tally.succeeded > completions);
-            if verdict.is_success && too_many {
+            if end.is_success && too_many {
                 let message = "Too many succeeded pods running after completion count reached";
                 events.push(actions::warning(&job, "TooManySucceededPods", message));
             }
-            events.push(ending(&job, verdict));
-            if verdict.is_success {
+            events.push(end_event(&job, end));
+            if end.is_success {
                 status.completion_time = Some(clock::stamp(now));
             }
         }
@@ -95,23 +98,23 @@ fn report(observed: &Observed, tally: &Tally, verdict: Option<&Verdict>, now: Ti
     plan.actions.append(&mut events);
 }
 
-/// An absent list of uncounted pods is an empty one.
+/// Compares two statuses. An absent list of uncounted pods equals an empty one.
 fn is_same(before: &JobStatus, after: &JobStatus) -> bool {
     let mut before = before.clone();
     before.uncounted_terminated_pods.get_or_insert_default();
     before == *after
 }
 
-fn ending(job: &Job, verdict: &Verdict) -> Action {
-    if verdict.is_success {
+fn end_event(job: &Job, end: &JobEnd) -> Action {
+    if end.is_success {
         actions::normal(job, "Completed", "Job completed")
     } else {
-        actions::warning(job, &verdict.reason, verdict.message.clone())
+        actions::warning(job, &end.reason, end.message.clone())
     }
 }
 
-/// A job that is resumed starts its clock again.
-fn note_suspension(job: &Job, status: &mut JobStatus, now: Timestamp, events: &mut Vec<Action>) {
+/// Records that the job was suspended or resumed. A resumed job gets a new start time.
+fn record_suspension(job: &Job, status: &mut JobStatus, now: Timestamp, events: &mut Vec<Action>) {
     let was_suspended = condition(job, "Suspended").is_some();
     if is_suspended(job) && !was_suspended {
         set_condition(status, "Suspended", "True", "JobSuspended", "Job suspended", now);
@@ -125,13 +128,13 @@ fn note_suspension(job: &Job, status: &mut JobStatus, now: Timestamp, events: &m
 
 fn set_condition(status: &mut JobStatus, type_: &str, value: &str, reason: &str, message: &str, now: Timestamp) {
     let conditions = status.conditions.get_or_insert_default();
-    let says_so = |present: &JobCondition| {
+    let is_same = |present: &JobCondition| {
         present.type_ == type_
             && present.status == value
             && present.reason.as_deref() == Some(reason)
             && present.message.as_deref() == Some(message)
     };
-    if conditions.iter().any(says_so) {
+    if conditions.iter().any(is_same) {
         return;
     }
     conditions.retain(|present| present.type_ != type_);
@@ -145,7 +148,7 @@ fn set_condition(status: &mut JobStatus, type_: &str, value: &str, reason: &str,
     });
 }
 
-/// Takes this controller's finalizer off a pod.
+/// Removes this controller's finalizer from a pod.
 pub fn release(pod: &Pod) -> Action {
     let patch = json!({"metadata": {"uid": pod.uid(), "$deleteFromPrimitiveList/finalizers": [FINALIZER]}});
     Action::patch::<Pod>(pod.namespace(), pod.name(), Patch::Strategic(patch))

@@ -1,4 +1,4 @@
-//! Whole jobs against a model of the cluster in which pods end as they are told.
+//! Runs whole jobs against a model of the cluster whose pods end as the test says.
 //!
 //! Corresponds to test/e2e/apps/job.go and the syncJob tables of pkg/controller/job.
 
@@ -35,12 +35,12 @@ impl Cluster {
         Self { job, pods: Vec::new(), second: 0, made: 0, events: Vec::new() }
     }
 
-    /// One plan carried out. Whether it did anything.
+    /// Carries out one plan. Returns true if it writes anything.
     fn round(&mut self) -> bool {
         self.second += 1;
         let owned = self.pods.iter().cloned().map(Arc::new).collect();
         let pods = Claims { owned, adopt: Vec::new(), release: Vec::new() };
-        let observed = Observed { job: Arc::new(self.job.clone()), pods, is_caught_up: true };
+        let observed = Observed { job: Arc::new(self.job.clone()), pods, are_expectations_satisfied: true };
         let plan = plan(&observed, fixture::at(self.second));
         let quiet = plan.is_empty();
         for action in plan.actions {
@@ -74,7 +74,7 @@ impl Cluster {
         self.pods.push(pod);
     }
 
-    fn settle(&mut self) {
+    fn run_until_stable(&mut self) {
         for _ in 0..100 {
             if !self.round() {
                 return;
@@ -87,18 +87,18 @@ impl Cluster {
         (0..self.pods.len()).filter(|&i| crate::pod::is_active(&self.pods[i])).collect()
     }
 
-    /// Ends the running pods, all in the same way, then lets the controller work until it rests.
+    /// Ends all running pods in the same phase, and then runs rounds until one writes nothing.
     fn end_all(&mut self, phase: &str) {
         for i in self.running() {
             fixture::set_phase(&mut self.pods[i], phase);
             fixture::set_condition(&mut self.pods[i], "Ready", "False", fixture::at(self.second));
         }
-        self.settle();
+        self.run_until_stable();
     }
 
     fn wait(&mut self, seconds: i64) {
         self.second += seconds;
-        self.settle();
+        self.run_until_stable();
     }
 
     fn status(&self) -> JobStatus {
@@ -120,7 +120,7 @@ fn completions_are_reached_with_so_many_at_a_time() {
             spec.parallelism = Some(parallelism);
         });
         let mut waves = 0;
-        cluster.settle();
+        cluster.run_until_stable();
         while !is_finished(&cluster.job) {
             assert!(cluster.running().len() <= usize::try_from(parallelism).unwrap());
             cluster.end_all("Succeeded");
@@ -142,11 +142,11 @@ fn a_work_queue_ends_when_one_succeeded_and_the_others_have_finished() {
         spec.completions = None;
         spec.parallelism = Some(3);
     });
-    cluster.settle();
+    cluster.run_until_stable();
     assert_eq!(cluster.running().len(), 3);
     let first = cluster.running()[0];
     fixture::set_phase(&mut cluster.pods[first], "Succeeded");
-    cluster.settle();
+    cluster.run_until_stable();
     assert_eq!((cluster.running().len(), cluster.ended_with()), (2, None));
     cluster.end_all("Succeeded");
     assert_eq!(cluster.ended_with().unwrap(), "Complete CompletionsReached");
@@ -156,7 +156,7 @@ fn a_work_queue_ends_when_one_succeeded_and_the_others_have_finished() {
 #[test]
 fn failures_are_retried_with_growing_waits_up_to_the_limit() {
     let mut cluster = Cluster::new(|spec| spec.backoff_limit = Some(2));
-    cluster.settle();
+    cluster.run_until_stable();
     for (failures, wait) in [(1, 10), (2, 20)] {
         cluster.end_all("Failed");
         assert_eq!(cluster.status().failed, Some(failures));
@@ -179,7 +179,7 @@ fn a_job_that_takes_too_long_fails_and_its_pods_go() {
         spec.completions = Some(4);
         spec.active_deadline_seconds = Some(60);
     });
-    cluster.settle();
+    cluster.run_until_stable();
     cluster.wait(60);
     assert_eq!(cluster.ended_with().unwrap(), "Failed DeadlineExceeded");
     assert!(cluster.pods.is_empty());
@@ -193,7 +193,7 @@ fn every_index_is_done_once() {
         spec.completions = Some(4);
         spec.parallelism = Some(3);
     });
-    cluster.settle();
+    cluster.run_until_stable();
     let index = |pod: &Pod| pod.metadata.annotations.as_ref().unwrap()[COMPLETION_INDEX].clone();
     let indexes: Vec<String> = cluster.pods.iter().map(index).collect();
     assert_eq!(indexes, ["0", "1", "2"]);
@@ -202,7 +202,7 @@ fn every_index_is_done_once() {
     assert_eq!(spec.containers[0].env.as_ref().unwrap()[0].name, "JOB_COMPLETION_INDEX");
     fixture::set_phase(&mut cluster.pods[0], "Succeeded");
     fixture::set_phase(&mut cluster.pods[1], "Failed");
-    cluster.settle();
+    cluster.run_until_stable();
     assert_eq!(cluster.status().completed_indexes.as_deref(), Some("0"));
     cluster.wait(20);
     let running: Vec<String> = cluster.running().into_iter().map(|i| index(&cluster.pods[i])).collect();
@@ -221,11 +221,11 @@ fn failures_can_be_limited_per_index() {
         spec.backoff_limit = Some(i32::MAX);
         spec.backoff_limit_per_index = Some(1);
     });
-    cluster.settle();
+    cluster.run_until_stable();
     fixture::set_phase(&mut cluster.pods[0], "Succeeded");
     fixture::set_phase(&mut cluster.pods[1], "Failed");
     fixture::set_condition(&mut cluster.pods[1], "Ready", "False", fixture::at(cluster.second));
-    cluster.settle();
+    cluster.run_until_stable();
     assert_eq!((cluster.running().len(), cluster.status().failed), (0, None), "it waits, and keeps what it knows");
     cluster.wait(10);
     assert_eq!(cluster.running().len(), 1, "index 1 once more");
@@ -238,13 +238,13 @@ fn failures_can_be_limited_per_index() {
 #[test]
 fn a_suspended_job_has_no_pods_and_starts_again() {
     let mut cluster = Cluster::new(|spec| spec.suspend = Some(true));
-    cluster.settle();
+    cluster.run_until_stable();
     assert_eq!((cluster.pods.len(), cluster.status().start_time), (0, None));
     cluster.job.spec.as_mut().unwrap().suspend = Some(false);
-    cluster.settle();
+    cluster.run_until_stable();
     assert_eq!(cluster.running().len(), 1);
     cluster.job.spec.as_mut().unwrap().suspend = Some(true);
-    cluster.settle();
+    cluster.run_until_stable();
     assert_eq!(cluster.running().len(), 0);
     assert_eq!(cluster.status().failed, None, "a pod that had to go has not failed");
     assert_eq!(cluster.events, ["Suspended Job suspended", "Resumed Job resumed", "Suspended Job suspended"]);
@@ -259,9 +259,9 @@ fn what_a_success_policy_leaves_over_has_not_failed() {
         spec.parallelism = Some(3);
         spec.success_policy = Some(SuccessPolicy { rules: vec![rule] });
     });
-    cluster.settle();
+    cluster.run_until_stable();
     fixture::set_phase(&mut cluster.pods[0], "Succeeded");
-    cluster.settle();
+    cluster.run_until_stable();
     assert_eq!(cluster.ended_with().unwrap(), "Complete SuccessPolicy");
     assert_eq!((cluster.status().succeeded, cluster.status().failed), (Some(1), None));
     assert!(cluster.pods.iter().all(|pod| !has_finalizer(pod)));
@@ -273,13 +273,13 @@ fn of_pods_that_double_an_index_the_better_one_stays() {
         spec.completion_mode = Some("Indexed".to_owned());
         spec.completions = Some(1);
     });
-    cluster.settle();
+    cluster.run_until_stable();
     let mut double = cluster.pods[0].clone();
     double.metadata.name = Some("double".to_owned());
     double.metadata.uid = Some("uid-a".to_owned());
     fixture::set_ready(&mut cluster.pods[0], fixture::at(cluster.second));
     cluster.pods.push(double);
-    cluster.settle();
+    cluster.run_until_stable();
     let left: Vec<&str> = cluster.pods.iter().map(Kind::name).collect();
     assert_eq!(left, ["sum-0-1"], "the one that is ready");
 }
@@ -288,28 +288,28 @@ fn of_pods_that_double_an_index_the_better_one_stays() {
 fn orphans_are_adopted_with_the_finalizer_that_gets_them_counted() {
     let cluster = Cluster::new(|_| {});
     let pods = Claims { owned: Vec::new(), adopt: vec![Arc::new(fixture::pod("old"))], release: Vec::new() };
-    let observed = Observed { job: Arc::new(cluster.job), pods, is_caught_up: true };
+    let observed = Observed { job: Arc::new(cluster.job), pods, are_expectations_satisfied: true };
     let adoption = plan(&observed, fixture::at(1)).to_string();
     assert!(adoption.contains(r#""finalizers":["batch.kubernetes.io/job-tracking"]"#), "{adoption}");
 }
 
-/// The controller may stop after any write; what it did is not done twice.
+/// The controller may stop after any write. No pod is counted twice.
 #[test]
 fn interrupted_counting_counts_once() {
     let mut cluster = Cluster::new(|spec| {
         spec.completions = Some(2);
         spec.parallelism = Some(2);
     });
-    cluster.settle();
+    cluster.run_until_stable();
     for i in cluster.running() {
         fixture::set_phase(&mut cluster.pods[i], "Succeeded");
     }
     cluster.round();
-    // The status was written, the finalizers were not taken off.
+    // The status was written, and the finalizers were not removed.
     for pod in &mut cluster.pods {
         pod.metadata.finalizers = Some(vec![super::observe::FINALIZER.to_owned()]);
     }
-    cluster.settle();
+    cluster.run_until_stable();
     assert_eq!(cluster.status().succeeded, Some(2));
     assert_eq!(cluster.ended_with().unwrap(), "Complete CompletionsReached");
 }

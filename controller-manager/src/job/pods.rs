@@ -1,10 +1,10 @@
-//! Which pods a job makes and which it deletes.
+//! Decides which pods a job creates and deletes.
 //!
 //! Corresponds to manageJob in pkg/controller/job/job_controller.go.
 
 use super::backoff;
 use super::indexes::{self, COMPLETION_INDEX, Failures, Indexes};
-use super::observe::{FINALIZER, Observed, is_failed, is_indexed, is_suspended, replaces_ended_only, spec};
+use super::observe::{FINALIZER, Observed, is_failed, is_indexed, is_suspended, replaces_terminal_only, spec};
 use super::policy::{FailureAction, failure_action};
 use super::tally::{Tally, count};
 use crate::pod;
@@ -19,24 +19,24 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The server leaves so much of `generateName` before it adds five letters.
+/// The number of characters of `generateName` that the server keeps before it adds five.
 const MAX_NAME_PREFIX: usize = 58;
 
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Change {
+pub struct PodChanges {
     pub create: Vec<Pod>,
     pub delete: Vec<Arc<Pod>>,
-    /// Pods would be made now, were it not for earlier failures.
+    /// Remaining back-off of pods that would be created now if none had failed.
     pub wait: Option<Duration>,
 }
 
-/// How many pods should be active.
+/// Returns the wanted number of active pods.
 fn wanted_active(observed: &Observed, tally: &Tally, active: i32) -> i32 {
     let job = &*observed.job;
     let parallelism = spec(job).parallelism.unwrap_or(1);
     let succeeded = tally.all_succeeded(is_indexed(job));
     match spec(job).completions {
-        // A work queue: once one has succeeded the others finish, and none is added.
+        // A job without completions is a work queue. After the first success, the other pods finish and none is added.
         None if succeeded > 0 => active,
         None => parallelism,
         Some(completions) => {
@@ -46,42 +46,46 @@ fn wanted_active(observed: &Observed, tally: &Tally, active: i32) -> i32 {
     }
 }
 
-pub fn change(observed: &Observed, tally: &Tally, now: Timestamp) -> Change {
+pub fn pod_changes(observed: &Observed, tally: &Tally, now: Timestamp) -> PodChanges {
     let job = &*observed.job;
     let active = observed.active();
-    if !observed.is_caught_up || job.is_deleting() {
-        return Change::default();
+    if !observed.are_expectations_satisfied || job.is_deleting() {
+        return PodChanges::default();
     }
     let have = count(active.len());
     if is_suspended(job) {
-        return Change { delete: active.into_iter().take(BURST).collect(), ..Change::default() };
+        return PodChanges { delete: active.into_iter().take(BURST).collect(), ..PodChanges::default() };
     }
     let wanted = wanted_active(observed, tally, have);
     let delete = surplus(job, &active, tally, (have - wanted).max(0), now);
     if !delete.is_empty() {
-        return Change { delete, ..Change::default() };
+        return PodChanges { delete, ..PodChanges::default() };
     }
-    let waiting = if replaces_ended_only(job) { count(observed.terminating()) } else { 0 };
+    let waiting = if replaces_terminal_only(job) { count(observed.terminating()) } else { 0 };
     let missing = usize::try_from(wanted - waiting - have).unwrap_or(0).min(BURST);
     if missing == 0 {
-        return Change::default();
+        return PodChanges::default();
     }
     if is_indexed(job) {
         return new_indexed(observed, tally, &active, missing, now);
     }
-    match backoff_of_all(observed, now) {
-        Some(wait) => Change { wait: Some(wait), ..Change::default() },
-        None => Change { create: std::iter::repeat_with(|| new_pod(job)).take(missing).collect(), ..Change::default() },
+    match job_backoff(observed, now) {
+        Some(wait) => PodChanges { wait: Some(wait), ..PodChanges::default() },
+        None => PodChanges {
+            create: std::iter::repeat_with(|| new_pod(job)).take(missing).collect(),
+            ..PodChanges::default()
+        },
     }
 }
 
-/// How long failures hold up all new pods of a job.
-fn backoff_of_all(observed: &Observed, now: Timestamp) -> Option<Duration> {
+/// Returns the back-off that delays all new pods of a job.
+fn job_backoff(observed: &Observed, now: Timestamp) -> Option<Duration> {
     let has_ended = |pod: &&Arc<Pod>| pod::phase(pod) == "Succeeded" || is_failed(&observed.job, pod);
     backoff::remaining(observed.pods.owned.iter().filter(has_ended), now)
 }
 
-/// Pods of indexes that are done, out of range or doubled go first; of the rest those that are missed least.
+/// Returns the pods to delete: those whose index is done, out of range or used twice, and then as many more as `at_least`
+/// asks for.
 fn surplus(job: &Job, active: &[Arc<Pod>], tally: &Tally, at_least: i32, now: Timestamp) -> Vec<Arc<Pod>> {
     let at_least = usize::try_from(at_least).unwrap_or(0);
     let mut by_index: BTreeMap<Option<i32>, Vec<Arc<Pod>>> = BTreeMap::new();
@@ -94,21 +98,21 @@ fn surplus(job: &Job, active: &[Arc<Pod>], tally: &Tally, at_least: i32, now: Ti
         match index {
             None if !is_indexed(job) => kept.append(&mut pods),
             Some(index) if !tally.completed.contains(&index) && !tally.failed_indexes.contains(&index) => {
-                let doubled = rank::victims(&pods, &[], pods.len() - 1, now);
-                kept.extend(pods.into_iter().filter(|pod| !doubled.iter().any(|other| other.uid() == pod.uid())));
-                surplus.extend(doubled);
+                let duplicates = rank::pods_to_delete(&pods, &[], pods.len() - 1, now);
+                kept.extend(pods.into_iter().filter(|pod| !duplicates.iter().any(|other| other.uid() == pod.uid())));
+                surplus.extend(duplicates);
             }
             _ => surplus.append(&mut pods),
         }
     }
     if surplus.len() < at_least {
-        surplus.extend(rank::victims(&kept, &[], at_least - surplus.len(), now));
+        surplus.extend(rank::pods_to_delete(&kept, &[], at_least - surplus.len(), now));
     }
     surplus.truncate(BURST);
     surplus
 }
 
-/// A new pod without index: the server completes its name.
+/// Returns a new pod without an index. The server completes its name.
 fn new_pod(job: &Job) -> Pod {
     let mut pod = pod_from_template(&spec(job).template, job);
     let finalizers = pod.metadata.finalizers.get_or_insert_default();
@@ -118,29 +122,29 @@ fn new_pod(job: &Job) -> Pod {
     pod
 }
 
-fn new_indexed(observed: &Observed, tally: &Tally, active: &[Arc<Pod>], missing: usize, now: Timestamp) -> Change {
+fn new_indexed(observed: &Observed, tally: &Tally, active: &[Arc<Pod>], missing: usize, now: Timestamp) -> PodChanges {
     let job = &*observed.job;
     let completions = spec(job).completions.unwrap_or(0);
     let mut taken: Indexes = active.iter().filter_map(|pod| indexes::of_pod(pod, completions)).collect();
     taken.extend(&tally.completed);
     taken.extend(&tally.failed_indexes);
-    if replaces_ended_only(job) {
-        let leaving = observed.pods.owned.iter().filter(|pod| pod::is_terminating(pod));
-        taken.extend(leaving.filter_map(|pod| indexes::of_pod(pod, completions)));
+    if replaces_terminal_only(job) {
+        let terminating = observed.pods.owned.iter().filter(|pod| pod::is_terminating(pod));
+        taken.extend(terminating.filter_map(|pod| indexes::of_pod(pod, completions)));
     }
     let pending = indexes::pending(&taken, completions, missing);
-    // Failures hold up their own index where they are limited per index, or else all.
+    // A failure delays its own index if the back-off limit is per index, or else all.
     let is_per_index = spec(job).backoff_limit_per_index.is_some();
-    let of_all = if is_per_index { None } else { backoff_of_all(observed, now) };
+    let shared = if is_per_index { None } else { job_backoff(observed, now) };
     let wait_of = |index: &i32| {
-        let Some(failed) = tally.to_be_replaced.get(index).filter(|_| is_per_index) else { return of_all };
+        let Some(failed) = tally.to_be_replaced.get(index).filter(|_| is_per_index) else { return shared };
         backoff::after(indexes::failures(failed).all().saturating_add(1), backoff::finished_at(failed), now)
     };
-    let (due, held_up): (Vec<i32>, Vec<i32>) = pending.iter().partition(|index| wait_of(index).is_none());
-    Change {
-        wait: held_up.iter().filter_map(wait_of).min(),
+    let (due, delayed): (Vec<i32>, Vec<i32>) = pending.iter().partition(|index| wait_of(index).is_none());
+    PodChanges {
+        wait: delayed.iter().filter_map(wait_of).min(),
         create: due.into_iter().map(|index| indexed_pod(job, tally, index)).collect(),
-        ..Change::default()
+        ..PodChanges::default()
     }
 }
 
@@ -166,7 +170,7 @@ fn indexed_pod(job: &Job, tally: &Tally, index: i32) -> Pod {
     pod
 }
 
-/// The failures of an index, that of the pod to be replaced included.
+/// Returns the failures of an index, including that of the pod to be replaced.
 fn failures_after(job: &Job, replaced: Option<&Pod>) -> Failures {
     let Some(replaced) = replaced else { return Failures::default() };
     let before = indexes::failures(replaced);
@@ -177,7 +181,7 @@ fn failures_after(job: &Job, replaced: Option<&Pod>) -> Failures {
     }
 }
 
-/// The job's name is cut so that the index survives the server's own cut of long prefixes.
+/// Cuts the job's name, so that the server, which cuts long prefixes, keeps the index.
 fn indexed_name_prefix(job: &str, index: i32) -> String {
     let suffix = format!("-{index}-");
     let room = MAX_NAME_PREFIX.saturating_sub(suffix.len());

@@ -1,4 +1,4 @@
-//! What a failed pod means for its job, and when a job counts as done before all its indexes are.
+//! The pod failure policy and the success policy of a job.
 //!
 //! Corresponds to pkg/controller/job/pod_failure_policy.go and success_policy.go.
 
@@ -11,23 +11,23 @@ use proto::kinds::api::core::v1::{ContainerStatus, Pod};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FailureAction {
-    /// It counts against the back-off limit.
+    /// The failure counts against the back-off limit.
     Count,
-    /// It does not count.
+    /// The failure does not count.
     Ignore,
     FailIndex,
     /// The job has failed, with this message.
     FailJob(String),
 }
 
-/// The action of the first rule that matches.
+/// Returns the action of the first rule that matches.
 pub fn failure_action(policy: Option<&PodFailurePolicy>, pod: &Pod) -> FailureAction {
     for (i, rule) in policy.iter().flat_map(|policy| policy.rules.iter().enumerate()) {
-        if let Some(why) = matches(rule, pod) {
+        if let Some(match_) = matches(rule, pod) {
             return match rule.action.as_str() {
                 "Ignore" => FailureAction::Ignore,
                 "FailIndex" => FailureAction::FailIndex,
-                "FailJob" => FailureAction::FailJob(format!("{why} matching FailJob rule at index {i}")),
+                "FailJob" => FailureAction::FailJob(format!("{match_} matching FailJob rule at index {i}")),
                 _ => FailureAction::Count,
             };
         }
@@ -35,6 +35,7 @@ pub fn failure_action(policy: Option<&PodFailurePolicy>, pod: &Pod) -> FailureAc
     FailureAction::Count
 }
 
+/// Describes how a rule matches a pod; `None` if it does not.
 fn matches(rule: &PodFailurePolicyRule, pod: &Pod) -> Option<String> {
     if let Some(requirement) = &rule.on_exit_codes {
         let status = pod.status.as_ref()?;
@@ -60,12 +61,12 @@ fn exit_code(requirement: &PodFailurePolicyOnExitCodesRequirement, container: &C
     }
     let exit_code = container.state.as_ref()?.terminated.as_ref()?.exit_code;
     let is_listed = requirement.values.contains(&exit_code);
-    let is_meant = if requirement.operator == "NotIn" { !is_listed } else { is_listed };
-    (exit_code != 0 && is_meant).then_some(exit_code)
+    let is_match = if requirement.operator == "NotIn" { !is_listed } else { is_listed };
+    (exit_code != 0 && is_match).then_some(exit_code)
 }
 
-/// The message of the first rule that the succeeded indexes satisfy.
-pub fn is_success(policy: &SuccessPolicy, succeeded: &Indexes, completions: i32) -> Option<String> {
+/// Returns the message of the first rule that the succeeded indexes satisfy.
+pub fn success_message(policy: &SuccessPolicy, succeeded: &Indexes, completions: i32) -> Option<String> {
     let met = |rule: &proto::kinds::api::batch::v1::SuccessPolicyRule| {
         let wanted = rule.succeeded_indexes.as_deref().map(|text| indexes::parse(text, completions));
         let relevant = wanted.as_ref().map_or(succeeded.len(), |wanted| succeeded.intersection(wanted).count());
@@ -152,7 +153,7 @@ mod tests {
         ];
         for (rule, succeeded, expected) in cases {
             let policy = SuccessPolicy { rules: vec![rule.clone()] };
-            let met = is_success(&policy, &succeeded.iter().copied().collect(), 10).is_some();
+            let met = success_message(&policy, &succeeded.iter().copied().collect(), 10).is_some();
             assert_eq!(met, expected, "{rule:?} {succeeded:?}");
         }
     }

@@ -1,14 +1,14 @@
-//! How a namespace that is being deleted explains itself.
+//! The conditions of a namespace that is being deleted.
 //!
 //! Corresponds to pkg/controller/namespace/deletion/status_condition_utils.go.
 
-use super::content::Remains;
+use super::content::RemainingContent;
 use crate::clock;
 use jiff::Timestamp;
 use proto::kinds::api::core::v1::NamespaceCondition;
 use std::collections::BTreeMap;
 
-/// Each condition, with reason and message while all is well, and the reason when it is not.
+/// Each condition with its reason and message while it is false, and its reason while it is true.
 const CONDITIONS: [(&str, &str, &str, &str); 5] = [
     (
         "NamespaceDeletionDiscoveryFailure",
@@ -37,65 +37,65 @@ const CONDITIONS: [(&str, &str, &str, &str); 5] = [
     ),
 ];
 
-/// What one pass over a namespace found.
+/// The result of one pass over a namespace.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Findings {
-    /// Why not everything that could be there is known, in a sentence.
+    /// The reason for which not all resources are known.
     pub discovery_failure: Option<String>,
-    pub remains: Vec<Remains>,
+    pub remaining: Vec<RemainingContent>,
 }
 
 impl Findings {
     pub fn is_empty(&self) -> bool {
         self.discovery_failure.is_none()
-            && self.remains.iter().all(|remains| remains.count == 0 && remains.error.is_none())
+            && self.remaining.iter().all(|content| content.count == 0 && content.error.is_none())
     }
 
-    /// The message of each condition that is true.
-    fn troubles(&self) -> BTreeMap<&'static str, String> {
-        let mut troubles = BTreeMap::new();
+    /// Returns the message of each condition that is true.
+    fn messages(&self) -> BTreeMap<&'static str, String> {
+        let mut messages = BTreeMap::new();
         if let Some(failure) = &self.discovery_failure {
-            troubles.insert("NamespaceDeletionDiscoveryFailure", failure.clone());
+            messages.insert("NamespaceDeletionDiscoveryFailure", failure.clone());
         }
-        let mut errors: Vec<&str> = self.remains.iter().filter_map(|remains| remains.error.as_deref()).collect();
+        let mut errors: Vec<&str> = self.remaining.iter().filter_map(|content| content.error.as_deref()).collect();
         errors.sort_unstable();
         if !errors.is_empty() {
             let message =
                 format!("Failed to delete all resource types, {} remaining: {}", errors.len(), errors.join(", "));
-            troubles.insert("NamespaceDeletionContentFailure", message);
+            messages.insert("NamespaceDeletionContentFailure", message);
         }
-        let left = self.remains.iter().filter(|remains| remains.count > 0);
+        let left = self.remaining.iter().filter(|content| content.count > 0);
         let mut left: Vec<String> = left
-            .map(|remains| {
-                format!("{}.{} has {} resource instances", remains.gvr.resource, remains.gvr.group, remains.count)
+            .map(|RemainingContent { gvr, count, .. }| {
+                format!("{}.{} has {count} resource instances", gvr.resource, gvr.group)
             })
             .collect();
         left.sort();
         if !left.is_empty() {
-            troubles.insert("NamespaceContentRemaining", format!("Some resources are remaining: {}", left.join(", ")));
+            messages.insert("NamespaceContentRemaining", format!("Some resources are remaining: {}", left.join(", ")));
         }
         let mut finalizers: BTreeMap<&str, usize> = BTreeMap::new();
-        for (finalizer, count) in self.remains.iter().flat_map(|remains| &remains.finalizers) {
+        for (finalizer, count) in self.remaining.iter().flat_map(|content| &content.finalizers) {
             *finalizers.entry(finalizer).or_default() += count;
         }
         let finalizers: Vec<String> =
             finalizers.iter().map(|(finalizer, count)| format!("{finalizer} in {count} resource instances")).collect();
         if !finalizers.is_empty() {
             let message = format!("Some content in the namespace has finalizers remaining: {}", finalizers.join(", "));
-            troubles.insert("NamespaceFinalizersRemaining", message);
+            messages.insert("NamespaceFinalizersRemaining", message);
         }
-        troubles
+        messages
     }
 }
 
-/// The conditions after a pass. One whose status is the same as before keeps its time.
+/// Returns the conditions after a pass. A condition whose status has not changed keeps its time.
 pub fn after(before: &[NamespaceCondition], findings: &Findings, now: Timestamp) -> Vec<NamespaceCondition> {
-    let mut troubles = findings.troubles();
+    let mut messages = findings.messages();
     let mut after = before.to_vec();
-    for (type_, fine_reason, fine_message, bad_reason) in CONDITIONS {
-        let (status, reason, message) = match troubles.remove(type_) {
-            Some(message) => ("True", bad_reason, message),
-            None => ("False", fine_reason, fine_message.to_owned()),
+    for (type_, false_reason, false_message, true_reason) in CONDITIONS {
+        let (status, reason, message) = match messages.remove(type_) {
+            Some(message) => ("True", true_reason, message),
+            None => ("False", false_reason, false_message.to_owned()),
         };
         let condition = NamespaceCondition {
             type_: type_.to_owned(),
@@ -122,8 +122,8 @@ mod tests {
     use crate::fixture;
     use proto::Gvr;
 
-    fn remains(resource: &str, count: usize, finalizers: &[(&str, usize)], error: Option<&str>) -> Remains {
-        Remains {
+    fn remaining(resource: &str, count: usize, finalizers: &[(&str, usize)], error: Option<&str>) -> RemainingContent {
+        RemainingContent {
             gvr: Gvr::new(if resource == "deployments" { "apps" } else { "" }, "v1", resource),
             count,
             finalizers: finalizers.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect(),
@@ -148,12 +148,12 @@ mod tests {
         assert!(clean.is_empty());
         let findings = Findings {
             discovery_failure: Some("the server is away".to_owned()),
-            remains: vec![
-                remains("pods", 2, &[], None),
-                remains("deployments", 1, &[("foregroundDeletion", 1)], None),
-                remains("configmaps", 0, &[], Some("etcd is away")),
-                remains("services", 0, &[], Some("a webhook is away")),
-                remains("secrets", 2, &[("example.com/hold", 2), ("foregroundDeletion", 1)], None),
+            remaining: vec![
+                remaining("pods", 2, &[], None),
+                remaining("deployments", 1, &[("foregroundDeletion", 1)], None),
+                remaining("configmaps", 0, &[], Some("etcd is away")),
+                remaining("services", 0, &[], Some("a webhook is away")),
+                remaining("secrets", 2, &[("example.com/hold", 2), ("foregroundDeletion", 1)], None),
             ],
         };
         assert!(!findings.is_empty());
@@ -168,9 +168,10 @@ mod tests {
 
     #[test]
     fn a_condition_keeps_its_time_until_its_status_changes() {
-        let (clean, one) = (Findings::default(), remains("pods", 1, &[], None));
+        let (clean, one) = (Findings::default(), remaining("pods", 1, &[], None));
         let content = |before: &[NamespaceCondition], count: usize, second: i64| {
-            let findings = Findings { discovery_failure: None, remains: vec![Remains { count, ..one.clone() }] };
+            let findings =
+                Findings { discovery_failure: None, remaining: vec![RemainingContent { count, ..one.clone() }] };
             let conditions = after(before, &findings, fixture::at(second));
             let content = conditions.iter().find(|condition| condition.type_ == "NamespaceContentRemaining").unwrap();
             (conditions.clone(), content.last_transition_time.clone().unwrap())

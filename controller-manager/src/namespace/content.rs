@@ -1,4 +1,4 @@
-//! Deletes what a namespace holds of one resource, and reports what is left of it.
+//! Deletes a namespace's objects of one resource, and reports the remaining ones.
 //!
 //! Corresponds to deleteAllContentForGroupVersionResource in
 //! pkg/controller/namespace/deletion/namespaced_resources_deleter.go.
@@ -9,32 +9,33 @@ use proto::Gvr;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Left over of one resource.
+/// The objects of one resource that remain in a namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Remains {
+pub struct RemainingContent {
     pub gvr: Gvr,
     pub count: usize,
-    /// How many of them wait for each finalizer.
+    /// Number of objects with each finalizer.
     pub finalizers: BTreeMap<String, usize>,
-    /// How long until the last of them may be gone, if that is known: pods have a grace period.
+    /// Estimated time until the last of them is deleted, such as the grace period of pods; 0 if unknown.
     pub estimate_s: i64,
-    /// Why they could not all be deleted or counted.
+    /// The reason for which not all objects were deleted or counted.
     pub error: Option<String>,
 }
 
-/// A finalizer says that somebody else has to act first; nobody knows how long that takes.
+/// Estimated time for objects with finalizers, which another controller has to remove.
 const FINALIZER_ESTIMATE_S: i64 = 15;
 
-/// Asks for the deletion of all of it, and counts what is still there. The namespace is being deleted for `elapsed_s`.
-pub async fn delete_all(client: &Client, resource: &ApiResource, namespace: &str, elapsed_s: i64) -> Remains {
-    let mut remains = Remains { gvr: resource.gvr.clone(), ..Remains::default() };
+/// Asks for the deletion of all objects of a resource, and counts the remaining ones. The namespace has been terminating
+/// for `elapsed_s`.
+pub async fn delete_all(client: &Client, resource: &ApiResource, namespace: &str, elapsed_s: i64) -> RemainingContent {
+    let mut remaining = RemainingContent { gvr: resource.gvr.clone(), ..RemainingContent::default() };
     match try_delete_all(client, resource, namespace).await {
-        Ok(left) => remains.count_all(namespace, &left, elapsed_s),
-        // A resource that is listed but not served any more has no content.
+        Ok(left) => remaining.count_all(namespace, &left, elapsed_s),
+        // A resource that discovery still lists and the server no longer serves has no content.
         Err(error) if error.is_not_found() || error.code() == 405 => {}
-        Err(error) => remains.error = Some(error.to_string()),
+        Err(error) => remaining.error = Some(error.to_string()),
     }
-    remains
+    remaining
 }
 
 async fn try_delete_all(client: &Client, resource: &ApiResource, namespace: &str) -> Result<Vec<Value>, Error> {
@@ -59,7 +60,7 @@ async fn try_delete_all(client: &Client, resource: &ApiResource, namespace: &str
     if resource.has_verbs(&["list"]) { Ok(api.list(&ListOptions::default()).await?.items) } else { Ok(Vec::new()) }
 }
 
-impl Remains {
+impl RemainingContent {
     fn count_all(&mut self, namespace: &str, left: &[Value], elapsed_s: i64) {
         self.count = left.len();
         for object in left {
@@ -77,7 +78,7 @@ impl Remains {
         } else if !self.finalizers.is_empty() {
             self.estimate_s = FINALIZER_ESTIMATE_S;
         } else if !left.is_empty() {
-            // It was deleted and nothing holds it up: somebody keeps making new ones.
+            // The objects were deleted and no finalizer holds them: a client keeps creating new ones.
             let Gvr { group, version, resource } = &self.gvr;
             let gvr = format!("{group}/{version}, Resource={resource}");
             self.error = Some(format!("unexpected items still remain in namespace: {namespace} for gvr: {gvr}"));
@@ -107,7 +108,7 @@ mod tests {
             ("pods", vec![pod(10), held(&["a"])], 2, "a:1", 15, None),
         ];
         for (resource, left, count, finalizers, estimate_s, error) in cases {
-            let mut remains = Remains { gvr: Gvr::new("", "v1", resource), ..Remains::default() };
+            let mut remains = RemainingContent { gvr: Gvr::new("", "v1", resource), ..RemainingContent::default() };
             remains.count_all("shop", &left, 12);
             let shown: Vec<String> = remains.finalizers.iter().map(|(name, count)| format!("{name}:{count}")).collect();
             let got = (remains.count, shown.join(" "), remains.estimate_s, remains.error.as_deref());

@@ -1,10 +1,10 @@
-//! The Namespace controller at its edge.
+//! Starts the Namespace controller, and deletes the content of namespaces.
 //!
 //! Corresponds to pkg/controller/namespace/namespace_controller.go.
 
 use super::conditions::Findings;
 use super::content::delete_all;
-use super::plan::{Observed, needs_emptying, plan};
+use super::plan::{Observed, has_content_to_delete, plan};
 use crate::clock;
 use crate::context::Running;
 use crate::descriptor::Setup;
@@ -16,7 +16,7 @@ use proto::Kind;
 use proto::kinds::api::core::v1::Namespace;
 use std::time::Duration;
 
-/// Other API servers that share the store may take as long to hear that nothing new fits in.
+/// Other API servers of the same store may take this long to observe that the namespace is terminating.
 const GRACE: Duration = Duration::from_secs(5);
 
 struct Controller {
@@ -26,7 +26,7 @@ struct Controller {
 pub fn start(setup: &Setup<'_>) -> Running {
     let queue = setup.queue();
     setup.on_event(&queue, |event: &Event<Namespace>, queue| {
-        if needs_emptying(event.object()) {
+        if has_content_to_delete(event.object()) {
             queue.add_after(event.object().key(), GRACE);
         }
     });
@@ -38,21 +38,21 @@ impl Reconciler for Controller {
     type Observed = Observed;
 
     fn observe(&self, key: &str) -> Option<Observed> {
-        let namespace = self.namespaces.by_key(key).filter(|namespace| needs_emptying(namespace))?;
-        Some(Observed { namespace: (*namespace).clone(), findings: Findings::default(), is_whole: false })
+        let namespace = self.namespaces.by_key(key).filter(|namespace| has_content_to_delete(namespace))?;
+        Some(Observed { namespace: (*namespace).clone(), findings: Findings::default(), is_complete: false })
     }
 
-    /// What is done here cannot be undone, so the server is asked whether the namespace is still to go; and what it
-    /// holds is in no cache. To ask for the deletion of everything is the only way to learn what stays.
+    /// Asks the server whether the namespace is still to be deleted, because deletions cannot be undone. Then deletes its
+    /// content, which is in no cache: the answers say what remains.
     async fn consult(&self, client: &Client, observed: Observed) -> Result<Option<Observed>, ReconcileError> {
         let namespace = match client.api::<Namespace>("").get(observed.namespace.name()).await {
-            Ok(namespace) if needs_emptying(&namespace) => namespace,
+            Ok(namespace) if has_content_to_delete(&namespace) => namespace,
             Ok(_) => return Ok(None),
             Err(error) if error.is_not_found() => return Ok(None),
             Err(error) => return Err(error.into()),
         };
-        let (findings, is_whole) = empty(client, &namespace).await;
-        Ok(Some(Observed { namespace, findings, is_whole }))
+        let (findings, is_complete) = delete_content(client, &namespace).await;
+        Ok(Some(Observed { namespace, findings, is_complete }))
     }
 
     fn plan(&self, observed: &Observed, now: Timestamp) -> Plan {
@@ -60,8 +60,9 @@ impl Reconciler for Controller {
     }
 }
 
-/// One pass: pods first, and only when none is left the rest. Answers what was found and whether that was all.
-async fn empty(client: &Client, namespace: &Namespace) -> (Findings, bool) {
+/// Makes one pass: deletes the pods, and the rest only if no pod is left. Returns the findings, and true if the pass
+/// reached all resources.
+async fn delete_content(client: &Client, namespace: &Namespace) -> (Findings, bool) {
     let mut findings = Findings::default();
     let discovered = match discover(client).await {
         Ok(discovered) => discovered,
@@ -78,18 +79,18 @@ async fn empty(client: &Client, namespace: &Namespace) -> (Findings, bool) {
         discovered.preferred().filter(|resource| resource.is_namespaced && resource.has_verbs(&["delete"])).collect();
     let (pods, others): (Vec<_>, Vec<_>) = deletable.into_iter().partition(|resource| is_pods(resource));
     for resource in pods {
-        findings.remains.push(delete_all(client, resource, namespace.name(), elapsed_s).await);
+        findings.remaining.push(delete_all(client, resource, namespace.name(), elapsed_s).await);
     }
-    if findings.remains.iter().any(|remains| remains.count > 0) {
+    if findings.remaining.iter().any(|content| content.count > 0) {
         return (findings, false);
     }
     for resource in others {
-        findings.remains.push(delete_all(client, resource, namespace.name(), elapsed_s).await);
+        findings.remaining.push(delete_all(client, resource, namespace.name(), elapsed_s).await);
     }
     (findings, true)
 }
 
-/// Groups that are served by somebody who does not answer may hold something too.
+/// Returns a message if some groups have an aggregated API server that does not answer: they may have content too.
 fn partial_failure(discovered: &Discovered) -> Option<String> {
     let stale: Vec<String> =
         discovered.stale.iter().map(|group| format!("{group}: stale GroupVersion discovery: {group}")).collect();

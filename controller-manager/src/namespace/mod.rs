@@ -1,8 +1,8 @@
-//! The Namespace controller: empties a namespace that is being deleted, then lets it go.
+//! The Namespace controller deletes the content of a namespace that is being deleted, and then finalizes it.
 //!
 //! Corresponds to pkg/controller/namespace.
 
-pub mod controller;
-pub mod plan;
 pub mod content;
 pub mod conditions;
+pub mod plan;
+pub mod controller;

@@ -1,9 +1,9 @@
-//! What to do about a namespace, before and after a pass over its content.
+//! Plans what to write about a namespace after a pass over its content.
 //!
 //! Corresponds to Delete in pkg/controller/namespace/deletion/namespaced_resources_deleter.go.
 
 use super::conditions::{Findings, after};
-use super::content::Remains;
+use super::content::RemainingContent;
 use client::{Action, Plan};
 use jiff::Timestamp;
 use proto::Kind;
@@ -14,11 +14,11 @@ use std::time::Duration;
 /// The finalizer in `spec` that stands for the namespace's content.
 pub const FINALIZER: &str = "kubernetes";
 
-/// How long a resource that could not be deleted is given before the next try.
+/// Estimated time for a resource that could not be deleted.
 const RETRY_ESTIMATE_S: i64 = 15;
 
-/// Whether this namespace's content is this controller's to delete.
-pub fn needs_emptying(namespace: &Namespace) -> bool {
+/// Returns true if the namespace is being deleted and still has this controller's finalizer.
+pub fn has_content_to_delete(namespace: &Namespace) -> bool {
     namespace.is_deleting() && finalizers(namespace).any(|finalizer| finalizer == FINALIZER)
 }
 
@@ -26,27 +26,27 @@ fn finalizers(namespace: &Namespace) -> impl Iterator<Item = &str> {
     namespace.spec.iter().flat_map(|spec| spec.finalizers.iter().flatten()).map(String::as_str)
 }
 
-/// A namespace as the server has it, after a pass over its content.
+/// A namespace on the server, and the findings of a pass over its content.
 #[derive(Debug)]
 pub struct Observed {
     pub namespace: Namespace,
     pub findings: Findings,
-    /// Whether the pass reached everything: pods go first, and the rest waits for them.
-    pub is_whole: bool,
+    /// True if the pass reached all resources. While pods remain, it does not.
+    pub is_complete: bool,
 }
 
-/// Reports what is left, and comes back for it; with nothing left, lets the namespace go.
+/// Writes the findings into the status, and requeues while content remains. Finalizes an empty namespace.
 pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
-    let Observed { namespace, findings, is_whole } = observed;
+    let Observed { namespace, findings, is_complete } = observed;
     let mut reported = namespace.clone();
     let status = reported.status.get_or_insert_default();
     status.phase = Some("Terminating".to_owned());
     status.conditions = Some(after(status.conditions.as_deref().unwrap_or_default(), findings, now));
-    let is_news = reported.status != namespace.status;
+    let is_changed = reported.status != namespace.status;
     let mut plan = Plan::default();
-    if *is_whole && findings.is_empty() {
-        if is_news && outlives_its_content(namespace) {
-            // Whoever waits for it is told that it is empty. The next round lets go of what was written here.
+    if *is_complete && findings.is_empty() {
+        if is_changed && has_other_finalizers(namespace) {
+            // The status tells the owners of the other finalizers that the namespace is empty. The next round finalizes.
             plan.push(Action::update_status(&reported));
             plan.requeue_after = Some(Duration::ZERO);
         } else {
@@ -54,22 +54,23 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
         }
         return plan;
     }
-    if is_news {
+    if is_changed {
         plan.push(Action::update_status(&reported));
     }
-    let estimate = |remains: &Remains| if remains.error.is_some() { RETRY_ESTIMATE_S } else { remains.estimate_s };
-    let estimate_s = findings.remains.iter().map(estimate).max().unwrap_or(0).max(0);
+    let estimate =
+        |content: &RemainingContent| if content.error.is_some() { RETRY_ESTIMATE_S } else { content.estimate_s };
+    let estimate_s = findings.remaining.iter().map(estimate).max().unwrap_or(0).max(0);
     plan.requeue_after = Some(Duration::from_secs(estimate_s.unsigned_abs() / 2 + 1));
     plan
 }
 
-/// Somebody else's finalizer keeps it when this controller's is off.
-fn outlives_its_content(namespace: &Namespace) -> bool {
+/// Returns true if another finalizer keeps the namespace after this controller has removed its own.
+fn has_other_finalizers(namespace: &Namespace) -> bool {
     let of_others = finalizers(namespace).any(|finalizer| finalizer != FINALIZER);
     of_others || namespace.metadata.finalizers.as_ref().is_some_and(|finalizers| !finalizers.is_empty())
 }
 
-/// Takes this controller's finalizer off; the server removes a namespace that has none left.
+/// Removes this controller's finalizer. The server deletes a namespace without finalizers.
 fn finalize(namespace: &Namespace) -> Action {
     let mut finalized = namespace.clone();
     let left: Vec<String> =
@@ -101,17 +102,18 @@ mod tests {
     }
 
     fn left(count: usize, estimate_s: i64, error: Option<&str>) -> Findings {
-        let remains = Remains { count, estimate_s, error: error.map(str::to_owned), ..Remains::default() };
-        Findings { discovery_failure: None, remains: vec![remains] }
+        let content =
+            RemainingContent { count, estimate_s, error: error.map(str::to_owned), ..RemainingContent::default() };
+        Findings { discovery_failure: None, remaining: vec![content] }
     }
 
     #[test]
     fn only_deleted_namespaces_with_our_finalizer_are_emptied() {
-        assert!(needs_emptying(&namespace(&["kubernetes"])));
-        assert!(!needs_emptying(&namespace(&["example.com/hold"])));
+        assert!(has_content_to_delete(&namespace(&["kubernetes"])));
+        assert!(!has_content_to_delete(&namespace(&["example.com/hold"])));
         let mut alive = namespace(&["kubernetes"]);
         alive.metadata.deletion_timestamp = None;
-        assert!(!needs_emptying(&alive));
+        assert!(!has_content_to_delete(&alive));
     }
 
     #[test]
@@ -124,8 +126,8 @@ mod tests {
             (left(2, 30, None), true, "update", Some(16)),
             (left(0, 0, Some("away")), true, "update", Some(8)),
         ];
-        for (findings, is_whole, verb, after_s) in cases {
-            let observed = Observed { namespace: namespace(&["kubernetes"]), findings, is_whole };
+        for (findings, is_complete, verb, after_s) in cases {
+            let observed = Observed { namespace: namespace(&["kubernetes"]), findings, is_complete };
             let plan = plan(&observed, fixture::at(5));
             let verbs: Vec<String> =
                 plan.actions.iter().map(|action| action.to_string().split(' ').next().unwrap().to_owned()).collect();
@@ -137,7 +139,7 @@ mod tests {
     #[test]
     fn other_finalizers_stay_and_whoever_set_them_is_told() {
         let namespace = namespace(&["kubernetes", "example.com/hold"]);
-        let mut observed = Observed { namespace, findings: Findings::default(), is_whole: true };
+        let mut observed = Observed { namespace, findings: Findings::default(), is_complete: true };
         let told = plan(&observed, fixture::at(5));
         let [Action::UpdateStatus { object, .. }] = told.actions.as_slice() else { panic!("{told}") };
         assert_eq!(object["status"]["conditions"][3]["message"], "All content successfully removed");

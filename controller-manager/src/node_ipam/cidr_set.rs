@@ -1,4 +1,4 @@
-//! Equal parts of one range of addresses, and which of them are taken.
+//! `CidrSet` divides the cluster's CIDR into node CIDRs of equal size, and allocates them.
 //!
 //! Corresponds to pkg/controller/nodeipam/ipam/cidrset.
 
@@ -6,88 +6,88 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// No more than this many bits number the parts, as in Kubernetes: a larger range would not be handed out in a life.
+/// Limit on the bits that number the node CIDRs, as in Kubernetes.
 const MAX_BITS: u8 = 16;
 
 #[derive(Clone, Debug)]
 pub struct CidrSet {
-    range: IpNet,
-    part_prefix: u8,
-    taken: BTreeSet<u32>,
-    /// Where the search for a free part begins: a part just given back is not handed out again at once.
+    cluster_cidr: IpNet,
+    node_mask_size: u8,
+    allocated: BTreeSet<u32>,
+    /// Index at which the search for a free CIDR begins, so that a released one is not allocated again at once.
     next: u32,
 }
 
-/// Why a range cannot be parted so.
+/// The cluster's CIDR cannot be divided into node CIDRs of that size.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("--cluster-cidr {range} cannot be parted into nodes' ranges of /{part_prefix}")]
-pub struct BadSize {
-    range: IpNet,
-    part_prefix: u8,
+#[error("--cluster-cidr {cluster_cidr} cannot be divided into node CIDRs of /{node_mask_size}")]
+pub struct InvalidMaskSize {
+    cluster_cidr: IpNet,
+    node_mask_size: u8,
 }
 
 impl CidrSet {
-    pub fn new(range: IpNet, part_prefix: u8) -> Result<Self, BadSize> {
-        let bits = part_prefix.checked_sub(range.prefix_len());
+    pub fn new(cluster_cidr: IpNet, node_mask_size: u8) -> Result<Self, InvalidMaskSize> {
+        let bits = node_mask_size.checked_sub(cluster_cidr.prefix_len());
         match bits {
-            Some(bits) if bits <= MAX_BITS && part_prefix <= range.max_prefix_len() => {
-                Ok(Self { range: range.trunc(), part_prefix, taken: BTreeSet::new(), next: 0 })
+            Some(bits) if bits <= MAX_BITS && node_mask_size <= cluster_cidr.max_prefix_len() => {
+                Ok(Self { cluster_cidr: cluster_cidr.trunc(), node_mask_size, allocated: BTreeSet::new(), next: 0 })
             }
-            _ => Err(BadSize { range, part_prefix }),
+            _ => Err(InvalidMaskSize { cluster_cidr, node_mask_size }),
         }
     }
 
     fn count(&self) -> u32 {
-        1 << (self.part_prefix - self.range.prefix_len())
+        1 << (self.node_mask_size - self.cluster_cidr.prefix_len())
     }
 
-    /// Takes the next free part; nothing if all are taken.
+    /// Allocates the next free CIDR; `None` if there is none.
     pub fn allocate(&mut self) -> Option<IpNet> {
         let count = self.count();
-        let free = (0..count).map(|i| (self.next + i) % count).find(|i| !self.taken.contains(i))?;
-        self.taken.insert(free);
+        let free = (0..count).map(|i| (self.next + i) % count).find(|i| !self.allocated.contains(i))?;
+        self.allocated.insert(free);
         self.next = (free + 1) % count;
-        Some(self.part(free))
+        Some(self.cidr(free))
     }
 
-    /// Marks a part that a node has already. Whether it is one of this set's.
-    pub fn occupy(&mut self, part: &IpNet) -> bool {
-        let Some(i) = self.number(part) else { return false };
-        self.taken.insert(i);
+    /// Marks a CIDR that a node has already as allocated. Returns false if it is not in this set.
+    pub fn occupy(&mut self, cidr: &IpNet) -> bool {
+        let Some(i) = self.index_of(cidr) else { return false };
+        self.allocated.insert(i);
         true
     }
 
-    pub fn release(&mut self, part: &IpNet) {
-        if let Some(i) = self.number(part) {
-            self.taken.remove(&i);
+    pub fn release(&mut self, cidr: &IpNet) {
+        if let Some(i) = self.index_of(cidr) {
+            self.allocated.remove(&i);
         }
     }
 
-    fn part(&self, i: u32) -> IpNet {
-        match self.range {
+    fn cidr(&self, i: u32) -> IpNet {
+        match self.cluster_cidr {
             IpNet::V4(range) => {
-                let address = u32::from(range.network()) + (i << (32 - u32::from(self.part_prefix)).min(31));
-                let address = if self.part_prefix == 0 { u32::from(range.network()) } else { address };
-                IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::from(address), self.part_prefix))
+                let address = u32::from(range.network()) + (i << (32 - u32::from(self.node_mask_size)).min(31));
+                let address = if self.node_mask_size == 0 { u32::from(range.network()) } else { address };
+                IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::from(address), self.node_mask_size))
             }
             IpNet::V6(range) => {
-                let shift = (128 - u32::from(self.part_prefix)).min(127);
+                let shift = (128 - u32::from(self.node_mask_size)).min(127);
                 let address = u128::from(range.network()) + (u128::from(i) << shift);
-                IpNet::V6(Ipv6Net::new_assert(Ipv6Addr::from(address), self.part_prefix))
+                IpNet::V6(Ipv6Net::new_assert(Ipv6Addr::from(address), self.node_mask_size))
             }
         }
     }
 
-    fn number(&self, part: &IpNet) -> Option<u32> {
-        if part.prefix_len() != self.part_prefix || !self.range.contains(&part.network()) {
+    fn index_of(&self, cidr: &IpNet) -> Option<u32> {
+        if cidr.prefix_len() != self.node_mask_size || !self.cluster_cidr.contains(&cidr.network()) {
             return None;
         }
-        let offset = match (part.network(), self.range.network()) {
-            (IpAddr::V4(part), IpAddr::V4(base)) => {
-                u128::from(u32::from(part) - u32::from(base)) >> (32 - u32::from(self.part_prefix))
+        let offset = match (cidr.network(), self.cluster_cidr.network()) {
+            (IpAddr::V4(address), IpAddr::V4(base)) => {
+                u128::from(u32::from(address) - u32::from(base)) >> (32 - u32::from(self.node_mask_size))
             }
-            (IpAddr::V6(part), IpAddr::V6(base)) => {
-                (u128::from(part) - u128::from(base)).checked_shr(128 - u32::from(self.part_prefix)).unwrap_or(0)
+            (IpAddr::V6(address), IpAddr::V6(base)) => {
+                (u128::from(address) - u128::from(base)).checked_shr(128 - u32::from(self.node_mask_size)).unwrap_or(0)
             }
             _ => return None,
         };

@@ -1,4 +1,4 @@
-//! The node IPAM controller: gives each node a range of addresses for its pods.
+//! The node IPAM controller allocates to each node a CIDR for its pods' addresses.
 //!
 //! Corresponds to pkg/controller/nodeipam.
 

@@ -1,15 +1,15 @@
-//! The node lifecycle controller at its edge: a look at all nodes every few seconds, and taints as conditions change.
+//! Starts the node lifecycle controller: a check of all nodes every few seconds, and taints as soon as conditions change.
 //!
 //! Corresponds to Run in pkg/controller/nodelifecycle/node_lifecycle_controller.go.
 
-use super::health::Heard;
-use super::plan::{Look, plan, zone_states};
+use super::health::NodeHealth;
+use super::plan::{NodeCheck, plan, zone_states};
 use super::zones::{self, Limits};
 use super::{labels, taints};
 use crate::context::Running;
 use crate::descriptor::Setup;
 use crate::indexes::{self, PODS_BY_NODE};
-use crate::reconcile::{self, Patrol, Reconciler, patrol};
+use crate::reconcile::{self, PeriodicReconciler, Reconciler, run_periodically};
 use crate::{actions, options::Settings};
 use client::{Event, Lister, Plan};
 use futures::future::join;
@@ -20,9 +20,10 @@ use proto::kinds::api::core::v1::{Node, Pod};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// Namespace of the nodes' Leases.
 pub const LEASE_NAMESPACE: &str = "kube-node-lease";
 
-/// Nodes whose taints and labels are brought in line at the same time, as many as in kube-controller-manager.
+/// Nodes whose taints and labels are reconciled concurrently, as in kube-controller-manager.
 const NODE_WORKERS: usize = 8;
 
 struct Monitor {
@@ -30,11 +31,12 @@ struct Monitor {
     nodes: Lister<Node>,
     leases: Lister<Lease>,
     pods: Lister<Pod>,
-    heard: BTreeMap<String, Heard>,
-    /// The nodes of the last look, by uid.
+    health: BTreeMap<String, NodeHealth>,
+    /// The nodes of the last check, by uid.
     known: BTreeMap<String, Arc<Node>>,
     limits: Limits,
-    was_lost: bool,
+    /// True if all zones were in full disruption at the last check.
+    was_fully_disrupted: bool,
 }
 
 pub fn start(setup: &Setup<'_>) -> Running {
@@ -46,88 +48,91 @@ pub fn start(setup: &Setup<'_>) -> Running {
         nodes: setup.lister(),
         leases: setup.lister(),
         pods: setup.lister(),
-        heard: BTreeMap::new(),
+        health: BTreeMap::new(),
         known: BTreeMap::new(),
         limits: Limits::default(),
-        was_lost: false,
+        was_fully_disrupted: false,
     };
     let (actor, period) = (setup.actor(), setup.settings.node_monitor_period);
-    let looks = patrol(setup.env.clone(), actor.clone(), "node_lifecycle_controller", period, monitor);
+    let checks = run_periodically(setup.env.clone(), actor.clone(), "node_lifecycle_controller", period, monitor);
     let taints = reconcile::run(actor, queue, NODE_WORKERS, Tainter { nodes: setup.lister() });
     Box::pin(async move {
-        join(looks, taints).await;
+        join(checks, taints).await;
     })
 }
 
-/// All nodes, and who of them was not there at the last look or is not any more.
+/// All nodes, and those that were added or deleted since the last check.
 struct Observed {
-    looks: Vec<Look>,
-    come: Vec<Arc<Node>>,
-    gone: Vec<Arc<Node>>,
+    checks: Vec<NodeCheck>,
+    added: Vec<Arc<Node>>,
+    deleted: Vec<Arc<Node>>,
 }
 
-impl Patrol for Monitor {
+impl PeriodicReconciler for Monitor {
     type Observed = Observed;
 
     async fn observe(&mut self, now: Timestamp) -> Observed {
         let nodes = self.nodes.list();
         let present: BTreeMap<String, Arc<Node>> =
             nodes.iter().map(|node| (node.uid().to_owned(), node.clone())).collect();
-        let come = present.iter().filter(|(uid, _)| !self.known.contains_key(*uid)).map(|(_, node)| node.clone());
-        let come: Vec<Arc<Node>> = come.collect();
-        let gone = self.known.iter().filter(|(uid, _)| !present.contains_key(*uid)).map(|(_, node)| node.clone());
-        let gone: Vec<Arc<Node>> = gone.collect();
+        let added = present.iter().filter(|(uid, _)| !self.known.contains_key(*uid)).map(|(_, node)| node.clone());
+        let added: Vec<Arc<Node>> = added.collect();
+        let deleted = self.known.iter().filter(|(uid, _)| !present.contains_key(*uid)).map(|(_, node)| node.clone());
+        let deleted: Vec<Arc<Node>> = deleted.collect();
         self.known = present;
-        for node in &gone {
-            self.heard.remove(node.name());
+        for node in &deleted {
+            self.health.remove(node.name());
         }
-        let mut looks: Vec<Look> = nodes.into_iter().map(|node| self.look_at(node, now)).collect();
-        self.forgive(&mut looks, now);
-        Observed { looks, come, gone }
+        let mut checks: Vec<NodeCheck> = nodes.into_iter().map(|node| self.check(node, now)).collect();
+        self.leave_full_disruption(&mut checks, now);
+        Observed { checks, added, deleted }
     }
 
     fn plan(&mut self, observed: &Observed, now: Timestamp) -> Vec<Plan> {
-        let mut plans = vec![greet(&observed.come, &observed.gone)];
-        plans.extend(plan(&observed.looks, &self.settings, &mut self.limits, now));
+        let mut plans = vec![record_changes(&observed.added, &observed.deleted)];
+        plans.extend(plan(&observed.checks, &self.settings, &mut self.limits, now));
         plans
     }
 }
 
 impl Monitor {
-    fn look_at(&mut self, node: Arc<Node>, now: Timestamp) -> Look {
+    fn check(&mut self, node: Arc<Node>, now: Timestamp) -> NodeCheck {
         let lease = self.leases.get(LEASE_NAMESPACE, node.name());
-        let heard = Heard::update(self.heard.get(node.name()), &node, lease.as_deref(), now);
+        let health = NodeHealth::update(self.health.get(node.name()), &node, lease.as_deref(), now);
         let (grace, startup) = (self.settings.node_monitor_grace_period, self.settings.node_startup_grace_period);
-        let is_silent = heard.is_silent(grace, startup, now);
-        self.heard.insert(node.name().to_owned(), heard);
-        let pods = if is_silent { self.pods.by_index(PODS_BY_NODE, node.name()) } else { Vec::new() };
-        Look { node, is_silent, pods }
+        let is_overdue = health.is_overdue(grace, startup, now);
+        self.health.insert(node.name().to_owned(), health);
+        let pods = if is_overdue { self.pods.by_index(PODS_BY_NODE, node.name()) } else { Vec::new() };
+        NodeCheck { node, is_overdue, pods }
     }
 
-    /// When no node at all was heard of and now one is, the fault was ours: everybody else gets another chance.
-    fn forgive(&mut self, looks: &mut [Look], now: Timestamp) {
-        let is_lost = zones::are_all_lost(&zone_states(looks, &self.settings));
-        if self.was_lost && !is_lost {
-            self.heard.values_mut().for_each(|heard| heard.refresh(now));
-            looks.iter_mut().for_each(|look| look.is_silent = false);
+    /// If no node reported and now one does, the controller was probably cut off: the grace period of all nodes begins
+    /// again.
+    fn leave_full_disruption(&mut self, checks: &mut [NodeCheck], now: Timestamp) {
+        let is_fully_disrupted = zones::are_all_fully_disrupted(&zone_states(checks, &self.settings));
+        if self.was_fully_disrupted && !is_fully_disrupted {
+            self.health.values_mut().for_each(|health| health.refresh(now));
+            checks.iter_mut().for_each(|check| check.is_overdue = false);
         }
-        self.was_lost = is_lost;
+        self.was_fully_disrupted = is_fully_disrupted;
     }
 }
 
-/// Says who came and who went.
-fn greet(come: &[Arc<Node>], gone: &[Arc<Node>]) -> Plan {
-    let say = |node: &Node, reason: &str, what: String| {
+/// Records an event for each node that was added or deleted.
+fn record_changes(added: &[Arc<Node>], deleted: &[Arc<Node>]) -> Plan {
+    let event = |node: &Node, reason: &str, what: String| {
         actions::normal(node, reason, format!("Node {} event: {what}", node.name()))
     };
-    let come =
-        come.iter().map(|node| say(node, "RegisteredNode", format!("Registered Node {} in Controller", node.name())));
-    let gone =
-        gone.iter().map(|node| say(node, "RemovingNode", format!("Removing Node {} from Controller", node.name())));
-    Plan::of(come.chain(gone))
+    let added = added
+        .iter()
+        .map(|node| event(node, "RegisteredNode", format!("Registered Node {} in Controller", node.name())));
+    let deleted = deleted
+        .iter()
+        .map(|node| event(node, "RemovingNode", format!("Removing Node {} from Controller", node.name())));
+    Plan::of(added.chain(deleted))
 }
 
-/// Keeps the NoSchedule taints in line with the conditions, and old labels with new ones, as soon as these change.
+/// Reconciles a node's NoSchedule taints with its conditions, and its deprecated labels with the current ones.
 struct Tainter {
     nodes: Lister<Node>,
 }
@@ -141,6 +146,6 @@ impl Reconciler for Tainter {
 
     fn plan(&self, node: &Arc<Node>, now: Timestamp) -> Plan {
         let taints = taints::no_schedule(node, now).map(|taints| taints::write(node, &taints));
-        Plan::of(labels::missing(node).into_iter().chain(taints))
+        Plan::of(labels::update(node).into_iter().chain(taints))
     }
 }

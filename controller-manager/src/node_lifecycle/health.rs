@@ -1,4 +1,4 @@
-//! When a node was last heard of, and what its status says once it has been silent for too long.
+//! `NodeHealth`, the time of a node's last heartbeat, and the conditions of a node whose heartbeat is overdue.
 //!
 //! Corresponds to tryUpdateNodeHealth in pkg/controller/nodelifecycle/node_lifecycle_controller.go.
 
@@ -11,36 +11,36 @@ use std::time::Duration;
 
 pub const READY: &str = "Ready";
 const NEVER_UPDATED: &str = "NodeStatusNeverUpdated";
-/// Conditions that nobody but the node's own agent can vouch for.
-const OF_THE_AGENT: [&str; 4] = [READY, "MemoryPressure", "DiskPressure", "PIDPressure"];
+/// Conditions that the node's kubelet reports.
+const KUBELET_CONDITIONS: [&str; 4] = [READY, "MemoryPressure", "DiskPressure", "PIDPressure"];
 
 pub fn condition<'a>(node: &'a Node, type_: &str) -> Option<&'a NodeCondition> {
     node.status.as_ref()?.conditions.as_ref()?.iter().find(|condition| condition.type_ == type_)
 }
 
-/// `True`, `False` or `Unknown`; a node that never said anything is `Unknown`.
+/// Returns the status of the Ready condition: `True`, `False` or `Unknown`. Without a condition it is `Unknown`.
 pub fn ready_status(node: &Node) -> &str {
     condition(node, READY).map_or("Unknown", |ready| ready.status.as_str())
 }
 
-/// What was last heard of a node, and when by our own clock: clocks of different machines are never compared.
+/// The last heartbeat of a node. Its time is by this process's clock: clocks of different machines are never compared.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Heard {
+pub struct NodeHealth {
     pub at: Timestamp,
-    /// The heartbeat and the transition of its Ready condition; nothing if it has none.
+    /// The heartbeat and the transition of its Ready condition, if it has one.
     ready: Option<(Option<Time>, Option<Time>)>,
     lease_renewed: Option<MicroTime>,
 }
 
-impl Heard {
-    /// Compares what is there now with what was heard before. Anything new counts as a sign of life.
-    pub fn update(before: Option<&Heard>, node: &Node, lease: Option<&Lease>, now: Timestamp) -> Self {
-        // What this controller wrote itself is no report.
+impl NodeHealth {
+    /// Compares the node and its Lease with the previous check. A new report or renewal is a heartbeat.
+    pub fn update(before: Option<&NodeHealth>, node: &Node, lease: Option<&Lease>, now: Timestamp) -> Self {
+        // A condition that this controller wrote is not a report.
         let ready = condition(node, READY).filter(|ready| ready.reason.as_deref() != Some(NEVER_UPDATED));
         let ready = ready.map(|ready| (ready.last_heartbeat_time.clone(), ready.last_transition_time.clone()));
         let lease_renewed = lease.and_then(|lease| lease.spec.as_ref()?.renew_time.clone());
         let Some(before) = before else {
-            // A node that never reported is silent from its creation on.
+            // The grace period of a node that never reported begins at its creation.
             let created = node.metadata.creation_timestamp.as_ref().map_or(now, |created| created.0);
             let at = if ready.is_none() && lease_renewed.is_none() { created } else { now };
             return Self { at, ready, lease_renewed };
@@ -55,23 +55,24 @@ impl Heard {
         }
     }
 
-    /// Whether it has been silent for longer than it may. A node that never reported gets longer to start.
-    pub fn is_silent(&self, grace: Duration, startup_grace: Duration, now: Timestamp) -> bool {
+    /// Returns true if the last heartbeat is longer ago than the grace period. A node that never reported has
+    /// `startup_grace`.
+    pub fn is_overdue(&self, grace: Duration, startup_grace: Duration, now: Timestamp) -> bool {
         let grace = if self.ready.is_none() { startup_grace } else { grace };
         clock::since(self.at, now) > grace
     }
 
-    /// Everybody gets a new chance: the silence may have been ours.
+    /// Begins the grace period again.
     pub fn refresh(&mut self, now: Timestamp) {
         self.at = now;
     }
 }
 
-/// The conditions of a silent node; nothing if they say so already.
-pub fn silent_conditions(node: &Node, now: Timestamp) -> Option<Vec<NodeCondition>> {
+/// Returns the conditions of a node whose heartbeat is overdue; `None` if the node has them already.
+pub fn unknown_conditions(node: &Node, now: Timestamp) -> Option<Vec<NodeCondition>> {
     let before = node.status.as_ref().and_then(|status| status.conditions.clone()).unwrap_or_default();
     let mut after = before.clone();
-    for type_ in OF_THE_AGENT {
+    for type_ in KUBELET_CONDITIONS {
         match after.iter_mut().find(|condition| condition.type_ == type_) {
             None => after.push(NodeCondition {
                 type_: type_.to_owned(),
@@ -115,7 +116,7 @@ mod tests {
 
     #[test]
     fn lease_and_status_are_signs_of_life() {
-        let first = Heard::update(None, &reporting(1), Some(&lease(1)), fixture::at(100));
+        let first = NodeHealth::update(None, &reporting(1), Some(&lease(1)), fixture::at(100));
         assert_eq!(first.at, fixture::at(100), "the first look counts by our own clock");
         let cases = [
             ("nothing new", reporting(1), lease(1), 100),
@@ -124,27 +125,27 @@ mod tests {
             ("an older lease", reporting(1), lease(0), 100),
         ];
         for (what, node, lease, expected) in cases {
-            let heard = Heard::update(Some(&first), &node, Some(&lease), fixture::at(140));
-            assert_eq!(heard.at, fixture::at(expected), "{what}");
+            let health = NodeHealth::update(Some(&first), &node, Some(&lease), fixture::at(140));
+            assert_eq!(health.at, fixture::at(expected), "{what}");
         }
-        assert!(!first.is_silent(GRACE, STARTUP, fixture::at(150)));
-        assert!(first.is_silent(GRACE, STARTUP, fixture::at(151)));
+        assert!(!first.is_overdue(GRACE, STARTUP, fixture::at(150)));
+        assert!(first.is_overdue(GRACE, STARTUP, fixture::at(151)));
     }
 
     #[test]
     fn a_node_that_never_reported_counts_from_its_creation() {
         let mut node = fixture::node("node-1");
         node.metadata.creation_timestamp = Some(fixture::time(40));
-        let heard = Heard::update(None, &node, None, fixture::at(100));
-        assert!(!heard.is_silent(GRACE, STARTUP, fixture::at(100)));
-        assert!(heard.is_silent(GRACE, STARTUP, fixture::at(101)));
+        let health = NodeHealth::update(None, &node, None, fixture::at(100));
+        assert!(!health.is_overdue(GRACE, STARTUP, fixture::at(100)));
+        assert!(health.is_overdue(GRACE, STARTUP, fixture::at(101)));
     }
 
     #[test]
     fn a_silent_node_is_unknown() {
         let now = fixture::at(9);
         let mut node = reporting(1);
-        let conditions = silent_conditions(&node, now).unwrap();
+        let conditions = unknown_conditions(&node, now).unwrap();
         let shown: Vec<String> = conditions
             .iter()
             .map(|condition| format!("{} {} {}", condition.type_, condition.status, condition.reason.as_ref().unwrap()))
@@ -158,7 +159,7 @@ mod tests {
         ];
         assert_eq!(shown, expected);
         node.status.as_mut().unwrap().conditions = Some(conditions);
-        assert_eq!(silent_conditions(&node, fixture::at(20)), None, "said once");
+        assert_eq!(unknown_conditions(&node, fixture::at(20)), None, "said once");
         assert_eq!(ready_status(&node), "Unknown");
     }
 }

@@ -1,4 +1,4 @@
-//! Labels of nodes that go by an older name too.
+//! Keeps a node's deprecated labels equal to the current ones.
 //!
 //! Corresponds to reconcileNodeLabels in pkg/controller/nodelifecycle/node_lifecycle_controller.go.
 
@@ -7,20 +7,20 @@ use proto::Kind;
 use proto::kinds::api::core::v1::Node;
 use serde_json::{Map, json};
 
-/// The name, and the older one that bears the same value.
-const ALSO_KNOWN_AS: [(&str, &str); 2] =
+/// Labels, and the deprecated labels with the same value.
+const DEPRECATED_LABELS: [(&str, &str); 2] =
     [("kubernetes.io/os", "beta.kubernetes.io/os"), ("kubernetes.io/arch", "beta.kubernetes.io/arch")];
 
-/// Writes the older labels that are missing or say something else.
-pub fn missing(node: &Node) -> Option<Action> {
+/// Plans to write the deprecated labels that are missing or differ.
+pub fn update(node: &Node) -> Option<Action> {
     let label = |key: &str| node.metadata.labels.as_ref().and_then(|labels| labels.get(key));
-    let wanted = ALSO_KNOWN_AS.iter().filter_map(|(name, older)| Some((*older, label(name)?)));
-    let missing: Map<_, _> = wanted
+    let wanted = DEPRECATED_LABELS.iter().filter_map(|(name, older)| Some((*older, label(name)?)));
+    let changed: Map<_, _> = wanted
         .filter(|(older, value)| label(older) != Some(value))
         .map(|(older, value)| (older.to_owned(), json!(value)))
         .collect();
-    let patch = Patch::Strategic(json!({"metadata": {"labels": missing}}));
-    (!missing.is_empty()).then(|| Action::patch::<Node>("", node.name(), patch))
+    let patch = Patch::Strategic(json!({"metadata": {"labels": changed}}));
+    (!changed.is_empty()).then(|| Action::patch::<Node>("", node.name(), patch))
 }
 
 #[cfg(test)]
@@ -46,7 +46,7 @@ mod tests {
         for (labels, expected) in cases {
             let mut node = fixture::node("node-1");
             node.metadata.labels = Some(fixture::labels(labels));
-            assert_eq!(missing(&node).map(|action| action.to_string()), expected, "{labels:?}");
+            assert_eq!(update(&node).map(|action| action.to_string()), expected, "{labels:?}");
         }
     }
 }

@@ -1,10 +1,10 @@
-//! The node lifecycle controller: notices nodes that fall silent, says so in their status, and taints them.
+//! The node lifecycle controller marks nodes without heartbeats as `Unknown`, and taints nodes that are not ready.
 //!
 //! Corresponds to pkg/controller/nodelifecycle.
 
-pub mod controller;
-pub mod plan;
 pub mod health;
 pub mod zones;
 pub mod taints;
 pub mod labels;
+pub mod plan;
+pub mod controller;

@@ -1,4 +1,4 @@
-//! The taints that a node's conditions call for.
+//! The taints that correspond to a node's conditions.
 //!
 //! Corresponds to doNoScheduleTaintingPass and processTaintBaseEviction in
 //! pkg/controller/nodelifecycle/node_lifecycle_controller.go.
@@ -15,7 +15,7 @@ pub const NOT_READY: &str = "node.kubernetes.io/not-ready";
 pub const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 
-/// A condition's type and status, and the taint that keeps new pods away then.
+/// A condition's type and status, and the NoSchedule taint that corresponds to it.
 const BY_CONDITION: [(&str, &str, &str); 6] = [
     ("Ready", "False", NOT_READY),
     ("Ready", "Unknown", UNREACHABLE),
@@ -37,7 +37,7 @@ fn taint(key: &str, effect: &str, now: Timestamp) -> Taint {
     Taint { key: key.to_owned(), effect: effect.to_owned(), value: None, time_added: Some(clock::stamp(now)) }
 }
 
-/// The node's taints with those of effect NoSchedule as its conditions want them; nothing if they are so already.
+/// Returns the node's taints with the NoSchedule taints that its conditions require; `None` if nothing changes.
 pub fn no_schedule(node: &Node, now: Timestamp) -> Option<Vec<Taint>> {
     let mut wanted: Vec<&str> = BY_CONDITION
         .iter()
@@ -51,7 +51,7 @@ pub fn no_schedule(node: &Node, now: Timestamp) -> Option<Vec<Taint>> {
     replaced(node, "NoSchedule", is_ours, &wanted, now)
 }
 
-/// Which taint of effect NoExecute a node's readiness calls for.
+/// Returns the key of the NoExecute taint that the node's Ready condition requires, if any.
 pub fn no_execute_key(node: &Node) -> Option<&'static str> {
     condition(node, "Ready")?;
     match ready_status(node) {
@@ -61,13 +61,13 @@ pub fn no_execute_key(node: &Node) -> Option<&'static str> {
     }
 }
 
-/// The node's taints with those of effect NoExecute as wanted; nothing if they are so already.
+/// Returns the node's taints with the wanted NoExecute taint; `None` if nothing changes.
 pub fn no_execute(node: &Node, wanted: Option<&str>, now: Timestamp) -> Option<Vec<Taint>> {
     let wanted: Vec<&str> = wanted.into_iter().collect();
     replaced(node, "NoExecute", |key| key == NOT_READY || key == UNREACHABLE, &wanted, now)
 }
 
-/// Taints that are there already keep their place and time; others' taints are left alone.
+/// Present taints keep their place and time. Taints that this controller does not manage stay.
 fn replaced(
     node: &Node,
     effect: &str,
@@ -86,7 +86,7 @@ fn replaced(
     (after != before).then_some(after)
 }
 
-/// Writes a node's taints, all at once; the resource version says which they replace.
+/// Plans to replace a node's taints. The patch fails if the node has changed, because it has a resource version.
 pub fn write(node: &Node, taints: &[Taint]) -> Action {
     let taints = if taints.is_empty() { json!(null) } else { json!(taints) };
     let patch = json!({"metadata": {"resourceVersion": node.resource_version()}, "spec": {"taints": taints}});

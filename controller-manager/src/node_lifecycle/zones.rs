@@ -1,4 +1,5 @@
-//! How fast nodes may be given up: when most of a zone is silent, the fault is more likely the network's.
+//! The states of zones, which limit how fast nodes are tainted for eviction. If most nodes of a zone do not report, the
+//! cause is more likely the network than the nodes.
 //!
 //! Corresponds to ComputeZoneState and handleDisruption in pkg/controller/nodelifecycle.
 
@@ -17,7 +18,7 @@ pub enum ZoneState {
     FullDisruption,
 }
 
-/// Region and zone, by the well-known labels; empty for a node without them.
+/// Returns the region and zone of a node from its well-known labels; empty without them.
 pub fn zone_of(node: &Node) -> String {
     let label =
         |key: &str| node.metadata.labels.as_ref().and_then(|labels| labels.get(key)).cloned().unwrap_or_default();
@@ -36,17 +37,17 @@ pub fn state(ready: usize, not_ready: usize, threshold: f32) -> ZoneState {
     }
 }
 
-/// Every node there is, silent: the fault is more likely ours.
-pub fn are_all_lost(zones: &BTreeMap<String, (ZoneState, usize)>) -> bool {
+/// Returns true if no zone has a node that reports. The cause is then more likely this controller's connection.
+pub fn are_all_fully_disrupted(zones: &BTreeMap<String, (ZoneState, usize)>) -> bool {
     !zones.is_empty() && zones.values().all(|(state, _)| *state == ZoneState::FullDisruption)
 }
 
-/// A node that an administrator has taken out of the count: it may come and go as it likes.
+/// Returns true if an administrator has excluded the node from the states of zones.
 pub fn is_excluded(node: &Node) -> bool {
     node.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key("node.kubernetes.io/exclude-disruption"))
 }
 
-/// Nodes per second that may be tainted for eviction.
+/// Returns the limit on nodes per second that are tainted for eviction.
 pub fn rate(state: ZoneState, size: usize, settings: &Settings) -> f32 {
     match state {
         ZoneState::Normal | ZoneState::FullDisruption => settings.node_eviction_rate,
@@ -57,14 +58,14 @@ pub fn rate(state: ZoneState, size: usize, settings: &Settings) -> f32 {
     }
 }
 
-/// When each zone may give up its next node.
+/// The time at which the next node of each zone may be tainted for eviction.
 #[derive(Debug, Default)]
 pub struct Limits {
     next: BTreeMap<String, Timestamp>,
 }
 
 impl Limits {
-    /// Takes the zone's turn if it has come.
+    /// Returns true if a node of the zone may be tainted now, and then counts it.
     pub fn take(&mut self, zone: &str, rate: f32, now: Timestamp) -> bool {
         if rate <= 0.0 || self.next.get(zone).is_some_and(|next| *next > now) {
             return false;

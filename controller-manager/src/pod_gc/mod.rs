@@ -1,6 +1,6 @@
-//! The pod garbage collector: removes pods that nobody else can: of nodes that are gone, and too many that ended.
+//! The pod garbage collector deletes pods of nodes that no longer exist, and terminated pods beyond a threshold.
 //!
 //! Corresponds to pkg/controller/podgc.
 
-pub mod controller;
 pub mod plan;
+pub mod controller;

@@ -1,4 +1,4 @@
-//! Which pods have to go, and how.
+//! Plans which pods to delete.
 //!
 //! Corresponds to pkg/controller/podgc/gc_controller.go.
 
@@ -17,23 +17,23 @@ const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 pub struct Observed {
     pub pods: Vec<Arc<Pod>>,
     pub nodes: Vec<Arc<Node>>,
-    /// Nodes that pods name and that the server itself says are gone.
-    pub gone_nodes: BTreeSet<String>,
-    /// Ended pods that are kept; 0 keeps all.
+    /// Nodes that pods name and that do not exist, as the server has confirmed.
+    pub deleted_nodes: BTreeSet<String>,
+    /// Terminated pods that are kept; 0 keeps all.
     pub terminated_threshold: usize,
 }
 
-/// Each pod's actions are a plan of its own: what fails for one does not hold up the others.
+/// Returns a plan for each pod, so that a failure about one pod does not delay the others.
 pub fn plan(observed: &Observed, now: Timestamp) -> Vec<Plan> {
     let mut plans = Vec::new();
-    for pod in surplus_ended(&observed.pods, observed.terminated_threshold) {
+    for pod in surplus_terminated(&observed.pods, observed.terminated_threshold) {
         plans.push(remove(pod, None, now));
     }
     let out_of_service: BTreeSet<&str> =
         observed.nodes.iter().filter(|node| is_out_of_service(node)).map(|node| node.name()).collect();
     for pod in &observed.pods {
         let node = pod::node_name(pod);
-        if observed.gone_nodes.contains(node) {
+        if observed.deleted_nodes.contains(node) {
             plans.push(remove(pod, Some("PodGC: node no longer exists"), now));
         } else if pod.is_deleting() && (node.is_empty() || out_of_service.contains(node)) {
             plans.push(remove(pod, None, now));
@@ -42,15 +42,15 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Vec<Plan> {
     plans
 }
 
-/// The nodes that pods name and that the cache does not have.
+/// Returns the nodes that pods name and that the cache lacks.
 pub fn missing_nodes(pods: &[Arc<Pod>], nodes: &[Arc<Node>]) -> BTreeSet<String> {
     let present: BTreeSet<&str> = nodes.iter().map(|node| node.name()).collect();
     let named = pods.iter().map(|pod| pod::node_name(pod)).filter(|name| !name.is_empty());
     named.filter(|name| !present.contains(name)).map(str::to_owned).collect()
 }
 
-/// The oldest of those that ended, evicted ones first, beyond the threshold.
-fn surplus_ended(pods: &[Arc<Pod>], threshold: usize) -> Vec<&Pod> {
+/// Returns the terminated pods beyond the threshold: evicted ones first, then the oldest.
+fn surplus_terminated(pods: &[Arc<Pod>], threshold: usize) -> Vec<&Pod> {
     if threshold == 0 {
         return Vec::new();
     }
@@ -62,7 +62,7 @@ fn surplus_ended(pods: &[Arc<Pod>], threshold: usize) -> Vec<&Pod> {
     ended
 }
 
-/// Not ready, and an administrator says that it will not come back as it was.
+/// Returns true if the node is not ready and an administrator has tainted it as out of service.
 fn is_out_of_service(node: &Node) -> bool {
     let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
     let is_ready = conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True");
@@ -70,14 +70,14 @@ fn is_out_of_service(node: &Node) -> bool {
     !is_ready && taints.into_iter().any(|taint| taint.key == OUT_OF_SERVICE)
 }
 
-/// A pod that did not end has failed; it goes without grace, because nobody is there to end it.
-fn remove(pod: &Pod, why: Option<&str>, now: Timestamp) -> Plan {
+/// Marks a pod that is not terminal as failed, and deletes it without a grace period: no kubelet would end it.
+fn remove(pod: &Pod, message: Option<&str>, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     if !pod::is_terminal(pod) {
         let mut status = json!({"phase": "Failed"});
-        if let Some(why) = why {
+        if let Some(message) = message {
             let condition = json!({
-                "type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC", "message": why,
+                "type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC", "message": message,
                 "lastTransitionTime": clock::stamp(now)
             });
             status["conditions"] = json!([condition]);
@@ -113,7 +113,8 @@ mod tests {
         plans.iter().map(delete).collect::<Vec<_>>().join(" ")
     }
 
-    /// An exclamation mark stands for the status that says it failed.
+    /// Returns the names of the deleted pods. An exclamation mark means that the plan marks the pod as failed.
+
     #[test]
     fn pods_that_nobody_ends_are_removed() {
         let mut broken = fixture::node("broken");
@@ -134,7 +135,7 @@ mod tests {
                 pod("on-broken-ending", "broken", "Running", true),
             ],
             nodes: vec![Arc::new(fixture::node("node-1")), Arc::new(broken)],
-            gone_nodes: BTreeSet::from(["node-9".to_owned()]),
+            deleted_nodes: BTreeSet::from(["node-9".to_owned()]),
             terminated_threshold: 0,
         };
         assert_eq!(removed(&observed), "orphaned! orphaned-ended unplaced-ending! on-broken-ending!");
@@ -153,8 +154,12 @@ mod tests {
             pods.push(Arc::new(pod));
         }
         for (terminated_threshold, expected) in [(0, ""), (9, ""), (3, "evicted"), (1, "evicted older old")] {
-            let observed =
-                Observed { pods: pods.clone(), nodes: Vec::new(), gone_nodes: BTreeSet::new(), terminated_threshold };
+            let observed = Observed {
+                pods: pods.clone(),
+                nodes: Vec::new(),
+                deleted_nodes: BTreeSet::new(),
+                terminated_threshold,
+            };
             assert_eq!(removed(&observed), expected, "{terminated_threshold}");
         }
     }

@@ -1,4 +1,4 @@
-//! The ReplicaSet and ReplicationController controllers at their edge.
+//! Starts the ReplicaSet and ReplicationController controllers, and connects them with caches and events.
 //!
 //! Corresponds to pkg/controller/replicaset/replica_set.go.
 
@@ -40,7 +40,7 @@ fn start<T: Replicated>(setup: &Setup<'_>, workers: usize) -> Running {
     setup.on_event(&queue, {
         let control = control.clone();
         move |event: &Event<T>, queue| {
-            if is_another(event) {
+            if is_replaced(event) {
                 control.forget(&event.object().key());
             }
             queue.add(event.object().key());
@@ -57,8 +57,8 @@ fn start<T: Replicated>(setup: &Setup<'_>, workers: usize) -> Running {
     setup.run(queue, workers, Controller { control, listers })
 }
 
-/// The owner that was known by this name is gone.
-fn is_another<T: Kind>(event: &Event<T>) -> bool {
+/// Returns true if the owner was deleted, or replaced by another of the same name.
+fn is_replaced<T: Kind>(event: &Event<T>) -> bool {
     match event {
         Event::Added(_) => false,
         Event::Updated { old, new } => old.uid() != new.uid(),
@@ -66,14 +66,14 @@ fn is_another<T: Kind>(event: &Event<T>) -> bool {
     }
 }
 
-/// Whether a pod is nobody's, and was not seen like that before.
+/// Returns true if a pod has no controller and its labels or its controller have changed.
 fn may_be_adopted(event: &Event<Pod>) -> bool {
-    let is_news = match event {
+    let is_changed = match event {
         Event::Added(_) => true,
         Event::Updated { old, new } => controller_of(&**old).is_some() || old.metadata.labels != new.metadata.labels,
         Event::Deleted(_) => false,
     };
-    is_news && controller_of(&**event.object()).is_none()
+    is_changed && controller_of(&**event.object()).is_none()
 }
 
 fn adopters<T: Replicated>(owners: &Lister<T>, pod: &Pod) -> Vec<String> {
@@ -93,8 +93,8 @@ impl<T: Replicated> Reconciler for Controller<T> {
     }
 
     fn observe(&self, key: &str) -> Option<Observed<T>> {
-        let is_caught_up = self.control.has_satisfied_expectations(key);
-        let observed = observe(key, &self.listers, is_caught_up);
+        let are_expectations_satisfied = self.control.are_expectations_satisfied(key);
+        let observed = observe(key, &self.listers, are_expectations_satisfied);
         if observed.is_none() {
             self.control.forget(key);
         }
@@ -114,8 +114,8 @@ impl<T: Replicated> Reconciler for Controller<T> {
         self.control.apply(actor, key, &*observed.owner, plan).await
     }
 
-    /// What is there is reported also when it could not be changed, and why it could not.
+    /// Plans the status with the reason of a failed creation or deletion.
     fn recover(&self, observed: &Observed<T>, error: &ApplyError, now: Timestamp) -> Option<Plan> {
-        plan::changes_pods(&error.failed).then(|| plan::report(observed, Failure::of(error).as_ref(), now))
+        plan::changes_pods(&error.failed).then(|| plan::plan_status(observed, Failure::of(error).as_ref(), now))
     }
 }

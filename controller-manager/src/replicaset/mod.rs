@@ -1,10 +1,10 @@
-//! The ReplicaSet controller, and with the same code the ReplicationController's: as many pods as are wanted.
+//! The ReplicaSet and ReplicationController controllers keep the wanted number of pods. They share their code.
 //!
 //! Corresponds to pkg/controller/replicaset and pkg/controller/replication.
 
-pub mod controller;
-pub mod observe;
-pub mod plan;
-pub mod rank;
 pub mod replicated;
+pub mod observe;
+pub mod rank;
 pub mod status;
+pub mod plan;
+pub mod controller;

@@ -1,4 +1,4 @@
-//! What one round over a replica set looks at.
+//! `Observed`, the objects that one round over a replica set reads.
 //!
 //! Corresponds to syncReplicaSet and getIndirectlyRelatedPods in pkg/controller/replicaset/replica_set.go.
 
@@ -12,14 +12,14 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Observed<T> {
     pub owner: Arc<T>,
-    /// Active pods alone.
+    /// Active pods: those that the owner has, adopts and releases.
     pub pods: Claims<Pod>,
-    /// Owned pods that are being deleted and have not ended.
+    /// Number of owned pods that are being deleted and are not terminal.
     pub terminating: usize,
-    /// Active pods of every replica set with the same owner as this one, its own included. None where it has no owner.
+    /// Active pods of all replica sets with the same controller as this one. Empty if it has no controller.
     pub related: Vec<Arc<Pod>>,
-    /// Whether the cache shows everything that this controller did before. If not, pods are neither created nor deleted.
-    pub is_caught_up: bool,
+    /// True if the cache shows this controller's earlier creations and deletions. Otherwise it creates and deletes no pod.
+    pub are_expectations_satisfied: bool,
 }
 
 #[derive(Clone)]
@@ -28,8 +28,12 @@ pub struct Listers<T> {
     pub pods: Lister<Pod>,
 }
 
-/// Nothing if the owner is gone.
-pub fn observe<T: Replicated>(key: &str, listers: &Listers<T>, is_caught_up: bool) -> Option<Observed<T>> {
+/// Reads the caches; `None` if the owner does not exist.
+pub fn observe<T: Replicated>(
+    key: &str,
+    listers: &Listers<T>,
+    are_expectations_satisfied: bool,
+) -> Option<Observed<T>> {
     let owner = listers.owners.by_key(key)?;
     let selector = owner.selector();
     let own = listers.pods.by_index(PODS_BY_CONTROLLER, &owner_key(T::KIND, owner.namespace(), owner.name()));
@@ -40,7 +44,7 @@ pub fn observe<T: Replicated>(key: &str, listers: &Listers<T>, is_caught_up: boo
     let terminating = Claims::of(&*owner, leaving, |labels| selector.matches(labels)).owned.len();
     let pods = Claims::of(&*owner, active, |labels| selector.matches(labels));
     let related = related_pods(&*owner, listers);
-    Some(Observed { owner, pods, terminating, related, is_caught_up })
+    Some(Observed { owner, pods, terminating, related, are_expectations_satisfied })
 }
 
 fn related_pods<T: Replicated>(owner: &T, listers: &Listers<T>) -> Vec<Arc<Pod>> {

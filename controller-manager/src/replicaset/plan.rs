@@ -1,4 +1,4 @@
-//! One round over a replica set: the pods to create or delete, then the status.
+//! Plans one round over a replica set: the pods to create or delete, then the status.
 //!
 //! Corresponds to syncReplicaSet and manageReplicas in pkg/controller/replicaset/replica_set.go.
 
@@ -19,15 +19,15 @@ pub fn plan<T: Replicated>(observed: &Observed<T>, now: Timestamp) -> Plan {
     if !observed.pods.are_complete() {
         return actions::adopt_and_release(&*observed.owner, &observed.pods, None);
     }
-    let mut plan = report(observed, None, now);
-    plan.actions.splice(0..0, change(observed, now));
+    let mut plan = plan_status(observed, None, now);
+    plan.actions.splice(0..0, plan_pods(observed, now));
     plan
 }
 
-/// The pods that are missing or too many.
-fn change<T: Replicated>(observed: &Observed<T>, now: Timestamp) -> Vec<Action> {
+/// Creates missing pods, or deletes surplus ones.
+fn plan_pods<T: Replicated>(observed: &Observed<T>, now: Timestamp) -> Vec<Action> {
     let owner = &*observed.owner;
-    if !observed.is_caught_up || owner.is_deleting() {
+    if !observed.are_expectations_satisfied || owner.is_deleting() {
         return Vec::new();
     }
     let wanted = usize::try_from(owner.replicas()).unwrap_or(0);
@@ -39,32 +39,32 @@ fn change<T: Replicated>(observed: &Observed<T>, now: Timestamp) -> Vec<Action> 
         }
         _ if have > wanted => {
             let count = (have - wanted).min(BURST);
-            let victims = rank::victims(&observed.pods.owned, &observed.related, count, now);
-            victims.iter().map(|pod| actions::delete_exactly(&**pod)).collect()
+            let surplus = rank::pods_to_delete(&observed.pods.owned, &observed.related, count, now);
+            surplus.iter().map(|pod| actions::delete_exactly(&**pod)).collect()
         }
         _ => Vec::new(),
     }
 }
 
-/// Whether an action is one of `change`.
+/// Returns true if an action is one of `plan_pods`.
 pub fn changes_pods(action: &Action) -> bool {
     matches!(action, Action::Create { gvr, .. } | Action::Delete { gvr, .. } if *gvr == Pod::gvr())
 }
 
-/// The status as of what was observed. `failure`: why that could not be changed.
-pub fn report<T: Replicated>(observed: &Observed<T>, failure: Option<&Failure>, now: Timestamp) -> Plan {
+/// Plans the status. `failure` is the reason for which a pod could not be created or deleted.
+pub fn plan_status<T: Replicated>(observed: &Observed<T>, failure: Option<&Failure>, now: Timestamp) -> Plan {
     let mut owner = (*observed.owner).clone();
     let status = status::calculate(observed, failure, now);
-    // Written once and read back, so that a kind whose status says less does not differ for ever.
+    // Compares what the kind's status can hold: a ReplicationController's has fewer fields.
     owner.set_status(status);
     let is_same = owner.status() == observed.owner.status();
     let mut plan = Plan::of((!is_same).then(|| Action::update_status(&owner)));
-    plan.requeue_after = next_look(observed, now);
+    plan.requeue_after = next_availability(observed, now);
     plan
 }
 
-/// When the next pod that is ready becomes available.
-fn next_look<T: Replicated>(observed: &Observed<T>, now: Timestamp) -> Option<Duration> {
+/// Returns the delay until the next ready pod becomes available.
+fn next_availability<T: Replicated>(observed: &Observed<T>, now: Timestamp) -> Option<Duration> {
     let min_ready_seconds = observed.owner.min_ready_seconds();
     if min_ready_seconds <= 0 {
         return None;
@@ -87,14 +87,14 @@ mod tests {
         let owned: Vec<Arc<Pod>> = (0..have).map(|i| Arc::new(fixture::pod(&format!("web-{i:04}")))).collect();
         let related = owned.clone();
         let pods = Claims { owned, adopt: Vec::new(), release: Vec::new() };
-        Observed { owner, pods, terminating: 0, related, is_caught_up: true }
+        Observed { owner, pods, terminating: 0, related, are_expectations_satisfied: true }
     }
 
-    /// What is done to pods, how often.
+    /// Summarizes the actions on pods with their counts.
     fn summary(observed: &Observed<ReplicaSet>) -> String {
-        let change = change(observed, fixture::at(0));
-        let creations = change.iter().filter(|action| matches!(action, Action::Create { .. })).count();
-        match (creations, change.len() - creations) {
+        let plan_pods = plan_pods(observed, fixture::at(0));
+        let creations = plan_pods.iter().filter(|action| matches!(action, Action::Create { .. })).count();
+        match (creations, plan_pods.len() - creations) {
             (0, 0) => "nothing".to_owned(),
             (creations, 0) => format!("create {creations}"),
             (0, deletions) => format!("delete {deletions}"),
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn nothing_changes_while_the_cache_lags_or_the_owner_goes() {
         let mut lagging = observed(3, 0);
-        lagging.is_caught_up = false;
+        lagging.are_expectations_satisfied = false;
         assert_eq!(summary(&lagging), "nothing");
         let mut deleting = observed(3, 0);
         Arc::get_mut(&mut deleting.owner).unwrap().metadata.deletion_timestamp = Some(fixture::time(0));
@@ -153,7 +153,7 @@ mod tests {
         let mut pod = fixture::pod("web-0");
         fixture::set_ready(&mut pod, fixture::at(4));
         observed.pods.owned = vec![Arc::new(pod)];
-        assert_eq!(report(&observed, None, fixture::at(5)).requeue_after, Some(Duration::from_secs(9)));
-        assert_eq!(report(&observed, None, fixture::at(14)).requeue_after, None);
+        assert_eq!(plan_status(&observed, None, fixture::at(5)).requeue_after, Some(Duration::from_secs(9)));
+        assert_eq!(plan_status(&observed, None, fixture::at(14)).requeue_after, None);
     }
 }

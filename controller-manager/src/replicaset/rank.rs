@@ -1,10 +1,9 @@
-//! Which pods go first when there are too many.
+//! Ranks a replica set's pods by the order in which surplus ones are deleted.
 //!
 //! Corresponds to ActivePodsWithRanks in pkg/controller/controller_utils.go.
 //!
-//! Deviation: times that are not the same but of one magnitude leave it to the next difference, as equal times do, and the
-//! uid decides at last. Kubernetes lets the uid decide at once, and so has pods of which each goes before the next, in a
-//! ring.
+//! Deviation: times of the same magnitude count as equal, so that the next criterion decides, and the uid is the last one.
+//! In Kubernetes the uid decides between different times of the same magnitude, which can order pods in a cycle.
 
 use crate::{clock, pod};
 use jiff::Timestamp;
@@ -14,9 +13,9 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The `count` pods that are missed least. `related` are the pods of all replica sets with the same owner: a pod on
-/// a node that holds many of them goes before one that stands alone.
-pub fn victims(pods: &[Arc<Pod>], related: &[Arc<Pod>], count: usize, now: Timestamp) -> Vec<Arc<Pod>> {
+/// Returns the `count` pods to delete first. `related` are the pods of all replica sets with the same controller: a pod is
+/// deleted earlier if many of them are on its node.
+pub fn pods_to_delete(pods: &[Arc<Pod>], related: &[Arc<Pod>], count: usize, now: Timestamp) -> Vec<Arc<Pod>> {
     if count >= pods.len() {
         return pods.to_vec();
     }
@@ -30,7 +29,7 @@ pub fn victims(pods: &[Arc<Pod>], related: &[Arc<Pod>], count: usize, now: Times
     ranked.into_iter().take(count).map(|(_, pod)| pod.clone()).collect()
 }
 
-/// Less goes first. The first difference in this order decides:
+/// Compares two pods: the lesser one is deleted first. The first difference in this order decides:
 /// 1. unassigned before assigned to a node;
 /// 2. pending before unknown before running;
 /// 3. not ready before ready;
@@ -68,8 +67,8 @@ fn phase_order(pod: &Pod) -> u8 {
     }
 }
 
-/// Ages whose logarithms are the same whole number count as equal: so that not always the youngest goes, which would
-/// leave the pods where they were first placed.
+/// Compares the magnitudes of two ages. If exact ages decided, the youngest pod would always be deleted first, and pods
+/// would stay where they were first placed.
 fn compare_ages(since: Option<Timestamp>, other_since: Option<Timestamp>, now: Timestamp) -> Ordering {
     match (since, other_since) {
         (Some(since), Some(other_since)) => magnitude(since, now).cmp(&magnitude(other_since, now)),
@@ -77,7 +76,7 @@ fn compare_ages(since: Option<Timestamp>, other_since: Option<Timestamp>, now: T
     }
 }
 
-/// The whole part of the binary logarithm of the age in nanoseconds; -1 for none.
+/// Returns the integer part of the binary logarithm of the age in nanoseconds; -1 for an age of zero.
 fn magnitude(since: Timestamp, now: Timestamp) -> i64 {
     clock::since(since, now).as_nanos().checked_ilog2().map_or(-1, i64::from)
 }
@@ -106,7 +105,7 @@ mod tests {
         pod.status.as_mut().unwrap().container_statuses = Some(vec![status]);
     }
 
-    /// Each pod is missed less than all that follow it.
+    /// Each pod of the list is deleted before those that follow it.
     #[test]
     fn pods_go_in_the_documented_order() {
         let second = |second: i64| fixture::at(second);
@@ -131,7 +130,7 @@ mod tests {
         let related: Vec<Arc<Pod>> = pods.iter().cloned().chain(crowd).collect();
         // "dear" stands alone at the end: all others are taken.
         let names: Vec<String> =
-            victims(&pods, &related, 9, second(1000)).iter().map(|pod| pod.name().to_owned()).collect();
+            pods_to_delete(&pods, &related, 9, second(1000)).iter().map(|pod| pod.name().to_owned()).collect();
         let expected: Vec<&str> = ordered.iter().take(9).map(Kind::name).collect();
         assert_eq!(names, expected);
     }
@@ -142,7 +141,7 @@ mod tests {
             .map(|(name, since)| Arc::new(with(name, |pod| fixture::set_ready(pod, fixture::at(since)))))
             .into();
         let names: Vec<String> =
-            victims(&pods, &pods, 2, fixture::at(1000)).iter().map(|pod| pod.name().to_owned()).collect();
+            pods_to_delete(&pods, &pods, 2, fixture::at(1000)).iter().map(|pod| pod.name().to_owned()).collect();
         // 900 and 800 seconds are both between 2^39 and 2^40 nanoseconds: the uid decides; 4 seconds are far less.
         assert_eq!(names, ["c", "a"]);
     }
@@ -158,7 +157,7 @@ mod tests {
         });
         for pods in [[&a, &m, &z], [&a, &z, &m], [&m, &a, &z], [&m, &z, &a], [&z, &a, &m], [&z, &m, &a]] {
             let pods: Vec<Arc<Pod>> = pods.map(Clone::clone).into();
-            let gone = victims(&pods, &pods, 2, fixture::at(1000));
+            let gone = pods_to_delete(&pods, &pods, 2, fixture::at(1000));
             assert_eq!(gone.iter().map(|pod| pod.name()).collect::<Vec<_>>(), ["z", "a"]);
         }
     }
@@ -166,6 +165,6 @@ mod tests {
     #[test]
     fn when_all_go_order_does_not_matter() {
         let pods = [Arc::new(running("a")), Arc::new(running("b"))];
-        assert_eq!(victims(&pods, &pods, 5, fixture::at(0)).len(), 2);
+        assert_eq!(pods_to_delete(&pods, &pods, 5, fixture::at(0)).len(), 2);
     }
 }

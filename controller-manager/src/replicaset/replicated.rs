@@ -1,4 +1,4 @@
-//! What a ReplicaSet and a ReplicationController have in common: a template, a selector, a count and a status.
+//! `Replicated`, the trait of ReplicaSet and ReplicationController: a template, a selector, a count and a status.
 //!
 //! Corresponds to pkg/controller/replication/conversion.go, which converts one into the other instead.
 
@@ -10,12 +10,12 @@ use proto::kinds::api::core::v1::{
 use proto::meta::label_selector;
 use proto::meta::selector::Selector;
 
-/// A kind that keeps a number of equal pods.
+/// A kind whose controller keeps a number of equal pods.
 pub trait Replicated: Kind {
     fn replicas(&self) -> i32;
     fn min_ready_seconds(&self) -> i32;
     fn template(&self) -> Option<&PodTemplateSpec>;
-    /// Selects nothing if the selector cannot be read.
+    /// Selects nothing if the selector is invalid.
     fn selector(&self) -> Selector;
     fn status(&self) -> ReplicaSetStatus;
     fn set_status(&mut self, status: ReplicaSetStatus);
@@ -88,7 +88,7 @@ impl Replicated for ReplicationController {
         }
     }
 
-    /// A ReplicationController does not report pods that are going away.
+    /// Omits the number of terminating pods, which the status of a ReplicationController does not have.
     fn set_status(&mut self, status: ReplicaSetStatus) {
         let conditions = status.conditions.map(|conditions| {
             conditions.into_iter().map(|condition| ReplicationControllerCondition {

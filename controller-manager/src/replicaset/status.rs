@@ -1,4 +1,4 @@
-//! What a replica set's status says: counts of its pods, and why it could not create or delete them.
+//! A replica set's status: counts of its pods, and the condition ReplicaFailure.
 //!
 //! Corresponds to calculateStatus in pkg/controller/replicaset/replica_set_utils.go.
 
@@ -11,7 +11,7 @@ use proto::kinds::api::apps::v1::{ReplicaSetCondition, ReplicaSetStatus};
 
 pub const REPLICA_FAILURE: &str = "ReplicaFailure";
 
-/// Why the number of pods could not be changed.
+/// The reason for which a pod could not be created or deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// `FailedCreate` or `FailedDelete`.
@@ -20,7 +20,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// What an action on a pod failed for; nothing where the namespace is going away, which is no fault of the owner's.
+    /// Returns the failure of an action on a pod; `None` if the cause is that the namespace is terminating.
     pub fn of(error: &ApplyError) -> Option<Self> {
         let ApplyError { failed, cause, .. } = error;
         match failed {
@@ -55,27 +55,27 @@ pub fn calculate<T: Replicated>(observed: &Observed<T>, failure: Option<&Failure
         observed_generation: owner.metadata().generation,
         conditions: owner.status().conditions,
     };
-    note_failure(&mut status, failure, now);
+    set_failure_condition(&mut status, failure, now);
     status
 }
 
-/// Zero counts are left out on the wire, as Kubernetes leaves them out.
+/// Omits zero counts, as Kubernetes does.
 fn present(count: i32) -> Option<i32> {
     (count != 0).then_some(count)
 }
 
-/// A failure that is already noted stays as it was noted first.
-fn note_failure(status: &mut ReplicaSetStatus, failure: Option<&Failure>, now: Timestamp) {
-    let is_noted = status.conditions.iter().flatten().any(|condition| condition.type_ == REPLICA_FAILURE);
+/// Adds or removes the condition. A condition that is already there keeps its first failure.
+fn set_failure_condition(status: &mut ReplicaSetStatus, failure: Option<&Failure>, now: Timestamp) {
+    let is_set = status.conditions.iter().flatten().any(|condition| condition.type_ == REPLICA_FAILURE);
     match failure {
-        Some(failure) if !is_noted => status.conditions.get_or_insert_default().push(ReplicaSetCondition {
+        Some(failure) if !is_set => status.conditions.get_or_insert_default().push(ReplicaSetCondition {
             type_: REPLICA_FAILURE.to_owned(),
             status: "True".to_owned(),
             reason: Some(failure.reason.to_owned()),
             message: Some(failure.message.clone()),
             last_transition_time: Some(clock::stamp(now)),
         }),
-        None if is_noted => {
+        None if is_set => {
             let conditions = status.conditions.take().unwrap_or_default();
             let others: Vec<_> =
                 conditions.into_iter().filter(|condition| condition.type_ != REPLICA_FAILURE).collect();
@@ -109,7 +109,7 @@ mod tests {
             pods.push(Arc::new(pod));
         }
         let pods = Claims { owned: pods, adopt: Vec::new(), release: Vec::new() };
-        Observed { owner: Arc::new(owner), pods, terminating: 2, related: Vec::new(), is_caught_up: true }
+        Observed { owner: Arc::new(owner), pods, terminating: 2, related: Vec::new(), are_expectations_satisfied: true }
     }
 
     #[test]

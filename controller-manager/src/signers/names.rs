@@ -1,4 +1,4 @@
-//! The signers that Kubernetes has built in, and what may be asked of each.
+//! The built-in signers, and the subject names and key usages that each accepts.
 //!
 //! Corresponds to pkg/apis/certificates helpers and isRequestForSignerFn of pkg/controller/certificates/signer.
 
@@ -25,7 +25,7 @@ impl SignerName {
     pub const ALL: [Self; 4] =
         [Self::KubeletServing, Self::ApiServerClientKubelet, Self::ApiServerClient, Self::LegacyUnknown];
 
-    /// As `spec.signerName` has it.
+    /// Returns the value of `spec.signerName`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::ApiServerClient => "kubernetes.io/kube-apiserver-client",
@@ -39,7 +39,7 @@ impl SignerName {
         Self::ALL.into_iter().find(|signer| signer.as_str() == name)
     }
 
-    /// Why this signer does not sign that.
+    /// Fails with the reason for which this signer rejects a request.
     pub fn check(self, names: &RequestedNames, usages: &[String]) -> Result<(), String> {
         match self {
             Self::ApiServerClient => client_usages(usages),
@@ -63,47 +63,47 @@ fn client_usages(usages: &[String]) -> Result<(), String> {
 }
 
 pub fn kubelet_client(names: &RequestedNames, usages: &[String]) -> Result<(), String> {
-    of_nodes(names)?;
-    let unwanted = [
+    check_organization(names)?;
+    let forbidden = [
         (names.dns_names.len(), "DNS"),
         (names.email_addresses, "Email"),
         (names.ip_addresses, "IP"),
         (names.uris, "URI"),
     ];
-    none_of(&unwanted)?;
-    of_a_node(names)?;
-    exactly(usages, CLIENT)
+    check_absent(&forbidden)?;
+    check_common_name(names)?;
+    check_usages(usages, CLIENT)
 }
 
 fn kubelet_serving(names: &RequestedNames, usages: &[String]) -> Result<(), String> {
-    of_nodes(names)?;
+    check_organization(names)?;
     if names.dns_names.is_empty() && names.ip_addresses == 0 {
         return Err("DNS or IP subjectAltName is required".to_owned());
     }
-    none_of(&[(names.email_addresses, "Email"), (names.uris, "URI")])?;
-    exactly(usages, SERVER)?;
-    of_a_node(names)
+    check_absent(&[(names.email_addresses, "Email"), (names.uris, "URI")])?;
+    check_usages(usages, SERVER)?;
+    check_common_name(names)
 }
 
-fn of_nodes(names: &RequestedNames) -> Result<(), String> {
+fn check_organization(names: &RequestedNames) -> Result<(), String> {
     let is_of_nodes = names.organizations.as_slice() == [NODES.to_owned()];
     if is_of_nodes { Ok(()) } else { Err(format!("subject organization is not {NODES}")) }
 }
 
-fn of_a_node(names: &RequestedNames) -> Result<(), String> {
+fn check_common_name(names: &RequestedNames) -> Result<(), String> {
     let is_of_a_node = names.common_name.starts_with(NODE_USER_PREFIX);
     if is_of_a_node { Ok(()) } else { Err(format!("subject common name does not begin with {NODE_USER_PREFIX}")) }
 }
 
-fn none_of(counts: &[(usize, &str)]) -> Result<(), String> {
+fn check_absent(counts: &[(usize, &str)]) -> Result<(), String> {
     match counts.iter().find(|(count, _)| *count > 0) {
         Some((_, kind)) => Err(format!("{kind} subjectAltNames are not allowed")),
         None => Ok(()),
     }
 }
 
-/// Keys of elliptic curves encipher nothing, so that may be left out.
-fn exactly(usages: &[String], purpose: &str) -> Result<(), String> {
+/// "key encipherment" is optional: keys of elliptic curves cannot do it.
+fn check_usages(usages: &[String], purpose: &str) -> Result<(), String> {
     let given: BTreeSet<&str> = usages.iter().map(String::as_str).collect();
     let wanted = BTreeSet::from([SIGNATURE, ENCIPHERMENT, purpose]);
     if given == wanted || given == BTreeSet::from([SIGNATURE, purpose]) {

@@ -1,4 +1,4 @@
-//! `--cluster-signing-*`: whose key signs for which signer, and for how long.
+//! The flags `--cluster-signing-*`: the key of each signer, and the longest life of a certificate.
 //!
 //! Corresponds to cmd/kube-controller-manager/app/options/csrsigningcontroller.go.
 
@@ -14,13 +14,13 @@ use std::time::Duration;
 
 #[derive(Args, Clone, Debug)]
 pub struct SigningOptions {
-    /// Certificate (PEM) of the authority that signs for all signers of Kubernetes' own
+    /// Certificate (PEM) of the authority that signs for all built-in signers
     #[arg(long, value_name = "FILE")]
     pub cluster_signing_cert_file: Option<PathBuf>,
     /// Its key (PEM)
     #[arg(long, value_name = "FILE")]
     pub cluster_signing_key_file: Option<PathBuf>,
-    /// Longest life of a certificate that is signed; a request may ask for less
+    /// Longest life of a signed certificate; a request may ask for less
     #[arg(long, default_value = "8760h", value_name = "DURATION", value_parser = parse_duration)]
     pub cluster_signing_duration: Duration,
     /// Certificate of the authority that signs for kubernetes.io/kube-apiserver-client alone
@@ -49,11 +49,11 @@ pub struct SigningOptions {
     pub cluster_signing_legacy_unknown_key_file: Option<PathBuf>,
 }
 
-/// Who signs for whom; nobody for a signer that is not there.
+/// The authority of each signer. A signer without an authority signs nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Signers(pub BTreeMap<SignerName, Arc<Signer>>);
 
-/// One clear line each.
+/// An error in the flags or files, as one line.
 #[derive(Debug, thiserror::Error)]
 pub enum SignersError {
     #[error(transparent)]
@@ -68,15 +68,16 @@ pub enum SignersError {
     Unusable { cert_flag: &'static str, key_flag: &'static str, source: SigningError },
 }
 
+/// The flag and file of a certificate, and the flag and file of its key.
 type Files<'a> = (&'static str, &'a Option<PathBuf>, &'static str, &'a Option<PathBuf>);
 
 impl SigningOptions {
-    fn of_all(&self) -> Files<'_> {
+    fn shared_files(&self) -> Files<'_> {
         let (cert, key) = (&self.cluster_signing_cert_file, &self.cluster_signing_key_file);
         ("cluster-signing-cert-file", cert, "cluster-signing-key-file", key)
     }
 
-    fn of(&self, signer: SignerName) -> Files<'_> {
+    fn files_of(&self, signer: SignerName) -> Files<'_> {
         match signer {
             SignerName::ApiServerClient => (
                 "cluster-signing-kube-apiserver-client-cert-file",
@@ -109,9 +110,9 @@ impl SigningOptions {
     pub fn signers(&self) -> Result<Signers, SignersError> {
         let mut own = BTreeMap::new();
         for name in SignerName::ALL {
-            own.extend(read(self.of(name))?.map(|signer| (name, signer)));
+            own.extend(read(self.files_of(name))?.map(|signer| (name, signer)));
         }
-        match read(self.of_all())? {
+        match read(self.shared_files())? {
             Some(_) if !own.is_empty() => Err(SignersError::Both),
             Some(signer) => Ok(Signers(SignerName::ALL.into_iter().map(|name| (name, signer.clone())).collect())),
             None => Ok(Signers(own)),

@@ -1,8 +1,8 @@
-//! The taint eviction controller at its edge.
+//! Starts the taint eviction controller, and remembers the pods whose eviction is scheduled.
 //!
 //! Corresponds to Run in pkg/controller/tainteviction/taint_eviction.go.
 
-use super::plan::{Observed, Verdict, plan, verdict};
+use super::plan::{Eviction, Observed, eviction, plan};
 use crate::context::Running;
 use crate::descriptor::Setup;
 use crate::indexes::{self, PODS_BY_NODE};
@@ -16,7 +16,7 @@ use proto::Kind;
 use proto::kinds::api::core::v1::{Node, Pod};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Pods whose fate is decided at the same time, as many as in kube-controller-manager.
+/// Pods that are reconciled concurrently, as in kube-controller-manager.
 const WORKERS: usize = 8;
 
 struct Controller {
@@ -28,9 +28,9 @@ struct Controller {
 
 #[derive(Default)]
 struct Memory {
-    /// When a node was first seen with taints that do not say when they were added.
+    /// By node, the time at which taints without `timeAdded` were first observed.
     undated: BTreeMap<String, Timestamp>,
-    /// Keys of pods whose time is to come.
+    /// Keys of the pods whose eviction is scheduled.
     scheduled: BTreeSet<String>,
 }
 
@@ -84,16 +84,16 @@ impl Reconciler for Controller {
         let node = self.nodes.get("", node_name).filter(|_| !node_name.is_empty());
         let now = self.env.wall();
         let undated = node.as_deref().and_then(taints).into_iter().flatten();
-        let seen_since = if undated.clone().any(|taint| taint.effect == "NoExecute" && taint.time_added.is_none()) {
+        let observed_since = if undated.clone().any(|taint| taint.effect == "NoExecute" && taint.time_added.is_none()) {
             *memory.undated.entry(node_name.to_owned()).or_insert(now)
         } else {
             memory.undated.remove(node_name);
             now
         };
-        let mut observed = Observed { pod, node, seen_since, was_scheduled: false };
-        observed.was_scheduled = match verdict(&observed) {
-            Verdict::LeavesAt(_) => !memory.scheduled.insert(key.to_owned()),
-            Verdict::Stays => memory.scheduled.remove(key),
+        let mut observed = Observed { pod, node, observed_since, was_scheduled: false };
+        observed.was_scheduled = match eviction(&observed) {
+            Eviction::At(_) => !memory.scheduled.insert(key.to_owned()),
+            Eviction::Never => memory.scheduled.remove(key),
         };
         Some(observed)
     }

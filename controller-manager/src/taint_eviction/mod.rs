@@ -1,6 +1,6 @@
-//! The taint eviction controller: pods leave nodes whose NoExecute taints they do not tolerate, or no longer.
+//! The taint eviction controller deletes pods from nodes whose NoExecute taints they do not tolerate, or no longer.
 //!
 //! Corresponds to pkg/controller/tainteviction.
 
-pub mod controller;
 pub mod plan;
+pub mod controller;

@@ -1,7 +1,7 @@
-//! Whether and when a pod has to leave its node.
+//! Plans whether and when a pod is evicted from its node.
 //!
 //! Corresponds to processPodOnNode in pkg/controller/tainteviction/taint_eviction.go.
-//! Deviation: Kubernetes counts tolerationSeconds from when the running controller first saw the pod and the taint
+//! Deviation: Kubernetes counts tolerationSeconds from when the running controller first observed the pod and the taint
 //! together; here they count from the taint's timeAdded or the pod's binding, whichever is later, so that a restart
 //! of the controller does not prolong them.
 
@@ -18,31 +18,32 @@ use std::sync::Arc;
 pub struct Observed {
     pub pod: Arc<Pod>,
     pub node: Option<Arc<Node>>,
-    /// Since when taints count that do not say when they were added.
-    pub seen_since: Timestamp,
-    /// It was told before that its time would come.
+    /// Time from which taints without `timeAdded` count.
+    pub observed_since: Timestamp,
+    /// True if an earlier round scheduled the pod's eviction.
     pub was_scheduled: bool,
 }
 
+/// The time of a pod's eviction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    Stays,
-    LeavesAt(Timestamp),
+pub enum Eviction {
+    Never,
+    At(Timestamp),
 }
 
 pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
     let pod = &*observed.pod;
-    match verdict(observed) {
+    match eviction(observed) {
         _ if pod.is_deleting() || pod::is_terminal(pod) => Plan::default(),
-        Verdict::Stays if observed.was_scheduled => {
+        Eviction::Never if observed.was_scheduled => {
             let message = format!("Cancelling deletion of Pod {}", pod.key());
             Plan::of([actions::normal(pod, "TaintManagerEviction", message)])
         }
-        Verdict::Stays => Plan::default(),
-        Verdict::LeavesAt(time) if time > now => {
+        Eviction::Never => Plan::default(),
+        Eviction::At(time) if time > now => {
             Plan { actions: Vec::new(), requeue_after: Some(clock::until(time, now).max(clock::TICK)) }
         }
-        Verdict::LeavesAt(_) => Plan::of(evict(pod, now)),
+        Eviction::At(_) => Plan::of(evict(pod, now)),
     }
 }
 
@@ -59,28 +60,28 @@ fn evict(pod: &Pod, now: Timestamp) -> Vec<Action> {
     ]
 }
 
-pub fn verdict(observed: &Observed) -> Verdict {
-    let Some(node) = &observed.node else { return Verdict::Stays };
+pub fn eviction(observed: &Observed) -> Eviction {
+    let Some(node) = &observed.node else { return Eviction::Never };
     let taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
     let tolerations = observed.pod.spec.as_ref().and_then(|spec| spec.tolerations.as_deref()).unwrap_or_default();
     let bound = bound_since(&observed.pod);
     let ends = taints.filter(|taint| taint.effect == "NoExecute").filter_map(|taint| {
-        let added = taint.time_added.as_ref().map_or(observed.seen_since, |added| added.0);
-        leaves_at(taint, tolerations, added.max(bound.unwrap_or(added)))
+        let added = taint.time_added.as_ref().map_or(observed.observed_since, |added| added.0);
+        evicted_at(taint, tolerations, added.max(bound.unwrap_or(added)))
     });
-    ends.min().map_or(Verdict::Stays, Verdict::LeavesAt)
+    ends.min().map_or(Eviction::Never, Eviction::At)
 }
 
-/// When a taint that counts from `since` drives a pod out; never, if it is tolerated without limit. Of several
-/// tolerations for one taint the first in the list counts.
-fn leaves_at(taint: &Taint, tolerations: &[Toleration], since: Timestamp) -> Option<Timestamp> {
+/// Returns the time at which a taint that counts from `since` evicts a pod; `None` if the pod tolerates it for ever. Of
+/// several tolerations for one taint the first in the list counts.
+fn evicted_at(taint: &Taint, tolerations: &[Toleration], since: Timestamp) -> Option<Timestamp> {
     match tolerations.iter().find(|toleration| tolerates(toleration, taint)) {
         None => Some(Timestamp::UNIX_EPOCH),
         Some(used) => Some(clock::after(since, used.toleration_seconds?.max(0))),
     }
 }
 
-/// When the pod came to its node, as well as its status tells.
+/// Returns the time at which the pod was bound to its node, according to its status.
 fn bound_since(pod: &Pod) -> Option<Timestamp> {
     let scheduled = pod::condition(pod, "PodScheduled").and_then(|condition| condition.last_transition_time.as_ref());
     scheduled.or(pod.metadata.creation_timestamp.as_ref()).map(|time| time.0)
@@ -112,22 +113,27 @@ mod tests {
         pod.spec.as_mut().unwrap().tolerations = Some(tolerations);
         let mut node = fixture::node("node-1");
         node.spec.get_or_insert_default().taints = Some(taints);
-        Observed { pod: Arc::new(pod), node: Some(Arc::new(node)), seen_since: fixture::at(50), was_scheduled: false }
+        Observed {
+            pod: Arc::new(pod),
+            node: Some(Arc::new(node)),
+            observed_since: fixture::at(50),
+            was_scheduled: false,
+        }
     }
 
     #[test]
     fn tolerations_decide_when_a_pod_leaves() {
-        let at = |second: i64| Verdict::LeavesAt(fixture::at(second));
-        let now = Verdict::LeavesAt(Timestamp::UNIX_EPOCH);
+        let at = |second: i64| Eviction::At(fixture::at(second));
+        let now = Eviction::At(Timestamp::UNIX_EPOCH);
         let cases = [
-            ("no taint", vec![], vec![], Verdict::Stays),
-            ("a taint for the scheduler alone", vec![taint("a", "NoSchedule", Some(10))], vec![], Verdict::Stays),
+            ("no taint", vec![], vec![], Eviction::Never),
+            ("a taint for the scheduler alone", vec![taint("a", "NoSchedule", Some(10))], vec![], Eviction::Never),
             ("not tolerated", vec![taint("a", "NoExecute", Some(10))], vec![], now),
             (
                 "tolerated for ever",
                 vec![taint("a", "NoExecute", Some(10))],
                 vec![toleration("a", "Exists", "", None)],
-                Verdict::Stays,
+                Eviction::Never,
             ),
             (
                 "tolerated for a time",
@@ -157,7 +163,7 @@ mod tests {
                 "everything tolerated",
                 vec![taint("a", "NoExecute", Some(10))],
                 vec![toleration("", "Exists", "", None)],
-                Verdict::Stays,
+                Eviction::Never,
             ),
             (
                 "one of two",
@@ -181,7 +187,7 @@ mod tests {
                 "the first of two tolerations, without limit",
                 vec![taint("a", "NoExecute", Some(10))],
                 vec![toleration("", "Exists", "", None), toleration("a", "Exists", "", Some(60))],
-                Verdict::Stays,
+                Eviction::Never,
             ),
             (
                 "a taint without a time",
@@ -191,7 +197,7 @@ mod tests {
             ),
         ];
         for (what, taints, tolerations, expected) in cases {
-            assert_eq!(verdict(&observed(taints, tolerations)), expected, "{what}");
+            assert_eq!(eviction(&observed(taints, tolerations)), expected, "{what}");
         }
     }
 
@@ -200,7 +206,7 @@ mod tests {
         let mut observed =
             observed(vec![taint("a", "NoExecute", Some(10))], vec![toleration("a", "Exists", "", Some(300))]);
         fixture::set_condition(Arc::get_mut(&mut observed.pod).unwrap(), "PodScheduled", "True", fixture::at(100));
-        assert_eq!(verdict(&observed), Verdict::LeavesAt(fixture::at(400)));
+        assert_eq!(eviction(&observed), Eviction::At(fixture::at(400)));
     }
 
     #[test]

@@ -1,16 +1,16 @@
-//! How a job ends: in success or not, and why.
+//! `JobEnd`, the decision that a job has succeeded or failed, with its reason.
 //!
-//! Corresponds to the conditions SuccessCriteriaMet and FailureTarget of a Job, which announce an end that Complete and
-//! Failed state once no pod is left.
+//! Corresponds to the conditions of a Job: SuccessCriteriaMet and FailureTarget record the decision, and Complete and
+//! Failed follow when all pods have ended.
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verdict {
+pub struct JobEnd {
     pub is_success: bool,
     pub reason: String,
     pub message: String,
 }
 
-impl Verdict {
+impl JobEnd {
     pub fn success(reason: &str, message: impl Into<String>) -> Option<Self> {
         Some(Self { is_success: true, reason: reason.to_owned(), message: message.into() })
     }
@@ -19,7 +19,7 @@ impl Verdict {
         Some(Self { is_success: false, reason: reason.to_owned(), message: message.into() })
     }
 
-    /// The condition that announces the end, and the one that states it.
+    /// Returns the condition that records the decision, and the condition of the finished job.
     pub fn conditions(&self) -> (&'static str, &'static str) {
         if self.is_success { ("SuccessCriteriaMet", "Complete") } else { ("FailureTarget", "Failed") }
     }
