@@ -1,5 +1,5 @@
-//! Fuzz targets of the parsers that face the network. A parser must read or refuse every input, and must read again what
-//! was written from its result.
+//! Fuzz targets of the parsers that face the network. A parser must read or refuse every input, and must read again
+//! what was written from its result.
 
 use crate::meta::field_selector::FieldSelector;
 use crate::meta::selector::Selector;

@@ -87,9 +87,8 @@ impl fmt::Display for Gvr {
     }
 }
 
-/// Orders versions by preference: stable before beta before alpha, and higher numbers first. Names of any other form come
-/// last, in alphabetical order.
-/// Corresponds to k8s.io/apimachinery/pkg/version.CompareKubeAwareVersionStrings.
+/// Orders versions by preference: stable before beta before alpha, and higher numbers first. Names of any other form
+/// come last, in alphabetical order. Corresponds to k8s.io/apimachinery/pkg/version.CompareKubeAwareVersionStrings.
 pub fn compare_versions(a: &str, b: &str) -> Ordering {
     match (KubeVersion::parse(a), KubeVersion::parse(b)) {
         (Some(left), Some(right)) => right.cmp(&left),

@@ -31,7 +31,7 @@ pub mod resources;
 // Answers: tables, partial objects, frames of a watch.
 pub mod wire;
 
-// What a namespace's objects use of a quota, and which nodes suit a pod.
+// The usage of quotas, and the nodes on which a pod may run.
 pub mod quota;
 pub mod scheduling;
 

@@ -17,9 +17,9 @@ const RARELY: u64 = 64;
 /// Calls the target with every example, and with `rounds` mutations of the examples and words.
 pub fn run(examples: &[&[u8]], words: &[&str], rounds: u32, target: Target) {
     examples.iter().for_each(|example| checked(target, example));
-    let mut chance = Chance { state: 0x9e37_79b9_7f4a_7c15 };
+    let mut random = Random { state: 0x9e37_79b9_7f4a_7c15 };
     for _ in 0..rounds {
-        checked(target, &chance.input(examples, words));
+        checked(target, &random.input(examples, words));
     }
 }
 
@@ -39,11 +39,11 @@ fn checked(target: Target, input: &[u8]) {
 }
 
 /// A generator of pseudo-random numbers (xorshift).
-struct Chance {
+struct Random {
     state: u64,
 }
 
-impl Chance {
+impl Random {
     fn next(&mut self) -> u64 {
         self.state ^= self.state << 13;
         self.state ^= self.state >> 7;
@@ -129,8 +129,8 @@ mod tests {
     #[test]
     fn inputs_are_the_same_every_time_and_differ_from_each_other() {
         let inputs = |count: usize| -> Vec<Vec<u8>> {
-            let mut chance = Chance { state: 7 };
-            (0..count).map(|_| chance.input(&[b"abcdefgh", b"12"], &["[", "]"])).collect()
+            let mut random = Random { state: 7 };
+            (0..count).map(|_| random.input(&[b"abcdefgh", b"12"], &["[", "]"])).collect()
         };
         let found = inputs(500);
         assert_eq!(found, inputs(500));

@@ -1,8 +1,8 @@
 //! `Object`: one revision of one stored object, immutable and shared by the store, the cache and all answers.
 //!
-//! Its bytes are canonical JSON (sorted keys, no white space) in the row's storage version. They lack `resourceVersion`,
-//! which is inserted when the object is written to a client. A small index beside the bytes serves selectors, owner
-//! references and preconditions, so that these need not parse the bytes.
+//! Its bytes are canonical JSON (sorted keys, no white space) in the row's storage version. They lack
+//! `resourceVersion`, which is inserted when the object is written to a client. A small index beside the bytes serves
+//! selectors, owner references and preconditions, so that these need not parse the bytes.
 
 use crate::meta::field_selector::FieldSelector;
 use crate::serializer::json;
@@ -81,8 +81,8 @@ struct Splice {
 }
 
 impl Object {
-    /// Builds an object from a tree. `revision` replaces a `resourceVersion` in it. `fields` are the values of the row's
-    /// selectable fields.
+    /// Builds an object from a tree. `revision` replaces a `resourceVersion` in it. `fields` are the values of the
+    /// row's selectable fields.
     pub fn from_value(mut value: Value, revision: u64, fields: BTreeMap<FieldKey, String>) -> Self {
         if let Some(meta) = value.get_mut("metadata").and_then(Value::as_object_mut) {
             meta.remove("resourceVersion");
@@ -109,8 +109,8 @@ impl Object {
         object
     }
 
-    /// Builds the object that the cache holds: it shares the stored bytes and keeps no tree. A tree takes many times as much
-    /// memory, and most objects are never read again.
+    /// Builds the object that the cache holds: it shares the stored bytes and keeps no tree. A tree takes many times as
+    /// much memory, and most objects are never read again.
     pub fn from_stored(stored: &Bytes, value: Value, revision: u64, fields: BTreeMap<FieldKey, String>) -> Self {
         let mut object = Self::from_value(value, revision, fields);
         object.compact();
@@ -158,8 +158,8 @@ impl Object {
         self.parsed.get_or_init(|| Arc::new(self.parse())).clone()
     }
 
-    /// Returns a tree for the caller to change, with `resourceVersion` as clients see it. Does not make the object keep a
-    /// tree.
+    /// Returns a tree for the caller to change, with `resourceVersion` as clients see it. Does not make the object keep
+    /// a tree.
     pub fn to_value(&self) -> Value {
         let mut value = match self.parsed.get() {
             Some(parsed) => Value::clone(parsed),
@@ -185,8 +185,8 @@ impl Object {
         self.parsed = OnceLock::new();
     }
 
-    /// Returns the wire form in the storage version as three slices, without encoding anything again. An object of revision
-    /// 0 was never stored and has no `resourceVersion`.
+    /// Returns the wire form in the storage version as three slices, without encoding anything again. An object of
+    /// revision 0 was never stored and has no `resourceVersion`.
     pub fn to_wire(&self) -> [Bytes; 3] {
         [self.bytes.slice(..self.splice.at), self.resource_version(), self.bytes.slice(self.splice.at..)]
     }
@@ -244,11 +244,11 @@ fn owner_of(owner: &Value) -> Owner {
     }
 }
 
-/// Finds the place of `resourceVersion` among the sorted keys of `metadata`. Scans the canonical bytes once: first the keys
-/// of the outermost object, then those of `metadata`.
+/// Finds the place of `resourceVersion` among the sorted keys of `metadata`. Scans the canonical bytes once: first the
+/// keys of the outermost object, then those of `metadata`.
 fn splice_of(bytes: &[u8]) -> Splice {
     let meta = json::member_start(bytes, 0, "metadata").expect("a stored object has metadata");
-    let place = json::insert_place(bytes, meta, "resourceVersion");
+    let place = json::insert_point(bytes, meta, "resourceVersion");
     Splice { metadata: meta, at: place.at, comma_before: place.comma_before, comma_after: place.comma_after }
 }
 

@@ -65,8 +65,8 @@ pub fn is_true<C: Condition>(conditions: &[C], kind: &str) -> bool {
     find(conditions, kind).is_some_and(|condition| condition.status() == "True")
 }
 
-/// Replaces the condition of the same type, or adds it. It keeps the transition time of the old condition if the status is
-/// the same. Otherwise its transition time is `now`.
+/// Replaces the condition of the same type, or adds it. It keeps the transition time of the old condition if the status
+/// is the same. Otherwise its transition time is `now`.
 pub fn set<C: Condition>(conditions: &mut Vec<C>, mut condition: C, now: Timestamp) {
     let place = conditions.iter().position(|old| old.kind() == condition.kind());
     let unchanged = place.map(|i| &conditions[i]).filter(|old| old.status() == condition.status());

@@ -1,7 +1,7 @@
 //! The envelope of a list: the text before the items, and the metadata of the list.
 //!
-//! Corresponds to metav1.ListMeta. The items are written one by one behind `head`, so that a long list is never a single
-//! piece of memory.
+//! Corresponds to metav1.ListMeta. The items are written one by one behind `head`, so that a long list is never a
+//! single piece of memory.
 
 use crate::serializer::field_order::{InOrder, LIST_META};
 use serde_json::{Map, Value, json};

@@ -123,8 +123,8 @@ impl Quantity {
         Self { format, ..self }
     }
 
-    /// Returns both mantissas at the finer of both scales, or `None` if the coarser number is too large for that scale. Then
-    /// the finer number is negligible.
+    /// Returns both mantissas at the finer of both scales, or `None` if the coarser number is too large for that scale.
+    /// Then the finer number is negligible.
     fn aligned(self, other: Self) -> Option<(i128, i128, i32)> {
         if self.is_zero() || other.is_zero() {
             // The scale of a zero does not matter.

@@ -1,7 +1,7 @@
-//! What objects take of a ResourceQuota, and which quotas are for them.
+//! The usage of a ResourceQuota by objects, and the choice of quotas that apply to an object.
 //!
-//! Corresponds to k8s.io/kubernetes/pkg/quota/v1. The API server asks before it creates, the quota controller counts
-//! what is there; both by these functions.
+//! Corresponds to k8s.io/kubernetes/pkg/quota/v1. The API server computes the usage of an object before it creates it,
+//! and the quota controller that of all existing objects.
 
 pub mod pod_resources;
 pub mod scope;
@@ -10,7 +10,7 @@ pub mod usage;
 pub use pod_resources::{Amounts, add, amounts};
 pub use usage::{concerns, unsaid, usage};
 
-/// Nobody counts what comes and goes by itself, nor what is answered and never stored.
+/// The resources that no quota counts: events, and resources that are never stored.
 pub const IGNORED: [(&str, &str); 10] = [
     ("", "bindings"),
     ("", "componentstatuses"),

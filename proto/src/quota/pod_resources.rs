@@ -1,4 +1,5 @@
-//! What a whole pod asks for and may use: the sum over its containers, or what its start takes, if that is more.
+//! The requests and limits of a whole pod: the sum over its containers, or the need of its init containers if that is
+//! more.
 //!
 //! Corresponds to k8s.io/component-helpers/resource: PodRequests, PodLimits.
 
@@ -9,7 +10,7 @@ use std::collections::BTreeMap;
 
 pub type Amounts = BTreeMap<String, Quantity>;
 
-/// A resource list as JSON; what cannot be read counts as not there, for validation refuses it.
+/// Reads a resource list. Ignores amounts that cannot be parsed, because validation refuses them.
 pub fn amounts(list: Option<&Value>) -> Amounts {
     let fields = list.and_then(Value::as_object).into_iter().flatten();
     fields
@@ -39,10 +40,10 @@ fn raise(total: &mut Amounts, other: &Amounts) {
     }
 }
 
-/// `which` is `requests` or `limits`.
+/// Returns the `requests` or the `limits` of a pod, as `which` says.
 ///
-/// Init containers run one after another, each beside the sidecars that started before it; sidecars stay.
-/// What the pod says for itself as a whole counts instead of the sum.
+/// Init containers run one after another, each beside the sidecars that started before it. Sidecars run as long as the
+/// pod. Amounts that the pod has as a whole replace the sum.
 pub fn of_pod(spec: &Value, which: &str) -> Amounts {
     let of = |container: &Value| amounts(container.get("resources").and_then(|r| r.get(which)));
     let mut total = Amounts::new();

@@ -1,4 +1,4 @@
-//! Which pods a quota is for: its scopes.
+//! Scopes: the pods to which a quota applies.
 //!
 //! Corresponds to podMatchesScopeFunc of pkg/quota/v1/evaluator/core.
 
@@ -6,7 +6,7 @@ use super::pod_resources::of_pod;
 use crate::fields::{items, text};
 use serde_json::Value;
 
-/// `ScopedResourceSelectorRequirement`.
+/// One scope of a quota (ScopedResourceSelectorRequirement).
 #[derive(Clone, Copy, Debug)]
 pub struct Selector<'a> {
     pub scope: &'a str,
@@ -15,7 +15,7 @@ pub struct Selector<'a> {
 }
 
 impl<'a> Selector<'a> {
-    /// `{scopeName, operator, values}`
+    /// Reads `{scopeName, operator, values}`.
     pub fn read(expression: &'a Value) -> Self {
         let (scope, operator) = (text(expression, "/scopeName"), text(expression, "/operator"));
         Self { scope, operator, expression: Some(expression) }
@@ -30,14 +30,14 @@ impl<'a> Selector<'a> {
     }
 }
 
-/// The scopes of a quota.
+/// Returns the scopes of a quota.
 pub fn selectors(quota: &Value) -> impl Iterator<Item = Selector<'_>> {
     let plain = items(quota, "/spec/scopes").filter_map(Value::as_str);
     let plain = plain.map(|scope| Selector { scope, operator: "Exists", expression: None });
     plain.chain(items(quota, "/spec/scopeSelector/matchExpressions").map(Selector::read))
 }
 
-/// Whether every scope of a quota holds for an object. Only pods have scopes: a quota with one is for nothing else.
+/// Returns whether an object is in every scope of a quota. A quota with scopes applies to pods alone.
 pub fn matches(quota: &Value, is_pod: bool, object: &Value) -> bool {
     selectors(quota).all(|selector| is_pod && selector.selects(&object["spec"]))
 }
@@ -64,7 +64,7 @@ fn in_scope(spec: &Value, selector: &Selector<'_>) -> bool {
     }
 }
 
-/// Whether a pod asks for no CPU and no memory and is not limited in them: the class `BestEffort`.
+/// Returns whether a pod has neither requests nor limits for CPU and memory: the class `BestEffort`.
 pub fn is_best_effort(spec: &Value) -> bool {
     let asks = |which: &str| {
         of_pod(spec, which)

@@ -1,4 +1,4 @@
-//! What one object takes of a quota: counts, and the resources of pods, claims and services.
+//! The usage of a quota by one object: counts, and the resources of pods, claims and services.
 //!
 //! Corresponds to pkg/quota/v1/evaluator/core and k8s.io/apiserver/pkg/quota/v1/generic.
 
@@ -8,7 +8,7 @@ use crate::meta::quantity::{Format, Quantity};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Kinds of the core group that are counted under their plain name, too.
+/// Resources of the core group that are counted under their plain name, too.
 const PLAIN_COUNTS: &[&str] = &[
     "configmaps",
     "persistentvolumeclaims",
@@ -18,20 +18,20 @@ const PLAIN_COUNTS: &[&str] = &[
     "secrets",
     "services",
 ];
-/// Resources that every container must speak of where a quota limits them.
-const MUST_BE_SAID: &[&str] = &["cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"];
+/// Resources that every container must specify if a quota limits them.
+const MUST_BE_SPECIFIED: &[&str] = &["cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"];
 const STORAGE_CLASS_SUFFIX: &str = ".storageclass.storage.k8s.io/";
 
 fn count(number: usize) -> Quantity {
     Quantity::new(i64::try_from(number).unwrap_or(i64::MAX), Format::DecimalSI)
 }
 
-/// `count/deployments.apps`, `count/pods`
+/// Returns the name of the count: `count/deployments.apps`, `count/pods`.
 fn counted(group: &str, resource: &str) -> String {
     if group.is_empty() { format!("count/{resource}") } else { format!("count/{resource}.{group}") }
 }
 
-/// What the object takes, under every name that a quota may limit it by.
+/// Returns the usage of an object, under all names by which a quota may limit it.
 pub fn usage(group: &str, resource: &str, object: &Value) -> Amounts {
     let mut used = Amounts::from([(counted(group, resource), count(1))]);
     if !group.is_empty() {
@@ -103,7 +103,7 @@ fn of_claims(claim: &Value) -> Amounts {
     used
 }
 
-/// Whether objects of the kind can take any of a resource.
+/// Returns whether objects of a kind can use a resource of a quota.
 pub fn concerns(group: &str, resource: &str, name: &str) -> bool {
     if name == counted(group, resource) || (group.is_empty() && PLAIN_COUNTS.contains(&resource) && name == resource) {
         return true;
@@ -123,9 +123,9 @@ pub fn concerns(group: &str, resource: &str, name: &str) -> bool {
     }
 }
 
-/// What containers leave unsaid though a quota limits it: `must specify limits.memory for: c; requests.cpu for: c`.
+/// Returns the error for containers that do not specify a limited resource: `must specify limits.memory for: c`.
 pub fn unsaid<'a>(pod: &Value, limited: impl Iterator<Item = &'a String>) -> Option<String> {
-    let required: Vec<&String> = limited.filter(|name| MUST_BE_SAID.contains(&name.as_str())).collect();
+    let required: Vec<&String> = limited.filter(|name| MUST_BE_SPECIFIED.contains(&name.as_str())).collect();
     let mut missing: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     let spec = &pod["spec"];
     for container in items(spec, "/containers").chain(items(spec, "/initContainers")) {
@@ -140,8 +140,8 @@ pub fn unsaid<'a>(pod: &Value, limited: impl Iterator<Item = &'a String>) -> Opt
     if missing.is_empty() {
         return None;
     }
-    let told = missing
+    let listed = missing
         .iter()
         .map(|(name, containers)| format!("{name} for: {}", containers.iter().copied().collect::<Vec<_>>().join(",")));
-    Some(format!("must specify {}", told.collect::<Vec<_>>().join("; ")))
+    Some(format!("must specify {}", listed.collect::<Vec<_>>().join("; ")))
 }

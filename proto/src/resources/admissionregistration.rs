@@ -1,4 +1,4 @@
-//! admissionregistration.k8s.io: webhooks and expressions that change or refuse what is written.
+//! admissionregistration.k8s.io: webhooks and policies that change or refuse requests.
 //!
 //! Corresponds to pkg/registry/admissionregistration/rest.
 
@@ -55,7 +55,7 @@ fn param(binding: &Value) -> String {
         return "<unset>".to_owned();
     };
     match (str_at(reference, "/namespace"), str_at(reference, "/name"), reference.get("selector")) {
-        // Whether the parameters' kind has namespaces cannot be told from here.
+        // The table does not know whether the kind of the parameters is namespaced.
         ("", name, _) if !name.is_empty() => format!("*/{name}"),
         (namespace, name, _) if !name.is_empty() => format!("{namespace}/{name}"),
         (_, _, Some(selector)) => go_selector(selector),
@@ -63,7 +63,7 @@ fn param(binding: &Value) -> String {
     }
 }
 
-/// A selector as Go's generated code prints it, which is what Kubernetes shows here.
+/// Prints a selector as Go's generated code does, which is the text that Kubernetes shows.
 fn go_selector(selector: &Value) -> String {
     let labels = selector.get("matchLabels").and_then(Value::as_object).into_iter().flatten();
     let labels: String = labels.map(|(k, v)| format!("{k}: {},", v.as_str().unwrap_or_default())).collect();

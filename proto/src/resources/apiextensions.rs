@@ -1,4 +1,4 @@
-//! apiextensions.k8s.io: definitions that add rows to this very table.
+//! apiextensions.k8s.io: CustomResourceDefinitions, which add rows to this table.
 //!
 //! Corresponds to k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition.
 

@@ -1,4 +1,4 @@
-//! apiregistration.k8s.io: APIServices, which announce each group and version and may point to another server.
+//! apiregistration.k8s.io: APIServices, one per group and version, which may name another server.
 //!
 //! Corresponds to k8s.io/kube-aggregator/pkg/registry/apiservice.
 
@@ -38,7 +38,7 @@ fn service(api: &Value) -> String {
     }
 }
 
-/// `True`, or `False (MissingEndpoints)`.
+/// Returns `True`, or `False (MissingEndpoints)`.
 fn available(api: &Value) -> String {
     let Some(condition) = condition::find_value(api, "Available") else { return "Unknown".to_owned() };
     match (str_at(condition, "/status"), str_at(condition, "/reason")) {

@@ -31,7 +31,7 @@ pub(super) fn rows() -> Vec<Resource> {
             .scale()
             .status()
             .columns(workload::stateful_set())
-            // The path is accepted although a StatefulSet has no such field.
+            // Kubernetes accepts this path, although a StatefulSet has no such field.
             .selectable(vec![SelectableField::with("status.successful", |_| String::new())], UnknownField::ForGoType),
     ]
 }

@@ -1,4 +1,4 @@
-//! authentication.k8s.io: questions about who somebody is; answered, never stored.
+//! authentication.k8s.io: reviews of identities, which are answered and never stored.
 //!
 //! Corresponds to pkg/registry/authentication/rest.
 

@@ -1,4 +1,4 @@
-//! authorization.k8s.io: questions about what somebody may do; answered, never stored.
+//! authorization.k8s.io: reviews of permissions, which are answered and never stored.
 //!
 //! Corresponds to pkg/registry/authorization/rest.
 

@@ -1,4 +1,4 @@
-//! autoscaling: the HorizontalPodAutoscaler, stored as v2 and served as v1 too.
+//! autoscaling: the HorizontalPodAutoscaler, which is stored as v2 and served as v1, too.
 //!
 //! Corresponds to pkg/registry/autoscaling/rest.
 

@@ -1,4 +1,4 @@
-//! batch: work that ends.
+//! batch: jobs and cron jobs.
 //!
 //! Corresponds to pkg/registry/batch/rest.
 

@@ -1,4 +1,4 @@
-//! `Catalogue`: an immutable snapshot of the table with its look-ups, replaced as a whole when a row comes or goes.
+//! `Catalogue`: an immutable snapshot of the table with its indexes. A change of the rows replaces it as a whole.
 //!
 //! Corresponds to the RESTMapper and the group list of the aggregator.
 
@@ -21,7 +21,7 @@ pub struct Target {
 pub struct GroupVersions {
     /// Empty for the core group.
     pub group: String,
-    /// The preferred one first.
+    /// The preferred version is the first.
     pub versions: Vec<String>,
 }
 
@@ -38,7 +38,7 @@ impl Target {
         &self.row.served[self.served]
     }
 
-    /// Whether objects are shown just as they are stored: in the stored version, which nothing prunes or converts.
+    /// Returns whether objects are shown exactly as they are stored, without pruning or conversion.
     pub fn shows_as_stored(&self) -> bool {
         self.is_storage_version()
             && matches!(self.served().conversion, Conversion::Same)
@@ -53,25 +53,25 @@ impl Target {
         self.served().gvk()
     }
 
-    /// The stored bytes are already in this version.
+    /// Returns whether this is the version of the stored bytes.
     pub fn is_storage_version(&self) -> bool {
         self.served == self.row.storage
     }
 }
 
 impl Catalogue {
-    /// The rows that are compiled in, and nothing else.
+    /// Returns the catalogue of the built-in rows alone.
     pub fn builtin() -> Arc<Catalogue> {
         static BUILTIN: LazyLock<Arc<Catalogue>> = LazyLock::new(|| Arc::new(Catalogue::new(builtin().to_vec())));
         BUILTIN.clone()
     }
 
-    /// Of two rows with the same name, the first one wins.
+    /// Builds a catalogue. If two rows have the same name, the first one wins.
     pub fn new(rows: Vec<Arc<Resource>>) -> Self {
         Self { rows, ..Self::default() }.only(|_, _| true)
     }
 
-    /// The same rows, of which only these groups and versions are served.
+    /// Returns the same rows, but serves only the groups and versions for which `is_served` holds.
     pub fn only(&self, is_served: impl Fn(&str, &str) -> bool) -> Self {
         let mut catalogue = Self { rows: self.rows.clone(), ..Self::default() };
         for row in &catalogue.rows {
@@ -89,7 +89,7 @@ impl Catalogue {
         catalogue
     }
 
-    /// With the rows of custom resources after its own.
+    /// Returns this catalogue with the rows of custom resources added.
     pub fn with(&self, custom: &[Arc<Resource>]) -> Self {
         let mut catalogue = self.clone();
         for row in custom {
@@ -116,18 +116,18 @@ impl Catalogue {
         self.by_gvk.get(gvk).cloned()
     }
 
-    /// The preferred version of a resource, for those who know only its group and plural.
+    /// Finds the preferred version of a resource by its group and plural.
     pub fn by_group_resource(&self, group: &str, resource: &str) -> Option<Target> {
         let versions = &self.groups.iter().find(|g| g.group == group)?.versions;
         versions.iter().find_map(|version| self.by_gvr(&Gvr::new(group, version.as_str(), resource)))
     }
 
-    /// In the order of discovery; the core group is among them.
+    /// Returns the groups in the order of discovery, the core group included.
     pub fn groups(&self) -> &[GroupVersions] {
         &self.groups
     }
 
-    /// What one group and version serves, by name.
+    /// Returns the resources of one group and version, sorted by name.
     pub fn resources(&self, group: &str, version: &str) -> impl Iterator<Item = &Target> {
         let first = Gvr::new(group, version, "");
         let (group, version) = (first.group.clone(), first.version.clone());

@@ -1,4 +1,4 @@
-//! certificates.k8s.io: requests for signatures.
+//! certificates.k8s.io: requests for signed certificates.
 //!
 //! Corresponds to pkg/registry/certificates/rest.
 
@@ -40,7 +40,7 @@ fn columns() -> Vec<Column> {
     ]
 }
 
-/// `Pending`, `Approved,Issued`, `Denied`, …
+/// Returns `Pending`, `Approved,Issued`, `Denied`, …
 fn progress(request: &Value) -> String {
     let has = |kind: &str| items(request, "/status/conditions").iter().any(|condition| condition["type"] == kind);
     let decision = match (has("Denied"), has("Approved")) {

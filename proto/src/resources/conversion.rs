@@ -1,4 +1,4 @@
-//! Kinds whose versions differ in shape: how one version is rewritten as the other.
+//! Conversions between versions of a kind that have different fields.
 //!
 //! Corresponds to the conversion functions of pkg/apis/*/v1 that are written by hand.
 

@@ -1,4 +1,4 @@
-//! The core group: pods, nodes, services and what they need; events are also served as events.k8s.io.
+//! The core group: pods, nodes, services, volumes, configuration. Its events are also served as events.k8s.io.
 //!
 //! Corresponds to pkg/registry/core/rest and pkg/registry/events/rest.
 
@@ -13,10 +13,11 @@ use serde_json::{Value, json};
 const CORE: Group = Group { name: "", version: "v1", package: "io.k8s.api.core.v1" };
 const EVENTS: Group = Group { name: "events.k8s.io", version: "v1", package: "io.k8s.api.events.v1" };
 
-/// A connection that is upgraded or copied through; each verb is an HTTP method.
+/// The verbs of a connection that is upgraded.
 const STREAM: &[Verb] = &[Verb::Create, Verb::Get];
+/// The verbs of a proxy: one for each HTTP method.
 const PROXY: &[Verb] = &[Verb::Create, Verb::Delete, Verb::Get, Verb::Patch, Verb::Update];
-/// A namespace is never deleted with others: it goes when its content has gone.
+/// A namespace cannot be deleted as part of a collection, because its content is deleted first.
 const NAMESPACE: &[Verb] = &[Verb::Create, Verb::Delete, Verb::Get, Verb::List, Verb::Patch, Verb::Update, Verb::Watch];
 
 pub(super) fn rows() -> Vec<Resource> {
@@ -149,7 +150,7 @@ fn resource_quota_columns() -> Vec<Column> {
     ]
 }
 
-/// `pods: 3/10, requests.cpu: 0/4`
+/// Returns used and hard amounts: `pods: 3/10, requests.cpu: 0/4`.
 fn quota_usage(quota: &Value, belongs: fn(&str) -> bool) -> String {
     let hard = quota.pointer("/status/hard").and_then(Value::as_object).into_iter().flatten();
     let used = |resource: &str| {
@@ -170,14 +171,14 @@ fn pod_fields() -> Vec<SelectableField> {
         SelectableField::with("spec.hostNetwork", |pod| flag(pod, "/spec/hostNetwork")),
         SelectableField::at("status.phase"),
         SelectableField::with("status.podIP", |pod| str_at(pod, "/status/podIPs/0/ip").to_owned()),
-        // Accepted, but nothing is ever indexed under it: only the empty value matches.
+        // Kubernetes accepts this path but gives it no value, so that only the empty text matches.
         SelectableField::with("status.podIPs", |_| String::new()),
         SelectableField::at("status.nominatedNodeName"),
         SelectableField::alias("spec.host", "spec.nodeName"),
     ]
 }
 
-/// The fields of the object that an event is about, as events.k8s.io and the core group name them.
+/// The fields of an event's involved object: the path in events.k8s.io, and the path in the core group.
 const INVOLVED_OBJECT: [(&str, &str); 7] = [
     ("regarding.kind", "involvedObject.kind"),
     ("regarding.namespace", "involvedObject.namespace"),

@@ -1,4 +1,4 @@
-//! discovery.k8s.io: the endpoints behind services, in slices.
+//! discovery.k8s.io: slices of the endpoints behind services.
 //!
 //! Corresponds to pkg/registry/discovery/rest.
 

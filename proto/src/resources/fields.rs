@@ -1,4 +1,4 @@
-//! Selectable fields: which paths a field selector may name for a kind, and their values.
+//! Selectable fields: the paths that a field selector may name for a kind, and their values.
 //!
 //! Corresponds to the AddFieldLabelConversionFunc registrations of pkg/apis and the ToSelectableFields of
 //! pkg/registry.
@@ -9,15 +9,15 @@ use serde_json::Value;
 
 #[derive(Clone, Debug)]
 pub struct SelectableField {
-    /// As clients of this version write it: `regarding.kind`.
+    /// The path in this version: `regarding.kind`.
     pub path: Text,
     /// The name in an object's index, the same for all versions of a row: `involvedObject.kind`.
     pub key: Text,
-    /// The value in the storage version as the selector compares it. `None`: what stands at `key`.
+    /// Computes the value from an object of the storage version. `None` for the value at `key`.
     pub value: Option<fn(&Value) -> String>,
 }
 
-/// How Kubernetes words the refusal of a path that is not selectable; each kind's conversion has words of its own.
+/// The wording of the error for a path that is not selectable. Kubernetes words it differently for each kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnknownField {
     /// `"spec.x" is not a known field selector: only "metadata.name", "metadata.namespace"`
@@ -33,22 +33,22 @@ pub enum UnknownField {
 }
 
 impl SelectableField {
-    /// A field that is compared as it stands.
+    /// A field whose value is the value at its path.
     pub const fn at(path: &'static str) -> Self {
         Self { path: Text::Borrowed(path), key: Text::Borrowed(path), value: None }
     }
 
-    /// A field whose value needs a rule.
+    /// A field whose value is computed.
     pub const fn with(path: &'static str, value: fn(&Value) -> String) -> Self {
         Self { path: Text::Borrowed(path), key: Text::Borrowed(path), value: Some(value) }
     }
 
-    /// Another name of the field indexed as `key`.
+    /// Another path for the field with index key `key`.
     pub const fn alias(path: &'static str, key: &'static str) -> Self {
         Self { path: Text::Borrowed(path), key: Text::Borrowed(key), value: None }
     }
 
-    /// The value in an object of the storage version; an absent field is the empty string.
+    /// Returns the value from an object of the storage version, empty if absent.
     pub fn read(&self, object: &Value) -> String {
         match self.value {
             Some(value) => value(object),
@@ -57,7 +57,7 @@ impl SelectableField {
     }
 }
 
-/// What stands at a dotted path, as a field selector compares it.
+/// Returns the value at a dotted path as text, the form that field selectors compare.
 pub fn text_at(object: &Value, path: &str) -> String {
     let found = path.split('.').try_fold(object, |at, segment| at.get(segment));
     match found {
@@ -69,11 +69,11 @@ pub fn text_at(object: &Value, path: &str) -> String {
 }
 
 impl Served {
-    /// The index key behind a path of a field selector, or Kubernetes' refusal.
+    /// Returns the index key for a path of a field selector. The error is worded as Kubernetes words it.
     pub fn field_key(&self, path: &str, namespaced: bool) -> Result<Text, String> {
         match path {
             "metadata.name" => return Ok("metadata.name".into()),
-            // A cluster-scoped kind with a conversion of its own does not list the namespace.
+            // A cluster-scoped kind with its own conversion does not accept the namespace.
             "metadata.namespace" if namespaced || self.unknown_field == UnknownField::OnlyMetadata => {
                 return Ok("metadata.namespace".into());
             }
@@ -87,7 +87,7 @@ impl Served {
 }
 
 impl FieldSelector {
-    /// Replaces every path by its index key, or returns Kubernetes' refusal of the first path that is not selectable.
+    /// Replaces every path by its index key. Fails with Kubernetes' error for the first path that is not selectable.
     pub fn resolve(self, served: &Served, namespaced: bool) -> Result<Self, String> {
         self.with_paths(|path| served.field_key(path, namespaced))
     }

@@ -1,4 +1,4 @@
-//! flowcontrol.apiserver.k8s.io: how requests share the server.
+//! flowcontrol.apiserver.k8s.io: the sharing of the server between requests.
 //!
 //! Corresponds to pkg/registry/flowcontrol/rest.
 
@@ -18,7 +18,7 @@ pub(super) fn rows() -> Vec<Resource> {
             .cluster("flowschemas", "FlowSchema")
             .status()
             .columns(flow_schema_columns())
-            // The order in which they are tried.
+            // The order in which the server matches requests.
             .row_order(|o| (int_at(o, "/spec/matchingPrecedence"), str_at(o, "/metadata/name").to_owned())),
         FLOWCONTROL
             .cluster("prioritylevelconfigurations", "PriorityLevelConfiguration")

@@ -36,10 +36,10 @@ const GROUPS: &[(&str, i32)] = &[
     ("flowcontrol.apiserver.k8s.io", 16100),
 ];
 
-/// What every custom resource's group and version get.
+/// The priorities of the groups and versions of custom resources.
 const CUSTOM: Priority = Priority { group: 1000, version: 100 };
 
-/// The priorities under which a served version is announced.
+/// Returns the priorities of a served version.
 pub fn priority(group: &str, version: &str) -> Priority {
     match GROUPS.iter().find(|(name, _)| *name == group) {
         None => CUSTOM,
@@ -54,12 +54,12 @@ pub fn priority(group: &str, version: &str) -> Priority {
     }
 }
 
-/// Higher priority first, then by name.
+/// Orders groups by priority, the highest first, and then by name.
 pub fn compare_groups(a: &str, b: &str) -> Ordering {
     priority(b, "").group.cmp(&priority(a, "").group).then_with(|| a.cmp(b))
 }
 
-/// Preferred version first.
+/// Orders the versions of a group by preference.
 pub fn compare_group_versions(group: &str, a: &str, b: &str) -> Ordering {
     priority(group, b).version.cmp(&priority(group, a).version).then_with(|| compare_versions(a, b))
 }

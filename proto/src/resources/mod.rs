@@ -1,4 +1,4 @@
-//! The resource table: every row is a stored resource, with all the names and versions it is served under.
+//! The resource table: every row is a stored resource, with all names and versions under which it is served.
 //!
 //! One table drives routes, discovery, OpenAPI, RBAC names, storage prefixes, printer columns, field selectors
 //! and the garbage collector's graph.
@@ -59,13 +59,13 @@ pub enum Scope {
 #[derive(Clone, Debug)]
 pub struct Resource {
     /// Kubernetes' own etcd prefix below `/registry/`: `pods`, `minions`, `services/specs`.
-    /// `None` for what is never stored: reviews, bindings, component statuses.
+    /// `None` for resources that are never stored: reviews, bindings, component statuses.
     pub prefix: Option<Text>,
     pub scope: Scope,
-    /// Which `served` entry the bytes in the store are written in.
+    /// Index of the `served` entry that is the storage version.
     pub storage: usize,
     pub served: Vec<Served>,
-    /// Its definition is being deleted: nothing new is taken.
+    /// Whether its definition is being deleted, so that no object may be created.
     pub is_terminating: bool,
 }
 
@@ -80,24 +80,24 @@ pub struct Served {
     pub kind: Text,
     pub short_names: Vec<Text>,
     pub categories: Vec<Text>,
-    /// False: the version is only read, of objects that were once stored so.
+    /// Whether requests may use this version. If not, it only serves to read objects that were stored in it.
     pub is_served: bool,
-    /// What requests for this version are warned of.
+    /// The warning that answers requests for this version.
     pub deprecation: Option<Text>,
     pub verbs: &'static [Verb],
     pub subresources: Vec<Subresource>,
-    /// Where an object keeps what its `scale` shows.
+    /// The fields behind the `scale` subresource.
     pub scale: ScalePaths,
     pub schema: TypeRef,
-    /// Empty for a kind without columns of its own: then a table shows name and creation time.
+    /// Empty for a kind without columns of its own. Its tables show name and creation time.
     pub columns: Vec<Column>,
-    /// What a table row says besides its cells: that a pod has run to completion.
+    /// Returns the conditions of a table row: that a pod has run to completion.
     pub row_conditions: Option<fn(&Value) -> Vec<Value>>,
-    /// In which order a table lists the objects, if not by name.
+    /// Returns the sort key of the objects in a table, if they are not sorted by name.
     pub row_order: Option<fn(&Value) -> (i64, String)>,
-    /// Paths that field selectors may name besides `metadata.name` and `metadata.namespace`.
+    /// The fields that field selectors may name besides `metadata.name` and `metadata.namespace`.
     pub selectable_fields: Vec<SelectableField>,
-    /// How a field selector is refused that names any other path.
+    /// The wording of the error for any other field.
     pub unknown_field: UnknownField,
     pub conversion: Conversion,
 }
@@ -119,8 +119,8 @@ pub enum Verb {
 pub struct Subresource {
     /// `status`, `scale`, `log`, …
     pub name: Text,
-    /// What a request or answer carries, as group, version and kind: `policy`, `v1`, `Eviction`.
-    /// `None`: the parent's own kind.
+    /// Group, version and kind of its requests and answers: `policy`, `v1`, `Eviction`. `None` for the parent's own
+    /// kind.
     pub kind: Option<(Text, Text, Text)>,
     pub verbs: &'static [Verb],
 }
@@ -128,22 +128,22 @@ pub struct Subresource {
 /// One printer column of `kubectl get`.
 #[derive(Clone, Debug)]
 pub struct Column {
-    /// Empty for a cell that is sent without being announced.
+    /// Empty for a cell without a column definition.
     pub name: Text,
     /// OpenAPI type: `string`, `integer`, `date`, …
     pub kind: Text,
-    /// `name` for the first column, else mostly empty.
+    /// `name` for the column with the object's name, else mostly empty.
     pub format: Text,
     pub description: Text,
-    /// 0 is always shown; more only with `-o wide`.
+    /// 0 for columns that are always shown, 1 for those of `-o wide`.
     pub priority: i32,
     pub cell: Cell,
 }
 
-/// A pure function of an object in its storage version and of the present time, in seconds since the epoch.
+/// A pure function of an object in its storage version and of the current time, in seconds since the epoch.
 pub type CellOf = fn(&Value, i64) -> Value;
 
-/// A column's value.
+/// The way to compute the value of a column.
 #[derive(Clone, Debug)]
 pub enum Cell {
     Of(CellOf),
@@ -159,32 +159,32 @@ pub enum Cell {
         pointer: &'static str,
         otherwise: bool,
     },
-    /// What stands at a path of the object in the version that is shown, as a column of this type.
+    /// The value at a path of the object in the version shown, as a cell of this type.
     At(JsonPath, Text),
 }
 
-/// The fields behind the `scale` subresource, as names from the root.
+/// The fields behind the `scale` subresource. Each path is a list of names from the root.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScalePaths {
     pub spec_replicas: Vec<String>,
     pub status_replicas: Vec<String>,
-    /// Where the selector stands as text; `None`: it is `spec.selector`, as labels.
+    /// The path of the selector as text. `None` for `spec.selector`, which holds labels.
     pub selector: Option<Vec<String>>,
 }
 
-/// Between a served version and the storage version. Both functions take and return whole objects and
+/// The conversion between a served version and the storage version. Both functions take and return whole objects, and
 /// rewrite `apiVersion` and `kind`.
 #[derive(Clone, Copy, Debug)]
 pub enum Conversion {
-    /// Same shape; `apiVersion` alone differs, if anything.
+    /// Both versions have the same fields. At most `apiVersion` differs.
     Same,
     With {
         to_storage: fn(Value) -> Value,
         from_storage: fn(Value) -> Value,
     },
-    /// `apiVersion` differs, and what the other version's schema does not have goes.
+    /// Changes `apiVersion`, and removes the fields that the other version's schema does not have.
     Pruned,
-    /// Another server converts, before anybody here looks: whatever shows or takes an object has it in this version.
+    /// A webhook converts objects before this table handles them, so every object has this version already.
     Webhook,
 }
 
@@ -228,7 +228,7 @@ impl Served {
         self.verbs.contains(&verb)
     }
 
-    /// An object of the storage version as this version shows it, `apiVersion` and `kind` included.
+    /// Converts an object of the storage version into this version, with `apiVersion` and `kind`.
     pub fn from_storage(&self, value: Value) -> Value {
         match self.conversion {
             Conversion::Same => self.named(value),
@@ -238,7 +238,7 @@ impl Served {
         }
     }
 
-    /// Without what the schema of this version does not have.
+    /// Removes the fields that the schema of this version does not have.
     pub fn pruned(&self, mut value: Value) -> Value {
         if let Some(schema) = self.schema.structural() {
             prune::prune(schema, &mut value, &mut Vec::new());
@@ -246,7 +246,7 @@ impl Served {
         value
     }
 
-    /// With the defaults of a custom resource.
+    /// Sets the defaults of a custom resource.
     pub fn fill(&self, value: &mut Value) {
         if let Some(schema) = self.schema.structural() {
             fill::fill(schema, value);
@@ -261,7 +261,7 @@ impl Served {
 }
 
 impl Cell {
-    /// The cell of an object in its storage version, or, for a path, in the version shown.
+    /// Computes the cell of an object in its storage version, or for `At` in the version shown.
     pub fn value(&self, object: &Value, now_s: i64) -> Value {
         match self {
             Self::Of(cell) => cell(object, now_s),
@@ -295,23 +295,23 @@ impl Resource {
         self.scope == Scope::Namespaced
     }
 
-    /// An object as a client of version `served` sent it, in the storage version.
+    /// Converts an object that a client sent in version `served` into the storage version.
     pub fn to_storage(&self, served: usize, value: Value) -> Value {
         match self.served[served].conversion {
-            // What the storage version does not know goes when the object is stored: it is validated before.
+            // Unknown fields are pruned later, when the object is stored, because validation comes first.
             Conversion::Same | Conversion::Pruned => self.storage_version().named(value),
             Conversion::With { to_storage, .. } => to_storage(value),
             Conversion::Webhook => value,
         }
     }
 
-    /// Another server converts between the versions.
+    /// Returns whether a webhook converts between the versions.
     pub fn converts_by_webhook(&self) -> bool {
         self.served.iter().any(|served| matches!(served.conversion, Conversion::Webhook))
     }
 
-    /// What the store holds, written in version `served`, as its readers see it: in the storage version, unless a webhook
-    /// converts it later. A custom resource's schema may have changed since the object was written.
+    /// Converts a stored object of version `served` into the storage version, unless a webhook converts it later.
+    /// Prunes and fills a custom resource, because its schema may have changed since it was stored.
     pub fn as_read(&self, served: usize, value: Value) -> Value {
         let value = if served == self.storage { value } else { self.to_storage(served, value) };
         let version = if self.converts_by_webhook() { &self.served[served] } else { self.storage_version() };
@@ -323,26 +323,26 @@ impl Resource {
         value
     }
 
-    /// The selectable fields of an object in the storage version, for the index beside its bytes.
+    /// Returns the values of the selectable fields of an object in the storage version, for its index.
     pub fn fields_of(&self, value: &Value) -> BTreeMap<Text, String> {
         let of = |served: &Served| -> Vec<(Text, String)> {
             served.selectable_fields.iter().map(|field| (field.key.clone(), field.read(value))).collect()
         };
-        // The versions of a custom resource choose each for itself, and all find theirs in what is stored.
+        // Each version of a custom resource has its own selectable fields, which are read from the stored object.
         if self.served.len() > 1 && !self.storage_version().schema.is_builtin() {
             return self.served.iter().flat_map(of).collect();
         }
         of(self.storage_version()).into_iter().collect()
     }
 
-    /// An object of this row, from its tree in the storage version.
+    /// Builds an object of this row from its tree in the storage version.
     pub fn object(&self, value: Value, revision: u64) -> Object {
         let fields = self.fields_of(&value);
         Object::from_value(value, revision, fields)
     }
 }
 
-/// The rows that are compiled in: everything that Kubernetes v1.36 serves by default.
+/// Returns the built-in rows: all resources that Kubernetes v1.36 serves by default.
 pub fn builtin() -> &'static [Arc<Resource>] {
     static ROWS: LazyLock<Vec<Arc<Resource>>> = LazyLock::new(|| {
         let groups = [

@@ -1,4 +1,4 @@
-//! networking.k8s.io: ways into the cluster, rules between pods, and the addresses of services.
+//! networking.k8s.io: ingresses, network policies, and the addresses of services.
 //!
 //! Corresponds to pkg/registry/networking/rest.
 
@@ -27,7 +27,7 @@ pub(super) fn rows() -> Vec<Resource> {
         NETWORKING.cluster("ipaddresses", "IPAddress").short("ip").columns(vec![
             name(),
             string("ParentRef", "What the address belongs to.", |o, _| json!(parent(o))),
-            // Kubernetes sends the age without announcing a column for it.
+            // Kubernetes sends the age as a cell without a column definition.
             string("", "", |o, now| read::since(o, "/metadata/creationTimestamp", now)),
         ]),
         NETWORKING.namespaced("networkpolicies", "NetworkPolicy").short("netpol").columns(vec![
@@ -45,7 +45,7 @@ pub(super) fn rows() -> Vec<Resource> {
     ]
 }
 
-/// `Kind.group/name`
+/// Returns `Kind.group/name`.
 fn parameters(class: &Value) -> String {
     let Some(reference) = class.pointer("/spec/parameters").filter(|p| p.is_object()) else {
         return "<none>".to_owned();
@@ -54,7 +54,7 @@ fn parameters(class: &Value) -> String {
     format!("{}{group}/{}", str_at(reference, "/kind"), str_at(reference, "/name"))
 }
 
-/// `services/namespace/name` or `resource.group/name`
+/// Returns `services/namespace/name` or `resource.group/name`.
 fn parent(address: &Value) -> String {
     let Some(reference) = address.pointer("/spec/parentRef").filter(|p| p.is_object()) else {
         return "<none>".to_owned();

@@ -1,4 +1,4 @@
-//! node.k8s.io: the container runtimes that pods may ask for.
+//! node.k8s.io: the container runtimes that pods may select.
 //!
 //! Corresponds to pkg/registry/node/rest.
 

@@ -1,4 +1,4 @@
-//! policy: how many pods of a set may be taken away at once.
+//! policy: budgets for the disruption of pods.
 //!
 //! Corresponds to pkg/registry/policy/rest.
 
@@ -19,7 +19,7 @@ pub(super) fn rows() -> Vec<Resource> {
     ])]
 }
 
-/// A number or a percentage.
+/// Shows a number or a percentage.
 fn bound(budget: &Value, pointer: &str) -> Value {
     match budget.pointer(pointer) {
         Some(Value::String(percentage)) => json!(percentage),

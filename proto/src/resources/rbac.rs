@@ -1,4 +1,4 @@
-//! rbac.authorization.k8s.io: roles, and who has them.
+//! rbac.authorization.k8s.io: roles and their bindings.
 //!
 //! Corresponds to pkg/registry/rbac/rest.
 

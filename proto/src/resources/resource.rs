@@ -1,4 +1,4 @@
-//! resource.k8s.io: devices that pods claim.
+//! resource.k8s.io: devices, and the claims of pods to them.
 //!
 //! Corresponds to pkg/registry/resource/rest.
 
@@ -35,7 +35,7 @@ pub(super) fn rows() -> Vec<Resource> {
     ]
 }
 
-/// `pending`, `allocated,reserved`, `deleted,allocated`, …
+/// Returns `pending`, `allocated,reserved`, `deleted,allocated`, …
 fn state(claim: &Value) -> String {
     let deleting = read::is_deleting(claim);
     let allocated = claim.pointer("/status/allocation").is_some_and(|allocation| !allocation.is_null());

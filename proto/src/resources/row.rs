@@ -1,4 +1,4 @@
-//! How the rows of the table are written down: a group names the resource, short methods add what is special.
+//! The notation for rows: a group names the resource, and short methods add the rest.
 //!
 //! `APPS.namespaced("deployments", "Deployment").short("deploy").category("all").scale().status()`
 
@@ -7,7 +7,7 @@ use super::{UnknownField, Verb};
 use crate::schema::builtin_type;
 use serde_json::Value;
 
-/// Every verb that a stored resource has, custom ones included.
+/// The verbs of a stored resource, custom ones included.
 pub const STORED_VERBS: &[Verb] = &[
     Verb::Create,
     Verb::Delete,
@@ -18,7 +18,7 @@ pub const STORED_VERBS: &[Verb] = &[
     Verb::Update,
     Verb::Watch,
 ];
-/// Verbs of a subresource that shows a part of its parent.
+/// The verbs of a subresource that shows a part of its parent.
 pub const PART_VERBS: &[Verb] = &[Verb::Get, Verb::Patch, Verb::Update];
 
 /// One version of one API group.
@@ -26,7 +26,7 @@ pub(super) struct Group {
     /// Empty for the core group.
     pub name: &'static str,
     pub version: &'static str,
-    /// What OpenAPI definition names of its types begin with: `io.k8s.api.apps.v1`.
+    /// The prefix of its types' OpenAPI names: `io.k8s.api.apps.v1`.
     pub package: &'static str,
 }
 
@@ -65,19 +65,19 @@ impl Group {
     }
 }
 
-/// Each method speaks of the version added last.
+/// Each method changes the version that was added last.
 impl Resource {
     fn last(&mut self) -> &mut Served {
         self.served.last_mut().expect("a row is made with one version")
     }
 
-    /// The store keeps it elsewhere than under its plural.
+    /// Sets the prefix in the store, if it is not the plural.
     pub(super) fn stored_at(mut self, prefix: &'static str) -> Self {
         self.prefix = Some(prefix.into());
         self
     }
 
-    /// Answered without any store.
+    /// Makes a resource that is computed and never stored.
     pub(super) fn computed(mut self, verbs: &'static [Verb]) -> Self {
         self.prefix = None;
         self.verbs(verbs)
@@ -98,7 +98,7 @@ impl Resource {
         self
     }
 
-    /// A part of the object with get, patch and update, like `status`.
+    /// Adds a subresource that shows a part of the object, like `status`.
     pub(super) fn part(self, name: &'static str) -> Self {
         self.subresource(name, PART_VERBS, None)
     }
@@ -137,14 +137,14 @@ impl Resource {
         self
     }
 
-    /// Field selectors may name these, and anything else is refused in these words.
+    /// Sets the fields that field selectors may name, and the wording of the error for others.
     pub(super) fn selectable(mut self, fields: Vec<SelectableField>, unknown: UnknownField) -> Self {
         self.last().selectable_fields = fields;
         self.last().unknown_field = unknown;
         self
     }
 
-    /// The same stored objects under another group or version: same names, verbs, subresources and columns.
+    /// Serves the same objects under another group or version, with the same names, verbs, subresources and columns.
     pub(super) fn also(mut self, group: &Group, conversion: Conversion) -> Self {
         let mut served = self.last().clone();
         served.group = group.name.into();

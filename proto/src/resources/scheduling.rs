@@ -1,4 +1,4 @@
-//! scheduling.k8s.io: which pods go first.
+//! scheduling.k8s.io: the priorities of pods.
 //!
 //! Corresponds to pkg/registry/scheduling/rest.
 

@@ -1,4 +1,4 @@
-//! storage.k8s.io: classes of volumes, and what drivers can do.
+//! storage.k8s.io: classes of volumes, and the drivers that provide them.
 //!
 //! Corresponds to pkg/registry/storage/rest.
 
@@ -70,7 +70,7 @@ fn class_columns() -> Vec<Column> {
     ]
 }
 
-/// The default class says so beside its name.
+/// The name of a class, with a mark behind that of the default class.
 fn marked_name() -> Column {
     string("Name", "The name of the class.", |o, _| {
         let annotation = |key: &str| str_at(o, &format!("/metadata/annotations/{}", key.replace('/', "~1"))) == "true";

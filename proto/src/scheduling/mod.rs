@@ -1,5 +1,5 @@
-//! What decides whether a pod may run on a node, as every component has to read it alike: node selectors, tolerations,
-//! requests.
+//! The rules that decide whether a pod may run on a node: node selectors, tolerations and requests. All components
+//! share them.
 //!
 //! Corresponds to k8s.io/component-helpers/scheduling/corev1 and k8s.io/component-helpers/resource.
 

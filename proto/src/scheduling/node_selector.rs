@@ -1,4 +1,4 @@
-//! Node selectors: `nodeSelector` and node affinity of a pod, matched against nodes.
+//! Node selectors: matches `nodeSelector` and node affinity of a pod against nodes.
 //!
 //! Corresponds to k8s.io/component-helpers/scheduling/corev1/nodeaffinity.
 
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The only field that `matchFields` may name.
 const NAME_FIELD: &str = "metadata.name";
 
-/// What a pod requires of its node: `nodeSelector` and the required node affinity, both.
+/// Returns whether a node satisfies the `nodeSelector` and the required node affinity of a pod.
 pub fn required_matches(spec: &PodSpec, node: &Node) -> bool {
     let none = BTreeMap::new();
     let labels = node.metadata.labels.as_ref().unwrap_or(&none);
@@ -22,7 +22,7 @@ pub fn required_affinity(spec: &PodSpec) -> Option<&NodeSelector> {
     affinity.required_during_scheduling_ignored_during_execution.as_ref()
 }
 
-/// Terms are alternatives; a term that asks for nothing matches nothing.
+/// Returns whether any term of a selector matches a node. A term without requirements matches none.
 pub fn selector_matches(selector: &NodeSelector, node: &Node) -> bool {
     selector.node_selector_terms.iter().any(|term| term_matches(term, node))
 }
@@ -62,8 +62,9 @@ fn requirement_matches(requirement: &NodeSelectorRequirement, value: Option<&str
     }
 }
 
-/// The nodes that the required affinity names by `metadata.name`, where every term names some: the pods of
-/// DaemonSets, for which looking at any other node is a waste. Empty where every term contradicts itself.
+/// Returns the nodes that the required affinity names by `metadata.name`, if every term names some. The affinity of
+/// DaemonSet pods does, so that the scheduler need not look at other nodes. The set is empty if all terms contradict
+/// themselves.
 pub fn named_nodes(spec: &PodSpec) -> Option<BTreeSet<String>> {
     let terms = &required_affinity(spec)?.node_selector_terms;
     let mut names = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! What pods ask for and nodes have, in whole numbers.
+//! The requests of pods and the resources of nodes, in whole numbers.
 //!
 //! Corresponds to k8s.io/component-helpers/resource.PodRequests and to framework.Resource of pkg/scheduler.
 
@@ -8,18 +8,18 @@ use crate::meta::quantity::Quantity;
 use std::collections::BTreeMap;
 use std::ops::{AddAssign, SubAssign};
 
-/// What a container that asks for no CPU is taken to use when nodes are scored.
+/// The assumed use of a container without a CPU request, when nodes are scored.
 pub const DEFAULT_MILLI_CPU: i64 = 100;
-/// What a container that asks for no memory is taken to use when nodes are scored.
+/// The assumed use of a container without a memory request, when nodes are scored.
 pub const DEFAULT_MEMORY_BYTES: i64 = 200 * 1024 * 1024;
 
-/// An amount of each resource: what a pod asks for, what a node's pods ask for, or what a node has.
+/// An amount of each resource: the requests of a pod or of a node's pods, or the resources of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resources {
     pub milli_cpu: i64,
     pub memory: i64,
     pub ephemeral_storage: i64,
-    /// Pods: one each; how many a node takes.
+    /// Number of pods. For a node, the most that it takes.
     pub pods: i64,
     /// Huge pages and extended resources by name.
     pub scalar: BTreeMap<String, i64>,
@@ -29,7 +29,7 @@ impl Resources {
     pub fn of(quantities: Option<&BTreeMap<String, WireQuantity>>) -> Self {
         let mut resources = Self::default();
         for (name, quantity) in quantities.into_iter().flatten() {
-            // The API server has checked them; one that cannot be read counts as nothing.
+            // The API server has validated the amounts.
             let quantity = Quantity::try_from(quantity).unwrap_or(Quantity::ZERO);
             match name.as_str() {
                 "cpu" => resources.milli_cpu = quantity.milli_value(),
@@ -52,20 +52,20 @@ impl Resources {
         }
     }
 
-    /// Every resource that is asked for at all, with its amount; pods are not.
-    pub fn asked(&self) -> impl Iterator<Item = (&str, i64)> {
+    /// Returns the resources with an amount above zero, except pods.
+    pub fn requested(&self) -> impl Iterator<Item = (&str, i64)> {
         let named = [("cpu", self.milli_cpu), ("memory", self.memory), ("ephemeral-storage", self.ephemeral_storage)];
         let scalar = self.scalar.iter().map(|(name, amount)| (name.as_str(), *amount));
         named.into_iter().chain(scalar).filter(|(_, amount)| *amount > 0)
     }
 
-    /// More than the other of anything.
+    /// Returns whether any amount is larger than that of `other`.
     pub fn exceeds(&self, other: &Self) -> bool {
-        self.asked().any(|(name, amount)| amount > other.get(name))
+        self.requested().any(|(name, amount)| amount > other.get(name))
     }
 
-    /// The larger of the two, resource by resource.
-    fn or_more(&mut self, other: &Self) {
+    /// Raises each amount to that of `other`, if that is larger.
+    fn raise_to(&mut self, other: &Self) {
         self.milli_cpu = self.milli_cpu.max(other.milli_cpu);
         self.memory = self.memory.max(other.memory);
         self.ephemeral_storage = self.ephemeral_storage.max(other.ephemeral_storage);
@@ -75,8 +75,8 @@ impl Resources {
         }
     }
 
-    /// Where the other says anything, it says it instead: requests of a pod as a whole.
-    fn overridden_by(&mut self, other: &BTreeMap<String, WireQuantity>) {
+    /// Replaces the amounts that the requests of the pod as a whole contain.
+    fn override_by(&mut self, other: &BTreeMap<String, WireQuantity>) {
         let amounts = Self::of(Some(other));
         for name in other.keys() {
             match name.as_str() {
@@ -97,7 +97,7 @@ impl AddAssign<&Resources> for Resources {
         self.memory += other.memory;
         self.ephemeral_storage += other.ephemeral_storage;
         self.pods += other.pods;
-        // An entry of nothing and no entry are the same, and must compare so.
+        // An amount of zero has no entry, so that equal resources compare as equal.
         for (name, amount) in other.scalar.iter().filter(|(_, amount)| **amount != 0) {
             *self.scalar.entry(name.clone()).or_insert(0) += amount;
         }
@@ -120,12 +120,13 @@ impl SubAssign<&Resources> for Resources {
     }
 }
 
-/// What a pod asks for: the app containers and sidecars together, or any stage of initialization if that is more.
+/// Returns the requests of a pod: the sum of app containers and sidecars, or the need of an init container if that is
+/// more.
 pub fn pod_requests(spec: &PodSpec) -> Resources {
     requests_with(spec, &|container| requests_of(container.resources.as_ref()))
 }
 
-/// As `pod_requests`, but a container that asks for no CPU or memory is taken to use some.
+/// Returns the requests of a pod, with an assumed use for containers that have no request for CPU or memory.
 pub fn pod_non_zero_requests(spec: &PodSpec) -> Resources {
     requests_with(spec, &|container| {
         let mut requests = requests_of(container.resources.as_ref());
@@ -150,7 +151,7 @@ fn requests_with(spec: &PodSpec, of: &dyn Fn(&Container) -> Resources) -> Resour
     for container in &spec.containers {
         running += &of(container);
     }
-    // Init containers run one by one, each beside the sidecars that were started before it.
+    // Init containers run one after another, each beside the sidecars that started before it.
     let (mut sidecars, mut most) = (Resources::default(), Resources::default());
     for container in spec.init_containers.iter().flatten() {
         let mut stage = of(container);
@@ -161,11 +162,11 @@ fn requests_with(spec: &PodSpec, of: &dyn Fn(&Container) -> Resources) -> Resour
         } else {
             stage += &sidecars;
         }
-        most.or_more(&stage);
+        most.raise_to(&stage);
     }
-    running.or_more(&most);
+    running.raise_to(&most);
     if let Some(requests) = spec.resources.as_ref().and_then(|r| r.requests.as_ref()) {
-        running.overridden_by(requests);
+        running.override_by(requests);
     }
     running += &Resources::of(spec.overhead.as_ref());
     running.pods = 1;

@@ -1,10 +1,10 @@
-//! Tolerations: which taints of a node a pod puts up with.
+//! Tolerations: matches the tolerations of a pod against the taints of a node.
 //!
 //! Corresponds to k8s.io/component-helpers/scheduling/corev1/helpers.go.
 
 use crate::kinds::api::core::v1::{Taint, Toleration};
 
-/// An empty key or effect of a toleration stands for all.
+/// Returns whether a toleration matches a taint. An empty key or effect matches all.
 pub fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
     let text = |text: &'_ Option<String>| text.clone().unwrap_or_default();
     let (effect, key) = (text(&toleration.effect), text(&toleration.key));
@@ -18,7 +18,7 @@ pub fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
     }
 }
 
-/// The first of the taints that no toleration covers.
+/// Returns the first taint that no toleration matches.
 pub fn untolerated<'a>(tolerations: &[Toleration], taints: impl IntoIterator<Item = &'a Taint>) -> Option<&'a Taint> {
     taints.into_iter().find(|taint| !tolerations.iter().any(|toleration| tolerates(toleration, taint)))
 }

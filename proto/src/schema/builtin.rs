@@ -1,7 +1,7 @@
-//! The registry of Kubernetes' own types by their OpenAPI names, so that rows of the resource table can name them.
+//! Kubernetes' own types by their OpenAPI names, by which the rows of the resource table refer to them.
 //!
 //! Corresponds to the generated definitions of k8s.io/kube-openapi. Shapes and descriptions come from the client
-//! library's schemas, everything else from `schema::facts`; all types are built together at the first use.
+//! library's schemas, the rest from `schema::facts`. All types are built together at the first use.
 
 use super::facts::{self, Facts, TypeFacts};
 use super::{Merge, Properties, Schema, Shape, TypeRef, Written};
@@ -23,12 +23,12 @@ pub const LIST_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";
 
 type Types = BTreeMap<Arc<str>, TypeRef>;
 
-/// The type of that name: `io.k8s.api.core.v1.Pod`. A name that Kubernetes does not have stays undefined.
+/// Returns the type of a name: `io.k8s.api.core.v1.Pod`. An unknown name gives a type without a definition.
 pub fn builtin_type(name: &str) -> TypeRef {
     all().get(name).cloned().unwrap_or_else(|| TypeRef::declared(name))
 }
 
-/// Every type, by name.
+/// Returns all types by name.
 pub fn all() -> &'static Types {
     static TYPES: OnceLock<Types> = OnceLock::new();
     TYPES.get_or_init(build)
@@ -50,7 +50,7 @@ fn build() -> Types {
 
 struct Builder<'a> {
     types: &'a Types,
-    /// Shared by everything without a description or format.
+    /// The empty text, which all types without a description or format share.
     none: Arc<str>,
 }
 
@@ -69,7 +69,7 @@ impl Builder<'_> {
         let shape = self.shape(source, facts);
         Schema {
             description: text("description").map_or_else(|| self.none.clone(), Arc::from),
-            // A reference repeats what its target says of itself, so that whoever refers need not look there.
+            // A reference repeats the map type of its target, so that readers need not follow it.
             merge: Merge { atomic_map: is_atomic(&shape), ..Merge::default() },
             shape,
             allowed: Vec::new(),
@@ -108,7 +108,7 @@ impl Builder<'_> {
             .as_array()
             .map(|names| names.iter().filter_map(Value::as_str).map(Arc::from).collect())
             .unwrap_or_default();
-        // The library insists on metadata where Kubernetes does not.
+        // The library requires metadata, but Kubernetes does not.
         required.retain(|name| &**name != "metadata");
         let mut fields = BTreeMap::new();
         let mut always = Vec::new();
@@ -124,7 +124,7 @@ impl Builder<'_> {
             }
             fields.insert(name, schema);
         }
-        // What may be left out is not required, even if the library says so because it has a default.
+        // The library requires fields that have a default. They may be omitted all the same.
         required.retain(|name| !optional.contains(name));
         Properties { fields, required, preserve_unknown: false, always }
     }
@@ -155,7 +155,7 @@ impl Builder<'_> {
     }
 }
 
-/// How a field is written if the tables do not say.
+/// Returns how a field is written if the tables have no fact about it.
 fn usual(shape: &Shape, required: bool) -> Written {
     match shape {
         _ if required => Written::Always,
@@ -167,7 +167,7 @@ fn usual(shape: &Shape, required: bool) -> Written {
     }
 }
 
-/// What OpenAPI shows as default of a field that is always written.
+/// Returns the default that OpenAPI shows for a field that is always written.
 fn zero_default(schema: &Schema) -> Option<Value> {
     match &schema.shape {
         Shape::String if &*schema.format == "byte" => None,
@@ -179,7 +179,7 @@ fn zero_default(schema: &Schema) -> Option<Value> {
     }
 }
 
-/// `protocol` of ports is part of their key, and TCP where nobody says it.
+/// Returns the defaults of key fields: `protocol` is part of the key of ports, and is TCP if absent.
 fn key_defaults(shape: &Shape, keys: &[&str]) -> Vec<(Arc<str>, Value)> {
     let Shape::List(items) = shape else { return Vec::new() };
     let Shape::Ref(target) = &items.shape else { return Vec::new() };
@@ -194,7 +194,7 @@ fn is_atomic(shape: &Shape) -> bool {
     }
 }
 
-/// Types whose wire form is not what their schema says.
+/// Returns the shape of a type whose wire form differs from its schema.
 fn well_known(name: &str) -> Option<Shape> {
     let (_, short) = name.rsplit_once('.')?;
     match name {

@@ -101,8 +101,8 @@ impl Reader<'_> {
         if range.contains(&number) { Ok(()) } else { Err(format!("parsing time {:?}: {what} out of range", self.text)) }
     }
 
-    /// Reads the fraction of a second in nanoseconds. It may have any length behind `Seconds`, which do not keep it, and
-    /// has exactly six digits behind `Microseconds`.
+    /// Reads the fraction of a second in nanoseconds. It may have any length behind `Seconds`, which do not keep it,
+    /// and has exactly six digits behind `Microseconds`.
     fn fraction(&mut self) -> Result<i64, String> {
         let digits = match (self.precision, self.rest.strip_prefix(['.', ','])) {
             (Precision::Seconds, None) => return Ok(0),

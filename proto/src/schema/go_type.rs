@@ -1,10 +1,10 @@
-//! What Go calls the types of fields, for the errors of decoding.
+//! Go's names for the types of fields, for the errors of decoding.
 //!
 //! Corresponds to the struct definitions of k8s.io/api: named strings and maps, and structs that embed others.
 
 use super::{Schema, Shape};
 
-/// Fields whose Go type has a name that no schema tells: type, fields, name.
+/// Fields whose Go type has a name that no schema contains: type, fields, name.
 const NAMED: &[(&str, &[&str], &str)] = &[
     ("Container", &["imagePullPolicy"], "v1.PullPolicy"),
     ("Container", &["restartPolicy"], "v1.ContainerRestartPolicy"),
@@ -61,8 +61,8 @@ const NAMED: &[(&str, &[&str], &str)] = &[
     ("VolumeMount", &["mountPropagation"], "v1.MountPropagationMode"),
 ];
 
-/// Structs embedded in others, and the only fields of the outer struct that are its own. Errors name the way
-/// through the embedded struct.
+/// Structs that embed another: the outer struct, the embedded one, and the fields of the outer struct itself. Errors
+/// name the path through the embedded struct.
 const EMBEDDED: &[(&str, &str, &str)] = &[
     ("ConfigMapEnvSource", "LocalObjectReference", "optional"),
     ("ConfigMapKeySelector", "LocalObjectReference", "key optional"),
@@ -89,24 +89,24 @@ const EMBEDDED: &[(&str, &str, &str)] = &[
     ("Volume", "VolumeSource", "name"),
 ];
 
-/// The last part of a type's name: `PodSpec`.
+/// Returns the last part of a type's name: `PodSpec`.
 pub fn short(type_name: &str) -> &str {
     type_name.rsplit('.').next().unwrap_or(type_name)
 }
 
-/// The embedded struct through which Go reaches a field, if any.
+/// Returns the embedded struct that contains a field, if there is one.
 pub fn embedded(owner: &str, field: &str) -> Option<&'static str> {
     let (_, embedded, own) = EMBEDDED.iter().find(|(outer, ..)| *outer == short(owner))?;
     (!own.split(' ').any(|name| name == field)).then_some(*embedded)
 }
 
-/// The Go type of a field.
+/// Returns the Go type of a field.
 pub fn of_field(schema: &Schema, owner: &str, field: &str) -> String {
     let named = NAMED.iter().find(|(name, fields, _)| *name == short(owner) && fields.contains(&field));
     named.map_or_else(|| of(schema), |(.., name)| (*name).to_owned())
 }
 
-/// The Go type that a schema stands for.
+/// Returns the Go type of a schema.
 pub fn of(schema: &Schema) -> String {
     match &schema.shape {
         Shape::String if &*schema.format == "byte" => "[]uint8".to_owned(),

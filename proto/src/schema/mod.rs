@@ -1,8 +1,8 @@
-//! The schema engine: one description of types that serves built-in and custom resources alike.
+//! The schema engine: one description of types for built-in and custom resources.
 //!
-//! A `Schema` says what a value may be and how two values merge. It is read by strict decoding, pruning,
-//! defaulting, strategic merge, server-side apply and the OpenAPI documents.
-//! Corresponds to k8s.io/kube-openapi and sigs.k8s.io/structured-merge-diff/typed.
+//! A `Schema` describes the allowed values and how two values merge. Strict decoding, pruning, defaulting, strategic
+//! merge, server-side apply and the OpenAPI documents read it. Corresponds to k8s.io/kube-openapi and
+//! sigs.k8s.io/structured-merge-diff/typed.
 
 pub mod builtin;
 pub mod decode;
@@ -22,35 +22,35 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use structural::Structural;
 
-/// What a value may be, and how it merges.
+/// The description of a value: its shape, and how it merges.
 #[derive(Clone, Debug)]
 pub struct Schema {
     pub description: Arc<str>,
     pub shape: Shape,
     pub merge: Merge,
-    /// Allowed values; empty where any will do.
+    /// The allowed values, empty if all are.
     pub allowed: Vec<Value>,
-    /// Shown in OpenAPI and `kubectl explain`; defaulting itself is a table of its own for built-in kinds.
+    /// The default in OpenAPI and `kubectl explain`. For built-in kinds, the tables in `defaults` set defaults.
     pub default: Option<Value>,
     pub nullable: bool,
-    /// OpenAPI `format`: `int32`, `int64`, `byte`, `date-time`, …; empty where none.
+    /// OpenAPI `format`: `int32`, `int64`, `byte`, `date-time`, …, or empty.
     pub format: Arc<str>,
-    /// How a field of this schema is written where it is absent or empty.
+    /// The form of a field of this schema that is absent or empty.
     pub written: Written,
 }
 
-/// When a field of a built-in type is written: what Go makes of pointers and `omitempty`. Custom resources keep
-/// what they are given.
+/// The condition for writing a field of a built-in type, which follows from pointers and `omitempty` in Go. The fields
+/// of custom resources are `AsGiven`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Written {
-    /// A pointer: written as given, left out when absent or null.
+    /// A pointer: written as given, omitted if absent or null.
     #[default]
     AsGiven,
-    /// A value that may be omitted: left out when empty, zero, false or null.
+    /// A value with `omitempty`: omitted if empty, zero, false or null.
     UnlessEmpty,
-    /// Always there: absent or null is the zero value of the shape (null for lists, maps and times).
+    /// A value without `omitempty`: if absent or null, the zero value of the shape (null for lists, maps and times).
     Always,
-    /// A pointer that is always there: absent is null.
+    /// A pointer without `omitempty`: null if absent.
     AlwaysNull,
 }
 
@@ -67,13 +67,13 @@ pub enum Shape {
     Number,
     Boolean,
     IntOrString,
-    /// resource.Quantity: a string or a number, kept in canonical form.
+    /// resource.Quantity: a string or a number, stored in canonical form.
     Quantity,
     /// metav1.Time, second precision.
     Time,
     /// metav1.MicroTime.
     MicroTime,
-    /// Anything at all: RawExtension, JSON, fieldsV1, unstructured parts.
+    /// Any value: RawExtension, JSON, fieldsV1, unstructured parts.
     Any,
     /// A named type, shared and possibly recursive.
     Ref(TypeRef),
@@ -85,22 +85,22 @@ pub struct Properties {
     pub required: Vec<Arc<str>>,
     /// x-kubernetes-preserve-unknown-fields
     pub preserve_unknown: bool,
-    /// The fields that are written even if nobody set them (`Written::Always`, `Written::AlwaysNull`).
+    /// The fields that are written even if absent (`Written::Always`, `Written::AlwaysNull`).
     pub always: Vec<Arc<str>>,
 }
 
-/// How lists and maps combine.
+/// The rules by which lists and maps merge.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Merge {
     /// x-kubernetes-list-type
     pub list_type: Option<ListType>,
     /// x-kubernetes-list-map-keys, for server-side apply.
     pub map_keys: Vec<Arc<str>>,
-    /// Fields of list elements that key defaulting fills in before comparing (`protocol` of ports).
+    /// Defaults of key fields, which apply before two list elements are compared (`protocol` of ports).
     pub key_defaults: Vec<(Arc<str>, Value)>,
     /// x-kubernetes-map-type: atomic
     pub atomic_map: bool,
-    /// x-kubernetes-patch-strategy: what strategic merge does.
+    /// x-kubernetes-patch-strategy, for strategic merge.
     pub patch_strategy: PatchStrategy,
     /// x-kubernetes-patch-merge-key, for strategic merge.
     pub patch_merge_key: Option<Arc<str>>,
@@ -118,7 +118,7 @@ pub enum ListType {
 pub struct PatchStrategy {
     pub merge: bool,
     pub retain_keys: bool,
-    /// The whole value is replaced, where a struct would be merged.
+    /// Replaces the whole value, although a struct would be merged.
     pub replace: bool,
 }
 
@@ -127,27 +127,27 @@ pub struct PatchStrategy {
 pub struct TypeRef {
     pub name: Arc<str>,
     target: Arc<OnceLock<Schema>>,
-    /// Of custom resources: the schema that they are pruned, filled and validated by.
+    /// The structural schema, for the types of custom resources.
     structural: Option<Arc<Structural>>,
 }
 
 impl TypeRef {
-    /// A name whose definition follows: types may refer to themselves.
+    /// Declares a name. `define` gives its schema later, because types may refer to themselves.
     pub fn declared(name: &str) -> Self {
         Self { name: name.into(), target: Arc::default(), structural: None }
     }
 
-    /// Gives the name its definition; the first one stays.
+    /// Defines the name. A second definition has no effect.
     pub fn define(&self, schema: Schema) {
         let _ = self.target.set(schema);
     }
 
-    /// Whether it is one of Kubernetes' own types, not the schema of a custom resource.
+    /// Returns whether this is one of Kubernetes' own types, not the type of a custom resource.
     pub fn is_builtin(&self) -> bool {
         self.structural.is_none()
     }
 
-    /// The schema of a custom resource; `None` for Kubernetes' own types.
+    /// Returns the structural schema of a custom resource, or `None` for Kubernetes' own types.
     pub fn structural(&self) -> Option<&Arc<Structural>> {
         self.structural.as_ref()
     }
@@ -177,7 +177,7 @@ impl Schema {
         }
     }
 
-    /// The schema behind any chain of references. Merge facts belong to the referring field, not to the target.
+    /// Follows references to the schema that is none. The merge rules of a field are those of the reference.
     pub fn resolve(&self) -> &Schema {
         let mut schema = self;
         while let Shape::Ref(reference) = &schema.shape {
@@ -186,7 +186,7 @@ impl Schema {
         schema
     }
 
-    /// The schema of a named property, through references; also of a map's values.
+    /// Returns the schema of a named property, or of a map's values. Follows references.
     pub fn field(&self, name: &str) -> Option<&Schema> {
         match &self.resolve().shape {
             Shape::Object(properties) => properties.fields.get(name),
@@ -195,7 +195,7 @@ impl Schema {
         }
     }
 
-    /// The schema of a list's elements, through references.
+    /// Returns the schema of a list's elements. Follows references.
     pub fn items(&self) -> Option<&Schema> {
         match &self.resolve().shape {
             Shape::List(items) => Some(items),

@@ -54,8 +54,9 @@ impl<'a> Document<'a> {
             return Err(json_error(message));
         }
         // Go accepts this text, and replaces its lone surrogates and broken UTF-8.
-        let mended = json_syntax::mend(bytes);
-        let (flat, cut) = json_syntax::cut_below(&mended, CUT_DEPTH).ok_or_else(|| json_error(TOO_DEEP.to_owned()))?;
+        let repaired = json_syntax::repair(bytes);
+        let (flat, cut) =
+            json_syntax::cut_below(&repaired, CUT_DEPTH).ok_or_else(|| json_error(TOO_DEEP.to_owned()))?;
         match json::parse(&flat) {
             Ok(parsed) => Ok(Self::of_json(parsed, cut, Cow::Owned(flat))),
             Err(error) => Err(json_error(error.to_string())),

@@ -72,7 +72,7 @@ pub fn go_kind(value: &Value) -> &'static str {
 
 /// The place of a member among the sorted members of an object.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Place {
+pub struct InsertPoint {
     pub at: usize,
     pub comma_before: bool,
     pub comma_after: bool,
@@ -106,18 +106,18 @@ pub fn member_with_comma(bytes: &[u8], start: usize, key: &str) -> Option<std::o
 }
 
 /// Returns the place at which member `key` keeps the keys of the object sorted. The object starts at `start`.
-pub fn insert_place(bytes: &[u8], start: usize, key: &str) -> Place {
+pub fn insert_point(bytes: &[u8], start: usize, key: &str) -> InsertPoint {
     let mut first = true;
     let mut place = None;
     let end = walk_members(bytes, start, |name, key_at, _| {
         if name > key.as_bytes() {
-            place = Some(Place { at: key_at, comma_before: false, comma_after: true });
+            place = Some(InsertPoint { at: key_at, comma_before: false, comma_after: true });
             return false;
         }
         first = false;
         true
     });
-    place.unwrap_or(Place { at: end, comma_before: !first, comma_after: false })
+    place.unwrap_or(InsertPoint { at: end, comma_before: !first, comma_after: false })
 }
 
 /// Calls `visit(key, key offset, value offset)` for each member until it returns `false`.

@@ -6,7 +6,7 @@ use super::json;
 use super::path::Segment;
 use crate::go_text;
 
-/// How deep values may nest, as in Go.
+/// Limit on the nesting of values, as in Go.
 pub const MAX_NESTING: usize = 10_000;
 
 /// Returns the first syntax error, or `None` if the text is JSON by Go's rules. Unlike serde's rules, Go's accept lone
@@ -20,31 +20,31 @@ pub fn syntax_error(bytes: &[u8]) -> Option<String> {
 }
 
 /// Replaces lone surrogate escapes and broken UTF-8 by the replacement character, as Go does when it reads.
-pub fn mend(bytes: &[u8]) -> Vec<u8> {
+pub fn repair(bytes: &[u8]) -> Vec<u8> {
     let text = String::from_utf8_lossy(bytes);
     let bytes = text.as_bytes();
-    let mut mended = Vec::with_capacity(bytes.len());
+    let mut repaired = Vec::with_capacity(bytes.len());
     let mut at = 0;
     while let Some(&byte) = bytes.get(at) {
         if byte != b'\\' {
-            mended.push(byte);
+            repaired.push(byte);
             at += 1;
             continue;
         }
         let length = match (surrogate(bytes, at), surrogate(bytes, at + 6)) {
             (Some(0xd800..=0xdbff), Some(0xdc00..=0xdfff)) => 12,
             (Some(_), _) => {
-                mended.extend_from_slice("\u{fffd}".as_bytes());
+                repaired.extend_from_slice("\u{fffd}".as_bytes());
                 at += 6;
                 continue;
             }
             (None, _) => 2,
         };
         let end = (at + length).min(bytes.len());
-        mended.extend_from_slice(&bytes[at..end]);
+        repaired.extend_from_slice(&bytes[at..end]);
         at = end;
     }
-    mended
+    repaired
 }
 
 /// Limit on the number of cuts, because each of them keeps its path in memory.
@@ -142,7 +142,7 @@ const BEGIN_VALUE: &str = "looking for beginning of value";
 
 impl Scanner<'_> {
     fn document(&mut self) -> Result<(), SyntaxError> {
-        // Iterative: nesting takes no stack.
+        // A loop, because recursion over deep nesting would exhaust the stack.
         let mut open: Vec<u8> = Vec::new();
         self.value(&mut open)?;
         while let Some(container) = open.last().copied() {

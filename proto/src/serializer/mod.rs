@@ -1,6 +1,8 @@
-//! Texts and trees: reads request bodies in JSON, YAML and protobuf, and writes trees in the forms that clients compare.
+//! Texts and trees: reads request bodies in JSON, YAML and protobuf, and writes trees in the forms that clients
+//! compare.
 //!
-//! Corresponds to k8s.io/apimachinery/pkg/runtime/serializer. Nothing here knows a type: `schema` decodes what was read.
+//! Corresponds to k8s.io/apimachinery/pkg/runtime/serializer. Nothing here knows a type: `schema` decodes what was
+//! read.
 
 pub mod depth;
 pub mod field_order;

@@ -1,7 +1,7 @@
 //! The outline of a JSON text: the order of its members, and the spelling of its numbers.
 //!
-//! A tree sorts its members and normalises its numbers. Errors name fields in the order of the body, and repeat numbers as
-//! the client wrote them. So only bodies that have errors are outlined.
+//! A tree sorts its members and normalises its numbers. Errors name fields in the order of the body, and repeat numbers
+//! as the client wrote them. So only bodies that have errors are outlined.
 
 use super::json;
 

@@ -1,4 +1,4 @@
-//! The forms of answers: tables, objects in the version that was asked for, frames of a watch.
+//! The forms of answers: tables, objects in the requested version, frames of a watch.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/endpoints/handlers/response.go and k8s.io/apimachinery/pkg/watch.
 

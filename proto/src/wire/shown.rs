@@ -1,13 +1,13 @@
-//! A stored object as the version that was asked for shows it: whole, or its metadata alone.
+//! Writes a stored object in the requested version: the whole object, or its metadata alone.
 //!
-//! In the storage version nothing is encoded anew: the answer is made of slices of the stored bytes.
+//! In the storage version nothing is encoded again: the answer consists of slices of the stored bytes.
 
 use crate::object::Object;
 use crate::resources::{Conversion, Target};
 use crate::serializer::json;
 use bytes::Bytes;
 
-/// The version of meta.k8s.io in which tables and partial objects were asked for.
+/// The requested version of meta.k8s.io, for tables and partial objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MetaVersion {
     #[default]
@@ -24,7 +24,7 @@ impl MetaVersion {
     }
 }
 
-/// The object as slices of JSON.
+/// Returns the whole object as slices of JSON.
 pub fn whole(target: &Target, object: &Object) -> Vec<Bytes> {
     if target.is_storage_version() || matches!(target.served().conversion, Conversion::Webhook) {
         return object.to_wire().to_vec();
@@ -32,7 +32,7 @@ pub fn whole(target: &Target, object: &Object) -> Vec<Bytes> {
     vec![Bytes::from(json::to_canonical(&target.served().from_storage(object.to_value())))]
 }
 
-/// Appends its PartialObjectMetadata.
+/// Appends the object as PartialObjectMetadata.
 pub fn write_metadata(out: &mut Vec<u8>, target: &Target, object: &Object, version: MetaVersion) {
     let api_version = version.api_version();
     out.extend_from_slice(
@@ -42,7 +42,7 @@ pub fn write_metadata(out: &mut Vec<u8>, target: &Target, object: &Object, versi
         Conversion::Same | Conversion::Pruned | Conversion::Webhook => {
             object.metadata_to_wire().iter().for_each(|slice| out.extend_from_slice(slice))
         }
-        // Annotations may stand for fields of another version.
+        // A conversion may turn fields into annotations.
         Conversion::With { .. } => {
             let shown = target.served().from_storage(object.to_value());
             out.extend_from_slice(&json::to_canonical(&shown["metadata"]));

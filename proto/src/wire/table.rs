@@ -1,7 +1,7 @@
-//! Tables: what a server shows of objects to those who do not know their kind.
+//! Tables: columns and rows for clients that do not know a kind.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/endpoints/handlers/response.go and pkg/registry/rest/table.go. A list is one
-//! document; a watch sends a table of one row for each event, and announces the columns in the first alone.
+//! document. A watch sends a table of one row for each event, and defines the columns in the first event alone.
 
 use super::shown::{self, MetaVersion};
 use crate::meta::list::ListMeta;
@@ -15,7 +15,7 @@ use std::borrow::Cow;
 use std::io::Write;
 use std::sync::Arc;
 
-/// How much of the object goes with its row: `?includeObject=`.
+/// The part of the object that its row contains: `?includeObject=`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IncludeObject {
     None,
@@ -37,22 +37,22 @@ impl IncludeObject {
     }
 }
 
-/// How one served version of a resource is shown as a table.
+/// The table of one served version of a resource.
 #[derive(Clone, Debug)]
 pub struct Table<'a> {
     target: &'a Target,
     columns: Cow<'a, [Column]>,
     pub version: MetaVersion,
     pub include: IncludeObject,
-    /// The present, for ages.
+    /// The current time, for ages.
     pub now_s: i64,
 }
 
-/// Whether a table says what its columns are.
+/// Whether a table contains the definitions of its columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Announce {
     Columns,
-    /// Said before: every event of a watch but the first.
+    /// No definitions: every event of a watch but the first.
     Nothing,
 }
 
@@ -63,7 +63,7 @@ impl<'a> Table<'a> {
         Self { target, columns, version, include, now_s }
     }
 
-    /// A table with columns of another kind: the `scale` subresource.
+    /// Replaces the columns, for the `scale` subresource.
     pub fn with_columns(mut self, columns: Vec<Column>) -> Self {
         self.columns = Cow::Owned(columns);
         self
@@ -107,24 +107,24 @@ impl<'a> Table<'a> {
         out.push(b'}');
     }
 
-    /// The table of a list.
+    /// Writes the table of a list.
     pub fn list(&self, meta: &ListMeta, mut objects: Vec<Arc<Object>>) -> Vec<u8> {
         let served = self.target.served();
         if let Some(order) = served.row_order {
             objects.sort_by_cached_key(|object| order(&object.peek()));
         }
-        // Kubernetes' own converter for kinds without columns answers null where the others answer an empty list.
+        // Without objects, Kubernetes answers an empty list, but null for a kind without columns of its own.
         let nothing: &[u8] = if served.columns.is_empty() { b"null" } else { b"[]" };
         self.document(meta, &objects, nothing, Announce::Columns)
     }
 
-    /// The table of one object: the answer to a get, or one event of a watch.
+    /// Writes the table of one object: the answer to a get, or one event of a watch.
     pub fn single(&self, object: &Arc<Object>, announce: Announce) -> Vec<u8> {
         let meta = ListMeta::at(object.revision);
         self.document(&meta, std::slice::from_ref(object), b"[]", announce)
     }
 
-    /// The table of nothing that has come up to this revision: a bookmark.
+    /// Returns the table of a bookmark, which has no rows.
     pub fn bookmark(version: MetaVersion, meta: &Value) -> Value {
         json!({
             "kind": "Table",

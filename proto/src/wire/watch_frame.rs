@@ -1,4 +1,4 @@
-//! Watch frames: one line of JSON for each event.
+//! Frames of a watch: one line of JSON for each event.
 //!
 //! Corresponds to k8s.io/apimachinery/pkg/watch and metav1.WatchEvent.
 
@@ -14,11 +14,11 @@ pub enum EventType {
     Deleted,
 }
 
-/// The `type` of a frame that tells how far a watch has come.
+/// The `type` of a frame that reports the revision up to which a watch has come.
 pub const BOOKMARK: &str = "BOOKMARK";
-/// The `type` of the last frame of a watch that cannot go on; its object is a Status.
+/// The `type` of the last frame of a watch that fails. Its object is a Status.
 pub const ERROR: &str = "ERROR";
-/// On the bookmark that ends the initial events of a watch that asked for them.
+/// The annotation on the bookmark that ends the initial events of a watch.
 pub const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
 impl EventType {
@@ -37,7 +37,7 @@ impl fmt::Display for EventType {
     }
 }
 
-/// `{"type":…,"object":…}` and the end of its line, around the slices of an object's JSON.
+/// Returns a frame: `{"type":…,"object":…}` and a line break, around the slices of an object's JSON.
 pub fn frame(kind: &str, object: &[Bytes]) -> Bytes {
     const AROUND: usize = "{\"type\":\"\",\"object\":}\n".len();
     let length: usize = object.iter().map(Bytes::len).sum();
@@ -50,7 +50,7 @@ pub fn frame(kind: &str, object: &[Bytes]) -> Bytes {
     Bytes::from(out)
 }
 
-/// `metadata` of a bookmark's object: a revision, and whether the initial events end here.
+/// Returns the `metadata` of a bookmark's object: a revision, and whether the initial events end here.
 pub fn bookmark_meta(revision: u64, ends_initial_events: bool) -> Value {
     let mut meta = json!({"resourceVersion": revision.to_string()});
     if ends_initial_events {

@@ -42,8 +42,9 @@ impl Plugin for NodeResourcesFit {
     }
 
     fn is_helped_by(&self, pod: &PodInfo, event: &ClusterEvent) -> bool {
-        let asks_for_more =
-            |more: &Resources, less: &Resources| pod.requests.asked().any(|(name, _)| more.get(name) > less.get(name));
+        let asks_for_more = |more: &Resources, less: &Resources| {
+            pod.requests.requested().any(|(name, _)| more.get(name) > less.get(name))
+        };
         match event {
             ClusterEvent::AssignedPodDeleted(_) => true, // every pod held a place, if nothing else
             ClusterEvent::AssignedPodUpdated { old, new } => asks_for_more(&old.requests, &new.requests),

@@ -13,7 +13,7 @@ const BINARY_DIGITS: usize = 20;
 /// The parts of a quantity's text.
 struct Parts<'a> {
     negative: bool,
-    /// Without leading zeros.
+    /// The digits before the point, without leading zeros.
     whole: &'a str,
     fraction: &'a str,
     suffix: &'a str,

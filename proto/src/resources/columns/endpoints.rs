@@ -1,4 +1,4 @@
-//! Endpoints and EndpointSlices: the first few addresses behind a service.
+//! Columns of Endpoints and EndpointSlices: the first few addresses behind a service.
 //!
 //! Corresponds to formatEndpoints and its like in pkg/printers/internalversion/printers.go.
 
@@ -6,7 +6,7 @@ use super::read::{int_at, items, str_at};
 use super::{Column, age, name, read, string, text};
 use serde_json::{Value, json};
 
-/// How many are listed before the rest is counted.
+/// Number of entries that are listed before the rest is counted.
 const SHOWN: usize = 3;
 
 pub fn endpoints_columns() -> Vec<Column> {
@@ -46,7 +46,7 @@ fn endpoints(object: &Value) -> String {
     read::abridged(&list, SHOWN, ",")
 }
 
-/// An IPv6 address stands in brackets.
+/// Joins address and port. An IPv6 address is put into brackets.
 fn host_port(ip: &str, port: i64) -> String {
     if ip.contains(':') { format!("[{ip}]:{port}") } else { format!("{ip}:{port}") }
 }

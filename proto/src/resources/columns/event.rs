@@ -1,4 +1,4 @@
-//! Events: when, about what, why and from whom.
+//! Columns of events: time, reason, involved object and source.
 //!
 //! Corresponds to printEvent in pkg/printers/internalversion/printers.go. Cells read the core form, which is stored.
 
@@ -44,7 +44,7 @@ fn last_seen(event: &Value, now_s: i64) -> String {
 fn count(event: &Value) -> i64 {
     match (series(event), int_at(event, "/count")) {
         (Some(series), _) => int_at(series, "/count"),
-        // The newer form leaves out the count of what happened once.
+        // The newer form omits a count of one.
         (None, 0) => 1,
         (None, count) => count,
     }

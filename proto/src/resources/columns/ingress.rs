@@ -1,4 +1,4 @@
-//! Ingresses: which hosts they answer for, and where.
+//! Columns of ingresses: their hosts, addresses and ports.
 //!
 //! Corresponds to printIngress in pkg/printers/internalversion/printers.go.
 
@@ -29,7 +29,7 @@ fn hosts(ingress: &Value) -> String {
         return "*".to_owned();
     }
     let shown = read::joined(named.iter().copied().take(HOSTS_SHOWN), ",");
-    // Rules without a host count among the rest once the list is full.
+    // Once the list is full, rules without a host count among the rest.
     let full_at = rules.iter().enumerate().filter(|(_, rule)| !str_at(rule, "/host").is_empty()).nth(HOSTS_SHOWN - 1);
     match full_at {
         Some((i, _)) if i + 1 < rules.len() => format!("{shown} + {} more...", rules.len() - HOSTS_SHOWN),

@@ -1,7 +1,7 @@
-//! Printer columns: what `kubectl get` shows of each kind.
+//! Printer columns: the columns that `kubectl get` shows for each kind.
 //!
 //! Corresponds to pkg/printers/internalversion/printers.go. A cell is a pure function of the object, in its storage
-//! version, and of the present time. Kinds with few columns have them beside their row, the others in a file here.
+//! version, and of the current time. Kinds with few columns have them beside their row, the others in a file here.
 
 pub(super) mod autoscaler;
 pub(super) mod endpoints;
@@ -67,13 +67,13 @@ impl Column {
         self
     }
 
-    /// Shown with `-o wide` alone.
+    /// Shows the column with `-o wide` alone.
     pub(super) fn wide(mut self) -> Self {
         self.priority = 1;
         self
     }
 
-    /// The column holds the object's name: clients may link it.
+    /// Marks the column that holds the object's name, which clients may link.
     pub(super) fn name_format(mut self) -> Self {
         self.format = "name".into();
         self
@@ -90,13 +90,13 @@ pub(super) fn age() -> Column {
     string("Age", "How long ago the object was created.", |o, now| read::since(o, "/metadata/creationTimestamp", now))
 }
 
-/// What a kind without columns of its own shows.
+/// Returns the columns of a kind without its own.
 pub fn default_columns() -> Vec<Column> {
     let time: CellOf = |o, _| o.pointer("/metadata/creationTimestamp").cloned().unwrap_or(Value::Null);
     vec![name(), column("Created At", "date", "When the object was created.", Cell::Of(time))]
 }
 
-/// A value as the cell of a column of that type. Corresponds to cellForJSONValue of apiextensions-apiserver.
+/// Returns a value as a cell of a type. Corresponds to cellForJSONValue of apiextensions-apiserver.
 pub(super) fn typed(value: &Value, kind: &str, now_s: i64) -> Value {
     match (kind, value) {
         (_, Value::Null) => Value::Null,
@@ -112,7 +112,7 @@ pub(super) fn typed(value: &Value, kind: &str, now_s: i64) -> Value {
     }
 }
 
-/// The columns of a custom resource that are there in any case: its name, and its age where it names none.
+/// Returns the columns of a custom resource: its name, and then its own columns, or its age if it has none.
 pub fn custom(own: Vec<Column>) -> Vec<Column> {
     let meta = builtin_type(OBJECT_META);
     let described = |field: &str| {
@@ -127,7 +127,7 @@ pub fn custom(own: Vec<Column>) -> Vec<Column> {
     columns
 }
 
-/// The columns of the `scale` subresource.
+/// Returns the columns of the `scale` subresource.
 pub fn scale() -> Vec<Column> {
     vec![
         text("Name", NAME, "/metadata/name"),
@@ -137,7 +137,7 @@ pub fn scale() -> Vec<Column> {
     ]
 }
 
-/// The cells of an object, by column name: what tests compare.
+/// Returns the cells of an object as one text, which tests compare.
 #[cfg(test)]
 pub(super) fn cells(columns: &[Column], object: &Value, now_s: i64) -> String {
     let cells = columns.iter().map(|column| match column.cell.value(object, now_s) {

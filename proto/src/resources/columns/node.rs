@@ -1,4 +1,4 @@
-//! Nodes: readiness, roles, and what runs on them.
+//! Columns of nodes: readiness, roles, addresses and software.
 //!
 //! Corresponds to printNode in pkg/printers/internalversion/printers.go.
 

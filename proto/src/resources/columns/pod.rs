@@ -1,4 +1,4 @@
-//! Pods: readiness, a one-word summary of the containers' states, and restarts.
+//! Columns of pods: readiness, a one-word summary of the containers' states, and restarts.
 //!
 //! Corresponds to printPod in pkg/printers/internalversion/printers.go.
 
@@ -30,7 +30,7 @@ pub fn columns() -> Vec<Column> {
     ]
 }
 
-/// Whether the pod has run to completion, for clients that fade such rows.
+/// Returns the condition of a pod that has run to completion, for clients that fade such rows.
 pub fn row_conditions(pod: &Value) -> Vec<Value> {
     let (reason, message) = match str_at(pod, "/status/phase") {
         "Succeeded" => ("Succeeded", "The pod has completed successfully."),
@@ -40,17 +40,17 @@ pub fn row_conditions(pod: &Value) -> Vec<Value> {
     vec![json!({"type": "Completed", "status": "True", "reason": reason, "message": message})]
 }
 
-/// What the containers' statuses come down to.
+/// The summary of the containers' statuses.
 struct Summary {
     ready: usize,
     total: usize,
     status: String,
     restarts: i64,
-    /// RFC 3339 in UTC, so that text order is time order; empty if nothing ever ended.
+    /// RFC 3339 in UTC, whose text order is the order of time. Empty if no container has terminated.
     last_restart: String,
 }
 
-/// Restarts counted so far.
+/// The number of restarts counted so far, and the time of the last one.
 #[derive(Clone, Default)]
 struct Restarts {
     count: i64,
@@ -104,8 +104,8 @@ impl Summary {
         }
     }
 
-    /// Init containers in order, until one that has not done its work. Answers whether there is such a one, and the
-    /// restarts of sidecars, which count on.
+    /// Reads the init containers in order, up to the first that is not done. Returns whether there is one, and the
+    /// restarts of sidecars, which count for the running pod, too.
     fn read_init_containers(&mut self, pod: &Value) -> (bool, Restarts) {
         let specs = items(pod, "/spec/initContainers");
         let is_sidecar =
@@ -141,7 +141,7 @@ impl Summary {
 
     fn read_containers(&mut self, pod: &Value, mut restarts: Restarts) {
         let mut has_running = false;
-        // The first container has the last word.
+        // The state of the first container overrides those of the others.
         for container in items(pod, "/status/containerStatuses").iter().rev() {
             restarts.add(container);
             let waiting = str_at(container, "/state/waiting/reason");
@@ -174,7 +174,7 @@ impl Summary {
     }
 }
 
-/// Why a container ended, in one word.
+/// Returns the reason for which a container terminated, in one word.
 fn ending(terminated: &Value) -> String {
     let reason = str_at(terminated, "/reason");
     match int_at(terminated, "/signal") {
@@ -184,7 +184,7 @@ fn ending(terminated: &Value) -> String {
     }
 }
 
-/// The status of the first condition of a type; empty if there is none.
+/// Returns the status of the first condition of a type, empty if there is none.
 fn condition<'a>(pod: &'a Value, kind: &str) -> &'a str {
     let found = items(pod, "/status/conditions").iter().find(|c| c["type"] == kind);
     found.map_or("", |condition| str_at(condition, "/status"))

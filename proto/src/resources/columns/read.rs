@@ -1,18 +1,16 @@
-//! Reading fields for cells: what is absent has a harmless value, since tables show objects in any state.
+//! Reads fields for cells. An absent field has an empty value, because tables show objects in any state.
 
 use crate::meta::{label_selector, time};
 use serde_json::{Value, json};
 
-pub fn str_at<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
-}
+pub use crate::fields::text as str_at;
 
-/// The empty string if absent.
+/// Returns a text as a cell, empty if absent.
 pub fn text(object: &Value, pointer: &str) -> Value {
     json!(str_at(object, pointer))
 }
 
-/// `otherwise` if absent or empty.
+/// Returns a text as a cell, or `otherwise` if it is absent or empty.
 pub fn text_or(object: &Value, pointer: &str, otherwise: &str) -> Value {
     match str_at(object, pointer) {
         "" => json!(otherwise),
@@ -24,7 +22,7 @@ pub fn int_at(object: &Value, pointer: &str) -> i64 {
     object.pointer(pointer).and_then(Value::as_i64).unwrap_or(0)
 }
 
-/// Zero if absent.
+/// Returns a number as a cell, zero if absent.
 pub fn number(object: &Value, pointer: &str) -> Value {
     json!(int_at(object, pointer))
 }
@@ -37,7 +35,7 @@ pub fn items<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
     object.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// How many entries a list or map has.
+/// Returns the number of entries of a list or map.
 pub fn count(object: &Value, pointer: &str) -> i64 {
     let length = match object.pointer(pointer) {
         Some(Value::Array(items)) => items.len(),
@@ -47,7 +45,7 @@ pub fn count(object: &Value, pointer: &str) -> i64 {
     i64::try_from(length).unwrap_or(i64::MAX)
 }
 
-/// `5m10s`, or `<unknown>` if there is no time.
+/// Returns the age of a time: `5m10s`, or `<unknown>` if there is no time.
 pub fn since(object: &Value, pointer: &str, now_s: i64) -> Value {
     json!(time::since(str_at(object, pointer), now_s))
 }
@@ -56,14 +54,14 @@ pub fn is_deleting(object: &Value) -> bool {
     !str_at(object, "/metadata/deletionTimestamp").is_empty()
 }
 
-/// `a=1,b=2`, or `<none>`.
+/// Returns labels as `a=1,b=2`, or `<none>`.
 pub fn labels(object: &Value, pointer: &str) -> Value {
     let pairs = object.pointer(pointer).and_then(Value::as_object).into_iter().flatten();
     let pairs: Vec<String> = pairs.map(|(k, v)| format!("{k}={}", v.as_str().unwrap_or_default())).collect();
     json!(if pairs.is_empty() { "<none>".to_owned() } else { pairs.join(",") })
 }
 
-/// A label selector in its query form; `<none>` if it selects everything or is absent.
+/// Returns a label selector in its query form, or `<none>` if it selects everything or is absent.
 pub fn selector(object: &Value, pointer: &str) -> Value {
     match label_selector::from_value(object.pointer(pointer)).map(|s| s.to_string()) {
         Ok(text) if text.is_empty() => json!("<none>"),
@@ -72,7 +70,7 @@ pub fn selector(object: &Value, pointer: &str) -> Value {
     }
 }
 
-/// One field of each container of a pod spec: names, images.
+/// Joins one field of all containers of a pod spec: the names or the images.
 pub fn containers(object: &Value, pod_spec: &str, field: &str) -> Value {
     let containers = items(object, &format!("{pod_spec}/containers"));
     json!(joined(containers.iter().map(|container| str_at(container, field)), ","))
@@ -82,7 +80,7 @@ pub fn joined<'a>(parts: impl Iterator<Item = &'a str>, separator: &str) -> Stri
     parts.collect::<Vec<_>>().join(separator)
 }
 
-/// The first `most` of a list, and how many more there are: `a,b,c + 2 more...`
+/// Joins the first `most` entries of a list, and counts the rest: `a,b,c + 2 more...`.
 pub fn abridged(list: &[String], most: usize, separator: &str) -> String {
     let shown = list[..list.len().min(most)].join(separator);
     if list.len() > most { format!("{shown} + {} more...", list.len() - most) } else { shown }

@@ -1,4 +1,4 @@
-//! Services: their addresses inside and outside, and their ports.
+//! Columns of services: their addresses inside and outside the cluster, and their ports.
 //!
 //! Corresponds to printService in pkg/printers/internalversion/printers.go.
 
@@ -20,7 +20,7 @@ pub fn columns() -> Vec<Column> {
     ]
 }
 
-/// The addresses that a load balancer reports, each once and sorted.
+/// Returns the addresses that a load balancer reports, sorted and without duplicates.
 pub fn load_balancer(object: &Value) -> String {
     let address = |ingress: &Value| match str_at(ingress, "/ip") {
         "" => str_at(ingress, "/hostname").to_owned(),

@@ -1,4 +1,4 @@
-//! Volumes and claims: what is bound to what.
+//! Columns of persistent volumes and claims: their state, and what they are bound to.
 //!
 //! Corresponds to printPersistentVolume and printPersistentVolumeClaim in pkg/printers/internalversion/printers.go.
 
@@ -15,7 +15,7 @@ pub fn volume_columns() -> Vec<Column> {
         string("Status", "Whether it is free, bound or released.", |volume, _| json!(phase(volume))),
         string("Claim", "The claim that it is bound to.", |volume, _| json!(claim(volume))),
         string("StorageClass", "Its storage class.", |volume, _| json!(class(volume))),
-        string("VolumeAttributesClass", "Its volume attributes class.", |volume, _| attributes_class(volume)),
+        attributes_class(),
         text("Reason", "Why it is in its state.", "/status/reason"),
         age(),
         text("VolumeMode", "File system or block device.", "/spec/volumeMode").or("<unset>").wide(),
@@ -34,7 +34,7 @@ pub fn claim_columns() -> Vec<Column> {
             json!(if is_bound(claim) { access_modes(claim, "/status/accessModes") } else { String::new() })
         }),
         string("StorageClass", "Its storage class.", |claim, _| json!(class(claim))),
-        string("VolumeAttributesClass", "Its volume attributes class.", |claim, _| attributes_class(claim)),
+        attributes_class(),
         age(),
         text("VolumeMode", "File system or block device.", "/spec/volumeMode").or("<unset>").wide(),
     ]
@@ -48,7 +48,7 @@ fn is_bound(claim: &Value) -> bool {
     !str_at(claim, "/spec/volumeName").is_empty()
 }
 
-/// A size that is not there is zero.
+/// Returns a size, zero if absent.
 fn storage(object: &Value, pointer: &str) -> String {
     match object.pointer(pointer) {
         Some(Value::String(size)) => size.clone(),
@@ -63,7 +63,7 @@ fn claim(volume: &Value) -> String {
     }
 }
 
-/// The old annotation goes before the field.
+/// Returns the storage class. The old annotation takes precedence over the field.
 fn class(object: &Value) -> &str {
     match str_at(object, "/metadata/annotations/volume.beta.kubernetes.io~1storage-class") {
         "" => str_at(object, "/spec/storageClassName"),
@@ -71,11 +71,11 @@ fn class(object: &Value) -> &str {
     }
 }
 
-fn attributes_class(object: &Value) -> Value {
-    read::text_or(object, "/spec/volumeAttributesClassName", "<unset>")
+fn attributes_class() -> Column {
+    text("VolumeAttributesClass", "Its volume attributes class.", "/spec/volumeAttributesClassName").or("<unset>")
 }
 
-/// Each mode once, in a fixed order: `RWO,RWX`.
+/// Returns the access modes without duplicates, in a fixed order: `RWO,RWX`.
 fn access_modes(object: &Value, pointer: &str) -> String {
     const SHORT: [(&str, &str); 4] =
         [("ReadWriteOnce", "RWO"), ("ReadOnlyMany", "ROX"), ("ReadWriteMany", "RWX"), ("ReadWriteOncePod", "RWOP")];

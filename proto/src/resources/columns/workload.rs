@@ -1,4 +1,4 @@
-//! Workloads: how many pods are wanted and how many are there.
+//! Columns of workloads: how many pods they want, and how many they have.
 //!
 //! Corresponds to printDeployment, printJob and their like in pkg/printers/internalversion/printers.go.
 
@@ -18,7 +18,7 @@ const UPDATED: &str = "How many pods have the latest template.";
 const AVAILABLE: &str = "How many pods have been ready for long enough.";
 const READY_OF: &str = "How many of the wanted pods are ready.";
 
-/// Containers and images of `/spec/template`, for `-o wide`.
+/// Returns the columns for containers and images of `/spec/template`, for `-o wide`.
 fn template_columns() -> [Column; 2] {
     [
         string("Containers", CONTAINERS, |o, _| read::containers(o, "/spec/template/spec", "/name")).wide(),
@@ -102,7 +102,7 @@ pub fn controller_revision() -> Vec<Column> {
     ]
 }
 
-/// `statefulset.apps/web`
+/// Returns the controlling owner: `statefulset.apps/web`.
 fn controller(revision: &Value) -> String {
     let Some(owner) = owner::controller_of_value(revision) else { return "<none>".to_owned() };
     let (group, _) = split_api_version(str_at(owner, "/apiVersion"));

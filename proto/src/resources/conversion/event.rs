@@ -1,10 +1,10 @@
-//! Events: the core group and events.k8s.io name the same fields differently.
+//! Converts events between the core group and events.k8s.io, which name the same fields differently.
 //!
 //! Corresponds to pkg/apis/events/v1/conversion.go. The core form is stored.
 
 use serde_json::{Map, Value, json};
 
-/// The name in events.k8s.io, and in the core group.
+/// Names of fields in events.k8s.io and in the core group.
 const NAMES: &[(&str, &str)] = &[
     ("regarding", "involvedObject"),
     ("note", "message"),
@@ -15,7 +15,7 @@ const NAMES: &[(&str, &str)] = &[
     ("reportingController", "reportingComponent"),
 ];
 
-/// What the core form always shows, empty or not.
+/// Returns the fields that the core form always has, with their empty values.
 fn core_always() -> [(&'static str, Value); 7] {
     [
         ("involvedObject", json!({})),
@@ -28,7 +28,7 @@ fn core_always() -> [(&'static str, Value); 7] {
     ]
 }
 
-/// What the form of events.k8s.io always shows.
+/// Returns the fields that the form of events.k8s.io always has, with their empty values.
 fn new_always() -> [(&'static str, Value); 5] {
     [
         ("regarding", json!({})),
@@ -39,7 +39,7 @@ fn new_always() -> [(&'static str, Value); 5] {
     ]
 }
 
-/// From events.k8s.io to the core group.
+/// Converts from events.k8s.io to the core group.
 pub fn to_core(mut event: Value) -> Value {
     if let Some(fields) = event.as_object_mut() {
         rename(fields, NAMES.iter().copied());
@@ -49,11 +49,11 @@ pub fn to_core(mut event: Value) -> Value {
     event
 }
 
-/// From the core group to events.k8s.io.
+/// Converts from the core group to events.k8s.io.
 pub fn from_core(mut event: Value) -> Value {
     if let Some(fields) = event.as_object_mut() {
         rename(fields, NAMES.iter().map(|(new, core)| (*core, *new)));
-        // The core form writes these even when they are empty.
+        // The core form has these even if they are empty.
         for name in ["reportingController", "reportingInstance"] {
             if fields.get(name).is_some_and(|v| v == "") {
                 fields.remove(name);

@@ -1,4 +1,5 @@
-//! HorizontalPodAutoscaler: v1 knows CPU alone, so all else travels in annotations of the v1 form.
+//! Converts a HorizontalPodAutoscaler between v1 and v2. v1 has the CPU target alone, so annotations hold all other
+//! fields.
 //!
 //! Corresponds to pkg/apis/autoscaling/v1/conversion.go. The v2 form is stored.
 
@@ -12,10 +13,10 @@ const CURRENT_METRICS: &str = "autoscaling.alpha.kubernetes.io/current-metrics";
 const CONDITIONS: &str = "autoscaling.alpha.kubernetes.io/conditions";
 const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
 
-/// What an autoscaler without any metric aims at.
+/// The CPU target of an autoscaler without any metric.
 const DEFAULT_CPU_UTILIZATION: i64 = 80;
 
-/// From v1 to v2: annotations become fields.
+/// Converts from v1 to v2: annotations become fields.
 pub fn to_v2(mut hpa: Value) -> Value {
     hpa["apiVersion"] = json!("autoscaling/v2");
     let taken = take_annotations(&mut hpa);
@@ -38,7 +39,7 @@ pub fn to_v2(mut hpa: Value) -> Value {
     if let Some(status) = hpa.get_mut("status").and_then(Value::as_object_mut) {
         let cpu = status.remove("currentCPUUtilizationPercentage").filter(|p| !p.is_null());
         let mut current: Vec<Value> = cpu.map(current_cpu_utilization).into_iter().collect();
-        // The annotation says more than the one field.
+        // The annotation holds more than the one field.
         if let Some(metrics) = decoded::<Vec<MetricStatus>>(read(CURRENT_METRICS)).filter(|m| !m.is_empty()) {
             current = metrics.into_iter().map(MetricStatus::into_v2).collect();
         }
@@ -54,10 +55,10 @@ pub fn to_v2(mut hpa: Value) -> Value {
     hpa
 }
 
-/// From v2 to v1: what v1 has no field for becomes annotations.
+/// Converts from v2 to v1: fields that v1 lacks become annotations.
 pub fn to_v1(mut hpa: Value) -> Value {
     hpa["apiVersion"] = json!("autoscaling/v1");
-    // Only annotations made here may speak for v2 fields.
+    // Annotations from elsewhere must not stand for fields of v2.
     take_annotations(&mut hpa);
     let mut made: Vec<(&str, String)> = Vec::new();
 
@@ -122,7 +123,7 @@ fn take_list(fields: &mut Map<String, Value>, name: &str) -> Vec<Value> {
     }
 }
 
-/// Removes the annotations that carry fields of the other version, and the map if nothing else is in it.
+/// Removes the annotations that hold fields of v2, and the map if it is empty then.
 fn take_annotations(hpa: &mut Value) -> Vec<(&'static str, String)> {
     let Some(metadata) = hpa.get_mut("metadata").and_then(Value::as_object_mut) else { return Vec::new() };
     let Some(all) = metadata.get_mut("annotations").and_then(Value::as_object_mut) else { return Vec::new() };
@@ -137,7 +138,7 @@ fn take_annotations(hpa: &mut Value) -> Vec<(&'static str, String)> {
     taken
 }
 
-/// An annotation that cannot be read is as good as none.
+/// Decodes an annotation. One that cannot be decoded counts as absent.
 fn decoded<T: DeserializeOwned>(text: Option<&str>) -> Option<T> {
     serde_json::from_str(text?).ok()
 }

@@ -1,14 +1,14 @@
 //! The JSON inside the annotations of a v1 HorizontalPodAutoscaler.
 //!
 //! Corresponds to the MetricSpec, MetricStatus and HorizontalPodAutoscalerCondition types of k8s.io/api/autoscaling/v1
-//! and to the internal HorizontalPodAutoscalerBehavior. Fields stand in the order in which Kubernetes writes them.
+//! and to the internal HorizontalPodAutoscalerBehavior. The order of fields is that in which Kubernetes writes them.
 //! Deviation: field names are matched exactly, where Kubernetes accepts any letter case.
 
 use crate::meta::quantity::Quantity;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-/// Labels are taken over as they stand, in the order `matchLabels`, `matchExpressions`.
+/// A label selector, whose parts are copied unchanged.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Labels {
@@ -65,7 +65,7 @@ struct PodsMetric {
     selector: Option<Labels>,
 }
 
-/// Of all containers, or of the named one.
+/// A resource of all containers, or of the named one.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct ResourceMetric {
@@ -163,7 +163,7 @@ pub(super) struct Condition {
     message: String,
 }
 
-/// Written by Go field names: Kubernetes encodes its internal type here.
+/// Kubernetes encodes its internal type here, whose members have the names of Go's fields.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub(super) struct Behavior {
@@ -197,7 +197,7 @@ struct Policy {
     period_seconds: i32,
 }
 
-/// Optional fields that are not set are left out of the v2 form.
+/// Removes null members, because the v2 form omits optional fields that are not set.
 pub(super) fn without_nulls(value: Value) -> Value {
     match value {
         Value::Object(fields) => {
@@ -226,7 +226,7 @@ fn decoded<T: serde::de::DeserializeOwned>(value: Option<&Value>) -> Option<T> {
     value.filter(|v| !v.is_null()).and_then(|v| serde_json::from_value(v.clone()).ok())
 }
 
-/// The member of a v2 metric that its name says: `None` if it is missing, as before validation.
+/// Reads the member of a v2 metric with a name, or returns `None` if it is absent, as it may be before validation.
 fn part<T>(metric: &Value, name: &str, read: impl Fn(&Value) -> T) -> Option<T> {
     metric.get(name).filter(|v| v.is_object()).map(read)
 }

@@ -1,4 +1,4 @@
-//! Decoding of custom resources: metadata as Go types it, the rest pruned by its schema.
+//! Decodes custom resources: metadata as a Go type, the rest by pruning with the structural schema.
 //!
 //! Corresponds to the schemaCoercingDecoder of k8s.io/apiextensions-apiserver/pkg/apiserver.
 
@@ -10,7 +10,7 @@ use super::walk::Walk;
 use serde_json::{Map, Value};
 
 impl Walk {
-    /// A whole custom resource. What is wrong with fields beside metadata is found by validation, not here.
+    /// Decodes a whole custom resource. Validation finds the errors outside metadata later.
     pub fn custom(&mut self, schema: &Structural, value: &mut Value) {
         if let Some(metadata) = value.get_mut("metadata") {
             if metadata.is_null() {

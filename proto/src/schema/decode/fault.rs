@@ -1,4 +1,4 @@
-//! `Fault`: a value of the wrong type, and which of several Go would report.
+//! `Fault`: a value that cannot be decoded, and the choice of the fault that Go reports.
 
 use super::super::{Schema, Shape, go_type};
 use crate::serializer::json::go_kind;
@@ -8,28 +8,29 @@ use serde_json::Value;
 #[derive(Debug)]
 pub struct Fault {
     path: String,
-    /// Types with a decoder of their own stop Go at once; other faults are noted, and the first is reported at the end.
+    /// Whether Go stops at once, as it does in types with their own decoder. It reports the first of other faults at
+    /// the end.
     stops: bool,
-    text: Text,
+    text: Wording,
 }
 
 #[derive(Debug)]
-enum Text {
+enum Wording {
     /// json: cannot unmarshal `kind` (`number`) into Go struct field `field` of type `go_type`
     Unmarshal {
         kind: &'static str,
         number: Option<String>,
         field: String,
         go_type: String,
-        /// What the value is in a tree that Go has decoded without a type: `int64`.
-        held: &'static str,
-        /// What the field's type is at bottom: `struct`, `map`, `slice` or a plain type.
+        /// The Go type of the value in a tree that was decoded without a type: `int64`.
+        value_type: &'static str,
+        /// The kind of the field's Go type.
         wanted: Wanted,
     },
-    Own(String),
+    Message(String),
 }
 
-/// The kind of a Go type, as far as conversion tells them apart.
+/// The kind of a Go type, as far as the errors of conversion distinguish them.
 #[derive(Clone, Copy, Debug)]
 pub enum Wanted {
     Struct,
@@ -56,19 +57,19 @@ impl Wanted {
 
 impl Fault {
     pub fn wrong_kind(path: String, value: &Value, field: String, go_type: String, wanted: Wanted) -> Self {
-        let (kind, held) = (go_kind(value), held(value));
-        Self { path, stops: false, text: Text::Unmarshal { kind, number: None, field, go_type, held, wanted } }
+        let (kind, value_type) = (go_kind(value), value_type_of(value));
+        Self { path, stops: false, text: Wording::Unmarshal { kind, number: None, field, go_type, value_type, wanted } }
     }
 
-    /// A number that does not fit an integer is part of the error.
+    /// Builds the fault of a number that does not fit an integer type. The error contains the number.
     pub fn unfit_number(path: String, value: &Value, field: String, go_type: &'static str) -> Self {
-        let (kind, number, held) = (go_kind(value), Some(value.to_string()), held(value));
+        let (kind, number, value_type) = (go_kind(value), Some(value.to_string()), value_type_of(value));
         let (go_type, wanted) = (go_type.to_owned(), Wanted::Plain(go_type));
-        Self { path, stops: false, text: Text::Unmarshal { kind, number, field, go_type, held, wanted } }
+        Self { path, stops: false, text: Wording::Unmarshal { kind, number, field, go_type, value_type, wanted } }
     }
 
-    pub fn own(path: String, message: String) -> Self {
-        Self { path, stops: false, text: Text::Own(message) }
+    pub fn with_message(path: String, message: String) -> Self {
+        Self { path, stops: false, text: Wording::Message(message) }
     }
 
     pub fn stopping(self) -> Self {
@@ -79,16 +80,16 @@ impl Fault {
         &self.path
     }
 
-    /// Which fault Go reports: the first that stops it, else the first.
+    /// Returns the fault that Go reports: the first one that stops it, else the first of all.
     pub fn first(faults: Vec<Self>, order: impl Fn(&str) -> usize) -> Option<Self> {
         faults.into_iter().min_by_key(|fault| (!fault.stops, order(&fault.path)))
     }
 
-    /// The message; `spelling` is how the client wrote the number.
+    /// Returns the message. `spelling` is the number as the client wrote it.
     pub fn message(&self, spelling: Option<&str>) -> String {
         match &self.text {
-            Text::Own(message) => message.clone(),
-            Text::Unmarshal { kind, number, field, go_type, .. } => {
+            Wording::Message(message) => message.clone(),
+            Wording::Unmarshal { kind, number, field, go_type, .. } => {
                 let number = number.as_deref().map(|number| spelling.unwrap_or(number));
                 let number = number.map_or_else(String::new, |number| format!(" {number}"));
                 format!("json: cannot unmarshal {kind}{number} into Go struct field {field} of type {go_type}")
@@ -96,28 +97,28 @@ impl Fault {
         }
     }
 
-    /// The message where a tree is converted into Go's types instead of read into them.
+    /// Returns the message of a tree that is converted into Go's types, not decoded from text.
     ///
-    /// Corresponds to `fromUnstructured` in k8s.io/apimachinery/pkg/runtime/converter.go. Types with a decoder of
-    /// their own are asked alone, so that they do not know the field.
+    /// Corresponds to `fromUnstructured` in k8s.io/apimachinery/pkg/runtime/converter.go. The message of a type with
+    /// its own decoder does not name the field, because that decoder does not know it.
     pub fn conversion(&self) -> String {
         match &self.text {
-            Text::Own(message) if message.starts_with("illegal base64") => {
+            Wording::Message(message) if message.starts_with("illegal base64") => {
                 format!("error decoding from json: {message}")
             }
-            Text::Own(message) => message.clone(),
-            Text::Unmarshal { kind, number, go_type, .. } if self.stops => {
+            Wording::Message(message) => message.clone(),
+            Wording::Unmarshal { kind, number, go_type, .. } if self.stops => {
                 let number = number.as_ref().map_or_else(String::new, |number| format!(" {number}"));
                 format!("json: cannot unmarshal {kind}{number} into Go value of type {go_type}")
             }
-            Text::Unmarshal { go_type, held, wanted, .. } => match (wanted, *held) {
-                (Wanted::Struct, held) => format!("cannot restore struct from: {held}"),
-                (Wanted::Map, held) => format!("cannot restore map from {held}"),
-                (Wanted::Slice, held) => format!("cannot restore slice from {held}"),
+            Wording::Unmarshal { go_type, value_type, wanted, .. } => match (wanted, *value_type) {
+                (Wanted::Struct, value_type) => format!("cannot restore struct from: {value_type}"),
+                (Wanted::Map, value_type) => format!("cannot restore map from {value_type}"),
+                (Wanted::Slice, value_type) => format!("cannot restore slice from {value_type}"),
                 (Wanted::String, "int64") => format!("cannot convert int64 to {go_type}"),
                 (Wanted::String, _) => "unrecognized type: string".to_owned(),
-                (Wanted::Plain(_), held @ ("int64" | "float64")) if number_type(go_type) => {
-                    format!("cannot convert {held} to {go_type}")
+                (Wanted::Plain(_), value_type @ ("int64" | "float64")) if number_type(go_type) => {
+                    format!("cannot convert {value_type} to {go_type}")
                 }
                 (Wanted::Plain(wanted), _) => format!("unrecognized type: {wanted}"),
             },
@@ -129,7 +130,7 @@ fn number_type(go_type: &str) -> bool {
     go_type.starts_with("int") || go_type.starts_with("float")
 }
 
-fn held(value: &Value) -> &'static str {
+fn value_type_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "invalid",
         Value::Bool(_) => "bool",

@@ -1,7 +1,8 @@
-//! Strict decoding: a tree of a built-in kind becomes what a round trip through Go's types would make of it.
+//! Strict decoding: turns a tree of a built-in kind into the result of a round trip through Go's types.
 //!
-//! Corresponds to sigs.k8s.io/json and `runtime.StrictDecodingError`. Unknown fields go, nulls and empty values go where
-//! Go omits them, quantities and times take their canonical form, and what Go always writes is written.
+//! Corresponds to sigs.k8s.io/json and `runtime.StrictDecodingError`. It removes unknown fields and
+//! the nulls and empty values that Go omits, adds the fields that Go always writes, and puts quantities and times into
+//! their canonical form.
 
 mod custom;
 mod fault;
@@ -20,7 +21,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use walk::Walk;
 
-/// As many strict errors as Kubernetes collects.
+/// Limit on the number of strict errors, as in Kubernetes.
 const MAX_STRICT_ERRORS: usize = 100;
 
 /// A decoded object.
@@ -31,30 +32,30 @@ pub struct Decoded {
     pub strict_errors: Vec<String>,
 }
 
-/// Why a tree is not of its type, in Go's words.
+/// The reason why a tree is not of its type, in Go's words.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{0}")]
 pub struct DecodeError(pub String);
 
 impl DecodeError {
-    /// The answer to a body that is not of its kind.
+    /// Returns the answer to a body that cannot be decoded as its kind.
     pub fn to_status(&self, gvk: &Gvk) -> Status {
         cannot_handle(gvk, self)
     }
 }
 
-/// `Pod in version "v1" cannot be handled as a Pod: …`
+/// Builds the error `Pod in version "v1" cannot be handled as a Pod: …`.
 pub fn cannot_handle(gvk: &Gvk, why: impl fmt::Display) -> Status {
     let Gvk { version, kind, .. } = gvk;
     Status::bad_request(format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {why}"))
 }
 
-/// Strict errors as one error: what `fieldValidation=Strict` answers with.
+/// Joins strict errors into the one error of `fieldValidation=Strict`.
 pub fn strict_error(strict_errors: &[String]) -> String {
     format!("strict decoding error: {}", strict_errors.join(", "))
 }
 
-/// Strict errors as warnings: one for each, YAML's taken apart.
+/// Turns strict errors into warnings, one for each. The error of the YAML parser becomes one warning per line.
 pub fn strict_warnings(strict_errors: &[String]) -> Vec<String> {
     let mut warnings = Vec::with_capacity(strict_errors.len());
     for error in strict_errors {
@@ -66,7 +67,7 @@ pub fn strict_warnings(strict_errors: &[String]) -> Vec<String> {
     warnings
 }
 
-/// Decodes a tree that no client wrote as it is: the result of a patch, an object of our own.
+/// Decodes a tree that no client wrote as text: the result of a patch, or an object that the server builds itself.
 pub fn decode(target: &TypeRef, value: Value) -> Result<Decoded, DecodeError> {
     let mut walk = Walk::default();
     let value = walk.top(target, value);
@@ -76,8 +77,8 @@ pub fn decode(target: &TypeRef, value: Value) -> Result<Decoded, DecodeError> {
     Ok(Decoded { value, strict_errors: limited(walk.unknown.iter().map(|path| unknown_field(path))) })
 }
 
-/// Converts a tree, as the result of a strategic merge patch is: never a text, so the first fault ends it, in other
-/// words, and unknown fields are sorted.
+/// Converts a tree as Kubernetes converts the result of a strategic merge patch: the first fault is the error, with
+/// other words than in decoding, and unknown fields are sorted.
 pub fn convert(target: &TypeRef, value: Value) -> Result<Decoded, DecodeError> {
     let mut walk = Walk::default();
     let value = walk.top(target, value);
@@ -89,7 +90,7 @@ pub fn convert(target: &TypeRef, value: Value) -> Result<Decoded, DecodeError> {
     Ok(Decoded { value, strict_errors: limited(unknown.into_iter()) })
 }
 
-/// Decodes a body. Its text decides which of several errors is the first, and how numbers are spelt.
+/// Decodes a body. The text of the body gives the order of errors and the spelling of numbers.
 pub fn decode_document(target: &TypeRef, document: Document<'_>) -> Result<Decoded, DecodeError> {
     let Document { mut value, duplicates, cut, format, source } = document;
     if format == Format::Protobuf {
@@ -99,7 +100,7 @@ pub fn decode_document(target: &TypeRef, document: Document<'_>) -> Result<Decod
     let value = walk.top(target, value);
     let is_dropped = |path: &String| walk.unknown.iter().any(|outer| is_within(path, outer));
     if let Some(path) = cut.iter().find(|path| !is_dropped(path)) {
-        walk.faults.push(Fault::own(path.clone(), TOO_DEEP.to_owned()).stopping());
+        walk.faults.push(Fault::with_message(path.clone(), TOO_DEEP.to_owned()).stopping());
     }
     if walk.faults.is_empty() && walk.unknown.is_empty() && duplicates.is_empty() {
         return Ok(Decoded { value, strict_errors: Vec::new() });
@@ -116,8 +117,8 @@ pub fn decode_document(target: &TypeRef, document: Document<'_>) -> Result<Decod
     Ok(Decoded { value, strict_errors })
 }
 
-/// Unknown and duplicate fields in the order of the body. Nothing inside an unknown field or a part without a
-/// schema counts as duplicate.
+/// Returns unknown and duplicate fields in the order of the body. Ignores duplicates inside unknown fields and inside
+/// parts without a schema.
 fn in_order(order: &Order<'_>, duplicates: &[String], unknown: &[String], opaque: &[String]) -> Vec<String> {
     let is_hidden = |path: &str| {
         unknown.iter().any(|outer| is_within(path, outer))
@@ -152,7 +153,7 @@ fn limited(errors: impl Iterator<Item = String>) -> Vec<String> {
     distinct
 }
 
-/// Where paths stand in a body.
+/// The positions of paths in a body.
 struct Order<'a> {
     places: BTreeMap<&'a str, Vec<usize>>,
     entries: &'a [Entry],
@@ -179,7 +180,7 @@ impl<'a> Order<'a> {
         self.nth(path, 1)
     }
 
-    /// The spelling of the number at a path; the last one, if the key is repeated.
+    /// Returns the spelling of the number at a path. If the key is repeated, the last one counts.
     fn number(&self, path: &str) -> Option<&'a str> {
         let at = *self.places.get(path)?.last()?;
         self.entries[at].number.as_deref()

@@ -68,8 +68,8 @@ impl<'a> Place<'a> {
         path
     }
 
-    /// Returns the path as Go's errors write it: `PodSpec.spec.template.spec.containers`. The struct of the innermost field
-    /// comes first, then all fields and embedded structs, without list positions and map keys.
+    /// Returns the path as Go's errors write it: `PodSpec.spec.template.spec.containers`. The struct of the innermost
+    /// field comes first, then all fields and embedded structs, without list positions and map keys.
     pub fn go_path(&self) -> String {
         let (mut owner_name, mut path) = ("", String::new());
         for segment in self.segments() {
@@ -94,8 +94,8 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Returns whether Kubernetes stores the type around this field as protobuf. Extensions are stored as JSON, and reviews
-    /// are not stored.
+    /// Returns whether Kubernetes stores the type around this field as protobuf. Extensions are stored as JSON, and
+    /// reviews are not stored.
     pub fn is_stored_as_protobuf(&self) -> bool {
         let Some((owner, _)) = self.as_field() else { return false };
         owner.starts_with("io.k8s.api.")

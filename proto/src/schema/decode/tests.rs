@@ -1,4 +1,4 @@
-//! Decoding against what a round trip through Go makes of the same bodies.
+//! Compares decoding with the round trip of the same bodies through Go's types.
 
 use super::*;
 use crate::schema::builtin_type;
@@ -249,7 +249,7 @@ fn what_a_strategic_patch_makes_is_converted_and_says_so() {
     );
 }
 
-/// As Go decodes: what no type has may nest as deep as it likes.
+/// Go ignores unknown fields however deep they nest.
 #[test]
 fn what_is_ignored_may_nest_deeper_than_what_is_kept() {
     let nested = |depth: usize| "{\"a\":".repeat(depth) + "1" + &"}".repeat(depth);

@@ -1,4 +1,4 @@
-//! The walk over a tree along its schema, changing the tree in place.
+//! Decodes a tree in place, by a walk along its schema.
 
 use super::super::{Properties, Schema, Shape, TypeRef, Written, go_time, go_type};
 use super::fault::{Fault, Wanted};
@@ -17,13 +17,13 @@ pub struct Walk {
     pub faults: Vec<Fault>,
     /// Paths of fields that the type does not have.
     pub unknown: Vec<String>,
-    /// Whether to note the paths of parts without a schema; only duplicate keys need them.
+    /// Whether to record the paths of parts without a schema. Only the check for duplicate keys needs them.
     pub notes_opaque: bool,
     pub opaque: Vec<String>,
 }
 
 impl Walk {
-    /// A value that is not null.
+    /// Decodes a value that is not null.
     fn value(&mut self, schema: &Schema, value: &mut Value, place: &Place<'_>) {
         match &schema.shape {
             Shape::Ref(target) => self.reference(target, value, place),
@@ -46,7 +46,7 @@ impl Walk {
 
     pub fn reference(&mut self, target: &TypeRef, value: &mut Value, place: &Place<'_>) {
         if place.depth > MAX_DEPTH {
-            self.faults.push(Fault::own(place.path(), TOO_DEEP.to_owned()).stopping());
+            self.faults.push(Fault::with_message(place.path(), TOO_DEEP.to_owned()).stopping());
             return;
         }
         let schema = target.schema();
@@ -57,7 +57,7 @@ impl Walk {
         }
     }
 
-    /// A schema of a custom resource where a boolean, a list of schemas or a list of names may stand as well.
+    /// Decodes a `JSONSchemaPropsOr…`: a schema, or a boolean, a list of schemas or a list of names.
     fn schema_or(&mut self, value: &mut Value, place: &Place<'_>) {
         let props = super::super::builtin_type(SCHEMA_PROPS);
         match value {
@@ -91,7 +91,7 @@ impl Walk {
         fill(properties, members);
     }
 
-    /// Decodes a field; answers whether Go would write it.
+    /// Decodes a field. Returns whether Go would write it.
     fn keep_field(&mut self, field: &Schema, value: &mut Value, place: &Place<'_>) -> bool {
         if value.is_null() {
             return false;
@@ -100,9 +100,10 @@ impl Walk {
         match field.written {
             Written::UnlessEmpty => !is_empty(value),
             Written::AsGiven => !value.is_null(),
-            // What is stored as protobuf knows no empty lists; they come back as null.
+            // Protobuf has no empty lists and maps, so Kubernetes reads them back from its store as null.
             // Deviation: a list or map that Go always writes and that is given without items (`spec.limits: []`) is
-            // null from the start, where Kubernetes makes it so when it stores it; so nobody owns it in `managedFields`.
+            // null from the start, while Kubernetes makes it null when it stores it. So no manager owns it in
+            // `managedFields`.
             Written::Always if matches!(field.shape, Shape::List(_) | Shape::Map(_)) => {
                 !(is_empty(value) && place.is_stored_as_protobuf())
             }
@@ -166,7 +167,7 @@ impl Walk {
         };
         match canonical_quantity(spelt.trim()) {
             Ok(text) => *value = Value::String(text),
-            Err(message) => self.faults.push(Fault::own(place.path(), message).stopping()),
+            Err(message) => self.faults.push(Fault::with_message(place.path(), message).stopping()),
         }
     }
 
@@ -178,7 +179,7 @@ impl Walk {
         };
         match go_time::canonical(text, precision) {
             Ok(time) => *value = time.map_or(Value::Null, Value::String),
-            Err(message) => self.faults.push(Fault::own(place.path(), message).stopping()),
+            Err(message) => self.faults.push(Fault::with_message(place.path(), message).stopping()),
         }
     }
 
@@ -188,14 +189,14 @@ impl Walk {
             self.faults.push(fault);
             return;
         };
-        // Go skips line breaks and writes none.
+        // Go ignores line breaks when it reads, and writes none.
         let joined: String = text.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
         match STANDARD.decode(&joined) {
             Ok(_) if joined.len() == text.len() => {}
             Ok(_) => *value = Value::String(joined),
             Err(error) => {
                 let message = format!("illegal base64 data at input byte {}", base64_offset(&error, joined.len()));
-                self.faults.push(Fault::own(place.path(), message));
+                self.faults.push(Fault::with_message(place.path(), message));
             }
         }
     }
@@ -219,7 +220,7 @@ fn reference_to(name: &str) -> Schema {
     Schema::of(Shape::Ref(TypeRef::declared(name)))
 }
 
-/// Go's position of the first bad byte.
+/// Returns the position of the first bad byte, as Go counts it.
 fn base64_offset(error: &base64::DecodeError, length: usize) -> usize {
     match error {
         base64::DecodeError::InvalidByte(at, _) | base64::DecodeError::InvalidLastSymbol(at, _) => *at,
@@ -227,7 +228,7 @@ fn base64_offset(error: &base64::DecodeError, length: usize) -> usize {
     }
 }
 
-/// Go keeps the text of a quantity whose digits already stand in their place, down to a plus sign.
+/// Returns the canonical form of a quantity. Like Go, keeps a text that differs from it in a plus sign or an `E` alone.
 pub fn canonical_quantity(text: &str) -> Result<String, String> {
     let canonical = Quantity::parse(text).map_err(|error| error.to_string())?.to_string();
     let bare = text.strip_prefix('+').unwrap_or(text);
@@ -240,7 +241,7 @@ pub fn canonical_quantity(text: &str) -> Result<String, String> {
     Ok(if exponent_in_lower_case(bare) == canonical { text.to_owned() } else { canonical })
 }
 
-/// Adds what Go writes though nobody set it.
+/// Adds the fields that Go always writes.
 fn fill(properties: &Properties, members: &mut Map<String, Value>) {
     for name in &properties.always {
         if !members.contains_key(&**name) {
@@ -251,7 +252,7 @@ fn fill(properties: &Properties, members: &mut Map<String, Value>) {
     }
 }
 
-/// Go's zero value in JSON.
+/// Returns Go's zero value in JSON.
 pub fn zero(schema: &Schema) -> Value {
     match &schema.shape {
         Shape::String if &*schema.format == "byte" => Value::Null,
@@ -269,7 +270,7 @@ pub fn zero(schema: &Schema) -> Value {
     }
 }
 
-/// What `omitempty` leaves out.
+/// Returns whether `omitempty` omits a value.
 fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,

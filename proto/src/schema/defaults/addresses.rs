@@ -1,7 +1,7 @@
-//! Fields that were one address once and are a list of them now: the old one is the first of the list.
+//! Defaults of fields that hold one address and belong to a list of addresses: `podIP` is the first of `podIPs`.
 //!
-//! Corresponds to the conversions of PodStatus and NodeSpec in pkg/apis/core/v1. Where both are given and differ, the
-//! old field counts, as those who write it may not know the list.
+//! Corresponds to the conversions of PodStatus and NodeSpec in pkg/apis/core/v1. If both are given and differ, the
+//! single field counts, because an old client may not know the list.
 
 use super::{Members, text};
 use serde_json::{Value, json};

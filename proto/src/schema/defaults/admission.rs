@@ -2,7 +2,7 @@
 //!
 //! Corresponds to pkg/apis/admissionregistration/v1.
 
-use super::Give::{Empty, Int, Text};
+use super::DefaultValue::{Empty, Int, Text};
 use super::Row::{self, Each, In, Set};
 use super::cluster::SERVICE_PORT;
 

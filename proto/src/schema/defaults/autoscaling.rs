@@ -2,14 +2,14 @@
 //!
 //! Corresponds to pkg/apis/autoscaling/v1 and v2.
 
-use super::Give::{Int, Of, Text};
+use super::DefaultValue::{Int, Of, Text};
 use super::Members;
 use super::Row::{self, Fix, In, InNew, Set};
 use serde_json::{Value, json};
 
 pub const V1: &[Row] = &[In("spec", &[Set("minReplicas", Int(1))]), Fix(cpu_without_other_metrics)];
 
-/// The metrics of the later version travel in an annotation; without any, version 1 is about the CPU.
+/// Sets the CPU target of version 1, unless an annotation holds the metrics of version 2.
 fn cpu_without_other_metrics(autoscaler: &mut Members) {
     let annotation = autoscaler.get("metadata").and_then(|metadata| metadata.pointer(METRICS_ANNOTATION));
     if annotation.is_none()

@@ -2,7 +2,7 @@
 //!
 //! Corresponds to pkg/apis/batch/v1.
 
-use super::Give::{Bool, Int, Of, Text};
+use super::DefaultValue::{Bool, Int, Of, Text};
 use super::Row::{self, Each, Fix, In, Set, SetEmpty, SetIf};
 use super::{Members, is_set, is_unset, pod};
 use serde_json::Value;
@@ -20,7 +20,7 @@ pub const CRON_JOB: &[Row] = &[In(
     ],
 )];
 
-/// What the job of a cron job's template gets already.
+/// The defaults that the template in a cron job gets, too.
 const JOB_SPEC_OF_TEMPLATE: &[Row] = &[
     In("template", pod::TEMPLATE),
     Each("podFailurePolicy.rules", &[Each("onPodConditions", &[SetEmpty("status", Text("True"))])]),
@@ -36,7 +36,7 @@ const JOB_SPEC: &[Row] = &[
     Set("podReplacementPolicy", Of(pod_replacement_policy)),
 ];
 
-/// With a limit per index, the limit of the whole job is out of the way.
+/// Returns the retries of the whole job: without limit, if there is a limit per index.
 fn backoff_limit(spec: &Members) -> Option<Value> {
     Some(Value::from(if is_set(spec, "backoffLimitPerIndex") { i32::MAX } else { 6 }))
 }
@@ -45,7 +45,7 @@ fn pod_replacement_policy(spec: &Members) -> Option<Value> {
     Some(Value::from(if is_set(spec, "podFailurePolicy") { "Failed" } else { "TerminatingOrFailed" }))
 }
 
-/// A job without labels takes those of its template.
+/// Copies the labels of the template to a job without labels.
 fn labels_of_template(job: &mut Members) {
     let labels = job.get("spec").and_then(|spec| spec.pointer("/template/metadata/labels")).cloned();
     if let (Some(labels), Some(Value::Object(metadata))) = (labels, job.get_mut("metadata")) {

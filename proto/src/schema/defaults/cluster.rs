@@ -2,7 +2,7 @@
 //!
 //! Corresponds to pkg/apis/core/v1, rbac, scheduling, authentication, flowcontrol, apiregistration and apiextensions.
 
-use super::Give::{Empty, Int, Of, Text};
+use super::DefaultValue::{Empty, Int, Of, Text};
 use super::Row::{self, Each, Fix, In, InNew, Set, SetEmpty, SetIf};
 use super::{Members, addresses, is_unset, list_at, map_in, resources, text};
 use base64::Engine;

@@ -1,8 +1,8 @@
 //! Defaults of built-in kinds: one table of rows per kind, and the engine that runs them.
 //!
-//! Corresponds to `SetDefaults_*` of pkg/apis. A row names a field, a value, and perhaps a condition. The tables nest as
-//! the types do, so the rows of a container are written once and used by every pod template. The engine runs on decoded
-//! trees, in which empty fields are absent.
+//! Corresponds to `SetDefaults_*` of pkg/apis. A row names a field, a value, and perhaps a condition. The tables nest
+//! as the types do, so the rows of a container are written once and used by every pod template. The engine runs on
+//! decoded trees, in which empty fields are absent.
 
 mod addresses;
 mod admission;
@@ -24,11 +24,11 @@ pub type Members = Map<String, Value>;
 /// One row of a table.
 pub enum Row {
     /// Sets the field if it has no value.
-    Set(&'static str, Give),
+    Set(&'static str, DefaultValue),
     /// `Set` for a text that Go always writes, so that an empty text counts as no value.
-    SetEmpty(&'static str, Give),
+    SetEmpty(&'static str, DefaultValue),
     /// `Set`, if the object around the field satisfies a condition.
-    SetIf(fn(&Members) -> bool, &'static str, Give),
+    SetIf(fn(&Members) -> bool, &'static str, DefaultValue),
     /// Runs rows on the object at a path, if there is one.
     In(&'static str, &'static [Row]),
     /// Runs rows on the object in a field, which is created first if it is absent.
@@ -42,7 +42,7 @@ pub enum Row {
 }
 
 /// The value that a row sets.
-pub enum Give {
+pub enum DefaultValue {
     Text(&'static str),
     Int(i64),
     Bool(bool),
@@ -114,16 +114,16 @@ fn rows(group: &str, version: &str, kind: &str) -> &'static [Row] {
 fn run(rows: &[Row], members: &mut Members) {
     for row in rows {
         match row {
-            Row::Set(field, give) => set(members, field, give),
-            Row::SetEmpty(field, give) => {
+            Row::Set(field, default) => set(members, field, default),
+            Row::SetEmpty(field, default) => {
                 if text(members, field).is_empty() {
                     members.remove(*field);
-                    set(members, field, give);
+                    set(members, field, default);
                 }
             }
-            Row::SetIf(condition, field, give) => {
+            Row::SetIf(condition, field, default) => {
                 if condition(members) {
-                    set(members, field, give);
+                    set(members, field, default);
                 }
             }
             Row::In(path, rows) => {
@@ -132,7 +132,7 @@ fn run(rows: &[Row], members: &mut Members) {
                 }
             }
             Row::InNew(field, rows) => {
-                set(members, field, &Give::Empty);
+                set(members, field, &DefaultValue::Empty);
                 if let Some(inner) = object_at(members, field) {
                     run(rows, inner);
                 }
@@ -150,17 +150,17 @@ fn run(rows: &[Row], members: &mut Members) {
     }
 }
 
-fn set(members: &mut Members, field: &str, give: &Give) {
+fn set(members: &mut Members, field: &str, default: &DefaultValue) {
     if !is_unset(members, field) {
         return;
     }
-    let value = match give {
-        Give::Text(text) => Value::from(*text),
-        Give::Int(number) => Value::from(*number),
-        Give::Bool(truth) => Value::from(*truth),
-        Give::Empty => Value::Object(Map::new()),
-        Give::Texts(texts) => texts.iter().map(|text| Value::from(*text)).collect(),
-        Give::Of(compute) => match compute(members) {
+    let value = match default {
+        DefaultValue::Text(text) => Value::from(*text),
+        DefaultValue::Int(number) => Value::from(*number),
+        DefaultValue::Bool(truth) => Value::from(*truth),
+        DefaultValue::Empty => Value::Object(Map::new()),
+        DefaultValue::Texts(texts) => texts.iter().map(|text| Value::from(*text)).collect(),
+        DefaultValue::Of(compute) => match compute(members) {
             Some(value) => value,
             None => return,
         },
@@ -168,8 +168,8 @@ fn set(members: &mut Members, field: &str, give: &Give) {
     members.insert(field.to_owned(), value);
 }
 
-/// Returns whether a field is absent or null. An empty text is a value: it comes from a pointer to a text, or from a text
-/// that Go always writes.
+/// Returns whether a field is absent or null. An empty text is a value: it comes from a pointer to a text, or from a
+/// text that Go always writes.
 pub fn is_unset(members: &Members, field: &str) -> bool {
     members.get(field).is_none_or(Value::is_null)
 }

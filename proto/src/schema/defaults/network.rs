@@ -2,7 +2,7 @@
 //!
 //! Corresponds to `SetDefaults_Service`, `SetDefaults_Endpoints`, pkg/apis/discovery and pkg/apis/networking.
 
-use super::Give::{Bool, Int, Of, Text};
+use super::DefaultValue::{Bool, Int, Of, Text};
 use super::Row::{self, Each, Fix, In, InNew, Set, SetIf};
 use super::{Members, is_set, text};
 use serde_json::Value;
@@ -35,7 +35,7 @@ fn is_reachable_from_outside(spec: &Members) -> bool {
     }
 }
 
-/// Sticky sessions last three hours; without them there is nothing to configure.
+/// Sets the timeout of session affinity to three hours, or removes the configuration if there is no affinity.
 fn session_affinity_config(spec: &mut Members) {
     match text(spec, "sessionAffinity") {
         "None" => drop(spec.remove("sessionAffinityConfig")),
@@ -47,7 +47,7 @@ fn session_affinity_config(spec: &mut Members) {
 const STICKY: &[Row] =
     &[InNew("sessionAffinityConfig", &[InNew("clientIP", &[Set("timeoutSeconds", Int(3 * 60 * 60))])])];
 
-/// Zero and the empty name mean the service's own port.
+/// Sets the target port to the service's own port, if it is absent, zero or the empty name.
 fn target_port(port: &mut Members) {
     let is_given = port.get("targetPort").is_some_and(|target| *target != 0 && *target != "");
     if !is_given {

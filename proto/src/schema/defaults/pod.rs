@@ -2,19 +2,19 @@
 //!
 //! Corresponds to `SetDefaults_Pod`, `SetDefaults_PodSpec` and `SetDefaults_Container`.
 
-use super::Give::{Bool, Empty, Int, Of, Text};
+use super::DefaultValue::{Bool, Empty, Int, Of, Text};
 use super::Row::{self, Each, Fix, In, Set};
 use super::{addresses, pod_fixes, resources, volume};
 
 pub const POD: &[Row] =
     &[In("spec", POD_SPEC), In("spec", POD_ALONE), In("status", &[Fix(addresses::of_pod), Fix(addresses::of_host)])];
 
-/// The template of a workload, at `spec.template`.
+/// The pod template of a workload, at `spec.template`.
 pub const TEMPLATE: &[Row] = &[In("spec", POD_SPEC)];
 
 pub const POD_TEMPLATE: &[Row] = &[In("template", TEMPLATE)];
 
-/// What only a pod itself gets, not a template.
+/// The defaults that a pod gets, but not a template.
 const POD_ALONE: &[Row] = &[
     Set("enableServiceLinks", Bool(true)),
     Fix(pod_fixes::requests_from_limits),

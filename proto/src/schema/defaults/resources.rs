@@ -2,7 +2,7 @@
 //!
 //! Corresponds to `SetDefaults_ResourceList`, `SetDefaults_LimitRangeItem` and pkg/apis/resource.
 
-use super::Give::{Int, Text};
+use super::DefaultValue::{Int, Text};
 use super::Row::{self, Each, Fix, In, Set, SetIf};
 use super::{Members, map_in, text};
 use crate::meta::quantity::Quantity;

@@ -1,4 +1,4 @@
-//! Defaults against objects as the API server gives them back.
+//! Compares defaults with objects as the API server returns them.
 
 mod described;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::schema::{builtin_type, decode};
 use serde_json::json;
 
-/// Decodes and fills in, as a create does.
+/// Decodes an object and sets its defaults, as a create does.
 fn defaulted(group: &str, version: &str, kind: &str, package: &str, body: Value) -> Value {
     let target = builtin_type(&format!("io.k8s.api.{package}.{version}.{kind}"));
     let mut value = decode(&target, body).unwrap().value;
@@ -50,7 +50,7 @@ fn an_empty_text_is_a_value_where_go_has_a_pointer() {
     empty(&policy, "/spec/ingress/0/ports/0/protocol");
     let job = defaulted("batch", "v1", "Job", "batch", json!({"spec": {"completionMode": "", "template": {}}}));
     empty(&job, "/spec/completionMode");
-    // Where it has none, what is empty is absent.
+    // Where Go has no pointer, an empty text is absent.
     let binding = json!({"roleRef": {"kind": "ClusterRole", "name": "view"}});
     let binding = defaulted("rbac.authorization.k8s.io", "v1", "RoleBinding", "rbac", binding);
     assert_eq!(binding["roleRef"]["apiGroup"], "rbac.authorization.k8s.io");

@@ -2,7 +2,7 @@
 //!
 //! Corresponds to `SetDefaults_Volume` and its sources, and to pkg/apis/storage.
 
-use super::Give::{Bool, Empty, Int, Of, Text, Texts};
+use super::DefaultValue::{Bool, Empty, Int, Of, Text, Texts};
 use super::Row::{self, Each, Fix, In, Off, Set, SetIf};
 use super::{Members, pod_fixes, resources, text};
 use serde_json::Value;
@@ -36,7 +36,7 @@ const PROJECTION: &[Row] = &[
     In("serviceAccountToken", &[Set("expirationSeconds", Int(60 * 60))]),
     Each("downwardAPI.items", DOWNWARD_ITEM),
 ];
-/// The type of a host path is empty unless given; it is written all the same.
+/// The type of a host path is empty by default, and is always written.
 const HOST_PATH: &[Row] = &[Fix(|source| {
     source.entry("type").or_insert(Value::from(""));
 })];
@@ -64,7 +64,7 @@ pub const PERSISTENT_VOLUME: &[Row] = &[
     In("spec", PERSISTENT_SOURCE),
 ];
 
-/// Where a volume is, and how much of it: of a persistent volume, or of one that is attached without one.
+/// The capacity and the source, of a persistent volume or of a volume inside a VolumeAttachment.
 const PERSISTENT_SOURCE: &[Row] = &[
     Fix(|spec| resources::round_up(spec, "capacity")),
     In("hostPath", HOST_PATH),

@@ -2,7 +2,7 @@
 //!
 //! Corresponds to pkg/apis/apps/v1 and to `SetDefaults_ReplicationController`.
 
-use super::Give::{Int, Text};
+use super::DefaultValue::{Int, Text};
 use super::Row::{self, Each, Fix, In, InNew, Off, Set, SetIf};
 use super::{Members, is_unset, map_in, pod, text, volume};
 use serde_json::Value;
@@ -18,7 +18,7 @@ pub const DEPLOYMENT: &[Row] = &[In(
             "strategy",
             &[
                 Set("type", Text("RollingUpdate")),
-                SetIf(ROLLING_UPDATE, "rollingUpdate", super::Give::Empty),
+                SetIf(ROLLING_UPDATE, "rollingUpdate", super::DefaultValue::Empty),
                 In("rollingUpdate", &[Set("maxUnavailable", Text("25%")), Set("maxSurge", Text("25%"))]),
             ],
         ),
@@ -45,7 +45,7 @@ const DAEMON_SET_SPEC: &[Row] = &[
         "updateStrategy",
         &[
             Set("type", Text("RollingUpdate")),
-            SetIf(ROLLING_UPDATE, "rollingUpdate", super::Give::Empty),
+            SetIf(ROLLING_UPDATE, "rollingUpdate", super::DefaultValue::Empty),
             In("rollingUpdate", &[Set("maxUnavailable", Int(1)), Set("maxSurge", Int(0))]),
         ],
     ),
@@ -60,7 +60,7 @@ pub const STATEFUL_SET: &[Row] = &[In(
         InNew(
             "updateStrategy",
             &[
-                SetIf(|strategy| is_unset(strategy, "type"), "rollingUpdate", super::Give::Empty),
+                SetIf(|strategy| is_unset(strategy, "type"), "rollingUpdate", super::DefaultValue::Empty),
                 Set("type", Text("RollingUpdate")),
                 In("rollingUpdate", &[Off("maxUnavailable"), Set("partition", Int(0))]),
             ],

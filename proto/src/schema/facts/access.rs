@@ -1,4 +1,4 @@
-//! Facts about the fields of who may do what: identities, roles, flow control, admission, in the notation of `schema::facts`.
+//! Facts about the fields of identities, roles, flow control and admission, in the notation of `schema::facts`.
 //!
 //! Corresponds to the struct tags and marker comments of the Go types.
 

@@ -1,4 +1,4 @@
-//! Facts about the fields of workloads and what runs beside them, in the notation of `schema::facts`.
+//! Facts about the fields of workloads, autoscalers, leases and events, in the notation of `schema::facts`.
 //!
 //! Corresponds to the struct tags and marker comments of the Go types.
 

@@ -8,7 +8,7 @@ use regex::Regex;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::LazyLock;
 
-/// The formats that a schema may name.
+/// The formats that Kubernetes knows.
 pub static KNOWN: LazyLock<Vec<&str>> = LazyLock::new(|| {
     "\
         bsonobjectid byte cidr creditcard date datetime date-time duration email hexcolor hostname int32 int64 ipv4 \

@@ -1,26 +1,26 @@
-//! The paths that definitions name: `.spec.replicas`, `.status.conditions[?(@.type=="Ready")].status`.
+//! JSONPath, for the paths in definitions: `.spec.replicas`, `.status.conditions[?(@.type=="Ready")].status`.
 //!
 //! Corresponds to k8s.io/client-go/util/jsonpath as apiextensions-apiserver uses it: one expression, no templates.
 
 use serde_json::Value;
 
-/// A parsed path. It yields any number of values.
+/// A parsed path. It may find any number of values.
 #[derive(Clone, Debug, PartialEq)]
-pub struct JsonPath(Vec<Step>);
+pub struct JsonPath(Vec<PathStep>);
 
 #[derive(Clone, Debug, PartialEq)]
-enum Step {
+enum PathStep {
     Field(String),
     /// Every member of an object, every item of a list.
     All,
-    /// From the end where negative.
+    /// Counted from the end if negative.
     Index(i64),
     /// `[from:to:by]`
     Slice(Option<i64>, Option<i64>, i64),
     /// Every value at any depth below.
     Below,
-    /// Items that have a value at a path, or that compare so with a literal.
-    Filter(Vec<Step>, Option<(Comparison, Value)>),
+    /// Items that have a value at a path, and whose value compares with a literal if there is one.
+    Filter(Vec<PathStep>, Option<(Comparison, Value)>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,11 +33,11 @@ enum Comparison {
     GreaterOrEqual,
 }
 
-/// The longest path that is read.
+/// Limit on the length of a path.
 const MAX_BYTES: usize = 4096;
 
 impl JsonPath {
-    /// A path from the root: `.a.b`. `None` where it is none.
+    /// Parses a path from the root: `.a.b`. Returns `None` for an invalid one.
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.strip_prefix('{').and_then(|text| text.strip_suffix('}')).unwrap_or(text);
         if text.len() > MAX_BYTES {
@@ -48,17 +48,17 @@ impl JsonPath {
         reader.rest.is_empty().then_some(Self(steps))
     }
 
-    /// Every value that the path leads to.
+    /// Returns all values at the path.
     pub fn find<'v>(&self, value: &'v Value) -> Vec<&'v Value> {
         follow(&self.0, value)
     }
 
-    /// The names of a path that has nothing but names: `["spec", "replicas"]`.
+    /// Returns the names of a path that consists of names alone: `["spec", "replicas"]`.
     pub fn names(&self) -> Option<Vec<&str>> {
         self.0
             .iter()
             .map(|step| match step {
-                Step::Field(name) => Some(name.as_str()),
+                PathStep::Field(name) => Some(name.as_str()),
                 _ => None,
             })
             .collect()
@@ -80,11 +80,11 @@ impl<'t> Reader<'t> {
         }
     }
 
-    fn steps(&mut self) -> Option<Vec<Step>> {
+    fn steps(&mut self) -> Option<Vec<PathStep>> {
         let mut steps = Vec::new();
         loop {
             if self.take("..") {
-                steps.push(Step::Below);
+                steps.push(PathStep::Below);
                 if !self.rest.starts_with('[') {
                     steps.push(self.name()?);
                 }
@@ -100,9 +100,9 @@ impl<'t> Reader<'t> {
         }
     }
 
-    fn name(&mut self) -> Option<Step> {
+    fn name(&mut self) -> Option<PathStep> {
         if self.take("*") {
-            return Some(Step::All);
+            return Some(PathStep::All);
         }
         let mut name = String::new();
         let mut chars = self.rest.char_indices();
@@ -115,26 +115,26 @@ impl<'t> Reader<'t> {
             }
         };
         self.rest = &self.rest[end..];
-        (!name.is_empty()).then_some(Step::Field(name))
+        (!name.is_empty()).then_some(PathStep::Field(name))
     }
 
-    /// After the opening bracket.
-    fn bracket(&mut self) -> Option<Step> {
+    /// Parses the rest behind an opening bracket.
+    fn bracket(&mut self) -> Option<PathStep> {
         if self.take("?(") {
             return self.filter();
         }
         let quote = self.rest.chars().next().filter(|c| matches!(c, '\'' | '"'));
         if let Some(quote) = quote {
             let Value::String(name) = self.quoted(quote)? else { return None };
-            return self.take("]").then_some(Step::Field(name));
+            return self.take("]").then_some(PathStep::Field(name));
         }
         let (inside, rest) = self.rest.split_once(']')?;
         self.rest = rest;
         if inside == "*" {
-            return Some(Step::All);
+            return Some(PathStep::All);
         }
         if !inside.contains(':') {
-            return inside.trim().parse().ok().map(Step::Index);
+            return inside.trim().parse().ok().map(PathStep::Index);
         }
         let bounds: Vec<Option<i64>> = inside
             .split(':')
@@ -144,14 +144,14 @@ impl<'t> Reader<'t> {
             })
             .collect::<Option<_>>()?;
         match bounds.as_slice() {
-            [from, to] => Some(Step::Slice(*from, *to, 1)),
-            [from, to, by] => Some(Step::Slice(*from, *to, by.unwrap_or(1))).filter(|_| by.is_none_or(|by| by > 0)),
+            [from, to] => Some(PathStep::Slice(*from, *to, 1)),
+            [from, to, by] => Some(PathStep::Slice(*from, *to, by.unwrap_or(1))).filter(|_| by.is_none_or(|by| by > 0)),
             _ => None,
         }
     }
 
-    /// After `?(`: `@.type=="Ready")]`.
-    fn filter(&mut self) -> Option<Step> {
+    /// Parses the rest behind `?(`: `@.type=="Ready")]`.
+    fn filter(&mut self) -> Option<PathStep> {
         self.blanks();
         if !self.take("@") {
             return None;
@@ -177,7 +177,7 @@ impl<'t> Reader<'t> {
             }
         };
         self.blanks();
-        self.take(")]").then_some(Step::Filter(path, compared))
+        self.take(")]").then_some(PathStep::Filter(path, compared))
     }
 
     fn blanks(&mut self) {
@@ -210,22 +210,22 @@ impl<'t> Reader<'t> {
     }
 }
 
-fn follow<'v>(steps: &[Step], value: &'v Value) -> Vec<&'v Value> {
+fn follow<'v>(steps: &[PathStep], value: &'v Value) -> Vec<&'v Value> {
     let mut found = vec![value];
     for step in steps {
-        found = found.into_iter().flat_map(|value| step.of(value)).collect();
+        found = found.into_iter().flat_map(|value| step.apply(value)).collect();
     }
     found
 }
 
-impl Step {
-    fn of<'v>(&self, value: &'v Value) -> Vec<&'v Value> {
+impl PathStep {
+    fn apply<'v>(&self, value: &'v Value) -> Vec<&'v Value> {
         match self {
             Self::Field(name) => value.get(name).into_iter().collect(),
             Self::All => children(value),
             Self::Below => {
                 let mut all = vec![value];
-                all.extend(children(value).into_iter().flat_map(|child| Self::Below.of(child)));
+                all.extend(children(value).into_iter().flat_map(|child| Self::Below.apply(child)));
                 all
             }
             Self::Index(index) => {
@@ -279,7 +279,7 @@ fn children(value: &Value) -> Vec<&Value> {
     }
 }
 
-/// Counted from the end where it is negative.
+/// Returns the position of an index, which counts from the end if it is negative.
 fn position(index: i64, length: usize) -> Option<usize> {
     let length = i64::try_from(length).ok()?;
     usize::try_from(if index < 0 { index + length } else { index }).ok()

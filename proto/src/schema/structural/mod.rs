@@ -1,8 +1,8 @@
 //! Structural schemas: the `openAPIV3Schema` of a custom resource in the form that the schema engine runs.
 //!
-//! Custom resources are handled by their structural schema as built-in resources are by compiled-in types: `prune` removes
-//! unknown fields, `fill` sets defaults, `validate` finds all errors, and `form` derives the merging form for server-side
-//! apply and OpenAPI. Corresponds to k8s.io/apiextensions-apiserver/pkg/apiserver/schema.
+//! Custom resources are handled by their structural schema as built-in resources are by compiled-in types: `prune`
+//! removes unknown fields, `fill` sets defaults, `validate` finds all errors, and `form` derives the merging form for
+//! server-side apply and OpenAPI. Corresponds to k8s.io/apiextensions-apiserver/pkg/apiserver/schema.
 
 pub mod embedded;
 pub mod fill;

@@ -1,7 +1,7 @@
-//! Every error of a value against its schema, worded as Kubernetes words them.
+//! Validates a value against its structural schema. Errors are worded as Kubernetes words them.
 //!
 //! Corresponds to k8s.io/kube-openapi/pkg/validation/validate, and to the ratcheting of apiextensions-apiserver: a
-//! part that an update leaves as it was is not held against it.
+//! part that an update leaves unchanged is not validated.
 
 use super::lists::keys_of;
 use super::{Additional, Structural, ValueRules, formats};
@@ -9,16 +9,16 @@ use crate::meta::status::FieldError;
 use crate::schema::ListType;
 use serde_json::{Map, Number, Value};
 
-/// Every error of `value`. `base` is where the value stands, if it is not the whole object; messages name the path
-/// below it. Of an update, `old` is what stood there before.
+/// Returns all errors of `value`. `base` is the path of the value, if it is not the whole object; messages name paths
+/// below it. For an update, `old` is the earlier value.
 pub fn validate(schema: &Structural, value: &Value, base: &str, old: Option<&Value>) -> Vec<FieldError> {
-    Place { base, name: "" }.check(schema, value, old).errors
+    ValuePath { base, name: "" }.check(schema, value, old).errors
 }
 
 #[derive(Default)]
 struct Found {
     errors: Vec<FieldError>,
-    /// How much fitted: of several branches that all fail, the one that came closest is told.
+    /// Number of checks that ran. If all branches fail, the errors of the branch with the most checks are reported.
     matches: usize,
 }
 
@@ -30,13 +30,13 @@ impl Found {
 }
 
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct ValuePath<'a> {
     base: &'a str,
     /// Below the base: `l[0]`.
     name: &'a str,
 }
 
-impl Place<'_> {
+impl ValuePath<'_> {
     fn field(&self) -> String {
         match (self.base.is_empty(), self.name.is_empty()) {
             (_, true) => self.base.to_owned(),
@@ -53,7 +53,7 @@ impl Place<'_> {
         FieldError::invalid(self.field(), shown, format!("{} in body {what}", self.name))
     }
 
-    /// The value is not of its type or format.
+    /// Builds the error of a value that is not of its type or format.
     fn type_error(&self, shown: &str, wanted: &str) -> FieldError {
         let shown = Value::from(shown);
         let mut error = self.invalid(&shown, format_args!("must be of type {wanted}: {shown}"));
@@ -61,7 +61,7 @@ impl Place<'_> {
         error
     }
 
-    /// What Kubernetes finds without a path of its own.
+    /// Builds an error that Kubernetes reports without the path of the value.
     fn unplaced(&self, message: String) -> FieldError {
         let field = if self.base.is_empty() { "<nil>" } else { self.base };
         FieldError::invalid(field, &Value::from(""), message)
@@ -220,7 +220,7 @@ impl Place<'_> {
             for (index, item) in items.iter().enumerate() {
                 let name = format!("{}[{index}]", self.name);
                 let before = correlated(schema, item, old);
-                found.merge(Place { base: self.base, name: &name }.check(of_items, item, before));
+                found.merge(ValuePath { base: self.base, name: &name }.check(of_items, item, before));
             }
         }
         let length = count(items.len());
@@ -262,11 +262,11 @@ impl Place<'_> {
             };
             let name = self.below(key);
             let before = old.and_then(|old| old.get(key));
-            found.merge(Place { base: self.base, name: &name }.check(inner, member, before));
+            found.merge(ValuePath { base: self.base, name: &name }.check(inner, member, before));
         }
         for key in schema.required.iter().filter(|key| !members.contains_key(&***key)) {
             let name = self.below(key);
-            found.errors.push(FieldError::required(Place { base: self.base, name: &name }.field(), ""));
+            found.errors.push(FieldError::required(ValuePath { base: self.base, name: &name }.field(), ""));
         }
     }
 
@@ -277,13 +277,13 @@ impl Place<'_> {
     }
 }
 
-/// The errors of the branch that fitted best; of several, the first.
+/// Returns the errors of the first branch with the most checks.
 fn closest(tried: Vec<Found>) -> Vec<FieldError> {
     let most = tried.iter().map(|tried| tried.matches).max().unwrap_or(0);
     tried.into_iter().find(|tried| tried.matches == most).map(|tried| tried.errors).unwrap_or_default()
 }
 
-/// What an item was before: the one of equal keys. Items of other lists have no past of their own.
+/// Returns the earlier value of a list item: the item with equal keys. Items of atomic lists have none.
 pub fn correlated<'v>(schema: &Structural, item: &Value, old: Option<&'v Vec<Value>>) -> Option<&'v Value> {
     match schema.list_type {
         Some(ListType::Map) => {
@@ -307,7 +307,7 @@ fn type_of(value: &Value) -> &'static str {
     }
 }
 
-/// Why a number is none of the range that the type and format name.
+/// Returns the error of a number outside the range of its type and format.
 fn out_of_range(schema: &Structural, number: &Number, name: &str) -> Option<String> {
     if !schema.types.contains(&"integer") || schema.int_or_string {
         return None;
@@ -331,7 +331,7 @@ fn is_multiple(number: f64, factor: f64) -> bool {
     factor > 0.0 && (number / factor).fract() == 0.0
 }
 
-/// As Go prints a number: without a fraction that is none.
+/// Prints a number as Go does, without a fraction of zero.
 fn written(number: f64) -> String {
     number.to_string()
 }

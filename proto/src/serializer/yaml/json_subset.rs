@@ -1,8 +1,8 @@
 //! Reads YAML that is JSON, as `kubectl apply --server-side` sends it, by the JSON parser, which is many times faster.
 //!
 //! YAML 1.2 contains JSON, but go-yaml reads some of it in another way. So this module accepts only documents that both
-//! read alike. It leaves to the YAML parser: characters outside plain ASCII, escapes by number, tabs, numbers with a point
-//! or an exponent, long or duplicate keys, deep nesting.
+//! read alike. It leaves to the YAML parser: characters outside plain ASCII, escapes by number, tabs, numbers with a
+//! point or an exponent, long or duplicate keys, deep nesting.
 
 use crate::serializer::json::{self, Parsed};
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! Defaults that the descriptions of fields promise: each is in the tables, or stands here with the reason why not.
+//! Checks the defaults that the descriptions of fields promise: each is in the tables, or excluded here with a reason.
 
 use super::apply_defaults;
 use crate::resources::builtin;
@@ -6,10 +6,10 @@ use crate::schema::{Schema, Shape};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Where absence itself says what the default is.
+/// Promised defaults that mean the same as an absent field.
 const ABSENCE: &[&str] = &["false", "\"false\"", "0", "\"\"", "nil", "empty", "None)", "no group", "the empty string"];
 
-/// Type, fields, and who gives the value instead of the tables, or why nobody does.
+/// Fields without a default in the tables: type, fields, and the reason or the code that sets them.
 const EXCLUDED: &[(&str, &[&str], &str)] = &[
     ("AWSElasticBlockStoreVolumeSource", &["partition"], UNWRITTEN),
     ("AzureFilePersistentVolumeSource", &["secretNamespace"], UNWRITTEN),
@@ -53,10 +53,10 @@ const EXCLUDED: &[(&str, &[&str], &str)] = &[
     ("WindowsSecurityContextOptions", &["runAsUserName"], UNWRITTEN),
 ];
 
-/// Whoever reads the field takes its absence for the default.
+/// The reason for a field whose readers take absence for the default.
 const UNWRITTEN: &str = "the reader's default, never written";
 
-/// What a description says of a default, from the word after it on.
+/// Returns the text of a description behind "Defaults to" or similar words.
 fn promise(description: &str) -> Option<&str> {
     ["Defaults to ", "defaults to ", "Default to ", "default to ", "Default is ", "default is "]
         .iter()
@@ -65,13 +65,13 @@ fn promise(description: &str) -> Option<&str> {
         .map(|(_, after)| after)
 }
 
-/// The way to a field of a kind: names of fields, `*` for the items of a list and `key` for the values of a map.
-type Way = Vec<String>;
+/// The path to a field of a kind: names of fields, `*` for the items of a list and `key` for the values of a map.
+type FieldPath = Vec<String>;
 
 struct Walk<'a> {
-    way: Way,
+    path: FieldPath,
     types: Vec<&'a str>,
-    found: Vec<(String, String, Way, String)>,
+    found: Vec<(String, String, FieldPath, String)>,
 }
 
 impl<'a> Walk<'a> {
@@ -84,14 +84,14 @@ impl<'a> Walk<'a> {
             }
             Shape::Object(properties) => {
                 for (name, field) in &properties.fields {
-                    self.way.push(name.to_string());
+                    self.path.push(name.to_string());
                     if let Some(promise) = promise(&field.description) {
                         let owner = self.types.last().copied().unwrap_or_default();
                         let short = owner.rsplit('.').next().unwrap_or(owner).to_owned();
-                        self.found.push((short, name.to_string(), self.way.clone(), promise.to_owned()));
+                        self.found.push((short, name.to_string(), self.path.clone(), promise.to_owned()));
                     }
                     self.visit(field);
-                    self.way.pop();
+                    self.path.pop();
                 }
             }
             Shape::List(items) => self.below("*", items),
@@ -101,15 +101,15 @@ impl<'a> Walk<'a> {
     }
 
     fn below(&mut self, step: &str, schema: &'a Schema) {
-        self.way.push(step.to_owned());
+        self.path.push(step.to_owned());
         self.visit(schema);
-        self.way.pop();
+        self.path.pop();
     }
 }
 
-/// An object in which nothing is but what leads to that field.
-fn around(way: &[String]) -> Value {
-    match way {
+/// Returns an object that has nothing but the objects and lists around a field.
+fn around(path: &[String]) -> Value {
+    match path {
         [] | [_] => json!({}),
         [list, star, rest @ ..] if star == "*" => json!({list: [around_items(rest)]}),
         [field, rest @ ..] => json!({field: around(rest)}),
@@ -120,8 +120,8 @@ fn around_items(rest: &[String]) -> Value {
     around(rest)
 }
 
-fn at<'v>(value: &'v Value, way: &[String]) -> Option<&'v Value> {
-    way.iter().try_fold(value, |value, step| if step == "*" { value.get(0) } else { value.get(step) })
+fn at<'v>(value: &'v Value, path: &[String]) -> Option<&'v Value> {
+    path.iter().try_fold(value, |value, step| if step == "*" { value.get(0) } else { value.get(step) })
 }
 
 #[test]
@@ -131,20 +131,20 @@ fn every_default_that_is_described_is_given_or_has_a_reason() {
     for row in builtin() {
         for served in &row.served {
             let gvk = served.gvk();
-            let mut walk = Walk { way: Vec::new(), types: vec![&*served.schema.name], found: Vec::new() };
+            let mut walk = Walk { path: Vec::new(), types: vec![&*served.schema.name], found: Vec::new() };
             walk.visit(served.schema.schema());
-            for (owner, field, way, promise) in walk.found {
-                if way[0] == "metadata" || ABSENCE.iter().any(|words| promise.starts_with(words)) {
+            for (owner, field, path, promise) in walk.found {
+                if path[0] == "metadata" || ABSENCE.iter().any(|words| promise.starts_with(words)) {
                     continue;
                 }
-                let mut object = around(&way);
+                let mut object = around(&path);
                 object.as_object_mut().unwrap().entry("metadata").or_insert_with(|| Value::Object(Map::new()));
                 apply_defaults(&gvk, &mut object);
-                let is_given = at(&object, &way).is_some_and(|value| !value.is_null());
+                let is_given = at(&object, &path).is_some_and(|value| !value.is_null());
                 let key = (owner, field);
                 if !is_given {
                     let short: String = promise.chars().take(60).collect();
-                    where_not.entry(key.clone()).or_insert(format!("{gvk} {} | {short}", way.join(".")));
+                    where_not.entry(key.clone()).or_insert(format!("{gvk} {} | {short}", path.join(".")));
                 }
                 given.entry(key).or_default().insert(is_given);
             }

@@ -1,4 +1,5 @@
-//! Field numbers of object metadata, custom resources and aggregated APIs, in the notation of `schema::protobuf::numbers`.
+//! Field numbers of object metadata, custom resources and aggregated APIs, in the notation of
+//! `schema::protobuf::numbers`.
 //!
 //! Corresponds to the generated.proto files of these packages.
 

@@ -1,8 +1,9 @@
 //! The numbers of fields in protobuf, by type.
 //!
-//! Corresponds to the generated.proto files of k8s.io/api. The tables are text: a type, or several with the same fields,
-//! then the fields in the order of their numbers, which begin at 1. `_` is a number without a field, and `19=env` skips
-//! to 19. `+VolumeSource` is an embedded struct: a message of its own in protobuf, but part of the outer object in JSON.
+//! Corresponds to the generated.proto files of k8s.io/api. The tables are text: a type, or several with the same
+//! fields, then the fields in the order of their numbers, which begin at 1. `_` is a number without a field, and
+//! `19=env` skips to 19. `+VolumeSource` is an embedded struct: a message of its own in protobuf, but part of the outer
+//! object in JSON.
 
 mod access;
 mod core;

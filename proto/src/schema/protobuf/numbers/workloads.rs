@@ -1,4 +1,4 @@
-//! Field numbers of workloads and what runs beside them, in the notation of `schema::protobuf::numbers`.
+//! Field numbers of workloads, autoscalers, leases and events, in the notation of `schema::protobuf::numbers`.
 //!
 //! Corresponds to the generated.proto files of these packages.
 
