@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_fails_ends_the_plan_and_is_not_waited_for() {
+    async fn a_failure_ends_the_plan_and_lowers_expectations() {
         let env = Env::simulated(1);
         let (service, asked) = server(3);
         let actor = actor(&env, service);

@@ -122,7 +122,7 @@ impl Reconciler for Controller {
             }
         }
         let name = observed.request.name();
-        tracing::info!(request = name, "recognized as a kubelet's, but whoever asks may not have it");
+        tracing::info!(request = name, "a kubelet's request whose requester lacks the permission");
         Ok(None)
     }
 
@@ -138,7 +138,7 @@ mod tests {
     use crate::fixture;
 
     #[test]
-    fn a_node_is_recognized_by_what_it_asks_for() {
+    fn kubelet_requests_are_recognized() {
         let node = node_request("n1");
         assert_eq!(approving_permissions(&node), [NODE_CLIENT]);
         let mut own = node.clone();
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may_have_it_is_told_so() {
+    fn permitted_requests_are_approved() {
         let mut observed = Observed { request: Arc::new(node_request("n1")), granted: None };
         assert_eq!(plan(&observed, fixture::at(0)), Plan::default());
         observed.granted = Some(NODE_CLIENT);

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_approved_and_open_is_due() {
+    fn approved_open_requests_have_a_signer() {
         let open = request("ada", SignerName::ApiServerClient);
         let due = approved(&open);
         assert_eq!((signer_of(&open), signer_of(&due)), (None, Some(SignerName::ApiServerClient)));

@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_suspended_late_or_unreadable_makes_no_job() {
+    fn suspended_late_or_unparseable_cron_jobs_create_no_job() {
         let quiet = observed("Allow", vec![], |cron_job| cron_job.spec.suspend = Some(true));
         assert_eq!(lines(&plan(&quiet, true, fixture::at(61))), [] as [String; 0]);
         let late = observed("Allow", vec![], |cron_job| {

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_schedule_is_refused() {
+    fn invalid_schedules_are_refused() {
         let bad = [
             "",
             "* * * *",

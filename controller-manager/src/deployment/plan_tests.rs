@@ -249,7 +249,7 @@ fn a_first_rollout_reads_as_a_list() {
 }
 
 #[test]
-fn failures_are_told_apart() {
+fn collisions_and_failed_creations_differ() {
     let deployment = fixture::deployment(3, "1", "1");
     let collision = plan_collision(&deployment);
     let [Action::UpdateStatus { object, .. }] = collision.actions.as_slice() else { panic!("{collision}") };

@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn budgets_allow_what_is_left_over() {
+    fn budgets_allow_the_surplus() {
         let cases = [
             // minAvailable, maxUnavailable, wanted, healthy, broken => expected, desired, allowed
             (Some("2"), None, 3, 3, 0, (3, 2, 1)),
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_that_nobody_wants_are_pointed_out() {
+    fn pods_without_a_controller_are_reported() {
         let mut observed = observed(None, Some("1"), 3, 3, 0);
         let requirement = LabelSelectorRequirement {
             key: "tier".to_owned(),
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_already_is_not_written() {
+    fn an_unchanged_status_is_not_written() {
         let mut observed = observed(Some("1"), None, 3, 3, 0);
         let status = written(&plan(&observed, fixture::at(1)));
         Arc::get_mut(&mut observed.budget).unwrap().status = Some(status);

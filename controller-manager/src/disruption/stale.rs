@@ -62,7 +62,7 @@ mod tests {
     use crate::fixture;
 
     #[test]
-    fn an_announcement_that_came_to_nothing_is_taken_back() {
+    fn the_condition_of_an_undisrupted_pod_is_reset() {
         let cases = [
             // status, reason, phase, deleting, second => look again in seconds, patched
             ("True", "EvictionByEvictionAPI", "Running", false, 50, Some(80), false),

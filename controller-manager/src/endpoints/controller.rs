@@ -1,4 +1,4 @@
-//! The Endpoints controller at its edge.
+//! Starts the Endpoints controller, and connects it with caches and events.
 //!
 //! Corresponds to pkg/controller/endpoint/endpoints_controller.go.
 
@@ -43,7 +43,8 @@ pub fn start(setup: &Setup<'_>) -> Running {
     });
     let (actor, workers) = (setup.actor(), setup.settings.concurrent_endpoint_syncs);
     Box::pin(async move {
-        // They may have lost their service while nobody looked. Endpoints that come later may come before theirs.
+        // The service of existing Endpoints may have been deleted while no controller ran. New Endpoints add no key: their
+        // service may not be in the cache yet.
         controller.endpoints.list().iter().for_each(|endpoints| queue.add(endpoints.key()));
         reconcile::run(actor, queue, workers, controller).await;
     })
@@ -62,8 +63,8 @@ impl Reconciler for Controller {
         Some(Observed { pods: pods.unwrap_or_default(), endpoints: self.endpoints.by_key(key), service })
     }
 
-    /// A cache that still shows what was replaced would hide that it has to be replaced again, and no event about the
-    /// Endpoints wakes their service.
+    /// Fails while the cache shows Endpoints that this controller has replaced. They could seem correct, and no later event
+    /// about Endpoints adds the service's key.
     async fn consult(&self, _client: &Client, observed: Observed) -> Result<Option<Observed>, ReconcileError> {
         let stale = observed.endpoints.as_deref().filter(|endpoints| self.tracker.is_stale(endpoints));
         match stale.map(Kind::key) {
@@ -79,7 +80,7 @@ impl Reconciler for Controller {
     async fn apply(&self, actor: &Actor, _key: &str, observed: &Observed, plan: &Plan) -> Result<(), ApplyError> {
         apply(&actor.client, &actor.recorder, plan).await?;
         if let Some(replaced) = observed.endpoints.as_deref().filter(|_| !plan.is_empty()) {
-            self.tracker.replaced(replaced);
+            self.tracker.record_replaced(replaced);
         }
         Ok(())
     }
@@ -139,9 +140,9 @@ mod tests {
         endpoints.subsets.iter().flatten().flat_map(|subset| subset.addresses.iter().flatten()).count()
     }
 
-    /// A pod that serves, does not, and serves again before the cache shows that it did not.
+    /// A pod is ready, then not ready, and ready again before the cache shows the Endpoints without it.
     #[tokio::test(start_paused = true)]
-    async fn a_cache_that_lags_does_not_hide_what_has_to_be_written() {
+    async fn a_stale_cache_does_not_prevent_an_update() {
         let env = Env::simulated(1);
         let server = FakeServer::new(&env);
         let client = Client::from_service(&env, server.service(), "test");
@@ -153,7 +154,7 @@ mod tests {
             pods: Lister::of([pod(true)]),
             tracker: Arc::default(),
         };
-        // With the caches as they are.
+        // Runs one round with the present caches.
         let round = async |controller: &Controller| {
             let observed = controller.observe("default/web").unwrap();
             let observed = controller.consult(&client, observed).await?.unwrap();

@@ -1,8 +1,8 @@
-//! The Endpoints controller: the older list of addresses behind each Service.
+//! The Endpoints controller writes the Endpoints of each Service with a selector: the older form of EndpointSlices.
 //!
 //! Corresponds to pkg/controller/endpoint.
 
-pub mod controller;
-pub mod plan;
 pub mod subsets;
+pub mod plan;
 pub mod tracker;
+pub mod controller;

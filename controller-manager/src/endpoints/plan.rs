@@ -1,10 +1,10 @@
-//! The Endpoints object that a Service is to have.
+//! Plans the Endpoints of a Service.
 //!
 //! Corresponds to syncService in pkg/controller/endpoint/endpoints_controller.go.
 //! Deviation: the annotation endpoints.kubernetes.io/last-change-trigger-time is not written: it depends on when the
-//! controller heard of a change, and not on what there is.
+//! controller observed a change, and not on the objects.
 
-use super::subsets::{self, Offer};
+use super::subsets::{self, PodEndpoint};
 use crate::{actions, pod, service};
 use client::{Action, Plan};
 use proto::Kind;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
 const MANAGER: &str = "endpoint-controller";
 const OVER_CAPACITY: &str = "endpoints.kubernetes.io/over-capacity";
-/// Where leaders were elected by Endpoints, before there were Leases.
+/// Annotation of Endpoints that served as a lock for leader election, before there were Leases.
 pub const LEADER: &str = "control-plane.alpha.kubernetes.io/leader";
 
 #[derive(Debug)]
@@ -40,7 +40,7 @@ pub fn plan(observed: &Observed) -> Plan {
     Plan::of([action])
 }
 
-/// Endpoints whose service is gone go too, unless they are no such thing but the record of an election of old.
+/// Deletes Endpoints whose service does not exist, unless they are a lock for leader election.
 fn plan_orphan(endpoints: Option<&Endpoints>) -> Plan {
     let is_lock = |endpoints: &Endpoints| {
         endpoints.metadata.annotations.as_ref().is_some_and(|annotations| annotations.contains_key(LEADER))
@@ -57,9 +57,9 @@ fn is_same(present: &Endpoints, wanted: &Endpoints) -> bool {
 }
 
 fn wanted(service: &Service, pods: &[Arc<Pod>], present: Option<&Endpoints>) -> Endpoints {
-    let offers: Vec<Offer> = pods.iter().filter_map(|pod| offer(service, pod)).collect();
-    let mut subsets = subsets::pack(&offers);
-    let is_cut = subsets::truncate(&mut subsets);
+    let endpoints: Vec<PodEndpoint> = pods.iter().filter_map(|pod| pod_endpoint(service, pod)).collect();
+    let mut subsets = subsets::pack(&endpoints);
+    let is_truncated = subsets::truncate(&mut subsets);
     let mut metadata = present.map_or_else(
         || ObjectMeta {
             name: Some(service.name().to_owned()),
@@ -72,7 +72,7 @@ fn wanted(service: &Service, pods: &[Arc<Pod>], present: Option<&Endpoints>) -> 
     labels.insert(MANAGED_BY.to_owned(), MANAGER.to_owned());
     metadata.labels = Some(labels);
     let annotations = metadata.annotations.get_or_insert_default();
-    if is_cut {
+    if is_truncated {
         annotations.insert(OVER_CAPACITY.to_owned(), "truncated".to_owned());
     } else {
         annotations.remove(OVER_CAPACITY);
@@ -83,7 +83,7 @@ fn wanted(service: &Service, pods: &[Arc<Pod>], present: Option<&Endpoints>) -> 
     Endpoints { metadata, subsets: (!subsets.is_empty()).then_some(subsets) }
 }
 
-fn offer(service: &Service, pod: &Pod) -> Option<Offer> {
+fn pod_endpoint(service: &Service, pod: &Pod) -> Option<PodEndpoint> {
     let publishes_not_ready = service::publishes_not_ready(service);
     if !service::is_endpoint(pod, publishes_not_ready) {
         return None;
@@ -98,11 +98,11 @@ fn offer(service: &Service, pod: &Pod) -> Option<Offer> {
     let service_ports = service::ports(service);
     let ports: Vec<EndpointPort> =
         service_ports.iter().filter_map(|port| Some(endpoint_port(port, service::find_port(pod, port)?))).collect();
-    // A pod that has none of the named ports offers nothing; a headless service without ports lists the pod alone.
+    // A pod without any of the service's ports is no endpoint. A headless service without ports lists its pods.
     if ports.is_empty() && !(service_ports.is_empty() && service::is_headless(service)) {
         return None;
     }
-    Some(Offer { address, is_ready: publishes_not_ready || pod::is_ready(pod), ports })
+    Some(PodEndpoint { address, is_ready: publishes_not_ready || pod::is_ready(pod), ports })
 }
 
 fn endpoint_port(port: &ServicePort, number: i32) -> EndpointPort {
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_already_is_not_written() {
+    fn unchanged_endpoints_are_not_written() {
         let mut observed = observed(service(), vec![pod("a", "10.244.0.1", true)]);
         assert_eq!(plan(&observed).actions.len(), 1);
         observed.endpoints = Some(Arc::new(wanted(&service(), &observed.pods, None)));
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn services_without_selector_or_of_an_outside_name_are_left_alone() {
+    fn services_without_selector_or_of_type_external_name_are_left_alone() {
         let mut manual = service();
         manual.spec.as_mut().unwrap().selector = None;
         let mut outside = service();

@@ -1,4 +1,4 @@
-//! Addresses and ports in Endpoints' canonical form: every port stands once, beside all the addresses that offer it.
+//! Packs addresses and ports into the canonical subsets of Endpoints: each port is in one subset, with all its addresses.
 //!
 //! Corresponds to pkg/api/v1/endpoints/util.go (RepackSubsets).
 
@@ -6,28 +6,28 @@ use proto::kinds::api::core::v1::{EndpointAddress, EndpointPort, EndpointSubset}
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-/// One address of one pod, with what it offers.
+/// One address of one pod, with its ports.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Offer {
+pub struct PodEndpoint {
     pub address: EndpointAddress,
     pub is_ready: bool,
-    /// None at all for a headless service without ports.
+    /// Empty for a headless service without ports.
     pub ports: Vec<EndpointPort>,
 }
 
-/// Addresses with their readiness, in order; equal sets belong to one subset.
+/// Sorted addresses with their readiness. Ports with equal addresses share a subset.
 type Addresses = Vec<(EndpointAddress, bool)>;
 
 /// Groups the ports that have the same addresses.
-pub fn pack(offers: &[Offer]) -> Vec<EndpointSubset> {
-    // A port that nobody offers stands for "no ports".
+pub fn pack(endpoints: &[PodEndpoint]) -> Vec<EndpointSubset> {
+    // The key `None` is for endpoints without ports.
     let mut by_port: BTreeMap<Option<PortKey>, Addresses> = BTreeMap::new();
-    for offer in offers {
-        if offer.ports.is_empty() {
-            by_port.entry(None).or_default().push((offer.address.clone(), offer.is_ready));
+    for endpoint in endpoints {
+        if endpoint.ports.is_empty() {
+            by_port.entry(None).or_default().push((endpoint.address.clone(), endpoint.is_ready));
         }
-        for port in &offer.ports {
-            by_port.entry(Some(PortKey::of(port))).or_default().push((offer.address.clone(), offer.is_ready));
+        for port in &endpoint.ports {
+            by_port.entry(Some(PortKey::of(port))).or_default().push((endpoint.address.clone(), endpoint.is_ready));
         }
     }
     let mut groups: Vec<(Addresses, Vec<EndpointPort>)> = Vec::new();
@@ -55,7 +55,7 @@ fn subset(addresses: Addresses, ports: Vec<EndpointPort>) -> EndpointSubset {
     }
 }
 
-/// By address as text, then by the pod's uid.
+/// Compares addresses as text, then the pods' uids.
 fn compare(one: &EndpointAddress, other: &EndpointAddress) -> Ordering {
     let uid = |address: &EndpointAddress| address.target_ref.as_ref().and_then(|target| target.uid.clone());
     one.ip.cmp(&other.ip).then_with(|| uid(one).cmp(&uid(other)))
@@ -85,20 +85,20 @@ impl PortKey {
     }
 }
 
-/// The most addresses that one Endpoints object may hold.
+/// Limit on the addresses in one Endpoints object.
 pub const MAX_ADDRESSES: usize = 1000;
 
-/// Cuts the addresses to what fits, ready ones before others, each subset in proportion to its size. Answers whether
-/// anything was cut.
+/// Truncates the addresses to `MAX_ADDRESSES`. Ready ones have priority, and each subset keeps its proportion. Returns true
+/// if any address was removed.
 pub fn truncate(subsets: &mut Vec<EndpointSubset>) -> bool {
     let ready = count(subsets, |subset| &mut subset.addresses);
     let not_ready = count(subsets, |subset| &mut subset.not_ready_addresses);
     if ready + not_ready <= MAX_ADDRESSES {
         return false;
     }
-    let room_ready = ready.min(MAX_ADDRESSES);
-    cut(subsets, |subset| &mut subset.addresses, ready, room_ready);
-    cut(subsets, |subset| &mut subset.not_ready_addresses, not_ready, MAX_ADDRESSES - room_ready);
+    let max_ready = ready.min(MAX_ADDRESSES);
+    truncate_field(subsets, |subset| &mut subset.addresses, ready, max_ready);
+    truncate_field(subsets, |subset| &mut subset.not_ready_addresses, not_ready, MAX_ADDRESSES - max_ready);
     subsets.retain(|subset| subset.addresses.is_some() || subset.not_ready_addresses.is_some());
     true
 }
@@ -109,15 +109,15 @@ fn count(subsets: &mut [EndpointSubset], field: Field) -> usize {
     subsets.iter_mut().map(|subset| field(subset).as_ref().map_or(0, Vec::len)).sum()
 }
 
-/// Keeps `room` of `total` addresses. Shares are rounded up, so that the last subsets may get less.
-fn cut(subsets: &mut [EndpointSubset], field: Field, total: usize, room: usize) {
-    if total <= room {
+/// Keeps `max` of `total` addresses. Shares are rounded up, so that the last subsets may get fewer.
+fn truncate_field(subsets: &mut [EndpointSubset], field: Field, total: usize, max: usize) {
+    if total <= max {
         return;
     }
-    let mut left = room;
+    let mut left = max;
     for addresses in subsets.iter_mut().map(field) {
         let Some(present) = addresses else { continue };
-        let share = (present.len() * room).div_ceil(total).min(left);
+        let share = (present.len() * max).div_ceil(total).min(left);
         left -= share;
         present.truncate(share);
         if present.is_empty() {
@@ -130,14 +130,14 @@ fn cut(subsets: &mut [EndpointSubset], field: Field, total: usize, room: usize) 
 mod tests {
     use super::*;
 
-    fn offer(ip: &str, is_ready: bool, ports: &[(&str, i32)]) -> Offer {
+    fn offer(ip: &str, is_ready: bool, ports: &[(&str, i32)]) -> PodEndpoint {
         let port = |(name, port): &(&str, i32)| EndpointPort {
             name: Some((*name).to_owned()),
             port: *port,
             ..EndpointPort::default()
         };
         let address = EndpointAddress { ip: ip.to_owned(), ..EndpointAddress::default() };
-        Offer { address, is_ready, ports: ports.iter().map(port).collect() }
+        PodEndpoint { address, is_ready, ports: ports.iter().map(port).collect() }
     }
 
     fn shown(subsets: &[EndpointSubset]) -> Vec<String> {
@@ -157,7 +157,7 @@ mod tests {
     fn ports_with_the_same_addresses_share_a_subset() {
         let web = [("http", 80)];
         let both = [("http", 80), ("https", 443)];
-        let cases: Vec<(Vec<Offer>, Vec<&str>)> = vec![
+        let cases: Vec<(Vec<PodEndpoint>, Vec<&str>)> = vec![
             (vec![], vec![]),
             (vec![offer("10.0.0.2", true, &web), offer("10.0.0.10", true, &web)], vec!["10.0.0.10,10.0.0.2||:80"]),
             (vec![offer("10.0.0.1", true, &web), offer("10.0.0.2", false, &web)], vec!["10.0.0.1|10.0.0.2|:80"]),
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn too_many_addresses_are_cut_ready_ones_kept_first() {
-        let offers = |ready: usize, not_ready: usize| -> Vec<Offer> {
+        let offers = |ready: usize, not_ready: usize| -> Vec<PodEndpoint> {
             (0..ready + not_ready)
                 .map(|i| offer(&format!("10.0.{}.{}", i / 256, i % 256), i < ready, &[("http", 80)]))
                 .collect()

@@ -1,4 +1,4 @@
-//! Remembers which state of Endpoints this controller replaced, to know whether the cache still shows it.
+//! `Tracker` records which versions of Endpoints this controller has replaced, to detect a stale cache.
 //!
 //! Corresponds to staleEndpointsTracker in pkg/controller/endpoint/endpoints_tracker.go.
 
@@ -7,14 +7,14 @@ use proto::Kind;
 use proto::kinds::api::core::v1::Endpoints;
 use std::collections::BTreeMap;
 
-/// The version last replaced, by key. One is enough: before a later one can be replaced it has to be seen.
+/// The last replaced version, by key. One is enough: a later version is replaced only after the cache shows it.
 #[derive(Debug, Default)]
 pub struct Tracker {
     replaced: Mutex<BTreeMap<String, Option<String>>>,
 }
 
 impl Tracker {
-    pub fn replaced(&self, endpoints: &Endpoints) {
+    pub fn record_replaced(&self, endpoints: &Endpoints) {
         self.replaced.lock().insert(endpoints.key(), endpoints.metadata.resource_version.clone());
     }
 

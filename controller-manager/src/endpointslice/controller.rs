@@ -1,4 +1,4 @@
-//! The EndpointSlice controller at its edge.
+//! Starts the EndpointSlice controller, and connects it with caches and events.
 //!
 //! Corresponds to pkg/controller/endpointslice/endpointslice_controller.go.
 
@@ -20,7 +20,7 @@ use std::time::Duration;
 
 /// Index of this controller's slices by the key of their service.
 const BY_SERVICE: &str = "service";
-/// When to look again while the cache lags behind this controller's own writes.
+/// How soon to reconcile again while the cache is older than this controller's writes.
 const STALE_RETRY: Duration = Duration::from_secs(1);
 
 struct Controller {
@@ -42,7 +42,7 @@ pub fn start(setup: &Setup<'_>) -> Running {
     setup.on_event(&queue, |event: &Event<Service>, queue| queue.add(event.object().key()));
     setup.on_event(&queue, {
         let tracker = tracker.clone();
-        move |event, queue| tracker.wake(event, MANAGER, queue)
+        move |event, queue| tracker.observe_event(event, MANAGER, queue)
     });
     setup.on_event(&queue, {
         let services = services.clone();
@@ -64,7 +64,7 @@ pub fn start(setup: &Setup<'_>) -> Running {
     setup.run(queue, setup.settings.concurrent_service_endpoint_syncs, controller)
 }
 
-/// A node that comes may be the one that a pod's endpoint waits for, and its labels say in which zone that is.
+/// Adds the services of a node's pods. Endpoints wait for the node of their pod, and its labels have their zone.
 fn on_node(event: &Event<Node>, queue: &WorkQueue<String>, pods: &Lister<Pod>, services: &Lister<Service>) {
     if matches!(event, Event::Updated { old, new } if old.metadata.labels == new.metadata.labels) {
         return;
@@ -79,15 +79,15 @@ impl Reconciler for Controller {
 
     fn observe(&self, key: &str) -> Option<Observed> {
         let Some(service) = self.services.by_key(key) else {
-            // The garbage collector takes the slices.
+            // The garbage collector deletes the slices.
             self.tracker.forget_service(key);
             return None;
         };
         let selector = service::selector(&service)?;
         let pods = self.pods.filter(service.namespace(), |pod| service::selects(selector, pod));
         let slices = self.slices.by_index(BY_SERVICE, key);
-        if !self.tracker.is_caught_up(key, &slices) {
-            // The event that brings the cache up to date wakes the service; the delay is for one that never comes.
+        if !self.tracker.is_up_to_date(key, &slices) {
+            // The event that updates the cache adds the key too. The delay is for an event that never comes.
             self.queue.add_after(key.to_owned(), STALE_RETRY);
             return None;
         }
@@ -117,8 +117,8 @@ impl Reconciler for Controller {
             _ => return None,
         };
         let key = service.key();
-        let why = format!("failed to {what} EndpointSlice for Service {key}: {}", error.cause);
-        let message = format!("Error updating Endpoint Slices for Service {key}: {why}");
+        let reason = format!("failed to {what} EndpointSlice for Service {key}: {}", error.cause);
+        let message = format!("Error updating Endpoint Slices for Service {key}: {reason}");
         Some(Plan::of([actions::warning(service, "FailedToUpdateEndpointSlices", message)]))
     }
 }

@@ -1,4 +1,4 @@
-//! The endpoints that a Service is to have, grouped by address type and ports.
+//! The desired endpoints of a Service, grouped by address type and ports.
 //!
 //! Corresponds to reconcileByAddressType and podToEndpoint in k8s.io/endpointslice.
 
@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 const ZONE_LABEL: &str = "topology.kubernetes.io/zone";
 
-/// What all endpoints of one slice share.
+/// The address type and ports that all endpoints of one slice share.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Group {
     /// `IPv4` or `IPv6`.
@@ -48,7 +48,7 @@ impl Port {
     }
 }
 
-/// Which endpoint it is, whatever its state: two with the same identity are one.
+/// The identity of an endpoint, which does not depend on its conditions.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Identity {
     addresses: Vec<String>,
@@ -69,17 +69,17 @@ pub fn identity(endpoint: &Endpoint) -> Identity {
     }
 }
 
-/// Endpoints by group, and by identity within a group.
+/// Endpoints by group, and within a group by identity.
 pub type Desired = BTreeMap<Group, BTreeMap<Identity, Endpoint>>;
 
 #[derive(Debug)]
 pub struct Backends {
     pub desired: Desired,
-    /// Pods left out because their node is not known, each with the node's name. They get their place when it comes.
+    /// Pods that are left out because their node is not in the cache, each with the node's name.
     pub on_unknown_nodes: Vec<(String, String)>,
 }
 
-/// `node` finds a pod's node in the cache.
+/// Returns the endpoints of a service. `node` finds a pod's node in the cache.
 pub fn backends(service: &Service, pods: &[Arc<Pod>], node: impl Fn(&str) -> Option<Arc<Node>>) -> Backends {
     let mut backends = Backends { desired: Desired::new(), on_unknown_nodes: Vec::new() };
     for pod in pods.iter().filter(|pod| service::is_endpoint(pod, true)) {
@@ -135,7 +135,7 @@ fn endpoint(service: &Service, pod: &Pod, address: &str, node: Option<&Node>) ->
     }
 }
 
-/// Where `spec.trafficDistribution` asks proxies to keep traffic.
+/// Returns the zones and nodes in which `spec.trafficDistribution` asks proxies to keep traffic.
 fn hints(service: &Service, zone: Option<&str>, node: Option<&str>) -> Option<EndpointHints> {
     let distribution = service.spec.as_ref()?.traffic_distribution.as_deref()?;
     let for_zones = zone.map(|zone| vec![ForZone { name: zone.to_owned() }]);

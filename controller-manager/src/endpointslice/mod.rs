@@ -1,9 +1,9 @@
-//! The EndpointSlice controller: the addresses behind each Service, in slices of at most a hundred.
+//! The EndpointSlice controller writes the endpoints of each Service with a selector into EndpointSlices.
 //!
 //! Corresponds to pkg/controller/endpointslice and k8s.io/endpointslice.
 
-pub mod controller;
 pub mod desired;
-pub mod plan;
 pub mod packing;
 pub mod tracker;
+pub mod plan;
+pub mod controller;

@@ -1,4 +1,4 @@
-//! Spreads endpoints over slices with as few writes as possible: slices keep what they have, then fill up.
+//! Distributes endpoints over slices with few writes: slices keep their endpoints, and then are filled.
 //!
 //! Corresponds to reconcileByPortMapping in k8s.io/endpointslice/reconciler.go.
 
@@ -6,38 +6,38 @@ use super::desired::{Identity, identity};
 use proto::kinds::api::discovery::v1::Endpoint;
 use std::collections::BTreeMap;
 
-/// The endpoints that each slice is to hold.
+/// The endpoints of each slice.
 #[derive(Debug, Default, PartialEq)]
 pub struct Packing {
-    /// By the place of the existing slice: `None` if it stays as it is. An empty one is to be deleted.
+    /// Endpoints of each existing slice: `None` if it stays unchanged. An empty slice is to be deleted.
     pub existing: Vec<Option<Vec<Endpoint>>>,
-    /// Slices to be created.
+    /// Endpoints of the slices to create.
     pub new: Vec<Vec<Endpoint>>,
 }
 
-/// `existing` are the slices of one group. Three steps:
-/// 1. what is no longer wanted leaves its slice, what changed is replaced in its place;
-/// 2. what has no place yet fills slices that are written anyway, the fullest first;
-/// 3. the rest goes into one unchanged slice if that has room for all of it (the fullest such), or into new ones.
+/// Distributes the desired endpoints of one group over its `existing` slices and new ones, in three steps:
+/// 1. remove unwanted endpoints from their slice, and replace changed ones;
+/// 2. add new endpoints to slices that are written anyway, the fullest first;
+/// 3. add the rest to the fullest unchanged slice that has room for all of it, or else to new slices.
 ///
-/// Slices are never merged to save one: a write to a slice is sent to every node.
+/// Slices are never merged, because every write of a slice is sent to every node.
 pub fn pack(existing: &[&[Endpoint]], mut desired: BTreeMap<Identity, Endpoint>, max_per_slice: usize) -> Packing {
     let mut packing = Packing::default();
     for endpoints in existing {
         packing.existing.push(keep_wanted(endpoints, &mut desired));
     }
     let mut waiting: Vec<Endpoint> = desired.into_values().collect();
-    waiting.reverse(); // taken from the end, in order
+    waiting.reverse(); // so that taking from the end keeps the order
     fill_written(&mut packing.existing, &mut waiting, max_per_slice);
     while !waiting.is_empty() {
-        let roomy = if waiting.len() < max_per_slice {
-            roomy_unchanged(existing, &packing, waiting.len(), max_per_slice)
+        let with_room = if waiting.len() < max_per_slice {
+            fullest_unchanged(existing, &packing, waiting.len(), max_per_slice)
         } else {
             None
         };
         let take = waiting.len().min(max_per_slice);
         let taken = waiting.split_off(waiting.len() - take).into_iter().rev();
-        match roomy {
+        match with_room {
             Some(i) => packing.existing[i] = Some(existing[i].iter().cloned().chain(taken).collect()),
             None => packing.new.push(taken.collect()),
         }
@@ -45,13 +45,13 @@ pub fn pack(existing: &[&[Endpoint]], mut desired: BTreeMap<Identity, Endpoint>,
     packing
 }
 
-/// The slice's endpoints that are still wanted, each as it is now; `None` if nothing changes. They are taken from `desired`.
+/// Returns the wanted endpoints of a slice in their desired state; `None` if nothing changes. Removes them from `desired`.
 fn keep_wanted(endpoints: &[Endpoint], desired: &mut BTreeMap<Identity, Endpoint>) -> Option<Vec<Endpoint>> {
     let kept: Vec<Endpoint> = endpoints.iter().filter_map(|endpoint| desired.remove(&identity(endpoint))).collect();
     (kept != endpoints).then_some(kept)
 }
 
-/// Slices that lost everything are not filled: they go, unless a new one can take their place.
+/// Adds waiting endpoints to slices that are written anyway. Empty slices stay empty: they are deleted or reused.
 fn fill_written(slices: &mut [Option<Vec<Endpoint>>], waiting: &mut Vec<Endpoint>, max_per_slice: usize) {
     let mut written: Vec<&mut Vec<Endpoint>> = slices.iter_mut().flatten().filter(|slice| !slice.is_empty()).collect();
     written.sort_by_key(|endpoints| std::cmp::Reverse(endpoints.len()));
@@ -61,8 +61,8 @@ fn fill_written(slices: &mut [Option<Vec<Endpoint>>], waiting: &mut Vec<Endpoint
     }
 }
 
-/// The fullest slice that is not written otherwise and has room for `count` more.
-fn roomy_unchanged(existing: &[&[Endpoint]], packing: &Packing, count: usize, max_per_slice: usize) -> Option<usize> {
+/// Returns the index of the fullest unchanged slice that has room for `count` more endpoints.
+fn fullest_unchanged(existing: &[&[Endpoint]], packing: &Packing, count: usize, max_per_slice: usize) -> Option<usize> {
     let unchanged = (0..existing.len()).filter(|&i| packing.existing[i].is_none());
     unchanged
         .filter(|&i| existing[i].len() + count <= max_per_slice)
@@ -91,7 +91,7 @@ mod tests {
         endpoints.into_iter().map(|endpoint| (identity(&endpoint), endpoint)).collect()
     }
 
-    /// `keep` for a slice that is not written, else its new size; then the sizes of new slices.
+    /// Shows `keep` for an unchanged slice, or its new size, and then the sizes of new slices.
     fn sizes(packing: &Packing) -> String {
         let existing = packing
             .existing

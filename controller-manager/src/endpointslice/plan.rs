@@ -1,8 +1,8 @@
-//! The writes that bring a Service's slices from what they are to what they should be.
+//! Plans the writes of a Service's slices.
 //!
 //! Corresponds to Reconcile and finalize in k8s.io/endpointslice/reconciler.go.
 //! Deviation: the annotation endpoints.kubernetes.io/last-change-trigger-time is not written: it depends on when the
-//! controller heard of a change, and not on what there is.
+//! controller observed a change, and not on the objects.
 
 use super::desired::{Backends, Desired, Group, Port};
 use super::packing::{Packing, pack};
@@ -22,12 +22,12 @@ pub const MANAGER: &str = "endpointslice-controller.k8s.io";
 pub struct Observed {
     pub service: Arc<Service>,
     pub backends: Backends,
-    /// This controller's slices of the service, none of them being deleted.
+    /// This controller's slices of the service that are not being deleted.
     pub slices: Vec<Arc<EndpointSlice>>,
     pub max_per_slice: usize,
 }
 
-/// What becomes of the slices, before it is known which creations can take the place of deletions.
+/// The slices to create, update and delete, before creations reuse deleted slices.
 #[derive(Default)]
 struct Changes {
     create: Vec<EndpointSlice>,
@@ -53,17 +53,18 @@ pub fn plan(observed: &Observed) -> Plan {
     }
     changes.reuse_deleted(&observed.service);
     let mut plan = changes.into_plan();
-    plan.actions.extend(skipped(observed));
+    plan.actions.extend(warn_of_skipped(observed));
     plan
 }
 
-fn skipped(observed: &Observed) -> Option<Action> {
+/// Warns of pods whose node is not in the cache.
+fn warn_of_skipped(observed: &Observed) -> Option<Action> {
     let (service, pods) = (&*observed.service, &observed.backends.on_unknown_nodes);
     let key = service.key();
     let one = |(pod, node): &(String, String)| format!("skipping Pod {pod} for Service {key}: Node {node} Not Found");
-    let whys: Vec<String> = pods.iter().map(one).collect();
-    let message = format!("Error updating Endpoint Slices for Service {key}: {}", whys.join(", "));
-    (!whys.is_empty()).then(|| actions::warning(service, "FailedToUpdateEndpointSlices", message))
+    let skipped: Vec<String> = pods.iter().map(one).collect();
+    let message = format!("Error updating Endpoint Slices for Service {key}: {}", skipped.join(", "));
+    (!skipped.is_empty()).then(|| actions::warning(service, "FailedToUpdateEndpointSlices", message))
 }
 
 fn group_of(slice: &EndpointSlice) -> Group {
@@ -88,7 +89,7 @@ impl Changes {
         for (slice, endpoints) in slices.iter().zip(existing) {
             match endpoints {
                 Some(endpoints) if endpoints.is_empty() => self.delete.push(slice.clone()),
-                // A slice without endpoints is of no use, unless as the placeholder that is decided on later.
+                // An empty slice is deleted, unless `keep_placeholder` keeps it.
                 None if !is_wanted && slice.endpoints.as_ref().is_none_or(Vec::is_empty) => {
                     self.delete.push(slice.clone())
                 }
@@ -108,7 +109,8 @@ impl Changes {
         self.create.extend(new.into_iter().map(|endpoints| new_slice(service, group, endpoints)));
     }
 
-    /// A service without endpoints has one empty slice, so that its consumers can tell it from one not yet seen.
+    /// Keeps or creates one empty slice for a service without endpoints. Clients can then distinguish it from a service
+    /// that the controller has not observed.
     fn keep_placeholder(&mut self, observed: &Observed, family: &str) {
         let of_family = |slice: &EndpointSlice| slice.address_type == family;
         let before = observed.slices.iter().filter(|slice| of_family(slice)).count();
@@ -129,11 +131,11 @@ impl Changes {
         }
     }
 
-    /// Writing over a slice that would go costs one event where a deletion and a creation cost two.
+    /// Updates a deleted slice instead of creating one: one event instead of two.
     fn reuse_deleted(&mut self, service: &Service) {
-        let (mut reusable, gone): (Vec<_>, Vec<_>) =
+        let (mut reusable, deleted): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.delete).into_iter().partition(|slice| is_controlled_by(&**slice, service.uid()));
-        self.delete = gone;
+        self.delete = deleted;
         reusable.reverse();
         let mut create = Vec::new();
         for wanted in std::mem::take(&mut self.create) {
@@ -216,7 +218,7 @@ mod tests {
         Endpoint { addresses: vec![format!("10.0.0.{i}")], ..Endpoint::default() }
     }
 
-    /// A slice as the server returns it.
+    /// Returns a slice as the server returns it.
     fn slice(name: &str, number: i32, endpoints: &[usize]) -> Arc<EndpointSlice> {
         let ports = if number == 0 { vec![] } else { vec![port(number)] };
         let group = Group { address_type: "IPv4".to_owned(), ports };

@@ -1,7 +1,7 @@
-//! Remembers the slices that this controller wrote, to know whether the cache shows them yet.
+//! `Tracker` records the slices that a controller wrote, to detect a stale cache.
 //!
-//! Corresponds to EndpointSliceTracker in k8s.io/endpointslice/util. Slices have generated names, so a stale cache
-//! would make a second slice for the same endpoints, and nothing would ever tell.
+//! Corresponds to EndpointSliceTracker in k8s.io/endpointslice/util. Slices have generated names, so with a stale cache the
+//! controller would create a second slice for the same endpoints without an error.
 
 use crate::context::Actor;
 use client::{Action, ApplyError, Event, Plan, WorkQueue, apply};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
 pub const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 
-/// The key of the service that a slice belongs to, if it is `manager`'s.
+/// Returns the key of a slice's service if `manager` manages the slice.
 pub fn service_key(slice: &EndpointSlice, manager: &str) -> Option<String> {
     let labels = slice.metadata.labels.as_ref()?;
     let is_managed = labels.get(MANAGED_BY).is_some_and(|own| own == manager);
@@ -23,15 +23,15 @@ pub fn service_key(slice: &EndpointSlice, manager: &str) -> Option<String> {
     Some(client::cached::key(slice.namespace(), service))
 }
 
-/// The generation of every slice as last written, by service key and slice uid.
+/// The last written generation of every slice, by service key and slice uid.
 #[derive(Default)]
 pub struct Tracker {
     written: Mutex<BTreeMap<String, BTreeMap<String, i64>>>,
 }
 
 impl Tracker {
-    /// Wakes the service if somebody else wrote its slice, or `manager`'s own write is now seen.
-    pub fn wake(&self, event: &Event<EndpointSlice>, manager: &str, queue: &WorkQueue<String>) {
+    /// Adds the key of the slice's service, before and after the event, if `manager` manages the slice.
+    pub fn observe_event(&self, event: &Event<EndpointSlice>, manager: &str, queue: &WorkQueue<String>) {
         let slice = event.object();
         if let (Event::Deleted(_), Some(key)) = (event, service_key(slice, manager)) {
             self.forget(&key, slice.uid());
@@ -43,11 +43,11 @@ impl Tracker {
         former.into_iter().chain(service_key(slice, manager)).for_each(|key| queue.add(key));
     }
 
-    /// Carries out a plan about a service's slices, and remembers what it wrote.
+    /// Carries out a plan about a service's slices, and records the written generations.
     pub async fn apply(&self, actor: &Actor, service: &str, plan: &Plan) -> Result<(), ApplyError> {
         for action in &plan.actions {
             let answers = apply(&actor.client, &actor.recorder, &Plan::of([action.clone()])).await?;
-            answers.iter().for_each(|answer| self.note(service, answer));
+            answers.iter().for_each(|answer| self.record(service, answer));
             if let Action::Delete { options, .. } = action {
                 self.forget(service, &options.preconditions.uid);
             }
@@ -55,8 +55,8 @@ impl Tracker {
         Ok(())
     }
 
-    /// Notes the server's answer to a creation or an update; null for a deletion.
-    pub fn note(&self, service: &str, answer: &Value) {
+    /// Records the server's answer to a creation or an update. The answer to a deletion is null.
+    pub fn record(&self, service: &str, answer: &Value) {
         let metadata = &answer["metadata"];
         if let Some(uid) = metadata["uid"].as_str() {
             let generation = metadata["generation"].as_i64().unwrap_or(0);
@@ -64,7 +64,7 @@ impl Tracker {
         }
     }
 
-    /// The slice is gone, or about to go.
+    /// Call it when the slice is deleted.
     pub fn forget(&self, service: &str, uid: &str) {
         let mut written = self.written.lock();
         if let Some(slices) = written.get_mut(service) {
@@ -79,8 +79,8 @@ impl Tracker {
         self.written.lock().remove(service);
     }
 
-    /// Whether the cached slices of the service include all that were written, in that state or a later one.
-    pub fn is_caught_up(&self, service: &str, cached: &[Arc<EndpointSlice>]) -> bool {
+    /// Returns true if the cached slices of the service include all written ones, at that generation or a later one.
+    pub fn is_up_to_date(&self, service: &str, cached: &[Arc<EndpointSlice>]) -> bool {
         let written = self.written.lock();
         let Some(slices) = written.get(service) else { return true };
         slices.iter().all(|(uid, generation)| {
@@ -105,13 +105,13 @@ mod tests {
     #[test]
     fn the_cache_has_caught_up_when_it_shows_every_write() {
         let tracker = Tracker::default();
-        assert!(tracker.is_caught_up("default/web", &[]));
-        tracker.note("default/web", &json!({"metadata": {"uid": "uid-a", "generation": 2}}));
-        assert!(!tracker.is_caught_up("default/web", &[]), "not there yet");
-        assert!(!tracker.is_caught_up("default/web", &[slice("a", 1)]), "an earlier state");
-        assert!(tracker.is_caught_up("default/web", &[slice("a", 2)]));
-        assert!(tracker.is_caught_up("default/web", &[slice("a", 3), slice("b", 1)]));
+        assert!(tracker.is_up_to_date("default/web", &[]));
+        tracker.record("default/web", &json!({"metadata": {"uid": "uid-a", "generation": 2}}));
+        assert!(!tracker.is_up_to_date("default/web", &[]), "not there yet");
+        assert!(!tracker.is_up_to_date("default/web", &[slice("a", 1)]), "an earlier state");
+        assert!(tracker.is_up_to_date("default/web", &[slice("a", 2)]));
+        assert!(tracker.is_up_to_date("default/web", &[slice("a", 3), slice("b", 1)]));
         tracker.forget("default/web", "uid-a");
-        assert!(tracker.is_caught_up("default/web", &[]));
+        assert!(tracker.is_up_to_date("default/web", &[]));
     }
 }

@@ -1,4 +1,4 @@
-//! The EndpointSlice mirroring controller at its edge.
+//! Starts the EndpointSlice mirroring controller, and connects it with caches and events.
 //!
 //! Corresponds to pkg/controller/endpointslicemirroring/endpointslicemirroring_controller.go.
 
@@ -17,7 +17,7 @@ use std::time::Duration;
 
 /// Index of this controller's slices by the key of their service.
 const BY_MIRRORED_SERVICE: &str = "mirroredService";
-/// When to look again while the cache lags behind this controller's own writes.
+/// How soon to reconcile again while the cache is older than this controller's writes.
 const STALE_RETRY: Duration = Duration::from_secs(1);
 
 struct Controller {
@@ -43,7 +43,7 @@ pub fn start(setup: &Setup<'_>) -> Running {
     });
     setup.on_event(&queue, {
         let tracker = tracker.clone();
-        move |event, queue| tracker.wake(event, MANAGER, queue)
+        move |event, queue| tracker.observe_event(event, MANAGER, queue)
     });
     let controller = Controller {
         queue: queue.clone(),
@@ -64,8 +64,8 @@ impl Reconciler for Controller {
         let (service, endpoints) = (self.services.by_key(key), self.endpoints.by_key(key));
         if service.is_none() || endpoints.is_none() {
             self.tracker.forget_service(key);
-        } else if !self.tracker.is_caught_up(key, &slices) {
-            // The event that brings the cache up to date wakes the service; the delay is for one that never comes.
+        } else if !self.tracker.is_up_to_date(key, &slices) {
+            // The event that updates the cache adds the key too. The delay is for an event that never comes.
             self.queue.add_after(key.to_owned(), STALE_RETRY);
             return None;
         }

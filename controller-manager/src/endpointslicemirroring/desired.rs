@@ -1,41 +1,41 @@
-//! The endpoints that Endpoints written by hand stand for, grouped by address type and ports.
+//! The desired endpoints of manually written Endpoints, grouped by address type and ports.
 //!
 //! Corresponds to reconciler_helpers.go and addressToEndpoint in pkg/controller/endpointslicemirroring.
 
-use crate::endpoints::subsets::{self, Offer};
+use crate::endpoints::subsets::{self, PodEndpoint};
 use crate::endpointslice::desired::{Desired, Group, Port, identity};
 use proto::kinds::api::core::v1::{EndpointAddress, EndpointPort, EndpointSubset, Endpoints};
 use proto::kinds::api::discovery::v1::{Endpoint, EndpointConditions};
 use std::net::IpAddr;
 
-/// What is to be mirrored, and what is not.
+/// The endpoints to mirror, and the number of addresses that are not mirrored.
 #[derive(Debug, Default, PartialEq)]
 pub struct Mirrored {
     pub desired: Desired,
-    /// Addresses that are none.
+    /// Number of invalid addresses.
     pub invalid: usize,
-    /// Addresses that are left out, the invalid ones included.
+    /// Number of skipped addresses, including the invalid ones.
     pub skipped: usize,
 }
 
-/// Of each set of ports at most `max_per_subset` addresses.
+/// Returns at most `max_per_subset` addresses of each subset.
 pub fn mirrored(endpoints: &Endpoints, max_per_subset: usize) -> Mirrored {
     let mut mirrored = Mirrored::default();
-    let offers: Vec<Offer> = endpoints.subsets.iter().flatten().flat_map(offers_of).collect();
-    for subset in subsets::pack(&offers) {
+    let unpacked: Vec<PodEndpoint> = endpoints.subsets.iter().flatten().flat_map(unpack).collect();
+    for subset in subsets::pack(&unpacked) {
         mirrored.add(&subset, max_per_subset);
     }
     mirrored
 }
 
-fn offers_of(subset: &EndpointSubset) -> Vec<Offer> {
-    let offer = |address: &EndpointAddress, is_ready: bool| Offer {
+fn unpack(subset: &EndpointSubset) -> Vec<PodEndpoint> {
+    let endpoint = |address: &EndpointAddress, is_ready: bool| PodEndpoint {
         address: address.clone(),
         is_ready,
         ports: subset.ports.clone().unwrap_or_default(),
     };
-    let ready = subset.addresses.iter().flatten().map(|address| offer(address, true));
-    let not_ready = subset.not_ready_addresses.iter().flatten().map(|address| offer(address, false));
+    let ready = subset.addresses.iter().flatten().map(|address| endpoint(address, true));
+    let not_ready = subset.not_ready_addresses.iter().flatten().map(|address| endpoint(address, false));
     ready.chain(not_ready).collect()
 }
 

@@ -1,8 +1,8 @@
-//! The EndpointSlice mirroring controller: Endpoints that somebody wrote by hand for a Service without a selector show as
-//! slices too, which is where service proxies look.
+//! The EndpointSlice mirroring controller copies manually written Endpoints of Services without a selector to
+//! EndpointSlices, because service proxies read those.
 //!
 //! Corresponds to pkg/controller/endpointslicemirroring.
 
-pub mod controller;
 pub mod desired;
 pub mod plan;
+pub mod controller;

@@ -1,4 +1,4 @@
-//! The writes that bring the mirrored slices of a Service in line with its Endpoints.
+//! Plans the writes of a Service's mirrored slices.
 //!
 //! Corresponds to syncEndpoints and reconcile in pkg/controller/endpointslicemirroring.
 
@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 pub const MANAGER: &str = "endpointslicemirroring-controller.k8s.io";
 const SKIP_MIRROR: &str = "endpointslice.kubernetes.io/skip-mirror";
-/// What belongs to the Endpoints alone.
+/// Annotations that slices do not copy.
 const NOT_MIRRORED: [&str; 2] =
     ["endpoints.kubernetes.io/last-change-trigger-time", "kubectl.kubernetes.io/last-applied-configuration"];
 
@@ -32,7 +32,7 @@ pub struct Observed {
 }
 
 impl Observed {
-    /// The Endpoints, if they are to be mirrored: those of a service for which nobody else makes slices.
+    /// Returns the Endpoints if they are to be mirrored: their service has no selector, so no other controller writes slices.
     fn to_mirror(&self) -> Option<&Endpoints> {
         let spec = self.service.as_ref()?.spec.as_ref();
         let has_selector = spec.and_then(|spec| spec.selector.as_ref()).is_some_and(|selector| !selector.is_empty());
@@ -40,7 +40,7 @@ impl Observed {
     }
 }
 
-/// Neither marked otherwise nor the record of an election of old.
+/// Returns true unless a label excludes the Endpoints, or they are a lock for leader election.
 pub fn may_be_mirrored(endpoints: &Endpoints) -> bool {
     let has = |map: &Option<BTreeMap<String, String>>, key: &str| map.as_ref().and_then(|map| map.get(key).cloned());
     has(&endpoints.metadata.labels, SKIP_MIRROR).as_deref() != Some("true")
@@ -57,7 +57,7 @@ pub fn plan(observed: &Observed) -> Plan {
         existing.entry(group_of(slice)).or_default().push(slice.clone());
     }
     for (group, desired) in &mirrored.desired {
-        // One slice for each group: what is there more goes.
+        // Each group has one slice. Further slices are surplus.
         let mut present = existing.remove(group).unwrap_or_default().into_iter();
         wanted.push((present.next(), slice(endpoints, group, desired)));
         surplus.extend(present);
@@ -65,7 +65,7 @@ pub fn plan(observed: &Observed) -> Plan {
     surplus.extend(existing.into_values().flatten());
     let mut plan = Plan::default();
     for (present, wanted) in wanted {
-        // Writing over a slice that would go costs one event where a deletion and a creation cost two.
+        // Updating a surplus slice instead of creating one causes one event instead of two.
         let reusable = surplus.iter().position(|slice| slice.address_type == wanted.address_type);
         let present = present.or_else(|| reusable.map(|i| surplus.remove(i)));
         match present {
@@ -77,7 +77,7 @@ pub fn plan(observed: &Observed) -> Plan {
     }
     plan.actions.extend(surplus.iter().map(delete));
     if !plan.is_empty() {
-        plan.actions.extend(complaints(endpoints, &mirrored, observed.max_per_subset));
+        plan.actions.extend(warnings(endpoints, &mirrored, observed.max_per_subset));
     }
     plan
 }
@@ -119,7 +119,7 @@ fn replaced(present: &EndpointSlice, wanted: EndpointSlice) -> EndpointSlice {
     EndpointSlice { metadata, ..wanted }
 }
 
-/// An order of endpoints other than ours is no difference.
+/// Compares two slices. The order of endpoints does not matter.
 fn is_same(present: &EndpointSlice, wanted: &EndpointSlice) -> bool {
     let endpoints = |slice: &EndpointSlice| {
         let mut endpoints = slice.endpoints.clone().unwrap_or_default();
@@ -133,21 +133,21 @@ fn is_same(present: &EndpointSlice, wanted: &EndpointSlice) -> bool {
             == wanted.metadata.annotations.clone().unwrap_or_default()
 }
 
-/// What of the Endpoints is not shown by the slices.
-fn complaints(endpoints: &Endpoints, mirrored: &Mirrored, max_per_subset: usize) -> Vec<Action> {
-    let mut complaints = Vec::new();
+/// Warns of addresses that are not mirrored.
+fn warnings(endpoints: &Endpoints, mirrored: &Mirrored, max_per_subset: usize) -> Vec<Action> {
+    let mut warnings = Vec::new();
     let Mirrored { invalid, skipped, .. } = mirrored;
     if *invalid > 0 {
         let message = format!("Skipped {invalid} invalid IP addresses when mirroring to EndpointSlices");
-        complaints.push(actions::warning(endpoints, "InvalidIPAddress", message));
+        warnings.push(actions::warning(endpoints, "InvalidIPAddress", message));
     }
     if skipped > invalid {
         let message = format!(
             "A max of {max_per_subset} addresses can be mirrored to EndpointSlices per Endpoints subset. {skipped} addresses were skipped"
         );
-        complaints.push(actions::warning(endpoints, "TooManyAddressesToMirror", message));
+        warnings.push(actions::warning(endpoints, "TooManyAddressesToMirror", message));
     }
-    complaints
+    warnings
 }
 
 #[cfg(test)]
@@ -175,7 +175,8 @@ mod tests {
         Observed { service: Some(Arc::new(service)), endpoints: endpoints.map(Arc::new), slices, max_per_subset: 1000 }
     }
 
-    /// The slices that a first plan makes, as the server returns them.
+    /// Returns the slices of a first plan as the server returns them.
+
     fn made(endpoints: &Endpoints) -> Vec<EndpointSlice> {
         let plan = plan(&observed(Some(endpoints.clone()), vec![]));
         let slice = |(i, action): (usize, &Action)| {
@@ -232,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_look_after_is_not_mirrored() {
+    fn excluded_endpoints_are_not_mirrored() {
         let one = endpoints(&["10.0.0.1"], 80);
         let mut marked = one.clone();
         marked.metadata.labels = Some(fixture::labels(&[(SKIP_MIRROR, "true")]));
@@ -250,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_is_said() {
+    fn skipped_addresses_are_reported() {
         let mut observed = observed(Some(endpoints(&["10.0.0.1", "10.0.0.2", "10.0.0.3", "nonsense"], 80)), vec![]);
         observed.max_per_subset = 2;
         let got = shown(&observed);

@@ -1,16 +1,16 @@
-//! Owners that are known to be gone for good, so that each of their thousand dependents need not ask again.
+//! `AbsentOwners` caches owners that do not exist, so that the server is not asked again for each of their dependents.
 //!
 //! Corresponds to ReferenceCache in pkg/controller/garbagecollector/uid_cache.go.
 
 use super::graph::Identity;
 use std::collections::{BTreeSet, VecDeque};
 
-/// As many as in kube-controller-manager: the owners deleted most lately are those whose dependents are at work.
-const MOST: usize = 500;
+/// Size of the cache, as in kube-controller-manager.
+const MAX_OWNERS: usize = 500;
 
-/// A uid is never given twice, so what is here stays true.
+/// Entries never become wrong, because a uid is never used twice.
 #[derive(Debug, Default)]
-pub struct Absent {
+pub struct AbsentOwners {
     known: BTreeSet<Key>,
     /// Oldest first.
     order: VecDeque<Key>,
@@ -23,24 +23,24 @@ fn key(identity: &Identity) -> Key {
     (api_version, kind, namespace, name, uid)
 }
 
-impl Absent {
+impl AbsentOwners {
     pub fn add(&mut self, identity: &Identity) {
         let key = key(identity);
         if !self.known.insert(key.clone()) {
             return;
         }
         self.order.push_back(key);
-        if self.order.len() > MOST
+        if self.order.len() > MAX_OWNERS
             && let Some(oldest) = self.order.pop_front()
         {
             self.known.remove(&oldest);
         }
     }
 
-    /// Whether the object that a reference means is known to be absent, be it in the namespace or in none.
+    /// Returns true if the referenced object is known to be absent, as a namespaced or as a cluster-scoped object.
     pub fn has(&self, identity: &Identity) -> bool {
-        let in_none = Identity { namespace: String::new(), ..identity.clone() };
-        self.known.contains(&key(identity)) || self.known.contains(&key(&in_none))
+        let cluster_scoped = Identity { namespace: String::new(), ..identity.clone() };
+        self.known.contains(&key(identity)) || self.known.contains(&key(&cluster_scoped))
     }
 }
 
@@ -54,12 +54,12 @@ mod tests {
 
     #[test]
     fn the_latest_are_remembered() {
-        let mut absent = Absent::default();
+        let mut absent = AbsentOwners::default();
         absent.add(&identity("", "cluster"));
         absent.add(&identity("shop", "a"));
         assert!(absent.has(&identity("shop", "a")) && !absent.has(&identity("elsewhere", "a")));
         assert!(absent.has(&identity("shop", "cluster")), "referred to from a namespace");
-        (0..MOST).for_each(|i| absent.add(&identity("shop", &format!("later-{i}"))));
+        (0..MAX_OWNERS).for_each(|i| absent.add(&identity("shop", &format!("later-{i}"))));
         assert!(!absent.has(&identity("shop", "a")) && absent.has(&identity("shop", "later-0")));
     }
 }

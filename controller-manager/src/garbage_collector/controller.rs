@@ -1,4 +1,4 @@
-//! The garbage collector at its edge: it follows what is served, and works off two queues.
+//! Starts the garbage collector: it monitors all served resources, and processes two queues.
 //!
 //! Corresponds to Run in pkg/controller/garbagecollector/garbagecollector.go.
 
@@ -15,9 +15,9 @@ use futures::future::join3;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often it is asked what is served.
+/// How often discovery is repeated.
 const RESYNC: Duration = Duration::from_secs(30);
-/// How long the first look at everything is waited for.
+/// Longest wait for the first sync of all resources.
 const FIRST_SYNC: Duration = Duration::from_secs(30);
 
 pub fn start(setup: &Setup<'_>) -> Running {
@@ -28,33 +28,33 @@ pub fn start(setup: &Setup<'_>) -> Running {
     let (env, client) = (setup.env.clone(), setup.client.clone());
     let workers = setup.settings.concurrent_gc_syncs;
     Box::pin(async move {
-        if !follow_what_is_served(&env, &client, &monitors).await {
+        if !sync_monitors(&env, &client, &monitors).await {
             return;
         }
-        // What was not seen yet is asked for at the server, so a resource that does not answer is no reason to wait longer.
+        // The server is asked for objects that the graph lacks, so one resource that does not sync need not delay the rest.
         if env.timeout(FIRST_SYNC, monitors.synced()).await.is_err() {
-            tracing::warn!("the garbage collector begins before it has seen every resource");
+            tracing::warn!("the garbage collector begins before every informer has synced");
         }
         let deletion = Deletion { monitors: monitors.clone() };
         let orphaning = Orphaning { monitors: monitors.clone() };
         join3(
             reconcile::run(actor.clone(), deletions, workers, deletion),
             reconcile::run(actor, orphanings, workers, orphaning),
-            keep_following(&env, &client, &monitors),
+            resync_monitors(&env, &client, &monitors),
         )
         .await;
     })
 }
 
-/// The first look at what is served, tried until it succeeds; false on shutdown.
-async fn follow_what_is_served(env: &Env, client: &Client, monitors: &Arc<Monitors>) -> bool {
+/// Monitors the served resources. Retries until discovery succeeds; returns false on shutdown.
+async fn sync_monitors(env: &Env, client: &Client, monitors: &Arc<Monitors>) -> bool {
     loop {
         match discover(client).await {
             Ok(discovered) => {
-                monitors.follow(&discovered);
+                monitors.sync(&discovered);
                 return true;
             }
-            Err(error) => tracing::warn!(%error, "the garbage collector does not know yet what is served"),
+            Err(error) => tracing::warn!(%error, "the garbage collector waits for discovery"),
         }
         tokio::select! {
             biased;
@@ -64,7 +64,8 @@ async fn follow_what_is_served(env: &Env, client: &Client, monitors: &Arc<Monito
     }
 }
 
-async fn keep_following(env: &Env, client: &Client, monitors: &Arc<Monitors>) {
+/// Repeats discovery until shutdown.
+async fn resync_monitors(env: &Env, client: &Client, monitors: &Arc<Monitors>) {
     loop {
         tokio::select! {
             biased;
@@ -72,8 +73,8 @@ async fn keep_following(env: &Env, client: &Client, monitors: &Arc<Monitors>) {
             () = env.sleep(RESYNC) => {}
         }
         match discover(client).await {
-            Ok(discovered) => monitors.follow(&discovered),
-            Err(error) => tracing::warn!(%error, "the garbage collector keeps to what was served before"),
+            Ok(discovered) => monitors.sync(&discovered),
+            Err(error) => tracing::warn!(%error, "the garbage collector keeps its former resources"),
         }
     }
 }

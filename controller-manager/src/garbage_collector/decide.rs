@@ -1,4 +1,4 @@
-//! What becomes of one object, given its owners and dependents as they were just found.
+//! Decides what to do about one object, from the state of its owners and dependents.
 //!
 //! Corresponds to attemptToDeleteItem and attemptToOrphanWorker in pkg/controller/garbagecollector/garbagecollector.go.
 
@@ -8,18 +8,18 @@ use proto::Gvr;
 use proto::kinds::metav1::{ObjectMeta, OwnerReference};
 use serde_json::json;
 
-/// How an owner was found.
+/// The state of an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnerState {
-    /// It is there and stays, or its end does not wait for this object.
+    /// The owner exists, and does not wait for this object to be deleted.
     Solid,
-    /// It is not there, or another object has its place.
+    /// The owner does not exist, or another object has its name.
     Absent,
-    /// It is being deleted in the foreground, and waits for its dependents.
+    /// The owner is being deleted in the foreground, and waits for its dependents.
     Waiting,
 }
 
-/// An object, its present metadata, and where it is written.
+/// An object with its present metadata and its resource.
 #[derive(Debug)]
 pub struct Item<'a> {
     pub gvr: &'a Gvr,
@@ -48,7 +48,7 @@ impl Item<'_> {
         }
     }
 
-    /// The resource version and uid make sure that nothing is overwritten that was not seen.
+    /// The patch has the uid and resource version, so that it fails if the object has changed.
     fn set_owners(&self, owners: &[OwnerReference]) -> Action {
         let owners = if owners.is_empty() { json!(null) } else { json!(owners) };
         self.patch(json!({
@@ -73,7 +73,7 @@ impl Item<'_> {
     }
 }
 
-/// The dependents that hold up the end of an object deleted in the foreground.
+/// Returns the dependents that block the deletion of an object in the foreground.
 pub fn blocking<'a>(item: &Item<'a>) -> Vec<&'a Node> {
     let uid = item.uid();
     let blocks = |dependent: &&Node| {
@@ -82,7 +82,7 @@ pub fn blocking<'a>(item: &Item<'a>) -> Vec<&'a Node> {
     item.dependents.iter().filter(blocks).collect()
 }
 
-/// An object deleted in the foreground goes when no dependent blocks it any more.
+/// Removes the foreground finalizer if no dependent blocks the deletion.
 pub fn finish_foreground(item: &Item<'_>) -> Plan {
     if blocking(item).is_empty() && item.has_finalizer(FOREGROUND) {
         item.without_finalizer(FOREGROUND)
@@ -91,7 +91,7 @@ pub fn finish_foreground(item: &Item<'_>) -> Plan {
     }
 }
 
-/// `owners` are the item's references, each with how its owner was found.
+/// Plans what to do about an object. `owners` are its references, each with the state of the owner.
 pub fn collect(item: &Item<'_>, owners: &[(OwnerReference, OwnerState)]) -> Plan {
     let any = |wanted: OwnerState| owners.iter().any(|(_, state)| *state == wanted);
     let (has_solid, has_absent, has_waiting) =
@@ -101,15 +101,15 @@ pub fn collect(item: &Item<'_>, owners: &[(OwnerReference, OwnerState)]) -> Plan
         return plan;
     }
     if has_solid {
-        // Somebody needs it: the others let go, or one that waits would wait for ever.
+        // A solid owner keeps the object. The other references go: a waiting owner would wait for ever.
         let solid: Vec<OwnerReference> =
             owners.iter().filter(|(_, state)| *state == OwnerState::Solid).map(|(owner, _)| owner.clone()).collect();
         plan.push(item.set_owners(&solid));
         return plan;
     }
     if has_waiting && !item.dependents.is_empty() {
-        // Where a dependent waits for dependents of its own there may be a circle, in which everybody waits for
-        // everybody: this object stops blocking its owners.
+        // If a dependent waits for its own dependents, there may be a cycle. This object stops blocking its owners, which
+        // breaks the cycle.
         if item.dependents.iter().any(|dependent| dependent.deletes_dependents) {
             let unblocked: Vec<OwnerReference> = owners
                 .iter()
@@ -134,14 +134,14 @@ pub fn collect(item: &Item<'_>, owners: &[(OwnerReference, OwnerState)]) -> Plan
     plan
 }
 
-/// Lets go of one dependent of an owner that is to leave it behind; nothing if it does not refer to it any more.
+/// Removes a dependent's reference to an owner; `None` if it has none.
 pub fn release(dependent: &Item<'_>, owner_uid: &str) -> Option<Action> {
     let owners = dependent.metadata.owner_references.as_deref().unwrap_or_default();
     let others: Vec<OwnerReference> = owners.iter().filter(|owner| owner.uid != owner_uid).cloned().collect();
     (others.len() != owners.len()).then(|| dependent.set_owners(&others))
 }
 
-/// After all dependents were let go of the owner may go.
+/// Removes the orphan finalizer of an owner whose dependents have no reference to it any more.
 pub fn finish_orphaning(item: &Item<'_>) -> Plan {
     if item.has_finalizer(ORPHAN) { item.without_finalizer(ORPHAN) } else { Plan::default() }
 }

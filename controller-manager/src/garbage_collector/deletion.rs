@@ -1,4 +1,4 @@
-//! One attempt to delete an object that may have lost its owners, or that waits for its dependents.
+//! Attempts to delete an object that may have no owner any more, or that waits for its dependents.
 //!
 //! Corresponds to attemptToDeleteWorker and attemptToDeleteItem in
 //! pkg/controller/garbagecollector/garbagecollector.go.
@@ -6,7 +6,7 @@
 use super::decide::{self, Item, OwnerState};
 use super::graph::{Node, Work};
 use super::monitors::Monitors;
-use super::server::{Found, fetch, state_of};
+use super::server::{Lookup, look_up, owner_state};
 use crate::context::Actor;
 use crate::reconcile::Reconciler;
 use client::{ApplyError, Client, Plan, ReconcileError};
@@ -16,10 +16,10 @@ use proto::kinds::metav1::{ObjectMeta, OwnerReference};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// When to look again for an owner that exists and that no informer has shown yet.
-const UNSEEN_RETRY: Duration = Duration::from_secs(30);
+/// How soon to look up an owner again that exists and that no informer has shown.
+const VIRTUAL_RETRY: Duration = Duration::from_secs(30);
 
-/// Keys are uids.
+/// Reconciles objects by uid.
 pub struct Deletion {
     pub monitors: Arc<Monitors>,
 }
@@ -28,7 +28,7 @@ pub struct Deletion {
 pub struct Observed {
     node: Node,
     dependents: Vec<Node>,
-    /// The object as the server has it, once that was asked.
+    /// Resource and metadata of the object on the server; empty before `consult`.
     gvr: Gvr,
     metadata: Box<ObjectMeta>,
     owners: Vec<(OwnerReference, OwnerState)>,
@@ -43,12 +43,12 @@ impl Observed {
 impl Reconciler for Deletion {
     type Observed = Observed;
 
-    /// Nothing if the graph alone says that there is nothing to do.
+    /// Reads the graph; `None` if it shows that there is nothing to do.
     fn observe(&self, uid: &str) -> Option<Observed> {
         let graph = self.monitors.graph.lock();
         let node = graph.node(uid)?.clone();
-        let is_already_going = node.is_deleting && !node.deletes_dependents;
-        if is_already_going || graph.is_settled(&node) {
+        let is_being_deleted = node.is_deleting && !node.deletes_dependents;
+        if is_being_deleted || graph.is_kept_by_owners(&node) {
             return None;
         }
         let dependents = graph.dependents(uid);
@@ -58,26 +58,26 @@ impl Reconciler for Deletion {
     async fn consult(&self, client: &Client, observed: Observed) -> Result<Option<Observed>, ReconcileError> {
         let identity = &observed.node.identity;
         if observed.node.is_virtual {
-            self.look_for(client, &identity.uid).await?;
+            self.look_up_virtual(client, &identity.uid).await?;
             return Ok(None);
         }
-        let (gvr, metadata) = match fetch(client, &self.monitors, identity).await? {
-            Found::There { gvr, metadata } => (gvr, metadata),
-            Found::Gone => {
-                // What is not there does not come back under this uid; its dependents are told.
+        let (gvr, metadata) = match look_up(client, &self.monitors, identity).await? {
+            Lookup::Present { gvr, metadata } => (gvr, metadata),
+            Lookup::Absent => {
+                // No later object has this uid: the dependents are to be deleted.
                 self.monitors.forget(&identity.uid);
                 return Ok(None);
             }
-            Found::Unknowable => return Ok(None),
+            Lookup::Unknowable => return Ok(None),
         };
         let mut owners: Vec<(OwnerReference, OwnerState)> = Vec::new();
         for owner in metadata.owner_references.iter().flatten().filter(|_| !observed.node.deletes_dependents) {
-            let Some(state) = state_of(client, &self.monitors, owner, &identity.namespace).await? else {
+            let Some(state) = owner_state(client, &self.monitors, owner, &identity.namespace).await? else {
                 tracing::warn!(
                     kind = identity.kind,
                     name = identity.name,
                     ?owner,
-                    "an owner in a namespace: left alone"
+                    "a cluster-scoped object with a namespaced owner is left alone"
                 );
                 return Ok(None);
             };
@@ -94,12 +94,12 @@ impl Reconciler for Deletion {
         }
     }
 
-    /// Dependents that hold up their owner are looked at again.
+    /// Adds the dependents that block the deletion to the queue again.
     async fn apply(&self, actor: &Actor, _key: &str, observed: &Observed, plan: &Plan) -> Result<(), ApplyError> {
         client::apply(&actor.client, &actor.recorder, plan).await?;
         if observed.node.deletes_dependents {
             let blocking = decide::blocking(&observed.item()).into_iter();
-            // Those that wait for dependents of their own come back by themselves.
+            // Dependents that wait for their own dependents are added by other events.
             let idle = blocking.filter(|dependent| !dependent.deletes_dependents);
             self.monitors.enqueue(idle.map(|dependent| Work::AttemptDelete(dependent.identity.uid.clone())).collect());
         }
@@ -108,23 +108,23 @@ impl Reconciler for Deletion {
 }
 
 impl Deletion {
-    /// Looks for an owner that only references speak of, wherever they say that it is. Whoever refers to something
-    /// absent has to be looked at; as long as it exists somewhere, its informer is waited for.
-    async fn look_for(&self, client: &Client, uid: &str) -> Result<(), ReconcileError> {
+    /// Looks up an owner that is known from references alone, under every identity that they claim. Adds the dependents
+    /// that refer to an absent one. While any of them exists, its informer is waited for.
+    async fn look_up_virtual(&self, client: &Client, uid: &str) -> Result<(), ReconcileError> {
         let claimed = self.monitors.graph.lock().claimed_identities(uid);
         let mut exists = false;
         for (identity, dependents) in claimed {
-            match fetch(client, &self.monitors, &identity).await? {
-                Found::There { .. } => exists = true,
-                Found::Gone => {
+            match look_up(client, &self.monitors, &identity).await? {
+                Lookup::Present { .. } => exists = true,
+                Lookup::Absent => {
                     self.monitors.absent.lock().add(&identity);
                     self.monitors.enqueue(dependents.into_iter().map(Work::AttemptDelete).collect());
                 }
-                Found::Unknowable => {}
+                Lookup::Unknowable => {}
             }
         }
         if exists {
-            self.monitors.delete_queue.add_after(uid.to_owned(), UNSEEN_RETRY);
+            self.monitors.delete_queue.add_after(uid.to_owned(), VIRTUAL_RETRY);
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
-//! Who owns whom: a graph of all objects that can be deleted, kept by the watch events of their metadata.
+//! `Graph`, the owners and dependents of all objects that can be deleted. Watch events of their metadata update it.
 //!
-//! Corresponds to pkg/controller/garbagecollector/graph.go and graph_builder.go. The graph is derived state: it may be
-//! behind, so what it says to be absent is asked for at the server before anything is deleted.
+//! Corresponds to pkg/controller/garbagecollector/graph.go and graph_builder.go. The graph is derived state and may be
+//! stale, so the server is asked for an absent owner before anything is deleted.
 
 use proto::Gvr;
 use proto::gvk::split_api_version;
@@ -11,16 +11,16 @@ use std::collections::{BTreeMap, BTreeSet};
 pub const FOREGROUND: &str = "foregroundDeletion";
 pub const ORPHAN: &str = "orphan";
 
-/// Which object it is, and where it is found.
+/// The identity of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
     pub api_version: String,
     pub kind: String,
-    /// Empty for cluster-scoped objects. Of an object known from references alone: the namespace of its dependent.
+    /// Empty for cluster-scoped objects. For an object known from references alone, the namespace of its dependent.
     pub namespace: String,
     pub name: String,
     pub uid: String,
-    /// Known once the object itself was seen.
+    /// Known after the object itself was observed.
     pub gvr: Option<Gvr>,
 }
 
@@ -29,21 +29,21 @@ pub struct Node {
     pub identity: Identity,
     pub owners: Vec<OwnerReference>,
     pub dependents: BTreeSet<String>,
-    /// Known only because a dependent names it; it may not exist.
+    /// True if the object is known from references alone; it may not exist.
     pub is_virtual: bool,
     pub is_deleting: bool,
-    /// It waits, deleted in the foreground, for its dependents to go first.
+    /// True if the object is being deleted in the foreground, and waits for its dependents.
     pub deletes_dependents: bool,
 }
 
-/// What has to be looked at.
+/// Work that a change of the graph causes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Work {
-    /// It may have to be deleted, or have its references or finalizers changed.
+    /// The object may have to be deleted, or its references or finalizers changed.
     AttemptDelete(String),
-    /// Its dependents are to be let go of.
+    /// The object's dependents are to be orphaned.
     AttemptOrphan(String),
-    /// It refers to an owner that lives in another namespace: somebody has to be told.
+    /// The dependent refers to an owner in another namespace: an event reports it.
     ReportInvalidNamespace { dependent: Identity, owner: OwnerReference },
 }
 
@@ -62,12 +62,12 @@ impl Graph {
         dependents.filter_map(|uid| self.nodes.get(uid)).cloned().collect()
     }
 
-    /// What the dependents of an owner that was never seen say that it is, each with the uids of those who say so.
+    /// Returns the identities that the dependents of a virtual owner claim, each with the uids of those dependents.
     pub fn claimed_identities(&self, uid: &str) -> Vec<(Identity, Vec<String>)> {
         let mut claimed: Vec<(Identity, Vec<String>)> = Vec::new();
         for dependent in self.dependents(uid) {
             for owner in dependent.owners.iter().filter(|owner| owner.uid == uid) {
-                let identity = referred(owner, &dependent.identity.namespace);
+                let identity = referenced_identity(owner, &dependent.identity.namespace);
                 match claimed.iter_mut().find(|(other, _)| *other == identity) {
                     Some((_, dependents)) => dependents.push(dependent.identity.uid.clone()),
                     None => claimed.push((identity, vec![dependent.identity.uid.clone()])),
@@ -77,7 +77,7 @@ impl Graph {
         claimed
     }
 
-    /// An object was seen, for the first time or again.
+    /// Adds or updates an object, and returns the work that follows.
     pub fn observe(&mut self, gvr: &Gvr, api_version: &str, kind: &str, metadata: &ObjectMeta) -> Vec<Work> {
         let text = |field: &Option<String>| field.clone().unwrap_or_default();
         let uid = text(&metadata.uid);
@@ -118,7 +118,7 @@ impl Graph {
         work
     }
 
-    /// An object is gone: its dependents may have to go too, and owners may have waited for it.
+    /// Removes a deleted object. Returns work for its dependents, and for owners that wait for it.
     pub fn remove(&mut self, uid: &str) -> Vec<Work> {
         let Some(node) = self.nodes.remove(uid) else { return Vec::new() };
         let mut work: Vec<Work> = node.dependents.iter().cloned().map(Work::AttemptDelete).collect();
@@ -131,7 +131,7 @@ impl Graph {
         work
     }
 
-    /// Brings the edges to the owners up to date. An owner that was never seen gets a virtual node, and is looked for.
+    /// Updates the edges to the owners. An owner that was never observed gets a virtual node, and is looked up.
     fn relink(&mut self, uid: &str, before: &[OwnerReference], after: &[OwnerReference], work: &mut Vec<Work>) {
         for owner in before.iter().filter(|owner| !after.iter().any(|other| other.uid == owner.uid)) {
             self.unlink(uid, &owner.uid);
@@ -141,7 +141,7 @@ impl Graph {
         for owner in after {
             let is_new = !before.iter().any(|other| other.uid == owner.uid);
             let node = self.nodes.entry(owner.uid.clone()).or_insert_with(|| Node {
-                identity: referred(owner, &namespace),
+                identity: referenced_identity(owner, &namespace),
                 is_virtual: true,
                 ..Node::default()
             });
@@ -152,7 +152,7 @@ impl Graph {
             if node.is_virtual {
                 work.push(Work::AttemptDelete(owner.uid.clone()));
             } else {
-                work.extend(doubt(&identity, owner, &node.identity));
+                work.extend(check_reference(&identity, owner, &node.identity));
                 if node.deletes_dependents {
                     work.push(Work::AttemptDelete(uid.to_owned()));
                 }
@@ -160,7 +160,7 @@ impl Graph {
         }
     }
 
-    /// A virtual node leaves with its last dependent: nothing else speaks of it.
+    /// Removes an edge. A virtual node without dependents is removed too.
     fn unlink(&mut self, uid: &str, owner_uid: &str) {
         let Some(owner) = self.nodes.get_mut(owner_uid) else { return };
         owner.dependents.remove(uid);
@@ -169,7 +169,7 @@ impl Graph {
         }
     }
 
-    /// References that went, or no longer block, may set an owner free that waits for its dependents.
+    /// Adds owners that wait for their dependents, if a reference to them was removed or no longer blocks.
     fn unblock_owners(&self, before: &[OwnerReference], after: &[OwnerReference], work: &mut Vec<Work>) {
         let blocks = |owner: &OwnerReference| owner.block_owner_deletion == Some(true);
         for owner in before.iter().filter(|owner| blocks(owner)) {
@@ -180,32 +180,32 @@ impl Graph {
         }
     }
 
-    /// The owner is seen at last: dependents that named it wrongly have to be looked at.
+    /// Adds the dependents whose reference does not match an owner that was just observed.
     fn check_references_to(&self, uid: &str, work: &mut Vec<Work>) {
         let present = &self.nodes[uid];
         for dependent in present.dependents.iter().filter_map(|uid| self.nodes.get(uid)) {
             for owner in dependent.owners.iter().filter(|owner| owner.uid == uid) {
-                work.extend(doubt(&dependent.identity, owner, &present.identity));
+                work.extend(check_reference(&dependent.identity, owner, &present.identity));
             }
         }
     }
 
-    /// Whether nothing has to be done about an object as far as the graph knows: it does not wait for dependents, and
-    /// all its owners are there, as its references say, none of them waiting for it.
-    pub fn is_settled(&self, node: &Node) -> bool {
-        let settled_owner = |owner: &OwnerReference| {
+    /// Returns true if the graph shows nothing to do about an object: it does not wait for dependents, and all its owners
+    /// exist, match its references, and do not wait for it.
+    pub fn is_kept_by_owners(&self, node: &Node) -> bool {
+        let keeps = |owner: &OwnerReference| {
             self.nodes.get(&owner.uid).is_some_and(|present| {
                 !present.is_virtual
                     && !present.deletes_dependents
                     && refers_to(owner, &node.identity.namespace, &present.identity)
             })
         };
-        !node.is_virtual && !node.deletes_dependents && node.owners.iter().all(settled_owner)
+        !node.is_virtual && !node.deletes_dependents && node.owners.iter().all(keeps)
     }
 }
 
-/// What a reference in an object of `namespace` says of its owner.
-pub fn referred(owner: &OwnerReference, namespace: &str) -> Identity {
+/// Returns the identity of an owner according to a reference in an object of `namespace`.
+pub fn referenced_identity(owner: &OwnerReference, namespace: &str) -> Identity {
     Identity {
         api_version: owner.api_version.clone(),
         kind: owner.kind.clone(),
@@ -216,8 +216,8 @@ pub fn referred(owner: &OwnerReference, namespace: &str) -> Identity {
     }
 }
 
-/// What is to be done about a dependent if its reference does not mean the owner that is present.
-fn doubt(dependent: &Identity, owner: &OwnerReference, present: &Identity) -> Vec<Work> {
+/// Returns the work for a dependent whose reference does not match the present owner.
+fn check_reference(dependent: &Identity, owner: &OwnerReference, present: &Identity) -> Vec<Work> {
     if refers_to(owner, &dependent.namespace, present) {
         return Vec::new();
     }
@@ -228,8 +228,8 @@ fn doubt(dependent: &Identity, owner: &OwnerReference, present: &Identity) -> Ve
     work
 }
 
-/// Whether a reference in an object of `namespace` means this object: same group, kind and name, and in the same
-/// namespace or in none.
+/// Returns true if a reference in an object of `namespace` matches this object: the same group, kind and name, and the
+/// same namespace or none.
 fn refers_to(owner: &OwnerReference, namespace: &str, identity: &Identity) -> bool {
     let group = |api_version: &str| split_api_version(api_version).0.to_owned();
     owner.kind == identity.kind
@@ -247,7 +247,7 @@ mod tests {
         Gvr::new("", "v1", resource)
     }
 
-    /// An object of kind `Thing` in `default`, owned as listed; `finalizer` says that it is being deleted with it.
+    /// Returns an object of kind `Thing` in `default` with these owners. With a finalizer, it is being deleted.
     fn thing(name: &str, owners: &[&str], finalizer: Option<&str>) -> ObjectMeta {
         let mut metadata = fixture::meta(name);
         metadata.owner_references =
@@ -277,9 +277,9 @@ mod tests {
         let mut graph = Graph::default();
         assert_eq!(observe(&mut graph, &thing("child", &["parent"], None)), "delete? parent");
         assert!(graph.node("uid-parent").unwrap().is_virtual);
-        assert!(!graph.is_settled(graph.node("uid-child").unwrap()));
+        assert!(!graph.is_kept_by_owners(graph.node("uid-child").unwrap()));
         assert_eq!(observe(&mut graph, &thing("parent", &[], None)), "");
-        assert!(graph.is_settled(graph.node("uid-child").unwrap()));
+        assert!(graph.is_kept_by_owners(graph.node("uid-child").unwrap()));
         assert_eq!(shown(graph.remove("uid-parent")), "delete? child");
     }
 
@@ -354,7 +354,7 @@ mod tests {
         assert!(graph.node("uid-parent").is_none());
     }
 
-    /// The order in which objects are seen does not change what is known in the end.
+    /// The final graph does not depend on the order in which objects are observed.
     #[test]
     fn the_graph_is_the_same_whatever_comes_first() {
         let objects = [thing("a", &[], None), thing("b", &["a"], None), thing("c", &["a", "b"], None)];

@@ -1,13 +1,13 @@
-//! The garbage collector: what has lost its owners goes, what is deleted in the foreground waits for its dependents,
-//! and what is to be orphaned is let go of first.
+//! The garbage collector deletes objects without owners, deletes dependents before their owner in foreground deletion, and
+//! removes the references of orphaned dependents.
 //!
 //! Corresponds to pkg/controller/garbagecollector.
 
-pub mod controller;
-pub mod monitors;
 pub mod graph;
-pub mod deletion;
-pub mod orphaning;
+pub mod absent;
+pub mod monitors;
 pub mod decide;
 pub mod server;
-pub mod absent;
+pub mod deletion;
+pub mod orphaning;
+pub mod controller;

@@ -1,8 +1,8 @@
-//! Follows the metadata of every resource that can be deleted, whatever is served at the moment.
+//! `Monitors` watches the metadata of every served resource that can be deleted.
 //!
 //! Corresponds to syncMonitors in pkg/controller/garbagecollector/graph_builder.go.
 
-use super::absent::Absent;
+use super::absent::AbsentOwners;
 use super::graph::{Graph, Identity, Work};
 use crate::discovery::{ApiResource, Discovered};
 use client::{Event, EventSpec, EventType, Informers, PartialObject, Recorder, Regarding, WorkQueue};
@@ -13,19 +13,19 @@ use proto::kinds::metav1::OwnerReference;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Events come and go by themselves, and nothing owns them.
+/// Resources that are not monitored: events expire, and no object owns them.
 const IGNORED: [(&str, &str); 2] = [("", "events"), ("events.k8s.io", "events")];
 
-/// The graph, what is to be looked at, and how kinds are found.
+/// The graph, the queues, and the mapping of kinds to resources.
 pub struct Monitors {
     informers: Informers,
     recorder: Recorder,
     pub graph: Mutex<Graph>,
-    pub absent: Mutex<Absent>,
+    pub absent: Mutex<AbsentOwners>,
     pub delete_queue: WorkQueue<String>,
     pub orphan_queue: WorkQueue<String>,
     served: Mutex<BTreeMap<Gvr, ApiResource>>,
-    /// Where the objects of a kind are found, in any of its versions.
+    /// The resource of each kind, by `apiVersion` and kind.
     mapping: Mutex<BTreeMap<(String, String), ApiResource>>,
 }
 
@@ -48,12 +48,13 @@ impl Monitors {
         })
     }
 
-    /// Follows what is served now, and no longer what is not. Resources of a group that does not answer stay.
-    pub fn follow(self: &Arc<Self>, discovered: &Discovered) {
+    /// Starts informers for newly served resources, and stops those of resources that are no longer served. Resources of a
+    /// group that does not answer stay.
+    pub fn sync(self: &Arc<Self>, discovered: &Discovered) {
         let mut mapping = BTreeMap::new();
         for resource in &discovered.resources {
             let key = (resource.gvk.api_version(), resource.gvk.kind.clone());
-            // Subresources are not listed; of two resources with one kind the first is its collection.
+            // Subresources are not listed. Of two resources with the same kind, the first is the collection.
             mapping.entry(key).or_insert_with(|| resource.clone());
         }
         *self.mapping.lock() = mapping;
@@ -82,7 +83,7 @@ impl Monitors {
         self.informers.start();
     }
 
-    /// Waits until everything that is followed has been seen once; false on shutdown.
+    /// Waits until all informers have synced; false on shutdown.
     pub async fn synced(&self) -> bool {
         self.informers.synced().await
     }
@@ -91,10 +92,10 @@ impl Monitors {
         let monitors = self.clone();
         let resource = resource.clone();
         let informer = self.informers.metadata(&resource.gvr);
-        informer.on_event(move |event| monitors.note(&resource, event));
+        informer.on_event(move |event| monitors.observe_event(&resource, event));
     }
 
-    fn note(&self, resource: &ApiResource, event: &Event<PartialObject>) {
+    fn observe_event(&self, resource: &ApiResource, event: &Event<PartialObject>) {
         let metadata = &event.object().metadata;
         match event {
             Event::Deleted(_) => self.forget(metadata.uid.as_deref().unwrap_or_default()),
@@ -106,7 +107,7 @@ impl Monitors {
         }
     }
 
-    /// An object is gone.
+    /// Removes a deleted object from the graph.
     pub fn forget(&self, uid: &str) {
         let mut graph = self.graph.lock();
         if let Some(node) = graph.node(uid).filter(|node| !node.dependents.is_empty()) {
@@ -127,7 +128,7 @@ impl Monitors {
         }
     }
 
-    /// Where the objects of a kind are found: in the version named, or in another of the same group.
+    /// Returns the resource of a kind, in this version or in another one of the same group.
     pub fn resource_of(&self, api_version: &str, kind: &str) -> Option<ApiResource> {
         let mapping = self.mapping.lock();
         let exact = mapping.get(&(api_version.to_owned(), kind.to_owned()));
@@ -141,7 +142,7 @@ impl Monitors {
     }
 }
 
-/// What a person has to know about a reference across namespaces.
+/// Returns the event about a reference across namespaces.
 fn report(dependent: &Identity, owner: &OwnerReference) -> EventSpec {
     let regarding = Regarding {
         api_version: dependent.api_version.clone(),

@@ -1,11 +1,11 @@
-//! Letting go of the dependents of an object that is to leave them behind.
+//! Orphans the dependents of an object: removes their references to it, and then its finalizer.
 //!
 //! Corresponds to attemptToOrphanWorker in pkg/controller/garbagecollector/garbagecollector.go.
 
 use super::decide::{self, Item};
 use super::graph::Node;
 use super::monitors::Monitors;
-use super::server::{Found, fetch};
+use super::server::{Lookup, look_up};
 use crate::reconcile::Reconciler;
 use client::{Client, Plan, ReconcileError};
 use futures::future::try_join_all;
@@ -14,10 +14,10 @@ use proto::Gvr;
 use proto::kinds::metav1::ObjectMeta;
 use std::sync::Arc;
 
-/// So many dependents are asked for at the same time.
-const AT_ONCE: usize = 50;
+/// Number of dependents that are looked up concurrently.
+const CONCURRENT_LOOKUPS: usize = 50;
 
-/// Keys are uids.
+/// Reconciles owners by uid.
 pub struct Orphaning {
     pub monitors: Arc<Monitors>,
 }
@@ -26,9 +26,9 @@ pub struct Orphaning {
 pub struct Observed {
     node: Node,
     dependents: Vec<Node>,
-    /// Those of the dependents that the server has, as it has them.
+    /// Resource and metadata of the dependents that exist on the server.
     present: Vec<(Gvr, Box<ObjectMeta>)>,
-    /// The owner itself, unless it is gone.
+    /// Resource and metadata of the owner, if it exists.
     owner: Option<(Gvr, Box<ObjectMeta>)>,
 }
 
@@ -42,15 +42,15 @@ impl Reconciler for Orphaning {
     }
 
     async fn consult(&self, client: &Client, mut observed: Observed) -> Result<Option<Observed>, ReconcileError> {
-        for some in observed.dependents.chunks(AT_ONCE) {
-            let found = some.iter().map(|dependent| fetch(client, &self.monitors, &dependent.identity));
-            observed.present.extend(try_join_all(found).await?.into_iter().filter_map(there));
+        for dependents in observed.dependents.chunks(CONCURRENT_LOOKUPS) {
+            let lookups = dependents.iter().map(|dependent| look_up(client, &self.monitors, &dependent.identity));
+            observed.present.extend(try_join_all(lookups).await?.into_iter().filter_map(present));
         }
-        observed.owner = there(fetch(client, &self.monitors, &observed.node.identity).await?);
+        observed.owner = present(look_up(client, &self.monitors, &observed.node.identity).await?);
         Ok(Some(observed))
     }
 
-    /// The owner goes after all its dependents were let go of.
+    /// Releases all dependents first, and then finishes the owner.
     fn plan(&self, observed: &Observed, _now: Timestamp) -> Plan {
         let item = |(gvr, metadata): &(Gvr, Box<ObjectMeta>)| {
             decide::release(&Item { gvr, metadata, dependents: &[] }, &observed.node.identity.uid)
@@ -63,9 +63,9 @@ impl Reconciler for Orphaning {
     }
 }
 
-fn there(found: Found) -> Option<(Gvr, Box<ObjectMeta>)> {
-    match found {
-        Found::There { gvr, metadata } => Some((gvr, metadata)),
-        Found::Gone | Found::Unknowable => None,
+fn present(lookup: Lookup) -> Option<(Gvr, Box<ObjectMeta>)> {
+    match lookup {
+        Lookup::Present { gvr, metadata } => Some((gvr, metadata)),
+        Lookup::Absent | Lookup::Unknowable => None,
     }
 }

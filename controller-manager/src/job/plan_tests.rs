@@ -251,7 +251,7 @@ fn a_suspended_job_has_no_pods_and_starts_again() {
 }
 
 #[test]
-fn what_a_success_policy_leaves_over_has_not_failed() {
+fn pods_that_a_success_policy_ends_have_not_failed() {
     let rule = SuccessPolicyRule { succeeded_indexes: Some("0".to_owned()), succeeded_count: None };
     let mut cluster = Cluster::new(|spec| {
         spec.completion_mode = Some("Indexed".to_owned());

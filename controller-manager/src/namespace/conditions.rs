@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn troubles_are_named() {
+    fn true_conditions_have_messages() {
         let clean = Findings::default();
         let conditions = after(&[], &clean, fixture::at(1));
         assert_eq!(conditions.len(), 5);

@@ -92,7 +92,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_is_left_is_counted_with_its_finalizers() {
+    fn remaining_objects_are_counted_with_their_finalizers() {
         let pod = |grace_s: i64| json!({"metadata": {}, "spec": {"terminationGracePeriodSeconds": grace_s}});
         let ended =
             json!({"metadata": {}, "spec": {"terminationGracePeriodSeconds": 90}, "status": {"phase": "Failed"}});

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn other_finalizers_stay_and_whoever_set_them_is_told() {
+    fn other_finalizers_stay_and_the_status_reports_the_empty_namespace() {
         let namespace = namespace(&["kubernetes", "example.com/hold"]);
         let mut observed = Observed { namespace, findings: Findings::default(), is_complete: true };
         let told = plan(&observed, fixture::at(5));

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_is_left_out_and_what_is_given_back_comes_last() {
+    fn allocated_cidrs_are_left_out_and_released_ones_come_last() {
         let mut set = CidrSet::new(net("10.0.0.0/22"), 24).unwrap();
         assert!(set.occupy(&net("10.0.1.0/24")));
         assert!(!set.occupy(&net("10.9.0.0/24")) && !set.occupy(&net("10.0.0.0/25")), "not one of these parts");

@@ -50,7 +50,7 @@ pub fn start(setup: &Setup<'_>) -> Running {
         Ok(sets) if setup.settings.allocate_node_cidrs => sets,
         Ok(_) => return Box::pin(async {}),
         Err(error) => {
-            tracing::error!(%error, "no node is text a range");
+            tracing::error!(%error, "no node is given a range");
             return Box::pin(async {});
         }
     };

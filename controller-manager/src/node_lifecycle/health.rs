@@ -115,7 +115,7 @@ mod tests {
     const STARTUP: Duration = Duration::from_secs(60);
 
     #[test]
-    fn lease_and_status_are_signs_of_life() {
+    fn lease_and_status_are_heartbeats() {
         let first = NodeHealth::update(None, &reporting(1), Some(&lease(1)), fixture::at(100));
         assert_eq!(first.at, fixture::at(100), "the first look counts by our own clock");
         let cases = [
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_node_is_unknown() {
+    fn an_overdue_node_is_unknown() {
         let now = fixture::at(9);
         let mut node = reporting(1);
         let conditions = unknown_conditions(&node, now).unwrap();

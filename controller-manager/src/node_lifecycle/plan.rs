@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_falls_silent_is_unknown_then_tainted_then_well_again() {
+    fn an_overdue_node_is_unknown_then_tainted_then_ready_again() {
         let mut limits = Limits::default();
         let healthy = || check("b", "True", false, None);
         assert_eq!(planned(&[check("a", "True", false, None), healthy()], &mut limits, 0), [] as [String; 0]);
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_are_given_up_one_by_one() {
+    fn nodes_are_tainted_one_by_one() {
         let mut limits = Limits::default();
         let mut checks: Vec<NodeCheck> = (0..8).map(|i| check(&format!("ok-{i}"), "True", false, None)).collect();
         checks.push(check("x", "Unknown", true, None));
@@ -171,14 +171,14 @@ mod tests {
     }
 
     #[test]
-    fn when_every_node_is_silent_nobody_is_driven_out() {
+    fn no_pod_is_evicted_while_no_node_reports() {
         let mut limits = Limits::default();
         let checks = [check("a", "Unknown", true, Some(taints::UNREACHABLE)), check("b", "Unknown", true, None)];
         assert_eq!(planned(&checks, &mut limits, 0), ["merge patch nodes a"], "and whoever was, no longer is");
     }
 
     #[test]
-    fn pods_of_a_silent_node_stop_serving() {
+    fn pods_of_an_overdue_node_become_not_ready() {
         let mut limits = Limits::default();
         let mut silent = check("a", "True", true, None);
         let mut ready = fixture::pod("web");

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn readiness_drives_pods_out() {
+    fn readiness_evicts_pods() {
         let cases = [
             ("True", vec![], None),
             ("False", vec![], Some("not-ready:NoExecute")),

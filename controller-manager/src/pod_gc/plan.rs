@@ -116,7 +116,7 @@ mod tests {
     /// Returns the names of the deleted pods. An exclamation mark means that the plan marks the pod as failed.
 
     #[test]
-    fn pods_that_nobody_ends_are_removed() {
+    fn pods_without_a_kubelet_are_deleted() {
         let mut broken = fixture::node("broken");
         broken.spec.get_or_insert_default().taints = Some(vec![proto::kinds::api::core::v1::Taint {
             key: OUT_OF_SERVICE.to_owned(),

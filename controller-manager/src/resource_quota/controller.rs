@@ -1,8 +1,8 @@
-//! The ResourceQuota controller at its edge.
+//! Starts the ResourceQuota controller, and connects it with caches, events and monitors.
 //!
 //! Corresponds to pkg/controller/resourcequota/resource_quota_controller.go.
 
-use super::count::listed;
+use super::count::list_usage;
 use super::monitors::Monitors;
 use super::plan::{Observed, plan};
 use crate::context::{Actor, Running};
@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How soon a usage that the API server has raised is held against what is there.
+/// How soon a usage that the API server has raised is compared with the existing objects.
 const RECOUNT: Duration = Duration::from_secs(1);
 
 struct Controller {
@@ -34,32 +34,32 @@ pub fn start(setup: &Setup<'_>) -> Running {
     let monitors = Monitors::new(setup.discovered(), queue.clone());
     setup.on_event(&queue, {
         let (monitors, env) = (monitors.clone(), setup.env.clone());
-        move |event, queue| listen(event, queue, &monitors, env.wall())
+        move |event, queue| on_quota(event, queue, &monitors, env.wall())
     });
     let quotas: Lister<ResourceQuota> = setup.lister();
     let controller = Controller { quotas: quotas.clone(), monitors, reader: setup.client.clone() };
     let rounds = setup.run(queue.clone(), setup.settings.concurrent_resource_quota_syncs, controller);
-    let resync = look_again(setup.env.clone(), queue, quotas, setup.settings.resource_quota_sync_period);
+    let resync = add_all_periodically(setup.env.clone(), queue, quotas, setup.settings.resource_quota_sync_period);
     Box::pin(async move {
         futures::future::join(rounds, resync).await;
     })
 }
 
-fn listen(event: &Event<ResourceQuota>, queue: &WorkQueue<String>, monitors: &Monitors, now: Timestamp) {
+fn on_quota(event: &Event<ResourceQuota>, queue: &WorkQueue<String>, monitors: &Monitors, now: Timestamp) {
     let quota = event.object();
     if let Event::Deleted(_) = event {
         return monitors.ledger.lock().forget_quota(quota.namespace(), quota.name());
     }
     let status = quota.encode()["status"].take();
-    monitors.note_quota(quota.namespace(), quota.name(), &status["used"], now);
+    monitors.observe_quota(quota.namespace(), quota.name(), &status["used"], now);
     match event {
         Event::Updated { old, new } if old.spec == new.spec => queue.add_after(quota.key(), RECOUNT),
         _ => queue.add(quota.key()),
     }
 }
 
-/// Every quota once in a period, whatever has been heard.
-async fn look_again(env: Env, queue: WorkQueue<String>, quotas: Lister<ResourceQuota>, period: Duration) {
+/// Adds every quota once in a period, without an event.
+async fn add_all_periodically(env: Env, queue: WorkQueue<String>, quotas: Lister<ResourceQuota>, period: Duration) {
     loop {
         tokio::select! {
             biased;
@@ -76,15 +76,15 @@ impl Reconciler for Controller {
     fn observe(&self, key: &str) -> Option<Observed> {
         let quota = self.quotas.by_key(key)?;
         let tree = quota.encode();
-        let (counted, countable, live) = Default::default();
-        (!quota.is_deleting()).then_some(Observed { quota, tree, counted, countable, live })
+        let (counted, countable, listed) = Default::default();
+        (!quota.is_deleting()).then_some(Observed { quota, tree, counted, countable, listed })
     }
 
-    /// Counts, once everything that the quota limits has been seen; asks the server where the usage has been too high
-    /// for some time.
+    /// Counts the usage after the informers of all limited resources have synced. If the usage has been too high for some
+    /// time, lists the objects from the server.
     async fn consult(&self, client: &Client, mut observed: Observed) -> Result<Option<Observed>, ReconcileError> {
         let limits = limits(&observed.tree);
-        if !self.monitors.follow(&self.reader, &limits).await? {
+        if !self.monitors.ensure_synced(&self.reader, &limits).await? {
             return Ok(None);
         }
         let resources = self.monitors.resources(&limits);
@@ -93,7 +93,7 @@ impl Reconciler for Controller {
         let (namespace, name) = (observed.quota.namespace(), observed.quota.name());
         observed.counted = self.monitors.ledger.lock().counted(namespace, name, &observed.tree);
         if observed.due().is_some_and(|due| due <= client.env().wall()) {
-            // The list is younger than the quota: a creation that is charged meanwhile fails this write.
+            // The lists are newer than the quota: if a creation is charged meanwhile, the status update conflicts.
             let fresh = self.reader.api::<ResourceQuota>(namespace).get(name).await;
             match fresh {
                 Ok(fresh) if fresh.metadata.resource_version == observed.quota.metadata.resource_version => {}
@@ -101,7 +101,7 @@ impl Reconciler for Controller {
                 Err(error) if error.is_not_found() => return Ok(None),
                 Err(error) => return Err(error.into()),
             }
-            observed.live = Some(listed(&self.reader, namespace, &observed.tree, &resources).await?);
+            observed.listed = Some(list_usage(&self.reader, namespace, &observed.tree, &resources).await?);
         }
         Ok(Some(observed))
     }
@@ -110,15 +110,15 @@ impl Reconciler for Controller {
         plan(observed, now)
     }
 
-    /// What was taken off is not taken off again. Whether a write that got no answer came about nobody knows, so its
-    /// releases count as taken off: the usage may be too high for a while, never too low.
+    /// Drops the releases that the written usage includes. A write without an answer may have succeeded, so its releases are
+    /// dropped too: the usage may be too high for a while, but never too low.
     async fn apply(&self, actor: &Actor, _key: &str, observed: &Observed, plan: &Plan) -> Result<(), ApplyError> {
-        let outcome = apply(&actor.client, &actor.recorder, plan).await.map(drop);
-        if !matches!(&outcome, Err(ApplyError { cause: Error::Status(_), .. })) {
+        let result = apply(&actor.client, &actor.recorder, plan).await.map(drop);
+        if !matches!(&result, Err(ApplyError { cause: Error::Status(_), .. })) {
             let (namespace, name) = (observed.quota.namespace(), observed.quota.name());
-            self.monitors.ledger.lock().settled(namespace, name, observed.counted.releases);
+            self.monitors.ledger.lock().drop_releases(namespace, name, observed.counted.releases);
         }
-        outcome
+        result
     }
 }
 

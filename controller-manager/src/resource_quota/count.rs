@@ -1,6 +1,6 @@
-//! What one object takes, as the caches and as the server's own lists show it.
+//! Computes the usage of objects, from caches or from lists of the server.
 
-use super::ledger::{Id, Taken};
+use super::ledger::{Id, ObjectUsage};
 use crate::discovery::ApiResource;
 use client::{Client, Error, ListOptions};
 use proto::fields::text;
@@ -8,17 +8,17 @@ use proto::kinds::metav1::ObjectMeta;
 use proto::quota::{Amounts, usage};
 use serde_json::Value;
 
-/// Kinds whose objects are looked into; of all others only the number counts.
-pub fn is_looked_into(group: &str, resource: &str) -> bool {
+/// Returns true if the usage depends on the content of the objects. For all other resources only their number counts.
+pub fn depends_on_content(group: &str, resource: &str) -> bool {
     group.is_empty() && matches!(resource, "pods" | "services" | "persistentvolumeclaims")
 }
 
-/// `object` may be null where only the number counts.
-pub fn taken(resource: &ApiResource, uid: &str, object: Value) -> Taken {
+/// Returns the usage of an object. `object` may be null if only the number counts.
+pub fn object_usage(resource: &ApiResource, uid: &str, object: Value) -> ObjectUsage {
     let (group, name) = (resource.gvr.group.as_str(), resource.gvr.resource.as_str());
     let amounts = usage(group, name, &object);
     let is_pod = group.is_empty() && name == "pods";
-    Taken { uid: uid.to_owned(), amounts, pod: is_pod.then_some(object) }
+    ObjectUsage { uid: uid.to_owned(), amounts, pod: is_pod.then_some(object) }
 }
 
 pub fn id(resource: &ApiResource, metadata: &ObjectMeta) -> Id {
@@ -26,8 +26,8 @@ pub fn id(resource: &ApiResource, metadata: &ObjectMeta) -> Id {
     Id { group, resource: resource.gvr.resource.clone(), name }
 }
 
-/// What a quota's namespace holds of these resources, by consistent lists.
-pub async fn listed(
+/// Returns the usage of these resources in a quota's namespace, from consistent lists.
+pub async fn list_usage(
     client: &Client,
     namespace: &str,
     quota: &Value,
@@ -38,7 +38,7 @@ pub async fn listed(
         let list = client.dynamic(&resource.gvr, namespace).list(&ListOptions::default()).await?;
         objects.extend(list.items.into_iter().map(|object| {
             let uid = text(&object, "/metadata/uid").to_owned();
-            taken(resource, &uid, object)
+            object_usage(resource, &uid, object)
         }));
     }
     Ok(super::ledger::total(quota, objects.iter()))

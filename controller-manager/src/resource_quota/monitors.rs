@@ -1,9 +1,9 @@
-//! Follows the resources that quotas limit, from when the first quota limits them, and keeps the ledger.
+//! `Monitors` watches the resources that quotas limit, and updates the ledger.
 //!
 //! Corresponds to QuotaMonitor in pkg/controller/resourcequota/resource_quota_monitor.go.
 
-use super::count::{id, is_looked_into, taken};
-use super::ledger::{Id, Ledger, Taken};
+use super::count::{depends_on_content, id, object_usage};
+use super::ledger::{Id, Ledger, ObjectUsage};
 use crate::discovery::{ApiResource, discover};
 use client::{Cached, Client, Error, Event, Informer, Informers, WorkQueue};
 use futures::future::BoxFuture;
@@ -17,47 +17,48 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What changes together is counted together.
-const SETTLE: Duration = Duration::from_millis(200);
+/// Delay after a change, so that one round counts several changes.
+const BATCH_DELAY: Duration = Duration::from_millis(200);
 
 pub struct Monitors {
     informers: Informers,
     queue: WorkQueue<String>,
     pub ledger: Arc<Mutex<Ledger>>,
-    sources: Mutex<BTreeMap<(String, String), Arc<Source>>>,
+    monitors: Mutex<BTreeMap<(String, String), Arc<Monitor>>>,
 }
 
-/// One resource that is followed.
-struct Source {
+/// The informer of one resource.
+struct Monitor {
     resource: ApiResource,
-    in_namespace: Box<dyn Fn(&str) -> Vec<(Id, Taken)> + Send + Sync>,
+    in_namespace: Box<dyn Fn(&str) -> Vec<(Id, ObjectUsage)> + Send + Sync>,
     synced: Box<dyn Fn() -> BoxFuture<'static, bool> + Send + Sync>,
 }
 
 impl Monitors {
     pub fn new(informers: Informers, queue: WorkQueue<String>) -> Arc<Self> {
-        Arc::new(Self { informers, queue, ledger: Arc::default(), sources: Mutex::default() })
+        Arc::new(Self { informers, queue, ledger: Arc::default(), monitors: Mutex::default() })
     }
 
-    /// A quota was seen.
-    pub fn note_quota(&self, namespace: &str, name: &str, used: &Value, now: Timestamp) {
-        // In this order, as for a source: whichever comes second tells the ledger.
-        if !self.ledger.lock().note_quota(namespace, name, used, now) {
+    /// Records a quota in the ledger, and with the first quota of a namespace its objects.
+    pub fn observe_quota(&self, namespace: &str, name: &str, used: &Value, now: Timestamp) {
+        // The quota comes before the monitors are read. A monitor is added before its events are handled. So of a new quota
+        // and a new monitor, the later one adds the objects.
+        if !self.ledger.lock().observe_quota(namespace, name, used, now) {
             return;
         }
-        let sources: Vec<Arc<Source>> = self.sources.lock().values().cloned().collect();
-        for source in sources {
+        let monitors: Vec<Arc<Monitor>> = self.monitors.lock().values().cloned().collect();
+        for monitor in monitors {
             let mut ledger = self.ledger.lock();
-            for (id, taken) in (source.in_namespace)(namespace) {
-                ledger.set(namespace, id, taken);
+            for (id, usage) in (monitor.in_namespace)(namespace) {
+                ledger.set(namespace, id, usage);
             }
         }
     }
 
-    /// The resources that these limits are about, followed and seen once. False on shutdown.
-    pub async fn follow(&self, client: &Client, limits: &BTreeSet<String>) -> Result<bool, Error> {
+    /// Monitors the resources that these limits concern, and waits for their first sync. Returns false on shutdown.
+    pub async fn ensure_synced(&self, client: &Client, limits: &BTreeSet<String>) -> Result<bool, Error> {
         let is_known =
-            |limit: &String| self.sources.lock().keys().any(|(group, resource)| concerns(group, resource, limit));
+            |limit: &String| self.monitors.lock().keys().any(|(group, resource)| concerns(group, resource, limit));
         if !limits.iter().all(is_known) {
             let discovered = discover(client).await?;
             for resource in discovered.preferred().filter(|resource| can_be_counted(resource)) {
@@ -68,35 +69,35 @@ impl Monitors {
             }
             self.informers.start();
         }
-        for source in self.concerned(limits) {
-            if !(source.synced)().await {
+        for monitor in self.concerned(limits) {
+            if !(monitor.synced)().await {
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
-    fn concerned(&self, limits: &BTreeSet<String>) -> Vec<Arc<Source>> {
-        let sources = self.sources.lock();
+    fn concerned(&self, limits: &BTreeSet<String>) -> Vec<Arc<Monitor>> {
+        let monitors = self.monitors.lock();
         let is_limited = |group: &str, resource: &str| limits.iter().any(|limit| concerns(group, resource, limit));
-        sources
+        monitors
             .iter()
             .filter(|((group, resource), _)| is_limited(group, resource))
-            .map(|(_, source)| source.clone())
+            .map(|(_, monitor)| monitor.clone())
             .collect()
     }
 
-    /// The resources that are followed and that these limits are about.
+    /// Returns the monitored resources that these limits concern.
     pub fn resources(&self, limits: &BTreeSet<String>) -> Vec<ApiResource> {
-        self.concerned(limits).iter().map(|source| source.resource.clone()).collect()
+        self.concerned(limits).iter().map(|monitor| monitor.resource.clone()).collect()
     }
 
     fn add(&self, resource: &ApiResource) {
         let key = (resource.gvr.group.clone(), resource.gvr.resource.clone());
-        if self.sources.lock().contains_key(&key) {
+        if self.monitors.lock().contains_key(&key) {
             return;
         }
-        if !is_looked_into(&key.0, &key.1) {
+        if !depends_on_content(&key.0, &key.1) {
             return self.add_informer(resource, self.informers.metadata(&resource.gvr), |_| Value::Null);
         }
         match key.1.as_str() {
@@ -109,9 +110,9 @@ impl Monitors {
     fn add_informer<T: Cached>(&self, resource: &ApiResource, informer: Informer<T>, tree: fn(&T) -> Value) {
         let uid = |object: &T| object.metadata().uid.clone().unwrap_or_default();
         let (lister, kind) = (informer.lister(), resource.clone());
-        let in_namespace = move |namespace: &str| -> Vec<(Id, Taken)> {
+        let in_namespace = move |namespace: &str| -> Vec<(Id, ObjectUsage)> {
             let objects = lister.in_namespace(namespace);
-            objects.iter().map(|o| (id(&kind, o.metadata()), taken(&kind, &uid(o), tree(o)))).collect()
+            objects.iter().map(|o| (id(&kind, o.metadata()), object_usage(&kind, &uid(o), tree(o)))).collect()
         };
         let synced = {
             let informer = informer.clone();
@@ -120,26 +121,26 @@ impl Monitors {
                 Box::pin(async move { informer.synced().await })
             }
         };
-        let source =
-            Source { resource: resource.clone(), in_namespace: Box::new(in_namespace), synced: Box::new(synced) };
+        let monitor =
+            Monitor { resource: resource.clone(), in_namespace: Box::new(in_namespace), synced: Box::new(synced) };
         let key = (resource.gvr.group.clone(), resource.gvr.resource.clone());
-        self.sources.lock().insert(key, Arc::new(source));
+        self.monitors.lock().insert(key, Arc::new(monitor));
         let (ledger, queue, kind) = (self.ledger.clone(), self.queue.clone(), resource.clone());
         informer.on_event(move |event| {
             let metadata = event.object().metadata();
             let namespace = metadata.namespace.as_deref().unwrap_or_default();
             let mut ledger = ledger.lock();
-            if !ledger.counts(namespace) {
+            if !ledger.has_quota(namespace) {
                 return;
             }
             match event {
                 Event::Deleted(_) => ledger.remove(namespace, &id(&kind, metadata)),
                 Event::Added(object) | Event::Updated { new: object, .. } => {
-                    ledger.set(namespace, id(&kind, metadata), taken(&kind, &uid(object), tree(object)));
+                    ledger.set(namespace, id(&kind, metadata), object_usage(&kind, &uid(object), tree(object)));
                 }
             }
             for quota in ledger.quotas(namespace) {
-                queue.add_after(format!("{namespace}/{quota}"), SETTLE);
+                queue.add_after(format!("{namespace}/{quota}"), BATCH_DELAY);
             }
         });
     }

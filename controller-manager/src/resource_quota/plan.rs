@@ -1,4 +1,4 @@
-//! What the status of one quota shall be. Pure.
+//! Plans the status of one quota. Pure.
 
 use super::ledger::Counted;
 use crate::clock;
@@ -12,19 +12,19 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// As long as a request may take: what was charged before that has been created, or never will be.
+/// Longest duration of a request. A creation that was charged earlier has succeeded or failed.
 pub const QUIET_S: i64 = 60;
 
 #[derive(Clone, Debug)]
 pub struct Observed {
     pub quota: Arc<ResourceQuota>,
-    /// The same as a tree.
+    /// The quota as a JSON tree.
     pub tree: Value,
     pub counted: Counted,
-    /// Names among the limits that some kind takes of.
+    /// Names of limits that concern a monitored resource.
     pub countable: BTreeSet<String>,
-    /// What the server itself lists, where the usage was quiet and looked too high.
-    pub live: Option<Amounts>,
+    /// Usage from lists of the server, if the usage seemed too high without a recent change.
+    pub listed: Option<Amounts>,
 }
 
 impl Observed {
@@ -32,21 +32,21 @@ impl Observed {
         amounts(self.tree.pointer("/spec/hard"))
     }
 
-    /// Not there for a resource that was not limited before.
+    /// Returns the usage in the status, without resources that the status does not limit.
     fn usage_before(&self) -> Amounts {
         let (mut used, hard) = (amounts(self.tree.pointer("/status/used")), amounts(self.tree.pointer("/status/hard")));
         used.retain(|name, _| hard.contains_key(name));
         used
     }
 
-    /// The usage of everything that is limited.
+    /// Returns the usage of each countable limit.
     pub fn usage(&self) -> Amounts {
         let before = self.usage_before();
         let used = |name: &String| {
             let of = |amounts: &Amounts| amounts.get(name).copied();
             let total = of(&self.counted.total).unwrap_or(Quantity::ZERO);
-            match (&self.live, of(&before)) {
-                (Some(live), _) => of(live).unwrap_or(Quantity::ZERO),
+            match (&self.listed, of(&before)) {
+                (Some(listed), _) => of(listed).unwrap_or(Quantity::ZERO),
                 (None, None) => total,
                 (None, Some(before)) => {
                     let left = of(&self.counted.freed).map_or(before, |freed| before - freed);
@@ -61,13 +61,13 @@ impl Observed {
             .collect()
     }
 
-    /// Whether more is said to be used than there is: a creation is on its way, or came to nothing.
+    /// Returns true if the usage exceeds that of the existing objects: a creation is pending or has failed.
     fn is_too_high(&self, usage: &Amounts) -> bool {
-        let there = |name: &String| self.counted.total.get(name).copied().unwrap_or(Quantity::ZERO);
-        usage.iter().any(|(name, used)| *used > there(name))
+        let existing = |name: &String| self.counted.total.get(name).copied().unwrap_or(Quantity::ZERO);
+        usage.iter().any(|(name, used)| *used > existing(name))
     }
 
-    /// When a usage that is too high may be set right; nothing where it is not.
+    /// Returns the time at which a usage that is too high may be corrected.
     pub fn due(&self) -> Option<Timestamp> {
         let since = self.counted.since?;
         self.is_too_high(&self.usage()).then(|| clock::after(since, QUIET_S))
@@ -87,7 +87,7 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
         let namespace = observed.quota.namespace().to_owned();
         plan.push(Action::UpdateStatus { gvr: Gvr::new("", "v1", "resourcequotas"), namespace, object: quota });
     }
-    if observed.live.is_none()
+    if observed.listed.is_none()
         && let Some(due) = observed.due()
     {
         plan.requeue_within(clock::until(due, now));
@@ -111,11 +111,11 @@ mod tests {
             releases: 0,
             since: Some(fixture::at(0)),
         };
-        Observed { quota: quota.into(), tree, counted, countable: ["pods".to_owned()].into(), live: None }
+        Observed { quota: quota.into(), tree, counted, countable: ["pods".to_owned()].into(), listed: None }
     }
 
     #[test]
-    fn the_usage_covers_what_is_there_and_what_is_on_its_way() {
+    fn the_usage_covers_existing_objects_and_pending_creations() {
         let hard = || json!({"pods": "10", "foo": "1"});
         let used = |n: &str| json!({"hard": hard(), "used": {"pods": n}});
         let pods = |n: &str| json!({"pods": n});
@@ -126,19 +126,19 @@ mod tests {
         };
         let later = "look again after 60s\n".to_owned();
         for (status, total, freed, expected) in [
-            // Never counted before; nobody says anything of what no kind takes.
+            // The first usage; a limit that concerns no resource is left out.
             (json!({}), pods("3"), json!({}), writes("3")),
-            // Another limit than before.
+            // The limit has changed.
             (json!({"hard": {"pods": "5"}, "used": {"pods": "3"}}), pods("3"), json!({}), writes("3")),
             (used("3"), pods("3"), json!({}), String::new()),
-            // One creation is on its way, or was given up.
+            // One creation is pending, or has failed.
             (used("4"), pods("3"), json!({}), later.clone()),
-            // One is gone and another one is on its way.
+            // One object was deleted, and another creation is pending.
             (used("4"), pods("2"), pods("1"), writes("3") + &later),
             (used("4"), pods("3"), pods("1"), writes("3")),
             // Something was created without having been charged, before the quota was known everywhere.
             (used("2"), pods("3"), json!({}), writes("3")),
-            // What was freed had never been counted.
+            // The released usage had never been counted.
             (used("2"), pods("2"), pods("1"), String::new()),
         ] {
             let observed = observed(status, total, freed);
@@ -147,14 +147,14 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_lists_after_a_quiet_time_is_the_usage() {
+    fn after_a_quiet_time_the_lists_of_the_server_are_the_usage() {
         let mut observed = observed(
             json!({"hard": {"pods": "10", "foo": "1"}, "used": {"pods": "4"}}),
             json!({"pods": "3"}),
             json!({}),
         );
         assert_eq!(observed.due(), Some(fixture::at(60)));
-        observed.live = Some(amounts(Some(&json!({"pods": "2"}))));
+        observed.listed = Some(amounts(Some(&json!({"pods": "2"}))));
         let plan = plan(&observed, fixture::at(60)).to_string();
         assert!(plan.ends_with("\"used\":{\"pods\":\"2\"}}\n"), "{plan}");
     }

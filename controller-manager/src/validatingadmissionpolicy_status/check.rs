@@ -1,4 +1,4 @@
-//! What is wrong with the expressions of a policy, for each kind that it names.
+//! Type-checks the expressions of a policy for each kind that it names.
 //!
 //! Corresponds to TypeChecker of k8s.io/apiserver/pkg/admission/plugin/policy/validating.
 
@@ -9,16 +9,16 @@ use proto::Gvk;
 use proto::kinds::api::admissionregistration::v1::{ExpressionWarning, ValidatingAdmissionPolicySpec};
 use std::collections::BTreeMap;
 
-/// The types of the kinds that a policy names, as far as they are known.
+/// The known types of the kinds that a policy names.
 #[derive(Debug, Default)]
 pub struct Kinds {
-    /// Sorted.
+    /// Types of the matched objects, sorted by kind.
     pub objects: BTreeMap<Gvk, Type>,
     pub params: Option<Type>,
 }
 
 impl Kinds {
-    /// `type_of` gives the type of a kind; `None` where nobody describes it.
+    /// `type_of` returns the type of a kind, or `None` if no schema describes it.
     pub fn of(matched: &Matched, type_of: impl Fn(&Gvk) -> Option<Type>) -> Self {
         let known = |kind: &Gvk| Some((kind.clone(), type_of(kind)?));
         let objects = matched.objects.iter().filter_map(known).collect();
@@ -26,7 +26,7 @@ impl Kinds {
     }
 }
 
-/// A warning for every expression that does not fit some kind.
+/// Returns a warning for every expression that has a type error for any kind.
 pub fn warnings(spec: &ValidatingAdmissionPolicySpec, kinds: &Kinds) -> Vec<ExpressionWarning> {
     let scopes: Vec<(&Gvk, Scope)> =
         kinds.objects.iter().map(|(gvk, object)| (gvk, scope(spec, object, kinds.params.as_ref()))).collect();
@@ -38,25 +38,25 @@ pub fn warnings(spec: &ValidatingAdmissionPolicySpec, kinds: &Kinds) -> Vec<Expr
         ];
         for (field, expression) in expressions {
             let Some(expression) = expression.filter(|text| !text.is_empty()) else { continue };
-            let wrong = |(gvk, scope): &(&Gvk, Scope)| {
-                scope.result(expression).err().map(|why| format!("{}: {why}\n", shown(gvk)))
+            let error = |(gvk, scope): &(&Gvk, Scope)| {
+                scope.result(expression).err().map(|error| format!("{}: {error}\n", format_kind(gvk)))
             };
-            let wrong: Vec<String> = scopes.iter().filter_map(wrong).collect();
-            if !wrong.is_empty() {
+            let errors: Vec<String> = scopes.iter().filter_map(error).collect();
+            if !errors.is_empty() {
                 let field_ref = format!("spec.validations[{at}].{field}");
-                warnings.push(ExpressionWarning { field_ref, warning: wrong.join("\n") });
+                warnings.push(ExpressionWarning { field_ref, warning: errors.join("\n") });
             }
         }
     }
     warnings
 }
 
-/// With a slash also in front of a core version.
-fn shown(kind: &Gvk) -> String {
+/// Formats a kind. The version of the core group has a slash in front of it.
+fn format_kind(kind: &Gvk) -> String {
     format!("{}/{}, Kind={}", kind.group, kind.version, kind.kind)
 }
 
-/// A variable that is wrong for a kind can be anything to those that speak of it.
+/// Returns the variables of the expressions. A policy variable with a type error has the dynamic type.
 fn scope(spec: &ValidatingAdmissionPolicySpec, object: &Type, params: Option<&Type>) -> Scope {
     let mut scope = Scope { object: object.clone(), params: params.cloned(), has_authorizer: true, ..Scope::default() };
     for variable in spec.variables.iter().flatten() {
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_is_not_warned_of() {
+    fn correct_expressions_have_no_warning() {
         for expression in [
             "has(object.spec) && oldObject != null",
             "authorizer.path('/healthz').check('get').allowed() && request.operation == 'CREATE'",
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_is_told_of() {
+    fn the_warning_names_each_kind() {
         let wrong = |kind: &str| {
             format!("{kind}: ERROR: <input>:1:7: undefined field 'replicas'\n | object.replicas > 1\n | ......^\n")
         };

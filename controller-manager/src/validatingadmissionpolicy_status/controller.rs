@@ -1,4 +1,4 @@
-//! The controller at its edge: policies come in, warnings go into their status.
+//! Starts the controller, which writes warnings into the status of policies.
 //!
 //! Corresponds to pkg/controller/validatingadmissionpolicystatus.
 
@@ -19,10 +19,10 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Who owns what is applied.
+/// Field manager of the applied status.
 const MANAGER: &str = "validatingadmissionpolicy-status";
 
-/// Policies that are looked at at the same time, as many as in kube-controller-manager.
+/// Policies that are reconciled concurrently, as in kube-controller-manager.
 const WORKERS: usize = 5;
 
 struct Controller {
@@ -48,11 +48,11 @@ pub fn start(setup: &Setup<'_>) -> Running {
 impl Reconciler for Controller {
     type Observed = Observed;
 
-    /// A policy is looked at once in each generation.
+    /// Returns a policy whose present generation was not checked yet.
     fn observe(&self, key: &str) -> Option<Observed> {
         let policy = self.policies.by_key(key)?;
-        let seen = policy.status.as_ref().and_then(|status| status.observed_generation);
-        (seen < policy.metadata.generation).then_some(Observed { policy, kinds: Kinds::default() })
+        let checked = policy.status.as_ref().and_then(|status| status.observed_generation);
+        (checked < policy.metadata.generation).then_some(Observed { policy, kinds: Kinds::default() })
     }
 
     async fn consult(&self, client: &Client, mut observed: Observed) -> Result<Option<Observed>, ReconcileError> {
@@ -74,7 +74,7 @@ impl Reconciler for Controller {
     }
 }
 
-/// An OpenAPI document; `None` where nobody serves its group and version.
+/// Returns an OpenAPI document; `None` if its group and version are not served.
 async fn document(client: &Client, path: &str) -> Result<Option<Value>, Error> {
     let answer = match client.call(&Call::new(Method::GET, path)).await {
         Err(error) if error.is_not_found() => return Ok(None),
@@ -107,7 +107,7 @@ mod tests {
     use proto::kinds::api::admissionregistration::v1::{ValidatingAdmissionPolicySpec, Validation};
 
     #[test]
-    fn the_status_says_what_was_found() {
+    fn the_status_has_the_warnings() {
         let validation = Validation { expression: "object.b".to_owned(), ..Validation::default() };
         let spec = ValidatingAdmissionPolicySpec { validations: Some(vec![validation]), ..Default::default() };
         let policy = ValidatingAdmissionPolicy { metadata: fixture::meta("p"), spec: Some(spec), status: None };

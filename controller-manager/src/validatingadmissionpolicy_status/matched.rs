@@ -1,4 +1,4 @@
-//! The kinds that a policy names: those of its rules that leave nothing open.
+//! Finds the kinds that a policy names, in its rules without wildcards.
 //!
 //! Corresponds to typesToCheck of k8s.io/apiserver/pkg/admission/plugin/policy/validating.
 
@@ -8,13 +8,13 @@ use proto::gvk::split_api_version;
 use proto::kinds::api::admissionregistration::v1::{NamedRuleWithOperations, ValidatingAdmissionPolicySpec};
 use std::collections::BTreeSet;
 
-/// More are not looked at.
+/// Limit on the kinds that are checked.
 const MAX_KINDS: usize = 10;
 
-/// What the expressions of a policy speak of.
+/// The kinds of the variables `object` and `params`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Matched {
-    /// Of objects, sorted.
+    /// Kinds of `object`, sorted.
     pub objects: BTreeSet<Gvk>,
     pub params: Option<Gvk>,
 }
@@ -45,7 +45,7 @@ fn kinds<'a>(rule: &'a NamedRuleWithOperations, served: &'a Discovered) -> impl 
     served.resources.iter().filter(move |resource| is_named(&resource.gvr)).map(|resource| resource.gvk.clone())
 }
 
-/// Nothing where any may be meant.
+/// Returns the names; empty if any has a wildcard.
 fn named(names: Option<&[String]>) -> &[String] {
     names.filter(|names| !names.iter().any(|name| name.contains('*'))).unwrap_or_default()
 }
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_left_open_names_nothing() {
+    fn wildcards_name_no_kind() {
         for open in [
             rule(&["*"], &["v1"], &["pods"]),
             rule(&["", "*"], &["v1"], &["pods"]),

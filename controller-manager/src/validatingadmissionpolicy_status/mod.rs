@@ -1,10 +1,10 @@
-//! The ValidatingAdmissionPolicy status controller: it tells of expressions that can never be right for what they match.
+//! The ValidatingAdmissionPolicy status controller warns of expressions that have type errors for the kinds they match.
 //!
-//! An expression is stored if it can be right of some object. Here it is held against the schemas of the kinds that its
-//! policy names, and what does not fit stands in the status as a warning; it changes nothing about what is admitted.
+//! The API server stores an expression if it is valid for some object. The controller checks it against the schemas of the
+//! kinds that its policy names, and writes warnings into the status. They do not change what is admitted.
 //! Corresponds to pkg/controller/validatingadmissionpolicystatus.
 
-pub mod check;
-pub mod controller;
 pub mod matched;
 pub mod schemas;
+pub mod check;
+pub mod controller;

@@ -1,4 +1,4 @@
-//! `Schemas`: the types of kinds, as the OpenAPI documents of their groups describe them.
+//! Reads the types of kinds from the OpenAPI documents of their groups.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/cel/openapi/resolver.
 
@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 const REFERENCE: &str = "#/components/schemas/";
 
-/// Where the document of a kind's group and version is.
+/// Returns the path of the document of a kind's group and version.
 pub fn document_path(kind: &Gvk) -> String {
     match kind.group.is_empty() {
         true => format!("/openapi/v3/api/{}", kind.version),
@@ -18,39 +18,39 @@ pub fn document_path(kind: &Gvk) -> String {
     }
 }
 
-/// The type of a kind; `None` where the document does not describe it.
+/// Returns the type of a kind; `None` if the document does not describe it.
 pub fn kind_type(document: &Value, kind: &Gvk) -> Option<Type> {
     let schemas = document.pointer("/components/schemas")?.as_object()?;
     let described = schemas.values().find(|schema| {
         let mut kinds = schema["x-kubernetes-group-version-kind"].as_array().into_iter().flatten();
         kinds.any(|own| own["group"] == *kind.group && own["version"] == *kind.version && own["kind"] == *kind.kind)
     })?;
-    let whole = Structural::parse(&resolved(described, schemas, &mut Vec::new()));
+    let whole = Structural::parse(&resolve(described, schemas, &mut Vec::new()));
     declared(&accessible(&whole, true), &kind.kind).map(|declaration| declaration.kind)
 }
 
-/// With the schemas in the place of references. What may be anything, or is inside itself, has no type.
-fn resolved<'d>(schema: &'d Value, schemas: &'d Map<String, Value>, inside: &mut Vec<&'d str>) -> Value {
+/// Returns a schema with its references replaced by their schemas. A schema that is untyped or recursive accepts anything.
+fn resolve<'d>(schema: &'d Value, schemas: &'d Map<String, Value>, inside: &mut Vec<&'d str>) -> Value {
     let anything = || json!({"x-kubernetes-int-or-string": true});
     let reference = schema.get("$ref").or_else(|| schema.pointer("/allOf/0/$ref")).and_then(Value::as_str);
     if let Some(name) = reference.and_then(|reference| reference.strip_prefix(REFERENCE)) {
-        let Some(meant) = schemas.get(name).filter(|_| !inside.contains(&name)) else { return anything() };
+        let Some(referenced) = schemas.get(name).filter(|_| !inside.contains(&name)) else { return anything() };
         inside.push(name);
-        let meant = resolved(meant, schemas, inside);
+        let referenced = resolve(referenced, schemas, inside);
         inside.pop();
-        return meant;
+        return referenced;
     }
     if schema.get("type").is_none() {
         return anything();
     }
     let mut whole = schema.clone();
     if let Some(properties) = schema["properties"].as_object() {
-        let each = properties.iter().map(|(name, property)| (name.clone(), resolved(property, schemas, inside)));
+        let each = properties.iter().map(|(name, property)| (name.clone(), resolve(property, schemas, inside)));
         whole["properties"] = Value::Object(each.collect());
     }
     for inner in ["items", "additionalProperties"] {
         if let Some(part) = schema.get(inner).filter(|part| part.is_object()) {
-            whole[inner] = resolved(part, schemas, inside);
+            whole[inner] = resolve(part, schemas, inside);
         }
     }
     whole
