@@ -1,7 +1,7 @@
 //! Expressions by chance: nothing panics, nothing runs for long.
 
 use super::{Declaration, Environment, Failure, Meter, Type, Value};
-use component_base::cel_pieces::CEL_PIECES;
+use component_base_testing::cel_pieces::CEL_PIECES;
 use proptest::prelude::*;
 use proptest::sample::select;
 

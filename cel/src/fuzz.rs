@@ -29,7 +29,7 @@ pub fn expression(input: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use component_base::cel_pieces::CEL_PIECES;
+    use component_base_testing::cel_pieces::CEL_PIECES;
 
     #[test]
     fn expressions_compile_or_are_refused() {

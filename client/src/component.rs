@@ -117,8 +117,8 @@ impl Component {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake_server::FakeServer;
     use clap::Parser;
+    use client_testing::FakeServer;
     use std::time::Duration;
 
     const COMPONENT: Component = Component { name: "scheduler", port: 10259, original: "kube-scheduler" };

@@ -182,7 +182,7 @@ fn caller(parts: &Parts) -> Result<Caller, Status> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake_server::{FakeServer, Fault};
+    use client_testing::{FakeServer, Fault};
     use component_base::env::Env;
     use component_base::http::Body;
     use http::Request;

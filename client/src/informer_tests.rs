@@ -2,9 +2,9 @@
 
 use crate::cached::PartialObject;
 use crate::client::Client;
-use crate::fake_server::{FakeServer, Fault, Refusal};
 use crate::informer::{Event, Informer};
 use crate::informers::Informers;
+use client_testing::{FakeServer, Fault, Refusal};
 use component_base::env::Env;
 use parking_lot::Mutex;
 use proptest::prelude::*;

@@ -1,8 +1,8 @@
 //! Elections in virtual time: one leads, a silent one is replaced, and one that cannot renew stops in time.
 
 use crate::client::Client;
-use crate::fake_server::FakeServer;
 use crate::leader::{LeaderElection, LeadershipLost, identity};
+use client_testing::FakeServer;
 use component_base::env::Env;
 use component_base::kubeconfig::Connection;
 use component_base::network::{Network, Registry};

@@ -43,9 +43,6 @@ pub mod leader;
 pub mod delegated_auth;
 pub mod component;
 
-// For tests, here and in every component.
-pub mod fake_server;
-
 #[cfg(test)]
 mod client_tests;
 #[cfg(test)]

@@ -76,10 +76,10 @@ impl Renewal {
 mod tests {
     use super::*;
     use crate::request::Call;
-    use component_base::fixtures;
     use component_base::http::{Body, HttpService};
     use component_base::network::{ConnectionInfo, Network};
     use component_base::pki;
+    use component_base_testing::fixtures;
     use http::{Method, Request, Response};
     use std::convert::Infallible;
     use std::time::Duration;

@@ -40,8 +40,14 @@ pub mod serving;
 pub mod health_checks;
 pub mod health_server;
 
-// For tests and simulations.
+// Test equipment has a crate of its own, `component-base-testing`. The API server's crates still find it here.
+extern crate self as component_base;
+#[doc(hidden)]
+#[path = "../testing/src/fixtures.rs"]
 pub mod fixtures;
-pub mod cel_pieces;
+#[doc(hidden)]
+#[path = "../testing/src/etcd_process.rs"]
 pub mod etcd_process;
+#[doc(hidden)]
+#[path = "../testing/src/test_needs.rs"]
 pub mod test_needs;

@@ -341,11 +341,11 @@ mod tests {
     use crate::signers::names::SignerName;
     use crate::signers::options::Signers;
     use client::Client;
-    use client::fake_server::FakeServer;
+    use client_testing::FakeServer;
     use component_base::certificate_request::Signer;
     use component_base::env::Env;
-    use component_base::fixtures;
     use component_base::json_web_token::SigningKey;
+    use component_base_testing::fixtures;
     use std::collections::{BTreeMap, BTreeSet};
     use std::sync::Arc;
 

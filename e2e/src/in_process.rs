@@ -9,8 +9,8 @@ use apiserver::config::{Config, StoreKind};
 use client::Client;
 use component_base::certificate_request::Signer;
 use component_base::env::Env;
-use component_base::fixtures;
 use component_base::network::Network;
+use component_base_testing::fixtures;
 use controller_manager::certificates::options::Signers;
 use controller_manager::certificates::signers::SignerName;
 use proto::gvk::{Gvk, split_api_version};
@@ -40,7 +40,12 @@ impl InProcess {
         let env = Env::simulated(seed);
         let server = env.process("apiserver/1");
         let enable_admission_plugins = vec!["NodeRestriction".to_owned()];
-        let config = Config { store: Some(StoreKind::Memory), enable_admission_plugins, ..config };
+        let config = Config {
+            store: Some(StoreKind::Memory),
+            enable_admission_plugins,
+            service_account_signing_key_file: Some(fixtures::SERVICE_ACCOUNT_KEY_FILE.into()),
+            ..config
+        };
         let api = apiserver::service_on(config, server.clone(), Memory::new(&server)).expect("the settings are good");
         let Network::InProcess(network) = env.network() else { unreachable!("a simulated Env has no sockets") };
         network.register(AUTHORITY, api.service.clone());

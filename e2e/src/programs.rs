@@ -1,6 +1,6 @@
 //! Programs of this machine that tests use: run them, and install those that are missing if tests are asked for everything.
 
-use component_base::test_needs;
+use component_base_testing::test_needs;
 use parking_lot::Mutex;
 use std::process::{Command, Output, Stdio};
 

@@ -1,6 +1,6 @@
 //! `Store`: where the cluster of a test keeps its state.
 
-use component_base::etcd_process::EtcdProcess;
+use component_base_testing::etcd_process::EtcdProcess;
 use orrery::up::{Options, StoreKind};
 
 /// An engine; an etcd lives as long as its owner, the test.

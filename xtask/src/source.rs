@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 pub const CRATES: &[&str] = &[
     "proto",
     "component-base",
+    "component-base/testing",
     "cel",
+    "client/testing",
     "client",
     "apiserver/storage",
     "apiserver/patch",

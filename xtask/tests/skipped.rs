@@ -1,6 +1,6 @@
 //! The last test binary of the workspace: lists the tests that were skipped, and what runs them.
 
-use component_base::test_needs::{VARIABLE, is_everything_asked_for, take_skipped};
+use component_base_testing::test_needs::{VARIABLE, is_everything_asked_for, take_skipped};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {

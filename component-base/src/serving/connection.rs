@@ -297,7 +297,7 @@ mod tests {
     use rustls_pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer, UnixTime};
     use std::time::Duration;
 
-    const OLD_CERTIFICATE: &str = include_str!("../../fixtures/client-v1.crt");
+    const OLD_CERTIFICATE: &str = include_str!("../../testing/fixtures/client-v1.crt");
 
     /// A client that shows this certificate, whatever is asked for.
     #[derive(Debug)]

@@ -75,7 +75,7 @@ mod tests {
     use crate::certificates::signing::fixture::request;
     use crate::fixture::at;
     use crate::signers::names::SignerName;
-    use component_base::fixtures;
+    use component_base_testing::fixtures;
     use proto::kinds::ByteString;
 
     #[test]

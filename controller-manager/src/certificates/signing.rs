@@ -184,7 +184,8 @@ mod tests {
     use super::fixture::{node_request, request};
     use super::*;
     use crate::fixture::at;
-    use component_base::{fixtures, pki, tls};
+    use component_base::{pki, tls};
+    use component_base_testing::fixtures;
 
     fn approved(request: &CertificateSigningRequest) -> CertificateSigningRequest {
         conditions::with(request, APPROVED, "Test", "", at(0))

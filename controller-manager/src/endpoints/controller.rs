@@ -105,7 +105,7 @@ mod tests {
     use super::*;
     use crate::fixture;
     use client::Recorder;
-    use client::fake_server::FakeServer;
+    use client_testing::FakeServer;
     use component_base::env::Env;
     use proto::kinds::IntOrString;
     use proto::kinds::api::core::v1::{ServicePort, ServiceSpec};

@@ -6,8 +6,8 @@ use super::wire::Wire;
 use apiserver::config::{Config, RequestLog, StoreKind};
 use client::Client;
 use component_base::env::Env;
-use component_base::fixtures;
 use component_base::network::{Network, Registry};
+use component_base_testing::fixtures;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -186,6 +186,7 @@ impl Cluster {
         let config = Config {
             store: Some(StoreKind::Memory),
             enable_admission_plugins: vec!["NodeRestriction".to_owned()], // as `orrery up` does
+            service_account_signing_key_file: Some(fixtures::SERVICE_ACCOUNT_KEY_FILE.into()),
             request_log: Some(self.log.clone()),
             ..Config::default()
         };

@@ -1,7 +1,7 @@
 //! `docker-compose up` of a fresh clone, and what a student then does to the parts.
 
 use crate::tour;
-use component_base::test_needs;
+use component_base_testing::test_needs;
 use e2e::docker::Engine;
 use e2e::kubectl::Kubectl;
 use e2e::processes::{Cluster, Start, free_ports, signal};

@@ -1,7 +1,7 @@
 //! A disk that is full or may only be read: one clear line, nothing lost.
 
 use crate::program;
-use component_base::test_needs;
+use component_base_testing::test_needs;
 use e2e::apiserver::ApiServer;
 use e2e::ask::Ask;
 use e2e::programs::must;

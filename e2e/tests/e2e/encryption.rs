@@ -1,7 +1,7 @@
 //! Secrets at rest: what `etcdctl get` shows of them nobody reads without a key, and keys come and go.
 
 use crate::{etcd, program};
-use component_base::etcd_process::EtcdProcess;
+use component_base_testing::etcd_process::EtcdProcess;
 use e2e::apiserver::ApiServer;
 use e2e::kubectl::Kubectl;
 use e2e::programs::needs;

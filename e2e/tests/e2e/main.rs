@@ -53,8 +53,8 @@ mod two_versions;
 mod watch_order;
 mod webhook_server;
 
-use component_base::etcd_process::{EtcdOptions, EtcdProcess};
-use component_base::test_needs;
+use component_base_testing::etcd_process::{EtcdOptions, EtcdProcess};
+use component_base_testing::test_needs;
 use e2e::processes::{Cluster, Start, free_ports};
 use e2e::store::Store;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! The official Python client: what people do with it stands in `e2e/python/flows.py`.
 
 use crate::cluster;
-use component_base::test_needs;
+use component_base_testing::test_needs;
 use e2e::programs::{install_package, must, succeeds};
 use e2e::store::Store;
 use std::path::{Path, PathBuf};

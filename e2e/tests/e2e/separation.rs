@@ -2,7 +2,7 @@
 //! to its stop, every file that is opened and every connection that is made is looked at, by `strace` and in `/proc`.
 
 use crate::{etcd, program};
-use component_base::test_needs;
+use component_base_testing::test_needs;
 use e2e::proc_fs::{Looks, Seen, look};
 use e2e::processes::{Cluster, Start, free_ports};
 use e2e::store::Store;

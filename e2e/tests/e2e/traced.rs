@@ -1,7 +1,7 @@
 //! What the system is asked for, and in which order: the sync of the store comes before the answer.
 
 use crate::program;
-use component_base::test_needs;
+use component_base_testing::test_needs;
 use e2e::apiserver::ApiServer;
 use e2e::ask::Ask;
 use e2e::store::Store;

@@ -2,8 +2,8 @@
 
 use crate::{etcd, program};
 use client::Client;
-use component_base::etcd_process::{EtcdOptions, EtcdProcess};
-use component_base::test_needs;
+use component_base_testing::etcd_process::{EtcdOptions, EtcdProcess};
+use component_base_testing::test_needs;
 use e2e::apiserver::ApiServer;
 use e2e::ask::Ask;
 use e2e::store::Store;

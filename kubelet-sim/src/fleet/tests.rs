@@ -1,7 +1,7 @@
 //! Fleets against an API server that is slow, away, or has forgotten something.
 
 use super::*;
-use client::fake_server::{FakeServer, Fault};
+use client_testing::{FakeServer, Fault};
 use component_base::kubeconfig::Connection;
 use component_base::network::{Network, Registry};
 use proto::Status;

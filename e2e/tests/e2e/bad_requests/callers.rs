@@ -2,8 +2,8 @@
 
 use super::{CONFIG_MAPS, Case};
 use crate::program;
-use component_base::fixtures;
 use component_base::kubeconfig::{self, Connection};
+use component_base_testing::fixtures;
 use e2e::apiserver::ApiServer;
 use e2e::ask::Ask;
 use e2e::store::Store;

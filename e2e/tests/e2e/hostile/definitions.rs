@@ -1,6 +1,6 @@
 //! CustomResourceDefinitions that chance makes: schemas of every form, and rules in CEL.
 
-use component_base::cel_pieces::CEL_PIECES;
+use component_base_testing::cel_pieces::CEL_PIECES;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;

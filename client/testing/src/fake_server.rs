@@ -284,7 +284,7 @@ impl FakeServer {
             }
             ("DELETE", Some(name), _) => {
                 state.present(&target, name)?;
-                state.delete(&target.collection, &crate::cached::key(&target.namespace, name));
+                state.delete(&target.collection, &key(&target.namespace, name));
                 json!({"status": "Success"})
             }
             _ => return Err(Status::method_not_allowed("", &target.collection, method.as_str())),
@@ -394,7 +394,7 @@ impl Feed {
 
 impl State {
     fn present(&self, target: &Target, name: &str) -> Result<&Value, Status> {
-        let key = (target.collection.clone(), crate::cached::key(&target.namespace, name));
+        let key = (target.collection.clone(), key(&target.namespace, name));
         self.objects.get(&key).ok_or_else(|| Status::not_found("", &target.collection, name))
     }
 
@@ -415,7 +415,7 @@ impl State {
         let meta = &mut object["metadata"];
         meta["resourceVersion"] = json!(self.revision.to_string());
         let text = |field: &str| meta[field].as_str().unwrap_or_default().to_owned();
-        let key = (collection.to_owned(), crate::cached::key(&text("namespace"), &text("name")));
+        let key = (collection.to_owned(), key(&text("namespace"), &text("name")));
         let kind = if self.objects.contains_key(&key) { "MODIFIED" } else { "ADDED" };
         self.objects.insert(key, object.clone());
         self.record(kind, collection, object.clone());
@@ -452,6 +452,11 @@ impl State {
         }
         json!({"kind": "List", "metadata": metadata, "items": items})
     }
+}
+
+/// Returns the key of an object, as the client's caches and work queues write it.
+fn key(namespace: &str, name: &str) -> String {
+    if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") }
 }
 
 fn line(kind: &str, object: &Value) -> String {

@@ -3,13 +3,15 @@
 //! Fresh keys cannot be drawn from a seed, so a run that is to repeat byte for byte takes these. They are valid
 //! from 2025 to 2125.
 
-use crate::kubeconfig::Connection;
-use crate::pki::{Authority, CertKey};
+use component_base::kubeconfig::Connection;
+use component_base::pki::{Authority, CertKey};
 
 /// The authority's certificate and key.
 const AUTHORITY: &str = include_str!("../fixtures/ca.pem");
 const SERVING: &str = include_str!("../fixtures/serving.pem");
-/// An ES256 key (PKCS#8 PEM) that signs service account tokens.
+/// An ES256 key (PKCS#8 PEM) that signs service account tokens, for `--service-account-signing-key-file`.
+pub const SERVICE_ACCOUNT_KEY_FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/service-account.pem");
+/// The text of [`SERVICE_ACCOUNT_KEY_FILE`].
 pub const SERVICE_ACCOUNT_KEY: &str = include_str!("../fixtures/service-account.pem");
 
 /// A key for RSA, in PKCS #8 and in PKCS #1.
@@ -73,9 +75,9 @@ pub fn connection(server: &str, user: &str) -> Connection {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::env::Env;
-    use crate::pki;
-    use crate::tls::{self, Protocols, ServerTls};
+    use component_base::env::Env;
+    use component_base::pki;
+    use component_base::tls::{self, Protocols, ServerTls};
     use rustls_pki_types::UnixTime;
     use std::time::Duration;
 

@@ -3,7 +3,7 @@
 //! The program is the `etcd` in PATH (Debian: `etcd-server`), or `$ETCD`; it panics without one. What needs a release whose
 //! progress can be trusted starts `$ETCD_NEWER`, which `.ci/newer-etcd` fetches.
 
-use crate::env::Env;
+use component_base::env::Env;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
