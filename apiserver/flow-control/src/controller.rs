@@ -4,7 +4,6 @@
 
 use super::Fairness;
 use cacher::Snapshot;
-use proto::Status;
 use registry::Registry;
 use registry::mutation::Edit;
 use registry::own_write::own_mutation;
@@ -76,7 +75,7 @@ async fn tell(registry: &Registry, schemas: &[Value], levels: &[Value]) {
         }
         let name = schema["metadata"]["name"].as_str().unwrap_or_default();
         if let Err(error) = write(registry, name, &wanted).await
-            && error.code != 404
+            && !error.is_not_found()
         {
             tracing::debug!(flow_schema = name, %error, "its condition is not written yet");
         }
@@ -100,7 +99,7 @@ fn is_told(schema: &Value, wanted: &Value) -> bool {
     schema["status"]["conditions"].as_array().into_iter().flatten().any(same)
 }
 
-async fn write(registry: &Registry, name: &str, wanted: &Value) -> Result<(), Status> {
+async fn write(registry: &Registry, name: &str, wanted: &Value) -> registry::Result<()> {
     let (target, _) = registry.row_of(GROUP, "flowschemas")?;
     let user = UserInfo::apiserver();
     let options = json!({"kind": "UpdateOptions", "apiVersion": "meta.k8s.io/v1"});

@@ -4,9 +4,9 @@
 //! the edge: what is read is converted before anybody shows it, what is written before it is stored, and pure code that
 //! needs a conversion is run again when there is one.
 
-use super::Registry;
 use super::converter::RecentKey;
 use super::row::Row;
+use super::{Registry, Result};
 use admission::Versions;
 use async_trait::async_trait;
 use patch::apply::conversions::Conversions;
@@ -23,21 +23,16 @@ const MAX_RECENT: usize = 1024;
 
 impl Registry {
     /// Objects of a row as the target shows them.
-    pub async fn shown(
-        &self,
-        row: &Row,
-        target: &Target,
-        objects: Vec<Arc<Object>>,
-    ) -> Result<Vec<Arc<Object>>, Status> {
+    pub async fn shown(&self, row: &Row, target: &Target, objects: Vec<Arc<Object>>) -> Result<Vec<Arc<Object>>> {
         self.shown_as(row, target, objects, true).await
     }
 
-    pub async fn shown_one(&self, row: &Row, target: &Target, object: Arc<Object>) -> Result<Arc<Object>, Status> {
+    pub async fn shown_one(&self, row: &Row, target: &Target, object: Arc<Object>) -> Result<Arc<Object>> {
         if row.converter.is_none() {
             return Ok(object);
         }
         let mut shown = self.shown_as(row, target, vec![object], false).await?;
-        shown.pop().ok_or_else(|| Status::internal("a conversion lost its object"))
+        Ok(shown.pop().ok_or_else(|| Status::internal("a conversion lost its object"))?)
     }
 
     async fn shown_as(
@@ -46,7 +41,7 @@ impl Registry {
         target: &Target,
         mut objects: Vec<Arc<Object>>,
         is_list: bool,
-    ) -> Result<Vec<Arc<Object>>, Status> {
+    ) -> Result<Vec<Arc<Object>>> {
         let Some(converter) = &row.converter else { return Ok(objects) };
         let served = target.served();
         let to = served.api_version();
@@ -70,7 +65,7 @@ impl Registry {
         row: &Row,
         target: &Target,
         objects: Vec<Arc<Object>>,
-    ) -> Result<Vec<Arc<Object>>, Status> {
+    ) -> Result<Vec<Arc<Object>>> {
         let key = |object: &Object| (object.index.uid.clone(), object.revision, target.served);
         let to = target.served().api_version();
         if objects.iter().all(|object| is_in(object, &to)) {
@@ -97,7 +92,7 @@ impl Registry {
     }
 
     /// A tree of the row in another of its versions, as pure functions or a webhook convert it.
-    pub(super) async fn as_served(&self, row: &Row, served: &Served, value: Value) -> Result<Value, Status> {
+    pub(super) async fn as_served(&self, row: &Row, served: &Served, value: Value) -> Result<Value> {
         let Some(converter) = &row.converter else { return Ok(served.from_storage(value)) };
         let converted = converter.convert(self, vec![value], &served.api_version(), false).await?;
         let value = converted.into_iter().next().ok_or_else(|| Status::internal("a conversion lost its object"))?;
@@ -105,11 +100,7 @@ impl Registry {
     }
 
     /// Runs pure code as often as it takes to have all conversions that it needs.
-    pub(super) async fn with_conversions<T>(
-        &self,
-        row: &Row,
-        mut attempt: impl FnMut(&Conversions) -> T,
-    ) -> Result<T, Status> {
+    pub(super) async fn with_conversions<T>(&self, row: &Row, mut attempt: impl FnMut(&Conversions) -> T) -> Result<T> {
         let conversions = Conversions::default();
         for _ in 0..ROUNDS {
             let outcome = attempt(&conversions);
@@ -124,7 +115,7 @@ impl Registry {
                 conversions.learn(&value, &to, converted);
             }
         }
-        Err(Status::internal("the object's managers need too many conversions"))
+        Err(Status::internal("the object's managers need too many conversions").into())
     }
 }
 
@@ -140,10 +131,10 @@ impl Versions for OfRegistry<'_> {
         self.target
     }
 
-    async fn convert(&self, object: Value, from: usize, to: usize) -> Result<Value, Status> {
+    async fn convert(&self, object: Value, from: usize, to: usize) -> std::result::Result<Value, Status> {
         let row = &self.target.row;
         if row.converts_by_webhook() {
-            return self.registry.as_served(&*self.registry.row(row)?, &row.served[to], object).await;
+            return Ok(self.registry.as_served(&*self.registry.row(row)?, &row.served[to], object).await?);
         }
         Ok(row.served[to].from_storage(row.to_storage(from, object)))
     }

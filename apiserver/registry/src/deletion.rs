@@ -5,7 +5,7 @@
 
 use super::mutation::{Mutation, Written};
 use super::row::Row;
-use super::{Phase, Registry, cache_failure, storage_failure};
+use super::{Error, Phase, Registry, Result};
 use admission::Operation;
 use jiff::{SignedDuration, Timestamp};
 use proto::resources::Served;
@@ -44,7 +44,7 @@ enum Step {
 }
 
 impl Registry {
-    pub async fn delete(&self, mutation: &mut Mutation<'_>, options: &DeleteOptions) -> Result<Deleted, Status> {
+    pub async fn delete(&self, mutation: &mut Mutation<'_>, options: &DeleteOptions) -> Result<Deleted> {
         let row = self.row(&mutation.target.row)?;
         for attempt in 1..=WRITE_ATTEMPTS {
             mutation.attempt(attempt);
@@ -65,22 +65,22 @@ impl Registry {
     }
 
     /// Whether something lies under an object's key and is none.
-    pub async fn is_unreadable(&self, mutation: &Mutation<'_>) -> Result<bool, Status> {
+    pub async fn is_unreadable(&self, mutation: &Mutation<'_>) -> Result<bool> {
         let row = self.row(&mutation.target.row)?;
         match row.cacher.get_latest(mutation.namespace, mutation.name).await {
             Err(cacher::Error::Undecodable { .. }) => Ok(true),
-            Err(error) => Err(cache_failure(error)),
+            Err(error) => Err(error.into()),
             Ok(_) => Ok(false),
         }
     }
 
     /// Removes what is unreadable. Finalizers cannot hold it: nobody knows whether it has any.
-    pub async fn delete_unreadable(&self, mutation: &Mutation<'_>) -> Result<(), Status> {
+    pub async fn delete_unreadable(&self, mutation: &Mutation<'_>) -> Result<()> {
         let row = self.row(&mutation.target.row)?;
         let key = row.key(mutation.namespace, mutation.name);
-        let entry = self.storage.get(&key).await.map_err(storage_failure)?.entry;
+        let entry = self.storage.get(&key).await?.entry;
         let entry = entry.ok_or_else(|| mutation.not_found())?;
-        match self.storage.delete(&key, entry.mod_revision).await.map_err(storage_failure)? {
+        match self.storage.delete(&key, entry.mod_revision).await? {
             Outcome::Written { .. } => Ok(()),
             Outcome::Refused(_) => Err(mutation.modified()),
         }
@@ -93,7 +93,7 @@ impl Registry {
         mutation: &mut Mutation<'_>,
         options: &DeleteOptions,
         current: &Arc<Object>,
-    ) -> Result<Option<Deleted>, Status> {
+    ) -> Result<Option<Deleted>> {
         let mut object = current.to_value();
         let expected = check_preconditions(mutation.served(), mutation.name, options, &object);
         mutation.expected(&expected);
@@ -144,7 +144,7 @@ impl Registry {
         options: &DeleteOptions,
         key: &str,
         marked: Arc<Object>,
-    ) -> Result<Deleted, Status> {
+    ) -> Result<Deleted> {
         let mut current = marked.clone();
         for _ in 1..=WRITE_ATTEMPTS {
             if let Some(deleted) = self.remove(row, mutation, key, &current).await? {
@@ -175,7 +175,7 @@ impl Registry {
         key: &str,
         current: &Arc<Object>,
         object: Value,
-    ) -> Result<Option<Arc<Object>>, Status> {
+    ) -> Result<Option<Arc<Object>>> {
         let object = row.object(object, current.revision);
         if mutation.dry_run || object.bytes() == current.bytes() {
             mutation.not_written(key, if mutation.dry_run { "a dry run" } else { "it is as it was" });
@@ -200,13 +200,13 @@ impl Registry {
         mutation: &Mutation<'_>,
         key: &str,
         current: &Arc<Object>,
-    ) -> Result<Option<Deleted>, Status> {
+    ) -> Result<Option<Deleted>> {
         if mutation.dry_run {
             mutation.not_written(key, "a dry run");
             return Ok(Some(Deleted::Gone(current.clone())));
         }
         mutation.steps.inspect(|steps| steps.begin());
-        match self.storage.delete(key, current.revision).await.map_err(storage_failure)? {
+        match self.storage.delete(key, current.revision).await? {
             Outcome::Written { revision, .. } => {
                 mutation.stored(key, Told::Removed, revision);
                 row.obeyed(revision).await;
@@ -231,7 +231,7 @@ impl Registry {
         key: &str,
         current: &Arc<Object>,
         stored: Value,
-    ) -> Result<Option<Written>, Status> {
+    ) -> Result<Option<Written>> {
         let last = Arc::new(row.object(stored, current.revision));
         if self.remove(row, mutation, key, current).await?.is_none() {
             let there = self.current(row, mutation.namespace, mutation.name).await?;
@@ -250,8 +250,8 @@ fn is_namespace(row: &Row) -> bool {
 }
 
 /// Unlike other conflicts, these name the kind where the resource stands, as in Kubernetes.
-pub fn check_preconditions(served: &Served, name: &str, options: &DeleteOptions, object: &Value) -> Result<(), Status> {
-    let conflict = |why: String| Err(Status::conflict(&served.group, &served.kind, name, why));
+pub fn check_preconditions(served: &Served, name: &str, options: &DeleteOptions, object: &Value) -> Result<()> {
+    let conflict = |why: String| Err(Error::Conflict(Status::conflict(&served.group, &served.kind, name, why)));
     let (uid, version) = (object_meta::text(object, "uid"), object_meta::text(object, "resourceVersion"));
     if let Some(wanted) = options.uid.as_deref().filter(|wanted| *wanted != uid) {
         return conflict(format!(

@@ -3,6 +3,7 @@
 //!
 //! Corresponds to pkg/registry/rbac/{clusterrole,role,clusterrolebinding,rolebinding}/policybased.
 
+use super::Result;
 use super::mutation::Mutation;
 use access::authz::rules::{Rule, uncovered};
 use access::authz::{Attributes, Authorization, Decision};
@@ -18,7 +19,7 @@ pub async fn authorize(
     mutation: &Mutation<'_>,
     object: &Value,
     old: Option<&Value>,
-) -> Result<(), Status> {
+) -> Result<()> {
     let served = mutation.served();
     if served.group != GROUP || mutation.user.in_group(request::user_info::MASTERS) {
         return Ok(());
@@ -53,11 +54,7 @@ pub async fn authorize(
 /// An update that creates its object needs the permission to create it, too.
 ///
 /// Corresponds to withAuthorization of k8s.io/apiserver/pkg/endpoints/handlers/update.go, which names no verb.
-pub async fn authorize_creation(
-    authorization: &Authorization,
-    mutation: &Mutation<'_>,
-    name: &str,
-) -> Result<(), Status> {
+pub async fn authorize_creation(authorization: &Authorization, mutation: &Mutation<'_>, name: &str) -> Result<()> {
     let served = mutation.served();
     let attributes = Attributes {
         version: &served.version,
@@ -69,9 +66,9 @@ pub async fn authorize_creation(
     let verdict = authorization.decide(&attributes).await;
     match verdict.decision {
         Decision::Allow(_) => Ok(()),
-        _ if !verdict.error.is_empty() => Err(Status::internal(verdict.error)),
+        _ if !verdict.error.is_empty() => Err(Status::internal(verdict.error).into()),
         Decision::NoOpinion(reason) | Decision::Deny(reason) => {
-            Err(Status::forbidden(&served.group, &served.resource, name, reason))
+            Err(Status::forbidden(&served.group, &served.resource, name, reason).into())
         }
     }
 }
@@ -88,12 +85,7 @@ async fn may(
 }
 
 /// 403 naming every permission that the writer lacks.
-fn confirm(
-    authorization: &Authorization,
-    mutation: &Mutation<'_>,
-    object: &Value,
-    wanted: &[Rule],
-) -> Result<(), Status> {
+fn confirm(authorization: &Authorization, mutation: &Mutation<'_>, object: &Value, wanted: &[Rule]) -> Result<()> {
     let (held, errors) = authorization.rules_for(mutation.user, mutation.namespace);
     let mut missing = uncovered(&held, wanted);
     if missing.is_empty() {
@@ -113,7 +105,7 @@ fn confirm(
         why.push_str(&format!("; resolution errors: {errors:?}"));
     }
     let served = mutation.served();
-    Err(Status::forbidden(&served.group, &served.resource, name_of(object), why))
+    Err(Status::forbidden(&served.group, &served.resource, name_of(object), why).into())
 }
 
 /// What is granted, and to whom, has not changed.

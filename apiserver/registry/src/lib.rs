@@ -6,6 +6,7 @@ pub mod continue_token;
 pub mod conversion;
 pub mod converter;
 pub mod deletion;
+pub mod error;
 pub mod escalation;
 pub mod key_change;
 pub mod lookup;
@@ -21,10 +22,12 @@ pub mod store;
 mod traced;
 pub mod upkeep;
 
+pub use error::{Error, Result};
+
 use access::authz::Authorization;
 use admission::{Annotations, Attributes, Chain, Operation, Reinvocation, Warnings};
 use arc_swap::ArcSwap;
-use cacher::encryption::{Encryption, Unreadable};
+use cacher::encryption::Encryption;
 use component_base::env::Env;
 use component_base::rng::Random;
 use conversion::OfRegistry;
@@ -101,13 +104,13 @@ impl Registry {
     }
 
     /// The row behind a served name; 404 for what is never stored.
-    pub fn row(&self, resource: &Resource) -> Result<Arc<Row>, Status> {
+    pub fn row(&self, resource: &Resource) -> std::result::Result<Arc<Row>, Status> {
         let prefix = row::key_prefix(resource).ok_or_else(Status::unknown_path)?;
         self.rows.read().get(&prefix).cloned().ok_or_else(Status::unknown_path)
     }
 
     /// The row of a group and plural, whatever the version.
-    pub fn row_of(&self, group: &str, resource: &str) -> Result<(Target, Arc<Row>), Status> {
+    pub fn row_of(&self, group: &str, resource: &str) -> std::result::Result<(Target, Arc<Row>), Status> {
         let catalogue = self.catalogue.load();
         let target = catalogue.by_group_resource(group, resource).ok_or_else(Status::unknown_path)?;
         let row = self.row(&target.row)?;
@@ -115,7 +118,7 @@ impl Registry {
     }
 
     /// The same row, whether it is served or not: what is stored counts for plugins and allocators all the same.
-    pub fn stored_row_of(&self, group: &str, resource: &str) -> Result<Arc<Row>, Status> {
+    pub fn stored_row_of(&self, group: &str, resource: &str) -> std::result::Result<Arc<Row>, Status> {
         if let Ok((_, row)) = self.row_of(group, resource) {
             return Ok(row);
         }
@@ -150,7 +153,7 @@ impl Registry {
         mutation: &mut Mutation<'_>,
         object: Option<&mut Value>,
         old_object: Option<&Value>,
-    ) -> Result<(), Status> {
+    ) -> Result<()> {
         if mutation.subresource != "scale" {
             return self.admit_shown(operation, phase, mutation, object, old_object).await;
         }
@@ -171,7 +174,7 @@ impl Registry {
         mutation: &mut Mutation<'_>,
         object: Option<&mut Value>,
         old_object: Option<&Value>,
-    ) -> Result<(), Status> {
+    ) -> Result<()> {
         let chain = self.admission.get().filter(|_| mutation.admission != Admission::Done);
         let Some(chain) = chain else { return Ok(()) };
         let versions = OfRegistry { registry: self, target: mutation.target };
@@ -206,7 +209,7 @@ impl Registry {
             mutation.annotations.entry(key).or_insert(value);
         }
         mutation.warnings.extend(warnings);
-        outcome
+        outcome.map_err(Error::Refused)
     }
 
     /// Both halves for what changes no object itself: `exec`, a binding, an eviction, a review. `check` looks at the body
@@ -216,26 +219,21 @@ impl Registry {
         operation: Operation,
         mutation: &mut Mutation<'_>,
         body: &mut Value,
-        check: impl FnOnce(&Value) -> Result<(), Status> + Send,
-    ) -> Result<(), Status> {
+        check: impl FnOnce(&Value) -> std::result::Result<(), Status> + Send,
+    ) -> Result<()> {
         self.admit(operation, Phase::Mutating, mutation, Some(&mut *body), None).await?;
         check(body)?;
         self.admit(operation, Phase::Validating, mutation, Some(body), None).await
     }
 
-    async fn authorize_content(
-        &self,
-        mutation: &Mutation<'_>,
-        object: &Value,
-        old: Option<&Value>,
-    ) -> Result<(), Status> {
+    async fn authorize_content(&self, mutation: &Mutation<'_>, object: &Value, old: Option<&Value>) -> Result<()> {
         match self.authorization.get() {
             Some(authorization) => escalation::authorize(authorization, mutation, object, old).await,
             None => Ok(()),
         }
     }
 
-    async fn authorize_creation(&self, mutation: &Mutation<'_>, name: &str) -> Result<(), Status> {
+    async fn authorize_creation(&self, mutation: &Mutation<'_>, name: &str) -> Result<()> {
         match self.authorization.get() {
             Some(authorization) => escalation::authorize_creation(authorization, mutation, name).await,
             None => Ok(()),
@@ -248,13 +246,13 @@ impl Registry {
     }
 
     /// Writes an object, sealed, over what `expected` wrote (0: nothing), and lets the row's cache know what comes.
-    async fn put(&self, row: &Row, key: &str, expected: u64, object: &Object) -> Result<Outcome, Status> {
+    async fn put(&self, row: &Row, key: &str, expected: u64, object: &Object) -> Result<Outcome> {
         let key: Key = key.into();
         let value = row.transformer.seal(&key, object.bytes().clone());
         let announcement = row.reads_as_written().then(|| row.cacher.announce(&key, &value, object));
         let change = Change::Put { value, ttl: row.ttl() };
         let write = Write { key: key.clone(), expected, change };
-        let outcome = self.storage.write(write).await.map_err(storage_failure)?;
+        let outcome = self.storage.write(write).await?;
         if let (Outcome::Written { .. }, Some(announcement)) = (&outcome, announcement) {
             announcement.written();
         }
@@ -262,8 +260,8 @@ impl Registry {
     }
 
     /// What the store holds now, out of the cache where that is as new.
-    async fn current(&self, row: &Row, namespace: &str, name: &str) -> Result<Option<Arc<Object>>, Status> {
-        row.cacher.get_latest(namespace, name).await.map_err(cache_failure)
+    async fn current(&self, row: &Row, namespace: &str, name: &str) -> Result<Option<Arc<Object>>> {
+        Ok(row.cacher.get_latest(namespace, name).await?)
     }
 }
 
@@ -282,47 +280,4 @@ pub fn reset_fields(mutation: &Mutation<'_>) -> FieldSet {
         "status" => FieldSet::of([["spec"].as_slice()]),
         _ => FieldSet::default(),
     }
-}
-
-/// What a cache that cannot answer means for a client.
-pub fn cache_failure(error: cacher::Error) -> Status {
-    match error {
-        cacher::Error::NotReady => Status::too_many_requests("storage is (re)initializing", 1),
-        cacher::Error::TooLarge { requested, current } => too_large_version(requested, current, Some(1)),
-        cacher::Error::Expired { requested, oldest } => {
-            Status::expired(format!("too old resource version: {requested} ({oldest})"))
-        }
-        cacher::Error::Undecodable { ref reason, .. } => match Unreadable::bare(reason) {
-            Some(why) => Status::internal(why),
-            None => Status::internal(error),
-        },
-        cacher::Error::Storage(error) => storage_failure(error),
-    }
-}
-
-/// What a store that does not answer means for a client.
-pub fn storage_failure(error: storage::Error) -> Status {
-    match error {
-        storage::Error::Compacted { .. } => Status::expired(
-            "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter.",
-        ),
-        storage::Error::FutureRevision { requested, current } => too_large_version(requested, current, None),
-        storage::Error::Unavailable(why) | storage::Error::Stopped(why) => Status::unavailable(why),
-        storage::Error::TimedOut(_) => Status::timed_out(),
-        storage::Error::Rejected(why) => Status::failure(500, "", why),
-    }
-}
-
-/// 504 for a version that this server has not seen yet.
-pub fn too_large_version(requested: u64, current: u64, retry_after_s: Option<u32>) -> Status {
-    let message = format!("Timeout: Too large resource version: {requested}, current: {current}");
-    let mut status = Status::failure(504, "Timeout", message);
-    let details = status.details.get_or_insert_default();
-    details.causes = vec![proto::meta::status::Cause {
-        reason: "ResourceVersionTooLarge".into(),
-        message: "Too large resource version".into(),
-        field: String::new(),
-    }];
-    details.retry_after_seconds = retry_after_s;
-    status
 }

@@ -2,7 +2,7 @@
 //!
 //! Corresponds to the informers and clients that kube-apiserver hands to its admission plugins and allocators.
 
-use super::{Registry, cache_failure, storage_failure};
+use super::{Error, Registry};
 use admission::QuotaStore;
 use async_trait::async_trait;
 use cacher::lookup::{Lookup, ObjectKey};
@@ -22,17 +22,17 @@ use strategy::object_meta;
 impl Lookup for Registry {
     fn get(&self, key: ObjectKey<'_>) -> Result<Option<Arc<Object>>, Status> {
         let row = self.stored_row_of(key.group, key.resource)?;
-        row.cacher.get(key.namespace, key.name).map_err(cache_failure)
+        Ok(row.cacher.get(key.namespace, key.name).map_err(Error::from)?)
     }
 
     async fn get_live(&self, key: ObjectKey<'_>) -> Result<Option<Arc<Object>>, Status> {
         let row = self.stored_row_of(key.group, key.resource)?;
-        self.current(&row, key.namespace, key.name).await
+        Ok(self.current(&row, key.namespace, key.name).await?)
     }
 
     fn list(&self, group: &str, resource: &str, namespace: &str) -> Result<Vec<Arc<Object>>, Status> {
         let row = self.stored_row_of(group, resource)?;
-        let snapshot = row.cacher.snapshot().map_err(cache_failure)?;
+        let snapshot = row.cacher.snapshot().map_err(Error::from)?;
         Ok(match namespace {
             "" => snapshot.iter().map(|(_, object)| object.clone()).collect(),
             namespace => snapshot.in_namespace(namespace).map(|(_, object)| object.clone()).collect(),
@@ -45,7 +45,7 @@ impl Lookup for Registry {
 
     async fn as_kind(&self, target: &Target, object: &Object) -> Result<Value, Status> {
         let row = self.row(&target.row)?;
-        self.as_served(&row, target.served(), object.to_value()).await
+        Ok(self.as_served(&row, target.served(), object.to_value()).await?)
     }
 }
 
@@ -57,7 +57,7 @@ impl QuotaStore for Registry {
         let revision = parse_unsigned(text("resourceVersion")).map_err(Status::internal)?;
         let key = row.key(text("namespace"), text("name"));
         let bytes = row.transformer.seal(&key, row.object(quota.clone(), revision).bytes().clone());
-        let outcome = self.storage.update(&key, revision, bytes, row.ttl()).await.map_err(storage_failure)?;
+        let outcome = self.storage.update(&key, revision, bytes, row.ttl()).await.map_err(Error::from)?;
         Ok(matches!(outcome, Outcome::Written { .. }))
     }
 }
@@ -81,16 +81,16 @@ impl Reservations for Registry {
             }
         };
         if dry_run {
-            return Ok(self.storage.get(&key).await.map_err(storage_failure)?.entry.is_none());
+            return Ok(self.storage.get(&key).await.map_err(Error::from)?.entry.is_none());
         }
-        let outcome = self.storage.create(&key, bytes, None).await.map_err(storage_failure)?;
+        let outcome = self.storage.create(&key, bytes, None).await.map_err(Error::from)?;
         Ok(matches!(outcome, Outcome::Written { .. }))
     }
 
     async fn release(&self, what: &Reserved) -> Result<(), Status> {
         let key = self.reservation_key(what)?;
-        while let Some(entry) = self.storage.get(&key).await.map_err(storage_failure)?.entry {
-            let outcome = self.storage.delete(&key, entry.mod_revision).await.map_err(storage_failure)?;
+        while let Some(entry) = self.storage.get(&key).await.map_err(Error::from)?.entry {
+            let outcome = self.storage.delete(&key, entry.mod_revision).await.map_err(Error::from)?;
             if matches!(outcome, Outcome::Written { .. }) {
                 break;
             }

@@ -2,6 +2,7 @@
 //!
 //! Corresponds to the request scope and options that handlers hand to k8s.io/apiserver/pkg/registry/rest.
 
+use super::{Error, Result};
 use patch::apply::conversions::Conversions;
 use proto::resources::{Served, Target};
 use proto::{Object, Status};
@@ -56,8 +57,8 @@ impl Mutation<'_> {
     }
 
     /// Errors name the group and resource of the storage version's registry, as Kubernetes does.
-    pub fn not_found(&self) -> Status {
-        Status::not_found(&self.served().group, &self.served().resource, self.name)
+    pub fn not_found(&self) -> Error {
+        Error::NotFound(Status::not_found(&self.served().group, &self.served().resource, self.name))
     }
 
     pub fn already_exists(&self, name: &str) -> Status {
@@ -72,12 +73,12 @@ impl Mutation<'_> {
         status
     }
 
-    pub fn conflict(&self, why: impl std::fmt::Display) -> Status {
-        Status::conflict(&self.served().group, &self.served().resource, self.name, why)
+    pub fn conflict(&self, why: impl std::fmt::Display) -> Error {
+        Error::Conflict(Status::conflict(&self.served().group, &self.served().resource, self.name, why))
     }
 
-    pub fn modified(&self) -> Status {
-        Status::modified(&self.served().group, &self.served().resource, self.name)
+    pub fn modified(&self) -> Error {
+        Error::Conflict(Status::modified(&self.served().group, &self.served().resource, self.name))
     }
 }
 
@@ -107,7 +108,7 @@ pub struct Changed {
 pub trait Change: Send + Sync {
     /// `current` is in the request's version, with `resourceVersion`; `None` where nothing is there yet.
     /// Called for every attempt, and again when a conversion that it needs has been made.
-    fn change(&self, current: Option<&Value>, conversions: &Conversions) -> Result<Changed, Status>;
+    fn change(&self, current: Option<&Value>, conversions: &Conversions) -> Result<Changed>;
 
     /// Makes the object where there is none, whatever the strategy says.
     fn creates(&self) -> bool {
@@ -127,7 +128,7 @@ pub struct Replace {
 }
 
 impl Change for Replace {
-    fn change(&self, _current: Option<&Value>, _conversions: &Conversions) -> Result<Changed, Status> {
+    fn change(&self, _current: Option<&Value>, _conversions: &Conversions) -> Result<Changed> {
         Ok(Changed { object: self.body.clone(), managed: false })
     }
 
@@ -139,11 +140,11 @@ impl Change for Replace {
 /// A pure function of the current object: patches, and subresources that change a part.
 pub struct Edit<F>(pub F);
 
-impl<F: Fn(&Value) -> Result<Value, Status> + Send + Sync> Change for Edit<F> {
-    fn change(&self, current: Option<&Value>, _conversions: &Conversions) -> Result<Changed, Status> {
+impl<F: Fn(&Value) -> std::result::Result<Value, Status> + Send + Sync> Change for Edit<F> {
+    fn change(&self, current: Option<&Value>, _conversions: &Conversions) -> Result<Changed> {
         match current {
             Some(current) => Ok(Changed { object: (self.0)(current)?, managed: false }),
-            None => Err(Status::internal("an edit needs an object")),
+            None => Err(Status::internal("an edit needs an object").into()),
         }
     }
 }

@@ -2,10 +2,9 @@
 //!
 //! Corresponds to the loopback client of kube-apiserver.
 
-use super::Registry;
 use super::mutation::{Admission, Edit, Mutation};
+use super::{Registry, Result};
 use patch::defaults::set_defaults;
-use proto::Status;
 use proto::resources::Target;
 use request::UserInfo;
 use serde_json::{Value, json};
@@ -16,22 +15,16 @@ use strategy::object_meta;
 const MANAGER: &str = "kube-apiserver";
 
 /// Creates an object unless one of its name is there, or its resource is not served.
-pub async fn ensure(registry: &Registry, group: &str, resource: &str, object: Value) -> Result<(), Status> {
+pub async fn ensure(registry: &Registry, group: &str, resource: &str, object: Value) -> Result<()> {
     ensure_as(registry, group, resource, object, MANAGER).await
 }
 
 /// The same, under the name of a part of the server.
-pub async fn ensure_as(
-    registry: &Registry,
-    group: &str,
-    resource: &str,
-    object: Value,
-    manager: &str,
-) -> Result<(), Status> {
+pub async fn ensure_as(registry: &Registry, group: &str, resource: &str, object: Value, manager: &str) -> Result<()> {
     let Ok((target, row)) = registry.row_of(group, resource) else { return Ok(()) };
     let namespace = object_meta::text(&object, "namespace").to_owned();
     let name = object_meta::text(&object, "name").to_owned();
-    if row.cacher.get_latest(&namespace, &name).await.map_err(super::cache_failure)?.is_some() {
+    if row.cacher.get_latest(&namespace, &name).await?.is_some() {
         return Ok(());
     }
     let user = UserInfo::apiserver();
@@ -41,7 +34,7 @@ pub async fn ensure_as(
     let mut object = object;
     set_defaults(target.served(), &mut object);
     match registry.create(&mut mutation, object).await {
-        Err(there) if there.reason == "AlreadyExists" => Ok(()),
+        Err(there) if there.is_already_exists() => Ok(()),
         outcome => outcome.map(|_| ()),
     }
 }
@@ -52,7 +45,7 @@ pub async fn change(
     (group, resource): (&str, &str),
     (namespace, name): (&str, &str),
     changed: impl Fn(&Value) -> Value + Send + Sync,
-) -> Result<(), Status> {
+) -> Result<()> {
     let (target, _) = registry.row_of(group, resource)?;
     let user = UserInfo::apiserver();
     let options = json!({"kind": "UpdateOptions", "apiVersion": "meta.k8s.io/v1"});

@@ -5,7 +5,7 @@
 
 use super::continue_token::Continue;
 use super::row::Row;
-use super::{Registry, cache_failure};
+use super::{Error, Registry, Result};
 use cacher::encryption::Unreadable;
 use cacher::{Freshness, Scope, Snapshot};
 use proto::meta::field_selector::FieldSelector;
@@ -27,12 +27,12 @@ pub struct Selection {
 
 impl Selection {
     /// From a request's namespace and selectors. A selector on name or namespace narrows the scope.
-    pub fn of(target: &Target, namespace: &str, name: Option<&str>, options: &ListOptions) -> Result<Self, Status> {
+    pub fn of(target: &Target, namespace: &str, name: Option<&str>, options: &ListOptions) -> Result<Self> {
         let labels = options.labels.clone();
         let fields = options.fields.clone();
         let fields = fields.resolve(target.served(), target.row.is_namespaced()).map_err(Status::bad_request)?;
         if name.is_some() && !fields.is_empty() && fields.exact_value("metadata.name") != name {
-            return Err(Status::bad_request("fieldSelector metadata.name doesn't match requested name"));
+            return Err(Status::bad_request("fieldSelector metadata.name doesn't match requested name").into());
         }
         let mut scope = Scope { namespace: namespace.to_owned(), name: name.map(str::to_owned) };
         if scope.namespace.is_empty()
@@ -84,7 +84,7 @@ enum State {
 }
 
 /// resourceVersion and resourceVersionMatch of a list without a continue token.
-fn state_of(options: &ListOptions) -> Result<State, Status> {
+fn state_of(options: &ListOptions) -> Result<State> {
     let version = options.version().map_err(|why| Status::bad_request(format!("invalid resource version: {why}")))?;
     Ok(match (version, options.version_match) {
         (None, _) => State::Cached(Freshness::Latest),
@@ -104,7 +104,7 @@ impl Registry {
         namespace: &str,
         name: &str,
         resource_version: &str,
-    ) -> Result<Arc<Object>, Status> {
+    ) -> Result<Arc<Object>> {
         let row = self.row(&target.row)?;
         let found = match resource_version {
             "" => row.cacher.get_latest(namespace, name).await,
@@ -115,17 +115,11 @@ impl Registry {
             }
         };
         let served = target.served();
-        let object =
-            found.map_err(cache_failure)?.ok_or_else(|| Status::not_found(&served.group, &served.resource, name))?;
+        let object = found?.ok_or_else(|| Error::NotFound(Status::not_found(&served.group, &served.resource, name)))?;
         self.shown_one(&row, target, object).await
     }
 
-    pub async fn read_list(
-        &self,
-        target: &Target,
-        selection: &Selection,
-        options: &ListOptions,
-    ) -> Result<Listed, Status> {
+    pub async fn read_list(&self, target: &Target, selection: &Selection, options: &ListOptions) -> Result<Listed> {
         let row = self.row(&target.row)?;
         let mut listed = self.stored_list(&row, selection, options).await?;
         listed.objects = self.shown(&row, target, listed.objects).await?;
@@ -133,36 +127,38 @@ impl Registry {
     }
 
     /// Deviation: where a webhook converts, selectors look at an object as it is stored, not as it is shown.
-    async fn stored_list(&self, row: &Row, selection: &Selection, options: &ListOptions) -> Result<Listed, Status> {
+    async fn stored_list(&self, row: &Row, selection: &Selection, options: &ListOptions) -> Result<Listed> {
         let (first, end) = selection.scope.keys(&row.prefix);
         // What lies there and cannot be decrypted is not left out in silence: it may be all of it.
         if row.cacher.has_unreadable() {
             let unreadable = row.cacher.unreadable().into_iter();
             let mut here = unreadable.filter(|(key, _)| (first.as_str()..end.as_str()).contains(&key.as_ref()));
             if let Some((_, reason)) = here.find(|(_, reason)| Unreadable::is(reason)) {
-                return Err(Status::internal(reason));
+                return Err(Status::internal(reason).into());
             }
         }
         if !options.continue_token.is_empty() {
             let token = Continue::decode(&options.continue_token)?;
             if !matches!(options.resource_version.as_str(), "" | "0") {
-                return Err(Status::bad_request("specifying resource version is not allowed when using continue"));
+                return Err(
+                    Status::bad_request("specifying resource version is not allowed when using continue").into()
+                );
             }
             let start = format!("{}{}", base_of(row, selection), token.start);
             let Some(revision) = token.revision else {
-                let snapshot = row.cacher.read(Freshness::Latest).await.map_err(cache_failure)?;
+                let snapshot = row.cacher.read(Freshness::Latest).await?;
                 return Ok(page(row, selection, &snapshot, &start, &end, options.limit));
             };
             return self.exact_page(row, selection, options, revision, &start, &end).await.map_err(
                 |error| match error {
-                    cacher::Error::Expired { .. } => expired_token(&token),
-                    error => cache_failure(error),
+                    cacher::Error::Expired { .. } => expired_token(&token).into(),
+                    error => error.into(),
                 },
             );
         }
         match state_of(options)? {
             State::Cached(freshness) => {
-                let snapshot = row.cacher.read(freshness).await.map_err(cache_failure)?;
+                let snapshot = row.cacher.read(freshness).await?;
                 // Served from whatever is cached, a list is whole: its pages could not be found again.
                 let limit = if freshness == Freshness::Any { 0 } else { options.limit };
                 Ok(page(row, selection, &snapshot, &first, &end, limit))
@@ -170,12 +166,12 @@ impl Registry {
             State::Exact(revision) => {
                 self.exact_page(row, selection, options, revision, &first, &end).await.map_err(|error| match error {
                     cacher::Error::TooLarge { requested, current } => {
-                        super::too_large_version(requested, current, None)
+                        storage::Error::FutureRevision { requested, current }.into()
                     }
                     cacher::Error::Expired { .. } => {
-                        Status::expired("The resourceVersion for the provided list is too old.")
+                        Status::expired("The resourceVersion for the provided list is too old.").into()
                     }
-                    error => cache_failure(error),
+                    error => error.into(),
                 })
             }
         }
@@ -190,7 +186,7 @@ impl Registry {
         revision: u64,
         start: &str,
         end: &str,
-    ) -> Result<Listed, cacher::Error> {
+    ) -> std::result::Result<Listed, cacher::Error> {
         if let Some(snapshot) = row.cacher.snapshot_at(revision).await? {
             return Ok(page(row, selection, &snapshot, start, end, options.limit));
         }

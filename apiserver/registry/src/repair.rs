@@ -11,9 +11,8 @@
 //!   round 3   the same                                               let go, if it is at revision 812 even now
 //! ```
 
-use crate::{Registry, cache_failure, storage_failure};
+use crate::{Error, Registry, Result};
 use cacher::Freshness;
-use proto::Status;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
@@ -112,23 +111,23 @@ fn plan(observed: &Observed, network: &ServiceNetwork, unused: &mut Unused) -> V
 }
 
 /// Reservations are read before Services: a Service reserves before it is stored, so none that is there is missed.
-async fn observe(registry: &Registry) -> Result<Observed, Status> {
+async fn observe(registry: &Registry) -> Result<Observed> {
     let mut observed = Observed::default();
     let addresses = registry.stored_row_of("networking.k8s.io", "ipaddresses")?;
-    for (_, object) in addresses.cacher.read(Freshness::Latest).await.map_err(cache_failure)?.iter() {
+    for (_, object) in addresses.cacher.read(Freshness::Latest).await?.iter() {
         if object.peek()["metadata"]["labels"][MANAGED_BY] == strategy::allocation::MANAGER
             && let Ok(address) = object.index.name.parse()
         {
             observed.reserved.insert(Reserved::Address(address), object.revision);
         }
     }
-    for entry in registry.storage.range(RangeRequest::prefix(NODE_PORTS)).await.map_err(storage_failure)?.entries {
+    for entry in registry.storage.range(RangeRequest::prefix(NODE_PORTS)).await?.entries {
         if let Ok(port) = entry.key[NODE_PORTS.len()..].parse() {
             observed.reserved.insert(Reserved::NodePort(port), entry.mod_revision);
         }
     }
     let services = registry.stored_row_of("", "services")?;
-    for (_, object) in services.cacher.read(Freshness::Latest).await.map_err(cache_failure)?.iter() {
+    for (_, object) in services.cacher.read(Freshness::Latest).await?.iter() {
         let service = object.peek();
         let name = (text(&service, "namespace").to_owned(), text(&service, "name").to_owned());
         for what in held_by(&service) {
@@ -138,14 +137,14 @@ async fn observe(registry: &Registry) -> Result<Observed, Status> {
     Ok(observed)
 }
 
-async fn apply(registry: &Registry, action: &Action) -> Result<(), Status> {
+async fn apply(registry: &Registry, action: &Action) -> Result<()> {
     match action {
         Action::Reserve(what, (namespace, name)) => {
-            registry.reserve(what, Holder { namespace, name }, false).await.map(|_| ())
+            Ok(registry.reserve(what, Holder { namespace, name }, false).await.map(|_| ())?)
         }
         Action::Release(what, revision) => {
             let key = registry.reservation_key(what)?;
-            registry.storage.delete(&key, *revision).await.map(|_| ()).map_err(storage_failure)
+            registry.storage.delete(&key, *revision).await.map(|_| ()).map_err(Error::from)
         }
         Action::Conflict(..) | Action::OutOfRange(..) => Ok(()),
     }
@@ -160,7 +159,7 @@ pub struct Repair {
 }
 
 impl Repair {
-    pub async fn round(&mut self, registry: &Registry) -> Result<(), Status> {
+    pub async fn round(&mut self, registry: &Registry) -> Result<()> {
         let observed = observe(registry).await?;
         let mut told = BTreeSet::new();
         for action in plan(&observed, &registry.service_network(), &mut self.unused) {

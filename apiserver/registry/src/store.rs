@@ -7,7 +7,7 @@
 
 use super::mutation::{Change, Mutation, Written};
 use super::row::Row;
-use super::{Phase, Registry, reset_fields, storage_failure};
+use super::{Error, Phase, Registry, Result, reset_fields};
 use admission::Operation;
 use patch::apply;
 use patch::apply::conversions::Conversions;
@@ -40,7 +40,7 @@ enum Origin {
 
 impl Registry {
     /// Creates the object of a body that has been decoded and defaulted, in the request's version.
-    pub async fn create(&self, mutation: &mut Mutation<'_>, mut body: Value) -> Result<Written, Status> {
+    pub async fn create(&self, mutation: &mut Mutation<'_>, mut body: Value) -> Result<Written> {
         let row = self.row(&mutation.target.row)?;
         refuse_while_terminating(&row)?;
         let generates = object_meta::text(&body, "name").is_empty();
@@ -52,26 +52,20 @@ impl Registry {
             // Only a generated name is tried more than once.
             let object = if generates { body.clone() } else { body.take() };
             match self.attempt_create(&row, mutation, object, Origin::Creation).await {
-                Err(taken) if taken.reason == "AlreadyExists" && generates && tries < NAME_ATTEMPTS => {}
+                Err(taken) if taken.is_already_exists() && generates && tries < NAME_ATTEMPTS => {}
                 outcome => return self.answered(&row, mutation, outcome?).await,
             }
         }
     }
 
     /// What was written, as the request's version shows it.
-    async fn answered(&self, row: &Row, mutation: &Mutation<'_>, written: Written) -> Result<Written, Status> {
+    async fn answered(&self, row: &Row, mutation: &Mutation<'_>, written: Written) -> Result<Written> {
         let object = self.shown_one(row, mutation.target, written.object).await?;
         Ok(Written { object, ..written })
     }
 
     /// The object with the record of what this write changes of the live one.
-    async fn recorded(
-        &self,
-        row: &Row,
-        mutation: &Mutation<'_>,
-        live: Option<&Value>,
-        object: Value,
-    ) -> Result<Value, Status> {
+    async fn recorded(&self, row: &Row, mutation: &Mutation<'_>, live: Option<&Value>, object: Value) -> Result<Value> {
         let reset = reset_fields(mutation);
         let record = |mut object: Value, conversions: &Conversions| {
             let fields = self.field_manager(mutation, &reset).with_conversions(conversions);
@@ -90,7 +84,7 @@ impl Registry {
         mutation: &mut Mutation<'_>,
         mut object: Value,
         origin: Origin,
-    ) -> Result<Written, Status> {
+    ) -> Result<Written> {
         if origin != (Origin::Update { managed: true }) {
             object = self.recorded(row, mutation, None, object).await?;
         }
@@ -118,7 +112,7 @@ impl Registry {
         };
         mutation.prepared(before, &stored);
         let outcome = self.finish_create(row, mutation, &name, stored, &given_version, origin).await;
-        let stored = if mutation.dry_run { Stored::No } else { Stored::of(&outcome) };
+        let stored = if mutation.dry_run { Stored::No } else { stored_as(&outcome) };
         reservation.finish(stored, self).await;
         outcome
     }
@@ -131,13 +125,13 @@ impl Registry {
         stored: Value,
         given_version: &str,
         origin: Origin,
-    ) -> Result<Written, Status> {
+    ) -> Result<Written> {
         {
             let context = self.write_context(mutation, name);
             let errors = row.strategy.validate(&context, &stored);
             mutation.validated(&errors);
             if !errors.is_empty() {
-                return Err(context.invalid(name, &errors));
+                return Err(Error::Invalid(context.invalid(name, &errors)));
             }
             let warnings = row.strategy.warnings_on_create(&context, &stored);
             mutation.warnings.extend(warnings);
@@ -151,14 +145,14 @@ impl Registry {
         let taken = || if generates { mutation.no_name_left(name) } else { mutation.already_exists(name) };
         if mutation.dry_run {
             if self.current(row, mutation.namespace, name).await?.is_some() {
-                return Err(taken());
+                return Err(Error::AlreadyExists(taken()));
             }
             mutation.not_written(&key, "a dry run");
             return Ok(Written { object: Arc::new(row.tried(stored, given_version)), created: true });
         }
         // Only the store itself minds, so nobody hears of it who merely tries.
         if parse_unsigned(given_version).unwrap_or(0) != 0 {
-            return Err(Status::failure(500, "", "resourceVersion should not be set on objects to be created"));
+            return Err(Status::failure(500, "", "resourceVersion should not be set on objects to be created").into());
         }
         let object = row.object(stored, 0);
         mutation.steps.inspect(|steps| steps.begin());
@@ -174,13 +168,13 @@ impl Registry {
                 if self.current(row, mutation.namespace, name).await?.is_some_and(|there| there.index.deleting) {
                     status.message = format!("object is being deleted: {}", status.message);
                 }
-                Err(status)
+                Err(Error::AlreadyExists(status))
             }
         }
     }
 
     /// Changes the object of the mutation's name, as often as it takes to win against other writers.
-    pub async fn update(&self, mutation: &mut Mutation<'_>, change: &dyn Change) -> Result<Written, Status> {
+    pub async fn update(&self, mutation: &mut Mutation<'_>, change: &dyn Change) -> Result<Written> {
         let row = self.row(&mutation.target.row)?;
         let key = row.key(mutation.namespace, mutation.name);
         for attempt in 1..=WRITE_ATTEMPTS {
@@ -198,7 +192,7 @@ impl Registry {
                 let origin = Origin::Update { managed: changed.managed };
                 match self.attempt_create(&row, mutation, changed.object, origin).await {
                     // Somebody made it meanwhile: now it is an update.
-                    Err(taken) if taken.reason == "AlreadyExists" => continue,
+                    Err(taken) if taken.is_already_exists() => continue,
                     outcome => return self.answered(&row, mutation, outcome?).await,
                 }
             };
@@ -217,7 +211,7 @@ impl Registry {
         change: &dyn Change,
         key: &str,
         current: &Arc<Object>,
-    ) -> Result<Option<Written>, Status> {
+    ) -> Result<Option<Written>> {
         let mut old = Arc::new(current.to_value());
         let old_served = match mutation.target.shows_as_stored() {
             true => old.clone(),
@@ -259,7 +253,7 @@ impl Registry {
         let stored = match &outcome {
             Ok(None) => Stored::No,
             _ if mutation.dry_run => Stored::No,
-            outcome => Stored::of(outcome),
+            outcome => stored_as(outcome),
         };
         reservation.finish(stored, self).await;
         outcome
@@ -273,13 +267,13 @@ impl Registry {
         current: &Arc<Object>,
         stored: Value,
         old: &Value,
-    ) -> Result<Option<Written>, Status> {
+    ) -> Result<Option<Written>> {
         {
             let context = self.write_context(mutation, mutation.name);
             let errors = row.strategy.validate_update(&context, &stored, old);
             mutation.validated(&errors);
             if !errors.is_empty() {
-                return Err(context.invalid(mutation.name, &errors));
+                return Err(Error::Invalid(context.invalid(mutation.name, &errors)));
             }
             let warnings = row.strategy.warnings_on_update(&context, &stored, old);
             mutation.warnings.extend(warnings);
@@ -313,11 +307,11 @@ impl Registry {
     }
 
     /// Whether what did not change is to be written all the same, because today it would be encrypted otherwise.
-    async fn is_stale(&self, row: &Row, key: &str) -> Result<bool, Status> {
+    async fn is_stale(&self, row: &Row, key: &str) -> Result<bool> {
         if !row.transformer.is_configured() {
             return Ok(false);
         }
-        let entry = self.storage.get(key).await.map_err(storage_failure)?.entry;
+        let entry = self.storage.get(key).await?.entry;
         Ok(entry.is_some_and(|entry| row.transformer.is_stale(&entry.value)))
     }
 
@@ -330,7 +324,7 @@ impl Registry {
         key: &str,
         object: &Value,
         old: &Value,
-    ) -> Result<(), Status> {
+    ) -> Result<()> {
         let uid = object_meta::text(old, "uid");
         if let Some(wanted) = change.required_uid().filter(|wanted| *wanted != uid) {
             return Err(mutation.conflict(format!(
@@ -354,7 +348,7 @@ impl Registry {
             let served = mutation.served();
             let zero = if served.schema.is_builtin() { "0x0" } else { "0" };
             error.message = format!("Invalid value: {zero}: must be specified for an update");
-            return Err(Status::invalid(&served.group, &served.resource, mutation.name, &[error]));
+            return Err(Error::Invalid(Status::invalid(&served.group, &served.resource, mutation.name, &[error])));
         }
         if version != object_meta::text(old, "resourceVersion") {
             return Err(mutation.modified());
@@ -370,7 +364,7 @@ impl Registry {
         mutation: &mut Mutation<'_>,
         mut stored: Value,
         old: Option<&Value>,
-    ) -> Result<Value, Status> {
+    ) -> Result<Value> {
         if row.converter.is_some() {
             self.validate_admission(operation, mutation, &mut stored, old).await?;
             stored = self.as_served(row, row.resource.storage_version(), stored).await?;
@@ -390,13 +384,22 @@ impl Registry {
         mutation: &mut Mutation<'_>,
         stored: &mut Value,
         old: Option<&Value>,
-    ) -> Result<(), Status> {
+    ) -> Result<()> {
         if mutation.target.shows_as_stored() {
             return self.admit(operation, Phase::Validating, mutation, Some(stored), old).await;
         }
         let mut object = mutation.served().from_storage(stored.clone());
         let old = old.map(|old| mutation.served().from_storage(old.clone()));
         self.admit(operation, Phase::Validating, mutation, Some(&mut object), old.as_ref()).await
+    }
+}
+
+/// What has become of the write that something was reserved for.
+fn stored_as<T>(outcome: &Result<T>) -> Stored {
+    match outcome {
+        Ok(_) => Stored::Yes,
+        Err(error) if error.is_store_silent() => Stored::Unknown,
+        Err(_) => Stored::No,
     }
 }
 
@@ -407,12 +410,12 @@ fn settle(mutation: &Mutation<'_>, stored: &mut Value) {
 }
 
 /// A definition that is being deleted takes no new objects, or it would never be done.
-fn refuse_while_terminating(row: &Row) -> Result<(), Status> {
+fn refuse_while_terminating(row: &Row) -> Result<()> {
     if !row.resource.is_terminating {
         return Ok(());
     }
     let storage = row.resource.storage_version();
     let mut status = Status::method_not_allowed(&storage.group, &storage.resource, "create");
     status.message = "create not allowed while custom resource definition is terminating".into();
-    Err(status)
+    Err(status.into())
 }

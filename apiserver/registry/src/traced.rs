@@ -1,7 +1,7 @@
 //! What a write leaves in a trace of its request: what the server filled in, what validation said, which revision it got.
 
+use super::Result;
 use super::mutation::Mutation;
-use proto::Status;
 use proto::meta::status::FieldError;
 use request::trace::{Before, Gate, Outcome, Step};
 use serde_json::Value;
@@ -37,9 +37,9 @@ impl Mutation<'_> {
         steps.add(step.details(errors.iter().map(ToString::to_string).collect()));
     }
 
-    pub(super) fn expected(&self, outcome: &Result<(), Status>) {
-        let (Some(steps), Err(status)) = (self.steps, outcome) else { return };
-        steps.add(Step::new(Gate::Preconditions, "the writer", Outcome::Refused).because(&status.message));
+    pub(super) fn expected(&self, outcome: &Result<()>) {
+        let (Some(steps), Err(error)) = (self.steps, outcome) else { return };
+        steps.add(Step::new(Gate::Preconditions, "the writer", Outcome::Refused).because(&error.to_string()));
     }
 
     pub(super) fn stored(&self, key: &str, outcome: Outcome, revision: u64) {

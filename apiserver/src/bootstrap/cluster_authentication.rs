@@ -3,19 +3,17 @@
 //! Corresponds to pkg/controlplane/controller/clusterauthenticationtrust.
 
 use crate::server::Server;
-use proto::Status;
-use registry::cache_failure;
 use registry::own_write::{change, ensure};
 use serde_json::{Map, Value, json};
 
 const NAMESPACE: &str = "kube-system";
 const NAME: &str = "extension-apiserver-authentication";
 
-pub async fn reconcile(server: &Server) -> Result<(), Status> {
+pub async fn reconcile(server: &Server) -> registry::Result<()> {
     let trust = &server.trust;
     let registry = &server.registry;
     let Ok((_, row)) = registry.row_of("", "configmaps") else { return Ok(()) };
-    let current = row.cacher.get_latest(NAMESPACE, NAME).await.map_err(cache_failure)?;
+    let current = row.cacher.get_latest(NAMESPACE, NAME).await?;
     let Some(current) = current else {
         let data = trust.added_to(&Map::new());
         if data.is_empty() {

@@ -3,10 +3,9 @@
 //! The mandatory ones are what they are. The others follow this server's own as long as their annotation says so, and come
 //! back when they are deleted. Corresponds to k8s.io/apiserver/pkg/util/apihelpers and pkg/registry/flowcontrol/ensurer.
 
-use proto::Status;
+use registry::Registry;
 use registry::mutation::Edit;
 use registry::own_write::{ensure_as, own_mutation};
-use registry::{Registry, cache_failure};
 use request::UserInfo;
 use request::options::DeleteOptions;
 use serde_json::{Value, json};
@@ -19,7 +18,7 @@ const GROUP: &str = "flowcontrol.apiserver.k8s.io";
 const MANAGER: &str = "api-priority-and-fairness-config-producer-v1";
 
 /// Looks at the caches, so that nothing is asked of the store while all is well.
-pub async fn reconcile(registry: &Registry) -> Result<(), Status> {
+pub async fn reconcile(registry: &Registry) -> registry::Result<()> {
     if registry.row_of(GROUP, "flowschemas").is_err() {
         return Ok(());
     }
@@ -27,7 +26,7 @@ pub async fn reconcile(registry: &Registry) -> Result<(), Status> {
     for (resource, wanted) in flow_schemas::objects() {
         let name = object_meta::text(&wanted, "name").to_owned();
         let (_, row) = registry.row_of(GROUP, resource)?;
-        match row.cacher.get("", &name).map_err(cache_failure)? {
+        match row.cacher.get("", &name)? {
             None => ensure_as(registry, GROUP, resource, wanted, MANAGER).await?,
             Some(current) => {
                 let mandatory = flow_schemas::mandatory(resource, &name).is_some();
@@ -40,7 +39,7 @@ pub async fn reconcile(registry: &Registry) -> Result<(), Status> {
     }
     for resource in ["flowschemas", "prioritylevelconfigurations"] {
         let (target, row) = registry.row_of(GROUP, resource)?;
-        for (_, object) in row.cacher.snapshot().map_err(cache_failure)?.iter() {
+        for (_, object) in row.cacher.snapshot()?.iter() {
             let name = object.index.name.clone();
             // A server of another version began with it.
             if names.contains(&(resource, name.clone()))
@@ -51,7 +50,7 @@ pub async fn reconcile(registry: &Registry) -> Result<(), Status> {
             let (user, options) = (UserInfo::apiserver(), json!({"kind": "DeleteOptions", "apiVersion": "v1"}));
             let mut mutation = own_mutation(&target, &user, &options, "", &name);
             match registry.delete(&mut mutation, &DeleteOptions::default()).await {
-                Err(status) if status.code != 404 => return Err(status),
+                Err(error) if !error.is_not_found() => return Err(error),
                 _ => {}
             }
         }
@@ -59,7 +58,13 @@ pub async fn reconcile(registry: &Registry) -> Result<(), Status> {
     Ok(())
 }
 
-async fn write(registry: &Registry, resource: &str, name: &str, wanted: &Value, mandatory: bool) -> Result<(), Status> {
+async fn write(
+    registry: &Registry,
+    resource: &str,
+    name: &str,
+    wanted: &Value,
+    mandatory: bool,
+) -> registry::Result<()> {
     let (target, _) = registry.row_of(GROUP, resource)?;
     let user = UserInfo::apiserver();
     let options = json!({"kind": "UpdateOptions", "apiVersion": "meta.k8s.io/v1"});
@@ -68,7 +73,7 @@ async fn write(registry: &Registry, resource: &str, name: &str, wanted: &Value, 
     let edit = |current: &Value| Ok(repaired(current, wanted, mandatory).unwrap_or_else(|| current.clone()));
     match registry.update(&mut mutation, &Edit(edit)).await {
         // Deleted meanwhile: it comes back the next time.
-        Err(status) if status.code == 404 => Ok(()),
+        Err(error) if error.is_not_found() => Ok(()),
         outcome => outcome.map(|_| ()),
     }
 }

@@ -20,7 +20,7 @@ pub struct ForPlugins(pub Weak<Registry>);
 impl Namespaces for ForPlugins {
     async fn create(&self, name: &str) -> Result<(), Status> {
         let registry = self.0.upgrade().ok_or_else(|| Status::internal("the server is ending"))?;
-        ensure(&registry, "", "namespaces", objects::namespace(name)).await
+        Ok(ensure(&registry, "", "namespaces", objects::namespace(name)).await?)
     }
 }
 

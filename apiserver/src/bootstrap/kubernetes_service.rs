@@ -6,8 +6,6 @@ use super::master_leases::{self, Address, Lease, MasterLease};
 use super::shared_flags;
 use crate::config::{Config, DEFAULT_SECURE_PORT, EndpointReconcilerType};
 use crate::server::Server;
-use proto::Status;
-use registry::cache_failure;
 use registry::own_write::{change, ensure};
 use registry::post_start::{Hook, Milestone};
 use serde_json::{Value, json};
@@ -48,7 +46,7 @@ fn own_address(config: &Config) -> Address {
 }
 
 /// Creates the network's ServiceCIDR, the Service and its endpoints, and keeps the endpoints right.
-pub async fn reconcile(server: &Arc<Server>, reconciler: &Reconciler) -> Result<(), Status> {
+pub async fn reconcile(server: &Arc<Server>, reconciler: &Reconciler) -> registry::Result<()> {
     let registry = &server.registry;
     if let Reconciler::Lease(lease) = reconciler {
         lease.renew().await?;
@@ -69,10 +67,10 @@ pub async fn reconcile(server: &Arc<Server>, reconciler: &Reconciler) -> Result<
 }
 
 /// Two servers of one cluster should give out addresses of the same ranges. A cluster of one family may get a second one.
-async fn compare_ranges(server: &Arc<Server>, own: &[String]) -> Result<(), Status> {
+async fn compare_ranges(server: &Arc<Server>, own: &[String]) -> registry::Result<()> {
     let resource = ("networking.k8s.io", "servicecidrs");
     let Ok((_, row)) = server.registry.row_of(resource.0, resource.1) else { return Ok(()) };
-    let stored = row.cacher.get_latest("", NAME).await.map_err(cache_failure)?;
+    let stored = row.cacher.get_latest("", NAME).await?;
     let stored = stored.map(|object| object.peek()["spec"]["cidrs"].clone()).unwrap_or_default();
     if own.len() == 2 && stored == json!(own[..1]) {
         return change(&server.registry, resource, ("", NAME), |cidr| {
@@ -93,14 +91,14 @@ async fn compare_ranges(server: &Arc<Server>, own: &[String]) -> Result<(), Stat
 }
 
 /// The end of a clean stop: clients are led to the others, if there are any.
-pub async fn leave(server: &Arc<Server>, reconciler: &Reconciler) -> Result<(), Status> {
+pub async fn leave(server: &Arc<Server>, reconciler: &Reconciler) -> registry::Result<()> {
     let Reconciler::Lease(lease) = reconciler else { return Ok(()) };
     lease.give_up().await?;
     list_the_living(server, lease).await
 }
 
 /// As in Kubernetes nobody empties the list: the last server stays in it.
-async fn list_the_living(server: &Arc<Server>, own: &MasterLease) -> Result<(), Status> {
+async fn list_the_living(server: &Arc<Server>, own: &MasterLease) -> registry::Result<()> {
     let living = master_leases::living(&*server.registry.storage).await?;
     own.compare(&living);
     match living.iter().map(|lease| lease.address).collect::<Vec<_>>().as_slice() {
@@ -109,7 +107,7 @@ async fn list_the_living(server: &Arc<Server>, own: &MasterLease) -> Result<(), 
     }
 }
 
-async fn list(server: &Arc<Server>, addresses: &[Address]) -> Result<(), Status> {
+async fn list(server: &Arc<Server>, addresses: &[Address]) -> registry::Result<()> {
     let parts = [
         ("", "endpoints", endpoints(addresses), "subsets"),
         ("discovery.k8s.io", "endpointslices", endpoint_slice(addresses), "endpoints"),
@@ -132,10 +130,16 @@ pub fn address(config: &Config) -> IpAddr {
     }
 }
 
-async fn set_part(server: &Arc<Server>, group: &str, resource: &str, wanted: &Value, part: &str) -> Result<(), Status> {
+async fn set_part(
+    server: &Arc<Server>,
+    group: &str,
+    resource: &str,
+    wanted: &Value,
+    part: &str,
+) -> registry::Result<()> {
     let registry = &server.registry;
     let Ok((_, row)) = registry.row_of(group, resource) else { return Ok(()) };
-    let current = row.cacher.get_latest(NAMESPACE, NAME).await.map_err(cache_failure)?;
+    let current = row.cacher.get_latest(NAMESPACE, NAME).await?;
     let is_right = |object: &Value| object.get(part) == wanted.get(part) && object.get("ports") == wanted.get("ports");
     if current.is_none_or(|object| is_right(&object.value())) {
         return Ok(());

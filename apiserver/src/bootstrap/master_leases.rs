@@ -19,7 +19,6 @@ use super::shared_flags::{Flags, differences};
 use parking_lot::Mutex;
 use proto::Status;
 use proto::wire::json::to_canonical;
-use registry::storage_failure;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -84,8 +83,8 @@ impl Lease {
 }
 
 /// Everybody who is alive, in order.
-pub async fn living(storage: &dyn Storage) -> Result<Vec<Lease>, Status> {
-    let range = storage.range(RangeRequest::prefix(PREFIX)).await.map_err(storage_failure)?;
+pub async fn living(storage: &dyn Storage) -> registry::Result<Vec<Lease>> {
+    let range = storage.range(RangeRequest::prefix(PREFIX)).await?;
     let mut living: Vec<_> = range.entries.iter().filter_map(|entry| Lease::parse(&entry.value)).collect();
     living.sort_unstable();
     Ok(living)
@@ -123,10 +122,10 @@ impl MasterLease {
     }
 
     /// Lives on for another while, unless another server has this address.
-    pub async fn renew(&self) -> Result<(), Status> {
+    pub async fn renew(&self) -> registry::Result<()> {
         let key = self.own.address.key();
         for _ in 0..ATTEMPTS {
-            let held = self.storage.get(&key).await.map_err(storage_failure)?.entry;
+            let held = self.storage.get(&key).await?.entry;
             let holder = held.as_ref().and_then(|entry| Lease::parse(&entry.value));
             if let Some(other) = holder.filter(|holder| holder.address != self.own.address) {
                 self.note(Some(other.address));
@@ -134,23 +133,23 @@ impl MasterLease {
             }
             let expected = held.map_or(0, |entry| entry.mod_revision);
             let value = to_canonical(&self.own.to_value()).into();
-            let outcome = self.storage.update(&key, expected, value, Some(TTL)).await.map_err(storage_failure)?;
+            let outcome = self.storage.update(&key, expected, value, Some(TTL)).await?;
             if matches!(outcome, Outcome::Written { .. }) {
                 self.note(None);
                 return Ok(());
             }
         }
-        Err(Status::internal(format!("{key} is written by others all the time")))
+        Err(Status::internal(format!("{key} is written by others all the time")).into())
     }
 
     /// The end of a clean stop: nobody has to wait until its time is over.
-    pub async fn give_up(&self) -> Result<(), Status> {
+    pub async fn give_up(&self) -> registry::Result<()> {
         let key = self.own.address.key();
         for _ in 0..ATTEMPTS {
-            let held = self.storage.get(&key).await.map_err(storage_failure)?.entry;
+            let held = self.storage.get(&key).await?.entry;
             let is_own = |value: &[u8]| Lease::parse(value).is_some_and(|lease| lease.address == self.own.address);
             let Some(own) = held.filter(|entry| is_own(&entry.value)) else { return Ok(()) };
-            let outcome = self.storage.delete(&key, own.mod_revision).await.map_err(storage_failure)?;
+            let outcome = self.storage.delete(&key, own.mod_revision).await?;
             if matches!(outcome, Outcome::Written { .. }) {
                 return Ok(());
             }

@@ -18,7 +18,6 @@ use access::authz::rules::{Rule, uncovered};
 use futures::FutureExt;
 use futures::future::join_all;
 use kubernetes_service::Reconciler;
-use proto::Status;
 use registry::Registry;
 use registry::mutation::Edit;
 use registry::own_write::{ensure, own_mutation};
@@ -93,7 +92,7 @@ async fn look_after(server: &Arc<Server>, reconciler: &Reconciler, end: impl Fut
     }
 }
 
-async fn reconcile(server: &Arc<Server>, reconciler: &Reconciler) -> Result<(), Status> {
+async fn reconcile(server: &Arc<Server>, reconciler: &Reconciler) -> registry::Result<()> {
     let registry = &server.registry;
     for namespace in objects::NAMESPACES {
         ensure(registry, "", "namespaces", objects::namespace(namespace)).await?;
@@ -123,12 +122,12 @@ async fn reconcile(server: &Arc<Server>, reconciler: &Reconciler) -> Result<(), 
 
 /// Creates a role or binding, or gives it back what it lost, unless its owner has switched that off. What has been
 /// added stays. A binding cannot change its role: one of another role is replaced.
-async fn reconcile_role(registry: &Registry, bootstrap: roles::Bootstrap) -> Result<(), Status> {
+async fn reconcile_role(registry: &Registry, bootstrap: roles::Bootstrap) -> registry::Result<()> {
     let roles::Bootstrap { resource, object: wanted } = bootstrap;
     let Ok((target, row)) = registry.row_of(RBAC, resource) else { return Ok(()) };
     let namespace = object_meta::text(&wanted, "namespace").to_owned();
     let name = object_meta::text(&wanted, "name").to_owned();
-    let Some(current) = row.cacher.get_latest(&namespace, &name).await.map_err(registry::cache_failure)? else {
+    let Some(current) = row.cacher.get_latest(&namespace, &name).await? else {
         return ensure(registry, RBAC, resource, wanted).await;
     };
     let user = UserInfo::apiserver();

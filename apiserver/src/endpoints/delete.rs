@@ -103,14 +103,14 @@ async fn delete_listed(
     target: &Target,
     options: &DeleteOptions,
     object: &Object,
-) -> Result<(), Status> {
+) -> registry::Result<()> {
     let mut mutation = call.mutation(target, "", options.dry_run, &options.given);
     mutation.namespace = &object.index.namespace;
     mutation.name = &object.index.name;
     mutation.admission = Admission::Unnamed;
     match call.delete(&mut mutation, options).await {
         // Somebody else deleted it meanwhile.
-        Err(gone) if gone.reason == "NotFound" => Ok(()),
+        Err(gone) if gone.is_not_found() => Ok(()),
         outcome => outcome.map(drop),
     }
 }

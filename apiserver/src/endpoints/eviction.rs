@@ -14,7 +14,6 @@ use jiff::Timestamp;
 use patch::apply::conversions::Conversions;
 use proto::Status;
 use proto::resources::Target;
-use registry::cache_failure;
 use registry::deletion::check_preconditions;
 use registry::mutation::{Admission, Change, Changed, Edit, Mutation};
 use request::options::DeleteOptions;
@@ -51,13 +50,13 @@ pub async fn answer(call: &Call<'_>, target: &Target, body: Body) -> Result<Resp
 
 /// Judges and deletes, again where another writer was faster in between. A caller who says which pod he means, or as
 /// which version, is told at once.
-async fn evict(call: &Call<'_>, target: &Target, options: &DeleteOptions) -> Result<(), Status> {
+async fn evict(call: &Call<'_>, target: &Target, options: &DeleteOptions) -> registry::Result<()> {
     let is_pinned = options.uid.is_some() || options.resource_version.is_some();
     let (namespace, name) = (call.info.namespace.as_str(), call.info.name.as_str());
     for attempt in 1.. {
         let pod = call.server.registry.read_object(target, namespace, name, "").await?.to_value();
         match evict_judged(call, target, options, &pod).await {
-            Err(lost) if lost.reason == "Conflict" && !is_pinned && attempt < ATTEMPTS => {
+            Err(lost) if lost.is_conflict() && !is_pinned && attempt < ATTEMPTS => {
                 call.server.env.sleep(call.server.random.jitter(PAUSE, JITTER)).await;
             }
             outcome => return outcome,
@@ -68,7 +67,7 @@ async fn evict(call: &Call<'_>, target: &Target, options: &DeleteOptions) -> Res
 
 /// Deviation: the pod that was judged is meant by its uid, so that another one that has taken its name is judged for
 /// itself; Kubernetes deletes whatever pod has the name by then.
-async fn evict_judged(call: &Call<'_>, target: &Target, options: &DeleteOptions, pod: &Value) -> Result<(), Status> {
+async fn evict_judged(call: &Call<'_>, target: &Target, options: &DeleteOptions, pod: &Value) -> registry::Result<()> {
     let mut deletion = options.clone();
     deletion.uid.get_or_insert_with(|| object_meta::text(pod, "uid").to_owned());
     let verdict = match eviction::ignores_budgets(pod) {
@@ -76,7 +75,7 @@ async fn evict_judged(call: &Call<'_>, target: &Target, options: &DeleteOptions,
         None => eviction::decide(pod, budgets(call).await?.iter().map(|budget| &**budget)),
     };
     match verdict {
-        Verdict::Refused(status) => Err(*status),
+        Verdict::Refused(status) => Err((*status).into()),
         Verdict::Delete => delete(call, target, deletion).await,
         Verdict::DeleteAfter { budget } => {
             claim_disruption(call, &budget, options.dry_run).await?;
@@ -88,8 +87,8 @@ async fn evict_judged(call: &Call<'_>, target: &Target, options: &DeleteOptions,
             let outcome = delete(call, target, deletion).await;
             outcome.map_err(|lost| match budget {
                 // It may be ready by now. The caller comes back, and then its budget has been brought up to date.
-                Some(budget) if lost.reason == "Conflict" && options.resource_version.is_none() => {
-                    eviction::still_processed(&budget)
+                Some(budget) if lost.is_conflict() && options.resource_version.is_none() => {
+                    eviction::still_processed(&budget).into()
                 }
                 _ => lost,
             })
@@ -98,14 +97,14 @@ async fn evict_judged(call: &Call<'_>, target: &Target, options: &DeleteOptions,
 }
 
 /// The budgets of the pod's namespace, none missing that was written before.
-async fn budgets(call: &Call<'_>) -> Result<Vec<Arc<Value>>, Status> {
+async fn budgets(call: &Call<'_>) -> registry::Result<Vec<Arc<Value>>> {
     let (_, row) = call.server.registry.row_of("policy", "poddisruptionbudgets")?;
-    let snapshot = row.cacher.read(Freshness::Latest).await.map_err(cache_failure)?;
+    let snapshot = row.cacher.read(Freshness::Latest).await?;
     Ok(snapshot.in_namespace(&call.info.namespace).map(|(_, budget)| budget.value()).collect())
 }
 
 /// Takes one disruption from the budget, or says that there is none: 429.
-async fn claim_disruption(call: &Call<'_>, budget: &str, dry_run: bool) -> Result<(), Status> {
+async fn claim_disruption(call: &Call<'_>, budget: &str, dry_run: bool) -> registry::Result<()> {
     let registry = &call.server.registry;
     let (budgets, _) = registry.row_of("policy", "poddisruptionbudgets")?;
     let (pod, now) = (call.info.name.as_str(), call.server.env.wall());
@@ -117,16 +116,18 @@ async fn claim_disruption(call: &Call<'_>, budget: &str, dry_run: bool) -> Resul
         ..call.mutation(&budgets, "kube-apiserver", dry_run, &options)
     };
     let claimed = registry.update(&mut mutation, &edit).await;
-    claimed.map(drop).map_err(|error| match &*error.reason {
-        "Conflict" => {
-            Status::timeout(format!("Timeout: couldn't update PodDisruptionBudget {budget:?} due to conflicts"), 10)
+    claimed.map(drop).map_err(|error| {
+        if error.is_conflict() {
+            let why = format!("Timeout: couldn't update PodDisruptionBudget {budget:?} due to conflicts");
+            Status::timeout(why, 10).into()
+        } else {
+            error
         }
-        _ => error,
     })
 }
 
 /// Writes into the pod why it goes, and deletes it. Both hold to the options' preconditions.
-async fn delete(call: &Call<'_>, target: &Target, mut options: DeleteOptions) -> Result<(), Status> {
+async fn delete(call: &Call<'_>, target: &Target, mut options: DeleteOptions) -> registry::Result<()> {
     if !options.dry_run {
         let mark = Mark { target, options: &options, now: call.server.env.wall() };
         let update = json!({"kind": "UpdateOptions", "apiVersion": "meta.k8s.io/v1"});
@@ -150,7 +151,7 @@ struct Mark<'a> {
 }
 
 impl Change for Mark<'_> {
-    fn change(&self, current: Option<&Value>, _conversions: &Conversions) -> Result<Changed, Status> {
+    fn change(&self, current: Option<&Value>, _conversions: &Conversions) -> registry::Result<Changed> {
         let pod = current.ok_or_else(|| Status::internal("a mark needs a pod"))?;
         check_preconditions(self.target.served(), object_meta::text(pod, "name"), self.options, pod)?;
         Ok(Changed { object: eviction::marked(pod, self.now), managed: true })

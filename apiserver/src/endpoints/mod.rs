@@ -243,17 +243,17 @@ impl Call<'_> {
     }
 
     /// Creates an object. What there is to warn of reaches the client whatever comes of it; so below.
-    pub async fn create(&self, mutation: &mut Mutation<'_>, object: Value) -> Result<Written, Status> {
+    pub async fn create(&self, mutation: &mut Mutation<'_>, object: Value) -> registry::Result<Written> {
         let outcome = self.server.registry.create(mutation, object).await;
         self.concluded(mutation, outcome, |written| &written.object)
     }
 
-    pub async fn update(&self, mutation: &mut Mutation<'_>, change: &dyn Change) -> Result<Written, Status> {
+    pub async fn update(&self, mutation: &mut Mutation<'_>, change: &dyn Change) -> registry::Result<Written> {
         let outcome = self.server.registry.update(mutation, change).await;
         self.concluded(mutation, outcome, |written| &written.object)
     }
 
-    pub async fn delete(&self, mutation: &mut Mutation<'_>, options: &DeleteOptions) -> Result<Deleted, Status> {
+    pub async fn delete(&self, mutation: &mut Mutation<'_>, options: &DeleteOptions) -> registry::Result<Deleted> {
         let outcome = self.server.registry.delete(mutation, options).await;
         self.concluded(mutation, outcome, |(Deleted::Gone(object) | Deleted::Pending(object))| object)
     }
@@ -264,7 +264,7 @@ impl Call<'_> {
         operation: Operation,
         mutation: &mut Mutation<'_>,
         body: &mut Value,
-    ) -> Result<(), Status> {
+    ) -> registry::Result<()> {
         self.admit_checked(operation, mutation, body, |_| Ok(())).await
     }
 
@@ -275,7 +275,7 @@ impl Call<'_> {
         mutation: &mut Mutation<'_>,
         body: &mut Value,
         check: impl FnOnce(&Value) -> Result<(), Status> + Send,
-    ) -> Result<(), Status> {
+    ) -> registry::Result<()> {
         let outcome = self.server.registry.admit_action(operation, mutation, body, check).await;
         self.record.heard(mutation);
         outcome
@@ -284,9 +284,9 @@ impl Call<'_> {
     fn concluded<T>(
         &self,
         mutation: &mut Mutation<'_>,
-        outcome: Result<T, Status>,
+        outcome: registry::Result<T>,
         object: impl Fn(&T) -> &Arc<Object>,
-    ) -> Result<T, Status> {
+    ) -> registry::Result<T> {
         self.record.heard(mutation);
         outcome.inspect(|outcome| self.record.stored(self.server, object(outcome)))
     }

@@ -128,7 +128,7 @@ struct Patch<'a> {
 }
 
 impl Change for Patch<'_> {
-    fn change(&self, current: Option<&Value>, conversions: &Conversions) -> Result<Changed, Status> {
+    fn change(&self, current: Option<&Value>, conversions: &Conversions) -> registry::Result<Changed> {
         let mut object = match self.decoded(self.patched(current, conversions)?) {
             Ok(object) => object,
             Err(why) => {
@@ -137,7 +137,7 @@ impl Change for Patch<'_> {
                     Kind::Strategic => shown_in_go(&self.patch),
                     _ => self.patched(current, conversions)?.to_string(),
                 };
-                return Err(Status::invalid("", "", "", &[FieldError::invalid("patch", &json!(shown), why)]));
+                return Err(Status::invalid("", "", "", &[FieldError::invalid("patch", &json!(shown), why)]).into());
             }
         };
         body::check_name(self.call, self.target, &object)?;

@@ -103,7 +103,7 @@ struct ScaleChange<'a> {
 }
 
 impl Change for ScaleChange<'_> {
-    fn change(&self, current: Option<&Value>, _conversions: &Conversions) -> Result<Changed, Status> {
+    fn change(&self, current: Option<&Value>, _conversions: &Conversions) -> registry::Result<Changed> {
         let served = self.target.served();
         let name = self.call.info.name.as_str();
         let parent = current.ok_or_else(|| Status::not_found(&served.group, &served.resource, name))?;
@@ -130,7 +130,7 @@ impl Change for ScaleChange<'_> {
         if replicas < 0 && served.schema.is_builtin() {
             let why = "must be greater than or equal to 0";
             let error = FieldError::invalid("spec.replicas", &json!(replicas), why);
-            return Err(Status::invalid(GROUP, "Scale", name, &[error]));
+            return Err(Status::invalid(GROUP, "Scale", name, &[error]).into());
         }
         let mut object = parent.clone();
         set_replicas(served, &mut object, replicas);

@@ -21,7 +21,6 @@ use proto::wire::shown::{self, MetaVersion};
 use proto::wire::table::{Announce, IncludeObject, Table};
 use proto::wire::watch_frame::{BOOKMARK, ERROR, bookmark_meta, frame};
 use proto::{Object, Status};
-use registry::cache_failure;
 use registry::read::Selection;
 use registry::row::Row;
 use request::options::ListOptions;
@@ -54,9 +53,9 @@ pub async fn answer(call: &Call<'_>, target: &Target) -> Result<Response<Body>, 
         Ok(watcher) => watcher,
         // What is too old is told in the stream, where every client looks for it.
         Err(error @ cacher::Error::Expired { .. }) => {
-            return Ok(answer::response(200, media_type, error_frame(&cache_failure(error))));
+            return Ok(answer::response(200, media_type, error_frame(&Status::from(registry::Error::from(error)))));
         }
-        Err(error) => return Err(cache_failure(error)),
+        Err(error) => return Err(registry::Error::from(error).into()),
     };
     call.record.watches();
     let meters = server.metrics.requests.watch(call.info);
@@ -127,7 +126,7 @@ impl Stream {
             }
             Err(error) => {
                 self.watcher = None;
-                Some(error_frame(&cache_failure(error)))
+                Some(error_frame(&Status::from(registry::Error::from(error))))
             }
         }
     }

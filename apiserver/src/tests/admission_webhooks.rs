@@ -1,5 +1,6 @@
 //! Admission webhooks as clients see them; the webhooks are services in this process.
 
+mod denials;
 mod reviews;
 
 use crate::config::Config;

@@ -4,7 +4,6 @@
 
 use access::authn::Authentication;
 use access::authn::legacy_token::{LAST_USED, day_of};
-use proto::Status;
 use registry::Registry;
 use registry::mutation::Edit;
 use registry::own_write::own_mutation;
@@ -30,7 +29,7 @@ pub async fn run(upkeep: Upkeep, authentication: Arc<Authentication>) {
     upkeep.until_end(follow).await;
 }
 
-async fn write(registry: &Registry, namespace: &str, name: &str, today: &str) -> Result<(), Status> {
+async fn write(registry: &Registry, namespace: &str, name: &str, today: &str) -> registry::Result<()> {
     let (target, _) = registry.row_of("", "secrets")?;
     let user = UserInfo::apiserver();
     let options = json!({"kind": "UpdateOptions", "apiVersion": "meta.k8s.io/v1"});

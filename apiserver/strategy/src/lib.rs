@@ -50,18 +50,6 @@ pub enum Stored {
     Unknown,
 }
 
-impl Stored {
-    /// By what the writer is answered.
-    pub fn of<T>(outcome: &Result<T, Status>) -> Self {
-        match outcome {
-            Ok(_) => Self::Yes,
-            // Nothing but a store that did not answer says this.
-            Err(status) if ["ServiceUnavailable", "Timeout"].contains(&&*status.reason) => Self::Unknown,
-            Err(_) => Self::No,
-        }
-    }
-}
-
 /// What to take back when a write fails, or to let go when it succeeds.
 #[derive(Debug, Default)]
 pub struct Reservation {

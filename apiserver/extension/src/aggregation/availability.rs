@@ -10,7 +10,6 @@ use super::registration::trees;
 use super::table::Aggregation;
 use cacher::{Freshness, Snapshot};
 use futures::future::join_all;
-use proto::Status;
 use registry::Registry;
 use registry::mutation::Edit;
 use registry::own_write::own_mutation;
@@ -229,7 +228,7 @@ fn unresolved(reference: &ServiceReference, error: &Unresolved) -> Verdict {
 }
 
 /// Writes the condition unless it says so already.
-async fn write(registry: &Registry, service: &Value, verdict: &Verdict) -> Result<(), Status> {
+async fn write(registry: &Registry, service: &Value, verdict: &Verdict) -> registry::Result<()> {
     if verdict.is_in(service) {
         return Ok(());
     }
@@ -248,7 +247,7 @@ async fn write(registry: &Registry, service: &Value, verdict: &Verdict) -> Resul
         Ok(object)
     });
     match registry.update(&mut mutation, &edit).await {
-        Err(gone) if gone.reason == "NotFound" => Ok(()),
+        Err(gone) if gone.is_not_found() => Ok(()),
         outcome => outcome.map(|_| ()),
     }
 }

@@ -7,7 +7,6 @@ use super::api_service::{AUTOMANAGED, ApiService, GROUP, RESOURCE};
 use crate::crd::definition::{self, Definition};
 use cacher::{Freshness, Snapshot};
 use futures::future::join_all;
-use proto::Status;
 use proto::resources::Catalogue;
 use proto::resources::groups::priority;
 use registry::Registry;
@@ -138,7 +137,7 @@ fn plan(known: &[Arc<Value>], built_in: &Wanted, custom: &Wanted, is_start: bool
     steps
 }
 
-async fn carry_out(registry: &Registry, name: String, step: Step) -> Result<(), Status> {
+async fn carry_out(registry: &Registry, name: String, step: Step) -> registry::Result<()> {
     match step {
         Step::Create(object) => ensure(registry, GROUP, RESOURCE, object).await,
         Step::Restore(spec) => {
@@ -155,7 +154,7 @@ async fn carry_out(registry: &Registry, name: String, step: Step) -> Result<(), 
             let options = json!({"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"});
             let mut mutation = own_mutation(&target, &user, &options, "", &name);
             match registry.delete(&mut mutation, &DeleteOptions::default()).await {
-                Err(gone) if gone.reason == "NotFound" => Ok(()),
+                Err(gone) if gone.is_not_found() => Ok(()),
                 outcome => outcome.map(|_| ()),
             }
         }

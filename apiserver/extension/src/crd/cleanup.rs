@@ -7,10 +7,10 @@ use cacher::Freshness;
 use futures::future::join_all;
 use proto::resources::Target;
 use proto::{Object, Status};
+use registry::Registry;
 use registry::mutation::Edit;
 use registry::own_write::own_mutation;
 use registry::row::Row;
-use registry::{Registry, cache_failure};
 use request::UserInfo;
 use request::options::DeleteOptions;
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ use strategy::object_meta;
 const AT_ONCE: usize = 16;
 
 /// Deletes what is left; lets the definition go when nothing is. False: ask again.
-pub async fn step(registry: &Registry, definition: &Definition<'_>, row: Option<Arc<Row>>) -> Result<bool, Status> {
+pub async fn step(registry: &Registry, definition: &Definition<'_>, row: Option<Arc<Row>>) -> registry::Result<bool> {
     if let Some(row) = row {
         let left = remaining(&row).await?;
         let target = Target { row: row.resource.clone(), served: row.resource.storage };
@@ -40,21 +40,21 @@ pub async fn step(registry: &Registry, definition: &Definition<'_>, row: Option<
 }
 
 async fn remaining(row: &Row) -> Result<Vec<Arc<Object>>, Status> {
-    let snapshot = row.cacher.read(Freshness::Latest).await.map_err(cache_failure)?;
+    let snapshot = row.cacher.read(Freshness::Latest).await.map_err(registry::Error::from)?;
     Ok(snapshot.iter().map(|(_, object)| object.clone()).collect())
 }
 
-async fn delete(registry: &Registry, target: &Target, object: &Object) -> Result<(), Status> {
+async fn delete(registry: &Registry, target: &Target, object: &Object) -> registry::Result<()> {
     let user = UserInfo::apiserver();
     let options = json!({"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"});
     let mut mutation = own_mutation(target, &user, &options, &object.index.namespace, &object.index.name);
     match registry.delete(&mut mutation, &DeleteOptions::default()).await {
-        Err(gone) if gone.reason == "NotFound" => Ok(()),
+        Err(gone) if gone.is_not_found() => Ok(()),
         outcome => outcome.map(|_| ()),
     }
 }
 
-async fn release(registry: &Registry, name: &str) -> Result<(), Status> {
+async fn release(registry: &Registry, name: &str) -> registry::Result<()> {
     let (target, _) = registry.row_of(GROUP, RESOURCE)?;
     let user = UserInfo::apiserver();
     let options = json!({"kind": "UpdateOptions", "apiVersion": "meta.k8s.io/v1"});
@@ -67,7 +67,7 @@ async fn release(registry: &Registry, name: &str) -> Result<(), Status> {
         Ok(object)
     });
     match registry.update(&mut mutation, &edit).await {
-        Err(gone) if gone.reason == "NotFound" => Ok(()),
+        Err(gone) if gone.is_not_found() => Ok(()),
         outcome => outcome.map(|_| ()),
     }
 }

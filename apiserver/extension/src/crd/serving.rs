@@ -10,7 +10,6 @@ use super::definition::{Definition, GROUP, RESOURCE};
 use super::webhook_converter::WebhookConverter;
 use super::{cleanup, row};
 use cacher::Freshness;
-use proto::Status;
 use proto::resources::{Catalogue, Resource};
 use registry::Registry;
 use registry::converter::Recent;
@@ -209,7 +208,7 @@ impl Serving {
         (next, false)
     }
 
-    async fn write_status(&self, definition: &Definition<'_>, decided: &[Value]) -> Result<(), Status> {
+    async fn write_status(&self, definition: &Definition<'_>, decided: &[Value]) -> registry::Result<()> {
         let (target, _) = self.registry.row_of(GROUP, RESOURCE)?;
         let user = UserInfo::apiserver();
         let options = json!({"kind": "UpdateOptions", "apiVersion": "meta.k8s.io/v1"});
