@@ -185,7 +185,8 @@ pub fn path_segment(text: &str) -> Vec<String> {
     ["/", "%"].iter().filter(|c| text.contains(**c)).map(|c| format!("may not contain '{c}'")).collect()
 }
 
-/// Replaces a hyphen at the end of a `generateName` by a letter, because the random end of the name follows it.
+/// Replaces a hyphen at the end of a `generateName` by a letter before its form is checked: random characters follow
+/// it.
 pub fn mask_trailing_dash(prefix: &str) -> String {
     match prefix.strip_suffix('-') {
         Some(rest) if !rest.is_empty() => format!("{rest}a"),

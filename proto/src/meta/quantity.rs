@@ -46,7 +46,7 @@ const DECIMAL_SUFFIXES: &[(&str, i32)] =
     &[("n", -9), ("u", -6), ("m", -3), ("", 0), ("k", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15), ("E", 18)];
 const BINARY_SUFFIXES: &[(&str, u32)] = &[("Ki", 10), ("Mi", 20), ("Gi", 30), ("Ti", 40), ("Pi", 50), ("Ei", 60)];
 
-/// Returns `mantissa / 10^places`, rounded away from zero. `sticky` tells that digits were already cut off.
+/// Returns `mantissa / 10^places`, rounded away from zero. `sticky` is true if digits were already cut off.
 fn divide_up(mantissa: i128, places: u32, sticky: bool) -> i128 {
     let (quotient, remainder) = match 10i128.checked_pow(places) {
         Some(divisor) => (mantissa / divisor, mantissa % divisor),

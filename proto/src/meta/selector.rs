@@ -123,8 +123,7 @@ impl Selector {
         Self { requirements, nothing: false }
     }
 
-    /// Builds a selector of `key=value` pairs, as Services and ReplicationControllers have, without checking their
-    /// form.
+    /// Builds a selector of `key=value` pairs, as Services have, without checking their form.
     pub fn from_map<K: Into<String>, V: Into<String>>(pairs: impl IntoIterator<Item = (K, V)>) -> Self {
         let equals = |(key, value): (K, V)| Requirement {
             key: key.into(),

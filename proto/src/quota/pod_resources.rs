@@ -1,5 +1,4 @@
-//! The requests and limits of a whole pod: the sum over its containers, or the need of its init containers if that is
-//! more.
+//! The requests and limits of a whole pod: the sum over its containers, or the larger need of its init containers.
 //!
 //! Corresponds to k8s.io/component-helpers/resource: PodRequests, PodLimits.
 

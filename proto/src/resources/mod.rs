@@ -11,7 +11,7 @@ pub mod fields;
 pub mod groups;
 mod row;
 
-// One file per API group, in the order in which discovery lists them.
+// One file per API group.
 mod admissionregistration;
 mod apiextensions;
 mod apiregistration;
@@ -119,8 +119,7 @@ pub enum Verb {
 pub struct Subresource {
     /// `status`, `scale`, `log`, …
     pub name: Text,
-    /// Group, version and kind of its requests and answers: `policy`, `v1`, `Eviction`. `None` for the parent's own
-    /// kind.
+    /// Group, version and kind of its requests and answers: `policy`, `v1`, `Eviction`. `None` for the parent's kind.
     pub kind: Option<(Text, Text, Text)>,
     pub verbs: &'static [Verb],
 }
@@ -147,14 +146,14 @@ pub type CellOf = fn(&Value, i64) -> Value;
 #[derive(Clone, Debug)]
 pub enum Cell {
     Of(CellOf),
-    /// The text at a JSON pointer, or `otherwise` where it is absent or empty.
+    /// The text at a JSON pointer, or `otherwise` if it is absent or empty.
     Text {
         pointer: &'static str,
         otherwise: &'static str,
     },
     /// The number at a JSON pointer, or zero.
     Number(&'static str),
-    /// The boolean at a JSON pointer, or `otherwise` where it is absent.
+    /// The boolean at a JSON pointer, or `otherwise` if it is absent.
     Flag {
         pointer: &'static str,
         otherwise: bool,

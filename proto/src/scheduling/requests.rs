@@ -120,8 +120,7 @@ impl SubAssign<&Resources> for Resources {
     }
 }
 
-/// Returns the requests of a pod: the sum of app containers and sidecars, or the need of an init container if that is
-/// more.
+/// Returns the requests of a pod: the sum of app containers and sidecars, or the larger need of an init container.
 pub fn pod_requests(spec: &PodSpec) -> Resources {
     requests_with(spec, &|container| requests_of(container.resources.as_ref()))
 }

@@ -4,62 +4,50 @@
 
 use super::{Schema, Shape};
 
-/// Fields whose Go type has a name that no schema contains: type, fields, name.
-const NAMED: &[(&str, &[&str], &str)] = &[
-    ("Container", &["imagePullPolicy"], "v1.PullPolicy"),
-    ("Container", &["restartPolicy"], "v1.ContainerRestartPolicy"),
-    ("Container", &["terminationMessagePolicy"], "v1.TerminationMessagePolicy"),
-    ("ContainerPort", &["protocol"], "v1.Protocol"),
-    ("CronJobSpec", &["concurrencyPolicy"], "v1.ConcurrencyPolicy"),
-    ("DaemonSetUpdateStrategy", &["type"], "v1.DaemonSetUpdateStrategyType"),
-    ("DeleteOptions", &["propagationPolicy"], "v1.DeletionPropagation"),
-    ("DeploymentStrategy", &["type"], "v1.DeploymentStrategyType"),
-    ("EmptyDirVolumeSource", &["medium"], "v1.StorageMedium"),
-    ("EndpointSlice", &["addressType"], "v1.AddressType"),
-    ("EphemeralContainer", &["imagePullPolicy"], "v1.PullPolicy"),
-    ("HTTPGetAction", &["scheme"], "v1.URIScheme"),
-    ("HTTPIngressPath", &["pathType"], "v1.PathType"),
-    ("HostPathVolumeSource", &["type"], "v1.HostPathType"),
-    ("JobSpec", &["completionMode"], "v1.CompletionMode"),
-    ("JobSpec", &["podReplacementPolicy"], "v1.PodReplacementPolicy"),
-    ("LabelSelectorRequirement", &["operator"], "v1.LabelSelectorOperator"),
-    ("NamespaceStatus", &["phase"], "v1.NamespacePhase"),
-    ("NodeSelectorRequirement", &["operator"], "v1.NodeSelectorOperator"),
-    ("NodeStatus", &["capacity", "allocatable"], "v1.ResourceList"),
-    ("NodeStatus", &["phase"], "v1.NodePhase"),
-    ("ObjectMeta", &["uid"], "types.UID"),
-    ("OwnerReference", &["uid"], "types.UID"),
-    ("PersistentVolumeClaimSpec", &["volumeMode"], "v1.PersistentVolumeMode"),
-    ("PersistentVolumeSpec", &["capacity"], "v1.ResourceList"),
-    ("PersistentVolumeSpec", &["persistentVolumeReclaimPolicy"], "v1.PersistentVolumeReclaimPolicy"),
-    ("PersistentVolumeSpec", &["volumeMode"], "v1.PersistentVolumeMode"),
-    ("PodSpec", &["dnsPolicy"], "v1.DNSPolicy"),
-    ("PodSpec", &["overhead"], "v1.ResourceList"),
-    ("PodSpec", &["preemptionPolicy"], "v1.PreemptionPolicy"),
-    ("PodSpec", &["restartPolicy"], "v1.RestartPolicy"),
-    ("PodStatus", &["phase"], "v1.PodPhase"),
-    ("PodStatus", &["qosClass"], "v1.PodQOSClass"),
-    ("Preconditions", &["uid"], "types.UID"),
-    ("ResourceQuotaSpec", &["hard"], "v1.ResourceList"),
-    ("ResourceQuotaStatus", &["hard", "used"], "v1.ResourceList"),
-    ("ResourceRequirements", &["limits", "requests"], "v1.ResourceList"),
-    ("VolumeResourceRequirements", &["limits", "requests"], "v1.ResourceList"),
-    ("Secret", &["type"], "v1.SecretType"),
-    ("ServicePort", &["protocol"], "v1.Protocol"),
-    ("ServiceSpec", &["externalTrafficPolicy"], "v1.ServiceExternalTrafficPolicy"),
-    ("ServiceSpec", &["internalTrafficPolicy"], "v1.ServiceInternalTrafficPolicy"),
-    ("ServiceSpec", &["ipFamilyPolicy"], "v1.IPFamilyPolicy"),
-    ("ServiceSpec", &["sessionAffinity"], "v1.ServiceAffinity"),
-    ("ServiceSpec", &["type"], "v1.ServiceType"),
-    ("StatefulSetSpec", &["podManagementPolicy"], "v1.PodManagementPolicyType"),
-    ("StatefulSetUpdateStrategy", &["type"], "v1.StatefulSetUpdateStrategyType"),
-    ("StorageClass", &["reclaimPolicy"], "v1.PersistentVolumeReclaimPolicy"),
-    ("StorageClass", &["volumeBindingMode"], "v1.VolumeBindingMode"),
-    ("Taint", &["effect"], "v1.TaintEffect"),
-    ("Toleration", &["effect"], "v1.TaintEffect"),
-    ("Toleration", &["operator"], "v1.TolerationOperator"),
-    ("VolumeMount", &["mountPropagation"], "v1.MountPropagationMode"),
-];
+/// Fields whose Go type has a name that no schema contains: a type, then its fields with their types. A type without a
+/// package is one of `v1`.
+const NAMED: &str = "\
+Container: imagePullPolicy=PullPolicy restartPolicy=ContainerRestartPolicy
+Container: terminationMessagePolicy=TerminationMessagePolicy
+ContainerPort: protocol=Protocol
+CronJobSpec: concurrencyPolicy=ConcurrencyPolicy
+DaemonSetUpdateStrategy: type=DaemonSetUpdateStrategyType
+DeleteOptions: propagationPolicy=DeletionPropagation
+DeploymentStrategy: type=DeploymentStrategyType
+EmptyDirVolumeSource: medium=StorageMedium
+EndpointSlice: addressType=AddressType
+EphemeralContainer: imagePullPolicy=PullPolicy
+HTTPGetAction: scheme=URIScheme
+HTTPIngressPath: pathType=PathType
+HostPathVolumeSource: type=HostPathType
+JobSpec: completionMode=CompletionMode podReplacementPolicy=PodReplacementPolicy
+LabelSelectorRequirement: operator=LabelSelectorOperator
+NamespaceStatus: phase=NamespacePhase
+NodeSelectorRequirement: operator=NodeSelectorOperator
+NodeStatus: capacity=ResourceList allocatable=ResourceList phase=NodePhase
+ObjectMeta: uid=types.UID
+OwnerReference: uid=types.UID
+PersistentVolumeClaimSpec: volumeMode=PersistentVolumeMode
+PersistentVolumeSpec: capacity=ResourceList volumeMode=PersistentVolumeMode
+PersistentVolumeSpec: persistentVolumeReclaimPolicy=PersistentVolumeReclaimPolicy
+PodSpec: dnsPolicy=DNSPolicy overhead=ResourceList preemptionPolicy=PreemptionPolicy restartPolicy=RestartPolicy
+PodStatus: phase=PodPhase qosClass=PodQOSClass
+Preconditions: uid=types.UID
+ResourceQuotaSpec: hard=ResourceList
+ResourceQuotaStatus: hard=ResourceList used=ResourceList
+ResourceRequirements: limits=ResourceList requests=ResourceList
+Secret: type=SecretType
+ServicePort: protocol=Protocol
+ServiceSpec: externalTrafficPolicy=ServiceExternalTrafficPolicy internalTrafficPolicy=ServiceInternalTrafficPolicy
+ServiceSpec: ipFamilyPolicy=IPFamilyPolicy sessionAffinity=ServiceAffinity type=ServiceType
+StatefulSetSpec: podManagementPolicy=PodManagementPolicyType
+StatefulSetUpdateStrategy: type=StatefulSetUpdateStrategyType
+StorageClass: reclaimPolicy=PersistentVolumeReclaimPolicy volumeBindingMode=VolumeBindingMode
+Taint: effect=TaintEffect
+Toleration: effect=TaintEffect operator=TolerationOperator
+VolumeMount: mountPropagation=MountPropagationMode
+VolumeResourceRequirements: limits=ResourceList requests=ResourceList
+";
 
 /// Structs that embed another: the outer struct, the embedded one, and the fields of the outer struct itself. Errors
 /// name the path through the embedded struct.
@@ -102,8 +90,13 @@ pub fn embedded(owner: &str, field: &str) -> Option<&'static str> {
 
 /// Returns the Go type of a field.
 pub fn of_field(schema: &Schema, owner: &str, field: &str) -> String {
-    let named = NAMED.iter().find(|(name, fields, _)| *name == short(owner) && fields.contains(&field));
-    named.map_or_else(|| of(schema), |(.., name)| (*name).to_owned())
+    let lines = NAMED.lines().filter_map(|line| line.split_once(": ")).filter(|(name, _)| *name == short(owner));
+    let mut types = lines.flat_map(|(_, fields)| fields.split(' ')).filter_map(|word| word.split_once('='));
+    match types.find(|(name, _)| *name == field) {
+        Some((_, name)) if name.contains('.') => name.to_owned(),
+        Some((_, name)) => format!("v1.{name}"),
+        None => of(schema),
+    }
 }
 
 /// Returns the Go type of a schema.

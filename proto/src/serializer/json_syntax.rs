@@ -5,6 +5,7 @@
 use super::json;
 use super::path::Segment;
 use crate::go_text;
+use std::borrow::Cow;
 
 /// Limit on the nesting of values, as in Go.
 pub const MAX_NESTING: usize = 10_000;
@@ -130,12 +131,16 @@ fn surrogate(bytes: &[u8], at: usize) -> Option<u16> {
 
 enum SyntaxError {
     End,
-    Byte(u8, &'static str),
+    Byte(u8, Cow<'static, str>),
 }
 
 struct Scanner<'a> {
     bytes: &'a [u8],
     at: usize,
+}
+
+fn unexpected(byte: u8, context: impl Into<Cow<'static, str>>) -> SyntaxError {
+    SyntaxError::Byte(byte, context.into())
 }
 
 const BEGIN_VALUE: &str = "looking for beginning of value";
@@ -153,13 +158,13 @@ impl Scanner<'_> {
                     open.pop();
                     continue;
                 }
-                (b'{', byte) => return Err(SyntaxError::Byte(byte, "after object key:value pair")),
-                (_, byte) => return Err(SyntaxError::Byte(byte, "after array element")),
+                (b'{', byte) => return Err(unexpected(byte, "after object key:value pair")),
+                (_, byte) => return Err(unexpected(byte, "after array element")),
             }
             self.value(&mut open)?;
         }
         match self.token() {
-            Ok(byte) => Err(SyntaxError::Byte(byte, "after top-level value")),
+            Ok(byte) => Err(unexpected(byte, "after top-level value")),
             Err(_) => Ok(()),
         }
     }
@@ -169,7 +174,7 @@ impl Scanner<'_> {
         loop {
             match self.token()? {
                 byte @ (b'{' | b'[') if open.len() >= MAX_NESTING => {
-                    return Err(SyntaxError::Byte(byte, "exceeded max depth"));
+                    return Err(unexpected(byte, "exceeded max depth"));
                 }
                 b'{' => match self.peek_token()? {
                     b'}' => return self.token().map(drop),
@@ -187,7 +192,7 @@ impl Scanner<'_> {
                 b'f' => return self.literal("false"),
                 b'n' => return self.literal("null"),
                 byte @ (b'-' | b'0'..=b'9') => return self.number(byte),
-                byte => return Err(SyntaxError::Byte(byte, BEGIN_VALUE)),
+                byte => return Err(unexpected(byte, BEGIN_VALUE)),
             }
         }
     }
@@ -195,11 +200,11 @@ impl Scanner<'_> {
     fn key(&mut self) -> Result<(), SyntaxError> {
         match self.token()? {
             b'"' => self.string()?,
-            byte => return Err(SyntaxError::Byte(byte, "looking for beginning of object key string")),
+            byte => return Err(unexpected(byte, "looking for beginning of object key string")),
         }
         match self.token()? {
             b':' => Ok(()),
-            byte => Err(SyntaxError::Byte(byte, "after object key")),
+            byte => Err(unexpected(byte, "after object key")),
         }
     }
 
@@ -214,13 +219,13 @@ impl Scanner<'_> {
                         for _ in 0..4 {
                             let digit = self.byte()?;
                             if !digit.is_ascii_hexdigit() {
-                                return Err(SyntaxError::Byte(digit, "in \\u hexadecimal character escape"));
+                                return Err(unexpected(digit, "in \\u hexadecimal character escape"));
                             }
                         }
                     }
-                    byte => return Err(SyntaxError::Byte(byte, "in string escape code")),
+                    byte => return Err(unexpected(byte, "in string escape code")),
                 },
-                byte if byte < 0x20 => return Err(SyntaxError::Byte(byte, "in string literal")),
+                byte if byte < 0x20 => return Err(unexpected(byte, "in string literal")),
                 _ => {}
             }
         }
@@ -230,7 +235,8 @@ impl Scanner<'_> {
         for expected in word.bytes().skip(1) {
             let byte = self.byte()?;
             if byte != expected {
-                return Err(SyntaxError::Byte(byte, literal_context(word, expected)));
+                let context = format!("in literal {word} (expecting '{}')", char::from(expected));
+                return Err(unexpected(byte, context));
             }
         }
         Ok(())
@@ -261,7 +267,7 @@ impl Scanner<'_> {
     fn digit(&mut self, context: &'static str) -> Result<u8, SyntaxError> {
         match self.byte()? {
             byte if byte.is_ascii_digit() => Ok(byte),
-            byte => Err(SyntaxError::Byte(byte, context)),
+            byte => Err(unexpected(byte, context)),
         }
     }
 
@@ -292,20 +298,6 @@ impl Scanner<'_> {
             self.at += 1;
         }
         self.peek().ok_or(SyntaxError::End)
-    }
-}
-
-fn literal_context(word: &'static str, expected: u8) -> &'static str {
-    match (word, expected) {
-        ("true", b'r') => "in literal true (expecting 'r')",
-        ("true", b'u') => "in literal true (expecting 'u')",
-        ("true", _) => "in literal true (expecting 'e')",
-        ("false", b'a') => "in literal false (expecting 'a')",
-        ("false", b'l') => "in literal false (expecting 'l')",
-        ("false", b's') => "in literal false (expecting 's')",
-        ("false", _) => "in literal false (expecting 'e')",
-        (_, b'u') => "in literal null (expecting 'u')",
-        _ => "in literal null (expecting 'l')",
     }
 }
 

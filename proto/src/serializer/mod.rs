@@ -1,8 +1,6 @@
-//! Texts and trees: reads request bodies in JSON, YAML and protobuf, and writes trees in the forms that clients
-//! compare.
+//! Serializers: read request bodies in JSON, YAML and protobuf as trees, and write trees as JSON and YAML.
 //!
-//! Corresponds to k8s.io/apimachinery/pkg/runtime/serializer. Nothing here knows a type: `schema` decodes what was
-//! read.
+//! Corresponds to k8s.io/apimachinery/pkg/runtime/serializer. Nothing here knows a type; `schema::decode` does.
 
 pub mod depth;
 pub mod field_order;
@@ -13,7 +11,7 @@ pub mod path;
 pub mod protobuf;
 pub mod yaml;
 
-// Whatever its format, a body that has been read is one of these.
+// The result of reading a body of any format.
 pub mod document;
 
 pub use document::{Document, Format};

@@ -6,5 +6,5 @@ pub mod shown;
 pub mod table;
 pub mod watch_frame;
 
-// The serializers under the paths by which the API server names them.
+// The serializers under the paths that the API server uses.
 pub use crate::serializer::{Document, Format, document, field_order, json, json_syntax, yaml};

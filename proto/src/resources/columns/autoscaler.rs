@@ -1,7 +1,6 @@
 //! Columns of HorizontalPodAutoscalers: the current and the wanted value of the first metrics.
 //!
-//! Corresponds to formatHPAMetrics in pkg/printers/internalversion/printers.go. Cells read the v2 form, which is
-//! stored.
+//! Corresponds to formatHPAMetrics in pkg/printers/internalversion/printers.go. Cells read the stored form, v2.
 
 use super::read::{items, str_at};
 use super::{Column, age, name, read, string};

@@ -43,7 +43,7 @@ pub(super) fn boolean(name: &'static str, description: &'static str, cell: CellO
     column(name, "boolean", description, Cell::Of(cell))
 }
 
-/// A column that shows the text at a JSON pointer. Add `.or("<none>")` for what it shows instead of nothing.
+/// A column that shows the text at a JSON pointer. `.or("<none>")` sets a text for an absent one.
 pub(super) fn text(name: &'static str, description: &'static str, pointer: &'static str) -> Column {
     column(name, "string", description, Cell::Text { pointer, otherwise: "" })
 }
@@ -53,13 +53,13 @@ pub(super) fn number(name: &'static str, description: &'static str, pointer: &'s
     column(name, "integer", description, Cell::Number(pointer))
 }
 
-/// A column that shows the boolean at a JSON pointer, or `otherwise` where it is absent.
+/// A column that shows the boolean at a JSON pointer, or `otherwise` if it is absent.
 pub(super) fn flag(name: &'static str, description: &'static str, pointer: &'static str, otherwise: bool) -> Column {
     column(name, "boolean", description, Cell::Flag { pointer, otherwise })
 }
 
 impl Column {
-    /// Sets what a `text` column shows where the text is absent or empty.
+    /// Sets the text that a `text` column shows if its own text is absent or empty.
     pub(super) fn or(mut self, absent: &'static str) -> Self {
         if let Cell::Text { otherwise, .. } = &mut self.cell {
             *otherwise = absent;

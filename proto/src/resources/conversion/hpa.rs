@@ -1,4 +1,4 @@
-//! Converts a HorizontalPodAutoscaler between v1 and v2. v1 has the CPU target alone, so annotations hold all other
+//! Converts a HorizontalPodAutoscaler between v1 and v2. v1 has the CPU target alone; annotations hold the other
 //! fields.
 //!
 //! Corresponds to pkg/apis/autoscaling/v1/conversion.go. The v2 form is stored.

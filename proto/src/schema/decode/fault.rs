@@ -8,8 +8,8 @@ use serde_json::Value;
 #[derive(Debug)]
 pub struct Fault {
     path: String,
-    /// Whether Go stops at once, as it does in types with their own decoder. It reports the first of other faults at
-    /// the end.
+    /// Whether Go stops at this fault, as it does in types with their own decoder. After other faults it goes on, and
+    /// reports the first of them at the end.
     stops: bool,
     text: Wording,
 }

@@ -1,8 +1,7 @@
 //! Strict decoding: turns a tree of a built-in kind into the result of a round trip through Go's types.
 //!
-//! Corresponds to sigs.k8s.io/json and `runtime.StrictDecodingError`. It removes unknown fields and
-//! the nulls and empty values that Go omits, adds the fields that Go always writes, and puts quantities and times into
-//! their canonical form.
+//! Corresponds to sigs.k8s.io/json and `runtime.StrictDecodingError`. Decoding removes unknown fields and the nulls and
+//! empty values that Go omits, adds the fields that Go always writes, and makes quantities and times canonical.
 
 mod custom;
 mod fault;

@@ -18,7 +18,7 @@ pub fn validate(schema: &Structural, value: &Value, base: &str, old: Option<&Val
 #[derive(Default)]
 struct Found {
     errors: Vec<FieldError>,
-    /// Number of checks that ran. If all branches fail, the errors of the branch with the most checks are reported.
+    /// Number of checks that ran. If all branches fail, the one with the most checks is reported.
     matches: usize,
 }
 
@@ -123,23 +123,23 @@ impl ValuePath<'_> {
 
     fn check_branches(&self, rules: &ValueRules, value: &Value, found: &mut Found) {
         let name = self.name;
+        let try_all = |branches: &[Structural]| -> Vec<Found> {
+            branches.iter().map(|branch| self.check(branch, value, None)).collect()
+        };
+        let count_valid = |tried: &[Found]| tried.iter().filter(|tried| tried.errors.is_empty()).count();
         if !rules.any_of.is_empty() {
-            let tried: Vec<Found> = rules.any_of.iter().map(|branch| self.check(branch, value, None)).collect();
-            if tried.iter().all(|tried| !tried.errors.is_empty()) {
+            let tried = try_all(&rules.any_of);
+            if count_valid(&tried) == 0 {
                 found.errors.push(self.unplaced(format!("{name:?} must validate at least one schema (anyOf)")));
                 found.errors.extend(closest(tried));
             }
         }
         if !rules.one_of.is_empty() {
-            let tried: Vec<Found> = rules.one_of.iter().map(|branch| self.check(branch, value, None)).collect();
-            let valid = tried.iter().filter(|tried| tried.errors.is_empty()).count();
+            let tried = try_all(&rules.one_of);
+            let valid = count_valid(&tried);
             if valid != 1 {
-                let why = if valid == 0 {
-                    "Found none valid".to_owned()
-                } else {
-                    format!("Found {valid} valid alternatives")
-                };
-                let message = format!("{name:?} must validate one and only one schema (oneOf). {why}");
+                let why = if valid == 0 { "none valid".to_owned() } else { format!("{valid} valid alternatives") };
+                let message = format!("{name:?} must validate one and only one schema (oneOf). Found {why}");
                 found.errors.push(self.unplaced(message));
                 if valid == 0 {
                     found.errors.extend(closest(tried));
@@ -147,9 +147,8 @@ impl ValuePath<'_> {
             }
         }
         if !rules.all_of.is_empty() {
-            let tried: Vec<Found> = rules.all_of.iter().map(|branch| self.check(branch, value, None)).collect();
-            let valid = tried.iter().filter(|tried| tried.errors.is_empty()).count();
-            let all = tried.len();
+            let tried = try_all(&rules.all_of);
+            let (valid, all) = (count_valid(&tried), tried.len());
             tried.into_iter().for_each(|tried| found.merge(tried));
             if valid != all {
                 let none = if valid == 0 { ". None validated" } else { "" };
@@ -194,23 +193,13 @@ impl ValuePath<'_> {
             let factor = written(factor);
             found.errors.push(self.invalid(&shown, format_args!("should be a multiple of {factor}")));
         }
-        if let Some(max) = rules.maximum {
-            let (exceeds, than) = match rules.exclusive_maximum {
-                true => (float >= max, "less than"),
-                false => (float > max, "less than or equal to"),
-            };
-            if exceeds {
-                found.errors.push(self.invalid(&shown, format_args!("should be {than} {}", written(max))));
-            }
+        if let Some(max) = rules.maximum.filter(|max| float > *max || (rules.exclusive_maximum && float == *max)) {
+            let than = if rules.exclusive_maximum { "less than" } else { "less than or equal to" };
+            found.errors.push(self.invalid(&shown, format_args!("should be {than} {}", written(max))));
         }
-        if let Some(min) = rules.minimum {
-            let (falls_short, than) = match rules.exclusive_minimum {
-                true => (float <= min, "greater than"),
-                false => (float < min, "greater than or equal to"),
-            };
-            if falls_short {
-                found.errors.push(self.invalid(&shown, format_args!("should be {than} {}", written(min))));
-            }
+        if let Some(min) = rules.minimum.filter(|min| float < *min || (rules.exclusive_minimum && float == *min)) {
+            let than = if rules.exclusive_minimum { "greater than" } else { "greater than or equal to" };
+            found.errors.push(self.invalid(&shown, format_args!("should be {than} {}", written(min))));
         }
     }
 

@@ -183,7 +183,7 @@ fn count(value: &Value) -> usize {
     }
 }
 
-/// Words a syntax error as libyaml does, which names no line if it is the first.
+/// Words a syntax error as libyaml does. It does not name the first line.
 fn worded(error: &ScanError) -> String {
     let problem = match error.kind() {
         ErrorKind::TabNotAllowed

@@ -5,7 +5,8 @@
 use super::scalar;
 use serde_json::Value;
 
-/// A longer key is written behind a question mark, as go-yaml does, because parsers search its colon only this far.
+/// A longer key is written behind a question mark, as go-yaml does: parsers do not look far ahead for the colon of a
+/// key.
 const MAX_PLAIN_KEY: usize = 128;
 
 /// Writes one document, which ends in a line break.
