@@ -8,27 +8,20 @@ use crate::config::{Config, RequestLog};
 use crate::cors::Cors;
 use crate::metrics::Metrics;
 use crate::node_agents::NodeAgents;
-use access::authn::impersonation;
-use access::authn::impersonation::Needed;
+use access::authn::Authentication;
 use access::authn::trust::Trust;
-use access::authn::{Authentication, Heard};
-use access::authz::{Attributes, Authorization, Listener};
+use access::authz::Authorization;
 use arc_swap::ArcSwap;
-use cacher::lookup::Lookup;
 use component_base::env::Env;
 use component_base::rng::Random;
 use component_base::version;
 use extension::aggregation::Aggregation;
 use flow_control::FlowControl;
-use http::request::Parts;
 use openapi::Documents;
-use proto::Status;
 use proto::resources::Catalogue;
 use registry::Registry;
 use registry::post_start::{Milestone, PostStartHooks};
-use request::UserInfo;
-use request::info::RequestInfo;
-use request::trace::{Gate, RequestTraces, Steps};
+use request::trace::RequestTraces;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -118,56 +111,5 @@ impl Server {
     pub fn advertised_address(&self) -> String {
         let port = self.config.serving.secure_port.unwrap_or(crate::config::DEFAULT_SECURE_PORT);
         std::net::SocketAddr::new(self.config.advertised_ip(), port).to_string()
-    }
-
-    /// The caller of a request, or 401.
-    pub async fn authenticate(&self, request: &Parts, heard: &Heard<'_>) -> Result<UserInfo, Status> {
-        let objects: Arc<dyn Lookup> = self.registry.clone();
-        self.authentication.authenticate(request, &self.env, &objects, heard).await
-    }
-
-    /// Constrained impersonation first (who, and for which action), then the classical verb, as in Kubernetes 1.36.
-    pub async fn authorize_impersonation(
-        &self,
-        user: &UserInfo,
-        wanted: &UserInfo,
-        info: &RequestInfo,
-        steps: Option<&Steps>,
-    ) -> Result<(), Status> {
-        let listener = steps.map(|steps| Listener::new(steps, Gate::Impersonation));
-        let mode = impersonation::mode(wanted);
-        let on_verb = format!("impersonate-on:{mode}:{}", info.verb);
-        let selected = info.named_by_selector().unwrap_or_default();
-        let on = Attributes::of_request(user, info, &selected);
-        let on = on.with_verb(&on_verb);
-        let constrained = match self.authorization.authorize_traced(&on, listener).await {
-            Ok(()) => self.authorize_identity(user, &impersonation::constrained(wanted), listener).await,
-            Err(refused) => Err(refused),
-        };
-        let Err(refused) = constrained else { return Ok(()) };
-        match self.authorize_identity(user, &impersonation::needed(wanted), listener).await {
-            // Who holds the classical verb on anybody is told what is missing of it.
-            Err(classical) if self.authorization.holds_verb(user, "impersonate") => Err(classical),
-            Err(_) => Err(refused),
-            Ok(()) => Ok(()),
-        }
-    }
-
-    async fn authorize_identity(
-        &self,
-        user: &UserInfo,
-        needed: &[Needed],
-        listener: Option<Listener<'_>>,
-    ) -> Result<(), Status> {
-        for needed in needed {
-            let attributes = Attributes {
-                namespace: &needed.namespace,
-                subresource: &needed.subresource,
-                name: &needed.name,
-                ..Attributes::of_resource(user, &needed.verb, needed.group, needed.resource)
-            };
-            self.authorization.authorize_traced(&attributes, listener).await?;
-        }
-        Ok(())
     }
 }

@@ -85,11 +85,12 @@ impl Access {
         };
     }
 
-    pub fn authorized(&self, outcome: &Result<(), Status>, elapsed: Duration) {
-        let result = match outcome {
-            Ok(()) => "allowed",
-            Err(status) if status.code == 500 => "error",
-            Err(_) => "denied",
+    /// `refused` is the answer of the authorizers where they do not allow the request.
+    pub fn authorized(&self, refused: Option<&Status>, elapsed: Duration) {
+        let result = match refused {
+            None => "allowed",
+            Some(status) if status.code == 500 => "error",
+            Some(_) => "denied",
         };
         self.authorizations.observe(result, elapsed);
     }

@@ -20,6 +20,11 @@ impl Record {
         self.trace.as_ref().map(|trace| &trace.steps)
     }
 
+    /// A stage begins: what was done until now is not its time.
+    pub fn begin_stage(&self) {
+        self.steps().inspect(|steps| steps.begin());
+    }
+
     /// A trace goes on for those alone who may read it.
     pub async fn permit_trace(&mut self, server: &Server, user: &UserInfo) {
         let Some(mut trace) = self.trace.take() else { return };

@@ -5,6 +5,7 @@
 use proto::Status;
 use request::UserInfo;
 use request::info::RequestInfo;
+use request::trace::{Gate, Steps};
 
 /// One action, on a resource or on a path.
 #[derive(Clone, Debug)]
@@ -25,6 +26,22 @@ pub struct Attributes<'a> {
     pub label_selector: &'a str,
     /// The path where no resource is asked for.
     pub path: Option<&'a str>,
+    /// Notes what each authorizer says, where a trace is wanted.
+    pub listener: Option<Listener<'a>>,
+}
+
+/// Where the answers of authorizers are noted: in the steps of a trace, for the gate that asks.
+#[derive(Clone, Copy, Debug)]
+pub struct Listener<'a> {
+    pub(super) steps: &'a Steps,
+    pub(super) gate: Gate,
+}
+
+impl<'a> Listener<'a> {
+    pub fn new(steps: &'a Steps, gate: Gate) -> Self {
+        steps.begin();
+        Self { steps, gate }
+    }
 }
 
 impl<'a> Attributes<'a> {
@@ -41,6 +58,7 @@ impl<'a> Attributes<'a> {
             field_selector: "",
             label_selector: "",
             path: None,
+            listener: None,
         }
     }
 
@@ -67,11 +85,8 @@ impl<'a> Attributes<'a> {
             field_selector: selector("fieldSelector"),
             label_selector: selector("labelSelector"),
             path: None,
+            listener: None,
         }
-    }
-
-    pub fn with_verb(&self, verb: &'a str) -> Self {
-        Self { verb, ..self.clone() }
     }
 
     /// `pods/log`, or `pods`.
@@ -156,7 +171,7 @@ mod tests {
             pods.forbidden("").message,
             r#"pods is forbidden: User "ann" cannot list resource "pods" in API group "" in the namespace "shop""#
         );
-        let log = Attributes { name: "web", subresource: "log", ..pods.with_verb("get") };
+        let log = Attributes { name: "web", subresource: "log", verb: "get", ..pods.clone() };
         assert_eq!(
             log.forbidden("why").message,
             r#"pods "web" is forbidden: User "ann" cannot get resource "pods/log" in API group "" in the namespace "shop": why"#

@@ -1,17 +1,10 @@
-//! `Listener`: hears what each authorizer says, for a trace of the request.
+//! What a trace of the request says of each authorizer that is asked.
 
-use super::attributes::{Attributes, Decision, Verdict};
+use super::attributes::{Attributes, Decision, Listener, Verdict};
 use super::chain::Link;
 use super::mode::Mode;
-use request::trace::{Gate, Outcome, Step, Steps};
+use request::trace::{Outcome, Step};
 use request::user_info::MASTERS;
-
-#[derive(Clone, Copy, Debug)]
-pub struct Listener<'a> {
-    steps: &'a Steps,
-    /// For which gate the question is asked.
-    gate: Gate,
-}
 
 /// Where a verdict comes from.
 #[derive(Debug, Default)]
@@ -27,12 +20,7 @@ impl Explained {
     }
 }
 
-impl<'a> Listener<'a> {
-    pub fn new(steps: &'a Steps, gate: Gate) -> Self {
-        steps.begin();
-        Self { steps, gate }
-    }
-
+impl Listener<'_> {
     pub fn hears_of_master(self, attributes: &Attributes<'_>) {
         let step = Step::new(self.gate, MASTERS, Outcome::Passed).because("no authorizer is asked about its members");
         self.add(attributes, step);

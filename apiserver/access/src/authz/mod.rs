@@ -18,8 +18,8 @@ pub mod options;
 pub mod policy;
 pub mod reload;
 
+pub use attributes::Listener;
 pub use attributes::{Attributes, Decision, Verdict};
-pub use listener::Listener;
 pub use mode::Mode;
 
 use arc_swap::ArcSwap;
@@ -83,13 +83,8 @@ impl Authorization {
 
     /// The verdict of all authorizers together; what none allows is not allowed. Only a webhook takes a wait.
     pub async fn decide(&self, attributes: &Attributes<'_>) -> Verdict {
-        self.decide_traced(attributes, None).await
-    }
-
-    /// The same; whoever listens hears what each of them says.
-    pub async fn decide_traced(&self, attributes: &Attributes<'_>, listener: Option<Listener<'_>>) -> Verdict {
         if attributes.user.in_group(MASTERS) {
-            if let Some(listener) = listener {
+            if let Some(listener) = attributes.listener {
                 listener.hears_of_master(attributes);
             }
             return Verdict::of(Decision::Allow(String::new()));
@@ -102,7 +97,7 @@ impl Authorization {
                 None => Verdict::of(self.ask(link.mode, attributes)),
             };
             link.count(&verdict);
-            if let Some(listener) = listener {
+            if let Some(listener) = attributes.listener {
                 listener.hears(link, attributes, &verdict, || self.explain(link.mode, attributes, &verdict));
             }
             if let Some(verdict) = silent.heard(verdict) {
@@ -174,15 +169,7 @@ impl Authorization {
 
     /// 403 unless the action is allowed.
     pub async fn authorize(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
-        self.authorize_traced(attributes, None).await
-    }
-
-    pub async fn authorize_traced(
-        &self,
-        attributes: &Attributes<'_>,
-        listener: Option<Listener<'_>>,
-    ) -> Result<(), Status> {
-        self.decide_traced(attributes, listener).await.into_result(attributes)
+        self.decide(attributes).await.into_result(attributes)
     }
 
     /// All rules that the authorizers have for a user in a namespace.

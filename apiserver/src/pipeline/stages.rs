@@ -1,0 +1,154 @@
+//! The stages themselves, one function each.
+
+use super::Outcome;
+use super::exchange::Exchange;
+use super::refusal::Refusal;
+use crate::{answer, endpoints};
+use access::authn::impersonation::{self, Needed};
+use access::authn::{Heard, bearer};
+use access::authz::{Attributes, Authorization, Listener};
+use cacher::lookup::Lookup;
+use http::Uri;
+use proto::Status;
+use request::UserInfo;
+use request::info::RequestInfo;
+use request::trace::Gate;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Finds out who calls. A failure is audited, too, and refused after that.
+pub async fn authenticate(exchange: &mut Exchange<'_>) -> Outcome {
+    let Exchange { server, parts, record, .. } = exchange;
+    let heard = Heard { warn: &|warning| record.warn([warning]), steps: record.steps() };
+    let objects: Arc<dyn Lookup> = server.registry.clone();
+    exchange.user = server.authentication.authenticate(parts, &server.env, &objects, &heard).await;
+    Ok(ControlFlow::Continue(()))
+}
+
+pub fn count_authentication(exchange: &Exchange<'_>, _: &Outcome, elapsed: Duration) {
+    exchange.server.metrics.access.authenticated(&exchange.user, elapsed);
+}
+
+/// Begins the audit trail, refuses an unknown caller, and forgets the credentials: nothing behind this stage sees them.
+pub async fn audit(exchange: &mut Exchange<'_>) -> Outcome {
+    let Exchange { server, info, parts, record, user, .. } = exchange;
+    let stored = record.audit(server, parts, info, user.as_ref().ok()).await;
+    let user = user.clone()?;
+    if !stored {
+        let line = format!("Internal Server Error: {:?}: failed to store audit event", path_and_query(&parts.uri));
+        return Ok(ControlFlow::Break(answer::plain_error(500, &line)));
+    }
+    if let Some(proxies) = &server.authentication.request_headers {
+        proxies.forget(&mut parts.headers);
+    }
+    bearer::forget(&mut parts.headers);
+    record.caller(&user);
+    record.permit_trace(server, &user).await;
+    Ok(ControlFlow::Continue(()))
+}
+
+fn path_and_query(uri: &Uri) -> &str {
+    uri.path_and_query().map_or("/", |uri| uri.as_str())
+}
+
+/// Replaces the caller by the user that its headers name, where it may impersonate that user.
+pub async fn impersonate(exchange: &mut Exchange<'_>) -> Outcome {
+    let wanted = impersonation::requested(&exchange.parts.headers).map_err(Refusal::by_filter)?;
+    if let Some(wanted) = wanted {
+        let listener = exchange.record.steps().map(|steps| Listener::new(steps, Gate::Impersonation));
+        let authorization = &exchange.server.authorization;
+        let asking = authorize_impersonation(authorization, exchange.user()?, &wanted, exchange.info, listener);
+        asking.await.map_err(Refusal::by_filter)?;
+        exchange.user = Ok(impersonation::completed(wanted));
+    }
+    exchange.record.user(exchange.user.as_ref().map_err(Status::clone)?);
+    Ok(ControlFlow::Continue(()))
+}
+
+/// Asks for constrained impersonation first (which user, and for which action), then for the classical verb, as
+/// Kubernetes 1.36 does.
+async fn authorize_impersonation(
+    authorization: &Authorization,
+    user: &UserInfo,
+    wanted: &UserInfo,
+    info: &RequestInfo,
+    listener: Option<Listener<'_>>,
+) -> Result<(), Status> {
+    let mode = impersonation::mode(wanted);
+    let on_verb = format!("impersonate-on:{mode}:{}", info.verb);
+    let selected = info.named_by_selector().unwrap_or_default();
+    let action = Attributes { verb: &on_verb, listener, ..Attributes::of_request(user, info, &selected) };
+    let constrained = match authorization.authorize(&action).await {
+        Ok(()) => authorize_identity(authorization, user, &impersonation::constrained(wanted), listener).await,
+        Err(refused) => Err(refused),
+    };
+    let Err(refused) = constrained else { return Ok(()) };
+    match authorize_identity(authorization, user, &impersonation::needed(wanted), listener).await {
+        // A user who holds the classical verb on anybody learns what is missing of it.
+        Err(classical) if authorization.holds_verb(user, "impersonate") => Err(classical),
+        Err(_) => Err(refused),
+        Ok(()) => Ok(()),
+    }
+}
+
+async fn authorize_identity(
+    authorization: &Authorization,
+    user: &UserInfo,
+    needed: &[Needed],
+    listener: Option<Listener<'_>>,
+) -> Result<(), Status> {
+    for needed in needed {
+        let attributes = Attributes {
+            namespace: &needed.namespace,
+            subresource: &needed.subresource,
+            name: &needed.name,
+            listener,
+            ..Attributes::of_resource(user, &needed.verb, needed.group, needed.resource)
+        };
+        authorization.authorize(&attributes).await?;
+    }
+    Ok(())
+}
+
+/// Classifies the request and waits for a seat of its priority level.
+pub async fn wait_for_seat(exchange: &mut Exchange<'_>) -> Outcome {
+    let (server, info) = (exchange.server, exchange.info);
+    let user = exchange.user()?;
+    let flow = server.flow_control.classify(info, user);
+    let seat = server.flow_control.enter(flow.clone(), info, user, &server.registry, server.request_timeout()).await;
+    exchange.record.flow(flow.as_deref());
+    exchange.record.seated(flow.as_deref(), seat.as_ref().err());
+    match seat {
+        Ok(seat) => {
+            exchange.seat = Some(seat);
+            Ok(ControlFlow::Continue(()))
+        }
+        Err(_) => Ok(ControlFlow::Break(answer::too_many_requests())),
+    }
+}
+
+/// Asks the authorizers whether the user may do it.
+pub async fn authorize(exchange: &mut Exchange<'_>) -> Outcome {
+    let selected = exchange.info.named_by_selector().unwrap_or_default();
+    let listener = exchange.record.steps().map(|steps| Listener::new(steps, Gate::Authorization));
+    let attributes = Attributes { listener, ..Attributes::of_request(exchange.user()?, exchange.info, &selected) };
+    let verdict = exchange.server.authorization.decide(&attributes).await;
+    exchange.record.decided(&verdict.decision);
+    verdict.into_result(&attributes).map_err(Refusal::by_filter)?;
+    Ok(ControlFlow::Continue(()))
+}
+
+pub fn count_authorization(exchange: &Exchange<'_>, outcome: &Outcome, elapsed: Duration) {
+    let refused = outcome.as_ref().err().map(|refusal| &refusal.status);
+    exchange.server.metrics.access.authorized(refused, elapsed);
+}
+
+/// Hands the request to its verb.
+pub async fn handle(exchange: &mut Exchange<'_>) -> Outcome {
+    let body = exchange.record.overhear(exchange.body.take().unwrap_or_default());
+    let user = exchange.user.as_ref().map_err(Status::clone)?;
+    let (server, info) = (exchange.server, exchange.info);
+    let call = endpoints::Call { server, info, user, parts: exchange.parts, record: exchange.record };
+    Ok(ControlFlow::Break(endpoints::dispatch(&call, body).await?))
+}
