@@ -22,7 +22,7 @@ const SIGNER: &str = "kubernetes.io/kube-apiserver-client-kubelet";
 /// How long one waits for somebody to approve and to sign, as a kubelet does; then it asks again.
 const ISSUE_LIMIT: Duration = Duration::from_secs(15 * 60);
 /// Between two looks at a request, at first and at most.
-const LOOK_AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(15));
+const POLL: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(15));
 /// After a failure, at first and at most.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 /// A certificate is exchanged between these parts of its life, so that not all nodes ask at once.
@@ -33,7 +33,7 @@ const ROTATE_WITHIN: f64 = 0.2;
 #[derive(Clone, Debug)]
 pub struct Bootstrap {
     /// With the token that invites.
-    pub invited: Connection,
+    pub connection: Connection,
     pub rotates: bool,
     /// Where certificates outlast the process.
     pub cert_dir: Option<PathBuf>,
@@ -48,12 +48,12 @@ pub struct Identity {
 
 impl Identity {
     /// From when to when it is good.
-    fn life(&self) -> Option<(Timestamp, Timestamp)> {
+    fn validity(&self) -> Option<(Timestamp, Timestamp)> {
         pki::life(&self.cert_pem).ok()
     }
 
     fn is_good(&self, now: Timestamp) -> bool {
-        self.life().is_some_and(|(_, end)| end > now)
+        self.validity().is_some_and(|(_, end)| end > now)
     }
 }
 
@@ -65,7 +65,7 @@ pub fn rotation_deadline((begin, end): (Timestamp, Timestamp), fraction: f64) ->
 }
 
 /// One node's keeper of its certificate.
-pub struct Keeper {
+pub struct CertificateManager {
     pub env: Env,
     pub bootstrap: Bootstrap,
     pub node: String,
@@ -73,21 +73,21 @@ pub struct Keeper {
     pub random: Random,
 }
 
-impl Keeper {
+impl CertificateManager {
     /// Calls `ready` as soon as the node has a certificate; then keeps it good until shutdown.
     pub async fn run(self, ready: impl FnOnce()) {
         let shutdown = self.env.shutdown().clone();
         let keep = async {
-            let mut identity = self.first().await;
+            let mut identity = self.initial().await;
             ready();
-            while let Some(life) = identity.life().filter(|_| self.bootstrap.rotates) {
+            while let Some(life) = identity.validity().filter(|_| self.bootstrap.rotates) {
                 let deadline = rotation_deadline(life, self.random.unit());
                 let now = self.env.wall();
                 if deadline > now {
                     let wait_s = u64::try_from(deadline.as_second() - now.as_second()).unwrap_or_default();
                     self.env.sleep(Duration::from_secs(wait_s)).await;
                 }
-                identity = self.another(Some(&identity)).await;
+                identity = self.request_until_issued(Some(&identity)).await;
             }
         };
         tokio::select! {
@@ -98,23 +98,23 @@ impl Keeper {
     }
 
     /// The certificate of an earlier run while it is good, or one that the invitation gets.
-    async fn first(&self) -> Identity {
-        if let Some(identity) = self.kept().await.filter(|kept| kept.is_good(self.env.wall()))
+    async fn initial(&self) -> Identity {
+        if let Some(identity) = self.load().await.filter(|kept| kept.is_good(self.env.wall()))
             && self.renewal.renew(&self.connection(&identity)).is_ok()
         {
             return identity;
         }
-        self.another(None).await
+        self.request_until_issued(None).await
     }
 
     /// A new certificate, in use and kept; asked for until there is one. Who has a good one asks by that, who has none
     /// (any more) by the invitation.
-    async fn another(&self, held: Option<&Identity>) -> Identity {
+    async fn request_until_issued(&self, held: Option<&Identity>) -> Identity {
         let mut pause = RETRY.0;
         loop {
             let held = held.filter(|held| held.is_good(self.env.wall()));
-            let asking = held.map_or_else(|| self.bootstrap.invited.clone(), |held| self.connection(held));
-            match self.request(&asking).await {
+            let connection = held.map_or_else(|| self.bootstrap.connection.clone(), |held| self.connection(held));
+            match self.request(&connection).await {
                 Ok(identity) => {
                     tracing::info!(node = self.node, "a new client certificate");
                     return identity;
@@ -132,13 +132,13 @@ impl Keeper {
             client_key_pem: Some(identity.key_pem.clone()),
             token: None,
             token_file: None,
-            ..self.bootstrap.invited.clone()
+            ..self.bootstrap.connection.clone()
         }
     }
 
-    async fn request(&self, asking: &Connection) -> Result<Identity, String> {
+    async fn request(&self, connection: &Connection) -> Result<Identity, String> {
         let (key_pem, request_pem) = node_request(&self.node).map_err(|error| error.to_string())?;
-        let client = Client::connect(&self.env, asking, "kubelet").map_err(|error| error.to_string())?;
+        let client = Client::connect(&self.env, connection, "kubelet").map_err(|error| error.to_string())?;
         let requests = client.dynamic(&Gvr::new("certificates.k8s.io", "v1", "certificatesigningrequests"), "");
         let request = json!({
             "apiVersion": "certificates.k8s.io/v1",
@@ -153,21 +153,21 @@ impl Keeper {
         let created = requests.create(&request).await.map_err(|error| error.to_string())?;
         let name = created["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let issued = async {
-            let mut pause = LOOK_AGAIN.0;
+            let mut pause = POLL.0;
             loop {
                 let seen = requests.get(&name).await.map_err(|error| error.to_string())?;
-                if let Some(cert_pem) = verdict(&seen)? {
+                if let Some(cert_pem) = issued_certificate(&seen)? {
                     return Ok(cert_pem);
                 }
                 self.env.sleep(pause).await;
-                pause = (pause * 2).min(LOOK_AGAIN.1);
+                pause = (pause * 2).min(POLL.1);
             }
         };
         let issued = self.env.timeout(ISSUE_LIMIT, issued).await;
         let cert_pem = issued.unwrap_or_else(|_| Err(format!("{name} was not signed in time")))?;
         let identity = Identity { cert_pem, key_pem };
         self.renewal.renew(&self.connection(&identity)).map_err(|error| error.to_string())?;
-        self.keep(&identity).await;
+        self.store(&identity).await;
         Ok(identity)
     }
 
@@ -176,14 +176,14 @@ impl Keeper {
     }
 
     /// The certificate and its key, as a kubelet keeps them: one after the other.
-    async fn kept(&self) -> Option<Identity> {
+    async fn load(&self) -> Option<Identity> {
         let path = self.path()?;
         let text = self.env.blocking(move || std::fs::read_to_string(path)).await.ok()?;
         let at = text.find("-----BEGIN PRIVATE KEY-----")?;
         Some(Identity { cert_pem: text[..at].to_owned(), key_pem: text[at..].to_owned() })
     }
 
-    async fn keep(&self, identity: &Identity) {
+    async fn store(&self, identity: &Identity) {
         let Some(path) = self.path() else { return };
         let (text, at) = (format!("{}{}", identity.cert_pem, identity.key_pem), path.clone());
         let written = self.env.blocking(move || {
@@ -197,7 +197,7 @@ impl Keeper {
 }
 
 /// The certificate, once there is one; the error says that there will be none.
-fn verdict(request: &Value) -> Result<Option<String>, String> {
+fn issued_certificate(request: &Value) -> Result<Option<String>, String> {
     let conditions = request["status"]["conditions"].as_array().into_iter().flatten();
     for condition in conditions {
         if matches!(condition["type"].as_str(), Some("Denied" | "Failed")) {
@@ -229,9 +229,9 @@ mod tests {
     fn a_request_is_open_issued_or_refused() {
         let issued = json!({"status": {"certificate": STANDARD.encode("PEM"), "conditions": [{"type": "Approved"}]}});
         let denied = json!({"status": {"conditions": [{"type": "Denied", "reason": "No", "message": "not you"}]}});
-        assert_eq!(verdict(&json!({})), Ok(None));
-        assert_eq!(verdict(&json!({"status": {"conditions": [{"type": "Approved"}]}})), Ok(None));
-        assert_eq!(verdict(&issued), Ok(Some("PEM".to_owned())));
-        assert_eq!(verdict(&denied), Err("Denied: No: not you".to_owned()));
+        assert_eq!(issued_certificate(&json!({})), Ok(None));
+        assert_eq!(issued_certificate(&json!({"status": {"conditions": [{"type": "Approved"}]}})), Ok(None));
+        assert_eq!(issued_certificate(&issued), Ok(Some("PEM".to_owned())));
+        assert_eq!(issued_certificate(&denied), Err("Denied: No: not you".to_owned()));
     }
 }

@@ -1,28 +1,30 @@
-//! Simulated nodes: one process registers many, keeps their leases and statuses, and lives their pods' lives.
+//! Simulated nodes: one process registers many, keeps their leases and statuses, and runs their pods.
 //!
 //! Corresponds to pkg/kubelet. Machines and containers are simulated; everything that the API server sees of them
-//! is what a kubelet would write. Read first: `pod::lifecycle`, then `fleet`.
+//! is what a kubelet would write. The modules stand floor by floor: each one uses only those above it. Read
+//! `pod::lifecycle` first, then `fleet`.
 
-// How it runs.
-pub mod config;
-pub mod config_file;
-pub mod flags;
-pub mod fleet;
-pub mod row;
-
-// A node.
+// The command line, and how a node gets its certificate.
 pub mod certificate;
-pub mod node;
-pub mod machine;
+pub mod flags;
+pub mod config_file;
+pub mod config;
+
+// One node: its machine, its Node and Lease objects, the addresses of its pods. No IO.
 pub mod images;
-pub mod heartbeat;
+pub mod machine;
+pub mod node;
 pub mod lease;
 pub mod addresses;
 
-// Its pods.
+// What a container's command does, and the life of a pod. Pure.
+pub mod shell;
 pub mod pod;
 
-// What its agent serves.
+// All nodes of the process: the work queues, and what is written to the API server.
+pub mod fleet;
+
+// What a node's agent serves.
 pub mod agent;
 
 use crate::certificate::Bootstrap;
@@ -50,11 +52,11 @@ pub async fn run(config: Config, env: Env) -> Result<(), Error> {
     settings.version = version;
     let cert_dir = bootstrapping.cert_dir;
     if let Some(path) = bootstrapping.bootstrap_kubeconfig {
-        let invited = kubeconfig::read(&path).map_err(ConnectError::from)?;
-        // What is wrong with it is said now.
-        Client::connect(&env, &invited, COMPONENT.name).map_err(ConnectError::from)?;
+        let connection = kubeconfig::read(&path).map_err(ConnectError::from)?;
+        // A connection that cannot work is reported at the start, not by every node later.
+        Client::connect(&env, &connection, COMPONENT.name).map_err(ConnectError::from)?;
         let rotates = bootstrapping.rotate_certificates;
-        settings.bootstrap = Some(Bootstrap { invited, rotates, cert_dir: Some(cert_dir.clone()) });
+        settings.bootstrap = Some(Bootstrap { connection, rotates, cert_dir: Some(cert_dir.clone()) });
     }
     settings.port = serving.address(COMPONENT.port).map_or(0, |address| address.port());
     let client = COMPONENT.connect(&env, &client)?;
@@ -69,7 +71,7 @@ pub async fn run(config: Config, env: Env) -> Result<(), Error> {
     Ok(())
 }
 
-/// Where this machine reaches the port.
+/// Returns the address at which this machine reaches the port; `None` when nothing is served.
 fn own_endpoint(serving: &ServingOptions) -> Option<String> {
     let mut address = serving.address(COMPONENT.port)?;
     if address.ip().is_unspecified() {
@@ -78,7 +80,7 @@ fn own_endpoint(serving: &ServingOptions) -> Option<String> {
     Some(address.to_string())
 }
 
-/// Runs inside somebody else's process: no kubeconfig, no port.
+/// Runs inside another process, with its client: without a kubeconfig and without a port.
 pub async fn run_with(client: Client, settings: Settings, env: Env) -> Result<(), Error> {
     Fleet::run(client.in_env(&env), settings, env).await;
     Ok(())

@@ -137,7 +137,7 @@ pub fn transitions(previous: &NodeStatus, next: &NodeStatus) -> Vec<&'static str
     let status = |of: &NodeStatus, type_: &str| {
         of.conditions.iter().flatten().find(|c| c.type_ == type_).map(|c| c.status.clone()).unwrap_or_default()
     };
-    let mut told = Vec::new();
+    let mut reasons = Vec::new();
     for (type_, becomes_true, becomes_false) in [
         ("MemoryPressure", "NodeHasInsufficientMemory", "NodeHasSufficientMemory"),
         ("DiskPressure", "NodeHasDiskPressure", "NodeHasNoDiskPressure"),
@@ -147,10 +147,10 @@ pub fn transitions(previous: &NodeStatus, next: &NodeStatus) -> Vec<&'static str
         let (before, after) = (status(previous, type_), status(next, type_));
         // A node that begins as not ready has not become so.
         if before != after && !(type_ == "Ready" && before.is_empty()) {
-            told.push(if after == "True" { becomes_true } else { becomes_false });
+            reasons.push(if after == "True" { becomes_true } else { becomes_false });
         }
     }
-    told
+    reasons
 }
 
 fn set_condition(

@@ -44,8 +44,11 @@ async fn an_invited_node_gets_a_certificate_and_renews_it() {
 
     let nodes = cluster.process("nodes/1");
     let folder = tempfile::tempdir().unwrap();
-    let bootstrap =
-        Bootstrap { invited: invitation::connection(SERVER), rotates: true, cert_dir: Some(folder.path().to_owned()) };
+    let bootstrap = Bootstrap {
+        connection: invitation::connection(SERVER),
+        rotates: true,
+        cert_dir: Some(folder.path().to_owned()),
+    };
     let settings = kubelet_sim::Settings { nodes: 1, bootstrap: Some(bootstrap), ..kubelet_sim::Settings::default() };
     cluster.run(Part::Nodes, &nodes, |client| kubelet_sim::run_with(client, settings, nodes.clone()));
 

@@ -1,13 +1,13 @@
-//! What a caller of a node's agent has to be allowed: verbs on the subresources of its node.
+//! The permissions that a request to a node's agent needs: verbs on the subresources of its node.
 //!
-//! Corresponds to pkg/kubelet/server/auth.go: the subresource that is meant for the path, else `proxy`, which covers all.
+//! Corresponds to pkg/kubelet/server/auth.go: every path is covered by the subresource `proxy`, and some paths by a finer one as well.
 
-use super::routes::node_name;
+use super::target::node_name;
 use http::Method;
 use http::request::Parts;
 use serde_json::{Value, json};
 
-/// The attributes to ask about, any of which will do.
+/// Returns the attributes to authorize; it is enough that one of them is allowed.
 pub fn questions(parts: &Parts) -> Vec<Value> {
     let verb = match parts.method {
         Method::POST => "create",
@@ -16,7 +16,7 @@ pub fn questions(parts: &Parts) -> Vec<Value> {
         Method::DELETE => "delete",
         _ => "get",
     };
-    let node = node_name(parts);
+    let node = node_name(&parts.headers);
     let fine = fine_subresource(parts.uri.path());
     let question = |subresource: &str| {
         let attributes = json!({

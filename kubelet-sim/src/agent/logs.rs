@@ -2,13 +2,14 @@
 //!
 //! Corresponds to getContainerLogs in pkg/kubelet/server/server.go and GetKubeletContainerLogs in pkg/kubelet.
 
-use super::inside::Found;
-use super::log_filter::LogFilter;
-use super::output::{Output, Run};
-use super::plain::Refusal;
-use super::shell::Inside;
+use super::container::context::PodContainer;
+use super::container::log_filter::LogFilter;
+use super::container::output::{Output, Run};
+use super::plain_text::Refusal;
+use super::target::ContainerRef;
 use crate::fleet::Fleet;
-use crate::pod::script::{Script, Words};
+use crate::pod::script::{LogScript, Script};
+use crate::shell::session::ContainerContext;
 use axum::body::Body;
 use bytes::Bytes;
 use futures::Stream;
@@ -19,40 +20,31 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Where a container is, as paths name it.
-#[derive(Clone, Debug)]
-pub struct Place {
-    pub node: String,
-    pub namespace: String,
-    pub pod: String,
-    pub container: String,
-}
-
-impl Place {
-    /// The container, or 404 in the kubelet's words.
-    pub fn find(&self, fleet: &Fleet) -> Result<Found, Refusal> {
-        let (pod, status) = fleet
-            .find(&self.node, &self.namespace, &self.pod)
-            .ok_or_else(|| (StatusCode::NOT_FOUND, "pod does not exist\n".to_owned()))?;
-        Found::new(pod, status, &self.container).ok_or_else(|| {
-            let text = format!("container {:?} not found in pod {:?}\n", self.container, self.pod);
-            (StatusCode::NOT_FOUND, text)
-        })
-    }
-}
-
-pub async fn answer(fleet: &Arc<Fleet>, place: Place, query: &[(String, String)]) -> Result<Response<Body>, Refusal> {
-    let found = place.find(fleet)?;
+pub async fn answer(
+    fleet: &Arc<Fleet>,
+    container_ref: ContainerRef,
+    query: &[(String, String)],
+) -> Result<Response<Body>, Refusal> {
+    let container = container_ref.find(fleet)?;
     let now = fleet.env().wall();
     let filter = LogFilter::of(query, now).map_err(|why| (StatusCode::UNPROCESSABLE_ENTITY, format!("{why}\n")))?;
-    let run = run_of(&found, filter.previous).map_err(|why| (StatusCode::BAD_REQUEST, why))?;
-    let inside = match fleet.client_of(&place.node) {
-        Some(client) => found.inside(&client).await,
-        None => Inside::default(),
+    let run = run_of(&container, filter.previous).map_err(|why| (StatusCode::BAD_REQUEST, why))?;
+    let context = match fleet.client_of(&container_ref.node) {
+        Some(client) => container.context(&client).await,
+        None => ContainerContext::default(),
     };
-    let words = words(fleet, &found);
-    let mut log =
-        Log { fleet: fleet.clone(), place, found, filter, run, inside, words, shown_to: None, is_over: false };
+    let script = script(fleet, &container);
+    let mut log = Log {
+        fleet: fleet.clone(),
+        container_ref,
+        container,
+        filter,
+        run,
+        context,
+        script,
+        shown_to: None,
+        is_over: false,
+    };
     let body = match log.filter.follow {
         false => Body::from(log.more().0),
         true => Body::from_stream(log.stream()),
@@ -62,28 +54,28 @@ pub async fn answer(fleet: &Arc<Fleet>, place: Place, query: &[(String, String)]
     Ok(answer)
 }
 
-pub fn run_of(found: &Found, previous: bool) -> Result<Run, String> {
-    let (name, pod) = (&found.container.name, found.pod.name());
-    let status = found.container_status();
+pub fn run_of(container: &PodContainer, previous: bool) -> Result<Run, String> {
+    let (name, pod) = (&container.container.name, container.pod.name());
+    let status = container.container_status();
     let status = status.ok_or_else(|| format!("container {name:?} in pod {pod:?} is not available"))?;
     Run::of(status, pod, previous)
 }
 
-fn words(fleet: &Fleet, found: &Found) -> Words {
-    let policy = found.pod.spec.as_ref().and_then(|spec| spec.restart_policy.as_deref()).unwrap_or("Always");
-    let annotations = found.pod.metadata.annotations.clone().unwrap_or_default();
-    Script::of(&found.container, found.role, policy, &annotations, fleet.latency()).words
+fn script(fleet: &Fleet, container: &PodContainer) -> LogScript {
+    let policy = container.pod.spec.as_ref().and_then(|spec| spec.restart_policy.as_deref()).unwrap_or("Always");
+    let annotations = container.pod.metadata.annotations.clone().unwrap_or_default();
+    Script::of(&container.container, container.role, policy, &annotations, fleet.latency()).log
 }
 
 /// A log that is being read.
 pub struct Log {
     fleet: Arc<Fleet>,
-    place: Place,
-    found: Found,
+    container_ref: ContainerRef,
+    container: PodContainer,
     filter: LogFilter,
     run: Run,
-    inside: Inside,
-    words: Words,
+    context: ContainerContext,
+    script: LogScript,
     shown_to: Option<Timestamp>,
     /// The run is known to have ended, and its last words were shown.
     is_over: bool,
@@ -91,16 +83,32 @@ pub struct Log {
 
 impl Log {
     /// The log of the present run from now on, for who attaches to it.
-    pub fn from_now(fleet: &Arc<Fleet>, place: Place, found: Found, run: Run, inside: Inside) -> Self {
-        let (words, now) = (words(fleet, &found), fleet.env().wall());
+    pub fn from_now(
+        fleet: &Arc<Fleet>,
+        container_ref: ContainerRef,
+        container: PodContainer,
+        run: Run,
+        context: ContainerContext,
+    ) -> Self {
+        let (script, now) = (script(fleet, &container), fleet.env().wall());
         let filter = LogFilter { follow: true, ..LogFilter::default() };
-        Self { fleet: fleet.clone(), place, found, filter, run, inside, words, shown_to: Some(now), is_over: false }
+        Self {
+            fleet: fleet.clone(),
+            container_ref,
+            container,
+            filter,
+            run,
+            context,
+            script,
+            shown_to: Some(now),
+            is_over: false,
+        }
     }
 
     /// What has been said since the last look, and when there will be more.
     fn more(&mut self) -> (String, Option<Timestamp>) {
         let now = self.fleet.env().wall();
-        let output = Output::new(&self.found.container, &self.words, &self.inside, &self.run);
+        let output = Output::new(&self.container.container, &self.script, &self.context, &self.run);
         // The end is told to the second, which may lie before what was shown last.
         let last_words_at = self.run.end.filter(|(at, _)| *at <= now && !self.is_over).map(|(at, _)| at);
         let before = |at: Timestamp| at.checked_sub(Duration::from_nanos(1)).unwrap_or(Timestamp::MIN);
@@ -114,19 +122,21 @@ impl Log {
 
     /// Looks again whether the run has ended.
     fn look(&mut self) {
-        let Ok(found) =
-            self.place.find(&self.fleet).map(|found| (found.pod.uid() == self.found.pod.uid()).then_some(found))
+        let Ok(container) = self
+            .container_ref
+            .find(&self.fleet)
+            .map(|container| (container.pod.uid() == self.container.pod.uid()).then_some(container))
         else {
             return self.cut();
         };
-        let Some(found) = found else { return self.cut() };
+        let Some(container) = container else { return self.cut() };
         let is_same = |run: &Run| run.number == self.run.number && run.started_at == self.run.started_at;
-        let runs = [false, true].map(|previous| run_of(&found, previous).ok().filter(is_same));
+        let runs = [false, true].map(|previous| run_of(&container, previous).ok().filter(is_same));
         match runs.into_iter().flatten().next() {
             Some(run) => self.run = run,
             None => self.cut(),
         }
-        self.found = found;
+        self.container = container;
     }
 
     /// The pod has gone, and its last words with it.

@@ -1,31 +1,18 @@
-//! What a node's agent serves: logs, commands, attached terminals, ports, and its pods.
+//! The HTTP server of a node's agent: logs, exec, attach, port forwarding, and the list of the node's pods.
 //!
-//! Corresponds to pkg/kubelet/server. One process stands for many nodes; the Host header says which one is asked.
+//! Corresponds to pkg/kubelet/server. One process serves many nodes; the Host header names the node of a request.
 
-// Who may ask.
+// The node, pod or container that a request names, and who may ask.
+pub mod plain_text;
+pub mod container;
+pub mod target;
 pub mod access;
 
-// What a simulated container says, and what can be done inside; no IO.
-pub mod output;
-pub mod log_filter;
-pub mod shell;
-pub mod programs;
-pub mod words;
-pub mod foreseen;
+// A connection after its upgrade.
+pub mod stream;
 
-// What there is to see, and how it gets out.
-pub mod inside;
-pub mod plain;
+// The endpoints, and the table of their paths.
 pub mod logs;
-pub mod wire;
-pub mod spdy;
-pub mod fuzz;
-pub mod streams;
-pub mod upgrade;
-pub mod wishes;
-pub mod channels;
-pub mod terminal;
-pub mod commands;
-pub mod pages;
-pub mod forward;
+pub mod exec;
+pub mod port_forward;
 pub mod routes;

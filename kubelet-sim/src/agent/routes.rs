@@ -2,21 +2,20 @@
 //!
 //! Corresponds to InstallDefaultHandlers and InstallDebuggingHandlers in pkg/kubelet/server/server.go.
 
-use super::commands::{self, Errand};
-use super::forward::{self, Sandbox};
-use super::logs::{self, Place};
-use super::pages::{self, Port};
-use super::plain::text;
-use super::upgrade::Upgrade;
+use super::exec::handler::{self as exec_handler, CommandRequest};
+use super::logs;
+use super::plain_text::text;
+use super::port_forward::handler as port_forward;
+use super::port_forward::pages::{self, PodPort};
+use super::stream::upgrade::Upgrade;
+use super::target::{ContainerRef, PodRef, node_name};
 use crate::fleet::Fleet;
 use axum::Router;
 use axum::body::Body;
-use axum::extract::rejection::PathRejection;
-use axum::extract::{FromRequestParts, Path, Query, Request, State};
+use axum::extract::{Query, Request, State};
 use axum::response::IntoResponse;
 use axum::routing::{any, get};
-use http::request::Parts;
-use http::{HeaderMap, Response, StatusCode, header};
+use http::{Response, StatusCode};
 use serde_json::json;
 use std::sync::Arc;
 
@@ -35,19 +34,8 @@ pub fn routes(fleet: Arc<Fleet>) -> Router {
         .with_state(fleet)
 }
 
-/// The node that the Host header names.
-pub fn node_name(parts: &Parts) -> String {
-    header_node(&parts.headers)
-}
-
-fn header_node(headers: &HeaderMap) -> String {
-    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-    host.split_once(':').map_or(host, |(name, _)| name).to_owned()
-}
-
 async fn pods(State(fleet): State<Arc<Fleet>>, request: Request) -> Response<Body> {
-    let (parts, _) = request.into_parts();
-    let node = node_name(&parts);
+    let node = node_name(request.headers());
     let Some(pods) = fleet.pods_of(&node) else {
         return text((StatusCode::NOT_FOUND, format!("node {node:?} is not simulated here\n")));
     };
@@ -55,68 +43,55 @@ async fn pods(State(fleet): State<Arc<Fleet>>, request: Request) -> Response<Bod
     axum::Json(json!({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": items})).into_response()
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for Place {
-    type Rejection = PathRejection;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Self::Rejection> {
-        let Path((namespace, pod, container)) = Path::from_request_parts(parts, state).await?;
-        Ok(Self { node: node_name(parts), namespace, pod, container })
-    }
+async fn log(State(fleet): State<Arc<Fleet>>, container: ContainerRef, Query(query): Pairs) -> Response<Body> {
+    logs::answer(&fleet, container, &query).await.unwrap_or_else(text)
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for Sandbox {
-    type Rejection = PathRejection;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Self::Rejection> {
-        let Path((namespace, pod)) = Path::from_request_parts(parts, state).await?;
-        Ok(Self { node: node_name(parts), namespace, pod })
-    }
-}
-
-async fn log(State(fleet): State<Arc<Fleet>>, place: Place, Query(query): Pairs) -> Response<Body> {
-    logs::answer(&fleet, place, &query).await.unwrap_or_else(text)
-}
-
-async fn exec(State(fleet): State<Arc<Fleet>>, place: Place, Query(query): Pairs, upgrade: Upgrade) -> Response<Body> {
-    let errand = Errand::Exec(commands::command(&query));
-    commands::answer(&fleet, place, &query, errand, upgrade).unwrap_or_else(text)
+async fn exec(
+    State(fleet): State<Arc<Fleet>>,
+    container: ContainerRef,
+    Query(query): Pairs,
+    upgrade: Upgrade,
+) -> Response<Body> {
+    let request = CommandRequest::Exec(exec_handler::command(&query));
+    exec_handler::answer(&fleet, container, &query, request, upgrade).unwrap_or_else(text)
 }
 
 async fn attach(
     State(fleet): State<Arc<Fleet>>,
-    place: Place,
+    container: ContainerRef,
     Query(query): Pairs,
     upgrade: Upgrade,
 ) -> Response<Body> {
-    commands::answer(&fleet, place, &query, Errand::Attach, upgrade).unwrap_or_else(text)
+    exec_handler::answer(&fleet, container, &query, CommandRequest::Attach, upgrade).unwrap_or_else(text)
 }
 
 async fn forward(
     State(fleet): State<Arc<Fleet>>,
-    sandbox: Sandbox,
+    pod: PodRef,
     Query(query): Pairs,
     upgrade: Upgrade,
 ) -> Response<Body> {
-    forward::answer(&fleet, sandbox, &query, upgrade).unwrap_or_else(text)
+    port_forward::answer(&fleet, pod, &query, upgrade).unwrap_or_else(text)
 }
 
 async fn page(State(fleet): State<Arc<Fleet>>, mut request: Request) -> Response<Body> {
-    let node = header_node(request.headers());
+    let node = node_name(request.headers());
     let path = request.uri().path().trim_start_matches('/').to_owned();
-    let [_, namespace, pod, port, rest] = five(&path).map(str::to_owned);
+    let [_, namespace, pod, port, rest] = five_parts(&path).map(str::to_owned);
     let Ok(port) = port.parse() else {
         return text((StatusCode::BAD_REQUEST, format!("{port:?} is no port\n")));
     };
-    // As the server in the container sees it.
+    // The server in the container sees only the part of the path behind the port.
     let query = request.uri().query().map(|query| format!("?{query}")).unwrap_or_default();
     if let Ok(uri) = format!("/{rest}{query}").parse() {
         *request.uri_mut() = uri;
     }
-    pages::answer(&fleet, &Port { node, namespace, pod, port }, request).await
+    pages::answer(&fleet, &PodPort { node, namespace, pod, port }, request).await
 }
 
-/// The first four segments of a path, and the rest.
-fn five(path: &str) -> [&str; 5] {
+/// Splits a path into its first four segments and the rest.
+fn five_parts(path: &str) -> [&str; 5] {
     let mut parts = path.splitn(5, '/');
     std::array::from_fn(|_| parts.next().unwrap_or_default())
 }

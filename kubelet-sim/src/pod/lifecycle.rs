@@ -69,7 +69,7 @@ pub enum Sandbox {
 
 /// What follows.
 #[derive(Debug)]
-pub struct Step {
+pub struct PodStep {
     pub status: PodStatus,
     pub events: Vec<PodEvent>,
     pub pulled: Vec<String>,
@@ -79,7 +79,7 @@ pub struct Step {
     pub ended: bool,
 }
 
-pub fn step(view: &PodView<'_>, now: Timestamp) -> Step {
+pub fn step(view: &PodView<'_>, now: Timestamp) -> PodStep {
     let mut status = view.status.clone();
     let mut progress = Progress::default();
     if !is_terminal(&status) {
@@ -90,7 +90,7 @@ pub fn step(view: &PodView<'_>, now: Timestamp) -> Step {
         let phase = match course {
             Course::GoesOn => machine.phase(&status),
             Course::Done => machine.final_phase(&status),
-            Course::Stopped { reason } => machine.settle(&mut status, reason),
+            Course::Stopped { reason } => machine.finish_stopped(&mut status, reason),
         };
         status.phase = Some(phase.to_owned());
         status.observed_generation = view.pod.metadata.generation.or(status.observed_generation);
@@ -100,11 +100,11 @@ pub fn step(view: &PodView<'_>, now: Timestamp) -> Step {
     }
     let ended = is_terminal(&status) && view.pod.is_deleting();
     let wake_at = progress.wake_at.filter(|_| !is_terminal(&status));
-    Step { status, events: progress.events, pulled: progress.pulled, wake_at, ended }
+    PodStep { status, events: progress.events, pulled: progress.pulled, wake_at, ended }
 }
 
 /// The node does not take the pod: it has failed before it began.
-pub fn reject(pod: &Pod, status: &PodStatus, rejection: &Rejection, now: Timestamp) -> Step {
+pub fn reject(pod: &Pod, status: &PodStatus, rejection: &Rejection, now: Timestamp) -> PodStep {
     let mut status = status.clone();
     status.start_time.get_or_insert(Time(now));
     status.phase = Some("Failed".to_owned());
@@ -112,7 +112,7 @@ pub fn reject(pod: &Pod, status: &PodStatus, rejection: &Rejection, now: Timesta
     status.message = Some(format!("Pod was rejected: {}", rejection.message));
     status.observed_generation = pod.metadata.generation.or(status.observed_generation);
     let events = vec![PodEvent::of_pod(true, &rejection.reason, rejection.message.as_str())];
-    Step { status, events, pulled: Vec::new(), wake_at: None, ended: false }
+    PodStep { status, events, pulled: Vec::new(), wake_at: None, ended: false }
 }
 
 fn statuses(list: &Option<Vec<ContainerStatus>>) -> &[ContainerStatus] {
@@ -301,13 +301,13 @@ impl<'a> PodMachine<'a> {
     }
 
     /// The pod was stopped: says what there is to say of containers that did not end by themselves.
-    fn settle(&self, status: &mut PodStatus, reason: Option<(&str, &str)>) -> &'static str {
+    fn finish_stopped(&self, status: &mut PodStatus, reason: Option<(&str, &str)>) -> &'static str {
         let (mut no_init, mut no_apps) = (Vec::new(), Vec::new());
         let init = status.init_container_statuses.as_mut().unwrap_or(&mut no_init);
         let apps = status.container_statuses.as_mut().unwrap_or(&mut no_apps);
-        phase::settle_restarts(init);
-        phase::settle_restarts(apps);
-        phase::settle_unseen(init, apps);
+        phase::restore_last_exits(init);
+        phase::restore_last_exits(apps);
+        phase::mark_lost(init, apps);
         let Some((reason, message)) = reason else { return self.final_phase(status) };
         status.reason = Some(reason.to_owned());
         status.message = Some(message.to_owned());

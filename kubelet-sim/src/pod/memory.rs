@@ -22,7 +22,7 @@ struct Remembered {
     exact: PodStatus,
     /// As the API server keeps it.
     stored: Option<PodStatus>,
-    told: BTreeSet<String>,
+    recorded: BTreeSet<String>,
 }
 
 /// resourceVersions compare as numbers, as Kubernetes promises since v1.35.
@@ -52,13 +52,13 @@ impl PodMemory {
     }
 
     /// Keeps the events that have not been told before, and remembers them.
-    pub fn untold(&self, pod: &Pod, events: Vec<PodEvent>) -> Vec<PodEvent> {
+    pub fn unrecorded(&self, pod: &Pod, events: Vec<PodEvent>) -> Vec<PodEvent> {
         if events.is_empty() {
             return events;
         }
         let mut memory = self.0.lock();
         let known = Self::entry(&mut memory, pod);
-        events.into_iter().filter(|event| known.told.insert(event.once.clone())).collect()
+        events.into_iter().filter(|event| known.recorded.insert(event.occurrence.clone())).collect()
     }
 
     pub fn forget(&self, key: &str) {
@@ -112,15 +112,15 @@ mod tests {
     #[test]
     fn events_are_told_once_for_each_pod() {
         let memory = PodMemory::default();
-        let event = |once: &str| PodEvent {
+        let event = |occurrence: &str| PodEvent {
             warning: false,
             reason: "Started".to_owned(),
             message: String::new(),
             field_path: String::new(),
-            once: once.to_owned(),
+            occurrence: occurrence.to_owned(),
         };
-        assert_eq!(memory.untold(&pod("u1", "1", ""), vec![event("a"), event("b")]).len(), 2);
-        assert_eq!(memory.untold(&pod("u1", "1", ""), vec![event("a"), event("c")]), vec![event("c")]);
-        assert_eq!(memory.untold(&pod("u2", "2", ""), vec![event("a")]).len(), 1);
+        assert_eq!(memory.unrecorded(&pod("u1", "1", ""), vec![event("a"), event("b")]).len(), 2);
+        assert_eq!(memory.unrecorded(&pod("u1", "1", ""), vec![event("a"), event("c")]), vec![event("c")]);
+        assert_eq!(memory.unrecorded(&pod("u2", "2", ""), vec![event("a")]).len(), 1);
     }
 }

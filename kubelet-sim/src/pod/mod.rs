@@ -1,13 +1,15 @@
-//! The life of one pod on a node: decided by pure functions, written by `sync`.
+//! The life of one pod on a node, decided by pure functions; `fleet::pod_sync` writes what they decide.
+//!
+//! Read `lifecycle` first: its `step` is the whole life, and calls everything else here.
 
-// The whole life, step by step.
+// The pod as a whole.
 pub mod lifecycle;
 pub mod admission;
 pub mod ending;
 pub mod phase;
 pub mod conditions;
 
-// One container's.
+// One container.
 pub mod view;
 pub mod state;
 pub mod container;
@@ -16,7 +18,6 @@ pub mod restart;
 pub mod script;
 pub mod progress;
 
-// What is remembered and written.
+// The statuses that were written, and the patch that writes the next one.
 pub mod memory;
 pub mod patch;
-pub mod sync;

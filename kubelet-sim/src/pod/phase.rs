@@ -20,7 +20,7 @@ pub fn at_the_end(apps: &[ContainerStatus]) -> &'static str {
 }
 
 /// A container that waited for its next run will not have one: its last exit is its end.
-pub fn settle_restarts(statuses: &mut [ContainerStatus]) {
+pub fn restore_last_exits(statuses: &mut [ContainerStatus]) {
     for status in statuses.iter_mut().filter(|status| is_waiting(status)) {
         if let Some(exit) = last_exit(status).cloned() {
             status.state = Some(ContainerState { terminated: Some(exit), ..Default::default() });
@@ -31,12 +31,12 @@ pub fn settle_restarts(statuses: &mut [ContainerStatus]) {
 
 /// A container of a pod that has got past its init containers counts as failed even if it never ran; so does an init
 /// container that one after it has overtaken.
-pub fn settle_unseen(init: &mut [ContainerStatus], apps: &mut [ContainerStatus]) {
+pub fn mark_lost(init: &mut [ContainerStatus], apps: &mut [ContainerStatus]) {
     if is_initialized(init, apps) {
-        apps.iter_mut().for_each(mark_unseen);
+        apps.iter_mut().for_each(mark_status_unknown);
     }
     let tried = init.iter().rposition(|status| !never_ran(status)).map_or(1, |last| last + 1);
-    init.iter_mut().take(tried).for_each(mark_unseen);
+    init.iter_mut().take(tried).for_each(mark_status_unknown);
 }
 
 fn is_initialized(init: &[ContainerStatus], apps: &[ContainerStatus]) -> bool {
@@ -46,15 +46,15 @@ fn is_initialized(init: &[ContainerStatus], apps: &[ContainerStatus]) -> bool {
     init.last().is_none_or(completed) || !apps.iter().all(never_ran)
 }
 
-fn mark_unseen(status: &mut ContainerStatus) {
+fn mark_status_unknown(status: &mut ContainerStatus) {
     if terminated(status).is_none() {
-        let unseen = ContainerStateTerminated {
+        let unknown = ContainerStateTerminated {
             exit_code: EXIT_UNKNOWN,
             reason: Some("ContainerStatusUnknown".to_owned()),
             message: Some("The container could not be located when the pod was terminated".to_owned()),
             ..Default::default()
         };
-        status.state = Some(ContainerState { terminated: Some(unseen), ..Default::default() });
+        status.state = Some(ContainerState { terminated: Some(unknown), ..Default::default() });
         status.started = status.started.map(|_| false);
         status.ready = false;
     }

@@ -12,14 +12,14 @@ pub struct PodEvent {
     pub message: String,
     /// `spec.containers{web}`; empty for the pod as a whole.
     pub field_path: String,
-    pub once: String,
+    pub occurrence: String,
 }
 
 impl PodEvent {
     /// About the pod as a whole.
     pub fn of_pod(warning: bool, reason: &str, message: impl Into<String>) -> Self {
         let (reason, message) = (reason.to_owned(), message.into());
-        Self { warning, once: format!("{reason}/{message}"), reason, message, field_path: String::new() }
+        Self { warning, occurrence: format!("{reason}/{message}"), reason, message, field_path: String::new() }
     }
 }
 
@@ -38,14 +38,14 @@ impl Progress {
 
     /// `run` counts the container's runs, or within one the tries: what happens again is told again.
     pub fn normal(&mut self, view: &ContainerView<'_>, run: impl Into<Occasion>, reason: &str, message: String) {
-        self.tell(view, run.into(), false, reason, message);
+        self.record(view, run.into(), false, reason, message);
     }
 
     pub fn warning(&mut self, view: &ContainerView<'_>, run: impl Into<Occasion>, reason: &str, message: String) {
-        self.tell(view, run.into(), true, reason, message);
+        self.record(view, run.into(), true, reason, message);
     }
 
-    fn tell(&mut self, view: &ContainerView<'_>, occasion: Occasion, warning: bool, reason: &str, message: String) {
+    fn record(&mut self, view: &ContainerView<'_>, occasion: Occasion, warning: bool, reason: &str, message: String) {
         let list = match view.role {
             Role::App => "containers",
             Role::Init | Role::Sidecar => "initContainers",
@@ -53,8 +53,8 @@ impl Progress {
         };
         let Occasion { run, attempt } = occasion;
         let field_path = format!("spec.{list}{{{}}}", view.spec.name);
-        let once = format!("{reason}/{field_path}/{run}/{attempt}/{message}");
-        self.events.push(PodEvent { warning, reason: reason.to_owned(), message, field_path, once });
+        let occurrence = format!("{reason}/{field_path}/{run}/{attempt}/{message}");
+        self.events.push(PodEvent { warning, reason: reason.to_owned(), message, field_path, occurrence });
     }
 }
 

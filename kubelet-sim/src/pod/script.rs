@@ -24,8 +24,8 @@
 //! words tell (`sleep 30`, `sh -c "echo no; exit 1"`) ends so, whatever the policy; a shell that reads what somebody types
 //! (`kubectl run -it`) waits for him, and when he ends it, `run-for` and `exit-code` of its container are written down.
 
-use crate::agent::foreseen;
 use crate::config::Latency;
+use crate::shell::entrypoint;
 use component_base::duration::parse_duration;
 use proto::kinds::api::core::v1::Container;
 use std::collections::BTreeMap;
@@ -58,12 +58,12 @@ pub struct Script {
     /// How long the pre-stop hook takes.
     pub pre_stop: Duration,
     pub stop_time: Duration,
-    pub words: Words,
+    pub log: LogScript,
 }
 
 /// What a container has to say.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Words {
+pub struct LogScript {
     pub lines: Vec<String>,
     /// `None`: once.
     pub every: Option<Duration>,
@@ -97,10 +97,10 @@ impl Script {
         let default_run = match role {
             Role::Init => Some(latency.init_run),
             Role::Sidecar | Role::Ephemeral => None,
-            Role::App if restart_policy == "Always" || foreseen::conversation(container).is_some() => None,
+            Role::App if restart_policy == "Always" || entrypoint::interactive_command(container).is_some() => None,
             Role::App => Some(latency.job_run),
         };
-        let own_end = foreseen::end(container);
+        let own_end = entrypoint::known_end(container);
         let codes: Option<Vec<i32>> =
             annotation("exit-code").and_then(|text| text.split(',').map(|code| code.trim().parse().ok()).collect());
         let (started_after, probed_ready_after) = probe_times(container);
@@ -117,7 +117,7 @@ impl Script {
             pull_error: of_pod("pull-error").map(str::to_owned),
             pre_stop: pre_stop(container),
             stop_time: time("stop-time").unwrap_or(latency.stop),
-            words: Words {
+            log: LogScript {
                 lines: annotation("log").map(|text| text.lines().map(str::to_owned).collect()).unwrap_or_default(),
                 every: time("log-every").map(|every| every.max(SHORTEST_PAUSE)),
             },

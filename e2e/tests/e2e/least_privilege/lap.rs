@@ -143,7 +143,7 @@ impl Lap {
 
         // Another fleet, whose nodes have certificates of their own.
         let guests = cluster.process("guests/1");
-        let bootstrap = Bootstrap { invited: invitation::connection(SERVER), rotates: true, cert_dir: None };
+        let bootstrap = Bootstrap { connection: invitation::connection(SERVER), rotates: true, cert_dir: None };
         let settings = kubelet_sim::Settings {
             nodes: 1,
             node_name_prefix: "guest-".to_owned(),

@@ -59,7 +59,7 @@ impl Life {
         let step = step(&view, self.now);
         let changed = self.line(&step.status) != self.line(&self.status) || step.ended;
         let news: Vec<PodEvent> =
-            step.events.into_iter().filter(|event| self.told.insert(event.once.clone())).collect();
+            step.events.into_iter().filter(|event| self.told.insert(event.occurrence.clone())).collect();
         if changed || !news.is_empty() {
             let ms = self.now.as_millisecond() - START_S * 1000;
             let end = if step.ended { " -> delete" } else { "" };

@@ -1,9 +1,9 @@
-//! Answers of plain text, as the kubelet refuses and as a page is.
+//! Responses of plain text: how the kubelet refuses a request, and how a simulated page is sent.
 
 use axum::body::Body;
 use http::{HeaderValue, Response, StatusCode, header};
 
-/// A refusal as the kubelet writes it: a line of text.
+/// A refusal as the kubelet writes it: a status code and a line of text.
 pub type Refusal = (StatusCode, String);
 
 pub fn text((code, text): Refusal) -> Response<Body> {

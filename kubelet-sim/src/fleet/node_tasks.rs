@@ -3,7 +3,7 @@
 //! Corresponds to pkg/kubelet/kubelet_node_status.go and k8s.io/component-helpers/apimachinery/lease.
 
 use crate::config::Settings;
-use crate::row::NodeRow;
+use crate::fleet::row::NodeRow;
 use crate::{lease, node};
 use client::{Error, EventType, Patch, PatchOptions, Regarding};
 use component_base::env::Env;
@@ -17,7 +17,7 @@ use std::time::Duration;
 
 /// One thing that one row of the fleet has to do; the rows' numbers are the fleet's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Heartbeat {
+pub enum NodeTask {
     Register(usize),
     RenewLease(usize),
     ReportStatus(usize),
@@ -29,24 +29,24 @@ pub enum Heartbeat {
 /// (a lease of 15 s, looked at every 2 s), and a little for its work.
 const FALL_BACK_AFTER: SignedDuration = SignedDuration::from_secs(20);
 
-impl Heartbeat {
+impl NodeTask {
     pub fn row(self) -> usize {
         match self {
-            Heartbeat::Register(row)
-            | Heartbeat::RenewLease(row)
-            | Heartbeat::ReportStatus(row)
-            | Heartbeat::FallBack(row) => row,
+            NodeTask::Register(row)
+            | NodeTask::RenewLease(row)
+            | NodeTask::ReportStatus(row)
+            | NodeTask::FallBack(row) => row,
         }
     }
 }
 
-impl fmt::Display for Heartbeat {
+impl fmt::Display for NodeTask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Heartbeat::Register(row) => write!(f, "register {row}"),
-            Heartbeat::RenewLease(row) => write!(f, "lease {row}"),
-            Heartbeat::ReportStatus(row) => write!(f, "status {row}"),
-            Heartbeat::FallBack(row) => write!(f, "fallback {row}"),
+            NodeTask::Register(row) => write!(f, "register {row}"),
+            NodeTask::RenewLease(row) => write!(f, "lease {row}"),
+            NodeTask::ReportStatus(row) => write!(f, "status {row}"),
+            NodeTask::FallBack(row) => write!(f, "fallback {row}"),
         }
     }
 }
@@ -66,11 +66,11 @@ pub async fn register(row: &NodeRow, env: &Env) -> Result<Node, Error> {
         }
         created => {
             let created = created?;
-            tell_transitions(row, &NodeStatus::default(), initial.status.as_ref());
+            record_transitions(row, &NodeStatus::default(), initial.status.as_ref());
             created
         }
     };
-    tell(row, "Starting", "Starting kubelet.");
+    record(row, "Starting", "Starting kubelet.");
     Ok(registered)
 }
 
@@ -95,21 +95,21 @@ pub fn fall_back(row: &NodeRow) -> bool {
         None => "--fallback-pod-cidr has no range for it either: its pods wait".to_owned(),
     };
     let why = "The node has been given no podCIDR; the controller manager gives one with --allocate-node-cidrs";
-    warn_of(row, "CIDRNotAvailable", &format!("{why}. {instead}."));
+    record_warning(row, "CIDRNotAvailable", &format!("{why}. {instead}."));
     falls_back
 }
 
-fn tell_transitions(row: &NodeRow, before: &NodeStatus, after: Option<&NodeStatus>) {
+fn record_transitions(row: &NodeRow, before: &NodeStatus, after: Option<&NodeStatus>) {
     for reason in after.map(|after| node::transitions(before, after)).unwrap_or_default() {
-        tell(row, reason, &format!("Node {} status is now: {reason}", row.machine.name));
+        record(row, reason, &format!("Node {} status is now: {reason}", row.machine.name));
     }
 }
 
-fn tell(row: &NodeRow, reason: &str, message: &str) {
+fn record(row: &NodeRow, reason: &str, message: &str) {
     row.recorder.event(&regarding(row), EventType::Normal, reason, message);
 }
 
-fn warn_of(row: &NodeRow, reason: &str, message: &str) {
+fn record_warning(row: &NodeRow, reason: &str, message: &str) {
     tracing::warn!(node = row.machine.name, "{message}");
     row.recorder.event(&regarding(row), EventType::Warning, reason, message);
 }
@@ -159,7 +159,7 @@ pub async fn report_status(
         let nodes = row.client.api::<Node>("");
         nodes.patch_status(&row.machine.name, &Patch::Strategic(patch), &PatchOptions::default()).await?;
     }
-    tell_transitions(row, &present, Some(&wanted));
+    record_transitions(row, &present, Some(&wanted));
     row.reported(env, changed, every, random);
     Ok(())
 }

@@ -3,16 +3,17 @@
 //! Corresponds to getExec and getAttach in pkg/kubelet/server/server.go and to k8s.io/kubelet/pkg/cri/streaming.
 
 use super::channels::{self, OFFERS, Reader, Writer};
-use super::foreseen::conversation;
-use super::inside::Found;
-use super::logs::{Log, Place, run_of};
-use super::output::Run;
-use super::plain::Refusal;
-use super::terminal::{Gone, Terminal};
-use super::upgrade::Upgrade;
-use super::wishes::Wishes;
+use super::options::StreamOptions;
+use super::terminal::{ClientGone, Terminal};
+use crate::agent::container::context::PodContainer;
+use crate::agent::container::output::Run;
+use crate::agent::logs::{Log, run_of};
+use crate::agent::plain_text::Refusal;
+use crate::agent::stream::upgrade::Upgrade;
+use crate::agent::target::ContainerRef;
 use crate::fleet::Fleet;
 use crate::pod::script::Role;
+use crate::shell::entrypoint::interactive_command;
 use axum::body::Body;
 use client::{Patch, PatchOptions};
 use http::{Response, StatusCode};
@@ -23,17 +24,17 @@ use std::sync::Arc;
 
 /// What is asked for.
 #[derive(Clone, Debug)]
-pub enum Errand {
+pub enum CommandRequest {
     Exec(Vec<String>),
     Attach,
 }
 
 /// Which of the streams a query wants.
-fn wishes(query: &[(String, String)]) -> Wishes {
+fn options(query: &[(String, String)]) -> StreamOptions {
     let has = |name: &str| query.iter().any(|(known, value)| known == name && value == "1");
     let tty = has("tty");
     // A terminal has one output.
-    Wishes { stdin: has("input"), stdout: has("output"), stderr: has("error") && !tty, tty }
+    StreamOptions { stdin: has("input"), stdout: has("output"), stderr: has("error") && !tty, tty }
 }
 
 /// The words of the command.
@@ -43,55 +44,58 @@ pub fn command(query: &[(String, String)]) -> Vec<String> {
 
 pub fn answer(
     fleet: &Arc<Fleet>,
-    place: Place,
+    container_ref: ContainerRef,
     query: &[(String, String)],
-    errand: Errand,
+    request: CommandRequest,
     upgrade: Upgrade,
 ) -> Result<Response<Body>, Refusal> {
-    let wishes = wishes(query);
-    if !(wishes.stdin || wishes.stdout || wishes.stderr) {
+    let options = options(query);
+    if !(options.stdin || options.stdout || options.stderr) {
         return Err((StatusCode::BAD_REQUEST, "you must specify at least 1 of stdin, stdout, stderr".to_owned()));
     }
-    let found = place.find(fleet)?;
-    if !found.is_running() {
-        return Err((StatusCode::INTERNAL_SERVER_ERROR, format!("container not found ({:?})", place.container)));
+    let container = container_ref.find(fleet)?;
+    if !container.is_running() {
+        return Err((
+            StatusCode::INTERNAL_SERVER_ERROR,
+            format!("container not container ({:?})", container_ref.container),
+        ));
     }
     let held = fleet.clone();
     Ok(upgrade.answer(fleet, OFFERS, move |framing, incoming, outgoing| async move {
         let env = held.env().clone();
-        if let Some(channels) = channels::open(framing, incoming, outgoing, wishes, &env).await {
-            run(held, place, found, wishes, errand, channels).await;
+        if let Some(channels) = channels::open(framing, incoming, outgoing, options, &env).await {
+            run(held, container_ref, container, options, request, channels).await;
         }
     }))
 }
 
 async fn run(
     fleet: Arc<Fleet>,
-    place: Place,
-    found: Found,
-    wishes: Wishes,
-    errand: Errand,
+    container_ref: ContainerRef,
+    container: PodContainer,
+    options: StreamOptions,
+    request: CommandRequest,
     (mut reader, mut writer): (Reader, Writer),
 ) {
     let env = fleet.env().clone();
-    let inside = match fleet.client_of(&place.node) {
-        Some(client) => found.inside(&client).await,
+    let context = match fleet.client_of(&container_ref.node) {
+        Some(client) => container.context(&client).await,
         None => return,
     };
-    let mut terminal = Terminal::new(&env, wishes, &mut reader, &mut writer);
-    let ended = match &errand {
-        Errand::Exec(argv) => terminal.run(&inside, argv).await.map(|code| exit_status(argv, code)),
-        Errand::Attach => {
-            let Ok(run) = run_of(&found, false) else { return };
-            match conversation(&found.container).filter(|_| wishes.stdin) {
-                Some(argv) => match terminal.run(&inside, &argv).await {
+    let mut terminal = Terminal::new(&env, options, &mut reader, &mut writer);
+    let ended = match &request {
+        CommandRequest::Exec(argv) => terminal.run(&context, argv).await.map(|code| exit_status(argv, code)),
+        CommandRequest::Attach => {
+            let Ok(run) = run_of(&container, false) else { return };
+            match interactive_command(&container.container).filter(|_| options.stdin) {
+                Some(argv) => match terminal.run(&context, &argv).await {
                     Ok(code) => {
-                        end_run(&fleet, &place, &found, &run, code).await;
+                        end_run(&fleet, &container_ref, &container, &run, code).await;
                         Ok(exit_status(&[], 0))
                     }
                     gone => gone.map(|_| Value::Null),
                 },
-                None => attach(terminal, Log::from_now(&fleet, place, found, run, inside)).await,
+                None => attach(terminal, Log::from_now(&fleet, container_ref, container, run, context)).await,
             }
         }
     };
@@ -103,28 +107,28 @@ async fn run(
 
 /// The first process has ended while somebody was attached to it: its script says so from now on, as annotations do for
 /// every other. One that is started again goes on instead, because its script holds for all its runs.
-async fn end_run(fleet: &Fleet, place: &Place, found: &Found, run: &Run, code: i32) {
-    let policy = found.pod.spec.as_ref().and_then(|spec| spec.restart_policy.as_deref());
+async fn end_run(fleet: &Fleet, container_ref: &ContainerRef, container: &PodContainer, run: &Run, code: i32) {
+    let policy = container.pod.spec.as_ref().and_then(|spec| spec.restart_policy.as_deref());
     let (Some(client), false) =
-        (fleet.client_of(&place.node), found.role == Role::App && matches!(policy, None | Some("Always")))
+        (fleet.client_of(&container_ref.node), container.role == Role::App && matches!(policy, None | Some("Always")))
     else {
         return;
     };
     let ran_for = fleet.env().wall().duration_since(run.started_at).as_millis();
-    let container = &place.container;
+    let name = &container_ref.container;
     let annotations = json!({
-        format!("run-for.orrery.dev/{container}"): format!("{ran_for}ms"),
-        format!("exit-code.orrery.dev/{container}"): code.to_string(),
+        format!("run-for.orrery.dev/{name}"): format!("{ran_for}ms"),
+        format!("exit-code.orrery.dev/{name}"): code.to_string(),
     });
-    let patch = Patch::Merge(json!({"metadata": {"annotations": annotations, "uid": found.pod.uid()}}));
-    let pods = client.api::<Pod>(&place.namespace);
-    if let Err(error) = pods.patch_status(&place.pod, &patch, &PatchOptions::default()).await {
-        tracing::warn!(pod = place.pod, %error, "cannot tell that the container's process has ended");
+    let patch = Patch::Merge(json!({"metadata": {"annotations": annotations, "uid": container.pod.uid()}}));
+    let pods = client.api::<Pod>(&container_ref.namespace);
+    if let Err(error) = pods.patch_status(&container_ref.pod, &patch, &PatchOptions::default()).await {
+        tracing::warn!(pod = container_ref.pod, %error, "cannot tell that the container's process has ended");
     }
 }
 
 /// Shows the log as it goes on; what is typed comes back.
-async fn attach(mut terminal: Terminal<'_>, mut log: Log) -> Result<Value, Gone> {
+async fn attach(mut terminal: Terminal<'_>, mut log: Log) -> Result<Value, ClientGone> {
     loop {
         tokio::select! {
             biased;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 /// What joins a command to the one before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum After {
+pub enum RunIf {
     /// `;`, a new line, or the beginning.
     Always,
     /// `&&`
@@ -18,7 +18,7 @@ pub enum After {
 /// Commands, each of which reads what the one before it prints.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pipeline {
-    pub after: After,
+    pub run_if: RunIf,
     pub commands: Vec<Command>,
 }
 
@@ -33,12 +33,12 @@ pub struct Command {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Redirection {
     /// 0, 1 or 2.
-    pub of: u8,
-    pub to: To,
+    pub descriptor: u8,
+    pub target: RedirectTarget,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum To {
+pub enum RedirectTarget {
     /// Where that one goes at this moment.
     Number(u8),
     File(Word),
@@ -72,7 +72,7 @@ enum Piece {
 /// What this shell does not know.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("syntax error: {0} is more than this simulated shell knows")]
-pub struct Unknown(String);
+pub struct Unsupported(String);
 
 const KEYWORDS: [&str; 10] = ["if", "for", "while", "until", "case", "function", "{", "do", "then", "!"];
 
@@ -92,8 +92,8 @@ impl Command {
 
     /// The first word, unless it is only known when its turn comes.
     /// Whether nothing is read from a file or written to one.
-    pub fn stays_within(&self) -> bool {
-        self.redirections.iter().all(|redirection| matches!(redirection.to, To::Number(_)))
+    pub fn uses_no_files(&self) -> bool {
+        self.redirections.iter().all(|redirection| matches!(redirection.target, RedirectTarget::Number(_)))
     }
 
     pub fn name(&self) -> Option<&str> {
@@ -109,26 +109,26 @@ impl Command {
 }
 
 /// Splits a line into commands.
-pub fn parse(line: &str) -> Result<Vec<Pipeline>, Unknown> {
+pub fn parse(line: &str) -> Result<Vec<Pipeline>, Unsupported> {
     let mut reader = Reader { rest: line.chars().collect(), at: 0 };
     let mut lines = Vec::new();
-    let (mut commands, mut command, mut after) = (Vec::new(), Command::default(), After::Always);
+    let (mut commands, mut command, mut run_if) = (Vec::new(), Command::default(), RunIf::Always);
     while let Some(next) = reader.peek() {
         let second = reader.rest.get(reader.at + 1);
         let joined = match (next, second) {
-            ('&', Some('&')) => Some((2, After::Success)),
-            ('|', Some('|')) => Some((2, After::Failure)),
-            (';' | '\n', _) => Some((1, After::Always)),
-            ('&' | '(' | ')' | '`', _) => return Err(Unknown(format!("{next:?}"))),
+            ('&', Some('&')) => Some((2, RunIf::Success)),
+            ('|', Some('|')) => Some((2, RunIf::Failure)),
+            (';' | '\n', _) => Some((1, RunIf::Always)),
+            ('&' | '(' | ')' | '`', _) => return Err(Unsupported(format!("{next:?}"))),
             _ => None,
         };
         match (joined, next) {
             (Some((length, next)), _) => {
-                finish(&mut lines, &mut commands, &mut command, after)?;
-                after = next;
+                finish(&mut lines, &mut commands, &mut command, run_if)?;
+                run_if = next;
                 reader.at += length;
             }
-            (None, '|') if command.is_empty() => return Err(Unknown("a pipe without a command".to_owned())),
+            (None, '|') if command.is_empty() => return Err(Unsupported("a pipe without a command".to_owned())),
             (None, '|') => {
                 commands.push(std::mem::take(&mut command));
                 reader.at += 1;
@@ -144,14 +144,14 @@ pub fn parse(line: &str) -> Result<Vec<Pipeline>, Unknown> {
                 let word = reader.word()?;
                 match word.0.as_slice() {
                     [Piece::Text(text)] if command.words.is_empty() && KEYWORDS.contains(&text.as_str()) => {
-                        return Err(Unknown(format!("{text:?}")));
+                        return Err(Unsupported(format!("{text:?}")));
                     }
                     _ => command.words.push(word),
                 }
             }
         }
     }
-    finish(&mut lines, &mut commands, &mut command, after)?;
+    finish(&mut lines, &mut commands, &mut command, run_if)?;
     Ok(lines)
 }
 
@@ -160,14 +160,14 @@ fn finish(
     lines: &mut Vec<Pipeline>,
     commands: &mut Vec<Command>,
     command: &mut Command,
-    after: After,
-) -> Result<(), Unknown> {
+    run_if: RunIf,
+) -> Result<(), Unsupported> {
     match (command.is_empty(), commands.is_empty()) {
         (true, true) => return Ok(()),
-        (true, false) => return Err(Unknown("a pipe without a command".to_owned())),
+        (true, false) => return Err(Unsupported("a pipe without a command".to_owned())),
         (false, _) => commands.push(std::mem::take(command)),
     }
-    lines.push(Pipeline { after, commands: std::mem::take(commands) });
+    lines.push(Pipeline { run_if, commands: std::mem::take(commands) });
     Ok(())
 }
 
@@ -194,17 +194,19 @@ impl Reader {
     }
 
     /// From its sign on; `of` stood before it.
-    fn redirection(&mut self, of: Option<u8>) -> Result<Redirection, Unknown> {
+    fn redirection(&mut self, given: Option<u8>) -> Result<Redirection, Unsupported> {
         let sign = self.next();
-        let of = of.unwrap_or(u8::from(sign == Some('>')));
+        let descriptor = given.unwrap_or(u8::from(sign == Some('>')));
         match (sign, self.peek()) {
-            (Some('<'), Some('<' | '&' | '>')) => return Err(Unknown("this use of '<'".to_owned())),
+            (Some('<'), Some('<' | '&' | '>')) => return Err(Unsupported("this use of '<'".to_owned())),
             (Some('>'), Some('>')) => self.at += 1,
             (Some('>'), Some('&')) => {
                 self.at += 1;
                 return match self.next() {
-                    Some(number @ '1'..='2') => Ok(Redirection { of, to: To::Number(number as u8 - b'0') }),
-                    _ => Err(Unknown("this use of \">&\"".to_owned())),
+                    Some(number @ '1'..='2') => {
+                        Ok(Redirection { descriptor, target: RedirectTarget::Number(number as u8 - b'0') })
+                    }
+                    _ => Err(Unsupported("this use of \">&\"".to_owned())),
                 };
             }
             _ => {}
@@ -214,12 +216,12 @@ impl Reader {
         }
         let word = self.word()?;
         if word.0.is_empty() {
-            return Err(Unknown("a redirection to nothing".to_owned()));
+            return Err(Unsupported("a redirection to nothing".to_owned()));
         }
-        Ok(Redirection { of, to: To::File(word) })
+        Ok(Redirection { descriptor, target: RedirectTarget::File(word) })
     }
 
-    fn word(&mut self) -> Result<Word, Unknown> {
+    fn word(&mut self) -> Result<Word, Unsupported> {
         let (mut pieces, mut text, mut is_quoted) = (Vec::new(), String::new(), false);
         while let Some(next) = self.peek().filter(|next| !next.is_whitespace() && !";&|<>()`".contains(*next)) {
             self.at += 1;
@@ -230,7 +232,7 @@ impl Reader {
                         match self.next() {
                             Some('\'') => break,
                             Some(inner) => text.push(inner),
-                            None => return Err(Unknown("an open quote".to_owned())),
+                            None => return Err(Unsupported("an open quote".to_owned())),
                         }
                     }
                 }
@@ -249,24 +251,24 @@ impl Reader {
         Ok(Word(pieces))
     }
 
-    fn double_quoted(&mut self, pieces: &mut Vec<Piece>, text: &mut String) -> Result<(), Unknown> {
+    fn double_quoted(&mut self, pieces: &mut Vec<Piece>, text: &mut String) -> Result<(), Unsupported> {
         loop {
             match self.next() {
                 Some('"') => return Ok(()),
                 Some('\\') => match self.next() {
                     Some(escaped @ ('"' | '\\' | '$' | '`')) => text.push(escaped),
                     Some(other) => text.extend(['\\', other]),
-                    None => return Err(Unknown("an open quote".to_owned())),
+                    None => return Err(Unsupported("an open quote".to_owned())),
                 },
                 Some('$') => self.variable(pieces, text)?,
-                Some('`') => return Err(Unknown("'`'".to_owned())),
+                Some('`') => return Err(Unsupported("'`'".to_owned())),
                 Some(other) => text.push(other),
-                None => return Err(Unknown("an open quote".to_owned())),
+                None => return Err(Unsupported("an open quote".to_owned())),
             }
         }
     }
 
-    fn variable(&mut self, pieces: &mut Vec<Piece>, text: &mut String) -> Result<(), Unknown> {
+    fn variable(&mut self, pieces: &mut Vec<Piece>, text: &mut String) -> Result<(), Unsupported> {
         let is_part = |next: &char| next.is_ascii_alphanumeric() || *next == '_';
         let mut name = String::new();
         match self.peek() {
@@ -281,10 +283,10 @@ impl Reader {
                     name.push(next);
                 }
                 if self.next() != Some('}') || name.is_empty() {
-                    return Err(Unknown("this use of \"${\"".to_owned()));
+                    return Err(Unsupported("this use of \"${\"".to_owned()));
                 }
             }
-            Some('(') => return Err(Unknown("\"$(\"".to_owned())),
+            Some('(') => return Err(Unsupported("\"$(\"".to_owned())),
             _ => {
                 while let Some(next) = self.peek().filter(is_part) {
                     self.at += 1;
@@ -314,20 +316,20 @@ mod tests {
             [("A", "x y"), ("?", "3")].map(|(name, value)| (name.to_owned(), value.to_owned())).into();
         let command = |command: &Command| {
             let mut text = format!("[{}]", command.words(&variables).join("]["));
-            for Redirection { of, to } in &command.redirections {
-                let sign = if *of == 0 { '<' } else { '>' };
-                text += &match to {
-                    To::Number(number) => format!("{of}{sign}&{number}"),
-                    To::File(word) => format!("{of}{sign}{}", word.text(&variables)),
+            for Redirection { descriptor, target } in &command.redirections {
+                let sign = if *descriptor == 0 { '<' } else { '>' };
+                text += &match target {
+                    RedirectTarget::Number(number) => format!("{descriptor}{sign}&{number}"),
+                    RedirectTarget::File(word) => format!("{descriptor}{sign}{}", word.text(&variables)),
                 };
             }
             text
         };
         let pipeline = |pipeline: &Pipeline| {
-            let sign = match pipeline.after {
-                After::Always => ";",
-                After::Success => "&&",
-                After::Failure => "||",
+            let sign = match pipeline.run_if {
+                RunIf::Always => ";",
+                RunIf::Success => "&&",
+                RunIf::Failure => "||",
             };
             let commands: Vec<String> = pipeline.commands.iter().map(command).collect();
             format!("{sign}{}", commands.join("|"))

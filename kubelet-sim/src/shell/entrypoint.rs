@@ -3,8 +3,8 @@
 //! There is no Kubernetes counterpart: a real container is found out about by running it. Pure, and only where the words
 //! of the spec decide: what reads a file or a variable from elsewhere depends on more than the pod.
 
-use super::shell::{Act, Inside, Session, is_known};
-use super::words;
+use super::command_line;
+use super::session::{ContainerContext, Effect, Session, is_supported};
 use proto::kinds::api::core::v1::Container;
 use proto::kinds::jiff::Timestamp;
 use std::time::Duration;
@@ -16,38 +16,38 @@ const SHELL_IMAGES: [&str; 6] = ["alpine", "bash", "busybox", "centos", "debian"
 
 /// What a command will have done, unless it is stopped before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct End {
+pub struct KnownEnd {
     /// `None`: never, as `sleep infinity`.
     pub after: Option<Duration>,
     pub exit_code: i32,
 }
 
 /// The end of a container's command, where its words alone tell.
-pub fn end(container: &Container) -> Option<End> {
+pub fn known_end(container: &Container) -> Option<KnownEnd> {
     let argv = argv(container);
-    if !is_known(&argv) || !is_plain(&argv) {
+    if !is_supported(&argv) || !is_plain(&argv) {
         return None;
     }
     let given =
         container.env.iter().flatten().filter_map(|variable| Some((variable.name.clone(), variable.value.clone()?)));
-    let inside = Inside { env: given.collect(), ..Inside::default() };
-    let ran = Session::new(&inside).start(&argv, Timestamp::UNIX_EPOCH);
-    let after = ran.acts.iter().fold(Duration::ZERO, |after, act| match act {
-        Act::Sleep(time) => after.saturating_add(*time),
+    let context = ContainerContext { env: given.collect(), ..ContainerContext::default() };
+    let outcome = Session::new(&context).start(&argv, Timestamp::UNIX_EPOCH);
+    let after = outcome.effects.iter().fold(Duration::ZERO, |after, effect| match effect {
+        Effect::Sleep(time) => after.saturating_add(*time),
         _ => after,
     });
-    Some(End { after: (after != Duration::MAX).then_some(after), exit_code: ran.exit_code })
+    Some(KnownEnd { after: (after != Duration::MAX).then_some(after), exit_code: outcome.exit_code })
 }
 
 /// The command of a container that reads what somebody types (`kubectl run -it`, `kubectl debug -it`): a shell, or `cat`.
-pub fn conversation(container: &Container) -> Option<Vec<String>> {
+pub fn interactive_command(container: &Container) -> Option<Vec<String>> {
     let mut argv = argv(container);
     if argv.is_empty() && is_shell_image(container.image.as_deref().unwrap_or_default()) {
         argv.push("sh".to_owned());
     }
-    let inside = Inside::default();
-    let acts = Session::new(&inside).start(&argv, Timestamp::UNIX_EPOCH).acts;
-    let waits = acts.iter().any(|act| matches!(act, Act::Copy | Act::Drain | Act::Shell));
+    let context = ContainerContext::default();
+    let effects = Session::new(&context).start(&argv, Timestamp::UNIX_EPOCH).effects;
+    let waits = effects.iter().any(|effect| matches!(effect, Effect::Copy | Effect::Drain | Effect::Shell));
     (container.stdin == Some(true) && waits).then_some(argv)
 }
 
@@ -57,9 +57,9 @@ fn argv(container: &Container) -> Vec<String> {
 
 fn is_plain(argv: &[String]) -> bool {
     match argv {
-        [_, flag, line, ..] if flag == "-c" => words::parse(line).is_ok_and(|lines| {
+        [_, flag, line, ..] if flag == "-c" => command_line::parse(line).is_ok_and(|lines| {
             let mut commands = lines.iter().flat_map(|line| &line.commands);
-            commands.all(|command| command.name().is_some_and(is_plain_name) && command.stays_within())
+            commands.all(|command| command.name().is_some_and(is_plain_name) && command.uses_no_files())
         }),
         [first, ..] => is_plain_name(first),
         [] => false,
@@ -86,11 +86,11 @@ mod tests {
 
     #[test]
     fn words_tell_how_a_command_ends() {
-        let ends = |after_s, exit_code| Some(End { after: Some(Duration::from_secs(after_s)), exit_code });
+        let ends = |after_s, exit_code| Some(KnownEnd { after: Some(Duration::from_secs(after_s)), exit_code });
         for (command, expected) in [
             (&["false"][..], ends(0, 1)),
             (&["/bin/sleep", "30"], ends(30, 0)),
-            (&["sleep", "infinity"], Some(End { after: None, exit_code: 0 })),
+            (&["sleep", "infinity"], Some(KnownEnd { after: None, exit_code: 0 })),
             (&["sh", "-c", "echo a; sleep 2; echo b >&2; sleep 1; exit 3"], ends(3, 3)),
             (&["sh", "-c", "sleep 5 && false"], ends(5, 1)),
             (&["sh", "-c", "cat /etc/config/key"], None),
@@ -100,7 +100,7 @@ mod tests {
             (&["sh"], None),
             (&[], None),
         ] {
-            assert_eq!(end(&container("busybox", command, false)), expected, "{command:?}");
+            assert_eq!(known_end(&container("busybox", command, false)), expected, "{command:?}");
         }
     }
 
@@ -115,7 +115,7 @@ mod tests {
             ("busybox", &["cat"], true, Some("cat")),
             ("busybox", &["sh", "-c", "echo hi"], true, None),
         ] {
-            let found = conversation(&container(image, command, stdin));
+            let found = interactive_command(&container(image, command, stdin));
             assert_eq!(found.as_ref().map(|argv| argv[0].as_str()), expected, "{image} {command:?}");
         }
     }

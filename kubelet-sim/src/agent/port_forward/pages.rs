@@ -2,7 +2,7 @@
 //!
 //! There is no Kubernetes counterpart: a real pod listens where its image does.
 
-use super::plain::text;
+use crate::agent::plain_text::text;
 use crate::fleet::Fleet;
 use axum::body::Body;
 use axum::extract::FromRequestParts;
@@ -40,14 +40,14 @@ pub fn page(pod: &Pod, container: &Container, port: u16, request_line: &str) -> 
 
 /// A port of a pod.
 #[derive(Clone, Debug)]
-pub struct Port {
+pub struct PodPort {
     pub node: String,
     pub namespace: String,
     pub pod: String,
     pub port: u16,
 }
 
-impl Port {
+impl PodPort {
     pub fn is_open(&self, fleet: &Fleet) -> bool {
         let found = fleet.find(&self.node, &self.namespace, &self.pod);
         found.is_some_and(|(pod, status)| listener(&pod, &status, self.port).is_some())
@@ -68,7 +68,7 @@ impl Port {
 
 /// A request to the server behind a port. Who wants a WebSocket gets the page as its first message, and then back what it
 /// says.
-pub async fn answer(fleet: &Fleet, port: &Port, request: Request<Body>) -> Response<Body> {
+pub async fn answer(fleet: &Fleet, port: &PodPort, request: Request<Body>) -> Response<Body> {
     let (mut parts, _) = request.into_parts();
     let line = format!("{} {}", parts.method, parts.uri);
     match port.page(fleet, &line) {

@@ -57,7 +57,7 @@ impl NodeRow {
             None => (fleet.impersonating(&format!("system:node:{}", machine.name), &["system:nodes"]), None),
             Some(bootstrap) => {
                 // Nobody yet: nothing is written before there is a certificate.
-                let nobody = Connection { token: None, token_file: None, ..bootstrap.invited.clone() };
+                let nobody = Connection { token: None, token_file: None, ..bootstrap.connection.clone() };
                 let client = Client::connect(fleet.env(), &nobody, "kubelet");
                 let (client, renewal) = client.expect("the connection has been tried").renewable();
                 (client, Some(renewal))

@@ -4,14 +4,14 @@
 //! command and the time to what is printed, how long is slept, and the exit code. Loops, functions and substitutions are
 //! refused by name. Files are not written; what is typed goes to one program, and not through pipes.
 
-use super::words::{self, After, Command, Redirection, To};
+use super::command_line::{self, Command, RedirectTarget, Redirection, RunIf};
 use proto::kinds::jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// What a process in the container finds.
 #[derive(Clone, Debug, Default)]
-pub struct Inside {
+pub struct ContainerContext {
     pub hostname: String,
     /// By path. Folders are what their paths name.
     pub files: BTreeMap<String, String>,
@@ -24,7 +24,7 @@ pub struct Inside {
 
 /// What a command does that can be seen, in order.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Act {
+pub enum Effect {
     Out(String),
     Err(String),
     Sleep(Duration),
@@ -54,12 +54,12 @@ const MAX_DEPTH: usize = 8;
 /// A shell, or the one program that was asked for.
 #[derive(Clone, Debug)]
 pub struct Session<'a> {
-    pub(super) inside: &'a Inside,
+    pub(super) context: &'a ContainerContext,
     pub(super) variables: BTreeMap<String, String>,
     pub(super) exported: BTreeSet<String>,
     pub(super) working_dir: String,
     pub(super) now: Timestamp,
-    pub(super) acts: Vec<Act>,
+    pub(super) effects: Vec<Effect>,
     /// What the command reads; `None`: what is typed.
     pub(super) stdin: Option<String>,
     /// Rows and columns, where there is a terminal.
@@ -67,16 +67,16 @@ pub struct Session<'a> {
     printed_bytes: usize,
     depth: usize,
     /// `exit` was called.
-    ended: bool,
+    exited: bool,
 }
 
 /// What came of a command line.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Ran {
-    pub acts: Vec<Act>,
+pub struct Outcome {
+    pub effects: Vec<Effect>,
     pub exit_code: i32,
     /// The shell is to end, too.
-    pub ended: bool,
+    pub exited: bool,
 }
 
 /// The program that a path or a name means.
@@ -86,18 +86,18 @@ pub(super) fn program(name: &str) -> Option<&'static str> {
 }
 
 /// Whether a command is one that this container has, and understands.
-pub fn is_known(argv: &[String]) -> bool {
+pub fn is_supported(argv: &[String]) -> bool {
     let line = match argv {
         [shell, flag, line, ..] if matches!(program(shell), Some("sh" | "bash")) && flag == "-c" => line,
         [shell, ..] if matches!(program(shell), Some("sh" | "bash")) => return false,
         [first, ..] => return program(first).is_some(),
         [] => return false,
     };
-    let is_known = |command: &Command| {
+    let is_supported = |command: &Command| {
         let name = command.name().unwrap_or_default();
         program(name).is_some() || BUILTINS.contains(&name) || name.contains('=')
     };
-    words::parse(line).is_ok_and(|lines| lines.iter().flat_map(|line| &line.commands).all(is_known))
+    command_line::parse(line).is_ok_and(|lines| lines.iter().flat_map(|line| &line.commands).all(is_supported))
 }
 
 /// How runc says that there is no such program.
@@ -110,28 +110,28 @@ fn cannot_start(name: &str) -> String {
 }
 
 impl<'a> Session<'a> {
-    pub fn new(inside: &'a Inside) -> Self {
+    pub fn new(context: &'a ContainerContext) -> Self {
         Self {
-            inside,
-            variables: inside.env.clone(),
-            exported: inside.env.keys().cloned().collect(),
-            working_dir: if inside.working_dir.is_empty() { "/".to_owned() } else { inside.working_dir.clone() },
+            context,
+            variables: context.env.clone(),
+            exported: context.env.keys().cloned().collect(),
+            working_dir: if context.working_dir.is_empty() { "/".to_owned() } else { context.working_dir.clone() },
             now: Timestamp::UNIX_EPOCH,
-            acts: Vec::new(),
+            effects: Vec::new(),
             stdin: None,
             terminal: None,
             printed_bytes: 0,
             depth: 0,
-            ended: false,
+            exited: false,
         }
     }
 
-    pub fn on(self, terminal: Option<(u16, u16)>) -> Self {
+    pub fn with_terminal(self, terminal: Option<(u16, u16)>) -> Self {
         Self { terminal, ..self }
     }
 
     /// Starts a program, as the runtime does.
-    pub fn start(&mut self, argv: &[String], now: Timestamp) -> Ran {
+    pub fn start(&mut self, argv: &[String], now: Timestamp) -> Outcome {
         self.now = now;
         let name = argv.first().map(String::as_str).unwrap_or_default();
         let exit_code = match program(name) {
@@ -141,24 +141,24 @@ impl<'a> Session<'a> {
                 NOT_FOUND
             }
         };
-        self.ran(exit_code)
+        self.outcome(exit_code)
     }
 
     /// Runs one line of a shell's input.
-    pub fn line(&mut self, line: &str, now: Timestamp) -> Ran {
+    pub fn line(&mut self, line: &str, now: Timestamp) -> Outcome {
         self.now = now;
         let exit_code = self.script(line);
-        self.ran(exit_code)
+        self.outcome(exit_code)
     }
 
-    fn ran(&mut self, exit_code: i32) -> Ran {
+    fn outcome(&mut self, exit_code: i32) -> Outcome {
         self.variables.insert("?".to_owned(), exit_code.to_string());
         self.printed_bytes = 0;
-        Ran { acts: std::mem::take(&mut self.acts), exit_code, ended: self.ended }
+        Outcome { effects: std::mem::take(&mut self.effects), exit_code, exited: self.exited }
     }
 
     fn script(&mut self, text: &str) -> i32 {
-        let lines = match words::parse(text) {
+        let lines = match command_line::parse(text) {
             Ok(lines) => lines,
             Err(error) => {
                 self.error(format!("sh: {error}\n"));
@@ -167,17 +167,17 @@ impl<'a> Session<'a> {
         };
         let mut code = self.variables.get("?").and_then(|code| code.parse().ok()).unwrap_or(0);
         for line in lines {
-            let skip = match line.after {
-                After::Always => false,
-                After::Success => code != 0,
-                After::Failure => code == 0,
+            let skip = match line.run_if {
+                RunIf::Always => false,
+                RunIf::Success => code != 0,
+                RunIf::Failure => code == 0,
             };
             if skip {
                 continue;
             }
             code = self.pipeline(&line.commands);
             self.variables.insert("?".to_owned(), code.to_string());
-            if self.ended {
+            if self.exited {
                 break;
             }
         }
@@ -191,33 +191,33 @@ impl<'a> Session<'a> {
         };
         let mut fed = self.stdin.take();
         for command in before {
-            let (acts, _) = self.apart(fed.take(), |stage| stage.redirected(command));
+            let (effects, _) = self.in_subshell(fed.take(), |stage| stage.redirected(command));
             let mut printed = String::new();
-            for act in acts {
-                match act {
-                    Act::Out(text) => printed.push_str(&text),
-                    Act::Copy | Act::Shell => {
+            for effect in effects {
+                match effect {
+                    Effect::Out(text) => printed.push_str(&text),
+                    Effect::Copy | Effect::Shell => {
                         self.error("sh: what is typed goes through no pipe of this simulated shell\n".to_owned());
                         return 2;
                     }
-                    act => self.acts.push(act),
+                    effect => self.effects.push(effect),
                 }
             }
             fed = Some(printed);
         }
-        let (acts, code) = self.apart(fed, |stage| stage.redirected(last));
-        self.acts.extend(acts);
+        let (effects, code) = self.in_subshell(fed, |stage| stage.redirected(last));
+        self.effects.extend(effects);
         code
     }
 
     /// A process of its own: what it sets is forgotten with it.
-    fn apart(&mut self, stdin: Option<String>, run: impl FnOnce(&mut Self) -> i32) -> (Vec<Act>, i32) {
-        let acts = std::mem::take(&mut self.acts);
-        let mut process = Session { stdin, ended: false, ..self.clone() };
-        self.acts = acts;
+    fn in_subshell(&mut self, stdin: Option<String>, run: impl FnOnce(&mut Self) -> i32) -> (Vec<Effect>, i32) {
+        let effects = std::mem::take(&mut self.effects);
+        let mut process = Session { stdin, exited: false, ..self.clone() };
+        self.effects = effects;
         let code = run(&mut process);
         (self.printed_bytes, self.now) = (process.printed_bytes, process.now);
-        (process.acts, code)
+        (process.effects, code)
     }
 
     /// A command, its input and outputs where they are sent.
@@ -226,57 +226,59 @@ impl<'a> Session<'a> {
         if command.redirections.is_empty() {
             return self.command(&argv);
         }
-        // Where the numbers 1 and 2 lead: to one of the two, or nowhere.
-        let (mut out, mut err, mut fed) = (Some(1), Some(2), None);
-        for Redirection { of, to } in &command.redirections {
-            let to = match to {
-                To::Number(number) => {
+        // Where the descriptors 1 and 2 lead: to one of the two outputs, or nowhere.
+        let (mut out, mut err, mut input) = (Some(1), Some(2), None);
+        for Redirection { descriptor, target } in &command.redirections {
+            let leads_to = match target {
+                RedirectTarget::Number(number) => {
                     if *number == 1 {
                         out
                     } else {
                         err
                     }
                 }
-                To::File(word) => {
+                RedirectTarget::File(word) => {
                     let path = word.text(&self.variables);
-                    match (*of, self.file(&path)) {
-                        (0, Ok(text)) => fed = Some(text),
+                    match (*descriptor, self.file(&path)) {
+                        (0, Ok(text)) => input = Some(text),
                         (1 | 2, _) if path == NULL => {}
-                        (of, _) => {
-                            let why = if of == 0 { "can't open" } else { "can't create" };
-                            let what = if of == 0 { "no such file" } else { "Read-only file system" };
-                            self.error(format!("sh: {why} {path}: {what}\n"));
+                        (descriptor, _) => {
+                            let (failed, why) = match descriptor {
+                                0 => ("can't open", "no such file"),
+                                _ => ("can't create", "Read-only file system"),
+                            };
+                            self.error(format!("sh: {failed} {path}: {why}\n"));
                             return 1;
                         }
                     }
                     None
                 }
             };
-            match of {
-                1 => out = to,
-                2 => err = to,
+            match descriptor {
+                1 => out = leads_to,
+                2 => err = leads_to,
                 _ => {}
             }
         }
         let outer = self.stdin.take();
-        let is_fed = fed.is_some();
-        self.stdin = fed.or(outer.clone());
-        let before = std::mem::take(&mut self.acts);
+        let is_redirected = input.is_some();
+        self.stdin = input.or(outer.clone());
+        let before = std::mem::take(&mut self.effects);
         let code = self.command(&argv);
-        let acts = std::mem::replace(&mut self.acts, before);
-        if is_fed {
+        let effects = std::mem::replace(&mut self.effects, before);
+        if is_redirected {
             self.stdin = outer;
         }
         let sent = |text, to| match to {
-            Some(1) => Some(Act::Out(text)),
-            Some(_) => Some(Act::Err(text)),
+            Some(1) => Some(Effect::Out(text)),
+            Some(_) => Some(Effect::Err(text)),
             None => None,
         };
-        self.acts.extend(acts.into_iter().filter_map(|act| match act {
-            Act::Out(text) => sent(text, out),
-            Act::Err(text) => sent(text, err),
-            Act::Copy if out.is_none() => Some(Act::Drain),
-            act => Some(act),
+        self.effects.extend(effects.into_iter().filter_map(|effect| match effect {
+            Effect::Out(text) => sent(text, out),
+            Effect::Err(text) => sent(text, err),
+            Effect::Copy if out.is_none() => Some(Effect::Drain),
+            effect => Some(effect),
         }));
         code
     }
@@ -286,7 +288,7 @@ impl<'a> Session<'a> {
         let Some(name) = argv.first() else { return 0 };
         match (name.as_str(), &argv[1..]) {
             ("exit", rest) => {
-                self.ended = true;
+                self.exited = true;
                 let last = self.variables.get("?").cloned().unwrap_or_default();
                 let code: i32 = rest.first().unwrap_or(&last).parse().unwrap_or(0);
                 code & 0xff
@@ -322,32 +324,32 @@ impl<'a> Session<'a> {
     }
 
     pub(super) fn print(&mut self, text: String) -> i32 {
-        self.say(text, Act::Out);
+        self.emit(text, Effect::Out);
         0
     }
 
     pub(super) fn error(&mut self, text: String) {
-        self.say(text, Act::Err);
+        self.emit(text, Effect::Err);
     }
 
-    fn say(&mut self, text: String, act: fn(String) -> Act) {
+    fn emit(&mut self, text: String, effect: fn(String) -> Effect) {
         self.printed_bytes += text.len();
         if self.printed_bytes <= MAX_OUTPUT_BYTES {
-            self.acts.push(act(text));
+            self.effects.push(effect(text));
         }
     }
 
     pub(super) fn shell(&mut self, arguments: &[String]) -> i32 {
         match arguments {
-            [] => self.acts.push(Act::Shell),
-            [flag] if flag == "-i" || flag == "-l" => self.acts.push(Act::Shell),
+            [] => self.effects.push(Effect::Shell),
+            [flag] if flag == "-i" || flag == "-l" => self.effects.push(Effect::Shell),
             [flag, line, ..] if flag == "-c" && self.depth < MAX_DEPTH => {
                 let stdin = self.stdin.take();
-                let (acts, code) = self.apart(stdin, |inner| {
+                let (effects, code) = self.in_subshell(stdin, |inner| {
                     inner.depth += 1;
                     inner.script(line)
                 });
-                self.acts.extend(acts);
+                self.effects.extend(effects);
                 return code;
             }
             _ => {
@@ -384,13 +386,13 @@ impl<'a> Session<'a> {
     }
 
     pub(super) fn is_folder(&self, path: &str) -> bool {
-        path == "/" || path == self.inside.working_dir || !self.children(path).is_empty()
+        path == "/" || path == self.context.working_dir || !self.children(path).is_empty()
     }
 
     /// What stands in a file, or why it cannot be read.
     pub(super) fn file(&self, path: &str) -> Result<String, &'static str> {
         let whole = self.absolute(path);
-        match self.inside.files.get(&whole) {
+        match self.context.files.get(&whole) {
             Some(text) => Ok(text.clone()),
             None if whole == NULL => Ok(String::new()),
             None if self.is_folder(&whole) => Err("Is a directory"),
@@ -402,7 +404,7 @@ impl<'a> Session<'a> {
     pub(super) fn children(&self, folder: &str) -> BTreeSet<String> {
         let prefix = if folder == "/" { "/".to_owned() } else { format!("{folder}/") };
         let programs = PROGRAMS.iter().map(|name| format!("/bin/{name}"));
-        let paths = self.inside.files.keys().cloned().chain(programs);
+        let paths = self.context.files.keys().cloned().chain(programs);
         let child = |path: String| Some(path.strip_prefix(&prefix)?.split('/').next()?.to_owned());
         paths.filter_map(child).collect()
     }
@@ -412,27 +414,27 @@ impl<'a> Session<'a> {
 mod tests {
     use super::*;
 
-    fn inside() -> Inside {
+    fn context() -> ContainerContext {
         let pairs = |pairs: &[(&str, &str)]| pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-        Inside {
+        ContainerContext {
             hostname: "web-0".to_owned(),
             files: pairs(&[("/etc/hostname", "web-0\n"), ("/etc/config/a", "1"), ("/etc/config/b", "2\n")]),
             env: pairs(&[("A", "x"), ("PATH", "/bin")]),
             groups: vec![0, 7],
-            ..Inside::default()
+            ..ContainerContext::default()
         }
     }
 
     /// What is printed, errors behind `!`, pauses in parentheses; and the exit code.
-    fn show(ran: &Ran) -> String {
-        let act = |act: &Act| match act {
-            Act::Out(text) => text.clone(),
-            Act::Err(text) => format!("!{text}"),
-            Act::Sleep(time) => format!("({time:?})"),
+    fn show(outcome: &Outcome) -> String {
+        let effect = |effect: &Effect| match effect {
+            Effect::Out(text) => text.clone(),
+            Effect::Err(text) => format!("!{text}"),
+            Effect::Sleep(time) => format!("({time:?})"),
             other => format!("<{other:?}>"),
         };
-        let text: String = ran.acts.iter().map(act).collect();
-        format!("{}{}{}", text, ran.exit_code, if ran.ended { " ended" } else { "" })
+        let text: String = outcome.effects.iter().map(effect).collect();
+        format!("{}{}{}", text, outcome.exit_code, if outcome.exited { " exited" } else { "" })
     }
 
     fn now() -> Timestamp {
@@ -441,7 +443,7 @@ mod tests {
 
     #[test]
     fn programs_do_what_they_are_known_for() {
-        let inside = inside();
+        let context = context();
         for (line, expected) in [
             ("echo a 'b  c'", "a b  c\n0"),
             ("echo -n a", "a0"),
@@ -472,8 +474,8 @@ mod tests {
             ("sh -c 'A=y; echo $A; exit 3'; echo $? $A", "y\n3 x\n0"),
             ("sh", "<Shell>0"),
             ("curl x", "!sh: curl: not found\n127"),
-            ("exit 3; echo no", "3 ended"),
-            ("false; exit", "1 ended"),
+            ("exit 3; echo no", "3 exited"),
+            ("false; exit", "1 exited"),
             ("a & b", "!sh: syntax error: '&' is more than this simulated shell knows\n2"),
             ("echo a b | cat", "a b\n0"),
             ("cat /etc/hostname /etc/config/b | grep w | wc -l", "1\n0"),
@@ -500,16 +502,16 @@ mod tests {
             ("echo a > /tmp/x || echo no", "!sh: can't create /tmp/x: Read-only file system\nno\n0"),
             ("stty size", "!stty: standard input: Not a tty\n1"),
         ] {
-            assert_eq!(show(&Session::new(&inside).line(line, now())), expected, "{line}");
+            assert_eq!(show(&Session::new(&context).line(line, now())), expected, "{line}");
         }
     }
 
     #[test]
     fn what_the_image_does_not_have_fails_as_a_runtime_says_it() {
-        let inside = inside();
+        let context = context();
         let start = |argv: &[&str]| {
             let argv: Vec<String> = argv.iter().map(|word| (*word).to_owned()).collect();
-            (show(&Session::new(&inside).start(&argv, now())), is_known(&argv))
+            (show(&Session::new(&context).start(&argv, now())), is_supported(&argv))
         };
         let failed = "!OCI runtime exec failed: exec failed: unable to start container process: exec: ";
         let missing = format!("{failed}\"nginx\": executable file not found in $PATH: unknown\n127");
@@ -526,19 +528,19 @@ mod tests {
 
     #[test]
     fn a_terminal_has_a_size() {
-        let inside = inside();
-        let mut session = Session::new(&inside).on(Some((24, 80)));
+        let context = context();
+        let mut session = Session::new(&context).with_terminal(Some((24, 80)));
         assert_eq!(show(&session.line("stty size; stty raw", now())), "24 80\n!usage: stty size\n1");
     }
 
     #[test]
     fn nobody_is_flooded() {
-        let mut inside = inside();
-        inside.files.insert("/big".to_owned(), "x".repeat(1 << 20));
-        let ran = Session::new(&inside).line(&"cat /big;".repeat(100), now());
-        assert_eq!(ran.acts.len(), 4);
+        let mut context = context();
+        context.files.insert("/big".to_owned(), "x".repeat(1 << 20));
+        let outcome = Session::new(&context).line(&"cat /big;".repeat(100), now());
+        assert_eq!(outcome.effects.len(), 4);
         let nested =
             (0..20).fold("echo deep".to_owned(), |line, _| format!("sh -c \"{}\"", line.replace(['\\', '"'], "")));
-        Session::new(&inside).line(&nested, now());
+        Session::new(&context).line(&nested, now());
     }
 }

@@ -4,16 +4,16 @@
 
 /// What a client asks to be connected.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Wishes {
+pub struct StreamOptions {
     pub stdin: bool,
     pub stdout: bool,
     pub stderr: bool,
     pub tty: bool,
 }
 
-impl Wishes {
+impl StreamOptions {
     /// How many streams a SPDY client opens for them: one of them tells how it ended.
-    pub fn streams(self) -> usize {
+    pub fn stream_count(self) -> usize {
         // A terminal has one output, and a size.
         1 + [self.stdin, self.stdout, self.stderr, self.tty].into_iter().filter(|wish| *wish).count()
     }
@@ -21,14 +21,14 @@ impl Wishes {
 
 /// Of a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
-pub struct Size {
+pub struct TerminalSize {
     #[serde(rename = "Width")]
     pub columns: u16,
     #[serde(rename = "Height")]
     pub rows: u16,
 }
 
-impl Size {
+impl TerminalSize {
     /// As clients write it.
     pub fn read(bytes: &[u8]) -> Option<Self> {
         serde_json::from_slice(bytes).ok()

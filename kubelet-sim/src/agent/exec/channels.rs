@@ -3,9 +3,9 @@
 //! Corresponds to k8s.io/apimachinery/pkg/util/remotecommand and pkg/cri/streaming/remotecommand. Over WebSockets the
 //! channels are numbered; over SPDY the client opens a stream for each and says which one it is.
 
-use super::streams::{Event, Framing, Incoming, Outgoing};
-use super::upgrade::Offers;
-use super::wishes::{Size, Wishes};
+use super::options::{StreamOptions, TerminalSize};
+use crate::agent::stream::multiplex::{Framing, Incoming, Outgoing, StreamEvent};
+use crate::agent::stream::upgrade::Offers;
 use axum::body::Bytes;
 use component_base::env::Env;
 use serde_json::Value;
@@ -17,7 +17,7 @@ pub const OFFERS: Offers =
 /// In it a SPDY client has opened its streams.
 const OPENING_LIMIT: Duration = Duration::from_secs(30);
 /// After the last word, a client gets so long to say goodbye.
-const GOODBYE_LIMIT: Duration = Duration::from_secs(5);
+const CLOSE_LIMIT: Duration = Duration::from_secs(5);
 const STREAM_TYPE: &str = "streamtype";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +68,7 @@ impl Numbers {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Input {
     Bytes(Bytes),
-    Resize(Size),
+    Resize(TerminalSize),
     /// It types nothing more, and still listens.
     End,
     /// It has gone.
@@ -76,14 +76,16 @@ pub enum Input {
 }
 
 /// What an event means to a command; `None` for what means nothing to it.
-fn input(numbers: &Numbers, event: Event) -> Option<Input> {
+fn input(numbers: &Numbers, event: StreamEvent) -> Option<Input> {
     match event {
-        Event::Data { stream, bytes } => match numbers.channel(stream)? {
+        StreamEvent::Data { stream, bytes } => match numbers.channel(stream)? {
             Channel::Stdin => Some(Input::Bytes(bytes)),
-            Channel::Resize => Size::read(&bytes).map(Input::Resize),
+            Channel::Resize => TerminalSize::read(&bytes).map(Input::Resize),
             _ => None,
         },
-        Event::End(stream) | Event::Reset(stream) if numbers.channel(stream)? == Channel::Stdin => Some(Input::End),
+        StreamEvent::End(stream) | StreamEvent::Reset(stream) if numbers.channel(stream)? == Channel::Stdin => {
+            Some(Input::End)
+        }
         _ => None,
     }
 }
@@ -103,13 +105,13 @@ pub async fn open(
     framing: Framing,
     mut incoming: Incoming,
     outgoing: Outgoing,
-    wishes: Wishes,
+    options: StreamOptions,
     env: &Env,
 ) -> Option<(Reader, Writer)> {
     let numbers = match framing {
         Framing::Channels => Numbers::fixed(),
         Framing::Spdy => {
-            env.timeout(OPENING_LIMIT, opened(&mut incoming, &outgoing, wishes.streams())).await.ok()??
+            env.timeout(OPENING_LIMIT, opened(&mut incoming, &outgoing, options.stream_count())).await.ok()??
         }
     };
     Some((Reader { incoming, numbers: numbers.clone() }, Writer { outgoing, numbers }))
@@ -119,7 +121,7 @@ pub async fn open(
 async fn opened(incoming: &mut Incoming, outgoing: &Outgoing, count: usize) -> Option<Numbers> {
     let mut numbers = Numbers::default();
     while numbers.0.len() < count {
-        let Event::Open { stream, headers } = incoming.next().await? else { continue };
+        let StreamEvent::Open { stream, headers } = incoming.next().await? else { continue };
         let channel = headers.get(STREAM_TYPE).and_then(|name| Channel::of_type(name));
         match channel.filter(|channel| numbers.stream(*channel).is_none()) {
             Some(channel) => {
@@ -137,15 +139,15 @@ impl Reader {
     pub async fn next(&mut self) -> Input {
         loop {
             let Some(event) = self.incoming.next().await else { return Input::Gone };
-            if let Some(found) = input(&self.numbers, event) {
-                return found;
+            if let Some(container) = input(&self.numbers, event) {
+                return container;
             }
         }
     }
 
     /// Reads on until the client has said goodbye, so that it hears our last word.
     pub async fn finish(self) {
-        self.incoming.finish(GOODBYE_LIMIT).await;
+        self.incoming.finish(CLOSE_LIMIT).await;
     }
 }
 
@@ -164,7 +166,7 @@ impl Writer {
         for (stream, _) in &self.numbers.0 {
             self.outgoing.end(*stream).await;
         }
-        self.outgoing.goodbye().await;
+        self.outgoing.go_away().await;
     }
 }
 
@@ -175,14 +177,14 @@ mod tests {
     #[test]
     fn only_what_is_typed_reaches_a_command() {
         let bytes = |text: &'static str| Bytes::from_static(text.as_bytes());
-        let data = |stream, text| Event::Data { stream, bytes: bytes(text) };
-        let size = |columns, rows| Some(Input::Resize(Size { columns, rows }));
+        let data = |stream, text| StreamEvent::Data { stream, bytes: bytes(text) };
+        let size = |columns, rows| Some(Input::Resize(TerminalSize { columns, rows }));
         for (event, expected) in [
             (data(0, "ab"), Some(Input::Bytes(bytes("ab")))),
             (data(0, ""), Some(Input::Bytes(bytes("")))),
-            (Event::End(0), Some(Input::End)),
-            (Event::Reset(0), Some(Input::End)),
-            (Event::End(4), None),
+            (StreamEvent::End(0), Some(Input::End)),
+            (StreamEvent::Reset(0), Some(Input::End)),
+            (StreamEvent::End(4), None),
             (data(4, r#"{"Width":80,"Height":24}"#), size(80, 24)),
             (data(4, "wide"), None),
             (data(2, "no"), None),

@@ -3,12 +3,12 @@
 //! Corresponds to pkg/kubelet.syncPod and to status.Manager.syncPod.
 
 use crate::config::Latency;
+use crate::fleet::row::NodeRow;
 use crate::node;
 use crate::pod::conditions;
-use crate::pod::lifecycle::{self, PodView, Step};
+use crate::pod::lifecycle::{self, PodStep, PodView};
 use crate::pod::memory::PodMemory;
 use crate::pod::patch::status_patch;
-use crate::row::NodeRow;
 use client::{DeleteOptions, Error, EventType, Patch, PatchOptions, Regarding};
 use component_base::env::Env;
 use proto::Kind;
@@ -33,7 +33,7 @@ pub async fn sync(
         row.add_image(image);
     }
     write_status(row, pod, &status, &step, memory).await?;
-    tell(row, pod, &step, memory);
+    record(row, pod, &step, memory);
     if conditions::is_terminal(&step.status) {
         row.release(pod.uid()); // the sandbox is gone, and its address with it
     }
@@ -45,7 +45,7 @@ pub async fn sync(
     Ok(step.wake_at.map(|at| Duration::try_from(at.duration_since(now)).unwrap_or(Duration::ZERO)))
 }
 
-fn decide(row: &NodeRow, node: &Node, pod: &Pod, status: &PodStatus, latency: &Latency, now: Timestamp) -> Step {
+fn decide(row: &NodeRow, node: &Node, pod: &Pod, status: &PodStatus, latency: &Latency, now: Timestamp) -> PodStep {
     let is_new = status.start_time.is_none() && !pod.is_deleting() && !conditions::is_terminal(status);
     if let (true, Err(rejection)) = (is_new, row.admit(pod, node)) {
         return lifecycle::reject(pod, status, &rejection, now);
@@ -63,7 +63,7 @@ async fn write_status(
     row: &NodeRow,
     pod: &Pod,
     known: &PodStatus,
-    step: &Step,
+    step: &PodStep,
     memory: &PodMemory,
 ) -> Result<(), Error> {
     let json = |status: &PodStatus| serde_json::to_value(status).unwrap_or(Value::Null);
@@ -78,8 +78,8 @@ async fn write_status(
     Ok(())
 }
 
-fn tell(row: &NodeRow, pod: &Pod, step: &Step, memory: &PodMemory) {
-    for event in memory.untold(pod, step.events.clone()) {
+fn record(row: &NodeRow, pod: &Pod, step: &PodStep, memory: &PodMemory) {
+    for event in memory.unrecorded(pod, step.events.clone()) {
         let kind = if event.warning { EventType::Warning } else { EventType::Normal };
         let regarding = Regarding { field_path: event.field_path, ..Regarding::of(pod) };
         row.recorder.event(&regarding, kind, event.reason, &event.message);

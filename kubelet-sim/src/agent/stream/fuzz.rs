@@ -27,7 +27,7 @@ fn frames(input: &[u8], step: usize) -> (Vec<Frame>, bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::agent::spdy::Encoder;
+    use crate::agent::stream::spdy::Encoder;
 
     #[test]
     fn frames_are_read_or_refused() {

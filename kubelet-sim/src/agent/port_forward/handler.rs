@@ -3,11 +3,12 @@
 //! Corresponds to getPortForward in pkg/kubelet/server/server.go and to pkg/cri/streaming/portforward. Nothing connects to
 //! a simulated address: a declared port of a running container is answered here, by the same pages that `proxy` shows.
 
-use super::pages::{self, Port};
-use super::plain::Refusal;
-use super::spdy::Headers;
-use super::streams::{Event, Framing, Incoming, Outgoing};
-use super::upgrade::{Offers, Upgrade};
+use super::pages::{self, PodPort};
+use crate::agent::plain_text::Refusal;
+use crate::agent::stream::multiplex::{Framing, Incoming, Outgoing, StreamEvent};
+use crate::agent::stream::spdy::Headers;
+use crate::agent::stream::upgrade::{Offers, Upgrade};
+use crate::agent::target::PodRef;
 use crate::fleet::Fleet;
 use crate::images;
 use axum::body::{Body, Bytes};
@@ -16,7 +17,6 @@ use http::{Request, Response, StatusCode};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use proto::Kind;
-use proto::kinds::api::core::v1::Pod;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -34,51 +34,37 @@ const MAX_PORTS: usize = 127;
 /// What a server has said, and nobody has fetched yet.
 const PIPE_BYTES: usize = 32 << 10;
 /// After the last connection, a client gets so long to read what was said.
-const GOODBYE_LIMIT: Duration = Duration::from_secs(5);
+const CLOSE_LIMIT: Duration = Duration::from_secs(5);
 /// Of a SPDY stream: what it is for, to which port, and which two belong together.
 const STREAM_TYPE: &str = "streamtype";
 const PORT: &str = "port";
 const REQUEST_ID: &str = "requestid";
 
-/// The network of a pod, as a path names it.
-#[derive(Clone, Debug)]
-pub struct Sandbox {
-    pub node: String,
-    pub namespace: String,
-    pub pod: String,
-}
-
-impl Sandbox {
-    fn pod(&self, fleet: &Fleet) -> Option<Arc<Pod>> {
-        fleet.find(&self.node, &self.namespace, &self.pod).map(|(pod, _)| pod)
-    }
-}
-
 pub fn answer(
     fleet: &Arc<Fleet>,
-    sandbox: Sandbox,
+    pod: PodRef,
     query: &[(String, String)],
     upgrade: Upgrade,
 ) -> Result<Response<Body>, Refusal> {
-    sandbox.pod(fleet).ok_or_else(|| (StatusCode::NOT_FOUND, "pod does not exist\n".to_owned()))?;
+    pod.find(fleet).ok_or_else(|| (StatusCode::NOT_FOUND, "pod does not exist\n".to_owned()))?;
     let ports = match upgrade.takes_channels(OFFERS) {
-        true => asked(query).map_err(|why| (StatusCode::BAD_REQUEST, why))?,
+        true => requested_ports(query).map_err(|why| (StatusCode::BAD_REQUEST, why))?,
         false => Vec::new(),
     };
     let held = fleet.clone();
     Ok(upgrade.answer(fleet, OFFERS, move |framing, incoming, outgoing| async move {
         let end = held.env().shutdown().child_token();
         let _at_the_end = end.clone().drop_guard();
-        let session = Session { fleet: held, sandbox, outgoing, end, inputs: BTreeMap::new() };
+        let session = Session { fleet: held, pod, outgoing, end, inputs: BTreeMap::new() };
         match framing {
             Framing::Channels => session.channels(incoming, &ports).await,
-            Framing::Spdy => session.streams(incoming).await,
+            Framing::Spdy => session.spdy_streams(incoming).await,
         }
     }))
 }
 
 /// The ports that a WebSocket is for.
-fn asked(query: &[(String, String)]) -> Result<Vec<u16>, String> {
+fn requested_ports(query: &[(String, String)]) -> Result<Vec<u16>, String> {
     let lists: Vec<&String> = query.iter().filter(|(name, _)| name == PORT).map(|(_, list)| list).collect();
     if lists.is_empty() {
         return Err(format!("query parameter {PORT:?} is required"));
@@ -102,7 +88,7 @@ fn port(text: &str) -> Result<u16, String> {
 
 struct Session {
     fleet: Arc<Fleet>,
-    sandbox: Sandbox,
+    pod: PodRef,
     outgoing: Outgoing,
     end: CancellationToken,
     /// What clients say goes in there, by its stream.
@@ -135,16 +121,16 @@ impl Session {
                 _ = ended.recv() => break,
             };
             match event {
-                Some(event) => self.heard(event).await,
+                Some(event) => self.handle(event).await,
                 None => return,
             }
         }
-        self.outgoing.goodbye().await;
-        incoming.finish(GOODBYE_LIMIT).await;
+        self.outgoing.go_away().await;
+        incoming.finish(CLOSE_LIMIT).await;
     }
 
     /// A pair of streams for each connection, which the client opens as it needs them.
-    async fn streams(mut self, mut incoming: Incoming) {
+    async fn spdy_streams(mut self, mut incoming: Incoming) {
         let mut pairs: BTreeMap<String, Pair> = BTreeMap::new();
         loop {
             let event = tokio::select! {
@@ -153,12 +139,12 @@ impl Session {
                 event = incoming.next() => event,
             };
             let Some(event) = event else { return };
-            let Event::Open { stream, headers } = event else {
-                self.heard(event).await;
+            let StreamEvent::Open { stream, headers } = event else {
+                self.handle(event).await;
                 continue;
             };
             let is_full = self.inputs.len() >= MAX_CONNECTIONS || pairs.len() >= MAX_CONNECTIONS;
-            let Some(id) = belongs_to(stream, &headers).filter(|_| !is_full) else {
+            let Some(id) = connection_id(stream, &headers).filter(|_| !is_full) else {
                 self.outgoing.refuse(stream).await;
                 continue;
             };
@@ -172,36 +158,36 @@ impl Session {
         }
     }
 
-    async fn heard(&mut self, event: Event) {
+    async fn handle(&mut self, event: StreamEvent) {
         match event {
-            Event::Data { stream, bytes } => {
+            StreamEvent::Data { stream, bytes } => {
                 if let Some(input) = self.inputs.get_mut(&stream)
                     && input.write_all(&bytes).await.is_err()
                 {
                     self.inputs.remove(&stream);
                 }
             }
-            Event::End(stream) => {
+            StreamEvent::End(stream) => {
                 if let Some(input) = self.inputs.get_mut(&stream) {
                     let _ = input.shutdown().await;
                 }
             }
-            Event::Reset(stream) => {
+            StreamEvent::Reset(stream) => {
                 if let Some(mut input) = self.inputs.remove(&stream) {
                     let _ = input.shutdown().await;
                 }
             }
-            Event::Open { .. } => {}
+            StreamEvent::Open { .. } => {}
         }
     }
 
     /// To what listens there, or an error on the stream that is for it.
     async fn connect(&mut self, port: u16, data: u32, error: u32, alive: Option<mpsc::Sender<()>>) {
-        let Sandbox { node, namespace, pod } = self.sandbox.clone();
-        let port = Port { node, namespace, pod, port };
+        let PodRef { node, namespace, pod } = self.pod.clone();
+        let port = PodPort { node, namespace, pod, port };
         if !port.is_open(&self.fleet) {
-            let uid = self.sandbox.pod(&self.fleet).map(|pod| pod.uid().to_owned()).unwrap_or_default();
-            self.outgoing.data(error, nobody_listens(&uid, port.port).into()).await;
+            let uid = self.pod.find(&self.fleet).map(|pod| pod.uid().to_owned()).unwrap_or_default();
+            self.outgoing.data(error, connection_refused(&uid, port.port).into()).await;
             self.outgoing.end(error).await;
             self.outgoing.end(data).await;
             return;
@@ -211,7 +197,7 @@ impl Session {
         self.inputs.insert(data, input);
         let (env, fleet) = (self.fleet.env().clone(), self.fleet.clone());
         env.spawn(serve(fleet, port, theirs, self.end.clone()));
-        env.spawn(fetch(output, self.outgoing.clone(), (data, error), self.end.clone(), alive));
+        env.spawn(copy_output(output, self.outgoing.clone(), (data, error), self.end.clone(), alive));
     }
 }
 
@@ -229,7 +215,7 @@ fn is_data(headers: &Headers) -> bool {
 }
 
 /// The connection that a stream belongs to; `None` for what is no stream of a forwarded port.
-fn belongs_to(stream: u32, headers: &Headers) -> Option<String> {
+fn connection_id(stream: u32, headers: &Headers) -> Option<String> {
     port(headers.get(PORT)?).ok()?;
     if !matches!(headers.get(STREAM_TYPE)?.as_str(), "data" | "error") {
         return None;
@@ -240,7 +226,7 @@ fn belongs_to(stream: u32, headers: &Headers) -> Option<String> {
 }
 
 /// As containerd says it, and the kubelet around it.
-fn nobody_listens(pod_uid: &str, port: u16) -> String {
+fn connection_refused(pod_uid: &str, port: u16) -> String {
     let sandbox = images::fingerprint(&["sandbox", pod_uid]);
     format!(
         "error forwarding port {port} to pod {sandbox}, uid : failed to execute portforward in network namespace \
@@ -251,7 +237,7 @@ fn nobody_listens(pod_uid: &str, port: u16) -> String {
 }
 
 /// The server of a container, for one connection.
-async fn serve(fleet: Arc<Fleet>, port: Port, connection: DuplexStream, end: CancellationToken) {
+async fn serve(fleet: Arc<Fleet>, port: PodPort, connection: DuplexStream, end: CancellationToken) {
     let service = service_fn(|request: Request<hyper::body::Incoming>| {
         let answer = pages::answer(&fleet, &port, request.map(Body::new));
         async move { Ok::<_, Infallible>(answer.await) }
@@ -265,7 +251,7 @@ async fn serve(fleet: Arc<Fleet>, port: Port, connection: DuplexStream, end: Can
 }
 
 /// What the server says, to the client; `alive` is dropped at the end.
-async fn fetch(
+async fn copy_output(
     mut output: ReadHalf<DuplexStream>,
     outgoing: Outgoing,
     (data, error): (u32, u32),
@@ -310,7 +296,7 @@ mod tests {
                 Err("unable to parse \"http\" as a port: strconv.ParseUint: parsing \"http\": invalid syntax"),
             ),
         ] {
-            assert_eq!(asked(&pairs(query)), expected.map_err(str::to_owned), "{query:?}");
+            assert_eq!(requested_ports(&pairs(query)), expected.map_err(str::to_owned), "{query:?}");
         }
     }
 
@@ -326,7 +312,7 @@ mod tests {
             (9, &[("streamtype", "data"), ("port", "0")], None),
             (9, &[("streamtype", "data")], None),
         ] {
-            assert_eq!(belongs_to(stream, &headers(given)).as_deref(), expected, "{given:?}");
+            assert_eq!(connection_id(stream, &headers(given)).as_deref(), expected, "{given:?}");
         }
         let mut pair = Pair::default();
         pair.add(1, &headers(&[("streamtype", "error"), ("port", "80")]));

@@ -3,13 +3,16 @@
 //! Corresponds to many runs of pkg/kubelet.Run. A node is no task: what it has to do next stands in a queue with
 //! the time at which it is due, and a few workers serve all of them.
 
-use crate::certificate::Keeper;
+pub mod row;
+pub mod node_tasks;
+pub mod pod_sync;
+
+use crate::certificate::CertificateManager;
 use crate::config::{Latency, Settings};
-use crate::heartbeat::{self, Heartbeat};
+use crate::fleet::node_tasks::NodeTask;
+use crate::fleet::row::NodeRow;
 use crate::lease;
 use crate::pod::memory::PodMemory;
-use crate::pod::sync;
-use crate::row::NodeRow;
 use client::work_queue::rate_limit::RateLimiter;
 use client::{Client, Event, Informers, ListOptions, Lister, ReconcileError, Recorder, WorkQueue, run_workers};
 use component_base::env::Env;
@@ -24,14 +27,14 @@ use tokio::sync::watch;
 /// Index of pods by the node they are bound to.
 const BY_NODE: &str = "spec.nodeName";
 /// Rows whose heartbeats are written at the same time. 10,000 leases in 10 s are one write a millisecond.
-const HEARTBEAT_WORKERS: usize = 8;
+const NODE_WORKERS: usize = 8;
 /// Events that may wait to be written, for each row: a full node's pods all starting at once.
 const EVENTS_PER_NODE: usize = 500;
 /// Lengthens periods at random, so that rows that began together drift apart.
 const JITTER: f64 = 0.04;
 /// What fails is tried again soon and then every few seconds, by every node for itself: a limit on all of them together,
 /// or a wait of minutes, would keep healthy nodes from renewing their leases after the API server was away.
-const HEARTBEAT_RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(7));
+const NODE_RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(7));
 const POD_RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(15));
 
 pub struct Fleet {
@@ -42,7 +45,7 @@ pub struct Fleet {
     nodes: Lister<Node>,
     pods: Lister<Pod>,
     memory: PodMemory,
-    heartbeats: WorkQueue<Heartbeat>,
+    node_queue: WorkQueue<NodeTask>,
     pod_queue: WorkQueue<String>,
     random: Random,
     /// Something has become known of some pod.
@@ -78,7 +81,7 @@ impl Fleet {
             nodes: nodes.lister(),
             pods: pods.lister(),
             memory: PodMemory::default(),
-            heartbeats: WorkQueue::with_limiter(&env, "nodes", limiter(HEARTBEAT_RETRY)),
+            node_queue: WorkQueue::with_limiter(&env, "nodes", limiter(NODE_RETRY)),
             pod_queue: WorkQueue::with_limiter(&env, "pods", limiter(POD_RETRY)),
             random: env.random("kubelet-sim/jitter"),
             changes: watch::Sender::new(()),
@@ -137,26 +140,26 @@ impl Fleet {
 
     async fn work(self: Arc<Self>) {
         for (at, row) in self.rows.iter().enumerate() {
-            let heartbeats = self.heartbeats.clone();
-            let register = move || heartbeats.add(Heartbeat::Register(at));
+            let node_queue = self.node_queue.clone();
+            let register = move || node_queue.add(NodeTask::Register(at));
             match (&self.settings.bootstrap, &row.renewal) {
                 (Some(bootstrap), Some(renewal)) => {
-                    let keeper = Keeper {
+                    let manager = CertificateManager {
                         env: self.env.clone(),
                         bootstrap: bootstrap.clone(),
                         node: row.machine.name.clone(),
                         renewal: renewal.clone(),
                         random: self.env.random(&format!("kubelet-sim/certificate/{}", row.machine.name)),
                     };
-                    self.env.spawn(keeper.run(register));
+                    self.env.spawn(manager.run(register));
                 }
                 _ => register(),
             }
         }
         let (env, fleet) = (self.env.clone(), self.clone());
-        let heartbeats = run_workers(&env, "node", self.heartbeats.clone(), HEARTBEAT_WORKERS, move |task| {
+        let node_queue = run_workers(&env, "node", self.node_queue.clone(), NODE_WORKERS, move |task| {
             let fleet = fleet.clone();
-            async move { fleet.beat(task).await }
+            async move { fleet.run_node_task(task).await }
         });
         let workers = self.settings.concurrent_pod_syncs.max(1);
         let (env, fleet) = (self.env.clone(), self.clone());
@@ -164,7 +167,7 @@ impl Fleet {
             let fleet = fleet.clone();
             async move { fleet.sync_pod(key).await }
         });
-        futures::join!(heartbeats, pods);
+        futures::join!(node_queue, pods);
     }
 
     fn on_node(&self, event: &Event<Node>) {
@@ -187,7 +190,7 @@ impl Fleet {
             self.rows[at].recover(&pod);
             self.pod_queue.add(pod.key());
         }
-        self.heartbeats.add(Heartbeat::ReportStatus(at));
+        self.node_queue.add(NodeTask::ReportStatus(at));
     }
 
     fn on_pod(&self, event: &Event<Pod>) {
@@ -204,37 +207,37 @@ impl Fleet {
         self.changes.send_replace(());
     }
 
-    async fn beat(&self, task: Heartbeat) -> Result<(), ReconcileError> {
+    async fn run_node_task(&self, task: NodeTask) -> Result<(), ReconcileError> {
         let row = &self.rows[task.row()];
         let next = match task {
-            Heartbeat::Register(at) => {
-                let node = heartbeat::register(row, &self.env).await?;
+            NodeTask::Register(at) => {
+                let node = node_tasks::register(row, &self.env).await?;
                 self.observe_node(at, &node);
-                self.heartbeats.add(Heartbeat::RenewLease(at));
-                self.heartbeats.add(Heartbeat::ReportStatus(at));
-                let after = heartbeat::fall_back_after(&node, self.env.wall());
-                self.heartbeats.add_after(Heartbeat::FallBack(at), after);
+                self.node_queue.add(NodeTask::RenewLease(at));
+                self.node_queue.add(NodeTask::ReportStatus(at));
+                let after = node_tasks::fall_back_after(&node, self.env.wall());
+                self.node_queue.add_after(NodeTask::FallBack(at), after);
                 return Ok(());
             }
-            Heartbeat::FallBack(at) => {
-                if heartbeat::fall_back(row) {
+            NodeTask::FallBack(at) => {
+                if node_tasks::fall_back(row) {
                     self.use_range(at);
                 }
                 return Ok(());
             }
-            Heartbeat::RenewLease(_) => {
-                heartbeat::renew_lease(row, &self.settings, &self.env).await?;
+            NodeTask::RenewLease(_) => {
+                node_tasks::renew_lease(row, &self.settings, &self.env).await?;
                 lease::renew_interval(self.settings.node_lease_duration)
             }
-            Heartbeat::ReportStatus(_) => {
+            NodeTask::ReportStatus(_) => {
                 // A node that somebody has deleted stays so until its agent starts again, as a kubelet's does.
                 if let Some(node) = self.nodes.get("", &row.machine.name) {
-                    heartbeat::report_status(row, &node, &self.settings, &self.env, &self.random).await?;
+                    node_tasks::report_status(row, &node, &self.settings, &self.env, &self.random).await?;
                 }
                 self.settings.node_status_update_frequency
             }
         };
-        self.heartbeats.add_after(task, self.random.jitter(next, JITTER));
+        self.node_queue.add_after(task, self.random.jitter(next, JITTER));
         Ok(())
     }
 
@@ -247,7 +250,7 @@ impl Fleet {
         let row = &self.rows[at];
         // A node that somebody has deleted is to its agent as it was registered.
         let node = self.nodes.get("", &row.machine.name).unwrap_or_else(|| Arc::new(row.initial_node(&self.env)));
-        let synced = sync::sync(row, &node, &pod, &self.memory, &self.settings.latency, &self.env).await;
+        let synced = pod_sync::sync(row, &node, &pod, &self.memory, &self.settings.latency, &self.env).await;
         if self.pods.by_key(&key).is_none_or(|present| present.uid() != pod.uid()) {
             // It went while we were at it, and what it was given since must not stay taken.
             row.release(pod.uid());

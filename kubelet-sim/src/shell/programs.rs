@@ -2,7 +2,7 @@
 //!
 //! There is no Kubernetes counterpart: a real container has whatever its image has.
 
-use super::shell::{Act, Inside, Session, program};
+use super::session::{ContainerContext, Effect, Session, program};
 use component_base::duration::parse_duration;
 use proto::kinds::jiff::Timestamp;
 use std::time::Duration;
@@ -16,7 +16,7 @@ impl Session<'_> {
             "false" => 1,
             "echo" => self.echo(rest),
             "pwd" => self.print(format!("{}\n", self.working_dir)),
-            "hostname" => self.print(format!("{}\n", self.inside.hostname)),
+            "hostname" => self.print(format!("{}\n", self.context.hostname)),
             "date" => self.print(self.now.strftime("%a %b %e %H:%M:%S UTC %Y\n").to_string()),
             "id" => self.print(self.id()),
             "whoami" => self.whoami(),
@@ -41,13 +41,13 @@ impl Session<'_> {
 
     fn id(&self) -> String {
         let named = |id: &i64| if *id == 0 { "0(root)".to_owned() } else { id.to_string() };
-        let Inside { uid, gid, groups, .. } = self.inside;
+        let ContainerContext { uid, gid, groups, .. } = self.context;
         let groups: Vec<String> = groups.iter().map(named).collect();
         format!("uid={} gid={} groups={}\n", named(uid), named(gid), groups.join(","))
     }
 
     fn whoami(&mut self) -> i32 {
-        match self.inside.uid {
+        match self.context.uid {
             0 => self.print("root\n".to_owned()),
             uid => {
                 self.error(format!("whoami: unknown uid {uid}\n"));
@@ -90,7 +90,7 @@ impl Session<'_> {
                 }
             }
         }
-        self.acts.push(Act::Sleep(whole));
+        self.effects.push(Effect::Sleep(whole));
         self.now = self.now.checked_add(whole).unwrap_or(Timestamp::MAX);
         0
     }
@@ -117,7 +117,7 @@ impl Session<'_> {
     fn copy(&mut self) {
         match self.stdin.take() {
             Some(text) => drop(self.print(text)),
-            None => self.acts.push(Act::Copy),
+            None => self.effects.push(Effect::Copy),
         }
     }
 
@@ -212,7 +212,7 @@ impl Session<'_> {
         let mut code = 0;
         for path in paths {
             let whole = self.absolute(path);
-            if self.inside.files.contains_key(&whole) || program(&whole).is_some_and(|_| whole.starts_with("/bin/")) {
+            if self.context.files.contains_key(&whole) || program(&whole).is_some_and(|_| whole.starts_with("/bin/")) {
                 self.print(format!("{path}\n"));
             } else if self.is_folder(&whole) {
                 let names: String = self.children(&whole).into_iter().map(|name| format!("{name}\n")).collect();

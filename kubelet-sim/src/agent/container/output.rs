@@ -4,8 +4,8 @@
 //! what that says; every other tells of its start and its end, and between the two what its annotation gives it to say.
 
 use super::log_filter::Line;
-use super::shell::{Act, Inside, Session, is_known};
-use crate::pod::script::Words;
+use crate::pod::script::LogScript;
+use crate::shell::session::{ContainerContext, Effect, Session, is_supported};
 use proto::kinds::api::core::v1::{Container, ContainerStateTerminated, ContainerStatus};
 use proto::kinds::jiff::{Timestamp, Unit};
 use std::time::Duration;
@@ -73,18 +73,18 @@ fn whole(time: Timestamp) -> Timestamp {
 /// What a container would say.
 pub struct Output<'a> {
     container: &'a Container,
-    words: &'a Words,
+    script: &'a LogScript,
     /// What its own command prints, by the time after its start.
     printed: Option<Vec<(Duration, String)>>,
     run: &'a Run,
 }
 
 impl<'a> Output<'a> {
-    pub fn new(container: &'a Container, words: &'a Words, inside: &Inside, run: &'a Run) -> Self {
+    pub fn new(container: &'a Container, script: &'a LogScript, context: &ContainerContext, run: &'a Run) -> Self {
         let parts = [&container.command, &container.args];
         let argv: Vec<String> = parts.into_iter().flatten().flatten().cloned().collect();
-        let printed = (words.lines.is_empty() && is_known(&argv)).then(|| printed(inside, &argv, run.started_at));
-        Self { container, words, printed, run }
+        let printed = (script.lines.is_empty() && is_supported(&argv)).then(|| printed(context, &argv, run.started_at));
+        Self { container, script, printed, run }
     }
 
     /// The lines after `from`, or all, up to and with `to`; and when the next one is due.
@@ -105,11 +105,11 @@ impl<'a> Output<'a> {
         }
         let mut lines: Vec<Line> =
             self.greeting().into_iter().map(|text| Line { at: start, text }).chain(self.said_at_once(start)).collect();
-        if let (Some(every), count @ 1..) = (self.words.every, self.words.lines.len()) {
+        if let (Some(every), count @ 1..) = (self.script.every, self.script.lines.len()) {
             let passed = Duration::try_from(to.duration_since(start)).unwrap_or_default();
             let due = u32::try_from(passed.as_nanos() / every.as_nanos().max(1)).unwrap_or(u32::MAX - 1);
             for turn in due.saturating_sub(MAX_LINES).max(1)..=due + 1 {
-                let text = self.words.lines[(turn as usize - 1) % count].clone();
+                let text = self.script.lines[(turn as usize - 1) % count].clone();
                 lines.push(Line { at: at(every.saturating_mul(turn)), text });
             }
         }
@@ -130,7 +130,7 @@ impl<'a> Output<'a> {
     }
 
     fn said_at_once(&self, at: Timestamp) -> Vec<Line> {
-        let once = if self.words.every.is_none() { self.words.lines.as_slice() } else { &[] };
+        let once = if self.script.every.is_none() { self.script.lines.as_slice() } else { &[] };
         once.iter().map(|text| Line { at, text: text.clone() }).collect()
     }
 
@@ -144,12 +144,12 @@ impl<'a> Output<'a> {
 }
 
 /// The lines that a command prints, and when.
-fn printed(inside: &Inside, argv: &[String], started_at: Timestamp) -> Vec<(Duration, String)> {
-    let ran = Session::new(inside).start(argv, started_at);
+fn printed(context: &ContainerContext, argv: &[String], started_at: Timestamp) -> Vec<(Duration, String)> {
+    let outcome = Session::new(context).start(argv, started_at);
     let (mut lines, mut after, mut open) = (Vec::new(), Duration::ZERO, String::new());
-    for act in ran.acts {
-        match act {
-            Act::Out(text) | Act::Err(text) => {
+    for effect in outcome.effects {
+        match effect {
+            Effect::Out(text) | Effect::Err(text) => {
                 open.push_str(&text);
                 while let Some(end) = open.find('\n') {
                     let rest = open.split_off(end + 1);
@@ -157,9 +157,9 @@ fn printed(inside: &Inside, argv: &[String], started_at: Timestamp) -> Vec<(Dura
                     lines.push((after, std::mem::replace(&mut open, rest)));
                 }
             }
-            Act::Sleep(time) => after = after.saturating_add(time),
+            Effect::Sleep(time) => after = after.saturating_add(time),
             // Nobody types anything.
-            Act::Copy | Act::Drain | Act::Shell => {}
+            Effect::Copy | Effect::Drain | Effect::Shell => {}
         }
     }
     if !open.is_empty() {
@@ -177,9 +177,9 @@ mod tests {
         Timestamp::from_second(1_767_225_600 + second).unwrap()
     }
 
-    fn said(container: Value, words: &Words, run: &Run, to: i64) -> String {
+    fn said(container: Value, script: &LogScript, run: &Run, to: i64) -> String {
         let container: Container = serde_json::from_value(container).unwrap();
-        let (lines, next) = Output::new(&container, words, &Inside::default(), run).lines(None, at(to));
+        let (lines, next) = Output::new(&container, script, &ContainerContext::default(), run).lines(None, at(to));
         let line = |line: &Line| format!("{} {}\n", line.at.duration_since(at(0)).as_secs(), line.text);
         let next = next.map(|next| format!("next {}\n", next.duration_since(at(0)).as_secs()));
         lines.iter().map(line).chain(next).collect()
@@ -190,16 +190,16 @@ mod tests {
         let run = Run { number: 0, started_at: at(0), end: None };
         let web = json!({"name": "web", "image": "nginx", "ports": [{"containerPort": 80}]});
         let greeting = "0 web: started from image nginx\n0 web: listening on port 80\n";
-        assert_eq!(said(web.clone(), &Words::default(), &run, 9), greeting);
+        assert_eq!(said(web.clone(), &LogScript::default(), &run, 9), greeting);
         let failed = Run { number: 2, started_at: at(0), end: Some((at(5), 3)) };
         let expected =
             "0 web: started from image nginx, restart 2\n0 web: listening on port 80\n5 web: failed with exit code 3\n";
-        assert_eq!(said(web.clone(), &Words::default(), &failed, 9), expected);
+        assert_eq!(said(web.clone(), &LogScript::default(), &failed, 9), expected);
         let killed = Run { end: Some((at(5), EXIT_KILLED)), ..run.clone() };
-        assert_eq!(said(web.clone(), &Words::default(), &killed, 9), greeting);
-        let once = Words { lines: vec!["a".into(), "b".into()], every: None };
+        assert_eq!(said(web.clone(), &LogScript::default(), &killed, 9), greeting);
+        let once = LogScript { lines: vec!["a".into(), "b".into()], every: None };
         assert_eq!(said(web.clone(), &once, &run, 9), format!("{greeting}0 a\n0 b\n"));
-        let often = Words { every: Some(Duration::from_secs(4)), ..once };
+        let often = LogScript { every: Some(Duration::from_secs(4)), ..once };
         assert_eq!(said(web.clone(), &often, &run, 9), format!("{greeting}4 a\n8 b\nnext 12\n"));
         let ended = Run { end: Some((at(5), 0)), ..run };
         assert_eq!(said(web, &often, &ended, 99), format!("{greeting}4 a\n5 web: done\n"));
@@ -209,19 +209,19 @@ mod tests {
     fn a_command_that_the_image_has_speaks_for_itself() {
         let run = Run { number: 0, started_at: at(0), end: None };
         let command = json!({"name": "c", "command": ["sh", "-c"], "args": ["echo hi; sleep 5; date; echo -n end"]});
-        assert_eq!(said(command.clone(), &Words::default(), &run, 0), "0 hi\nnext 5\n");
+        assert_eq!(said(command.clone(), &LogScript::default(), &run, 0), "0 hi\nnext 5\n");
         let all = "0 hi\n5 Thu Jan  1 00:00:05 UTC 2026\n5 end\n";
-        assert_eq!(said(command.clone(), &Words::default(), &run, 9), all);
+        assert_eq!(said(command.clone(), &LogScript::default(), &run, 9), all);
         let ended = Run { end: Some((at(3), EXIT_KILLED)), ..run };
-        assert_eq!(said(command, &Words::default(), &ended, 9), "0 hi\n");
+        assert_eq!(said(command, &LogScript::default(), &ended, 9), "0 hi\n");
     }
 
     #[test]
     fn old_lines_are_rotated_away() {
         let run = Run { number: 0, started_at: at(0), end: None };
-        let words = Words { lines: vec!["tick".into()], every: Some(Duration::from_millis(100)) };
+        let script = LogScript { lines: vec!["tick".into()], every: Some(Duration::from_millis(100)) };
         let container = Container { name: "c".into(), ..Container::default() };
-        let output = Output::new(&container, &words, &Inside::default(), &run);
+        let output = Output::new(&container, &script, &ContainerContext::default(), &run);
         let (lines, next) = output.lines(None, at(1_000_000));
         assert_eq!(lines.len(), 1 + MAX_LINES as usize + 1);
         assert_eq!(next, Some(at(1_000_000) + Duration::from_millis(100)));

@@ -2,9 +2,9 @@
 //!
 //! Corresponds to makeEnvironmentVariables and makeMounts in pkg/kubelet/kubelet_pods.go and to pkg/volume.
 
-use super::shell::Inside;
 use crate::pod::lifecycle::container_named;
 use crate::pod::script::Role;
+use crate::shell::session::ContainerContext;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use client::{Client, Error};
@@ -22,14 +22,14 @@ const TOKEN_LIFETIME_S: i64 = 3_607;
 
 /// A container of a pod on one of the fleet's nodes.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct PodContainer {
     pub pod: Arc<Pod>,
     pub status: PodStatus,
     pub container: Container,
     pub role: Role,
 }
 
-impl Found {
+impl PodContainer {
     pub fn new(pod: Arc<Pod>, status: PodStatus, name: &str) -> Option<Self> {
         let (container, role) = container_named(&pod, name)?;
         Some(Self { pod, status, container, role })
@@ -46,7 +46,7 @@ impl Found {
     }
 
     /// Reads what the container refers to, as its node. What is not there is left out: the pod runs all the same.
-    pub async fn inside(&self, node: &Client) -> Inside {
+    pub async fn context(&self, node: &Client) -> ContainerContext {
         let pod = serde_json::to_value(&*self.pod).unwrap_or_default();
         let container = serde_json::to_value(&self.container).unwrap_or_default();
         let status = serde_json::to_value(&self.status).unwrap_or_default();
@@ -59,7 +59,7 @@ impl Found {
         let mut files = reader.own_files(&hostname);
         files.extend(reader.mounted(&container).await);
         let user = self.container_status().and_then(|status| status.user.as_ref()?.linux.clone()).unwrap_or_default();
-        Inside {
+        ContainerContext {
             hostname,
             files,
             env,

@@ -2,10 +2,10 @@
 //!
 //! Corresponds to k8s.io/apimachinery/pkg/util/httpstream and to k8s.io/kubelet/pkg/cri/streaming.
 
-use super::plain::{Refusal, text};
+use super::multiplex::{self, Framing, Incoming, Outgoing};
 use super::spdy;
-use super::streams::{self, Framing, Incoming, Outgoing};
 use super::wire::{self, MAX_MESSAGE_BYTES};
+use crate::agent::plain_text::{Refusal, text};
 use crate::fleet::Fleet;
 use axum::body::Body;
 use axum::extract::FromRequestParts;
@@ -91,20 +91,21 @@ impl Upgrade {
                 let framing = if protocol.starts_with(TUNNELLED) { Framing::Spdy } else { Framing::Channels };
                 upgrade
                     .on_upgrade(move |socket| async move {
-                        let (incoming, outgoing) = streams::open(wire::of_websocket(socket), framing, &env, idle_limit);
+                        let (incoming, outgoing) =
+                            multiplex::open(wire::of_websocket(socket), framing, &env, idle_limit);
                         run(framing, incoming, outgoing).await;
                     })
                     .into_response()
             }
             Self::Spdy(upgrade, wanted) => {
                 let Some(chosen) = wanted.iter().find(|name| offers.spdy.contains(&name.as_str())) else {
-                    return refused(&wanted, offers.spdy);
+                    return refuse(&wanted, offers.spdy);
                 };
                 let answer = switched(chosen);
                 env.clone().spawn(async move {
                     let Ok(upgraded) = upgrade.await else { return };
                     let wire = wire::of_upgraded(upgraded);
-                    let (incoming, outgoing) = streams::open(wire, Framing::Spdy, &env, idle_limit);
+                    let (incoming, outgoing) = multiplex::open(wire, Framing::Spdy, &env, idle_limit);
                     run(Framing::Spdy, incoming, outgoing).await;
                 });
                 answer
@@ -126,7 +127,7 @@ fn switched(protocol: &str) -> Response<Body> {
 }
 
 /// There is no protocol that both sides speak.
-fn refused(wanted: &[String], known: &'static [&'static str]) -> Response<Body> {
+fn refuse(wanted: &[String], known: &'static [&'static str]) -> Response<Body> {
     if wanted.is_empty() {
         let why = "unable to upgrade: X-Stream-Protocol-Version is required\n";
         return text((StatusCode::BAD_REQUEST, why.to_owned()));
@@ -160,10 +161,10 @@ mod tests {
 
     #[test]
     fn who_speaks_nothing_of_ours_is_told_what_we_speak() {
-        let refusal = refused(&["v1".to_owned(), "v2".to_owned()], &["v3", "v4"]);
+        let refusal = refuse(&["v1".to_owned(), "v2".to_owned()], &["v3", "v4"]);
         assert_eq!(refusal.status(), StatusCode::FORBIDDEN);
         let accepted: Vec<&HeaderValue> = refusal.headers().get_all(ACCEPTED_PROTOCOLS).iter().collect();
         assert_eq!(accepted, ["v3", "v4"]);
-        assert_eq!(refused(&[], &["v4"]).status(), StatusCode::BAD_REQUEST);
+        assert_eq!(refuse(&[], &["v4"]).status(), StatusCode::BAD_REQUEST);
     }
 }

@@ -23,7 +23,7 @@ pub enum Framing {
 
 /// What comes from the client.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Event {
+pub enum StreamEvent {
     Open {
         stream: u32,
         headers: Headers,
@@ -55,17 +55,17 @@ pub struct Incoming {
 
 /// What is said to the client.
 #[derive(Debug)]
-enum Said {
+enum OutgoingFrame {
     Reply(u32),
     Refuse(u32),
     Data(u32, Bytes),
     End(u32),
     Pong(u32),
-    Goodbye,
+    GoAway,
 }
 
 #[derive(Clone)]
-pub struct Outgoing(mpsc::Sender<Said>);
+pub struct Outgoing(mpsc::Sender<OutgoingFrame>);
 
 /// Both directions; what is said is written in the background until every `Outgoing` is dropped.
 pub fn open(
@@ -74,8 +74,8 @@ pub fn open(
     env: &Env,
     idle_limit: Duration,
 ) -> (Incoming, Outgoing) {
-    let (sender, said) = mpsc::channel(MAX_UNWRITTEN);
-    env.spawn(write(writer, framing, said));
+    let (sender, frame) = mpsc::channel(MAX_UNWRITTEN);
+    env.spawn(write(writer, framing, frame));
     let outgoing = Outgoing(sender);
     let parser = match framing {
         Framing::Channels => Parser::Channels,
@@ -84,15 +84,15 @@ pub fn open(
     (Incoming { wire: reader, parser, outgoing: outgoing.clone(), ended: None, env: env.clone(), idle_limit }, outgoing)
 }
 
-async fn write(mut wire: WireWriter, framing: Framing, mut said: mpsc::Receiver<Said>) {
+async fn write(mut wire: WireWriter, framing: Framing, mut frame: mpsc::Receiver<OutgoingFrame>) {
     let mut encoder = Encoder::default();
-    while let Some(said) = said.recv().await {
-        if said_goodbye(&said, framing) {
+    while let Some(frame) = frame.recv().await {
+        if closes_wire(&frame, framing) {
             break;
         }
         let bytes = match framing {
-            Framing::Channels => in_channels(&said),
-            Framing::Spdy => Some(in_spdy(&mut encoder, &said)),
+            Framing::Channels => channel_message(&frame),
+            Framing::Spdy => Some(spdy_frame(&mut encoder, &frame)),
         };
         if let Some(bytes) = bytes
             && !wire.write(bytes).await
@@ -104,34 +104,34 @@ async fn write(mut wire: WireWriter, framing: Framing, mut said: mpsc::Receiver<
 }
 
 /// A WebSocket closes; SPDY has a frame for it, and leaves the closing to the client.
-fn said_goodbye(said: &Said, framing: Framing) -> bool {
-    matches!((said, framing), (Said::Goodbye, Framing::Channels))
+fn closes_wire(frame: &OutgoingFrame, framing: Framing) -> bool {
+    matches!((frame, framing), (OutgoingFrame::GoAway, Framing::Channels))
 }
 
-fn in_channels(said: &Said) -> Option<Vec<u8>> {
-    let Said::Data(stream, bytes) = said else { return None };
+fn channel_message(frame: &OutgoingFrame) -> Option<Vec<u8>> {
+    let OutgoingFrame::Data(stream, bytes) = frame else { return None };
     let mut message = Vec::with_capacity(bytes.len() + 1);
     message.push(*stream as u8);
     message.extend_from_slice(bytes);
     Some(message)
 }
 
-fn in_spdy(encoder: &mut Encoder, said: &Said) -> Vec<u8> {
-    match said {
-        Said::Reply(stream) => encoder.reply(*stream),
-        Said::Refuse(stream) => encoder.refuse(*stream),
-        Said::Data(stream, bytes) => encoder.data(*stream, bytes, false),
-        Said::End(stream) => encoder.data(*stream, &[], true),
-        Said::Pong(id) => encoder.pong(*id),
-        Said::Goodbye => encoder.go_away(),
+fn spdy_frame(encoder: &mut Encoder, frame: &OutgoingFrame) -> Vec<u8> {
+    match frame {
+        OutgoingFrame::Reply(stream) => encoder.reply(*stream),
+        OutgoingFrame::Refuse(stream) => encoder.refuse(*stream),
+        OutgoingFrame::Data(stream, bytes) => encoder.data(*stream, bytes, false),
+        OutgoingFrame::End(stream) => encoder.data(*stream, &[], true),
+        OutgoingFrame::Pong(id) => encoder.pong(*id),
+        OutgoingFrame::GoAway => encoder.go_away(),
     }
 }
 
 impl Incoming {
     /// `None` once the client has gone, or was silent for too long. May be dropped while it waits, and nothing is lost.
-    pub async fn next(&mut self) -> Option<Event> {
+    pub async fn next(&mut self) -> Option<StreamEvent> {
         if let Some(stream) = self.ended.take() {
-            return Some(Event::End(stream));
+            return Some(StreamEvent::End(stream));
         }
         loop {
             if let Parser::Spdy(decoder) = &mut self.parser {
@@ -139,20 +139,20 @@ impl Incoming {
                     Some(Frame::Ping(id)) => {
                         // Ours have even numbers, and we send none.
                         if !id.is_multiple_of(2) {
-                            let _ = self.outgoing.0.try_send(Said::Pong(id));
+                            let _ = self.outgoing.0.try_send(OutgoingFrame::Pong(id));
                         }
                         continue;
                     }
                     Some(Frame::GoAway) => return None,
                     Some(Frame::Other) => continue,
-                    Some(Frame::Reset { stream }) => return Some(Event::Reset(stream)),
+                    Some(Frame::Reset { stream }) => return Some(StreamEvent::Reset(stream)),
                     Some(Frame::Open { stream, headers, is_last }) => {
                         self.ended = is_last.then_some(stream);
-                        return Some(Event::Open { stream, headers });
+                        return Some(StreamEvent::Open { stream, headers });
                     }
                     Some(Frame::Data { stream, bytes, is_last }) => {
                         self.ended = is_last.then_some(stream);
-                        return Some(Event::Data { stream, bytes });
+                        return Some(StreamEvent::Data { stream, bytes });
                     }
                     None => {}
                 }
@@ -161,7 +161,7 @@ impl Incoming {
             match &mut self.parser {
                 Parser::Spdy(decoder) => decoder.feed(&bytes),
                 Parser::Channels => {
-                    if let Some(event) = of_channels(&bytes) {
+                    if let Some(event) = channel_event(&bytes) {
                         return Some(event);
                     }
                 }
@@ -177,39 +177,39 @@ impl Incoming {
     }
 }
 
-fn of_channels(message: &Bytes) -> Option<Event> {
+fn channel_event(message: &Bytes) -> Option<StreamEvent> {
     let number = *message.first()?;
     if number == CLOSE {
-        return message.get(1).map(|ended| Event::End(u32::from(*ended)));
+        return message.get(1).map(|ended| StreamEvent::End(u32::from(*ended)));
     }
-    Some(Event::Data { stream: u32::from(number), bytes: message.slice(1..) })
+    Some(StreamEvent::Data { stream: u32::from(number), bytes: message.slice(1..) })
 }
 
 impl Outgoing {
     /// False once nobody listens.
-    async fn say(&self, said: Said) -> bool {
-        self.0.send(said).await.is_ok()
+    async fn send(&self, frame: OutgoingFrame) -> bool {
+        self.0.send(frame).await.is_ok()
     }
 
     pub async fn reply(&self, stream: u32) -> bool {
-        self.say(Said::Reply(stream)).await
+        self.send(OutgoingFrame::Reply(stream)).await
     }
 
     pub async fn refuse(&self, stream: u32) -> bool {
-        self.say(Said::Refuse(stream)).await
+        self.send(OutgoingFrame::Refuse(stream)).await
     }
 
     pub async fn data(&self, stream: u32, bytes: Bytes) -> bool {
-        bytes.is_empty() || self.say(Said::Data(stream, bytes)).await
+        bytes.is_empty() || self.send(OutgoingFrame::Data(stream, bytes)).await
     }
 
     /// Nothing more comes on that stream; a channel cannot say so.
     pub async fn end(&self, stream: u32) -> bool {
-        self.say(Said::End(stream)).await
+        self.send(OutgoingFrame::End(stream)).await
     }
 
-    pub async fn goodbye(&self) -> bool {
-        self.say(Said::Goodbye).await
+    pub async fn go_away(&self) -> bool {
+        self.send(OutgoingFrame::GoAway).await
     }
 }
 
@@ -220,18 +220,18 @@ mod tests {
     #[test]
     fn a_message_is_a_channel_and_what_it_says() {
         let data =
-            |stream, text: &'static str| Some(Event::Data { stream, bytes: Bytes::from_static(text.as_bytes()) });
+            |stream, text: &'static str| Some(StreamEvent::Data { stream, bytes: Bytes::from_static(text.as_bytes()) });
         for (message, expected) in [
             (&[0, b'a', b'b'][..], data(0, "ab")),
             (&[0], data(0, "")),
             (&[4, b'{', b'}'], data(4, "{}")),
-            (&[255, 0], Some(Event::End(0))),
+            (&[255, 0], Some(StreamEvent::End(0))),
             (&[255], None),
             (&[], None),
         ] {
-            assert_eq!(of_channels(&Bytes::copy_from_slice(message)), expected, "{message:?}");
+            assert_eq!(channel_event(&Bytes::copy_from_slice(message)), expected, "{message:?}");
         }
-        assert_eq!(in_channels(&Said::Data(2, Bytes::from_static(b"no"))), Some(vec![2, b'n', b'o']));
-        assert_eq!(in_channels(&Said::End(2)), None);
+        assert_eq!(channel_message(&OutgoingFrame::Data(2, Bytes::from_static(b"no"))), Some(vec![2, b'n', b'o']));
+        assert_eq!(channel_message(&OutgoingFrame::End(2)), None);
     }
 }

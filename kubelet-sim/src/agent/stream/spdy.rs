@@ -149,7 +149,7 @@ pub enum Frame {
 /// Nothing that follows can be understood.
 #[derive(Debug, PartialEq, thiserror::Error)]
 #[error("{0}")]
-pub struct Broken(&'static str);
+pub struct ProtocolError(&'static str);
 
 /// Bytes to frames.
 pub struct Decoder {
@@ -169,12 +169,12 @@ impl Decoder {
     }
 
     /// The next frame that has come whole.
-    pub fn frame(&mut self) -> Result<Option<Frame>, Broken> {
+    pub fn frame(&mut self) -> Result<Option<Frame>, ProtocolError> {
         let Some(mut head) = self.buffer.get(..HEAD_BYTES) else { return Ok(None) };
         let (first, second) = (head.get_u32(), head.get_u32());
         let (flags, length) = ((second >> 24) as u8, (second & 0x00ff_ffff) as usize);
         if length > MAX_FRAME_BYTES {
-            return Err(Broken("a frame is too long"));
+            return Err(ProtocolError("a frame is too long"));
         }
         if self.buffer.len() < HEAD_BYTES + length {
             return Ok(None);
@@ -186,12 +186,12 @@ impl Decoder {
             return Ok(Some(Frame::Data { stream: first, bytes: payload, is_last }));
         }
         if (first >> 16) as u16 & 0x7fff != VERSION {
-            return Err(Broken("this is not the third version of SPDY"));
+            return Err(ProtocolError("this is not the third version of SPDY"));
         }
         self.control(first as u16, payload, is_last).map(Some)
     }
 
-    fn control(&mut self, kind: u16, mut payload: Bytes, is_last: bool) -> Result<Frame, Broken> {
+    fn control(&mut self, kind: u16, mut payload: Bytes, is_last: bool) -> Result<Frame, ProtocolError> {
         let fixed = match kind {
             // The stream, the one it belongs to, its priority.
             SYN_STREAM => 10,
@@ -199,7 +199,7 @@ impl Decoder {
             _ => 0,
         };
         if payload.len() < fixed {
-            return Err(Broken("a frame is too short"));
+            return Err(ProtocolError("a frame is too short"));
         }
         let mut fixed = payload.split_to(fixed);
         Ok(match kind {
@@ -221,13 +221,13 @@ impl Decoder {
 }
 
 /// `name: value` pairs, each behind its length.
-fn headers(mut block: &[u8]) -> Result<Headers, Broken> {
-    fn number(block: &mut &[u8]) -> Result<usize, Broken> {
-        block.try_get_u32().map(|number| number as usize).map_err(|_| Broken("headers end early"))
+fn headers(mut block: &[u8]) -> Result<Headers, ProtocolError> {
+    fn number(block: &mut &[u8]) -> Result<usize, ProtocolError> {
+        block.try_get_u32().map(|number| number as usize).map_err(|_| ProtocolError("headers end early"))
     }
-    fn text(block: &mut &[u8]) -> Result<String, Broken> {
+    fn text(block: &mut &[u8]) -> Result<String, ProtocolError> {
         let length = number(block)?;
-        let (text, rest) = block.split_at_checked(length).ok_or(Broken("headers end early"))?;
+        let (text, rest) = block.split_at_checked(length).ok_or(ProtocolError("headers end early"))?;
         *block = rest;
         Ok(String::from_utf8_lossy(text).into_owned())
     }
@@ -256,14 +256,14 @@ impl Inflater {
         Self { state: Box::default(), window, at: 0, has_begun: false }
     }
 
-    fn inflate(&mut self, mut block: &[u8]) -> Result<Vec<u8>, Broken> {
+    fn inflate(&mut self, mut block: &[u8]) -> Result<Vec<u8>, ProtocolError> {
         const DEFLATE: u8 = 8;
         const WITH_DICTIONARY: u8 = 0x20;
         if !self.has_begun {
-            let (mut begin, rest) = block.split_at_checked(6).ok_or(Broken("headers end early"))?;
+            let (mut begin, rest) = block.split_at_checked(6).ok_or(ProtocolError("headers end early"))?;
             let (method, flags) = (begin.get_u8(), begin.get_u8());
             if method & 0x0f != DEFLATE || flags & WITH_DICTIONARY == 0 || begin.get_u32() != DICTIONARY_ID {
-                return Err(Broken("headers are not compressed with SPDY's dictionary"));
+                return Err(ProtocolError("headers are not compressed with SPDY's dictionary"));
             }
             (block, self.has_begun) = (rest, true);
         }
@@ -277,7 +277,7 @@ impl Inflater {
             match status {
                 TINFLStatus::NeedsMoreInput => return Ok(inflated),
                 TINFLStatus::HasMoreOutput if inflated.len() <= MAX_HEADERS_BYTES => {}
-                _ => return Err(Broken("headers cannot be inflated")),
+                _ => return Err(ProtocolError("headers cannot be inflated")),
             }
         }
     }
@@ -468,7 +468,7 @@ mod tests {
         ] {
             let mut decoder = Decoder::default();
             decoder.feed(&bytes);
-            assert_eq!(decoder.frame().map_err(|Broken(why)| why), expected);
+            assert_eq!(decoder.frame().map_err(|ProtocolError(why)| why), expected);
         }
     }
 }

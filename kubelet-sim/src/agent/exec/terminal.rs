@@ -3,8 +3,8 @@
 //! Corresponds to pkg/kubelet/kuberuntime's exec and to the line discipline of a terminal.
 
 use super::channels::{Channel, Input, Reader, Writer};
-use super::shell::{Act, Inside, Session};
-use super::wishes::{Size, Wishes};
+use super::options::{StreamOptions, TerminalSize};
+use crate::shell::session::{ContainerContext, Effect, Session};
 use component_base::env::Env;
 use futures::future::BoxFuture;
 use std::time::Duration;
@@ -18,104 +18,104 @@ const EXIT_INTERRUPTED: i32 = 130;
 
 /// The client is not there any more.
 #[derive(Debug)]
-pub struct Gone;
+pub struct ClientGone;
 
 pub struct Terminal<'a> {
     pub env: &'a Env,
-    pub wishes: Wishes,
+    pub options: StreamOptions,
     pub reader: &'a mut Reader,
     pub writer: &'a mut Writer,
     /// Typed, and read by nobody yet.
     typed: Vec<u8>,
     ended: bool,
     /// What the client has said of it.
-    size: Option<Size>,
+    size: Option<TerminalSize>,
 }
 
 impl<'a> Terminal<'a> {
-    pub fn new(env: &'a Env, wishes: Wishes, reader: &'a mut Reader, writer: &'a mut Writer) -> Self {
-        Self { env, wishes, reader, writer, typed: Vec::new(), ended: !wishes.stdin, size: None }
+    pub fn new(env: &'a Env, options: StreamOptions, reader: &'a mut Reader, writer: &'a mut Writer) -> Self {
+        Self { env, options, reader, writer, typed: Vec::new(), ended: !options.stdin, size: None }
     }
 
     /// Runs a program to its end; answers its exit code.
-    pub async fn run(&mut self, inside: &Inside, argv: &[String]) -> Result<i32, Gone> {
-        let mut session = Session::new(inside).on(self.terminal());
-        let ran = session.start(argv, self.env.wall());
-        let code = self.act(&mut session, ran.acts).await?;
-        Ok(code.unwrap_or(ran.exit_code))
+    pub async fn run(&mut self, context: &ContainerContext, argv: &[String]) -> Result<i32, ClientGone> {
+        let mut session = Session::new(context).with_terminal(self.terminal());
+        let outcome = session.start(argv, self.env.wall());
+        let code = self.perform(&mut session, outcome.effects).await?;
+        Ok(code.unwrap_or(outcome.exit_code))
     }
 
     /// Rows and columns, where there is a terminal; none of either until the client has told.
     fn terminal(&self) -> Option<(u16, u16)> {
-        self.wishes.tty.then(|| self.size.map_or((0, 0), |size| (size.rows, size.columns)))
+        self.options.tty.then(|| self.size.map_or((0, 0), |size| (size.rows, size.columns)))
     }
 
     /// Carries acts out. An exit code where one of them has its own: a shell, or an interruption.
-    async fn act(&mut self, session: &mut Session<'_>, acts: Vec<Act>) -> Result<Option<i32>, Gone> {
+    async fn perform(&mut self, session: &mut Session<'_>, effects: Vec<Effect>) -> Result<Option<i32>, ClientGone> {
         let mut code = None;
-        for act in acts {
-            match act {
-                Act::Out(text) => self.print(Channel::Stdout, &text).await?,
-                Act::Err(text) => self.print(Channel::Stderr, &text).await?,
-                Act::Sleep(time) => {
+        for effect in effects {
+            match effect {
+                Effect::Out(text) => self.print(Channel::Stdout, &text).await?,
+                Effect::Err(text) => self.print(Channel::Stderr, &text).await?,
+                Effect::Sleep(time) => {
                     if self.is_interrupted_within(time).await? {
                         return Ok(Some(EXIT_INTERRUPTED));
                     }
                 }
-                Act::Copy => {
+                Effect::Copy => {
                     while let Some(line) = self.line().await? {
                         self.print(Channel::Stdout, &line).await?;
                     }
                 }
-                Act::Drain => while self.line().await?.is_some() {},
-                Act::Shell => code = Some(self.shell(session).await?),
+                Effect::Drain => while self.line().await?.is_some() {},
+                Effect::Shell => code = Some(self.shell(session).await?),
             }
         }
         Ok(code)
     }
 
     /// A shell may be started from a shell: hence the box.
-    fn shell<'b, 's: 'b>(&'b mut self, session: &'b mut Session<'s>) -> BoxFuture<'b, Result<i32, Gone>> {
+    fn shell<'b, 's: 'b>(&'b mut self, session: &'b mut Session<'s>) -> BoxFuture<'b, Result<i32, ClientGone>> {
         Box::pin(async move {
             let mut last = 0;
             loop {
-                if self.wishes.tty {
+                if self.options.tty {
                     self.print(Channel::Stdout, "# ").await?;
                 }
                 let Some(line) = self.line().await? else { return Ok(last) };
                 session.terminal = self.terminal();
-                let ran = session.line(line.trim_end_matches('\n'), self.env.wall());
-                let code = self.act(session, ran.acts).await?;
-                last = code.unwrap_or(ran.exit_code);
-                if ran.ended {
+                let outcome = session.line(line.trim_end_matches('\n'), self.env.wall());
+                let code = self.perform(session, outcome.effects).await?;
+                last = code.unwrap_or(outcome.exit_code);
+                if outcome.exited {
                     return Ok(last);
                 }
             }
         })
     }
 
-    async fn print(&mut self, channel: Channel, text: &str) -> Result<(), Gone> {
+    async fn print(&mut self, channel: Channel, text: &str) -> Result<(), ClientGone> {
         // A terminal has one output, and wants to be told of both halves of a line's end.
-        let (channel, text) = match self.wishes.tty {
+        let (channel, text) = match self.options.tty {
             true => (Channel::Stdout, text.replace('\n', "\r\n")),
             false => (channel, text.to_owned()),
         };
-        let is_wanted = if channel == Channel::Stderr { self.wishes.stderr } else { self.wishes.stdout };
+        let is_wanted = if channel == Channel::Stderr { self.options.stderr } else { self.options.stdout };
         if !is_wanted || text.is_empty() || self.writer.write(channel, text.as_bytes()).await {
             return Ok(());
         }
-        Err(Gone)
+        Err(ClientGone)
     }
 
     /// The next line with its end, or what is left before the end of the input.
-    async fn line(&mut self) -> Result<Option<String>, Gone> {
+    async fn line(&mut self) -> Result<Option<String>, ClientGone> {
         let mut line = Vec::new();
         loop {
             let typed = std::mem::take(&mut self.typed);
             for (at, byte) in typed.iter().copied().enumerate() {
                 let rest = || typed[at + 1..].to_vec();
                 match byte {
-                    b'\r' | b'\n' if self.wishes.tty => {
+                    b'\r' | b'\n' if self.options.tty => {
                         self.print(Channel::Stdout, "\n").await?;
                         self.typed = rest();
                         line.push(b'\n');
@@ -126,22 +126,22 @@ impl<'a> Terminal<'a> {
                         line.push(byte);
                         return Ok(Some(String::from_utf8_lossy(&line).into_owned()));
                     }
-                    INTERRUPT if self.wishes.tty => {
+                    INTERRUPT if self.options.tty => {
                         self.print(Channel::Stdout, "^C\n").await?;
                         self.typed = rest();
                         return Ok(Some("\n".to_owned()));
                     }
-                    END_OF_INPUT if self.wishes.tty && line.is_empty() => {
+                    END_OF_INPUT if self.options.tty && line.is_empty() => {
                         self.typed = rest();
                         return Ok(None);
                     }
-                    8 | 127 if self.wishes.tty => {
+                    8 | 127 if self.options.tty => {
                         let erased = if line.pop().is_some() { "\u{8} \u{8}" } else { "" };
                         self.print(Channel::Stdout, erased).await?;
                     }
                     byte if line.len() < MAX_LINE_BYTES => {
                         line.push(byte);
-                        if self.wishes.tty && !byte.is_ascii_control() {
+                        if self.options.tty && !byte.is_ascii_control() {
                             self.writer.write(Channel::Stdout, &[byte]).await;
                         }
                     }
@@ -155,7 +155,7 @@ impl<'a> Terminal<'a> {
         }
     }
 
-    async fn read(&mut self) -> Result<(), Gone> {
+    async fn read(&mut self) -> Result<(), ClientGone> {
         let end = self.env.shutdown().clone();
         let input = tokio::select! {
             biased;
@@ -166,17 +166,17 @@ impl<'a> Terminal<'a> {
             Input::Bytes(bytes) => self.typed.extend_from_slice(&bytes),
             Input::Resize(size) => self.size = Some(size),
             Input::End => self.ended = true,
-            Input::Gone => return Err(Gone),
+            Input::Gone => return Err(ClientGone),
         }
         Ok(())
     }
 
     /// Waits, and reads meanwhile: for the one who goes away, and for Ctrl-C.
-    async fn is_interrupted_within(&mut self, time: Duration) -> Result<bool, Gone> {
+    async fn is_interrupted_within(&mut self, time: Duration) -> Result<bool, ClientGone> {
         let env = self.env.clone();
         let deadline = env.now().checked_add(time);
         loop {
-            if self.wishes.tty && self.typed.contains(&INTERRUPT) {
+            if self.options.tty && self.typed.contains(&INTERRUPT) {
                 self.typed.clear();
                 self.print(Channel::Stdout, "^C\n").await?;
                 return Ok(true);
@@ -197,8 +197,8 @@ impl<'a> Terminal<'a> {
 
     /// Where a log is shown instead of a command: what is typed comes back. Waits for ever once nothing more comes; may be
     /// dropped while it waits, and nothing is lost.
-    pub async fn echo(&mut self) -> Result<(), Gone> {
-        if self.ended && !self.wishes.stdin {
+    pub async fn echo(&mut self) -> Result<(), ClientGone> {
+        if self.ended && !self.options.stdin {
             self.read().await?;
         }
         if self.typed.is_empty() && !self.ended {
@@ -211,7 +211,7 @@ impl<'a> Terminal<'a> {
         self.print(Channel::Stdout, &String::from_utf8_lossy(&typed).replace('\r', "\n")).await
     }
 
-    pub async fn show(&mut self, text: &str) -> Result<(), Gone> {
+    pub async fn show(&mut self, text: &str) -> Result<(), ClientGone> {
         self.print(Channel::Stdout, text).await
     }
 }
