@@ -1,4 +1,4 @@
-//! `/containerLogs/{namespace}/{pod}/{container}`: a log as text, and as it goes on where it is followed.
+//! `/containerLogs/{namespace}/{pod}/{container}`: a log as text; with `follow`, new lines as they are written.
 //!
 //! Corresponds to getContainerLogs in pkg/kubelet/server/server.go and GetKubeletContainerLogs in pkg/kubelet.
 
@@ -46,7 +46,7 @@ pub async fn answer(
         is_over: false,
     };
     let body = match log.filter.follow {
-        false => Body::from(log.more().0),
+        false => Body::from(log.new_lines().0),
         true => Body::from_stream(log.stream()),
     };
     let mut answer = Response::new(body);
@@ -54,6 +54,7 @@ pub async fn answer(
     Ok(answer)
 }
 
+/// Returns the run whose log is asked for; the error is worded as the kubelet words it.
 pub fn run_of(container: &PodContainer, previous: bool) -> Result<Run, String> {
     let (name, pod) = (&container.container.name, container.pod.name());
     let status = container.container_status();
@@ -76,13 +77,14 @@ pub struct Log {
     run: Run,
     context: ContainerContext,
     script: LogScript,
+    /// The time up to which lines were returned; `None` at first.
     shown_to: Option<Timestamp>,
-    /// The run is known to have ended, and its last words were shown.
+    /// True once the run has ended and its last lines were returned.
     is_over: bool,
 }
 
 impl Log {
-    /// The log of the present run from now on, for who attaches to it.
+    /// Opens the log of the present run from now on, for a client that attaches to it.
     pub fn from_now(
         fleet: &Arc<Fleet>,
         container_ref: ContainerRef,
@@ -105,54 +107,50 @@ impl Log {
         }
     }
 
-    /// What has been said since the last look, and when there will be more.
-    fn more(&mut self) -> (String, Option<Timestamp>) {
+    /// Returns the lines since the last call, and when the next one is due.
+    fn new_lines(&mut self) -> (String, Option<Timestamp>) {
         let now = self.fleet.env().wall();
         let output = Output::new(&self.container.container, &self.script, &self.context, &self.run);
-        // The end is told to the second, which may lie before what was shown last.
-        let last_words_at = self.run.end.filter(|(at, _)| *at <= now && !self.is_over).map(|(at, _)| at);
+        // The end is stored to the second, so it may lie before the last line that was returned.
+        let end_at = self.run.end.filter(|(at, _)| *at <= now && !self.is_over).map(|(at, _)| at);
         let before = |at: Timestamp| at.checked_sub(Duration::from_nanos(1)).unwrap_or(Timestamp::MIN);
-        let from = self.shown_to.map(|shown| last_words_at.map_or(shown, |at| shown.min(before(at))));
+        let from = self.shown_to.map(|shown| end_at.map_or(shown, |at| shown.min(before(at))));
         let (lines, next) = output.lines(from, now);
-        self.is_over |= last_words_at.is_some();
+        self.is_over |= end_at.is_some();
         let text = if self.shown_to.is_none() { self.filter.first(lines) } else { self.filter.further(lines) };
         self.shown_to = Some(now);
         (text, next)
     }
 
-    /// Looks again whether the run has ended.
-    fn look(&mut self) {
-        let Ok(container) = self
-            .container_ref
-            .find(&self.fleet)
-            .map(|container| (container.pod.uid() == self.container.pod.uid()).then_some(container))
-        else {
-            return self.cut();
+    /// Reads the run's state again: it may have ended.
+    fn refresh(&mut self) {
+        let found = self.container_ref.find(&self.fleet).ok();
+        let Some(container) = found.filter(|found| found.pod.uid() == self.container.pod.uid()) else {
+            return self.end_now();
         };
-        let Some(container) = container else { return self.cut() };
         let is_same = |run: &Run| run.number == self.run.number && run.started_at == self.run.started_at;
         let runs = [false, true].map(|previous| run_of(&container, previous).ok().filter(is_same));
         match runs.into_iter().flatten().next() {
             Some(run) => self.run = run,
-            None => self.cut(),
+            None => self.end_now(),
         }
         self.container = container;
     }
 
-    /// The pod has gone, and its last words with it.
-    fn cut(&mut self) {
+    /// Ends the run now, because the pod has gone.
+    fn end_now(&mut self) {
         const EXIT_UNKNOWN: i32 = 137;
         let now = self.fleet.env().wall();
         self.run.end.get_or_insert((now, EXIT_UNKNOWN));
     }
 
-    /// The next piece; `None` once nothing more will come.
+    /// Waits for the next piece of text; `None` once the log has ended.
     pub async fn next(&mut self) -> Option<String> {
         let mut changes = self.fleet.changes();
         loop {
             changes.mark_unchanged();
-            self.look();
-            let (text, next) = self.more();
+            self.refresh();
+            let (text, next) = self.new_lines();
             if !text.is_empty() {
                 return Some(text);
             }

@@ -1,28 +1,28 @@
-//! The words of a command line: quotes, variables, what separates commands, and where their input and outputs go.
+//! The parser of command lines: quotes, variables, separators, pipes and redirections.
 //!
-//! A small part of what a POSIX shell reads; what is more than that is refused by name, never misread.
+//! It reads a small part of the language of a POSIX shell. It refuses the rest by name and never misreads it.
 
 use std::collections::BTreeMap;
 
-/// What joins a command to the one before it.
+/// When a pipeline runs, as the separator before it says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunIf {
-    /// `;`, a new line, or the beginning.
+    /// After `;`, after a new line, or at the beginning.
     Always,
-    /// `&&`
+    /// After `&&`.
     Success,
-    /// `||`
+    /// After `||`.
     Failure,
 }
 
-/// Commands, each of which reads what the one before it prints.
+/// Commands joined by pipes: each one reads what the one before it prints.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pipeline {
     pub run_if: RunIf,
     pub commands: Vec<Command>,
 }
 
-/// A command as it was written: its variables are looked up when its turn comes.
+/// A command as it was written. The values of its variables are filled in when it runs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Command {
     words: Vec<Word>,
@@ -32,19 +32,19 @@ pub struct Command {
 /// `2>&1`, `>/dev/null`, `<file`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Redirection {
-    /// 0, 1 or 2.
+    /// The file descriptor that is redirected: 0, 1 or 2.
     pub descriptor: u8,
     pub target: RedirectTarget,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum RedirectTarget {
-    /// Where that one goes at this moment.
+    /// The place to which this descriptor leads at that moment.
     Number(u8),
     File(Word),
 }
 
-/// Pieces of text and variables.
+/// A word of a command: pieces of text and variables.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Word(Vec<Piece>);
 
@@ -69,7 +69,7 @@ enum Piece {
     Variable(String),
 }
 
-/// What this shell does not know.
+/// Something in a command line that this shell does not support.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("syntax error: {0} is more than this simulated shell knows")]
 pub struct Unsupported(String);
@@ -77,12 +77,12 @@ pub struct Unsupported(String);
 const KEYWORDS: [&str; 10] = ["if", "for", "while", "until", "case", "function", "{", "do", "then", "!"];
 
 impl Command {
-    /// The words with the values of variables in them.
+    /// Returns the words, with the values of the variables filled in.
     pub fn words(&self, variables: &BTreeMap<String, String>) -> Vec<String> {
         self.words
             .iter()
             .map(|word| (word, word.text(variables)))
-            // A word that is nothing but an empty variable is none.
+            // A word that consists only of empty variables is dropped.
             .filter(|(Word(pieces), text)| {
                 !text.is_empty() || pieces.iter().any(|piece| matches!(piece, Piece::Text(_)))
             })
@@ -90,12 +90,12 @@ impl Command {
             .collect()
     }
 
-    /// The first word, unless it is only known when its turn comes.
-    /// Whether nothing is read from a file or written to one.
+    /// True when the command reads no file and writes none.
     pub fn uses_no_files(&self) -> bool {
         self.redirections.iter().all(|redirection| matches!(redirection.target, RedirectTarget::Number(_)))
     }
 
+    /// Returns the first word; `None` when it contains a variable, so that only a run tells.
     pub fn name(&self) -> Option<&str> {
         match self.words.first()?.0.as_slice() {
             [Piece::Text(name)] => Some(name),
@@ -108,7 +108,7 @@ impl Command {
     }
 }
 
-/// Splits a line into commands.
+/// Parses a command line.
 pub fn parse(line: &str) -> Result<Vec<Pipeline>, Unsupported> {
     let mut reader = Reader { rest: line.chars().collect(), at: 0 };
     let mut lines = Vec::new();
@@ -155,7 +155,7 @@ pub fn parse(line: &str) -> Result<Vec<Pipeline>, Unsupported> {
     Ok(lines)
 }
 
-/// Ends the pipeline that is being read, if there is any.
+/// Ends the pipeline that is being read, if there is one.
 fn finish(
     lines: &mut Vec<Pipeline>,
     commands: &mut Vec<Command>,
@@ -193,7 +193,7 @@ impl Reader {
         }
     }
 
-    /// From its sign on; `of` stood before it.
+    /// Reads a redirection from its `<` or `>` on; `given` is the descriptor that stood before the sign.
     fn redirection(&mut self, given: Option<u8>) -> Result<Redirection, Unsupported> {
         let sign = self.next();
         let descriptor = given.unwrap_or(u8::from(sign == Some('>')));
@@ -310,7 +310,7 @@ impl Reader {
 mod tests {
     use super::*;
 
-    /// Commands behind what joins them, their words in brackets, and where their outputs go.
+    /// Shows each command behind its separator: its words in brackets, then its redirections.
     fn read(line: &str) -> String {
         let variables: BTreeMap<String, String> =
             [("A", "x y"), ("?", "3")].map(|(name, value)| (name.to_owned(), value.to_owned())).into();

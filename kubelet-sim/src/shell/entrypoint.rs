@@ -1,7 +1,7 @@
-//! What is known beforehand of a container's own command: how long it runs and how it exits, or that it waits for input.
+//! Predicts a container's entrypoint: how long it runs and how it exits, or that it waits for input.
 //!
-//! There is no Kubernetes counterpart: a real container is found out about by running it. Pure, and only where the words
-//! of the spec decide: what reads a file or a variable from elsewhere depends on more than the pod.
+//! There is no Kubernetes counterpart: a real container must be run to learn this. Pure. A command is predicted only when
+//! the pod's spec alone decides; one that reads a file, or a variable from elsewhere, depends on more than that.
 
 use super::command_line;
 use super::session::{ContainerContext, Effect, Session, is_supported};
@@ -9,23 +9,24 @@ use proto::kinds::api::core::v1::Container;
 use proto::kinds::jiff::Timestamp;
 use std::time::Duration;
 
-/// Programs that end the same way wherever they run.
-const PLAIN: [&str; 11] = ["date", "echo", "env", "export", "exit", "false", "hostname", "id", "pwd", "sleep", "true"];
+/// Programs that end the same way in every container.
+const PREDICTABLE: [&str; 11] =
+    ["date", "echo", "env", "export", "exit", "false", "hostname", "id", "pwd", "sleep", "true"];
 /// Images whose own command is a shell.
 const SHELL_IMAGES: [&str; 6] = ["alpine", "bash", "busybox", "centos", "debian", "ubuntu"];
 
-/// What a command will have done, unless it is stopped before.
+/// When and how a command ends, unless it is stopped before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KnownEnd {
-    /// `None`: never, as `sleep infinity`.
+    /// Time from start to end; `None` when it never ends, as with `sleep infinity`.
     pub after: Option<Duration>,
     pub exit_code: i32,
 }
 
-/// The end of a container's command, where its words alone tell.
+/// Returns how a container's command ends; `None` when its words alone do not say.
 pub fn known_end(container: &Container) -> Option<KnownEnd> {
     let argv = argv(container);
-    if !is_supported(&argv) || !is_plain(&argv) {
+    if !is_supported(&argv) || !is_predictable(&argv) {
         return None;
     }
     let given =
@@ -39,7 +40,7 @@ pub fn known_end(container: &Container) -> Option<KnownEnd> {
     Some(KnownEnd { after: (after != Duration::MAX).then_some(after), exit_code: outcome.exit_code })
 }
 
-/// The command of a container that reads what somebody types (`kubectl run -it`, `kubectl debug -it`): a shell, or `cat`.
+/// Returns the command of a container that reads typed input (`kubectl run -it`, `kubectl debug -it`): a shell, or `cat`.
 pub fn interactive_command(container: &Container) -> Option<Vec<String>> {
     let mut argv = argv(container);
     if argv.is_empty() && is_shell_image(container.image.as_deref().unwrap_or_default()) {
@@ -55,19 +56,19 @@ fn argv(container: &Container) -> Vec<String> {
     [&container.command, &container.args].into_iter().flatten().flatten().cloned().collect()
 }
 
-fn is_plain(argv: &[String]) -> bool {
+fn is_predictable(argv: &[String]) -> bool {
     match argv {
         [_, flag, line, ..] if flag == "-c" => command_line::parse(line).is_ok_and(|lines| {
             let mut commands = lines.iter().flat_map(|line| &line.commands);
-            commands.all(|command| command.name().is_some_and(is_plain_name) && command.uses_no_files())
+            commands.all(|command| command.name().is_some_and(is_predictable_name) && command.uses_no_files())
         }),
-        [first, ..] => is_plain_name(first),
+        [first, ..] => is_predictable_name(first),
         [] => false,
     }
 }
 
-fn is_plain_name(name: &str) -> bool {
-    PLAIN.contains(&name.rsplit('/').next().unwrap_or_default())
+fn is_predictable_name(name: &str) -> bool {
+    PREDICTABLE.contains(&name.rsplit('/').next().unwrap_or_default())
 }
 
 fn is_shell_image(image: &str) -> bool {

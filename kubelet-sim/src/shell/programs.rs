@@ -1,6 +1,6 @@
-//! The programs of a simulated container: a handful, which say so when they are asked for more.
+//! The programs of a simulated container: a few, each with few options. They report what they do not support.
 //!
-//! There is no Kubernetes counterpart: a real container has whatever its image has.
+//! There is no Kubernetes counterpart: a real container has the programs of its image.
 
 use super::session::{ContainerContext, Effect, Session, program};
 use component_base::duration::parse_duration;
@@ -8,7 +8,7 @@ use proto::kinds::jiff::Timestamp;
 use std::time::Duration;
 
 impl Session<'_> {
-    /// Runs a program of the image.
+    /// Runs a program of the image; returns its exit code.
     pub(super) fn run(&mut self, argv: &[String]) -> i32 {
         let (name, rest) = (program(&argv[0]).unwrap_or_default(), &argv[1..]);
         match name {
@@ -113,7 +113,7 @@ impl Session<'_> {
         code
     }
 
-    /// What is read, as it is.
+    /// Prints the input unchanged.
     fn copy(&mut self) {
         match self.stdin.take() {
             Some(text) => drop(self.print(text)),
@@ -121,7 +121,7 @@ impl Session<'_> {
         }
     }
 
-    /// The files, or else what is fed; an exit code for what cannot be read.
+    /// Reads the files, or the redirected input when none are named. The error is an exit code.
     fn read(&mut self, name: &str, paths: &[String]) -> Result<String, i32> {
         let mut whole = String::new();
         for path in paths {
@@ -139,7 +139,7 @@ impl Session<'_> {
         })
     }
 
-    /// Lines with that text in them, or with `-v` without it; patterns are not looked for.
+    /// Prints the lines that contain a text, or with `-v` those that do not. The text is no pattern.
     fn grep(&mut self, words: &[String]) -> i32 {
         let (is_inverted, words) = match words.split_first() {
             Some((flag, rest)) if flag == "-v" => (true, rest),
@@ -176,7 +176,7 @@ impl Session<'_> {
         }
     }
 
-    /// Lines, words and bytes, or one of them.
+    /// Counts lines, words and bytes, or one of them.
     fn wc(&mut self, words: &[String]) -> i32 {
         let (flag, paths) = match words.split_first() {
             Some((flag, rest)) if flag.starts_with('-') => (flag.as_str(), rest),
@@ -195,7 +195,7 @@ impl Session<'_> {
         }
     }
 
-    /// `stty size`: rows and columns.
+    /// `stty size` prints the rows and columns of the terminal.
     fn stty(&mut self, words: &[String]) -> i32 {
         match (self.terminal, words) {
             (None, _) => self.error("stty: standard input: Not a tty\n".to_owned()),

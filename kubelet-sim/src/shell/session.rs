@@ -1,19 +1,19 @@
 //! The shell of a simulated container: variables, quotes, `;`, `&&`, `||`, pipes, and redirections to /dev/null.
 //!
-//! There is no Kubernetes counterpart: a real container has whatever its image has. Pure: from a container's inside, a
-//! command and the time to what is printed, how long is slept, and the exit code. Loops, functions and substitutions are
-//! refused by name. Files are not written; what is typed goes to one program, and not through pipes.
+//! There is no Kubernetes counterpart: a real container has the shell of its image. Pure: it turns a command, its
+//! container's context and the time into what is printed, how long is slept, and the exit code. Loops, functions and
+//! substitutions are refused by name. Files are never written. Typed input reaches one program and goes through no pipe.
 
 use super::command_line::{self, Command, RedirectTarget, Redirection, RunIf};
 use proto::kinds::jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// What a process in the container finds.
+/// What a process in the container can see: files, variables, and whom it runs as.
 #[derive(Clone, Debug, Default)]
 pub struct ContainerContext {
     pub hostname: String,
-    /// By path. Folders are what their paths name.
+    /// Content by absolute path. A folder exists when a path leads through it.
     pub files: BTreeMap<String, String>,
     pub env: BTreeMap<String, String>,
     pub uid: i64,
@@ -22,36 +22,36 @@ pub struct ContainerContext {
     pub working_dir: String,
 }
 
-/// What a command does that can be seen, in order.
+/// One visible effect of a command. A command has a list of them, in order.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
     Out(String),
     Err(String),
     Sleep(Duration),
-    /// Copies its input to its output until it ends.
+    /// Copies the input to the output until the input ends.
     Copy,
-    /// Reads its input until it ends, and drops it.
+    /// Reads the input until it ends, and drops it.
     Drain,
-    /// Reads commands from its input.
+    /// Reads commands from the input: an interactive shell.
     Shell,
 }
 
-/// Where the image's programs lie.
+/// Folders that hold the programs of the image.
 const FOLDERS: [&str; 4] = ["/bin/", "/usr/bin/", "/usr/local/bin/", "/sbin/"];
 const PROGRAMS: [&str; 19] = [
     "bash", "cat", "date", "echo", "env", "false", "grep", "head", "hostname", "id", "ls", "printenv", "pwd", "sh",
     "sleep", "stty", "true", "wc", "whoami",
 ];
-/// What the shell does itself.
+/// Commands that the shell runs itself.
 const BUILTINS: [&str; 4] = [":", "cd", "exit", "export"];
 const NULL: &str = "/dev/null";
 pub const NOT_FOUND: i32 = 127;
-/// A command line prints no more than this.
+/// The most that one command line prints; the rest is dropped.
 const MAX_OUTPUT_BYTES: usize = 4 << 20;
-/// Shells within shells.
+/// The most shells that may be nested.
 const MAX_DEPTH: usize = 8;
 
-/// A shell, or the one program that was asked for.
+/// The state of a running shell, or of the one program that was asked for.
 #[derive(Clone, Debug)]
 pub struct Session<'a> {
     pub(super) context: &'a ContainerContext,
@@ -60,32 +60,32 @@ pub struct Session<'a> {
     pub(super) working_dir: String,
     pub(super) now: Timestamp,
     pub(super) effects: Vec<Effect>,
-    /// What the command reads; `None`: what is typed.
+    /// The input of the command when it comes from a pipe or file; `None` when it is typed.
     pub(super) stdin: Option<String>,
-    /// Rows and columns, where there is a terminal.
+    /// Rows and columns; `None` without a terminal.
     pub terminal: Option<(u16, u16)>,
     printed_bytes: usize,
     depth: usize,
-    /// `exit` was called.
+    /// True once `exit` was called.
     exited: bool,
 }
 
-/// What came of a command line.
+/// The outcome of a command line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     pub effects: Vec<Effect>,
     pub exit_code: i32,
-    /// The shell is to end, too.
+    /// True when the line called `exit`, so that the shell ends too.
     pub exited: bool,
 }
 
-/// The program that a path or a name means.
+/// Returns the program that a path or name means.
 pub(super) fn program(name: &str) -> Option<&'static str> {
     let bare = FOLDERS.iter().find_map(|folder| name.strip_prefix(folder)).unwrap_or(name);
     PROGRAMS.into_iter().find(|known| *known == bare)
 }
 
-/// Whether a command is one that this container has, and understands.
+/// True when the container has every program of this command, and the shell supports its syntax.
 pub fn is_supported(argv: &[String]) -> bool {
     let line = match argv {
         [shell, flag, line, ..] if matches!(program(shell), Some("sh" | "bash")) && flag == "-c" => line,
@@ -100,7 +100,7 @@ pub fn is_supported(argv: &[String]) -> bool {
     command_line::parse(line).is_ok_and(|lines| lines.iter().flat_map(|line| &line.commands).all(is_supported))
 }
 
-/// How runc says that there is no such program.
+/// Returns the message of runc about a program that does not exist.
 fn cannot_start(name: &str) -> String {
     let why = match name.contains('/') {
         true => format!("stat {name}: no such file or directory"),
@@ -130,7 +130,7 @@ impl<'a> Session<'a> {
         Self { terminal, ..self }
     }
 
-    /// Starts a program, as the runtime does.
+    /// Starts a program as a container runtime does: not through a shell.
     pub fn start(&mut self, argv: &[String], now: Timestamp) -> Outcome {
         self.now = now;
         let name = argv.first().map(String::as_str).unwrap_or_default();
@@ -144,7 +144,7 @@ impl<'a> Session<'a> {
         self.outcome(exit_code)
     }
 
-    /// Runs one line of a shell's input.
+    /// Runs one line of an interactive shell.
     pub fn line(&mut self, line: &str, now: Timestamp) -> Outcome {
         self.now = now;
         let exit_code = self.script(line);
@@ -184,7 +184,7 @@ impl<'a> Session<'a> {
         code
     }
 
-    /// Each command reads what the one before it prints. The exit code is the last one's.
+    /// Runs commands joined by pipes; returns the exit code of the last one.
     fn pipeline(&mut self, commands: &[Command]) -> i32 {
         let Some((last, before)) = commands.split_last().filter(|(_, before)| !before.is_empty()) else {
             return commands.first().map_or(0, |only| self.redirected(only));
@@ -210,7 +210,7 @@ impl<'a> Session<'a> {
         code
     }
 
-    /// A process of its own: what it sets is forgotten with it.
+    /// Runs something in a process of its own, whose variables are lost when it ends.
     fn in_subshell(&mut self, stdin: Option<String>, run: impl FnOnce(&mut Self) -> i32) -> (Vec<Effect>, i32) {
         let effects = std::mem::take(&mut self.effects);
         let mut process = Session { stdin, exited: false, ..self.clone() };
@@ -220,7 +220,7 @@ impl<'a> Session<'a> {
         (process.effects, code)
     }
 
-    /// A command, its input and outputs where they are sent.
+    /// Runs a command with its input and outputs redirected.
     fn redirected(&mut self, command: &Command) -> i32 {
         let argv = command.words(&self.variables);
         if command.redirections.is_empty() {
@@ -283,7 +283,7 @@ impl<'a> Session<'a> {
         code
     }
 
-    /// What the shell does itself, and else a program.
+    /// Runs a builtin of the shell, an assignment, or a program.
     fn command(&mut self, argv: &[String]) -> i32 {
         let Some(name) = argv.first() else { return 0 };
         match (name.as_str(), &argv[1..]) {
@@ -311,7 +311,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// `NAME=value`; answers the name.
+    /// Performs `NAME=value` and returns the name; `None` when the word is no assignment.
     fn assign(&mut self, word: &str) -> Option<String> {
         let (name, value) = word.split_once('=')?;
         let is_name = !name.is_empty()
@@ -389,7 +389,7 @@ impl<'a> Session<'a> {
         path == "/" || path == self.context.working_dir || !self.children(path).is_empty()
     }
 
-    /// What stands in a file, or why it cannot be read.
+    /// Returns the content of a file, or why it cannot be read.
     pub(super) fn file(&self, path: &str) -> Result<String, &'static str> {
         let whole = self.absolute(path);
         match self.context.files.get(&whole) {
@@ -400,7 +400,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// What lies in a folder.
+    /// Returns the names in a folder.
     pub(super) fn children(&self, folder: &str) -> BTreeSet<String> {
         let prefix = if folder == "/" { "/".to_owned() } else { format!("{folder}/") };
         let programs = PROGRAMS.iter().map(|name| format!("/bin/{name}"));
@@ -425,7 +425,7 @@ mod tests {
         }
     }
 
-    /// What is printed, errors behind `!`, pauses in parentheses; and the exit code.
+    /// Shows what is printed, with errors behind `!` and pauses in parentheses, and the exit code.
     fn show(outcome: &Outcome) -> String {
         let effect = |effect: &Effect| match effect {
             Effect::Out(text) => text.clone(),

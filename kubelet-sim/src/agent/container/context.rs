@@ -1,4 +1,4 @@
-//! What a process finds inside a simulated container: its environment and its files, as the pod's spec says.
+//! Gathers what a process in a simulated container can see: its variables and its files, as the pod's spec says.
 //!
 //! Corresponds to makeEnvironmentVariables and makeMounts in pkg/kubelet/kubelet_pods.go and to pkg/volume.
 
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-/// Where kubeadm's cluster has its DNS.
+/// Address of the DNS service in a cluster that kubeadm made.
 const DNS_ADDRESS: &str = "10.96.0.10";
 const CLUSTER_DOMAIN: &str = "cluster.local";
 const TOKEN_LIFETIME_S: i64 = 3_607;
@@ -45,7 +45,8 @@ impl PodContainer {
         self.container_status().and_then(|status| status.state.as_ref()).is_some_and(|state| state.running.is_some())
     }
 
-    /// Reads what the container refers to, as its node. What is not there is left out: the pod runs all the same.
+    /// Reads the ConfigMaps, Secrets and tokens that the container refers to, with the identity of its node. Missing ones are
+    /// left out: the simulated pod runs without them.
     pub async fn context(&self, node: &Client) -> ContainerContext {
         let pod = serde_json::to_value(&*self.pod).unwrap_or_default();
         let container = serde_json::to_value(&self.container).unwrap_or_default();
@@ -116,7 +117,7 @@ impl Reader<'_> {
         env
     }
 
-    /// What the kubelet makes for every container.
+    /// Returns the files that the kubelet makes for every container.
     fn own_files(&self, hostname: &str) -> BTreeMap<String, String> {
         let mut hosts = "# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n".to_owned();
         hosts += "::1\tlocalhost ip6-localhost ip6-loopback\n";
@@ -176,7 +177,7 @@ impl Reader<'_> {
         self.data(kind, text(reference, "name")).await.remove(text(reference, "key"))
     }
 
-    /// The entries of a ConfigMap or Secret.
+    /// Returns the entries of a ConfigMap or Secret; none when it does not exist.
     async fn data(&self, kind: &str, name: &str) -> BTreeMap<String, String> {
         if name.is_empty() {
             return BTreeMap::new();
@@ -196,7 +197,7 @@ impl Reader<'_> {
         entries("data").iter().map(|(key, value)| (key.clone(), plain(value))).chain(binary).collect()
     }
 
-    /// A token bound to the pod; the API server makes a real one.
+    /// Requests a token that is bound to the pod. The API server makes a real one.
     async fn token(&self, wanted: &Value) -> Option<String> {
         let audience = wanted["audience"].as_str().map(|audience| vec![audience]).unwrap_or_default();
         let metadata = &self.pod["metadata"];
@@ -216,7 +217,7 @@ impl Reader<'_> {
         answer.ok()?["status"]["token"].as_str().map(str::to_owned)
     }
 
-    /// `metadata.labels['app']`, `status.podIP`, and the like.
+    /// Returns the field at a path of the downward API: `metadata.labels['app']`, `status.podIP`.
     fn field(&self, path: &str) -> Option<String> {
         if let Some((map, key)) = path.strip_suffix("']").and_then(|path| path.split_once("['")) {
             return Some(text(&self.pod["metadata"][map.strip_prefix("metadata.")?], key).to_owned());
@@ -237,7 +238,7 @@ impl Reader<'_> {
     }
 }
 
-/// All entries, or those that `items` name, at the paths given there.
+/// Returns all entries by key, or those that `items` lists, by the paths given there.
 fn selected(data: BTreeMap<String, String>, source: &Value) -> BTreeMap<String, String> {
     if source["items"].as_array().is_none_or(Vec::is_empty) {
         return data;

@@ -1,18 +1,18 @@
-//! Which part of a log is wanted, and how its lines are written.
+//! Selects the part of a log that a query asks for, and formats its lines.
 //!
 //! Corresponds to PodLogOptions and ReadLogs in k8s.io/cri-client/pkg/logs.
 
 use proto::kinds::jiff::Timestamp;
 use std::time::Duration;
 
-/// One line, without its end.
+/// One line of a log, without its line break.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line {
     pub at: Timestamp,
     pub text: String,
 }
 
-/// As a query asks for it.
+/// The options of a log query.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LogFilter {
     pub follow: bool,
@@ -24,7 +24,7 @@ pub struct LogFilter {
 }
 
 impl LogFilter {
-    /// Relative times count back from `now`. The error is the kubelet's to its caller: 422.
+    /// Reads the options; `sinceSeconds` counts back from `now`. The kubelet answers the error with code 422.
     pub fn of(query: &[(String, String)], now: Timestamp) -> Result<Self, String> {
         let text = |name: &str| query.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
         let switch = |name: &str| text(name).is_some_and(|value| !matches!(value, "false" | "0"));
@@ -34,7 +34,7 @@ impl LogFilter {
         };
         let since = match (text("sinceTime"), number("sinceSeconds")?) {
             (Some(time), _) => Some(time.parse().map_err(|_| format!("sinceTime: {time:?} is no time"))?),
-            (None, Some(seconds)) => Some(back(now, seconds)),
+            (None, Some(seconds)) => Some(seconds_before(now, seconds)),
             (None, None) => None,
         };
         Ok(Self {
@@ -47,7 +47,7 @@ impl LogFilter {
         })
     }
 
-    /// What is shown of the lines that there are.
+    /// Formats the first lines: those that are recent enough, cut to the tail.
     pub fn first(&mut self, lines: Vec<Line>) -> String {
         let mut lines: Vec<Line> =
             lines.into_iter().filter(|line| self.since.is_none_or(|since| line.at >= since)).collect();
@@ -56,7 +56,7 @@ impl LogFilter {
         self.further(lines)
     }
 
-    /// The same for lines that come later, of which none is too old.
+    /// Formats lines that come later, which none of the options about age concerns.
     pub fn further(&mut self, lines: Vec<Line>) -> String {
         let mut text = String::new();
         for line in lines {
@@ -77,14 +77,14 @@ impl LogFilter {
         text
     }
 
-    /// Nothing more can be shown.
+    /// True once the limit of bytes is reached.
     pub fn is_used_up(&self) -> bool {
         self.limit_bytes == Some(0)
     }
 }
 
-/// So many seconds before, or the beginning of time.
-fn back(now: Timestamp, seconds: usize) -> Timestamp {
+/// Returns the time so many seconds before `now`, or the earliest time there is.
+fn seconds_before(now: Timestamp, seconds: usize) -> Timestamp {
     now.checked_sub(Duration::from_secs(seconds as u64)).unwrap_or(Timestamp::MIN)
 }
 

@@ -1,7 +1,8 @@
-//! What a simulated container writes to its log: a function of its pod, of the run, and of nothing else.
+//! The log of a simulated container: a function of its pod and of the run, and of nothing else.
 //!
-//! There is no Kubernetes counterpart. A container whose command its image has (`date`, `sh -c "echo hi; sleep 9"`) says
-//! what that says; every other tells of its start and its end, and between the two what its annotation gives it to say.
+//! There is no Kubernetes counterpart. A container whose command the simulated shell can run (`sh -c "echo hi; sleep 9"`)
+//! prints what that command prints. Every other one prints a line at its start and at its end, and in between the lines of
+//! its annotation.
 
 use super::log_filter::Line;
 use crate::pod::script::LogScript;
@@ -10,23 +11,23 @@ use proto::kinds::api::core::v1::{Container, ContainerStateTerminated, Container
 use proto::kinds::jiff::{Timestamp, Unit};
 use std::time::Duration;
 
-/// A container keeps so many lines; older ones are rotated away.
+/// Lines that a container keeps; older ones are rotated away.
 const MAX_LINES: u32 = 10_000;
-/// The exit code of a process that was not asked.
+/// The exit code of a process that SIGKILL ended.
 const EXIT_KILLED: i32 = 137;
 
 /// One run of a container, from its start to its end.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
-    /// How many came before.
+    /// The number of runs before this one.
     pub number: i32,
     pub started_at: Timestamp,
-    /// When it ended, and with what.
+    /// The time of its end and its exit code; `None` while it runs.
     pub end: Option<(Timestamp, i32)>,
 }
 
 impl Run {
-    /// The last one, or with `previous` the one before it. The error is in the words of the kubelet.
+    /// Returns the last run, or with `previous` the one before it. The error is worded as the kubelet words it.
     pub fn of(status: &ContainerStatus, pod: &str, previous: bool) -> Result<Self, String> {
         let name = &status.name;
         let state = status.state.clone().unwrap_or_default();
@@ -65,16 +66,16 @@ impl Run {
     }
 }
 
-/// To the second, as it is stored: what is remembered of fractions must not move a line.
+/// Cuts a time to the second, as the API server stores it. The fractions that an agent remembers must not move a line.
 fn whole(time: Timestamp) -> Timestamp {
     Timestamp::from_second(time.as_second()).unwrap_or(time.round(Unit::Second).unwrap_or(time))
 }
 
-/// What a container would say.
+/// The output of one run of a container.
 pub struct Output<'a> {
     container: &'a Container,
     script: &'a LogScript,
-    /// What its own command prints, by the time after its start.
+    /// The lines that its own command prints, with the time after the start; `None` when it is no known command.
     printed: Option<Vec<(Duration, String)>>,
     run: &'a Run,
 }
@@ -87,7 +88,7 @@ impl<'a> Output<'a> {
         Self { container, script, printed, run }
     }
 
-    /// The lines after `from`, or all, up to and with `to`; and when the next one is due.
+    /// Returns the lines after `from` (all of them for `None`) up to and including `to`, and when the next one is due.
     pub fn lines(&self, from: Option<Timestamp>, to: Timestamp) -> (Vec<Line>, Option<Timestamp>) {
         let end = self.run.end.map_or(Timestamp::MAX, |(at, _)| at);
         let mut lines = self.all(to.min(end));
@@ -96,15 +97,19 @@ impl<'a> Output<'a> {
         (lines, next)
     }
 
-    /// Every line that is kept at `to`, and the one after.
+    /// Returns every line that is kept at `to`, and the next one.
     fn all(&self, to: Timestamp) -> Vec<Line> {
         let start = self.run.started_at;
         let at = |after: Duration| start.checked_add(after).unwrap_or(Timestamp::MAX);
         if let Some(printed) = &self.printed {
             return printed.iter().map(|(after, text)| Line { at: at(*after), text: text.clone() }).collect();
         }
-        let mut lines: Vec<Line> =
-            self.greeting().into_iter().map(|text| Line { at: start, text }).chain(self.said_at_once(start)).collect();
+        let mut lines: Vec<Line> = self
+            .greeting()
+            .into_iter()
+            .map(|text| Line { at: start, text })
+            .chain(self.lines_at_start(start))
+            .collect();
         if let (Some(every), count @ 1..) = (self.script.every, self.script.lines.len()) {
             let passed = Duration::try_from(to.duration_since(start)).unwrap_or_default();
             let due = u32::try_from(passed.as_nanos() / every.as_nanos().max(1)).unwrap_or(u32::MAX - 1);
@@ -129,12 +134,12 @@ impl<'a> Output<'a> {
         lines
     }
 
-    fn said_at_once(&self, at: Timestamp) -> Vec<Line> {
+    fn lines_at_start(&self, at: Timestamp) -> Vec<Line> {
         let once = if self.script.every.is_none() { self.script.lines.as_slice() } else { &[] };
         once.iter().map(|text| Line { at, text: text.clone() }).collect()
     }
 
-    /// Who is killed says nothing.
+    /// Returns the last line; `None` for a container that was killed or still runs.
     fn farewell(&self) -> Option<Line> {
         let (at, code) = self.run.end.filter(|(_, code)| *code != EXIT_KILLED)?;
         let name = &self.container.name;
@@ -143,7 +148,7 @@ impl<'a> Output<'a> {
     }
 }
 
-/// The lines that a command prints, and when.
+/// Returns the lines that a command prints, with the time after its start.
 fn printed(context: &ContainerContext, argv: &[String], started_at: Timestamp) -> Vec<(Duration, String)> {
     let outcome = Session::new(context).start(argv, started_at);
     let (mut lines, mut after, mut open) = (Vec::new(), Duration::ZERO, String::new());
@@ -158,7 +163,7 @@ fn printed(context: &ContainerContext, argv: &[String], started_at: Timestamp) -
                 }
             }
             Effect::Sleep(time) => after = after.saturating_add(time),
-            // Nobody types anything.
+            // A log has no input.
             Effect::Copy | Effect::Drain | Effect::Shell => {}
         }
     }

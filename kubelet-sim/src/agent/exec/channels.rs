@@ -1,4 +1,4 @@
-//! What a command is connected to: its input and outputs, the size of its terminal, and how it ended.
+//! The channels between a client and a command: input, outputs, terminal size, and exit status.
 //!
 //! Corresponds to k8s.io/apimachinery/pkg/util/remotecommand and pkg/cri/streaming/remotecommand. Over WebSockets the
 //! channels are numbered; over SPDY the client opens a stream for each and says which one it is.
@@ -14,9 +14,9 @@ use std::time::Duration;
 pub const OFFERS: Offers =
     Offers { websocket: &["v5.channel.k8s.io", "v4.channel.k8s.io"], spdy: &["v4.channel.k8s.io"] };
 
-/// In it a SPDY client has opened its streams.
+/// The time in which a SPDY client must have opened its streams.
 const OPENING_LIMIT: Duration = Duration::from_secs(30);
-/// After the last word, a client gets so long to say goodbye.
+/// After the exit status, a client gets this long to close the connection.
 const CLOSE_LIMIT: Duration = Duration::from_secs(5);
 const STREAM_TYPE: &str = "streamtype";
 
@@ -29,11 +29,11 @@ pub enum Channel {
     Resize,
 }
 
-/// By their numbers.
+/// All channels, each at the index that is its number over WebSockets.
 const CHANNELS: [Channel; 5] = [Channel::Stdin, Channel::Stdout, Channel::Stderr, Channel::Error, Channel::Resize];
 
 impl Channel {
-    /// As a SPDY client names it.
+    /// Returns the channel that a SPDY client means by a stream type.
     fn of_type(name: &str) -> Option<Self> {
         Some(match name {
             "stdin" => Self::Stdin,
@@ -46,11 +46,12 @@ impl Channel {
     }
 }
 
-/// Which stream is which channel.
+/// The channel that each stream carries.
 #[derive(Clone, Debug, Default)]
 struct Numbers(Vec<(u32, Channel)>);
 
 impl Numbers {
+    /// Returns the fixed numbers of the channels over WebSockets.
     fn fixed() -> Self {
         Self((0..).zip(CHANNELS).collect())
     }
@@ -64,18 +65,18 @@ impl Numbers {
     }
 }
 
-/// What comes from the client.
+/// Input from the client.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Input {
     Bytes(Bytes),
     Resize(TerminalSize),
-    /// It types nothing more, and still listens.
+    /// The client sends no more input, but still reads output.
     End,
-    /// It has gone.
+    /// The client has disconnected.
     Gone,
 }
 
-/// What an event means to a command; `None` for what means nothing to it.
+/// Translates an event of a stream into input; `None` for events that mean nothing to a command.
 fn input(numbers: &Numbers, event: StreamEvent) -> Option<Input> {
     match event {
         StreamEvent::Data { stream, bytes } => match numbers.channel(stream)? {
@@ -100,7 +101,7 @@ pub struct Writer {
     numbers: Numbers,
 }
 
-/// `None` where the client has gone before it opened its streams.
+/// Opens the channels; `None` when the client disconnects, or waits too long, before it has opened its streams.
 pub async fn open(
     framing: Framing,
     mut incoming: Incoming,
@@ -110,15 +111,16 @@ pub async fn open(
 ) -> Option<(Reader, Writer)> {
     let numbers = match framing {
         Framing::Channels => Numbers::fixed(),
-        Framing::Spdy => {
-            env.timeout(OPENING_LIMIT, opened(&mut incoming, &outgoing, options.stream_count())).await.ok()??
-        }
+        Framing::Spdy => env
+            .timeout(OPENING_LIMIT, accept_streams(&mut incoming, &outgoing, options.stream_count()))
+            .await
+            .ok()??,
     };
     Some((Reader { incoming, numbers: numbers.clone() }, Writer { outgoing, numbers }))
 }
 
-/// Takes on so many streams.
-async fn opened(incoming: &mut Incoming, outgoing: &Outgoing, count: usize) -> Option<Numbers> {
+/// Waits until the client has opened so many streams, and accepts each one.
+async fn accept_streams(incoming: &mut Incoming, outgoing: &Outgoing, count: usize) -> Option<Numbers> {
     let mut numbers = Numbers::default();
     while numbers.0.len() < count {
         let StreamEvent::Open { stream, headers } = incoming.next().await? else { continue };
@@ -135,7 +137,7 @@ async fn opened(incoming: &mut Incoming, outgoing: &Outgoing, count: usize) -> O
 }
 
 impl Reader {
-    /// The next that is typed. A client that is silent for too long counts as gone. May be dropped while it waits.
+    /// Waits for the next input. A client that is silent for too long counts as gone. May be dropped while it waits.
     pub async fn next(&mut self) -> Input {
         loop {
             let Some(event) = self.incoming.next().await else { return Input::Gone };
@@ -145,14 +147,14 @@ impl Reader {
         }
     }
 
-    /// Reads on until the client has said goodbye, so that it hears our last word.
+    /// Reads until the client closes the connection, so that it can still receive the exit status.
     pub async fn finish(self) {
         self.incoming.finish(CLOSE_LIMIT).await;
     }
 }
 
 impl Writer {
-    /// False once nobody listens.
+    /// Sends bytes on a channel; false once the client has gone.
     pub async fn write(&mut self, channel: Channel, bytes: &[u8]) -> bool {
         match self.numbers.stream(channel) {
             Some(stream) => self.outgoing.data(stream, Bytes::copy_from_slice(bytes)).await,
@@ -160,7 +162,7 @@ impl Writer {
         }
     }
 
-    /// The last word: how it ended, as a Status.
+    /// Sends the exit status, a Status object, and closes all streams.
     pub async fn close(mut self, status: &Value) {
         self.write(Channel::Error, status.to_string().as_bytes()).await;
         for (stream, _) in &self.numbers.0 {

@@ -1,4 +1,4 @@
-//! `/exec/{namespace}/{pod}/{container}` and `/attach/…`: a command in a container, or what its first process says.
+//! `/exec/{namespace}/{pod}/{container}` runs a command in a container; `/attach/…` connects to its first process.
 //!
 //! Corresponds to getExec and getAttach in pkg/kubelet/server/server.go and to k8s.io/kubelet/pkg/cri/streaming.
 
@@ -22,14 +22,16 @@ use proto::kinds::api::core::v1::Pod;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// What is asked for.
+/// What a request asks to be connected to.
 #[derive(Clone, Debug)]
 pub enum CommandRequest {
+    /// A new process that runs this command.
     Exec(Vec<String>),
+    /// The container's first process.
     Attach,
 }
 
-/// Which of the streams a query wants.
+/// Reads from a query which streams the client wants.
 fn options(query: &[(String, String)]) -> StreamOptions {
     let has = |name: &str| query.iter().any(|(known, value)| known == name && value == "1");
     let tty = has("tty");
@@ -37,7 +39,7 @@ fn options(query: &[(String, String)]) -> StreamOptions {
     StreamOptions { stdin: has("input"), stdout: has("output"), stderr: has("error") && !tty, tty }
 }
 
-/// The words of the command.
+/// Reads the command from a query: one `command` parameter for each word.
 pub fn command(query: &[(String, String)]) -> Vec<String> {
     query.iter().filter(|(name, _)| name == "command").map(|(_, word)| word.clone()).collect()
 }
@@ -55,10 +57,7 @@ pub fn answer(
     }
     let container = container_ref.find(fleet)?;
     if !container.is_running() {
-        return Err((
-            StatusCode::INTERNAL_SERVER_ERROR,
-            format!("container not container ({:?})", container_ref.container),
-        ));
+        return Err(not_running(&container_ref.container));
     }
     let held = fleet.clone();
     Ok(upgrade.answer(fleet, OFFERS, move |framing, incoming, outgoing| async move {
@@ -67,6 +66,11 @@ pub fn answer(
             run(held, container_ref, container, options, request, channels).await;
         }
     }))
+}
+
+/// Refuses a container that does not run, as a container runtime words it.
+fn not_running(container: &str) -> Refusal {
+    (StatusCode::INTERNAL_SERVER_ERROR, format!("container not found ({container:?})"))
 }
 
 async fn run(
@@ -105,8 +109,8 @@ async fn run(
     }
 }
 
-/// The first process has ended while somebody was attached to it: its script says so from now on, as annotations do for
-/// every other. One that is started again goes on instead, because its script holds for all its runs.
+/// Records that the first process ended while a client was attached to it: as the annotations that script every end. A
+/// container that would be restarted gets none, because its script holds for all its runs, so that it just goes on.
 async fn end_run(fleet: &Fleet, container_ref: &ContainerRef, container: &PodContainer, run: &Run, code: i32) {
     let policy = container.pod.spec.as_ref().and_then(|spec| spec.restart_policy.as_deref());
     let (Some(client), false) =
@@ -127,7 +131,7 @@ async fn end_run(fleet: &Fleet, container_ref: &ContainerRef, container: &PodCon
     }
 }
 
-/// Shows the log as it goes on; what is typed comes back.
+/// Prints new lines of the log, and echoes what is typed.
 async fn attach(mut terminal: Terminal<'_>, mut log: Log) -> Result<Value, ClientGone> {
     loop {
         tokio::select! {
@@ -141,7 +145,7 @@ async fn attach(mut terminal: Terminal<'_>, mut log: Log) -> Result<Value, Clien
     }
 }
 
-/// How a command ended, as the runtime tells it.
+/// Returns the Status with which a command ended, as the container runtime words it.
 fn exit_status(argv: &[String], code: i32) -> Value {
     if code == 0 {
         return json!({"metadata": {}, "status": "Success"});
@@ -159,6 +163,11 @@ fn exit_status(argv: &[String], code: i32) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_container_that_does_not_run_is_not_found() {
+        assert_eq!(not_running("web").1, "container not found (\"web\")");
+    }
 
     #[test]
     fn an_exit_code_is_a_cause() {

@@ -1,8 +1,8 @@
-//! What a client wants of a command: its streams, and a terminal of some size.
+//! The options of `exec` and `attach`: which streams the client wants, and the size of its terminal.
 //!
 //! Corresponds to Options in pkg/cri/streaming/remotecommand and to TerminalSize.
 
-/// What a client asks to be connected.
+/// The streams that a client wants to be connected to.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StreamOptions {
     pub stdin: bool,
@@ -12,14 +12,14 @@ pub struct StreamOptions {
 }
 
 impl StreamOptions {
-    /// How many streams a SPDY client opens for them: one of them tells how it ended.
+    /// Returns how many streams a SPDY client opens. One more than it names carries the exit status.
     pub fn stream_count(self) -> usize {
-        // A terminal has one output, and a size.
-        1 + [self.stdin, self.stdout, self.stderr, self.tty].into_iter().filter(|wish| *wish).count()
+        // With a terminal there is one output, and a stream for its size.
+        1 + [self.stdin, self.stdout, self.stderr, self.tty].into_iter().filter(|is_wanted| *is_wanted).count()
     }
 }
 
-/// Of a terminal.
+/// The size of a terminal in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
 pub struct TerminalSize {
     #[serde(rename = "Width")]
@@ -29,7 +29,7 @@ pub struct TerminalSize {
 }
 
 impl TerminalSize {
-    /// As clients write it.
+    /// Reads a size as clients write it, in JSON.
     pub fn read(bytes: &[u8]) -> Option<Self> {
         serde_json::from_slice(bytes).ok()
     }

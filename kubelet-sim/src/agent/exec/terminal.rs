@@ -1,6 +1,6 @@
-//! A command as it runs: what the pure shell says is printed, slept and read, until it ends or the client goes.
+//! Runs a command for a client: performs the effects that the shell lists, until the command ends or the client goes.
 //!
-//! Corresponds to pkg/kubelet/kuberuntime's exec and to the line discipline of a terminal.
+//! Corresponds to exec in pkg/kubelet/kuberuntime, and to the line discipline of a terminal.
 
 use super::channels::{Channel, Input, Reader, Writer};
 use super::options::{StreamOptions, TerminalSize};
@@ -9,26 +9,29 @@ use component_base::env::Env;
 use futures::future::BoxFuture;
 use std::time::Duration;
 
-/// A line that is longer is cut.
+/// The longest line of input; the rest of a longer one is dropped.
 const MAX_LINE_BYTES: usize = 64 << 10;
-/// Ends what runs in a terminal.
+/// Ctrl-C: interrupts what runs in a terminal.
 const INTERRUPT: u8 = 3;
+/// Ctrl-D: ends the input.
 const END_OF_INPUT: u8 = 4;
 const EXIT_INTERRUPTED: i32 = 130;
 
-/// The client is not there any more.
+/// The client has disconnected.
 #[derive(Debug)]
 pub struct ClientGone;
 
+/// A command's connection to its client; a real terminal only when the options ask for a TTY.
 pub struct Terminal<'a> {
     pub env: &'a Env,
     pub options: StreamOptions,
     pub reader: &'a mut Reader,
     pub writer: &'a mut Writer,
-    /// Typed, and read by nobody yet.
+    /// Input that no program has read yet.
     typed: Vec<u8>,
+    /// True once the input has ended.
     ended: bool,
-    /// What the client has said of it.
+    /// The size that the client sent last.
     size: Option<TerminalSize>,
 }
 
@@ -37,7 +40,7 @@ impl<'a> Terminal<'a> {
         Self { env, options, reader, writer, typed: Vec::new(), ended: !options.stdin, size: None }
     }
 
-    /// Runs a program to its end; answers its exit code.
+    /// Runs a program to its end; returns its exit code.
     pub async fn run(&mut self, context: &ContainerContext, argv: &[String]) -> Result<i32, ClientGone> {
         let mut session = Session::new(context).with_terminal(self.terminal());
         let outcome = session.start(argv, self.env.wall());
@@ -45,12 +48,12 @@ impl<'a> Terminal<'a> {
         Ok(code.unwrap_or(outcome.exit_code))
     }
 
-    /// Rows and columns, where there is a terminal; none of either until the client has told.
+    /// Returns rows and columns, (0, 0) until the client sends them; `None` without a TTY.
     fn terminal(&self) -> Option<(u16, u16)> {
         self.options.tty.then(|| self.size.map_or((0, 0), |size| (size.rows, size.columns)))
     }
 
-    /// Carries acts out. An exit code where one of them has its own: a shell, or an interruption.
+    /// Performs effects. Returns an exit code when one of them has its own: a shell, or an interruption.
     async fn perform(&mut self, session: &mut Session<'_>, effects: Vec<Effect>) -> Result<Option<i32>, ClientGone> {
         let mut code = None;
         for effect in effects {
@@ -74,7 +77,7 @@ impl<'a> Terminal<'a> {
         Ok(code)
     }
 
-    /// A shell may be started from a shell: hence the box.
+    /// Runs an interactive shell. The future is boxed because a shell may start another.
     fn shell<'b, 's: 'b>(&'b mut self, session: &'b mut Session<'s>) -> BoxFuture<'b, Result<i32, ClientGone>> {
         Box::pin(async move {
             let mut last = 0;
@@ -95,7 +98,7 @@ impl<'a> Terminal<'a> {
     }
 
     async fn print(&mut self, channel: Channel, text: &str) -> Result<(), ClientGone> {
-        // A terminal has one output, and wants to be told of both halves of a line's end.
+        // A terminal has one output, and needs a carriage return before every line feed.
         let (channel, text) = match self.options.tty {
             true => (Channel::Stdout, text.replace('\n', "\r\n")),
             false => (channel, text.to_owned()),
@@ -107,7 +110,7 @@ impl<'a> Terminal<'a> {
         Err(ClientGone)
     }
 
-    /// The next line with its end, or what is left before the end of the input.
+    /// Reads the next line with its line break, or the rest before the end of the input.
     async fn line(&mut self) -> Result<Option<String>, ClientGone> {
         let mut line = Vec::new();
         loop {
@@ -171,7 +174,7 @@ impl<'a> Terminal<'a> {
         Ok(())
     }
 
-    /// Waits, and reads meanwhile: for the one who goes away, and for Ctrl-C.
+    /// Waits for `time` and reads meanwhile, to notice Ctrl-C and a client that disconnects.
     async fn is_interrupted_within(&mut self, time: Duration) -> Result<bool, ClientGone> {
         let env = self.env.clone();
         let deadline = env.now().checked_add(time);
@@ -195,7 +198,7 @@ impl<'a> Terminal<'a> {
         }
     }
 
-    /// Where a log is shown instead of a command: what is typed comes back. Waits for ever once nothing more comes; may be
+    /// Echoes what is typed, where a log is shown instead of a command. Waits for ever once the input has ended. It may be
     /// dropped while it waits, and nothing is lost.
     pub async fn echo(&mut self) -> Result<(), ClientGone> {
         if self.ended && !self.options.stdin {

@@ -1,17 +1,18 @@
-//! The fuzz target of SPDY frames: whatever a client sends, however it is cut, gives the same frames or the same refusal.
+//! The fuzz target of SPDY frames. Whatever a client sends, and however it is cut, must give the same frames or the same
+//! error.
 
 use super::spdy::{Decoder, Frame};
 
-/// Frames of the whole input at once, and of the input in pieces.
+/// Decodes the input at once and in pieces, and compares.
 pub fn spdy(input: &[u8]) {
     assert_eq!(frames(input, input.len().max(1)), frames(input, 7));
 }
 
-/// All frames up to the first refusal.
-fn frames(input: &[u8], step: usize) -> (Vec<Frame>, bool) {
+/// Decodes pieces of `size` bytes: returns the frames up to the first error, and false if there was one.
+fn frames(input: &[u8], size: usize) -> (Vec<Frame>, bool) {
     let mut decoder = Decoder::default();
     let mut found = Vec::new();
-    for part in input.chunks(step) {
+    for part in input.chunks(size) {
         decoder.feed(part);
         loop {
             match decoder.frame() {

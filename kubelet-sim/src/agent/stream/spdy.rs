@@ -1,7 +1,7 @@
-//! The frames of SPDY/3.1, as clients of Kubernetes carry commands and ports in: many streams over one connection.
+//! The frames of SPDY/3.1, which carries many streams over one connection. Kubernetes' clients use it for exec and ports.
 //!
-//! Corresponds to github.com/moby/spdystream. Pure. Windows are neither announced nor obeyed, as there; what a client asks
-//! about them, and its settings, is passed over.
+//! Corresponds to github.com/moby/spdystream. Pure. As there, flow-control windows are neither announced nor
+//! obeyed; a client's frames about them and about settings are ignored.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use miniz_oxide::inflate::TINFLStatus;
@@ -9,7 +9,7 @@ use miniz_oxide::inflate::core::inflate_flags::TINFL_FLAG_HAS_MORE_INPUT;
 use miniz_oxide::inflate::core::{DecompressorOxide, decompress};
 use std::collections::BTreeMap;
 
-/// What the protocol calls itself in an `Upgrade` header.
+/// The protocol's name in an `Upgrade` header.
 pub const NAME: &str = "SPDY/3.1";
 
 const VERSION: u16 = 3;
@@ -20,18 +20,19 @@ const PING: u16 = 6;
 const GOAWAY: u16 = 7;
 const HEADERS: u16 = 8;
 const FLAG_LAST: u8 = 1;
-/// Why a stream is refused.
+/// The status code of a refused stream.
 const REFUSED_STREAM: u32 = 3;
 
+/// The length of the head of a frame.
 const HEAD_BYTES: usize = 8;
-/// Clients send 32 KiB at a time.
+/// The longest frame. Clients send 32 KiB at a time.
 const MAX_FRAME_BYTES: usize = 1 << 20;
-/// The headers of a stream, inflated.
+/// The longest block of headers, inflated.
 const MAX_HEADERS_BYTES: usize = 64 << 10;
-/// How far back compressed headers refer.
+/// How far back compressed headers may refer.
 const WINDOW_BYTES: usize = 32 << 10;
 
-/// Names that the protocol's dictionary begins with, each behind its length.
+/// The names with which the protocol's dictionary begins, each one behind its length.
 const NAMES: [&str; 65] = [
     "options",
     "head",
@@ -99,7 +100,7 @@ const NAMES: [&str; 65] = [
     "keep-alive",
     "origin",
 ];
-/// And what follows them.
+/// The rest of the dictionary.
 const VALUES: &str = concat!(
     "100101201202205206300302303304305306307402405406407408409410411412413414415416417502504505",
     "203 Non-Authoritative Information204 No Content301 Moved Permanently400 Bad Request401 Unauthorized",
@@ -108,10 +109,10 @@ const VALUES: &str = concat!(
     "chunked,text/html,image/png,image/jpg,image/gif,application/xml,application/xhtml+xml,text/plain,",
     "text/javascript,publicprivatemax-age=gzip,deflate,sdchcharset=utf-8charset=iso-8859-1,utf-,*,enq=0."
 );
-/// The dictionary's checksum, by which zlib names it.
+/// The dictionary's Adler-32 checksum, by which zlib identifies it.
 const DICTIONARY_ID: u32 = 0xe3c6_a7c2;
 
-/// What headers are compressed against.
+/// Returns the dictionary that headers are compressed with.
 fn dictionary() -> Vec<u8> {
     let mut text = Vec::new();
     for name in NAMES {
@@ -124,7 +125,7 @@ fn dictionary() -> Vec<u8> {
 
 pub type Headers = BTreeMap<String, String>;
 
-/// What a client says.
+/// A frame from a client.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Frame {
     Open {
@@ -142,16 +143,16 @@ pub enum Frame {
     },
     Ping(u32),
     GoAway,
-    /// Nothing to us.
+    /// A frame that is ignored.
     Other,
 }
 
-/// Nothing that follows can be understood.
+/// A violation of the protocol, after which nothing more can be decoded.
 #[derive(Debug, PartialEq, thiserror::Error)]
 #[error("{0}")]
 pub struct ProtocolError(&'static str);
 
-/// Bytes to frames.
+/// Decodes bytes into frames.
 pub struct Decoder {
     buffer: BytesMut,
     inflater: Inflater,
@@ -168,7 +169,7 @@ impl Decoder {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next frame that has come whole.
+    /// Returns the next frame; `None` until all its bytes were fed.
     pub fn frame(&mut self) -> Result<Option<Frame>, ProtocolError> {
         let Some(mut head) = self.buffer.get(..HEAD_BYTES) else { return Ok(None) };
         let (first, second) = (head.get_u32(), head.get_u32());
@@ -193,7 +194,7 @@ impl Decoder {
 
     fn control(&mut self, kind: u16, mut payload: Bytes, is_last: bool) -> Result<Frame, ProtocolError> {
         let fixed = match kind {
-            // The stream, the one it belongs to, its priority.
+            // The stream, the associated stream, the priority.
             SYN_STREAM => 10,
             SYN_REPLY | RST_STREAM | PING | HEADERS => 4,
             _ => 0,
@@ -208,7 +209,7 @@ impl Decoder {
                 Frame::Open { stream, headers: headers(&self.inflater.inflate(&payload)?)?, is_last }
             }
             SYN_REPLY | HEADERS => {
-                // What comes later is compressed against it.
+                // Later headers refer back to these.
                 self.inflater.inflate(&payload)?;
                 Frame::Other
             }
@@ -220,7 +221,7 @@ impl Decoder {
     }
 }
 
-/// `name: value` pairs, each behind its length.
+/// Parses a block of names and values, each one behind its length.
 fn headers(mut block: &[u8]) -> Result<Headers, ProtocolError> {
     fn number(block: &mut &[u8]) -> Result<usize, ProtocolError> {
         block.try_get_u32().map(|number| number as usize).map_err(|_| ProtocolError("headers end early"))
@@ -243,7 +244,7 @@ fn headers(mut block: &[u8]) -> Result<Headers, ProtocolError> {
 /// One zlib stream through all header blocks of a connection.
 struct Inflater {
     state: Box<DecompressorOxide>,
-    /// Round and round; it begins with the dictionary before it.
+    /// A ring buffer of what was inflated. At first it ends with the dictionary.
     window: Vec<u8>,
     at: usize,
     has_begun: bool,
@@ -283,10 +284,10 @@ impl Inflater {
     }
 }
 
-/// What we say, as bytes.
+/// Encodes frames to a client.
 #[derive(Debug, Default)]
 pub struct Encoder {
-    /// The one zlib stream of ours.
+    /// True once the header of the zlib stream was written; there is one stream for all replies.
     has_begun: bool,
 }
 
@@ -300,7 +301,7 @@ impl Encoder {
         frame
     }
 
-    /// Takes a stream on, without headers.
+    /// Accepts a stream, without headers.
     pub fn reply(&mut self, stream: u32) -> Vec<u8> {
         let mut payload = Vec::new();
         payload.put_u32(stream);
@@ -309,7 +310,7 @@ impl Encoder {
             payload.put_u32(DICTIONARY_ID);
             self.has_begun = true;
         }
-        // A stored block of four bytes, which say that there are no headers; and an empty one, which flushes.
+        // A stored block of four bytes (no headers), and an empty block, which flushes.
         payload.extend_from_slice(&[0, 4, 0, 0xfb, 0xff, 0, 0, 0, 0]);
         payload.extend_from_slice(&[0, 0, 0, 0xff, 0xff]);
         Self::control(SYN_REPLY, &payload)
@@ -323,7 +324,7 @@ impl Encoder {
         frame
     }
 
-    /// Does not take a stream on.
+    /// Refuses a stream.
     pub fn refuse(&self, stream: u32) -> Vec<u8> {
         let mut payload = Vec::new();
         payload.put_u32(stream);
@@ -335,7 +336,7 @@ impl Encoder {
         Self::control(PING, &id.to_be_bytes())
     }
 
-    /// Nothing new is taken on.
+    /// Announces that no further streams are accepted.
     pub fn go_away(&self) -> Vec<u8> {
         Self::control(GOAWAY, &[0; 8])
     }
@@ -353,7 +354,7 @@ mod tests {
         Encoder::control(SYN_STREAM, &payload)
     }
 
-    /// A header block in stored blocks.
+    /// Encodes headers without compression.
     fn block(pairs: &[(&str, &str)], is_first: bool) -> Vec<u8> {
         let mut plain = Vec::new();
         plain.put_u32(pairs.len() as u32);

@@ -1,4 +1,4 @@
-//! A connection that was taken over: bytes each way, as they are or as the messages of a WebSocket.
+//! A connection after its upgrade: bytes in both directions, plain or as the messages of a WebSocket.
 
 use axum::body::Bytes;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, close_code};
@@ -9,7 +9,7 @@ use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
 
-/// A message is no larger than this; the Python client sends up to half of it at a time, others far less.
+/// The largest message. The Python client sends up to half of this at a time, other clients far less.
 pub const MAX_MESSAGE_BYTES: usize = 2 << 20;
 const READ_BYTES: usize = 32 << 10;
 
@@ -36,7 +36,7 @@ pub fn of_upgraded(upgraded: Upgraded) -> (WireReader, WireWriter) {
 }
 
 impl WireReader {
-    /// What comes next, a message or any piece; `None` when the other side has gone. May be dropped while it waits.
+    /// Waits for the next message or piece; `None` when the client has gone. May be dropped while it waits.
     pub async fn next(&mut self) -> Option<Bytes> {
         match self {
             Self::Messages(stream) => loop {
@@ -57,7 +57,7 @@ impl WireReader {
 }
 
 impl WireWriter {
-    /// False once nobody listens.
+    /// Writes bytes; false once the client has gone.
     pub async fn write(&mut self, bytes: Vec<u8>) -> bool {
         match self {
             Self::Messages(sink) => sink.send(Message::Binary(bytes.into())).await.is_ok(),
