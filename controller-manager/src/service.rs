@@ -129,7 +129,6 @@ pub fn concerned_services(services: &Lister<Service>, event: &Event<Pod>) -> BTr
 }
 
 /// Returns true if no property of the pod that endpoints show has changed.
-
 fn is_same_backend(old: &Pod, new: &Pod) -> bool {
     let addresses = |pod: &Pod| pod.status.as_ref().map(|status| (status.pod_ip.clone(), status.pod_ips.clone()));
     let name = |pod: &Pod| pod.spec.as_ref().map(|spec| (spec.hostname.clone(), spec.subdomain.clone()));

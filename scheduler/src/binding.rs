@@ -1,4 +1,4 @@
-//! After the decision: what is written to the API server, and told, about a pod that has or has not found its node.
+//! The writes and events that follow a decision about a pod.
 //!
 //! Corresponds to the binding cycle and handleSchedulingFailure of pkg/scheduler/schedule_one.go, and to
 //! prepareCandidate of pkg/scheduler/framework/preemption.
@@ -13,28 +13,34 @@ use proto::kinds::metav1::Time;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Why `PodScheduled` is false.
+/// Reasons for which `PodScheduled` is false.
 pub const UNSCHEDULABLE: &str = "Unschedulable";
 pub const SCHEDULER_ERROR: &str = "SchedulerError";
-/// The API takes no longer note in an event.
+/// Longest note of an event that the API accepts.
 const MAX_NOTE_BYTES: usize = 1024;
 
-/// Tells that the pod is bound.
-pub fn bound(pod: &PodInfo, node: &str) -> EventSpec {
+/// Returns the event of a bound pod.
+pub fn scheduled_event(pod: &PodInfo, node: &str) -> EventSpec {
     let message = format!("Successfully assigned {} to {node}", pod.key);
     let mut event = EventSpec::new(&Regarding::of(&*pod.pod), EventType::Normal, "Scheduled", message);
     event.action = "Binding".to_owned();
     event
 }
 
-/// Tells that the pod is not looked at because it is going away.
-pub fn skipped(pod: &PodInfo) -> EventSpec {
+/// Returns the event of a pod that is skipped because it is being deleted.
+pub fn skipped_event(pod: &PodInfo) -> EventSpec {
     failed_scheduling(pod, format!("skip schedule deleting pod: {}", pod.key))
 }
 
-/// Tells that the pod has found no node, and notes it in its status.
-pub fn failed(pod: &PodInfo, reason: &str, message: &str, nomination: &Nomination, now: Timestamp) -> Vec<Action> {
-    let mut actions = vec![Action::Event(failed_scheduling(pod, within_limit(message)))];
+/// Returns the event and the status of a pod without a node.
+pub fn failure_actions(
+    pod: &PodInfo,
+    reason: &str,
+    message: &str,
+    nomination: &Nomination,
+    now: Timestamp,
+) -> Vec<Action> {
+    let mut actions = vec![Action::Event(failed_scheduling(pod, truncate_note(message)))];
     let mut status = json!({});
     if let Some(condition) = changed_condition(&pod.pod, reason, message, now) {
         status["conditions"] = json!([condition]);
@@ -56,8 +62,8 @@ fn failed_scheduling(pod: &PodInfo, message: String) -> EventSpec {
     event
 }
 
-/// What is too long for an event ends in dots.
-fn within_limit(message: &str) -> String {
+/// Truncates a message that is too long for an event. It then ends in dots.
+fn truncate_note(message: &str) -> String {
     const DOTS: &str = " ...";
     if message.len() <= MAX_NOTE_BYTES {
         return message.to_owned();
@@ -74,7 +80,7 @@ fn patch_status(pod: &PodInfo, status: Value) -> Action {
     Action::patch_status::<Pod>(pod.namespace(), pod.pod.name(), Patch::Strategic(patch))
 }
 
-/// `PodScheduled` as false, unless it is just so already.
+/// Returns the condition `PodScheduled` with status false; `None` if it is unchanged.
 fn changed_condition(pod: &Pod, reason: &str, message: &str, now: Timestamp) -> Option<Value> {
     let conditions = pod.status.as_ref().and_then(|s| s.conditions.as_deref()).unwrap_or_default();
     let old = conditions.iter().find(|c| c.type_ == "PodScheduled");
@@ -99,16 +105,16 @@ fn changed_condition(pod: &Pod, reason: &str, message: &str, now: Timestamp) -> 
     }))
 }
 
-/// Evicts the pods that have to make room, after noting in their status why, and takes back the nominations of less
-/// important pods to the node: they are better off elsewhere.
-pub fn make_room(
+/// Evicts the victims of a preemption, with a condition that has the reason. Clears the nominations of pods of lower
+/// priority to the node, because they may not fit there any more.
+pub fn evict_victims(
     preemptor: &PodInfo,
     victims: &[Arc<PodInfo>],
-    behind: &[Arc<PodInfo>],
+    lower: &[Arc<PodInfo>],
     node: &str,
     now: Timestamp,
 ) -> Vec<Action> {
-    let nominated = behind.iter().filter(|pod| !pod.nominated_node_name().is_empty());
+    let nominated = lower.iter().filter(|pod| !pod.nominated_node_name().is_empty());
     let mut actions: Vec<Action> = nominated.map(|pod| patch_status(pod, json!({"nominatedNodeName": null}))).collect();
     let scheduler = preemptor.spec().scheduler_name.as_deref().unwrap_or_default();
     for victim in victims.iter().filter(|victim| !victim.pod.is_deleting()) {
@@ -148,22 +154,22 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_told_and_noted_once() {
+    fn a_failure_is_recorded_once() {
         let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
         let message = "0/3 nodes are available: 3 Insufficient cpu.";
-        let actions = failed(&pod(json!({})), UNSCHEDULABLE, message, &Nomination::Keep, now);
+        let actions = failure_actions(&pod(json!({})), UNSCHEDULABLE, message, &Nomination::Keep, now);
         expect![[r#"
             event Warning FailedScheduling Pod shop/web: 0/3 nodes are available: 3 Insufficient cpu.
             strategic patch pods/status shop/web {"metadata":{"uid":"u1"},"status":{"conditions":[{"lastProbeTime":null,"lastTransitionTime":"2026-01-01T00:00:00Z","message":"0/3 nodes are available: 3 Insufficient cpu.","observedGeneration":1,"reason":"Unschedulable","status":"False","type":"PodScheduled"}]}}
         "#]].assert_eq(&show(&actions));
-        let noted = json!({"conditions": [{
+        let recorded = json!({"conditions": [{
             "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message,
             "lastTransitionTime": "2025-12-31T00:00:00Z", "observedGeneration": 1,
         }]});
-        let again = failed(&pod(noted.clone()), UNSCHEDULABLE, message, &Nomination::Clear, now);
+        let again = failure_actions(&pod(recorded.clone()), UNSCHEDULABLE, message, &Nomination::Clear, now);
         assert_eq!(again.len(), 1, "the event alone: {}", show(&again));
-        // Another message, the same state: the time of the transition stays.
-        let other = failed(&pod(noted), UNSCHEDULABLE, "another", &Nomination::Node("n1".into()), now);
+        // The message changes and the status does not: the transition time stays.
+        let other = failure_actions(&pod(recorded), UNSCHEDULABLE, "another", &Nomination::Node("n1".into()), now);
         expect![[r#"
             event Warning FailedScheduling Pod shop/web: another
             strategic patch pods/status shop/web {"metadata":{"uid":"u1"},"status":{"conditions":[{"lastProbeTime":null,"lastTransitionTime":"2025-12-31T00:00:00Z","message":"another","observedGeneration":1,"reason":"Unschedulable","status":"False","type":"PodScheduled"}],"nominatedNodeName":"n1"}}
@@ -171,30 +177,30 @@ mod tests {
     }
 
     #[test]
-    fn victims_are_told_why_they_go() {
+    fn victims_get_a_condition_and_an_event() {
         let metadata =
             json!({"namespace": "shop", "name": "leaving", "uid": "u2", "deletionTimestamp": "2026-01-01T00:00:00Z"});
         let leaving = PodInfo::new(Arc::new(Pod::decode_value(json!({"metadata": metadata})).unwrap()));
         let (preemptor, victim, leaving) = (pod(json!({})), Arc::new(pod(json!({}))), Arc::new(leaving));
-        let behind = Arc::new(pod(json!({"nominatedNodeName": "n1"})));
+        let lower = Arc::new(pod(json!({"nominatedNodeName": "n1"})));
         let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
         expect![[r#"
             strategic patch pods/status shop/web {"metadata":{"uid":"u1"},"status":{"nominatedNodeName":null}}
             strategic patch pods/status shop/web {"metadata":{"uid":"u1"},"status":{"conditions":[{"lastProbeTime":null,"lastTransitionTime":"2026-01-01T00:00:00Z","message":"default-scheduler: preempting to accommodate a higher priority pod","observedGeneration":1,"reason":"PreemptionByScheduler","status":"True","type":"DisruptionTarget"}]}}
             delete pods shop/web uid=u1
             event Normal Preempted Pod shop/web: Preempted by pod u1 on node n1
-        "#]].assert_eq(&show(&make_room(&preemptor, &[victim, leaving], &[behind], "n1", now)));
+        "#]].assert_eq(&show(&evict_victims(&preemptor, &[victim, leaving], &[lower], "n1", now)));
         assert_eq!(
-            bound(&preemptor, "n1").to_string(),
+            scheduled_event(&preemptor, "n1").to_string(),
             "Normal Scheduled Pod shop/web: Successfully assigned shop/web to n1"
         );
     }
 
     #[test]
-    fn what_is_too_long_for_an_event_is_cut() {
+    fn long_messages_are_truncated() {
         let message = format!("0/1 nodes are available: {}", "é".repeat(800));
-        let cut = within_limit(&message);
+        let cut = truncate_note(&message);
         assert!(cut.ends_with("é ...") && cut.len() <= MAX_NOTE_BYTES, "{cut}");
-        assert_eq!(within_limit("short"), "short");
+        assert_eq!(truncate_note("short"), "short");
     }
 }

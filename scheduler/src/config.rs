@@ -1,4 +1,4 @@
-//! The flags of the scheduler, under the names and with the defaults of kube-scheduler.
+//! The flags of the scheduler, with the names and defaults of kube-scheduler.
 //!
 //! Corresponds to cmd/kube-scheduler/app/options.
 
@@ -17,7 +17,7 @@ use std::path::PathBuf;
 pub struct Config {
     #[command(flatten)]
     pub original: OriginalFlags<KubeScheduler>,
-    /// Configuration as a file, a KubeSchedulerConfiguration; the command line has the last word
+    /// File with a KubeSchedulerConfiguration; flags override it
     #[arg(long = "config", value_name = "FILE")]
     pub config_file: Option<PathBuf>,
     #[command(flatten)]
@@ -31,7 +31,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// With what its configuration file says, where it has one.
+    /// Adds the settings of the configuration file, if there is one.
     pub fn with_file(mut self) -> Result<Self, ConfigFileError> {
         let Some(path) = &self.config_file else { return Ok(self) };
         let file = ConfigFile::read(path, &KUBE_SCHEDULER_CONFIGURATION)?;
@@ -50,21 +50,21 @@ impl Config {
     }
 }
 
-/// What does not depend on how the process is reached or reaches others.
+/// Settings of the scheduler, whether it runs as a process or inside another.
 #[derive(Args, Clone, Debug)]
 pub struct Settings {
     #[command(flatten)]
     pub leader_election: LeaderElectionOptions,
-    /// The name by which pods ask for this scheduler
+    /// Value of spec.schedulerName in the pods that this scheduler assigns
     #[arg(long, default_value = crate::plugins::DEFAULT_SCHEDULER)]
     pub scheduler_name: String,
-    /// Which plugins run
+    /// Plugins that run
     #[arg(skip)]
     pub plugins: Selection,
 }
 
 impl Default for Settings {
-    /// What the flags default to.
+    /// The defaults of the flags.
     fn default() -> Self {
         options::defaults()
     }

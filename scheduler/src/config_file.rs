@@ -1,4 +1,4 @@
-//! KubeSchedulerConfiguration: every field of v1, the flag that it is here, and the profile.
+//! KubeSchedulerConfiguration: the fields of v1 with their flags, and the profile.
 //!
 //! Corresponds to k8s.io/kube-scheduler/config/v1.
 
@@ -47,7 +47,7 @@ pub struct ProfileConfig {
 }
 
 impl ProfileConfig {
-    /// The one profile that the file has.
+    /// Returns the only profile of the file.
     pub fn of(profiles: &Value) -> Result<Self, String> {
         let profiles: Vec<Self> =
             serde_json::from_value(profiles.clone()).map_err(|error| format!("profiles: {error}"))?;
@@ -58,7 +58,7 @@ impl ProfileConfig {
         }
     }
 
-    /// What it says to no effect.
+    /// Returns the names of fields that have no effect.
     pub fn ignored(&self) -> impl Iterator<Item = &'static str> {
         let ignored = [
             ("profiles.pluginConfig", &self.plugin_config),

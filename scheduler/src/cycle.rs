@@ -1,7 +1,7 @@
-//! One scheduling cycle: from a pod and a snapshot to the node it goes to, or to the reasons why it goes nowhere.
+//! The scheduling cycle: finds the node of a pod in a snapshot, or the reasons for which no node fits.
 //!
-//! Corresponds to pkg/scheduler/schedule_one.go. Pure: no clock, no API; the same snapshot, rotation and seed make the
-//! same decision.
+//! Corresponds to pkg/scheduler/schedule_one.go. Pure: no clock, no API. The same snapshot, rotation and seed give the same
+//! decision.
 
 use crate::cache::{NodeInfo, Snapshot};
 use crate::framework::profile::PluginScores;
@@ -10,30 +10,31 @@ use crate::pod_info::PodInfo;
 use component_base::rng::Random;
 use std::sync::Arc;
 
-/// Fewer nodes than this are all looked at.
+/// Smaller clusters are searched completely.
 const MIN_FEASIBLE_NODES_TO_FIND: usize = 100;
-/// However large the cluster, at least this part of it is looked at.
+/// Smallest part of a large cluster that is searched, in percent.
 const MIN_PERCENTAGE_OF_NODES_TO_FIND: usize = 5;
 
-/// What one cycle takes over from the one before.
+/// The state that one cycle leaves for the next.
 #[derive(Debug, Default)]
 pub struct Rotation {
-    /// Where the next search begins, so that all nodes have their turn.
+    /// Index of the node at which the next search begins, so that the searches rotate over all nodes.
     next_start: usize,
 }
 
-/// Where the pod goes, and why.
+/// The node of a pod, and how it was chosen.
 #[derive(Debug)]
 pub struct Decision {
     pub node: String,
-    /// Nodes that were looked at, and the names of those on which the pod fits.
+    /// Number of nodes that were filtered.
     pub evaluated: usize,
+    /// Names of the nodes on which the pod fits.
     pub feasible: Vec<String>,
-    /// In the order of `feasible`; empty where there was nothing to choose.
+    /// Scores in the order of `feasible`; empty if only one node is feasible.
     pub scores: Vec<PluginScores>,
 }
 
-/// Finds the node for a pod. What plugins have found out on the way is left in `state`.
+/// Finds the node for a pod. The plugins leave their data in `state`.
 pub fn schedule_one(
     profile: &Profile,
     state: &mut CycleState,
@@ -57,7 +58,7 @@ pub fn schedule_one(
     Ok(Decision { node: feasible[chosen].clone(), evaluated, feasible, scores })
 }
 
-/// The nodes that pass all filters, up to the number that is enough, and how many were looked at.
+/// Returns the nodes that pass all filters, up to a sufficient number, and the number of nodes that were filtered.
 fn find_feasible<'a>(
     profile: &Profile,
     state: &mut CycleState,
@@ -70,10 +71,10 @@ fn find_feasible<'a>(
     let candidates = profile
         .run_pre_filter(state, pod, snapshot)
         .map_err(|rejection| FitError::no_fit(all_nodes, Diagnosis::before_filters(rejection)))?;
-    // The node that preemption has cleared for this pod comes first.
+    // The node that preemption has nominated comes first.
     if let Some(node) = snapshot.get(pod.nominated_node_name())
         && candidates.names.as_ref().is_none_or(|names| names.contains(node.name()))
-        && passes(profile, state, pod, node, nominated).is_ok()
+        && passes_filters(profile, state, pod, node, nominated).is_ok()
     {
         return Ok((vec![node], 1));
     }
@@ -88,7 +89,7 @@ fn find_feasible<'a>(
     for offset in 0..nodes.len() {
         let node = nodes[(rotation.next_start + offset) % nodes.len()];
         evaluated += 1;
-        match passes(profile, state, pod, node, nominated) {
+        match passes_filters(profile, state, pod, node, nominated) {
             Ok(()) => feasible.push(node),
             Err(rejection) => {
                 diagnosis.plugins.insert(rejection.plugin);
@@ -103,7 +104,7 @@ fn find_feasible<'a>(
     if feasible.is_empty() { Err(FitError::no_fit(all_nodes, diagnosis)) } else { Ok((feasible, evaluated)) }
 }
 
-/// percentageOfNodesToScore = 0: half of a small cluster, ever less of a larger one.
+/// Returns the number of nodes for percentageOfNodesToScore = 0: half of a small cluster, and a smaller part of a larger one.
 fn feasible_nodes_to_find(nodes: usize) -> usize {
     if nodes < MIN_FEASIBLE_NODES_TO_FIND {
         return nodes;
@@ -112,28 +113,28 @@ fn feasible_nodes_to_find(nodes: usize) -> usize {
     (nodes * percentage / 100).max(MIN_FEASIBLE_NODES_TO_FIND)
 }
 
-/// Whether the pod fits on the node, with the pods that are promised the node and without them: they may or may not
-/// come. The node may be one that is only imagined, if `state` has been told.
-pub fn passes(
+/// Filters one node, with the pods that are nominated to it and without them, because they may never come. The node may be
+/// a hypothetical one that `state` includes.
+pub fn passes_filters(
     profile: &Profile,
     state: &CycleState,
     pod: &PodInfo,
     node: &NodeInfo,
     nominated: &Nominated,
 ) -> Result<(), Rejection> {
-    let mut ahead = nominated.ahead_of(pod, node.name()).peekable();
-    if ahead.peek().is_some() {
-        let (mut imagined_state, mut imagined) = (state.clone(), node.clone());
-        for other in ahead {
-            imagined.add_pod(other.clone());
-            profile.run_add_pod(&mut imagined_state, pod, other, &imagined);
+    let mut others = nominated.of_equal_or_higher_priority(pod, node.name()).peekable();
+    if others.peek().is_some() {
+        let (mut state_with_others, mut with_others) = (state.clone(), node.clone());
+        for other in others {
+            with_others.add_pod(other.clone());
+            profile.run_add_pod(&mut state_with_others, pod, other, &with_others);
         }
-        profile.run_filter(&imagined_state, pod, &imagined)?;
+        profile.run_filter(&state_with_others, pod, &with_others)?;
     }
     profile.run_filter(state, pod, node)
 }
 
-/// The node with the most points; of several, each with the same chance.
+/// Returns the node with the highest score; of several, a random one.
 fn select_host(nodes: usize, scores: &[PluginScores], random: &Random) -> usize {
     let (mut best, mut most, mut equals) = (0, i64::MIN, 0);
     for node in 0..nodes {

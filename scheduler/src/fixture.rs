@@ -1,9 +1,9 @@
-//! A small cluster for tests: nodes and pods from JSON, and decisions as tables.
+//! A small cluster for tests, with nodes and pods from JSON, and decisions as text.
 
 use crate::cache::{Cache, Snapshot};
 use crate::cycle::{self, Decision, Rotation};
 use crate::framework::{
-    Bind, ClusterEvent, CycleState, FitError, Nominated, Nomination, Plugin, PostFiltered, Profile,
+    Bind, ClusterEvent, CycleState, FitError, Nominated, Nomination, Plugin, PostFilterResult, Profile,
 };
 use crate::plugins::default_selector::Workloads;
 use crate::plugins::volume_binding::VolumeBinding;
@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// Binds nothing: decisions are looked at, not carried out.
+/// A Bind plugin that binds nothing, because tests only compare decisions.
 struct NoBinder;
 
 impl Plugin for NoBinder {
@@ -65,7 +65,7 @@ pub fn profile(objects: Objects) -> Profile {
     default_profile(sources, Arc::new(NoBinder))
 }
 
-/// Merges `extra` over a small healthy node: 4 cores, 8 GiB, 110 pods, labels `zone` and hostname.
+/// Returns a node with 4 cores, 8 GiB, 110 pods and labels for zone and hostname, with `extra` merged over it.
 pub fn node(name: &str, zone: &str, extra: Value) -> Arc<Node> {
     let labels = json!({"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": zone, "zone": zone});
     let mut node = json!({
@@ -76,7 +76,7 @@ pub fn node(name: &str, zone: &str, extra: Value) -> Arc<Node> {
     Arc::new(Node::decode_value(node).unwrap())
 }
 
-/// A pod with one container that asks for `cpu`, and `spec` merged over it.
+/// Returns a pod with one container that requests `cpu`, with `spec` merged over it.
 pub fn pod(name: &str, cpu: &str, spec: Value) -> Value {
     let container = json!({"name": "c", "image": "nginx", "resources": {"requests": {"cpu": cpu, "memory": "64Mi"}}});
     let mut pod = json!({
@@ -105,7 +105,7 @@ pub fn merge(into: &mut Value, from: Value) {
     }
 }
 
-pub struct World {
+pub struct TestCluster {
     pub profile: Profile,
     pub cache: Cache,
     pub snapshot: Snapshot,
@@ -114,7 +114,7 @@ pub struct World {
     random: Random,
 }
 
-impl World {
+impl TestCluster {
     pub fn new(nodes: impl IntoIterator<Item = Arc<Node>>) -> Self {
         Self::with(profile(Objects::default()), nodes)
     }
@@ -129,13 +129,13 @@ impl World {
         Self { profile, cache, snapshot, nominated, rotation, random }
     }
 
-    /// Puts a pod on a node, whatever the plugins say.
+    /// Adds a pod to a node without the plugins.
     pub fn place(&mut self, mut pod: Value, node: &str) {
         pod["spec"]["nodeName"] = json!(node);
         self.cache.set_pod(info(pod));
     }
 
-    /// Schedules a pod and assumes it where it goes: the line a person wants to read.
+    /// Schedules and assumes a pod. Returns the decision as a line.
     pub fn schedule(&mut self, pod: Value) -> String {
         let info = info(pod);
         match self.decide(&info, &mut CycleState::default()) {
@@ -153,7 +153,7 @@ impl World {
         cycle::schedule_one(profile, state, info, snapshot, nominated, rotation, random)
     }
 
-    /// Every plugin's normalized score of every node that fits.
+    /// Returns a table with every plugin's normalized score of every feasible node.
     pub fn scores(&mut self, pod: Value) -> String {
         let decision = self.decide(&info(pod), &mut CycleState::default()).unwrap();
         let mut table = String::new();
@@ -166,11 +166,11 @@ impl World {
         table + "\n"
     }
 
-    /// What preemption would do for a pod that fits nowhere.
+    /// Returns the preemption for a pod that no node fits, as a line.
     pub fn preempt(&mut self, pod: Value) -> String {
         let (info, mut state) = (info(pod), CycleState::default());
         let Err(mut error) = self.decide(&info, &mut state) else { return "fits".to_owned() };
-        let PostFiltered { nomination, victims, .. } =
+        let PostFilterResult { nomination, victims, .. } =
             self.profile.run_post_filters(&mut error, &state, &info, &self.snapshot, &self.nominated);
         let victims: Vec<&str> = victims.iter().map(|victim| victim.pod.name()).collect();
         match nomination {
@@ -181,9 +181,9 @@ impl World {
     }
 }
 
-/// Whether this plugin sees hope for a pod in an event.
+/// Returns the queueing hint of a plugin.
 pub fn hint(plugin: &str, pod: &PodInfo, event: &ClusterEvent) -> bool {
     let profile = profile(Objects::default());
     let plugin = profile.plugins.iter().find(|p| p.name() == plugin).unwrap();
-    plugin.is_helped_by(pod, event)
+    plugin.may_become_schedulable(pod, event)
 }

@@ -1,21 +1,21 @@
-//! The scheduler: gives every pod a node.
+//! The scheduler assigns a node to every pod.
 //!
-//! Corresponds to pkg/scheduler. Read first: `cycle`, then `framework` and the plugins; `queue` and `cache` feed the
-//! cycle, `binding` says what is written, and `scheduler` ties them together.
+//! Corresponds to pkg/scheduler. Read first: `cycle`, then `framework` and the plugins. `queue` and `cache` are the input of
+//! a cycle, `binding` returns what to write, and `scheduler` connects them.
 
-// How it runs.
+// The process.
 pub mod config;
 pub mod config_file;
 pub mod flags;
 pub mod scheduler;
 
-// One decision.
+// One scheduling decision.
 pub mod cycle;
 pub mod framework;
 pub mod plugins;
 pub mod binding;
 
-// What feeds it.
+// The input of a decision.
 pub mod queue;
 pub mod cache;
 pub mod pod_info;
@@ -34,8 +34,9 @@ use component_base::health_server::HealthServer;
 use scheduler::Scheduler;
 use serde_json::json;
 
-/// Where kube-scheduler serves, and the Lease of whoever leads.
+/// Name and default port of kube-scheduler.
 const COMPONENT: Component = Component { name: "scheduler", port: 10259, original: "kube-scheduler" };
+/// Name of the Lease that the leader holds.
 const LEASE: &str = "kube-scheduler";
 
 /// Runs as a process until the environment shuts down or leadership is lost.
@@ -50,7 +51,7 @@ pub async fn run(config: Config, env: Env) -> Result<(), Error> {
     run_with(client, settings, env).await
 }
 
-/// Runs inside somebody else's process: no kubeconfig, no port.
+/// Runs inside another process, which gives the client: no kubeconfig, no port.
 pub async fn run_with(client: Client, settings: Settings, env: Env) -> Result<(), Error> {
     let election = settings.leader_election.clone();
     COMPONENT.lead(&client.in_env(&env), &election, LEASE, |client| lead(client, settings)).await

@@ -1,4 +1,4 @@
-//! A pod with everything about it that scheduling asks for again and again, worked out once.
+//! `PodInfo`, a pod with the values that scheduling reads often, computed once.
 //!
 //! Corresponds to framework.PodInfo of pkg/scheduler.
 
@@ -10,17 +10,17 @@ use proto::scheduling::requests::{self, Resources};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A port on the host that a pod wants for itself.
+/// A host port that a pod requests.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HostPort {
     pub protocol: String,
     pub port: i32,
-    /// `0.0.0.0` is every address.
+    /// Host address; `0.0.0.0` stands for all addresses.
     pub ip: String,
 }
 
 impl HostPort {
-    /// Both on the same address, or either of them on all.
+    /// Returns true if both ports are on the same address, or one of them is on all addresses.
     pub fn conflicts_with(&self, other: &Self) -> bool {
         const ALL: &str = "0.0.0.0";
         self.port == other.port
@@ -29,14 +29,14 @@ impl HostPort {
     }
 }
 
-/// A term of pod affinity or anti-affinity, ready to be matched.
+/// A parsed term of pod affinity or anti-affinity.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AffinityTerm {
     pub topology_key: String,
-    /// Of pods' labels.
+    /// Selector of pod labels.
     pub selector: Selector,
     pub namespaces: BTreeSet<String>,
-    /// Of namespaces' labels; `None` adds none.
+    /// Selector of namespace labels; `None` selects no namespace.
     pub namespace_selector: Option<Selector>,
 }
 
@@ -46,7 +46,7 @@ pub struct PodInfo {
     pub key: String,
     pub priority: i32,
     pub requests: Resources,
-    /// For scoring.
+    /// Requests with defaults for containers without any; used for scoring.
     pub non_zero_requests: Resources,
     pub host_ports: Vec<HostPort>,
     pub required_affinity: Vec<AffinityTerm>,
@@ -109,12 +109,12 @@ impl PodInfo {
         self.pod.metadata.labels.as_ref().unwrap_or(&NO_LABELS)
     }
 
-    /// Empty until the pod is bound.
+    /// Returns the name of the pod's node; empty until it is bound.
     pub fn node_name(&self) -> &str {
         self.spec().node_name.as_deref().unwrap_or_default()
     }
 
-    /// Where preemption has made room for it; empty for most.
+    /// Returns the node to which preemption has nominated the pod; empty for most pods.
     pub fn nominated_node_name(&self) -> &str {
         self.pod.status.as_ref().and_then(|s| s.nominated_node_name.as_deref()).unwrap_or_default()
     }
@@ -131,7 +131,7 @@ impl PodInfo {
 impl AffinityTerm {
     fn new(term: &PodAffinityTerm, pod: &Pod) -> Self {
         let labels = pod.metadata.labels.as_ref().unwrap_or(&NO_LABELS);
-        // A selector that cannot be read, which the API server does not let through, selects nothing.
+        // An invalid selector selects nothing. The API server does not admit any.
         let parsed = label_selector::from_typed(term.label_selector.as_ref()).unwrap_or_else(|_| Selector::nothing());
         let keys = |keys: &Option<Vec<String>>| keys.clone().unwrap_or_default();
         let selector = with_label_keys(&parsed, labels, &keys(&term.match_label_keys), Operator::In);
@@ -150,13 +150,13 @@ impl AffinityTerm {
         }
     }
 
-    /// Whether the term can mean this pod, for all that is known without the labels of its namespace.
+    /// Returns true if the term may match this pod. The labels of its namespace are not known.
     pub fn may_match(&self, pod: &PodInfo) -> bool {
         let namespace = self.namespaces.contains(pod.namespace()) || self.namespace_selector.is_some();
         namespace && self.selector.matches(pod.labels())
     }
 
-    /// Whether the term means this pod. `namespace_labels` are those of the pod's namespace.
+    /// Returns true if the term matches this pod. `namespace_labels` are those of the pod's namespace.
     pub fn matches(&self, pod: &PodInfo, namespace_labels: &BTreeMap<String, String>) -> bool {
         let namespace = self.namespaces.contains(pod.namespace())
             || self.namespace_selector.as_ref().is_some_and(|selector| selector.matches(namespace_labels));
@@ -164,8 +164,8 @@ impl AffinityTerm {
     }
 }
 
-/// The selector, and the pod's own value of each of these labels that it has: `matchLabelKeys`. The API server
-/// writes them into the selector already; pods that an older one has stored lack them.
+/// Adds `matchLabelKeys` to a selector: the pod's own values of these labels. The API server writes them into the selector
+/// of new pods. Pods that an older server has stored lack them.
 pub fn with_label_keys(
     selector: &Selector,
     labels: &BTreeMap<String, String>,

@@ -1,5 +1,5 @@
-//! The scheduler at work: events flow in from the informers, pods are taken from the queue one by one, and what is
-//! decided is written by tasks of their own, so that the next decision does not wait for the API server.
+//! `Scheduler` takes pods from the queue one by one and schedules them. Each decision is written by its own task, so that
+//! the next one does not wait for the API server.
 //!
 //! Corresponds to pkg/scheduler/scheduler.go and the outer half of schedule_one.go.
 
@@ -16,7 +16,7 @@ use crate::plugins::volume_binding::VolumeBinding;
 use crate::plugins::{self, Sources};
 use crate::pod_info::PodInfo;
 use crate::queue::QueuedPod;
-use crate::queue::waiting::Queue;
+use crate::queue::shared::SharedQueue;
 use client::{Action, Client, Informers, ListOptions, Lister, Plan, Recorder};
 use component_base::env::Env;
 use component_base::rng::Random;
@@ -27,14 +27,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 
-/// Pods whose binding or failure is being written at the same time; the loop waits when there are more.
+/// Limit on concurrent writes of bindings and failures. Beyond it the loop waits.
 const MAX_WRITES: usize = 64;
 
 pub struct Scheduler {
     env: Env,
     client: Client,
     profile: Arc<Profile>,
-    queue: Queue,
+    queue: SharedQueue,
     cache: Mutex<Cache>,
     pods: Lister<Pod>,
     recorder: Recorder,
@@ -43,9 +43,9 @@ pub struct Scheduler {
 }
 
 impl Scheduler {
-    /// Wires informers, cache and queue together. Nothing is scheduled before `run`.
+    /// Connects informers, cache and queue. Nothing is scheduled before `run`.
     pub fn new(client: &Client, settings: &Settings, env: &Env, informers: &Informers) -> Arc<Self> {
-        // Pods that have ended hold nothing; to the watch they look deleted.
+        // Terminal pods use no resources. For this watch they are deleted.
         let selection = ListOptions::fields("status.phase!=Succeeded,status.phase!=Failed");
         let pods = informers.of_selected::<Pod>(&selection);
         let sources = Sources {
@@ -70,7 +70,7 @@ impl Scheduler {
         let scheduler = Arc::new(Self {
             env: env.clone(),
             client: client.clone(),
-            queue: Queue::new(env, profile.clone()),
+            queue: SharedQueue::new(env, profile.clone()),
             profile,
             cache: Mutex::default(),
             pods: pods.lister(),
@@ -78,7 +78,7 @@ impl Scheduler {
             random: env.random("scheduler/ties"),
             writes: Arc::new(Semaphore::new(MAX_WRITES)),
         });
-        scheduler.listen(informers, &pods);
+        scheduler.add_event_handlers(informers, &pods);
         scheduler
     }
 
@@ -88,7 +88,7 @@ impl Scheduler {
         let mut rotation = Rotation::default();
         while let Some(queued) = self.queue.pop().await {
             self.schedule(queued, &mut snapshot, &mut rotation).await;
-            // Decisions are quick; let the informers have their turn between them.
+            // A decision does not await anything: the informers' tasks run in between.
             tokio::task::yield_now().await;
         }
     }
@@ -99,7 +99,7 @@ impl Scheduler {
         let info = queued.info.clone();
         if !wanted || info.pod.is_deleting() {
             if wanted {
-                self.recorder.record(binding::skipped(&info));
+                self.recorder.record(binding::skipped_event(&info));
             }
             return self.queue.with(|queue, _| queue.done(&uid));
         }
@@ -113,28 +113,28 @@ impl Scheduler {
         let reserved = match decided {
             Ok(decision) => self.reserve(&info, &mut state, &decision.node).map(|()| decision.node),
             Err(mut error) => {
-                let made = self.profile.run_post_filters(&mut error, &state, &info, snapshot, &nominated);
-                let evictions = match &made.nomination {
+                let result = self.profile.run_post_filters(&mut error, &state, &info, snapshot, &nominated);
+                let evictions = match &result.nomination {
                     Nomination::Node(node) => {
-                        let behind: Vec<_> = nominated.behind(&info, node).cloned().collect();
-                        binding::make_room(&info, &made.victims, &behind, node, self.env.wall())
+                        let lower: Vec<_> = nominated.of_lower_priority(&info, node).cloned().collect();
+                        binding::evict_victims(&info, &result.victims, &lower, node, self.env.wall())
                     }
                     Nomination::Keep | Nomination::Clear => Vec::new(),
                 };
-                Err(Failure { nomination: made.nomination, evictions, ..Failure::unschedulable(&error) })
+                Err(Failure { nomination: result.nomination, evictions, ..Failure::unschedulable(&error) })
             }
         };
         let scheduler = self.clone();
         self.env.spawn(async move {
             match reserved {
                 Ok(node) => scheduler.bind(queued, state, &node).await,
-                Err(failure) => scheduler.give_back(queued, failure).await,
+                Err(failure) => scheduler.handle_failure(queued, failure).await,
             }
             drop(permit);
         });
     }
 
-    /// Brings the pod up to date. False if it needs no node any more.
+    /// Updates the pod from the cache. Returns false if it needs no node any more.
     fn refresh(&self, queued: &mut QueuedPod) -> bool {
         let pod = self.pods.by_key(&queued.info.key).filter(|pod| pod.uid() == queued.info.uid());
         let Some(pod) = pod.filter(|pod| node_name(pod).is_empty()) else { return false };
@@ -144,44 +144,44 @@ impl Scheduler {
         true
     }
 
-    /// Counts the pod to the node from now on, and lets plugins claim what it will use there.
+    /// Assumes the pod on the node, and runs the Reserve and Permit plugins.
     fn reserve(&self, info: &Arc<PodInfo>, state: &mut CycleState, node: &str) -> Result<(), Failure> {
         self.cache.lock().assume(info.clone(), node);
         self.queue.with(|queue, _| queue.nominated.remove(info.uid()));
         let reserved = self.profile.run_reserve(state, info, node);
         reserved.and_then(|()| self.profile.run_permit(state, info, node)).map_err(|rejection| {
-            self.undo(state, info, node);
+            self.unreserve(state, info, node);
             Failure::unschedulable(&FitError::rejected_on(node, rejection))
         })
     }
 
-    /// The binding cycle of one pod.
+    /// Runs the binding cycle of one pod.
     async fn bind(&self, queued: QueuedPod, state: CycleState, node: &str) {
         let info = queued.info.clone();
         match self.profile.run_bind(&info, node).await {
             Ok(()) => {
                 tracing::info!(pod = info.key, node, "bound");
                 self.queue.with(|queue, _| queue.done(info.uid()));
-                self.recorder.record(binding::bound(&info, node));
+                self.recorder.record(binding::scheduled_event(&info, node));
             }
             Err(error) => {
                 tracing::warn!(pod = info.key, node, %error, "not bound");
-                self.undo(&state, &info, node);
-                self.give_back(queued, Failure::error(&error)).await;
+                self.unreserve(&state, &info, node);
+                self.handle_failure(queued, Failure::error(&error)).await;
             }
         }
     }
 
-    /// Gives back what the pod had claimed on the node; others may use it now.
-    fn undo(&self, state: &CycleState, info: &Arc<PodInfo>, node: &str) {
+    /// Releases what was reserved for the pod on the node, and tries pods again that this may help.
+    fn unreserve(&self, state: &CycleState, info: &Arc<PodInfo>, node: &str) {
         self.profile.run_unreserve(state, info, node);
         self.cache.lock().forget(info.uid());
         self.queue.with(|queue, now| queue.on_event(&ClusterEvent::AssignedPodDeleted(info.clone()), now));
     }
 
-    /// The pod waits for its next try, and the world is told why. One that makes room for itself waits until all of
-    /// those who are in its way have been told to go: what happens meanwhile counts as if it happened then.
-    async fn give_back(&self, mut queued: QueuedPod, failure: Failure) {
+    /// Adds the pod to the unschedulable queue, and writes the reason. A preempting pod stays in flight until its victims
+    /// are deleted, so that the events of their deletion count for it.
+    async fn handle_failure(&self, mut queued: QueuedPod, failure: Failure) {
         let Failure { reason, message, rejected_by, nomination, evictions } = failure;
         let uid = queued.info.uid().to_owned();
         if !self.refresh(&mut queued) {
@@ -195,24 +195,23 @@ impl Scheduler {
             Nomination::Node(node) => node,
         };
         self.queue.with(|queue, _| queue.nominated.set(info.clone(), nominated));
-        let told = binding::failed(&info, reason, &message, &nomination, self.env.wall());
+        let actions = binding::failure_actions(&info, reason, &message, &nomination, self.env.wall());
         if evictions.is_empty() {
             self.queue.with(|queue, now| queue.add_unschedulable(queued, rejected_by, now));
-            self.apply(&info, told).await;
+            self.apply(&info, actions).await;
             return;
         }
-        self.apply(&info, told).await;
+        self.apply(&info, actions).await;
         let evicted = self.apply(&info, evictions).await;
         self.queue.with(|queue, now| {
             queue.add_unschedulable(queued, rejected_by, now);
             if !evicted {
-                queue.force(&uid); // nothing may ever happen to wake it
+                queue.force_activate(&uid); // no event may follow
             }
         });
     }
 
-    /// Carries actions out, all of them; whether none has failed. What fails here is tried again with the pod's next
-    /// cycle.
+    /// Carries out all actions. Returns false if one has failed: the pod's next cycle repeats it.
     async fn apply(&self, info: &PodInfo, actions: Vec<Action>) -> bool {
         let mut succeeded = true;
         for action in actions {
@@ -226,11 +225,11 @@ impl Scheduler {
     }
 }
 
-/// Why a pod has no node, and what is done about it.
+/// The reason for which a pod was not scheduled, and the preemption that follows.
 struct Failure {
     reason: &'static str,
     message: String,
-    /// Empty if nobody is to blame: it is tried again after its back-off.
+    /// The plugins that rejected the pod. Empty after an error: then it is tried again after its back-off.
     rejected_by: BTreeSet<&'static str>,
     nomination: Nomination,
     evictions: Vec<Action>,

@@ -176,7 +176,6 @@ mod tests {
     }
 
     /// Returns the slices of a first plan as the server returns them.
-
     fn made(endpoints: &Endpoints) -> Vec<EndpointSlice> {
         let plan = plan(&observed(Some(endpoints.clone()), vec![]));
         let slice = |(i, action): (usize, &Action)| {

@@ -114,7 +114,6 @@ mod tests {
     }
 
     /// Returns the names of the deleted pods. An exclamation mark means that the plan marks the pod as failed.
-
     #[test]
     fn pods_without_a_kubelet_are_deleted() {
         let mut broken = fixture::node("broken");

@@ -1,5 +1,4 @@
-//! What the scheduler knows of nodes and the pods on them: kept up by events, ahead of the API server by the pods
-//! that it has just assigned.
+//! `Cache`, the nodes and their pods. Events update it, and assumed pods are added before their binding is written.
 //!
 //! Corresponds to pkg/scheduler/backend/cache.
 
@@ -17,23 +16,23 @@ use proto::kinds::api::core::v1::Node;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Derived state: at any time equal to what a rebuild from all nodes, bound pods and assumed pods would give.
+/// Derived state: it always equals a rebuild from all nodes, bound pods and assumed pods.
 #[derive(Debug, Default)]
 pub struct Cache {
     nodes: BTreeMap<String, Arc<NodeInfo>>,
-    /// Every pod on a node, by uid: which node, and whether that is assumed.
+    /// Node of every pod, by the pod's uid.
     pods: BTreeMap<String, Placed>,
     pub namespaces: Namespaces,
-    /// Nodes that have changed since the last snapshot.
+    /// Names of the nodes that have changed since the last snapshot.
     changed: BTreeSet<String>,
-    /// A node has come or gone, or moved to another zone, since the last snapshot.
+    /// True if a node was added or deleted, or its zone has changed, since the last snapshot.
     reorder: bool,
 }
 
 #[derive(Debug)]
 struct Placed {
     node: String,
-    /// We have decided it; the API server has not confirmed it.
+    /// True if the scheduler has chosen the node and no event has confirmed it.
     assumed: bool,
 }
 
@@ -47,7 +46,7 @@ impl Cache {
         self.reorder |= moved;
     }
 
-    /// Pods that are still bound to it keep the entry: the node may come back before they go.
+    /// Removes a node. Its entry stays while pods are bound to it, because the node may be created again.
     pub fn remove_node(&mut self, name: &str) {
         let Some(info) = self.nodes.get_mut(name) else { return };
         Arc::make_mut(info).node = None;
@@ -56,7 +55,7 @@ impl Cache {
         self.reorder = true;
     }
 
-    /// A pod that the API server says is bound. Confirms an assumed one, or corrects it. The pod as it was known.
+    /// Adds or updates a bound pod. Confirms an assumed pod, or corrects its node. Returns the former state of the pod.
     pub fn set_pod(&mut self, info: Arc<PodInfo>) -> Option<Arc<PodInfo>> {
         let old = self.remove_pod(info.uid());
         self.place(info.node_name().to_owned(), info, false);
@@ -70,13 +69,13 @@ impl Cache {
         info
     }
 
-    /// Counts the pod to the node from now on, before it is bound.
+    /// Adds a pod to a node before it is bound.
     pub fn assume(&mut self, info: Arc<PodInfo>, node: &str) {
         self.remove_pod(info.uid());
         self.place(node.to_owned(), info, true);
     }
 
-    /// The binding failed. A pod that has been confirmed meanwhile stays.
+    /// Removes an assumed pod whose binding failed. A pod that was confirmed meanwhile stays.
     pub fn forget(&mut self, uid: &str) {
         if self.is_assumed(uid) {
             self.remove_pod(uid);
@@ -91,7 +90,7 @@ impl Cache {
         self.nodes.get(name)
     }
 
-    /// Brings a snapshot that was last brought up to date by this cache up to date again; costs what has changed.
+    /// Updates a snapshot that this cache has updated before. The cost depends on the number of changed nodes.
     pub fn update(&mut self, snapshot: &mut Snapshot) {
         if self.reorder {
             snapshot.rebuild(self.nodes.values().filter(|info| info.node.is_some()).cloned());

@@ -1,16 +1,16 @@
-//! The labels of namespaces, which affinity terms may select by.
+//! `Namespaces`, the labels of namespaces, which affinity terms may select.
 
 use proto::Kind;
 use proto::kinds::api::core::v1::Namespace;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Clones share it until it changes.
+/// Clones share the labels until one of them changes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Namespaces(Arc<BTreeMap<String, BTreeMap<String, String>>>);
 
 impl Namespaces {
-    /// Of a namespace that is not known: none.
+    /// Returns the labels of a namespace; empty if it is not known.
     pub fn labels(&self, namespace: &str) -> &BTreeMap<String, String> {
         static NONE: BTreeMap<String, String> = BTreeMap::new();
         self.0.get(namespace).unwrap_or(&NONE)

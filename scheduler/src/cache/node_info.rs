@@ -1,4 +1,4 @@
-//! One node with the sums over its pods that filters and scores ask for.
+//! `NodeInfo`, a node with its pods and the sums of their requests.
 //!
 //! Corresponds to framework.NodeInfo of pkg/scheduler.
 
@@ -11,19 +11,20 @@ use std::sync::Arc;
 
 #[derive(Clone, Debug, Default)]
 pub struct NodeInfo {
-    /// `None` while only its pods are known.
+    /// `None` while only pods of the node are known.
     pub node: Option<Arc<Node>>,
     pub allocatable: Resources,
-    /// In the order of their uids.
+    /// Pods sorted by uid.
     pub pods: Vec<Arc<PodInfo>>,
     pub requested: Resources,
     pub non_zero_requested: Resources,
-    /// How many pods hold each port.
+    /// Number of pods that use each host port.
     used_ports: BTreeMap<HostPort, u32>,
-    /// Bytes by name.
+    /// Size of each image in bytes, by name.
     pub images: Arc<BTreeMap<String, i64>>,
-    /// Pods with any affinity or anti-affinity, and with required anti-affinity: mostly none.
+    /// Number of pods with any affinity or anti-affinity.
     pub with_affinity: u32,
+    /// Number of pods with required anti-affinity.
     pub with_required_anti_affinity: u32,
 }
 
@@ -81,9 +82,9 @@ impl NodeInfo {
         self.requested -= &pod.requests;
         self.non_zero_requested -= &pod.non_zero_requests;
         for port in &pod.host_ports {
-            if let Some(holders) = self.used_ports.get_mut(port) {
-                *holders -= 1;
-                if *holders == 0 {
+            if let Some(users) = self.used_ports.get_mut(port) {
+                *users -= 1;
+                if *users == 0 {
                     self.used_ports.remove(port);
                 }
             }
@@ -93,12 +94,12 @@ impl NodeInfo {
         Some(pod)
     }
 
-    /// Somebody on the node has this port.
-    pub fn is_port_taken(&self, port: &HostPort) -> bool {
+    /// Returns true if a pod on the node uses this port.
+    pub fn is_port_used(&self, port: &HostPort) -> bool {
         self.used_ports.keys().any(|used| used.conflicts_with(port))
     }
 
-    /// Equal in everything that a decision can depend on.
+    /// Compares everything on which a decision can depend.
     pub fn same_as(&self, other: &Self) -> bool {
         self.node == other.node
             && self.allocatable == other.allocatable

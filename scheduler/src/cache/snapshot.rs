@@ -1,4 +1,4 @@
-//! The nodes as they stand at the beginning of a scheduling cycle, in the order in which they are looked at.
+//! `Snapshot`, the nodes at the beginning of a scheduling cycle, in the order in which they are searched.
 //!
 //! Corresponds to pkg/scheduler/backend/cache/snapshot.go and node_tree.go.
 
@@ -7,20 +7,21 @@ use proto::kinds::api::core::v1::Node;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Sharing, not copying: a node that has not changed is the cache's own.
+/// A snapshot shares unchanged nodes with the cache.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     nodes: Vec<Arc<NodeInfo>>,
     index: BTreeMap<String, usize>,
-    /// Indices of nodes that have pods with affinity or anti-affinity, and with required anti-affinity.
+    /// Indices of nodes that have pods with affinity or anti-affinity.
     with_affinity: BTreeSet<usize>,
+    /// Indices of nodes that have pods with required anti-affinity.
     with_required_anti_affinity: BTreeSet<usize>,
-    /// Nodes that have each image.
+    /// Number of nodes that have each image.
     image_nodes: BTreeMap<String, u32>,
     namespaces: Namespaces,
 }
 
-/// Region and zone; empty where a node does not say.
+/// Returns the region and zone of a node; empty without the labels.
 pub fn zone(node: &Node) -> (String, String) {
     let label = |key: &str| node.metadata.labels.as_ref().and_then(|l| l.get(key)).cloned().unwrap_or_default();
     (label("topology.kubernetes.io/region"), label("topology.kubernetes.io/zone"))
@@ -47,8 +48,8 @@ impl Snapshot {
         self.with_required_anti_affinity.iter().map(|at| &self.nodes[*at])
     }
 
-    /// How many nodes have the image.
-    pub fn image_spread(&self, image: &str) -> u32 {
+    /// Returns the number of nodes that have the image.
+    pub fn nodes_with_image(&self, image: &str) -> u32 {
         self.image_nodes.get(image).copied().unwrap_or(0)
     }
 
@@ -60,7 +61,8 @@ impl Snapshot {
         self.namespaces = namespaces;
     }
 
-    /// The zones in turn, so that the first nodes of the list are in different ones; by name within a zone.
+    /// Orders the nodes by taking one of each zone in turn, so that the first nodes are in different zones. Within a zone
+    /// they are ordered by name.
     pub fn rebuild(&mut self, nodes: impl Iterator<Item = Arc<NodeInfo>>) {
         let mut zones: BTreeMap<(String, String), Vec<Arc<NodeInfo>>> = BTreeMap::new();
         for info in nodes {
@@ -83,7 +85,7 @@ impl Snapshot {
         }
     }
 
-    /// Puts a node in the place of its former state.
+    /// Replaces the former state of a node.
     pub fn replace(&mut self, info: Arc<NodeInfo>) {
         let Some(&at) = self.index.get(info.name()) else { return };
         let old = std::mem::replace(&mut self.nodes[at], info);
@@ -106,7 +108,7 @@ impl Snapshot {
         }
     }
 
-    /// Equal in everything that a decision can depend on.
+    /// Compares everything on which a decision can depend.
     pub fn same_as(&self, other: &Self) -> bool {
         self.nodes.len() == other.nodes.len()
             && self.nodes.iter().zip(&other.nodes).all(|(a, b)| a.same_as(b))

@@ -1,4 +1,4 @@
-//! The cache against a rebuild from scratch, after any sequence of events.
+//! Compares the cache with a rebuild from scratch after random sequences of events.
 
 use super::*;
 use proptest::prelude::*;
@@ -58,11 +58,11 @@ fn pod(number: u8, node: Option<u8>, port: u8) -> Arc<PodInfo> {
     Arc::new(PodInfo::new(Arc::new(Pod::decode_value(pod).unwrap())))
 }
 
-/// The truth that the cache is derived from.
+/// The ground state from which the cache is derived.
 #[derive(Default)]
 struct Model {
     nodes: BTreeMap<String, Arc<Node>>,
-    /// Node, pod, and whether it is assumed.
+    /// Node, pod, and true if the pod is assumed.
     pods: BTreeMap<String, (String, Arc<PodInfo>, bool)>,
 }
 
@@ -130,7 +130,7 @@ proptest! {
 }
 
 #[test]
-fn nodes_are_looked_at_zone_by_zone_in_turn() {
+fn nodes_are_ordered_by_zones_in_turn() {
     let mut cache = Cache::default();
     for (number, zone) in [(0, 0), (1, 0), (2, 0), (3, 1)] {
         cache.set_node(node(number, zone, 1));

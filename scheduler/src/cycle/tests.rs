@@ -1,7 +1,7 @@
-//! Decisions on small clusters.
+//! Tests decisions on small clusters.
 
 use super::*;
-use crate::fixture::{Objects, World, node, pod, profile};
+use crate::fixture::{Objects, TestCluster, node, pod, profile};
 use expect_test::{Expect, expect};
 use proto::Kind;
 use serde_json::{Value, json};
@@ -11,16 +11,16 @@ fn check(lines: impl IntoIterator<Item = String>, expected: &Expect) {
     expected.assert_eq(&text);
 }
 
-fn three() -> World {
-    World::new([node("n1", "a", json!({})), node("n2", "a", json!({})), node("n3", "b", json!({}))])
+fn three() -> TestCluster {
+    TestCluster::new([node("n1", "a", json!({})), node("n2", "a", json!({})), node("n3", "b", json!({}))])
 }
 
 #[test]
 fn pods_go_where_there_is_most_room() {
-    let mut world = three();
-    world.place(pod("old", "2", json!({})), "n1");
+    let mut cluster = three();
+    cluster.place(pod("old", "2", json!({})), "n1");
     let pods = (1..=5).map(|n| pod(&format!("web-{n}"), "1", json!({})));
-    let lines: Vec<String> = pods.map(|pod| world.schedule(pod)).collect();
+    let lines: Vec<String> = pods.map(|pod| cluster.schedule(pod)).collect();
     check(
         lines,
         &expect![[r#"
@@ -34,9 +34,9 @@ fn pods_go_where_there_is_most_room() {
 }
 
 #[test]
-fn every_filter_has_its_words() {
+fn every_filter_has_its_reason() {
     let gpu = json!({"status": {"allocatable": {"example.com/gpu": "1"}}});
-    let mut world = World::new([
+    let mut cluster = TestCluster::new([
         node("cordoned", "a", json!({"spec": {"unschedulable": true}})),
         node("tainted", "a", json!({"spec": {"taints": [{"key": "gpu", "value": "yes", "effect": "NoSchedule"}]}})),
         node("gpu", "a", gpu),
@@ -44,7 +44,7 @@ fn every_filter_has_its_words() {
         node("tiny", "b", json!({"status": {"allocatable": {"cpu": "100m", "memory": "1Mi"}}})),
     ]);
     let ports = |port: i32| json!({"containers": [{"name": "c", "ports": [{"containerPort": 80, "hostPort": port}]}]});
-    world.place(pod("holder", "0", ports(80)), "gpu");
+    cluster.place(pod("holder", "0", ports(80)), "gpu");
     let by_label = |key: &str, operator: &str| {
         json!({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
             {"matchExpressions": [{"key": key, "operator": operator}]}]}}}})
@@ -65,7 +65,7 @@ fn every_filter_has_its_words() {
         pod("claim", "0", claims),
         pod("dra", "0", devices),
     ];
-    let lines: Vec<String> = pods.into_iter().map(|pod| world.schedule(pod)).collect();
+    let lines: Vec<String> = pods.into_iter().map(|pod| cluster.schedule(pod)).collect();
     check(
         lines,
         &expect![[r#"
@@ -83,9 +83,9 @@ fn every_filter_has_its_words() {
 }
 
 #[test]
-fn an_empty_cluster_says_so() {
+fn an_empty_cluster_has_its_own_message() {
     check(
-        [World::new([]).schedule(pod("web", "1", json!({})))],
+        [TestCluster::new([]).schedule(pod("web", "1", json!({})))],
         &expect![[r#"
         web: no nodes available to schedule pods
     "#]],
@@ -95,7 +95,8 @@ fn an_empty_cluster_says_so() {
 #[test]
 fn tolerations_open_tainted_and_cordoned_nodes() {
     let taint = json!({"spec": {"taints": [{"key": "gpu", "value": "yes", "effect": "NoSchedule"}]}});
-    let mut world = World::new([node("t", "a", taint), node("c", "a", json!({"spec": {"unschedulable": true}}))]);
+    let mut cluster =
+        TestCluster::new([node("t", "a", taint), node("c", "a", json!({"spec": {"unschedulable": true}}))]);
     let tolerating = |toleration: Value| json!({"tolerations": [toleration]});
     let lines: Vec<String> = [
         json!({"key": "gpu", "value": "yes", "effect": "NoSchedule"}),
@@ -105,7 +106,7 @@ fn tolerations_open_tainted_and_cordoned_nodes() {
     ]
     .into_iter()
     .enumerate()
-    .map(|(n, toleration)| world.schedule(pod(&format!("p-{n}"), "0", tolerating(toleration))))
+    .map(|(n, toleration)| cluster.schedule(pod(&format!("p-{n}"), "0", tolerating(toleration))))
     .collect();
     check(
         lines,
@@ -122,8 +123,8 @@ fn tolerations_open_tainted_and_cordoned_nodes() {
 fn scores_are_a_table() {
     let soft = json!({"spec": {"taints": [{"key": "old", "effect": "PreferNoSchedule"}]}});
     let image = json!({"status": {"images": [{"names": ["nginx:latest"], "sizeBytes": 600 * 1024 * 1024}]}});
-    let mut world = World::new([node("n1", "a", soft), node("n2", "a", image), node("n3", "b", json!({}))]);
-    world.place(pod("web-0", "2", json!({})), "n3");
+    let mut cluster = TestCluster::new([node("n1", "a", soft), node("n2", "a", image), node("n3", "b", json!({}))]);
+    cluster.place(pod("web-0", "2", json!({})), "n3");
     let spread = json!([{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway",
         "labelSelector": {"matchLabels": {"app": "web"}}}]);
     let spec = json!({
@@ -145,27 +146,27 @@ fn scores_are_a_table() {
         NodeResourcesBalancedAllocation   x1   72   72   72
         ImageLocality                     x1    0    0   18
     "#]]
-    .assert_eq(&world.scores(pod("web-1", "500m", spec)));
+    .assert_eq(&cluster.scores(pod("web-1", "500m", spec)));
 }
 
 #[test]
 fn anti_affinity_keeps_pods_apart_and_affinity_brings_them_together() {
     let term = |app: &str, key: &str| json!([{"topologyKey": key, "labelSelector": {"matchLabels": {"app": app}}}]);
     let required = |kind: &str, app: &str, key: &str| json!({"affinity": {(kind): {"requiredDuringSchedulingIgnoredDuringExecution": term(app, key)}}});
-    let mut world = three();
+    let mut cluster = three();
     let lines = [
         pod("db-1", "1", required("podAntiAffinity", "db", "zone")),
         pod("db-2", "1", required("podAntiAffinity", "db", "zone")),
         pod("db-3", "1", required("podAntiAffinity", "db", "zone")),
-        // It keeps away from nobody, but they keep away from it.
+        // The pod has no anti-affinity, but the existing pods' anti-affinity matches it.
         pod("db-4", "1", json!({})),
         pod("web-1", "1", required("podAffinity", "db", "kubernetes.io/hostname")),
         pod("cache-1", "1", required("podAffinity", "none", "zone")),
-        // The first of a group that wants its own company may start anywhere.
+        // The first pod of a group with affinity to itself fits anywhere.
         pod("group-1", "1", required("podAffinity", "group", "kubernetes.io/hostname")),
         pod("group-2", "1", required("podAffinity", "group", "kubernetes.io/hostname")),
     ]
-    .map(|pod| world.schedule(pod));
+    .map(|pod| cluster.schedule(pod));
     check(
         lines,
         &expect![[r#"
@@ -182,15 +183,15 @@ fn anti_affinity_keeps_pods_apart_and_affinity_brings_them_together() {
 }
 
 #[test]
-fn pods_spread_over_zones_as_evenly_as_asked() {
+fn pods_spread_over_zones_within_max_skew() {
     let spread = |max_skew: i32| {
         json!({"topologySpreadConstraints": [{"maxSkew": max_skew, "topologyKey": "zone",
             "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"app": "web"}}}]})
     };
     let nowhere = json!({"metadata": {"labels": {"zone": null}}});
     let small = json!({"status": {"allocatable": {"cpu": "1"}}});
-    let mut world = World::new([node("n1", "a", json!({})), node("n2", "b", small), node("n3", "c", nowhere)]);
-    let lines: Vec<String> = (1..=4).map(|n| world.schedule(pod(&format!("web-{n}"), "1", spread(1)))).collect();
+    let mut cluster = TestCluster::new([node("n1", "a", json!({})), node("n2", "b", small), node("n3", "c", nowhere)]);
+    let lines: Vec<String> = (1..=4).map(|n| cluster.schedule(pod(&format!("web-{n}"), "1", spread(1)))).collect();
     check(
         lines,
         &expect![[r#"
@@ -201,7 +202,7 @@ fn pods_spread_over_zones_as_evenly_as_asked() {
     "#]],
     );
     check(
-        [world.schedule(pod("web-5", "1", spread(2)))],
+        [cluster.schedule(pod("web-5", "1", spread(2)))],
         &expect![[r#"
         web-5 -> n1
     "#]],
@@ -209,21 +210,21 @@ fn pods_spread_over_zones_as_evenly_as_asked() {
 }
 
 #[test]
-fn replicas_spread_without_being_asked() {
+fn replicas_spread_by_default() {
     let set = json!({"metadata": {"name": "web", "namespace": "shop"},
         "spec": {"selector": {"matchLabels": {"app": "web"}}}});
     let set = proto::kinds::api::apps::v1::ReplicaSet::decode_value(set).unwrap();
     let nodes = [node("n1", "a", json!({})), node("n2", "a", json!({})), node("n3", "b", json!({}))];
-    let mut world = World::with(profile(Objects { replica_sets: vec![set], ..Objects::default() }), nodes);
-    // n3 is by far the fullest, and still has its turn before any node has a second one.
-    world.place(pod("other", "3", json!({})), "n3");
+    let mut cluster = TestCluster::with(profile(Objects { replica_sets: vec![set], ..Objects::default() }), nodes);
+    // n3 has the fewest free resources, and still gets a pod before any node gets a second one.
+    cluster.place(pod("other", "3", json!({})), "n3");
     let replica = |n: i32| {
         let mut pod = pod(&format!("web-{n}"), "10m", json!({}));
         pod["metadata"]["ownerReferences"] =
             json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "w", "controller": true}]);
         pod
     };
-    let lines: Vec<String> = (1..=4).map(|n| world.schedule(replica(n))).collect();
+    let lines: Vec<String> = (1..=4).map(|n| cluster.schedule(replica(n))).collect();
     check(
         lines,
         &expect![[r#"
@@ -238,7 +239,7 @@ fn replicas_spread_without_being_asked() {
 #[test]
 fn preemption_removes_as_little_as_possible() {
     let of = |name: &str, cpu: &str, priority: i32| pod(name, cpu, json!({"priority": priority}));
-    let mut world = three();
+    let mut cluster = three();
     for (name, cpu, priority, node) in [
         ("low-1", "2", 1, "n1"),
         ("low-2", "2", 1, "n1"),
@@ -246,16 +247,16 @@ fn preemption_removes_as_little_as_possible() {
         ("low-3", "1", 1, "n3"),
         ("high-1", "3", 9, "n3"),
     ] {
-        world.place(of(name, cpu, priority), node);
+        cluster.place(of(name, cpu, priority), node);
     }
     check(
         [
-            world.preempt(of("wants-one", "1", 10)),
-            world.preempt(of("wants-two", "2", 8)),
-            world.preempt(of("wants-four", "4", 6)),
-            world.preempt(of("unimportant", "1", 0)),
-            world.preempt(of("giant", "64", 10)),
-            world.preempt(pod("shy", "1", json!({"priority": 10, "preemptionPolicy": "Never"}))),
+            cluster.preempt(of("wants-one", "1", 10)),
+            cluster.preempt(of("wants-two", "2", 8)),
+            cluster.preempt(of("wants-four", "4", 6)),
+            cluster.preempt(of("unimportant", "1", 0)),
+            cluster.preempt(of("giant", "64", 10)),
+            cluster.preempt(pod("shy", "1", json!({"priority": 10, "preemptionPolicy": "Never"}))),
         ],
         &expect![[r#"
             n1 without [low-2]
@@ -269,8 +270,8 @@ fn preemption_removes_as_little_as_possible() {
 }
 
 #[test]
-fn who_waits_for_victims_pushes_out_no_others_and_keeps_his_place() {
-    let mut world = three();
+fn a_pod_that_waits_for_victims_preempts_no_others_and_stays_nominated() {
+    let mut cluster = three();
     let terminating = |reason: &str| {
         let mut victim = pod("low-1", "4", json!({"priority": 1}));
         victim["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
@@ -280,17 +281,17 @@ fn who_waits_for_victims_pushes_out_no_others_and_keeps_his_place() {
     let mut waiting = pod("waiting", "2", json!({"priority": 5}));
     waiting["status"] = json!({"nominatedNodeName": "n1"});
     for (node, priority) in [("n2", 2), ("n3", 3)] {
-        world.place(pod(&format!("low-{node}"), "4", json!({"priority": priority})), node);
+        cluster.place(pod(&format!("low-{node}"), "4", json!({"priority": priority})), node);
     }
-    world.place(terminating("PreemptionByScheduler"), "n1");
-    let first = world.preempt(waiting.clone());
-    // It leaves for another reason: that is nobody's promise.
-    world.place(terminating("EvictionByEvictionAPI"), "n1");
-    let second = world.preempt(waiting.clone());
-    // Nothing can come of the nomination any more.
-    world.place(terminating("PreemptionByScheduler"), "n1");
-    world.cache.set_node(node("n1", "a", json!({"spec": {"unschedulable": true}})));
-    let third = world.preempt(waiting);
+    cluster.place(terminating("PreemptionByScheduler"), "n1");
+    let first = cluster.preempt(waiting.clone());
+    // The pod terminates for another reason than preemption, so preemption is not waiting for it.
+    cluster.place(terminating("EvictionByEvictionAPI"), "n1");
+    let second = cluster.preempt(waiting.clone());
+    // The pod cannot run on its nominated node any more.
+    cluster.place(terminating("PreemptionByScheduler"), "n1");
+    cluster.cache.set_node(node("n1", "a", json!({"spec": {"unschedulable": true}})));
+    let third = cluster.preempt(waiting);
     check(
         [first, second, third],
         &expect![[r#"
@@ -307,14 +308,14 @@ fn anti_affinity_is_resolved_by_removing_those_it_is_about() {
         json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
             {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": app}}}]}})
     };
-    let mut world = World::new([node("n1", "a", json!({}))]);
-    world.place(pod("noisy-1", "1", json!({"priority": 1})), "n1");
-    world.place(pod("quiet-1", "1", json!({"priority": 1})), "n1");
-    world.place(pod("shy-1", "1", json!({"priority": 1, "affinity": apart("db")})), "n1");
+    let mut cluster = TestCluster::new([node("n1", "a", json!({}))]);
+    cluster.place(pod("noisy-1", "1", json!({"priority": 1})), "n1");
+    cluster.place(pod("quiet-1", "1", json!({"priority": 1})), "n1");
+    cluster.place(pod("shy-1", "1", json!({"priority": 1, "affinity": apart("db")})), "n1");
     let lines = [
-        world.preempt(pod("web", "1", json!({"priority": 5, "affinity": apart("noisy")}))),
-        world.preempt(pod("db-1", "1", json!({"priority": 5}))),
-        world.preempt(pod("db-2", "1", json!({"priority": 5, "affinity": apart("noisy")}))),
+        cluster.preempt(pod("web", "1", json!({"priority": 5, "affinity": apart("noisy")}))),
+        cluster.preempt(pod("db-1", "1", json!({"priority": 5}))),
+        cluster.preempt(pod("db-2", "1", json!({"priority": 5, "affinity": apart("noisy")}))),
     ];
     check(
         lines,
@@ -330,17 +331,17 @@ fn anti_affinity_is_resolved_by_removing_those_it_is_about() {
 fn spreading_is_resolved_by_removing_one_of_the_many() {
     let spread = json!({"priority": 5, "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone",
         "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"app": "web"}}}]});
-    let mut world = World::new([
+    let mut cluster = TestCluster::new([
         node("n1", "a", json!({})),
         node("n2", "b", json!({"spec": {"taints": [{"key": "x", "effect": "NoSchedule"}]}})),
     ]);
-    world.place(pod("web-1", "1", json!({"priority": 1})), "n1");
-    world.place(pod("other-1", "1", json!({"priority": 1})), "n1");
-    assert_eq!(world.preempt(pod("web-2", "1", spread)), "n1 without [web-1]");
+    cluster.place(pod("web-1", "1", json!({"priority": 1})), "n1");
+    cluster.place(pod("other-1", "1", json!({"priority": 1})), "n1");
+    assert_eq!(cluster.preempt(pod("web-2", "1", spread)), "n1 without [web-1]");
 }
 
 #[test]
-fn without_the_plugins_that_come_later_there_is_nothing_more_to_say() {
+fn without_post_filter_plugins_there_is_no_further_message() {
     let claims = json!({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]});
     let devices = json!({"resourceClaims": [{"name": "d", "resourceClaimName": "d"}]});
     let lines = [three().preempt(pod("claim", "0", claims)), three().preempt(pod("dra", "0", devices))];
@@ -354,26 +355,26 @@ fn without_the_plugins_that_come_later_there_is_nothing_more_to_say() {
 }
 
 #[test]
-fn disruption_budgets_are_spared_where_there_is_a_choice() {
+fn disruption_budgets_are_respected_if_possible() {
     let budget = json!({"metadata": {"name": "b", "namespace": "shop"},
         "spec": {"selector": {"matchLabels": {"app": "safe"}}}, "status": {"disruptionsAllowed": 0,
         "currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 1}});
     let budgets = vec![proto::kinds::api::policy::v1::PodDisruptionBudget::decode_value(budget).unwrap()];
     let nodes = [node("n1", "a", json!({})), node("n2", "a", json!({}))];
-    let mut world = World::with(profile(Objects { budgets, ..Objects::default() }), nodes);
-    world.place(pod("safe-1", "4", json!({"priority": 1})), "n1");
-    world.place(pod("free-1", "4", json!({"priority": 2})), "n2");
-    assert_eq!(world.preempt(pod("web", "1", json!({"priority": 9}))), "n2 without [free-1]");
+    let mut cluster = TestCluster::with(profile(Objects { budgets, ..Objects::default() }), nodes);
+    cluster.place(pod("safe-1", "4", json!({"priority": 1})), "n1");
+    cluster.place(pod("free-1", "4", json!({"priority": 2})), "n2");
+    assert_eq!(cluster.preempt(pod("web", "1", json!({"priority": 9}))), "n2 without [free-1]");
 }
 
 #[test]
-fn room_made_for_somebody_is_left_to_him() {
-    let mut world = World::new([node("n1", "a", json!({}))]);
+fn the_space_of_a_nominated_pod_stays_free() {
+    let mut cluster = TestCluster::new([node("n1", "a", json!({}))]);
     let waiting = crate::fixture::info(pod("waiting", "3", json!({"priority": 5})));
-    world.nominated.set(waiting, "n1");
-    assert_eq!(world.schedule(pod("cheeky", "2", json!({}))), "cheeky: 0/1 nodes are available: 1 Insufficient cpu.");
-    assert_eq!(world.schedule(pod("modest", "1", json!({}))), "modest -> n1");
-    assert_eq!(world.schedule(pod("important", "2", json!({"priority": 6}))), "important -> n1");
+    cluster.nominated.set(waiting, "n1");
+    assert_eq!(cluster.schedule(pod("large", "2", json!({}))), "large: 0/1 nodes are available: 1 Insufficient cpu.");
+    assert_eq!(cluster.schedule(pod("small", "1", json!({}))), "small -> n1");
+    assert_eq!(cluster.schedule(pod("important", "2", json!({"priority": 6}))), "important -> n1");
 }
 
 #[test]
@@ -381,12 +382,12 @@ fn large_clusters_are_searched_in_part_and_in_turn() {
     let found: Vec<usize> = [1, 99, 100, 150, 500, 1000, 5000, 6000].map(feasible_nodes_to_find).into();
     assert_eq!(found, [1, 99, 100, 100, 230, 420, 500, 300]);
 
-    let mut world = World::new((0..250).map(|n| node(&format!("n{n:03}"), "a", json!({}))));
+    let mut cluster = TestCluster::new((0..250).map(|n| node(&format!("n{n:03}"), "a", json!({}))));
     let mut seen = Vec::new();
     for n in 0..3 {
-        world.rotation.next_start = n * 120;
+        cluster.rotation.next_start = n * 120;
         let info = crate::fixture::info(pod(&format!("web-{n}"), "1", json!({})));
-        let decision = world.decide(&info, &mut CycleState::default()).unwrap();
+        let decision = cluster.decide(&info, &mut CycleState::default()).unwrap();
         seen.push((decision.feasible[0].clone(), decision.feasible.len(), decision.evaluated));
     }
     assert_eq!(seen, [("n000".into(), 120, 120), ("n120".into(), 120, 120), ("n240".into(), 120, 120)]);
@@ -410,21 +411,21 @@ fn ties_are_broken_by_the_seed_alone() {
 
 #[test]
 fn a_pod_that_names_its_nodes_leaves_the_others_their_turn() {
-    let mut world = World::new((0..5).map(|n| node(&format!("n{n}"), "a", json!({}))));
+    let mut cluster = TestCluster::new((0..5).map(|n| node(&format!("n{n}"), "a", json!({}))));
     let named = |names: Value| {
         let fields = json!([{"key": "metadata.name", "operator": "In", "values": names}]);
         json!({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
             "nodeSelectorTerms": [{"matchFields": fields}]}}}})
     };
-    // One node looked at: the next search begins one further on, among all nodes and not among those named.
+    // One node was filtered: the next search begins at the next of all nodes, not of the named ones.
     for expected in 1..=6 {
-        world.schedule(pod(&format!("daemon-{expected}"), "0", named(json!(["n3"]))));
-        assert_eq!(world.rotation.next_start, expected % 5);
+        cluster.schedule(pod(&format!("daemon-{expected}"), "0", named(json!(["n3"]))));
+        assert_eq!(cluster.rotation.next_start, expected % 5);
     }
 }
 
 #[test]
-fn terms_that_name_no_node_in_common_are_told_apart() {
+fn conflicting_node_names_have_their_own_reason() {
     let field = |names: Value| json!({"key": "metadata.name", "operator": "In", "values": names});
     let required = |terms: Value| json!({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}});
     let lines = [
@@ -455,7 +456,7 @@ fn nodes_outside_the_zones_weigh_in_when_replicas_spread() {
     let set = proto::kinds::api::apps::v1::ReplicaSet::decode_value(set).unwrap();
     let nowhere = json!({"metadata": {"labels": {"topology.kubernetes.io/zone": null}}});
     let nodes = [node("n1", "a", json!({})), node("n2", "a", json!({})), node("n3", "x", nowhere)];
-    let mut world = World::with(profile(Objects { replica_sets: vec![set], ..Objects::default() }), nodes);
+    let mut cluster = TestCluster::with(profile(Objects { replica_sets: vec![set], ..Objects::default() }), nodes);
     let replica = |n: i32| {
         let mut pod = pod(&format!("web-{n}"), "10m", json!({}));
         pod["metadata"]["ownerReferences"] =
@@ -463,9 +464,9 @@ fn nodes_outside_the_zones_weigh_in_when_replicas_spread() {
         pod
     };
     for n in 0..4 {
-        world.place(replica(n), "n1");
+        cluster.place(replica(n), "n1");
     }
-    // A pod costs ln(5) by hostname, for three nodes, and ln(4) by zone: `a` and nowhere are two domains.
+    // A pod counts ln(5) by hostname, for three nodes, and ln(4) by zone: zone `a` and no zone are two domains.
     // n1: 4*1.609 + 2 + 4*1.386 + 4 = 17.98; n2: 2 + 4*1.386 + 4 = 11.55; n3: 2.
     expect![[r#"
                                                n3   n1   n2
@@ -475,26 +476,28 @@ fn nodes_outside_the_zones_weigh_in_when_replicas_spread() {
         NodeResourcesBalancedAllocation   x1   74   75   74
         ImageLocality                     x1    0    0    0
     "#]]
-    .assert_eq(&world.scores(replica(9)));
+    .assert_eq(&cluster.scores(replica(9)));
 }
 
 #[test]
 fn a_selector_of_everything_counts_nothing() {
-    // The API takes an empty selector for everything; the counts of a spread constraint take it for nothing.
+    // For the API an empty selector selects all pods. For the counts of a spread constraint it selects none.
     let spread = json!({"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone",
         "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}]});
-    let mut world =
-        World::new([node("n1", "a", json!({})), node("n2", "b", json!({"status": {"allocatable": {"cpu": "0"}}}))]);
-    let lines: Vec<String> = (1..=3).map(|n| world.schedule(pod(&format!("web-{n}"), "1", spread.clone()))).collect();
+    let mut cluster = TestCluster::new([
+        node("n1", "a", json!({})),
+        node("n2", "b", json!({"status": {"allocatable": {"cpu": "0"}}})),
+    ]);
+    let lines: Vec<String> = (1..=3).map(|n| cluster.schedule(pod(&format!("web-{n}"), "1", spread.clone()))).collect();
     assert_eq!(lines, ["web-1 -> n1", "web-2 -> n1", "web-3 -> n1"]);
 }
 
 #[test]
-fn images_of_volumes_draw_a_pod_too() {
+fn images_of_volumes_count_too() {
     let image = json!({"status": {"images": [{"names": ["data:latest"], "sizeBytes": 900 * 1024 * 1024}]}});
-    let mut world = World::new([node("n1", "a", image), node("n2", "a", json!({}))]);
-    let scores = world.scores(pod("web", "1", json!({"volumes": [{"name": "v", "image": {"reference": "data"}}]})));
+    let mut cluster = TestCluster::new([node("n1", "a", image), node("n2", "a", json!({}))]);
+    let scores = cluster.scores(pod("web", "1", json!({"volumes": [{"name": "v", "image": {"reference": "data"}}]})));
     let line = scores.lines().find(|line| line.starts_with("ImageLocality")).unwrap();
-    // Half of the nodes have it, so half of its size counts: (450-23)/(1000-23).
+    // Half of the nodes have the image, so half of its size counts: (450-23)/(1000-23).
     assert_eq!(line.split_whitespace().collect::<Vec<_>>(), ["ImageLocality", "x1", "43", "0"]);
 }

@@ -1,4 +1,4 @@
-//! What plugins leave for themselves between the points of one scheduling cycle.
+//! `CycleState`, the data that plugins keep between the extension points of one scheduling cycle.
 //!
 //! Corresponds to framework.CycleState.
 
@@ -6,17 +6,18 @@ use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A clone shares what plugins have written until one of the two changes it: preemption tries out many worlds that
-/// differ from the real one by a few pods.
+/// A clone shares the data until one of the two changes it. Preemption clones the state often, to simulate nodes with fewer
+/// pods.
 #[derive(Clone, Default)]
 pub struct CycleState {
     data: BTreeMap<&'static str, Arc<dyn StateData>>,
-    /// Plugins whose Filter or Score is left out in this cycle.
+    /// Plugins whose Filter is skipped in this cycle.
     pub skip_filter: BTreeSet<&'static str>,
+    /// Plugins whose Score is skipped in this cycle.
     pub skip_score: BTreeSet<&'static str>,
 }
 
-/// Anything that can be cloned.
+/// A value of the state. Every cloneable type is one.
 pub trait StateData: Send + Sync {
     fn cloned(&self) -> Arc<dyn StateData>;
     fn as_any(&self) -> &dyn Any;
@@ -38,18 +39,18 @@ impl<T: Any + Clone + Send + Sync> StateData for T {
 }
 
 impl CycleState {
-    /// One value per key; plugins use their own name, or their name and the point.
+    /// Writes the value of a key. Plugins use their name as the key, or their name and the extension point.
     pub fn write<T: StateData + 'static>(&mut self, key: &'static str, value: T) {
         self.data.insert(key, Arc::new(value));
     }
 
-    /// What was written under the key in this cycle.
+    /// Returns the value of a key.
     pub fn read<T: Any>(&self, key: &'static str) -> Option<&T> {
         (**self.data.get(key)?).as_any().downcast_ref()
     }
 
-    /// The same, to be changed.
-    pub fn change<T: Any>(&mut self, key: &'static str) -> Option<&mut T> {
+    /// Returns the value of a key for a change.
+    pub fn read_mut<T: Any>(&mut self, key: &'static str) -> Option<&mut T> {
         let shared = self.data.get_mut(key)?;
         if Arc::get_mut(shared).is_none() {
             *shared = (**shared).cloned();
@@ -67,7 +68,7 @@ mod tests {
         let mut state = CycleState::default();
         state.write("counts", vec![1, 2]);
         let mut other = state.clone();
-        other.change::<Vec<i32>>("counts").unwrap().push(3);
+        other.read_mut::<Vec<i32>>("counts").unwrap().push(3);
         assert_eq!((state.read("counts"), other.read("counts")), (Some(&vec![1, 2]), Some(&vec![1, 2, 3])));
         assert_eq!(state.read::<String>("counts"), None);
     }

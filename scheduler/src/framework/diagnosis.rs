@@ -1,4 +1,4 @@
-//! Why a pod fits nowhere: the verdict on every node, and the sentence made of them.
+//! `Diagnosis`, the rejections of a pod by node, and `FitError`, the message that summarizes them.
 //!
 //! Corresponds to framework.Diagnosis and framework.FitError.
 
@@ -9,38 +9,38 @@ use std::fmt;
 
 #[derive(Clone, Debug, Default)]
 pub struct Diagnosis {
-    /// Nodes that were looked at and rejected.
+    /// Rejections by node.
     pub rejections: BTreeMap<String, Rejection>,
-    /// What holds for every node that is not listed.
+    /// Rejection of every node that is not listed.
     pub others: Option<Rejection>,
-    /// Whose rejections have to be undone before another try makes sense.
+    /// Plugins that rejected the pod. Only events that may change their decision cause a retry.
     pub plugins: BTreeSet<&'static str>,
-    /// Set where a PreFilter plugin rejected the pod before any node was looked at.
+    /// Message of a PreFilter plugin that rejected the pod for all nodes.
     pub pre_filter_message: String,
 }
 
 impl Diagnosis {
-    /// A PreFilter plugin has rejected the pod, whatever the node.
+    /// Returns the diagnosis of a pod that a PreFilter plugin has rejected for all nodes.
     pub fn before_filters(rejection: Rejection) -> Self {
         let pre_filter_message = rejection.reasons.join(", ");
         Self { plugins: [rejection.plugin].into(), others: Some(rejection), pre_filter_message, ..Self::default() }
     }
 
-    /// The verdict on a node, if there is one.
+    /// Returns the rejection of a node, if there is one.
     pub fn of(&self, node: &str) -> Option<&Rejection> {
         self.rejections.get(node).or(self.others.as_ref())
     }
 }
 
-/// No node for a pod.
+/// An error that means that no node fits a pod.
 #[derive(Clone, Debug)]
 pub enum FitError {
-    /// The cluster has no nodes at all.
+    /// The cluster has no nodes.
     NoNodes,
     NoFit {
         all_nodes: usize,
         diagnosis: Box<Diagnosis>,
-        /// A sentence of its own.
+        /// Message of the PostFilter plugins, as a separate sentence.
         post_filter_message: String,
     },
 }
@@ -50,7 +50,7 @@ impl FitError {
         FitError::NoFit { all_nodes, diagnosis: Box::new(diagnosis), post_filter_message: String::new() }
     }
 
-    /// After the node was chosen, a Reserve or Permit plugin had second thoughts.
+    /// Returns the error of a Reserve or Permit plugin that rejected the chosen node.
     pub fn rejected_on(node: &str, rejection: Rejection) -> Self {
         let plugins = [rejection.plugin].into();
         let rejections = [(node.to_owned(), rejection)].into();
@@ -95,7 +95,7 @@ impl fmt::Display for FitError {
     }
 }
 
-/// Nodes by reason: `1 Insufficient cpu, 2 node(s) were unschedulable`.
+/// The number of nodes with each reason: `1 Insufficient cpu, 2 node(s) were unschedulable`.
 #[derive(Debug, Default)]
 pub struct Histogram(BTreeMap<Cow<'static, str>, usize>);
 
@@ -113,7 +113,7 @@ impl Histogram {
     }
 }
 
-/// Sorted as text, numbers and all.
+/// Sorted as text, including the numbers.
 impl fmt::Display for Histogram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut listed: Vec<String> = self.0.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_sentence_counts_reasons() {
+    fn the_message_counts_reasons() {
         let taint = Rejection::unresolvable("TaintToleration", "node(s) had untolerated taint(s)");
         let cpu = |more: &'static str| Rejection {
             plugin: "NodeResourcesFit",

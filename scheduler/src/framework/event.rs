@@ -1,4 +1,4 @@
-//! What happens in a cluster that can make a pod schedulable that was not.
+//! `ClusterEvent`, an event that may make an unschedulable pod schedulable.
 //!
 //! Corresponds to framework.ClusterEvent and the queueing hints of pkg/scheduler.
 
@@ -15,30 +15,30 @@ pub enum ClusterEvent {
         new: Arc<Node>,
     },
     NodeDeleted(Arc<Node>),
-    /// A pod has appeared on a node.
+    /// A pod was bound to a node.
     AssignedPodAdded(Arc<PodInfo>),
     AssignedPodUpdated {
         old: Arc<PodInfo>,
         new: Arc<PodInfo>,
     },
-    /// A pod has left its node, or the node it was to get: it is gone, or it has ended.
+    /// A bound, assumed or nominated pod has released its node: it was deleted, is terminal, or was not bound.
     AssignedPodDeleted(Arc<PodInfo>),
     ClaimChanged(Arc<PersistentVolumeClaim>),
-    /// A volume or storage class has come or changed.
+    /// A volume or storage class was added or updated.
     VolumesChanged,
-    /// The waiting pod itself has changed.
+    /// A pod in the queue was updated.
     PodUpdated {
         old: Arc<PodInfo>,
         new: Arc<PodInfo>,
     },
-    /// One pod is to be tried again, for reasons of its own.
+    /// One pod is to be tried again without an event.
     Forced {
         uid: String,
     },
 }
 
 impl ClusterEvent {
-    /// A node has changed in some way that a scheduler cares for. Heartbeats are none.
+    /// Returns the event of an updated node; `None` if scheduling does not depend on the change, as with heartbeats.
     pub fn node_updated(old: &Arc<Node>, new: &Arc<Node>) -> Option<Self> {
         let spec = |node: &Node| node.spec.as_ref().map(|spec| (spec.taints.clone(), spec.unschedulable));
         let allocatable = |node: &Node| node.status.as_ref().and_then(|status| status.allocatable.clone());
@@ -48,13 +48,13 @@ impl ClusterEvent {
         (!same).then(|| ClusterEvent::NodeUpdated { old: old.clone(), new: new.clone() })
     }
 
-    /// A pod on a node has changed in some way that can help others: its labels, or it asks for less.
+    /// Returns the event of an updated pod on a node; `None` unless its labels changed or its requests decreased.
     pub fn assigned_pod_updated(old: Arc<PodInfo>, new: Arc<PodInfo>) -> Option<Self> {
-        let matters = old.labels() != new.labels() || old.requests.exceeds(&new.requests);
-        matters.then_some(ClusterEvent::AssignedPodUpdated { old, new })
+        let may_help = old.labels() != new.labels() || old.requests.exceeds(&new.requests);
+        may_help.then_some(ClusterEvent::AssignedPodUpdated { old, new })
     }
 
-    /// The node that has come or changed, as it was (if it was there) and as it is.
+    /// Returns the former and the present state of an added or updated node.
     pub fn node_change(&self) -> Option<(Option<&Arc<Node>>, &Arc<Node>)> {
         match self {
             ClusterEvent::NodeAdded(node) => Some((None, node)),
@@ -63,12 +63,12 @@ impl ClusterEvent {
         }
     }
 
-    /// The pod itself has changed in this part.
+    /// Returns true if a pod in the queue was updated and `part` of it has changed.
     pub fn pod_if_changed<T: PartialEq>(&self, part: impl Fn(&PodInfo) -> T) -> bool {
         matches!(self, ClusterEvent::PodUpdated { old, new } if part(old) != part(new))
     }
 
-    /// Changes of a waiting pod are nobody else's business.
+    /// Returns false for an update of another pod in the queue.
     pub fn concerns(&self, pod: &PodInfo) -> bool {
         match self {
             ClusterEvent::PodUpdated { new, .. } => new.uid() == pod.uid(),
@@ -78,8 +78,8 @@ impl ClusterEvent {
     }
 }
 
-/// A node alone, for hints that look at it as a filter would.
-pub fn bare(node: &Arc<Node>) -> NodeInfo {
+/// Returns a node without pods, for queueing hints that filter it.
+pub fn empty_node_info(node: &Arc<Node>) -> NodeInfo {
     let mut info = NodeInfo::default();
     info.set_node(node.clone());
     info
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn only_events_that_can_help_wake_a_pod() {
+    fn only_events_that_may_help_have_a_hint() {
         let waiting = info(pod("web-1", "2", json!({"nodeSelector": {"disk": "ssd"}})));
         let plain = node("n", "a", json!({}));
         let ssd = node("n", "a", json!({"metadata": {"labels": {"disk": "ssd"}}}));
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn company_is_what_affinity_waits_for_and_solitude_what_anti_affinity_waits_for() {
+    fn affinity_waits_for_matching_pods_and_anti_affinity_for_their_deletion() {
         let term = |app: &str| json!([{"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": app}}}]);
         let required = |kind: &str, app: &str| json!({"affinity": {(kind): {"requiredDuringSchedulingIgnoredDuringExecution": term(app)}}});
         let friendly = info(pod("web-1", "1", required("podAffinity", "db")));
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn spreading_waits_for_its_own_kind_and_for_its_topology() {
+    fn spreading_waits_for_matching_pods_and_for_its_topology() {
         let spread = json!({"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone",
             "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"app": "web"}}}]});
         let waiting = info(pod("web-1", "1", spread));
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn heartbeats_and_progress_are_no_news() {
+    fn heartbeats_and_progress_are_no_events() {
         let (quiet, beat) = (node("n", "a", json!({})), node("n", "a", json!({"status": {"conditions": []}})));
         assert!(ClusterEvent::node_updated(&quiet, &beat).is_none());
         let before = info(pod("web-1", "2", json!({})));

@@ -1,4 +1,4 @@
-//! The scheduling framework: the points of a scheduling cycle at which plugins have their say.
+//! The scheduling framework: the extension points of a scheduling cycle, as traits that plugins implement.
 //!
 //! Corresponds to k8s.io/kube-scheduler/framework and pkg/scheduler/framework.
 //!
@@ -28,69 +28,75 @@ use async_trait::async_trait;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The highest score a plugin gives a node, before weights.
+/// Highest score that a plugin gives a node, before weights.
 pub const MAX_NODE_SCORE: i64 = 100;
 
 pub trait Plugin: Send + Sync {
     fn name(&self) -> &'static str;
 
-    /// A queueing hint: whether this event can make a pod schedulable that this plugin has rejected.
-    /// Asked only of plugins that have; answering "yes" too often costs a cycle, "no" wrongly leaves a pod behind.
-    fn is_helped_by(&self, _pod: &PodInfo, _event: &ClusterEvent) -> bool {
+    /// The queueing hint: returns true if this event may make a pod schedulable that this plugin has rejected. A wrong
+    /// "true" costs a cycle; a wrong "false" leaves the pod unschedulable until the periodic flush.
+    fn may_become_schedulable(&self, _pod: &PodInfo, _event: &ClusterEvent) -> bool {
         false
     }
 }
 
-/// Whether a pod may enter the active queue at all.
+/// Rejects pods that must not enter the active queue.
 pub trait PreEnqueue: Plugin {
     fn pre_enqueue(&self, pod: &PodInfo) -> Result<(), Rejection>;
 }
 
-/// The order of the active queue: the smaller rank goes first. One plugin only.
+/// Orders the active queue: the smallest rank is first. A profile has one such plugin.
 pub trait QueueSort: Plugin {
     fn rank(&self, pod: &PodInfo) -> i64;
 }
 
-/// What a PreFilter plugin has found out.
+/// The result of a PreFilter plugin.
 #[derive(Debug)]
-pub enum PreFiltered {
-    /// Its Filter has nothing to say about this pod.
+pub enum PreFilterResult {
+    /// The plugin's Filter is skipped for this pod.
     Skip,
+    /// Any node may pass the plugin's Filter.
     AllNodes,
-    /// No other node can pass its Filter.
+    /// Only these nodes may pass the plugin's Filter.
     Nodes(BTreeSet<String>),
 }
 
-/// Once a cycle, before any node is looked at.
+/// Runs once in a cycle, before nodes are filtered.
 pub trait PreFilter: Plugin {
-    fn pre_filter(&self, state: &mut CycleState, pod: &PodInfo, snapshot: &Snapshot) -> Result<PreFiltered, Rejection>;
+    fn pre_filter(
+        &self,
+        state: &mut CycleState,
+        pod: &PodInfo,
+        snapshot: &Snapshot,
+    ) -> Result<PreFilterResult, Rejection>;
 
-    /// Brings what `pre_filter` has written up to date with a world in which the node has one pod more.
+    /// Updates the data of `pre_filter` for a simulation in which the node has one more pod.
     fn add_pod(&self, _state: &mut CycleState, _pod: &PodInfo, _added: &PodInfo, _node: &NodeInfo) {}
 
-    /// The same for one pod less.
+    /// Updates the data of `pre_filter` for a simulation in which the node has one pod less.
     fn remove_pod(&self, _state: &mut CycleState, _pod: &PodInfo, _removed: &PodInfo, _node: &NodeInfo) {}
 }
 
-/// Whether the pod can run on the node.
+/// Rejects nodes on which the pod cannot run.
 pub trait Filter: Plugin {
     fn filter(&self, state: &CycleState, pod: &PodInfo, node: &NodeInfo) -> Result<(), Rejection>;
 }
 
-/// What becomes of the node that a pod is nominated to.
+/// The change of a pod's nominated node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Nomination {
-    /// It stays as it is.
+    /// The nomination stays.
     #[default]
     Keep,
-    /// Nothing has come of it; others need not wait for the pod.
+    /// The nomination is removed, so that other pods may use the node.
     Clear,
-    /// Room has been made here.
+    /// The pod is nominated to this node.
     Node(String),
 }
 
-/// A cycle that has found no node, as PostFilter plugins get to see it.
-pub struct Unfit<'a> {
+/// A cycle that has found no node, as the input of PostFilter plugins.
+pub struct FailedCycle<'a> {
     pub profile: &'a Profile,
     pub state: &'a CycleState,
     pub pod: &'a PodInfo,
@@ -99,61 +105,67 @@ pub struct Unfit<'a> {
     pub nominated: &'a Nominated,
 }
 
-/// What PostFilter plugins could do about a pod that fits nowhere.
+/// The result of a PostFilter plugin.
 #[derive(Debug, Default)]
-pub struct PostFiltered {
+pub struct PostFilterResult {
     pub nomination: Nomination,
-    /// Pods that have to go for it.
+    /// Pods to evict.
     pub victims: Vec<Arc<PodInfo>>,
-    /// Why it is no use; appended to the reasons why the pod fits nowhere. Empty where room has been made.
+    /// The reason for which the plugin cannot help; empty after a nomination.
     pub message: String,
 }
 
-/// Called when no node passes the filters, one after the other until one has made room.
+/// Runs when no node passes the filters. The plugins run in order until one nominates a node.
 pub trait PostFilter: Plugin {
-    /// An error ends the search: its text is all that is said.
-    fn post_filter(&self, unfit: &Unfit<'_>) -> Result<PostFiltered, String>;
+    /// An error skips the remaining plugins, and replaces their messages.
+    fn post_filter(&self, failed: &FailedCycle<'_>) -> Result<PostFilterResult, String>;
 }
 
-/// Once a cycle, with the nodes that are going to be scored. `Skip` leaves the plugin's Score out.
+/// Runs once in a cycle, with the nodes to score. `Skip` skips the plugin's Score.
 pub trait PreScore: Plugin {
-    fn pre_score(&self, state: &mut CycleState, pod: &PodInfo, snapshot: &Snapshot, nodes: &[&NodeInfo]) -> PreScored;
+    fn pre_score(
+        &self,
+        state: &mut CycleState,
+        pod: &PodInfo,
+        snapshot: &Snapshot,
+        nodes: &[&NodeInfo],
+    ) -> PreScoreResult;
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PreScored {
+pub enum PreScoreResult {
     Skip,
     Score,
 }
 
-/// How good a node is. After `normalize`, scores lie between 0 and `MAX_NODE_SCORE`.
+/// Scores a node. After `normalize`, scores are between 0 and `MAX_NODE_SCORE`.
 pub trait Score: Plugin {
     fn score(&self, state: &CycleState, pod: &PodInfo, node: &NodeInfo, snapshot: &Snapshot) -> i64;
 
     fn normalize(&self, _state: &CycleState, _pod: &PodInfo, _nodes: &[&NodeInfo], _scores: &mut [i64]) {}
 }
 
-/// Claims what a pod will use on its node, until it is bound or given up.
+/// Reserves what a pod will use on its node.
 pub trait Reserve: Plugin {
     fn reserve(&self, state: &mut CycleState, pod: &PodInfo, node: &str) -> Result<(), Rejection>;
     fn unreserve(&self, state: &CycleState, pod: &PodInfo, node: &str);
 }
 
-/// The last word before binding.
+/// Runs last before the binding cycle, and may reject the pod.
 pub trait Permit: Plugin {
     fn permit(&self, state: &CycleState, pod: &PodInfo, node: &str) -> Result<(), Rejection>;
 }
 
-/// What has to be done before a pod is bound: provisioning a volume, for example.
+/// Runs before a pod is bound, for example to provision a volume.
 #[async_trait]
 pub trait PreBind: Plugin {
     async fn pre_bind(&self, pod: &PodInfo, node: &str) -> Result<(), String>;
 }
 
-/// Binds the pod. The first plugin that takes it is the only one.
+/// Binds the pod. After a plugin has handled a pod, the others do not run.
 #[async_trait]
 pub trait Bind: Plugin {
-    /// `None`: another plugin's business.
+    /// Returns `None` if the plugin does not handle the pod.
     async fn bind(&self, pod: &PodInfo, node: &str) -> Option<Result<(), String>>;
 }
 
@@ -161,7 +173,7 @@ pub trait PostBind: Plugin {
     fn post_bind(&self, pod: &PodInfo, node: &str);
 }
 
-/// Why a pod could not be bound.
+/// An error of the binding cycle.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
     #[error("running {point} plugin {plugin:?}: {message}")]

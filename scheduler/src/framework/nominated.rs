@@ -1,4 +1,4 @@
-//! Pods for which preemption has made room: whoever is not more important leaves it to them.
+//! `Nominated`, the pods that preemption has nominated to a node. Pods of lower priority do not use their space.
 //!
 //! Corresponds to the nominator of pkg/scheduler/backend/queue.
 
@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 #[derive(Clone, Debug, Default)]
 pub struct Nominated {
-    /// Pods by uid, by node.
+    /// Pods by node, and then by uid.
     by_node: BTreeMap<String, BTreeMap<String, Arc<PodInfo>>>,
-    /// Where each pod is, by uid.
+    /// Node of each pod, by uid.
     nodes: BTreeMap<String, String>,
 }
 
 impl Nominated {
-    /// An empty node takes the nomination back.
+    /// Nominates a pod to a node. An empty node removes the nomination.
     pub fn set(&mut self, pod: Arc<PodInfo>, node: &str) {
         self.remove(pod.uid());
         if !node.is_empty() {
@@ -24,7 +24,7 @@ impl Nominated {
         }
     }
 
-    /// The pod has changed. A nomination that its status does not show yet stays.
+    /// Updates a pod. A nomination that its status does not show yet stays.
     pub fn update(&mut self, old: &PodInfo, pod: Arc<PodInfo>) {
         let known = self.nodes.get(pod.uid()).cloned().unwrap_or_default();
         let unchanged = old.nominated_node_name().is_empty() && pod.nominated_node_name().is_empty();
@@ -42,13 +42,17 @@ impl Nominated {
         }
     }
 
-    /// Others that are nominated to the node and at least as important as the pod.
-    pub fn ahead_of<'a>(&'a self, pod: &'a PodInfo, node: &str) -> impl Iterator<Item = &'a Arc<PodInfo>> {
+    /// Returns the other pods that are nominated to the node and have the pod's priority or a higher one.
+    pub fn of_equal_or_higher_priority<'a>(
+        &'a self,
+        pod: &'a PodInfo,
+        node: &str,
+    ) -> impl Iterator<Item = &'a Arc<PodInfo>> {
         self.on(node).filter(move |other| other.priority >= pod.priority && other.uid() != pod.uid())
     }
 
-    /// Pods that are nominated to the node and less important than the pod.
-    pub fn behind<'a>(&'a self, pod: &'a PodInfo, node: &str) -> impl Iterator<Item = &'a Arc<PodInfo>> {
+    /// Returns the pods that are nominated to the node and have a lower priority than the pod.
+    pub fn of_lower_priority<'a>(&'a self, pod: &'a PodInfo, node: &str) -> impl Iterator<Item = &'a Arc<PodInfo>> {
         self.on(node).filter(move |other| other.priority < pod.priority)
     }
 

@@ -1,11 +1,11 @@
-//! A profile: which plugins are asked at which point, in which order, with which weight.
+//! `Profile`, the plugins of each extension point with their order and weights.
 //!
 //! Corresponds to pkg/scheduler/profile and pkg/scheduler/framework/runtime.
 
 use crate::cache::{NodeInfo, Snapshot};
 use crate::framework::*;
 
-/// The plugins of one scheduler name. Lists are in the order in which they are called.
+/// The plugins of one scheduler name. Each list is in the order in which its plugins run.
 #[derive(Default)]
 pub struct Profile {
     pub scheduler_name: String,
@@ -15,22 +15,22 @@ pub struct Profile {
     pub filter: Vec<Arc<dyn Filter>>,
     pub post_filter: Vec<Arc<dyn PostFilter>>,
     pub pre_score: Vec<Arc<dyn PreScore>>,
-    /// With their weights.
+    /// Score plugins with their weights.
     pub score: Vec<(Arc<dyn Score>, i64)>,
     pub reserve: Vec<Arc<dyn Reserve>>,
     pub permit: Vec<Arc<dyn Permit>>,
     pub pre_bind: Vec<Arc<dyn PreBind>>,
     pub bind: Vec<Arc<dyn Bind>>,
     pub post_bind: Vec<Arc<dyn PostBind>>,
-    /// Every plugin once, for queueing hints.
+    /// Plugins with queueing hints.
     pub plugins: Vec<Arc<dyn Plugin>>,
 }
 
-/// What PreFilter plugins leave of the nodes.
+/// The nodes that remain after the PreFilter plugins.
 pub struct Candidates {
-    /// `None`: all of them.
+    /// Names of the nodes; `None` for all nodes.
     pub names: Option<BTreeSet<String>>,
-    /// Who restricted them.
+    /// Plugins that have restricted the nodes.
     pub restricted_by: Vec<&'static str>,
 }
 
@@ -52,7 +52,7 @@ impl Candidates {
         Ok(())
     }
 
-    /// What is wrong with a node that is not among them.
+    /// Returns the rejection of a node that is not a candidate.
     pub fn exclusion(&self) -> Option<Rejection> {
         let first = self.restricted_by.first()?;
         let reason = format!("node(s) didn't satisfy plugin(s) [{}]", self.restricted_by.join(" "));
@@ -60,12 +60,12 @@ impl Candidates {
     }
 }
 
-/// One plugin's weighted score of each node.
+/// The scores of one plugin, and its weight.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PluginScores {
     pub plugin: &'static str,
     pub weight: i64,
-    /// Normalized, not yet weighted, in the order of the nodes.
+    /// Normalized scores before weighting, in the order of the nodes.
     pub scores: Vec<i64>,
 }
 
@@ -83,15 +83,15 @@ impl Profile {
         let mut candidates = Candidates { names: None, restricted_by: Vec::new() };
         for plugin in &self.pre_filter {
             match plugin.pre_filter(state, pod, snapshot)? {
-                PreFiltered::AllNodes => {}
-                PreFiltered::Skip => drop(state.skip_filter.insert(plugin.name())),
-                PreFiltered::Nodes(names) => candidates.restrict(plugin.name(), names)?,
+                PreFilterResult::AllNodes => {}
+                PreFilterResult::Skip => drop(state.skip_filter.insert(plugin.name())),
+                PreFilterResult::Nodes(names) => candidates.restrict(plugin.name(), names)?,
             }
         }
         Ok(candidates)
     }
 
-    /// What PreFilter plugins know of a world in which the node has taken `added`, too.
+    /// Updates the PreFilter data for a simulation in which the node has the pod `added`.
     pub fn run_add_pod(&self, state: &mut CycleState, pod: &PodInfo, added: &PodInfo, node: &NodeInfo) {
         for plugin in &self.pre_filter {
             if !state.skip_filter.contains(plugin.name()) {
@@ -100,7 +100,7 @@ impl Profile {
         }
     }
 
-    /// What they know of one in which it has lost `removed`.
+    /// Updates the PreFilter data for a simulation in which the node lacks the pod `removed`.
     pub fn run_remove_pod(&self, state: &mut CycleState, pod: &PodInfo, removed: &PodInfo, node: &NodeInfo) {
         for plugin in &self.pre_filter {
             if !state.skip_filter.contains(plugin.name()) {
@@ -109,13 +109,13 @@ impl Profile {
         }
     }
 
-    /// The first plugin that rejects the node has the word.
+    /// Returns the rejection of the first plugin that rejects the node.
     pub fn run_filter(&self, state: &CycleState, pod: &PodInfo, node: &NodeInfo) -> Result<(), Rejection> {
-        let asked = self.filter.iter().filter(|plugin| !state.skip_filter.contains(plugin.name()));
-        asked.map(|plugin| plugin.filter(state, pod, node)).find(Result::is_err).unwrap_or(Ok(()))
+        let plugins = self.filter.iter().filter(|plugin| !state.skip_filter.contains(plugin.name()));
+        plugins.map(|plugin| plugin.filter(state, pod, node)).find(Result::is_err).unwrap_or(Ok(()))
     }
 
-    /// Asks one plugin after the other to make room for a pod that fits nowhere, and adds what they say to the error.
+    /// Runs the PostFilter plugins for a pod that no node fits, and adds their message to the error.
     pub fn run_post_filters(
         &self,
         error: &mut FitError,
@@ -123,30 +123,30 @@ impl Profile {
         pod: &PodInfo,
         snapshot: &Snapshot,
         nominated: &Nominated,
-    ) -> PostFiltered {
+    ) -> PostFilterResult {
         let FitError::NoFit { diagnosis, post_filter_message, .. } = error else {
-            return PostFiltered { nomination: Nomination::Clear, ..PostFiltered::default() };
+            return PostFilterResult { nomination: Nomination::Clear, ..PostFilterResult::default() };
         };
-        let unfit = Unfit { profile: self, state, pod, snapshot, diagnosis, nominated };
-        let result = self.post_filtered(&unfit);
+        let failed = FailedCycle { profile: self, state, pod, snapshot, diagnosis, nominated };
+        let result = self.first_post_filter_result(&failed);
         post_filter_message.clone_from(&result.message);
         result
     }
 
-    fn post_filtered(&self, unfit: &Unfit<'_>) -> PostFiltered {
+    fn first_post_filter_result(&self, failed: &FailedCycle<'_>) -> PostFilterResult {
         let (mut nomination, mut reasons) = (Nomination::Keep, Vec::new());
         for plugin in &self.post_filter {
-            match plugin.post_filter(unfit) {
-                Err(message) => return PostFiltered { message, ..PostFiltered::default() },
-                Ok(made @ PostFiltered { nomination: Nomination::Node(_), .. }) => return made,
-                Ok(PostFiltered { nomination: Nomination::Clear, message, .. }) => {
+            match plugin.post_filter(failed) {
+                Err(message) => return PostFilterResult { message, ..PostFilterResult::default() },
+                Ok(result @ PostFilterResult { nomination: Nomination::Node(_), .. }) => return result,
+                Ok(PostFilterResult { nomination: Nomination::Clear, message, .. }) => {
                     nomination = Nomination::Clear;
                     reasons.push(message);
                 }
-                Ok(PostFiltered { message, .. }) => reasons.push(message),
+                Ok(PostFilterResult { message, .. }) => reasons.push(message),
             }
         }
-        PostFiltered { nomination, message: reasons.join(", "), ..PostFiltered::default() }
+        PostFilterResult { nomination, message: reasons.join(", "), ..PostFilterResult::default() }
     }
 
     pub fn run_score(
@@ -157,13 +157,13 @@ impl Profile {
         nodes: &[&NodeInfo],
     ) -> Vec<PluginScores> {
         for plugin in &self.pre_score {
-            if plugin.pre_score(state, pod, snapshot, nodes) == PreScored::Skip {
+            if plugin.pre_score(state, pod, snapshot, nodes) == PreScoreResult::Skip {
                 state.skip_score.insert(plugin.name());
             }
         }
         let state = &*state;
-        let asked = self.score.iter().filter(|(plugin, _)| !state.skip_score.contains(plugin.name()));
-        asked
+        let plugins = self.score.iter().filter(|(plugin, _)| !state.skip_score.contains(plugin.name()));
+        plugins
             .map(|(plugin, weight)| {
                 let mut scores: Vec<i64> = nodes.iter().map(|node| plugin.score(state, pod, node, snapshot)).collect();
                 plugin.normalize(state, pod, nodes, &mut scores);
@@ -172,7 +172,7 @@ impl Profile {
             .collect()
     }
 
-    /// Reserves with every plugin; if one refuses, those before it give back.
+    /// Runs the Reserve plugins. If one rejects the pod, runs Unreserve.
     pub fn run_reserve(&self, state: &mut CycleState, pod: &PodInfo, node: &str) -> Result<(), Rejection> {
         for plugin in &self.reserve {
             if let Err(rejection) = plugin.reserve(state, pod, node) {
@@ -183,7 +183,7 @@ impl Profile {
         Ok(())
     }
 
-    /// In reverse order; harmless for plugins that have reserved nothing.
+    /// Runs Unreserve in reverse order. It has no effect for plugins that have reserved nothing.
     pub fn run_unreserve(&self, state: &CycleState, pod: &PodInfo, node: &str) {
         for plugin in self.reserve.iter().rev() {
             plugin.unreserve(state, pod, node);
@@ -209,15 +209,21 @@ impl Profile {
         Err(BindError::NoBinder)
     }
 
-    /// Whether the event can help a pod that these plugins rejected.
-    pub fn is_helped_by(&self, rejected_by: &BTreeSet<&'static str>, pod: &PodInfo, event: &ClusterEvent) -> bool {
-        let mut asked = self.plugins.iter().filter(|plugin| rejected_by.contains(plugin.name()));
+    /// Returns true if the event may make a pod schedulable that these plugins have rejected.
+    pub fn may_become_schedulable(
+        &self,
+        rejected_by: &BTreeSet<&'static str>,
+        pod: &PodInfo,
+        event: &ClusterEvent,
+    ) -> bool {
+        let mut plugins = self.plugins.iter().filter(|plugin| rejected_by.contains(plugin.name()));
         let forced = matches!(event, ClusterEvent::Forced { .. });
-        event.concerns(pod) && (forced || asked.any(|plugin| plugin.is_helped_by(pod, event)))
+        event.concerns(pod) && (forced || plugins.any(|plugin| plugin.may_become_schedulable(pod, event)))
     }
 }
 
-/// helper.DefaultNormalizeScore: the highest becomes 100, or with `reverse` 0 becomes 100.
+/// Normalizes scores so that the highest becomes 100, or with `reverse` so that 0 becomes 100. Corresponds to
+/// helper.DefaultNormalizeScore.
 pub fn normalize_to_highest(scores: &mut [i64], reverse: bool) {
     let highest = scores.iter().copied().max().unwrap_or(0);
     for score in scores.iter_mut() {

@@ -1,4 +1,4 @@
-//! Why a plugin does not let a pod onto a node.
+//! `Rejection`, the result of a plugin that rejects a pod for a node.
 //!
 //! Corresponds to framework.Status with the codes Unschedulable and UnschedulableAndUnresolvable.
 
@@ -7,19 +7,19 @@ use std::borrow::Cow;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejection {
     pub plugin: &'static str,
-    /// Removing other pods could change it, so preemption is worth a try.
+    /// True if the removal of other pods may help, so that preemption is tried.
     pub resolvable: bool,
-    /// As Kubernetes words them; counted over all nodes in the message that people see.
+    /// Reasons in Kubernetes' words. The message about a pod counts the nodes with each reason.
     pub reasons: Vec<Cow<'static, str>>,
 }
 
 impl Rejection {
-    /// Other pods are in the way.
+    /// Returns a rejection because of other pods.
     pub fn unschedulable(plugin: &'static str, reason: impl Into<Cow<'static, str>>) -> Self {
         Self { plugin, resolvable: true, reasons: vec![reason.into()] }
     }
 
-    /// The node and the pod do not go together, whatever other pods do.
+    /// Returns a rejection that does not depend on other pods.
     pub fn unresolvable(plugin: &'static str, reason: impl Into<Cow<'static, str>>) -> Self {
         Self { plugin, resolvable: false, reasons: vec![reason.into()] }
     }

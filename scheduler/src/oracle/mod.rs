@@ -1,9 +1,9 @@
-//! The slow and obvious evaluator: what the default plugins decide, straight from the objects and their definitions,
-//! without caches, counters or order of work. The real thing is compared with it on random clusters.
+//! The oracle: a slow and simple evaluator of the default plugins, directly from the objects and the definitions. Tests
+//! compare the plugins with it on random clusters.
 //!
-//! It shares no code with the plugins beyond the selectors and quantities of `proto`.
+//! It has no caches or counters, and shares no code with the plugins but the selectors and quantities of `proto`.
 
-mod company;
+mod affinity;
 mod resources;
 mod spread;
 
@@ -12,17 +12,17 @@ use proto::kinds::api::core::v1::{Node, NodeSelectorTerm, Pod, PodSpec, Taint, T
 use std::collections::BTreeMap;
 
 pub type Labels = BTreeMap<String, String>;
-/// The plugin that rejects a node, and its reasons.
+/// The plugin that rejects a node, and its reasons; `None` if the pod fits.
 pub type Verdict = Option<(&'static str, Vec<String>)>;
 
-/// Everything there is.
+/// The objects of a cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Cluster {
     pub namespaces: BTreeMap<String, Labels>,
     pub nodes: BTreeMap<String, Node>,
-    /// With the names of their nodes, which may not exist.
+    /// Pods with the names of their nodes, which may not exist.
     pub pods: BTreeMap<String, (Pod, String)>,
-    /// The selector of the pods that belong to a workload: all of them have the same.
+    /// Selector of all pods that have a controller.
     pub workload: Labels,
 }
 
@@ -31,7 +31,7 @@ impl Cluster {
         self.pods.values().filter(|(_, on)| on == node.name()).map(|(pod, _)| pod)
     }
 
-    /// Every pod whose node is known, with it.
+    /// Returns every pod whose node exists, with the node.
     fn placed(&self) -> impl Iterator<Item = (&Pod, &Node)> {
         self.pods.values().filter_map(|(pod, node)| Some((pod, self.nodes.get(node)?)))
     }
@@ -40,7 +40,7 @@ impl Cluster {
         self.namespaces.get(namespace).cloned().unwrap_or_default()
     }
 
-    /// What the default filters say of one node, the first of them that rejects it.
+    /// Returns the rejection of the first default filter that rejects the node.
     pub fn verdict(&self, pod: &Pod, node: &Node) -> Verdict {
         let one = |plugin, reason: &str| Some((plugin, vec![reason.to_owned()]));
         let cordon =
@@ -62,11 +62,11 @@ impl Cluster {
             return one("NodePorts", "node(s) didn't have free ports for the requested pod ports");
         }
         self.lacks_resources(pod, node)
-            .or_else(|| self.breaks_spread(pod, node).map(|reason| ("PodTopologySpread", vec![reason.to_owned()])))
-            .or_else(|| self.breaks_company(pod, node).map(|reason| ("InterPodAffinity", vec![reason.to_owned()])))
+            .or_else(|| self.violates_spread(pod, node).map(|reason| ("PodTopologySpread", vec![reason.to_owned()])))
+            .or_else(|| self.violates_affinity(pod, node).map(|reason| ("InterPodAffinity", vec![reason.to_owned()])))
     }
 
-    /// The scores of nodes that fit, by plugin, normalized; a plugin with nothing to say is left out.
+    /// Returns the normalized scores of the nodes that fit, by plugin. Skipped plugins are left out.
     pub fn scores(&self, pod: &Pod, fit: &[&Node]) -> BTreeMap<&'static str, Vec<i64>> {
         let all = |score: &dyn Fn(&Node) -> i64| fit.iter().map(|node| score(node)).collect::<Vec<i64>>();
         let soft = |node: &Node| {
@@ -90,7 +90,7 @@ impl Cluster {
             scores.insert("NodeResourcesBalancedAllocation", all(&|node| self.balance_gain(pod, node)));
         }
         scores.extend(self.spread_scores(pod, fit).map(|scores| ("PodTopologySpread", scores)));
-        scores.extend(self.company_scores(pod, fit).map(|scores| ("InterPodAffinity", scores)));
+        scores.extend(self.affinity_scores(pod, fit).map(|scores| ("InterPodAffinity", scores)));
         scores
     }
 
@@ -118,7 +118,7 @@ fn all_containers(spec: &PodSpec) -> Vec<proto::kinds::api::core::v1::Container>
     spec.init_containers.iter().flatten().chain(&spec.containers).cloned().collect()
 }
 
-/// The highest becomes 100.
+/// Scales scores so that the highest becomes 100.
 fn to_highest(scores: Vec<i64>) -> Vec<i64> {
     let highest = scores.iter().copied().max().unwrap_or(0);
     scores.into_iter().map(|score| if highest == 0 { 0 } else { score * 100 / highest }).collect()
@@ -151,12 +151,12 @@ fn tolerated(pod: &Pod, taint: &Taint) -> bool {
     spec(pod).tolerations.iter().flatten().any(matches)
 }
 
-/// A hard taint keeps the pod away.
+/// Returns true if the pod does not tolerate a NoSchedule or NoExecute taint.
 fn repels(node: &Node, pod: &Pod) -> bool {
     taints(node).iter().any(|taint| taint.effect != "PreferNoSchedule" && !tolerated(pod, taint))
 }
 
-/// `nodeSelector` and required node affinity admit the node.
+/// Returns true if `nodeSelector` and required node affinity match the node.
 fn is_selected(node: &Node, pod: &Pod) -> bool {
     let spec = spec(pod);
     let by_selector = spec.node_selector.iter().flatten().all(|(key, value)| label(node, key).as_ref() == Some(value));
@@ -165,7 +165,7 @@ fn is_selected(node: &Node, pod: &Pod) -> bool {
     by_selector && required.is_none_or(|r| r.node_selector_terms.iter().any(|term| term_matches(term, node)))
 }
 
-/// The generator knows `In`, `NotIn` and `Exists` on labels.
+/// Matches a term. The tests generate only `In`, `NotIn` and `Exists` on labels.
 fn term_matches(term: &NodeSelectorTerm, node: &Node) -> bool {
     let expressions = term.match_expressions.clone().unwrap_or_default();
     let holds = |e: &proto::kinds::api::core::v1::NodeSelectorRequirement| {
@@ -179,7 +179,7 @@ fn term_matches(term: &NodeSelectorTerm, node: &Node) -> bool {
     !expressions.is_empty() && expressions.iter().all(holds)
 }
 
-/// Protocol, number and address of each port of the host.
+/// Returns the protocol, number and address of each host port.
 fn ports(pod: &Pod) -> Vec<(String, i32, String)> {
     let sidecars = spec(pod).init_containers.into_iter().flatten();
     let sidecars = sidecars.filter(|c| c.restart_policy.as_deref() == Some("Always"));

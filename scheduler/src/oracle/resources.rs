@@ -1,34 +1,34 @@
-//! Resources, as a clock would see them: what runs at the same time adds up, and the worst moment counts.
+//! Resources: the requests of containers that run at the same time add up, and the highest sum counts.
 
 use super::{Cluster, Verdict, spec};
 use proto::kinds::api::core::v1::{Container, Node, Pod};
 use proto::meta::quantity::Quantity;
 
-/// Milli-CPU and bytes.
+/// An amount of milli-CPU and bytes of memory.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Amount {
     pub cpu: i64,
     pub memory: i64,
 }
 
-/// What the pod asks for at its worst moment.
+/// Returns the requests of a pod.
 pub fn of(pod: &Pod) -> Amount {
-    worst_moment(pod, Amount::default())
+    highest_sum(pod, Amount::default())
 }
 
-/// The same, but a container that does not say is taken to use a little.
-fn of_the_silent(pod: &Pod) -> Amount {
-    worst_moment(pod, Amount { cpu: 100, memory: 200 << 20 })
+/// Returns the requests of a pod, with defaults for containers without any.
+fn with_defaults(pod: &Pod) -> Amount {
+    highest_sum(pod, Amount { cpu: 100, memory: 200 << 20 })
 }
 
-fn worst_moment(pod: &Pod, unsaid: Amount) -> Amount {
+fn highest_sum(pod: &Pod, default: Amount) -> Amount {
     let spec = spec(pod);
     let asks = |container: &Container| {
         let requests = container.resources.as_ref().and_then(|r| r.requests.clone()).unwrap_or_default();
         let amount = |name: &str| requests.get(name).map(|quantity| Quantity::try_from(quantity).unwrap());
         Amount {
-            cpu: amount("cpu").map_or(unsaid.cpu, |cpu| cpu.milli_value()),
-            memory: amount("memory").map_or(unsaid.memory, |memory| memory.value()),
+            cpu: amount("cpu").map_or(default.cpu, |cpu| cpu.milli_value()),
+            memory: amount("memory").map_or(default.memory, |memory| memory.value()),
         }
     };
     let together = |running: &[Amount]| Amount {
@@ -75,10 +75,10 @@ impl Cluster {
         (!lacking.is_empty()).then_some(("NodeResourcesFit", lacking))
     }
 
-    /// The mean of the free percentages of CPU and memory.
+    /// Returns the mean of the free percentages of CPU and memory.
     pub(super) fn least_allocated(&self, pod: &Pod, node: &Node) -> i64 {
         let used = |of: fn(Amount) -> i64| {
-            of(of_the_silent(pod)) + self.pods_on(node).map(|p| of(of_the_silent(p))).sum::<i64>()
+            of(with_defaults(pod)) + self.pods_on(node).map(|p| of(with_defaults(p))).sum::<i64>()
         };
         let free = |all: i64, used: i64| if used > all { 0 } else { (all - used) * 100 / all };
         let all = [(allocatable(node, "cpu"), used(|a| a.cpu)), (allocatable(node, "memory"), used(|a| a.memory))];
@@ -86,7 +86,7 @@ impl Cluster {
         if counted.is_empty() { 0 } else { counted.iter().sum::<i64>() / counted.len() as i64 }
     }
 
-    /// How much more even the pod makes the use of CPU and memory: from 50 to 100, 75 for no difference.
+    /// Returns how much more evenly CPU and memory are used with the pod: from 50 to 100, and 75 for no difference.
     pub(super) fn balance_gain(&self, pod: &Pod, node: &Node) -> i64 {
         let (cpu, memory) = (allocatable(node, "cpu"), allocatable(node, "memory"));
         let even = |extra: Amount| {

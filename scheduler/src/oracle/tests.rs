@@ -1,8 +1,8 @@
-//! The real plugins against the oracle, over histories of random clusters: the same scheduler goes through all of a
-//! history, so that whatever it keeps from one cycle to the next is put to the test as well.
+//! Compares the plugins with the oracle on random histories of clusters. One scheduler runs a whole history, so that the
+//! state between its cycles is tested too.
 
 use super::*;
-use crate::fixture::{Objects, World, info, profile};
+use crate::fixture::{Objects, TestCluster, info, profile};
 use crate::framework::{CycleState, FitError};
 use proptest::prelude::*;
 use proto::kinds::api::apps::v1::ReplicaSet;
@@ -50,7 +50,7 @@ fn node() -> impl Strategy<Value = Value> {
     })
 }
 
-/// A term of pod affinity.
+/// Generates a term of pod affinity.
 fn term() -> impl Strategy<Value = Value> {
     let namespaces = one_of(&[
         json!({}),
@@ -70,7 +70,7 @@ fn affinity() -> impl Strategy<Value = Value> {
     let weighted = (term(), -1..2_i32, one_of(&[1, 2, 50]));
     let preferred = prop::collection::vec(weighted, 0..2);
     (required(), required(), preferred, one_of(&[0, 1, 2, 3])).prop_map(|(mut with, mut without, preferred, kinds)| {
-        // Mostly one thing at a time, or nothing ever fits.
+        // Mostly one kind of term, because few pods would fit otherwise.
         if kinds != 1 {
             with.clear();
         }
@@ -127,7 +127,7 @@ fn container() -> impl Strategy<Value = Value> {
     )
 }
 
-/// A pod without name and node.
+/// Generates a pod without a name and a node.
 fn pod() -> impl Strategy<Value = Value> {
     let meta = (one_of(&["x", "y"]), one_of(&APPS), one_of(&["1", "2"]), prop::bool::weighted(0.1), prop::bool::ANY);
     let init = prop::collection::vec((container(), prop::bool::ANY), 0..2);
@@ -193,9 +193,9 @@ fn named(mut value: Value, name: &str) -> Value {
     value
 }
 
-/// The scheduler and the oracle's cluster, side by side.
+/// The scheduler and the oracle's cluster with the same objects.
 struct Both {
-    world: World,
+    world: TestCluster,
     cluster: Cluster,
     scheduled: usize,
 }
@@ -206,7 +206,7 @@ impl Both {
         let set =
             json!({"metadata": {"namespace": "x", "name": "rs"}, "spec": {"selector": {"matchLabels": workload}}});
         let replica_sets = vec![ReplicaSet::decode_value(set).unwrap()];
-        let world = World::with(profile(Objects { replica_sets, ..Objects::default() }), []);
+        let world = TestCluster::with(profile(Objects { replica_sets, ..Objects::default() }), []);
         Self { world, cluster: Cluster { workload, ..Cluster::default() }, scheduled: 0 }
     }
 

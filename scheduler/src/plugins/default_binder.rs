@@ -1,4 +1,4 @@
-//! DefaultBinder: writes the decision through the pod's `binding` subresource.
+//! DefaultBinder binds the pod through its `binding` subresource.
 //!
 //! Corresponds to pkg/scheduler/framework/plugins/defaultbinder.
 
@@ -16,7 +16,7 @@ pub struct DefaultBinder {
 
 const NAME: &str = "DefaultBinder";
 
-/// The uid makes sure that it is this pod that is bound and not one that has taken its name.
+/// Returns the binding. Its uid prevents the binding of a later pod of the same name.
 pub fn binding(pod: &PodInfo, node: &str) -> Value {
     json!({
         "apiVersion": "v1",

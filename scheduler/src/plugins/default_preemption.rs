@@ -1,10 +1,11 @@
-//! DefaultPreemption: makes room for an important pod by removing less important ones from one node.
+//! DefaultPreemption chooses a node on which a pod would fit without pods of lower priority.
 //!
-//! Corresponds to pkg/scheduler/framework/preemption and plugins/defaultpreemption. This decides; `binding` evicts.
+//! Corresponds to pkg/scheduler/framework/preemption and plugins/defaultpreemption. The plugin chooses the victims, and
+//! `binding` evicts them.
 
 use crate::cache::NodeInfo;
 use crate::cycle;
-use crate::framework::{Diagnosis, FitError, Nomination, Plugin, PostFilter, PostFiltered, Rejection, Unfit};
+use crate::framework::{Diagnosis, FailedCycle, FitError, Nomination, Plugin, PostFilter, PostFilterResult, Rejection};
 use crate::pod_info::PodInfo;
 use client::Lister;
 use component_base::rng::Random;
@@ -20,25 +21,26 @@ use std::sync::Arc;
 
 pub struct DefaultPreemption {
     pub budgets: Lister<PodDisruptionBudget>,
-    /// Where the search for candidates begins.
+    /// Chooses the node at which the search for candidates begins.
     pub random: Random,
 }
 
 const NAME: &str = "DefaultPreemption";
-/// At least so many candidates are found before one is chosen, or a tenth of the nodes if that is more.
+/// Number of candidates after which the search ends.
 const MIN_CANDIDATES: usize = 100;
+/// The same as a percentage of the nodes, if that is more.
 const MIN_CANDIDATES_PERCENTAGE: usize = 10;
 
-/// A node on which the pod would fit if these went.
+/// A node on which the pod would fit without the victims.
 struct Candidate {
     node: String,
-    /// Most important first; never empty.
+    /// Victims, the highest priority first; never empty.
     victims: Vec<Arc<PodInfo>>,
-    /// How many of them their disruption budgets protect.
+    /// Number of victims that a disruption budget protects.
     violations: usize,
 }
 
-/// A PodDisruptionBudget as far as it matters here.
+/// A PodDisruptionBudget with its parsed selector.
 struct Budget {
     object: Arc<PodDisruptionBudget>,
     selector: Selector,
@@ -51,39 +53,43 @@ impl Plugin for DefaultPreemption {
 }
 
 impl PostFilter for DefaultPreemption {
-    fn post_filter(&self, unfit: &Unfit<'_>) -> Result<PostFiltered, String> {
-        if let Some(reason) = ineligible(unfit) {
-            return Ok(PostFiltered { message: format!("preemption: {reason}"), ..PostFiltered::default() });
+    fn post_filter(&self, failed: &FailedCycle<'_>) -> Result<PostFilterResult, String> {
+        if let Some(reason) = ineligible(failed) {
+            return Ok(PostFilterResult { message: format!("preemption: {reason}"), ..PostFilterResult::default() });
         }
-        let (candidates, rejections) = self.candidates(unfit);
+        let (candidates, rejections) = self.candidates(failed);
         if let Some(best) = choose(candidates) {
             let nomination = Nomination::Node(best.node);
-            return Ok(PostFiltered { nomination, victims: best.victims, message: String::new() });
+            return Ok(PostFilterResult { nomination, victims: best.victims, message: String::new() });
         }
         let others = Some(Rejection::unresolvable(NAME, "Preemption is not helpful for scheduling"));
         let diagnosis = Diagnosis { rejections, others, ..Diagnosis::default() };
-        let error = FitError::no_fit(unfit.snapshot.nodes().len(), diagnosis);
-        Ok(PostFiltered { nomination: Nomination::Clear, message: format!("preemption: {error}"), victims: Vec::new() })
+        let error = FitError::no_fit(failed.snapshot.nodes().len(), diagnosis);
+        Ok(PostFilterResult {
+            nomination: Nomination::Clear,
+            message: format!("preemption: {error}"),
+            victims: Vec::new(),
+        })
     }
 }
 
-/// Why the pod may not push others out, if it may not.
-fn ineligible(unfit: &Unfit<'_>) -> Option<&'static str> {
-    let Unfit { pod, snapshot, diagnosis, .. } = unfit;
+/// Returns the reason for which the pod may not preempt others, if there is one.
+fn ineligible(failed: &FailedCycle<'_>) -> Option<&'static str> {
+    let FailedCycle { pod, snapshot, diagnosis, .. } = failed;
     if pod.spec().preemption_policy.as_deref() == Some("Never") {
         return Some("not eligible due to preemptionPolicy=Never.");
     }
     let nominated = snapshot.get(pod.nominated_node_name())?;
     if diagnosis.of(nominated.name()).is_some_and(|rejection| !rejection.resolvable) {
-        return None; // nothing can come of that nomination any more
+        return None; // the pod cannot run on its nominated node any more
     }
-    // Those it has pushed out already are on their way: wait for them.
-    let leaving = nominated.pods.iter().any(|other| other.priority < pod.priority && is_leaving_for_others(&other.pod));
-    leaving.then_some("not eligible due to a terminating pod on the nominated node.")
+    // The victims of an earlier preemption are still terminating.
+    let is_waiting = nominated.pods.iter().any(|other| other.priority < pod.priority && is_preempted(&other.pod));
+    is_waiting.then_some("not eligible due to a terminating pod on the nominated node.")
 }
 
-/// The pod is terminating because it was preempted.
-fn is_leaving_for_others(pod: &Pod) -> bool {
+/// Returns true if the pod is terminating because it was preempted.
+fn is_preempted(pod: &Pod) -> bool {
     let mut conditions = pod.status.iter().flat_map(|s| s.conditions.iter().flatten());
     pod.is_deleting()
         && conditions
@@ -91,37 +97,37 @@ fn is_leaving_for_others(pod: &Pod) -> bool {
             .is_some_and(|c| c.status == "True" && c.reason.as_deref() == Some("PreemptionByScheduler"))
 }
 
-/// So many candidates are enough.
-fn enough(nodes: usize) -> usize {
+/// Returns the number of candidates after which the search ends.
+fn candidates_to_find(nodes: usize) -> usize {
     (nodes * MIN_CANDIDATES_PERCENTAGE / 100).max(MIN_CANDIDATES).min(nodes)
 }
 
 impl DefaultPreemption {
-    /// Candidates that violate no budget first, and why other nodes are none.
-    fn candidates(&self, unfit: &Unfit<'_>) -> (Vec<Candidate>, BTreeMap<String, Rejection>) {
-        let resolvable = |node: &&Arc<NodeInfo>| unfit.diagnosis.of(node.name()).is_some_and(|r| r.resolvable);
-        let nodes: Vec<&Arc<NodeInfo>> = unfit.snapshot.nodes().iter().filter(resolvable).collect();
-        let (mut harmless, mut violating, mut rejections) = (Vec::new(), Vec::new(), BTreeMap::new());
+    /// Returns the candidates, those without violated budgets first, and the rejections of other nodes.
+    fn candidates(&self, failed: &FailedCycle<'_>) -> (Vec<Candidate>, BTreeMap<String, Rejection>) {
+        let resolvable = |node: &&Arc<NodeInfo>| failed.diagnosis.of(node.name()).is_some_and(|r| r.resolvable);
+        let nodes: Vec<&Arc<NodeInfo>> = failed.snapshot.nodes().iter().filter(resolvable).collect();
+        let (mut non_violating, mut violating, mut rejections) = (Vec::new(), Vec::new(), BTreeMap::new());
         if nodes.is_empty() {
-            return (harmless, rejections);
+            return (non_violating, rejections);
         }
         let budgets = self.budgets();
         let offset = self.random.below(nodes.len());
         for node in nodes.iter().cycle().skip(offset).take(nodes.len()) {
-            match victims_on(unfit, node, &budgets) {
-                Ok(candidate) if candidate.violations == 0 => harmless.push(candidate),
+            match victims_on(failed, node, &budgets) {
+                Ok(candidate) if candidate.violations == 0 => non_violating.push(candidate),
                 Ok(candidate) => violating.push(candidate),
                 Err(rejection) => drop(rejections.insert(node.name().to_owned(), rejection)),
             }
-            if !harmless.is_empty() && harmless.len() + violating.len() >= enough(nodes.len()) {
+            if !non_violating.is_empty() && non_violating.len() + violating.len() >= candidates_to_find(nodes.len()) {
                 break;
             }
         }
-        harmless.append(&mut violating);
-        (harmless, rejections)
+        non_violating.append(&mut violating);
+        (non_violating, rejections)
     }
 
-    /// All budgets; one without a selector, or with an empty one, protects nobody.
+    /// Returns the budgets with a non-empty selector. The others protect no pod.
     fn budgets(&self) -> Vec<Budget> {
         let budget = |object: Arc<PodDisruptionBudget>| {
             let selector = object.spec.as_ref().and_then(|s| s.selector.as_ref());
@@ -132,30 +138,31 @@ impl DefaultPreemption {
     }
 }
 
-/// Takes all less important pods away, then puts back as many as fit, the most important first.
-fn victims_on(unfit: &Unfit<'_>, node: &NodeInfo, budgets: &[Budget]) -> Result<Candidate, Rejection> {
-    let Unfit { profile, pod, nominated, .. } = unfit;
-    let mut lesser: Vec<Arc<PodInfo>> = node.pods.iter().filter(|p| p.priority < pod.priority).cloned().collect();
-    if lesser.is_empty() {
+/// Removes all pods of lower priority from a copy of the node. Then adds them again while the pod fits, those of the highest
+/// priority first. The rest are the victims.
+fn victims_on(failed: &FailedCycle<'_>, node: &NodeInfo, budgets: &[Budget]) -> Result<Candidate, Rejection> {
+    let FailedCycle { profile, pod, nominated, .. } = failed;
+    let mut lower: Vec<Arc<PodInfo>> = node.pods.iter().filter(|p| p.priority < pod.priority).cloned().collect();
+    if lower.is_empty() {
         return Err(Rejection::unresolvable(NAME, "No preemption victims found for incoming pod"));
     }
-    let (mut left, mut state) = (node.clone(), unfit.state.clone());
-    for other in &lesser {
-        left.remove_pod(other.uid());
-        profile.run_remove_pod(&mut state, pod, other, &left);
+    let (mut simulated, mut state) = (node.clone(), failed.state.clone());
+    for other in &lower {
+        simulated.remove_pod(other.uid());
+        profile.run_remove_pod(&mut state, pod, other, &simulated);
     }
-    cycle::passes(profile, &state, pod, &left, nominated)?;
+    cycle::passes_filters(profile, &state, pod, &simulated, nominated)?;
 
-    lesser.sort_by_key(|other| importance(other));
-    let (protected, unprotected) = split_by_budget(lesser, budgets);
+    lower.sort_by_key(|other| importance(other));
+    let (protected, unprotected) = split_by_budget(lower, budgets);
     let (mut victims, mut violations) = (Vec::new(), 0);
     for (others, is_protected) in [(protected, true), (unprotected, false)] {
         for other in others {
-            left.add_pod(other.clone());
-            profile.run_add_pod(&mut state, pod, &other, &left);
-            if cycle::passes(profile, &state, pod, &left, nominated).is_err() {
-                left.remove_pod(other.uid());
-                profile.run_remove_pod(&mut state, pod, &other, &left);
+            simulated.add_pod(other.clone());
+            profile.run_add_pod(&mut state, pod, &other, &simulated);
+            if cycle::passes_filters(profile, &state, pod, &simulated, nominated).is_err() {
+                simulated.remove_pod(other.uid());
+                profile.run_remove_pod(&mut state, pod, &other, &simulated);
                 violations += usize::from(is_protected);
                 victims.push(other);
             }
@@ -169,7 +176,7 @@ fn victims_on(unfit: &Unfit<'_>, node: &NodeInfo, budgets: &[Budget]) -> Result<
     Ok(Candidate { node: node.name().to_owned(), victims, violations })
 }
 
-/// Pods whose removal a PodDisruptionBudget forbids, and those that may go.
+/// Splits pods into those whose eviction violates a budget, and the others.
 fn split_by_budget(pods: Vec<Arc<PodInfo>>, budgets: &[Budget]) -> (Vec<Arc<PodInfo>>, Vec<Arc<PodInfo>>) {
     let status = |budget: &Budget| budget.object.status.clone().unwrap_or_default();
     let mut allowed: Vec<i32> = budgets.iter().map(|b| status(b).disruptions_allowed.unwrap_or(0)).collect();
@@ -179,7 +186,7 @@ fn split_by_budget(pods: Vec<Arc<PodInfo>>, budgets: &[Budget]) -> (Vec<Arc<PodI
             let protects = budget.object.namespace() == pod.namespace()
                 && !pod.labels().is_empty()
                 && budget.selector.matches(pod.labels());
-            // The eviction of those listed as disrupted is counted already.
+            // `disruptionsAllowed` already includes the pods that are listed as disrupted.
             let is_counted = || status(budget).disrupted_pods.is_some_and(|pods| pods.contains_key(pod.pod.name()));
             if protects && !is_counted() {
                 *allowed -= 1;
@@ -190,7 +197,7 @@ fn split_by_budget(pods: Vec<Arc<PodInfo>>, budgets: &[Budget]) -> (Vec<Arc<PodI
     })
 }
 
-/// Sorts the more important first: by priority, then whoever has run longer.
+/// Returns a sort key: the highest priority first, then the earliest start.
 fn importance(pod: &PodInfo) -> (Reverse<i32>, Timestamp, String) {
     (Reverse(pod.priority), start_time(pod), pod.key.clone())
 }
@@ -199,11 +206,16 @@ fn start_time(pod: &PodInfo) -> Timestamp {
     pod.pod.status.as_ref().and_then(|s| s.start_time.as_ref()).map_or(Timestamp::MAX, |t| t.0)
 }
 
-/// The fewest violated budgets; then the least important "most important victim"; then the least importance in all;
-/// then the fewest victims; then the one whose most important victims started last; then the first.
+/// Returns the best candidate. The first difference in this order decides:
+/// 1. fewer violated budgets;
+/// 2. a lower highest priority of the victims;
+/// 3. a lower sum of the victims' priorities;
+/// 4. fewer victims;
+/// 5. a later start of the earliest victim of the highest priority;
+/// 6. the order of the search.
 fn choose(candidates: Vec<Candidate>) -> Option<Candidate> {
     let highest = |c: &Candidate| c.victims.first().map_or(i64::MIN, |v| i64::from(v.priority));
-    // Priorities may be negative; shifted, so that more victims never make the sum smaller.
+    // Priorities may be negative. The shift makes them positive, so that the sum grows with every victim.
     let sum =
         |c: &Candidate| -> i64 { c.victims.iter().map(|v| i64::from(v.priority) + i64::from(i32::MAX) + 1).sum() };
     let earliest = |c: &Candidate| {

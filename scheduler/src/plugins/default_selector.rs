@@ -1,4 +1,4 @@
-//! The selector that stands for "pods like this one": that of the Services and the workload it belongs to.
+//! Returns the default selector of a pod: that of its Services and of its controller.
 //!
 //! Corresponds to helper.DefaultSelector of pkg/scheduler/framework/plugins/helper.
 
@@ -9,7 +9,7 @@ use proto::kinds::api::core::v1::{ReplicationController, Service};
 use proto::meta::label_selector;
 use proto::meta::selector::{Requirement, Selector};
 
-/// Where pods' Services and owners are looked up.
+/// The caches of Services and workload controllers.
 #[derive(Clone)]
 pub struct Workloads {
     pub services: Lister<Service>,
@@ -19,7 +19,7 @@ pub struct Workloads {
 }
 
 impl Workloads {
-    /// Empty (it selects everything) for a pod that belongs to nobody.
+    /// Returns the pod's selector; empty, which selects everything, for a pod without Services and controller.
     pub fn selector_of(&self, pod: &PodInfo) -> Selector {
         let mut requirements: Vec<Requirement> = Vec::new();
         let mut add = |selector: Selector| {

@@ -1,4 +1,4 @@
-//! ImageLocality: better where the pod's images already are, unless few nodes have them.
+//! ImageLocality prefers nodes that have the pod's images, unless few nodes have them.
 //!
 //! Corresponds to pkg/scheduler/framework/plugins/imagelocality.
 
@@ -9,9 +9,9 @@ use crate::pod_info::PodInfo;
 pub struct ImageLocality;
 
 const MIB: i64 = 1024 * 1024;
-/// Images smaller than this are pulled in no time.
+/// Total size below which images give no points.
 const MIN_THRESHOLD_BYTES: i64 = 23 * MIB;
-/// More than this for each container gives no more points.
+/// Size for each container above which images give no more points.
 const MAX_CONTAINER_THRESHOLD_BYTES: i64 = 1000 * MIB;
 
 impl Plugin for ImageLocality {
@@ -31,8 +31,8 @@ impl Score for ImageLocality {
         for image in of_containers.chain(of_volumes) {
             let image = with_tag(image.as_deref().unwrap_or_default());
             if let Some(size) = node.images.get(&image) {
-                // Weighted by how many nodes have it, so that one node that has it does not draw every pod.
-                let spread = f64::from(snapshot.image_spread(&image)) / all_nodes;
+                // The weight is the fraction of nodes with the image, so that one node with it does not attract all pods.
+                let spread = f64::from(snapshot.nodes_with_image(&image)) / all_nodes;
                 bytes += (*size as f64 * spread) as i64;
             }
         }
@@ -42,7 +42,7 @@ impl Score for ImageLocality {
     }
 }
 
-/// The name as nodes report it, as far as that can be known without the registry's rules.
+/// Returns the image name with a tag, as nodes report it. Registry defaults are not added.
 fn with_tag(image: &str) -> String {
     let tagged = image.rfind(':') > image.rfind('/');
     if tagged { image.to_owned() } else { format!("{image}:latest") }

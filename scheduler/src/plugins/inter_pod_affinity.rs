@@ -1,11 +1,11 @@
-//! InterPodAffinity: pods that want to be, or must not be, in the same topology domain as others.
+//! InterPodAffinity places pods into the same topology domain as others, or into different ones.
 //!
 //! Corresponds to pkg/scheduler/framework/plugins/interpodaffinity.
 
 use crate::cache::{Namespaces, NodeInfo, Snapshot};
 use crate::framework::{
-    ClusterEvent, CycleState, Filter, MAX_NODE_SCORE, Plugin, PreFilter, PreFiltered, PreScore, PreScored, Rejection,
-    Score,
+    ClusterEvent, CycleState, Filter, MAX_NODE_SCORE, Plugin, PreFilter, PreFilterResult, PreScore, PreScoreResult,
+    Rejection, Score,
 };
 use crate::pod_info::{AffinityTerm, PodInfo};
 use std::collections::BTreeMap;
@@ -14,10 +14,10 @@ pub struct InterPodAffinity;
 
 const NAME: &str = "InterPodAffinity";
 const SCORE: &str = "InterPodAffinity/score";
-/// A required affinity of a pod that runs already counts this much when another pod is scored.
+/// Weight of an existing pod's required affinity when another pod is scored.
 const HARD_POD_AFFINITY_WEIGHT: i64 = 1;
 
-/// A number for each value of each topology key.
+/// A count for each value of each topology key.
 #[derive(Clone, Debug, Default)]
 struct Domains(BTreeMap<String, BTreeMap<String, i64>>);
 
@@ -37,45 +37,45 @@ impl Domains {
         self.0.keys().map(|key| self.of(node, key)).sum()
     }
 
-    /// Nothing is counted anywhere.
+    /// Returns true if all counts are zero.
     fn is_zero(&self) -> bool {
         self.0.values().flat_map(BTreeMap::values).all(|sum| *sum == 0)
     }
 }
 
-/// What PreFilter counts.
+/// The counts of PreFilter.
 #[derive(Clone, Debug, Default)]
 struct Counts {
-    /// Pods whose anti-affinity forbids the pod in their domain.
-    forbidden_by_others: Domains,
-    /// Pods that match all of the pod's affinity terms.
-    wanted: Domains,
-    /// Pods that match a term of its anti-affinity.
-    unwanted: Domains,
-    /// The pod would satisfy its own affinity: the first of a group has to start somewhere.
-    wants_itself: bool,
+    /// Existing pods whose anti-affinity terms match the pod.
+    existing_anti_affinity: Domains,
+    /// Existing pods that match all affinity terms of the pod.
+    affinity: Domains,
+    /// Existing pods that match an anti-affinity term of the pod.
+    anti_affinity: Domains,
+    /// True if the pod matches its own affinity terms. It may then be the first pod of its group.
+    matches_itself: bool,
     namespaces: Namespaces,
 }
 
 impl Counts {
-    /// What `other`, on `node`, has against the pod, `times` over.
-    fn count_antipathy(&mut self, pod: &PodInfo, other: &PodInfo, node: &NodeInfo, times: i64) {
+    /// Adds `times` for each anti-affinity term of `other`, on `node`, that matches the pod.
+    fn count_existing_anti_affinity(&mut self, pod: &PodInfo, other: &PodInfo, node: &NodeInfo, times: i64) {
         let labels = self.namespaces.labels(pod.namespace());
         for term in other.required_anti_affinity.iter().filter(|term| term.matches(pod, labels)) {
-            self.forbidden_by_others.add(node, &term.topology_key, times);
+            self.existing_anti_affinity.add(node, &term.topology_key, times);
         }
     }
 
-    /// What the pod requires of its company, as far as `other`, on `node`, has to do with it.
-    fn count_company(&mut self, pod: &PodInfo, other: &PodInfo, node: &NodeInfo, times: i64) {
+    /// Adds `times` for each term of the pod that matches `other`, on `node`. Affinity terms count only if all match.
+    fn count_incoming(&mut self, pod: &PodInfo, other: &PodInfo, node: &NodeInfo, times: i64) {
         let labels = self.namespaces.labels(other.namespace());
         if pod.required_affinity.iter().all(|term| term.matches(other, labels)) {
             for term in &pod.required_affinity {
-                self.wanted.add(node, &term.topology_key, times);
+                self.affinity.add(node, &term.topology_key, times);
             }
         }
         for term in pod.required_anti_affinity.iter().filter(|term| term.matches(other, labels)) {
-            self.unwanted.add(node, &term.topology_key, times);
+            self.anti_affinity.add(node, &term.topology_key, times);
         }
     }
 }
@@ -85,16 +85,18 @@ impl Plugin for InterPodAffinity {
         NAME
     }
 
-    fn is_helped_by(&self, pod: &PodInfo, event: &ClusterEvent) -> bool {
-        let wants = |other: &PodInfo| {
+    fn may_become_schedulable(&self, pod: &PodInfo, event: &ClusterEvent) -> bool {
+        let matches = |other: &PodInfo| {
             !pod.required_affinity.is_empty() && pod.required_affinity.iter().all(|term| term.may_match(other))
         };
         let repels = |other: &PodInfo| pod.required_anti_affinity.iter().any(|term| term.may_match(other));
         let is_repelled_by = |other: &PodInfo| other.required_anti_affinity.iter().any(|term| term.may_match(pod));
         match event {
-            ClusterEvent::AssignedPodAdded(other) => wants(other),
-            ClusterEvent::AssignedPodUpdated { old, new } => !wants(old) && wants(new) || repels(old) && !repels(new),
-            ClusterEvent::AssignedPodDeleted(other) => repels(other) || is_repelled_by(other) || wants(other),
+            ClusterEvent::AssignedPodAdded(other) => matches(other),
+            ClusterEvent::AssignedPodUpdated { old, new } => {
+                !matches(old) && matches(new) || repels(old) && !repels(new)
+            }
+            ClusterEvent::AssignedPodDeleted(other) => repels(other) || is_repelled_by(other) || matches(other),
             ClusterEvent::NodeAdded(node) => {
                 let has = |key: &str| node.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(key));
                 pod.required_affinity.iter().all(|term| has(&term.topology_key))
@@ -107,37 +109,42 @@ impl Plugin for InterPodAffinity {
 }
 
 impl PreFilter for InterPodAffinity {
-    fn pre_filter(&self, state: &mut CycleState, pod: &PodInfo, snapshot: &Snapshot) -> Result<PreFiltered, Rejection> {
+    fn pre_filter(
+        &self,
+        state: &mut CycleState,
+        pod: &PodInfo,
+        snapshot: &Snapshot,
+    ) -> Result<PreFilterResult, Rejection> {
         let mut counts = Counts { namespaces: snapshot.namespaces().clone(), ..Counts::default() };
         for node in snapshot.with_required_anti_affinity() {
-            node.pods.iter().for_each(|other| counts.count_antipathy(pod, other, node, 1));
+            node.pods.iter().for_each(|other| counts.count_existing_anti_affinity(pod, other, node, 1));
         }
         let nothing_required = pod.required_affinity.is_empty() && pod.required_anti_affinity.is_empty();
-        if nothing_required && counts.forbidden_by_others.is_zero() {
-            return Ok(PreFiltered::Skip);
+        if nothing_required && counts.existing_anti_affinity.is_zero() {
+            return Ok(PreFilterResult::Skip);
         }
         if !nothing_required {
             for node in snapshot.nodes() {
-                node.pods.iter().for_each(|other| counts.count_company(pod, other, node, 1));
+                node.pods.iter().for_each(|other| counts.count_incoming(pod, other, node, 1));
             }
         }
         let own_labels = snapshot.namespaces().labels(pod.namespace());
-        counts.wants_itself = pod.required_affinity.iter().all(|term| term.matches(pod, own_labels));
+        counts.matches_itself = pod.required_affinity.iter().all(|term| term.matches(pod, own_labels));
         state.write(NAME, counts);
-        Ok(PreFiltered::AllNodes)
+        Ok(PreFilterResult::AllNodes)
     }
 
     fn add_pod(&self, state: &mut CycleState, pod: &PodInfo, added: &PodInfo, node: &NodeInfo) {
-        if let Some(counts) = state.change::<Counts>(NAME) {
-            counts.count_antipathy(pod, added, node, 1);
-            counts.count_company(pod, added, node, 1);
+        if let Some(counts) = state.read_mut::<Counts>(NAME) {
+            counts.count_existing_anti_affinity(pod, added, node, 1);
+            counts.count_incoming(pod, added, node, 1);
         }
     }
 
     fn remove_pod(&self, state: &mut CycleState, pod: &PodInfo, removed: &PodInfo, node: &NodeInfo) {
-        if let Some(counts) = state.change::<Counts>(NAME) {
-            counts.count_antipathy(pod, removed, node, -1);
-            counts.count_company(pod, removed, node, -1);
+        if let Some(counts) = state.read_mut::<Counts>(NAME) {
+            counts.count_existing_anti_affinity(pod, removed, node, -1);
+            counts.count_incoming(pod, removed, node, -1);
         }
     }
 }
@@ -147,15 +154,15 @@ impl Filter for InterPodAffinity {
         let Some(counts) = state.read::<Counts>(NAME) else { return Ok(()) };
         let terms = &pod.required_affinity;
         let has_domains = terms.iter().all(|term| node.label(&term.topology_key).is_some());
-        let company = terms.iter().all(|term| counts.wanted.of(node, &term.topology_key) > 0);
-        let first_of_group = counts.wanted.is_zero() && counts.wants_itself;
-        if !(has_domains && (company || first_of_group)) {
+        let matches = terms.iter().all(|term| counts.affinity.of(node, &term.topology_key) > 0);
+        let first_of_group = counts.affinity.is_zero() && counts.matches_itself;
+        if !(has_domains && (matches || first_of_group)) {
             return Err(Rejection::unresolvable(NAME, "node(s) didn't match pod affinity rules"));
         }
-        if pod.required_anti_affinity.iter().any(|term| counts.unwanted.of(node, &term.topology_key) > 0) {
+        if pod.required_anti_affinity.iter().any(|term| counts.anti_affinity.of(node, &term.topology_key) > 0) {
             return Err(Rejection::unschedulable(NAME, "node(s) didn't match pod anti-affinity rules"));
         }
-        if counts.forbidden_by_others.0.keys().any(|key| counts.forbidden_by_others.of(node, key) > 0) {
+        if counts.existing_anti_affinity.0.keys().any(|key| counts.existing_anti_affinity.of(node, key) > 0) {
             let reason = "node(s) didn't satisfy existing pods anti-affinity rules";
             return Err(Rejection::unschedulable(NAME, reason));
         }
@@ -164,7 +171,7 @@ impl Filter for InterPodAffinity {
 }
 
 impl PreScore for InterPodAffinity {
-    fn pre_score(&self, state: &mut CycleState, pod: &PodInfo, snapshot: &Snapshot, _: &[&NodeInfo]) -> PreScored {
+    fn pre_score(&self, state: &mut CycleState, pod: &PodInfo, snapshot: &Snapshot, _: &[&NodeInfo]) -> PreScoreResult {
         let prefers = !(pod.preferred_affinity.is_empty() && pod.preferred_anti_affinity.is_empty());
         let mut points = Domains::default();
         let mut count = |node: &NodeInfo| {
@@ -178,14 +185,14 @@ impl PreScore for InterPodAffinity {
             snapshot.with_affinity().for_each(|node| count(node));
         }
         if points.0.is_empty() {
-            return PreScored::Skip;
+            return PreScoreResult::Skip;
         }
         state.write(SCORE, points);
-        PreScored::Score
+        PreScoreResult::Score
     }
 }
 
-/// What `other`, on `node`, adds to the points of its domains: the pod's wishes about it and its wishes about the pod.
+/// Adds the points of a pair of pods to the domains of `node`, where `other` is: for the preferences of both pods.
 fn score_pair(points: &mut Domains, pod: &PodInfo, other: &PodInfo, node: &NodeInfo, snapshot: &Snapshot) {
     let mut add = |term: &AffinityTerm, of: &PodInfo, weight: i64| {
         if term.matches(of, snapshot.namespaces().labels(of.namespace())) {
@@ -214,7 +221,7 @@ impl Score for InterPodAffinity {
         state.read::<Domains>(SCORE).map_or(0, |points| points.sum(node))
     }
 
-    /// Points may be negative: the range between the least and the most becomes 0 to 100.
+    /// Scales the range from the lowest to the highest score to 0 to 100. Scores may be negative.
     fn normalize(&self, _: &CycleState, _: &PodInfo, _: &[&NodeInfo], scores: &mut [i64]) {
         let (least, most) = (scores.iter().copied().min().unwrap_or(0), scores.iter().copied().max().unwrap_or(0));
         for score in scores.iter_mut() {

@@ -1,4 +1,4 @@
-//! The plugins, one file each, and the table of the default profile.
+//! The plugins, each in its own file, and the default profile.
 //!
 //! Corresponds to pkg/scheduler/framework/plugins and its getDefaultPlugins.
 
@@ -29,19 +29,19 @@ use proto::kinds::api::policy::v1::PodDisruptionBudget;
 use std::sync::Arc;
 use volume_binding::VolumeBinding;
 
-/// The name by which pods ask for the default profile.
+/// Scheduler name of the default profile.
 pub const DEFAULT_SCHEDULER: &str = "default-scheduler";
 
-/// What plugins look up besides nodes and pods.
+/// The caches and the random stream that plugins read, besides nodes and pods.
 pub struct Sources {
     pub workloads: Workloads,
     pub volumes: VolumeBinding,
     pub budgets: Lister<PodDisruptionBudget>,
-    /// Where preemption begins to look for victims.
+    /// Chooses the node at which preemption begins its search.
     pub random: Random,
 }
 
-/// Plugins and weights as Kubernetes has them by default.
+/// Returns the profile with Kubernetes' default plugins and weights.
 pub fn default_profile(sources: Sources, binder: Arc<dyn Bind>) -> Profile {
     let gates = Arc::new(scheduling_gates::SchedulingGates);
     let unschedulable = Arc::new(node_unschedulable::NodeUnschedulable);

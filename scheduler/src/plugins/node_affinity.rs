@@ -1,11 +1,11 @@
-//! NodeAffinity: `nodeSelector` and required node affinity decide, preferred node affinity scores.
+//! NodeAffinity filters nodes by `nodeSelector` and required node affinity, and scores them by preferred node affinity.
 //!
 //! Corresponds to pkg/scheduler/framework/plugins/nodeaffinity.
 
 use crate::cache::{NodeInfo, Snapshot};
 use crate::framework::profile::normalize_to_highest;
 use crate::framework::{
-    ClusterEvent, CycleState, Filter, Plugin, PreFilter, PreFiltered, PreScore, PreScored, Rejection, Score,
+    ClusterEvent, CycleState, Filter, Plugin, PreFilter, PreFilterResult, PreScore, PreScoreResult, Rejection, Score,
 };
 use crate::pod_info::PodInfo;
 use proto::kinds::api::core::v1::{Node, PreferredSchedulingTerm};
@@ -27,23 +27,23 @@ impl Plugin for NodeAffinity {
         NAME
     }
 
-    /// A node that did not match does now.
-    fn is_helped_by(&self, pod: &PodInfo, event: &ClusterEvent) -> bool {
+    /// Returns true if a node matches now and did not match before.
+    fn may_become_schedulable(&self, pod: &PodInfo, event: &ClusterEvent) -> bool {
         let matches = |node: &Arc<Node>| node_selector::required_matches(pod.spec(), node);
         event.node_change().is_some_and(|(old, new)| matches(new) && !old.is_some_and(matches))
     }
 }
 
 impl PreFilter for NodeAffinity {
-    fn pre_filter(&self, _: &mut CycleState, pod: &PodInfo, _: &Snapshot) -> Result<PreFiltered, Rejection> {
+    fn pre_filter(&self, _: &mut CycleState, pod: &PodInfo, _: &Snapshot) -> Result<PreFilterResult, Rejection> {
         let selects = pod.spec().node_selector.as_ref().is_some_and(|selector| !selector.is_empty());
         if !selects && node_selector::required_affinity(pod.spec()).is_none() {
-            return Ok(PreFiltered::Skip);
+            return Ok(PreFilterResult::Skip);
         }
         match node_selector::named_nodes(pod.spec()) {
-            None => Ok(PreFiltered::AllNodes),
+            None => Ok(PreFilterResult::AllNodes),
             Some(names) if names.is_empty() => Err(Rejection::unresolvable(NAME, "pod affinity terms conflict")),
-            Some(names) => Ok(PreFiltered::Nodes(names)),
+            Some(names) => Ok(PreFilterResult::Nodes(names)),
         }
     }
 }
@@ -56,8 +56,8 @@ impl Filter for NodeAffinity {
 }
 
 impl PreScore for NodeAffinity {
-    fn pre_score(&self, _: &mut CycleState, pod: &PodInfo, _: &Snapshot, _: &[&NodeInfo]) -> PreScored {
-        if preferred(pod).is_empty() { PreScored::Skip } else { PreScored::Score }
+    fn pre_score(&self, _: &mut CycleState, pod: &PodInfo, _: &Snapshot, _: &[&NodeInfo]) -> PreScoreResult {
+        if preferred(pod).is_empty() { PreScoreResult::Skip } else { PreScoreResult::Score }
     }
 }
 

@@ -1,4 +1,4 @@
-//! NodeName: a pod that names its node goes there or nowhere.
+//! NodeName rejects all nodes but the one that the pod's spec names.
 //!
 //! Corresponds to pkg/scheduler/framework/plugins/nodename.
 
@@ -15,7 +15,7 @@ impl Plugin for NodeName {
         NAME
     }
 
-    fn is_helped_by(&self, _pod: &PodInfo, event: &ClusterEvent) -> bool {
+    fn may_become_schedulable(&self, _pod: &PodInfo, event: &ClusterEvent) -> bool {
         matches!(event, ClusterEvent::NodeAdded(_))
     }
 }

@@ -1,9 +1,9 @@
-//! NodePorts: a port of the host has one owner.
+//! NodePorts rejects nodes on which the pod's host ports are in use.
 //!
 //! Corresponds to pkg/scheduler/framework/plugins/nodeports.
 
 use crate::cache::{NodeInfo, Snapshot};
-use crate::framework::{ClusterEvent, CycleState, Filter, Plugin, PreFilter, PreFiltered, Rejection};
+use crate::framework::{ClusterEvent, CycleState, Filter, Plugin, PreFilter, PreFilterResult, Rejection};
 use crate::pod_info::PodInfo;
 
 pub struct NodePorts;
@@ -15,11 +15,11 @@ impl Plugin for NodePorts {
         NAME
     }
 
-    fn is_helped_by(&self, pod: &PodInfo, event: &ClusterEvent) -> bool {
+    fn may_become_schedulable(&self, pod: &PodInfo, event: &ClusterEvent) -> bool {
         match event {
             ClusterEvent::NodeAdded(_) => true,
-            ClusterEvent::AssignedPodDeleted(gone) => {
-                pod.host_ports.iter().any(|wanted| gone.host_ports.iter().any(|held| held.conflicts_with(wanted)))
+            ClusterEvent::AssignedPodDeleted(deleted) => {
+                pod.host_ports.iter().any(|wanted| deleted.host_ports.iter().any(|used| used.conflicts_with(wanted)))
             }
             _ => false,
         }
@@ -27,14 +27,14 @@ impl Plugin for NodePorts {
 }
 
 impl PreFilter for NodePorts {
-    fn pre_filter(&self, _: &mut CycleState, pod: &PodInfo, _: &Snapshot) -> Result<PreFiltered, Rejection> {
-        Ok(if pod.host_ports.is_empty() { PreFiltered::Skip } else { PreFiltered::AllNodes })
+    fn pre_filter(&self, _: &mut CycleState, pod: &PodInfo, _: &Snapshot) -> Result<PreFilterResult, Rejection> {
+        Ok(if pod.host_ports.is_empty() { PreFilterResult::Skip } else { PreFilterResult::AllNodes })
     }
 }
 
 impl Filter for NodePorts {
     fn filter(&self, _state: &CycleState, pod: &PodInfo, node: &NodeInfo) -> Result<(), Rejection> {
-        if pod.host_ports.iter().any(|port| node.is_port_taken(port)) {
+        if pod.host_ports.iter().any(|port| node.is_port_used(port)) {
             let reason = "node(s) didn't have free ports for the requested pod ports";
             return Err(Rejection::unschedulable(NAME, reason));
         }

@@ -1,9 +1,9 @@
-//! NodeResourcesBalancedAllocation: better where the pod makes the use of CPU and memory more even.
+//! NodeResourcesBalancedAllocation prefers nodes whose CPU and memory the pod makes more evenly used.
 //!
 //! Corresponds to pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go.
 
 use crate::cache::{NodeInfo, Snapshot};
-use crate::framework::{CycleState, MAX_NODE_SCORE, Plugin, PreScore, PreScored, Score};
+use crate::framework::{CycleState, MAX_NODE_SCORE, Plugin, PreScore, PreScoreResult, Score};
 use crate::pod_info::PodInfo;
 use proto::scheduling::requests::Resources;
 
@@ -15,7 +15,7 @@ impl Plugin for NodeResourcesBalancedAllocation {
     }
 }
 
-/// 100 where the same fraction of both is used, 50 where one is full and the other empty.
+/// Returns 100 if the same fraction of CPU and memory is used, and 50 if one is full and the other is empty.
 fn balance(used: &Resources, all: &Resources) -> i64 {
     let fraction = |used: i64, all: i64| (used as f64 / all as f64).min(1.0);
     let deviation = match (all.milli_cpu, all.memory) {
@@ -26,15 +26,15 @@ fn balance(used: &Resources, all: &Resources) -> i64 {
 }
 
 impl PreScore for NodeResourcesBalancedAllocation {
-    fn pre_score(&self, _: &mut CycleState, pod: &PodInfo, _: &Snapshot, _: &[&NodeInfo]) -> PreScored {
-        // A pod that asks for nothing tips no balance.
+    fn pre_score(&self, _: &mut CycleState, pod: &PodInfo, _: &Snapshot, _: &[&NodeInfo]) -> PreScoreResult {
+        // A pod without requests does not change the balance.
         let asks = pod.requests.milli_cpu > 0 || pod.requests.memory > 0;
-        if asks { PreScored::Score } else { PreScored::Skip }
+        if asks { PreScoreResult::Score } else { PreScoreResult::Skip }
     }
 }
 
 impl Score for NodeResourcesBalancedAllocation {
-    /// Between 50 and 100: 75 where the pod changes nothing.
+    /// Returns a score between 50 and 100; 75 if the pod does not change the balance.
     fn score(&self, _state: &CycleState, pod: &PodInfo, node: &NodeInfo, _snapshot: &Snapshot) -> i64 {
         let with = Resources {
             milli_cpu: node.requested.milli_cpu + pod.requests.milli_cpu,

@@ -1,10 +1,10 @@
-//! NodeResourcesFit: what a pod asks for has to be free on the node; of those that have it, the emptier the better.
+//! NodeResourcesFit rejects nodes without enough free resources, and prefers those with the most free ones.
 //!
 //! Corresponds to pkg/scheduler/framework/plugins/noderesources/fit.go and least_allocated.go.
 
 use crate::cache::{NodeInfo, Snapshot};
 use crate::framework::{
-    ClusterEvent, CycleState, Filter, MAX_NODE_SCORE, Plugin, PreFilter, PreFiltered, Rejection, Score, event,
+    ClusterEvent, CycleState, Filter, MAX_NODE_SCORE, Plugin, PreFilter, PreFilterResult, Rejection, Score, event,
 };
 use crate::pod_info::PodInfo;
 use proto::scheduling::requests::Resources;
@@ -14,7 +14,7 @@ pub struct NodeResourcesFit;
 
 const NAME: &str = "NodeResourcesFit";
 
-/// What is missing: the reason, and whether the node has too little even when it is empty.
+/// Returns the reasons for which the pod does not fit, each with true if it would not fit on the empty node either.
 fn insufficient(requests: &Resources, node: &NodeInfo) -> Vec<(Cow<'static, str>, bool)> {
     let mut missing: Vec<(Cow<'static, str>, bool)> = Vec::new();
     let (all, used) = (&node.allocatable, &node.requested);
@@ -41,17 +41,17 @@ impl Plugin for NodeResourcesFit {
         NAME
     }
 
-    fn is_helped_by(&self, pod: &PodInfo, event: &ClusterEvent) -> bool {
+    fn may_become_schedulable(&self, pod: &PodInfo, event: &ClusterEvent) -> bool {
         let asks_for_more = |more: &Resources, less: &Resources| {
             pod.requests.requested().any(|(name, _)| more.get(name) > less.get(name))
         };
         match event {
-            ClusterEvent::AssignedPodDeleted(_) => true, // every pod held a place, if nothing else
+            ClusterEvent::AssignedPodDeleted(_) => true, // every pod counts against the node's limit of pods
             ClusterEvent::AssignedPodUpdated { old, new } => asks_for_more(&old.requests, &new.requests),
             ClusterEvent::PodUpdated { old, new } => old.requests.exceeds(&new.requests),
-            ClusterEvent::NodeAdded(node) => insufficient(&pod.requests, &event::bare(node)).is_empty(),
+            ClusterEvent::NodeAdded(node) => insufficient(&pod.requests, &event::empty_node_info(node)).is_empty(),
             ClusterEvent::NodeUpdated { old, new } => {
-                let (old, new) = (event::bare(old), event::bare(new));
+                let (old, new) = (event::empty_node_info(old), event::empty_node_info(new));
                 let grown =
                     new.allocatable.pods > old.allocatable.pods || asks_for_more(&new.allocatable, &old.allocatable);
                 grown && insufficient(&pod.requests, &new).is_empty()
@@ -62,8 +62,8 @@ impl Plugin for NodeResourcesFit {
 }
 
 impl PreFilter for NodeResourcesFit {
-    fn pre_filter(&self, _: &mut CycleState, _: &PodInfo, _: &Snapshot) -> Result<PreFiltered, Rejection> {
-        Ok(PreFiltered::AllNodes)
+    fn pre_filter(&self, _: &mut CycleState, _: &PodInfo, _: &Snapshot) -> Result<PreFilterResult, Rejection> {
+        Ok(PreFilterResult::AllNodes)
     }
 }
 
@@ -79,7 +79,7 @@ impl Filter for NodeResourcesFit {
 }
 
 impl Score for NodeResourcesFit {
-    /// LeastAllocated over CPU and memory, both of weight 1: the mean of the free percentages.
+    /// Returns the mean of the free percentages of CPU and memory: LeastAllocated with weights of 1.
     fn score(&self, _state: &CycleState, pod: &PodInfo, node: &NodeInfo, _snapshot: &Snapshot) -> i64 {
         let (all, used, pod) = (&node.allocatable, &node.non_zero_requested, &pod.non_zero_requests);
         let parts = [(all.milli_cpu, used.milli_cpu + pod.milli_cpu), (all.memory, used.memory + pod.memory)];

@@ -1,4 +1,4 @@
-//! NodeUnschedulable: cordoned nodes take no pods but those that tolerate it.
+//! NodeUnschedulable rejects cordoned nodes, unless the pod tolerates the taint `unschedulable`.
 //!
 //! Corresponds to pkg/scheduler/framework/plugins/nodeunschedulable.
 
@@ -18,14 +18,14 @@ impl Plugin for NodeUnschedulable {
         NAME
     }
 
-    fn is_helped_by(&self, pod: &PodInfo, event: &ClusterEvent) -> bool {
+    fn may_become_schedulable(&self, pod: &PodInfo, event: &ClusterEvent) -> bool {
         let open = |node: &Arc<Node>| !node.spec.as_ref().and_then(|s| s.unschedulable).unwrap_or(false);
         event.node_change().is_some_and(|(old, new)| open(new) && !old.is_some_and(open))
             || event.pod_if_changed(|pod| pod.spec().tolerations.clone()) && tolerates_cordon(pod)
     }
 }
 
-/// Whether the pod tolerates the taint that every cordoned node is taken to have.
+/// Returns true if the pod tolerates the taint `unschedulable`, which every cordoned node is assumed to have.
 fn tolerates_cordon(pod: &PodInfo) -> bool {
     let taint = Taint {
         key: "node.kubernetes.io/unschedulable".to_owned(),

@@ -1,11 +1,11 @@
-//! PodTopologySpread: pods of one kind spread over zones, nodes or whatever a label says.
+//! PodTopologySpread spreads matching pods over the domains of a topology, such as zones or nodes.
 //!
 //! Corresponds to pkg/scheduler/framework/plugins/podtopologyspread.
 
 use crate::cache::{NodeInfo, Snapshot, node_info};
 use crate::framework::{
-    ClusterEvent, CycleState, Filter, MAX_NODE_SCORE, Plugin, PreFilter, PreFiltered, PreScore, PreScored, Rejection,
-    Score,
+    ClusterEvent, CycleState, Filter, MAX_NODE_SCORE, Plugin, PreFilter, PreFilterResult, PreScore, PreScoreResult,
+    Rejection, Score,
 };
 use crate::plugins::default_selector::Workloads;
 use crate::plugins::taint_toleration::untolerated;
@@ -34,22 +34,21 @@ struct Constraint {
     topology_key: String,
     selector: Selector,
     min_domains: i64,
-    /// Nodes that the pod's node affinity rules out do not count.
+    /// True if nodes that the pod's node affinity excludes do not count.
     honors_affinity: bool,
-    /// Nodes whose taints the pod does not tolerate do not count.
+    /// True if nodes whose taints the pod does not tolerate do not count.
     honors_taints: bool,
 }
 
 impl Constraint {
-    /// Whether pods on this node count at all.
+    /// Returns true if the pods of this node count.
     fn counts_node(&self, pod: &PodInfo, node: &NodeInfo) -> bool {
         let affinity = || node.node.as_ref().is_some_and(|node| node_selector::required_matches(pod.spec(), node));
         (!self.honors_affinity || affinity()) && (!self.honors_taints || untolerated(pod, node.taints()).is_none())
     }
 
-    /// Whether the constraint spreads this other pod. Those on their way out do not count, and a selector of
-    /// everything counts nobody.
-    fn spreads(&self, pod: &PodInfo, other: &PodInfo) -> bool {
+    /// Returns true if the constraint counts another pod. Terminating pods do not count, and an empty selector counts none.
+    fn counts_pod(&self, pod: &PodInfo, other: &PodInfo) -> bool {
         other.namespace() == pod.namespace()
             && !other.pod.is_deleting()
             && !self.selector.is_empty()
@@ -57,11 +56,11 @@ impl Constraint {
     }
 
     fn matching(&self, pod: &PodInfo, node: &NodeInfo) -> i64 {
-        node.pods.iter().filter(|other| self.spreads(pod, other)).count() as i64
+        node.pods.iter().filter(|other| self.counts_pod(pod, other)).count() as i64
     }
 }
 
-/// The pod's constraints of one kind: `DoNotSchedule` or `ScheduleAnyway`.
+/// Returns the pod's constraints with this `whenUnsatisfiable`.
 fn constraints(pod: &PodInfo, when_unsatisfiable: &str) -> Vec<Constraint> {
     let all = pod.spec().topology_spread_constraints.iter().flatten();
     let wanted = all.filter(|constraint| constraint.when_unsatisfiable == when_unsatisfiable);
@@ -86,7 +85,7 @@ fn has_all_keys(node: &NodeInfo, constraints: &[Constraint]) -> bool {
     constraints.iter().all(|constraint| node.label(&constraint.topology_key).is_some())
 }
 
-/// Matching pods by domain, for each constraint.
+/// Each required constraint with its number of matching pods by domain.
 #[derive(Clone)]
 struct Required(Vec<(Constraint, BTreeMap<String, i64>)>);
 
@@ -95,7 +94,7 @@ impl Plugin for PodTopologySpread {
         NAME
     }
 
-    fn is_helped_by(&self, pod: &PodInfo, event: &ClusterEvent) -> bool {
+    fn may_become_schedulable(&self, pod: &PodInfo, event: &ClusterEvent) -> bool {
         let constraints = constraints(pod, "DoNotSchedule");
         let selects = |constraint: &Constraint, other: &PodInfo| constraint.selector.matches(other.labels());
         let spreads = |other: &PodInfo| {
@@ -125,13 +124,18 @@ impl Plugin for PodTopologySpread {
 }
 
 impl PreFilter for PodTopologySpread {
-    fn pre_filter(&self, state: &mut CycleState, pod: &PodInfo, snapshot: &Snapshot) -> Result<PreFiltered, Rejection> {
+    fn pre_filter(
+        &self,
+        state: &mut CycleState,
+        pod: &PodInfo,
+        snapshot: &Snapshot,
+    ) -> Result<PreFilterResult, Rejection> {
         let constraints = constraints(pod, "DoNotSchedule");
         if constraints.is_empty() {
-            return Ok(PreFiltered::Skip);
+            return Ok(PreFilterResult::Skip);
         }
         let mut counts: Vec<BTreeMap<String, i64>> = vec![BTreeMap::new(); constraints.len()];
-        // A node outside any of the topologies is in none of the domains.
+        // A node without one of the topology keys is in no domain.
         for node in snapshot.nodes().iter().filter(|node| has_all_keys(node, &constraints)) {
             for (constraint, counts) in constraints.iter().zip(&mut counts) {
                 if let (true, Some(domain)) = (constraint.counts_node(pod, node), node.label(&constraint.topology_key))
@@ -141,27 +145,27 @@ impl PreFilter for PodTopologySpread {
             }
         }
         state.write(NAME, Required(constraints.into_iter().zip(counts).collect()));
-        Ok(PreFiltered::AllNodes)
+        Ok(PreFilterResult::AllNodes)
     }
 
     fn add_pod(&self, state: &mut CycleState, pod: &PodInfo, added: &PodInfo, node: &NodeInfo) {
-        count_in(state, pod, added, node, 1);
+        add_to_counts(state, pod, added, node, 1);
     }
 
     fn remove_pod(&self, state: &mut CycleState, pod: &PodInfo, removed: &PodInfo, node: &NodeInfo) {
-        count_in(state, pod, removed, node, -1);
+        add_to_counts(state, pod, removed, node, -1);
     }
 }
 
-/// Another pod has come to the node, or left it.
-fn count_in(state: &mut CycleState, pod: &PodInfo, other: &PodInfo, node: &NodeInfo, change: i64) {
-    let Some(Required(all)) = state.change::<Required>(NAME) else { return };
+/// Adds `change` to the counts for another pod on the node.
+fn add_to_counts(state: &mut CycleState, pod: &PodInfo, other: &PodInfo, node: &NodeInfo, change: i64) {
+    let Some(Required(all)) = state.read_mut::<Required>(NAME) else { return };
     if all.iter().any(|(constraint, _)| node.label(&constraint.topology_key).is_none()) {
         return;
     }
     for (constraint, counts) in all {
         if let (true, Some(domain)) = (constraint.counts_node(pod, node), node.label(&constraint.topology_key))
-            && constraint.spreads(pod, other)
+            && constraint.counts_pod(pod, other)
         {
             *counts.entry(domain.to_owned()).or_insert(0) += change;
         }
@@ -177,7 +181,7 @@ impl Filter for PodTopologySpread {
             };
             let itself = i64::from(constraint.selector.matches(pod.labels()));
             let least = counts.values().copied().min().unwrap_or(i64::MAX);
-            // Too few domains: as if there were an empty one more.
+            // With fewer domains than `minDomains`, the least count is zero.
             let least = if (counts.len() as i64) < constraint.min_domains { 0 } else { least };
             let here = counts.get(domain).copied().unwrap_or(0);
             if (here + itself).saturating_sub(least) > constraint.max_skew {
@@ -188,12 +192,12 @@ impl Filter for PodTopologySpread {
     }
 }
 
-/// What PreScore counts.
+/// The counts of PreScore.
 #[derive(Clone)]
 struct Preferred {
-    /// With the weight of the topology and the pods by domain; nodes are counted when they are scored.
+    /// Constraints with the weight of their topology and the pods by domain. For the hostname, Score counts the pods.
     constraints: Vec<(Constraint, f64, BTreeMap<String, i64>)>,
-    /// Nodes without all of the topologies get no points.
+    /// True if nodes without all topology keys get no points.
     needs_all_keys: bool,
 }
 
@@ -205,7 +209,7 @@ impl Preferred {
 }
 
 impl PodTopologySpread {
-    /// A pod that says nothing spreads over nodes and zones with its like, loosely.
+    /// Returns the default constraints of a pod without any: spread over nodes and zones.
     fn default_constraints(&self, pod: &PodInfo) -> Vec<Constraint> {
         let selector = self.workloads.selector_of(pod);
         if selector.is_empty() {
@@ -224,11 +228,17 @@ impl PodTopologySpread {
 }
 
 impl PreScore for PodTopologySpread {
-    fn pre_score(&self, state: &mut CycleState, pod: &PodInfo, snapshot: &Snapshot, nodes: &[&NodeInfo]) -> PreScored {
+    fn pre_score(
+        &self,
+        state: &mut CycleState,
+        pod: &PodInfo,
+        snapshot: &Snapshot,
+        nodes: &[&NodeInfo],
+    ) -> PreScoreResult {
         let own = pod.spec().topology_spread_constraints.as_ref().is_some_and(|all| !all.is_empty());
         let constraints = if own { constraints(pod, "ScheduleAnyway") } else { self.default_constraints(pod) };
         if constraints.is_empty() {
-            return PreScored::Skip;
+            return PreScoreResult::Skip;
         }
         let scored: Vec<&&NodeInfo> = nodes.iter().filter(|node| !own || has_all_keys(node, &constraints)).collect();
         let weigh = |constraint: Constraint| {
@@ -236,7 +246,7 @@ impl PreScore for PodTopologySpread {
             if constraint.topology_key == HOSTNAME {
                 return (constraint, weight(scored.len()), counts);
             }
-            // Nodes outside of the topology, where they are scored at all, are one more domain.
+            // Scored nodes without the topology key are one more domain.
             for node in &scored {
                 counts.insert(node.label(&constraint.topology_key).unwrap_or_default().to_owned(), 0);
             }
@@ -250,33 +260,33 @@ impl PreScore for PodTopologySpread {
         };
         let constraints = constraints.into_iter().map(weigh).collect();
         state.write(SCORE, Preferred { constraints, needs_all_keys: own });
-        PreScored::Score
+        PreScoreResult::Score
     }
 }
 
-/// Topologies with many domains have few pods in each; they weigh a little more for it.
+/// Returns the weight of a topology. It grows with the number of domains, because each has fewer pods.
 fn weight(domains: usize) -> f64 {
     ((domains + 2) as f64).ln()
 }
 
 impl Score for PodTopologySpread {
-    /// How crowded the node's domains are: the less, the better.
+    /// Returns the weighted number of matching pods in the node's domains. `normalize` reverses it: fewer pods are better.
     fn score(&self, state: &CycleState, pod: &PodInfo, node: &NodeInfo, _snapshot: &Snapshot) -> i64 {
         let Some(preferred) = state.read::<Preferred>(SCORE) else { return 0 };
         if preferred.ignores(node) {
             return 0;
         }
-        let mut crowd = 0.0;
+        let mut total = 0.0;
         for (constraint, weight, counts) in &preferred.constraints {
             let Some(domain) = node.label(&constraint.topology_key) else { continue };
             let count = match constraint.topology_key == HOSTNAME {
                 true => constraint.matching(pod, node),
                 false => counts.get(domain).copied().unwrap_or(0),
             };
-            // A constraint that allows more skew lets small differences matter less.
-            crowd += count as f64 * weight + (constraint.max_skew - 1) as f64;
+            // With a larger `maxSkew`, small differences have less effect.
+            total += count as f64 * weight + (constraint.max_skew - 1) as f64;
         }
-        crowd.round() as i64
+        total.round() as i64
     }
 
     fn normalize(&self, state: &CycleState, _: &PodInfo, nodes: &[&NodeInfo], scores: &mut [i64]) {

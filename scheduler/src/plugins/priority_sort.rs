@@ -1,4 +1,4 @@
-//! PrioritySort: the more important pod goes first, and of equals the one that has waited longer.
+//! PrioritySort orders the queue by priority. Of equal ones, the pod that has waited longer is first.
 //!
 //! Corresponds to pkg/scheduler/framework/plugins/queuesort.
 

@@ -1,4 +1,4 @@
-//! SchedulingGates: a pod with gates is not looked at until somebody has removed all of them.
+//! SchedulingGates keeps pods with scheduling gates out of the active queue.
 //!
 //! Corresponds to pkg/scheduler/framework/plugins/schedulinggates.
 
@@ -14,7 +14,7 @@ impl Plugin for SchedulingGates {
         NAME
     }
 
-    fn is_helped_by(&self, _pod: &PodInfo, event: &ClusterEvent) -> bool {
+    fn may_become_schedulable(&self, _pod: &PodInfo, event: &ClusterEvent) -> bool {
         event.pod_if_changed(|pod| pod.spec().scheduling_gates.as_ref().is_none_or(Vec::is_empty))
     }
 }

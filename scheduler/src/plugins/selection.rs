@@ -1,4 +1,4 @@
-//! Which plugins a configuration file turns on and off, at which points and with which weights.
+//! `Selection`, the plugins that a configuration file enables and disables at each extension point.
 //!
 //! Corresponds to Plugins of k8s.io/kube-scheduler/config/v1 and their merging with the defaults.
 
@@ -6,7 +6,7 @@ use crate::framework::{Plugin, Profile};
 use serde::Deserialize;
 use std::sync::Arc;
 
-/// Every plugin that a file may name.
+/// Names of the plugins that a file may enable or disable.
 const NAMES: [&str; 16] = [
     "DefaultBinder",
     "DefaultPreemption",
@@ -26,7 +26,7 @@ const NAMES: [&str; 16] = [
     "VolumeBinding",
 ];
 
-/// `plugins` of a profile.
+/// The field `plugins` of a profile.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct Selection {
@@ -42,11 +42,11 @@ pub struct Selection {
     pre_bind: Changes,
     bind: Changes,
     post_bind: Changes,
-    /// At every point.
+    /// Changes at every extension point.
     multi_point: Changes,
 }
 
-/// At one point. `*` disables all.
+/// Changes at one extension point. `*` means all plugins.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Changes {
@@ -62,7 +62,7 @@ struct Named {
 }
 
 impl Selection {
-    /// Takes out what is disabled, and puts in, after the others, what is enabled all the same.
+    /// Removes disabled plugins. Adds those that are also enabled after the others.
     pub fn apply(&self, profile: &mut Profile) {
         let each = &self.multi_point;
         change(&mut profile.pre_enqueue, named, &[each, &self.pre_enqueue]);
@@ -84,7 +84,7 @@ impl Selection {
         profile.queue_sort = sort.pop();
     }
 
-    /// Refuses unknown names, and a scheduler that could not bind.
+    /// Fails on unknown names, and if no plugin sorts the queue or binds.
     pub fn check(&self) -> Result<(), String> {
         let points = [
             &self.pre_enqueue,
@@ -122,7 +122,7 @@ fn named<P: Plugin + ?Sized>(plugin: &Arc<P>) -> &'static str {
     plugin.name()
 }
 
-/// Changes the list of one point; answers the weight that each of it is given, or 0.
+/// Changes the list of one extension point. Returns the configured weight of each plugin in it, or 0.
 fn change<P: Clone>(list: &mut Vec<P>, name: impl Fn(&P) -> &'static str, changes: &[&Changes]) -> Vec<i64> {
     let all = std::mem::take(list);
     let is = |named: &Named, plugin: &P| named.name == name(plugin) || named.name == "*";
@@ -130,8 +130,8 @@ fn change<P: Clone>(list: &mut Vec<P>, name: impl Fn(&P) -> &'static str, change
     list.extend(all.iter().filter(|plugin| !is_disabled(plugin)).cloned());
     let enabled = || changes.iter().flat_map(|changes| &changes.enabled);
     for wanted in enabled() {
-        let back = all.iter().find(|plugin| is_disabled(plugin) && is(wanted, plugin));
-        list.extend(back.cloned());
+        let re_enabled = all.iter().find(|plugin| is_disabled(plugin) && is(wanted, plugin));
+        list.extend(re_enabled.cloned());
     }
     let weight = |plugin| enabled().rev().find(|named| is(named, plugin)).map(|named| named.weight);
     list.iter().map(|plugin| weight(plugin).unwrap_or_default()).collect()
@@ -144,7 +144,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn lists_change_as_they_are_told() {
+    fn lists_change_as_configured() {
         let list = ["A", "B", "C"];
         for (changes, expected) in [
             (json!({}), &["A", "B", "C"][..]),
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_known_and_a_scheduler_can_still_bind() {
+    fn unknown_names_and_a_missing_binder_are_refused() {
         let check = |value: Value| serde_json::from_value::<Selection>(value).unwrap().check();
         check(json!({"score": {"disabled": [{"name": "ImageLocality"}]}})).unwrap();
         let unknown = check(json!({"score": {"enabled": [{"name": "Unknown"}]}})).unwrap_err();
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_changes_as_it_is_told() {
+    fn a_profile_changes_as_configured() {
         let mut profile = fixture::profile(fixture::Objects::default());
         let mut names: Vec<&str> = profile.plugins.iter().map(named).collect();
         names.extend(profile.score.iter().map(|(plugin, _)| plugin.name()));

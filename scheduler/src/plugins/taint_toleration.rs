@@ -1,4 +1,5 @@
-//! TaintToleration: nodes repel pods that do not tolerate their taints; taints of the soft kind cost points.
+//! TaintToleration rejects nodes whose NoSchedule and NoExecute taints the pod does not tolerate, and scores nodes by their
+//! PreferNoSchedule taints.
 //!
 //! Corresponds to pkg/scheduler/framework/plugins/tainttoleration.
 
@@ -14,7 +15,7 @@ pub struct TaintToleration;
 
 const NAME: &str = "TaintToleration";
 
-/// A taint that keeps pods away and that the pod does not tolerate.
+/// Returns the first NoSchedule or NoExecute taint that the pod does not tolerate.
 pub fn untolerated<'a>(pod: &PodInfo, taints: &'a [Taint]) -> Option<&'a Taint> {
     let hard = taints.iter().filter(|taint| matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute"));
     tolerations::untolerated(pod.spec().tolerations.as_deref().unwrap_or_default(), hard)
@@ -25,8 +26,8 @@ impl Plugin for TaintToleration {
         NAME
     }
 
-    /// A node whose taints the pod did not tolerate has lost them, or the pod has learnt to.
-    fn is_helped_by(&self, pod: &PodInfo, event: &ClusterEvent) -> bool {
+    /// Returns true if the pod now tolerates a node's taints and did not before, or if its tolerations have changed.
+    fn may_become_schedulable(&self, pod: &PodInfo, event: &ClusterEvent) -> bool {
         let open = |node: &Arc<Node>| untolerated(pod, node_info::taints(node)).is_none();
         event.node_change().is_some_and(|(old, new)| open(new) && !old.is_some_and(open))
             || event.pod_if_changed(|pod| pod.spec().tolerations.clone())
@@ -42,16 +43,16 @@ impl Filter for TaintToleration {
     }
 }
 
-fn is_soft(taint: &Taint) -> bool {
+fn is_prefer_no_schedule(taint: &Taint) -> bool {
     taint.effect == "PreferNoSchedule"
 }
 
 impl Score for TaintToleration {
-    /// How many soft taints the pod does not tolerate: the fewer, the better.
+    /// Returns the number of PreferNoSchedule taints that the pod does not tolerate. `normalize` reverses it.
     fn score(&self, _state: &CycleState, pod: &PodInfo, node: &NodeInfo, _snapshot: &Snapshot) -> i64 {
         let tolerations = pod.spec().tolerations.as_deref().unwrap_or_default();
         let tolerated = |taint: &Taint| tolerations.iter().any(|toleration| tolerates(toleration, taint));
-        node.taints().iter().filter(|taint| is_soft(taint) && !tolerated(taint)).count() as i64
+        node.taints().iter().filter(|taint| is_prefer_no_schedule(taint) && !tolerated(taint)).count() as i64
     }
 
     fn normalize(&self, _: &CycleState, _: &PodInfo, _: &[&NodeInfo], scores: &mut [i64]) {

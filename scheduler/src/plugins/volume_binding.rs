@@ -1,12 +1,12 @@
-//! VolumeBinding: the claims of a pod have to be bound, to volumes that the node can reach.
+//! VolumeBinding rejects pods with unbound claims, and nodes that cannot access the volumes of the claims.
 //!
 //! Corresponds to pkg/scheduler/framework/plugins/volumebinding.
 //!
 //! Deviation: a claim of a class with `volumeBindingMode: WaitForFirstConsumer` is bound by kube-scheduler when it
-//! has chosen the node; ours does not choose volumes, so such a pod waits until somebody else has bound the claim.
+//! has chosen the node; ours does not choose volumes, so such a pod waits until another component has bound the claim.
 
 use crate::cache::{NodeInfo, Snapshot};
-use crate::framework::{ClusterEvent, CycleState, Filter, Plugin, PreFilter, PreFiltered, Rejection};
+use crate::framework::{ClusterEvent, CycleState, Filter, Plugin, PreFilter, PreFilterResult, Rejection};
 use crate::pod_info::PodInfo;
 use client::Lister;
 use proto::Kind;
@@ -23,12 +23,12 @@ pub struct VolumeBinding {
 const NAME: &str = "VolumeBinding";
 const CONFLICT: &str = "node(s) didn't match PersistentVolume's node affinity";
 
-/// What the volumes ask of a node.
+/// The required node affinity of the pod's volumes.
 #[derive(Clone)]
 struct Required(Vec<NodeSelector>);
 
 impl VolumeBinding {
-    /// The names of the pod's claims; those of generic ephemeral volumes are made after the pod.
+    /// Returns the names of the pod's claims. A claim of a generic ephemeral volume has a name that begins with the pod's.
     fn claim_names(pod: &PodInfo) -> Vec<String> {
         let volumes = pod.spec().volumes.iter().flatten();
         volumes
@@ -78,7 +78,7 @@ impl Plugin for VolumeBinding {
         NAME
     }
 
-    fn is_helped_by(&self, pod: &PodInfo, event: &ClusterEvent) -> bool {
+    fn may_become_schedulable(&self, pod: &PodInfo, event: &ClusterEvent) -> bool {
         match event {
             ClusterEvent::ClaimChanged(claim) => {
                 claim.namespace() == pod.namespace() && Self::claim_names(pod).iter().any(|name| name == claim.name())
@@ -91,16 +91,16 @@ impl Plugin for VolumeBinding {
 }
 
 impl PreFilter for VolumeBinding {
-    fn pre_filter(&self, state: &mut CycleState, pod: &PodInfo, _: &Snapshot) -> Result<PreFiltered, Rejection> {
+    fn pre_filter(&self, state: &mut CycleState, pod: &PodInfo, _: &Snapshot) -> Result<PreFilterResult, Rejection> {
         let mut required = Vec::new();
         for claim in Self::claim_names(pod) {
             required.extend(self.required_by(pod, &claim)?);
         }
         if required.is_empty() {
-            return Ok(PreFiltered::Skip);
+            return Ok(PreFilterResult::Skip);
         }
         state.write(NAME, Required(required));
-        Ok(PreFiltered::AllNodes)
+        Ok(PreFilterResult::AllNodes)
     }
 }
 

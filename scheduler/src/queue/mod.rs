@@ -1,6 +1,6 @@
-//! The scheduling queue: who is next, who waits out a failure, and who waits for the world to change.
+//! The scheduling queue: pods that are ready, pods in back-off, and unschedulable pods that wait for an event.
 //!
-//! Corresponds to pkg/scheduler/backend/queue. Pure: the present time is handed in; `waiting` makes it asynchronous.
+//! Corresponds to pkg/scheduler/backend/queue. Pure: callers pass the present time; `shared` makes it asynchronous.
 //!
 //! ```text
 //!            add                    pop
@@ -10,10 +10,10 @@
 //!                  backoff ◀── an event helps ── unschedulable
 //! ```
 //!
-//! Back-off keeps those who failed behind those who did not: when nobody else is active, a pod in back-off is taken
-//! early. Only after an error, which a quick repetition may well meet again, is the time waited out.
+//! Back-off puts pods that failed behind those that did not. If no pod is active, a pod in back-off is taken early. After an
+//! error the back-off is always completed, because a quick retry would probably meet the same error.
 
-pub mod waiting;
+pub mod shared;
 
 use crate::framework::{ClusterEvent, Nominated, Profile};
 use crate::pod_info::PodInfo;
@@ -22,28 +22,28 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long a pod waits after its first failure; doubled by each further one.
+/// Back-off after the first failure. Each further failure doubles it.
 const INITIAL_BACK_OFF: Duration = Duration::from_secs(1);
 const MAX_BACK_OFF: Duration = Duration::from_secs(10);
-/// Back-offs that end in the same second end together, so that the more important pod goes first.
+/// Back-offs that end in the same window end together, so that the pod of higher priority goes first.
 const BACK_OFF_WINDOW_S: u64 = 1;
-/// A pod that no event has helped is tried again after this time all the same: hints may be wrong.
+/// Time after which an unschedulable pod is tried again without an event, because queueing hints may be wrong.
 const MAX_IN_UNSCHEDULABLE: Duration = Duration::from_secs(300);
 
 /// A pod in the queue, with its history.
 #[derive(Clone, Debug)]
 pub struct QueuedPod {
     pub info: Arc<PodInfo>,
-    /// When it was added, or last came back from a cycle.
+    /// Time at which the pod was added, or last returned from a cycle.
     pub since: Instant,
-    /// Cycles that it has been through, or is in.
+    /// Number of cycles, including the present one.
     pub attempts: u32,
-    /// Cycles that ended because plugins rejected it.
+    /// Number of cycles in which plugins rejected the pod.
     rejections: u32,
-    /// Cycles that ended with an error, since the last that did not.
+    /// Number of consecutive cycles that ended with an error.
     errors: u32,
     pub first_attempt: Option<Instant>,
-    /// Who rejected it in the last one; empty after an error.
+    /// Plugins that rejected the pod in its last cycle; empty after an error.
     pub rejected_by: BTreeSet<&'static str>,
 }
 
@@ -53,45 +53,45 @@ impl QueuedPod {
         Self { info, since: now, attempts, rejections, errors, first_attempt: None, rejected_by: BTreeSet::new() }
     }
 
-    /// When its back-off ends; `None` for a pod that has not failed yet.
-    fn backs_off_until(&self) -> Option<Instant> {
+    /// Returns the end of the back-off; `None` for a pod that has not failed yet.
+    fn backoff_end(&self) -> Option<Instant> {
         let failures = if self.errors > 0 { self.errors } else { self.rejections };
         let doublings = failures.checked_sub(1)?.min(4);
         Some(self.since + (INITIAL_BACK_OFF * 2_u32.pow(doublings)).min(MAX_BACK_OFF))
     }
 }
 
-/// The order of the active queue: rank by the QueueSort plugin, then time, then arrival.
+/// The order of the active queue: the rank of the QueueSort plugin, then time, then arrival.
 type ActiveKey = (i64, Instant, u64);
-/// The order of a back-off queue: the second in which back-off ends, then that of the active queue.
+/// The order of a back-off queue: the window in which back-off ends, then the order of the active queue.
 type BackoffKey = (u64, ActiveKey);
 
-/// Where a pod is.
+/// The part of the queue in which a pod is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Place {
     Active(ActiveKey),
     Backoff(BackoffKey),
-    /// In back-off after an error.
+    /// Back-off after an error.
     ErrorBackoff(BackoffKey),
-    /// Since then.
+    /// Unschedulable since that time.
     Unschedulable(Instant),
-    /// Held back before it could be tried at all.
+    /// Rejected by a PreEnqueue plugin.
     Gated,
 }
 
 pub struct SchedulingQueue {
     profile: Arc<Profile>,
-    /// From here back-off windows are counted.
+    /// Beginning of the first back-off window.
     epoch: Instant,
     active: BTreeMap<ActiveKey, String>,
     backoff: BTreeMap<BackoffKey, String>,
     error_backoff: BTreeMap<BackoffKey, String>,
     unschedulable: BTreeSet<(Instant, String)>,
-    /// Every pod that waits, by uid.
+    /// Every pod in the queue, by uid.
     pods: BTreeMap<String, (QueuedPod, Place)>,
-    /// Pods in a scheduling or binding cycle, by uid: the number of events before they were taken.
+    /// Pods in a scheduling or binding cycle, by uid, with the number of events before the cycle began.
     in_flight: BTreeMap<String, u64>,
-    /// Events since the oldest of them was taken, which may have made its failure obsolete before it happens.
+    /// Events since the oldest of those cycles began. They may help a pod whose cycle fails later.
     recent: BTreeMap<u64, ClusterEvent>,
     events: u64,
     arrivals: u64,
@@ -116,44 +116,44 @@ impl SchedulingQueue {
         }
     }
 
-    /// A pod that needs a node has appeared.
+    /// Adds a new pod that needs a node.
     pub fn add(&mut self, info: Arc<PodInfo>, now: Instant) {
         self.remove(info.uid());
         self.nominated.set(info.clone(), info.nominated_node_name());
         self.activate(QueuedPod::new(info, now));
     }
 
-    /// A waiting pod has changed. The cycle of one that is in flight ends as if it had just done so.
+    /// Updates a pod. If it is in flight, the event counts at the end of its cycle.
     pub fn update(&mut self, old: Arc<PodInfo>, info: Arc<PodInfo>, now: Instant) {
         let event = ClusterEvent::PodUpdated { old: old.clone(), new: info.clone() };
         if self.in_flight.contains_key(info.uid()) {
-            return self.note(event);
+            return self.record_event(event);
         }
         let Some((queued, place)) = self.take(info.uid()) else { return self.add(info, now) };
         self.nominated.update(&old, info.clone());
-        let helped = self.profile.is_helped_by(&queued.rejected_by, &info, &event);
+        let may_fit = self.profile.may_become_schedulable(&queued.rejected_by, &info, &event);
         let queued = QueuedPod { info, ..queued };
         match place {
             Place::Gated => self.activate(queued),
-            Place::Unschedulable(_) if helped => self.requeue(queued, now),
+            Place::Unschedulable(_) if may_fit => self.requeue(queued, now),
             place => self.put(queued, place),
         }
     }
 
-    /// The pod is gone, or bound.
+    /// Removes a pod that was deleted or bound.
     pub fn remove(&mut self, uid: &str) {
         self.nominated.remove(uid);
         self.take(uid);
     }
 
-    /// The next pod to schedule. Until `done` it is in flight.
+    /// Returns the next pod to schedule. It is in flight until `done`.
     pub fn pop(&mut self, now: Instant) -> Option<QueuedPod> {
         self.flush(now);
         loop {
             let uid = self.active.values().next().or_else(|| self.backoff.values().next())?.clone();
             let (mut queued, _) = self.take(&uid)?;
             if self.in_flight.contains_key(&uid) {
-                continue; // it was added again during its cycle, which goes on
+                continue; // the pod was added again during its cycle
             }
             queued.attempts += 1;
             queued.first_attempt.get_or_insert(now);
@@ -162,14 +162,14 @@ impl SchedulingQueue {
         }
     }
 
-    /// The pod's cycle is over, with or without success.
+    /// Ends a pod's cycle, with or without success.
     pub fn done(&mut self, uid: &str) {
         self.in_flight.remove(uid);
         let oldest = self.in_flight.values().min().copied().unwrap_or(self.events);
         self.recent = self.recent.split_off(&oldest);
     }
 
-    /// Gives back a pod that found no node. `rejected_by` is empty after an error that had no plugin to blame.
+    /// Returns a pod that was not scheduled to the queue. `rejected_by` is empty after an error.
     pub fn add_unschedulable(&mut self, mut queued: QueuedPod, rejected_by: BTreeSet<&'static str>, now: Instant) {
         let uid = queued.info.uid().to_owned();
         let Some(taken_at) = self.in_flight.get(&uid).copied() else { return };
@@ -179,47 +179,47 @@ impl SchedulingQueue {
         }
         queued.since = now;
         queued.rejected_by = rejected_by;
-        // What has happened while it was in flight counts as if it happened now.
+        // Events during the cycle count as if they happened now.
         let (by, info) = (&queued.rejected_by, &queued.info);
         let mut since = self.recent.range(taken_at..).map(|(_, event)| event);
-        let helped = by.is_empty() || since.any(|event| self.profile.is_helped_by(by, info, event));
+        let may_fit = by.is_empty() || since.any(|event| self.profile.may_become_schedulable(by, info, event));
         self.done(&uid);
         if self.pods.contains_key(&uid) {
-            return; // it has been added again meanwhile
+            return; // the pod was added again during its cycle
         }
-        if helped { self.requeue(queued, now) } else { self.put(queued, Place::Unschedulable(now)) }
+        if may_fit { self.requeue(queued, now) } else { self.put(queued, Place::Unschedulable(now)) }
     }
 
-    /// Something has happened: pods that it may help are tried again.
+    /// Tries unschedulable pods again that the event may help.
     pub fn on_event(&mut self, event: &ClusterEvent, now: Instant) {
         self.on_event_for(event, now, |_| true);
     }
 
-    /// The same for some of the pods.
+    /// Tries unschedulable pods again that the event may help and that `concerns` selects.
     pub fn on_event_for(&mut self, event: &ClusterEvent, now: Instant, concerns: impl Fn(&PodInfo) -> bool) {
-        let helps = |uid: &&String| {
+        let may_fit = |uid: &&String| {
             let (queued, _) = &self.pods[*uid];
-            concerns(&queued.info) && self.profile.is_helped_by(&queued.rejected_by, &queued.info, event)
+            concerns(&queued.info) && self.profile.may_become_schedulable(&queued.rejected_by, &queued.info, event)
         };
-        let helped: Vec<String> = self.unschedulable.iter().map(|(_, uid)| uid).filter(helps).cloned().collect();
-        for uid in helped {
+        let uids: Vec<String> = self.unschedulable.iter().map(|(_, uid)| uid).filter(may_fit).cloned().collect();
+        for uid in uids {
             if let Some((queued, _)) = self.take(&uid) {
                 self.requeue(queued, now);
             }
         }
-        self.note(event.clone());
+        self.record_event(event.clone());
     }
 
-    /// Tries a pod again at once, whatever it waits for.
-    pub fn force(&mut self, uid: &str) {
+    /// Moves a pod to the active queue at once.
+    pub fn force_activate(&mut self, uid: &str) {
         match self.take(uid) {
             Some((queued, _)) => self.activate(queued),
-            None if self.in_flight.contains_key(uid) => self.note(ClusterEvent::Forced { uid: uid.to_owned() }),
+            None if self.in_flight.contains_key(uid) => self.record_event(ClusterEvent::Forced { uid: uid.to_owned() }),
             None => {}
         }
     }
 
-    /// When the queue should be looked at again although nothing happens.
+    /// Returns the time at which `pop` may have a pod without a further event.
     pub fn next_due(&self) -> Option<Instant> {
         let window_end = |window: u64| self.epoch + Duration::from_secs((window + 1) * BACK_OFF_WINDOW_S);
         let error = self.error_backoff.first_key_value().map(|((window, _), _)| window_end(*window));
@@ -227,20 +227,20 @@ impl SchedulingQueue {
         [error, unschedulable].into_iter().flatten().min()
     }
 
-    /// Pods in the active, back-off and unschedulable queue and behind gates.
+    /// Returns the numbers of active, backed-off, unschedulable and gated pods.
     pub fn lengths(&self) -> [usize; 4] {
         let backoff = self.backoff.len() + self.error_backoff.len();
         let [active, unschedulable] = [self.active.len(), self.unschedulable.len()];
         [active, backoff, unschedulable, self.pods.len() - active - backoff - unschedulable]
     }
 
-    /// The pod as the queue knows it.
+    /// Returns a pod of the queue.
     pub fn get(&self, uid: &str) -> Option<&Arc<PodInfo>> {
         self.pods.get(uid).map(|(queued, _)| &queued.info)
     }
 
     /// Keeps an event for the pods in flight.
-    fn note(&mut self, event: ClusterEvent) {
+    fn record_event(&mut self, event: ClusterEvent) {
         if !self.in_flight.is_empty() {
             self.recent.insert(self.events, event);
         }
@@ -251,6 +251,7 @@ impl SchedulingQueue {
         at.saturating_duration_since(self.epoch).as_secs() / BACK_OFF_WINDOW_S
     }
 
+    /// Moves pods to the active queue whose back-off or time in the unschedulable queue is over.
     fn flush(&mut self, now: Instant) {
         let present = self.window(now);
         let over = |queue: &BTreeMap<BackoffKey, String>| {
@@ -271,24 +272,24 @@ impl SchedulingQueue {
         }
     }
 
-    /// To the active queue, or first through what is left of its back-off.
+    /// Moves a pod to the active queue, or to a back-off queue if its back-off is not over.
     fn requeue(&mut self, queued: QueuedPod, now: Instant) {
-        let until = queued.backs_off_until().map(|until| self.window(until));
+        let until = queued.backoff_end().map(|until| self.window(until));
         match until.filter(|window| *window >= self.window(now)) {
             Some(window) => self.put_in_backoff(queued, window),
             None => self.activate(queued),
         }
     }
 
-    /// To the active queue, unless a PreEnqueue plugin holds the pod back.
+    /// Moves a pod to the active queue, unless a PreEnqueue plugin rejects it.
     fn activate(&mut self, queued: QueuedPod) {
-        if let Some(queued) = self.let_in(queued) {
+        if let Some(queued) = self.run_pre_enqueue(queued) {
             self.put_in_active(queued);
         }
     }
 
-    /// The pod, if no PreEnqueue plugin holds it back.
-    fn let_in(&mut self, mut queued: QueuedPod) -> Option<QueuedPod> {
+    /// Returns the pod if no PreEnqueue plugin rejects it.
+    fn run_pre_enqueue(&mut self, mut queued: QueuedPod) -> Option<QueuedPod> {
         let Err(rejection) = self.profile.run_pre_enqueue(&queued.info) else { return Some(queued) };
         queued.rejected_by.insert(rejection.plugin);
         self.put(queued, Place::Gated);
@@ -307,7 +308,7 @@ impl SchedulingQueue {
     }
 
     fn put_in_backoff(&mut self, queued: QueuedPod, window: u64) {
-        let Some(queued) = self.let_in(queued) else { return };
+        let Some(queued) = self.run_pre_enqueue(queued) else { return };
         let key = (window, self.active_key(&queued));
         let place = if queued.rejected_by.is_empty() { Place::ErrorBackoff(key) } else { Place::Backoff(key) };
         self.put(queued, place);

@@ -1,6 +1,6 @@
-//! What the informers tell goes into the cache and the queue.
+//! The event handlers, which update the cache and the queue.
 //!
-//! Corresponds to pkg/scheduler/eventhandlers.go. Inline and quick: nothing here waits.
+//! Corresponds to pkg/scheduler/eventhandlers.go. Handlers run in the informers' tasks and do not wait.
 
 use super::{Scheduler, node_name};
 use crate::framework::ClusterEvent;
@@ -13,7 +13,7 @@ use proto::kinds::api::storage::v1::StorageClass;
 use std::sync::Arc;
 
 impl Scheduler {
-    pub(super) fn listen(self: &Arc<Self>, informers: &Informers, pods: &Informer<Pod>) {
+    pub(super) fn add_event_handlers(self: &Arc<Self>, informers: &Informers, pods: &Informer<Pod>) {
         let handler = self.clone();
         pods.on_event(move |event| handler.on_pod(event));
         let handler = self.clone();
@@ -23,14 +23,15 @@ impl Scheduler {
         let handler = self.clone();
         informers
             .of::<PersistentVolumeClaim>()
-            .on_event(move |event| handler.tell(&ClusterEvent::ClaimChanged(event.object().clone())));
+            .on_event(move |event| handler.move_pods(&ClusterEvent::ClaimChanged(event.object().clone())));
         let handler = self.clone();
-        informers.of::<PersistentVolume>().on_event(move |_| handler.tell(&ClusterEvent::VolumesChanged));
+        informers.of::<PersistentVolume>().on_event(move |_| handler.move_pods(&ClusterEvent::VolumesChanged));
         let handler = self.clone();
-        informers.of::<StorageClass>().on_event(move |_| handler.tell(&ClusterEvent::VolumesChanged));
+        informers.of::<StorageClass>().on_event(move |_| handler.move_pods(&ClusterEvent::VolumesChanged));
     }
 
-    fn tell(&self, event: &ClusterEvent) {
+    /// Tries unschedulable pods again that the event may help.
+    fn move_pods(&self, event: &ClusterEvent) {
         self.queue.with(|queue, now| queue.on_event(event, now));
     }
 
@@ -45,7 +46,7 @@ impl Scheduler {
                 self.queue.with(|queue, _| queue.remove(new.uid()));
                 self.pod_added(new);
             }
-            // The same once more, after a resync.
+            // A resync repeats the same version.
             Event::Updated { old, new } if old.resource_version() == new.resource_version() => {}
             Event::Updated { new, .. } if !node_name(new).is_empty() => self.assigned_pod_updated(new),
             Event::Updated { old, new } if self.is_ours(new) => self.waiting_pod_updated(old, new),
@@ -63,7 +64,7 @@ impl Scheduler {
         let info = Arc::new(PodInfo::new(pod.clone()));
         if !info.node_name().is_empty() {
             self.cache.lock().set_pod(info.clone());
-            self.tell(&ClusterEvent::AssignedPodAdded(info));
+            self.move_pods(&ClusterEvent::AssignedPodAdded(info));
         } else if self.is_ours(pod) {
             self.queue.with(|queue, now| queue.add(info, now));
         }
@@ -73,7 +74,7 @@ impl Scheduler {
         let info = Arc::new(PodInfo::new(pod.clone()));
         let old = self.cache.lock().set_pod(info.clone());
         if let Some(event) = old.and_then(|old| ClusterEvent::assigned_pod_updated(old, info)) {
-            self.tell(&event);
+            self.move_pods(&event);
         }
     }
 
@@ -95,7 +96,7 @@ impl Scheduler {
         self.queue.with(|queue, _| queue.remove(pod.uid()));
         if !node_name(pod).is_empty() {
             self.cache.lock().remove_pod(pod.uid());
-            self.tell(&ClusterEvent::AssignedPodDeleted(Arc::new(PodInfo::new(pod.clone()))));
+            self.move_pods(&ClusterEvent::AssignedPodDeleted(Arc::new(PodInfo::new(pod.clone()))));
         } else if self.cache.lock().is_assumed(pod.uid()) {
             self.assumed_pod_deleted(pod.uid());
         } else if self.is_ours(pod) {
@@ -103,15 +104,15 @@ impl Scheduler {
         }
     }
 
-    /// Its binding goes on and will fail; what it has held is free from now on.
+    /// Releases the resources of a deleted pod whose binding is still being written, and will fail.
     fn assumed_pod_deleted(&self, uid: &str) {
-        let gone = self.cache.lock().remove_pod(uid);
-        if let Some(gone) = gone {
-            self.tell(&ClusterEvent::AssignedPodDeleted(gone));
+        let removed = self.cache.lock().remove_pod(uid);
+        if let Some(removed) = removed {
+            self.move_pods(&ClusterEvent::AssignedPodDeleted(removed));
         }
     }
 
-    /// Pods that were not more important have left room for this one on the node it was nominated to.
+    /// Tries pods of the same or a lower priority again: the node of a nomination was reserved from them.
     fn nomination_ended(&self, pod: Arc<PodInfo>) {
         if pod.nominated_node_name().is_empty() {
             return;
@@ -136,7 +137,7 @@ impl Scheduler {
             }
         };
         if let Some(event) = event {
-            self.tell(&event);
+            self.move_pods(&event);
         }
     }
 

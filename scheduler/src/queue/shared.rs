@@ -1,4 +1,4 @@
-//! The queue as tasks share it: events are told to it from anywhere, and the scheduling loop waits at its end.
+//! `SharedQueue`, a scheduling queue that tasks share. Event handlers change it, and the scheduling loop waits for its pods.
 //!
 //! Corresponds to PriorityQueue.Pop and its flush goroutines.
 
@@ -9,26 +9,26 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use tokio::sync::Notify;
 
-pub struct Queue {
+pub struct SharedQueue {
     env: Env,
     inner: Mutex<SchedulingQueue>,
     changed: Notify,
 }
 
-impl Queue {
+impl SharedQueue {
     pub fn new(env: &Env, profile: Arc<Profile>) -> Self {
         let inner = Mutex::new(SchedulingQueue::new(profile, env.now()));
         Self { env: env.clone(), inner, changed: Notify::new() }
     }
 
-    /// Changes the queue, or asks it something, and wakes the loop.
+    /// Runs `change` on the queue, and wakes the scheduling loop.
     pub fn with<T>(&self, change: impl FnOnce(&mut SchedulingQueue, tokio::time::Instant) -> T) -> T {
         let result = change(&mut self.inner.lock(), self.env.now());
         self.changed.notify_one();
         result
     }
 
-    /// The next pod; `None` on shutdown.
+    /// Waits for the next pod; `None` on shutdown.
     pub async fn pop(&self) -> Option<QueuedPod> {
         loop {
             if self.env.shutdown().is_cancelled() {

@@ -1,4 +1,4 @@
-//! Pod affinity and anti-affinity: look at every other pod, and at where it is.
+//! Pod affinity and anti-affinity, from all other pods and their nodes.
 
 use super::{Cluster, label, labels, spec};
 use proto::Kind;
@@ -15,18 +15,18 @@ fn required(pod: &Pod) -> Vec<PodAffinityTerm> {
     terms.unwrap_or_default()
 }
 
-fn forbidden(pod: &Pod) -> Vec<PodAffinityTerm> {
+fn required_anti(pod: &Pod) -> Vec<PodAffinityTerm> {
     let terms = affinity(pod).pod_anti_affinity.and_then(|a| a.required_during_scheduling_ignored_during_execution);
     terms.unwrap_or_default()
 }
 
-/// Liked and disliked company, disliked with a negative weight.
+/// Returns the preferred terms with their weights. Terms of anti-affinity have a negative weight.
 fn preferred(pod: &Pod) -> Vec<(i64, PodAffinityTerm)> {
-    let liked = affinity(pod).pod_affinity.and_then(|a| a.preferred_during_scheduling_ignored_during_execution);
-    let disliked = affinity(pod).pod_anti_affinity.and_then(|a| a.preferred_during_scheduling_ignored_during_execution);
+    let terms = affinity(pod).pod_affinity.and_then(|a| a.preferred_during_scheduling_ignored_during_execution);
+    let anti = affinity(pod).pod_anti_affinity.and_then(|a| a.preferred_during_scheduling_ignored_during_execution);
     let weighted = |sign: i64| move |t: WeightedPodAffinityTerm| (sign * i64::from(t.weight), t.pod_affinity_term);
-    let liked = liked.into_iter().flatten().map(weighted(1));
-    liked.chain(disliked.into_iter().flatten().map(weighted(-1))).collect()
+    let terms = terms.into_iter().flatten().map(weighted(1));
+    terms.chain(anti.into_iter().flatten().map(weighted(-1))).collect()
 }
 
 fn same_domain(key: &str, a: &Node, b: &Node) -> bool {
@@ -34,8 +34,8 @@ fn same_domain(key: &str, a: &Node, b: &Node) -> bool {
 }
 
 impl Cluster {
-    /// Whether `other` is meant by a term of `owner`.
-    fn means(&self, owner: &Pod, term: &PodAffinityTerm, other: &Pod) -> bool {
+    /// Returns true if a term of `owner` matches `other`.
+    fn matches(&self, owner: &Pod, term: &PodAffinityTerm, other: &Pod) -> bool {
         let namespaces = term.namespaces.clone().unwrap_or_default();
         let by_selector = term.namespace_selector.as_ref().is_some_and(|selector| {
             let labels = self.namespace_labels(other.namespace());
@@ -47,51 +47,51 @@ impl Cluster {
         namespace && selector.matches(&labels(other))
     }
 
-    pub(super) fn breaks_company(&self, pod: &Pod, node: &Node) -> Option<&'static str> {
+    pub(super) fn violates_affinity(&self, pod: &Pod, node: &Node) -> Option<&'static str> {
         let terms = required(pod);
-        // One and the same pod has to be what all terms want.
-        let company: Vec<&Node> = self
+        // The same pod has to match all terms.
+        let matching: Vec<&Node> = self
             .placed()
-            .filter(|(other, _)| terms.iter().all(|term| self.means(pod, term, other)))
+            .filter(|(other, _)| terms.iter().all(|term| self.matches(pod, term, other)))
             .map(|(_, on)| on)
             .collect();
-        let is_met = |term: &PodAffinityTerm| company.iter().any(|on| same_domain(&term.topology_key, on, node));
-        let nobody_anywhere =
-            || !company.iter().any(|on| terms.iter().any(|term| label(on, &term.topology_key).is_some()));
+        let is_met = |term: &PodAffinityTerm| matching.iter().any(|on| same_domain(&term.topology_key, on, node));
+        let has_no_match =
+            || !matching.iter().any(|on| terms.iter().any(|term| label(on, &term.topology_key).is_some()));
         let has_domains = terms.iter().all(|term| label(node, &term.topology_key).is_some());
-        let starts_a_group = || nobody_anywhere() && terms.iter().all(|term| self.means(pod, term, pod));
-        if !(has_domains && (terms.iter().all(is_met) || starts_a_group())) {
+        let is_first_of_group = || has_no_match() && terms.iter().all(|term| self.matches(pod, term, pod));
+        if !(has_domains && (terms.iter().all(is_met) || is_first_of_group())) {
             return Some("node(s) didn't match pod affinity rules");
         }
         let meets = |term: &PodAffinityTerm| {
-            self.placed().any(|(other, on)| self.means(pod, term, other) && same_domain(&term.topology_key, on, node))
+            self.placed().any(|(other, on)| self.matches(pod, term, other) && same_domain(&term.topology_key, on, node))
         };
-        if forbidden(pod).iter().any(meets) {
+        if required_anti(pod).iter().any(meets) {
             return Some("node(s) didn't match pod anti-affinity rules");
         }
-        let is_shunned = self.placed().any(|(other, on)| {
-            let terms = forbidden(other);
-            terms.iter().any(|term| self.means(other, term, pod) && same_domain(&term.topology_key, on, node))
+        let is_repelled = self.placed().any(|(other, on)| {
+            let terms = required_anti(other);
+            terms.iter().any(|term| self.matches(other, term, pod) && same_domain(&term.topology_key, on, node))
         });
-        is_shunned.then_some("node(s) didn't satisfy existing pods anti-affinity rules")
+        is_repelled.then_some("node(s) didn't satisfy existing pods anti-affinity rules")
     }
 
-    pub(super) fn company_scores(&self, pod: &Pod, fit: &[&Node]) -> Option<Vec<i64>> {
+    pub(super) fn affinity_scores(&self, pod: &Pod, fit: &[&Node]) -> Option<Vec<i64>> {
         // Points by topology key and domain.
         let mut points: BTreeMap<(String, String), i64> = BTreeMap::new();
-        let mut give = |on: &Node, key: &str, weight: i64| {
+        let mut add = |on: &Node, key: &str, weight: i64| {
             if let Some(domain) = label(on, key) {
                 *points.entry((key.to_owned(), domain)).or_insert(0) += weight;
             }
         };
         for (other, on) in self.placed() {
-            for (weight, term) in preferred(pod).iter().filter(|(_, term)| self.means(pod, term, other)) {
-                give(on, &term.topology_key, *weight);
+            for (weight, term) in preferred(pod).iter().filter(|(_, term)| self.matches(pod, term, other)) {
+                add(on, &term.topology_key, *weight);
             }
-            // What others require of this pod is worth one point each, what they prefer its weight.
-            let wishes = required(other).into_iter().map(|term| (1, term)).chain(preferred(other));
-            for (weight, term) in wishes.filter(|(_, term)| self.means(other, term, pod)) {
-                give(on, &term.topology_key, weight);
+            // A required term of another pod is worth one point, a preferred term its weight.
+            let terms = required(other).into_iter().map(|term| (1, term)).chain(preferred(other));
+            for (weight, term) in terms.filter(|(_, term)| self.matches(other, term, pod)) {
+                add(on, &term.topology_key, weight);
             }
         }
         if points.is_empty() {
