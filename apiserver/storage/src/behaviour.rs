@@ -1,7 +1,7 @@
-//! The behaviour suite of `Storage`: the contract, promise by promise, run on every engine.
+//! The behaviour suite of `Storage`: tests each promise of the contract on every engine.
 //!
-//! Corresponds to k8s.io/apiserver/pkg/storage/testing/store_tests.go. Everything runs in virtual time, except over a
-//! real thread and over a real etcd.
+//! Corresponds to k8s.io/apiserver/pkg/storage/testing/store_tests.go. Time is virtual, except with the writer thread
+//! and with a real etcd.
 
 mod faults;
 mod reads;
@@ -23,16 +23,16 @@ use futures::{FutureExt, StreamExt};
 use redb::backends::InMemoryBackend;
 use tempfile::TempDir;
 
-/// An engine to be tested, empty.
+/// An empty engine under test.
 pub(super) struct Bench {
     pub env: Env,
     pub storage: Arc<dyn Storage>,
-    /// Dropped before the directory that they work in.
+    /// Dropped before the directory in which they work.
     _processes: Option<EtcdProcess>,
     _directory: Option<TempDir>,
 }
 
-/// What a real engine may take to tell of an event: only a test that fails waits so long.
+/// Longest time that a real engine may take to deliver an event. Only a failing test waits that long.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
 impl Bench {
@@ -41,14 +41,14 @@ impl Bench {
         Self { storage: Memory::new(&env), env, _processes: None, _directory: None }
     }
 
-    /// On a disk that costs no time.
+    /// The embedded engine on a disk that takes no time.
     pub async fn embedded() -> Self {
         let env = Env::simulated(1);
         let storage = Embedded::open_backend(&env, InMemoryBackend::new()).unwrap();
         Self { storage, env, _processes: None, _directory: None }
     }
 
-    /// As in a real process: a disk, a writer thread, commits of many writes, the wall clock.
+    /// The embedded engine as in a real process: a disk, a writer thread, commits of many writes, the wall clock.
     pub async fn threaded() -> Self {
         let env = Env::system();
         let directory = tempfile::tempdir().unwrap();
@@ -56,7 +56,7 @@ impl Bench {
         Self { storage, env, _processes: None, _directory: Some(directory) }
     }
 
-    /// A modelled etcd of a version.
+    /// A modelled etcd of the given version.
     pub async fn modelled_etcd(version: &str) -> Self {
         let env = Env::simulated(1);
         let members = model::Model::new(&env, 1).members(3, version);
@@ -64,7 +64,7 @@ impl Bench {
         Self { storage, env, _processes: None, _directory: None }
     }
 
-    /// A real etcd with so many members; `None`, and the test recorded as skipped, where there is none.
+    /// A real etcd with `members` members; `None`, and the test recorded as skipped, if etcd is not installed.
     pub async fn etcd(members: usize) -> Option<Self> {
         if !test_needs::etcd() {
             return None;
@@ -77,7 +77,7 @@ impl Bench {
         Some(Self { storage, env, _processes: Some(processes), _directory: Some(directory) })
     }
 
-    /// A real etcd whose progress can be trusted; `None`, and the test recorded as skipped, where there is none.
+    /// A real etcd with reliable progress; `None`, and the test recorded as skipped, if it is not installed.
     pub async fn newer_etcd() -> Option<Self> {
         let program = test_needs::newer_etcd()?;
         let env = Env::system();
@@ -89,12 +89,12 @@ impl Bench {
         Some(Self { storage, env, _processes: Some(processes), _directory: Some(directory) })
     }
 
-    /// The same engine under the fault engine, with faults off.
+    /// Wraps the engine in the fault engine, with faults off.
     pub fn faultless(self) -> Self {
         Self { storage: Fault::new(&self.env, self.storage.clone()), ..self }
     }
 
-    /// Writes the key whatever it holds; the revision.
+    /// Writes the key whatever it holds, and returns the revision.
     pub async fn put(&self, key: &str, value: &str) -> u64 {
         self.put_for(key, value, None).await
     }
@@ -113,7 +113,7 @@ impl Bench {
         self.storage.get(key).await.unwrap().entry.map_or(0, |entry| entry.mod_revision)
     }
 
-    /// Everything below `prefix` at a revision (0: now).
+    /// Lists all entries below `prefix` at a revision (0: now).
     pub async fn list(&self, prefix: &str, revision: u64) -> Result<String, Error> {
         Ok(text(&self.storage.range(RangeRequest::prefix(prefix).at(revision)).await?.entries))
     }
@@ -122,7 +122,7 @@ impl Bench {
         self.storage.current_revision().await.unwrap()
     }
 
-    /// What arrives at a watch is this and, as far as can be told without waiting, nothing else.
+    /// Checks that a watch delivers these lines and, as far as can be seen without waiting, nothing else.
     pub async fn expect(&self, watch: &mut Watch, expected: &[impl AsRef<str>]) {
         let mut lines = Vec::new();
         while lines.len() < expected.len() {
@@ -132,7 +132,7 @@ impl Bench {
             }
         }
         if self.env.is_simulated() {
-            // Everybody else does what there is to do.
+            // All other tasks finish their work.
             self.env.sleep(Duration::from_millis(1)).await;
         }
         lines.extend(arrived(watch));
@@ -152,7 +152,7 @@ pub(super) fn written(outcome: Outcome) -> u64 {
     }
 }
 
-/// `key=value created/modified`, one after the other.
+/// Prints entries as `key=value created/modified`, separated by commas.
 pub(super) fn text(entries: &[Entry]) -> String {
     let one = |entry: &Entry| {
         let value = String::from_utf8_lossy(&entry.value).into_owned();
@@ -161,7 +161,7 @@ pub(super) fn text(entries: &[Entry]) -> String {
     entries.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// What has arrived at a watch, without waiting for more: one line per event.
+/// Returns what has arrived at a watch, without waiting for more: one line per event.
 pub(super) fn arrived(watch: &mut Watch) -> Vec<String> {
     let mut lines = Vec::new();
     while let Some(item) = watch.next().now_or_never() {
@@ -190,7 +190,7 @@ pub(super) fn event_line(event: &Event) -> String {
     format!("{} {} {} -> {}", event.revision, event.key, value(&event.previous), value(&event.current))
 }
 
-/// Runs each case on each engine, as tests named after both; cases about time only where that is virtual.
+/// Runs each case on each engine, as tests named after both. Cases about time run only in virtual time.
 macro_rules! on_every_engine {
     ($($case:ident),+ ; $($timed:ident),* $(,)?) => {
         $crate::behaviour::in_virtual_time!(memory, Bench::memory().await, $($case,)+ $($timed,)*);

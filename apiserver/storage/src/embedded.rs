@@ -1,19 +1,19 @@
-//! `Embedded`: the default engine, durable on one disk without any set-up.
+//! `Embedded`: the default engine, durable on one disk, without any set-up.
 //!
 //! A write is decided at once against the head, which includes writes that are not durable yet, and waits in the
-//! queue. The writer thread takes whatever arrived during its previous sync, makes it durable in one commit, and
-//! only then publishes it: entries, watches, answers. Reads never touch the disk.
+//! queue. The writer thread takes all writes that arrived during its previous sync and makes them durable in one
+//! commit. Only then it publishes them: entries, watches, answers. Reads never touch the disk.
 //!
 //! ```text
 //!   write ──decide──> queue + overlay ──commit──> disk ──publish──> Mvcc, watches, answer
-//!                     (the head)       (1 sync)             (what everybody sees)
+//!                     (the head)       (1 sync)             (what readers see)
 //! ```
 //!
-//! In simulation there is no thread: each write is committed by the caller.
+//! In simulation there is no thread: the caller commits each write.
 
 mod directory;
 mod disk;
-mod held;
+mod deferred_writes;
 mod space;
 #[cfg(test)]
 mod tests;
@@ -26,9 +26,9 @@ use async_trait::async_trait;
 use component_base::claim::ClaimError;
 use component_base::env::Env;
 use component_base::panics::caught;
+use deferred_writes::DeferredWrites;
 use directory::Directory;
-use disk::{Disk, DiskError, Durable, Loaded};
-use held::Held;
+use disk::{Disk, DiskError, DiskWrite, Loaded};
 use parking_lot::{Condvar, Mutex};
 use redb::StorageBackend;
 use redb::backends::FileBackend;
@@ -41,10 +41,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::{Notify, Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 
-/// Writes that may wait for the disk at a time. More wait their turn, in order, before they are decided.
+/// Largest number of writes that wait for the disk. Further writes wait in order before they are decided.
 const QUEUED_WRITES: usize = 4096;
 
-/// Why a store cannot be opened. Each prints as one line, and nothing has been overwritten.
+/// The reasons for which a store cannot be opened. Each prints as one line, and nothing has been overwritten.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     #[error(transparent)]
@@ -61,23 +61,23 @@ pub struct Embedded {
     state: Mutex<State>,
     /// The queue is no longer empty, or the store is closing.
     work: Condvar,
-    /// Taken by the one who commits; None once closed.
+    /// Locked during a commit; None once closed.
     disk: Mutex<Option<Device>>,
     turns: Semaphore,
     space: Space,
-    /// An earlier deadline than the expiry task waits for has been set.
-    sooner: Notify,
+    /// Notified when a key gets an earlier deadline than the one that the expiry task waits for.
+    earlier_deadline: Notify,
     /// The engine has stopped for good.
     ended: CancellationToken,
-    /// The database is in a state that nobody knows.
+    /// A panic left the database in an unknown state.
     has_panicked: AtomicBool,
-    /// None where it is no file.
+    /// None when the store is not a file.
     data_path: Option<PathBuf>,
     /// Files and locks have been given up.
     released: CancellationToken,
 }
 
-/// The disk, and what keeps others from it. Fields drop in this order.
+/// The disk, and the lock that keeps other processes from it. Fields drop in this order.
 #[derive(Debug)]
 struct Device {
     disk: Disk,
@@ -86,27 +86,27 @@ struct Device {
 
 #[derive(Debug)]
 struct State {
-    /// What is durable: all that anybody sees.
+    /// The durable state: all that readers see.
     store: Mvcc,
     watchers: Watchers,
     expiry: Expiry,
-    /// Keys with a write that is not durable yet, as that write leaves them, and its revision.
+    /// Keys with writes that are not durable yet: the entry after the last of them, and its revision.
     overlay: BTreeMap<Key, (Option<Entry>, u64)>,
-    queue: Vec<Job>,
-    /// Of the values in the queue and in the commit under way.
+    queue: Vec<PendingAnswer>,
+    /// Bytes of the values in the queue and in the commit under way.
     queued_bytes: u64,
-    /// Of the values that are durable.
+    /// Bytes of the durable values.
     live_bytes: u64,
-    /// The last revision given out.
+    /// The last revision assigned to a write.
     head: u64,
     closing: bool,
     stopped: Option<Error>,
 }
 
-/// An answer that waits for the disk: of a write, or of a refusal that saw such a write.
+/// An answer that waits for the disk: to a write, or to a write that was refused because of one in the queue.
 #[derive(Debug)]
-struct Job {
-    write: Option<Durable>,
+struct PendingAnswer {
+    write: Option<DiskWrite>,
     outcome: Outcome,
     answer: oneshot::Sender<Result<Outcome, Error>>,
 }
@@ -120,9 +120,9 @@ impl Embedded {
         Ok(Self::start(env, device, loaded, space))
     }
 
-    /// Opens or creates the store in any storage that redb can use: the seam for disks that lose or tear writes.
+    /// Opens or creates the store in any storage backend of redb. Tests pass backends that lose or tear writes.
     pub fn open_backend(env: &Env, backend: impl StorageBackend) -> Result<Arc<Self>, OpenError> {
-        Self::open_with_space(env, backend, Space::told(|| None, || 0))
+        Self::open_with_space(env, backend, Space::measured_by(|| None, || 0))
     }
 
     fn open_with_space(env: &Env, backend: impl StorageBackend, space: Space) -> Result<Arc<Self>, OpenError> {
@@ -158,7 +158,7 @@ impl Embedded {
             disk: Mutex::new(Some(device)),
             turns: Semaphore::new(QUEUED_WRITES),
             space,
-            sooner: Notify::new(),
+            earlier_deadline: Notify::new(),
             ended: CancellationToken::new(),
             has_panicked: AtomicBool::new(false),
             data_path,
@@ -184,12 +184,12 @@ impl Embedded {
                 let mut state = expiring.state.lock();
                 (state.expiry.take_due(now_ms), state.expiry.next_deadline_ms())
             };
-            expiry::run(&expiring.env, &*expiring, &expiring.sooner, take_due).await;
+            expiry::run(&expiring.env, &*expiring, &expiring.earlier_deadline, take_due).await;
         });
         engine
     }
 
-    /// The writer thread: a batch is whatever arrived during the previous sync.
+    /// Runs on the writer thread. A batch holds all that arrived during the previous sync.
     fn write_batches(&self) {
         loop {
             {
@@ -206,29 +206,30 @@ impl Embedded {
         self.release();
     }
 
-    /// Makes what is queued durable, publishes it, and answers: one function, so that the order cannot be broken.
+    /// Makes the queue durable, publishes it and answers. This is one function, so that the order cannot be broken.
     fn commit_queue(&self) {
         let device = self.disk.lock();
-        let jobs = std::mem::take(&mut self.state.lock().queue);
-        let writes: Vec<Durable> = jobs.iter().filter_map(|job| job.write.clone()).collect();
+        let answers = std::mem::take(&mut self.state.lock().queue);
+        let writes: Vec<DiskWrite> = answers.iter().filter_map(|pending| pending.write.clone()).collect();
         if let Some(device) = &*device
             && let Err(why) = self.commit(device, &writes)
         {
-            // What the disk holds now is unknown, so nothing more may be promised.
+            // The content of the disk is now unknown, so nothing more may be promised.
             let error = self.fail(why);
-            for job in jobs {
-                let _ = job.answer.send(Err(error.clone()));
+            for pending in answers {
+                let _ = pending.answer.send(Err(error.clone()));
             }
             return;
         }
-        for job in jobs {
-            // Whoever asked may have gone: the write stands.
-            let _ = job.answer.send(Ok(job.outcome));
+        for pending in answers {
+            // The caller may be gone; the write stands.
+            let _ = pending.answer.send(Ok(pending.outcome));
         }
     }
 
-    /// Commits and publishes. A panic on the way is a failure like any other: whoever waits is told, and the process ends.
-    fn commit(&self, device: &Device, writes: &[Durable]) -> Result<(), String> {
+    /// Commits and publishes. A panic is a failure like any other: every waiting caller gets the error, and the process
+    /// ends.
+    fn commit(&self, device: &Device, writes: &[DiskWrite]) -> Result<(), String> {
         let Some(last) = writes.last() else { return Ok(()) };
         let done = caught(|| {
             let committed = device.disk.commit(writes, last.event.revision);
@@ -242,11 +243,11 @@ impl Embedded {
         })
     }
 
-    fn publish(&self, writes: &[Durable]) {
+    fn publish(&self, writes: &[DiskWrite]) {
         let now_ms = self.env.wall().as_millisecond();
         let mut state = self.state.lock();
         let first_deadline_ms = state.expiry.next_deadline_ms();
-        for Durable { event, deadline_ms } in writes {
+        for DiskWrite { event, deadline_ms } in writes {
             state.queued_bytes -= value_bytes(event.current.as_ref());
             state.live_bytes += value_bytes(event.current.as_ref());
             state.live_bytes -= value_bytes(event.previous.as_ref());
@@ -257,18 +258,18 @@ impl Embedded {
             }
         }
         if state.expiry.next_deadline_ms() != first_deadline_ms {
-            self.sooner.notify_one();
+            self.earlier_deadline.notify_one();
         }
         let events: Vec<Arc<Event>> = writes.iter().map(|write| write.event.clone()).collect();
         state.watchers.publish(&events);
     }
 
-    /// Stops for good: every waiting and later call hears why.
+    /// Stops for good: every waiting and later call fails with `reason`.
     fn fail(&self, reason: String) -> Error {
         let mut state = self.state.lock();
         let error = state.stopped.get_or_insert(Error::Stopped(reason)).clone();
-        for job in state.queue.drain(..) {
-            let _ = job.answer.send(Err(error.clone()));
+        for pending in state.queue.drain(..) {
+            let _ = pending.answer.send(Err(error.clone()));
         }
         state.watchers.fail(&error);
         state.closing = true;
@@ -277,12 +278,12 @@ impl Embedded {
         error
     }
 
-    /// Gives up the disk and its lock.
+    /// Releases the disk and its lock.
     fn release(&self) {
         self.fail("it was closed".to_owned());
         if let Some(Device { disk, directory }) = self.disk.lock().take() {
             if self.has_panicked.load(Ordering::Relaxed) {
-                // Closing would write, and nobody knows what. The next start repairs what is there.
+                // Closing would write an unknown state. The next start repairs what is on disk.
                 std::mem::forget(disk);
             } else {
                 drop(disk);
@@ -292,7 +293,7 @@ impl Embedded {
         self.released.cancel();
     }
 
-    /// Decides a write against the head and queues it; the receiver has the answer once that may be known.
+    /// Decides a write against the head and queues it. The receiver gets the answer once it may be visible.
     fn submit(&self, write: Write) -> Result<oneshot::Receiver<Result<Outcome, Error>>, Error> {
         let (answer, receiver) = oneshot::channel();
         let now_ms = self.env.wall().as_millisecond();
@@ -303,15 +304,15 @@ impl Embedded {
         if state.closing {
             return Err(Error::Stopped("it is being closed".to_owned()));
         }
-        let pending = state.overlay.get(&write.key);
-        let is_pending = pending.is_some();
-        let current = pending.map_or_else(|| state.store.get(&write.key), |(entry, _)| entry.as_ref());
+        let overlaid = state.overlay.get(&write.key);
+        let is_pending = overlaid.is_some();
+        let current = overlaid.map_or_else(|| state.store.get(&write.key), |(entry, _)| entry.as_ref());
         let revision = state.head + 1;
-        let job = match Mvcc::decide(current, &write, revision) {
+        let pending = match Mvcc::decide(current, &write, revision) {
             Ok(event) => {
                 let bytes = value_bytes(event.current.as_ref());
                 if event.current.is_some() {
-                    self.space.takes(state.queued_bytes + bytes, state.live_bytes).map_err(Error::Rejected)?;
+                    self.space.check_room(state.queued_bytes + bytes, state.live_bytes).map_err(Error::Rejected)?;
                 }
                 let event = Arc::new(event);
                 state.queued_bytes += bytes;
@@ -319,22 +320,22 @@ impl Embedded {
                 state.overlay.insert(write.key.clone(), (event.current.clone(), revision));
                 let outcome = Outcome::Written { revision, previous: event.previous.clone() };
                 let deadline_ms = expiry::deadline_ms(&write.change, now_ms);
-                Job { write: Some(Durable { event, deadline_ms }), outcome, answer }
+                PendingAnswer { write: Some(DiskWrite { event, deadline_ms }), outcome, answer }
             }
-            // Refused because of a write that is not durable: the refusal would tell of it, so it waits for it.
-            Err(refused) if is_pending => Job { write: None, outcome: refused, answer },
+            // This refusal would reveal a write that is not durable yet, so it waits for that write.
+            Err(refused) if is_pending => PendingAnswer { write: None, outcome: refused, answer },
             Err(refused) => {
                 let _ = answer.send(Ok(refused));
                 return Ok(receiver);
             }
         };
-        state.queue.push(job);
+        state.queue.push(pending);
         drop(state);
         self.work.notify_one();
         Ok(receiver)
     }
 
-    /// Reads what is durable, unless the engine has stopped.
+    /// Reads the durable state, unless the engine has stopped.
     fn read<T>(&self, read: impl FnOnce(&mut State) -> Result<T, Error>) -> Result<T, Error> {
         let mut state = self.state.lock();
         match &state.stopped {
@@ -361,7 +362,7 @@ fn open_directory(root: &Path) -> Result<(Device, Loaded), OpenError> {
 }
 
 fn open_disk(backend: impl StorageBackend, is_new: bool) -> Result<(Disk, Loaded), DiskError> {
-    let held = Held::new(backend)?;
+    let held = DeferredWrites::new(backend)?;
     let reading = || {
         let disk = Disk::open(held.clone())?;
         if is_new {
@@ -370,7 +371,7 @@ fn open_disk(backend: impl StorageBackend, is_new: bool) -> Result<(Disk, Loaded
         let loaded = disk.load()?;
         Ok((disk, loaded))
     };
-    // redb panics at some kinds of garbage. What it has written by then is held back and goes nowhere.
+    // redb panics at some kinds of garbage. Its writes until then are deferred and never reach the file.
     let opened = caught(reading).unwrap_or_else(|_| Err(DiskError::damage("its pages make no sense")))?;
     held.release()?;
     Ok(opened)

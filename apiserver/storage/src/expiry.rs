@@ -1,6 +1,6 @@
-//! `Expiry`: which keys have a time to live, and whose is next.
+//! `Expiry`: the keys with a time to live, in order of their deadlines.
 //!
-//! Corresponds to etcd's leases, one per key. Deadlines are wall time, so that they outlive a restart.
+//! Corresponds to etcd's leases, one per key. Deadlines are wall time, so that they survive a restart.
 
 use super::{Change, Key, Storage};
 use component_base::env::Env;
@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// Deletions under way at a time: an engine with a disk makes them durable together.
+/// Deletions in flight at a time: an engine with a disk makes them durable together.
 const DELETIONS: usize = 256;
 
-/// Pause before trying again what panicked.
+/// Pause before an operation that panicked is tried again.
 const RETRY_MS: i64 = 5_000;
 
 #[derive(Debug, Default)]
@@ -22,7 +22,7 @@ pub(super) struct Expiry {
     by_key: BTreeMap<Key, (i64, u64)>,
 }
 
-/// A key whose time has passed, if it is still at this revision.
+/// A key whose deadline has passed. It is deleted only if it is still at this revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Expired {
     pub key: Key,
@@ -30,7 +30,7 @@ pub(super) struct Expired {
 }
 
 impl Expiry {
-    /// After each write of a key: its new deadline, or that it has none.
+    /// Records the deadline of a key after each write, or that it has none.
     pub fn set(&mut self, key: &Key, mod_revision: u64, deadline_ms: Option<i64>) {
         if let Some(old) = self.by_key.remove(key) {
             self.by_deadline.remove(&old);
@@ -45,7 +45,7 @@ impl Expiry {
         self.by_deadline.first_key_value().map(|((deadline_ms, _), _)| *deadline_ms)
     }
 
-    /// Takes out the keys whose deadline has come, in order of deadline.
+    /// Removes and returns the keys whose deadline has passed, in order of deadline.
     pub fn take_due(&mut self, now_ms: i64) -> Vec<Expired> {
         let mut due = Vec::new();
         while let Some(first) = self.by_deadline.first_entry() {
@@ -61,7 +61,7 @@ impl Expiry {
     }
 }
 
-/// When the written key expires.
+/// Returns the wall time at which the written key expires, or `None` when the write has no time to live.
 pub(super) fn deadline_ms(change: &Change, now_ms: i64) -> Option<i64> {
     match change {
         Change::Put { ttl: Some(ttl), .. } => {
@@ -71,14 +71,14 @@ pub(super) fn deadline_ms(change: &Change, now_ms: i64) -> Option<i64> {
     }
 }
 
-/// Deletes keys as their time passes, each with a revision of its own, until shutdown. `take_due` answers the keys
-/// that are due and the next deadline; `sooner` tells that there is an earlier one.
+/// Deletes keys as their deadlines pass, each with a revision of its own, until shutdown. `take_due` returns the due
+/// keys and the next deadline; `earlier_deadline` is notified when a key gets an earlier one.
 ///
-/// A panic is a mistake, but no reason for keys to live on: what it touched is tried again, and everything else goes on.
+/// A panic does not end the task: the keys concerned are tried again, and the others go on.
 pub(super) async fn run(
     env: &Env,
     storage: &dyn Storage,
-    sooner: &Notify,
+    earlier_deadline: &Notify,
     mut take_due: impl FnMut(i64) -> (Vec<Expired>, Option<i64>),
 ) {
     let mut due = Vec::new();
@@ -97,17 +97,17 @@ pub(super) async fn run(
         tokio::select! {
             biased;
             () = env.shutdown().cancelled() => return,
-            () = sooner.notified() => {}
+            () = earlier_deadline.notified() => {}
             () = until(env, next_ms) => {}
         }
     }
 }
 
-/// Deletes expired keys, and returns those at which the store panicked.
+/// Deletes expired keys, and returns those whose deletion panicked.
 async fn delete(storage: &dyn Storage, due: &[Expired]) -> Vec<Expired> {
     let mut left = Vec::new();
     for due in due.chunks(DELETIONS) {
-        // A key that was written meanwhile refuses; a store that has stopped has told so itself.
+        // A key that was written meanwhile refuses. A store that has stopped has reported that itself.
         let deletions = due.iter().map(|Expired { key, mod_revision }| storage.delete(key, *mod_revision));
         for (expired, end) in due.iter().zip(join_all(deletions.map(caught_in)).await) {
             if let Err(why) = end {
@@ -119,7 +119,7 @@ async fn delete(storage: &dyn Storage, due: &[Expired]) -> Vec<Expired> {
     left
 }
 
-/// Waits until wall time `deadline_ms`; for ever without one.
+/// Waits until the wall time `deadline_ms`, or for ever when it is `None`.
 async fn until(env: &Env, deadline_ms: Option<i64>) {
     match deadline_ms {
         None => std::future::pending().await,
@@ -155,12 +155,12 @@ mod tests {
         assert_eq!(expiry.next_deadline_ms(), None);
     }
 
-    /// What was due when something panicked is deleted later, and so is what comes due after it.
+    /// Keys that were due at the time of the panic are deleted later, and so are those that come due after it.
     #[tokio::test(start_paused = true)]
     async fn a_panic_delays_the_deletions_and_ends_none() {
         let env = Env::simulated(1);
         let fault = Fault::new(&env, Memory::new(&env));
-        let (sooner, mut expiry) = (Arc::new(Notify::new()), Expiry::default());
+        let (earlier_deadline, mut expiry) = (Arc::new(Notify::new()), Expiry::default());
         let start_ms = env.wall().as_millisecond();
         for (key, after_s) in [("/a", 0), ("/b", 0), ("/c", 100)] {
             let revision = written(fault.create(key, Bytes::new(), None).await.unwrap());
@@ -175,7 +175,7 @@ mod tests {
                 assert_ne!(looks, 1, "a mistake in the order of deadlines");
                 (expiry.take_due(now_ms), expiry.next_deadline_ms())
             };
-            run(&expiring, &*deleting, &sooner, take_due).await;
+            run(&expiring, &*deleting, &earlier_deadline, take_due).await;
         });
         env.sleep(Duration::from_secs(20)).await;
         fault.set_panics(false);

@@ -1,7 +1,7 @@
-//! `Fault`: any engine, seen through a bad network. What goes wrong is drawn from a seeded stream.
+//! `Fault`: wraps any engine in an unreliable network. A seeded random stream decides what fails.
 //!
-//! It breaks no promise of the contract: whoever keeps to that must come through. So a write may happen and its
-//! answer be lost, calls take time, and watches fall behind or are cut, but nothing is reordered or repeated.
+//! It breaks no promise of the contract, so a correct caller must cope with it. A write may happen and its answer be
+//! lost, calls take time, and watches fall behind or are cut. Nothing is reordered or repeated.
 
 use super::{Change, Entry, Error, Outcome, Range, RangeRequest, Read, Storage, Watch, Write};
 use async_trait::async_trait;
@@ -16,27 +16,27 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// By then every watcher has heard of a write.
-const HEARD_AFTER: Duration = Duration::from_millis(1);
+/// Time after which every watcher has received a write.
+const DELIVERY_TIME: Duration = Duration::from_millis(1);
 
 /// How likely each fault is, from 0 to 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Faults {
-    /// A call fails and nothing has happened.
+    /// A call fails before anything has happened.
     pub lost_request: f64,
     /// A write fails although it happened; a read fails after it was made.
     pub lost_answer: f64,
     /// A call, or an item of a watch, takes up to `longest_delay` longer.
     pub delay: f64,
     pub longest_delay: Duration,
-    /// A watch ends before its next item, half the times with an error.
+    /// A watch ends before its next item, half of the times with an error.
     pub cut_watch: f64,
 }
 
-/// What another writer does to a key just before a write of it, in order. It sees what the key holds.
+/// Returns the changes that another writer makes to a key just before a write of it, in order, given the key's entry.
 type Rival = Arc<dyn Fn(&Write, Option<&Entry>) -> Vec<Change> + Send + Sync>;
 
-/// Whether the request of a write gets lost.
+/// Selects the writes whose requests get lost.
 type Lost = Arc<dyn Fn(&Write) -> bool + Send + Sync>;
 
 pub struct Fault {
@@ -45,13 +45,13 @@ pub struct Fault {
     dice: Arc<Dice>,
     rival: Mutex<Option<Rival>>,
     lost: Mutex<Option<Lost>>,
-    /// Written once, after the next range was read and before its answer arrives.
+    /// Written once, after the next range was read and before its answer is returned.
     after_range: Mutex<Option<Write>>,
     hides_progress: AtomicBool,
     /// Every call panics before anything has happened.
     panics: AtomicBool,
-    /// Replaced, and the old one cancelled, when all watches are cut at once.
-    line: Mutex<CancellationToken>,
+    /// Cancelled and replaced when all watches are cut at once.
+    connection: Mutex<CancellationToken>,
 }
 
 impl fmt::Debug for Fault {
@@ -67,14 +67,14 @@ struct Dice {
 }
 
 impl Dice {
-    fn falls(&self, likely: impl Fn(&Faults) -> f64) -> bool {
+    fn hits(&self, likely: impl Fn(&Faults) -> f64) -> bool {
         let likely = likely(&self.faults.lock());
-        // Without faults nothing is drawn, so that switching them off does not depend on what was before.
+        // Without faults no random number is drawn, so that the stream does not depend on them.
         likely > 0.0 && self.random.unit() < likely
     }
 
     async fn delay(&self, env: &Env) {
-        if self.falls(|faults| faults.delay) {
+        if self.hits(|faults| faults.delay) {
             let longest = self.faults.lock().longest_delay;
             env.sleep(longest.mul_f64(self.random.unit())).await;
         }
@@ -82,7 +82,7 @@ impl Dice {
 }
 
 impl Fault {
-    /// Without faults, until `set` asks for some.
+    /// Wraps an engine, without faults until `set` is called.
     pub fn new(env: &Env, inner: Arc<dyn Storage>) -> Arc<Self> {
         let dice = Dice { faults: Mutex::default(), random: env.random("storage/fault") };
         Arc::new(Self {
@@ -94,7 +94,7 @@ impl Fault {
             after_range: Mutex::default(),
             hides_progress: AtomicBool::new(false),
             panics: AtomicBool::new(false),
-            line: Mutex::default(),
+            connection: Mutex::default(),
         })
     }
 
@@ -102,33 +102,34 @@ impl Fault {
         *self.dice.faults.lock() = faults;
     }
 
-    /// Lets another writer be faster: what `rival` answers to a write is written first, to the same key.
+    /// Lets another writer win every race: the changes that `rival` returns for a write are written first, to the same
+    /// key.
     pub fn set_rival(&self, rival: impl Fn(&Write, Option<&Entry>) -> Vec<Change> + Send + Sync + 'static) {
         *self.rival.lock() = Some(Arc::new(rival));
     }
 
-    /// Loses the requests of the writes that are chosen.
+    /// Loses the requests of the writes that `lost` selects.
     pub fn lose(&self, lost: impl Fn(&Write) -> bool + Send + Sync + 'static) {
         *self.lost.lock() = Some(Arc::new(lost));
     }
 
-    /// Another writer writes this after the next range was read, and others hear of it before that range's answer comes.
+    /// Makes another writer write after the next range was read. Watchers receive that write before the range's answer.
     pub fn write_after_range(&self, write: Write) {
         *self.after_range.lock() = Some(write);
     }
 
-    /// From now on nobody may rely on progress, as with an old etcd.
+    /// Makes progress unreliable from now on, as with an old etcd.
     pub fn hide_progress(&self) {
         self.hides_progress.store(true, Ordering::Relaxed);
     }
 
-    /// Makes every call panic, as a mistake in an engine would, or no longer.
+    /// Makes every call panic, as a bug in an engine would, or stops doing so.
     pub fn set_panics(&self, panics: bool) {
         self.panics.store(panics, Ordering::Relaxed);
     }
 
-    /// What the rival does before this write.
-    async fn outrun(&self, write: &Write) -> Result<(), Error> {
+    /// Writes the rival's changes before this write.
+    async fn write_as_rival(&self, write: &Write) -> Result<(), Error> {
         let Some(rival) = self.rival.lock().clone() else { return Ok(()) };
         let current = self.inner.get(&write.key).await?.entry;
         for change in rival(write, current.as_ref()) {
@@ -140,18 +141,18 @@ impl Fault {
 
     /// Ends every watch at once, as a lost connection does.
     pub fn cut_watches(&self) {
-        std::mem::take(&mut *self.line.lock()).cancel();
+        std::mem::take(&mut *self.connection.lock()).cancel();
     }
 
-    /// One call through the bad network.
+    /// Makes one call through the unreliable network.
     async fn call<T>(&self, call: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
         self.dice.delay(&self.env).await;
         assert!(!self.panics.load(Ordering::Relaxed), "a mistake in the engine");
-        if self.dice.falls(|faults| faults.lost_request) {
+        if self.dice.hits(|faults| faults.lost_request) {
             return Err(Error::Unavailable("the request was lost".to_owned()));
         }
         let answer = call.await;
-        if answer.is_ok() && self.dice.falls(|faults| faults.lost_answer) {
+        if answer.is_ok() && self.dice.hits(|faults| faults.lost_answer) {
             return Err(Error::Unavailable("the answer was lost".to_owned()));
         }
         self.dice.delay(&self.env).await;
@@ -170,7 +171,7 @@ impl Storage for Fault {
         let write = self.after_range.lock().take();
         if let Some(write) = write {
             self.inner.write(write).await?;
-            self.env.sleep(HEARD_AFTER).await;
+            self.env.sleep(DELIVERY_TIME).await;
         }
         answer
     }
@@ -179,26 +180,26 @@ impl Storage for Fault {
         if self.lost.lock().as_ref().is_some_and(|lost| lost(&write)) {
             return Err(Error::Unavailable("the request was lost".to_owned()));
         }
-        self.outrun(&write).await?;
+        self.write_as_rival(&write).await?;
         self.call(self.inner.write(write)).await
     }
 
     async fn watch(&self, prefix: &str, after: u64) -> Result<Watch, Error> {
-        let line = self.line.lock().clone();
+        let connection = self.connection.lock().clone();
         let watch = self.call(self.inner.watch(prefix, after)).await?;
         let (env, dice) = (self.env.clone(), self.dice.clone());
-        let cuttable = watch.take_until(line.cancelled_owned()).boxed();
+        let cuttable = watch.take_until(connection.cancelled_owned()).boxed();
         let lossy = stream::unfold(Some(cuttable), move |watch| {
             let (env, dice) = (env.clone(), dice.clone());
             async move {
                 let mut watch = watch?;
                 let item = watch.next().await?;
                 dice.delay(&env).await;
-                if !dice.falls(|faults| faults.cut_watch) {
+                if !dice.hits(|faults| faults.cut_watch) {
                     return Some((item, Some(watch)));
                 }
                 let error = Error::Unavailable("the watch was cut".to_owned());
-                dice.falls(|_| 0.5).then_some((Err(error), None))
+                dice.hits(|_| 0.5).then_some((Err(error), None))
             }
         });
         Ok(lossy.boxed())

@@ -17,8 +17,8 @@ use tokio::sync::Notify;
 pub struct Memory {
     env: Env,
     state: Mutex<State>,
-    /// An earlier deadline than the expiry task waits for has been set.
-    sooner: Notify,
+    /// Notified when a key gets an earlier deadline than the one that the expiry task waits for.
+    earlier_deadline: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -29,16 +29,16 @@ struct State {
 }
 
 impl Memory {
-    /// An empty store. Its expiry task ends with `env`.
+    /// Creates an empty store. Its expiry task ends with `env`.
     pub fn new(env: &Env) -> Arc<Self> {
-        let memory = Arc::new(Self { env: env.clone(), state: Mutex::default(), sooner: Notify::new() });
+        let memory = Arc::new(Self { env: env.clone(), state: Mutex::default(), earlier_deadline: Notify::new() });
         let expiring = memory.clone();
         env.spawn(async move {
             let take_due = |now_ms| {
                 let mut state = expiring.state.lock();
                 (state.expiry.take_due(now_ms), state.expiry.next_deadline_ms())
             };
-            expiry::run(&expiring.env, &*expiring, &expiring.sooner, take_due).await;
+            expiry::run(&expiring.env, &*expiring, &expiring.earlier_deadline, take_due).await;
         });
         memory
     }
@@ -55,7 +55,7 @@ impl Memory {
         let first = expiry.next_deadline_ms();
         expiry.set(&write.key, event.revision, deadline_ms);
         if deadline_ms.is_some() && expiry.next_deadline_ms() != first {
-            self.sooner.notify_one();
+            self.earlier_deadline.notify_one();
         }
         store.apply(event.clone(), now_ms, keep_from_ms(now_ms));
         watchers.publish(std::slice::from_ref(&event));
@@ -106,6 +106,6 @@ impl Storage for Memory {
         std::future::pending().await
     }
 
-    /// Nothing is held; a store that is not on a disk has nothing to finish.
+    /// Does nothing: a store without a disk holds no files.
     async fn close(&self) {}
 }

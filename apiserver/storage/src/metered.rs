@@ -1,7 +1,7 @@
-//! `Metered`: any engine, with its calls counted and timed by resource.
+//! `Metered`: wraps any engine, and counts and times its calls by resource.
 //!
-//! Corresponds to k8s.io/apiserver/pkg/storage/etcd3/metrics. The names are those of kube-apiserver, whichever engine it
-//! is: a dashboard for a real cluster finds what it looks for.
+//! Corresponds to k8s.io/apiserver/pkg/storage/etcd3/metrics. The metrics have the names of kube-apiserver, whichever
+//! engine is used, so that a dashboard for a real cluster works.
 
 use super::{Change, Error, Outcome, Range, RangeRequest, Read, Storage, Watch, Write};
 use async_trait::async_trait;
@@ -14,13 +14,13 @@ use std::ops::Bound;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// Upper bounds in seconds, as kube-apiserver's.
+/// Upper bounds in seconds, as in kube-apiserver.
 const BUCKETS: &[f64] = &[
     0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0,
     45.0, 60.0,
 ];
 
-/// Between two looks at the size.
+/// Interval between two reads of the size.
 const SIZE_PERIOD: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +50,7 @@ impl Operation {
     }
 }
 
-/// What is counted of one operation on one resource.
+/// The metrics of one operation on one resource.
 #[derive(Debug)]
 struct Meter {
     requests: Counter,
@@ -77,7 +77,7 @@ impl Families {
     }
 }
 
-/// One row's meters, each made when it is first needed: what never happened is not shown.
+/// The meters of one row. Each is created at its first use, so that operations that never happened are not exported.
 #[derive(Debug)]
 struct Meters {
     name: (String, String),
@@ -90,12 +90,12 @@ pub struct Metered {
     inner: Arc<dyn Storage>,
     families: Families,
     by_prefix: BTreeMap<String, Meters>,
-    /// Keys of no row.
+    /// The meters of keys that belong to no row.
     others: Meters,
 }
 
 impl Metered {
-    /// `rows` are key prefixes, none of which contains another, with their groups and resources.
+    /// Wraps an engine. `rows` are key prefixes, none of which contains another, with their groups and resources.
     pub fn new(
         env: &Env,
         inner: Arc<dyn Storage>,
@@ -119,7 +119,7 @@ impl Metered {
             others: meters((String::new(), "other".to_owned())),
             inner,
         });
-        env.spawn(show_size(env.clone(), metered.inner.clone()));
+        env.spawn(export_size(env.clone(), metered.inner.clone()));
         metered
     }
 
@@ -149,7 +149,7 @@ impl Metered {
 }
 
 /// Keeps the gauge of the store's size up to date, where the engine knows it.
-async fn show_size(env: Env, storage: Arc<dyn Storage>) {
+async fn export_size(env: Env, storage: Arc<dyn Storage>) {
     let cluster = if storage.is_shared() { "etcd-0" } else { "local" };
     let gauge = env.metrics().gauges("apiserver_storage_size_bytes", "Size of the store on its disk");
     loop {

@@ -2,26 +2,26 @@
 //!
 //! Corresponds to etcd's server/storage/mvcc (key index and store in one).
 //!
-//! Every key has the chain of its versions, oldest first; a deletion is a version without a value. With history
+//! Every key has a chain of versions, oldest first; a deletion is a version without a value. An example with history
 //! from revision 5 on, after `put a` (3), `put a` (6), `delete a` (8), `put b` (9):
 //!
 //! ```text
 //! a: 3 put, 6 put, 8 deleted      b: 9 put        compacted: 5, revision: 9
 //! ```
 //!
-//! A read at R takes each chain's last version at or below R. Version 3 is needed while 5 can be read, and is
-//! dropped when 6 becomes the oldest readable revision; then the chain of `a` goes when 8 does.
+//! A read at R takes the last version at or below R of each chain. Version 3 is needed while 5 can be read. It is
+//! dropped when 6 becomes the oldest readable revision. The whole chain of `a` is dropped when 8 does.
 
 use super::{Change, Entry, Error, Event, Key, Outcome, Range, RangeRequest, Write};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// The revision of a new store.
+/// Revision of a new store.
 pub(super) const FIRST_REVISION: u64 = 1;
 
-/// History beyond this many bytes of values is dropped early: a laptop that simulates ten thousand nodes writes
-/// thousands of times a second.
+/// History beyond this many bytes of values is dropped early: a simulation of ten thousand nodes writes thousands of
+/// times a second.
 const HISTORY_BYTES: usize = 256 << 20;
 
 #[derive(Debug)]
@@ -36,7 +36,7 @@ pub(super) struct Mvcc {
     compacted: u64,
 }
 
-/// What the key held from `revision` on; None: nothing.
+/// The entry of a key from `revision` on. None: the key does not exist.
 #[derive(Debug)]
 struct Version {
     revision: u64,
@@ -62,7 +62,7 @@ impl Default for Mvcc {
 }
 
 impl Mvcc {
-    /// A store read back from disk: the entries as they are at `revision`, and no history below it.
+    /// Builds a store from the entries on disk, which are those at `revision`, without history below it.
     pub fn loaded(revision: u64, entries: impl IntoIterator<Item = Entry>) -> Self {
         let chain =
             |entry: Entry| (entry.key.clone(), vec![Version { revision: entry.mod_revision, entry: Some(entry) }]);
@@ -83,10 +83,10 @@ impl Mvcc {
         self.keys.get(key)?.last()?.entry.as_ref()
     }
 
-    /// The event that `write` causes at `revision`, given what its key holds; or the refusal.
+    /// Returns the event that `write` causes at `revision`, or the refusal. `current` is the key's entry.
     pub fn decide(current: Option<&Entry>, write: &Write, revision: u64) -> Result<Event, Outcome> {
         let at = current.map_or(0, |entry| entry.mod_revision);
-        // Deleting what is expected not to exist changes nothing, so it has no revision to answer with.
+        // Deleting a key that is expected not to exist changes nothing, so there is no revision to answer with.
         let nothing_to_delete = current.is_none() && write.change == Change::Delete;
         if at != write.expected || nothing_to_delete {
             return Err(Outcome::Refused(current.cloned()));
@@ -117,14 +117,14 @@ impl Mvcc {
         }
     }
 
-    /// Forgets history that is older. Reads call it, too: history ends in time, whether or not anything is written.
+    /// Forgets events older than `keep_from_ms`. Reads call it too: history ends in time, also when nothing is written.
     pub fn forget_before(&mut self, keep_from_ms: i64) {
         while self.history.front().is_some_and(|oldest| oldest.at_ms < keep_from_ms) {
             self.forget_oldest();
         }
     }
 
-    /// Forgets what only reads below `revision` can see.
+    /// Forgets the versions that only reads below `revision` can see.
     pub fn compact(&mut self, revision: u64) -> Result<(), Error> {
         if revision > self.revision {
             return Err(Error::FutureRevision { requested: revision, current: self.revision });
@@ -136,7 +136,7 @@ impl Mvcc {
         Ok(())
     }
 
-    /// The oldest event's revision becomes the oldest readable one, so what it replaced can no longer be seen.
+    /// Makes the oldest event's revision the oldest readable one, and drops the versions that it replaced.
     fn forget_oldest(&mut self) {
         let Some(Remembered { event, .. }) = self.history.pop_front() else { return };
         self.compacted = event.revision;
@@ -182,7 +182,7 @@ impl Mvcc {
         Ok(range)
     }
 
-    /// The remembered events above `after` under `prefix`.
+    /// Returns the remembered events above `after` under `prefix`.
     pub fn events_after(&self, prefix: &str, after: u64) -> Result<Vec<Arc<Event>>, Error> {
         if after < self.compacted {
             return Err(Error::Compacted { requested: after, compacted: self.compacted });
@@ -193,7 +193,8 @@ impl Mvcc {
     }
 }
 
-/// The last version at or below `revision`, if it holds anything. The newest is the usual answer: look there first.
+/// Returns the entry at `revision`, if the key existed. The newest version is the usual answer, so the search begins
+/// there.
 fn version_at(chain: &[Version], revision: u64) -> Option<&Entry> {
     chain.iter().rev().find(|version| version.revision <= revision)?.entry.as_ref()
 }
@@ -203,7 +204,7 @@ mod tests {
     use super::*;
     use bytes::Bytes;
 
-    /// `put a=1` or `delete a`, at second `at_s` with five seconds of history.
+    /// Applies `put key=value` or `delete key` at second `at_s`, with five seconds of history.
     fn step(store: &mut Mvcc, key: &str, value: Option<&str>, at_s: i64) {
         let expected = store.get(key).map_or(0, |entry| entry.mod_revision);
         let change = match value {

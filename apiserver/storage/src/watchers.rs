@@ -1,4 +1,4 @@
-//! `Watchers`: who is told of a new event. Each watch has a queue of its own, so that none waits for another.
+//! `Watchers`: the open watches of an engine. Each has a queue of its own, so that none waits for another.
 //!
 //! Corresponds to etcd's server/storage/mvcc/watchable_store.go. Publishing happens under the engine's lock,
 //! in the same step that makes the events visible; reading a queue takes only that queue's lock.
@@ -11,10 +11,10 @@ use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
 
-/// Events that may wait in one watch's queue. One that falls further behind is cut and resumes from history.
+/// Largest number of events in one watch's queue. A watch that falls further behind is cut and resumes from history.
 const QUEUE_EVENTS: usize = 65_536;
 
-/// Events in one item, so that a reader of a long queue can yield in between.
+/// Largest number of events in one item, so that a reader of a long queue can yield in between.
 const BATCH_EVENTS: usize = 1024;
 
 #[derive(Debug, Default)]
@@ -32,7 +32,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Queue {
     events: VecDeque<Arc<Event>>,
-    /// Reported once the events before it are out.
+    /// Sent once the events before it have been read.
     progress: Option<u64>,
     end: Option<End>,
     waker: Option<Waker>,
@@ -45,7 +45,8 @@ enum End {
 }
 
 impl Watchers {
-    /// A watch whose queue begins with `history`. The caller holds the engine's lock, so nothing is missed in between.
+    /// Adds a watch whose queue begins with `history`. The caller holds the engine's lock, so no event is missed in
+    /// between.
     pub fn add(&mut self, prefix: &str, after: u64, history: Vec<Arc<Event>>) -> Watch {
         let queue = Mutex::new(Queue { events: history.into(), ..Queue::default() });
         let shared = Arc::new(Shared { prefix: prefix.to_owned(), after, queue });
@@ -55,17 +56,17 @@ impl Watchers {
     }
 
     pub fn publish(&mut self, events: &[Arc<Event>]) {
-        self.tell(|watch| {
-            let mut wanted =
+        self.for_each(|watch| {
+            let mut matching =
                 events.iter().filter(|event| event.revision > watch.after && event.key.starts_with(&watch.prefix));
-            let Some(first) = wanted.next() else { return };
+            let Some(first) = matching.next() else { return };
             let mut queue = watch.queue.lock();
             if queue.end.is_some() {
-                // What comes after a cut would hide the gap.
+                // Events after a cut would hide the gap.
                 return;
             }
             queue.events.push_back(first.clone());
-            queue.events.extend(wanted.cloned());
+            queue.events.extend(matching.cloned());
             if queue.events.len() > QUEUE_EVENTS {
                 queue.events.clear();
                 queue.end = Some(End::Cut);
@@ -74,9 +75,9 @@ impl Watchers {
         });
     }
 
-    /// Watches that overlap `prefix` report `revision`, which is the newest published one.
+    /// Reports `revision`, which is the newest published one, to the watches that overlap `prefix`.
     pub fn progress(&mut self, prefix: &str, revision: u64) {
-        self.tell(|watch| {
+        self.for_each(|watch| {
             if watch.prefix.starts_with(prefix) || prefix.starts_with(&watch.prefix) {
                 let mut queue = watch.queue.lock();
                 queue.progress = Some(revision.max(watch.after));
@@ -85,17 +86,17 @@ impl Watchers {
         });
     }
 
-    /// Ends every watch: the engine has stopped.
+    /// Ends every watch with the error, because the engine has stopped.
     pub fn fail(&mut self, error: &Error) {
-        self.tell(|watch| {
+        self.for_each(|watch| {
             let mut queue = watch.queue.lock();
             queue.end = Some(End::Failed(error.clone()));
             queue.wake();
         });
     }
 
-    fn tell(&mut self, tell: impl Fn(&Shared)) {
-        self.watches.retain(|watch| watch.upgrade().inspect(|watch| tell(watch)).is_some());
+    fn for_each(&mut self, act: impl Fn(&Shared)) {
+        self.watches.retain(|watch| watch.upgrade().inspect(|watch| act(watch)).is_some());
     }
 }
 

@@ -1,4 +1,4 @@
-//! Any engine through a bad network: what was answered is there, and a follower who resumes misses nothing.
+//! Any engine under an unreliable network: answered writes are present, and a watch that resumes misses nothing.
 
 use super::*;
 use crate::fault::Faults;
@@ -66,7 +66,7 @@ async fn nothing_is_lost_or_repeated_in_a_bad_network(bench: &Bench) {
     }
 }
 
-/// The revision of the write, if it was answered. One write in five deletes.
+/// Writes once and returns the revision, if the write was answered. One write in five deletes.
 async fn write_once(storage: &dyn Storage, key: &str, value: &str) -> Option<u64> {
     let at = storage.get(key).await.ok()?.entry.map_or(0, |entry| entry.mod_revision);
     let outcome = if value.ends_with('4') && at > 0 {
@@ -81,7 +81,7 @@ async fn write_once(storage: &dyn Storage, key: &str, value: &str) -> Option<u64
     }
 }
 
-/// Every event up to the writing of `/end`, however often the watch has to be resumed.
+/// Returns every event up to the write of `/end`, however often the watch has to be resumed.
 async fn follow(storage: Arc<Fault>) -> Vec<Arc<Event>> {
     let mut events: Vec<Arc<Event>> = Vec::new();
     loop {

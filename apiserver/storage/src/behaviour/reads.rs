@@ -1,4 +1,4 @@
-//! Ranges, past revisions, compaction.
+//! Reads: ranges, past revisions, compaction.
 
 use super::*;
 
@@ -57,7 +57,7 @@ async fn a_limit_pages_through_a_revision(bench: &Bench) {
             break;
         }
         request.start = format!("{}\0", entries.last().unwrap().key);
-        // What happens between pages is not on them.
+        // Writes between two pages do not appear on them.
         bench.remove(&format!("/a/{:02}", entries.len())).await;
         bench.put(&format!("/a/{:02}x", entries.len()), "").await;
     }
@@ -102,7 +102,7 @@ async fn compaction_ends_the_past(bench: &Bench) {
     assert_eq!(bench.put("/a", "new").await, 8);
 }
 
-/// The promise of the engines that nobody else compacts.
+/// A promise of the engines that nobody else compacts.
 async fn history_lasts_five_minutes(bench: &Bench) {
     bench.put("/a", "1").await;
     bench.env.sleep(Duration::from_secs(HISTORY_S / 2)).await;
@@ -110,7 +110,7 @@ async fn history_lasts_five_minutes(bench: &Bench) {
     bench.env.sleep(Duration::from_secs(HISTORY_S / 2 - 1)).await;
     bench.put("/a", "3").await;
     assert_eq!(bench.list("/", 1).await.unwrap(), "");
-    // Nothing has to be written for history to end.
+    // History ends without any further write.
     bench.env.sleep(Duration::from_secs(2)).await;
     assert_eq!(bench.list("/", 1).await, Err(Error::Compacted { requested: 1, compacted: 2 }));
     assert_eq!(bench.list("/", 2).await.unwrap(), "/a=1 2/2");

@@ -94,7 +94,7 @@ async fn progress_is_for_the_prefix(bench: &Bench) {
     bench.put("/b/1", "x").await;
     bench.storage.request_progress("/a/").await.unwrap();
     match bench.storage.reports_progress() {
-        // Nothing happened below the prefix, and that is told.
+        // Nothing happened below the prefix, and progress reports that.
         true => bench.expect(&mut watch, &["progress 2"]).await,
         false => bench.expect_nothing(&mut watch).await,
     }

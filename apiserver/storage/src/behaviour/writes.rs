@@ -1,4 +1,4 @@
-//! Revisions, compare-and-swap, time to live.
+//! Writes: revisions, compare-and-swap, time to live.
 
 use super::*;
 
@@ -75,7 +75,7 @@ async fn concurrent_increments_are_all_counted(bench: &Bench) {
             let mut revisions = Vec::new();
             while revisions.len() < EACH as usize {
                 let entry = storage.get("/count").await.unwrap().entry;
-                // Others get between reading and writing.
+                // Let other writers run between the read and the write.
                 env.sleep(Duration::from_millis(random.u64() % 3)).await;
                 let (at, count) = entry.map_or((0, 0), |entry| {
                     (entry.mod_revision, String::from_utf8_lossy(&entry.value).parse::<u64>().unwrap())
@@ -97,7 +97,7 @@ async fn concurrent_increments_are_all_counted(bench: &Bench) {
     assert_eq!(bench.storage.get("/count").await.unwrap().entry.unwrap().value, (TASKS * EACH).to_string());
 }
 
-/// An engine may keep a key for a twentieth of its time to live too long.
+/// Time after which a key must be gone: an engine may keep it for a twentieth of its time to live too long.
 const AND_A_LITTLE_LATER: Duration = Duration::from_secs(6);
 
 async fn a_key_expires_by_a_deletion_of_its_own(bench: &Bench) {

@@ -1,7 +1,7 @@
-//! `Directory`: the folder of one embedded store, and the right to be the only one in it.
+//! `Directory`: the folder of one embedded store, locked against other processes.
 //!
-//! Beside what every claimed folder has, `store.redb` holds the data. It gets this name only once it is whole. It holds
-//! every Secret, so that only its owner may read it.
+//! Beside the files of every claimed folder, `store.redb` holds the data. The file gets this name only once it is
+//! complete. It contains every Secret, so only its owner may read it.
 
 use super::OpenError;
 use component_base::claim::Claim;
@@ -10,13 +10,13 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The layout that this program writes. A higher number on disk is of a later program.
+/// The layout that this program writes. A higher number on disk comes from a later program.
 const FORMAT: u32 = 1;
 
 /// The data file.
 pub(super) const DATA: &str = "store.redb";
 
-/// The lock lasts as long as this value.
+/// The lock is held as long as this value exists.
 #[derive(Debug)]
 pub(super) struct Directory {
     claim: Claim,
@@ -32,12 +32,12 @@ impl Directory {
         self.claim.root().join(DATA)
     }
 
-    /// Where a new data file is prepared.
+    /// Returns the path at which a new data file is prepared.
     fn new_data_path(&self) -> PathBuf {
         self.claim.root().join("store.redb.new")
     }
 
-    /// Opens the data file, or a new and empty one to be prepared; true if it is new.
+    /// Opens the data file, or a new and empty one that has to be prepared. Returns true if it is new.
     pub fn open_data(&self) -> Result<(File, bool), OpenError> {
         let path = self.data_path();
         match private_file::options().read(true).write(true).open(&path) {
@@ -47,7 +47,7 @@ impl Directory {
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let new = self.new_data_path();
-                // What a creation that was cut short left may have another mode.
+                // An interrupted creation may have left a file with another mode.
                 let _ = fs::remove_file(&new);
                 let file = private_file::options().read(true).write(true).create_new(true).open(&new);
                 Ok((file.map_err(|source| OpenError::Io { path: new, source })?, true))
@@ -56,7 +56,7 @@ impl Directory {
         }
     }
 
-    /// The new data file is whole and synced: gives it its name, durably.
+    /// Gives a new data file its final name, durably. The file is complete and synced.
     pub fn keep_new_data(&self) -> Result<(), OpenError> {
         let path = self.data_path();
         fs::rename(self.new_data_path(), &path)

@@ -1,7 +1,7 @@
-//! `Disk`: what of a store must survive a power loss, in two tables of redb.
+//! `Disk`: the part of a store that survives a power loss, in two tables of redb.
 //!
 //! `entries` maps a key to its current entry; `meta` holds the revision. History is not kept on disk. One commit
-//! is one transaction and one sync, so that a crash leaves the store as some commit left it.
+//! is one transaction and one sync, so that a crash leaves the store as it was after some commit.
 
 use crate::mvcc::FIRST_REVISION;
 use crate::{Entry, Event};
@@ -13,10 +13,10 @@ const ENTRIES: TableDefinition<&str, &[u8]> = TableDefinition::new("entries");
 const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
 const REVISION: &str = "revision";
 
-/// Reads are served from memory: redb caches only the pages that writes pass through.
+/// Size of redb's page cache. Reads are served from memory, so it needs only the pages that writes pass through.
 const PAGE_CACHE_BYTES: usize = 16 << 20;
 
-/// Before the value: create revision, mod revision, deadline (0: none), each 8 bytes, and a checksum of 4.
+/// Bytes before the value: create revision, mod revision and deadline (0: none) of 8 bytes each, and a checksum of 4.
 const HEADER: usize = 28;
 
 #[derive(Debug)]
@@ -26,20 +26,20 @@ pub(super) struct Disk {
 
 /// A change to be made durable.
 #[derive(Clone, Debug)]
-pub(super) struct Durable {
+pub(super) struct DiskWrite {
     pub event: Arc<Event>,
     /// Wall time at which the new entry expires.
     pub deadline_ms: Option<i64>,
 }
 
-/// What a store held when it was opened.
+/// The content of a store when it was opened.
 #[derive(Debug)]
 pub(super) struct Loaded {
     pub revision: u64,
     pub entries: Vec<(Entry, Option<i64>)>,
 }
 
-/// A reason, in words; `is_damage` tells broken data from a failing device.
+/// The reason of a failure; `is_damage` distinguishes broken data from a failing device.
 #[derive(Debug)]
 pub(super) struct DiskError {
     pub is_damage: bool,
@@ -69,7 +69,7 @@ from_redb!(
 
 impl From<io::Error> for DiskError {
     fn from(error: io::Error) -> Self {
-        // A file that is too short or not of this kind works well as a device.
+        // A file that is too short or of another kind is damaged, while the device works.
         let is_damage = matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof);
         Self { is_damage, reason: error.to_string() }
     }
@@ -82,7 +82,7 @@ impl DiskError {
 }
 
 impl Disk {
-    /// Opens a database whose every page is as it was written, or makes one in an empty backend.
+    /// Opens a database after checking every page, or creates one in an empty backend.
     pub fn open(backend: impl StorageBackend) -> Result<Self, DiskError> {
         let mut database = Database::builder().set_cache_size(PAGE_CACHE_BYTES).create_with_backend(backend)?;
         match database.check_integrity()? {
@@ -91,7 +91,7 @@ impl Disk {
         }
     }
 
-    /// Makes the empty store of a new database durable.
+    /// Writes the empty store into a new database, durably.
     pub fn prepare(&self) -> Result<(), DiskError> {
         self.commit(&[], FIRST_REVISION)
     }
@@ -116,16 +116,16 @@ impl Disk {
         Ok(Loaded { revision, entries })
     }
 
-    /// Makes a batch durable, all or nothing, with the revision that the store then has.
-    pub fn commit(&self, batch: &[Durable], revision: u64) -> Result<(), DiskError> {
+    /// Makes a batch durable, all or nothing, together with the new revision of the store.
+    pub fn commit(&self, batch: &[DiskWrite], revision: u64) -> Result<(), DiskError> {
         let mut transaction = self.database.begin_write()?;
         transaction.set_durability(Durability::Immediate)?;
-        // A header that is damaged later is then damage, and not taken for a commit that was cut short.
+        // With two phases, a header that is damaged later counts as damage and not as an interrupted commit.
         transaction.set_two_phase_commit(true);
         {
             let mut entries = transaction.open_table(ENTRIES)?;
             let mut bytes = Vec::new();
-            for Durable { event, deadline_ms } in batch {
+            for DiskWrite { event, deadline_ms } in batch {
                 match &event.current {
                     Some(entry) => {
                         encode(entry, *deadline_ms, &mut bytes);
@@ -152,7 +152,7 @@ fn encode(entry: &Entry, deadline_ms: Option<i64>, bytes: &mut Vec<u8>) {
     bytes.extend_from_slice(&entry.value);
 }
 
-/// None if the bytes are not what `encode` wrote under this key.
+/// Returns the entry, or `None` if `encode` did not write these bytes under this key.
 fn decode(key: &str, bytes: &[u8]) -> Option<(Entry, Option<i64>)> {
     let (header, value) = bytes.split_at_checked(HEADER)?;
     let number = |at: usize| header[at..at + 8].try_into().map(u64::from_le_bytes).expect("eight bytes");
@@ -170,7 +170,7 @@ fn decode(key: &str, bytes: &[u8]) -> Option<(Entry, Option<i64>)> {
     Some((entry, (deadline_ms != 0).then_some(deadline_ms)))
 }
 
-/// redb's own checksums are only looked at when it repairs.
+/// Returns the checksum of an entry. redb looks at its own checksums only when it repairs.
 fn checksum(key: &str, header: &[u8], value: &[u8]) -> u32 {
     let mut sum = crc32fast::Hasher::new();
     sum.update(key.as_bytes());

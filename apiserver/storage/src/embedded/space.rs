@@ -1,25 +1,25 @@
-//! `Space`: how full the disk is, and what it may still be used for.
+//! `Space`: checks how full the disk is before a write.
 //!
-//! A deletion writes pages before it frees any. So some room is kept for deletions: when less is left, everything else
-//! is refused, nothing fails, and whoever deletes gets room back. Corresponds to etcd's NOSPACE alarm.
+//! A deletion writes pages before it frees any, so some room is reserved for deletions. When less is left, every
+//! other write is refused, nothing fails, and deletions make room again. Corresponds to etcd's NOSPACE alarm.
 
 use std::fmt;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
-/// In which a file's size on disk is counted.
+/// The unit in which the system counts a file's size on disk.
 const BLOCK_BYTES: u64 = 512;
 
-/// What is kept for deletions, and for the pages that one commit copies.
+/// Bytes reserved for deletions, and for the pages that one commit copies.
 pub(super) const RESERVE_BYTES: u64 = 16 << 20;
 
-/// A commit copies pages around what it changes: so many bytes for each byte that waits to be written.
+/// A commit copies the pages around each change: this many bytes for each byte that waits to be written.
 const COPIES: u64 = 4;
 
-/// Pages are at least half full, so that the data takes at most so many times its own size.
+/// Pages are at least half full, so the data takes at most this many times its own size.
 const PAGES: u64 = 2;
 
-/// Measures the room. Every write asks, so the file is only looked at when the disk is short.
+/// Measures the free space. Every write checks it, so the file is examined only when the disk is short.
 pub(super) struct Space {
     place: String,
     free: Box<dyn Fn() -> Option<u64> + Send + Sync>,
@@ -33,7 +33,7 @@ impl fmt::Debug for Space {
 }
 
 impl Space {
-    /// Of the file system that holds the file.
+    /// Measures the file system that holds the file.
     pub fn of(file: PathBuf) -> Self {
         let place = file.display().to_string();
         let of_disk = file.clone();
@@ -42,24 +42,25 @@ impl Space {
         Self { place, free: Box::new(free), occupied: Box::new(occupied) }
     }
 
-    /// Bytes that nobody uses, None if that cannot be known, and bytes that the store's file occupies, used or not.
-    pub fn told(
+    /// Measures with two functions: `free` returns the unused bytes of the disk, or `None` if they cannot be known;
+    /// `occupied` returns the bytes that the store's file occupies, including free pages.
+    pub fn measured_by(
         free: impl Fn() -> Option<u64> + Send + Sync + 'static,
         occupied: impl Fn() -> u64 + Send + Sync + 'static,
     ) -> Self {
         Self { place: "the disk".to_owned(), free: Box::new(free), occupied: Box::new(occupied) }
     }
 
-    /// Whether so many bytes of values may be written to a store that holds `live` bytes; otherwise why not.
-    pub fn takes(&self, bytes: u64, live: u64) -> Result<(), String> {
+    /// Checks that `bytes` of values fit into a store that holds `live` bytes; otherwise returns why not.
+    pub fn check_room(&self, bytes: u64, live: u64) -> Result<(), String> {
         let Some(free) = (self.free)() else { return Ok(()) };
-        let wanted = RESERVE_BYTES + bytes * COPIES;
-        if free >= wanted {
+        let needed = RESERVE_BYTES + bytes * COPIES;
+        if free >= needed {
             return Ok(());
         }
-        // What deletions have left empty in the file is written to again.
+        // Pages that deletions have emptied in the file are written to again.
         let room = free + (self.occupied)().saturating_sub(live * PAGES);
-        if room >= wanted {
+        if room >= needed {
             return Ok(());
         }
         let mib = |bytes: u64| bytes >> 20;

@@ -1,4 +1,4 @@
-//! What the embedded engine promises beyond the contract: recovery, its directory, and how it stops.
+//! Promises of the embedded engine beyond the contract: recovery, its directory, and how it stops.
 
 mod damage;
 mod fragile;
@@ -29,10 +29,10 @@ async fn everything(storage: &Embedded) -> String {
     text(&storage.range(RangeRequest::prefix("/")).await.unwrap().entries)
 }
 
-/// More than any of this takes; a failure would else be a test that hangs.
+/// Time limit that turns a hanging test into a failure.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Writes from several tasks until each of them is refused, and returns how many writes were answered.
+/// Writes from several tasks until every one of them is refused, and returns the number of answered writes.
 async fn write_until_refused(env: &Env, store: &Arc<Embedded>, writers: usize) -> u64 {
     let write = |writer: usize| {
         let store = store.clone();
@@ -100,7 +100,8 @@ async fn only_one_may_have_it_open() {
     open(&env, directory.path()).await.unwrap();
 }
 
-/// Spoils the files of a store that holds a hundred keys; how opening it then fails, and that nothing was changed.
+/// Damages the files of a store with a hundred keys. Returns how opening it fails, after checking that nothing was
+/// changed.
 async fn spoiled(spoil: impl Fn(&Path)) -> String {
     let (env, directory) = (Env::simulated(1), tempfile::tempdir().unwrap());
     let store = open(&env, directory.path()).await.unwrap();
@@ -179,8 +180,10 @@ async fn when_space_is_low_there_is_room_for_deletions() {
     let (env, free) = (Env::simulated(1), Arc::new(AtomicU64::new(1 << 30)));
     let occupied = Arc::new(AtomicU64::new(0));
     let (told_free, told_occupied) = (free.clone(), occupied.clone());
-    let space =
-        Space::told(move || Some(told_free.load(Ordering::Relaxed)), move || told_occupied.load(Ordering::Relaxed));
+    let space = Space::measured_by(
+        move || Some(told_free.load(Ordering::Relaxed)),
+        move || told_occupied.load(Ordering::Relaxed),
+    );
     let store = Embedded::open_with_space(&env, Fragile::default(), space).unwrap();
     put(&store, "/a", "1").await;
     put(&store, "/b", "1").await;

@@ -1,10 +1,10 @@
-//! `Cluster`: the members of one etcd cluster, asked one after the other until one of them answers.
+//! `Cluster`: the members of one etcd cluster, called one after the other until one answers.
 //!
-//! Corresponds to etcd's client/v3 (balancer and retry interceptor). Three things are kept watch over:
-//! - what may be asked again: a read always, a write only where nothing has happened;
-//! - which cluster answers: a member of another one is not asked;
-//! - that the cluster never goes back: one that was restored from an older snapshot has forgotten what this server's
-//!   caches and clients know, so the engine stops and the process has to start anew.
+//! Corresponds to etcd's client/v3 (balancer and retry interceptor). It ensures three things:
+//! - a call is repeated only if that is safe: a read always, a write only if nothing has happened;
+//! - only one cluster is used: a member of another cluster is not called;
+//! - the cluster never goes back in time. A cluster that was restored from an older snapshot lacks revisions that this
+//!   server's caches and clients know, so the engine stops and the process has to restart.
 
 use super::member::{Failure, Header, Member, RangeQuery, Ranged, Status, Swapped};
 use super::version::ServerVersion;
@@ -20,22 +20,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// A call is given up after this time. etcd itself gives up after seven seconds and says why.
+/// Time limit of a call that must not be repeated. etcd itself gives up after seven seconds and says why.
 const CALL_LIMIT: Duration = Duration::from_secs(10);
 
-/// What can be asked of another member is asked there when one has not answered in this time.
+/// Time limit for one member of a call that another member can answer instead.
 const REPEATABLE_LIMIT: Duration = Duration::from_secs(5);
 
-/// A member's word about itself needs no other member.
+/// Time limit of a status call, which needs no other member.
 const STATUS_LIMIT: Duration = Duration::from_secs(3);
 
-/// Pause before all members are asked once more: an election takes about a second.
+/// Pause before all members are called again: an election takes about a second.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// How long a start waits for etcd, which may be starting too.
 const START_LIMIT: Duration = Duration::from_secs(10);
 
-/// Why there is nothing to start with. Each prints as one line.
+/// The reasons for which the engine cannot start. Each prints as one line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
     #[error("--etcd-servers: {0:?}: {1}")]
@@ -46,18 +46,18 @@ pub enum OpenError {
     TwoClusters(String, String),
 }
 
-/// What may be done about a call whose answer was lost.
+/// Whether a call may be repeated when its answer was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repeat {
-    /// Asking twice is asking once.
+    /// Repeating the call has no further effect.
     Always,
-    /// It may have happened, and must not happen twice.
+    /// The call may have been carried out, and must not be carried out twice.
     Never,
 }
 
-/// An answer that went through the whole cluster, or none of these.
+/// An answer of a member.
 pub trait Answer {
-    /// The header of a linearisable answer.
+    /// Returns the header if the answer is linearisable, which means that it went through the whole cluster.
     fn header(&self) -> Option<Header>;
 }
 
@@ -79,7 +79,7 @@ impl Answer for Header {
     }
 }
 
-/// A lease's id.
+/// The id of a lease.
 impl Answer for i64 {
     fn header(&self) -> Option<Header> {
         None
@@ -99,21 +99,21 @@ pub struct Cluster {
 struct State {
     /// The member that answered last.
     preferred: usize,
-    /// Of the members that have ever said who they are.
-    known: Vec<Option<Known>>,
+    /// The members that have answered a status call.
+    known: Vec<Option<Identity>>,
     cluster: u64,
-    /// Members of other clusters that have been told of.
+    /// Members of other clusters that have been logged.
     foreign: BTreeSet<usize>,
-    /// Why the last call failed, if it did.
+    /// Why the last call failed, or `None`.
     trouble: Option<String>,
     is_full: bool,
     stopped: Option<Error>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct Identity {
     answers_progress_in_order: bool,
-    /// It has not failed since it said so.
+    /// The member has not failed since its last status.
     is_current: bool,
 }
 
@@ -124,7 +124,7 @@ impl fmt::Debug for Cluster {
 }
 
 impl Cluster {
-    /// Waits a little for the first member to answer, and looks whether those that do are one cluster.
+    /// Waits a little for the first member to answer, and checks that all members that answer are of one cluster.
     pub async fn open(env: &Env, members: Vec<Arc<dyn Member>>, probe: Vec<u8>) -> Result<Arc<Self>, OpenError> {
         let state = State { known: vec![None; members.len()], ..State::default() };
         let cluster = Arc::new(Self {
@@ -136,7 +136,7 @@ impl Cluster {
         });
         let deadline = env.now() + START_LIMIT;
         loop {
-            let outcome = cluster.meet(&probe).await?;
+            let outcome = cluster.check_members(&probe).await?;
             match outcome {
                 Ok(()) => return Ok(cluster),
                 Err(failure) if env.now() >= deadline || env.shutdown().is_cancelled() => {
@@ -152,8 +152,8 @@ impl Cluster {
         }
     }
 
-    /// Asks every member who it is, then the cluster for a revision.
-    async fn meet(&self, probe: &[u8]) -> Result<Result<(), Failure>, OpenError> {
+    /// Calls every member for its status, then the cluster for its revision.
+    async fn check_members(&self, probe: &[u8]) -> Result<Result<(), Failure>, OpenError> {
         let statuses = join_all(self.members.iter().map(|member| self.limited(STATUS_LIMIT, member.status()))).await;
         let mut first: Option<(usize, u64)> = None;
         for (index, status) in statuses.iter().enumerate() {
@@ -165,7 +165,7 @@ impl Cluster {
                 }
                 _ => first = first.or(Some((index, status.cluster))),
             }
-            self.meets(index, status);
+            self.record_status(index, status);
         }
         match first {
             Some((index, cluster)) => {
@@ -185,7 +185,7 @@ impl Cluster {
         Ok(read.await.map(|_| ()))
     }
 
-    /// Asks the members in turn, beginning with the one that answered last.
+    /// Calls the members in turn, beginning with the one that answered last.
     pub async fn call<T, Fut>(&self, repeat: Repeat, ask: impl Fn(Arc<dyn Member>) -> Fut) -> Result<T, Failure>
     where
         T: Answer,
@@ -201,15 +201,15 @@ impl Cluster {
                 if let Some(stopped) = self.stopped() {
                     return Err(Failure::Unreachable(stopped.to_string()));
                 }
-                let outcome = match self.ask_who_it_is(index).await {
+                let outcome = match self.identify(index).await {
                     Ok(()) => self.ask_one(index, limit, &ask).await,
-                    // Only asked who it is, so nothing has happened.
+                    // Only the status was requested, so nothing has happened.
                     Err(failure) => Err(Failure::Unreachable(failure.to_string())),
                 };
                 last = match outcome.map_err(|failure| failure.of(self.members[index].url())) {
                     Ok(answer) => return Ok(answer),
                     Err(failure @ Failure::Unreachable(_)) => failure,
-                    Err(failure @ Failure::NotNow(_)) => {
+                    Err(failure @ Failure::TryLater(_)) => {
                         may_change = true;
                         failure
                     }
@@ -218,14 +218,14 @@ impl Cluster {
                         failure
                     }
                     Err(failure @ (Failure::Lost(_) | Failure::TimedOut(_))) => {
-                        self.ail(&failure);
+                        self.record_trouble(&failure);
                         return Err(failure);
                     }
                     Err(failure) => return Err(failure),
                 };
             }
             if !may_change || self.env.now() >= deadline {
-                self.ail(&last);
+                self.record_trouble(&last);
                 return Err(last);
             }
             self.env.sleep(PAUSE).await;
@@ -247,17 +247,17 @@ impl Cluster {
         match outcome {
             Ok(answer) => {
                 if let Some(header) = answer.header() {
-                    self.check(index, header, before)?;
+                    self.check_header(index, header, before)?;
                 }
-                self.recover(index);
+                self.record_success(index);
                 Ok(answer)
             }
             Err(failure @ (Failure::Unreachable(_) | Failure::Lost(_) | Failure::TimedOut(_))) => {
-                self.forget(index);
+                self.mark_stale(index);
                 Err(failure)
             }
             Err(failure) => {
-                self.note_full(&failure);
+                self.record_full(&failure);
                 Err(failure)
             }
         }
@@ -270,25 +270,26 @@ impl Cluster {
         }
     }
 
-    /// Once, and after each failure: a member may be another one when it comes back.
-    async fn ask_who_it_is(&self, index: usize) -> Result<(), Failure> {
+    /// Checks a member's cluster and version once, and again after each failure: another server may have taken its
+    /// place.
+    async fn identify(&self, index: usize) -> Result<(), Failure> {
         if self.state.lock().known[index].is_some_and(|known| known.is_current) {
             return Ok(());
         }
         let status = self.limited(STATUS_LIMIT, self.members[index].status()).await?;
         self.check_cluster(index, status.cluster)?;
-        self.meets(index, &status);
+        self.record_status(index, &status);
         Ok(())
     }
 
-    fn meets(&self, index: usize, status: &Status) {
+    fn record_status(&self, index: usize, status: &Status) {
         let version = ServerVersion::parse(&status.version);
         let answers_progress_in_order = version.is_some_and(ServerVersion::answers_progress_in_order);
         tracing::debug!(server = self.members[index].url(), version = %status.version, "etcd answers");
-        self.state.lock().known[index] = Some(Known { answers_progress_in_order, is_current: true });
+        self.state.lock().known[index] = Some(Identity { answers_progress_in_order, is_current: true });
     }
 
-    pub fn forget(&self, index: usize) {
+    pub fn mark_stale(&self, index: usize) {
         if let Some(known) = &mut self.state.lock().known[index] {
             known.is_current = false;
         }
@@ -310,8 +311,8 @@ impl Cluster {
         Err(Failure::Unreachable(why))
     }
 
-    /// An answer at a revision below what was known before it was asked for comes from a cluster that has forgotten.
-    fn check(&self, index: usize, header: Header, before: u64) -> Result<(), Failure> {
+    /// Stops the engine when an answer has a lower revision than was known before the call: the cluster has lost data.
+    fn check_header(&self, index: usize, header: Header, before: u64) -> Result<(), Failure> {
         self.check_cluster(index, header.cluster)?;
         if header.revision < before {
             let error = self.stop(format!(
@@ -322,16 +323,16 @@ impl Cluster {
             ));
             return Err(Failure::Lost(error.to_string()));
         }
-        self.saw(header.revision);
+        self.observe_revision(header.revision);
         Ok(())
     }
 
-    /// That much is committed.
-    pub fn saw(&self, revision: u64) {
+    /// Notes that this revision is committed.
+    pub fn observe_revision(&self, revision: u64) {
         self.seen.fetch_max(revision, Ordering::AcqRel);
     }
 
-    /// The member that answered last, and its place.
+    /// Returns the member that answered last, and its index.
     pub fn preferred(&self) -> (usize, Arc<dyn Member>) {
         let index = self.state.lock().preferred;
         (index, self.members[index].clone())
@@ -341,19 +342,19 @@ impl Cluster {
         self.members.len()
     }
 
-    /// Whether this member may be believed when it answers a progress request.
-    pub fn is_believed(&self, index: usize) -> bool {
+    /// Returns whether this member answers progress requests reliably.
+    pub fn is_progress_trusted(&self, index: usize) -> bool {
         self.state.lock().known[index].is_some_and(|known| known.answers_progress_in_order)
     }
 
-    /// Whether all members that are known may be.
+    /// Returns whether all known members answer progress requests reliably.
     pub fn answers_progress_in_order(&self) -> bool {
         let state = self.state.lock();
         let mut known = state.known.iter().flatten().peekable();
         known.peek().is_some() && known.all(|known| known.answers_progress_in_order)
     }
 
-    fn recover(&self, index: usize) {
+    fn record_success(&self, index: usize) {
         let mut state = self.state.lock();
         state.preferred = index;
         if let Some(trouble) = state.trouble.take() {
@@ -361,7 +362,7 @@ impl Cluster {
         }
     }
 
-    fn ail(&self, failure: &Failure) {
+    fn record_trouble(&self, failure: &Failure) {
         let mut state = self.state.lock();
         if state.trouble.is_none() && state.stopped.is_none() {
             tracing::error!(reason = %failure, "etcd does not answer");
@@ -369,8 +370,8 @@ impl Cluster {
         }
     }
 
-    /// Tells once that the database is full, until a write has succeeded again.
-    fn note_full(&self, failure: &Failure) {
+    /// Logs once that the database is full, until a write succeeds again.
+    fn record_full(&self, failure: &Failure) {
         let Failure::Rejected(why) = failure else { return };
         let mut state = self.state.lock();
         if why.contains("database space exceeded") && !std::mem::replace(&mut state.is_full, true) {
@@ -381,15 +382,15 @@ impl Cluster {
         }
     }
 
-    /// A write that adds to the database went through.
-    pub fn note_room(&self) {
+    /// Notes that a write that needs space succeeded.
+    pub fn record_space(&self) {
         let mut state = self.state.lock();
         if std::mem::take(&mut state.is_full) {
             tracing::warn!("etcd takes writes again");
         }
     }
 
-    /// What a failure that nobody can do anything about means above this engine.
+    /// Returns the error of the store for a failure that remains after all attempts.
     pub fn error(&self, failure: Failure) -> Error {
         match (self.stopped(), failure) {
             (Some(stopped), _) => stopped,
@@ -399,14 +400,14 @@ impl Cluster {
         }
     }
 
-    /// Stops for good: the first reason stays.
+    /// Stops the engine for good. The first reason stays.
     pub fn stop(&self, reason: String) -> Error {
         let error = self.state.lock().stopped.get_or_insert(Error::Stopped(reason)).clone();
         self.ended.cancel();
         error
     }
 
-    /// Why the last call failed, if it did.
+    /// Returns why the last call failed, or `None`.
     pub fn trouble(&self) -> Option<String> {
         self.state.lock().trouble.clone()
     }

@@ -1,9 +1,9 @@
-//! The compactor: forgets history that is older than two intervals, together with every other API server.
+//! The compactor: removes history that is older than two intervals, coordinated with all other API servers.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/storage/etcd3/compact.go, and takes part in its protocol. The key
 //! `compact_rev_key` counts rounds: its version is the number of the round, its value the revision that the round
-//! compacted to. Each server remembers the round it saw last, and after an interval tries to be the one that writes
-//! the next; whoever succeeds compacts to what the store's revision was an interval ago.
+//! compacted to. Each server remembers the last round it saw, and after an interval tries to write the next one. The
+//! server that succeeds compacts to the revision that the store had an interval ago.
 //!
 //! ```text
 //!   server A   round 7 at revision 900 ──5 min──> writes round 8 (900), compacts to 900, and the store is at 1400
@@ -20,16 +20,16 @@ use std::time::Duration;
 
 const KEY: &[u8] = b"compact_rev_key";
 
-/// What a server knows of the protocol between two of its attempts.
+/// A server's state between two of its attempts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Round {
-    /// The version of the key when it was last seen; 0: it has never been written.
+    /// The version of the key at the last attempt; 0: the key has never been written.
     number: u64,
-    /// The store's revision then; 0: this server has just begun.
+    /// The store's revision at that time; 0: this server has just started.
     revision: u64,
 }
 
-/// Compacts until shutdown. An interval of 0 leaves it to others.
+/// Compacts until shutdown. An interval of 0 leaves compaction to others.
 pub async fn run(env: Env, cluster: Arc<Cluster>, interval: Duration) {
     if interval.is_zero() {
         return;
@@ -63,14 +63,14 @@ async fn attempt(cluster: &Cluster, round: Round) -> Result<Round, Failure> {
         .await?;
     let revision = swapped.header.revision;
     if !swapped.succeeded {
-        // Another server was first, or this one begins.
+        // Another server was first, or this server has just started.
         return Ok(Round { number: swapped.key_value.map_or(0, |key_value| key_value.version), revision });
     }
     if round.revision > 0 {
         let to = round.revision;
         match cluster.call(Repeat::Always, |member| async move { member.compact(to).await }).await {
             Ok(_) => tracing::debug!(revision = to, "compacted etcd's history"),
-            // Somebody compacted further by hand.
+            // A person has already compacted further.
             Err(Failure::Compacted) => {}
             Err(failure) => return Err(failure),
         }

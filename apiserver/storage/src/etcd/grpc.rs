@@ -1,7 +1,7 @@
 //! `GrpcMember`: a real etcd server, reached through the `etcd-client` crate.
 //!
-//! Corresponds to etcd's client/v3. Nothing here decides anything: requests and answers are translated, and an error
-//! is sorted by what is known to have happened.
+//! Corresponds to etcd's client/v3. This file only translates requests and answers, and classifies errors by what is
+//! known to have happened.
 
 use super::member::{
     Expected, Failure, Header, KeyChange, KeyEvent, KeyValue, Member, RangeQuery, Ranged, Status, Swap, Swapped,
@@ -19,14 +19,14 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
-/// A member that does not even accept a connection in this time is not there.
+/// Time limit for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// A connection with watches on it is asked for a sign of life so often, and is given up without one. etcd closes
-/// connections that ask more often than every five seconds.
+/// Interval and time limit of pings on a connection with watches. etcd closes connections that ping more often than
+/// every five seconds.
 const KEEP_ALIVE: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(5));
 
-/// What identifies this server to etcd and etcd to it, PEM.
+/// The certificates of a TLS connection to etcd, PEM.
 #[derive(Clone, Default)]
 pub struct EtcdTls {
     pub ca: Option<String>,
@@ -52,9 +52,9 @@ impl fmt::Debug for GrpcMember {
 }
 
 impl GrpcMember {
-    /// Connects when it is first asked something. An error says what is wrong with the URL or the certificates.
+    /// Creates a client that connects at its first call. An error says what is wrong with the URL or the certificates.
     pub async fn new(url: &str, tls: &EtcdTls) -> Result<Self, String> {
-        // Without a leader nothing can be promised: a member that knows none shall say so at once.
+        // A member without a leader can promise nothing: it has to say so at once.
         let mut options = ConnectOptions::new()
             .with_connect_timeout(CONNECT_TIMEOUT)
             .with_keep_alive(KEEP_ALIVE.0, KEEP_ALIVE.1)
@@ -223,7 +223,7 @@ fn copied(kv: &etcd_client::KeyValue) -> KeyValue {
     }
 }
 
-/// etcd counts in signed numbers, and never below 0.
+/// Converts from etcd's signed numbers, which are never below 0.
 fn unsigned(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0)
 }
@@ -232,16 +232,17 @@ fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// etcd's errors that say that nothing has happened and that a moment later it may. See api/v3rpc/rpctypes/error.go.
-const NOT_NOW: [&str; 3] = ["etcdserver: no leader", "etcdserver: too many requests", "etcdserver: not capable"];
+/// etcd's errors that say that nothing has happened and that a later attempt may succeed. See
+/// api/v3rpc/rpctypes/error.go.
+const TRY_LATER: [&str; 3] = ["etcdserver: no leader", "etcdserver: too many requests", "etcdserver: not capable"];
 
-/// gRPC codes that come from the transport or from a member that gave up waiting.
+/// gRPC codes of the transport, or of a member that gave up waiting.
 const CODES_OF_LOSS: [i32; 6] = [1, 2, 4, 10, 14, 15];
 
-/// gRPC's code for a size that is over a limit; etcd's for a database over its quota.
+/// gRPC's code for a message that is too large, and etcd's for a database over its quota.
 const RESOURCE_EXHAUSTED: i32 = 8;
 
-/// Sorts an error by what may have happened.
+/// Classifies an error by what may have happened.
 fn failure(error: etcd_client::Error) -> Failure {
     let refused = causes(&error).any(|cause| {
         let kind = cause.downcast_ref::<io::Error>().map(io::Error::kind);
@@ -260,7 +261,7 @@ fn by_message(message: &str, code: i32, text: String) -> Failure {
         "etcdserver: mvcc: required revision has been compacted" => Failure::Compacted,
         "etcdserver: mvcc: required revision is a future revision" => Failure::Future,
         "etcdserver: requested lease not found" => Failure::NoLease,
-        message if NOT_NOW.contains(&message) => Failure::NotNow(text),
+        message if TRY_LATER.contains(&message) => Failure::TryLater(text),
         message if code == RESOURCE_EXHAUSTED => Failure::Rejected(message.to_owned()),
         _ if CODES_OF_LOSS.contains(&code) => Failure::Lost(text),
         message => Failure::Rejected(message.to_owned()),
@@ -279,7 +280,7 @@ fn causes<'a>(error: &'a etcd_client::Error) -> impl Iterator<Item = &'a (dyn st
     })
 }
 
-/// One line with every cause once: what a person needs, and no gRPC.
+/// Joins the causes of an error in one line, each once, without the words of gRPC.
 fn chain(error: &etcd_client::Error) -> String {
     let mut parts = match error {
         etcd_client::Error::GRpcStatus(status) => vec![status.message().to_owned()],
@@ -308,7 +309,7 @@ mod tests {
             ("etcdserver: mvcc: required revision has been compacted", 11, Failure::Compacted),
             ("etcdserver: mvcc: required revision is a future revision", 11, Failure::Future),
             ("etcdserver: requested lease not found", 5, Failure::NoLease),
-            ("etcdserver: no leader", 14, Failure::NotNow("etcdserver: no leader".into())),
+            ("etcdserver: no leader", 14, Failure::TryLater("etcdserver: no leader".into())),
             ("etcdserver: request timed out", 14, lost("etcdserver: request timed out")),
             ("error reading a body from connection", 2, lost("error reading a body from connection")),
             ("etcdserver: mvcc: database space exceeded", 8, rejected("etcdserver: mvcc: database space exceeded")),

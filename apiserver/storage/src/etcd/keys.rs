@@ -1,31 +1,31 @@
-//! `Keys`: where in etcd's key space this cluster lies.
+//! `Keys`: translates between the keys of the store and the keys in etcd.
 //!
-//! Above the engine every key begins with `/registry`; in etcd it begins with `--etcd-prefix`, which is the same
-//! unless somebody keeps several clusters in one etcd. Foreign keys need not be text; those are told and left out.
+//! In the store every key begins with `/registry`; in etcd it begins with `--etcd-prefix`. The two are the same unless
+//! several clusters share one etcd. Foreign keys need not be text; those are logged and left out.
 
 use crate::Key;
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 
-/// What the registry's keys begin with.
+/// Prefix of all keys of the registry.
 const ROOT: &str = "/registry";
 
-/// Foreign keys are told once each, up to so many.
-const TOLD_KEYS: usize = 1000;
+/// Largest number of foreign keys that are logged, once each.
+const MAX_REPORTED_KEYS: usize = 1000;
 
 #[derive(Debug)]
 pub struct Keys {
     prefix: String,
-    told: Mutex<BTreeSet<Vec<u8>>>,
+    reported: Mutex<BTreeSet<Vec<u8>>>,
 }
 
 impl Keys {
-    /// As kube-apiserver has it, the prefix may stand with or without its slash at the beginning.
+    /// Builds the translation for a prefix with or without its leading slash, as kube-apiserver does.
     pub fn new(prefix: &str) -> Self {
-        Self { prefix: format!("/{}", prefix.trim_matches('/')), told: Mutex::default() }
+        Self { prefix: format!("/{}", prefix.trim_matches('/')), reported: Mutex::default() }
     }
 
-    /// The key in etcd of a key, or of an end of a range.
+    /// Returns the etcd key for a key, or for an end of a range.
     pub fn in_etcd(&self, key: &str) -> Vec<u8> {
         match key.strip_prefix(ROOT) {
             Some(rest) => [self.prefix.as_bytes(), rest.as_bytes()].concat(),
@@ -33,11 +33,11 @@ impl Keys {
         }
     }
 
-    /// The key of a key in etcd; None, and told, where it is none of ours.
+    /// Returns the key for an etcd key, or `None` for a foreign key that is not text, which is logged.
     pub fn of_etcd(&self, key: &[u8]) -> Option<Key> {
         let Ok(text) = std::str::from_utf8(key) else {
-            let mut told = self.told.lock();
-            if told.len() < TOLD_KEYS && told.insert(key.to_owned()) {
+            let mut reported = self.reported.lock();
+            if reported.len() < MAX_REPORTED_KEYS && reported.insert(key.to_owned()) {
                 let shown = String::from_utf8_lossy(key);
                 tracing::error!(key = %shown, "a foreign key in etcd is not text and is left out");
             }

@@ -1,8 +1,9 @@
-//! `Leases`: times to live. Keys that expire at about the same time share a lease, because etcd looks after each one.
+//! `Leases`: the leases behind times to live. Keys that expire at about the same time share one, because each costs
+//! etcd work.
 //!
-//! Corresponds to k8s.io/apiserver/pkg/storage/etcd3/lease_manager.go, with its numbers. A lease is granted a little
-//! longer than asked for, so that writes in the next moments can join it: with a time to live of an hour, a minute
-//! longer, and an Event lives between 60 and 61 minutes.
+//! Corresponds to k8s.io/apiserver/pkg/storage/etcd3/lease_manager.go, with its numbers. A lease lasts a little longer
+//! than requested, so that writes in the next moments can join it. For a time to live of an hour that is a minute, so
+//! an Event lives between 60 and 61 minutes.
 
 use super::cluster::{Cluster, Repeat};
 use super::member::Failure;
@@ -12,7 +13,7 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-/// Keys on one lease: revoking it deletes them all in one revision.
+/// Largest number of keys on one lease: its end deletes them all in one revision.
 const KEYS: u32 = 1000;
 
 #[derive(Debug)]
@@ -21,26 +22,26 @@ pub struct Leases {
     cluster: Arc<Cluster>,
     /// `--lease-reuse-duration-seconds`
     reuse_s: u64,
-    /// Held while a lease is granted, so that those who wait can share it.
+    /// Locked while a lease is granted, so that waiting writes can share it.
     last: Mutex<Option<Lease>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Lease {
     id: i64,
-    /// Counted from before it was asked for, so it ends no earlier.
+    /// Counted from before the request, so the lease ends no earlier.
     expires: Instant,
     keys: u32,
 }
 
-/// How much longer than asked for a lease may live.
+/// Returns by how much the lease may outlive the requested time.
 fn extra_s(ttl_s: u64, reuse_s: u64) -> u64 {
     (ttl_s / 20).min(reuse_s)
 }
 
 impl Lease {
-    /// Whether a key that shall live for `ttl_s` from now on may join.
-    fn suits(&self, ttl_s: u64, reuse_s: u64, now: Instant) -> bool {
+    /// Returns whether a key that is to live for `ttl_s` from `now` on may join.
+    fn can_join(&self, ttl_s: u64, reuse_s: u64, now: Instant) -> bool {
         let earliest = now + Duration::from_secs(ttl_s);
         let latest = earliest + Duration::from_secs(extra_s(ttl_s, reuse_s));
         earliest < self.expires && self.expires < latest && self.keys < KEYS
@@ -52,23 +53,23 @@ impl Leases {
         Self { env: env.clone(), cluster, reuse_s, last: Mutex::default() }
     }
 
-    /// A lease for a key that is written now: it ends when `ttl` has passed, or a little later.
+    /// Returns a lease for a key that is written now: it ends when `ttl` has passed, or a little later.
     pub async fn lease_for(&self, ttl: Duration) -> Result<i64, Failure> {
         let ttl_s = ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0);
         let mut last = self.last.lock().await;
         let now = self.env.now();
-        if let Some(lease) = last.as_mut().filter(|lease| lease.suits(ttl_s, self.reuse_s, now)) {
+        if let Some(lease) = last.as_mut().filter(|lease| lease.can_join(ttl_s, self.reuse_s, now)) {
             lease.keys += 1;
             return Ok(lease.id);
         }
         let granted_s = ttl_s + extra_s(ttl_s, self.reuse_s);
-        // One that was granted and not heard of ends by itself.
+        // A lease whose answer was lost ends by itself.
         let id = self.cluster.call(Repeat::Always, |member| async move { member.grant_lease(granted_s).await }).await?;
         *last = Some(Lease { id, expires: now + Duration::from_secs(granted_s), keys: 1 });
         Ok(id)
     }
 
-    /// etcd does not know it any more.
+    /// Drops a lease that etcd no longer knows.
     pub async fn forget(&self, id: i64) {
         self.last.lock().await.take_if(|lease| lease.id == id);
     }
@@ -96,7 +97,7 @@ mod tests {
         ];
         for (after_s, ttl_s, keys, suits) in cases {
             let now = granted + Duration::from_secs(after_s);
-            assert_eq!(Lease { keys, ..lease }.suits(ttl_s, 60, now), suits, "after {after_s} s for {ttl_s} s");
+            assert_eq!(Lease { keys, ..lease }.can_join(ttl_s, 60, now), suits, "after {after_s} s for {ttl_s} s");
         }
     }
 }

@@ -1,13 +1,13 @@
-//! `Member`: one etcd server as this engine talks to it, in the words of etcd's own API.
+//! `Member`: one etcd server, in the terms of etcd's own API.
 //!
-//! Corresponds to etcd's api/etcdserverpb/rpc.proto, as much of it as is needed. The seam for tests: a real member
-//! is reached through gRPC, a modelled one lives in memory and misbehaves on demand.
+//! Corresponds to the needed part of etcd's api/etcdserverpb/rpc.proto. Tests replace it: a real member is reached
+//! through gRPC, a modelled one lives in memory and fails on demand.
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use std::fmt;
 
-/// Where an answer comes from.
+/// The cluster and the revision of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     pub cluster: u64,
@@ -15,23 +15,23 @@ pub struct Header {
     pub revision: u64,
 }
 
-/// What a member tells of itself, without asking the others.
+/// A member's report about itself, for which it does not ask the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
     pub cluster: u64,
     pub version: String,
-    /// What its database takes on its disk.
+    /// Size of its database on disk.
     pub size_bytes: u64,
 }
 
-/// Keys are bytes here: a foreign one need not be text.
+/// A key with its value. Keys are bytes here: a foreign key need not be text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyValue {
     pub key: Vec<u8>,
     pub value: Bytes,
     pub create_revision: u64,
     pub mod_revision: u64,
-    /// Writes since the creation, which is the first.
+    /// Number of writes since the creation, which counts as the first.
     pub version: u64,
 }
 
@@ -41,7 +41,7 @@ pub struct RangeQuery {
     pub start: Vec<u8>,
     /// Exclusive; empty: `start` alone.
     pub end: Vec<u8>,
-    /// 0: the current one.
+    /// 0: the current revision.
     pub revision: u64,
     /// 0: no limit.
     pub limit: usize,
@@ -62,7 +62,7 @@ pub struct Ranged {
     pub count: u64,
 }
 
-/// One transaction: if the key is as expected, change it; if not, read it.
+/// One transaction: changes the key if it is as expected, and reads it otherwise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Swap {
     pub key: Vec<u8>,
@@ -92,7 +92,7 @@ pub enum KeyChange {
 pub struct Swapped {
     pub header: Header,
     pub succeeded: bool,
-    /// What was replaced or deleted; if it did not succeed, what the key holds.
+    /// The entry that was replaced or deleted; if the swap did not succeed, the current entry.
     pub key_value: Option<KeyValue>,
 }
 
@@ -100,12 +100,12 @@ pub struct Swapped {
 pub struct WatchQuery {
     pub start: Vec<u8>,
     pub end: Vec<u8>,
-    /// The first revision whose events are wanted.
+    /// The first revision whose events are sent.
     pub from: u64,
 }
 
-/// One message of a watch. With neither events nor an end it is progress: all events up to the header's revision
-/// have been sent.
+/// One message of a watch. A message with neither events nor an end is progress: all events up to the header's
+/// revision have been sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WatchMessage {
     pub cluster: u64,
@@ -113,9 +113,9 @@ pub struct WatchMessage {
     pub created: bool,
     /// Why the member ended the watch.
     pub canceled: Option<String>,
-    /// Not 0: the watch began below this revision, and history is gone up to it.
+    /// Not 0: the watch began below this revision, and history up to it is gone.
     pub compacted: u64,
-    /// The answer to a progress request, in contrast to progress that the member reports on its own.
+    /// This is the answer to a progress request, and not progress that the member reports on its own.
     pub answers_request: bool,
     pub events: Vec<KeyEvent>,
 }
@@ -128,34 +128,34 @@ pub struct KeyEvent {
     pub previous: Option<KeyValue>,
 }
 
-/// Why a member did not do what it was asked.
+/// The reasons for which a call of a member fails.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// It was not reached, so nothing has happened.
+    /// The member was not reached, so nothing has happened.
     Unreachable(String),
-    /// It said that it cannot now (there is no leader), so nothing has happened.
-    NotNow(String),
-    /// The answer did not come. What was asked may have happened.
+    /// The member cannot answer at the moment (there is no leader), so nothing has happened.
+    TryLater(String),
+    /// The answer did not arrive. The call may have been carried out.
     Lost(String),
-    /// The same: it was waited for as long as a call may take.
+    /// The answer did not arrive within the time limit. The call may have been carried out.
     TimedOut(String),
-    /// Asked for a revision that is compacted.
+    /// The requested revision is compacted.
     Compacted,
-    /// Asked for a revision that has not come yet.
+    /// The requested revision is in the future.
     Future,
     /// The lease that a write names is gone; nothing was written.
     NoLease,
-    /// It does not want to, and nothing has happened: no space left, too large, not allowed.
+    /// The member refuses, and nothing has happened: no space left, too large, not allowed.
     Rejected(String),
 }
 
 impl Failure {
-    /// Names the member in what may be anybody's fault.
+    /// Names the member in the failures that do not say it themselves.
     pub fn of(self, url: &str) -> Self {
         let named = |why: String| if why.contains(url) { why } else { format!("etcd at {url}: {why}") };
         match self {
             Self::Unreachable(why) => Self::Unreachable(named(why)),
-            Self::NotNow(why) => Self::NotNow(named(why)),
+            Self::TryLater(why) => Self::TryLater(named(why)),
             Self::Lost(why) => Self::Lost(named(why)),
             Self::TimedOut(why) => Self::TimedOut(named(why)),
             other => other,
@@ -167,7 +167,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Unreachable(why)
-            | Self::NotNow(why)
+            | Self::TryLater(why)
             | Self::Lost(why)
             | Self::TimedOut(why)
             | Self::Rejected(why) => why,
@@ -178,7 +178,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// None of the calls has a time limit of its own.
+/// The calls of an etcd server. None of them has a time limit of its own.
 #[async_trait]
 pub trait Member: Send + Sync + fmt::Debug {
     /// Its client URL.
@@ -192,17 +192,18 @@ pub trait Member: Send + Sync + fmt::Debug {
 
     async fn compact(&self, revision: u64) -> Result<Header, Failure>;
 
-    /// The new lease's id.
+    /// Returns the id of a new lease.
     async fn grant_lease(&self, ttl_s: u64) -> Result<i64, Failure>;
 
-    /// With previous values, and with the progress that the member reports on its own. Answers before the member does.
+    /// Watches with previous values, and with progress that the member reports on its own. Returns before the member
+    /// answers.
     async fn watch(&self, query: WatchQuery) -> Result<Box<dyn WatchMessages>, Failure>;
 }
 
-/// A watch at work; dropping it cancels it.
+/// An open watch; dropping it cancels it.
 #[async_trait]
 pub trait WatchMessages: Send {
-    /// None: the member ended the stream. Dropping the future loses nothing.
+    /// Returns the next message; None when the member ended the stream. Dropping the future loses nothing.
     async fn next(&mut self) -> Result<Option<WatchMessage>, Failure>;
 
     async fn request_progress(&mut self) -> Result<(), Failure>;

@@ -1,10 +1,10 @@
-//! `Etcd`: the engine for those who outgrow one machine. Several API servers share one etcd cluster.
+//! `Etcd`: the engine that stores in an etcd cluster, which several API servers can share.
 //!
-//! Corresponds to k8s.io/apiserver/pkg/storage/etcd3. Keys and their meaning are Kubernetes' own; a value is the
+//! Corresponds to k8s.io/apiserver/pkg/storage/etcd3. Keys and their meaning are those of Kubernetes; a value is the
 //! object's stored JSON, readable with `etcdctl get`.
 //!
-//! Reading order: [`member`] (what is asked of one etcd server), `cluster` (whom to ask, and again), then this file
-//! (reads and writes), `lease` (times to live), `watch`, `compactor`.
+//! Reading order: [`member`] (the calls of one etcd server), `cluster` (which member to call, and when to call again),
+//! then this file (reads and writes), `lease` (times to live), `watch`, `compactor`.
 
 pub mod member;
 pub mod grpc;
@@ -34,10 +34,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use watch::{Watches, compacted_revision};
 
-/// A lease can end between being chosen and being used; a fresh one will not.
+/// Attempts of a write with a lease. A lease can end between being chosen and being used; a fresh one will not.
 const LEASE_ATTEMPTS: usize = 2;
 
-/// Nobody waits for the size but a gauge.
+/// Time limit for reading the size. Only a metric waits for it.
 const SIZE_LIMIT: Duration = Duration::from_secs(3);
 
 #[derive(Debug)]
@@ -60,7 +60,7 @@ impl Etcd {
         Self::over(env, members, options).await
     }
 
-    /// The same over any members: the seam for modelled ones.
+    /// Opens the engine over any members: tests pass modelled ones.
     async fn over(env: &Env, members: Vec<Arc<dyn Member>>, options: &EtcdOptions) -> Result<Arc<Self>, OpenError> {
         let keys = Arc::new(Keys::new(&options.etcd_prefix));
         let cluster = Cluster::open(env, members, keys.in_etcd("/registry/")).await?;
@@ -82,7 +82,7 @@ impl Etcd {
         self.cluster.call(Repeat::Always, ask).await
     }
 
-    /// A range without what is no text, as full as its limit allows.
+    /// Reads a range, without keys that are not text, and fills it up to its limit.
     async fn texts(&self, mut query: RangeQuery) -> Result<Range, Failure> {
         let mut range = Range { entries: Vec::new(), more: false, count: 0, revision: 0 };
         let limit = query.limit;
@@ -130,7 +130,7 @@ impl Etcd {
                 continue;
             }
             if outcome.is_ok() {
-                self.cluster.note_room();
+                self.cluster.record_space();
             }
             return outcome;
         }
@@ -189,7 +189,7 @@ impl Storage for Etcd {
     async fn write(&self, write: Write) -> Result<Outcome, Error> {
         let outcome = match &write.change {
             Change::Put { value, ttl } => self.put(&write, value, *ttl).await,
-            // etcd would call this a success that changes nothing.
+            // etcd would report a success that changes nothing.
             Change::Delete if write.expected == 0 => return Ok(Outcome::Refused(self.get(&write.key).await?.entry)),
             Change::Delete => self.swap(&write, KeyChange::Delete).await,
         };
@@ -218,7 +218,7 @@ impl Storage for Etcd {
         self.cluster.trouble()
     }
 
-    /// Of the member that answered last.
+    /// Returns the size of the database of the member that answered last.
     async fn size_bytes(&self) -> Option<u64> {
         let (_, member) = self.cluster.preferred();
         let status = self.env.timeout(SIZE_LIMIT, member.status()).await.ok()?.ok()?;

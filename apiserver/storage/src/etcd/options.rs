@@ -1,4 +1,4 @@
-//! The flags about etcd, under the names that kube-apiserver gives them.
+//! The flags about etcd, with the names of kube-apiserver.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/server/options/etcd.go.
 

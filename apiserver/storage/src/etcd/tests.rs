@@ -1,4 +1,4 @@
-//! The etcd engine where etcd misbehaves: over a modelled cluster in virtual time, and over a real one.
+//! Tests of the etcd engine under failures of etcd: over a modelled cluster in virtual time, and over a real one.
 
 mod misbehaving;
 mod real;

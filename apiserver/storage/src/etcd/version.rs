@@ -1,4 +1,4 @@
-//! `ServerVersion`: what may be trusted of a member of that version.
+//! `ServerVersion`: the version of an etcd member, and whether its progress answers are reliable.
 
 use std::fmt;
 
@@ -6,15 +6,16 @@ use std::fmt;
 pub struct ServerVersion(u32, u32, u32);
 
 impl ServerVersion {
-    /// `3.5.13`, also with a suffix such as `-rc.1`, which does not count.
+    /// Parses `3.5.13`. A suffix such as `-rc.1` is ignored.
     pub fn parse(text: &str) -> Option<Self> {
         let mut numbers = text.split(['-', '+']).next()?.split('.').map(|number| number.parse().ok());
         let version = Self(numbers.next()??, numbers.next()??, numbers.next()??);
         numbers.next().is_none().then_some(version)
     }
 
-    /// Whether the answer to a progress request comes after the events that it speaks of. Members before 3.4.31 and
-    /// 3.5.13 let it overtake them: a read that believed it would miss what had just been written.
+    /// Returns whether the answer to a progress request comes after the events that it covers. Members before 3.4.31
+    /// and
+    /// 3.5.13 send it too early: a read that trusted it would miss what had just been written.
     ///
     /// Corresponds to k8s.io/apiserver/pkg/storage/feature/feature_support_checker.go.
     pub fn answers_progress_in_order(self) -> bool {

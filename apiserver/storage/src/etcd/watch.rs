@@ -1,11 +1,11 @@
-//! `Watches`: what changes below a prefix, for as long as any member answers.
+//! `Watches`: the watches of an etcd cluster, which go on as long as any member answers.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/storage/etcd3/watcher.go. Each watch is one gRPC stream and a task that moves
-//! what arrives into a queue, so that a reader who does not read holds up his own watch and not the connection.
+//! messages into a queue, so that a reader that does not read delays its own watch and not the connection.
 //!
-//! A stream that breaks is taken up at another member. It begins *at* the last revision that was seen and drops what
-//! is not newer: etcd then says by itself if that revision was compacted meanwhile, instead of leaving out a deletion
-//! that compaction removed.
+//! A broken stream is resumed at another member. It begins *at* the last revision that was seen and drops all that is
+//! not newer. If that revision was compacted meanwhile, etcd then reports it, and does not silently leave out a
+//! deletion that compaction removed.
 
 use super::cluster::{Cluster, Repeat};
 use super::keys::Keys;
@@ -20,29 +20,29 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// Messages that wait for the reader; etcd puts up to a thousand revisions into one.
+/// Largest number of messages that wait for the reader; etcd puts up to a thousand revisions into one.
 const QUEUE_MESSAGES: usize = 64;
 
-/// A reader who leaves the queue full for so long is cut. He resumes from etcd's history.
+/// A watch whose queue stays full for this long is cut. Its reader resumes from etcd's history.
 const STALL_LIMIT: Duration = Duration::from_secs(5);
 
-/// A member that is well opens a watch at once.
+/// Time limit for opening a watch; a healthy member opens it at once.
 const OPEN_LIMIT: Duration = Duration::from_secs(5);
 
-/// How long to wait for the compacted revision, which a member tells when it next looks at the watches that lag.
+/// Time limit for learning the compacted revision: a member reports it when it next looks at slow watches.
 const COMPACTED_LIMIT: Duration = Duration::from_secs(2);
 
 /// Pause before a stream that broke is opened again.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// A stream that breaks so often without a message is given up; the reader tries again and is told why.
+/// After this many breaks without a message the watch ends with an error, and its reader tries again.
 const ATTEMPTS: usize = 8;
 
-/// A member whose progress can be trusted says nothing while the watch still catches up with history, which it does every
-/// tenth of a second; so it is asked again after this.
+/// Interval between progress requests. A reliable member does not answer while the watch still reads history, for which
+/// it checks every tenth of a second.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
 
-/// A member that has not answered by then is not asked again until somebody wants to know.
+/// Number of progress requests without an answer after which the watch waits for the next caller.
 const MOST_ASKS: u32 = 50;
 
 #[derive(Debug)]
@@ -59,13 +59,13 @@ struct Handle {
     progress_requested: Notify,
 }
 
-/// Why a watch does not go on as it is.
+/// The reasons for which a stream ends.
 enum Break {
-    /// Nobody reads any more, or everything ends.
+    /// The reader is gone, or the server shuts down.
     Over,
-    /// The reader has to know.
+    /// The reader gets this error.
     Failed(Error),
-    /// Another member may do.
+    /// Another member may be able to go on.
     Broken(Failure),
 }
 
@@ -74,7 +74,7 @@ impl Watches {
         Self { env: env.clone(), cluster, keys, live: Mutex::default() }
     }
 
-    /// Fails at once if history does not reach back so far.
+    /// Starts a watch. Fails at once if history does not reach back to `after`.
     pub async fn start(&self, prefix: &str, after: u64) -> Result<Watch, Error> {
         let handle = Arc::new(Handle { prefix: prefix.to_owned(), progress_requested: Notify::new() });
         let (queue, mut items) = mpsc::channel(QUEUE_MESSAGES);
@@ -111,14 +111,14 @@ impl Watches {
     }
 }
 
-/// One watch at work.
+/// The task of one watch.
 struct Follower {
     env: Env,
     cluster: Arc<Cluster>,
     keys: Arc<Keys>,
     handle: Arc<Handle>,
     query: WatchQuery,
-    /// Everything up to this revision has been handed over, or was not asked for.
+    /// Everything up to this revision has been delivered, or was not requested.
     after: u64,
     queue: mpsc::Sender<Result<WatchItem, Error>>,
 }
@@ -145,7 +145,7 @@ impl Follower {
                 Break::Broken(failure) => {
                     tracing::debug!(prefix = self.handle.prefix, after = self.after, %failure, "resuming a watch");
                     self.env.sleep(PAUSE).await;
-                    // Goes through all members, so that the next attempt begins at one that answers.
+                    // Calls all members, so that the next attempt begins at one that answers.
                     self.check_history().await.err()
                 }
             };
@@ -156,10 +156,10 @@ impl Follower {
         }
     }
 
-    /// Reads at the revision that the watch begins after: etcd says if it is gone.
+    /// Reads at the revision after which the watch begins: etcd reports if it is compacted.
     async fn check_history(&self) -> Result<(), Error> {
         let read = match self.read_at(self.after).await {
-            // A watch from the future on waits, unless it is the past that has gone away.
+            // A watch after a future revision waits. The read at 0 checks that etcd answers.
             Err(Failure::Future) => self.read_at(0).await,
             read => read,
         };
@@ -182,7 +182,7 @@ impl Follower {
         read.await.map(|_| ())
     }
 
-    /// Until the stream breaks.
+    /// Follows one stream until it breaks.
     async fn follow(&mut self) -> Break {
         let (index, member) = self.cluster.preferred();
         let query = WatchQuery { from: self.after.max(1), ..self.query.clone() };
@@ -196,7 +196,7 @@ impl Follower {
             }
         };
         let handle = self.handle.clone();
-        // When to ask for progress the next time, and how often still: no answer has come yet.
+        // The time of the next progress request, and how many requests are left.
         let (mut ask_at, mut asks_left) = (None, 0);
         loop {
             let message = tokio::select! {
@@ -210,7 +210,7 @@ impl Follower {
             };
             let Some(message) = message else {
                 ask_at = None;
-                if self.cluster.is_believed(index) && asks_left > 0 {
+                if self.cluster.is_progress_trusted(index) && asks_left > 0 {
                     if let Err(failure) = messages.request_progress().await {
                         return self.broken(index, &*member, failure);
                     }
@@ -221,7 +221,7 @@ impl Follower {
             };
             if matches!(&message, Ok(Some(message)) if message.answers_request) {
                 let is_late = ask_at.take().is_none();
-                // Asked twice, it answers twice.
+                // A second request gets a second answer, which brings nothing new.
                 if is_late && matches!(&message, Ok(Some(message)) if message.revision <= self.after) {
                     continue;
                 }
@@ -245,11 +245,11 @@ impl Follower {
     }
 
     fn broken(&self, index: usize, member: &dyn Member, failure: Failure) -> Break {
-        self.cluster.forget(index);
+        self.cluster.mark_stale(index);
         Break::Broken(failure.of(member.url()))
     }
 
-    /// What a message means for the reader, if anything.
+    /// Returns the item for the reader, or `None` when the message has no content for it.
     fn item(&mut self, index: usize, message: WatchMessage) -> Result<Option<WatchItem>, Break> {
         self.cluster.check_cluster(index, message.cluster).map_err(Break::Broken)?;
         if message.compacted > 0 {
@@ -263,7 +263,7 @@ impl Follower {
             return Ok(None);
         }
         let Some(last) = message.events.last() else {
-            if message.answers_request && !self.cluster.is_believed(index) {
+            if message.answers_request && !self.cluster.is_progress_trusted(index) {
                 return Ok(None);
             }
             self.after = self.after.max(message.revision);
@@ -271,7 +271,7 @@ impl Follower {
         };
         let (seen, last) = (self.after, last.key_value.mod_revision);
         self.after = self.after.max(last);
-        self.cluster.saw(last);
+        self.cluster.observe_revision(last);
         let new = message.events.into_iter().filter(|event| event.key_value.mod_revision > seen);
         let events: Vec<_> = new.filter_map(|event| self.event(event)).map(Arc::new).collect();
         Ok((!events.is_empty()).then_some(WatchItem::Events(events)))
@@ -295,7 +295,7 @@ impl Follower {
     }
 }
 
-/// Waits until then; for ever without a time.
+/// Waits until `at`, or for ever when it is `None`.
 async fn until(env: &Env, at: Option<Instant>) {
     match at {
         Some(at) => env.sleep_until(at).await,
@@ -303,12 +303,13 @@ async fn until(env: &Env, at: Option<Instant>) {
     }
 }
 
-/// The oldest revision that can be read, when `requested` cannot any more. A read does not tell; a watch does.
+/// Returns the oldest revision that can be read, given that `requested` is compacted. A read does not report it; a
+/// watch does.
 pub async fn compacted_revision(env: &Env, cluster: &Cluster, requested: u64) -> u64 {
     let (_, member) = cluster.preferred();
-    // No such key is ever written.
+    // No key is ever written at this place.
     let query = WatchQuery { start: vec![0], end: vec![0, 0], from: requested.max(1) };
-    let told = async {
+    let reported = async {
         let mut messages: Box<dyn WatchMessages> = member.watch(query).await.ok()?;
         while let Ok(Some(message)) = messages.next().await {
             if message.compacted > 0 {
@@ -317,5 +318,5 @@ pub async fn compacted_revision(env: &Env, cluster: &Cluster, requested: u64) ->
         }
         None
     };
-    env.timeout(COMPACTED_LIMIT, told).await.ok().flatten().unwrap_or(requested + 1)
+    env.timeout(COMPACTED_LIMIT, reported).await.ok().flatten().unwrap_or(requested + 1)
 }

@@ -1,9 +1,9 @@
-//! Files that lost their end, or parts of which are garbage: refused in words, or opened as they were; never a panic.
+//! Truncated files and files with garbage: refused with a message, or opened as they were; never a panic.
 
 use super::*;
 use std::panic::AssertUnwindSafe;
 
-/// A store of a hundred keys; `closed` at the end, or killed.
+/// Returns a store of a hundred keys, closed at the end if `closed`, and killed otherwise.
 async fn written_store(env: &Env, closed: bool) -> (Fragile, String) {
     let backend = Fragile::default();
     let store = Embedded::open_backend(env, backend.clone()).unwrap();

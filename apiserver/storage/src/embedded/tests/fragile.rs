@@ -1,4 +1,4 @@
-//! `Fragile`: a file in memory that fails when told to, and forgets what was not synced when the power goes.
+//! `Fragile`: a file in memory that fails on demand, and that loses what was not synced at a power loss.
 
 use component_base::rng::Random;
 use parking_lot::Mutex;
@@ -15,21 +15,21 @@ pub(super) struct Fragile(Arc<Mutex<File>>);
 
 #[derive(Debug, Default)]
 struct File {
-    /// What readers see.
+    /// The content that readers see.
     image: Vec<u8>,
-    /// What surely survives.
+    /// The content that survives a power loss.
     durable: Vec<u8>,
     unsynced: Vec<Change>,
-    /// Changes and syncs that still succeed; None: all.
+    /// Number of changes and syncs that still succeed; None: all.
     left: Option<usize>,
-    /// What fails does so by a panic.
+    /// Failures are panics.
     panics: bool,
-    /// The mutant: a sync that does nothing.
+    /// A deliberate bug: a sync does nothing.
     skips_syncs: bool,
     observer: Option<Observer>,
 }
 
-/// Told before each change and sync, when what comes is not durable yet.
+/// Called before each change and sync, when the next content is not durable yet.
 #[derive(Clone)]
 struct Observer(Arc<dyn Fn() + Send + Sync>);
 
@@ -56,7 +56,7 @@ impl Change {
         }
     }
 
-    /// The sectors of a write, each of which may be lost alone.
+    /// Splits a write into sectors, each of which may be lost alone.
     fn sectors(&self) -> Vec<Self> {
         match self {
             Self::Length(length) => vec![Self::Length(*length)],
@@ -84,18 +84,18 @@ impl File {
 }
 
 impl Fragile {
-    /// Everything fails after so many more changes and syncs.
+    /// Fails every operation after this many more changes and syncs.
     pub fn fail_after(&self, steps: usize) {
         self.0.lock().left = Some(steps);
     }
 
-    /// Panics after so many more changes and syncs, and whenever it is asked for one later.
+    /// Panics after this many more changes and syncs, and at every later one.
     pub fn panic_after(&self, steps: usize) {
         let mut file = self.0.lock();
         (file.left, file.panics) = (Some(steps), true);
     }
 
-    /// From now on a sync does nothing, and says that it has.
+    /// Makes syncs do nothing and report success from now on.
     pub fn skip_syncs(&self) {
         self.0.lock().skips_syncs = true;
     }
@@ -104,7 +104,7 @@ impl Fragile {
         self.0.lock().observer = Some(Observer(Arc::new(observer)));
     }
 
-    fn tell(&self) {
+    fn notify_observer(&self) {
         let observer = self.0.lock().observer.clone();
         if let Some(observer) = observer {
             observer.0();
@@ -115,13 +115,13 @@ impl Fragile {
         self.0.lock().left == Some(0)
     }
 
-    /// What a killed process leaves behind: everything that it wrote.
+    /// Returns the content after a killed process: everything that it wrote.
     pub fn after_kill(&self) -> Self {
         let image = self.0.lock().image.clone();
         Self(Arc::new(Mutex::new(File { durable: image.clone(), image, ..File::default() })))
     }
 
-    /// What is found after a power loss: what was synced, and of the rest any part that the dice choose.
+    /// Returns the content after a power loss: all that was synced, and a random part of the rest.
     pub fn after_power_loss(&self, random: &Random) -> Self {
         let file = self.0.lock();
         let mut image = file.durable.clone();
@@ -152,7 +152,7 @@ impl StorageBackend for Fragile {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.tell();
+        self.notify_observer();
         let mut file = self.0.lock();
         file.step()?;
         if file.skips_syncs {
@@ -170,7 +170,7 @@ impl StorageBackend for Fragile {
 
 impl Fragile {
     fn change(&self, change: Change) -> io::Result<()> {
-        self.tell();
+        self.notify_observer();
         let mut file = self.0.lock();
         file.step()?;
         change.apply(&mut file.image);

@@ -1,5 +1,5 @@
-//! The power goes in the middle of a batch: the writes of several writers that share one commit are there together or
-//! not at all, and nobody has seen one of them before all are durable.
+//! Power losses in the middle of a batch: the writes of several writers that share one commit are present together or
+//! not at all, and none is visible before all are durable.
 
 use super::*;
 use crate::memory::Memory;
@@ -7,22 +7,22 @@ use crate::{Change, WatchItem};
 use futures::{FutureExt, StreamExt};
 
 const ROUNDS: usize = 6;
-/// Whose writes meet in one batch.
+/// The writers whose writes share one batch.
 const WRITERS: usize = 4;
 
 type Answer = oneshot::Receiver<Result<Outcome, Error>>;
 
-/// Looks whenever the disk is about to be asked for something.
+/// Checks what is visible before each operation of the disk.
 struct Witness {
     store: Arc<Embedded>,
     watch: Mutex<Watch>,
-    /// What the watch has told, by revision.
+    /// Events that the watch has delivered, by revision.
     watched: Mutex<Vec<u64>>,
-    /// Of the batch under way.
+    /// The writes of the batch under way.
     answers: Mutex<Vec<Answer>>,
     /// The last revision of the batch before.
     durable: AtomicU64,
-    /// The first thing that was seen too early.
+    /// The first write that was visible too early.
     early: Mutex<Option<String>>,
 }
 
@@ -36,7 +36,7 @@ impl Witness {
         if let Ok(range) = self.store.range(RangeRequest::prefix("/")).now_or_never().expect("reads do not wait") {
             seen.extend(range.entries.iter().map(|entry| ("was read", entry.mod_revision)));
         }
-        seen.extend(self.hear().into_iter().map(|revision| ("was watched", revision)));
+        seen.extend(self.read_watch().into_iter().map(|revision| ("was watched", revision)));
         for answer in self.answers.lock().iter_mut() {
             match answer.try_recv() {
                 Ok(Ok(Outcome::Written { revision, .. })) => seen.push(("was answered", revision)),
@@ -51,8 +51,8 @@ impl Witness {
         }
     }
 
-    /// Revisions that the watch has told since.
-    fn hear(&self) -> Vec<u64> {
+    /// Returns the revisions that the watch has delivered since the last call.
+    fn read_watch(&self) -> Vec<u64> {
         let (mut watch, mut heard) = (self.watch.lock(), Vec::new());
         while let Some(Some(Ok(item))) = watch.next().now_or_never() {
             if let WatchItem::Events(events) = item {
@@ -64,8 +64,8 @@ impl Witness {
     }
 }
 
-/// What one batch holds: each writer changes a key of its own, all of them one after the other a key that they share,
-/// and one is too late for that. `at` tells the revision of a key as the writes before leave it.
+/// Returns the batch of one writer: a change of its own key, a change of a key that all writers share, and a write
+/// that comes too late for that. `at` returns the revision of a key after the writes before.
 fn batch(round: usize, writer: usize, at: impl Fn(&str) -> u64) -> [Write; 3] {
     let own = format!("/own/{writer}");
     let put = |text: String| Change::Put { value: text.repeat(300).into(), ttl: None };
@@ -81,7 +81,7 @@ fn batch(round: usize, writer: usize, at: impl Fn(&str) -> u64) -> [Write; 3] {
     ]
 }
 
-/// How a store is spoiled, so that the test is seen to notice.
+/// A deliberate bug in the store, so that the test is known to notice it.
 #[derive(Clone, Copy, PartialEq)]
 enum Mutant {
     None,
@@ -89,8 +89,8 @@ enum Mutant {
     PublishesFirst,
 }
 
-/// A history on a disk that fails after `cut` operations. True if it did not fail at all; an error says which promise
-/// was broken.
+/// Runs a history on a disk that fails after `cut` operations. Returns true if the disk did not fail at all; an error
+/// says which promise was broken.
 async fn cut_at(cut: usize, mutant: Mutant) -> Result<bool, String> {
     let env = Env::simulated(cut as u64);
     let (dice, backend, model) = (env.random("dice"), Fragile::default(), Memory::new(&env));
@@ -130,7 +130,8 @@ async fn cut_at(cut: usize, mutant: Mutant) -> Result<bool, String> {
         }
         witness.look();
         if mutant == Mutant::PublishesFirst {
-            let writes: Vec<Durable> = store.state.lock().queue.iter().filter_map(|job| job.write.clone()).collect();
+            let writes: Vec<DiskWrite> =
+                store.state.lock().queue.iter().filter_map(|pending| pending.write.clone()).collect();
             store.publish(&writes);
         }
         store.commit_queue();
@@ -152,7 +153,7 @@ async fn cut_at(cut: usize, mutant: Mutant) -> Result<bool, String> {
         return Err(early);
     }
     let answered = witness.durable.load(Ordering::Relaxed);
-    witness.hear();
+    witness.read_watch();
     let watched = std::mem::take(&mut *witness.watched.lock());
     if !watched.iter().copied().eq(2..=answered) {
         return Err(format!("{watched:?} was watched, and {answered} is the last durable revision"));

@@ -1,11 +1,11 @@
-//! Random histories on the embedded engine and on the memory engine, its model: every answer is the same.
+//! Random histories on the embedded engine and on the memory engine as its model: every answer is the same.
 
 use super::*;
 use crate::memory::Memory;
 use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
-enum Step {
+enum Action {
     Put { key: u8, right: bool, ttl_s: Option<u64> },
     Delete { key: u8, right: bool },
     Sleep { s: u64 },
@@ -16,25 +16,25 @@ enum Step {
     Reopen,
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn actions() -> impl Strategy<Value = Vec<Action>> {
     let ttl = prop_oneof![3 => Just(None), 1 => (1_u64..200).prop_map(Some)];
-    let step = prop_oneof![
-        12 => (0_u8..6, prop::bool::weighted(0.85), ttl).prop_map(|(key, right, ttl_s)| Step::Put { key, right, ttl_s }),
-        5 => (0_u8..6, prop::bool::weighted(0.85)).prop_map(|(key, right)| Step::Delete { key, right }),
-        2 => (0_u64..120).prop_map(|s| Step::Sleep { s }),
-        4 => (0_u64..12, 0_usize..4).prop_map(|(back, limit)| Step::Read { back, limit }),
-        1 => (0_u64..12).prop_map(|back| Step::Compact { back }),
-        2 => (0_u64..12).prop_map(|back| Step::Watch { back }),
-        1 => Just(Step::Progress),
-        1 => Just(Step::Reopen),
+    let action = prop_oneof![
+        12 => (0_u8..6, prop::bool::weighted(0.85), ttl).prop_map(|(key, right, ttl_s)| Action::Put { key, right, ttl_s }),
+        5 => (0_u8..6, prop::bool::weighted(0.85)).prop_map(|(key, right)| Action::Delete { key, right }),
+        2 => (0_u64..120).prop_map(|s| Action::Sleep { s }),
+        4 => (0_u64..12, 0_usize..4).prop_map(|(back, limit)| Action::Read { back, limit }),
+        1 => (0_u64..12).prop_map(|back| Action::Compact { back }),
+        2 => (0_u64..12).prop_map(|back| Action::Watch { back }),
+        1 => Just(Action::Progress),
+        1 => Just(Action::Reopen),
     ];
-    prop::collection::vec(step, 1..120)
+    prop::collection::vec(action, 1..120)
 }
 
 /// The two stores, side by side.
 struct Pair {
     env: Env,
-    /// Of the opened store alone, so that its tasks end with it.
+    /// The environment of the embedded store alone, so that its tasks end with it.
     opened: Env,
     backend: Fragile,
     model: Arc<Memory>,
@@ -67,18 +67,18 @@ impl Pair {
         }
     }
 
-    async fn step(&mut self, step: Step) {
+    async fn action(&mut self, action: Action) {
         let now = self.model.current_revision().await.unwrap();
         assert_eq!(self.store.current_revision().await.unwrap(), now);
-        match step {
-            Step::Put { key, right, ttl_s } => {
+        match action {
+            Action::Put { key, right, ttl_s } => {
                 let change =
                     crate::Change::Put { value: Bytes::from(format!("at {now}")), ttl: ttl_s.map(Duration::from_secs) };
                 self.write(key, right, change).await;
             }
-            Step::Delete { key, right } => self.write(key, right, crate::Change::Delete).await,
-            Step::Sleep { s } => self.env.sleep(Duration::from_secs(s)).await,
-            Step::Read { back, limit } => {
+            Action::Delete { key, right } => self.write(key, right, crate::Change::Delete).await,
+            Action::Sleep { s } => self.env.sleep(Duration::from_secs(s)).await,
+            Action::Read { back, limit } => {
                 let request = RangeRequest::prefix("/").at(now.saturating_sub(back)).limit(limit);
                 assert_eq!(
                     self.model.range(request.clone()).await,
@@ -86,22 +86,22 @@ impl Pair {
                     "{request:?}"
                 );
             }
-            Step::Compact { back } => {
+            Action::Compact { back } => {
                 let at = now.saturating_sub(back);
                 assert_eq!(self.model.compact(at).await, self.store.compact(at).await);
             }
-            Step::Watch { back } => {
+            Action::Watch { back } => {
                 let after = now.saturating_sub(back);
                 match (self.model.watch("/k/", after).await, self.store.watch("/k/", after).await) {
                     (Ok(model), Ok(store)) => self.watches.push((model, store)),
                     (model, store) => assert_eq!(model.err(), store.err(), "after {after}"),
                 }
             }
-            Step::Progress => {
+            Action::Progress => {
                 self.model.request_progress("/k/").await.unwrap();
                 self.store.request_progress("/k/").await.unwrap();
             }
-            Step::Reopen => {
+            Action::Reopen => {
                 self.compare_watches();
                 self.watches.clear();
                 self.store.close().await;
@@ -112,7 +112,7 @@ impl Pair {
                 self.model.compact(now).await.unwrap();
             }
         }
-        // Whatever is due happens now, on both.
+        // Expiries that are due happen now, on both.
         self.env.sleep(Duration::from_millis(1)).await;
     }
 }
@@ -121,12 +121,12 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn embedded_answers_as_its_model(steps in steps()) {
+    fn embedded_answers_as_its_model(actions in actions()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
         runtime.block_on(async {
             let mut pair = Pair::new();
-            for step in steps {
-                pair.step(step).await;
+            for action in actions {
+                pair.action(action).await;
             }
             pair.compare_watches();
             let all = RangeRequest::prefix("/");

@@ -1,4 +1,4 @@
-//! The store holds every Secret: its files and its directory are its owner's alone, from their first moment on.
+//! File modes: the store holds every Secret, so only its owner may access its files and its directory, from the start.
 
 use super::*;
 use std::os::unix::fs::PermissionsExt;

@@ -1,4 +1,4 @@
-//! A panic where the store is written: everybody who waits is told, nobody waits for ever, and the process hears of it.
+//! Panics during a write: every waiting caller gets an error, nobody waits for ever, and the process learns of it.
 
 use super::*;
 

@@ -1,11 +1,11 @@
-//! The power goes, or the process is killed, at any operation of the disk: what was answered is there, and nothing is half there.
+//! Power losses and kills at any operation of the disk: answered writes are present, and no write is present in part.
 
 use super::*;
 use component_base::rng::Random;
 use futures::{FutureExt, StreamExt};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Writes until the device fails; what the store held after each revision, and the last one that was answered.
+/// Writes until the device fails. Returns the content of the store after each revision, and the last answered revision.
 async fn write_until_failure(env: &Env, backend: &Fragile, random: &Random) -> (Vec<String>, u64) {
     let store = Embedded::open_backend(env, backend.clone()).unwrap();
     let model = crate::memory::Memory::new(env);
@@ -31,7 +31,7 @@ async fn write_until_failure(env: &Env, backend: &Fragile, random: &Random) -> (
     }
 }
 
-/// Opening repairs what the loss left: power may go then too, any number of times.
+/// Opens the store, which repairs it, with further power losses while it does so.
 fn lose_power_while_opening(env: &Env, mut found: Fragile, random: &Random) -> Fragile {
     for steps in 0.. {
         found.fail_after(steps);
@@ -62,7 +62,7 @@ async fn what_was_answered_survives_and_nothing_is_half_there() {
                 "seed {seed}, loss {loss}: at {revision}, {answered} was answered and one more was on its way"
             );
             assert_eq!(everything(&again).await, states[revision as usize], "seed {seed}, loss {loss}");
-            // It goes on from there, and survives its recovery too.
+            // The store goes on from there, and survives its own recovery.
             assert_eq!(put(&again, "/after", "1").await, revision + 1);
             let found = found.after_power_loss(&random);
             let once_more = Embedded::open_backend(&env, found).unwrap();
@@ -71,13 +71,13 @@ async fn what_was_answered_survives_and_nothing_is_half_there() {
     }
 }
 
-/// A reader and a watcher who look whenever the disk is about to be asked for something.
+/// A reader and a watcher that check what is visible before each operation of the disk.
 struct Witness {
     store: Arc<Embedded>,
     watch: Mutex<Watch>,
-    /// The highest revision that a writer was told.
+    /// The highest revision that a writer was answered.
     answered: AtomicU64,
-    /// The first thing that was visible before it was answered, which is before it was durable.
+    /// The first write that was visible before it was answered, and so before it was durable.
     early: Mutex<Option<String>>,
 }
 
@@ -102,8 +102,8 @@ impl Witness {
     }
 }
 
-/// A history of so many writes on a disk that fails after `cut` operations. True if the disk did not fail at all; an
-/// error says which promise was broken.
+/// Runs a history of `writes` writes on a disk that fails after `cut` operations. Returns true if the disk did not fail
+/// at all; an error says which promise was broken.
 async fn cut_at(cut: usize, writes: usize, skips_syncs: bool) -> Result<bool, String> {
     let env = Env::simulated(cut as u64);
     let (dice, backend) = (env.random("dice"), Fragile::default());
@@ -159,7 +159,7 @@ async fn cut_at(cut: usize, writes: usize, skips_syncs: bool) -> Result<bool, St
     Ok(!backend.has_failed())
 }
 
-/// Of this many writes every operation of the disk is tried as the last.
+/// Number of writes for which every operation of the disk is tried as the last.
 const CUT_WRITES: usize = 16;
 
 #[tokio::test(start_paused = true)]

@@ -6,7 +6,7 @@ use super::*;
 use component_base::env::Env;
 use model::ModelMember;
 
-/// The defaults of the flags, without compaction.
+/// Returns the defaults of the flags, without compaction.
 pub fn options(servers: Vec<String>) -> EtcdOptions {
     #[derive(clap::Parser)]
     struct Flags {
@@ -17,7 +17,7 @@ pub fn options(servers: Vec<String>) -> EtcdOptions {
     EtcdOptions { etcd_servers: servers, etcd_compaction_interval: Duration::ZERO, ..defaults }
 }
 
-/// The engine over modelled members.
+/// Opens the engine over modelled members.
 pub async fn over(env: &Env, members: &[Arc<ModelMember>]) -> Result<Arc<Etcd>, OpenError> {
     over_with(env, members, &options(Vec::new())).await
 }

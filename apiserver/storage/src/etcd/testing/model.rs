@@ -1,4 +1,4 @@
-//! A modelled etcd cluster: the store in memory, in virtual time, and members that misbehave on demand.
+//! A modelled etcd cluster: the store in memory, in virtual time, and members that fail on demand.
 
 use crate::etcd::member::{
     Expected, Failure, Header, KeyChange, KeyEvent, KeyValue, Member, RangeQuery, Ranged, Status, Swap, Swapped,
@@ -15,16 +15,16 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// Revisions in one message of a watch, as in etcd.
+/// Largest number of revisions in one message of a watch, as in etcd.
 const MESSAGE_REVISIONS: usize = 1000;
 
-/// How often etcd looks after watches that still catch up with history.
+/// How often etcd serves watches that still read history.
 const SYNC_PERIOD: Duration = Duration::from_millis(100);
 
 pub const NEW: &str = "3.6.1";
 pub const OLD: &str = "3.4.23";
 
-/// What all members of a cluster agree on.
+/// The state that all members of a cluster agree on.
 #[derive(Debug)]
 pub struct Model {
     env: Env,
@@ -37,7 +37,7 @@ struct State {
     cluster: u64,
     revision: u64,
     compacted: u64,
-    /// Everything that ever happened, in order; a revision may have several events.
+    /// All events, in order; a revision may have several.
     log: Vec<KeyEvent>,
     current: BTreeMap<Vec<u8>, (KeyValue, i64)>,
     last_lease: i64,
@@ -64,7 +64,7 @@ impl Model {
         Arc::new(Self { env: env.clone(), state: Mutex::new(state), revision: watch::Sender::new(1) })
     }
 
-    /// `count` members of a version.
+    /// Creates `count` members of a version.
     pub fn members(self: &Arc<Self>, count: usize, version: &str) -> Vec<Arc<ModelMember>> {
         let member = |index| {
             let switches = Switches { version: version.to_owned(), ..Switches::default() };
@@ -97,7 +97,7 @@ impl Model {
         self.state.lock().leases.len()
     }
 
-    /// Writes past everybody.
+    /// Writes a key without going through a member.
     pub fn put(&self, key: &[u8], value: &str) {
         let key_value = Some(Bytes::copy_from_slice(value.as_bytes()));
         let revision = {
@@ -109,7 +109,7 @@ impl Model {
         self.revision.send_replace(revision);
     }
 
-    /// Ends a lease and every key on it, in one revision.
+    /// Ends a lease and deletes every key on it, in one revision.
     pub fn revoke(&self, lease: i64) {
         let mut state = self.state.lock();
         state.leases.retain(|known| *known != lease);
@@ -133,7 +133,7 @@ impl State {
         Header { cluster: self.cluster, revision: self.revision }
     }
 
-    /// One event of the current revision.
+    /// Adds one event to the current revision.
     fn change(&mut self, key: &[u8], value: Option<Bytes>, lease: i64) {
         let previous = self.current.get(key).map(|(key_value, _)| key_value.clone());
         let is_delete = value.is_none();
@@ -228,11 +228,11 @@ impl State {
     }
 }
 
-/// One member, and what is wrong with it.
+/// One member, with switches for its failures.
 #[derive(Debug)]
 pub struct ModelMember {
     url: String,
-    /// The cluster that it belongs to, which a careless hand can change.
+    /// The cluster that it belongs to, which an operator's mistake can change.
     model: Mutex<Arc<Model>>,
     switches: Mutex<Switches>,
 }
@@ -240,13 +240,13 @@ pub struct ModelMember {
 #[derive(Clone, Debug, Default)]
 pub struct Switches {
     pub version: String,
-    /// Nothing listens.
+    /// It refuses connections.
     pub is_down: bool,
-    /// Requests arrive and nothing answers.
+    /// It receives requests and does not answer.
     pub is_hung: bool,
-    /// It cannot reach the others.
+    /// It cannot reach the other members.
     pub has_no_leader: bool,
-    /// Requests are carried out and their answers do not come back.
+    /// It carries out requests, and their answers are lost.
     pub loses_answers: bool,
     pub delay: Duration,
     /// Cancelled when connections break.
@@ -268,7 +268,7 @@ impl ModelMember {
         self.cut();
     }
 
-    /// It becomes a member of another cluster.
+    /// Moves it into another cluster.
     pub fn join(&self, model: &Arc<Model>) {
         *self.model.lock() = model.clone();
         self.cut();
@@ -289,7 +289,7 @@ impl ModelMember {
         }
         model.env.sleep(delay).await;
         if has_no_leader {
-            return Err(Failure::NotNow("etcdserver: no leader".to_owned()));
+            return Err(Failure::TryLater("etcdserver: no leader".to_owned()));
         }
         let answer = act(&model);
         if loses_answers {
@@ -311,7 +311,7 @@ impl Member for ModelMember {
             (switches.version.clone(), switches.has_no_leader || switches.loses_answers)
         };
         if is_cut_off {
-            // What it says of itself needs nobody else.
+            // The status needs no other member.
             return Ok(Status { cluster: self.model().state.lock().cluster, version, size_bytes: 0 });
         }
         self.call(|model| Ok(Status { cluster: model.state.lock().cluster, version, size_bytes: 0 })).await
@@ -398,10 +398,10 @@ struct ModelWatch {
     revision: watch::Receiver<u64>,
     line: CancellationToken,
     is_old: bool,
-    /// Before that it is not answered about its progress, unless by an old member.
+    /// Until this time a progress request gets no answer, except from an old member.
     catches_up_at: Instant,
     is_created: bool,
-    /// It has seen all of history once: compaction cannot overtake it any more.
+    /// The watch has sent all of history once: compaction cannot overtake it any more.
     is_synced: bool,
     asked: bool,
 }
@@ -438,7 +438,7 @@ impl ModelWatch {
         if !std::mem::replace(&mut self.is_created, true) {
             return Some(WatchMessage { created: true, ..message });
         }
-        // The answer of an old member overtakes the events.
+        // An old member answers before it has sent the events.
         if self.is_old && std::mem::take(&mut self.asked) {
             return Some(WatchMessage { answers_request: true, ..message });
         }

@@ -1,4 +1,4 @@
-//! What etcd can do to this engine, one test each, in virtual time.
+//! The failures of etcd and how the engine handles them, one test each, in virtual time.
 
 use super::*;
 use crate::WatchItem;
@@ -27,7 +27,7 @@ impl Bench {
         Ok(written(self.storage.update(key, at, Bytes::from(value.to_owned()), None).await?))
     }
 
-    /// What has arrived once everybody else has done what there was to do.
+    /// Returns what has arrived once all other tasks are idle.
     async fn arrived(&self, watch: &mut Watch) -> Vec<String> {
         self.env.sleep(Duration::from_millis(200)).await;
         arrived(watch)
@@ -298,7 +298,7 @@ async fn one_of_several_servers_compacts() {
     }
     let rounds = servers[0].ask(RangeQuery::key("compact_rev_key")).await.unwrap();
     let key_value = &rounds.kvs[0];
-    // Half an hour, and a first round that compacts nothing.
+    // Half an hour, plus a first round that compacts nothing.
     assert!((6..=7).contains(&key_value.version), "{} rounds", key_value.version);
     assert_eq!(String::from_utf8_lossy(&key_value.value), model.compacted().to_string());
 }

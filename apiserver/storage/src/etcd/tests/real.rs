@@ -19,7 +19,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// `None`, and the test recorded as skipped, where there is no etcd.
+    /// Starts etcd; `None`, and the test recorded as skipped, if etcd is not installed.
     async fn of(members: usize, quota_bytes: u64) -> Option<Self> {
         if !test_needs::etcd() {
             return None;
@@ -32,7 +32,7 @@ impl Bench {
         Some(Self { env, processes, storage, directory })
     }
 
-    /// Writes the key, however long it takes; a lost answer is looked up.
+    /// Writes the key, however long it takes; after a lost answer it reads the key.
     async fn put(&self, key: &str, value: &str) -> u64 {
         let deadline = self.env.now() + Duration::from_secs(60);
         while self.env.now() < deadline {
@@ -49,7 +49,7 @@ impl Bench {
     }
 }
 
-/// Reads until an event of `last`.
+/// Reads up to and including an event of `last`.
 async fn events_until(env: &Env, watch: &mut Watch, last: &str) -> Vec<Arc<Event>> {
     let mut events: Vec<Arc<Event>> = Vec::new();
     while events.last().is_none_or(|event| &*event.key != last) {
@@ -92,7 +92,7 @@ async fn a_watch_outlives_etcd_being_killed() {
         assert_eq!(lines.len(), 10, "{lines:?}");
         bench.processes.kill(0);
         bench.processes.restart(0);
-        // It was cut, and whoever reads it may have been told that nobody answered.
+        // The watch was cut, so its reader may have seen an error.
         let after = events.last().unwrap().revision;
         watch = bench.storage.watch("/", after).await.unwrap();
     }
@@ -232,7 +232,7 @@ async fn certificates_are_shown_and_looked_at() {
     let unknown = EtcdOptions { etcd_cafile: ca, ..options(processes.urls()) };
     let distrusting = options(processes.urls());
     let (no_certificate, no_trust) = (unknown.tls().unwrap(), EtcdTls::default());
-    // Both wait as long as a server waits for its etcd at start.
+    // Both fail after the time that a server waits for etcd at its start.
     let (unknown, distrusting) =
         tokio::join!(Etcd::open(&env, &unknown, &no_certificate), Etcd::open(&env, &distrusting, &no_trust),);
     let error = unknown.unwrap_err().to_string();

@@ -1,7 +1,7 @@
-//! `Held`: holds back every write to a store's file until the store has been read and found whole.
+//! `DeferredWrites`: defers every write to a store's file until the store has been read and found intact.
 //!
-//! Opening a database writes to it: marks, repairs. What turns out to be damaged must stay as it was found, for
-//! somebody to look at; so these writes wait in memory and go to the file, in their order, once all is well.
+//! Opening a database writes to it: marks and repairs. A damaged file must stay as it was found, so that a person can
+//! examine it. So these writes wait in memory and go to the file, in their order, once the store is known to be intact.
 
 use parking_lot::Mutex;
 use redb::StorageBackend;
@@ -9,12 +9,12 @@ use std::io;
 use std::sync::Arc;
 
 #[derive(Clone, Debug)]
-pub(super) struct Held(Arc<Inner>);
+pub(super) struct DeferredWrites(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     file: Box<dyn StorageBackend>,
-    /// None once released.
+    /// The writes that wait; None once released.
     waiting: Mutex<Option<Waiting>>,
 }
 
@@ -31,13 +31,13 @@ enum Operation {
     Sync,
 }
 
-impl Held {
+impl DeferredWrites {
     pub fn new(file: impl StorageBackend) -> io::Result<Self> {
         let waiting = Waiting { length: file.len()?, operations: Vec::new() };
         Ok(Self(Arc::new(Inner { file: Box::new(file), waiting: Mutex::new(Some(waiting)) })))
     }
 
-    /// Lets everything through that waited, and whatever comes from now on.
+    /// Writes all waiting operations to the file, and passes on later ones directly.
     pub fn release(&self) -> io::Result<()> {
         let mut waiting = self.0.waiting.lock();
         for operation in waiting.take().into_iter().flat_map(|waiting| waiting.operations) {
@@ -50,7 +50,7 @@ impl Held {
         Ok(())
     }
 
-    /// Does it now, or keeps it for later.
+    /// Carries out an operation now, or keeps it for later.
     fn pass(
         &self,
         now: impl FnOnce(&dyn StorageBackend) -> io::Result<()>,
@@ -70,7 +70,7 @@ impl Held {
 }
 
 impl Waiting {
-    /// What the file would hold. The few operations of an opening are simply all looked at.
+    /// Reads what the file would hold. Opening makes few operations, so all of them are looked at.
     fn read(&self, file: &dyn StorageBackend, offset: u64, out: &mut [u8]) -> io::Result<()> {
         if offset + out.len() as u64 > self.length {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -96,7 +96,7 @@ impl Waiting {
     }
 }
 
-impl StorageBackend for Held {
+impl StorageBackend for DeferredWrites {
     fn len(&self) -> io::Result<u64> {
         match &*self.0.waiting.lock() {
             Some(waiting) => Ok(waiting.length),
@@ -140,8 +140,8 @@ mod tests {
         let file = InMemoryBackend::new();
         file.set_len(6).unwrap();
         file.write(0, b"abcdef").unwrap();
-        let held = Held::new(file).unwrap();
-        let read = |held: &Held| {
+        let held = DeferredWrites::new(file).unwrap();
+        let read = |held: &DeferredWrites| {
             let mut bytes = vec![b'?'; held.len().unwrap() as usize];
             held.read(0, &mut bytes).unwrap();
             String::from_utf8_lossy(&bytes).replace('\0', "_")
