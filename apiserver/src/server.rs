@@ -24,6 +24,7 @@ use registry::post_start::{Milestone, PostStartHooks};
 use request::trace::RequestTraces;
 use std::sync::Arc;
 use std::time::Duration;
+use storage::Storage;
 use tokio_util::sync::CancellationToken;
 
 /// Everything that requests share.
@@ -31,6 +32,8 @@ pub struct Server {
     pub env: Env,
     pub config: Config,
     pub registry: Arc<Registry>,
+    /// For what is no object: the leases of servers, and snapshots.
+    pub(crate) storage: Arc<dyn Storage>,
     pub authentication: Arc<Authentication>,
     pub authorization: Arc<Authorization>,
     /// What extension servers are told of whom to believe.
@@ -91,8 +94,7 @@ impl Server {
 
     /// Why the store does not answer, or what keeps a cache from following it, if anything does.
     pub fn store_trouble(&self) -> Option<String> {
-        let of_a_row = || self.registry.rows().iter().find_map(|row| row.cacher.trouble());
-        self.registry.storage.trouble().or_else(of_a_row)
+        self.registry.trouble()
     }
 
     /// The documents of what is served now.

@@ -162,7 +162,7 @@ fn assemble(told: Told, env: Env, storage: Arc<dyn Storage>) -> Result<ApiServer
     let registry =
         Arc::new(Registry::new(&env, storage.clone(), encryption.clone(), catalogue.clone(), service_network));
     for resource in catalogue.rows() {
-        if let Some(row) = Row::start(&env, &storage, resource.clone(), crd::strategies::of(resource), &encryption) {
+        if let Some(row) = registry.start_row(resource.clone(), crd::strategies::of(resource)) {
             registry.add_row(Arc::new(Row { event_ttl: config.event_ttl, ..row }));
         }
     }
@@ -219,6 +219,7 @@ fn assemble(told: Told, env: Env, storage: Arc<dyn Storage>) -> Result<ApiServer
         openapi: ArcSwap::from_pointee((served, documents)),
         authorization,
         registry,
+        storage,
         config,
         env: env.clone(),
     });
@@ -321,7 +322,7 @@ pub async fn run(config: Config, env: Env) -> Result<(), Error> {
                 inner.drain().await;
                 return Ok(());
             };
-            let storage = server.registry.storage.clone();
+            let storage = server.storage.clone();
             let serve = secure.serve(&serving_env, service);
             let end = async {
                 env.shutdown().cancelled().await;

@@ -37,6 +37,11 @@ pub fn product_lines(source: &Source) -> usize {
     if stands_for_tests(&source.path) { 0 } else { before_tests(&source.text).lines().count() }
 }
 
+/// What is compiled into the product, without comments.
+pub fn product_code(source: &Source) -> String {
+    if stands_for_tests(&source.path) { String::new() } else { product_text(&source.text) }
+}
+
 /// By folder: which of the modules directly in it import each other, as paths without an ending.
 fn levels(imports: &Imports) -> BTreeMap<PathBuf, Imports> {
     let mut found: BTreeMap<PathBuf, Imports> = BTreeMap::new();

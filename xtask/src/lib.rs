@@ -6,6 +6,8 @@ pub mod circles;
 pub mod crates;
 pub mod deviations;
 pub mod files;
+pub mod laws;
+pub mod paths;
 pub mod release;
 pub mod soak;
 pub mod source;
@@ -26,6 +28,8 @@ pub fn tidy(root: &Path) -> Vec<String> {
     complaints.extend(circles::check(&sources));
     complaints.extend(crates::check(root));
     complaints.extend(crates::sizes(&sources));
+    complaints.extend(laws::check(&sources));
+    complaints.extend(paths::check(root));
     complaints.extend(deviations::check(root, &sources));
     complaints
 }

@@ -112,9 +112,12 @@ impl Registry {
             }
             row.strategy.graceful_delete(&context, &object, options.grace_period_s)
         };
-        let step = match row.is_held(&object) || is_namespace(row) {
-            true => namespace_step(row, object, options, self.env.wall()),
-            false => step(object, options, grace, self.env.wall()),
+        let step = match grace {
+            Grace::UntilEmpty => {
+                let is_held = row.strategy.is_held(&object);
+                step_until_empty(object, options, is_held, self.env.wall())
+            }
+            grace => step(object, options, grace, self.env.wall()),
         };
         let key = row.key(mutation.namespace, mutation.name);
         match step {
@@ -209,7 +212,7 @@ impl Registry {
         match self.storage.delete(key, current.revision).await? {
             Outcome::Written { revision, .. } => {
                 mutation.stored(key, Told::Removed, revision);
-                row.obeyed(revision).await;
+                row.wait_until_followed(revision).await;
                 if let Err(error) = row.strategy.after_delete(current, self).await {
                     // The object is gone all the same; what it held is found by the repair loop.
                     tracing::warn!(key, error = error.message, "what a deleted object held is not let go yet");
@@ -242,11 +245,6 @@ impl Registry {
         }
         Ok(Some(Written { object: last, created: false }))
     }
-}
-
-fn is_namespace(row: &Row) -> bool {
-    let storage = row.resource.storage_version();
-    storage.resource == "namespaces" && storage.group.is_empty()
 }
 
 /// Unlike other conflicts, these name the kind where the resource stands, as in Kubernetes.
@@ -288,6 +286,18 @@ fn step(mut object: Value, options: &DeleteOptions, grace: Grace, now: Timestamp
     }
 }
 
+/// The first deletion marks the object, so that its controller removes what is in it. A later one removes the object,
+/// unless it is still held.
+fn step_until_empty(mut object: Value, options: &DeleteOptions, is_held: bool, now: Timestamp) -> Step {
+    if object_meta::deletion_timestamp(&object).is_none() {
+        let finalizers = propagated(&object_meta::finalizers(&object), options);
+        object_meta::set_finalizers(&mut object, &finalizers);
+        object_meta::meta_mut(&mut object).insert("deletionTimestamp".into(), json!(object_meta::time(now)));
+        return Step::Mark { object, then_remove: false };
+    }
+    if is_held { Step::Wait } else { step(object, options, Grace::None, now) }
+}
+
 enum Begun {
     /// Marked with so many seconds of grace.
     Graceful(i64),
@@ -313,7 +323,7 @@ fn begin_grace(object: &mut Value, options: &DeleteOptions, grace: Grace, now: T
         };
     }
     match grace {
-        Grace::None => Begun::AtOnce,
+        Grace::None | Grace::UntilEmpty => Begun::AtOnce,
         Grace::Period { grace_period_s } => {
             mark(object, now + SignedDuration::from_secs(grace_period_s), grace_period_s);
             object_meta::bump_generation(object);
@@ -348,21 +358,6 @@ fn propagated(before: &[String], options: &DeleteOptions) -> Vec<String> {
         after.push(FOREGROUND.into());
     }
     after
-}
-
-/// A namespace first becomes Terminating; it goes when its controller has emptied it and cleared `spec.finalizers`.
-fn namespace_step(row: &Row, mut object: Value, options: &DeleteOptions, now: Timestamp) -> Step {
-    if object_meta::deletion_timestamp(&object).is_none() {
-        let finalizers = propagated(&object_meta::finalizers(&object), options);
-        object_meta::set_finalizers(&mut object, &finalizers);
-        object_meta::meta_mut(&mut object).insert("deletionTimestamp".into(), json!(object_meta::time(now)));
-        object["status"]["phase"] = json!("Terminating");
-        return Step::Mark { object, then_remove: false };
-    }
-    if row.is_held(&object) {
-        return Step::Wait;
-    }
-    step(object, options, Grace::None, now)
 }
 
 #[cfg(test)]

@@ -42,6 +42,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use storage::{Change, Key, Outcome, Storage, Write};
+use strategy::Strategy;
 use strategy::allocation::ServiceNetwork;
 use strategy::write_context::WriteContext;
 
@@ -49,7 +50,7 @@ use strategy::write_context::WriteContext;
 pub struct Registry {
     pub env: Env,
     pub random: Random,
-    pub storage: Arc<dyn Storage>,
+    storage: Arc<dyn Storage>,
     /// Replaced as a whole when custom resources come and go.
     pub catalogue: ArcSwap<Catalogue>,
     rows: RwLock<BTreeMap<String, Arc<Row>>>,
@@ -57,7 +58,7 @@ pub struct Registry {
     /// Judges writes of roles and bindings, and updates that create.
     authorization: OnceLock<Arc<Authorization>>,
     service_network: ServiceNetwork,
-    pub encryption: Encryption,
+    encryption: Encryption,
 }
 
 impl Registry {
@@ -89,6 +90,18 @@ impl Registry {
     /// The authorizers read policies from the registry's caches, so they come after it. Once only.
     pub fn set_authorization(&self, authorization: Arc<Authorization>) {
         let _ = self.authorization.set(authorization);
+    }
+
+    /// Starts to follow a row's keys in the store; `None` for a resource that is never stored. Nobody can read the row
+    /// until it has been added.
+    pub fn start_row(&self, resource: Arc<Resource>, strategy: Arc<dyn Strategy>) -> Option<Row> {
+        Row::start(&self.env, &self.storage, resource, strategy, &self.encryption)
+    }
+
+    /// Why the store does not answer, or what keeps a cache from following it, if anything does.
+    pub fn trouble(&self) -> Option<String> {
+        let of_a_row = || self.rows().iter().find_map(|row| row.cacher.trouble());
+        self.storage.trouble().or_else(of_a_row)
     }
 
     pub fn add_row(&self, row: Arc<Row>) {

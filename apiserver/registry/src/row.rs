@@ -18,49 +18,6 @@ use strategy::Strategy;
 /// How long Events live where nothing else is said.
 pub const EVENT_TTL: Duration = Duration::from_secs(3600);
 
-/// Kinds whose deletion answers with what was deleted instead of a Status.
-const RETURN_DELETED: &[(&str, &str)] = &[
-    ("", "persistentvolumeclaims"),
-    ("", "persistentvolumes"),
-    ("", "pods"),
-    ("", "podtemplates"),
-    ("", "resourcequotas"),
-    ("", "serviceaccounts"),
-    ("", "services"),
-    ("resource.k8s.io", "deviceclasses"),
-    ("resource.k8s.io", "resourceclaims"),
-    ("resource.k8s.io", "resourceclaimtemplates"),
-    ("resource.k8s.io", "resourceslices"),
-    ("storage.k8s.io", "csidrivers"),
-    ("storage.k8s.io", "csinodes"),
-    ("storage.k8s.io", "csistoragecapacities"),
-    ("storage.k8s.io", "storageclasses"),
-    ("storage.k8s.io", "volumeattachments"),
-    ("storage.k8s.io", "volumeattributesclasses"),
-];
-
-/// Kinds that the server itself obeys, in what it allows, admits and completes.
-const OBEYED: &[(&str, &str)] = &[
-    ("", "limitranges"),
-    ("", "resourcequotas"),
-    ("admissionregistration.k8s.io", "mutatingadmissionpolicies"),
-    ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings"),
-    ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"),
-    ("admissionregistration.k8s.io", "validatingadmissionpolicies"),
-    ("admissionregistration.k8s.io", "validatingadmissionpolicybindings"),
-    ("admissionregistration.k8s.io", "validatingwebhookconfigurations"),
-    ("flowcontrol.apiserver.k8s.io", "flowschemas"),
-    ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations"),
-    ("networking.k8s.io", "ingressclasses"),
-    ("node.k8s.io", "runtimeclasses"),
-    ("rbac.authorization.k8s.io", "clusterrolebindings"),
-    ("rbac.authorization.k8s.io", "clusterroles"),
-    ("rbac.authorization.k8s.io", "rolebindings"),
-    ("rbac.authorization.k8s.io", "roles"),
-    ("scheduling.k8s.io", "priorityclasses"),
-    ("storage.k8s.io", "storageclasses"),
-];
-
 pub struct Row {
     pub resource: Arc<Resource>,
     pub cacher: Cacher,
@@ -86,22 +43,14 @@ impl Row {
         object_key(&self.prefix, namespace, name)
     }
 
-    /// How long an object of this row lives from its last write; `None`: for ever.
+    /// How long an object of this row lives after its last write; `None`: until it is deleted.
     pub fn ttl(&self) -> Option<Duration> {
-        let is_event = self.resource.storage_version().resource == "events";
-        is_event.then_some(self.event_ttl)
+        self.resource.expires.then_some(self.event_ttl)
     }
 
-    pub fn returns_deleted(&self) -> bool {
-        let storage = self.resource.storage_version();
-        RETURN_DELETED.contains(&(storage.group.as_ref(), storage.resource.as_ref()))
-    }
-
-    /// A write is answered when this server's own cache knows of it, where the server obeys such objects: who has been
-    /// told that a rule stands may rely on it with the next request.
-    pub async fn obeyed(&self, revision: u64) {
-        let storage = self.resource.storage_version();
-        if OBEYED.contains(&(storage.group.as_ref(), storage.resource.as_ref())) {
+    /// Waits until this server's own cache has the write, where the server itself acts by such objects.
+    pub async fn wait_until_followed(&self, revision: u64) {
+        if self.resource.is_followed_by_server {
             self.cacher.reached(revision).await;
         }
     }
@@ -122,19 +71,11 @@ impl Row {
         let fields = self.resource.fields_of(&value);
         Object::tried(value, given, fields)
     }
-
-    /// Namespaces hold back their own end with `spec.finalizers`, beside the finalizers that every object has.
-    pub fn is_held(&self, object: &Value) -> bool {
-        let storage = self.resource.storage_version();
-        storage.resource == "namespaces"
-            && storage.group.is_empty()
-            && object.pointer("/spec/finalizers").and_then(Value::as_array).is_some_and(|f| !f.is_empty())
-    }
 }
 
 impl Row {
     /// Starts to follow the row's keys in the store; `None` for what is never stored.
-    pub fn start(
+    pub(super) fn start(
         env: &Env,
         storage: &Arc<dyn Storage>,
         resource: Arc<Resource>,

@@ -159,7 +159,7 @@ impl Registry {
         match self.put(row, &key, 0, &object).await? {
             Outcome::Written { revision, .. } => {
                 mutation.stored(&key, Told::Stored, revision);
-                row.obeyed(revision).await;
+                row.wait_until_followed(revision).await;
                 Ok(Written { object: Arc::new(object.at_revision(revision)), created: true })
             }
             Outcome::Refused(_) => {
@@ -279,7 +279,7 @@ impl Registry {
             mutation.warnings.extend(warnings);
         }
         let stored = self.settled(row, Operation::Update, mutation, stored, Some(old)).await?;
-        if object_meta::is_to_be_deleted(&stored) && !row.is_held(&stored) {
+        if object_meta::is_to_be_deleted(&stored) && !row.strategy.is_held(&stored) {
             return self.delete_finished(row, mutation, key, current, stored).await;
         }
         let object = row.object(stored, current.revision);
@@ -296,7 +296,7 @@ impl Registry {
         match self.put(row, key, current.revision, &object).await? {
             Outcome::Written { revision, .. } => {
                 mutation.stored(key, Told::Stored, revision);
-                row.obeyed(revision).await;
+                row.wait_until_followed(revision).await;
                 Ok(written(object.at_revision(revision)))
             }
             Outcome::Refused(_) => {

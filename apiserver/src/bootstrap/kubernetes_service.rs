@@ -32,9 +32,9 @@ impl Reconciler {
         let own = own_address(&server.config);
         match server.config.endpoint_reconciler_type {
             EndpointReconcilerType::None => Self::None,
-            EndpointReconcilerType::Lease if server.registry.storage.is_shared() => {
+            EndpointReconcilerType::Lease if server.storage.is_shared() => {
                 let flags = shared_flags::own(&server.config, &server.authentication);
-                Self::Lease(MasterLease::new(server.registry.storage.clone(), Lease { address: own, flags }))
+                Self::Lease(MasterLease::new(server.storage.clone(), Lease { address: own, flags }))
             }
             EndpointReconcilerType::Lease => Self::Alone(own),
         }
@@ -99,7 +99,7 @@ pub async fn leave(server: &Arc<Server>, reconciler: &Reconciler) -> registry::R
 
 /// As in Kubernetes nobody empties the list: the last server stays in it.
 async fn list_the_living(server: &Arc<Server>, own: &MasterLease) -> registry::Result<()> {
-    let living = master_leases::living(&*server.registry.storage).await?;
+    let living = master_leases::living(&*server.storage).await?;
     own.compare(&living);
     match living.iter().map(|lease| lease.address).collect::<Vec<_>>().as_slice() {
         [] => Ok(()),

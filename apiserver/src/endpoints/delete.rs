@@ -34,7 +34,7 @@ pub async fn one(call: &Call<'_>, target: &Target, body: Body) -> Result<Respons
             let code = if options.orphan_dependents == Some(false) { 202 } else { 200 };
             present::object(call, target, &form, code, &object)
         }
-        Deleted::Gone(object) if row.returns_deleted() => present::object(call, target, &form, 200, &object),
+        Deleted::Gone(object) if row.resource.returns_deleted => present::object(call, target, &form, 200, &object),
         Deleted::Gone(object) => {
             let served = target.served();
             let status = Status::deleted(&served.group, &served.resource, &call.info.name, &object.index.uid);

@@ -47,7 +47,7 @@ pub async fn answer(call: &Call<'_>) -> Result<Response<Body>, Status> {
         [endpoint @ ("healthz" | "livez" | "readyz")] => Ok(health_of(call, endpoint, "")),
         [endpoint @ ("healthz" | "livez" | "readyz"), single @ ..] => Ok(health_of(call, endpoint, &single.join("/"))),
         ["orrery", "snapshot"] if is_read => {
-            let body = Body::from_stream(snapshot::save(call.server.registry.storage.clone()));
+            let body = Body::from_stream(snapshot::save(call.server.storage.clone()));
             let mut response = answer::response(200, "application/octet-stream", Bytes::new());
             *response.body_mut() = body;
             Ok(response)

@@ -216,7 +216,7 @@ async fn another_storage_version_takes_over_with_every_write() {
     let patch = json!({"spec": definition("v2")["spec"]});
     assert_eq!(api.ask(Method::PATCH, &path, patch, &[MERGE]).await.code, 200);
     // Now it is the new version that needs nobody, for what is stored in it.
-    let store = &api.server.server.registry.storage;
+    let store = &api.server.server.storage;
     let stored = async || store.get("/registry/a.example/hosts/default/one").await.unwrap().entry.unwrap().value;
     assert!(stored().await.starts_with(br#"{"apiVersion":"a.example/v1""#));
     let listed = hosts.api.until(&path, |answer| answer.body["status"]["storedVersions"] == json!(["v1", "v2"])).await;

@@ -28,6 +28,8 @@ pub enum Grace {
     None,
     /// Marked with a deletion timestamp that far ahead; 0 removes at once.
     Period { grace_period_s: i64 },
+    /// Marked by the first deletion, and removed by a later one, when a controller has removed its content.
+    UntilEmpty,
 }
 
 /// What one write takes or gives back beside its own object: the addresses and ports of a Service.
@@ -115,6 +117,11 @@ pub trait Strategy: Send + Sync {
     /// `requested` is the deletion's own gracePeriodSeconds, if it named one.
     fn graceful_delete(&self, _context: &WriteContext<'_>, _object: &Value, _requested_s: Option<i64>) -> Grace {
         Grace::None
+    }
+
+    /// Whether the object keeps itself from being removed, beside the finalizers in its metadata.
+    fn is_held(&self, _object: &Value) -> bool {
+        false
     }
 
     /// Fields beside `spec` that the `status` endpoint resets, which its writers therefore do not own.

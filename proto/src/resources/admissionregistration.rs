@@ -17,12 +17,25 @@ pub(super) fn rows() -> Vec<Resource> {
     let validations =
         integer("Validations", "How many checks it makes.", |o, _| json!(read::count(o, "/spec/validations")));
     vec![
-        row("mutatingadmissionpolicies", "MutatingAdmissionPolicy").columns(policy_columns(mutations)),
-        row("mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding").columns(binding_columns()),
-        row("mutatingwebhookconfigurations", "MutatingWebhookConfiguration").columns(webhook_columns()),
-        row("validatingadmissionpolicies", "ValidatingAdmissionPolicy").status().columns(policy_columns(validations)),
-        row("validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding").columns(binding_columns()),
-        row("validatingwebhookconfigurations", "ValidatingWebhookConfiguration").columns(webhook_columns()),
+        row("mutatingadmissionpolicies", "MutatingAdmissionPolicy")
+            .followed_by_server()
+            .columns(policy_columns(mutations)),
+        row("mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding")
+            .followed_by_server()
+            .columns(binding_columns()),
+        row("mutatingwebhookconfigurations", "MutatingWebhookConfiguration")
+            .followed_by_server()
+            .columns(webhook_columns()),
+        row("validatingadmissionpolicies", "ValidatingAdmissionPolicy")
+            .followed_by_server()
+            .status()
+            .columns(policy_columns(validations)),
+        row("validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding")
+            .followed_by_server()
+            .columns(binding_columns()),
+        row("validatingwebhookconfigurations", "ValidatingWebhookConfiguration")
+            .followed_by_server()
+            .columns(webhook_columns()),
     ]
 }
 

@@ -39,12 +39,13 @@ pub(super) fn rows() -> Vec<Resource> {
             .short("ep")
             .columns(columns::endpoints::endpoints_columns()),
         CORE.namespaced("events", "Event")
+            .expires()
             .short("ev")
             .columns(columns::event::columns())
             .selectable(event_fields(), UnknownField::Plain)
             .also(&EVENTS, Conversion::With { to_storage: event::to_core, from_storage: event::from_core })
             .selectable(new_event_fields(), UnknownField::Plain),
-        CORE.namespaced("limitranges", "LimitRange").short("limits"),
+        CORE.namespaced("limitranges", "LimitRange").followed_by_server().short("limits"),
         CORE.cluster("namespaces", "Namespace")
             .short("ns")
             .verbs(NAMESPACE)
@@ -60,14 +61,17 @@ pub(super) fn rows() -> Vec<Resource> {
             .columns(columns::node::columns())
             .selectable(vec![SelectableField::with("spec.unschedulable", unschedulable)], UnknownField::Plain),
         CORE.namespaced("persistentvolumeclaims", "PersistentVolumeClaim")
+            .returns_deleted()
             .short("pvc")
             .status()
             .columns(columns::volume::claim_columns()),
         CORE.cluster("persistentvolumes", "PersistentVolume")
+            .returns_deleted()
             .short("pv")
             .status()
             .columns(columns::volume::volume_columns()),
         CORE.namespaced("pods", "Pod")
+            .returns_deleted()
             .short("po")
             .category("all")
             .subresource("attach", STREAM, Some(("", "v1", "PodAttachOptions")))
@@ -83,7 +87,7 @@ pub(super) fn rows() -> Vec<Resource> {
             .columns(columns::pod::columns())
             .row_conditions(columns::pod::row_conditions)
             .selectable(pod_fields(), UnknownField::Plain),
-        CORE.namespaced("podtemplates", "PodTemplate").columns(columns::workload::pod_template()),
+        CORE.namespaced("podtemplates", "PodTemplate").returns_deleted().columns(columns::workload::pod_template()),
         CORE.namespaced("replicationcontrollers", "ReplicationController")
             .stored_at("controllers")
             .short("rc")
@@ -92,7 +96,12 @@ pub(super) fn rows() -> Vec<Resource> {
             .status()
             .columns(columns::workload::replication_controller())
             .selectable(vec![SelectableField::with("status.replicas", replicas)], UnknownField::Plain),
-        CORE.namespaced("resourcequotas", "ResourceQuota").short("quota").status().columns(resource_quota_columns()),
+        CORE.namespaced("resourcequotas", "ResourceQuota")
+            .returns_deleted()
+            .followed_by_server()
+            .short("quota")
+            .status()
+            .columns(resource_quota_columns()),
         CORE.namespaced("secrets", "Secret")
             .columns(vec![
                 name(),
@@ -102,10 +111,12 @@ pub(super) fn rows() -> Vec<Resource> {
             ])
             .selectable(vec![SelectableField::at("type")], UnknownField::Plain),
         CORE.namespaced("serviceaccounts", "ServiceAccount")
+            .returns_deleted()
             .short("sa")
             .subresource("token", &[Verb::Create], Some(("authentication.k8s.io", "v1", "TokenRequest")))
             .columns(vec![name(), age()]),
         CORE.namespaced("services", "Service")
+            .returns_deleted()
             .stored_at("services/specs")
             .short("svc")
             .category("all")

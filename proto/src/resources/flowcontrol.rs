@@ -16,12 +16,14 @@ pub(super) fn rows() -> Vec<Resource> {
     vec![
         FLOWCONTROL
             .cluster("flowschemas", "FlowSchema")
+            .followed_by_server()
             .status()
             .columns(flow_schema_columns())
             // The order in which the server matches requests.
             .row_order(|o| (int_at(o, "/spec/matchingPrecedence"), str_at(o, "/metadata/name").to_owned())),
         FLOWCONTROL
             .cluster("prioritylevelconfigurations", "PriorityLevelConfiguration")
+            .followed_by_server()
             .status()
             .columns(priority_level_columns()),
     ]

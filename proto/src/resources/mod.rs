@@ -67,6 +67,13 @@ pub struct Resource {
     pub served: Vec<Served>,
     /// Whether its definition is being deleted, so that no object may be created.
     pub is_terminating: bool,
+    /// Whether a deletion answers with the deleted object instead of a Status.
+    pub returns_deleted: bool,
+    /// Whether the server itself acts by these objects, in what it allows, admits and completes. A write of one is
+    /// answered when the server's own cache has it, so that the next request is judged by it.
+    pub is_followed_by_server: bool,
+    /// Whether the objects are removed by themselves, `--event-ttl` after their last write.
+    pub expires: bool,
 }
 
 /// One version under which a row is served.

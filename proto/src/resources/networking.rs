@@ -12,7 +12,7 @@ const NETWORKING: Group = Group { name: "networking.k8s.io", version: "v1", pack
 
 pub(super) fn rows() -> Vec<Resource> {
     vec![
-        NETWORKING.cluster("ingressclasses", "IngressClass").columns(vec![
+        NETWORKING.cluster("ingressclasses", "IngressClass").followed_by_server().columns(vec![
             name(),
             text("Controller", "Which controller serves the class.", "/spec/controller"),
             string("Parameters", "Where the controller finds more.", |o, _| json!(parameters(o))),

@@ -12,10 +12,10 @@ const RBAC: Group = Group { name: "rbac.authorization.k8s.io", version: "v1", pa
 
 pub(super) fn rows() -> Vec<Resource> {
     vec![
-        RBAC.cluster("clusterrolebindings", "ClusterRoleBinding").columns(binding_columns()),
-        RBAC.cluster("clusterroles", "ClusterRole"),
-        RBAC.namespaced("rolebindings", "RoleBinding").columns(binding_columns()),
-        RBAC.namespaced("roles", "Role"),
+        RBAC.cluster("clusterrolebindings", "ClusterRoleBinding").followed_by_server().columns(binding_columns()),
+        RBAC.cluster("clusterroles", "ClusterRole").followed_by_server(),
+        RBAC.namespaced("rolebindings", "RoleBinding").followed_by_server().columns(binding_columns()),
+        RBAC.namespaced("roles", "Role").followed_by_server(),
     ]
 }
 

@@ -12,15 +12,19 @@ const RESOURCE: Group = Group { name: "resource.k8s.io", version: "v1", package:
 
 pub(super) fn rows() -> Vec<Resource> {
     vec![
-        RESOURCE.cluster("deviceclasses", "DeviceClass").columns(vec![name(), age()]),
-        RESOURCE.namespaced("resourceclaims", "ResourceClaim").status().columns(vec![
+        RESOURCE.cluster("deviceclasses", "DeviceClass").returns_deleted().columns(vec![name(), age()]),
+        RESOURCE.namespaced("resourceclaims", "ResourceClaim").returns_deleted().status().columns(vec![
             name(),
             string("State", "Whether devices are allocated to it, and used.", |o, _| json!(state(o))),
             age(),
         ]),
-        RESOURCE.namespaced("resourceclaimtemplates", "ResourceClaimTemplate").columns(vec![name(), age()]),
+        RESOURCE
+            .namespaced("resourceclaimtemplates", "ResourceClaimTemplate")
+            .returns_deleted()
+            .columns(vec![name(), age()]),
         RESOURCE
             .cluster("resourceslices", "ResourceSlice")
+            .returns_deleted()
             .columns(vec![
                 name(),
                 text("Node", "The node that has the devices.", "/spec/nodeName"),

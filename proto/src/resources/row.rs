@@ -61,7 +61,16 @@ impl Group {
             unknown_field: UnknownField::OnlyMetadata,
             conversion: Conversion::Same,
         };
-        Resource { prefix: Some(resource.into()), scope, storage: 0, served: vec![served], is_terminating: false }
+        Resource {
+            prefix: Some(resource.into()),
+            scope,
+            storage: 0,
+            served: vec![served],
+            is_terminating: false,
+            returns_deleted: false,
+            is_followed_by_server: false,
+            expires: false,
+        }
     }
 }
 
@@ -81,6 +90,18 @@ impl Resource {
     pub(super) fn computed(mut self, verbs: &'static [Verb]) -> Self {
         self.prefix = None;
         self.verbs(verbs)
+    }
+
+    pub(super) fn returns_deleted(self) -> Self {
+        Self { returns_deleted: true, ..self }
+    }
+
+    pub(super) fn followed_by_server(self) -> Self {
+        Self { is_followed_by_server: true, ..self }
+    }
+
+    pub(super) fn expires(self) -> Self {
+        Self { expires: true, ..self }
     }
 
     pub(super) fn verbs(mut self, verbs: &'static [Verb]) -> Self {

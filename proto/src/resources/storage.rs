@@ -12,15 +12,20 @@ const STORAGE: Group = Group { name: "storage.k8s.io", version: "v1", package: "
 
 pub(super) fn rows() -> Vec<Resource> {
     vec![
-        STORAGE.cluster("csidrivers", "CSIDriver").columns(driver_columns()),
-        STORAGE.cluster("csinodes", "CSINode").columns(vec![
+        STORAGE.cluster("csidrivers", "CSIDriver").returns_deleted().columns(driver_columns()),
+        STORAGE.cluster("csinodes", "CSINode").returns_deleted().columns(vec![
             name(),
             integer("Drivers", "How many drivers the node has.", |o, _| json!(read::count(o, "/spec/drivers"))),
             age(),
         ]),
-        STORAGE.namespaced("csistoragecapacities", "CSIStorageCapacity"),
-        STORAGE.cluster("storageclasses", "StorageClass").short("sc").columns(class_columns()),
-        STORAGE.cluster("volumeattachments", "VolumeAttachment").status().columns(vec![
+        STORAGE.namespaced("csistoragecapacities", "CSIStorageCapacity").returns_deleted(),
+        STORAGE
+            .cluster("storageclasses", "StorageClass")
+            .returns_deleted()
+            .followed_by_server()
+            .short("sc")
+            .columns(class_columns()),
+        STORAGE.cluster("volumeattachments", "VolumeAttachment").returns_deleted().status().columns(vec![
             name(),
             text("Attacher", "The driver that attaches.", "/spec/attacher").name_format(),
             text("PV", "The volume.", "/spec/source/persistentVolumeName"),
@@ -28,11 +33,9 @@ pub(super) fn rows() -> Vec<Resource> {
             flag("Attached", "Whether it is done.", "/status/attached", false),
             age(),
         ]),
-        STORAGE.cluster("volumeattributesclasses", "VolumeAttributesClass").short("vac").columns(vec![
-            marked_name(),
-            text("DriverName", "The driver that knows the attributes.", "/driverName"),
-            age(),
-        ]),
+        STORAGE.cluster("volumeattributesclasses", "VolumeAttributesClass").returns_deleted().short("vac").columns(
+            vec![marked_name(), text("DriverName", "The driver that knows the attributes.", "/driverName"), age()],
+        ),
     ]
 }
 

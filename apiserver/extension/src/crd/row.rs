@@ -29,6 +29,9 @@ pub fn of(definition: &Definition<'_>, names: Names<'_>) -> Option<Resource> {
         storage,
         served,
         is_terminating: definition.is_deleting() || definition.is_true(TERMINATING),
+        returns_deleted: false,
+        is_followed_by_server: false,
+        expires: false,
     })
 }
 

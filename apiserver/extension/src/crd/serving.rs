@@ -174,8 +174,7 @@ impl Serving {
     async fn start(&self, definition: &Definition<'_>) -> Option<Served> {
         let resource = Arc::new(row::of(definition, definition.accepted_names())?);
         let strategy = super::strategies::of(&resource);
-        let row =
-            Row::start(&self.registry.env, &self.registry.storage, resource, strategy, &self.registry.encryption)?;
+        let row = self.registry.start_row(resource, strategy)?;
         let converter = WebhookConverter::of(definition, &self.registry.env, &self.callers);
         let row = Row { converter, ..row };
         if !row.cacher.ready().await {

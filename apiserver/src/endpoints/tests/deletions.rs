@@ -124,7 +124,7 @@ async fn what_becomes_of_dependents_is_told_by_finalizers() {
 async fn what_cannot_be_read_can_be_deleted_by_who_says_so() {
     const SAYS_SO: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
     let api = Api::start().await;
-    let storage = &api.server.server.registry.storage;
+    let storage = &api.server.server.storage;
     storage.create("/registry/configmaps/default/bad", Bytes::from_static(b"{"), None).await.unwrap();
     let path = format!("{CONFIG_MAPS}/bad");
     assert_eq!(delete(&api, &path, json!({})).await.code, 500);

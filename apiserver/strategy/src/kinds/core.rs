@@ -4,6 +4,7 @@
 
 use super::pod;
 use super::rules::{Generation, Rules};
+use crate::Grace;
 use crate::validation::restore::restore;
 use crate::validation::{
     cluster, configuration, endpoints, events, limits, object_meta, persistent_volumes, storage, warnings, workloads,
@@ -45,6 +46,9 @@ pub const ROWS: &[Rules] = &[
         name: object_meta::label,
         create: create_namespace,
         update: update_namespace,
+        delete: |_, namespace| namespace["status"]["phase"] = json!("Terminating"),
+        grace: |_, _| Grace::UntilEmpty,
+        is_held: has_spec_finalizers,
         validate: cluster::namespace,
         revalidates: false,
         validate_update: cluster::namespace_update,
@@ -98,6 +102,11 @@ pub const ROWS: &[Rules] = &[
     },
     Rules { resource: "serviceaccounts", warnings: configuration::service_account_warnings, ..Rules::DEFAULT },
 ];
+
+/// Whether `spec.finalizers` keeps a namespace: its controller has not removed everything in it yet.
+fn has_spec_finalizers(namespace: &Value) -> bool {
+    namespace.pointer("/spec/finalizers").and_then(Value::as_array).is_some_and(|finalizers| !finalizers.is_empty())
+}
 
 /// A namespace is active, holds itself back until its content is gone, and carries its name as a label.
 fn create_namespace(_context: &WriteContext<'_>, namespace: &mut Value) {

@@ -65,6 +65,8 @@ pub struct Rules {
     pub create_on_update: bool,
     pub unconditional_update: bool,
     pub grace: fn(&Value, Option<i64>) -> Grace,
+    /// Whether the object keeps itself from being removed, beside the finalizers in its metadata.
+    pub is_held: fn(&Value) -> bool,
     /// Fields beside `spec` that the status endpoint resets.
     pub status_resets: &'static [&'static [&'static str]],
 }
@@ -93,6 +95,7 @@ impl Rules {
         create_on_update: false,
         unconditional_update: true,
         grace: |_, _| Grace::None,
+        is_held: |_| false,
         status_resets: &[],
     };
 }
@@ -258,6 +261,10 @@ impl Strategy for ByRules {
 
     fn graceful_delete(&self, _context: &WriteContext<'_>, object: &Value, requested_s: Option<i64>) -> Grace {
         (self.0.grace)(object, requested_s)
+    }
+
+    fn is_held(&self, object: &Value) -> bool {
+        (self.0.is_held)(object)
     }
 
     fn status_resets(&self) -> &'static [&'static [&'static str]] {

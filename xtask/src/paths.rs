@@ -1,0 +1,68 @@
+//! Files and folders that the documents name are there.
+
+use std::fs;
+use std::path::Path;
+
+/// What a document says below such a name is Kubernetes' own.
+const FOREIGN: &[&str] = &["k8s.io/", "pkg/", "cmd/", "plugin/", "staging/", "etc/", "var/"];
+
+/// What the reader of a tutorial writes.
+const WRITTEN_BY_THE_READER: &[&str] = &["controller-manager/src/node_role.rs", "scheduler/src/plugins/fewest_pods.rs"];
+
+/// A complaint for each path of a file or folder that a document names and nothing has.
+pub fn check(root: &Path) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for page in pages(root) {
+        let Ok(text) = fs::read_to_string(root.join(&page)) else { continue };
+        for (number, line) in text.lines().enumerate() {
+            let named = line.split('`').skip(1).step_by(2).filter(|quoted| is_path(quoted));
+            let missing = named.filter(|path| !is_there(root, crate_of_row(line), path));
+            complaints.extend(missing.map(|path| format!("{page}:{}: there is no `{path}`", number + 1)));
+        }
+    }
+    complaints
+}
+
+fn pages(root: &Path) -> Vec<String> {
+    let docs = fs::read_dir(root.join("docs")).into_iter().flatten().flatten();
+    let docs = docs.filter_map(|entry| entry.file_name().into_string().ok()).map(|name| format!("docs/{name}"));
+    let mut pages: Vec<String> = docs.filter(|name| name.ends_with(".md")).collect();
+    pages.extend(["README.md".to_owned(), "ARCHITECTURE.md".to_owned()]);
+    pages.sort();
+    pages
+}
+
+/// Whether it is a Rust file in a folder, or a folder of sources.
+fn is_path(quoted: &str) -> bool {
+    let is_plain = quoted.chars().all(|c| c.is_ascii_alphanumeric() || "/._-".contains(c));
+    let is_source = quoted.contains('/') && (quoted.ends_with(".rs") || quoted.contains("/src/"));
+    is_plain && is_source && !quoted.starts_with('/') && !FOREIGN.iter().any(|start| quoted.starts_with(start))
+}
+
+/// The crate that a row of a table is about: `| `proto` | … |`.
+fn crate_of_row(line: &str) -> &str {
+    line.strip_prefix("| `").and_then(|rest| rest.split('`').next()).unwrap_or_default()
+}
+
+/// Paths are those of the workspace, or below the folder that the row or the page is about.
+fn is_there(root: &Path, row: &str, path: &str) -> bool {
+    let folders = ["", row, "apiserver", "controller-manager", "scheduler", "kubelet-sim"];
+    let is_below =
+        |folder: &str| root.join(folder).join(path).exists() || root.join(folder).join("src").join(path).exists();
+    WRITTEN_BY_THE_READER.contains(&path) || folders.into_iter().any(is_below)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_path;
+
+    #[test]
+    fn what_is_a_path() {
+        for path in ["registry/src/store.rs", "proto/src/fuzz.rs", "storage/src/etcd/"] {
+            assert!(is_path(path), "{path}");
+        }
+        for other in ["store.rs", "k8s.io/apiserver/pkg/a.rs", "apps/v1", "fn f()", "/etc/x.rs", "admission/"] {
+            assert!(!is_path(other), "{other}");
+        }
+    }
+}
