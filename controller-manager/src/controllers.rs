@@ -314,18 +314,18 @@ pub struct UnknownController(pub String);
 /// dash does not. `*` starts the controllers that are on by default and not listed.
 pub fn selected(
     table: &'static [ControllerDescriptor],
-    asked: &[String],
+    names: &[String],
 ) -> Result<Vec<&'static ControllerDescriptor>, UnknownController> {
-    for name in asked.iter().filter(|name| *name != "*") {
+    for name in names.iter().filter(|name| *name != "*") {
         let bare = name.strip_prefix('-').unwrap_or(name);
         if !table.iter().any(|controller| controller.is_named(bare)) {
             return Err(UnknownController(bare.to_owned()));
         }
     }
-    let has_star = asked.iter().any(|name| name == "*");
+    let has_star = names.iter().any(|name| name == "*");
     let is_selected = |controller: &&ControllerDescriptor| {
         let decides = |name: &&String| controller.is_named(name.strip_prefix('-').unwrap_or(name));
-        match asked.iter().find(decides) {
+        match names.iter().find(decides) {
             Some(name) => !name.starts_with('-'),
             None => has_star && controller.on_by_default,
         }
@@ -349,9 +349,9 @@ mod tests {
     use std::collections::{BTreeMap, BTreeSet};
     use std::sync::Arc;
 
-    fn names(asked: &str) -> Result<Vec<&'static str>, UnknownController> {
-        let asked: Vec<String> = asked.split(',').map(str::to_owned).collect();
-        Ok(selected(CONTROLLERS, &asked)?.iter().map(|controller| controller.name).collect())
+    fn names(names: &str) -> Result<Vec<&'static str>, UnknownController> {
+        let names: Vec<String> = names.split(',').map(str::to_owned).collect();
+        Ok(selected(CONTROLLERS, &names)?.iter().map(|controller| controller.name).collect())
     }
 
     #[test]

@@ -295,14 +295,14 @@ mod tests {
 
     /// Returns a server that admits `room` pods, and the list of its requests, without those for events.
     fn server(room: usize) -> (HttpService, Arc<Mutex<Vec<String>>>) {
-        let asked: Arc<Mutex<Vec<String>>> = Arc::default();
-        let noted = asked.clone();
+        let requests: Arc<Mutex<Vec<String>>> = Arc::default();
+        let recorded = requests.clone();
         let answer = move |request: Request<Body>| {
             let line = format!("{} {}", request.method(), request.uri().path());
             let is_event = line.contains("/events");
-            let made = noted.lock().iter().filter(|line| line.starts_with("POST")).count();
+            let made = recorded.lock().iter().filter(|line| line.starts_with("POST")).count();
             if !is_event {
-                noted.lock().push(line);
+                recorded.lock().push(line);
             }
             let is_full = !is_event && request.method() == Method::POST && made >= room;
             let (code, body) = if is_full {
@@ -318,7 +318,7 @@ mod tests {
             let response = response.body(Body::from(body.to_string())).unwrap();
             async move { Ok::<_, Infallible>(response) }
         };
-        (HttpService::new(tower::service_fn(answer)), asked)
+        (HttpService::new(tower::service_fn(answer)), requests)
     }
 
     fn actor(env: &Env, service: HttpService) -> Actor {
@@ -336,7 +336,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_failure_ends_the_plan_and_lowers_expectations() {
         let env = Env::simulated(1);
-        let (service, asked) = server(3);
+        let (service, requests) = server(3);
         let actor = actor(&env, service);
         let owner = fixture::replica_set("web", "nginx:1", 10);
         let create = Action::create(&pod_from_template(&fixture::template("nginx:1"), &owner));
@@ -346,7 +346,7 @@ mod tests {
         let error = control.apply(&actor, "default/web", &owner, &plan).await.unwrap_err();
         assert!(error.cause.is_forbidden(), "{error}");
         let path = "POST /api/v1/namespaces/default/pods";
-        assert_eq!(*asked.lock(), vec![path; 7], "1, 2 and 4, and then nothing, the status neither");
+        assert_eq!(*requests.lock(), vec![path; 7], "1, 2 and 4, and then nothing, the status neither");
         assert!(!control.are_expectations_satisfied("default/web"), "three are to be seen");
         for name in ["a", "b", "c"] {
             assert!(!control.are_expectations_satisfied("default/web"));
@@ -360,7 +360,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_deletion_is_waited_for_until_it_is_seen() {
         let env = Env::simulated(1);
-        let (service, asked) = server(0);
+        let (service, requests) = server(0);
         let actor = actor(&env, service);
         let owner = fixture::replica_set("web", "nginx:1", 0);
         let mut pod = owned_pod(&owner, "a");
@@ -369,7 +369,7 @@ mod tests {
         control.apply(&actor, "default/web", &owner, &plan).await.unwrap();
         let expected =
             ["DELETE /api/v1/namespaces/default/pods/a", "PUT /apis/apps/v1/namespaces/default/replicasets/web/status"];
-        assert_eq!(*asked.lock(), expected);
+        assert_eq!(*requests.lock(), expected);
         assert!(!control.are_expectations_satisfied("default/web"));
         let old = Arc::new(pod.clone());
         control.observe_event::<ReplicaSet>(&Event::Updated { old: old.clone(), new: old.clone() });

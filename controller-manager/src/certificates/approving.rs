@@ -65,11 +65,11 @@ pub fn approving_permissions(request: &CertificateSigningRequest) -> Vec<Permiss
     if !is_open || SignerName::of(&spec.signer_name) != Some(SignerName::ApiServerClientKubelet) {
         return Vec::new();
     }
-    let Ok(asked) = CertificateRequest::from_pem(&spec.request.0) else { return Vec::new() };
-    if kubelet_client(&asked.names, spec.usages.as_deref().unwrap_or_default()).is_err() {
+    let Ok(parsed) = CertificateRequest::from_pem(&spec.request.0) else { return Vec::new() };
+    if kubelet_client(&parsed.names, spec.usages.as_deref().unwrap_or_default()).is_err() {
         return Vec::new();
     }
-    let is_own = spec.username.as_deref() == Some(asked.names.common_name.as_str());
+    let is_own = spec.username.as_deref() == Some(parsed.names.common_name.as_str());
     is_own.then_some(SELF_NODE_CLIENT).into_iter().chain([NODE_CLIENT]).collect()
 }
 

@@ -81,8 +81,8 @@ mod tests {
     #[test]
     fn requests_go_when_their_time_has_passed() {
         let open = request("ada", SignerName::ApiServerClient);
-        let said = |type_| conditions::with(&open, type_, "Test", "", at(0));
-        let mut issued = said(APPROVED);
+        let with_condition = |type_| conditions::with(&open, type_, "Test", "", at(0));
+        let mut issued = with_condition(APPROVED);
         issued.status.as_mut().unwrap().certificate = Some(ByteString(b"PEM".to_vec()));
         let mut expired = open.clone();
         let certificate = Some(ByteString(fixtures::authority_pem().into_bytes()));
@@ -91,9 +91,9 @@ mod tests {
         for (request, stays_until_s) in [
             (&open, Some(day)),
             (&issued, Some(hour)),
-            (&said(DENIED), Some(hour)),
-            (&said(FAILED), Some(hour)),
-            (&said(APPROVED), None),
+            (&with_condition(DENIED), Some(hour)),
+            (&with_condition(FAILED), Some(hour)),
+            (&with_condition(APPROVED), None),
         ] {
             match stays_until_s {
                 Some(limit_s) => {

@@ -7,5 +7,3 @@ pub mod conditions;
 pub mod approving;
 pub mod signing;
 pub mod cleaner;
-
-pub use crate::signers::{names as signers, options};

@@ -211,8 +211,8 @@ mod tests {
     fn a_life_is_bounded_by_the_flag_and_by_the_authority() {
         let (now, hour, year) = (at(1_000_000), 3600, 365 * 24 * 3600_i64);
         let far = at(100 * year);
-        let end = |asked_s, authority_end| {
-            let validity = validity(asked_s, Duration::from_secs(year.unsigned_abs()), authority_end, now);
+        let end = |requested_s, authority_end| {
+            let validity = validity(requested_s, Duration::from_secs(year.unsigned_abs()), authority_end, now);
             assert_eq!(validity.begin, now - BACKDATE);
             validity.end.as_second() - now.as_second()
         };

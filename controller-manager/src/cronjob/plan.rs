@@ -282,13 +282,13 @@ mod tests {
         });
         assert_eq!(lines(&plan(&late, true, fixture::at(3640))), [] as [String; 0]);
         let unreadable = observed("Allow", vec![], |cron_job| cron_job.spec.time_zone = Some("Atlantis".to_owned()));
-        let said = "event Warning UnknownTimeZone invalid timeZone: \"Atlantis\": unknown time zone Atlantis";
-        assert_eq!(lines(&plan(&unreadable, true, fixture::at(61))), [said]);
+        let event = "event Warning UnknownTimeZone invalid timeZone: \"Atlantis\": unknown time zone Atlantis";
+        assert_eq!(lines(&plan(&unreadable, true, fixture::at(61))), [event]);
         let never = observed("Allow", vec![], |cron_job| cron_job.spec.schedule = "59 23 31 2 *".to_owned());
         let plan = plan(&never, true, fixture::at(61));
-        let said = "event Warning InvalidSchedule invalid schedule: 59 23 31 2 * : \
+        let event = "event Warning InvalidSchedule invalid schedule: 59 23 31 2 * : \
                     time difference between two schedules is less than 1 second";
-        assert_eq!(lines(&plan), [said]);
+        assert_eq!(lines(&plan), [event]);
         assert_eq!(plan.requeue_after, None);
     }
 

@@ -259,15 +259,15 @@ mod tests {
     #[test]
     fn granted_evictions_do_not_count_twice() {
         let mut observed = observed(Some("1"), None, 3, 3, 0);
-        let granted = BTreeMap::from([("web-0".to_owned(), fixture::time(0)), ("gone".to_owned(), fixture::time(0))]);
-        Arc::get_mut(&mut observed.budget).unwrap().status.get_or_insert_default().disrupted_pods = Some(granted);
+        let evicted = BTreeMap::from([("web-0".to_owned(), fixture::time(0)), ("gone".to_owned(), fixture::time(0))]);
+        Arc::get_mut(&mut observed.budget).unwrap().status.get_or_insert_default().disrupted_pods = Some(evicted);
         let soon = plan(&observed, fixture::at(10));
         let status = written(&soon);
         assert_eq!((status.current_healthy, status.disruptions_allowed), (Some(2), Some(1)));
         assert_eq!(status.disrupted_pods.unwrap().into_keys().collect::<Vec<_>>(), ["web-0"]);
         assert_eq!(soon.requeue_after, Some(Duration::from_secs(111)));
         let late = plan(&observed, fixture::at(121));
-        assert_eq!(written(&late).current_healthy, Some(3), "it should have been gone by now: it counts again");
+        assert_eq!(written(&late).current_healthy, Some(3), "its deletion has timed out: it counts again");
         assert!(late.to_string().contains("NotDeleted Pod default/web-0"), "{late}");
     }
 
@@ -282,7 +282,7 @@ mod tests {
             (Some(0), "SyncFailed")
         );
         Arc::get_mut(&mut observed.budget).unwrap().status = Some(status);
-        assert_eq!(plan(&observed, fixture::at(9)).to_string(), "", "said once");
+        assert_eq!(plan(&observed, fixture::at(9)).to_string(), "", "written once");
     }
 
     #[test]
@@ -301,10 +301,10 @@ mod tests {
         spec.selector = Some(selector);
         assert!(!plan(&observed, fixture::at(1)).to_string().contains("UnmanagedPods"));
         observed.scales.unmanaged = vec!["stray".to_owned()];
-        let said = plan(&observed, fixture::at(1)).to_string();
+        let text = plan(&observed, fixture::at(1)).to_string();
         let selector = "(selector: &LabelSelector{MatchLabels:map[string]string{app: web,},MatchExpressions:\
                         []LabelSelectorRequirement{LabelSelectorRequirement{Key:tier,Operator:In,Values:[a b],},},})";
-        assert!(said.contains("Warning UnmanagedPods") && said.contains(selector), "{said}");
+        assert!(text.contains("Warning UnmanagedPods") && text.contains(selector), "{text}");
     }
 
     #[test]

@@ -181,7 +181,7 @@ mod tests {
         observed.endpoints = Some(Arc::new(wanted(&service(), &observed.pods, None)));
         assert_eq!(plan(&observed).actions.len(), 0);
         observed.pods.clear();
-        assert_eq!(plan(&observed).actions.len(), 1, "the pod is gone");
+        assert_eq!(plan(&observed).actions.len(), 1, "the pod was deleted");
     }
 
     #[test]

@@ -118,8 +118,8 @@ mod tests {
                 endpoints(0..155),
                 "keep 50 keep",
             ),
-            ("all gone", vec![endpoints(0..50)], vec![], "0"),
-            ("some gone", vec![endpoints(0..50), endpoints(50..70)], endpoints(10..70), "40 keep"),
+            ("all removed", vec![endpoints(0..50)], vec![], "0"),
+            ("some removed", vec![endpoints(0..50), endpoints(50..70)], endpoints(10..70), "40 keep"),
             ("holes are filled first", vec![endpoints(0..100), endpoints(100..130)], endpoints(10..140), "100 keep"),
             (
                 "no merging",

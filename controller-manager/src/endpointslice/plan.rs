@@ -248,7 +248,7 @@ mod tests {
             ("a placeholder for none", vec![], vec![], vec![create.to_owned()]),
             ("the placeholder stays", vec![], vec![slice("web-p", 0, &[])], vec![]),
             ("the placeholder is filled", vec![(80, &[1])], vec![slice("web-p", 0, &[])], vec![update("web-p")]),
-            ("the last one gone leaves a placeholder", vec![], vec![slice("web-a", 80, &[1])], vec![update("web-a")]),
+            ("the last endpoint leaves a placeholder", vec![], vec![slice("web-a", 80, &[1])], vec![update("web-a")]),
             ("nothing new", vec![(80, &[1, 2])], vec![slice("web-a", 80, &[1, 2])], vec![]),
             ("one more", vec![(80, &[1, 2])], vec![slice("web-a", 80, &[1])], vec![update("web-a")]),
             (

@@ -222,7 +222,7 @@ mod tests {
                 vec!["create default/db-*", "delete default/db-0"],
             ),
             ("none left", Some(endpoints(&[], 80)), made(&one), vec!["delete default/db-0"]),
-            ("gone", None, made(&one), vec!["delete default/db-0"]),
+            ("deleted", None, made(&one), vec!["delete default/db-0"]),
         ];
         for (what, endpoints, slices, expected) in cases {
             let got = shown(&observed(endpoints, slices));
@@ -236,7 +236,7 @@ mod tests {
         let one = endpoints(&["10.0.0.1"], 80);
         let mut marked = one.clone();
         marked.metadata.labels = Some(fixture::labels(&[(SKIP_MIRROR, "true")]));
-        assert_eq!(shown(&observed(Some(marked), made(&one))).len(), 1, "what was mirrored before goes");
+        assert_eq!(shown(&observed(Some(marked), made(&one))).len(), 1, "the mirrored slice is deleted");
         let mut lock = one.clone();
         fixture::annotate(&mut lock, &[(LEADER, "{}")]);
         assert_eq!(shown(&observed(Some(lock), vec![])), [] as [String; 0]);

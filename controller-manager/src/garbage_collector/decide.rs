@@ -182,17 +182,17 @@ mod tests {
         let with_waiting_child = &[dependent("child", true, true)];
         let delete = |how: &str| format!("delete pods default/item {how}");
         let cases: Vec<(&str, Vec<&str>, Vec<(&str, OwnerState)>, &[Node], String)> = vec![
-            ("nobody's", vec![], vec![], leaf, String::new()),
+            ("no owners", vec![], vec![], leaf, String::new()),
             ("owned", vec![], vec![("a", Solid)], leaf, String::new()),
             ("owned twice", vec![], vec![("a", Solid), ("b", Solid)], leaf, String::new()),
-            ("its owner is gone", vec![], vec![("a", Absent)], leaf, delete("Background")),
-            ("all its owners are gone", vec![], vec![("a", Absent), ("b", Absent)], leaf, delete("Background")),
-            ("gone, to be orphaned", vec![ORPHAN], vec![("a", Absent)], leaf, delete("Orphan")),
-            ("gone, in the foreground", vec![FOREGROUND], vec![("a", Absent)], leaf, delete("Foreground")),
+            ("its owner is absent", vec![], vec![("a", Absent)], leaf, delete("Background")),
+            ("all its owners are absent", vec![], vec![("a", Absent), ("b", Absent)], leaf, delete("Background")),
+            ("absent, to be orphaned", vec![ORPHAN], vec![("a", Absent)], leaf, delete("Orphan")),
+            ("absent, in the foreground", vec![FOREGROUND], vec![("a", Absent)], leaf, delete("Foreground")),
             ("its owner waits for it", vec![], vec![("a", Waiting)], leaf, delete("Background")),
             ("its owner waits and it has dependents", vec![], vec![("a", Waiting)], with_child, delete("Foreground")),
-            ("gone, with dependents", vec![], vec![("a", Absent)], with_child, delete("Background")),
-            ("one waits, one is gone", vec![], vec![("a", Waiting), ("b", Absent)], with_child, delete("Foreground")),
+            ("absent, with dependents", vec![], vec![("a", Absent)], with_child, delete("Background")),
+            ("one waits, one is absent", vec![], vec![("a", Waiting), ("b", Absent)], with_child, delete("Foreground")),
         ];
         for (what, finalizers, owners, dependents, expected) in cases {
             assert_eq!(planned(&finalizers, &owners, dependents), expected, "{what}");

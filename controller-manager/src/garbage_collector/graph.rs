@@ -299,7 +299,7 @@ mod tests {
         assert_eq!(
             observe(&mut graph, &thing("late", &["parent"], None)),
             "delete? late",
-            "one that comes late goes too"
+            "a late dependent is deleted too"
         );
         assert_eq!(shown(graph.remove("uid-child")), "delete? parent");
     }
@@ -343,13 +343,17 @@ mod tests {
         let (one, mut other) = (thing("a", &["parent"], None), thing("b", &["parent"], None));
         other.namespace = Some("elsewhere".to_owned());
         assert_eq!(observe(&mut graph, &one), "delete? parent");
-        assert_eq!(observe(&mut graph, &other), "delete? parent", "looked for again, as the other one says it is");
+        assert_eq!(
+            observe(&mut graph, &other),
+            "delete? parent",
+            "looked up again, under the identity that the other one claims"
+        );
         let claimed = graph.claimed_identities("uid-parent");
         let claimed: Vec<String> =
             claimed.iter().map(|(who, by)| format!("{}/{} by {}", who.namespace, who.name, by.join(" "))).collect();
         assert_eq!(claimed, ["default/parent by uid-a", "elsewhere/parent by uid-b"]);
         graph.remove("uid-a");
-        assert!(graph.node("uid-parent").is_some(), "somebody still names it");
+        assert!(graph.node("uid-parent").is_some(), "a dependent still refers to it");
         graph.remove("uid-b");
         assert!(graph.node("uid-parent").is_none());
     }

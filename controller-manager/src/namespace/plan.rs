@@ -140,10 +140,10 @@ mod tests {
     fn other_finalizers_stay_and_the_status_reports_the_empty_namespace() {
         let namespace = namespace(&["kubernetes", "example.com/hold"]);
         let mut observed = Observed { namespace, findings: Findings::default(), is_complete: true };
-        let told = plan(&observed, fixture::at(5));
-        let [Action::UpdateStatus { object, .. }] = told.actions.as_slice() else { panic!("{told}") };
+        let reported = plan(&observed, fixture::at(5));
+        let [Action::UpdateStatus { object, .. }] = reported.actions.as_slice() else { panic!("{reported}") };
         assert_eq!(object["status"]["conditions"][3]["message"], "All content successfully removed");
-        assert_eq!(told.requeue_after, Some(Duration::ZERO));
+        assert_eq!(reported.requeue_after, Some(Duration::ZERO));
         observed.namespace = Namespace::decode_value(object.clone()).unwrap();
         let finalized = plan(&observed, fixture::at(6));
         let [Action::UpdateSubresource { subresource, body, .. }] = finalized.actions.as_slice() else {

@@ -159,7 +159,7 @@ mod tests {
         ];
         assert_eq!(shown, expected);
         node.status.as_mut().unwrap().conditions = Some(conditions);
-        assert_eq!(unknown_conditions(&node, fixture::at(20)), None, "said once");
+        assert_eq!(unknown_conditions(&node, fixture::at(20)), None, "written once");
         assert_eq!(ready_status(&node), "Unknown");
     }
 }

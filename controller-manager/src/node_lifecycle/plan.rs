@@ -150,8 +150,8 @@ mod tests {
         let mut limits = Limits::default();
         let healthy = || check("b", "True", false, None);
         assert_eq!(planned(&[check("a", "True", false, None), healthy()], &mut limits, 0), [] as [String; 0]);
-        let said = "update nodes/status a; event Normal NodeNotReady Node a: Node a status is now: NodeNotReady";
-        assert_eq!(planned(&[check("a", "True", true, None), healthy()], &mut limits, 60), [said]);
+        let expected = "update nodes/status a; event Normal NodeNotReady Node a: Node a status is now: NodeNotReady";
+        assert_eq!(planned(&[check("a", "True", true, None), healthy()], &mut limits, 60), [expected]);
         let tainted = "merge patch nodes a unreachable";
         assert_eq!(planned(&[check("a", "Unknown", true, None), healthy()], &mut limits, 90), [tainted]);
         let done = [check("a", "Unknown", true, Some(taints::UNREACHABLE)), healthy()];
@@ -174,17 +174,17 @@ mod tests {
     fn no_pod_is_evicted_while_no_node_reports() {
         let mut limits = Limits::default();
         let checks = [check("a", "Unknown", true, Some(taints::UNREACHABLE)), check("b", "Unknown", true, None)];
-        assert_eq!(planned(&checks, &mut limits, 0), ["merge patch nodes a"], "and whoever was, no longer is");
+        assert_eq!(planned(&checks, &mut limits, 0), ["merge patch nodes a"], "and earlier taints are removed");
     }
 
     #[test]
     fn pods_of_an_overdue_node_become_not_ready() {
         let mut limits = Limits::default();
-        let mut silent = check("a", "True", true, None);
+        let mut overdue = check("a", "True", true, None);
         let mut ready = fixture::pod("web");
         fixture::set_ready(&mut ready, fixture::at(0));
-        silent.pods = vec![Arc::new(ready), Arc::new(fixture::pod("starting"))];
-        let got = planned(&[silent, check("b", "True", false, None)], &mut limits, 60);
+        overdue.pods = vec![Arc::new(ready), Arc::new(fixture::pod("starting"))];
+        let got = planned(&[overdue, check("b", "True", false, None)], &mut limits, 60);
         assert!(
             got[0].ends_with(
                 "strategic patch pods/status default/web; event Warning NodeNotReady Pod default/web: Node is not ready"

@@ -122,12 +122,12 @@ mod tests {
             with("dear", |pod| fixture::annotate(pod, &[("controller.kubernetes.io/pod-deletion-cost", "5")])),
         ];
         let pods: Vec<Arc<Pod>> = ordered.iter().rev().cloned().map(Arc::new).collect();
-        let crowd = (0..9).map(|i| {
-            Arc::new(with(&format!("crowd-{i}"), |pod| {
+        let neighbours = (0..9).map(|i| {
+            Arc::new(with(&format!("neighbours-{i}"), |pod| {
                 pod.spec.as_mut().unwrap().node_name = Some("node-2".to_owned())
             }))
         });
-        let related: Vec<Arc<Pod>> = pods.iter().cloned().chain(crowd).collect();
+        let related: Vec<Arc<Pod>> = pods.iter().cloned().chain(neighbours).collect();
         // "dear" stands alone at the end: all others are taken.
         let names: Vec<String> =
             pods_to_delete(&pods, &related, 9, second(1000)).iter().map(|pod| pod.name().to_owned()).collect();
@@ -157,8 +157,8 @@ mod tests {
         });
         for pods in [[&a, &m, &z], [&a, &z, &m], [&m, &a, &z], [&m, &z, &a], [&z, &a, &m], [&z, &m, &a]] {
             let pods: Vec<Arc<Pod>> = pods.map(Clone::clone).into();
-            let gone = pods_to_delete(&pods, &pods, 2, fixture::at(1000));
-            assert_eq!(gone.iter().map(|pod| pod.name()).collect::<Vec<_>>(), ["z", "a"]);
+            let deleted = pods_to_delete(&pods, &pods, 2, fixture::at(1000));
+            assert_eq!(deleted.iter().map(|pod| pod.name()).collect::<Vec<_>>(), ["z", "a"]);
         }
     }
 

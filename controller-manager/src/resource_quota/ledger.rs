@@ -173,7 +173,7 @@ mod tests {
         Id { group: String::new(), resource: "services".to_owned(), name: name.to_owned() }
     }
 
-    fn takes(uid: &str, list: Value) -> ObjectUsage {
+    fn object_usage(uid: &str, list: Value) -> ObjectUsage {
         ObjectUsage { uid: uid.to_owned(), amounts: amounts(Some(&list)), pod: None }
     }
 
@@ -187,17 +187,17 @@ mod tests {
     #[test]
     fn deletions_are_releases_and_creations_are_not() {
         let mut ledger = Ledger::default();
-        ledger.set("shop", id("before"), takes("0", json!({"services": "1"})));
+        ledger.set("shop", id("before"), object_usage("0", json!({"services": "1"})));
         assert!(ledger.observe_quota("shop", "q", &json!({}), fixture::at(0)));
         assert!(!ledger.observe_quota("shop", "other", &json!({}), fixture::at(0)));
         assert_eq!(seen(&ledger), (json!({}), json!({}), 0));
-        ledger.set("shop", id("a"), takes("1", json!({"services": "1", "services.nodeports": "3"})));
-        ledger.set("shop", id("b"), takes("2", json!({"services": "1"})));
+        ledger.set("shop", id("a"), object_usage("1", json!({"services": "1", "services.nodeports": "3"})));
+        ledger.set("shop", id("b"), object_usage("2", json!({"services": "1"})));
         assert_eq!(seen(&ledger), (json!({"services": "2", "services.nodeports": "3"}), json!({}), 0));
         // The object has fewer ports, then another uid, and then is deleted.
-        ledger.set("shop", id("a"), takes("1", json!({"services": "1", "services.nodeports": "1"})));
+        ledger.set("shop", id("a"), object_usage("1", json!({"services": "1", "services.nodeports": "1"})));
         assert_eq!(seen(&ledger).1, json!({"services.nodeports": "2"}));
-        ledger.set("shop", id("a"), takes("3", json!({"services": "1", "services.nodeports": "1"})));
+        ledger.set("shop", id("a"), object_usage("3", json!({"services": "1", "services.nodeports": "1"})));
         assert_eq!(seen(&ledger).1, json!({"services": "1", "services.nodeports": "3"}));
         ledger.drop_releases("shop", "q", 2);
         ledger.remove("shop", &id("a"));
@@ -222,8 +222,9 @@ mod tests {
     fn scopes_choose_pods() {
         let best_effort = json!({"spec": {"scopes": ["BestEffort"]}});
         let pod = |requests: Value| json!({"spec": {"containers": [{"resources": {"requests": requests}}]}});
-        let taken = |uid: &str, pod: Value| ObjectUsage { pod: Some(pod), ..takes(uid, json!({"pods": "1"})) };
-        let all = [taken("1", pod(json!({}))), taken("2", pod(json!({"cpu": "1"}))), takes("3", json!({"pods": "1"}))];
+        let usage = |uid: &str, pod: Value| ObjectUsage { pod: Some(pod), ..object_usage(uid, json!({"pods": "1"})) };
+        let all =
+            [usage("1", pod(json!({}))), usage("2", pod(json!({"cpu": "1"}))), object_usage("3", json!({"pods": "1"}))];
         assert_eq!(total(&best_effort, all.iter()), amounts(Some(&json!({"pods": "1"}))));
         assert_eq!(total(&json!({}), all.iter()), amounts(Some(&json!({"pods": "3"}))));
     }

@@ -167,8 +167,8 @@ mod tests {
             (SignerName::LegacyUnknown, RequestedNames::default(), &["any"], ""),
         ] {
             let usages: Vec<String> = usages.iter().map(|usage| (*usage).to_owned()).collect();
-            let said = signer.check(&names, &usages).err().unwrap_or_default();
-            assert_eq!(said, expected, "{signer:?} {names:?} {usages:?}");
+            let message = signer.check(&names, &usages).err().unwrap_or_default();
+            assert_eq!(message, expected, "{signer:?} {names:?} {usages:?}");
         }
         assert_eq!(SignerName::of("kubernetes.io/kubelet-serving"), Some(SignerName::KubeletServing));
         assert_eq!(SignerName::of("example.com/mine"), None);

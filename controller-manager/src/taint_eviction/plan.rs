@@ -222,7 +222,7 @@ mod tests {
         ];
         assert_eq!(lines, expected);
         let spared = Observed { was_scheduled: true, ..observed(vec![], vec![]) };
-        let said = "event Normal TaintManagerEviction Pod default/web: Cancelling deletion of Pod default/web\n";
-        assert_eq!(plan(&spared, fixture::at(310)).to_string(), said);
+        let expected = "event Normal TaintManagerEviction Pod default/web: Cancelling deletion of Pod default/web\n";
+        assert_eq!(plan(&spared, fixture::at(310)).to_string(), expected);
     }
 }

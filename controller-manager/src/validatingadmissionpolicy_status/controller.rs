@@ -119,9 +119,9 @@ mod tests {
         };
         assert_eq!(status(Kinds::default()), json!({"observedGeneration": 1, "typeChecking": {}}));
         let objects = [(Gvk::new("", "v1", "A"), Type::object("A", &[("a", Type::Int)]))].into();
-        let told = status(Kinds { objects, params: None });
+        let written = status(Kinds { objects, params: None });
         let warning = "/v1, Kind=A: ERROR: <input>:1:7: undefined field 'b'\n | object.b\n | ......^\n";
         let warnings = json!([{"fieldRef": "spec.validations[0].expression", "warning": warning}]);
-        assert_eq!(told["typeChecking"]["expressionWarnings"], warnings);
+        assert_eq!(written["typeChecking"]["expressionWarnings"], warnings);
     }
 }

@@ -3,7 +3,7 @@
 
 use apiserver::config::Config;
 use client::{Client, ListOptions};
-use controller_manager::certificates::signers::SignerName;
+use controller_manager::signers::names::SignerName;
 use e2e::in_process::{InProcess, SERVER, signers};
 use e2e::invitation;
 use e2e::simulation::part::Part;

@@ -80,7 +80,7 @@ async fn a_rejected_pod_waits_for_an_event_that_helps_and_for_its_back_off() {
     test.event(new_node(), 61);
     assert_eq!(test.queue.lengths(), [0, 1, 0, 0]);
     test.add("other", 0, 61);
-    assert_eq!([test.name(61), test.name(61)], ["other", "web"], "nobody else wants the scheduler's time");
+    assert_eq!([test.name(61), test.name(61)], ["other", "web"], "no other pod is active");
 }
 
 #[tokio::test(start_paused = true)]

@@ -13,7 +13,7 @@ use component_base::http::Body;
 use component_base::json_web_token::SigningKey;
 use component_base::options::LeaderElectionOptions;
 use component_base_testing::fixtures;
-use controller_manager::certificates::signers::SignerName;
+use controller_manager::signers::names::SignerName;
 use e2e::ask::Ask;
 use e2e::in_process::{InProcess, SERVER, signers};
 use e2e::invitation;
