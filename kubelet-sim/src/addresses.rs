@@ -1,4 +1,4 @@
-//! The pod addresses of one node.
+//! The pool of pod addresses of one node.
 //!
 //! Corresponds to the host-local IPAM plugin: the next free address after the last one given, so that an address
 //! that has just been released is not given again at once.
@@ -7,7 +7,7 @@ use ipnet::IpNet;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Which pod has which address of one range. Rebuilt from the pods' statuses when the process starts.
+/// The addresses of one range, and the pod that has each. Rebuilt from the pods' statuses when the process starts.
 #[derive(Debug)]
 pub struct PodAddresses {
     range: IpNet,
@@ -18,7 +18,7 @@ pub struct PodAddresses {
 
 impl PodAddresses {
     pub fn new(range: IpNet) -> Self {
-        // The first host address is the node's end of the bridge.
+        // The first host address belongs to the node's end of the bridge.
         let gateway = number(range.network()) + 1;
         Self { range, by_uid: BTreeMap::new(), uid_of: BTreeMap::new(), last: gateway }
     }
@@ -27,7 +27,7 @@ impl PodAddresses {
         self.range
     }
 
-    /// What there is for pods, the ends with it.
+    /// Returns the first and last address for pods.
     pub fn bounds(&self) -> (IpAddr, IpAddr) {
         let (first, last) = (number(self.range.network()) + 1, number(self.range.broadcast()) - 1);
         (self.address(first), self.address(last.max(first)))
@@ -40,7 +40,7 @@ impl PodAddresses {
         }
     }
 
-    /// The pod's address: the one it has, or the next free one. `None` when all are taken.
+    /// Returns the pod's address: the one it has, or the next free one. `None` when all are taken.
     pub fn allocate(&mut self, uid: &str) -> Option<IpAddr> {
         if let Some(address) = self.by_uid.get(uid) {
             return Some(*address);
@@ -51,12 +51,12 @@ impl PodAddresses {
         let free = all.find(|number| !self.uid_of.contains_key(&self.address(*number)))?;
         self.last = free;
         let address = self.address(free);
-        self.take(uid, address);
+        self.add(uid, address);
         Some(address)
     }
 
-    /// Notes an address that a pod already has.
-    pub fn take(&mut self, uid: &str, address: IpAddr) {
+    /// Records an address that a pod already has.
+    pub fn add(&mut self, uid: &str, address: IpAddr) {
         if self.range.contains(&address) && !self.by_uid.contains_key(uid) {
             self.by_uid.insert(uid.to_owned(), address);
             self.uid_of.insert(address, uid.to_owned());
@@ -95,8 +95,8 @@ mod tests {
     #[test]
     fn a_restarted_agent_gives_no_address_twice() {
         let mut pool = PodAddresses::new("10.244.1.0/24".parse().unwrap());
-        pool.take("old", "10.244.1.2".parse().unwrap());
-        pool.take("elsewhere", "10.244.9.9".parse().unwrap());
+        pool.add("old", "10.244.1.2".parse().unwrap());
+        pool.add("elsewhere", "10.244.9.9".parse().unwrap());
         assert_eq!(pool.allocate("new").unwrap().to_string(), "10.244.1.3");
         assert_eq!(pool.allocate("old").unwrap().to_string(), "10.244.1.2");
         assert_eq!(pool.allocate("elsewhere").unwrap().to_string(), "10.244.1.4");
@@ -105,8 +105,8 @@ mod tests {
     #[test]
     fn the_other_family_is_larger() {
         let mut pool = PodAddresses::new("fd00:10:244:1::/64".parse().unwrap());
-        pool.take("old", "fd00:10:244:1::2".parse().unwrap());
-        pool.take("elsewhere", "10.244.9.9".parse().unwrap());
+        pool.add("old", "fd00:10:244:1::2".parse().unwrap());
+        pool.add("elsewhere", "10.244.9.9".parse().unwrap());
         assert_eq!(pool.allocate("new").unwrap().to_string(), "fd00:10:244:1::3");
         assert_eq!(pool.bounds().1.to_string(), "fd00:10:244:1:ffff:ffff:ffff:fffe");
     }

@@ -1,7 +1,8 @@
 //! A node's own client certificate: asked for with a bootstrap token at first, and by the node itself before it ends.
 //!
-//! Corresponds to pkg/kubelet/certificate/bootstrap and k8s.io/client-go/util/certificate. Deviation: many nodes live in one
-//! process, which reads for all of them under an identity of its own; what a node writes, it writes under its certificate.
+//! Corresponds to pkg/kubelet/certificate/bootstrap and k8s.io/client-go/util/certificate. Deviation: many nodes live
+//! in one process, which reads for all of them under an identity of its own; what a node writes, it writes under its
+//! certificate.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -65,8 +65,8 @@ pub fn registration(machine: &Machine, observed: &Observed, now: Timestamp) -> N
     }
 }
 
-/// The labels that a node of an earlier run lacks or has otherwise, and where its agent serves now; `None` if it is as it
-/// should be.
+/// The labels that a node of an earlier run lacks or has otherwise, and where its agent serves now; `None` if it is as
+/// it should be.
 pub fn metadata_patch(machine: &Machine, node: &Node) -> Option<Value> {
     let have = node.metadata.labels.as_ref();
     let differs = |(key, value): &(&String, &String)| have.and_then(|labels| labels.get(*key)) != Some(*value);

@@ -1,6 +1,7 @@
 //! The permissions that a request to a node's agent needs: verbs on the subresources of its node.
 //!
-//! Corresponds to pkg/kubelet/server/auth.go: every path is covered by the subresource `proxy`, and some paths by a finer one as well.
+//! Corresponds to pkg/kubelet/server/auth.go: every path is covered by the subresource `proxy`, and some paths by a
+//! finer one as well.
 
 use super::target::node_name;
 use http::Method;

@@ -1,7 +1,7 @@
-//! The fleet: rows of nodes, two work queues, and one informer each for nodes and pods, however many rows there are.
+//! The fleet: a row for each simulated node, two work queues, and one informer each for nodes and pods.
 //!
-//! Corresponds to many runs of pkg/kubelet.Run. A node is no task: what it has to do next stands in a queue with
-//! the time at which it is due, and a few workers serve all of them.
+//! Corresponds to many runs of pkg/kubelet.Run. A node has no task of its own: its next action waits in a queue until
+//! it is due, and a few workers serve all nodes. Read `row` (one node), `node_tasks` and `pod_sync`, then `Fleet`.
 
 pub mod row;
 pub mod node_tasks;
@@ -24,17 +24,18 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// Index of pods by the node they are bound to.
+/// Name of the index of pods by the node that they are bound to.
 const BY_NODE: &str = "spec.nodeName";
-/// Rows whose heartbeats are written at the same time. 10,000 leases in 10 s are one write a millisecond.
+/// Nodes that write their lease or status at the same time. 10,000 leases in 10 s are one write a millisecond.
 const NODE_WORKERS: usize = 8;
-/// Events that may wait to be written, for each row: a full node's pods all starting at once.
+/// Events that may wait to be written, for each node: enough for all pods of a full node to start at once.
 const EVENTS_PER_NODE: usize = 500;
-/// Lengthens periods at random, so that rows that began together drift apart.
+/// Lengthens periods at random, so that nodes that began together drift apart.
 const JITTER: f64 = 0.04;
-/// What fails is tried again soon and then every few seconds, by every node for itself: a limit on all of them together,
-/// or a wait of minutes, would keep healthy nodes from renewing their leases after the API server was away.
+/// First and longest delay before a failed task is tried again. Each node counts for itself. A shared limit, or a delay
+/// of minutes, would keep healthy nodes from renewing their leases after the API server was away.
 const NODE_RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(7));
+/// The same for a failed sync of a pod.
 const POD_RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(15));
 
 pub struct Fleet {
@@ -48,7 +49,7 @@ pub struct Fleet {
     node_queue: WorkQueue<NodeTask>,
     pod_queue: WorkQueue<String>,
     random: Random,
-    /// Something has become known of some pod.
+    /// Notifies about every change of a pod.
     changes: watch::Sender<()>,
 }
 
@@ -59,10 +60,10 @@ impl Fleet {
         fleet.start(informers).await;
     }
 
-    /// A fleet that knows nothing yet, and what it will hear the news from.
+    /// Returns a fleet that knows no object yet, and the informers to start it with.
     pub fn new(client: Client, settings: Settings, env: Env) -> (Arc<Self>, Informers) {
         let informers = Informers::new(&client);
-        // A node may look at itself and at its own pods alone.
+        // The authorizer lets a node read only itself and its own pods.
         let (node_fields, pod_fields) = match settings.own_node() {
             Some(name) => (format!("metadata.name={name}"), format!("spec.nodeName={name}")),
             None => (String::new(), "spec.nodeName!=".to_owned()),
@@ -95,7 +96,7 @@ impl Fleet {
         (fleet, informers)
     }
 
-    /// Works until the environment shuts down.
+    /// Starts the informers, and works until the environment shuts down.
     pub async fn start(self: Arc<Self>, informers: Informers) {
         informers.start();
         if informers.synced().await {
@@ -111,12 +112,12 @@ impl Fleet {
         &self.settings.latency
     }
 
-    /// A stream on which nobody says anything for so long is closed.
+    /// Returns how long a stream may be silent before it is closed.
     pub fn idle_limit(&self) -> Duration {
         self.settings.streaming_connection_idle_timeout
     }
 
-    /// Who writes as that node; `None` where it is not of this fleet.
+    /// Returns the client that writes as this node; `None` when the node is not of this fleet.
     pub fn client_of(&self, node: &str) -> Option<Client> {
         self.by_name.get(node).map(|&at| self.rows[at].client.clone())
     }
@@ -125,7 +126,7 @@ impl Fleet {
         self.by_name.get(node).map(|_| self.pods.by_index(BY_NODE, node))
     }
 
-    /// A pod on that node of the fleet, with the latest that is known of its status.
+    /// Finds a pod on a node of this fleet; returns it with its latest known status.
     pub fn find(&self, node: &str, namespace: &str, name: &str) -> Option<(Arc<Pod>, PodStatus)> {
         self.by_name.get(node)?;
         let pod = self.pods.get(namespace, name).filter(|pod| node_name(pod) == node)?;
@@ -133,7 +134,7 @@ impl Fleet {
         Some((pod, status))
     }
 
-    /// Wakes whoever waits for news of pods.
+    /// Returns a receiver that wakes with every change of a pod.
     pub fn changes(&self) -> watch::Receiver<()> {
         self.changes.subscribe()
     }
@@ -177,14 +178,14 @@ impl Fleet {
         }
     }
 
-    /// Takes over what the API server says of a node, whoever heard of it first: the informer, or the registration.
+    /// Observes a node as the API server has it. It comes from the informer or from the registration, in either order.
     fn observe_node(&self, at: usize, node: &Node) {
         if self.rows[at].observe_node(node) {
             self.use_range(at);
         }
     }
 
-    /// The node has another range for its pods than before.
+    /// Lets pods use a new range of addresses.
     fn use_range(&self, at: usize) {
         for pod in self.pods.by_index(BY_NODE, &self.rows[at].machine.name) {
             self.rows[at].recover(&pod);
@@ -195,7 +196,7 @@ impl Fleet {
 
     fn on_pod(&self, event: &Event<Pod>) {
         let pod = event.object();
-        // Pods on nodes of other fleets are theirs.
+        // Pods on other fleets' nodes are left alone.
         let Some(&at) = self.by_name.get(node_name(pod)) else { return };
         match event {
             Event::Deleted(_) => self.rows[at].release(pod.uid()),
@@ -230,7 +231,7 @@ impl Fleet {
                 lease::renew_interval(self.settings.node_lease_duration)
             }
             NodeTask::ReportStatus(_) => {
-                // A node that somebody has deleted stays so until its agent starts again, as a kubelet's does.
+                // As with a kubelet, a node that was deleted stays deleted until its agent starts again.
                 if let Some(node) = self.nodes.get("", &row.machine.name) {
                     node_tasks::report_status(row, &node, &self.settings, &self.env, &self.random).await?;
                 }
@@ -248,11 +249,11 @@ impl Fleet {
         };
         let Some(&at) = self.by_name.get(node_name(&pod)) else { return Ok(()) };
         let row = &self.rows[at];
-        // A node that somebody has deleted is to its agent as it was registered.
+        // For an agent, a node that was deleted is still as it was registered.
         let node = self.nodes.get("", &row.machine.name).unwrap_or_else(|| Arc::new(row.initial_node(&self.env)));
         let synced = pod_sync::sync(row, &node, &pod, &self.memory, &self.settings.latency, &self.env).await;
         if self.pods.by_key(&key).is_none_or(|present| present.uid() != pod.uid()) {
-            // It went while we were at it, and what it was given since must not stay taken.
+            // The pod was deleted meanwhile: release what the sync has just given to it.
             row.release(pod.uid());
         }
         if let Some(after) = synced? {

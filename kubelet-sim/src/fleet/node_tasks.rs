@@ -1,4 +1,4 @@
-//! What a node does for itself: registers, renews its lease, reports its status.
+//! The tasks of a node: register, renew the lease, report the status, and fall back to a range of its own.
 //!
 //! Corresponds to pkg/kubelet/kubelet_node_status.go and k8s.io/component-helpers/apimachinery/lease.
 
@@ -15,18 +15,18 @@ use serde_json::Value;
 use std::fmt;
 use std::time::Duration;
 
-/// One thing that one row of the fleet has to do; the rows' numbers are the fleet's.
+/// A task of one node; the number is the index of its row in the fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NodeTask {
     Register(usize),
     RenewLease(usize),
     ReportStatus(usize),
-    /// Takes a range of its own for pods, if the node still has none.
+    /// Take a range of its own for pods, if the node still has none.
     FallBack(usize),
 }
 
-/// How long a node waits for a podCIDR: as long as another controller manager needs to take over from one that died
-/// (a lease of 15 s, looked at every 2 s), and a little for its work.
+/// How long a node waits for a podCIDR: the time in which a controller manager takes over from one that died (its lease
+/// lasts 15 s, and is read every 2 s), and a little for the work.
 const FALL_BACK_AFTER: SignedDuration = SignedDuration::from_secs(20);
 
 impl NodeTask {
@@ -51,7 +51,8 @@ impl fmt::Display for NodeTask {
     }
 }
 
-/// Creates the node, or finds it from an earlier run and mends its labels. Answers what the API server knows of it now.
+/// Creates the node, or finds the one of an earlier run and corrects its labels. Returns it as the API server has it
+/// now.
 pub async fn register(row: &NodeRow, env: &Env) -> Result<Node, Error> {
     let nodes = row.client.api::<Node>("");
     let name = &row.machine.name;
@@ -70,21 +71,21 @@ pub async fn register(row: &NodeRow, env: &Env) -> Result<Node, Error> {
             created
         }
     };
-    record(row, "Starting", "Starting kubelet.");
+    record_normal(row, "Starting", "Starting kubelet.");
     Ok(registered)
 }
 
-/// How long until a node that has been created then may take a range of its own. Counted from the node's creation, so
-/// that an agent that starts again on an old node finds its range at once.
+/// Returns how long the node still has to wait before it takes a range of its own. The time counts from the node's
+/// creation, so that an agent that restarts on an old node has its range at once.
 pub fn fall_back_after(node: &Node, now: Timestamp) -> Duration {
     let created = node.metadata.creation_timestamp.as_ref().map_or(now, |created| created.0);
     Duration::try_from(FALL_BACK_AFTER - now.duration_since(created)).unwrap_or(Duration::ZERO)
 }
 
-/// Takes the machine's own range for its pods, with a warning. True if pods may go on now.
+/// Takes the machine's own range for its pods, with a warning. Returns true when pods can go on.
 ///
-/// Deviation: a kubelet has no addresses to give; its network plugin has, and without a podCIDR many have a range of
-/// their own. A simulated node that has waited 20 s in vain takes a part of `--fallback-pod-cidr`.
+/// Deviation: a kubelet assigns no addresses; its network plugin does, and without a podCIDR many plugins use a range
+/// of their own. A simulated node that gets no podCIDR within 20 s takes a part of `--fallback-pod-cidr`.
 pub fn fall_back(row: &NodeRow) -> bool {
     if row.has_range() {
         return false;
@@ -101,11 +102,11 @@ pub fn fall_back(row: &NodeRow) -> bool {
 
 fn record_transitions(row: &NodeRow, before: &NodeStatus, after: Option<&NodeStatus>) {
     for reason in after.map(|after| node::transitions(before, after)).unwrap_or_default() {
-        record(row, reason, &format!("Node {} status is now: {reason}", row.machine.name));
+        record_normal(row, reason, &format!("Node {} status is now: {reason}", row.machine.name));
     }
 }
 
-fn record(row: &NodeRow, reason: &str, message: &str) {
+fn record_normal(row: &NodeRow, reason: &str, message: &str) {
     row.recorder.event(&regarding(row), EventType::Normal, reason, message);
 }
 
@@ -114,17 +115,18 @@ fn record_warning(row: &NodeRow, reason: &str, message: &str) {
     row.recorder.event(&regarding(row), EventType::Warning, reason, message);
 }
 
-/// Kubelet does not know its node's uid when it begins to speak of it, and uses the name.
+/// Refers to the node in events. A kubelet uses the node's name as its uid, because it sends events before it knows the
+/// uid.
 fn regarding(row: &NodeRow) -> Regarding {
     let name = row.machine.name.clone();
     Regarding { kind: "Node".to_owned(), uid: name.clone(), name, ..Regarding::default() }
 }
 
-/// Renews the lease that we hold. Without one, finds the one of an earlier run or makes the first.
+/// Renews the known lease. Without one, finds the lease of an earlier run or creates the first.
 pub async fn renew_lease(row: &NodeRow, settings: &Settings, env: &Env) -> Result<(), Error> {
     let leases = row.client.api::<Lease>(lease::NAMESPACE);
     let name = &row.machine.name;
-    let held = match row.lease() {
+    let known = match row.lease() {
         Some(lease) => Some(lease),
         None => match leases.get(name).await {
             Ok(found) => Some(found),
@@ -132,14 +134,14 @@ pub async fn renew_lease(row: &NodeRow, settings: &Settings, env: &Env) -> Resul
             Err(error) => return Err(error),
         },
     };
-    let renewed = lease::renewed(held.as_ref(), name, &row.node_uid(), settings.node_lease_duration, env.wall());
-    let written = if held.is_some() { leases.update(&renewed).await } else { leases.create(&renewed).await };
-    // Whatever went wrong, what we hold may be out of date: read it again the next time.
-    row.keep_lease(written.as_ref().ok().cloned());
+    let renewed = lease::renewed(known.as_ref(), name, &row.node_uid(), settings.node_lease_duration, env.wall());
+    let written = if known.is_some() { leases.update(&renewed).await } else { leases.create(&renewed).await };
+    // After an error the known lease may be out of date: it is read again the next time.
+    row.set_lease(written.as_ref().ok().cloned());
     written.map(|_| ())
 }
 
-/// Reports the status if it has changed or a report is due. `stored` is the node as the cache has it.
+/// Reports the status when it has changed or a report is due. `stored` is the node as the cache has it.
 pub async fn report_status(
     row: &NodeRow,
     stored: &Node,

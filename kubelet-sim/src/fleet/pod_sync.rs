@@ -1,4 +1,4 @@
-//! Takes one pod one step further: observes, asks `step`, writes what it says.
+//! Syncs one pod: observes it, lets `lifecycle::step` decide, and writes the result.
 //!
 //! Corresponds to pkg/kubelet.syncPod and to status.Manager.syncPod.
 
@@ -17,7 +17,7 @@ use proto::kinds::jiff::Timestamp;
 use serde_json::Value;
 use std::time::Duration;
 
-/// Takes the steps that are due; returns after what time the next one is.
+/// Takes the step that is due; returns the time until the next one.
 pub async fn sync(
     row: &NodeRow,
     node: &Node,
@@ -33,14 +33,14 @@ pub async fn sync(
         row.add_image(image);
     }
     write_status(row, pod, &status, &step, memory).await?;
-    record(row, pod, &step, memory);
+    record_events(row, pod, &step, memory);
     if conditions::is_terminal(&step.status) {
-        row.release(pod.uid()); // the sandbox is gone, and its address with it
+        row.release(pod.uid()); // the sandbox is removed, and its address is free
     }
     if step.ended {
         delete(row, pod).await?;
     } else if step.wake_at.is_none() && caught_up {
-        memory.forget(&pod.key()); // at rest: the stored status says it all
+        memory.forget(&pod.key()); // nothing is due: the stored status says enough
     }
     Ok(step.wake_at.map(|at| Duration::try_from(at.duration_since(now)).unwrap_or(Duration::ZERO)))
 }
@@ -71,14 +71,14 @@ async fn write_status(
     let pods = row.client.api::<Pod>(pod.namespace());
     match pods.patch_status(pod.name(), &Patch::Strategic(patch), &PatchOptions::default()).await {
         Ok(written) => memory.wrote(&written, step.status.clone()),
-        // Gone, or another pod has its name: the cache will say so.
+        // The pod was deleted, or replaced by one of the same name: the cache will show it.
         Err(error) if error.is_not_found() || error.is_conflict() => memory.forget(&pod.key()),
         Err(error) => return Err(error),
     }
     Ok(())
 }
 
-fn record(row: &NodeRow, pod: &Pod, step: &PodStep, memory: &PodMemory) {
+fn record_events(row: &NodeRow, pod: &Pod, step: &PodStep, memory: &PodMemory) {
     for event in memory.unrecorded(pod, step.events.clone()) {
         let kind = if event.warning { EventType::Warning } else { EventType::Normal };
         let regarding = Regarding { field_path: event.field_path, ..Regarding::of(pod) };
@@ -86,7 +86,7 @@ fn record(row: &NodeRow, pod: &Pod, step: &PodStep, memory: &PodMemory) {
     }
 }
 
-/// Removes the pod for good. One with finalizers stays until their owners have let go of it.
+/// Deletes the pod without grace. A pod with finalizers stays until their owners have removed them.
 async fn delete(row: &NodeRow, pod: &Pod) -> Result<(), Error> {
     let finalizers = pod.metadata.finalizers.as_ref().is_some_and(|f| !f.is_empty());
     if finalizers && pod.metadata.deletion_grace_period_seconds == Some(0) {

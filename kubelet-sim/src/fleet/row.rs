@@ -1,13 +1,13 @@
-//! A row of the fleet: one simulated node, with what its agent keeps in memory.
+//! A row of the fleet: one simulated node, with the state that its agent keeps in memory.
 //!
-//! Corresponds to the fields of pkg/kubelet.Kubelet. All of it is found again from the API server after a restart.
+//! Corresponds to the fields of pkg/kubelet.Kubelet. After a restart, the agent rebuilds all of it from the API server.
 
 use crate::addresses::PodAddresses;
 use crate::config::Settings;
 use crate::images;
 use crate::machine::Machine;
 use crate::node::{self, NETWORK_NOT_READY, Observed};
-use crate::pod::admission::{Admitted, Rejection};
+use crate::pod::admission::{AdmittedPods, Rejection};
 use crate::pod::conditions::is_terminal;
 use crate::pod::lifecycle::Sandbox;
 use client::{Client, Recorder, Renewal};
@@ -26,9 +26,9 @@ use tokio::time::Instant;
 
 pub struct NodeRow {
     pub machine: Machine,
-    /// Writes as this node: `system:node:NAME` in `system:nodes`, be it by impersonation or by an identity of its own.
+    /// Writes as this node: as `system:node:NAME` in `system:nodes`, by impersonation or by a certificate of its own.
     pub client: Client,
-    /// Exchanges its certificate, where it has one of its own.
+    /// Exchanges the client's certificate; `None` when the node has none of its own.
     pub renewal: Option<Renewal>,
     pub recorder: Recorder,
     allocatable: Resources,
@@ -39,13 +39,13 @@ pub struct NodeRow {
 struct State {
     node_uid: String,
     observed: Observed,
-    /// As it was last written or read.
+    /// The lease as it was last written or read.
     lease: Option<Lease>,
-    /// One for each family; none until the node has been given its ranges.
+    /// A pool for each IP family; none until the node has its ranges.
     addresses: Vec<PodAddresses>,
-    admitted: Admitted,
+    admitted: AdmittedPods,
     reported_at: Option<Instant>,
-    /// How much later than after its period the next report is due; sooner where it is negative.
+    /// Shift of the next periodic report: later when positive, sooner when negative.
     report_shift_s: f64,
 }
 
@@ -56,9 +56,9 @@ impl NodeRow {
             None if settings.own_node().is_some() => (fleet.clone(), None),
             None => (fleet.impersonating(&format!("system:node:{}", machine.name), &["system:nodes"]), None),
             Some(bootstrap) => {
-                // Nobody yet: nothing is written before there is a certificate.
-                let nobody = Connection { token: None, token_file: None, ..bootstrap.connection.clone() };
-                let client = Client::connect(fleet.env(), &nobody, "kubelet");
+                // Anonymous at first: nothing is written before there is a certificate.
+                let anonymous = Connection { token: None, token_file: None, ..bootstrap.connection.clone() };
+                let client = Client::connect(fleet.env(), &anonymous, "kubelet");
                 let (client, renewal) = client.expect("the connection has been tried").renewable();
                 (client, Some(renewal))
             }
@@ -68,7 +68,7 @@ impl NodeRow {
         Self { machine, client, renewal, recorder, allocatable, state: Mutex::default() }
     }
 
-    /// The node as the agent registers it.
+    /// Returns the node as the agent registers it.
     pub fn initial_node(&self, env: &Env) -> Node {
         node::registration(&self.machine, &self.observed(), env.wall())
     }
@@ -85,15 +85,16 @@ impl NodeRow {
         self.state.lock().lease.clone()
     }
 
-    pub fn keep_lease(&self, lease: Option<Lease>) {
+    pub fn set_lease(&self, lease: Option<Lease>) {
         self.state.lock().lease = lease;
     }
 
-    /// Takes over what the API server knows of the node. True if pods that waited for an address may go on now.
+    /// Observes the node as the API server has it. Returns true when it brings new ranges, so that waiting pods can go
+    /// on.
     pub fn observe_node(&self, node: &Node) -> bool {
         let mut state = self.state.lock();
         state.node_uid = node.uid().to_owned();
-        // Images of an earlier run of this process are still on the machine.
+        // Images that an earlier run of this process pulled are still on the machine.
         for image in node.status.iter().flat_map(|s| s.images.iter().flatten()) {
             if let Some(name) = images::of_reported_names(image.names.as_deref().unwrap_or_default()) {
                 state.observed.images.entry(name.clone()).or_insert(image.size_bytes.unwrap_or(0));
@@ -107,8 +108,8 @@ impl NodeRow {
         is_new
     }
 
-    /// Takes the machine's own range, where the control plane has given the node none. True if pods that waited for an
-    /// address may go on now.
+    /// Takes the machine's own range when the control plane has given the node none. Returns true when it did, so that
+    /// waiting pods can go on.
     pub fn fall_back(&self) -> bool {
         let mut state = self.state.lock();
         match self.machine.fallback_pod_range {
@@ -118,13 +119,13 @@ impl NodeRow {
         true
     }
 
-    /// The node has a range for its pods.
+    /// True when the node has a range for its pods.
     pub fn has_range(&self) -> bool {
         !self.state.lock().observed.pod_ranges.is_empty()
     }
 
-    /// Notes what a pod of an earlier run of this process holds: its address, its place on the node, and the images that
-    /// its containers were started from, which the node's status need not have told yet.
+    /// Records what a pod of an earlier run of this process holds: its address, its resources, and the images of its
+    /// containers, which the node's status may not list yet.
     pub fn recover(&self, pod: &Pod) {
         let Some(status) = &pod.status else { return };
         let mut state = self.state.lock();
@@ -135,28 +136,28 @@ impl NodeRow {
         if is_terminal(status) || status.start_time.is_none() {
             return;
         }
-        state.admitted.take(pod);
+        state.admitted.add(pod);
         if is_on_host(pod) {
             return;
         }
         for address in addresses_of(status) {
-            state.addresses.iter_mut().for_each(|addresses| addresses.take(pod.uid(), address));
+            state.addresses.iter_mut().for_each(|addresses| addresses.add(pod.uid(), address));
         }
     }
 
-    /// Takes the pod, or says why not. `node` is what the API server knows of this one.
+    /// Admits the pod, or returns why not. `node` is this node as the API server has it.
     pub fn admit(&self, pod: &Pod, node: &Node) -> Result<(), Rejection> {
         self.state.lock().admitted.admit(pod, node, &self.allocatable)
     }
 
-    /// The pod has gone, or nothing of it runs any more.
+    /// Releases what a pod holds: it was deleted, or none of its containers will run again.
     pub fn release(&self, pod_uid: &str) {
         let mut state = self.state.lock();
         state.admitted.release(pod_uid);
         state.addresses.iter_mut().for_each(|addresses| addresses.release(pod_uid));
     }
 
-    /// The network of the pod's sandbox: the addresses that it has, or new ones, one of each family of the node.
+    /// Returns the network of the pod's sandbox: the addresses that the pod has, or new ones, one of each family.
     pub fn sandbox(&self, pod: &Pod, status: &PodStatus) -> Sandbox {
         let (known, addresses) = (addresses_of(status), &mut self.state.lock().addresses);
         match (is_on_host(pod), known.as_slice(), addresses.as_mut_slice()) {
@@ -189,15 +190,15 @@ impl NodeRow {
         self.state.lock().observed.images.insert(images::canonical(image), images::size_bytes(image));
     }
 
-    /// A report is due although nothing has changed.
+    /// True when a report is due although nothing has changed.
     pub fn report_is_due(&self, env: &Env, every: Duration) -> bool {
         let state = self.state.lock();
         let after_s = (every.as_secs_f64() + state.report_shift_s).max(0.0);
         state.reported_at.is_none_or(|at| (env.now() - at).as_secs_f64() >= after_s)
     }
 
-    /// The report after a change comes up to half a period sooner or later, so that nodes that changed together do not
-    /// report together ever after.
+    /// Records that the status was reported. After a change, the next report is shifted by up to half a period, so that
+    /// nodes that changed together do not report together for ever.
     pub fn reported(&self, env: &Env, changed: bool, every: Duration, random: &Random) {
         let mut state = self.state.lock();
         state.reported_at = Some(env.now());
@@ -212,7 +213,7 @@ impl State {
     }
 }
 
-/// The node's ranges of pod addresses.
+/// Returns the node's ranges of pod addresses.
 fn ranges_of(node: &Node) -> Vec<IpNet> {
     let Some(spec) = &node.spec else { return Vec::new() };
     let several = spec.pod_cidrs.iter().flatten();
@@ -220,7 +221,7 @@ fn ranges_of(node: &Node) -> Vec<IpNet> {
     if several.is_empty() { spec.pod_cidr.iter().filter_map(|range| range.parse().ok()).collect() } else { several }
 }
 
-/// What a pod is known to have.
+/// Returns the addresses in a pod's status.
 fn addresses_of(status: &PodStatus) -> Vec<IpAddr> {
     let several: Vec<IpAddr> = status.pod_ips.iter().flatten().filter_map(|known| known.ip.parse().ok()).collect();
     if several.is_empty() { status.pod_ip.iter().filter_map(|ip| ip.parse().ok()).collect() } else { several }
@@ -235,7 +236,7 @@ fn container_statuses(status: &PodStatus) -> impl Iterator<Item = &ContainerStat
     lists.into_iter().flatten().flatten()
 }
 
-/// In the words of containerd and the host-local plugin.
+/// Reports that all addresses are taken, in the words of containerd and the host-local plugin.
 fn no_address(pod: &Pod, addresses: &PodAddresses) -> Sandbox {
     let (first, last) = addresses.bounds();
     let sandbox = images::fingerprint(&["sandbox", pod.uid()]);

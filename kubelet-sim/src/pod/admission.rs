@@ -1,7 +1,7 @@
-//! Whether a node takes a pod that was bound to it: the last check, by the one who knows best.
+//! Admission of pods by a node: the last check of a pod that was bound to it.
 //!
-//! Corresponds to pkg/kubelet/lifecycle/predicate.go. A scheduler has seen to all of it, but its view may have been
-//! late, and a pod may name its node by itself.
+//! Corresponds to pkg/kubelet/lifecycle/predicate.go. The scheduler has checked the same, but its cache may have lagged
+//! behind, and a pod may name its node without a scheduler.
 
 use proto::Kind;
 use proto::kinds::api::core::v1::{Node, Pod, PodSpec};
@@ -10,11 +10,11 @@ use proto::scheduling::requests::{Resources, pod_requests};
 use proto::scheduling::tolerations::untolerated;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What every simulated machine runs.
+/// The operating system of every simulated machine.
 const OS: &str = "linux";
 const ANY_ADDRESS: &str = "0.0.0.0";
 
-/// Why the node does not take the pod.
+/// Why the node does not admit a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejection {
     pub reason: String,
@@ -36,13 +36,13 @@ impl Rejection {
     }
 }
 
-/// A port of the node that a pod takes: protocol, address, number.
+/// A port of the node that a pod uses: protocol, address, number.
 type HostPort = (String, String, i32);
 
-/// The pods that a node has taken and that have not ended, with what they hold. Rebuilt from the pods themselves when
-/// the agent starts.
+/// The pods that a node has admitted and that have not ended, with what they hold. Rebuilt from the pods when the agent
+/// starts.
 #[derive(Debug, Default)]
-pub struct Admitted {
+pub struct AdmittedPods {
     by_uid: BTreeMap<String, Held>,
     used: Resources,
 }
@@ -53,8 +53,8 @@ struct Held {
     ports: BTreeSet<HostPort>,
 }
 
-impl Admitted {
-    /// Takes the pod if it fits beside those that are there; asking again changes nothing.
+impl AdmittedPods {
+    /// Admits the pod if it fits beside the others. Admitting it again changes nothing.
     pub fn admit(&mut self, pod: &Pod, node: &Node, allocatable: &Resources) -> Result<(), Rejection> {
         if self.by_uid.contains_key(pod.uid()) {
             return Ok(());
@@ -62,12 +62,12 @@ impl Admitted {
         if let Some(spec) = &pod.spec {
             self.check(pod, spec, node, allocatable)?;
         }
-        self.take(pod);
+        self.add(pod);
         Ok(())
     }
 
-    /// Notes a pod that the node took before the agent started.
-    pub fn take(&mut self, pod: &Pod) {
+    /// Records a pod without a check: one that the node admitted before the agent started.
+    pub fn add(&mut self, pod: &Pod) {
         let Some(spec) = pod.spec.as_ref().filter(|_| !self.by_uid.contains_key(pod.uid())) else { return };
         let held = Held { requests: pod_requests(spec), ports: host_ports(spec) };
         self.used += &held.requests;
@@ -80,7 +80,7 @@ impl Admitted {
         }
     }
 
-    /// The first of the reasons, in the order in which kubelet looks for them.
+    /// Returns the first reason against the pod, in the kubelet's order.
     fn check(&self, pod: &Pod, spec: &PodSpec, node: &Node, allocatable: &Resources) -> Result<(), Rejection> {
         if pod.metadata.labels.as_ref().and_then(|l| l.get("kubernetes.io/os")).is_some_and(|os| os != OS) {
             let message = "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label";
@@ -110,7 +110,7 @@ impl Admitted {
 
     fn resources_fit(&self, requests: &Resources, allocatable: &Resources) -> Result<(), Rejection> {
         let scalars = requests.scalar.keys().map(String::as_str);
-        // What the node has never heard of is somebody else's to account for.
+        // An extended resource that the node does not have is not counted here.
         let known = scalars.filter(|name| !is_extended(name) || allocatable.scalar.contains_key(*name));
         for name in ["pods", "cpu", "memory", "ephemeral-storage"].into_iter().chain(known) {
             let (requested, used, capacity) = (requests.get(name), self.used.get(name), allocatable.get(name));
@@ -122,7 +122,7 @@ impl Admitted {
     }
 }
 
-/// A resource of a vendor, and not one that Kubernetes itself defines.
+/// True for a vendor's resource, and false for one that Kubernetes defines.
 fn is_extended(name: &str) -> bool {
     name.contains('/') && !name.contains("kubernetes.io/")
 }
@@ -141,7 +141,7 @@ fn host_ports(spec: &PodSpec) -> BTreeSet<HostPort> {
     taken.collect()
 }
 
-/// All addresses collide with each.
+/// True when two pods cannot have both ports. The wildcard address collides with every address.
 fn collide(one: &HostPort, other: &HostPort) -> bool {
     let same_address = one.1 == other.1 || one.1 == ANY_ADDRESS || other.1 == ANY_ADDRESS;
     one.0 == other.0 && one.2 == other.2 && same_address
@@ -179,7 +179,7 @@ mod tests {
         spec
     }
 
-    fn refused(admitted: &mut Admitted, pod: &Pod) -> Option<(String, String)> {
+    fn refused(admitted: &mut AdmittedPods, pod: &Pod) -> Option<(String, String)> {
         let rejection = admitted.admit(pod, &node(), &allocatable()).err()?;
         Some((rejection.reason, rejection.message))
     }
@@ -237,7 +237,7 @@ mod tests {
                 "Failed to admit pod as the OS field doesn't match node OS".to_owned(),
             ),
         ] {
-            let mut admitted = Admitted::default();
+            let mut admitted = AdmittedPods::default();
             let first = json!({"containers": [{"name": "c", "ports": [{"containerPort": 80, "hostPort": 8080}],
                 "resources": {"requests": {"cpu": "1"}}}]});
             assert_eq!(refused(&mut admitted, &pod("first", tolerant(first))), None);
@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn what_a_pod_held_is_free_when_it_has_gone() {
-        let mut admitted = Admitted::default();
+        let mut admitted = AdmittedPods::default();
         let tolerant = |pod: Pod| {
             let spec = serde_json::to_value(pod.spec.unwrap()).unwrap();
             self::pod(pod.metadata.uid.as_deref().unwrap(), tolerant(spec))
@@ -259,15 +259,15 @@ mod tests {
         admitted.release("a");
         assert_eq!(refused(&mut admitted, &big("b")), None);
         // A pod of an earlier run is there whatever it takes.
-        admitted.take(&big("c"));
-        admitted.take(&tolerant(asking("d", json!({}))));
+        admitted.add(&big("c"));
+        admitted.add(&tolerant(asking("d", json!({}))));
         let last = refused(&mut admitted, &tolerant(asking("e", json!({"cpu": "1"})))).unwrap();
         assert_eq!(last.1, "Node didn't have enough resource: pods, requested: 1, used: 3, capacity: 3");
     }
 
     #[test]
     fn a_resource_that_the_node_does_not_know_is_not_its_business() {
-        let mut admitted = Admitted::default();
+        let mut admitted = AdmittedPods::default();
         let spec = tolerant(json!({"containers": [{"name": "c", "resources": {"requests": {"y.io/fpga": "1"}}}]}));
         assert_eq!(refused(&mut admitted, &pod("p", spec)), None);
     }

@@ -1,4 +1,4 @@
-//! A pod's conditions, as the kubelet derives them from its containers.
+//! A pod's conditions, derived from the statuses of its containers.
 //!
 //! Corresponds to pkg/kubelet/status/generate.go.
 
@@ -8,35 +8,38 @@ use proto::kinds::api::core::v1::{ContainerStatus, Pod, PodCondition, PodStatus}
 use proto::kinds::jiff::Timestamp;
 use proto::kinds::metav1::Time;
 
-/// The conditions that the kubelet owns; all others are somebody else's and stay as they are.
+/// The conditions that the kubelet owns. It leaves all others as they are.
 pub const OWNED: [&str; 5] = ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
 
-/// What is known of the pod's sandbox is what became of its first container.
+/// True once any container was tried: the kubelet learns of the sandbox with its first container.
 pub fn has_sandbox(status: &PodStatus) -> bool {
     let lists = [&status.init_container_statuses, &status.container_statuses, &status.ephemeral_container_statuses];
     lists.into_iter().flatten().flatten().any(|status| !state::is_untouched(status))
 }
 
-/// Nothing of the pod will run again.
+/// True when no container of the pod will run again.
 pub fn is_terminal(status: &PodStatus) -> bool {
     matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"))
 }
 
-struct Verdict {
+/// The value of a condition.
+struct ConditionValue {
     holds: bool,
     reason: &'static str,
     message: String,
 }
 
-const HOLDS: Verdict = Verdict { holds: true, reason: "", message: String::new() };
+const HOLDS: ConditionValue = ConditionValue { holds: true, reason: "", message: String::new() };
 
-/// Brings the kubelet's conditions up to the rest of the status. A transition time moves only with its condition.
+/// Updates the kubelet's conditions from the rest of the status. A transition time changes only with its condition's
+/// value.
 pub fn refresh(pod: &Pod, status: &mut PodStatus, now: Timestamp) {
-    let sandbox = Verdict { holds: has_sandbox(status) && !is_terminal(status), reason: "", message: String::new() };
+    let sandbox =
+        ConditionValue { holds: has_sandbox(status) && !is_terminal(status), reason: "", message: String::new() };
     let containers_ready = containers_ready(pod, status);
     let ready = match containers_ready.holds {
         true => readiness_gates(pod, status),
-        false => Verdict { message: containers_ready.message.clone(), ..containers_ready },
+        false => ConditionValue { message: containers_ready.message.clone(), ..containers_ready },
     };
     let initialized = initialized(pod, status);
     let generation = status.observed_generation;
@@ -46,7 +49,13 @@ pub fn refresh(pod: &Pod, status: &mut PodStatus, now: Timestamp) {
     }
 }
 
-fn set(conditions: &mut Vec<PodCondition>, type_: &str, verdict: Verdict, generation: Option<i64>, now: Timestamp) {
+fn set(
+    conditions: &mut Vec<PodCondition>,
+    type_: &str,
+    verdict: ConditionValue,
+    generation: Option<i64>,
+    now: Timestamp,
+) {
     let status = if verdict.holds { "True" } else { "False" };
     let known = conditions.iter().position(|c| c.type_ == type_);
     let transition = match known.map(|at| &conditions[at]) {
@@ -68,10 +77,10 @@ fn set(conditions: &mut Vec<PodCondition>, type_: &str, verdict: Verdict, genera
     }
 }
 
-fn containers_ready(pod: &Pod, status: &PodStatus) -> Verdict {
+fn containers_ready(pod: &Pod, status: &PodStatus) -> ConditionValue {
     match status.phase.as_deref() {
-        Some("Succeeded") => return Verdict { holds: false, reason: "PodCompleted", message: String::new() },
-        Some("Failed") => return Verdict { holds: false, reason: "PodFailed", message: String::new() },
+        Some("Succeeded") => return ConditionValue { holds: false, reason: "PodCompleted", message: String::new() },
+        Some("Failed") => return ConditionValue { holds: false, reason: "PodFailed", message: String::new() },
         _ => {}
     }
     let spec = pod.spec.as_ref();
@@ -84,11 +93,11 @@ fn containers_ready(pod: &Pod, status: &PodStatus) -> Verdict {
     listed("ContainersNotReady", "containers with unready status", unready)
 }
 
-fn initialized(pod: &Pod, status: &PodStatus) -> Verdict {
+fn initialized(pod: &Pod, status: &PodStatus) -> ConditionValue {
     if status.phase.as_deref() == Some("Succeeded") {
-        return Verdict { holds: true, reason: "PodCompleted", message: String::new() };
+        return ConditionValue { holds: true, reason: "PodCompleted", message: String::new() };
     }
-    // Once an app container has run, initialization is behind us whatever becomes of the init containers.
+    // Once an app container has run, the pod stays initialized, whatever the init containers do.
     if status.container_statuses.iter().flatten().any(|status| !state::never_ran(status)) {
         return HOLDS;
     }
@@ -100,7 +109,7 @@ fn initialized(pod: &Pod, status: &PodStatus) -> Verdict {
     listed("ContainersNotInitialized", "containers with incomplete status", incomplete.map(|c| c.name.as_str()))
 }
 
-fn readiness_gates(pod: &Pod, status: &PodStatus) -> Verdict {
+fn readiness_gates(pod: &Pod, status: &PodStatus) -> ConditionValue {
     let gates = pod.spec.iter().flat_map(|s| s.readiness_gates.iter().flatten());
     let conditions = status.conditions.as_deref().unwrap_or_default();
     let closed: Vec<String> = gates
@@ -117,15 +126,15 @@ fn readiness_gates(pod: &Pod, status: &PodStatus) -> Verdict {
         .collect();
     match closed.is_empty() {
         true => HOLDS,
-        false => Verdict { holds: false, reason: "ReadinessGatesNotReady", message: closed.join(", ") },
+        false => ConditionValue { holds: false, reason: "ReadinessGatesNotReady", message: closed.join(", ") },
     }
 }
 
-/// Holds where there are no names; else says which, in Go's notation for lists.
-fn listed<'a>(reason: &'static str, what: &str, names: impl Iterator<Item = &'a str>) -> Verdict {
+/// Holds when there are no names; otherwise its message lists them as Go prints lists.
+fn listed<'a>(reason: &'static str, what: &str, names: impl Iterator<Item = &'a str>) -> ConditionValue {
     let names: Vec<&str> = names.collect();
     match names.is_empty() {
         true => HOLDS,
-        false => Verdict { holds: false, reason, message: format!("{what}: [{}]", names.join(" ")) },
+        false => ConditionValue { holds: false, reason, message: format!("{what}: [{}]", names.join(" ")) },
     }
 }

@@ -1,7 +1,7 @@
-//! One container's life: waiting, running, terminated, waiting again.
+//! The life of one container: waiting, running, terminated, waiting again.
 //!
-//! Corresponds to pkg/kubelet/kuberuntime: startContainer and computePodActions. Pure: from a status and the present
-//! time to the next status.
+//! Corresponds to pkg/kubelet/kuberuntime: startContainer and computePodActions. Pure: it turns a status and
+//! the present time into the next status.
 
 use crate::images;
 use crate::pod::image_pull::{self, Pull};
@@ -16,8 +16,8 @@ use proto::kinds::jiff::Timestamp;
 use proto::kinds::metav1::Time;
 use std::time::Duration;
 
-/// Takes the transitions that are due at `now`. `turn` is the moment from which the container may start;
-/// `None` while others have to go first.
+/// Makes the transitions that are due at `now`. `turn` is the time from which the container may start; `None` while
+/// other containers have to start first.
 pub fn advance(
     view: &ContainerView<'_>,
     status: &mut ContainerStatus,
@@ -36,7 +36,7 @@ pub fn advance(
     }
 }
 
-/// The process has exited: because it was told to or because its script ends.
+/// Records that the process has exited: because it was stopped, or because its script ends.
 pub fn stop(view: &ContainerView<'_>, status: &mut ContainerStatus, at: Timestamp, exit_code: i32) {
     let Some(started_at) = running(status) else { return };
     let exit = ContainerStateTerminated {
@@ -53,7 +53,7 @@ pub fn stop(view: &ContainerView<'_>, status: &mut ContainerStatus, at: Timestam
     status.ready = view.role == Role::Init && exit_code == 0;
 }
 
-/// When the script ends by itself, and with what exit code; `None` if it runs until it is stopped.
+/// Returns when the script ends by itself, and its exit code; `None` when it runs until it is stopped.
 pub fn script_end(view: &ContainerView<'_>, status: &ContainerStatus) -> Option<(Timestamp, i32)> {
     let (started_at, run_for) = (running(status)?, view.script.run_for?);
     Some((started_at + run_for, view.script.exit_code(status.restart_count)))
@@ -102,7 +102,7 @@ fn after_exit(
     let exited = status.clone();
     status.last_state = Some(ContainerState { terminated: Some(exit), ..Default::default() });
     if delay.is_zero() {
-        // Started again at once; until it runs, the exit is what there is to see.
+        // It is restarted at once. Until it runs, its status shows the exit.
         status.state = Some(waiting("", None));
         start_when_due(view, status, finished_at, now, progress);
         if waiting_reason(status) == Some("") {
@@ -120,7 +120,7 @@ fn after_exit(
     }
 }
 
-/// Pulls what is missing and starts the container, once the time for both has passed.
+/// Pulls a missing image and starts the container, once the time for both has passed.
 fn start_when_due(
     view: &ContainerView<'_>,
     status: &mut ContainerStatus,
@@ -186,8 +186,8 @@ fn start(
     keep_running(view, status, now, now, progress);
 }
 
-/// Runtimes draw identifiers at random; ours follow from the pod's uid, which already is random, so that the
-/// same container has the same identifier however often the step that starts it is taken.
+/// Returns the identifier of a run. A runtime draws it at random; here it follows from the pod's uid, which is random
+/// already, so that a step that is taken twice gives the same identifier.
 fn container_id(pod_uid: &str, name: &str, run: i32) -> String {
     format!("containerd://{}", images::fingerprint(&["container", pod_uid, name, &run.to_string()]))
 }

@@ -1,7 +1,7 @@
-//! How a pod's containers end together: because the pod is deleted, its time is up, or its work is done.
+//! Stops a pod's containers together: because the pod is deleted, its deadline has passed, or its work is done.
 //!
-//! Corresponds to killContainersWithSyncResult of pkg/kubelet/kuberuntime. Containers are told at once; sidecars wait
-//! until all others are gone, and then go one by one, the last first.
+//! Corresponds to killContainersWithSyncResult of pkg/kubelet/kuberuntime. All containers are stopped at
+//! once, except sidecars: they are stopped after all others have ended, one by one, the last one first.
 
 use crate::pod::container::{self, script_end};
 use crate::pod::progress::Progress;
@@ -14,17 +14,17 @@ use std::time::Duration;
 
 /// The exit code of a process that SIGKILL ended.
 const EXIT_KILLED: i32 = 137;
-/// However little grace is left, this much a container gets between SIGTERM and SIGKILL.
+/// The least time between SIGTERM and SIGKILL, however little of the grace period is left.
 const SHORTEST_GRACE: Duration = Duration::from_secs(2);
 
-/// When everybody is told to stop, and how long that may take.
+/// The time at which a pod is asked to stop, and its grace period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ending {
     pub asked_at: Timestamp,
     pub grace: Duration,
 }
 
-/// Takes the steps that are due; true once nothing runs any more.
+/// Stops the containers whose time has come. Returns true once nothing runs any more.
 pub fn wind_down(
     ending: Ending,
     mut containers: Vec<(&ContainerView<'_>, &mut ContainerStatus)>,
@@ -45,7 +45,7 @@ pub fn wind_down(
     turn <= now
 }
 
-/// Stops the container whose turn to be told is at `turn`; answers when it is gone.
+/// Stops a container that may be asked to stop from `turn` on. Returns when it has ended or will end.
 fn stop_when_due(
     ending: Ending,
     turn: Timestamp,
@@ -59,7 +59,7 @@ fn stop_when_due(
         return exit.map_or(turn, |finished_at| finished_at.0.max(turn));
     }
     progress.normal(view, status.restart_count, "Killing", format!("Stopping container {}", view.spec.name));
-    let (at, exit_code) = exit(ending, turn, view, status);
+    let (at, exit_code) = exit_of(ending, turn, view, status);
     if now >= at {
         container::stop(view, status, at, exit_code);
     } else {
@@ -68,9 +68,10 @@ fn stop_when_due(
     at
 }
 
-/// The pre-stop hook begins when everybody is told and uses up grace; SIGTERM comes after it and at the container's
-/// turn, SIGKILL when the grace is over. A process may also end by itself meanwhile.
-fn exit(ending: Ending, turn: Timestamp, view: &ContainerView<'_>, status: &ContainerStatus) -> (Timestamp, i32) {
+/// Returns when a container ends, and its exit code. The pre-stop hook begins when the pod is asked to stop and uses up
+/// grace. SIGTERM comes after the hook and not before `turn`; SIGKILL comes when the grace is over. The process may end
+/// by itself before that.
+fn exit_of(ending: Ending, turn: Timestamp, view: &ContainerView<'_>, status: &ContainerStatus) -> (Timestamp, i32) {
     let deadline = ending.asked_at + ending.grace;
     let hook_done = (ending.asked_at + view.script.pre_stop).min(deadline);
     let terminated_at = turn.max(hook_done);

@@ -1,4 +1,4 @@
-//! Getting a container's image onto the node: pull policies, pulls that fail, and their back-off.
+//! Pulls a container's image: pull policies, pulls that fail, and their back-off.
 //!
 //! Corresponds to pkg/kubelet/images/image_manager.go.
 
@@ -12,21 +12,23 @@ use proto::kinds::api::core::v1::ContainerStatus;
 use proto::kinds::jiff::Timestamp;
 use std::time::Duration;
 
-/// After a failed attempt the agent looks at the pod again and finds the image in its back-off: kubelet's period of
-/// relisting what runs.
+/// The kubelet's period of relisting containers. So long after a failed attempt, it syncs the pod again and reports the
+/// back-off.
 const RELIST_PERIOD: Duration = Duration::from_secs(1);
-/// How often an agent looks at a pod that cannot go on, as kubelet's pod workers do.
+/// How often an agent syncs a pod that cannot go on, as the kubelet's pod workers do.
 pub const RESYNC_PERIOD: Duration = Duration::from_secs(10);
 
+/// What a container's start needs to do for its image.
 pub enum Pull {
+    /// Nothing: the image is on the node.
     Present,
     Takes(Duration),
     Fails(String),
-    /// The image is not there, and the policy forbids to fetch it.
+    /// The image is not on the node, and the policy forbids to pull it.
     Never,
 }
 
-/// `pulled` are the images that other containers have brought in the same step.
+/// Decides about a pull. `pulled` are the images that other containers have pulled in the same step.
 pub fn pull_of(view: &ContainerView<'_>, pulled: &[String]) -> Pull {
     let policy = view.spec.image_pull_policy.as_deref().unwrap_or("IfNotPresent");
     let present = view.image_present || pulled.iter().any(|image| image == view.image());
@@ -34,7 +36,7 @@ pub fn pull_of(view: &ContainerView<'_>, pulled: &[String]) -> Pull {
         ("Never", false, _) => Pull::Never,
         ("Never" | "IfNotPresent", true, _) => Pull::Present,
         (_, _, Some(error)) => Pull::Fails(error.clone()),
-        // The layers are there; what is left is to ask the registry whether they are still the right ones.
+        // The layers are on the node; the registry is only asked whether they are still current.
         (_, true, None) => Pull::Takes(view.script.pull_time / 10),
         (_, false, None) => Pull::Takes(view.script.pull_time),
     }
@@ -54,11 +56,13 @@ pub fn pulled_message(view: &ContainerView<'_>, pull_time: Duration) -> String {
 struct Attempt {
     number: u32,
     began: Timestamp,
+    /// When the next attempt begins.
     next: Timestamp,
 }
 
-/// The attempt that is under way at `now`, if the first was at `turn` and all fail at once: they come after 10 s,
-/// another 20 s, … and then every five minutes. Kubelet keeps this in memory; here it follows from the time alone.
+/// Returns the latest attempt at `now`, if the first was at `turn` and each one fails at once. The next ones follow
+/// after 10 s, after another 20 s, … and then every five minutes. The kubelet counts in memory; here the time alone
+/// decides.
 fn attempt(turn: Timestamp, now: Timestamp) -> Attempt {
     let (mut number, mut began) = (0, turn);
     loop {
@@ -78,7 +82,7 @@ fn attempt(turn: Timestamp, now: Timestamp) -> Attempt {
     }
 }
 
-/// When the pull that succeeds began: at its turn, or with the latest attempt after some have failed.
+/// Returns when the pull that succeeds began: at `turn`, or with the latest attempt when earlier ones have failed.
 pub fn attempt_began(status: &ContainerStatus, turn: Timestamp, now: Timestamp) -> Timestamp {
     match waiting_reason(status) {
         Some("ErrImagePull" | "ImagePullBackOff") => attempt(turn, now).began,
@@ -86,6 +90,7 @@ pub fn attempt_began(status: &ContainerStatus, turn: Timestamp, now: Timestamp) 
     }
 }
 
+/// Reports a failed pull: as an error at first, as a back-off later.
 pub fn fail(
     view: &ContainerView<'_>,
     status: &mut ContainerStatus,
@@ -113,7 +118,7 @@ pub fn fail(
     progress.wake_by(next);
 }
 
-/// Somebody else may bring the image to the node, so the agent goes on looking.
+/// Reports an image that may not be pulled. Another pod may bring it to the node, so the agent tries again later.
 pub fn never_pulled(
     view: &ContainerView<'_>,
     status: &mut ContainerStatus,

@@ -1,8 +1,8 @@
-//! The pod life cycle as one pure function: `step` takes what is known of a pod and the present time, and
-//! returns its next status, what to tell about it, and when to look again.
+//! The life cycle of a pod as one pure function: `step` takes a pod, its status and the present time, and returns the
+//! next status, the events to record, and when the next step is due.
 //!
-//! Corresponds to pkg/kubelet: podWorkers, syncPod, syncTerminatingPod and generateAPIPodStatus. Everything that
-//! the next step depends on is in the status, so an agent that starts again goes on where the last one was.
+//! Corresponds to pkg/kubelet: podWorkers, syncPod, syncTerminatingPod and generateAPIPodStatus. The next step depends
+//! only on the pod and its status, so an agent that restarts goes on where the last one stopped.
 //!
 //! ```text
 //! bound ─ admitted ─▶ Pending ─ sandbox, init containers one by one ─▶ app containers ─▶ Running ─▶ Ready
@@ -41,50 +41,52 @@ const DEFAULT_GRACE: Duration = Duration::from_secs(30);
 const DEADLINE_REASON: &str = "DeadlineExceeded";
 const DEADLINE_MESSAGE: &str = "Pod was active on the node longer than the specified deadline";
 
-/// What is known of a pod and of the machine it runs on.
+/// A pod, with everything on its node that its next step depends on.
 pub struct PodView<'a> {
     pub pod: &'a Pod,
-    /// The last status that is known: the API server's, or a later one that has just been written.
+    /// The last known status: the API server's, or a later one that was just written.
     pub status: &'a PodStatus,
-    /// The primary one first.
+    /// The addresses of the node, the primary one first.
     pub node_ips: &'a [IpAddr],
-    /// The address that the sandbox gets, or why it gets none.
+    /// The network of the sandbox, or why there is none.
     pub sandbox: Sandbox,
     pub has_image: &'a dyn Fn(&str) -> bool,
     pub latency: &'a Latency,
 }
 
-/// What the node's network has for the pod.
+/// The network of a pod's sandbox.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Sandbox {
-    /// One of each family of the node.
+    /// One address of each IP family of the node.
     Addresses(Vec<IpAddr>),
-    /// It shares the node's.
+    /// The pod uses the node's network.
     OnHost,
-    /// The pod is going, and has none.
+    /// The pod is being deleted before it got an address.
     NotNeeded,
-    /// Why there is none, as an event's reason and message.
+    /// There is none, for the reason and message of an event.
     Impossible { reason: &'static str, message: String },
 }
 
-/// What follows.
+/// The result of one step of a pod.
 #[derive(Debug)]
 pub struct PodStep {
     pub status: PodStatus,
     pub events: Vec<PodEvent>,
+    /// Images that were pulled onto the node.
     pub pulled: Vec<String>,
-    /// When something is due next, if nothing happens before.
+    /// When the next step is due, if nothing happens before.
     pub wake_at: Option<Timestamp>,
-    /// The pod is being deleted and nothing of it runs any more: it can go.
+    /// True when the pod is being deleted and nothing of it runs any more, so that its object can be removed.
     pub ended: bool,
 }
 
+/// Takes the step of a pod that is due at `now`.
 pub fn step(view: &PodView<'_>, now: Timestamp) -> PodStep {
     let mut status = view.status.clone();
     let mut progress = Progress::default();
     if !is_terminal(&status) {
         let machine = PodMachine::new(view);
-        machine.admit(&mut status, now);
+        machine.initialize(&mut status, now);
         let course = machine.advance(&mut status, now, &mut progress);
         machine.show_sandbox(&mut status);
         let phase = match course {
@@ -95,7 +97,7 @@ pub fn step(view: &PodView<'_>, now: Timestamp) -> PodStep {
         status.phase = Some(phase.to_owned());
         status.observed_generation = view.pod.metadata.generation.or(status.observed_generation);
         conditions::refresh(view.pod, &mut status, now);
-        // In the spec's order so far; kubelet writes those of app containers by name.
+        // Up to here in the order of the spec; the kubelet writes those of app containers by name.
         status.container_statuses.iter_mut().for_each(|list| list.sort_by(|a, b| a.name.cmp(&b.name)));
     }
     let ended = is_terminal(&status) && view.pod.is_deleting();
@@ -103,7 +105,7 @@ pub fn step(view: &PodView<'_>, now: Timestamp) -> PodStep {
     PodStep { status, events: progress.events, pulled: progress.pulled, wake_at, ended }
 }
 
-/// The node does not take the pod: it has failed before it began.
+/// Returns the failed status of a pod that the node does not admit.
 pub fn reject(pod: &Pod, status: &PodStatus, rejection: &Rejection, now: Timestamp) -> PodStep {
     let mut status = status.clone();
     status.start_time.get_or_insert(Time(now));
@@ -119,18 +121,20 @@ fn statuses(list: &Option<Vec<ContainerStatus>>) -> &[ContainerStatus] {
     list.as_deref().unwrap_or_default()
 }
 
-/// Where a pod stands after a step.
+/// How far a pod has come after a step.
 enum Course {
+    /// Something still runs or may run.
     GoesOn,
-    /// Its work has ended by itself.
+    /// All work has ended by itself.
     Done,
-    /// It was stopped, and nothing runs any more.
+    /// The pod was stopped, and nothing runs any more.
     Stopped {
+        /// Reason and message of the status, when a deadline stopped the pod.
         reason: Option<(&'static str, &'static str)>,
     },
 }
 
-/// A pod's spec, split into what its containers do.
+/// A pod with a view of each of its containers.
 struct PodMachine<'a> {
     view: &'a PodView<'a>,
     spec: &'a PodSpec,
@@ -168,8 +172,8 @@ impl<'a> PodMachine<'a> {
         }
     }
 
-    /// The node takes the pod: start time, the node's addresses, a status for each container.
-    fn admit(&self, status: &mut PodStatus, now: Timestamp) {
+    /// Fills in what is known from the start: start time, the node's addresses, a status for each container.
+    fn initialize(&self, status: &mut PodStatus, now: Timestamp) {
         status.start_time.get_or_insert(Time(now));
         let node_ips = self.view.node_ips;
         if status.host_ip.is_none() {
@@ -185,14 +189,14 @@ impl<'a> PodMachine<'a> {
         complete(&mut status.ephemeral_container_statuses, &self.ephemeral, reason);
     }
 
-    /// Kubelet learns of a pod's address with what has become of its first container, not before.
+    /// Writes the pod's addresses. A kubelet learns of them together with the state of the first container, not before.
     fn show_sandbox(&self, status: &mut PodStatus) {
         if let (Sandbox::Addresses(ips), true) = (&self.view.sandbox, conditions::has_sandbox(status)) {
             set_pod_ips(status, ips);
         }
     }
 
-    /// Takes the steps that are due.
+    /// Advances all containers: to their end when the pod has to stop, and otherwise by their scripts.
     fn advance(&self, status: &mut PodStatus, now: Timestamp, progress: &mut Progress) -> Course {
         let start_time = status.start_time.as_ref().map_or(now, |t| t.0);
         let deadline = self.deadline(start_time, now, progress);
@@ -205,8 +209,8 @@ impl<'a> PodMachine<'a> {
         };
         if let Some(ending) = ending {
             let reason = deadline.map(|_| (DEADLINE_REASON, DEADLINE_MESSAGE));
-            let gone = wind_down(ending, self.with_statuses(status), now, progress);
-            return if gone { Course::Stopped { reason } } else { Course::GoesOn };
+            let all_ended = wind_down(ending, self.with_statuses(status), now, progress);
+            return if all_ended { Course::Stopped { reason } } else { Course::GoesOn };
         }
         if let Sandbox::Impossible { reason, message } = &self.view.sandbox {
             progress.events.push(PodEvent::of_pod(true, reason, message.as_str()));
@@ -215,18 +219,19 @@ impl<'a> PodMachine<'a> {
         }
         self.run(status, start_time + self.view.latency.sandbox, now, progress);
         let Some(asked_at) = self.work_done(status) else { return Course::GoesOn };
-        // Sidecars serve the app containers; when those have ended for good, they go too.
+        // Sidecars serve the app containers, so they are stopped once those have ended for good.
         let ending = Ending { asked_at, grace: self.grace() };
-        let gone = wind_down(ending, self.with_statuses(status), now, progress);
-        if gone { Course::Done } else { Course::GoesOn }
+        let all_ended = wind_down(ending, self.with_statuses(status), now, progress);
+        if all_ended { Course::Done } else { Course::GoesOn }
     }
 
+    /// Advances each container by its script: ephemeral ones, then init containers, then app containers.
     fn run(&self, status: &mut PodStatus, sandbox_at: Timestamp, now: Timestamp, progress: &mut Progress) {
         let mut init = status.init_container_statuses.take().unwrap_or_default();
         let mut apps = status.container_statuses.take().unwrap_or_default();
         let done = self.apps.iter().zip(&apps).all(|(view, status)| is_finished(view, status));
         for (view, status) in self.ephemeral.iter().zip(status.ephemeral_container_statuses.iter_mut().flatten()) {
-            // When it was added is not written anywhere: the step that sees it first counts as that.
+            // No field says when it was added: the step that sees it first counts as that time.
             let is_new =
                 !statuses(&self.view.status.ephemeral_container_statuses).iter().any(|s| s.name == status.name);
             let turn = if is_new { now } else { sandbox_at };
@@ -247,7 +252,7 @@ impl<'a> PodMachine<'a> {
         status.container_statuses = Some(apps);
     }
 
-    /// Since when nothing is left to do, if so: all app containers have ended for good, or they will never start.
+    /// Returns when the work was done: all app containers have ended for good, or will never start. `None` before.
     fn work_done(&self, status: &PodStatus) -> Option<Timestamp> {
         let (init, apps) = (statuses(&status.init_container_statuses), statuses(&status.container_statuses));
         let over = self.init_failed(init) || self.apps.iter().zip(apps).all(|(view, s)| is_finished(view, s));
@@ -256,7 +261,7 @@ impl<'a> PodMachine<'a> {
         over.then(|| work.filter_map(finished_at).max().unwrap_or(Timestamp::UNIX_EPOCH))
     }
 
-    /// An init container has failed and is not tried again.
+    /// True when an init container has failed and is not restarted.
     fn init_failed(&self, init: &[ContainerStatus]) -> bool {
         self.init.iter().zip(init).any(|(view, status)| {
             let failed = state::terminated(status).is_some_and(|exit| exit.exit_code != 0);
@@ -264,6 +269,7 @@ impl<'a> PodMachine<'a> {
         })
     }
 
+    /// Returns the ending that `deletionTimestamp` asks for.
     fn deletion(&self, now: Timestamp) -> Option<Ending> {
         let metadata = &self.view.pod.metadata;
         let deadline = metadata.deletion_timestamp.as_ref()?.0;
@@ -272,7 +278,7 @@ impl<'a> PodMachine<'a> {
         Some(Ending { asked_at: (deadline - grace).min(now), grace })
     }
 
-    /// `activeDeadlineSeconds`, once it has passed.
+    /// Returns the ending that `activeDeadlineSeconds` asks for, once it has passed.
     fn deadline(&self, start_time: Timestamp, now: Timestamp, progress: &mut Progress) -> Option<Ending> {
         let deadline_s = u64::try_from(self.spec.active_deadline_seconds?).unwrap_or(0);
         let at = start_time + Duration::from_secs(deadline_s);
@@ -300,7 +306,7 @@ impl<'a> PodMachine<'a> {
         }
     }
 
-    /// The pod was stopped: says what there is to say of containers that did not end by themselves.
+    /// Completes the statuses of a stopped pod's containers, and returns its final phase.
     fn finish_stopped(&self, status: &mut PodStatus, reason: Option<(&str, &str)>) -> &'static str {
         let (mut no_init, mut no_apps) = (Vec::new(), Vec::new());
         let init = status.init_container_statuses.as_mut().unwrap_or(&mut no_init);
@@ -329,8 +335,7 @@ fn set_pod_ips(status: &mut PodStatus, ips: &[IpAddr]) {
     }
 }
 
-/// What an ephemeral container has in common with the others.
-/// A container of the pod, whichever list it stands in.
+/// Finds a container of the pod by name, in any of its lists.
 pub fn container_named(pod: &Pod, name: &str) -> Option<(Container, Role)> {
     let spec = pod.spec.as_ref()?;
     let apps = spec.containers.iter().map(|container| (container.clone(), Role::App));
@@ -342,6 +347,7 @@ pub fn container_named(pod: &Pod, name: &str) -> Option<(Container, Role)> {
     apps.chain(init).chain(ephemeral).find(|(container, _)| container.name == name)
 }
 
+/// Converts an ephemeral container; only the fields that matter here.
 fn as_container(ephemeral: &EphemeralContainer) -> Container {
     Container {
         name: ephemeral.name.clone(),
@@ -361,7 +367,7 @@ fn as_container(ephemeral: &EphemeralContainer) -> Container {
     }
 }
 
-/// One status per container, in the order of the spec; those that are there stay as they are.
+/// Adds the missing statuses, in the order of the spec; those that exist stay as they are.
 fn complete(statuses: &mut Option<Vec<ContainerStatus>>, views: &[ContainerView<'_>], reason: &str) {
     let mut known = statuses.take().unwrap_or_default();
     let status_of = |view: &ContainerView<'_>| match known.iter().position(|s| s.name == view.spec.name) {
@@ -372,13 +378,14 @@ fn complete(statuses: &mut Option<Vec<ContainerStatus>>, views: &[ContainerView<
     *statuses = (!all.is_empty()).then_some(all);
 }
 
-/// When the container after this init container may start: when this one has done its work, or as a sidecar has started.
+/// Returns when the container after this init container may start: once this one has completed or, as a sidecar,
+/// started.
 fn turn_after_init(view: &ContainerView<'_>, status: &ContainerStatus, turn: Timestamp) -> Option<Timestamp> {
     if view.role == Role::Sidecar {
         let restarting = state::last_exit(status).is_some() || state::terminated(status).is_some();
         return match state::running(status) {
             Some(started_at) if status.started == Some(true) => Some(turn.max(started_at + view.script.started_after)),
-            // A sidecar that crashes later holds nobody up.
+            // A sidecar that crashes later delays no other container.
             _ if restarting => Some(turn),
             _ => None,
         };
@@ -387,7 +394,8 @@ fn turn_after_init(view: &ContainerView<'_>, status: &ContainerStatus, turn: Tim
     Some(exit.finished_at.as_ref().map_or(turn, |t| t.0.max(turn)))
 }
 
-/// App containers start one after another; one that cannot start holds nobody up.
+/// Returns when the container after this app container may start. They start in order; one that cannot start delays
+/// none.
 fn turn_after_app(status: &ContainerStatus, turn: Timestamp) -> Option<Timestamp> {
     match state::running(status) {
         Some(started_at) => Some(turn.max(started_at)),

@@ -1,8 +1,7 @@
-//! What an agent remembers of the statuses it has written, so that a cache that lags behind does not make it
-//! take a step twice.
+//! Remembers the statuses that an agent has written, so that a lagging cache does not make it take a step twice.
 //!
-//! Corresponds to pkg/kubelet/status.Manager. Forgetting it all is safe: the statuses themselves say enough to go
-//! on, to the second; the memory adds the fractions and keeps events from being told twice.
+//! Corresponds to pkg/kubelet/status.Manager. It is safe to forget everything: a stored status says enough to go on.
+//! The memory adds the fractions of seconds, and keeps events from being recorded twice.
 
 use crate::pod::progress::PodEvent;
 use parking_lot::Mutex;
@@ -16,22 +15,23 @@ pub struct PodMemory(Mutex<BTreeMap<String, Remembered>>);
 #[derive(Debug, Default)]
 struct Remembered {
     uid: String,
-    /// The last write's; 0 before the first.
+    /// The resourceVersion of the last write; 0 before the first.
     revision: u64,
-    /// With fractions of seconds, which the API server does not keep.
+    /// The status with fractions of seconds, which the API server does not store.
     exact: PodStatus,
-    /// As the API server keeps it.
+    /// The status as the API server stores it.
     stored: Option<PodStatus>,
+    /// Occurrences of the events that were recorded.
     recorded: BTreeSet<String>,
 }
 
-/// resourceVersions compare as numbers, as Kubernetes promises since v1.35.
+/// Returns the resourceVersion as a number. Kubernetes promises since v1.35 that they can be compared so.
 fn revision(pod: &Pod) -> u64 {
     pod.resource_version().parse().unwrap_or(0)
 }
 
 impl PodMemory {
-    /// The latest status known, and whether the cache that `pod` comes from has caught up with our last write.
+    /// Returns the latest known status, and whether the cache that holds `pod` has caught up with the last write.
     pub fn status_of(&self, pod: &Pod) -> (PodStatus, bool) {
         let cached = pod.status.clone().unwrap_or_default();
         let memory = self.0.lock();
@@ -42,7 +42,7 @@ impl PodMemory {
         }
     }
 
-    /// `written` is what the API server answered to the write of `exact`.
+    /// Remembers a write: `written` is the API server's answer to the write of `exact`.
     pub fn wrote(&self, written: &Pod, exact: PodStatus) {
         let mut memory = self.0.lock();
         let known = Self::entry(&mut memory, written);
@@ -51,7 +51,7 @@ impl PodMemory {
         known.exact = exact;
     }
 
-    /// Keeps the events that have not been told before, and remembers them.
+    /// Returns the events that were not recorded before, and remembers them.
     pub fn unrecorded(&self, pod: &Pod, events: Vec<PodEvent>) -> Vec<PodEvent> {
         if events.is_empty() {
             return events;

@@ -1,12 +1,12 @@
-//! The patch that brings a pod's stored status to the wanted one: only what differs, and only our conditions.
+//! The patch from a pod's stored status to the wanted one: only what differs, and only the kubelet's conditions.
 //!
 //! Corresponds to pkg/util/pod.PatchPodStatus and the kubelet's status manager.
 
 use crate::pod::conditions;
 use serde_json::{Map, Value, json};
 
-/// A strategic merge patch for the `status` subresource; `None` if there is nothing to change.
-/// The uid is a precondition: a pod of the same name that has taken this one's place must not get its status.
+/// Returns a strategic merge patch for the `status` subresource; `None` when nothing differs. The uid is a
+/// precondition: a later pod of the same name must not get this status.
 pub fn status_patch(uid: &str, stored: &Value, wanted: &Value) -> Option<Value> {
     let nothing = Map::new();
     let (stored, wanted) = (stored.as_object().unwrap_or(&nothing), wanted.as_object().unwrap_or(&nothing));
@@ -27,7 +27,8 @@ pub fn status_patch(uid: &str, stored: &Value, wanted: &Value) -> Option<Value> 
     (!changes.is_empty()).then(|| json!({"metadata": {"uid": uid}, "status": changes}))
 }
 
-/// Lists of conditions merge by type and conditions by field, so what a condition no longer has is set to null.
+/// Returns the conditions that differ. They merge by type and field, so a field that a condition has lost is set to
+/// null.
 fn changed_conditions(stored: Option<&Value>, wanted: &Value) -> Vec<Value> {
     let list = |value: Option<&Value>| value.and_then(Value::as_array).cloned().unwrap_or_default();
     let stored = list(stored);

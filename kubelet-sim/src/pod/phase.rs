@@ -1,25 +1,25 @@
-//! A pod's phase, and what becomes of containers of which nothing more will be heard.
+//! A pod's phase, and the final statuses of containers that did not end by themselves.
 //!
 //! Corresponds to getPhase in pkg/kubelet/kubelet_pods.go and TerminatePod in pkg/kubelet/status/status_manager.go.
 
 use crate::pod::state::{is_waiting, last_exit, never_ran, terminated};
 use proto::kinds::api::core::v1::{ContainerState, ContainerStateTerminated, ContainerStatus};
 
-/// What a process that nobody saw end is taken to have ended with.
+/// The exit code that is reported for a process whose end was not observed.
 const EXIT_UNKNOWN: i32 = 137;
 
-/// The phase while something runs or may still run: Pending until every app container and sidecar has run.
+/// Returns the phase while something runs or may still run: Pending until every app container and sidecar has run.
 pub fn while_alive<'s>(apps_and_sidecars: impl IntoIterator<Item = &'s ContainerStatus>) -> &'static str {
     if apps_and_sidecars.into_iter().any(never_ran) { "Pending" } else { "Running" }
 }
 
-/// The phase once nothing will run any more.
+/// Returns the phase once nothing will run any more.
 pub fn at_the_end(apps: &[ContainerStatus]) -> &'static str {
     let succeeded = |status: &ContainerStatus| terminated(status).is_some_and(|exit| exit.exit_code == 0);
     if apps.iter().all(succeeded) { "Succeeded" } else { "Failed" }
 }
 
-/// A container that waited for its next run will not have one: its last exit is its end.
+/// Ends containers that wait for a restart, which will not come: their last exit becomes their state.
 pub fn restore_last_exits(statuses: &mut [ContainerStatus]) {
     for status in statuses.iter_mut().filter(|status| is_waiting(status)) {
         if let Some(exit) = last_exit(status).cloned() {
@@ -29,8 +29,8 @@ pub fn restore_last_exits(statuses: &mut [ContainerStatus]) {
     }
 }
 
-/// A container of a pod that has got past its init containers counts as failed even if it never ran; so does an init
-/// container that one after it has overtaken.
+/// Marks containers without a known end as failed: app containers, once the pod was initialized, and init containers up
+/// to the last one that was tried.
 pub fn mark_lost(init: &mut [ContainerStatus], apps: &mut [ContainerStatus]) {
     if is_initialized(init, apps) {
         apps.iter_mut().for_each(mark_status_unknown);

@@ -1,28 +1,30 @@
-//! What the steps of a pod's containers add up to: events to tell, images pulled, and when to look again.
+//! Collects the results of a step over a pod's containers: events to record, pulled images, and when the next step is
+//! due.
 
 use crate::pod::script::Role;
 use crate::pod::view::ContainerView;
 use proto::kinds::jiff::Timestamp;
 
-/// What a step tells about a pod. `once` names the occurrence, so that a step that is taken again tells it once.
+/// An event about a pod. `occurrence` identifies it, so that a step that is taken twice records it once.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PodEvent {
     pub warning: bool,
     pub reason: String,
     pub message: String,
-    /// `spec.containers{web}`; empty for the pod as a whole.
+    /// The container, as in `spec.containers{web}`; empty for the pod as a whole.
     pub field_path: String,
     pub occurrence: String,
 }
 
 impl PodEvent {
-    /// About the pod as a whole.
+    /// Returns an event about the pod as a whole.
     pub fn of_pod(warning: bool, reason: &str, message: impl Into<String>) -> Self {
         let (reason, message) = (reason.to_owned(), message.into());
         Self { warning, occurrence: format!("{reason}/{message}"), reason, message, field_path: String::new() }
     }
 }
 
+/// The results of a step so far.
 #[derive(Debug, Default)]
 pub struct Progress {
     pub events: Vec<PodEvent>,
@@ -32,15 +34,18 @@ pub struct Progress {
 }
 
 impl Progress {
+    /// Asks for a step at this time at the latest.
     pub fn wake_by(&mut self, at: Timestamp) {
         self.wake_at = Some(self.wake_at.map_or(at, |other| other.min(at)));
     }
 
-    /// `run` counts the container's runs, or within one the tries: what happens again is told again.
+    /// Records an event of type Normal. `run` is part of its identity: what happens again in another run is recorded
+    /// again.
     pub fn normal(&mut self, view: &ContainerView<'_>, run: impl Into<Occasion>, reason: &str, message: String) {
         self.record(view, run.into(), false, reason, message);
     }
 
+    /// Records an event of type Warning.
     pub fn warning(&mut self, view: &ContainerView<'_>, run: impl Into<Occasion>, reason: &str, message: String) {
         self.record(view, run.into(), true, reason, message);
     }
@@ -58,7 +63,7 @@ impl Progress {
     }
 }
 
-/// Which run of a container, and which attempt to start it.
+/// A run of a container, and the attempt to start it.
 #[derive(Clone, Copy, Debug)]
 pub struct Occasion {
     pub run: i32,

@@ -1,4 +1,4 @@
-//! Whether a container that has exited is started again, and how long it waits for that.
+//! Decides whether a container that has exited is restarted, and how long it waits before that.
 //!
 //! Corresponds to ContainerShouldRestart of k8s.io/component-helpers and doBackOff of pkg/kubelet/kuberuntime.
 
@@ -8,14 +8,14 @@ use crate::pod::view::ContainerView;
 use proto::kinds::api::core::v1::{ContainerStateTerminated, ContainerStatus};
 use std::time::Duration;
 
-/// kubelet's MaxCrashLoopBackOff.
+/// The kubelet's longest crash-loop back-off, MaxCrashLoopBackOff.
 pub const BACK_OFF_MAX: Duration = Duration::from_secs(300);
-/// kubelet's initial crash-loop back-off, doubled by every further crash.
+/// The kubelet's first crash-loop back-off; every further crash doubles it.
 pub const BACK_OFF_INITIAL: Duration = Duration::from_secs(10);
-/// A run this long clears the back-off: twice the maximum, as in client-go's flowcontrol.Backoff.
+/// The length of a run that clears the back-off: twice the maximum, as in client-go's flowcontrol.Backoff.
 const BACK_OFF_RESET: Duration = Duration::from_secs(600);
 
-/// Whether the container is started again after it has exited with this code.
+/// True when the container is restarted after it has exited with this code.
 pub fn restarts(view: &ContainerView<'_>, exit_code: i32) -> bool {
     if view.role == Role::Ephemeral {
         return false;
@@ -38,15 +38,16 @@ pub fn restarts(view: &ContainerView<'_>, exit_code: i32) -> bool {
     }
 }
 
-/// Whether this container, having exited, stays so.
+/// True when this container has exited and is not restarted.
 pub fn is_finished(view: &ContainerView<'_>, status: &ContainerStatus) -> bool {
     terminated(status).is_some_and(|exit| !restarts(view, exit.exit_code))
 }
 
-/// The first restart is immediate, those after it wait 10 s, 20 s, … up to five minutes.
+/// Returns how long a restart waits after this exit: the first not at all, the next ones 10 s, 20 s, … up to five
+/// minutes.
 ///
-/// Deviation: kubelet keeps the count of crashes in memory, and a run of ten minutes clears it; ours follows from
-/// `restartCount`, so after such a run the next crash waits as long as the one before would have.
+/// Deviation: a kubelet counts crashes in memory, and a run of ten minutes resets the count. Here the count is
+/// `restartCount`, so the second crash after such a run waits as long as if there had been no such run.
 pub fn back_off(exit: &ContainerStateTerminated, restart_count: i32) -> Duration {
     let ran_s = match (&exit.started_at, &exit.finished_at) {
         (Some(from), Some(to)) => to.0.as_second() - from.0.as_second(),
@@ -58,7 +59,7 @@ pub fn back_off(exit: &ContainerStateTerminated, restart_count: i32) -> Duration
     doubled(u32::try_from(restart_count - 1).unwrap_or(0))
 }
 
-/// 10 s doubled so often, up to five minutes.
+/// Returns 10 s, doubled so many times, up to five minutes.
 pub fn doubled(times: u32) -> Duration {
     (BACK_OFF_INITIAL * 2_u32.pow(times.min(5))).min(BACK_OFF_MAX)
 }

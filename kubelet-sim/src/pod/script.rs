@@ -1,7 +1,7 @@
-//! What a simulated container does, as its pod's annotations and spec say.
+//! The script of a simulated container: what it does, as its pod's annotations and spec say.
 //!
-//! There is no kubelet counterpart: a real container is a program, ours is a script of when it becomes ready,
-//! how long it runs and how it exits. All of it may be changed on a running pod.
+//! There is no kubelet counterpart: a real container runs a program. A script says when the container becomes ready,
+//! how long it runs and how it exits. All of it can be changed on a running pod.
 //!
 //! | annotation | value | meaning |
 //! |---|---|---|
@@ -14,15 +14,14 @@
 //! | `orrery.dev/log-every` | `2s` | write those lines in turn, one each time, over and over |
 //! | `orrery.dev/stop-time` | `45s` | time from SIGTERM to exit; beyond the grace period the container is killed |
 //!
-//! Each but the pull ones can be given for one container, which goes before the pod's:
-//! `run-for.orrery.dev/CONTAINER: 30s`. Init, sidecar and ephemeral containers are reached in
-//! this form alone.
+//! All but the two pull annotations can be given for one container, as `run-for.orrery.dev/CONTAINER: 30s`. This form
+//! has precedence over the pod's. It is the only form that applies to init, sidecar and ephemeral containers.
 //!
-//! Without annotations the app containers of a pod whose restart policy is `Always` run until they are stopped;
-//! those of `OnFailure` and `Never` pods (jobs) run for five seconds and exit with 0; init containers run for
-//! half a second and exit with 0; sidecars and ephemeral containers run until they are stopped. A command whose end its
-//! words tell (`sleep 30`, `sh -c "echo no; exit 1"`) ends so, whatever the policy; a shell that reads what somebody types
-//! (`kubectl run -it`) waits for him, and when he ends it, `run-for` and `exit-code` of its container are written down.
+//! Without annotations the app containers of a pod whose restart policy is `Always` run until they are stopped; those
+//! of `OnFailure` and `Never` pods (jobs) run for five seconds and exit with 0; init containers run for half a second
+//! and exit with 0; sidecars and ephemeral containers run until they are stopped. A command that can be predicted
+//! (`sleep 30`, `sh -c "echo no; exit 1"`) ends as its words say, whatever the policy. An interactive shell (`kubectl
+//! run -it`) runs until its user ends it; then the annotations `run-for` and `exit-code` of its container are set.
 
 use crate::config::Latency;
 use crate::shell::entrypoint;
@@ -31,7 +30,7 @@ use proto::kinds::api::core::v1::Container;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Which of a pod's lists a container stands in, as far as its life differs by it.
+/// The kind of a container in its pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Runs to completion before the next one starts.
@@ -46,30 +45,33 @@ pub enum Role {
 /// What one container will do. All times count from the moment it starts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Script {
-    /// `None`: until it is stopped.
+    /// Time from start to exit; `None` when it runs until it is stopped.
     pub run_for: Option<Duration>,
-    /// By number of earlier runs; the last one repeats. Never empty.
+    /// Exit codes of successive runs; the last one repeats. Never empty.
     pub exit_codes: Vec<i32>,
+    /// Time until the startup probe has succeeded.
     pub started_after: Duration,
-    /// `None`: never.
+    /// Time until the container is ready; `None` when it never is.
     pub ready_after: Option<Duration>,
     pub pull_time: Duration,
+    /// The error of every pull; `None` when pulls succeed.
     pub pull_error: Option<String>,
     /// How long the pre-stop hook takes.
     pub pre_stop: Duration,
+    /// Time from SIGTERM to exit.
     pub stop_time: Duration,
     pub log: LogScript,
 }
 
-/// What a container has to say.
+/// The lines that a container writes to its log.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LogScript {
     pub lines: Vec<String>,
-    /// `None`: once.
+    /// The period at which one line is written; `None` when all are written once at the start.
     pub every: Option<Duration>,
 }
 
-/// No container talks faster.
+/// The shortest period of a log.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 
 impl Script {
@@ -78,7 +80,8 @@ impl Script {
         self.exit_codes[run]
     }
 
-    /// Annotations that cannot be understood are left alone: a typo in one must not stop the others.
+    /// Reads a container's script. An annotation that cannot be parsed is ignored: a typo in one must not disable the
+    /// others.
     pub fn of(
         container: &Container,
         role: Role,
@@ -125,15 +128,15 @@ impl Script {
     }
 }
 
-/// Of hooks only `sleep` takes time; simulated containers have nothing that could run a command or answer a request.
+/// Returns how long the pre-stop hook takes. Only `sleep` takes time: no simulated container runs a hook's command.
 fn pre_stop(container: &Container) -> Duration {
     let hook = container.lifecycle.as_ref().and_then(|lifecycle| lifecycle.pre_stop.as_ref());
     let sleep_s = hook.and_then(|hook| hook.sleep.as_ref()).map_or(0, |sleep| sleep.seconds);
     Duration::from_secs(u64::try_from(sleep_s).unwrap_or(0))
 }
 
-/// When the startup and the readiness probe succeed, counted from the container's start. Every simulated probe
-/// succeeds the first time, so what remains is the initial delay and the successes asked for.
+/// Returns the times from start to the success of the startup probe and of the readiness probe. Every simulated probe
+/// succeeds at once, so only the initial delay and the success threshold count.
 fn probe_times(container: &Container) -> (Duration, Duration) {
     let seconds = |s: Option<i32>, default: i32| Duration::from_secs(u64::try_from(s.unwrap_or(default)).unwrap_or(0));
     let started = container.startup_probe.as_ref().map_or(Duration::ZERO, |p| seconds(p.initial_delay_seconds, 0));

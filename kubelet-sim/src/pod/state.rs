@@ -1,4 +1,4 @@
-//! What a container's status says of it.
+//! Reads the state of a container from its status.
 
 use proto::kinds::api::core::v1::{ContainerState, ContainerStateTerminated, ContainerStateWaiting, ContainerStatus};
 use proto::kinds::jiff::Timestamp;
@@ -8,7 +8,7 @@ pub fn waiting(reason: &str, message: Option<String>) -> ContainerState {
     ContainerState { waiting: Some(waiting), ..Default::default() }
 }
 
-/// When it started, if it is running.
+/// Returns when the container started; `None` when it is not running.
 pub fn running(status: &ContainerStatus) -> Option<Timestamp> {
     let started_at = status.state.as_ref()?.running.as_ref()?.started_at.as_ref();
     Some(started_at.map_or(Timestamp::UNIX_EPOCH, |t| t.0))
@@ -18,7 +18,7 @@ pub fn terminated(status: &ContainerStatus) -> Option<&ContainerStateTerminated>
     status.state.as_ref()?.terminated.as_ref()
 }
 
-/// How the run before the present one ended.
+/// Returns how the run before the present one ended.
 pub fn last_exit(status: &ContainerStatus) -> Option<&ContainerStateTerminated> {
     status.last_state.as_ref()?.terminated.as_ref()
 }
@@ -31,12 +31,12 @@ pub fn waiting_reason(status: &ContainerStatus) -> Option<&str> {
     status.state.as_ref()?.waiting.as_ref()?.reason.as_deref()
 }
 
-/// No run of it is known, neither a present nor a past one.
+/// True when the status shows no run, neither a present nor a past one.
 pub fn never_ran(status: &ContainerStatus) -> bool {
     is_waiting(status) && last_exit(status).is_none()
 }
 
-/// It is as it was when the pod came to the node: nothing has been tried yet.
+/// True when no start was tried yet: the status is as when the pod came to the node.
 pub fn is_untouched(status: &ContainerStatus) -> bool {
     never_ran(status) && matches!(waiting_reason(status), Some("ContainerCreating" | "PodInitializing"))
 }

@@ -1,4 +1,4 @@
-//! What is known of a container besides its status: its spec, its script, and the machine it runs on.
+//! A view of a container: everything but its status that its life depends on.
 
 use crate::pod::script::{Role, Script};
 use crate::pod::state::waiting;
@@ -8,23 +8,24 @@ use proto::kinds::api::core::v1::{
 use std::borrow::Cow;
 use std::time::Duration;
 
-/// An init container that goes on running beside the containers.
+/// True for an init container that keeps running beside the app containers.
 pub fn is_sidecar(init_container: &Container) -> bool {
     init_container.restart_policy.as_deref() == Some("Always")
 }
 
+/// A container's spec and script, and what its node has for it.
 #[derive(Debug)]
 pub struct ContainerView<'a> {
-    /// An ephemeral container is of another type, and copied.
+    /// Borrowed; an ephemeral container has a type of its own and is converted.
     pub spec: Cow<'a, Container>,
     pub role: Role,
     pub pod: &'a PodSpec,
     pub script: Script,
     pub image_present: bool,
     pub pod_uid: &'a str,
-    /// `web-1_default(uid)`, as kubelet's messages name a pod.
+    /// The pod as the kubelet's messages name it: `web-1_default(uid)`.
     pub pod_title: String,
-    /// From creating a container to its process running.
+    /// Time from creating the container to its process running.
     pub start_latency: Duration,
 }
 
@@ -33,7 +34,7 @@ impl ContainerView<'_> {
         self.spec.image.as_deref().unwrap_or_default()
     }
 
-    /// The status before anything has happened.
+    /// Returns the status before anything has happened.
     pub fn first_status(&self, reason: &str) -> ContainerStatus {
         ContainerStatus {
             name: self.spec.name.clone(),
@@ -63,7 +64,7 @@ impl ContainerView<'_> {
         Some(mounts.collect())
     }
 
-    /// Whom the first process runs as. Simulated images name nobody, so that is root unless the spec says otherwise.
+    /// Returns the user of the first process: root unless the spec names another, because simulated images name none.
     pub fn user(&self) -> ContainerUser {
         let pod = self.pod.security_context.as_ref();
         let own = self.spec.security_context.as_ref();

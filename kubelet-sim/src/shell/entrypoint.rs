@@ -1,7 +1,7 @@
 //! Predicts a container's entrypoint: how long it runs and how it exits, or that it waits for input.
 //!
-//! There is no Kubernetes counterpart: a real container must be run to learn this. Pure. A command is predicted only when
-//! the pod's spec alone decides; one that reads a file, or a variable from elsewhere, depends on more than that.
+//! There is no Kubernetes counterpart: a real container must be run to learn this. Pure. A command is predicted only
+//! when the pod's spec alone decides; one that reads a file, or a variable from elsewhere, depends on more than that.
 
 use super::command_line;
 use super::session::{ContainerContext, Effect, Session, is_supported};
@@ -40,7 +40,8 @@ pub fn known_end(container: &Container) -> Option<KnownEnd> {
     Some(KnownEnd { after: (after != Duration::MAX).then_some(after), exit_code: outcome.exit_code })
 }
 
-/// Returns the command of a container that reads typed input (`kubectl run -it`, `kubectl debug -it`): a shell, or `cat`.
+/// Returns the command of a container that reads typed input (`kubectl run -it`, `kubectl debug -it`): a shell, or
+/// `cat`.
 pub fn interactive_command(container: &Container) -> Option<Vec<String>> {
     let mut argv = argv(container);
     if argv.is_empty() && is_shell_image(container.image.as_deref().unwrap_or_default()) {

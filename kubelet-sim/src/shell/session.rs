@@ -2,7 +2,8 @@
 //!
 //! There is no Kubernetes counterpart: a real container has the shell of its image. Pure: it turns a command, its
 //! container's context and the time into what is printed, how long is slept, and the exit code. Loops, functions and
-//! substitutions are refused by name. Files are never written. Typed input reaches one program and goes through no pipe.
+//! substitutions are refused by name. Files are never written. Typed input reaches one program and goes through no
+//! pipe.
 
 use super::command_line::{self, Command, RedirectTarget, Redirection, RunIf};
 use proto::kinds::jiff::Timestamp;

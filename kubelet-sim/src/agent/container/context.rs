@@ -45,8 +45,8 @@ impl PodContainer {
         self.container_status().and_then(|status| status.state.as_ref()).is_some_and(|state| state.running.is_some())
     }
 
-    /// Reads the ConfigMaps, Secrets and tokens that the container refers to, with the identity of its node. Missing ones are
-    /// left out: the simulated pod runs without them.
+    /// Reads the ConfigMaps, Secrets and tokens that the container refers to, with the identity of its node. Missing
+    /// ones are left out: the simulated pod runs without them.
     pub async fn context(&self, node: &Client) -> ContainerContext {
         let pod = serde_json::to_value(&*self.pod).unwrap_or_default();
         let container = serde_json::to_value(&self.container).unwrap_or_default();

@@ -1,8 +1,8 @@
 //! The log of a simulated container: a function of its pod and of the run, and of nothing else.
 //!
-//! There is no Kubernetes counterpart. A container whose command the simulated shell can run (`sh -c "echo hi; sleep 9"`)
-//! prints what that command prints. Every other one prints a line at its start and at its end, and in between the lines of
-//! its annotation.
+//! There is no Kubernetes counterpart. A container whose command the simulated shell can run (`sh -c "echo hi; sleep
+//! 9"`) prints what that command prints. Every other one prints a line at its start and at its end, and in between the
+//! lines of its annotation.
 
 use super::log_filter::Line;
 use crate::pod::script::LogScript;

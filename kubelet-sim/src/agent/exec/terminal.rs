@@ -198,8 +198,8 @@ impl<'a> Terminal<'a> {
         }
     }
 
-    /// Echoes what is typed, where a log is shown instead of a command. Waits for ever once the input has ended. It may be
-    /// dropped while it waits, and nothing is lost.
+    /// Echoes what is typed, where a log is shown instead of a command. Waits for ever once the input has ended. It may
+    /// be dropped while it waits, and nothing is lost.
     pub async fn echo(&mut self) -> Result<(), ClientGone> {
         if self.ended && !self.options.stdin {
             self.read().await?;

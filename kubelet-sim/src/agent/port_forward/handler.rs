@@ -1,7 +1,7 @@
-//! `/portForward/{namespace}/{pod}`: connections to what listens in a pod, as many as the client opens.
+//! `/portForward/{namespace}/{pod}`: connections to the servers in a pod, as many as the client opens.
 //!
-//! Corresponds to getPortForward in pkg/kubelet/server/server.go and to pkg/cri/streaming/portforward. Nothing connects to
-//! a simulated address: a declared port of a running container is answered here, by the same pages that `proxy` shows.
+//! Corresponds to getPortForward in pkg/kubelet/server/server.go and to pkg/cri/streaming/portforward. A pod's address
+//! is simulated: connections to a declared port of a running container end here, at the pages that `proxy` shows too.
 
 use super::pages::{self, PodPort};
 use crate::agent::plain_text::Refusal;
@@ -27,15 +27,15 @@ use tokio_util::sync::CancellationToken;
 
 const OFFERS: Offers =
     Offers { websocket: &["SPDY/3.1+portforward.k8s.io", "v4.channel.k8s.io"], spdy: &["portforward.k8s.io"] };
-/// Through one session at a time; more are refused.
+/// Connections that a session may have at a time; more are refused.
 const MAX_CONNECTIONS: usize = 256;
-/// Numbers of channels are bytes, and each port takes two.
+/// Ports of a WebSocket: the number of a channel is a byte, and each port takes two channels.
 const MAX_PORTS: usize = 127;
-/// What a server has said, and nobody has fetched yet.
+/// Output of a server that may wait to be sent.
 const PIPE_BYTES: usize = 32 << 10;
-/// After the last connection, a client gets so long to read what was said.
+/// After the last connection has ended, a client gets this long to read the rest.
 const CLOSE_LIMIT: Duration = Duration::from_secs(5);
-/// Of a SPDY stream: what it is for, to which port, and which two belong together.
+/// Headers of a SPDY stream: its purpose, its port, and the connection that its two streams share.
 const STREAM_TYPE: &str = "streamtype";
 const PORT: &str = "port";
 const REQUEST_ID: &str = "requestid";
@@ -63,7 +63,7 @@ pub fn answer(
     }))
 }
 
-/// The ports that a WebSocket is for.
+/// Reads the ports that a WebSocket asks for.
 fn requested_ports(query: &[(String, String)]) -> Result<Vec<u16>, String> {
     let lists: Vec<&String> = query.iter().filter(|(name, _)| name == PORT).map(|(_, list)| list).collect();
     if lists.is_empty() {
@@ -86,16 +86,17 @@ fn port(text: &str) -> Result<u16, String> {
     }
 }
 
+/// The connections of one client.
 struct Session {
     fleet: Arc<Fleet>,
     pod: PodRef,
     outgoing: Outgoing,
     end: CancellationToken,
-    /// What clients say goes in there, by its stream.
+    /// The input of each server, by the stream that carries it.
     inputs: BTreeMap<u32, WriteHalf<DuplexStream>>,
 }
 
-/// The two streams of a connection, until both are there.
+/// The two streams of a connection, while the client opens them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Pair {
     data: Option<(u32, u16)>,
@@ -103,7 +104,7 @@ struct Pair {
 }
 
 impl Session {
-    /// One connection for each port, which lasts as long as the WebSocket.
+    /// Serves a WebSocket: one connection for each port, which lasts as long as the WebSocket.
     async fn channels(mut self, mut incoming: Incoming, ports: &[u16]) {
         let (alive, mut ended) = mpsc::channel::<()>(1);
         for (number, port) in (0_u32..).step_by(2).zip(ports) {
@@ -129,7 +130,7 @@ impl Session {
         incoming.finish(CLOSE_LIMIT).await;
     }
 
-    /// A pair of streams for each connection, which the client opens as it needs them.
+    /// Serves SPDY: the client opens a pair of streams for each connection, when it needs it.
     async fn spdy_streams(mut self, mut incoming: Incoming) {
         let mut pairs: BTreeMap<String, Pair> = BTreeMap::new();
         loop {
@@ -181,7 +182,7 @@ impl Session {
         }
     }
 
-    /// To what listens there, or an error on the stream that is for it.
+    /// Connects to the server on a port; sends an error on the error stream when nothing listens.
     async fn connect(&mut self, port: u16, data: u32, error: u32, alive: Option<mpsc::Sender<()>>) {
         let PodRef { node, namespace, pod } = self.pod.clone();
         let port = PodPort { node, namespace, pod, port };
@@ -214,18 +215,18 @@ fn is_data(headers: &Headers) -> bool {
     headers.get(STREAM_TYPE).is_some_and(|kind| kind == "data")
 }
 
-/// The connection that a stream belongs to; `None` for what is no stream of a forwarded port.
+/// Returns the connection that a stream belongs to; `None` when it is no stream of a forwarded port.
 fn connection_id(stream: u32, headers: &Headers) -> Option<String> {
     port(headers.get(PORT)?).ok()?;
     if !matches!(headers.get(STREAM_TYPE)?.as_str(), "data" | "error") {
         return None;
     }
-    // Who gives them no number opens the stream for errors first, and the other at once.
+    // A client that sends no request id opens the error stream first and the data stream right after it.
     let first = if is_data(headers) { stream.wrapping_sub(2) } else { stream };
     Some(headers.get(REQUEST_ID).cloned().unwrap_or_else(|| first.to_string()))
 }
 
-/// As containerd says it, and the kubelet around it.
+/// Returns the error of containerd when nothing listens, with the kubelet's words around it.
 fn connection_refused(pod_uid: &str, port: u16) -> String {
     let sandbox = images::fingerprint(&["sandbox", pod_uid]);
     format!(
@@ -236,7 +237,7 @@ fn connection_refused(pod_uid: &str, port: u16) -> String {
     )
 }
 
-/// The server of a container, for one connection.
+/// Runs the server of a container for one connection.
 async fn serve(fleet: Arc<Fleet>, port: PodPort, connection: DuplexStream, end: CancellationToken) {
     let service = service_fn(|request: Request<hyper::body::Incoming>| {
         let answer = pages::answer(&fleet, &port, request.map(Body::new));
@@ -250,7 +251,7 @@ async fn serve(fleet: Arc<Fleet>, port: PodPort, connection: DuplexStream, end: 
     }
 }
 
-/// What the server says, to the client; `alive` is dropped at the end.
+/// Copies the output of a server to the client; drops `alive` at the end.
 async fn copy_output(
     mut output: ReadHalf<DuplexStream>,
     outgoing: Outgoing,

@@ -1,6 +1,6 @@
-//! The HTTP server of a simulated container: on each port that it declares, a page that says who answers.
+//! The HTTP server of a simulated container: on each port that it declares, a page that names the pod.
 //!
-//! There is no Kubernetes counterpart: a real pod listens where its image does.
+//! There is no Kubernetes counterpart: a real container listens on the ports that its image does.
 
 use crate::agent::plain_text::text;
 use crate::fleet::Fleet;
@@ -12,7 +12,7 @@ use http::{Request, Response, StatusCode};
 use proto::kinds::api::core::v1::{Container, Pod, PodStatus};
 use proto::{Kind, Status};
 
-/// The running container that declares this TCP port.
+/// Returns the running container that declares this TCP port.
 pub fn listener(pod: &Pod, status: &PodStatus, port: u16) -> Option<Container> {
     let declares = |container: &&Container| {
         container.ports.iter().flatten().any(|declared| {
@@ -27,7 +27,7 @@ pub fn listener(pod: &Pod, status: &PodStatus, port: u16) -> Option<Container> {
     statuses.iter().find(runs).map(|_| container.clone())
 }
 
-/// What is on every page.
+/// Returns the text of a page.
 pub fn page(pod: &Pod, container: &Container, port: u16, request_line: &str) -> String {
     let (namespace, name) = (pod.namespace(), pod.name());
     let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).unwrap_or_default();
@@ -38,7 +38,7 @@ pub fn page(pod: &Pod, container: &Container, port: u16, request_line: &str) -> 
     )
 }
 
-/// A port of a pod.
+/// A port of a pod, as a path names it.
 #[derive(Clone, Debug)]
 pub struct PodPort {
     pub node: String,
@@ -53,7 +53,7 @@ impl PodPort {
         found.is_some_and(|(pod, status)| listener(&pod, &status, self.port).is_some())
     }
 
-    /// The page, or how a proxy says that nobody listens.
+    /// Returns the page; or, when nothing listens, the error of a proxy that cannot connect.
     fn page(&self, fleet: &Fleet, request_line: &str) -> Result<String, Status> {
         let found = fleet.find(&self.node, &self.namespace, &self.pod);
         let (pod, status) = found.ok_or_else(|| Status::not_found("", "pods", &self.pod))?;
@@ -66,8 +66,8 @@ impl PodPort {
     }
 }
 
-/// A request to the server behind a port. Who wants a WebSocket gets the page as its first message, and then back what it
-/// says.
+/// Answers a request to the server behind a port. A client that upgrades to a WebSocket gets the page as its first
+/// message, and then an echo of its own messages.
 pub async fn answer(fleet: &Fleet, port: &PodPort, request: Request<Body>) -> Response<Body> {
     let (mut parts, _) = request.into_parts();
     let line = format!("{} {}", parts.method, parts.uri);

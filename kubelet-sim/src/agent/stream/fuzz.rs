@@ -1,5 +1,5 @@
-//! The fuzz target of SPDY frames. Whatever a client sends, and however it is cut, must give the same frames or the same
-//! error.
+//! The fuzz target of SPDY frames. Whatever a client sends, and however it is cut, must give the same frames or the
+//! same error.
 
 use super::spdy::{Decoder, Frame};
 

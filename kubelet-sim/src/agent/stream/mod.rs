@@ -1,7 +1,8 @@
 //! Connections that leave HTTP: many streams over one WebSocket or one SPDY connection.
 //!
-//! Corresponds to k8s.io/apimachinery/pkg/util/httpstream. Read from the bytes up: `wire` (a connection), `spdy` (its frames), `multiplex`
-//! (streams over a connection of either kind), `upgrade` (how a client and the agent agree on one).
+//! Corresponds to k8s.io/apimachinery/pkg/util/httpstream. Read from the bytes up: `wire` (a connection), `spdy` (its
+//! frames), `multiplex` (streams over a connection of either kind), `upgrade` (how a client and the agent agree on
+//! one).
 
 pub mod wire;
 pub mod spdy;

@@ -1,4 +1,4 @@
-//! Many streams over one connection: the numbered channels of a WebSocket, or SPDY, in a WebSocket or alone.
+//! Many streams over one connection: numbered channels in a WebSocket, or SPDY, which may itself be in a WebSocket.
 //!
 //! Corresponds to k8s.io/apimachinery/pkg/util/httpstream and to wsstream.
 
@@ -9,19 +9,20 @@ use component_base::env::Env;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// What waits to be written; who has more to say waits, too.
+/// Frames that may wait to be written; then senders wait.
 const MAX_UNWRITTEN: usize = 16;
-/// v5: the stream of the number in the payload has ended.
+/// In protocol v5, a message on this channel says that the stream in its payload has ended.
 const CLOSE: u8 = 255;
 
+/// How streams share the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
-    /// Every message begins with the number of its stream. The streams are agreed on before.
+    /// Every message begins with the number of its stream. The numbers are fixed by the protocol.
     Channels,
     Spdy,
 }
 
-/// What comes from the client.
+/// An event from the client.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StreamEvent {
     Open {
@@ -32,9 +33,9 @@ pub enum StreamEvent {
         stream: u32,
         bytes: Bytes,
     },
-    /// The client says nothing more there, and still listens.
+    /// The client sends no more on this stream, but still reads.
     End(u32),
-    /// The client is through with it.
+    /// The client has dropped this stream.
     Reset(u32),
 }
 
@@ -47,13 +48,13 @@ pub struct Incoming {
     wire: WireReader,
     parser: Parser,
     outgoing: Outgoing,
-    /// The end that came along with the last event.
+    /// The stream that ended with the last event, if one did.
     ended: Option<u32>,
     env: Env,
     idle_limit: Duration,
 }
 
-/// What is said to the client.
+/// A frame to the client.
 #[derive(Debug)]
 enum OutgoingFrame {
     Reply(u32),
@@ -67,7 +68,7 @@ enum OutgoingFrame {
 #[derive(Clone)]
 pub struct Outgoing(mpsc::Sender<OutgoingFrame>);
 
-/// Both directions; what is said is written in the background until every `Outgoing` is dropped.
+/// Opens both directions. Frames are written in the background, until every `Outgoing` is dropped.
 pub fn open(
     (reader, writer): (WireReader, WireWriter),
     framing: Framing,
@@ -103,7 +104,8 @@ async fn write(mut wire: WireWriter, framing: Framing, mut frame: mpsc::Receiver
     wire.close().await;
 }
 
-/// A WebSocket closes; SPDY has a frame for it, and leaves the closing to the client.
+/// True for the frame that closes the connection: a WebSocket is closed, while SPDY sends a frame and lets the client
+/// close.
 fn closes_wire(frame: &OutgoingFrame, framing: Framing) -> bool {
     matches!((frame, framing), (OutgoingFrame::GoAway, Framing::Channels))
 }
@@ -128,7 +130,8 @@ fn spdy_frame(encoder: &mut Encoder, frame: &OutgoingFrame) -> Vec<u8> {
 }
 
 impl Incoming {
-    /// `None` once the client has gone, or was silent for too long. May be dropped while it waits, and nothing is lost.
+    /// Waits for the next event; `None` once the client has gone, or was silent for too long. It may be dropped while
+    /// it waits, and nothing is lost.
     pub async fn next(&mut self) -> Option<StreamEvent> {
         if let Some(stream) = self.ended.take() {
             return Some(StreamEvent::End(stream));
@@ -137,7 +140,7 @@ impl Incoming {
             if let Parser::Spdy(decoder) = &mut self.parser {
                 match decoder.frame().ok()? {
                     Some(Frame::Ping(id)) => {
-                        // Ours have even numbers, and we send none.
+                        // Even numbers would answer pings of the server, which sends none.
                         if !id.is_multiple_of(2) {
                             let _ = self.outgoing.0.try_send(OutgoingFrame::Pong(id));
                         }
@@ -169,7 +172,7 @@ impl Incoming {
         }
     }
 
-    /// Reads on, so that the client hears our last words, until it has gone or `limit` has passed.
+    /// Reads until the client has gone or `limit` has passed, so that it can still receive the last frames.
     pub async fn finish(mut self, limit: Duration) {
         let env = self.env.clone();
         let rest = async { while self.next().await.is_some() {} };
@@ -186,7 +189,7 @@ fn channel_event(message: &Bytes) -> Option<StreamEvent> {
 }
 
 impl Outgoing {
-    /// False once nobody listens.
+    /// Queues a frame; false once the client has gone.
     async fn send(&self, frame: OutgoingFrame) -> bool {
         self.0.send(frame).await.is_ok()
     }
@@ -203,7 +206,7 @@ impl Outgoing {
         bytes.is_empty() || self.send(OutgoingFrame::Data(stream, bytes)).await
     }
 
-    /// Nothing more comes on that stream; a channel cannot say so.
+    /// Ends a stream. Numbered channels have no message for this.
     pub async fn end(&self, stream: u32) -> bool {
         self.send(OutgoingFrame::End(stream)).await
     }

@@ -1,4 +1,5 @@
-//! The frames of SPDY/3.1, which carries many streams over one connection. Kubernetes' clients use it for exec and ports.
+//! The frames of SPDY/3.1, which carries many streams over one connection. Kubernetes' clients use it for exec and
+//! ports.
 //!
 //! Corresponds to github.com/moby/spdystream. Pure. As there, flow-control windows are neither announced nor
 //! obeyed; a client's frames about them and about settings are ignored.

@@ -1,4 +1,4 @@
-//! What a client wants to speak instead of HTTP: a WebSocket, or SPDY; and which protocol of ours within.
+//! Upgrades a request to a WebSocket or to SPDY, and negotiates the protocol within.
 //!
 //! Corresponds to k8s.io/apimachinery/pkg/util/httpstream and to k8s.io/kubelet/pkg/cri/streaming.
 
@@ -19,16 +19,17 @@ use std::sync::Arc;
 
 const STREAM_PROTOCOL: &str = "x-stream-protocol-version";
 const ACCEPTED_PROTOCOLS: &str = "x-accepted-stream-protocol-versions";
-/// Before a protocol of SPDY that comes in the messages of a WebSocket.
+/// The prefix of a protocol whose SPDY frames come in the messages of a WebSocket.
 const TUNNELLED: &str = "SPDY/3.1+";
 
-/// What we speak, the best first: over WebSockets, and over SPDY.
+/// The protocols that an endpoint offers over WebSockets and over SPDY, the preferred one first.
 #[derive(Clone, Copy, Debug)]
 pub struct Offers {
     pub websocket: &'static [&'static str],
     pub spdy: &'static [&'static str],
 }
 
+/// The upgrade that a request asks for; with SPDY, the protocols that its client supports.
 pub enum Upgrade {
     WebSocket(WebSocketUpgrade),
     Spdy(OnUpgrade, Vec<String>),
@@ -54,7 +55,7 @@ fn is_spdy(headers: &HeaderMap) -> bool {
     wanted.eq_ignore_ascii_case(spdy::NAME)
 }
 
-/// The client's protocols, each in a header of its own or behind commas.
+/// Returns the client's protocols: each in a header of its own, or several in one, with commas between.
 fn protocols(headers: &HeaderMap) -> Vec<String> {
     let values = headers.get_all(STREAM_PROTOCOL).iter().filter_map(|value| value.to_str().ok());
     let names = values.flat_map(|value| value.split(',')).map(str::trim);
@@ -62,7 +63,7 @@ fn protocols(headers: &HeaderMap) -> Vec<String> {
 }
 
 impl Upgrade {
-    /// Whether it will be a WebSocket of numbered channels.
+    /// True when the negotiated protocol will be one of numbered channels.
     pub fn takes_channels(&self, offers: Offers) -> bool {
         let Self::WebSocket(upgrade) = self else { return false };
         let wanted: Vec<&str> = upgrade.requested_protocols().filter_map(|name| name.to_str().ok()).collect();
@@ -73,7 +74,7 @@ impl Upgrade {
             .is_some_and(|chosen| !chosen.starts_with(TUNNELLED))
     }
 
-    /// Agrees, and runs what streams need in the background; or refuses in the words of the kubelet.
+    /// Answers the upgrade and calls `run` with the open streams in the background; or refuses in the kubelet's words.
     pub fn answer<Run, Done>(self, fleet: &Arc<Fleet>, offers: Offers, run: Run) -> Response<Body>
     where
         Run: FnOnce(Framing, Incoming, Outgoing) -> Done + Send + 'static,
@@ -126,7 +127,7 @@ fn switched(protocol: &str) -> Response<Body> {
     answer
 }
 
-/// There is no protocol that both sides speak.
+/// Refuses a client when no protocol is supported by both sides.
 fn refuse(wanted: &[String], known: &'static [&'static str]) -> Response<Body> {
     if wanted.is_empty() {
         let why = "unable to upgrade: X-Stream-Protocol-Version is required\n";
