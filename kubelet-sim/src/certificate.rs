@@ -1,8 +1,9 @@
-//! A node's own client certificate: asked for with a bootstrap token at first, and by the node itself before it ends.
+//! The client certificate of a node: requested with a bootstrap token at first, and by the node itself before it
+//! expires.
 //!
 //! Corresponds to pkg/kubelet/certificate/bootstrap and k8s.io/client-go/util/certificate. Deviation: many nodes live
-//! in one process, which reads for all of them under an identity of its own; what a node writes, it writes under its
-//! certificate.
+//! in one process, which reads for all of them under an identity of its own; only what a node writes, it writes under
+//! its own certificate.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -20,27 +21,28 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 const SIGNER: &str = "kubernetes.io/kube-apiserver-client-kubelet";
-/// How long one waits for somebody to approve and to sign, as a kubelet does; then it asks again.
+/// How long a request waits to be approved and signed, as with a kubelet; then another one is made.
 const ISSUE_LIMIT: Duration = Duration::from_secs(15 * 60);
-/// Between two looks at a request, at first and at most.
+/// First and longest pause between two reads of a request.
 const POLL: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(15));
-/// After a failure, at first and at most.
+/// First and longest pause after a failure.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
-/// A certificate is exchanged between these parts of its life, so that not all nodes ask at once.
+/// A certificate is exchanged after 70 to 90 percent of its life, at random, so that not all nodes ask at once.
 const ROTATE_FROM: f64 = 0.7;
 const ROTATE_WITHIN: f64 = 0.2;
 
-/// How the nodes of a fleet come to their certificates.
+/// How the nodes of a fleet get their certificates.
 #[derive(Clone, Debug)]
 pub struct Bootstrap {
-    /// With the token that invites.
+    /// The connection with the bootstrap token.
     pub connection: Connection,
+    /// True when a certificate is exchanged before it expires.
     pub rotates: bool,
-    /// Where certificates outlast the process.
+    /// The folder that keeps certificates across restarts; `None` keeps none.
     pub cert_dir: Option<PathBuf>,
 }
 
-/// A certificate and its key, PEM.
+/// A certificate and its key, in PEM.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Identity {
     pub cert_pem: String,
@@ -48,24 +50,24 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// From when to when it is good.
+    /// Returns the times from which and until which the certificate is valid.
     fn validity(&self) -> Option<(Timestamp, Timestamp)> {
         pki::life(&self.cert_pem).ok()
     }
 
-    fn is_good(&self, now: Timestamp) -> bool {
+    fn is_valid(&self, now: Timestamp) -> bool {
         self.validity().is_some_and(|(_, end)| end > now)
     }
 }
 
-/// When a certificate is to be exchanged; `fraction` is between 0 and 1.
+/// Returns when a certificate is exchanged; `fraction`, between 0 and 1, spreads the nodes.
 pub fn rotation_deadline((begin, end): (Timestamp, Timestamp), fraction: f64) -> Timestamp {
     let life_s = (end.as_second() - begin.as_second()) as f64;
     let at_s = begin.as_second() + (life_s * (ROTATE_FROM + ROTATE_WITHIN * fraction)).round() as i64;
     Timestamp::from_second(at_s).unwrap_or(end)
 }
 
-/// One node's keeper of its certificate.
+/// Requests, stores and rotates the client certificate of one node.
 pub struct CertificateManager {
     pub env: Env,
     pub bootstrap: Bootstrap,
@@ -75,7 +77,7 @@ pub struct CertificateManager {
 }
 
 impl CertificateManager {
-    /// Calls `ready` as soon as the node has a certificate; then keeps it good until shutdown.
+    /// Calls `ready` as soon as the node has a certificate; then keeps it valid until shutdown.
     pub async fn run(self, ready: impl FnOnce()) {
         let shutdown = self.env.shutdown().clone();
         let keep = async {
@@ -98,9 +100,9 @@ impl CertificateManager {
         }
     }
 
-    /// The certificate of an earlier run while it is good, or one that the invitation gets.
+    /// Returns the certificate of an earlier run while it is valid; otherwise requests one with the bootstrap token.
     async fn initial(&self) -> Identity {
-        if let Some(identity) = self.load().await.filter(|kept| kept.is_good(self.env.wall()))
+        if let Some(identity) = self.load().await.filter(|kept| kept.is_valid(self.env.wall()))
             && self.renewal.renew(&self.connection(&identity)).is_ok()
         {
             return identity;
@@ -108,12 +110,12 @@ impl CertificateManager {
         self.request_until_issued(None).await
     }
 
-    /// A new certificate, in use and kept; asked for until there is one. Who has a good one asks by that, who has none
-    /// (any more) by the invitation.
+    /// Requests a certificate until one is issued; then uses and stores it. A node authenticates by its valid
+    /// certificate, or without one by the bootstrap token.
     async fn request_until_issued(&self, held: Option<&Identity>) -> Identity {
         let mut pause = RETRY.0;
         loop {
-            let held = held.filter(|held| held.is_good(self.env.wall()));
+            let held = held.filter(|held| held.is_valid(self.env.wall()));
             let connection = held.map_or_else(|| self.bootstrap.connection.clone(), |held| self.connection(held));
             match self.request(&connection).await {
                 Ok(identity) => {
@@ -176,7 +178,7 @@ impl CertificateManager {
         Some(self.bootstrap.cert_dir.as_ref()?.join(format!("{}-client-current.pem", self.node)))
     }
 
-    /// The certificate and its key, as a kubelet keeps them: one after the other.
+    /// Loads the stored certificate and key. As with a kubelet, both are in one file.
     async fn load(&self) -> Option<Identity> {
         let path = self.path()?;
         let text = self.env.blocking(move || std::fs::read_to_string(path)).await.ok()?;
@@ -197,7 +199,7 @@ impl CertificateManager {
     }
 }
 
-/// The certificate, once there is one; the error says that there will be none.
+/// Returns the certificate of a request, `None` while it is pending. The error says that it was denied or failed.
 fn issued_certificate(request: &Value) -> Result<Option<String>, String> {
     let conditions = request["status"]["conditions"].as_array().into_iter().flatten();
     for condition in conditions {

@@ -1,4 +1,4 @@
-//! What a fleet of simulated nodes is made of and how long things take on them.
+//! The command line of kubelet-sim: how many nodes there are, what they have, and how long things take on them.
 //!
 //! Corresponds to the kubelet's flags and KubeletConfiguration.
 
@@ -41,21 +41,21 @@ pub struct Config {
 /// How nodes get certificates of their own.
 #[derive(Args, Clone, Debug)]
 pub struct BootstrapOptions {
-    /// Kubeconfig with a token that invites nodes: each asks for a client certificate by it, and writes under that; without
-    /// it, nodes are impersonated
+    /// Kubeconfig with a token that invites nodes: each asks for a client certificate by it, and writes under that;
+    /// without it, nodes are impersonated
     #[arg(long, value_name = "FILE")]
     pub bootstrap_kubeconfig: Option<PathBuf>,
     /// Ask for another certificate before one ends
     #[arg(long, default_value_t = false, action = clap::ArgAction::Set)]
     pub rotate_certificates: bool,
-    /// Folder where the nodes' certificates are kept, and the serving certificate that is made where --tls-cert-file gives
-    /// none
+    /// Folder where the nodes' certificates are kept, and the serving certificate that is made where --tls-cert-file
+    /// gives none
     #[arg(long, default_value = "/var/lib/kubelet/pki", value_name = "DIR")]
     pub cert_dir: PathBuf,
 }
 
 impl Config {
-    /// With what its configuration file says, where it has one.
+    /// Adds the values of the configuration file, if one is given.
     pub fn with_file(mut self) -> Result<Self, ConfigFileError> {
         let Some(path) = &self.config_file else { return Ok(self) };
         let file = ConfigFile::read(path, &KUBELET_CONFIGURATION)?;
@@ -66,7 +66,7 @@ impl Config {
     }
 }
 
-/// What does not depend on how the process is reached or reaches others.
+/// The settings of a fleet, which do not depend on its connections.
 #[derive(Args, Clone, Debug)]
 pub struct Settings {
     /// How many nodes this process simulates
@@ -78,8 +78,8 @@ pub struct Settings {
     /// Before a node's number, which makes its name: node-0, node-1, …
     #[arg(long, default_value = "node-", value_name = "PREFIX")]
     pub node_name_prefix: String,
-    /// Write as each node by impersonation, which the kubeconfig's identity has to be allowed for all of them; with false
-    /// that identity is the one node's own, as a kubelet's is, and --nodes has to be 1
+    /// Write as each node by impersonation, which the kubeconfig's identity has to be allowed for all of them; with
+    /// false that identity is the one node's own, as a kubelet's is, and --nodes has to be 1
     #[arg(long, default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
     pub impersonate_nodes: bool,
     /// Range of the nodes' own addresses; simulated, nothing ever connects to them
@@ -151,13 +151,13 @@ pub struct Settings {
     pub streaming_connection_idle_timeout: Duration,
     #[command(flatten)]
     pub latency: Latency,
-    /// Where the agents serve, as the nodes' statuses say
+    /// Port of the agents, as the nodes' statuses say
     #[arg(skip = KUBELET_PORT)]
     pub port: u16,
-    /// Where they really serve, if they do
+    /// Address at which the agents really listen; `None` when they serve nothing
     #[arg(skip)]
     pub agent_endpoint: Option<String>,
-    /// Nodes with certificates of their own
+    /// How nodes get certificates of their own; `None` when they are impersonated
     #[arg(skip)]
     pub bootstrap: Option<Bootstrap>,
     /// The kubelet's version, as the nodes' statuses say
@@ -165,14 +165,14 @@ pub struct Settings {
     pub version: String,
 }
 
-/// Whether the machines are those of a cloud that has a controller manager of its own.
+/// The provider of the machines: none, or a cloud with a cloud-controller-manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CloudProvider {
     None,
     External,
 }
 
-/// How long a simulated machine takes for what a real one does.
+/// How long the actions of a simulated machine take.
 #[derive(Args, Clone, Debug)]
 pub struct Latency {
     /// Creating a pod's sandbox
@@ -195,7 +195,7 @@ pub struct Latency {
     pub job_run: Duration,
 }
 
-/// Where a kubelet serves.
+/// The port of a kubelet.
 pub const KUBELET_PORT: u16 = 10250;
 
 impl Default for Latency {
@@ -211,7 +211,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Name of the node whose own identity this process has, if it does not impersonate its nodes.
+    /// Returns the one node whose identity this process has; `None` when it impersonates its nodes.
     pub fn own_node(&self) -> Option<String> {
         (!self.impersonate_nodes).then(|| self.node_name(self.first_node))
     }
@@ -220,7 +220,7 @@ impl Settings {
         format!("{}{number}", self.node_name_prefix)
     }
 
-    /// Settings that do not fit together.
+    /// Refuses settings that contradict each other.
     pub fn check(&self) -> Result<(), OptionsError> {
         if self.impersonate_nodes || self.nodes == 1 {
             return Ok(());
@@ -246,7 +246,7 @@ fn parse_cloud_provider(text: &str) -> Result<CloudProvider, String> {
     }
 }
 
-/// The quantity as it was written, once it is known to be one.
+/// Checks a quantity and returns it as it was written.
 fn parse_quantity(text: &str) -> Result<String, String> {
     let quantity = Quantity::parse(text).map_err(|error| error.to_string())?;
     if quantity.signum() < 0 { Err("a quantity cannot be negative".to_owned()) } else { Ok(text.to_owned()) }
@@ -257,7 +257,7 @@ fn parse_resource(text: &str) -> Result<(String, String), String> {
     Ok((name, parse_quantity(&quantity)?))
 }
 
-/// `memory.available<100Mi`, `nodefs.available<10%`.
+/// Parses an eviction threshold: `memory.available<100Mi`, `nodefs.available<10%`.
 fn parse_threshold(text: &str) -> Result<(String, String), String> {
     let invalid = || format!("{text:?} is not of the form SIGNAL<QUANTITY or SIGNAL<PERCENT%");
     let (signal, amount) = text.split_once('<').ok_or_else(invalid)?;

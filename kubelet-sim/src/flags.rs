@@ -1,6 +1,6 @@
-//! Every flag of the kubelet v1.36, and whether it has an effect here.
+//! Every flag of the kubelet v1.36, as working or as without effect.
 //!
-//! Those that work are fields of `Config`, which says what they mean. Corresponds to cmd/kubelet/app/options.
+//! The working ones are fields of `Config`, which documents them. Corresponds to cmd/kubelet/app/options.
 
 use component_base::options::Original;
 use component_base::options::feature_gates::Notation;
@@ -10,7 +10,7 @@ use component_base::options::original::{Flag, JSON_LOGGING, LOGGING, none, works
 #[derive(Clone, Debug)]
 pub struct Kubelet;
 
-// Deviation: the disk of images is the disk of the node, so that it has no threshold of its own.
+// Deviation: images lie on the node's only disk, so the image filesystem has no eviction threshold of its own.
 impl Original for Kubelet {
     const NAME: &'static str = "kubelet";
     const FLAGS: &'static [&'static [Flag]] =
@@ -57,7 +57,7 @@ const SERVER: &[Flag] = &[
     works("tls-private-key-file", Text, ""),
 ];
 
-/// Here the API server is always asked.
+/// None has an effect: every request is authenticated and authorized by the API server.
 const ACCESS: &[Flag] = &[
     none("anonymous-auth", Switch, "true"),
     none("authentication-token-webhook", Switch, ""),
@@ -165,7 +165,7 @@ const CGROUPS: &[Flag] = &[
     none("system-reserved-cgroup", Text, ""),
 ];
 
-/// What cadvisor measures by, which the kubelet holds.
+/// The flags of cadvisor, which is part of the kubelet.
 const CADVISOR: &[Flag] = &[
     none("application-metrics-count-limit", Int, "100"),
     none("boot-id-file", Text, "/proc/sys/kernel/random/boot_id"),

@@ -1,16 +1,16 @@
-//! Container images as a node sees them: full names, digests, sizes.
+//! Container images on a node: full names, digests, sizes.
 //!
-//! Corresponds to pkg/kubelet/images and to what containerd reports. Nothing is ever downloaded: digest and size
-//! are functions of the name, so every node agrees on them and every run repeats them.
+//! Corresponds to pkg/kubelet/images and to what containerd reports. Nothing is downloaded: digest and size are
+//! functions of the name, so they are the same on every node and in every run.
 
 use sha2::{Digest, Sha256};
 
-/// Images of a simulated registry weigh from this many bytes …
+/// The size of the smallest simulated image.
 const SMALLEST_IMAGE_BYTES: u64 = 5_000_000;
-/// … to this many more.
+/// The largest simulated image is larger than the smallest by this much.
 const IMAGE_SPREAD_BYTES: u64 = 195_000_000;
 
-/// SHA-256 of the parts, as hexadecimal: the stand-in for every identifier a runtime invents.
+/// Returns the SHA-256 of the parts in hexadecimal. It replaces every identifier that a runtime draws at random.
 pub fn fingerprint(parts: &[&str]) -> String {
     let mut hasher = Sha256::new();
     for part in parts {
@@ -20,7 +20,7 @@ pub fn fingerprint(parts: &[&str]) -> String {
     hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The name in full: `nginx` is `docker.io/library/nginx:latest`.
+/// Returns the full name: that of `nginx` is `docker.io/library/nginx:latest`.
 pub fn canonical(image: &str) -> String {
     let (name, digest) = image.split_once('@').map_or((image, None), |(name, digest)| (name, Some(digest)));
     let (repository, tag) = match name.rsplit_once(':') {
@@ -42,7 +42,7 @@ pub fn canonical(image: &str) -> String {
     }
 }
 
-/// `repository@sha256:…`, what `imageID` says.
+/// Returns the `imageID` of a container status: `repository@sha256:…`.
 pub fn id(image: &str) -> String {
     let full = canonical(image);
     if let Some((_, digest)) = image.split_once('@') {
@@ -59,7 +59,7 @@ fn repository(full: &str) -> &str {
     }
 }
 
-/// The names under which a node reports an image: by digest, and by tag if that is how it was asked for.
+/// Returns the names under which a node reports an image: by digest, and by tag when it was pulled by tag.
 pub fn reported_names(full: &str) -> Vec<String> {
     let mut names = vec![id(full)];
     if names[0] != full {
@@ -68,8 +68,8 @@ pub fn reported_names(full: &str) -> Vec<String> {
     names
 }
 
-/// What `reported_names` was made of.
-pub fn of_reported_names(names: &[String]) -> Option<&String> {
+/// Returns the full name from which `reported_names` made these names.
+pub fn full_name_of(names: &[String]) -> Option<&String> {
     names.iter().find(|name| !name.contains('@')).or(names.first())
 }
 
@@ -105,7 +105,7 @@ mod tests {
         assert_eq!(id("localhost:5000/web@sha256:abc"), "localhost:5000/web@sha256:abc");
         assert!(id("nginx").starts_with("docker.io/library/nginx@sha256:"));
         for name in ["docker.io/library/nginx:latest", "localhost:5000/web@sha256:abc"] {
-            assert_eq!(of_reported_names(&reported_names(name)), Some(&name.to_owned()));
+            assert_eq!(full_name_of(&reported_names(name)), Some(&name.to_owned()));
         }
         assert_eq!(reported_names("docker.io/library/nginx:1").len(), 2);
         assert!((5_000_000..200_000_000).contains(&size_bytes("nginx")));

@@ -1,4 +1,4 @@
-//! A node's lease, its heartbeat: cheap to renew, and read by the node lifecycle controller.
+//! The lease of a node, its heartbeat. It is cheap to renew, and the node lifecycle controller reads it.
 //!
 //! Corresponds to k8s.io/component-helpers/apimachinery/lease and pkg/kubelet/util/nodelease.go.
 
@@ -9,8 +9,8 @@ use std::time::Duration;
 
 pub const NAMESPACE: &str = "kube-node-lease";
 
-/// The lease after the present one, or the first. It belongs to the node, so that it goes with it; before the
-/// node's uid is known it belongs to nobody, and the next renewal mends that.
+/// Returns the renewed lease, or the first one. The node owns it, so that it is deleted with the node. While the node's
+/// uid is unknown the lease has no owner; a later renewal adds it.
 pub fn renewed(present: Option<&Lease>, node_name: &str, node_uid: &str, duration: Duration, now: Timestamp) -> Lease {
     let mut lease = present.cloned().unwrap_or_else(|| Lease {
         metadata: ObjectMeta {
@@ -36,7 +36,7 @@ pub fn renewed(present: Option<&Lease>, node_name: &str, node_uid: &str, duratio
     lease
 }
 
-/// Leases are renewed after a quarter of their duration.
+/// Returns when a lease is renewed: after a quarter of its duration.
 pub fn renew_interval(duration: Duration) -> Duration {
     duration / 4
 }

@@ -1,7 +1,7 @@
 //! The simulated machine under a node: its name, address, hardware and identifiers.
 //!
-//! Corresponds to what cadvisor and the operating system tell a kubelet. Everything follows from the settings and
-//! the node's number, so a machine is the same whenever its agent starts.
+//! Corresponds to what cadvisor and the operating system report to a kubelet. Everything follows from the settings
+//! and the node's number, so a machine stays the same when its agent restarts.
 
 use crate::config::{CloudProvider, Settings};
 use crate::images::fingerprint;
@@ -12,30 +12,30 @@ use proto::meta::quantity::Quantity as Amount;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Where nodes have their second address, in a cluster of two families.
+/// Network of the nodes' IPv6 addresses, in a dual-stack cluster.
 const SECOND_NODE_NETWORK: Ipv6Addr = Ipv6Addr::new(0xfd00, 0x172, 0x18, 0, 0, 0, 0, 0);
 
-/// As large as the range that a controller manager gives a node.
+/// Size of a fallback range: that of the ranges that a controller manager gives by default.
 const FALLBACK_PREFIX_LEN: u8 = 24;
 
 #[derive(Clone, Debug)]
 pub struct Machine {
     pub name: String,
     pub address: Ipv4Addr,
-    /// Of the other family.
+    /// The second address, in a dual-stack cluster.
     address_v6: Ipv6Addr,
     pub labels: BTreeMap<String, String>,
     pub capacity: BTreeMap<String, Quantity>,
-    /// What is left of it for pods.
+    /// The part of the capacity that is left for pods.
     pub allocatable: BTreeMap<String, Quantity>,
-    /// Where the node's agent serves.
+    /// The port of the node's agent, as its status says.
     pub port: u16,
-    /// Where that really is.
+    /// The address at which the agent really listens; `None` when it serves nothing.
     pub agent_endpoint: Option<String>,
     pub system: NodeSystemInfo,
-    /// Range of its pods while nobody has given it one; `None` past the end of `--fallback-pod-cidr`.
+    /// Range of its pods while the control plane gives it none; `None` past the end of `--fallback-pod-cidr`.
     pub fallback_pod_range: Option<Ipv4Net>,
-    /// A cloud controller has to say which machine this is before pods may come.
+    /// True when a cloud controller must identify the machine before pods are scheduled to it.
     pub is_in_cloud: bool,
 }
 
@@ -60,7 +60,7 @@ impl Machine {
         }
     }
 
-    /// One of each family that its pods have, in their order.
+    /// Returns an address of each family that its pods have, in the same order.
     pub fn addresses(&self, pod_ranges: &[IpNet]) -> Vec<IpAddr> {
         let of_family = |range: &IpNet| match range {
             IpNet::V4(_) => IpAddr::V4(self.address),
@@ -70,14 +70,15 @@ impl Machine {
     }
 }
 
-/// Follows from the number alone, so that no two nodes share a range, whichever processes they are in.
+/// Returns the fallback range of a node. It follows from the number alone, so that nodes of several processes share
+/// none.
 fn fallback_pod_range(whole: Ipv4Net, number: u32) -> Option<Ipv4Net> {
     let first = u32::from(whole.network()).checked_add(number.checked_mul(1 << (32 - FALLBACK_PREFIX_LEN))?)?;
     let range = Ipv4Net::new(first.into(), FALLBACK_PREFIX_LEN).ok()?;
     whole.contains(&range).then_some(range)
 }
 
-/// The labels that a kubelet gives its own node, and those of the cloud it stands in.
+/// Returns the labels that a kubelet gives its own node, and those of its zone and region.
 fn labels(settings: &Settings, name: &str, number: u32) -> BTreeMap<String, String> {
     let mut labels: BTreeMap<String, String> = [
         ("beta.kubernetes.io/arch", "amd64"),
@@ -112,7 +113,7 @@ fn capacity(settings: &Settings) -> BTreeMap<String, Quantity> {
     own.into_iter().chain(further).map(|(name, quantity)| (name.to_owned(), Quantity(quantity.to_owned()))).collect()
 }
 
-/// The capacity less what is reserved and what has to stay free; never less than nothing.
+/// Returns the capacity without what is reserved and what must stay free; at least zero.
 fn allocatable(settings: &Settings, capacity: &BTreeMap<String, Quantity>) -> BTreeMap<String, Quantity> {
     let parse = |text: &str| Amount::parse(text).unwrap_or(Amount::ZERO);
     let left = |name: &str, quantity: &Quantity| {
@@ -133,7 +134,7 @@ fn allocatable(settings: &Settings, capacity: &BTreeMap<String, Quantity>) -> BT
     capacity.iter().map(|(name, quantity)| (name.clone(), left(name, quantity))).collect()
 }
 
-/// What a hard eviction threshold takes from a resource, in bytes.
+/// Returns what a hard eviction threshold keeps free of a resource, in bytes.
 fn kept_free(name: &str, signal: &str, threshold: &str, capacity: &Amount) -> i64 {
     if !matches!((name, signal), ("memory", "memory.available") | ("ephemeral-storage", "nodefs.available")) {
         return 0;

@@ -1,4 +1,4 @@
-//! The Node object: how a machine registers itself, and the status it reports.
+//! The Node object: the one that registers a machine, and the status that it reports.
 //!
 //! Corresponds to pkg/kubelet/kubelet_node_status.go and pkg/kubelet/nodestatus/setters.go.
 
@@ -16,29 +16,29 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// A node reports its largest images, as many as the kubelet does.
+/// A node reports this many of its largest images, as a kubelet does by default.
 const MAX_REPORTED_IMAGES: usize = 50;
 
-/// What a cloud controller takes away when it has named the machine.
+/// Key of the taint that a cloud controller removes once it has identified the machine.
 const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 
-/// Tells a cloud controller which address the machine was given, as `--node-ip` gives one to a kubelet.
+/// Annotation for a cloud controller with the machine's address; on a kubelet it comes from `--node-ip`.
 const PROVIDED_ADDRESS: &str = "alpha.kubernetes.io/provided-node-ip";
 
-/// How kubelet and containerd say that a node cannot give pods addresses yet.
+/// The message of kubelet and containerd while a node has no addresses for pods.
 pub const NETWORK_NOT_READY: &str = "container runtime network not ready: NetworkReady=false \
      reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized";
 
-/// What a node's status depends on besides its machine.
+/// The changing state of a node, on which its status depends besides its machine.
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
-    /// Where the node gives pods their addresses from: one range of each family, or none yet.
+    /// The ranges of the pods' addresses, one for each family; empty until they are known.
     pub pod_ranges: Vec<IpNet>,
-    /// Size by name in full.
+    /// Size of each image in bytes, by its full name.
     pub images: BTreeMap<String, i64>,
 }
 
-/// The object as a kubelet creates it.
+/// Returns the Node as a kubelet creates it.
 pub fn registration(machine: &Machine, observed: &Observed, now: Timestamp) -> Node {
     let mut annotations: BTreeMap<String, String> =
         [("volumes.kubernetes.io/controller-managed-attach-detach".to_owned(), "true".to_owned())].into();
@@ -65,8 +65,8 @@ pub fn registration(machine: &Machine, observed: &Observed, now: Timestamp) -> N
     }
 }
 
-/// The labels that a node of an earlier run lacks or has otherwise, and where its agent serves now; `None` if it is as
-/// it should be.
+/// Returns the patch for the node of an earlier run: labels that are missing or differ, and the address of its agent.
+/// `None` when nothing differs.
 pub fn metadata_patch(machine: &Machine, node: &Node) -> Option<Value> {
     let have = node.metadata.labels.as_ref();
     let differs = |(key, value): &(&String, &String)| have.and_then(|labels| labels.get(*key)) != Some(*value);
@@ -83,20 +83,20 @@ pub fn metadata_patch(machine: &Machine, node: &Node) -> Option<Value> {
     (!metadata.is_empty()).then(|| json!({"metadata": metadata}))
 }
 
-/// Where its pods that have no network of their own are found, the primary address first.
+/// Returns the node's internal addresses, the primary one first; pods in the host's network have the same.
 pub fn internal_ips(node: &Node) -> Vec<IpAddr> {
     let addresses = node.status.as_ref().and_then(|status| status.addresses.as_deref()).unwrap_or_default();
     let internal = addresses.iter().filter(|address| address.type_ == "InternalIP");
     internal.filter_map(|found| found.address.parse().ok()).collect()
 }
 
-/// The status that a node in this state reports. A condition's transition time moves only with its value.
+/// Returns the status that a node in this state reports. A condition's transition time changes only with its value.
 pub fn status(machine: &Machine, observed: &Observed, previous: &NodeStatus, now: Timestamp) -> NodeStatus {
     let address = |type_: &str, address: String| NodeAddress { type_: type_.to_owned(), address };
     let mut status = previous.clone();
     status.capacity = Some(machine.capacity.clone());
     status.allocatable = Some(machine.allocatable.clone());
-    // In a cloud, its controller has the last word on them.
+    // In a cloud, the cloud controller decides the addresses.
     if !machine.is_in_cloud || previous.addresses.as_ref().is_none_or(Vec::is_empty) {
         let internal =
             machine.addresses(&observed.pod_ranges).into_iter().map(|ip| address("InternalIP", ip.to_string()));
@@ -125,14 +125,14 @@ pub fn status(machine: &Machine, observed: &Observed, previous: &NodeStatus, now
     status
 }
 
-/// What the runtime can do, as the default, which has no name, and under its own name. Servers drop an empty name, so
-/// that one written here would differ from the stored one for ever.
+/// Returns the features of a runtime handler; the default handler has an empty name. The API server drops an empty
+/// name, so it is not written: the status would always differ from the stored one.
 fn runtime_handler(name: &str) -> NodeRuntimeHandler {
     let features = NodeRuntimeHandlerFeatures { recursive_read_only_mounts: Some(true), user_namespaces: Some(true) };
     NodeRuntimeHandler { name: (!name.is_empty()).then(|| name.to_owned()), features: Some(features) }
 }
 
-/// What the agent tells when a node's status changes: the reasons of the events.
+/// Returns the reasons of the events that a change of a node's status causes.
 pub fn transitions(previous: &NodeStatus, next: &NodeStatus) -> Vec<&'static str> {
     let status = |of: &NodeStatus, type_: &str| {
         of.conditions.iter().flatten().find(|c| c.type_ == type_).map(|c| c.status.clone()).unwrap_or_default()
@@ -145,7 +145,7 @@ pub fn transitions(previous: &NodeStatus, next: &NodeStatus) -> Vec<&'static str
         ("Ready", "NodeReady", "NodeNotReady"),
     ] {
         let (before, after) = (status(previous, type_), status(next, type_));
-        // A node that begins as not ready has not become so.
+        // A node that is not ready at first has not become so: no event.
         if before != after && !(type_ == "Ready" && before.is_empty()) {
             reasons.push(if after == "True" { becomes_true } else { becomes_false });
         }
@@ -177,7 +177,7 @@ fn set_condition(
     }
 }
 
-/// Largest first, then by name.
+/// Returns the largest images; those of one size by name.
 fn reported_images(images: &BTreeMap<String, i64>) -> Option<Vec<ContainerImage>> {
     let mut largest: Vec<(&String, &i64)> = images.iter().collect();
     largest.sort_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
@@ -188,7 +188,7 @@ fn reported_images(images: &BTreeMap<String, i64>) -> Option<Vec<ContainerImage>
     (!images.is_empty()).then(|| largest.into_iter().take(MAX_REPORTED_IMAGES).map(image).collect())
 }
 
-/// Whether anything but the heartbeat times has changed, which is reported at once.
+/// True when anything but the times of conditions differs; such a change is reported at once.
 pub fn differs(previous: &NodeStatus, next: &NodeStatus) -> bool {
     let without_heartbeats = |status: &NodeStatus| {
         let mut status = status.clone();
@@ -201,8 +201,8 @@ pub fn differs(previous: &NodeStatus, next: &NodeStatus) -> bool {
     without_heartbeats(previous) != without_heartbeats(next)
 }
 
-/// A strategic merge patch for the `status` subresource, with the fields that differ. Conditions that are not the
-/// kubelet's are never in it: lists of conditions merge by type.
+/// Returns a strategic merge patch for the `status` subresource with the fields that differ. Conditions merge by type,
+/// so it never contains conditions that are not the kubelet's.
 pub fn status_patch(stored: &Value, wanted: &Value) -> Option<Value> {
     let (stored, wanted) = (stored.as_object()?, wanted.as_object()?);
     let mut changes: Map<String, Value> = wanted
@@ -215,7 +215,7 @@ pub fn status_patch(stored: &Value, wanted: &Value) -> Option<Value> {
     {
         next.retain(|condition| !old.contains(condition));
     }
-    // Addresses merge by type as well, of which there may be two: ours are all there are.
+    // Addresses merge by type too, but two may have the same type: the patch replaces the whole list.
     if let Some(Value::Array(addresses)) = changes.get_mut("addresses") {
         addresses.insert(0, json!({"$patch": "replace"}));
     }

@@ -1,4 +1,4 @@
-//! Names of per-service chains: a prefix and a hash of what the chain is for, as kube-proxy computes them.
+//! Names of the chains of service ports: a prefix and a hash of the port's name, as kube-proxy computes them.
 //!
 //! Corresponds to pkg/proxy/iptables servicePortChainName and servicePortEndpointChainName: the first sixteen
 //! characters of the base32 form of a SHA-256.
@@ -9,27 +9,27 @@ use sha2::{Digest, Sha256};
 const BASE32: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
 const HASH_CHARACTERS: usize = 16;
 
-/// To all endpoints that the Cluster policy allows.
+/// Returns the chain to all endpoints that the Cluster policy allows.
 pub fn service(name: &ServicePortName) -> String {
     chain("KUBE-SVC-", name, "")
 }
 
-/// To the endpoints on this node.
+/// Returns the chain to the endpoints on this node.
 pub fn service_local(name: &ServicePortName) -> String {
     chain("KUBE-SVL-", name, "")
 }
 
-/// Where traffic from outside the cluster enters.
+/// Returns the chain that traffic from outside the cluster enters.
 pub fn external(name: &ServicePortName) -> String {
     chain("KUBE-EXT-", name, "")
 }
 
-/// Source ranges of a load balancer.
+/// Returns the chain that checks the source ranges of a load balancer.
 pub fn firewall(name: &ServicePortName) -> String {
     chain("KUBE-FW-", name, "")
 }
 
-/// To one endpoint.
+/// Returns the chain to one endpoint.
 pub fn endpoint(name: &ServicePortName, endpoint: &Endpoint) -> String {
     chain("KUBE-SEP-", name, &endpoint.to_string())
 }

@@ -30,7 +30,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// With what its configuration file says, where it has one.
+    /// Adds the values of the configuration file, if one is given.
     pub fn with_file(mut self) -> Result<Self, ConfigFileError> {
         let Some(path) = &self.config_file else { return Ok(self) };
         let file = ConfigFile::read(path, &KUBE_PROXY_CONFIGURATION)?;
@@ -46,7 +46,7 @@ pub enum Command {
     Rules(print::Options),
 }
 
-/// What the proxies do, wherever they run.
+/// The settings of the proxies, which do not depend on their connections.
 #[derive(Args, Clone, Debug)]
 pub struct Settings {
     /// The CIDR of the cluster's pods; traffic to cluster IPs from outside it is masqueraded

@@ -1,6 +1,6 @@
-//! Every flag of kube-proxy v1.36, and whether it has an effect here.
+//! Every flag of kube-proxy v1.36, as working or as without effect.
 //!
-//! Those that work are fields of `Config`, which says what they mean. Corresponds to cmd/kube-proxy/app/options.go.
+//! The working ones are fields of `Config`, which documents them. Corresponds to cmd/kube-proxy/app/options.go.
 
 use component_base::options::Original;
 use component_base::options::feature_gates::Notation;
@@ -10,8 +10,8 @@ use component_base::options::original::{Flag, JSON_LOGGING, LOGGING, none, works
 #[derive(Clone, Debug)]
 pub struct KubeProxy;
 
-// Deviation: one process stands for the proxies of all nodes: the bind address is where it serves, and the range of
-// pods has kubeadm's usual value.
+// Deviation: one process serves the proxies of all nodes, so the bind address is that of its own port. The range of
+// pods defaults to kubeadm's usual value.
 impl Original for KubeProxy {
     const NAME: &'static str = "kube-proxy";
     const FLAGS: &'static [&'static [Flag]] = &[OWN, CONNECTION_TRACKING, IPTABLES, IPVS, LOGGING, JSON_LOGGING];

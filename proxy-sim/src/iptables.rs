@@ -1,7 +1,7 @@
-//! The iptables form: the chains that kube-proxy's iptables mode programs on one node, from the model.
+//! Makes the rules of one node from the model: the chains that kube-proxy programs in its iptables mode.
 //!
 //! Pure. Corresponds to pkg/proxy/iptables/proxier.go (syncProxyRules), with its defaults: IPv4, node ports on every
-//! address and on localhost, and the counters of netfilter's accounting there to be counted with.
+//! address and on localhost, and netfilter's accounting counters present.
 
 mod base;
 
@@ -11,47 +11,48 @@ use crate::rules::{Address, Rule, RuleSet};
 use ipnet::Ipv4Net;
 use std::net::Ipv4Addr;
 
-/// A cluster with more endpoints than this does without the comments on its many chains.
+/// With more endpoints than this in the cluster, the rules of endpoints get no comments.
 const LARGE_CLUSTER_ENDPOINTS: usize = 1000;
-/// Where packets from this machine to one of its own node ports are counted.
+/// Counter of the packets from this machine to one of its own node ports.
 const LOCALHOST_COUNTER: &str = "localhost_nps_accepted_pkts";
 
-/// What the rules of a node depend on besides the model.
+/// The properties of a node that its rules depend on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeSettings {
     pub name: String,
-    /// Empty where the node does not say.
+    /// Empty when the node has no zone label.
     pub zone: String,
     pub ip: Option<Ipv4Addr>,
-    /// Traffic from inside is not masqueraded; empty: nothing counts as inside.
+    /// Traffic from this range to cluster IPs is not masqueraded; empty when nothing is masqueraded for its source.
     pub cluster_cidr: String,
 }
 
-/// All rules of one node.
+/// Returns all rules of one node.
 pub fn rules(model: &Model, node: &NodeSettings) -> RuleSet {
     let mut set = RuleSet::default();
     base::chains(&mut set);
     let comments = model.endpoint_count() <= LARGE_CLUSTER_ENDPOINTS;
     for (name, Entry { port, endpoints }) in model.services() {
         let endpoints = categorize(endpoints, port, &node.name, &node.zone);
-        Programmer { set: &mut set, name, port, endpoints, node, comments }.program();
+        RuleWriter { set: &mut set, name, port, endpoints, node, comments }.write();
     }
     base::last_rules(&mut set);
     set
 }
 
 /// Writes the rules of one service port.
-struct Programmer<'a> {
+struct RuleWriter<'a> {
     set: &'a mut RuleSet,
     name: &'a ServicePortName,
     port: &'a ServicePort,
     endpoints: Categorized<'a>,
     node: &'a NodeSettings,
+    /// False in a large cluster.
     comments: bool,
 }
 
-impl Programmer<'_> {
-    fn program(mut self) {
+impl RuleWriter<'_> {
+    fn write(mut self) {
         self.capture_cluster_ip();
         self.capture_external_ips();
         self.capture_load_balancer();
@@ -59,7 +60,7 @@ impl Programmer<'_> {
         self.accept_health_checks();
 
         self.masquerade_from_outside();
-        if self.endpoints.any && self.port.is_external() {
+        if self.endpoints.has_usable && self.port.is_external() {
             self.external_chain();
         }
         if self.has_firewall() {
@@ -73,29 +74,29 @@ impl Programmer<'_> {
         }
     }
 
-    /// Where traffic with a policy goes, and whether anybody is there.
+    /// Returns the chain for traffic with a policy, and whether it leads to an endpoint.
     fn policy(&self, is_local: bool) -> (String, bool) {
         match is_local {
             true => (chain_names::service_local(self.name), !self.endpoints.local.is_empty()),
-            false => (chain_names::service(self.name), self.endpoints.any),
+            false => (chain_names::service(self.name), self.endpoints.has_usable),
         }
     }
 
-    /// Source ranges of the load balancer are enforced.
+    /// True when source ranges of the load balancer are enforced.
     fn has_firewall(&self) -> bool {
         let ServicePort { load_balancer_ips, load_balancer_source_ranges, .. } = self.port;
-        self.endpoints.any && !load_balancer_ips.is_empty() && !load_balancer_source_ranges.is_empty()
+        self.endpoints.has_usable && !load_balancer_ips.is_empty() && !load_balancer_source_ranges.is_empty()
     }
 
-    /// Whatever is addressed to the service's port at this address.
-    fn at(&self, target: &str, ip: &str, comment: impl Into<String>) -> Rule {
+    /// Returns a rule for packets to the service's port at this address.
+    fn rule_for(&self, target: &str, ip: &str, comment: impl Into<String>) -> Rule {
         Rule::to(target).destined(ip).comment(comment).port(&self.name.protocol, self.port.port)
     }
 
-    /// What happens to traffic that nobody here serves: without endpoints anywhere a connection is refused; with
-    /// endpoints on other nodes only it is dropped.
+    /// Returns target and comment for traffic without a local endpoint. Without endpoints on any node, connections are
+    /// refused; with endpoints on other nodes only, packets are dropped.
     fn refusal(&self) -> (&'static str, String) {
-        match self.endpoints.any {
+        match self.endpoints.has_usable {
             true => ("DROP", format!("{} has no local endpoints", self.name)),
             false => ("REJECT --reject-with icmp-port-unreachable", format!("{} has no endpoints", self.name)),
         }
@@ -104,11 +105,11 @@ impl Programmer<'_> {
     fn capture_cluster_ip(&mut self) {
         let (chain, is_served) = self.policy(self.port.internal_local);
         if is_served {
-            let rule = self.at(&chain, &self.port.cluster_ip, format!("{} cluster IP", self.name));
+            let rule = self.rule_for(&chain, &self.port.cluster_ip, format!("{} cluster IP", self.name));
             self.set.nat.append("KUBE-SERVICES", rule);
         } else {
             let (target, comment) = self.refusal();
-            let rule = self.at(target, &self.port.cluster_ip, comment);
+            let rule = self.rule_for(target, &self.port.cluster_ip, comment);
             self.set.filter.append("KUBE-SERVICES", rule);
         }
     }
@@ -116,8 +117,8 @@ impl Programmer<'_> {
     fn capture_external_ips(&mut self) {
         let chain = chain_names::external(self.name);
         for ip in &self.port.external_ips {
-            if self.endpoints.any {
-                let rule = self.at(&chain, ip, format!("{} external IP", self.name));
+            if self.endpoints.has_usable {
+                let rule = self.rule_for(&chain, ip, format!("{} external IP", self.name));
                 self.set.nat.append("KUBE-SERVICES", rule);
             }
             self.refuse_external(ip);
@@ -128,24 +129,24 @@ impl Programmer<'_> {
         let firewall = chain_names::firewall(self.name);
         let chain = if self.has_firewall() { firewall.clone() } else { chain_names::external(self.name) };
         for ip in &self.port.load_balancer_ips {
-            if self.endpoints.any {
-                let rule = self.at(&chain, ip, format!("{} loadbalancer IP", self.name));
+            if self.endpoints.has_usable {
+                let rule = self.rule_for(&chain, ip, format!("{} loadbalancer IP", self.name));
                 self.set.nat.append("KUBE-SERVICES", rule);
             }
             if self.has_firewall() {
-                let rule = self.at("DROP", ip, format!("{} traffic not accepted by {firewall}", self.name));
+                let rule = self.rule_for("DROP", ip, format!("{} traffic not accepted by {firewall}", self.name));
                 self.set.filter.append("KUBE-PROXY-FIREWALL", rule);
             }
             self.refuse_external(ip);
         }
     }
 
-    /// Drops or rejects what is addressed here from outside, if nobody who may serve it does.
+    /// Drops or rejects external traffic to this address, when no endpoint may serve it.
     fn refuse_external(&mut self, ip: &str) {
         let (_, is_served) = self.policy(self.port.external_local);
         if !is_served {
             let (target, comment) = self.refusal();
-            let rule = self.at(target, ip, comment);
+            let rule = self.rule_for(target, ip, comment);
             self.set.filter.append("KUBE-EXTERNAL-SERVICES", rule);
         }
     }
@@ -155,7 +156,7 @@ impl Programmer<'_> {
         if number == 0 {
             return;
         }
-        if self.endpoints.any {
+        if self.endpoints.has_usable {
             let rule = || Rule::to(chain_names::external(self.name)).comment(self.name.to_string());
             let from_here = rule().destined("127.0.0.0/8").port(protocol, number);
             self.set.nat.append("KUBE-NODEPORTS", from_here.matching(base::counted(LOCALHOST_COUNTER)));
@@ -176,16 +177,16 @@ impl Programmer<'_> {
         }
     }
 
-    /// Traffic to the cluster IP that does not come from a pod has to come back this way.
+    /// Masquerades traffic to the cluster IP that does not come from a pod, so that replies return through this node.
     fn masquerade_from_outside(&mut self) {
         let (chain, is_served) = self.policy(self.port.internal_local);
         if is_served && !self.node.cluster_cidr.is_empty() {
-            let rule = self.at("KUBE-MARK-MASQ", &self.port.cluster_ip, format!("{} cluster IP", self.name));
+            let rule = self.rule_for("KUBE-MARK-MASQ", &self.port.cluster_ip, format!("{} cluster IP", self.name));
             self.set.nat.append(&chain, rule.sourced(Address::is_not(&self.node.cluster_cidr)));
         }
     }
 
-    /// Where external traffic goes: masqueraded to any endpoint, or unchanged to a local one.
+    /// Writes the chain of external traffic: masqueraded to any endpoint, or with its source unchanged to a local one.
     fn external_chain(&mut self) {
         let (chain, cluster) = (chain_names::external(self.name), chain_names::service(self.name));
         let comment = |what: &str| format!("{what} for {} external destinations", self.name);
@@ -209,7 +210,8 @@ impl Programmer<'_> {
         }
     }
 
-    /// Lets the source ranges through. What comes to the end of it was not rewritten, and so is dropped later.
+    /// Writes the chain that admits the source ranges. Packets that reach its end keep their destination and are
+    /// dropped later.
     fn firewall_chain(&mut self) {
         let (chain, external) = (chain_names::firewall(self.name), chain_names::external(self.name));
         let admit = |source: &str| {
@@ -221,7 +223,7 @@ impl Programmer<'_> {
             let network = range.parse::<Ipv4Net>();
             admits_node |= self.node.ip.is_some_and(|ip| network.is_ok_and(|network| network.contains(&ip)));
         }
-        // Where the address of the load balancer is the node's own, the node's traffic to it comes from that address.
+        // The node may have the load balancer's address itself; then its own traffic comes from that address.
         for ip in self.port.load_balancer_ips.iter().filter(|_| admits_node) {
             self.set.nat.append(&chain, admit(ip));
         }
@@ -229,16 +231,17 @@ impl Programmer<'_> {
         self.set.nat.append(&chain, Rule::default().comment(comment));
     }
 
-    /// The comment of a rule of which there is one per endpoint.
-    fn remark(&self, rule: Rule, text: String) -> Rule {
+    /// Adds a comment to the rule of an endpoint, except in a large cluster.
+    fn with_comment(&self, rule: Rule, text: String) -> Rule {
         if self.comments { rule.comment(text) } else { rule }
     }
 
-    /// Spreads connections over endpoints: the first rule takes 1/n, the next 1/(n-1) of the rest, the last all.
+    /// Spreads connections over endpoints: the first rule takes 1/n of them, the next 1/(n-1) of the rest, the last one
+    /// all.
     fn balance(&mut self, chain: &str, endpoints: &[&Endpoint]) {
         let jump = |endpoint: &Endpoint| {
             let rule = Rule::to(chain_names::endpoint(self.name, endpoint));
-            self.remark(rule, format!("{} -> {endpoint}", self.name))
+            self.with_comment(rule, format!("{} -> {endpoint}", self.name))
         };
         let mut rules = Vec::new();
         for endpoint in endpoints.iter().filter(|_| self.port.affinity_s.is_some()) {
@@ -256,14 +259,15 @@ impl Programmer<'_> {
         rules.into_iter().for_each(|rule| self.set.nat.append(chain, rule));
     }
 
-    /// One endpoint: its own traffic back to itself is masqueraded, everything is rewritten to its address.
+    /// Writes the chain of an endpoint: traffic from itself is masqueraded, and all traffic is rewritten to its
+    /// address.
     fn endpoint_chain(&mut self, endpoint: &Endpoint) {
         let chain = chain_names::endpoint(self.name, endpoint);
         let hairpin = Rule::to("KUBE-MARK-MASQ").sourced(Address::is(&endpoint.ip));
-        let hairpin = self.remark(hairpin, self.name.to_string());
+        let hairpin = self.with_comment(hairpin, self.name.to_string());
         self.set.nat.append(&chain, hairpin);
         let rewrite = Rule::to(format!("DNAT --to-destination {endpoint}"));
-        let mut rewrite = self.remark(rewrite, self.name.to_string());
+        let mut rewrite = self.with_comment(rewrite, self.name.to_string());
         if self.port.affinity_s.is_some() {
             rewrite = rewrite.matching(format!("-m recent --set {}", recent_list(&chain)));
         }
@@ -271,13 +275,12 @@ impl Programmer<'_> {
     }
 }
 
-/// The clients that an endpoint remembers.
+/// Returns the options of the list of clients that an endpoint remembers.
 fn recent_list(name: &str) -> String {
     format!("--name {name} --mask 255.255.255.255 --rsource")
 }
 
-/// `1/n`, as kube-proxy writes it with ten digits, as the kernel keeps it in units of 2^-31, and as `iptables-save`
-/// prints that.
+/// Returns `1/n` as `iptables-save` prints it. kube-proxy writes ten digits, and the kernel keeps units of 2^-31.
 fn probability(n: usize) -> String {
     let n = u32::try_from(n).map_or(f64::MAX, f64::from);
     let written: f64 = format!("{:.10}", 1.0 / n).parse().expect("what was printed as a number");

@@ -1,9 +1,10 @@
 //! Simulated kube-proxies: Services and EndpointSlices become the rules that each node would program.
 //!
-//! Read in this order: what is known (`model`), what a rule is (`rules`), how the one becomes the other
-//! (`iptables`), what keeps it current (`proxy`), and how it is shown (`server`). Corresponds to pkg/proxy.
+//! Corresponds to pkg/proxy. Read in this order: service ports and endpoints (`model`), what a rule is (`rules`), how
+//! the model becomes rules (`iptables`), what keeps the model current (`proxy`), and how the rules are served
+//! (`server`).
 
-// How it runs.
+// The command line.
 pub mod config;
 pub mod config_file;
 pub mod flags;
@@ -14,7 +15,7 @@ pub mod rules;
 pub mod chain_names;
 pub mod iptables;
 
-// Kept current, and shown.
+// What keeps the model current, and what shows the rules.
 pub mod proxy;
 pub mod metrics;
 pub mod server;
@@ -29,10 +30,10 @@ use component_base::options::ConfigFileError;
 use config::Command;
 use proxy::Proxies;
 
-/// Where the original serves its health; ours serves TLS.
+/// The port is that of kube-proxy's health checks; here it serves TLS.
 const COMPONENT: Component = Component { name: "proxy-sim", port: 10256, original: "kube-proxy" };
 
-/// One clear line each.
+/// Why the process ends; each error is one line.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(transparent)]
@@ -51,7 +52,7 @@ pub async fn run(config: Config, env: Env) -> Result<(), Error> {
     config.original.warn();
     let Config { client, serving, settings, .. } = config.with_file()?;
     let client = COMPONENT.connect(&env, &client)?;
-    // The original's health needs no certificate, so there is no flag for a folder either.
+    // kube-proxy has no flag for a folder of certificates, because its health checks are plain HTTP.
     let serving = COMPONENT.with_certificate(&env, serving, None)?;
     let proxies = Proxies::new(&client, &settings);
     COMPONENT.serve(&client, &serving, server::pages(&proxies)).await?;
@@ -59,7 +60,7 @@ pub async fn run(config: Config, env: Env) -> Result<(), Error> {
     Ok(())
 }
 
-/// Runs inside somebody else's process: no kubeconfig, no port.
+/// Runs inside another process, with its client: without a kubeconfig and without a port.
 pub async fn run_with(client: Client, settings: Settings, env: Env) -> Result<(), Error> {
     Proxies::new(&client.in_env(&env), &settings).run().await;
     Ok(())

@@ -1,6 +1,6 @@
-//! What the proxies count, under kube-proxy's names.
+//! The metrics of the proxies, with kube-proxy's names.
 //!
-//! Corresponds to pkg/proxy/metrics. What is counted per node there is counted once here, for all nodes.
+//! Corresponds to pkg/proxy/metrics. kube-proxy counts on each node; here every change is counted once for all nodes.
 
 use component_base::env::Env;
 use component_base::metrics::{Counters, FloatGauges};

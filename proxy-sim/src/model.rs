@@ -1,4 +1,4 @@
-//! What a proxy knows: service ports and the endpoints behind each, derived from Services and EndpointSlices.
+//! The state that rules are made from: service ports and their endpoints, derived from Services and EndpointSlices.
 //!
 //! Pure. Corresponds to kube-proxy's ServicePortMap and EndpointsMap (pkg/proxy/serviceport.go, endpoint.go).
 
@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// `shop/storefront:http`, or `shop/storefront` where the port has no name.
+/// The name of a service port: `shop/storefront:http`, or `shop/storefront` when the port has no name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ServicePortName {
     pub namespace: String,
@@ -38,34 +38,35 @@ impl fmt::Display for ServicePortName {
 pub struct ServicePort {
     pub cluster_ip: String,
     pub port: u16,
-    /// Zero where the Service has none.
+    /// Zero when the Service has none.
     pub node_port: u16,
     pub external_ips: Vec<String>,
     pub load_balancer_ips: Vec<String>,
-    /// Networks, without the bits of a host.
+    /// Networks, with the host bits cleared.
     pub load_balancer_source_ranges: Vec<String>,
     /// Seconds of ClientIP stickiness; `None` without affinity.
     pub affinity_s: Option<i32>,
-    /// internalTrafficPolicy: Local
+    /// True for `internalTrafficPolicy: Local`.
     pub internal_local: bool,
-    /// externalTrafficPolicy: Local
+    /// True for `externalTrafficPolicy: Local`.
     pub external_local: bool,
-    /// Port of the load balancer's health check; zero where there is none.
+    /// Port of the load balancer's health check; zero when there is none.
     pub health_check_node_port: u16,
 }
 
 impl ServicePort {
-    /// Whether anything outside the cluster can reach it.
+    /// True when clients outside the cluster can reach the port.
     pub fn is_external(&self) -> bool {
         self.node_port != 0 || !self.external_ips.is_empty() || !self.load_balancer_ips.is_empty()
     }
 
-    /// Some traffic goes to endpoints anywhere: where a policy is Local, too, as traffic from inside takes a short cut.
+    /// True when some traffic may go to endpoints on any node. That includes traffic from pods to external addresses,
+    /// which the Local policy does not bind.
     pub fn uses_cluster(&self) -> bool {
         !self.internal_local || self.is_external()
     }
 
-    /// Some traffic goes to endpoints of its own node only.
+    /// True when some traffic may go only to endpoints on its own node.
     pub fn uses_local(&self) -> bool {
         self.internal_local || (self.external_local && self.is_external())
     }
@@ -80,7 +81,7 @@ pub struct Endpoint {
     pub ready: bool,
     pub serving: bool,
     pub terminating: bool,
-    /// `hints.forZones` and `hints.forNodes`: whose traffic should go here.
+    /// The zones and nodes whose traffic should go here: `hints.forZones` and `hints.forNodes`.
     pub zone_hints: Vec<String>,
     pub node_hints: Vec<String>,
 }
@@ -91,15 +92,15 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// A service port with what is behind it.
+/// A service port with its endpoints.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     pub port: ServicePort,
-    /// In the order of their text, each once.
+    /// Sorted by `ip:port` as text, each once.
     pub endpoints: Vec<Endpoint>,
 }
 
-/// Everything that rules are made from.
+/// All service ports of the cluster with their endpoints.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Model {
     services: BTreeMap<ServicePortName, Entry>,
@@ -107,7 +108,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// From scratch: what every incremental change must equal.
+    /// Builds the model from scratch. A model that is kept current change by change must equal this one.
     pub fn build<'a>(
         services: impl IntoIterator<Item = &'a Arc<Service>>,
         slices: impl IntoIterator<Item = &'a Arc<EndpointSlice>>,
@@ -126,20 +127,20 @@ impl Model {
         model
     }
 
-    /// Replaces one Service and its endpoints. Costs what belongs to it, however many others there are.
+    /// Replaces one Service and its endpoints. The cost does not depend on the number of other Services.
     pub fn set_service(&mut self, service: &Service, slices: &[Arc<EndpointSlice>]) {
         let (namespace, name) = objects::key_of(service);
         self.remove_service(&namespace, &name);
         for (port_name, port) in objects::service_ports(service) {
             let endpoints = objects::endpoints_of(&port_name, slices);
             self.endpoint_count += endpoints.len();
-            if let Some(twin) = self.services.insert(port_name, Entry { port, endpoints }) {
-                self.endpoint_count -= twin.endpoints.len();
+            if let Some(replaced) = self.services.insert(port_name, Entry { port, endpoints }) {
+                self.endpoint_count -= replaced.endpoints.len();
             }
         }
     }
 
-    /// Forgets one Service.
+    /// Removes one Service.
     pub fn remove_service(&mut self, namespace: &str, name: &str) {
         let first = ServicePortName { namespace: namespace.to_owned(), name: name.to_owned(), ..Default::default() };
         let of_service = self.services.range(first..).map(|(key, _)| key);
@@ -150,12 +151,12 @@ impl Model {
         }
     }
 
-    /// In the order of their names.
+    /// Returns all service ports, sorted by name.
     pub fn services(&self) -> impl Iterator<Item = (&ServicePortName, &Entry)> {
         self.services.iter()
     }
 
-    /// Endpoints behind all service ports.
+    /// Returns the number of endpoints of all service ports.
     pub fn endpoint_count(&self) -> usize {
         self.endpoint_count
     }
@@ -210,7 +211,7 @@ mod tests {
     }
 
     proptest! {
-        /// After any history the model kept up change by change is the model built from what is there.
+        /// After any history of changes, the incremental model equals the one built from the present objects.
         #[test]
         fn incremental_equals_rebuild(history in prop::collection::vec(change(), 0..40)) {
             let mut services: BTreeMap<String, Arc<Service>> = BTreeMap::new();

@@ -8,10 +8,10 @@ use component_base::kubeconfig::KubeconfigError;
 use component_base::options::ClientOptions;
 use std::io::Write;
 
-/// More rules than any node has.
+/// The most that is read of the rules; no node has as many.
 const MAX_RULES_BYTES: usize = 1 << 30;
 
-/// Options of `rules`.
+/// The options of `rules`.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// The node whose rules are shown
@@ -47,7 +47,7 @@ pub async fn run(options: &Options, env: &Env) -> Result<(), PrintError> {
     let mut connection = options.client.connection()?;
     let server = match &options.server {
         Some(server) => server.clone(),
-        None => beside(&connection.server)?,
+        None => default_server(&connection.server)?,
     };
     connection.server = server.clone();
     let failed = |source| PrintError::Request { server: server.clone(), source };
@@ -59,7 +59,7 @@ pub async fn run(options: &Options, env: &Env) -> Result<(), PrintError> {
     let text = read_all(response.into_body(), MAX_RULES_BYTES).await;
     let text = text.map_err(|source| PrintError::Body { server: server.clone(), source })?;
     if !code.is_success() {
-        // A refusal is a Status whose message says why; anything else is shown as it came.
+        // A refusal is a Status, whose message is shown; any other body is shown as it is.
         let status: Option<proto::Status> = serde_json::from_slice(&text).ok();
         let words = status.map_or_else(|| String::from_utf8_lossy(&text).trim().to_owned(), |status| status.message);
         let message = format!("{code}: {words}");
@@ -69,8 +69,8 @@ pub async fn run(options: &Options, env: &Env) -> Result<(), PrintError> {
     Ok(())
 }
 
-/// proxy-sim's port in a cluster that `up` started: four above the API server's.
-fn beside(server: &str) -> Result<String, PrintError> {
+/// Returns the address of proxy-sim in a cluster that `up` started: its port is four above the API server's.
+fn default_server(server: &str) -> Result<String, PrintError> {
     let no_port = || PrintError::NoPort { server: server.to_owned() };
     let (host, port) = server.trim_end_matches('/').rsplit_once(':').ok_or_else(no_port)?;
     let port: u16 = port.parse().map_err(|_| no_port())?;
@@ -79,12 +79,12 @@ fn beside(server: &str) -> Result<String, PrintError> {
 
 #[cfg(test)]
 mod tests {
-    use super::beside;
+    use super::default_server;
 
     #[test]
     fn the_port_is_counted_from_the_api_server() {
-        assert_eq!(beside("https://127.0.0.1:6443").unwrap(), "https://127.0.0.1:6447");
-        assert_eq!(beside("https://[::1]:7000/").unwrap(), "https://[::1]:7004");
-        assert!(beside("https://example").is_err());
+        assert_eq!(default_server("https://127.0.0.1:6443").unwrap(), "https://127.0.0.1:6447");
+        assert_eq!(default_server("https://[::1]:7000/").unwrap(), "https://[::1]:7004");
+        assert!(default_server("https://example").is_err());
     }
 }

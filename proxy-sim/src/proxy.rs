@@ -1,6 +1,6 @@
-//! The proxies of all nodes: one model kept current by informers, from which each node's rules are read.
+//! The proxies of all nodes: informers keep one model current, and the rules of a node are made from it on demand.
 //!
-//! Corresponds to pkg/proxy/iptables.Proxier; that one runs per node, this one serves every node of the cluster.
+//! Corresponds to pkg/proxy/iptables.Proxier, which runs on every node. Here one process serves all nodes.
 
 use crate::Settings;
 use crate::iptables::{self, NodeSettings};
@@ -16,12 +16,12 @@ use proto::kinds::api::core::v1::{Node, Service};
 use proto::kinds::api::discovery::v1::EndpointSlice;
 use std::sync::Arc;
 
-/// Slices by the Service they belong to.
+/// Name of the index of slices by their Service.
 const BY_SERVICE: &str = "service";
-/// Changes are cheap and must not overtake each other.
+/// One worker: changes are cheap and must not overtake each other.
 const WORKERS: usize = 1;
 
-/// What every node's proxy has programmed. Clones share it.
+/// The proxies of all nodes. Clones share their state.
 #[derive(Clone)]
 pub struct Proxies {
     env: Env,
@@ -37,7 +37,7 @@ pub struct Proxies {
 }
 
 impl Proxies {
-    /// Watches through `client`, as long as its environment lasts; nothing is known before `run`.
+    /// Prepares informers of `client`, which run as long as its environment. The model is empty before `run`.
     pub fn new(client: &Client, settings: &Settings) -> Self {
         let (env, informers) = (client.env().clone(), Informers::new(client));
         let proxies = Self {
@@ -62,7 +62,7 @@ impl Proxies {
         let (queue, metrics) = (proxies.queue.clone(), proxies.metrics.clone());
         proxies.slices.on_event(move |event: &Event<EndpointSlice>| {
             metrics.endpoints_changed();
-            // A slice whose label changed concerns the Service it left, too.
+            // A slice whose label changed also affects the Service that it left.
             let before = match event {
                 Event::Updated { old, .. } => service_of(old),
                 _ => None,
@@ -88,7 +88,7 @@ impl Proxies {
         .await;
     }
 
-    /// Brings one Service's part of the model up to date. Level-triggered: it looks at the caches alone.
+    /// Updates one Service in the model. Level-triggered: it reads only the caches.
     fn sync(&self, key: &str) {
         let Some((namespace, name)) = key.split_once('/') else { return };
         let service = self.services.lister().get(namespace, name);
@@ -105,14 +105,14 @@ impl Proxies {
         self.services.has_synced() && self.slices.has_synced() && self.nodes.has_synced()
     }
 
-    /// The rules of one node; `None` where there is no such node.
+    /// Returns the rules of one node; `None` when there is no such node.
     pub fn rules(&self, node: &str) -> Option<RuleSet> {
         let node = self.nodes.lister().get("", node)?;
         let settings = node_settings(&node, &self.cluster_cidr);
         Some(iptables::rules(&self.model.lock(), &settings))
     }
 
-    /// The names of all nodes, sorted.
+    /// Returns the names of all nodes, sorted.
     pub fn nodes(&self) -> Vec<String> {
         self.nodes.lister().list().iter().map(|node| node.name().to_owned()).collect()
     }

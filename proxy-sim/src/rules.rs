@@ -1,26 +1,26 @@
-//! Rules as data: tables, chains and rules of netfilter, before anybody writes them down.
+//! Tables, chains and rules of netfilter as data, and their text.
 //!
-//! Corresponds to what `iptables-save` prints; `iptables.rs` makes these from the model.
+//! The text is that of `iptables-save`. `iptables.rs` makes the rules from the model.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// One rule in a chain. Matches stand in the order in which they were asked for, as `iptables-save` prints them.
+/// One rule in a chain. Matches keep the order in which they were added, as in `iptables-save`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rule {
     pub source: Option<Address>,
     pub destination: Option<Address>,
     pub protocol: Option<String>,
     pub matches: Vec<Match>,
-    /// `KUBE-MARK-MASQ`, `DNAT --to-destination 10.244.0.5:80`, …; a rule without one only says something.
+    /// `KUBE-MARK-MASQ`, `DNAT --to-destination 10.244.0.5:80`, …; a rule without a target only carries a comment.
     pub target: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Match {
     Comment(String),
-    /// In words: `-m tcp --dport 80`.
-    Words(String),
+    /// Options in iptables' syntax: `-m tcp --dport 80`.
+    Options(String),
 }
 
 /// An address or network, possibly negated.
@@ -39,13 +39,13 @@ impl Address {
         Self { network: with_prefix(address), negated: true }
     }
 
-    /// Everybody: not worth a word.
+    /// True when every address matches, so that the rule needs no option for it.
     fn is_anything(&self) -> bool {
         self.network.ends_with("/0") && !self.negated
     }
 }
 
-/// A host is a network of one: `10.0.0.1` is written `10.0.0.1/32`.
+/// Writes a host as a network: `10.0.0.1` as `10.0.0.1/32`.
 fn with_prefix(address: &str) -> String {
     match address {
         network if network.contains('/') => network.to_owned(),
@@ -74,43 +74,43 @@ impl Rule {
         self
     }
 
-    /// The protocol, and that its own match is loaded, without a question for it.
+    /// Matches the protocol and loads the protocol's own match without options.
     pub fn protocol(mut self, protocol: &str) -> Self {
         self.protocol = Some(protocol.to_owned());
         self.matching(format!("-m {protocol}"))
     }
 
-    /// Protocol and destination port together.
+    /// Matches protocol and destination port.
     pub fn port(mut self, protocol: &str, port: u16) -> Self {
         self.protocol = Some(protocol.to_owned());
         self.matching(format!("-m {protocol} --dport {port}"))
     }
 
-    pub fn matching(mut self, words: impl Into<String>) -> Self {
-        self.matches.push(Match::Words(words.into()));
+    pub fn matching(mut self, options: impl Into<String>) -> Self {
+        self.matches.push(Match::Options(options.into()));
         self
     }
 }
 
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut words = Vec::new();
+        let mut options = Vec::new();
         for (option, address) in [("-s", &self.source), ("-d", &self.destination)] {
             if let Some(address) = address.as_ref().filter(|address| !address.is_anything()) {
-                words.push(format!("{}{option} {}", if address.negated { "! " } else { "" }, address.network));
+                options.push(format!("{}{option} {}", if address.negated { "! " } else { "" }, address.network));
             }
         }
-        words.extend(self.protocol.iter().map(|protocol| format!("-p {protocol}")));
-        words.extend(self.matches.iter().map(ToString::to_string));
-        words.extend(self.target.iter().map(|target| format!("-j {target}")));
-        f.write_str(&words.join(" "))
+        options.extend(self.protocol.iter().map(|protocol| format!("-p {protocol}")));
+        options.extend(self.matches.iter().map(ToString::to_string));
+        options.extend(self.target.iter().map(|target| format!("-j {target}")));
+        f.write_str(&options.join(" "))
     }
 }
 
 impl fmt::Display for Match {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Match::Words(words) => f.write_str(words),
+            Match::Options(options) => f.write_str(options),
             Match::Comment(text) => {
                 let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
                 match !text.is_empty() && text.chars().all(is_plain) {
@@ -126,7 +126,7 @@ impl fmt::Display for Match {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
     pub name: &'static str,
-    /// Chains that the kernel has anyway, in the order in which a packet meets them; they carry a policy.
+    /// The kernel's own chains, in the order in which a packet meets them; they have a policy.
     built_in: &'static [&'static str],
     pub chains: BTreeMap<String, Vec<Rule>>,
 }
@@ -182,7 +182,7 @@ impl Default for RuleSet {
     }
 }
 
-/// `iptables-save` syntax.
+/// Writes `iptables-save` syntax.
 impl fmt::Display for RuleSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}{}", self.mangle, self.filter, self.nat)

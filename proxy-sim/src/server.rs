@@ -1,4 +1,4 @@
-//! The proxies' own port: health, and the rules of each node.
+//! The pages of the proxies' port: health, and the rules of each node.
 
 use crate::proxy::Proxies;
 use axum::Router;
@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use component_base::health_server::HealthServer;
 
-/// `/rules` lists the nodes, `/rules/<node>` shows the rules of one in `iptables-save` syntax.
+/// Returns the pages: `/rules` lists the nodes, `/rules/<node>` shows the rules of one in `iptables-save` syntax.
 pub fn pages(proxies: &Proxies) -> HealthServer {
     let routes =
         Router::new().route("/rules", get(nodes)).route("/rules/{node}", get(rules)).with_state(proxies.clone());

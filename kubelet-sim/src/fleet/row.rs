@@ -96,7 +96,7 @@ impl NodeRow {
         state.node_uid = node.uid().to_owned();
         // Images that an earlier run of this process pulled are still on the machine.
         for image in node.status.iter().flat_map(|s| s.images.iter().flatten()) {
-            if let Some(name) = images::of_reported_names(image.names.as_deref().unwrap_or_default()) {
+            if let Some(name) = images::full_name_of(image.names.as_deref().unwrap_or_default()) {
                 state.observed.images.entry(name.clone()).or_insert(image.size_bytes.unwrap_or(0));
             }
         }

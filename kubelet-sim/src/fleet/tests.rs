@@ -1,4 +1,4 @@
-//! Fleets against an API server that is slow, away, or has forgotten something.
+//! Fleets with an API server that is slow, unreachable, or has lost objects.
 
 use super::*;
 use client_testing::{FakeServer, Fault};
@@ -24,7 +24,7 @@ impl World {
         Self { env, server, settings: Settings { nodes, ..Settings::default() } }
     }
 
-    /// Starts an agent for all nodes; draining the answer is its end.
+    /// Starts a fleet with all nodes; draining the returned environment ends it.
     fn start(&self) -> Env {
         let connection = Connection { server: format!("https://{AUTHORITY}"), ..Connection::default() };
         let client = Client::connect(&self.env, &connection, "kubelet-sim").unwrap();
@@ -37,14 +37,14 @@ impl World {
         self.env.sleep(Duration::from_millis(ms)).await;
     }
 
-    /// What the node controller does for a new node.
+    /// Sets a node's podCIDR, as the node IPAM controller does.
     fn give_range(&self, node: &str, range: &str) {
         let mut object = self.server.get("nodes", node).unwrap();
         object["spec"]["podCIDR"] = json!(range);
         self.server.put("nodes", object);
     }
 
-    /// The node has been there for an hour.
+    /// Makes the node one hour old.
     fn age(&self, node: &str) {
         let mut object = self.server.get("nodes", node).unwrap();
         let created = self.env.wall() - Duration::from_secs(3600);
@@ -70,7 +70,7 @@ impl World {
         self.server.get("pods", &format!("shop/{pod}")).unwrap()["status"].clone()
     }
 
-    /// Reasons and messages of the events about an object.
+    /// Returns the reasons and messages of the events about an object.
     fn events(&self, object: &str) -> Vec<String> {
         let events = self.server.list("events");
         let about = events.iter().filter(|event| event["involvedObject"]["name"] == object);
@@ -112,7 +112,7 @@ async fn a_node_becomes_ready_and_says_so() {
     assert_eq!(node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"], 10250);
 }
 
-/// As a kubelet, which may see and write what is its own alone.
+/// A kubelet may read and write only its own node and pods.
 #[tokio::test(start_paused = true)]
 async fn a_node_with_an_identity_of_its_own_impersonates_nobody_and_looks_at_its_own_pods() {
     let mut world = World::of(1);
@@ -137,7 +137,7 @@ async fn a_node_with_an_identity_of_its_own_impersonates_nobody_and_looks_at_its
     assert!(refused.starts_with("--impersonate-nodes: ") && refused.ends_with("--nodes has to be 1"), "{refused}");
 }
 
-/// A controller manager without `--allocate-node-cidrs`.
+/// The control plane runs without `--allocate-node-cidrs`.
 #[tokio::test(start_paused = true)]
 async fn nodes_that_are_given_no_range_take_one_of_their_own_and_warn() {
     let world = World::of(3);
@@ -175,7 +175,7 @@ async fn nodes_that_are_given_no_range_take_one_of_their_own_and_warn() {
     assert_eq!((addresses(), &world.status("later")["podIP"]), (expected.map(str::to_owned), &json!("10.244.7.2")));
 }
 
-/// The registration hears of the node's range before the informer does.
+/// The registration returns the node's range before the informer has it.
 #[tokio::test(start_paused = true)]
 async fn pods_go_on_whoever_hears_first_of_the_nodes_range() {
     let world = World::of(1);
@@ -184,7 +184,7 @@ async fn pods_go_on_whoever_hears_first_of_the_nodes_range() {
     world.server.fault(down("POST /api/v1/nodes"));
     world.start();
     world.pass(10).await;
-    // The registration is to be tried again in a moment; until then the informers lose their watches.
+    // The informers lose their watches before the registration is tried again.
     for _ in 0..2 {
         world.server.fault(down("watch=true"));
     }
@@ -224,7 +224,7 @@ async fn an_agent_that_starts_again_finds_everything_as_it_was() {
     let before = world.status("web");
     assert_eq!(before["phase"], "Running");
     first.drain().await;
-    // The node's status has not had the time to tell of the image.
+    // The node's status was not reported since the pull: it does not list the image.
     assert!(world.server.get("nodes", "node-0").unwrap()["status"]["images"].is_null());
     world.start();
     world.pass(1_000).await;

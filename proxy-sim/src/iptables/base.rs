@@ -1,4 +1,4 @@
-//! Chains, jumps and rules that exist whatever the services.
+//! Chains, jumps and rules that do not depend on any Service.
 //!
 //! Corresponds to the tables of jump chains and to the beginning and end of syncProxyRules.
 
@@ -7,9 +7,9 @@ use crate::rules::{Address, Rule, RuleSet, Table};
 /// The mark that asks POSTROUTING to masquerade: bit 14, as kube-proxy's default.
 const MASQUERADE_MARK: &str = "0x4000/0x4000";
 const MASQUERADE_BIT: &str = "0x4000";
-/// Whoever flushes the tables removes this chain, too, and kube-proxy notices.
+/// kube-proxy watches this chain: when another program flushes the tables, the chain is gone.
 const CANARY: &str = "KUBE-PROXY-CANARY";
-/// Where packets that no connection wants are counted.
+/// Counter of the packets that belong to no connection.
 const INVALID_COUNTER: &str = "ct_state_invalid_dropped_pkts";
 
 const NEW_ONLY: &str = "-m conntrack --ctstate NEW";
@@ -17,8 +17,8 @@ const PORTALS: &str = "kubernetes service portals";
 const EXTERNAL_PORTALS: &str = "kubernetes externally-visible service portals";
 const FIREWALL: &str = "kubernetes load balancer firewall";
 
-/// From a built-in chain to one of kube-proxy's: chain, target, whether for new connections only, comment. Each one is
-/// put before those that are there, so the last of a chain stands first.
+/// A jump from a built-in chain to one of kube-proxy's: chain, target, true for new connections only, comment. Each one
+/// is inserted before the earlier ones, so the last jump of a chain stands first.
 type Jump = (&'static str, &'static str, bool, &'static str);
 
 const FILTER_JUMPS: [Jump; 11] = [
@@ -41,7 +41,7 @@ const NAT_JUMPS: [Jump; 3] = [
     ("POSTROUTING", "KUBE-POSTROUTING", false, "kubernetes postrouting rules"),
 ];
 
-/// What stands before the rules of any service.
+/// Adds the chains and rules that come before those of Services.
 pub fn chains(set: &mut RuleSet) {
     for table in [&mut set.mangle, &mut set.filter, &mut set.nat] {
         table.declare(CANARY);
@@ -57,7 +57,8 @@ pub fn chains(set: &mut RuleSet) {
     set.nat.append("KUBE-POSTROUTING", masquerade);
     set.nat.append("KUBE-MARK-MASQ", Rule::to(format!("MARK --set-xmark {MASQUERADE_MARK}")));
 
-    // Node ports on localhost need packets to localhost to be routed; those from elsewhere are kept out here.
+    // Node ports on localhost need a kernel that routes packets to localhost. Such packets from other machines are
+    // dropped.
     let spoofed = Rule::to("DROP").sourced(Address::is_not("127.0.0.0/8")).destined("127.0.0.0/8");
     let spoofed = spoofed.comment("block incoming localnet connections");
     let unknown = "-m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT";
@@ -78,9 +79,9 @@ fn jumps(table: &mut Table, jumps: &[Jump]) {
     }
 }
 
-/// What stands after them.
+/// Adds the rules that come after those of Services.
 pub fn last_rules(set: &mut RuleSet) {
-    // Whatever is addressed to this machine may be for a node port; this has to come last.
+    // Every packet to an address of this machine may be for a node port; this must be the last rule.
     let comment = "kubernetes service nodeports; NOTE: this must be the last rule in this chain";
     let node_ports = Rule::to("KUBE-NODEPORTS").comment(comment).matching("-m addrtype --dst-type LOCAL");
     set.nat.append("KUBE-SERVICES", node_ports);
@@ -93,7 +94,7 @@ pub fn last_rules(set: &mut RuleSet) {
     set.filter.append("KUBE-FORWARD", known.matching("-m conntrack --ctstate RELATED,ESTABLISHED"));
 }
 
-/// Counts what matches. `iptables-save` prints two spaces here.
+/// Returns a match that counts packets. `iptables-save` prints two spaces here.
 pub fn counted(counter: &str) -> String {
     format!("-m nfacct --nfacct-name  {counter}")
 }

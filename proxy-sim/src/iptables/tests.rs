@@ -1,4 +1,4 @@
-//! Tables of Services and the rules that a node gets for them.
+//! Services, and the rules that a node gets for them.
 
 use super::*;
 use expect_test::{Expect, expect};
@@ -30,7 +30,7 @@ fn on(node: &str) -> NodeSettings {
     NodeSettings { name: node.to_owned(), zone, ip: Some(Ipv4Addr::new(192, 168, 0, 1)), cluster_cidr }
 }
 
-/// The rules of node `a` that exist because of the Service.
+/// Compares the rules of node `a` that the Service adds.
 fn check(spec: Value, endpoints: Value, expected: Expect) {
     let node = on("a");
     let without = rules(&Model::default(), &node).to_string();
@@ -245,7 +245,7 @@ fn load_balancer(spec: Value, ingress: Value) -> Arc<Service> {
     Arc::new(Service::decode_value(value).unwrap())
 }
 
-/// The rules of node `a` in these chains.
+/// Compares the rules of node `a` in these chains.
 fn check_chains(service: Arc<Service>, endpoints: Value, chains: &[&str], expected: Expect) {
     let text = rules(&Model::build([&service], [&slice(endpoints)]), &on("a")).to_string();
     let is_wanted = |line: &&str| chains.iter().any(|chain| line.starts_with(&format!("-A {chain}")));
@@ -360,7 +360,8 @@ fn a_large_cluster_does_without_most_comments() {
 fn probabilities_are_printed_as_the_kernel_keeps_them() {
     let shown: Vec<String> = [2, 3, 4, 7].into_iter().map(probability).collect();
     assert_eq!(shown, ["0.50000000000", "0.33333333349", "0.25000000000", "0.14285714272"]);
-    // Ten digits of 1/n come first, and may cost a unit: 2^31/44 is 48806446.55, and 0.0227272727 of 2^31 is 48806446.49.
+    // Ten digits of 1/n come first, and may cost a unit: 2^31/44 is 48806446.55, and 0.0227272727 of 2^31 is
+    // 48806446.49.
     assert_eq!(probability(44).parse::<f64>().unwrap(), 0.02272727247);
     assert_eq!((f64::from(1_u32 << 31) * 0.02272727247).round(), 48_806_446.0);
 }

@@ -1,32 +1,32 @@
-//! Which of a Service port's endpoints a node may use.
+//! Selects the endpoints of a service port that a node may use.
 //!
 //! Pure. Corresponds to CategorizeEndpoints of pkg/proxy/topology.go.
 
 use super::{Endpoint, ServicePort};
 use std::collections::BTreeMap;
 
-/// The endpoints that one node's rules use for a Service port.
+/// The endpoints that one node's rules use for a service port.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Categorized<'a> {
-    /// For traffic with the Cluster policy.
+    /// Endpoints for traffic with the Cluster policy.
     pub cluster: Vec<&'a Endpoint>,
-    /// For traffic with a Local policy: those on this node.
+    /// Endpoints for traffic with a Local policy: those on this node.
     pub local: Vec<&'a Endpoint>,
-    /// Both, each once.
+    /// The endpoints of both lists, each once.
     pub reachable: Vec<&'a Endpoint>,
-    /// Some endpoint could serve, here or elsewhere: without any, traffic is rejected rather than dropped.
-    pub any: bool,
+    /// True when an endpoint on any node could serve. Without one, traffic is rejected; otherwise it may be dropped.
+    pub has_usable: bool,
 }
 
-/// Whose traffic the endpoints' hints keep together.
+/// The clients to which hints restrict endpoints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Topology {
     SameNode,
     SameZone,
 }
 
-/// The ready endpoints, those near the node where hints say so; or, where none is ready, those that still serve while
-/// they terminate.
+/// Selects the ready endpoints, only near ones when hints say so. When none is ready, it selects those that still serve
+/// while they terminate.
 pub fn categorize<'a>(endpoints: &'a [Endpoint], port: &ServicePort, node: &str, zone: &str) -> Categorized<'a> {
     let topology = topology(endpoints, node, zone);
     let is_near = |endpoint: &Endpoint| match topology {
@@ -36,33 +36,34 @@ pub fn categorize<'a>(endpoints: &'a [Endpoint], port: &ServicePort, node: &str,
     };
     let is_here = |endpoint: &Endpoint| !node.is_empty() && endpoint.node == node;
     let cluster = match port.uses_cluster() {
-        true => usable(endpoints, is_near).unwrap_or_else(|| leaving(endpoints, |_| true)),
+        true => ready(endpoints, is_near).unwrap_or_else(|| serving_terminating(endpoints, |_| true)),
         false => Vec::new(),
     };
     let local = match port.uses_local() {
-        true => usable(endpoints, is_here).unwrap_or_else(|| leaving(endpoints, is_here)),
+        true => ready(endpoints, is_here).unwrap_or_else(|| serving_terminating(endpoints, is_here)),
         false => Vec::new(),
     };
-    let any = endpoints.iter().any(|endpoint| endpoint.ready || is_leaving(endpoint));
+    let has_usable = endpoints.iter().any(|endpoint| endpoint.ready || is_serving_terminating(endpoint));
     let both: BTreeMap<String, &Endpoint> = cluster.iter().chain(&local).map(|e| (e.to_string(), *e)).collect();
-    Categorized { any, reachable: both.into_values().collect(), cluster, local }
+    Categorized { has_usable, reachable: both.into_values().collect(), cluster, local }
 }
 
-fn is_leaving(endpoint: &Endpoint) -> bool {
+fn is_serving_terminating(endpoint: &Endpoint) -> bool {
     endpoint.serving && endpoint.terminating
 }
 
-/// `None` where there is none.
-fn usable(endpoints: &[Endpoint], admits: impl Fn(&Endpoint) -> bool) -> Option<Vec<&Endpoint>> {
+/// Returns the ready endpoints; `None` when there are none.
+fn ready(endpoints: &[Endpoint], admits: impl Fn(&Endpoint) -> bool) -> Option<Vec<&Endpoint>> {
     let found: Vec<&Endpoint> = endpoints.iter().filter(|e| e.ready && admits(e)).collect();
     (!found.is_empty()).then_some(found)
 }
 
-fn leaving(endpoints: &[Endpoint], admits: impl Fn(&Endpoint) -> bool) -> Vec<&Endpoint> {
-    endpoints.iter().filter(|e| is_leaving(e) && admits(e)).collect()
+fn serving_terminating(endpoints: &[Endpoint], admits: impl Fn(&Endpoint) -> bool) -> Vec<&Endpoint> {
+    endpoints.iter().filter(|e| is_serving_terminating(e) && admits(e)).collect()
 }
 
-/// Hints count if every ready endpoint has some and at least one of them is for this node, or else for its zone.
+/// Returns which hints are used: they count when every ready endpoint has some and at least one names this node, or
+/// else its zone.
 fn topology(endpoints: &[Endpoint], node: &str, zone: &str) -> Option<Topology> {
     let holds = |hints: fn(&Endpoint) -> &[String], wanted: &str| {
         let mut ready = endpoints.iter().filter(|e| e.ready).map(hints);
@@ -119,13 +120,13 @@ mod tests {
         text.split_whitespace().map(endpoint).collect()
     }
 
-    /// Cluster | local | reachable, on node `a` of zone `z`; `!` in front where there is nothing anywhere.
+    /// Cluster | local | reachable, on node `a` of zone `z`; `!` in front when no endpoint is usable.
     fn check(port: &ServicePort, all: &str, expected: &str) {
         let endpoints = endpoints(all);
         let found = categorize(&endpoints, port, "a", "z");
         let list = |endpoints: &[&Endpoint]| endpoints.iter().map(|e| e.ip.as_str()).collect::<Vec<_>>().join("");
         let shown = format!("{}|{}|{}", list(&found.cluster), list(&found.local), list(&found.reachable));
-        assert_eq!(if found.any { shown } else { format!("!{shown}") }, expected, "{all}");
+        assert_eq!(if found.has_usable { shown } else { format!("!{shown}") }, expected, "{all}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! From Services and EndpointSlices to service ports and endpoints.
+//! Converts Services and EndpointSlices to service ports and endpoints.
 //!
 //! Corresponds to newServicePortMap of pkg/proxy/servicechangetracker.go and to endpointslicecache.go.
 
@@ -10,11 +10,11 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-/// Slices name their Service by this label.
+/// The label by which a slice names its Service.
 pub const SERVICE_NAME_LABEL: &str = "kubernetes.io/service-name";
-/// A Service or slice with one of these labels belongs to another proxy, or to none.
+/// A Service or slice with one of these labels is left to another proxy, or to none.
 const FOREIGN_LABELS: [&str; 2] = ["service.kubernetes.io/service-proxy-name", "service.kubernetes.io/headless"];
-/// Stickiness of ClientIP affinity where the Service does not say.
+/// Duration of ClientIP affinity when the Service names none.
 const DEFAULT_AFFINITY_S: i32 = 10_800;
 
 pub fn key_of(service: &Service) -> (String, String) {
@@ -26,13 +26,13 @@ fn is_foreign(labels: Option<&BTreeMap<String, String>>) -> bool {
     labels.is_some_and(|labels| FOREIGN_LABELS.iter().any(|label| labels.contains_key(*label)))
 }
 
-/// The Service that a slice belongs to.
+/// Returns namespace and name of the Service that a slice belongs to; `None` for a slice that is left to others.
 pub fn service_of(slice: &EndpointSlice) -> Option<(String, String)> {
     let labels = slice.metadata.labels.as_ref().filter(|labels| !is_foreign(Some(labels)))?;
     Some((slice.metadata.namespace.clone()?, labels.get(SERVICE_NAME_LABEL)?.clone()))
 }
 
-/// The ports of a Service that a proxy programs: none of a headless, external-name or foreign one.
+/// Returns the ports of a Service that a proxy programs. A headless, ExternalName or foreign Service has none.
 pub fn service_ports(service: &Service) -> Vec<(ServicePortName, ServicePort)> {
     let Some(spec) = &service.spec else { return Vec::new() };
     let Some(cluster_ip) = cluster_ip(spec) else { return Vec::new() };
@@ -67,12 +67,12 @@ pub fn service_ports(service: &Service) -> Vec<(ServicePortName, ServicePort)> {
     ports.collect()
 }
 
-// Deviation: of a cluster of two families, rules are made for IPv4 alone.
+// Deviation: in a dual-stack cluster, rules are made for IPv4 only.
 fn is_v4(ip: &str) -> bool {
     ip.parse::<Ipv4Addr>().is_ok()
 }
 
-/// The first of the family; `None` of a headless Service has none.
+/// Returns the first cluster IP of the family; `None` for a headless Service.
 fn cluster_ip(spec: &ServiceSpec) -> Option<String> {
     spec.cluster_ip.iter().chain(spec.cluster_ips.iter().flatten()).find(|ip| is_v4(ip)).cloned()
 }
@@ -89,7 +89,7 @@ fn source_ranges(spec: &ServiceSpec) -> Vec<String> {
     ranges.filter_map(|range| range.trim().parse::<Ipv4Net>().ok()).map(|net| net.trunc().to_string()).collect()
 }
 
-/// Addresses of the load balancer that the proxy handles itself (`ipMode: VIP`, the default).
+/// Returns the load balancer's addresses that the proxy handles itself (`ipMode: VIP`, the default).
 fn load_balancer_ips(service: &Service) -> Vec<String> {
     let ingress = service.status.as_ref().and_then(|s| s.load_balancer.as_ref()).and_then(|l| l.ingress.as_ref());
     let vips = ingress.into_iter().flatten().filter(|i| i.ip_mode.as_deref() != Some("Proxy"));
@@ -104,7 +104,8 @@ fn lower_case(protocol: Option<&str>) -> String {
     protocol.unwrap_or("TCP").to_ascii_lowercase()
 }
 
-/// The endpoints of one Service port over all its slices. Of two at one place the first counts.
+/// Returns the endpoints of one service port from all its slices. Of two with the same address and port, the first
+/// counts.
 pub fn endpoints_of(service: &ServicePortName, slices: &[Arc<EndpointSlice>]) -> Vec<Endpoint> {
     let mut found: BTreeMap<String, Endpoint> = BTreeMap::new();
     for slice in slices.iter().filter(|slice| slice.address_type == "IPv4") {

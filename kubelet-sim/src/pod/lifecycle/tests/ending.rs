@@ -1,4 +1,4 @@
-//! How pods end: by a deadline, by a deletion, one container after another.
+//! How pods end: by a deadline or a deletion, container by container.
 
 use super::*;
 

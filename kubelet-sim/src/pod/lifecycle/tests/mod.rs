@@ -1,4 +1,4 @@
-//! Whole lives of pods, as timelines.
+//! Whole lives of pods, shown as timelines.
 
 mod ending;
 mod starting;
@@ -17,7 +17,7 @@ fn at(ms: i64) -> Timestamp {
     Timestamp::from_millisecond(START_S * 1000 + ms).unwrap()
 }
 
-/// A pod and the machine that it lives on.
+/// A pod, its node, and the timeline so far.
 struct Life {
     pod: Pod,
     status: PodStatus,
@@ -26,7 +26,7 @@ struct Life {
     images: BTreeSet<String>,
     told: BTreeSet<String>,
     log: String,
-    /// Keep of each status only what the API server keeps: an agent that starts again before every step.
+    /// Keep of each status only what the API server stores, like an agent that restarts before every step.
     forgetful: bool,
 }
 
@@ -98,7 +98,7 @@ impl Life {
         format!("{phase}{} {}", if ready { " Ready" } else { "" }, containers.join(" "))
     }
 
-    /// Lives until nothing is due or until the time is up.
+    /// Takes steps until nothing is due or `ms` is reached.
     fn until(mut self, ms: i64) -> Self {
         loop {
             match self.step() {

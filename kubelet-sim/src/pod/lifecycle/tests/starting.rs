@@ -1,4 +1,4 @@
-//! How pods start, go on, and are tried again.
+//! How pods start, run, and are restarted.
 
 use super::*;
 

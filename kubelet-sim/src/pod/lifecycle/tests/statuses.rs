@@ -1,4 +1,4 @@
-//! What a pod's status says, and that it follows from what happened alone.
+//! The fields of a pod's status, and that they depend only on what happened.
 
 use super::*;
 
@@ -142,7 +142,7 @@ fn a_pod_waits_for_an_address() {
     assert_eq!(on_host.status.pod_ip.as_deref(), Some("172.18.0.2"), "known before anything runs");
 }
 
-/// Whatever a step does, the step taken again from its stored status agrees with one that remembers more.
+/// Steps from stored statuses, which lack fractions of seconds, come to the same end as steps from exact ones.
 #[test]
 fn an_agent_that_forgets_everything_comes_to_the_same_end() {
     let jobs = json!({"restartPolicy": "OnFailure",
