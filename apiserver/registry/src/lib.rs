@@ -19,6 +19,8 @@ pub mod stored;
 pub mod row;
 pub mod scale;
 pub mod store;
+mod stages;
+mod attempt;
 mod traced;
 pub mod upkeep;
 

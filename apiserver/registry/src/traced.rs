@@ -14,6 +14,11 @@ impl Mutation<'_> {
         }
     }
 
+    /// A stage begins: what was done until now is not its time.
+    pub(super) fn begin_stage(&self) {
+        self.steps.inspect(|steps| steps.begin());
+    }
+
     /// The object before the server fills in what is its own.
     pub(super) fn before(&self, object: &Value) -> Option<Before> {
         let steps = self.steps?;
