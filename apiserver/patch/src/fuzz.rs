@@ -1,11 +1,11 @@
-//! Fuzz targets of the patches: whatever a client sends is applied or refused.
+//! Fuzz targets of the patches: any patch that a client sends is applied or refused.
 
 use super::{json_patch, merge, strategic};
 use proto::schema::builtin_type;
 use proto::wire::json;
 use serde_json::{Value, json};
 
-/// What the patches are laid over.
+/// Returns the object that the patches are applied to.
 fn template() -> Value {
     json!({"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "a", "labels": {"x": "y", "a/b": "c"}},
         "template": {"spec": {
@@ -17,7 +17,7 @@ fn template() -> Value {
             "tolerations": [{"key": "t"}], "imagePullSecrets": [{"name": "s"}]}}})
 }
 
-/// A JSON patch: tests alone change nothing.
+/// Applies a JSON patch. A patch of tests alone changes nothing.
 pub fn json_patch(input: &[u8]) {
     let Ok(patch) = json::parse(input) else { return };
     let current = template();
@@ -28,7 +28,7 @@ pub fn json_patch(input: &[u8]) {
     }
 }
 
-/// A merge patch: laid over twice, it changes nothing more.
+/// Applies a merge patch. Applying it again changes nothing more.
 pub fn merge_patch(input: &[u8]) {
     let Ok(patch) = json::parse(input) else { return };
     if let Ok(patched) = merge::apply(&template(), &patch.value) {
@@ -36,7 +36,7 @@ pub fn merge_patch(input: &[u8]) {
     }
 }
 
-/// A strategic merge patch: an object stays one.
+/// Applies a strategic merge patch. The result is still an object.
 pub fn strategic_merge_patch(input: &[u8]) {
     let Ok(patch) = json::parse(input) else { return };
     let kind = builtin_type("io.k8s.api.core.v1.PodTemplate");

@@ -1,41 +1,41 @@
-//! JSON Patch, in the dialect that Kubernetes speaks.
+//! JSON Patch as Kubernetes implements it.
 //!
-//! It is laxer than RFC 6902: `replace` and `add` set whatever is there, a missing value is null, an index may be
+//! It is laxer than RFC 6902: `replace` and `add` set any value, a missing value is null, an index may be
 //! negative, and a path need not begin with a slash. Corresponds to github.com/evanphx/json-patch v4.
 
 use proto::Status;
 use serde_json::Value;
 
-/// A patch that takes longer would keep the server busy for one request.
+/// Largest number of operations: a longer patch would keep the server busy for one request.
 pub const MAX_OPERATIONS: usize = 10_000;
 
-/// What the library says of a value that is not there.
+/// The library's words for a value that does not exist.
 const MISSING: &str = "missing value";
-/// How a refusal ends of which a test was the reason.
+/// The end of the message of a patch whose test failed.
 pub const TEST_FAILED: &str = ": test failed";
 
-/// What all `copy` operations together may add: no more than a request may carry.
+/// Largest size that all `copy` operations together may add: the limit of a request.
 pub const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
 
-/// Why a patch changes nothing.
+/// The reasons for which a patch cannot be applied.
 #[derive(Debug)]
 pub enum Refusal {
-    /// It is none, or too long.
+    /// It is no JSON patch, or it is too long.
     Unfit(Status),
-    /// One of its operations cannot be done, in the words of Kubernetes' library.
+    /// One of its operations fails, in the words of Kubernetes' library.
     Inapplicable(String),
 }
 
-/// `current` with the operations of a client's `patch` carried out in turn; none of them unless all succeed.
+/// Returns `current` after the operations of a client's `patch`. If one of them fails, none is applied.
 pub fn apply(current: &Value, patch: &Value) -> Result<Value, Status> {
-    carry_out(current, patch).map_err(|refusal| match refusal {
+    try_apply(current, patch).map_err(|refusal| match refusal {
         Refusal::Unfit(status) => status,
         Refusal::Inapplicable(_) => inapplicable(),
     })
 }
 
-/// The same for who is told what was wrong: authors of webhooks and of policies.
-pub fn carry_out(current: &Value, patch: &Value) -> Result<Value, Refusal> {
+/// As `apply`, with an error that says which operation failed: for authors of webhooks and of policies.
+pub fn try_apply(current: &Value, patch: &Value) -> Result<Value, Refusal> {
     let operations = decode(patch).map_err(Refusal::Unfit)?;
     if operations.len() > MAX_OPERATIONS {
         let count = operations.len();
@@ -51,7 +51,7 @@ pub fn carry_out(current: &Value, patch: &Value) -> Result<Value, Refusal> {
     Ok(document)
 }
 
-/// An operation that does not apply. Kubernetes does not tell clients which.
+/// Returns the status for an operation that fails. Kubernetes does not tell clients which one.
 fn inapplicable() -> Status {
     let mut status = Status::failure(422, "Invalid", "the server rejected our request due to an error in our request");
     status.details = Some(Box::default());
@@ -65,7 +65,7 @@ struct Operation<'p> {
     value: &'p Value,
 }
 
-/// What Go's decoder calls a JSON value.
+/// Returns the name that Go's decoder gives to a kind of JSON value.
 pub fn go_json_kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -104,7 +104,7 @@ fn undecodable(value: &Value, what: &str) -> Status {
 }
 
 impl Operation<'_> {
-    /// The error is in the words of the library.
+    /// Applies one operation. The error is in the words of the library.
     fn carry_out(&self, document: &mut Value, copied_bytes: &mut usize) -> Result<(), String> {
         let op = self.op;
         let named = |name: &str, pointer: Option<&'_ str>| {
@@ -152,7 +152,7 @@ impl Operation<'_> {
                     format!("{op} operation does not apply: doc is missing {what} path: {path}: {MISSING}")
                 };
                 let (source, key) = container(document, &from).ok_or_else(|| lost("from", &from))?;
-                // Kubernetes' library looks before it takes, so that a missing field moves nothing.
+                // Kubernetes' library checks before it removes, so that a missing field changes nothing.
                 let value = match op {
                     "move" => take(source, &key).map_err(|why| format!("error in move for path: '{key}': {why}"))?,
                     _ => get(source, &key)
@@ -192,9 +192,9 @@ impl Operation<'_> {
     }
 }
 
-/// What holds the last step of a path, and that step.
+/// Returns the value that contains the last element of a path, and that element.
 fn container<'d>(document: &'d mut Value, path: &str) -> Option<(&'d mut Value, String)> {
-    // Whatever stands before the first slash is not looked at, so `data/x` means the field `x`.
+    // Text before the first slash is ignored, so `data/x` means the field `x`.
     let mut steps = path.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~"));
     let mut current = document;
     let mut key = steps.next()?;
@@ -212,7 +212,7 @@ fn container<'d>(document: &'d mut Value, path: &str) -> Option<(&'d mut Value, 
     (current.is_object() || current.is_array()).then_some((current, key))
 }
 
-/// An index into `length` items; negative ones count from the end.
+/// Parses an index into `length` items; negative ones count from the end.
 fn index(key: &str, length: usize) -> Result<usize, String> {
     let index: i64 = key.parse().map_err(|_| format!("value was not a proper array index: '{key}'"))?;
     let from_start = if index < 0 { index + i64::try_from(length).unwrap_or(i64::MAX) } else { index };
@@ -222,7 +222,7 @@ fn index(key: &str, length: usize) -> Result<usize, String> {
         .ok_or_else(|| format!("Unable to access invalid index: {index}: invalid index referenced"))
 }
 
-/// `None` for a field that is not there.
+/// Returns a field or item; `None` for a field that does not exist.
 fn get<'d>(container: &'d Value, key: &str) -> Result<Option<&'d Value>, String> {
     match container {
         Value::Array(items) => index(key, items.len()).map(|index| items.get(index)),
@@ -362,7 +362,7 @@ mod tests {
             (json!({"op":"add"}), "add operation failed to decode path: missing value"),
             (json!({"op":"odd","path":"/a"}), "Unexpected kind: odd"),
         ] {
-            let Err(Refusal::Inapplicable(why)) = carry_out(&current, &json!([operation])) else {
+            let Err(Refusal::Inapplicable(why)) = try_apply(&current, &json!([operation])) else {
                 panic!("{operation} was carried out");
             };
             assert_eq!(why, expected);

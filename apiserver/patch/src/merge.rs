@@ -5,7 +5,7 @@
 use proto::Status;
 use serde_json::Value;
 
-/// `current` with `patch` laid over it. The patch has to be an object, as every resource is one.
+/// Returns `current` merged with `patch`, which has to be an object, as every resource is.
 pub fn apply(current: &Value, patch: &Value) -> Result<Value, Status> {
     if patch.is_null() {
         return Err(Status::bad_request("Invalid JSON Patch"));

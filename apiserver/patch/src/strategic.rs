@@ -1,4 +1,4 @@
-//! Strategic merge patch: lists of a type merge by its merge key, and directives delete, replace and order.
+//! Strategic merge patch: lists merge by the merge key of their type, and directives delete, replace and order.
 //!
 //! Corresponds to k8s.io/apimachinery/pkg/util/strategicpatch.
 
@@ -19,9 +19,9 @@ const RETAIN_KEYS: &str = "$retainKeys";
 const DELETE_FROM_LIST: &str = "$deleteFromPrimitiveList";
 const SET_ELEMENT_ORDER: &str = "$setElementOrder";
 
-/// `current` with `patch` laid over it, as `schema` says.
+/// Returns `current` merged with `patch` by the rules of `schema`.
 pub fn apply(schema: &Schema, current: &Value, patch: &Value) -> Result<Value, Status> {
-    // Go reads null as a map without members.
+    // Go reads null as an empty map.
     if patch.is_null() {
         return Ok(current.clone());
     }
@@ -31,12 +31,12 @@ pub fn apply(schema: &Schema, current: &Value, patch: &Value) -> Result<Value, S
             "json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
         )));
     };
-    merge_map(Some(schema), current.clone(), patch.clone()).map(Value::Object).map_err(Wrong::into_status)
+    merge_map(Some(schema), current.clone(), patch.clone()).map(Value::Object).map_err(PatchError::into_status)
 }
 
-/// What is wrong with a patch. Kubernetes answers the malformed with 400 and most else with 500.
+/// The errors of a patch. Kubernetes answers a malformed one with 400 and most others with 500.
 #[derive(Debug, PartialEq, thiserror::Error)]
-enum Wrong {
+enum PatchError {
     #[error("invalid patch format of {0} list")]
     Malformed(&'static str),
     #[error("lists of lists are not supported")]
@@ -45,7 +45,7 @@ enum Wrong {
     Other(String),
 }
 
-impl Wrong {
+impl PatchError {
     fn into_status(self) -> Status {
         match &self {
             Self::Malformed(_) => Status::bad_request(self.to_string()),
@@ -71,7 +71,7 @@ impl Wrong {
 
 type Fields = Map<String, Value>;
 
-/// What the schema says of a list: whether it merges, and by which key.
+/// The schema's rule for a list: whether it merges, and by which key.
 struct ListRule<'s> {
     items: Option<&'s Schema>,
     merges: bool,
@@ -88,7 +88,7 @@ fn list_rule<'s>(schema: Option<&'s Schema>, name: &str) -> ListRule<'s> {
     }
 }
 
-fn merge_map(schema: Option<&Schema>, mut current: Fields, mut patch: Fields) -> Result<Fields, Wrong> {
+fn merge_map(schema: Option<&Schema>, mut current: Fields, mut patch: Fields) -> Result<Fields, PatchError> {
     if let Some(directive) = patch.get(DIRECTIVE) {
         return match directive.as_str() {
             Some("replace") => {
@@ -96,14 +96,14 @@ fn merge_map(schema: Option<&Schema>, mut current: Fields, mut patch: Fields) ->
                 Ok(patch)
             }
             Some("delete") => Ok(Map::new()),
-            _ => Err(Wrong::unknown_directive(directive, &patch)),
+            _ => Err(PatchError::unknown_directive(directive, &patch)),
         };
     }
     retain_keys(&mut current, &mut patch)?;
     merge_ordered_lists(schema, &mut current, &mut patch)?;
     for (name, value) in patch {
         let (name, deletes) = match name.strip_prefix(DELETE_FROM_LIST) {
-            Some(rest) => (rest.strip_prefix('/').ok_or(Wrong::Malformed("primitive"))?.to_owned(), true),
+            Some(rest) => (rest.strip_prefix('/').ok_or(PatchError::Malformed("primitive"))?.to_owned(), true),
             None => (name, false),
         };
         if value.is_null() {
@@ -123,7 +123,7 @@ fn merge_map(schema: Option<&Schema>, mut current: Fields, mut patch: Fields) ->
                 let rule = list_rule(schema, &name);
                 Value::Array(merge_list(&rule, before, after, deletes)?)
             }
-            // Deleting from what is no list changes nothing.
+            // Deleting from a value that is no list changes nothing.
             (before, _) if deletes => match before {
                 Some(before) => before,
                 None => continue,
@@ -138,7 +138,7 @@ fn merge_map(schema: Option<&Schema>, mut current: Fields, mut patch: Fields) ->
     Ok(current)
 }
 
-/// A value that meets nothing to merge with: without nulls, and without what carries a directive.
+/// Returns a value that has nothing to merge with: without nulls, and without items that carry a directive.
 fn plain(value: Value) -> Option<Value> {
     match value {
         Value::Object(fields) if fields.contains_key(DIRECTIVE) => None,
@@ -151,10 +151,10 @@ fn plain(value: Value) -> Option<Value> {
     }
 }
 
-/// `$retainKeys`: of the current fields only those named stay, and the patch may set no other.
-fn retain_keys(current: &mut Fields, patch: &mut Fields) -> Result<(), Wrong> {
+/// Applies `$retainKeys`: only the named fields of `current` stay, and the patch may set no other.
+fn retain_keys(current: &mut Fields, patch: &mut Fields) -> Result<(), PatchError> {
     let Some(keys) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
-    let malformed = || Wrong::Malformed("retainKeys");
+    let malformed = || PatchError::Malformed("retainKeys");
     let Value::Array(keys) = keys else { return Err(malformed()) };
     let retained = |name: &str| keys.iter().any(|key| key == name);
     let directive = |name: &str| name.starts_with(DELETE_FROM_LIST) || name.starts_with(SET_ELEMENT_ORDER);

@@ -104,7 +104,7 @@ impl Registry {
         let conversions = Conversions::default();
         for _ in 0..ROUNDS {
             let outcome = attempt(&conversions);
-            let wanted = conversions.take_wanted();
+            let wanted = conversions.take_missing();
             if wanted.is_empty() {
                 return Ok(outcome);
             }
@@ -112,7 +112,7 @@ impl Registry {
                 let served = row.resource.served.iter().find(|served| served.api_version() == to);
                 let served = served.ok_or_else(|| Status::internal(format!("{to} is not served")))?;
                 let converted = self.as_served(row, served, value.clone()).await?;
-                conversions.learn(&value, &to, converted);
+                conversions.record(&value, &to, converted);
             }
         }
         Err(Status::internal("the object's managers need too many conversions").into())

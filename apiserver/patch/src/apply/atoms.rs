@@ -1,5 +1,5 @@
-//! How a schema looks to merging: every value is a scalar, a list or a map, and lists and maps are one value
-//! (atomic) or the sum of their parts.
+//! A schema as merging sees it: every value is a scalar, a list or a map, and a list or map is either one value
+//! (atomic) or the sum of its parts.
 //!
 //! Corresponds to sigs.k8s.io/structured-merge-diff/schema and kube-openapi's schemaconv.
 
@@ -8,7 +8,7 @@ use proto::schema::{ListType, Merge, Properties, Schema, Shape};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
-/// A declared type, or one that is deduced from whatever value is there (free-form parts).
+/// A declared type, or `None` for a type that is deduced from the value (free-form parts).
 #[derive(Clone, Copy, Debug)]
 pub struct Type<'s>(pub Option<&'s Schema>);
 
@@ -33,14 +33,14 @@ pub struct ListAtom<'s> {
     pub relation: Relation<'s>,
 }
 
-/// What tells the items of a list apart.
+/// How the items of a list are told apart.
 #[derive(Clone, Copy, Debug)]
 pub enum Relation<'s> {
-    /// Nothing: the list is one value.
+    /// Not at all: the list is one value.
     Atomic,
-    /// Their value.
+    /// By their value.
     Set,
-    /// The values of some of their fields, with defaults for those that are absent.
+    /// By the values of some of their fields, with defaults for absent ones.
     Keys { keys: &'s [Arc<str>], defaults: &'s [(Arc<str>, Value)] },
 }
 
@@ -63,11 +63,11 @@ impl<'s> Type<'s> {
         Self(Some(schema))
     }
 
-    /// The atom that holds such a value. The value decides only where the schema leaves it open.
+    /// Returns the atom of a value. The value matters only if the schema leaves its shape open.
     pub fn atom(self, value: &Value) -> Atom<'s> {
         let Some(schema) = self.0 else { return deduced(value) };
         let target = schema.resolve();
-        // The field's own word, which may undo what its type says of itself.
+        // The map type of the field may override that of its type.
         let atomic = schema.merge.atomic_map;
         match &target.shape {
             Shape::Any => deduced(value),
@@ -94,7 +94,7 @@ fn deduced<'s>(value: &Value) -> Atom<'s> {
     }
 }
 
-/// The list type, or what the patch strategy implies where none is given.
+/// Returns the list type, or the one that the patch strategy implies if none is given.
 fn relation(merge: &Merge) -> Relation<'_> {
     match merge.list_type {
         Some(ListType::Atomic) => Relation::Atomic,
@@ -113,7 +113,7 @@ impl<'s> ListAtom<'s> {
         matches!(self.relation, Relation::Atomic)
     }
 
-    /// The element that names an item, unless it cannot have one.
+    /// Returns the path element that identifies an item, or why the item cannot have one.
     pub fn element(&self, item: &Value) -> Result<PathElement, &'static str> {
         match (self.relation, item) {
             (Relation::Atomic, _) => Err("invalid indexing of non-associative list"),
@@ -136,7 +136,7 @@ impl<'s> ListAtom<'s> {
 }
 
 impl<'s> MapAtom<'s> {
-    /// The type of a field, and whether the schema names it; `None` for a field that is not declared.
+    /// Returns the type of a field, and whether the schema names it; `None` for a field that is not declared.
     pub fn field(&self, name: &str) -> Option<(Type<'s>, bool)> {
         match self.fields {
             Fields::Any(values) => Some((values, false)),
@@ -147,13 +147,13 @@ impl<'s> MapAtom<'s> {
         }
     }
 
-    /// `field`, where an undeclared one is taken as it comes.
+    /// Returns the type of a field, as `field` does; the type of an undeclared one is deduced.
     pub fn field_or_deduced(&self, name: &str) -> Type<'s> {
         self.field(name).map_or(Type::DEDUCED, |(ty, _)| ty)
     }
 }
 
-/// The items of a list; a null counts as none.
+/// Returns the items of a list; null has none.
 pub fn items(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }

@@ -1,4 +1,4 @@
-//! What one object has changed of another, field by field.
+//! Compares two objects field by field: which fields were added, modified and removed.
 //!
 //! Corresponds to sigs.k8s.io/structured-merge-diff/typed Compare.
 
@@ -17,7 +17,7 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Without the fields that the endpoint resets anyway, and all below them.
+    /// Returns the comparison without the fields that the endpoint resets, and without everything below them.
     pub fn without(&self, reset: &FieldSet) -> Self {
         Self {
             added: self.added.recursive_difference(reset),
@@ -27,7 +27,7 @@ impl Comparison {
     }
 }
 
-/// From `old` to `new`.
+/// Compares `old` with `new`.
 pub fn compare(ty: Type<'_>, old: &Value, new: &Value) -> Comparison {
     let mut walk = Walk { found: Comparison::default(), path: Vec::new() };
     if old != new {
@@ -42,7 +42,7 @@ struct Walk {
 }
 
 impl Walk {
-    /// A value that is there on one side at least, and not the same on both.
+    /// Compares a value that exists on at least one side and differs.
     fn visit(&mut self, ty: Type<'_>, old: Option<&Value>, new: Option<&Value>) {
         let leaf = match (old, new) {
             (None, None) => return,
@@ -64,7 +64,7 @@ impl Walk {
         }
     }
 
-    /// Whether the value is one that has no parts.
+    /// Compares a value without parts. Returns false if the value has parts.
     fn visit_atom(&mut self, atom: Atom<'_>, old: Option<&Value>, new: Option<&Value>) -> bool {
         let leaf = match atom {
             Atom::Scalar(_) => true,
@@ -114,7 +114,7 @@ impl Walk {
             match (left.len(), right.len()) {
                 (0 | 1, 0 | 1) if left == right => {}
                 (0 | 1, 0 | 1) => self.visit(list.items, left.first().copied(), right.first().copied()),
-                // Duplicates are compared as one value.
+                // Items with the same element are compared as one value.
                 (2.., 2..) if left != right => self.found.modified.insert(&self.path),
                 (2.., 2..) => {}
                 (2.., _) => {

@@ -1,13 +1,13 @@
 //! `FieldSet`: the fields that a manager owns, and the set arithmetic of ownership.
 //!
-//! Written as `fieldsV1`: nested objects keyed by path elements, `.` for an element that is itself a member and
-//! has members below. Corresponds to sigs.k8s.io/structured-merge-diff/fieldpath Set.
+//! Its serialized form is `fieldsV1`: nested objects keyed by path elements, with `.` for an element that is a member
+//! itself and has members below. Corresponds to sigs.k8s.io/structured-merge-diff/fieldpath Set.
 
 use super::path::{Path, PathElement, PathError};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// A set of paths, as a tree. No branch is without a member.
+/// A set of paths, as a tree. Every branch has a member.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldSet {
     entries: BTreeMap<PathElement, Entry>,
@@ -54,12 +54,12 @@ impl FieldSet {
         self.entries.get(first).is_some_and(|entry| if rest.is_empty() { entry.member } else { entry.below.has(rest) })
     }
 
-    /// Whether that element, right below the root, is a member.
+    /// Returns whether the element right below the root is a member.
     pub fn has_element(&self, element: &PathElement) -> bool {
         self.entries.get(element).is_some_and(|entry| entry.member)
     }
 
-    /// What lies below that element.
+    /// Returns the members below that element.
     pub fn below(&self, element: &PathElement) -> Option<&FieldSet> {
         self.entries.get(element).map(|entry| &entry.below).filter(|below| !below.is_empty())
     }
@@ -94,7 +94,7 @@ impl FieldSet {
         })
     }
 
-    /// `difference` that also removes everything below the other's members.
+    /// As `difference`, and also removes everything below the other set's members.
     pub fn recursive_difference(&self, other: &Self) -> Self {
         self.combine(other, |entry, theirs| match theirs {
             Some(theirs) if theirs.member => Entry::default(),
@@ -111,7 +111,7 @@ impl FieldSet {
         Self { entries: entries.collect() }
     }
 
-    /// Adds what `decide` says for every element that only leads to members. It gets the elements so far.
+    /// Adds the elements that only lead to members if `decide` returns true for the path so far.
     pub(super) fn add_members(&self, decide: &mut impl FnMut(&[PathElement]) -> bool) -> Self {
         let mut path = Vec::new();
         self.add_members_below(&mut path, decide)
@@ -129,7 +129,7 @@ impl FieldSet {
         Self { entries }
     }
 
-    /// Every member, parents before children.
+    /// Returns every member, parents before children.
     pub fn paths(&self) -> Vec<Path> {
         let mut paths = Vec::new();
         self.collect(&mut Vec::new(), &mut paths);
@@ -147,7 +147,7 @@ impl FieldSet {
         }
     }
 
-    /// The form of `fieldsV1`.
+    /// Returns the set as `fieldsV1`.
     pub fn to_value(&self) -> Value {
         let mut map = Map::new();
         for (element, entry) in &self.entries {
@@ -165,7 +165,7 @@ impl FieldSet {
         let mut set = Self::default();
         for (key, below) in map {
             if key == "." {
-                continue; // the level above reads it
+                continue; // it belongs to the level above
             }
             let Some(element) = PathElement::parse(key)? else { continue };
             let inner = Self::from_value(below)?;

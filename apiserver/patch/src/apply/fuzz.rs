@@ -1,5 +1,5 @@
-//! The fuzz target of server-side apply: whatever configuration a client sends is applied or refused, and applying it again
-//! changes nothing.
+//! The fuzz target of server-side apply: any configuration that a client sends is applied or refused, and applying it
+//! again changes nothing.
 
 use super::FieldManager;
 use super::fields::FieldSet;
@@ -8,7 +8,7 @@ use proto::resources::Catalogue;
 use proto::wire::yaml;
 use serde_json::{Value, json};
 
-/// Applies a configuration in YAML over nothing, over its own result, and over somebody else's object.
+/// Applies a configuration in YAML over nothing, over its own result, and over an object of another manager.
 pub fn apply(input: &[u8]) {
     let Ok(parsed) = yaml::parse(input) else { return };
     let mut config = parsed.value;

@@ -1,28 +1,29 @@
-//! The way from client-side apply: what `kubectl` last applied is its own, even if no manager says so.
+//! Migration from client-side apply: `kubectl` owns the fields that it last applied, even if `managedFields` do not say
+//! so.
 //!
 //! Corresponds to k8s.io/apimachinery/pkg/util/managedfields lastAppliedManager and lastAppliedUpdater.
 
 use super::atoms::Type;
 use super::compare::compare;
 use super::fields::FieldSet;
-use super::ownership::{claimed, complaints};
+use super::ownership::{claimed, type_errors};
 use serde_json::Value;
 
 pub const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// The only manager that takes over from client-side apply.
+/// The only manager that takes over fields from client-side apply.
 pub const MANAGER: &str = "kubectl";
 
 fn annotation(object: &Value) -> Option<&str> {
     object.get("metadata")?.get("annotations")?.get(ANNOTATION)?.as_str()
 }
 
-/// Fields that the last client-side apply set and nobody has changed since.
-pub fn still_as_applied(schema: Type<'_>, live: &Value, api_version: &str) -> FieldSet {
+/// Returns the fields that the last client-side apply set and that nobody has changed since.
+pub fn unchanged_since_applied(schema: Type<'_>, live: &Value, api_version: &str) -> FieldSet {
     let Some(text) = annotation(live).filter(|text| !text.is_empty()) else { return FieldSet::default() };
     let Ok(applied) = serde_json::from_str::<Value>(text) else { return FieldSet::default() };
     if applied.get("apiVersion").and_then(Value::as_str) != Some(api_version)
-        || !complaints(schema, &applied).is_empty()
+        || !type_errors(schema, &applied).is_empty()
     {
         return FieldSet::default();
     }
@@ -30,8 +31,8 @@ pub fn still_as_applied(schema: Type<'_>, live: &Value, api_version: &str) -> Fi
     claimed(schema, &applied).difference(&changes.modified).difference(&changes.added).difference(&changes.removed)
 }
 
-/// Keeps the annotation, where there is one, true to what is applied now.
-pub fn follow(object: &mut Value, applied: &Value) {
+/// Updates the annotation, if the object has one, to the configuration that is applied now.
+pub fn update_annotation(object: &mut Value, applied: &Value) {
     if annotation(object).is_none() {
         return;
     }
@@ -39,11 +40,11 @@ pub fn follow(object: &mut Value, applied: &Value) {
     if let Some(annotations) = applied.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
         annotations.remove(ANNOTATION);
     }
-    object["metadata"]["annotations"][ANNOTATION] = Value::String(format!("{}\n", as_go_writes(&applied)));
+    object["metadata"]["annotations"][ANNOTATION] = Value::String(format!("{}\n", go_json(&applied)));
 }
 
-/// JSON with the characters escaped that would matter inside HTML, as Go's encoder does.
-fn as_go_writes(value: &Value) -> String {
+/// Writes JSON as Go's encoder does: with escapes for the characters that HTML treats specially.
+fn go_json(value: &Value) -> String {
     let escape = |c: char| match c {
         '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => format!("\\u{:04x}", u32::from(c)),
         c => c.to_string(),
@@ -59,11 +60,11 @@ mod tests {
     #[test]
     fn the_annotation_follows_an_apply() {
         let mut object = json!({"metadata":{"annotations":{ANNOTATION:"old"}}});
-        follow(&mut object, &json!({"metadata":{"name":"a<b","annotations":{ANNOTATION:"old","x":"y"}}}));
+        update_annotation(&mut object, &json!({"metadata":{"name":"a<b","annotations":{ANNOTATION:"old","x":"y"}}}));
         let expected = "{\"metadata\":{\"annotations\":{\"x\":\"y\"},\"name\":\"a\\u003cb\"}}\n";
         assert_eq!(object["metadata"]["annotations"][ANNOTATION], expected);
         let mut without = json!({"metadata":{}});
-        follow(&mut without, &json!({}));
+        update_annotation(&mut without, &json!({}));
         assert_eq!(without, json!({"metadata":{}}));
     }
 }

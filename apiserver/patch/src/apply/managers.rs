@@ -1,4 +1,4 @@
-//! `metadata.managedFields`: who owns which fields, since when and through which version.
+//! `metadata.managedFields`: which manager owns which fields, since when and through which version.
 //!
 //! Corresponds to k8s.io/apimachinery/pkg/util/managedfields (Managed, manager identifiers).
 
@@ -14,7 +14,7 @@ pub enum Operation {
     Update,
 }
 
-/// What tells managers apart. An applier is the same through every version.
+/// Identifies a manager. An applier is the same manager in every version.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Manager {
     pub name: String,
@@ -24,12 +24,12 @@ pub struct Manager {
     pub subresource: String,
 }
 
-/// What a manager owns, in the words of one version.
+/// The fields that a manager owns, written in one version.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Owned {
     pub fields: FieldSet,
     pub api_version: String,
-    /// When the manager last changed something; absent if it never did.
+    /// Time of the manager's last change; absent if there was none.
     pub time: Option<String>,
 }
 
@@ -37,10 +37,10 @@ pub struct Owned {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Managers(pub BTreeMap<Manager, Owned>);
 
-/// An entry that cannot be read.
+/// An entry of `managedFields` that cannot be read.
 #[derive(Debug, thiserror::Error, PartialEq)]
 #[error("{0}")]
-pub struct Unreadable(String);
+pub struct UnreadableEntry(String);
 
 impl Operation {
     fn name(self) -> &'static str {
@@ -71,7 +71,7 @@ impl Manager {
     }
 }
 
-/// As conflicts name it: `"kubectl" with subresource "status" using apps/v1`.
+/// Prints a manager as conflicts name it: `"kubectl" with subresource "status" using apps/v1`.
 impl fmt::Display for Manager {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}", self.name)?;
@@ -96,29 +96,31 @@ impl Managers {
         self.0.is_empty()
     }
 
-    /// From the entries of `metadata.managedFields`.
-    pub fn read(entries: &[Value]) -> Result<Self, Unreadable> {
+    /// Reads the entries of `metadata.managedFields`.
+    pub fn read(entries: &[Value]) -> Result<Self, UnreadableEntry> {
         let mut managers = BTreeMap::new();
         for (index, entry) in entries.iter().enumerate() {
             let text = |key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default();
             let operation = match text("operation") {
                 "Apply" => Operation::Apply,
                 "Update" => Operation::Update,
-                _ => return Err(Unreadable("operation must be `Apply` or `Update`".to_owned())),
+                _ => return Err(UnreadableEntry("operation must be `Apply` or `Update`".to_owned())),
             };
             let api_version = text("apiVersion");
             if api_version.is_empty() {
-                return Err(Unreadable("apiVersion must not be empty".to_owned()));
+                return Err(UnreadableEntry("apiVersion must not be empty".to_owned()));
             }
             match text("fieldsType") {
                 "FieldsV1" => {}
-                "" => return Err(Unreadable(format!("missing fieldsType in managed fields entry {index}"))),
+                "" => return Err(UnreadableEntry(format!("missing fieldsType in managed fields entry {index}"))),
                 other => {
-                    return Err(Unreadable(format!("invalid fieldsType {other:?} in managed fields entry {index}")));
+                    return Err(UnreadableEntry(format!(
+                        "invalid fieldsType {other:?} in managed fields entry {index}"
+                    )));
                 }
             }
             let fields = match entry.get("fieldsV1") {
-                Some(fields) => FieldSet::from_value(fields).map_err(|e| Unreadable(e.to_string()))?,
+                Some(fields) => FieldSet::from_value(fields).map_err(|e| UnreadableEntry(e.to_string()))?,
                 None => FieldSet::default(),
             };
             let manager = match operation {
@@ -131,7 +133,7 @@ impl Managers {
         Ok(Self(managers))
     }
 
-    /// The entries in Kubernetes' order: appliers first, then by time, then by name.
+    /// Returns the entries in Kubernetes' order: appliers first, then by time, then by name.
     pub fn write(&self) -> Vec<Value> {
         let mut sorted: Vec<(&Manager, &Owned)> = self.0.iter().collect();
         sorted.sort_by_key(|(manager, owned)| {
@@ -140,7 +142,7 @@ impl Managers {
         sorted.into_iter().map(|(manager, owned)| entry(manager, owned)).collect()
     }
 
-    /// Gives an object these managers; none leaves no trace.
+    /// Writes these managers into an object, or removes the field when there are none.
     pub fn write_into(&self, object: &mut Value) {
         let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return };
         if self.is_empty() {
@@ -150,7 +152,7 @@ impl Managers {
         }
     }
 
-    /// Folds the oldest updaters into one per version until no more than `limit` are left.
+    /// Merges the oldest updaters into one per version until no more than `limit` are left.
     pub fn cap_updaters(&mut self, limit: usize) {
         let mut updaters: Vec<Manager> =
             self.0.keys().filter(|manager| manager.operation == Operation::Update).cloned().collect();
@@ -184,7 +186,7 @@ impl Managers {
     }
 }
 
-/// The manager that stands for updates too many to be told apart.
+/// Name of the manager that stands for old, merged updaters.
 pub const ANCIENT_CHANGES: &str = "ancient-changes";
 
 fn entry(manager: &Manager, owned: &Owned) -> Value {

@@ -1,4 +1,4 @@
-//! Lays a configuration over an object, and takes fields out of one.
+//! Merges a configuration into an object, and removes fields from one.
 //!
 //! Corresponds to sigs.k8s.io/structured-merge-diff/typed Merge and RemoveItems.
 
@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::mem::discriminant;
 
-/// `object` with every field that `config` sets. An error names an item that the configuration has twice.
+/// Returns `object` with every field that `config` sets. An error names an item that the configuration has twice.
 pub fn merge(ty: Type<'_>, object: &Value, config: &Value) -> Result<Value, String> {
     Ok(merged(ty, Some(object), Some(config))?.unwrap_or(Value::Null))
 }
@@ -21,7 +21,7 @@ fn merged(ty: Type<'_>, left: Option<&Value>, right: Option<&Value>) -> Result<O
         (None, Some(one)) => merged_atom(ty.atom(one), left, right),
         (Some(before), Some(after)) => {
             let (old, new) = (ty.atom(before), ty.atom(after));
-            // A free-form part changed its shape: the new one wins whole.
+            // A free-form part changed its shape: the new value replaces the old one.
             if discriminant(&old) != discriminant(&new) {
                 Ok(Some(after.clone()))
             } else {
@@ -56,7 +56,7 @@ fn merged_fields(map: MapAtom<'_>, left: Option<&Value>, right: Option<&Value>) 
     let only_right = right.keys().filter(|name| !left.contains_key(*name));
     for name in left.keys().chain(only_right) {
         let value = match right.get(name) {
-            None => left.get(name).cloned(), // nothing below it changes
+            None => left.get(name).cloned(), // unchanged below
             some => merged(map.field_or_deduced(name), left.get(name), some).map_err(|e| format!(".{name}{e}"))?,
         };
         if let Some(value) = value {
@@ -66,7 +66,7 @@ fn merged_fields(map: MapAtom<'_>, left: Option<&Value>, right: Option<&Value>) 
     Ok((!result.is_empty()).then_some(Value::Object(result)))
 }
 
-/// Items keep the order of the configuration; items that it does not name keep their place among their neighbours.
+/// Merges two lists in the order of the configuration. Other items keep their place among their neighbours.
 fn merged_items(list: ListAtom<'_>, left: Option<&Value>, right: Option<&Value>) -> Result<Option<Value>, String> {
     let left = left.map_or(&[][..], items);
     let right = right.map_or(&[][..], items);
@@ -88,7 +88,7 @@ fn merged_items(list: ListAtom<'_>, left: Option<&Value>, right: Option<&Value>)
         if l < left.len() && r < right.len() {
             let element = &left_elements[l];
             if *element == right_elements[r] {
-                // Both are at the same item.
+                // Both lists are at the same item.
                 let both =
                     merged(list.items, ours[element], Some(theirs[element])).map_err(|e| format!("{element}{e}"))?;
                 result.extend(both);
@@ -98,7 +98,7 @@ fn merged_items(list: ListAtom<'_>, left: Option<&Value>, right: Option<&Value>)
                 continue;
             }
             if theirs.contains_key(element) && shared.front().is_some_and(|next| *next != element) {
-                l += 1; // shared, but its turn comes later
+                l += 1; // in both lists, and placed later
                 continue;
             }
         }
@@ -133,7 +133,7 @@ fn elements(list: ListAtom<'_>, items: &[Value]) -> Result<Vec<PathElement>, Str
     items.iter().enumerate().map(element).collect()
 }
 
-/// An item that is there twice merges with nothing.
+/// Maps elements to items. An item that exists twice maps to `None`: nothing merges with it.
 fn index<'v>(elements: &'v [PathElement], items: &'v [Value]) -> BTreeMap<&'v PathElement, Option<&'v Value>> {
     let mut found: BTreeMap<&PathElement, Option<&Value>> = BTreeMap::new();
     for (element, item) in elements.iter().zip(items) {
@@ -142,7 +142,7 @@ fn index<'v>(elements: &'v [PathElement], items: &'v [Value]) -> BTreeMap<&'v Pa
     found
 }
 
-/// `value` without the members of `gone`. A map or list that loses everything is null.
+/// Returns `value` without the members of `gone`. A map or list that loses everything becomes null.
 pub fn without(ty: Type<'_>, value: &Value, gone: &FieldSet) -> Value {
     match (ty.atom(value), value) {
         (Atom::Map(map), Value::Object(fields)) => {
@@ -181,12 +181,12 @@ pub fn without(ty: Type<'_>, value: &Value, gone: &FieldSet) -> Value {
     }
 }
 
-/// `set` with every named field that leads to a member, which claims alone leave out.
+/// Returns `set` with the fields that lead to its members and that the schema names. Claims leave those out.
 pub fn with_named_fields(ty: Type<'_>, set: &FieldSet) -> FieldSet {
     set.add_members(&mut |path| is_named(ty, path))
 }
 
-/// Whether the last step of a path is a field that the schema names. Free-form parts have none.
+/// Returns whether the path ends in a field that the schema names. Free-form parts have none.
 fn is_named(ty: Type<'_>, path: &[PathElement]) -> bool {
     let mut ty = ty;
     for (depth, element) in path.iter().enumerate() {

@@ -1,22 +1,25 @@
-//! Server-side apply, and the record of who owns which field.
+//! Server-side apply, and `managedFields`: the record of which manager owns which field.
 //!
-//! Every write passes here after admission: an update notes what its manager changed; an apply merges a
-//! configuration, refuses what others own, and takes out what its manager no longer wants.
+//! Every write passes here after admission. An update records the fields that its manager changed. An apply merges a
+//! configuration, refuses to change fields of other managers, and removes the fields that its manager no longer sets.
 //! Objects are in the request's version. Corresponds to k8s.io/apimachinery/pkg/util/managedfields and
 //! sigs.k8s.io/structured-merge-diff.
+//!
+//! Reading order: [`path`], [`fields`] and [`managers`] (the record); [`atoms`], [`ownership`], [`compare`] and
+//! [`merge`] (values and their schemas); [`updater`] (conflicts); this file.
 
-pub mod atoms;
-pub mod compare;
-pub mod conversions;
-pub mod fields;
-pub mod last_applied;
-pub mod managers;
-pub mod merge;
-pub mod ownership;
 pub mod path;
-pub mod scale;
-pub mod updater;
+pub mod fields;
+pub mod managers;
+pub mod atoms;
+pub mod ownership;
+pub mod compare;
+pub mod merge;
+pub mod conversions;
 pub mod versions;
+pub mod updater;
+pub mod last_applied;
+pub mod scale;
 pub mod zero;
 pub mod fuzz;
 
@@ -27,7 +30,7 @@ use atoms::Type;
 use conversions::Conversions;
 use fields::FieldSet;
 use jiff::Timestamp;
-use managers::{Manager, Managers, Owned, Unreadable};
+use managers::{Manager, Managers, Owned, UnreadableEntry};
 use proto::Status;
 use proto::gvk::split_api_version;
 use proto::meta::status::Cause;
@@ -35,18 +38,18 @@ use proto::resources::{Resource, Served};
 use proto::schema::Schema;
 use serde_json::{Map, Value};
 use std::sync::LazyLock;
-use updater::{Conflicts, Refused, Updater};
+use updater::{ApplyError, Conflicts, Updater};
 use versions::Versions;
 
-/// So many update managers an object keeps apart; older ones are folded together.
+/// Largest number of update managers of an object; older ones are merged.
 pub const MAX_UPDATE_MANAGERS: usize = 10;
 
-/// Stands for all who wrote an object before anybody applied to it.
+/// Name of the manager for all changes before the first apply.
 pub const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
 static NOTHING: LazyLock<FieldSet> = LazyLock::new(FieldSet::default);
 
-/// Fields that nobody owns: identity, and what the server writes.
+/// Fields that no manager owns: identity, and what the server writes.
 static NEVER_OWNED: LazyLock<FieldSet> = LazyLock::new(|| {
     FieldSet::of([
         ["apiVersion"].as_slice(),
@@ -64,16 +67,16 @@ static NEVER_OWNED: LazyLock<FieldSet> = LazyLock::new(|| {
     ])
 });
 
-/// Ownership at one endpoint: a version of a row, or one of its subresources.
+/// Field ownership at one endpoint: a version of a resource, or one of its subresources.
 pub struct FieldManager<'a> {
     versions: Versions<'a>,
-    /// The version and kind that the request speaks.
+    /// The version and kind of the request.
     api_version: String,
     kind: &'a str,
     schema: &'a Schema,
     /// Empty for the object itself.
     subresource: &'a str,
-    /// Fields that this endpoint resets (`status` through the object itself, `spec` through its status).
+    /// Fields that this endpoint resets: `status` when the object itself is written, `spec` when its status is.
     reset: &'a FieldSet,
     now: Timestamp,
 }
@@ -91,7 +94,7 @@ impl<'a> FieldManager<'a> {
         Self { versions, api_version: served.api_version(), kind: &served.kind, schema, subresource, reset, now }
     }
 
-    /// For a row that a webhook converts.
+    /// Uses the results of a conversion webhook, for a resource that has one.
     pub fn with_conversions(self, conversions: &'a Conversions) -> Self {
         let versions = match self.versions {
             Versions::Of { row, .. } => Versions::Of { row, conversions: Some(conversions) },
@@ -100,7 +103,7 @@ impl<'a> FieldManager<'a> {
         Self { versions, ..self }
     }
 
-    /// For the body of the `scale` subresource, whatever is scaled; `scale` is its schema.
+    /// Manages the body of the `scale` subresource of any resource; `scale` is its schema.
     pub fn of_scale(scale: &'a Schema, now: Timestamp) -> Self {
         Self {
             versions: Versions::Only { api_version: scale::SCALE_VERSION, schema: Type::of(scale) },
@@ -125,13 +128,13 @@ impl<'a> FieldManager<'a> {
         proto::meta::time::format(self.now)
     }
 
-    /// Notes in `new` what `manager` has changed of `live` (none for a creation). Never fails: an update is not
-    /// refused because its book-keeping is broken.
+    /// Records in `new` the fields that `manager` has changed of `live` (`None` for a creation). Never fails: an
+    /// unreadable record does not refuse an update.
     pub fn update(&self, live: Option<&Value>, new: &mut Value, manager: &str) {
         let managers = self.managers_of_update(live, new);
         remove_managed_fields(new);
         if managers.is_empty() && live.is_some() {
-            return; // nobody has applied to it yet, and nobody asked for a record
+            return; // no manager has applied to it yet, and the client sent no record
         }
         let zero;
         let live = match live {
@@ -158,7 +161,7 @@ impl<'a> FieldManager<'a> {
         managers
     }
 
-    /// A client may rewrite or reset the record through the object itself, and only there.
+    /// Returns the record that an update starts from. Only a request for the object itself may rewrite or reset it.
     fn managers_of_update(&self, live: Option<&Value>, new: &Value) -> Managers {
         let of_live = || live.and_then(|live| Managers::read(managed_fields(live)?).ok()).unwrap_or_default();
         if !self.subresource.is_empty() {
@@ -175,7 +178,7 @@ impl<'a> FieldManager<'a> {
         }
     }
 
-    /// `config` laid over `live` (none if the object is to be created), with the record brought up to date.
+    /// Returns `config` merged into `live` (`None` if the object is to be created), with an updated record.
     /// The result may hold nulls and lacks defaults: it has to be decoded again.
     pub fn apply(&self, live: Option<&Value>, config: &Value, manager: &str, force: bool) -> Result<Value, Status> {
         self.check_configuration(config)?;
@@ -184,7 +187,7 @@ impl<'a> FieldManager<'a> {
         let entries = managed_fields(&bare).map(<[Value]>::to_vec).unwrap_or_default();
         remove_managed_fields(&mut bare);
         let mut managers =
-            Managers::read(&entries).map_err(|e| unnamed(format!("failed to decode managed fields: {e}")))?;
+            Managers::read(&entries).map_err(|e| without_reason(format!("failed to decode managed fields: {e}")))?;
         if managers.is_empty() && live.is_some() {
             let zero = zero::zero(self.schema);
             managers = self.record(&zero, &bare, managers, BEFORE_FIRST_APPLY);
@@ -193,8 +196,8 @@ impl<'a> FieldManager<'a> {
         let applier = Manager::applier(manager, self.subresource);
         let (object, mut managers) = apply_over_last_applied(&self.updater(), &bare, config, managers, &applier, force)
             .map_err(|refused| match refused {
-                Refused::Conflicts(conflicts) => conflict_status(&conflicts),
-                Refused::Unmergeable(why) => unnamed(format!("failed to merge config: {why}")),
+                ApplyError::Conflicts(conflicts) => conflict_status(&conflicts),
+                ApplyError::Unmergeable(why) => without_reason(format!("failed to merge config: {why}")),
             })?;
         let changed = object.is_some();
         let mut object = object.unwrap_or(bare);
@@ -208,7 +211,7 @@ impl<'a> FieldManager<'a> {
             }
         }
         if manager == last_applied::MANAGER {
-            last_applied::follow(&mut object, config);
+            last_applied::update_annotation(&mut object, config);
         }
         managers.write_into(&mut object);
         Ok(object)
@@ -224,19 +227,19 @@ impl<'a> FieldManager<'a> {
         if config.pointer("/metadata/managedFields").is_some_and(|entries| !entries.is_null()) {
             return Err(Status::bad_request("metadata.managedFields must be nil"));
         }
-        let complaints = ownership::complaints(self.schema(), config);
-        let why = match complaints.as_slice() {
+        let type_errors = ownership::type_errors(self.schema(), config);
+        let why = match type_errors.as_slice() {
             [] => return Ok(()),
             [one] => one.clone(),
             several => format!("errors:\n  {}", several.join("\n  ")),
         };
         let meta = |key: &str| config.pointer(&format!("/metadata/{key}")).and_then(Value::as_str).unwrap_or_default();
         let (namespace, name) = (meta("namespace"), meta("name"));
-        Err(unnamed(format!("failed to create typed patch object ({namespace}/{name}; {kind}): {why}")))
+        Err(without_reason(format!("failed to create typed patch object ({namespace}/{name}; {kind}): {why}")))
     }
 }
 
-/// Conflicts over fields that are still as client-side apply left them do not count for `kubectl`.
+/// Applies for `kubectl`, without conflicts over fields that are unchanged since client-side apply.
 fn apply_over_last_applied(
     updater: &Updater<'_>,
     live: &Value,
@@ -244,15 +247,15 @@ fn apply_over_last_applied(
     managers: Managers,
     applier: &Manager,
     force: bool,
-) -> Result<(Option<Value>, Managers), Refused> {
+) -> Result<(Option<Value>, Managers), ApplyError> {
     let first = updater.apply(live, config, managers.clone(), applier, force);
-    let Err(Refused::Conflicts(conflicts)) = &first else { return first };
+    let Err(ApplyError::Conflicts(conflicts)) = &first else { return first };
     if applier.name != last_applied::MANAGER {
         return first;
     }
-    let allowed = last_applied::still_as_applied(updater.schema, live, updater.api_version);
+    let allowed = last_applied::unchanged_since_applied(updater.schema, live, updater.api_version);
     if !conflicts.fields().difference(&allowed).is_empty() {
-        return Err(Refused::Conflicts(conflicts.without(&allowed)));
+        return Err(ApplyError::Conflicts(conflicts.without(&allowed)));
     }
     updater.apply(live, config, managers, applier, true)
 }
@@ -267,8 +270,8 @@ pub fn remove_managed_fields(object: &mut Value) {
     }
 }
 
-/// Puts the record of `old` back where `new` has another one that cannot be read, and says why it cannot.
-pub fn keep_readable_record(old: &Value, new: &mut Value) -> Result<(), Unreadable> {
+/// Restores the record of `old` if the one of `new` cannot be read, and returns the reason.
+pub fn keep_readable_record(old: &Value, new: &mut Value) -> Result<(), UnreadableEntry> {
     let (before, after) = (managed_fields(old), managed_fields(new));
     if before == after {
         return Ok(());
@@ -285,8 +288,8 @@ pub fn keep_readable_record(old: &Value, new: &mut Value) -> Result<(), Unreadab
     read.map(drop)
 }
 
-/// A 500 that Kubernetes answers without a reason.
-fn unnamed(message: String) -> Status {
+/// Returns a status of code 500 and without a reason, as Kubernetes answers here.
+fn without_reason(message: String) -> Status {
     Status::failure(500, "", message)
 }
 
@@ -320,19 +323,19 @@ fn conflict_status(conflicts: &Conflicts) -> Status {
     status
 }
 
-/// If `new` differs from `old` in nothing but the times of its managers, it gets the old times back, so that the
-/// write is none.
+/// Restores the old times of the managers if `new` differs from `old` in nothing else, so that the object does not
+/// change.
 pub fn forget_new_times_if_unchanged(old: &Value, new: &mut Value) {
     let (Some(before), Some(after)) = (managed_fields(old), managed_fields(new)) else { return };
-    if before == after || !equal_but_managed_fields(old, new) || timeless(before) != timeless(after) {
+    if before == after || !equal_but_managed_fields(old, new) || without_times(before) != without_times(after) {
         return;
     }
     let before = before.to_vec();
     new["metadata"]["managedFields"] = Value::Array(before);
 }
 
-/// The entries without their times, in an order that does not depend on them.
-fn timeless(entries: &[Value]) -> Vec<String> {
+/// Returns the entries without their times, in an order that does not depend on them.
+fn without_times(entries: &[Value]) -> Vec<String> {
     let text = |entry: &Value| {
         let mut entry = entry.clone();
         if let Some(entry) = entry.as_object_mut() {
@@ -347,12 +350,16 @@ fn timeless(entries: &[Value]) -> Vec<String> {
 
 fn equal_but_managed_fields(old: &Value, new: &Value) -> bool {
     let (before, after) = (old.get("metadata"), new.get("metadata"));
-    rest(Some(old), &["metadata"]).eq(rest(Some(new), &["metadata"]))
-        && rest(before, &["managedFields", "resourceVersion"]).eq(rest(after, &["managedFields", "resourceVersion"]))
+    fields_except(Some(old), &["metadata"]).eq(fields_except(Some(new), &["metadata"]))
+        && fields_except(before, &["managedFields", "resourceVersion"])
+            .eq(fields_except(after, &["managedFields", "resourceVersion"]))
 }
 
-/// The fields of an object but for those.
-fn rest<'v>(object: Option<&'v Value>, but: &'static [&'static str]) -> impl Iterator<Item = (&'v String, &'v Value)> {
+/// Returns the fields of an object except those named.
+fn fields_except<'v>(
+    object: Option<&'v Value>,
+    but: &'static [&'static str],
+) -> impl Iterator<Item = (&'v String, &'v Value)> {
     let fields = object.and_then(Value::as_object).into_iter().flatten();
     fields.filter(move |(key, _)| !but.contains(&key.as_str()))
 }

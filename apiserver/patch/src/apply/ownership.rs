@@ -1,4 +1,4 @@
-//! Which fields an applied object claims, and whether it fits its schema at all.
+//! The fields that an applied configuration claims, and the errors that keep it from being merged.
 //!
 //! Corresponds to sigs.k8s.io/structured-merge-diff/typed (ToFieldSet, AsTyped).
 
@@ -8,7 +8,7 @@ use super::path::PathElement;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// The leaves of a configuration: every value that is set, and every item of an associative list.
+/// Returns the leaves of a configuration: every value that is set, and every item of an associative list.
 pub fn claimed(ty: Type<'_>, value: &Value) -> FieldSet {
     let mut set = FieldSet::default();
     claim(ty, value, &mut Vec::new(), &mut set);
@@ -48,8 +48,8 @@ fn claim(ty: Type<'_>, value: &Value, path: &mut Vec<PathElement>, set: &mut Fie
     }
 }
 
-/// Everything that keeps a configuration from being merged, worded as Kubernetes words it.
-pub fn complaints(ty: Type<'_>, value: &Value) -> Vec<String> {
+/// Returns everything that keeps a configuration from being merged, worded as Kubernetes words it.
+pub fn type_errors(ty: Type<'_>, value: &Value) -> Vec<String> {
     let mut found = Vec::new();
     check(ty, value, "", &mut found);
     found
@@ -64,7 +64,7 @@ fn check(ty: Type<'_>, value: &Value, path: &str, found: &mut Vec<String>) {
     }
     match ty.atom(value) {
         Atom::Scalar(scalar) => {
-            if let Some(message) = scalar_complaint(scalar, value) {
+            if let Some(message) = scalar_error(scalar, value) {
                 complain(message);
             }
         }
@@ -99,7 +99,7 @@ fn check(ty: Type<'_>, value: &Value, path: &str, found: &mut Vec<String>) {
     }
 }
 
-fn scalar_complaint(scalar: Scalar, value: &Value) -> Option<String> {
+fn scalar_error(scalar: Scalar, value: &Value) -> Option<String> {
     let fits = match scalar {
         Scalar::String => value.is_string(),
         Scalar::Numeric => value.is_number(),
@@ -129,7 +129,7 @@ fn go_type(value: &Value) -> &'static str {
     }
 }
 
-/// `%#v`
+/// Prints a value as Go's `%#v` does.
 fn go_syntax(value: &Value) -> String {
     match value {
         Value::Null => "interface {}(nil)".to_owned(),
@@ -145,7 +145,7 @@ fn go_syntax(value: &Value) -> String {
     }
 }
 
-/// `%v`: how Go prints a decoded document.
+/// Prints a value as Go's `%v` prints a decoded document.
 pub fn shown_in_go(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use std::fmt;
 use std::sync::Arc;
 
-/// One step. Keys and values are held as canonical JSON, so that equal ones compare equal.
+/// One element of a path. Keys and values are held as canonical JSON, so that equal ones compare equal.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PathElement {
     Field(Arc<str>),
@@ -16,11 +16,11 @@ pub enum PathElement {
     Index(usize),
 }
 
-/// From the root.
+/// A path from the root of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Path(pub Vec<PathElement>);
 
-/// The entry is from a later version of the notation, or garbage.
+/// The reasons for which an entry cannot be read: it is of a later version of the notation, or invalid.
 #[derive(Debug, thiserror::Error, PartialEq)]
 pub enum PathError {
     #[error("missing colon: {0:?}")]
@@ -34,7 +34,7 @@ impl PathElement {
         Self::Field(name.into())
     }
 
-    /// An item's element by the values of its keys.
+    /// Returns the element of an item that is identified by the values of its keys.
     pub fn key(keys: Map<String, Value>) -> Self {
         Self::Key(Value::Object(keys).to_string().into())
     }
@@ -43,7 +43,7 @@ impl PathElement {
         Self::Value(value.to_string().into())
     }
 
-    /// `Ok(None)` for a kind of element that a later version may know.
+    /// Parses an element; `Ok(None)` for a kind of element that a later version may define.
     pub fn parse(text: &str) -> Result<Option<Self>, PathError> {
         let bytes = text.as_bytes();
         if bytes.len() < 2 || bytes[1] != b':' {
@@ -63,7 +63,7 @@ impl PathElement {
         }))
     }
 
-    /// As a key of `fieldsV1`.
+    /// Returns the element as a key of `fieldsV1`.
     pub fn notation(&self) -> String {
         match self {
             Self::Field(name) => format!("f:{name}"),
@@ -74,7 +74,7 @@ impl PathElement {
     }
 }
 
-/// As conflicts and errors show it: `.spec`, `[name="a"]`, `[="x"]`, `[0]`.
+/// Prints an element as conflicts and errors show it: `.spec`, `[name="a"]`, `[="x"]`, `[0]`.
 impl fmt::Display for PathElement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,4 +1,4 @@
-//! Ownership of replicas, seen through the `scale` subresource and through the object itself.
+//! Ownership of `replicas`, which can be written through the `scale` subresource and through the object itself.
 //!
 //! Corresponds to k8s.io/apimachinery/pkg/util/managedfields ScaleHandler.
 
@@ -24,7 +24,7 @@ fn through(manager: &Manager, api_version: &str) -> Manager {
     }
 }
 
-/// The managers of an object's replicas, as managers of its scale. `replicas` is the path in the object.
+/// Returns the managers of an object's replicas, as managers of its scale. `replicas` is the path in the object.
 pub fn to_scale(parent: &Managers, replicas: &Path) -> Managers {
     let owners = parent.0.iter().filter(|(_, owned)| owned.fields.has(&replicas.0));
     let entries = owners.map(|(manager, owned)| {
@@ -35,8 +35,8 @@ pub fn to_scale(parent: &Managers, replicas: &Path) -> Managers {
     Managers(entries.collect())
 }
 
-/// The managers of the object after its scale was written: who lost the replicas there loses them here.
-/// Who wins them through the scale is entered without a time, and an applier with that of its entry before.
+/// Returns the managers of the object after its scale was written. A manager that lost the replicas there loses them
+/// here. A new owner is entered without a time; an applier keeps the time of its earlier entry.
 pub fn to_parent(parent: &Managers, scale: &Managers, replicas: &Path, api_version: &str) -> Managers {
     let mut scale = scale.clone();
     let mut result = Managers::default();

@@ -61,7 +61,7 @@ impl Object {
         self.store(new);
     }
 
-    /// What decoding does: nulls and empty maps go.
+    /// Stores an object as decoding does: without nulls and empty maps.
     fn store(&mut self, mut object: Value) {
         fn prune(value: &mut Value) {
             if let Some(map) = value.as_object_mut() {
@@ -84,7 +84,7 @@ impl Object {
         self.live.as_ref().and_then(|live| live.pointer(pointer)).cloned().unwrap_or_default()
     }
 
-    /// One line per manager.
+    /// Returns one line per manager.
     fn managers(&self) -> Vec<String> {
         let line = |entry: &Value| {
             let text = |key: &str| entry[key].as_str().unwrap_or("-").to_owned();
@@ -317,7 +317,7 @@ fn a_write_that_changes_nothing_keeps_its_times() {
     assert_eq!(changed["metadata"]["managedFields"][0]["time"], "2");
 }
 
-/// Never empty: Kubernetes stores an empty map as none, so that applying one changes the object every time.
+/// Returns data that is not empty: Kubernetes stores no empty map, so applying one would change the object every time.
 fn some_data() -> impl Strategy<Value = Value> {
     proptest::collection::btree_map("[abcd]", "[12]", 1..4).prop_map(|data| json!({"data":data}))
 }

@@ -1,4 +1,4 @@
-//! The arithmetic of ownership: what a write does to the sets of all managers.
+//! The rules of ownership: how a write changes the field sets of all managers.
 //!
 //! Corresponds to sigs.k8s.io/structured-merge-diff/merge Updater.
 
@@ -13,12 +13,12 @@ use super::versions::Versions;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Fields that an apply would change while others own them, by owner.
+/// Fields that an apply would change although others own them, by owner.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Conflicts(pub BTreeMap<Manager, FieldSet>);
 
 #[derive(Debug)]
-pub enum Refused {
+pub enum ApplyError {
     Conflicts(Conflicts),
     /// The configuration and the object cannot be merged.
     Unmergeable(String),
@@ -29,7 +29,7 @@ impl Conflicts {
         self.0.iter().flat_map(|(manager, set)| set.paths().into_iter().map(move |path| (manager, path)))
     }
 
-    /// All fields in question, whoever owns them.
+    /// Returns all fields in conflict, whoever owns them.
     pub fn fields(&self) -> FieldSet {
         self.0.values().fold(FieldSet::default(), |all, set| all.union(set))
     }
@@ -40,7 +40,7 @@ impl Conflicts {
     }
 }
 
-/// One write through one version.
+/// Computes one write through one version.
 #[derive(Clone, Copy)]
 pub struct Updater<'a> {
     pub versions: Versions<'a>,
@@ -51,17 +51,17 @@ pub struct Updater<'a> {
 }
 
 impl Updater<'_> {
-    /// After an update: `writer` owns what it added or changed, and nobody owns what is gone.
-    /// The writer's own fields are returned beside the others'.
+    /// Computes ownership after an update: `writer` owns what it added or changed, and nobody owns removed fields.
+    /// Returns the other managers' fields and those of the writer.
     pub fn update(&self, live: &Value, new: &Value, mut managers: Managers) -> (Managers, FieldSet) {
-        let changes = match self.settle(live, new, &mut managers, None, true) {
+        let changes = match self.take_ownership(live, new, &mut managers, None, true) {
             Ok(changes) => changes,
             Err(_) => unreachable!("a forced write has no conflicts"),
         };
         (managers, changes.added.union(&changes.modified))
     }
 
-    /// The object after an apply, or `None` if it stays as it is; and the managers.
+    /// Computes an apply. Returns the new object, or `None` if it does not change, and the managers.
     pub fn apply(
         &self,
         live: &Value,
@@ -69,21 +69,21 @@ impl Updater<'_> {
         mut managers: Managers,
         manager: &Manager,
         force: bool,
-    ) -> Result<(Option<Value>, Managers), Refused> {
-        let merged = merge(self.schema, live, config).map_err(Refused::Unmergeable)?;
+    ) -> Result<(Option<Value>, Managers), ApplyError> {
+        let merged = merge(self.schema, live, config).map_err(ApplyError::Unmergeable)?;
         let claims = claimed(self.schema, config).recursive_difference(self.reset);
         let api_version = self.api_version.to_owned();
         let before = managers.0.get(manager).cloned();
         let time = before.as_ref().and_then(|owned| owned.time.clone());
         managers.0.insert(manager.clone(), Owned { fields: claims, api_version, time });
         let pruned = self.prune(merged, &managers, before.as_ref());
-        self.settle(live, &pruned, &mut managers, Some(manager), force).map_err(Refused::Conflicts)?;
+        self.take_ownership(live, &pruned, &mut managers, Some(manager), force).map_err(ApplyError::Conflicts)?;
         managers.0.retain(|_, owned| !owned.fields.is_empty());
         Ok(((pruned != *live).then_some(pruned), managers))
     }
 
-    /// Takes from all others what the write changes; without force, says what that would be instead.
-    fn settle(
+    /// Takes the changed fields from all other managers. Without `force`, returns them as conflicts instead.
+    fn take_ownership(
         &self,
         old: &Value,
         new: &Value,
@@ -134,7 +134,7 @@ impl Updater<'_> {
         Some(compare(schema, &old, &new).without(self.reset))
     }
 
-    /// Removes what the manager applied before and does not apply now, unless somebody else owns it.
+    /// Removes the fields that the manager applied before and does not apply now, unless another manager owns them.
     fn prune(&self, merged: Value, managers: &Managers, before: Option<&Owned>) -> Value {
         let Some(before) = before.filter(|owned| !owned.fields.is_empty()) else { return merged };
         let Some(schema) = self.versions.schema(&before.api_version) else { return merged };
@@ -143,7 +143,7 @@ impl Updater<'_> {
         let mut pruned = without(schema, &whole, &last);
         pruned = self.add_back_owned(&whole, pruned, &before.api_version, managers);
 
-        // What was not the manager's own stays, too.
+        // Fields that did not belong to the manager stay, too.
         let kept = with_named_fields(schema, &claimed(schema, &pruned));
         let all = with_named_fields(schema, &claimed(schema, &whole));
         let result = without(schema, &whole, &all.difference(&kept).intersection(&last));
@@ -159,7 +159,7 @@ impl Updater<'_> {
             let set = owned.entry(&by.api_version).or_default();
             *set = set.union(&by.fields);
         }
-        // The version that was pruned first: others may not convert without its required fields.
+        // Begin with the version that was pruned: others may not convert without its required fields.
         let first = owned.remove_entry(version);
         let mut pruned = pruned;
         for (other, fields) in first.into_iter().chain(owned) {

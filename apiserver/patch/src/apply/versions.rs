@@ -1,4 +1,4 @@
-//! The versions in which an object's managers speak, and the way between them.
+//! The versions of an object in which its managers wrote, and conversion between them.
 //!
 //! Corresponds to the version converter of k8s.io/apimachinery/pkg/util/managedfields.
 
@@ -8,12 +8,12 @@ use proto::resources::{Resource, Served};
 use serde_json::Value;
 use std::borrow::Cow;
 
-/// All versions of an object.
+/// The versions of an object.
 #[derive(Clone, Copy)]
 pub enum Versions<'a> {
-    /// Those of a row, and what a webhook has converted between them.
+    /// The versions of a resource, and the results of its conversion webhook.
     Of { row: &'a Resource, conversions: Option<&'a Conversions> },
-    /// One version, of what has no row: `Scale`.
+    /// One version, for a kind without a resource: `Scale`.
     Only { api_version: &'a str, schema: Type<'a> },
 }
 
@@ -25,7 +25,7 @@ impl<'a> Versions<'a> {
         }
     }
 
-    /// The type of an object in that version; `None` if the version is no longer served.
+    /// Returns the type of an object in that version; `None` if the version is no longer served.
     pub fn schema(&self, api_version: &str) -> Option<Type<'a>> {
         match self {
             Self::Only { api_version: only, schema } => (*only == api_version).then_some(*schema),
@@ -33,7 +33,7 @@ impl<'a> Versions<'a> {
         }
     }
 
-    /// An object of one version in another; `None` if that one is no longer served.
+    /// Converts an object between versions; `None` if the target version is no longer served.
     pub fn convert<'v>(&self, value: &'v Value, from: &str, to: &str) -> Option<Cow<'v, Value>> {
         if from == to {
             return Some(Cow::Borrowed(value));

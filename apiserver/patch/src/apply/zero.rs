@@ -1,11 +1,11 @@
-//! The object that a creation is compared with: nothing set, but with the parts that are always written.
+//! The object that a creation is compared with: no field is set, except those that are always serialized.
 //!
 //! Corresponds to the zero value of a Go type, as runtime.ObjectCreater makes it.
 
 use proto::schema::{Schema, Shape, Written};
 use serde_json::{Map, Value, json};
 
-/// Custom resources write nothing of themselves, so theirs is `{}`.
+/// Returns the zero object of a schema. It is `{}` for custom resources, which always serialize nothing.
 pub fn zero(schema: &Schema) -> Value {
     let mut object = Map::new();
     if let Shape::Object(properties) = &schema.resolve().shape {
@@ -18,7 +18,7 @@ pub fn zero(schema: &Schema) -> Value {
     Value::Object(object)
 }
 
-/// The empty value of a field that is always written; `None` for one that is left out when empty.
+/// Returns the empty value of a field that is always serialized; `None` for one that is left out when empty.
 pub fn always(schema: &Schema, name: &str) -> Option<Value> {
     let Shape::Object(properties) = &schema.resolve().shape else { return None };
     let written = properties.always.iter().any(|always| &**always == name);

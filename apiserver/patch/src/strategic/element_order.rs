@@ -1,24 +1,24 @@
-//! `$setElementOrder`: the order of a merged list, named without changing the items.
+//! `$setElementOrder`: sets the order of a merged list without changing its items.
 //!
 //! Corresponds to strategicpatch's mergePatchIntoOriginal.
 
 use super::lists::merge_list;
 use super::order::{identity, in_order, partition};
-use super::{DIRECTIVE, Fields, SET_ELEMENT_ORDER, Wrong, list_rule, plain};
+use super::{DIRECTIVE, Fields, PatchError, SET_ELEMENT_ORDER, list_rule, plain};
 use crate::apply::ownership::shown_in_go;
 use proto::schema::Schema;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// Merges every list that comes with an order, and takes both out of the patch.
+/// Merges every list with an order, and removes both from the patch.
 pub(super) fn merge_ordered_lists(
     schema: Option<&Schema>,
     current: &mut Fields,
     patch: &mut Fields,
-) -> Result<(), Wrong> {
+) -> Result<(), PatchError> {
     let directives: Vec<String> = patch.keys().filter(|name| name.starts_with(SET_ELEMENT_ORDER)).cloned().collect();
     for directive in directives {
-        let malformed = || Wrong::Malformed("setElementOrder");
+        let malformed = || PatchError::Malformed("setElementOrder");
         let name = directive[SET_ELEMENT_ORDER.len()..].strip_prefix('/').ok_or_else(malformed)?;
         let Some(Value::Array(order)) = patch.remove(&directive) else { return Err(malformed()) };
         let rule = list_rule(schema, name);
@@ -40,16 +40,16 @@ pub(super) fn merge_ordered_lists(
     Ok(())
 }
 
-fn list(value: Option<&Value>) -> Result<Option<&Vec<Value>>, Wrong> {
+fn list(value: Option<&Value>) -> Result<Option<&Vec<Value>>, PatchError> {
     match value {
         None | Some(Value::Null) => Ok(None),
         Some(Value::Array(items)) => Ok(Some(items)),
-        Some(_) => Err(Wrong::Malformed("setElementOrder")),
+        Some(_) => Err(PatchError::Malformed("setElementOrder")),
     }
 }
 
-/// Every changed item has to be in the order, and in that order.
-fn check_order(patch: &[Value], order: &[Value], key: Option<&Arc<str>>) -> Result<(), Wrong> {
+/// Checks that every changed item is in the order, and that they follow it.
+fn check_order(patch: &[Value], order: &[Value], key: Option<&Arc<str>>) -> Result<(), PatchError> {
     let mut changes = patch.iter().filter(|item| item.get(DIRECTIVE).is_none()).peekable();
     for item in order {
         if changes.peek().is_some_and(|change| identity(change, key) == identity(item, key)) {
@@ -60,7 +60,7 @@ fn check_order(patch: &[Value], order: &[Value], key: Option<&Arc<str>>) -> Resu
         return Ok(());
     }
     let shown = |items: &[Value]| shown_in_go(&Value::Array(items.to_vec()));
-    Err(Wrong::Other(format!(
+    Err(PatchError::Other(format!(
         "The order in patch list:\n{}\n doesn't match {SET_ELEMENT_ORDER} list:\n{}\n",
         shown(patch),
         shown(order)

@@ -1,12 +1,12 @@
-//! The order of merged lists: what the patch names stands in the patch's order, everything else keeps its place as
-//! well as it can.
+//! The order of merged lists: items that the patch names take the patch's order, and all others keep their place as
+//! well as possible.
 //!
 //! Corresponds to strategicpatch's normalizeElementOrder.
 
 use serde_json::Value;
 use std::sync::Arc;
 
-/// What makes an item the item it is.
+/// Returns the part that identifies an item: its merge key, or the scalar itself.
 pub(super) fn identity<'v>(item: &'v Value, key: Option<&Arc<str>>) -> &'v Value {
     match (key, item) {
         (Some(key), Value::Object(fields)) => fields.get(&**key).unwrap_or(&Value::Null),
@@ -18,12 +18,12 @@ fn place(list: &[Value], item: &Value, key: Option<&Arc<str>>) -> Option<usize> 
     list.iter().position(|other| identity(other, key) == identity(item, key))
 }
 
-/// The items that `named` names, and the others.
+/// Splits items into those that `named` names, and the others.
 pub(super) fn partition(items: Vec<Value>, named: &[Value], key: Option<&Arc<str>>) -> (Vec<Value>, Vec<Value>) {
     items.into_iter().partition(|item| place(named, item, key).is_some())
 }
 
-/// `named` in the order of `order`, with each of `others` put before the first named item that follows it on the
+/// Returns `named` in the order of `order`, with each of `others` before the first named item that follows it on the
 /// server.
 pub(super) fn in_order(
     mut named: Vec<Value>,

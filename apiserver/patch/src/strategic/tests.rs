@@ -18,7 +18,7 @@ fn spec() -> Value {
     })
 }
 
-/// A pod template's spec after a patch of it, or code and message.
+/// Returns the spec of a pod template after a patch, or the code and message of the error.
 fn patched(patch: Value) -> Result<Value, String> {
     let template = json!({"template":{"spec":spec()}});
     let schema = builtin_type("io.k8s.api.core.v1.PodTemplate");

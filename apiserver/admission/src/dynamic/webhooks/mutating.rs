@@ -58,7 +58,7 @@ fn patched(
     if !review::is_json_patch(response) {
         return Err(Failure::Calling(format!("unsupported patch type {:?}", response.patch_type), 400));
     }
-    let patched = json_patch::carry_out(&seen.object, &operations).map_err(|refusal| match refusal {
+    let patched = json_patch::try_apply(&seen.object, &operations).map_err(|refusal| match refusal {
         Refusal::Unfit(status) => internal(status.message),
         Refusal::Inapplicable(why) => internal(why),
     })?;

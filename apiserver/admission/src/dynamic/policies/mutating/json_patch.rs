@@ -12,7 +12,7 @@ pub fn apply(object: &Value, operations: &[cel::Value]) -> Result<Value, String>
     let mut patched = object.clone();
     for operation in operations {
         let operation = operation_of(operation)?;
-        match json_patch::carry_out(&patched, &json!([operation])) {
+        match json_patch::try_apply(&patched, &json!([operation])) {
             Ok(next) => patched = next,
             Err(Refusal::Inapplicable(why)) if why.ends_with(json_patch::TEST_FAILED) => return Ok(object.clone()),
             Err(Refusal::Inapplicable(why)) => return Err(format!("JSON Patch: {why}")),
