@@ -5,7 +5,7 @@
 use super::Attributes;
 use proto::Status;
 use proto::resources::Served;
-use request::trace::{Before, Change, Gate, Outcome, Step};
+use request::trace::{Before, Change, Gate, Step, StepOutcome};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -106,9 +106,9 @@ impl Attributes<'_> {
 
     fn step(&self, gate: Gate, by: &str, patch: Option<Value>, refusal: Option<&str>) -> Step {
         let outcome = match (refusal, &patch) {
-            (Some(_), _) => Outcome::Refused,
-            (None, Some(_)) => Outcome::Changed,
-            (None, None) => Outcome::Passed,
+            (Some(_), _) => StepOutcome::Refused,
+            (None, Some(_)) => StepOutcome::Changed,
+            (None, None) => StepOutcome::Passed,
         };
         let round = 1 + u32::from(self.reinvocation.is_second());
         Step { patch, round, ..Step::new(gate, by, outcome).because(refusal.unwrap_or_default()) }

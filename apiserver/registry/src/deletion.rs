@@ -11,7 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use proto::resources::Served;
 use proto::{Object, Status};
 use request::options::{DeleteOptions, Propagation};
-use request::trace::Outcome as Told;
+use request::trace::StepOutcome;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use storage::Outcome;
@@ -187,11 +187,11 @@ impl Registry {
         mutation.steps.inspect(|steps| steps.begin());
         match self.put(row, key, current.revision, &object).await? {
             Outcome::Written { revision, .. } => {
-                mutation.stored(key, Told::Stored, revision);
+                mutation.stored(key, StepOutcome::Stored, revision);
                 Ok(Some(Arc::new(object.at_revision(revision))))
             }
             Outcome::Refused(_) => {
-                mutation.stored(key, Told::Outrun, 0);
+                mutation.stored(key, StepOutcome::Outrun, 0);
                 Ok(None)
             }
         }
@@ -211,7 +211,7 @@ impl Registry {
         mutation.steps.inspect(|steps| steps.begin());
         match self.storage.delete(key, current.revision).await? {
             Outcome::Written { revision, .. } => {
-                mutation.stored(key, Told::Removed, revision);
+                mutation.stored(key, StepOutcome::Removed, revision);
                 row.wait_until_followed(revision).await;
                 if let Err(error) = row.strategy.after_delete(current, self).await {
                     // The object is gone all the same; what it held is found by the repair loop.
@@ -220,7 +220,7 @@ impl Registry {
                 Ok(Some(Deleted::Gone(Arc::new(current.copy_at(revision)))))
             }
             Outcome::Refused(_) => {
-                mutation.stored(key, Told::Outrun, 0);
+                mutation.stored(key, StepOutcome::Outrun, 0);
                 Ok(None)
             }
         }

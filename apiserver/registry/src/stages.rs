@@ -10,7 +10,7 @@ use patch::defaults::set_defaults;
 use proto::Status;
 use proto::meta::status::FieldError;
 use request::query::parse_unsigned;
-use request::trace::Outcome as Traced;
+use request::trace::StepOutcome;
 use serde_json::Value;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -229,13 +229,13 @@ pub(super) async fn store_new(attempt: &mut Attempt<'_, '_>) -> Progress {
     let object = row.object(stored, 0);
     match registry.put(row, &key, 0, &object).await? {
         Outcome::Written { revision, .. } => {
-            mutation.stored(&key, Traced::Stored, revision);
+            mutation.stored(&key, StepOutcome::Stored, revision);
             row.wait_until_followed(revision).await;
             done(Written { object: Arc::new(object.at_revision(revision)), created: true })
         }
         Outcome::Refused(_) => {
             let mut status = taken();
-            mutation.stored(&key, Traced::Refused, 0);
+            mutation.stored(&key, StepOutcome::Refused, 0);
             if registry.current(row, mutation.namespace, name).await?.is_some_and(|there| there.index.deleting) {
                 status.message = format!("object is being deleted: {}", status.message);
             }
@@ -269,12 +269,12 @@ pub(super) async fn store_changed(attempt: &mut Attempt<'_, '_>) -> Progress {
     }
     match registry.put(row, key, current.revision, &object).await? {
         Outcome::Written { revision, .. } => {
-            mutation.stored(key, Traced::Stored, revision);
+            mutation.stored(key, StepOutcome::Stored, revision);
             row.wait_until_followed(revision).await;
             done(Written { object: Arc::new(object.at_revision(revision)), created: false })
         }
         Outcome::Refused(_) => {
-            mutation.stored(key, Traced::Outrun, 0);
+            mutation.stored(key, StepOutcome::Outrun, 0);
             Ok(ControlFlow::Break(None))
         }
     }

@@ -3,7 +3,7 @@
 use super::Result;
 use super::mutation::Mutation;
 use proto::meta::status::FieldError;
-use request::trace::{Before, Gate, Outcome, Step};
+use request::trace::{Before, Gate, Step, StepOutcome};
 use serde_json::Value;
 
 impl Mutation<'_> {
@@ -30,24 +30,24 @@ impl Mutation<'_> {
         let (Some(steps), Some(before)) = (self.steps, before) else { return };
         let served = self.target.row.storage_version();
         let change = before.then(object, &served.group, &served.resource);
-        let outcome = if change.is_some() { Outcome::Changed } else { Outcome::Passed };
+        let outcome = if change.is_some() { StepOutcome::Changed } else { StepOutcome::Passed };
         let step = Step::new(Gate::Preparation, format!("strategy of {}", served.resource), outcome);
         steps.add(Step { patch: change.into_patch(), ..step });
     }
 
     pub(super) fn validated(&self, errors: &[FieldError]) {
         let Some(steps) = self.steps else { return };
-        let outcome = if errors.is_empty() { Outcome::Passed } else { Outcome::Refused };
+        let outcome = if errors.is_empty() { StepOutcome::Passed } else { StepOutcome::Refused };
         let step = Step::new(Gate::Validation, format!("strategy of {}", self.served().resource), outcome);
         steps.add(step.details(errors.iter().map(ToString::to_string).collect()));
     }
 
     pub(super) fn expected(&self, outcome: &Result<()>) {
         let (Some(steps), Err(error)) = (self.steps, outcome) else { return };
-        steps.add(Step::new(Gate::Preconditions, "the writer", Outcome::Refused).because(&error.to_string()));
+        steps.add(Step::new(Gate::Preconditions, "the writer", StepOutcome::Refused).because(&error.to_string()));
     }
 
-    pub(super) fn stored(&self, key: &str, outcome: Outcome, revision: u64) {
+    pub(super) fn stored(&self, key: &str, outcome: StepOutcome, revision: u64) {
         let Some(steps) = self.steps else { return };
         let step = Step::new(Gate::Storage, key, outcome);
         steps.add(if revision == 0 { step } else { step.at_revision(revision) });
@@ -55,6 +55,6 @@ impl Mutation<'_> {
 
     pub(super) fn not_written(&self, key: &str, why: &str) {
         let Some(steps) = self.steps else { return };
-        steps.add(Step::new(Gate::Storage, key, Outcome::NotWritten).because(why));
+        steps.add(Step::new(Gate::Storage, key, StepOutcome::NotWritten).because(why));
     }
 }

@@ -1,4 +1,4 @@
-//! Reading a request's body, up to a limit.
+//! Reads a request's body, up to a limit.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/endpoints/handlers limitedReadBody.
 
@@ -7,10 +7,10 @@ use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use proto::Status;
 
-/// Kubernetes' own limit: three megabytes hold any object that etcd would take, and its JSON patch.
+/// Kubernetes' own limit: three megabytes hold any object that etcd accepts, and its JSON patch.
 pub const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
 
-/// The whole body, or 413 where it is longer than the limit.
+/// Reads the whole body, or fails with 413 if it is longer than the limit.
 pub async fn read(body: Body) -> Result<Bytes, Status> {
     let too_large = || Status::too_large(format!("Request entity too large: limit is {MAX_BODY_BYTES}"));
     let mut body = body;

@@ -1,4 +1,4 @@
-//! How long a request may take: what it asks for, within what the server allows.
+//! The time limit of a request: the one that it asks for, within the server's limit.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/endpoints/filters/request_deadline.go.
 
@@ -7,8 +7,8 @@ use component_base::duration::parse_duration;
 use proto::Status;
 use std::time::Duration;
 
-/// How long a request may take; `None` for those that stay open. What is no duration is refused before anybody asks
-/// who calls; none, and less than none, stand for the server's own limit.
+/// Returns the time limit of a request; `None` for long-running ones. An invalid duration is refused before
+/// authentication. Zero and negative durations stand for the server's limit.
 pub fn limit(info: &RequestInfo, most: Duration) -> Result<Option<Duration>, Status> {
     if info.is_long_running() {
         return Ok(None);

@@ -1,12 +1,12 @@
-//! What a header says, as text.
+//! The value of a header as text.
 //!
-//! Go's servers take whatever bytes a header has. A value that was left out because of a letter beyond ASCII would make a
-//! request say less than its sender meant: not to be somebody else, for one.
+//! Go's servers accept any bytes in a header. If a value with a letter beyond ASCII were ignored, the request would
+//! mean something else than its sender wanted: an `Impersonate-User` header would have no effect, for example.
 
 use http::HeaderValue;
 use std::borrow::Cow;
 
-/// UTF-8; what is not even that, as Go writes it in JSON.
+/// Returns UTF-8; invalid bytes are replaced as Go replaces them in JSON.
 pub fn text(value: &HeaderValue) -> Cow<'_, str> {
     String::from_utf8_lossy(value.as_bytes())
 }

@@ -1,4 +1,4 @@
-//! The names that one request goes by in logs: its audit id, and the trace that it is a part of.
+//! The ids of one request in logs: its audit id, and the trace that it belongs to.
 //!
 //! Corresponds to WithAuditInit of k8s.io/apiserver/pkg/endpoints/filters, and to W3C Trace Context.
 
@@ -8,15 +8,15 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 pub const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 const TRACE_PARENT: &str = "traceparent";
 const TRACE_STATE: &str = "tracestate";
-/// A client's own id is not longer, or it is cut.
+/// Longest audit id: a longer one from a client is cut.
 const MAX_AUDIT_ID_BYTES: usize = 64;
 
-/// Of one request.
+/// The ids of one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ids {
-    /// The client's, or one of our own.
+    /// The client's audit id, or a generated one.
     pub audit: String,
-    /// The 32 hexadecimal digits of the trace, where a client sent a well-formed one.
+    /// The 32 hexadecimal digits of the trace, if the client sent a valid one.
     pub trace: Option<String>,
 }
 
@@ -31,19 +31,20 @@ impl Ids {
         Self { audit, trace: trace_id(text(TRACE_PARENT)).map(str::to_owned) }
     }
 
-    /// As the answer repeats it.
+    /// Returns the audit id as a header of the response.
     pub fn audit_header(&self) -> Option<HeaderValue> {
         HeaderValue::from_str(&self.audit).ok()
     }
 }
 
-/// What a node's agent is told of the trace that a request is a part of.
+/// Returns the headers that pass the trace on to a node's agent.
 pub fn trace_headers(headers: &HeaderMap) -> HeaderMap {
     let of_trace = headers.iter().filter(|(name, _)| [TRACE_PARENT, TRACE_STATE].contains(&name.as_str()));
     of_trace.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-/// `00-<trace, 32 digits>-<span, 16 digits>-<flags, 2 digits>`, all lower-case hexadecimal; an id of zeros is none.
+/// Reads `00-<trace, 32 digits>-<span, 16 digits>-<flags, 2 digits>`, all lower-case hexadecimal. An id of zeros is
+/// none.
 fn trace_id(header: &str) -> Option<&str> {
     let parts: Vec<&str> = header.split('-').collect();
     let [version, trace, span, flags, rest @ ..] = parts.as_slice() else { return None };
@@ -51,7 +52,7 @@ fn trace_id(header: &str) -> Option<&str> {
         part.len() == digits && part.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
     };
     let is_some = |part: &str| part.bytes().any(|b| b != b'0');
-    // A later version may say more.
+    // A later version may have more parts.
     let is_known = *version != "ff" && (rest.is_empty() || *version != "00");
     let is_well_formed = is_hex(version, 2) && is_hex(trace, 32) && is_hex(span, 16) && is_hex(flags, 2);
     (is_known && is_well_formed && is_some(trace) && is_some(span)).then_some(*trace)

@@ -1,4 +1,4 @@
-//! `RequestInfo`: what a URL and a method mean: verb, resource, name, or a path that is no resource.
+//! `RequestInfo`: the meaning of a URL and a method: verb, resource and name, or a path that is no resource.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/endpoints/request/requestinfo.go.
 
@@ -8,7 +8,7 @@ use http::Method;
 /// Segments after a namespace's name that belong to the namespace itself.
 const NAMESPACE_SUBRESOURCES: &[&str] = &["status", "finalize"];
 
-/// What one request asks for. Authorization, audit, flow control and dispatch all read this.
+/// The object of one request. Authorization, audit, flow control and dispatch all read this.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RequestInfo {
     /// False for `/healthz`, `/api`, `/apis/apps/v1`, …
@@ -23,7 +23,7 @@ pub struct RequestInfo {
     pub resource: String,
     pub subresource: String,
     pub name: String,
-    /// What follows the subresource: the path behind a proxy.
+    /// The path segments after the subresource: the path behind a proxy.
     pub trailing: Vec<String>,
     /// The path began with the old `/watch/` prefix.
     pub watch_prefix: bool,
@@ -84,7 +84,7 @@ impl RequestInfo {
         }
     }
 
-    /// `pods/log` or `pods`: a resource as RBAC names it.
+    /// Returns `pods/log` or `pods`: a resource as RBAC names it.
     pub fn resource_and_subresource(&self) -> String {
         if self.subresource.is_empty() {
             self.resource.clone()
@@ -93,24 +93,24 @@ impl RequestInfo {
         }
     }
 
-    /// Requests without a deadline of their own, which flow control leaves alone.
+    /// Returns whether the request has no deadline of its own. Flow control ignores such requests.
     pub fn is_long_running(&self) -> bool {
         self.verb == "watch"
             || (self.is_resource
                 && matches!(self.subresource.as_str(), "attach" | "exec" | "proxy" | "log" | "portforward"))
     }
 
-    /// Writes may change the store; reads and reviews of non-resource paths do not.
+    /// Returns whether the request may change the store. Reads and reviews of non-resource paths do not.
     pub fn is_mutating(&self) -> bool {
         !matches!(self.verb.as_str(), "get" | "list" | "watch" | "head" | "options")
     }
 
-    /// Writes of objects, which end by themselves.
+    /// Returns whether the request writes objects and ends by itself.
     pub fn is_write(&self) -> bool {
         self.is_resource && self.is_mutating() && !self.is_long_running()
     }
 
-    /// A list or watch of one name through `fieldSelector=metadata.name=x`: authorization looks at that name.
+    /// Returns the name in `fieldSelector=metadata.name=x` of a list or watch. Authorization looks at that name.
     pub fn named_by_selector(&self) -> Option<String> {
         if !matches!(self.verb.as_str(), "list" | "watch" | "deletecollection") || !self.name.is_empty() {
             return None;
@@ -137,7 +137,7 @@ fn verb_of(method: &Method) -> &'static str {
 mod tests {
     use super::*;
 
-    /// `verb group/version namespace resource/name/subresource`, or the path where it is no resource.
+    /// Prints `verb group/version namespace resource/name/subresource`, or the path if it is no resource.
     fn read(method: Method, path: &str, query: &str) -> String {
         let i = RequestInfo::of(&method, path, query);
         if !i.is_resource {

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 const META_GROUP: &str = "meta.k8s.io";
 pub const UNREADABLE: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
-/// Longest `fieldManager`, in bytes.
+/// Longest `fieldManager`.
 const MAX_FIELD_MANAGER_BYTES: usize = 128;
 const MATCH_WITH_CONTINUE: &str = "resourceVersionMatch is forbidden when continue is provided";
 
@@ -27,20 +27,20 @@ pub enum FieldValidation {
     Strict,
 }
 
-/// CreateOptions, UpdateOptions and PatchOptions: they differ in name and `force` alone.
+/// CreateOptions, UpdateOptions and PatchOptions, which differ only in name and `force`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WriteOptions {
     pub dry_run: bool,
     pub field_manager: String,
     pub field_validation: FieldValidation,
-    /// Server-side apply alone: take fields that others own.
+    /// For server-side apply only: take fields from other managers.
     pub force: Option<bool>,
-    /// As admission plugins and webhooks see them.
+    /// The options as admission plugins and webhooks see them.
     pub given: Value,
 }
 
 impl WriteOptions {
-    /// `kind` is `CreateOptions`, `UpdateOptions` or `PatchOptions`; `is_apply` tells of a server-side apply.
+    /// Reads the options. `kind` is `CreateOptions`, `UpdateOptions` or `PatchOptions`.
     pub fn read(query: &Query, kind: &str, is_apply: bool) -> Result<Self, Status> {
         let mut errors = Vec::new();
         let force = if kind == "PatchOptions" { query.optional_switch("force") } else { None };
@@ -80,7 +80,7 @@ fn check_dry_run(values: Vec<String>, errors: &mut Vec<FieldError>) -> bool {
     !values.is_empty()
 }
 
-/// A manager of fields, here and in `managedFields`, has a short name of printable characters.
+/// Checks the name of a field manager, here and in `managedFields`: short, and of printable characters.
 pub fn check_field_manager(manager: &str, field: &str, errors: &mut Vec<FieldError>) {
     if manager.len() > MAX_FIELD_MANAGER_BYTES {
         errors.push(FieldError::too_long(field, MAX_FIELD_MANAGER_BYTES));
@@ -104,7 +104,7 @@ fn check_field_validation(value: &str, errors: &mut Vec<FieldError>) -> FieldVal
     }
 }
 
-/// What happens to the objects that the deleted one owns.
+/// What happens to the dependents of a deleted object (`propagationPolicy`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Propagation {
     Background,
@@ -122,14 +122,14 @@ pub struct DeleteOptions {
     /// The deprecated `orphanDependents`.
     pub orphan_dependents: Option<bool>,
     pub propagation: Option<Propagation>,
-    /// `ignoreStoreReadErrorWithClusterBreakingPotential`: what cannot be read shall go, whatever it was.
+    /// `ignoreStoreReadErrorWithClusterBreakingPotential`: delete an object that cannot be read.
     pub unreadable: bool,
-    /// As admission plugins and webhooks see them.
+    /// The options as admission plugins and webhooks see them.
     pub given: Value,
 }
 
 impl DeleteOptions {
-    /// The parameters of a request without a body.
+    /// Reads the options from the query, for a request without a body.
     pub fn from_query(query: &Query) -> Result<Self, Status> {
         let mut body = json!({});
         if let Some(grace) = query.integer("gracePeriodSeconds")? {
@@ -155,7 +155,7 @@ impl DeleteOptions {
         Self::of(&body)
     }
 
-    /// A body sent with the request: its parameters say nothing then.
+    /// Reads the options from the body of a request. Its query parameters are then ignored.
     pub fn from_body(document: Document) -> Result<Self, Status> {
         let (api_version, kind) = document.type_meta().map_err(Status::bad_request)?;
         if !matches!(kind, "" | "DeleteOptions") {
@@ -168,7 +168,7 @@ impl DeleteOptions {
         Self::of(&decoded.value)
     }
 
-    /// Options of the right types.
+    /// Reads options that have the right types.
     ///
     /// Deviation: Kubernetes ignores `ignoreStoreReadErrorWithClusterBreakingPotential` unless an alpha feature gate is
     /// on. Here it works for an object that cannot be read, and is ignored for every other.
@@ -210,7 +210,7 @@ impl DeleteOptions {
         given["apiVersion"] = json!("meta.k8s.io/v1");
         Ok(Self {
             dry_run,
-            // A negative grace stands for the shortest that is not an immediate kill.
+            // A negative grace period means the shortest one that is not an immediate kill.
             grace_period_s: body.get("gracePeriodSeconds").and_then(Value::as_i64).map(|s| if s < 0 { 1 } else { s }),
             uid: precondition("uid"),
             resource_version: precondition("resourceVersion"),
@@ -221,7 +221,8 @@ impl DeleteOptions {
         })
     }
 
-    /// What cannot be read is deleted at once and without a look at it: no other option has a meaning.
+    /// Checks that there are no other options: an object that cannot be read is deleted at once and without a look at
+    /// it.
     pub fn check_unreadable(&self) -> Result<(), Status> {
         let others = ["dryRun", "propagationPolicy", "orphanDependents", "gracePeriodSeconds", "preconditions"];
         let set = others.into_iter().filter(|other| self.given.get(other).is_some_and(|value| !value.is_null()));
@@ -233,14 +234,14 @@ impl DeleteOptions {
     }
 }
 
-/// How a read's `resourceVersion` is meant.
+/// `resourceVersionMatch`: how a read's `resourceVersion` is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VersionMatch {
     Exact,
     NotOlderThan,
 }
 
-/// metav1.ListOptions, checked; which fields a selector may name depends on the resource.
+/// metav1.ListOptions, checked. The fields that a selector may name depend on the resource.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ListOptions {
     pub labels: Selector,
@@ -289,7 +290,7 @@ impl ListOptions {
         })
     }
 
-    /// The version as a number; empty is none.
+    /// Returns the resource version as a number, or `None` if it is empty.
     pub fn version(&self) -> Result<Option<u64>, String> {
         if self.resource_version.is_empty() {
             return Ok(None);
@@ -298,7 +299,7 @@ impl ListOptions {
     }
 }
 
-/// A resource version as a number, or the field error that names what is wrong.
+/// Returns a resource version as a number, or an error that says what is wrong with it.
 pub fn version_number(text: &str) -> Result<u64, String> {
     parse_unsigned(text).map_err(|why| format!("resourceVersion: Invalid value: {text:?}: {why}"))
 }

@@ -4,12 +4,12 @@
 
 use proto::Status;
 
-/// Decoded parameters in the order in which they came; a name may repeat.
+/// Decoded parameters in their order in the query; a name may repeat.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// Malformed pairs are left out, as Go leaves them out.
+    /// Parses a query string. Malformed pairs are left out, as in Go.
     pub fn parse(text: &str) -> Self {
         let pairs = text.split('&').filter(|pair| !pair.is_empty()).filter_map(|pair| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -18,7 +18,7 @@ impl Query {
         Self(pairs.collect())
     }
 
-    /// The first value of that name.
+    /// Returns the first value of that name.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str())
     }
@@ -31,17 +31,17 @@ impl Query {
         self.get(name).is_some()
     }
 
-    /// Present and not empty.
+    /// Returns the first value of that name, or the empty text if there is none.
     pub fn text(&self, name: &str) -> &str {
         self.get(name).unwrap_or_default()
     }
 
-    /// A switch is on unless it is absent or says `false` or `0`; so does Kubernetes read it.
+    /// Reads a boolean as Kubernetes does: true unless it is absent, `false` or `0`.
     pub fn switch(&self, name: &str) -> bool {
         self.optional_switch(name).unwrap_or(false)
     }
 
-    /// As `switch`, and `None` where the parameter is absent.
+    /// As `switch`, with `None` for an absent parameter.
     pub fn optional_switch(&self, name: &str) -> Option<bool> {
         let value = self.get(name)?;
         Some(!(value == "0" || value.eq_ignore_ascii_case("false")))
@@ -55,7 +55,7 @@ impl Query {
     }
 }
 
-/// strconv.ParseInt with base 10, and its words for what fails.
+/// Parses as Go's strconv.ParseInt with base 10, with its error messages.
 pub fn parse_integer(value: &str) -> Result<i64, String> {
     let digits = value.strip_prefix(['+', '-']).unwrap_or(value);
     if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
@@ -64,7 +64,7 @@ pub fn parse_integer(value: &str) -> Result<i64, String> {
     value.parse().map_err(|_| format!("strconv.ParseInt: parsing {value:?}: value out of range"))
 }
 
-/// strconv.ParseUint with base 10, and its words for what fails.
+/// Parses as Go's strconv.ParseUint with base 10, with its error messages.
 pub fn parse_unsigned(value: &str) -> Result<u64, String> {
     if value.is_empty() || !value.bytes().all(|b| b.is_ascii_digit()) {
         return Err(format!("strconv.ParseUint: parsing {value:?}: invalid syntax"));
@@ -72,7 +72,7 @@ pub fn parse_unsigned(value: &str) -> Result<u64, String> {
     value.parse().map_err(|_| format!("strconv.ParseUint: parsing {value:?}: value out of range"))
 }
 
-/// Percent decoding; in queries `+` is a blank. `None` where an escape is broken.
+/// Decodes percent escapes, and `+` as a blank if `plus_is_blank`. Returns `None` for an invalid escape.
 pub fn unescape(text: &str, plus_is_blank: bool) -> Option<String> {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());

@@ -1,4 +1,4 @@
-//! `UserInfo`: who a request comes from, once an authenticator has recognised it.
+//! `UserInfo`: the user of a request, once an authenticator has recognised it.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/authentication/user.
 
@@ -14,7 +14,7 @@ pub const NODE_USER_PREFIX: &str = "system:node:";
 pub const SERVICE_ACCOUNT_PREFIX: &str = "system:serviceaccount:";
 pub const ALL_SERVICE_ACCOUNTS: &str = "system:serviceaccounts";
 
-/// The caller of a request, after impersonation.
+/// The user of a request, after impersonation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UserInfo {
     pub name: String,
@@ -28,7 +28,7 @@ impl UserInfo {
         Self { name: name.into(), groups: groups.iter().map(|g| (*g).to_owned()).collect(), ..Self::default() }
     }
 
-    /// `system:apiserver` in `system:masters`: the server's own writes.
+    /// Returns `system:apiserver` in `system:masters`: the user of the server's own writes.
     pub fn apiserver() -> Self {
         Self::new("system:apiserver", &[MASTERS, ALL_AUTHENTICATED])
     }
@@ -37,7 +37,7 @@ impl UserInfo {
         Self::new(ANONYMOUS, &[ALL_UNAUTHENTICATED])
     }
 
-    /// The user that a service account acts as.
+    /// Returns the user of a service account.
     pub fn service_account(namespace: &str, name: &str, uid: &str) -> Self {
         Self {
             name: format!("{SERVICE_ACCOUNT_PREFIX}{namespace}:{name}"),
@@ -51,12 +51,12 @@ impl UserInfo {
         self.groups.iter().any(|g| g == group)
     }
 
-    /// The node's name where a kubelet calls: user `system:node:<name>` of group `system:nodes`.
+    /// Returns the node's name if the user is a kubelet: `system:node:<name>` in the group `system:nodes`.
     pub fn node_name(&self) -> Option<&str> {
         self.name.strip_prefix(NODE_USER_PREFIX).filter(|name| !name.is_empty() && self.in_group(NODES))
     }
 
-    /// Every authenticated caller is of `system:authenticated`, said once and last.
+    /// Adds the group `system:authenticated` of every authenticated user, once and as the last one.
     pub fn authenticated(mut self) -> Self {
         if !self.in_group(ALL_AUTHENTICATED) && !self.in_group(ALL_UNAUTHENTICATED) {
             self.groups.push(ALL_AUTHENTICATED.to_owned());
@@ -64,7 +64,7 @@ impl UserInfo {
         self
     }
 
-    /// authentication.k8s.io/v1 UserInfo.
+    /// Returns the user as an authentication.k8s.io/v1 UserInfo.
     pub fn to_value(&self) -> Value {
         let mut value = json!({});
         if !self.name.is_empty() {
@@ -83,12 +83,12 @@ impl UserInfo {
     }
 }
 
-/// The groups of every service account of a namespace.
+/// Returns the groups of every service account of a namespace.
 pub fn service_account_groups(namespace: &str) -> Vec<String> {
     vec![ALL_SERVICE_ACCOUNTS.to_owned(), format!("{ALL_SERVICE_ACCOUNTS}:{namespace}")]
 }
 
-/// Namespace and name, where the user is a service account.
+/// Returns namespace and name, if the user is a service account.
 pub fn split_service_account(user_name: &str) -> Option<(&str, &str)> {
     let (namespace, name) = user_name.strip_prefix(SERVICE_ACCOUNT_PREFIX)?.split_once(':')?;
     (!namespace.is_empty() && !name.is_empty() && !name.contains(':')).then_some((namespace, name))

@@ -21,7 +21,7 @@ use proto::Status;
 use refusal::Refusal;
 use request::deadline;
 use request::info::RequestInfo;
-use request::unbroken::Unbroken;
+use request::run_to_completion::RunToCompletion;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,7 +57,7 @@ pub async fn serve(server: Arc<Server>, request: Request<Body>) -> Response<Body
     let (parts, body) = request.into_parts();
     let info = RequestInfo::of(&parts.method, parts.uri.path(), parts.uri.query().unwrap_or_default());
     if info.is_write() {
-        Unbroken::new(&server.env.clone(), answered(server, parts, body, info)).await
+        RunToCompletion::new(&server.env.clone(), answered(server, parts, body, info)).await
     } else {
         answered(server, parts, body, info).await
     }

@@ -180,7 +180,7 @@ impl Record {
     /// Whom the request acts as.
     pub fn user(&mut self, user: &UserInfo) {
         if let Some(trace) = &mut self.trace {
-            trace.acts_as(user);
+            trace.set_impersonated_user(user);
         }
         if self.user != user.name {
             self.user = format!("{} as {}", self.user, user.name);

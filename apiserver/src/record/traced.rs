@@ -11,7 +11,7 @@ use http::{HeaderValue, Response, StatusCode, header};
 use proto::Status;
 use remote::reference::ServiceReference;
 use request::UserInfo;
-use request::trace::{Gate, Outcome, PATH, Step, Steps, draft, path_of};
+use request::trace::{Gate, PATH, Step, StepOutcome, Steps, draft, path_of};
 use std::time::Duration;
 
 impl Record {
@@ -47,7 +47,7 @@ impl Record {
     /// Whether there was room for it.
     pub fn seated(&self, flow: Option<&Flow>, refusal: Option<&NoSeat>) {
         let Some(steps) = self.steps() else { return };
-        let outcome = if refusal.is_some() { Outcome::Refused } else { Outcome::Passed };
+        let outcome = if refusal.is_some() { StepOutcome::Refused } else { StepOutcome::Passed };
         let (by, level) = match flow {
             Some(Flow { schema, level, .. }) => {
                 (format!("FlowSchema {}", schema.name), format!("PriorityLevelConfiguration {}", level.name))
@@ -63,7 +63,7 @@ impl Record {
     pub fn read(&self, count: usize, revision: u64) {
         let Some(steps) = self.steps() else { return };
         let objects = if count == 1 { "one object".to_owned() } else { format!("{count} objects") };
-        steps.add(Step::new(Gate::Read, "watch cache", Outcome::Passed).because(objects).at_revision(revision));
+        steps.add(Step::new(Gate::Read, "watch cache", StepOutcome::Passed).because(objects).at_revision(revision));
     }
 
     /// Another server answers, or does not; what it does with the request it knows alone.
@@ -71,8 +71,8 @@ impl Record {
         let Some(steps) = self.steps() else { return };
         let ServiceReference { namespace, name, .. } = &remote.service;
         let (outcome, what) = match answer {
-            Ok(code) => (Outcome::Passed, format!("answers {}", code.as_u16())),
-            Err(why) => (Outcome::Refused, format!("cannot be asked: {why}")),
+            Ok(code) => (StepOutcome::Passed, format!("answers {}", code.as_u16())),
+            Err(why) => (StepOutcome::Refused, format!("cannot be asked: {why}")),
         };
         let step = Step::new(Gate::Aggregation, format!("APIService {}", remote.name), outcome);
         steps.add(step.because(format!("the Service {namespace}/{name} {what}")));
@@ -81,7 +81,7 @@ impl Record {
     /// A watch begins, and a trace ends with that.
     pub fn watches(&self) {
         let Some(steps) = self.steps() else { return };
-        steps.add(Step::new(Gate::Read, "watch cache", Outcome::Passed).because("events from now on"));
+        steps.add(Step::new(Gate::Read, "watch cache", StepOutcome::Passed).because("events from now on"));
     }
 
     /// What there is of it is kept, and whoever may read it is told where.

@@ -1,7 +1,7 @@
 //! The page of a trace: every gate in its order, who spoke there, what he said, and what he changed.
 
-use request::trace::trace::{Answered, Asked, Trace};
-use request::trace::{Gate, Outcome, Step};
+use request::trace::trace::{Trace, TracedRequest, TracedResponse};
+use request::trace::{Gate, Step, StepOutcome};
 use serde_json::Value;
 use std::fmt::Write;
 
@@ -26,7 +26,7 @@ pub fn of(trace: &Trace) -> String {
     if trace.steps_left_out > 0 {
         let _ = writeln!(page, "\n(and {} further steps)", trace.steps_left_out);
     }
-    let Answered { code, reason, message } = &trace.answer;
+    let TracedResponse { code, reason, message } = &trace.answer;
     let _ = writeln!(page, "\nThe answer: {}", joined(&[&code.to_string(), reason]));
     for line in message.lines() {
         let _ = writeln!(page, "  {line}");
@@ -39,7 +39,7 @@ fn joined(parts: &[&str]) -> String {
 }
 
 fn head(trace: &Trace) -> String {
-    let Asked { method, uri, .. } = &trace.request;
+    let TracedRequest { method, uri, .. } = &trace.request;
     let mut page = format!("{method} {uri}\n");
     let sender = if trace.user.is_null() { "somebody unknown".to_owned() } else { user(&trace.user) };
     let _ = writeln!(page, "  from {sender}");
@@ -110,7 +110,7 @@ fn section(page: &mut String, steps: &[Step]) {
 /// A plugin that let it pass and changed nothing.
 fn is_silent(step: &Step) -> bool {
     let is_admission = matches!(step.gate, Gate::MutatingAdmission | Gate::ValidatingAdmission);
-    is_admission && step.outcome == Outcome::Passed && step.of.is_empty() && step.reason.is_empty()
+    is_admission && step.outcome == StepOutcome::Passed && step.of.is_empty() && step.reason.is_empty()
 }
 
 fn nothing_to_say(page: &mut String, silent: &mut Vec<&str>) {
@@ -151,24 +151,24 @@ fn said(page: &mut String, step: &Step) {
 
 fn word(step: &Step) -> &'static str {
     match (step.gate, step.outcome) {
-        (Gate::Authentication, Outcome::Passed) => "knows the caller",
-        (Gate::Authentication, Outcome::NoOpinion) => "does not know the caller",
-        (_, Outcome::NoOpinion) => "no opinion",
-        (Gate::Impersonation | Gate::Authorization, Outcome::Passed) => "ALLOWED",
-        (Gate::FlowControl, Outcome::Passed) => "a seat",
-        (Gate::FlowControl, Outcome::Refused) => "NO SEAT",
-        (Gate::Aggregation, Outcome::Passed) => "asked",
-        (Gate::Aggregation, Outcome::Refused) => "NOT ASKED",
-        (Gate::Read, Outcome::Passed) => "found",
-        (Gate::Validation, Outcome::Passed) => "valid",
-        (Gate::Validation, Outcome::Refused) => "INVALID",
-        (_, Outcome::Passed) => "admitted",
-        (_, Outcome::Changed) => "changed",
-        (_, Outcome::Refused) => "REFUSED",
-        (_, Outcome::Stored) => "STORED",
-        (_, Outcome::Removed) => "REMOVED",
-        (_, Outcome::NotWritten) => "nothing is written",
-        (_, Outcome::Outrun) => "another writer was faster",
+        (Gate::Authentication, StepOutcome::Passed) => "knows the caller",
+        (Gate::Authentication, StepOutcome::NoOpinion) => "does not know the caller",
+        (_, StepOutcome::NoOpinion) => "no opinion",
+        (Gate::Impersonation | Gate::Authorization, StepOutcome::Passed) => "ALLOWED",
+        (Gate::FlowControl, StepOutcome::Passed) => "a seat",
+        (Gate::FlowControl, StepOutcome::Refused) => "NO SEAT",
+        (Gate::Aggregation, StepOutcome::Passed) => "asked",
+        (Gate::Aggregation, StepOutcome::Refused) => "NOT ASKED",
+        (Gate::Read, StepOutcome::Passed) => "found",
+        (Gate::Validation, StepOutcome::Passed) => "valid",
+        (Gate::Validation, StepOutcome::Refused) => "INVALID",
+        (_, StepOutcome::Passed) => "admitted",
+        (_, StepOutcome::Changed) => "changed",
+        (_, StepOutcome::Refused) => "REFUSED",
+        (_, StepOutcome::Stored) => "STORED",
+        (_, StepOutcome::Removed) => "REMOVED",
+        (_, StepOutcome::NotWritten) => "nothing is written",
+        (_, StepOutcome::Outrun) => "another writer was faster",
     }
 }
 
@@ -189,12 +189,12 @@ mod tests {
             audit_id: "id".to_owned(),
             received: "2026-01-01T00:00:00Z".to_owned(),
             took_us: 12_345,
-            request: Asked { method: "POST".into(), uri: "/api/v1/pods".into(), ..Asked::default() },
+            request: TracedRequest { method: "POST".into(), uri: "/api/v1/pods".into(), ..TracedRequest::default() },
             user: json!({"username": "admin", "groups": ["a", "b"]}),
             impersonated_user: json!({"username": "ann"}),
             steps,
             steps_left_out: 2,
-            answer: Answered { code: 422, reason: "Invalid".into(), message: "one\ntwo".into() },
+            answer: TracedResponse { code: 422, reason: "Invalid".into(), message: "one\ntwo".into() },
         }
     }
 
@@ -205,24 +205,25 @@ mod tests {
             {"op": "add", "path": "/spec/a", "value": "x".repeat(200)},
             {"op": "remove", "path": "/spec/b"},
         ]));
-        let many: Vec<Step> = (0..12).map(|number| admission(&format!("Plugin{number}"), Outcome::Passed)).collect();
+        let many: Vec<Step> =
+            (0..12).map(|number| admission(&format!("Plugin{number}"), StepOutcome::Passed)).collect();
         let mut steps = vec![
-            Step::new(Gate::Authentication, "token file", Outcome::NoOpinion),
-            Step { took_us: 70, ..Step::new(Gate::Authentication, "client certificate", Outcome::Passed) }
+            Step::new(Gate::Authentication, "token file", StepOutcome::NoOpinion),
+            Step { took_us: 70, ..Step::new(Gate::Authentication, "client certificate", StepOutcome::Passed) }
                 .because("this is admin"),
-            Step { question: "create pods".into(), ..Step::new(Gate::Authorization, "Node", Outcome::NoOpinion) }
+            Step { question: "create pods".into(), ..Step::new(Gate::Authorization, "Node", StepOutcome::NoOpinion) }
                 .because("no node"),
-            Step { question: "create pods".into(), ..Step::new(Gate::Authorization, "RBAC", Outcome::Passed) }
+            Step { question: "create pods".into(), ..Step::new(Gate::Authorization, "RBAC", StepOutcome::Passed) }
                 .because("RBAC: allowed")
                 .details(vec!["{}".into()]),
         ];
         steps.extend(many);
-        steps.push(Step { patch, ..admission("LimitRanger", Outcome::Changed) });
-        steps.push(Step { of: "Hooks".into(), ..admission("webhook a", Outcome::Passed) });
-        steps.push(Step { round: 2, cut: true, ..admission("Plugin1", Outcome::Changed) });
+        steps.push(Step { patch, ..admission("LimitRanger", StepOutcome::Changed) });
+        steps.push(Step { of: "Hooks".into(), ..admission("webhook a", StepOutcome::Passed) });
+        steps.push(Step { round: 2, cut: true, ..admission("Plugin1", StepOutcome::Changed) });
         steps.push(Step {
             attempt: 2,
-            ..Step::new(Gate::Storage, "/registry/pods/a/b", Outcome::Stored).at_revision(7)
+            ..Step::new(Gate::Storage, "/registry/pods/a/b", StepOutcome::Stored).at_revision(7)
         });
         let x = "x".repeat(MAX_VALUE_CHARS - 1);
         let expected = format!(

@@ -1,7 +1,7 @@
 //! `Heard`: what is noted while authenticators are tried: for the client as warnings, and for a trace of the request.
 
 use request::UserInfo;
-use request::trace::{Gate, Outcome, Step, Steps};
+use request::trace::{Gate, Step, StepOutcome, Steps};
 
 pub struct Heard<'a> {
     pub warn: &'a (dyn Fn(String) + Sync),
@@ -15,22 +15,22 @@ impl Heard<'_> {
 
     /// An authenticator knows the caller.
     pub fn knows(&self, who: &str, user: UserInfo) -> UserInfo {
-        self.add(who, Outcome::Passed, || format!("this is {}", user.name));
+        self.add(who, StepOutcome::Passed, || format!("this is {}", user.name));
         user
     }
 
     /// It does not; the next one is asked.
     pub fn passes(&self, who: &str, why: &str) {
-        self.add(who, Outcome::NoOpinion, || why.to_owned());
+        self.add(who, StepOutcome::NoOpinion, || why.to_owned());
     }
 
     /// What is shown is meant for it, and wrong.
     pub fn fails(&self, who: &str, why: String) -> String {
-        self.add(who, Outcome::Refused, || why.clone());
+        self.add(who, StepOutcome::Refused, || why.clone());
         why
     }
 
-    fn add(&self, who: &str, outcome: Outcome, reason: impl FnOnce() -> String) {
+    fn add(&self, who: &str, outcome: StepOutcome, reason: impl FnOnce() -> String) {
         if let Some(steps) = self.steps {
             steps.add(Step::new(Gate::Authentication, who, outcome).because(reason()));
         }

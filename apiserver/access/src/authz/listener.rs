@@ -3,7 +3,7 @@
 use super::attributes::{Attributes, Decision, Listener, Verdict};
 use super::chain::Link;
 use super::mode::Mode;
-use request::trace::{Outcome, Step};
+use request::trace::{Step, StepOutcome};
 use request::user_info::MASTERS;
 
 /// Where a verdict comes from.
@@ -22,7 +22,8 @@ impl Explained {
 
 impl Listener<'_> {
     pub fn hears_of_master(self, attributes: &Attributes<'_>) {
-        let step = Step::new(self.gate, MASTERS, Outcome::Passed).because("no authorizer is asked about its members");
+        let step =
+            Step::new(self.gate, MASTERS, StepOutcome::Passed).because("no authorizer is asked about its members");
         self.add(attributes, step);
     }
 
@@ -34,9 +35,9 @@ impl Listener<'_> {
         explain: impl FnOnce() -> Explained,
     ) {
         let (outcome, reason) = match &verdict.decision {
-            Decision::Allow(reason) => (Outcome::Passed, reason),
-            Decision::NoOpinion(reason) => (Outcome::NoOpinion, reason),
-            Decision::Deny(reason) => (Outcome::Refused, reason),
+            Decision::Allow(reason) => (StepOutcome::Passed, reason),
+            Decision::NoOpinion(reason) => (StepOutcome::NoOpinion, reason),
+            Decision::Deny(reason) => (StepOutcome::Refused, reason),
         };
         let Explained { why, details } = explain();
         let given = [reason.as_str(), verdict.error.as_str(), why].into_iter().find(|reason| !reason.is_empty());

@@ -1,12 +1,12 @@
-//! `Change`: what was made of an object, as a JSON patch in which no secret is told.
+//! `Change`: how an object was changed, as a JSON patch in which secrets are hidden.
 
 use serde_json::Value;
 
-/// Stands for what is hidden.
+/// Replaces a secret value.
 const HIDDEN: &str = "(hidden)";
 const LAST_APPLIED: &str = "/metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration";
 
-/// An object before something is done to it.
+/// An object before a step changes it.
 #[derive(Debug)]
 pub struct Before(Value);
 
@@ -20,7 +20,7 @@ impl Before {
     }
 }
 
-/// Operations in the order of RFC 6902; none where nothing changed.
+/// The operations in the order of RFC 6902, or `None` if nothing changed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Change(Option<Value>);
 
@@ -53,7 +53,7 @@ impl Change {
 
 type IsSecret = fn(&str) -> bool;
 
-/// Which places of a resource's objects are told to nobody who may not read them there.
+/// Returns which fields of a resource hold secrets, which a trace must not show.
 fn secrets_of(group: &str, resource: &str) -> Option<IsSecret> {
     match (group, resource) {
         ("", "secrets") => Some(|path| {
@@ -68,7 +68,7 @@ fn secrets_of(group: &str, resource: &str) -> Option<IsSecret> {
     }
 }
 
-/// Hides every value at or below a secret place; the names of the places stay.
+/// Hides every value at or below a secret field; the names of the fields stay.
 fn hide(value: &mut Value, path: &mut String, is_secret: IsSecret) {
     match value {
         Value::Object(fields) => {

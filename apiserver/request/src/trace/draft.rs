@@ -1,7 +1,7 @@
-//! `Draft`: the trace of a request that is still on its way.
+//! `Draft`: the trace of a request that is still being processed.
 
 use super::steps::Steps;
-use super::trace::{Answered, Asked, Trace};
+use super::trace::{Trace, TracedRequest, TracedResponse};
 use super::{HEADER, path_of};
 use crate::info::RequestInfo;
 use crate::user_info::UserInfo;
@@ -13,23 +13,23 @@ use proto::Status;
 use serde_json::Value;
 use std::time::Duration;
 
-/// A client may name itself by as many words as it likes; these are kept.
+/// Longest user agent that is recorded.
 const MAX_USER_AGENT_BYTES: usize = 256;
 
 #[derive(Debug)]
 pub struct Draft {
     pub steps: Steps,
-    /// Whether whoever asked may read it.
+    /// Whether the caller may read the trace.
     is_permitted: bool,
     received: Timestamp,
-    request: Asked,
+    request: TracedRequest,
     user: Value,
     impersonated_user: Value,
-    refusal: Answered,
+    refusal: TracedResponse,
 }
 
 impl Draft {
-    /// Of a request that asks for it.
+    /// Starts a trace if the request asks for one.
     pub fn of(env: &Env, parts: &Parts, info: &RequestInfo) -> Option<Box<Self>> {
         let is_asked_for = parts.headers.get(HEADER).is_some_and(|value| value == "true");
         is_asked_for.then(|| {
@@ -41,15 +41,15 @@ impl Draft {
                 steps: Steps::new(env),
                 is_permitted: false,
                 received: env.wall(),
-                request: Asked::of(parts.method.as_str(), uri, agent, info),
+                request: TracedRequest::of(parts.method.as_str(), uri, agent, info),
                 user: Value::Null,
                 impersonated_user: Value::Null,
-                refusal: Answered::default(),
+                refusal: TracedResponse::default(),
             })
         })
     }
 
-    /// Who sent it, and may read what comes of it.
+    /// Records the authenticated user, which may read the trace.
     pub fn permit(&mut self, user: &UserInfo) {
         self.is_permitted = true;
         self.user = user.to_value();
@@ -59,18 +59,18 @@ impl Draft {
         self.is_permitted
     }
 
-    /// Whom it acts as, after impersonation.
-    pub fn acts_as(&mut self, user: &UserInfo) {
+    /// Records the user after impersonation.
+    pub fn set_impersonated_user(&mut self, user: &UserInfo) {
         let user = user.to_value();
         self.impersonated_user = if user == self.user { Value::Null } else { user };
     }
 
     pub fn refused(&mut self, status: &Status) {
         let Status { reason, message, .. } = status;
-        self.refusal = Answered { code: status.code, reason: reason.clone(), message: message.clone() };
+        self.refusal = TracedResponse { code: status.code, reason: reason.clone(), message: message.clone() };
     }
 
-    /// It is answered.
+    /// Completes the trace once the request is answered.
     pub fn finish(self, audit_id: &str, code: u16, took: Duration) -> Trace {
         let (steps, steps_left_out) = self.steps.take();
         Trace {
@@ -82,12 +82,12 @@ impl Draft {
             impersonated_user: self.impersonated_user,
             steps,
             steps_left_out,
-            answer: Answered { code, ..self.refusal },
+            answer: TracedResponse { code, ..self.refusal },
         }
     }
 }
 
-/// Where the trace of a request will be, as a `Link` header tells it.
+/// Returns the value of the `Link` header that says where the trace of a request will be.
 pub fn link(audit_id: &str) -> String {
     format!("<{}>; rel=\"trace\"", path_of(audit_id))
 }

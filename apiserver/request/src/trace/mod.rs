@@ -1,32 +1,32 @@
-//! The chain made visible: what became of one request at each gate, for people who want to see it.
+//! The trace of one request: the decision of each stage that it passed, for people who want to see it.
 //!
-//! A request that asks for it ([`HEADER`]) takes a [`Draft`] along; each gate adds its steps. What comes of it is a
-//! [`Trace`], kept for a while in [`RequestTraces`] and read at `/debug/requests/ID`. Without `--enable-request-trace`
-//! there is never a draft, and every gate looks at a `None`. It has nothing that corresponds to it in Kubernetes.
+//! A request that asks for a trace ([`HEADER`]) carries a [`Draft`], and each gate adds its steps. The result is a
+//! [`Trace`], which is kept for a while in [`RequestTraces`] and read at `/debug/requests/ID`. Without
+//! `--enable-request-trace` there is no draft, and every gate sees a `None`. Kubernetes has nothing like it.
 
 pub mod step;
 pub mod change;
 pub mod steps;
 pub mod trace;
 pub mod draft;
-pub mod kept;
+pub mod retained;
 
 pub use change::{Before, Change};
 pub use draft::Draft;
-pub use kept::RequestTraces;
-pub use step::{Gate, Outcome, Step};
+pub use retained::RequestTraces;
+pub use step::{Gate, Step, StepOutcome};
 pub use steps::Steps;
 pub use trace::Trace;
 
 use http::HeaderName;
 
-/// `Orrery-Trace: true` asks for a trace.
+/// A request with `Orrery-Trace: true` asks for a trace.
 pub const HEADER: HeaderName = HeaderName::from_static("orrery-trace");
 
-/// Where traces are read; the one of a request below it, by its audit id.
+/// The path of the list of traces. The trace of a request is below it, under its audit id.
 pub const PATH: &str = "/debug/requests";
 
-/// The place of a trace. An id is the client's own if he gives one, so it may hold anything that a header may.
+/// Returns the path of a trace. A client may choose the id, so it may hold any character of a header.
 pub fn path_of(audit_id: &str) -> String {
     let mut path = format!("{PATH}/");
     for byte in audit_id.bytes() {

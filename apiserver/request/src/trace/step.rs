@@ -1,9 +1,9 @@
-//! `Step`: what one authenticator, authorizer, plugin or writer said to a request.
+//! `Step`: the decision of one authenticator, authorizer, plugin or writer about a request.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Where on its way a request is, in the order in which it gets there.
+/// The stages of a request, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Gate {
@@ -11,36 +11,36 @@ pub enum Gate {
     Impersonation,
     FlowControl,
     Authorization,
-    /// Another server answers.
+    /// Another server answers the request.
     Aggregation,
-    /// A read of what is stored.
+    /// A read of stored objects.
     Read,
     MutatingAdmission,
-    /// What the server itself fills in: names, times, addresses.
+    /// The server itself fills in fields: names, times, addresses.
     Preparation,
-    /// What the writer expects of the object that is there.
+    /// The writer's expectations of the existing object.
     Preconditions,
     Validation,
     ValidatingAdmission,
     Storage,
 }
 
-/// What was said.
+/// The decision of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Outcome {
-    /// The next one is asked.
+pub enum StepOutcome {
+    /// Undecided: the next authenticator or authorizer decides.
     NoOpinion,
-    /// Known, allowed, admitted, valid.
+    /// Authenticated, allowed, admitted or valid.
     Passed,
     /// Admitted, with changes.
     Changed,
     Refused,
     Stored,
     Removed,
-    /// A dry run, or nothing changed.
+    /// A dry run, or no change.
     NotWritten,
-    /// Another writer was faster: it begins again.
+    /// Another writer was faster: the write begins again.
     Outrun,
 }
 
@@ -48,33 +48,33 @@ pub enum Outcome {
 #[serde(rename_all = "camelCase")]
 pub struct Step {
     pub gate: Gate,
-    /// What had to be decided, where a gate has more than one question.
+    /// The question that was decided, if a gate has more than one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub question: String,
-    /// The plugin that a webhook or policy is asked by.
+    /// The plugin that calls the webhook or evaluates the policy.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub of: String,
-    /// Who said it.
+    /// The name of the authenticator, authorizer, plugin or writer that decided.
     pub by: String,
-    pub outcome: Outcome,
+    pub outcome: StepOutcome,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// The rule that allowed it, the bindings that did not, every error of a field.
+    /// The rule that allowed the request, the bindings that did not, or all field errors.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub details: Vec<String>,
-    /// What changed, as a JSON patch (RFC 6902).
+    /// The change as a JSON patch (RFC 6902).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub patch: Option<Value>,
-    /// There was more to tell than a trace may hold.
+    /// The step was shortened, because a trace has a limit.
     #[serde(default, skip_serializing_if = "is_false")]
     pub cut: bool,
-    /// Of the object that was read, stored or removed.
+    /// The revision of the object that was read, stored or removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<u64>,
-    /// From 2 on: which time the write was tried, because other writers were faster.
+    /// The number of the attempt, from 2 on: other writers were faster.
     #[serde(default, skip_serializing_if = "is_first")]
     pub attempt: u32,
-    /// From 2 on: which time the mutating plugins ran, because one of them asked for it.
+    /// The number of the round of mutating plugins, from 2 on: a plugin asked for another one.
     #[serde(default, skip_serializing_if = "is_first")]
     pub round: u32,
     #[serde(rename = "tookMicroseconds")]
@@ -90,7 +90,7 @@ fn is_first(count: &u32) -> bool {
 }
 
 impl Step {
-    pub fn new(gate: Gate, by: impl Into<String>, outcome: Outcome) -> Self {
+    pub fn new(gate: Gate, by: impl Into<String>, outcome: StepOutcome) -> Self {
         Self {
             gate,
             question: String::new(),

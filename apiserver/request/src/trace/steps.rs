@@ -1,27 +1,27 @@
-//! `Steps`: the recorder that travels with a request, shared by everybody who has something to say to it.
+//! `Steps`: the recorder that a request carries, to which every stage adds its steps.
 
 use super::step::Step;
 use component_base::env::Env;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// A deletion of a large collection says more than anybody reads.
+/// Largest number of steps: the deletion of a large collection has more than anybody reads.
 const MAX_STEPS: usize = 1000;
-/// What patches, reasons and details of one trace may take together.
-const MAX_TOLD_BYTES: usize = 512 * 1024;
-/// What is left of a reason when there is no room any more.
+/// Largest size of all patches, reasons and details of one trace.
+const MAX_TEXT_BYTES: usize = 512 * 1024;
+/// Longest reason in a step that was shortened.
 const MAX_CUT_BYTES: usize = 256;
 
 #[derive(Debug)]
 pub struct Steps {
     env: Env,
-    said: Mutex<Said>,
+    recording: Mutex<Recording>,
 }
 
 #[derive(Debug)]
-struct Said {
+struct Recording {
     steps: Vec<Step>,
-    /// The end of what came before the next step.
+    /// The end of the last step.
     clock: Instant,
     attempt: u32,
     room_bytes: usize,
@@ -30,35 +30,36 @@ struct Said {
 
 impl Steps {
     pub fn new(env: &Env) -> Self {
-        let said = Said { steps: Vec::new(), clock: env.now(), attempt: 1, room_bytes: MAX_TOLD_BYTES, left_out: 0 };
-        Self { env: env.clone(), said: Mutex::new(said) }
+        let recording =
+            Recording { steps: Vec::new(), clock: env.now(), attempt: 1, room_bytes: MAX_TEXT_BYTES, left_out: 0 };
+        Self { env: env.clone(), recording: Mutex::new(recording) }
     }
 
-    /// Something begins: what was done until now is not the next step's time.
+    /// Starts a step: the time until now does not count for it.
     pub fn begin(&self) {
-        self.said.lock().clock = self.env.now();
+        self.recording.lock().clock = self.env.now();
     }
 
-    /// A write begins, for the first time or again.
+    /// Records that a write begins, for the first time or again.
     pub fn attempt(&self, number: u32) {
-        self.said.lock().attempt = number;
+        self.recording.lock().attempt = number;
     }
 
-    /// A step that took the time since the last one.
+    /// Adds a step that took the time since the last one.
     pub fn add(&self, step: Step) {
         let now = self.env.now();
-        let mut said = self.said.lock();
-        let took = now.duration_since(said.clock);
-        said.clock = now;
-        said.push(Step { took_us: micros(took), ..step });
+        let mut recording = self.recording.lock();
+        let took = now.duration_since(recording.clock);
+        recording.clock = now;
+        recording.push(Step { took_us: micros(took), ..step });
     }
 
-    /// A step that others went on beside.
+    /// Adds a step that ran concurrently with others and began at `began`.
     pub fn add_since(&self, began: Instant, step: Step) {
         let now = self.env.now();
-        let mut said = self.said.lock();
-        said.clock = now;
-        said.push(Step { took_us: micros(now.duration_since(began)), ..step });
+        let mut recording = self.recording.lock();
+        recording.clock = now;
+        recording.push(Step { took_us: micros(now.duration_since(began)), ..step });
     }
 
     pub fn now(&self) -> Instant {
@@ -66,18 +67,18 @@ impl Steps {
     }
 
     pub fn len(&self) -> usize {
-        let said = self.said.lock();
-        said.steps.len() + said.left_out
+        let recording = self.recording.lock();
+        recording.steps.len() + recording.left_out
     }
 
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// All of them, and how many there was no room for.
+    /// Returns all steps, and the number of those that there was no room for.
     pub fn take(self) -> (Vec<Step>, usize) {
-        let said = self.said.into_inner();
-        (said.steps, said.left_out)
+        let recording = self.recording.into_inner();
+        (recording.steps, recording.left_out)
     }
 }
 
@@ -85,32 +86,32 @@ fn micros(took: std::time::Duration) -> u64 {
     u64::try_from(took.as_micros()).unwrap_or(u64::MAX)
 }
 
-impl Said {
+impl Recording {
     fn push(&mut self, step: Step) {
         if self.steps.len() == MAX_STEPS {
             self.left_out += 1;
             return;
         }
         let step = Step { attempt: self.attempt, ..step };
-        let told_bytes = told_bytes(&step);
-        if told_bytes <= self.room_bytes {
-            self.room_bytes -= told_bytes;
+        let text_bytes = text_bytes(&step);
+        if text_bytes <= self.room_bytes {
+            self.room_bytes -= text_bytes;
             self.steps.push(step);
         } else {
-            self.steps.push(cut(step));
+            self.steps.push(shortened(step));
         }
     }
 }
 
-fn told_bytes(step: &Step) -> usize {
+fn text_bytes(step: &Step) -> usize {
     let patch = step.patch.as_ref().map_or(0, |patch| patch.to_string().len());
     let Step { question, of, by, reason, details, .. } = step;
     let texts = [question, of, by, reason].into_iter().chain(details);
     patch + texts.map(|text| text.len()).sum::<usize>()
 }
 
-/// The same without what takes room.
-fn cut(step: Step) -> Step {
+/// Returns the step without its large parts.
+fn shortened(step: Step) -> Step {
     let short = |mut text: String| {
         let end = (0..=MAX_CUT_BYTES.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
         text.truncate(end.unwrap_or(0));
@@ -123,13 +124,13 @@ fn cut(step: Step) -> Step {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Gate, Outcome};
+    use super::super::{Gate, StepOutcome};
     use super::*;
     use serde_json::json;
     use std::time::Duration;
 
     fn step() -> Step {
-        Step::new(Gate::MutatingAdmission, "Plugin", Outcome::Changed)
+        Step::new(Gate::MutatingAdmission, "Plugin", StepOutcome::Changed)
     }
 
     #[tokio::test(start_paused = true)]
@@ -158,7 +159,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_trace_is_bounded() {
         let steps = Steps::new(&Env::simulated(1));
-        let large = json!([{"op": "add", "path": "/data", "value": "x".repeat(MAX_TOLD_BYTES / 2)}]);
+        let large = json!([{"op": "add", "path": "/data", "value": "x".repeat(MAX_TEXT_BYTES / 2)}]);
         for _ in 0..3 {
             steps.add(Step { patch: Some(large.clone()), ..step().because("ü".repeat(MAX_CUT_BYTES)) });
         }

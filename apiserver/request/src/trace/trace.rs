@@ -1,4 +1,4 @@
-//! `Trace`: one request and everything that was said to it, as `/debug/requests/ID` shows it.
+//! `Trace`: one request and all its steps, as `/debug/requests/ID` shows it.
 
 use super::step::Step;
 use crate::info::RequestInfo;
@@ -10,31 +10,31 @@ use serde_json::Value;
 pub struct Trace {
     #[serde(rename = "auditID")]
     pub audit_id: String,
-    /// When it came, in RFC 3339.
+    /// Time at which the request arrived, in RFC 3339.
     pub received: String,
     #[serde(rename = "tookMicroseconds")]
     pub took_us: u64,
-    pub request: Asked,
-    /// Who sent it; null where nobody knows.
+    pub request: TracedRequest,
+    /// The authenticated user; null if there is none.
     pub user: Value,
-    /// Whom it acts as, if not as its sender.
+    /// The user after impersonation; absent without impersonation.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub impersonated_user: Value,
     pub steps: Vec<Step>,
-    /// Steps that there was no room for.
+    /// Number of steps that there was no room for.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub steps_left_out: usize,
-    pub answer: Answered,
+    pub answer: TracedResponse,
 }
 
 fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 
-/// What was asked for. The fields from `group` on are those of a request for a resource.
+/// The request. The fields from `group` on are those of a request for a resource.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Asked {
+pub struct TracedRequest {
     pub method: String,
     pub uri: String,
     pub user_agent: String,
@@ -49,7 +49,7 @@ pub struct Asked {
     pub name: String,
 }
 
-impl Asked {
+impl TracedRequest {
     pub fn of(method: &str, uri: &str, user_agent: &str, info: &RequestInfo) -> Self {
         Self {
             method: method.to_owned(),
@@ -65,10 +65,10 @@ impl Asked {
     }
 }
 
-/// How it ended.
+/// The response.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Answered {
+pub struct TracedResponse {
     pub code: u16,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
@@ -76,7 +76,7 @@ pub struct Answered {
     pub message: String,
 }
 
-/// A line of the list of what is kept.
+/// A line of the list of traces.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Summary {
@@ -85,7 +85,7 @@ pub struct Summary {
     pub received: String,
     pub method: String,
     pub uri: String,
-    /// Whom it acted as; empty where nobody knows.
+    /// Name of the user after impersonation; empty if there is none.
     pub user: String,
     pub code: u16,
 }

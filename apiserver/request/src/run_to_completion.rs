@@ -1,7 +1,7 @@
-//! `Unbroken`: a write that has begun runs to its end, whoever still waits for its answer.
+//! `RunToCompletion`: a write that has begun runs to its end, even if its client has gone away.
 //!
-//! A server drops the work for a request when its connection ends. In the middle of a write that would leave behind what
-//! was reserved for the object, such as addresses and ports. Corresponds to FinishRequest of
+//! A server drops the work for a request when its connection ends. In the middle of a write that would leak what is
+//! reserved for the object, such as addresses and ports. Corresponds to FinishRequest of
 //! k8s.io/apiserver/pkg/endpoints/handlers/finisher, whose goroutine outlives the request.
 
 use component_base::env::Env;
@@ -11,26 +11,27 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::runtime::Handle;
 
-/// Work that goes on as a task of its own when it is dropped before its end. What has not begun is not begun then.
-pub struct Unbroken<T: Send + 'static> {
+/// A future that goes on as a task of its own when it is dropped before its end. If it was never polled, it does not
+/// start.
+pub struct RunToCompletion<T: Send + 'static> {
     env: Env,
-    /// None while it is polled, and at its end.
+    /// None during a poll, and after the end.
     work: Option<BoxFuture<'static, T>>,
     has_begun: bool,
 }
 
-impl<T: Send + 'static> Unbroken<T> {
+impl<T: Send + 'static> RunToCompletion<T> {
     pub fn new(env: &Env, work: impl Future<Output = T> + Send + 'static) -> Self {
         Self { env: env.clone(), work: Some(work.boxed()), has_begun: false }
     }
 }
 
-impl<T: Send + 'static> Future for Unbroken<T> {
+impl<T: Send + 'static> Future for RunToCompletion<T> {
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
         self.has_begun = true;
-        // Work that panics is not there any more when this is dropped.
+        // Taken out during the poll: a future that panics must not be polled again in `drop`.
         let mut work = self.work.take().expect("nobody polls a future after its end");
         let polled = work.poll_unpin(context);
         if polled.is_pending() {
@@ -40,9 +41,9 @@ impl<T: Send + 'static> Future for Unbroken<T> {
     }
 }
 
-impl<T: Send + 'static> Drop for Unbroken<T> {
+impl<T: Send + 'static> Drop for RunToCompletion<T> {
     fn drop(&mut self) {
-        // When the runtime itself ends, nothing goes on.
+        // When the runtime itself ends, no task can be started.
         if let Some(work) = self.work.take().filter(|_| self.has_begun && Handle::try_current().is_ok()) {
             self.env.spawn(work.map(drop));
         }
@@ -66,7 +67,7 @@ mod tests {
                 world.sleep(Duration::from_secs(5)).await;
                 ends.store(true, Ordering::Relaxed);
             };
-            let mut work = Unbroken::new(&env, work);
+            let mut work = RunToCompletion::new(&env, work);
             if is_polled {
                 env.timeout(Duration::from_secs(1), &mut work).await.unwrap_err();
             }
@@ -74,7 +75,7 @@ mod tests {
             env.sleep(Duration::from_secs(10)).await;
             assert_eq!(done.load(Ordering::Relaxed), is_done);
         }
-        let quick = Unbroken::new(&env, async { 7 });
+        let quick = RunToCompletion::new(&env, async { 7 });
         assert_eq!(quick.await, 7);
     }
 }

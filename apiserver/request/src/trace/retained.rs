@@ -1,4 +1,4 @@
-//! `RequestTraces`: the last traces of a server, in memory, no more than it has room for.
+//! `RequestTraces`: the last traces of a server, in memory and within a limit.
 
 use super::path_of;
 use super::trace::{Summary, Trace};
@@ -6,10 +6,10 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 
-/// What is kept of those who may read it.
-const ROOM: Room = Room { traces: 128, bytes: 8 << 20 };
-/// What is kept of those whom nobody knows: they shall push nothing out.
-const ROOM_OF_STRANGERS: Room = Room { traces: 16, bytes: 1 << 20 };
+/// Room for the traces of callers that may read them.
+const ROOM_PERMITTED: Room = Room { traces: 128, bytes: 8 << 20 };
+/// Room for the traces of all other callers, so that they cannot push out the first.
+const ROOM_UNPERMITTED: Room = Room { traces: 16, bytes: 1 << 20 };
 
 #[derive(Clone, Copy, Debug)]
 struct Room {
@@ -19,70 +19,72 @@ struct Room {
 
 #[derive(Debug, Default)]
 pub struct RequestTraces {
-    kept: Mutex<Ring>,
-    strangers: Mutex<Ring>,
+    permitted: Mutex<Ring>,
+    unpermitted: Mutex<Ring>,
 }
 
-/// The oldest first.
+/// Traces in order of time, the oldest first.
 #[derive(Debug, Default)]
 struct Ring {
-    traces: VecDeque<Kept>,
+    traces: VecDeque<RetainedTrace>,
     bytes: usize,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct RetainedTrace {
     path: String,
     summary: Summary,
     document: Bytes,
 }
 
-impl Kept {
-    /// With its names, which stand in the summary and the path again.
+impl RetainedTrace {
+    /// Returns the size with its names, which the summary and the path repeat.
     fn bytes(&self) -> usize {
         self.document.len() + self.path.len() + self.summary.uri.len()
     }
 }
 
 impl Ring {
-    fn push(&mut self, kept: Kept, room: Room) {
-        if kept.bytes() > room.bytes {
+    fn push(&mut self, retained: RetainedTrace, room: Room) {
+        if retained.bytes() > room.bytes {
             return;
         }
-        self.bytes += kept.bytes();
-        self.traces.push_back(kept);
+        self.bytes += retained.bytes();
+        self.traces.push_back(retained);
         while self.traces.len() > room.traces || self.bytes > room.bytes {
             let Some(oldest) = self.traces.pop_front() else { break };
             self.bytes -= oldest.bytes();
         }
     }
 
-    /// Of two of the same id, which is the clients' choice, the later one.
+    /// Returns the document of a path; of several with the same id, which clients choose, the latest.
     fn find(&self, path: &str) -> Option<Bytes> {
-        self.traces.iter().rev().find(|kept| kept.path == path).map(|kept| kept.document.clone())
+        self.traces.iter().rev().find(|retained| retained.path == path).map(|retained| retained.document.clone())
     }
 }
 
 impl RequestTraces {
-    /// `permitted` where whoever asked for it may read it.
+    /// Adds a trace; `permitted` says that its caller may read it.
     pub fn keep(&self, trace: &Trace, permitted: bool) {
         let document = serde_json::to_vec(trace).expect("a trace is JSON").into();
-        let kept = Kept { path: path_of(&trace.audit_id), summary: trace.summary(), document };
-        let (ring, room) = if permitted { (&self.kept, ROOM) } else { (&self.strangers, ROOM_OF_STRANGERS) };
-        ring.lock().push(kept, room);
+        let retained = RetainedTrace { path: path_of(&trace.audit_id), summary: trace.summary(), document };
+        let (ring, room) =
+            if permitted { (&self.permitted, ROOM_PERMITTED) } else { (&self.unpermitted, ROOM_UNPERMITTED) };
+        ring.lock().push(retained, room);
     }
 
-    /// By the path that it is read at, byte by byte.
+    /// Returns the document that is read at a path, which is compared byte by byte.
     pub fn document(&self, path: &str) -> Option<Bytes> {
-        let permitted = self.kept.lock().find(path);
-        permitted.or_else(|| self.strangers.lock().find(path))
+        let permitted = self.permitted.lock().find(path);
+        permitted.or_else(|| self.unpermitted.lock().find(path))
     }
 
-    /// What is kept, the latest first.
+    /// Returns a summary of each trace, the latest first.
     pub fn summaries(&self) -> Vec<Summary> {
-        let of = |ring: &Mutex<Ring>| ring.lock().traces.iter().map(|kept| kept.summary.clone()).collect::<Vec<_>>();
-        let mut all = of(&self.kept);
-        all.extend(of(&self.strangers));
+        let of =
+            |ring: &Mutex<Ring>| ring.lock().traces.iter().map(|retained| retained.summary.clone()).collect::<Vec<_>>();
+        let mut all = of(&self.permitted);
+        all.extend(of(&self.unpermitted));
         all.sort_by(|a, b| b.received.cmp(&a.received));
         all
     }
@@ -90,7 +92,7 @@ impl RequestTraces {
 
 #[cfg(test)]
 mod tests {
-    use super::super::trace::{Answered, Asked};
+    use super::super::trace::{TracedRequest, TracedResponse};
     use super::*;
     use serde_json::Value;
 
@@ -99,12 +101,12 @@ mod tests {
             audit_id: id.to_owned(),
             received: format!("2026-01-01T00:00:00.{id:0>9}Z"),
             took_us: 1,
-            request: Asked { uri: "/".repeat(uri_bytes), ..Asked::default() },
+            request: TracedRequest { uri: "/".repeat(uri_bytes), ..TracedRequest::default() },
             user: Value::Null,
             impersonated_user: Value::Null,
             steps: Vec::new(),
             steps_left_out: 0,
-            answer: Answered::default(),
+            answer: TracedResponse::default(),
         }
     }
 
@@ -115,7 +117,7 @@ mod tests {
     #[test]
     fn the_last_ones_are_kept() {
         let traces = RequestTraces::default();
-        for number in 0..ROOM.traces + 3 {
+        for number in 0..ROOM_PERMITTED.traces + 3 {
             traces.keep(&trace(&number.to_string(), 1), true);
         }
         let kept = ids(&traces);
@@ -132,7 +134,7 @@ mod tests {
             traces.keep(&trace(&format!("{number}"), 1), false);
         }
         assert!(traces.document("/debug/requests/ours").is_some());
-        assert_eq!(ids(&traces).len(), 1 + ROOM_OF_STRANGERS.traces);
+        assert_eq!(ids(&traces).len(), 1 + ROOM_UNPERMITTED.traces);
     }
 
     #[test]
@@ -141,8 +143,13 @@ mod tests {
         for number in 0..100 {
             traces.keep(&trace(&number.to_string(), 1 << 20), true);
         }
-        let ring = traces.kept.lock();
-        assert!(ring.bytes <= ROOM.bytes && ring.traces.len() >= 3, "{} in {}", ring.bytes, ring.traces.len());
+        let ring = traces.permitted.lock();
+        assert!(
+            ring.bytes <= ROOM_PERMITTED.bytes && ring.traces.len() >= 3,
+            "{} in {}",
+            ring.bytes,
+            ring.traces.len()
+        );
         drop(ring);
         let before = ids(&traces);
         traces.keep(&trace("huge", 9 << 20), true);
