@@ -1,4 +1,4 @@
-//! Backfill: what a watch missed before the window begins, read from the engine's history.
+//! Backfill: the events that a watch missed before the window begins, read from the engine's history.
 //!
 //! Kubernetes answers 410 to a watch that is older than its cache. Here only the engine's own compaction does, so
 //! that a restart of the API server over a shared store does not make every client list again.
@@ -13,54 +13,54 @@ use storage::{Event, Watch, WatchItem};
 
 pub(super) struct Backfill {
     watch: Watch,
-    /// Everything up to here has been read.
+    /// Everything up to this revision has been read.
     cursor: u64,
 }
 
-/// What comes next of the history.
-pub(super) enum Step {
+/// The next item of the history.
+pub(super) enum BackfillItem {
     Events(Vec<Arc<CacheEvent>>),
-    /// The window has what comes after this revision.
+    /// The history is read: the window has what comes after this revision.
     Done(u64),
-    /// The engine was lost; the client resumes from what it has seen.
+    /// The engine's watch ended; the client resumes from the last revision that it has seen.
     Cut,
 }
 
 impl Backfill {
     pub async fn start(shared: &Shared, after: u64) -> Result<Self, Error> {
         let watch = shared.storage.watch(&shared.prefix, after).await?;
-        // The row may have had no event for long: progress tells where the window can take over.
+        // The row may have had no event for long: progress tells at which revision the window can take over.
         shared.storage.request_progress(&shared.prefix).await?;
         Ok(Self { watch, cursor: after })
     }
 
-    /// Dropping the future loses nothing.
-    pub async fn next(&mut self, shared: &Shared) -> Result<Step, Error> {
+    /// Returns the next item. Dropping the future loses nothing.
+    pub async fn next(&mut self, shared: &Shared) -> Result<BackfillItem, Error> {
         loop {
             if !matches!(shared.state.lock().window.pull(self.cursor), Pulled::FallenOff { .. }) {
-                return Ok(Step::Done(self.cursor));
+                return Ok(BackfillItem::Done(self.cursor));
             }
             match self.watch.next().await {
                 Some(Ok(WatchItem::Events(events))) => {
                     let cached = events.iter().filter_map(|event| self.cached(shared, event).transpose());
                     let cached = cached.collect::<Result<_, _>>()?;
                     self.cursor = events.last().map_or(self.cursor, |event| event.revision);
-                    return Ok(Step::Events(cached));
+                    return Ok(BackfillItem::Events(cached));
                 }
                 Some(Ok(WatchItem::Progress(revision))) => self.cursor = self.cursor.max(revision),
                 Some(Err(error @ (storage::Error::Compacted { .. } | storage::Error::Stopped(_)))) => {
                     return Err(error.into());
                 }
-                Some(Err(_)) | None => return Ok(Step::Cut),
+                Some(Err(_)) | None => return Ok(BackfillItem::Cut),
             }
         }
     }
 
-    /// As the window would have it; None for what concerns only values that cannot be read.
+    /// Returns the event as the window would hold it; None if it concerns only values that cannot be read.
     fn cached(&self, shared: &Shared, event: &Event) -> Result<Option<Arc<CacheEvent>>, Error> {
         let was_created = event.current.as_ref().is_some_and(|entry| entry.create_revision == entry.mod_revision);
         if event.previous.is_none() && !was_created {
-            // What the key held before is compacted away: whether a selector matched it cannot be told any more.
+            // The engine has compacted the previous value: whether a selector matched it is unknown.
             return Err(Error::Expired { requested: self.cursor, oldest: event.revision });
         }
         let current = event.current.as_ref().and_then(|entry| (shared.decode)(entry).ok());

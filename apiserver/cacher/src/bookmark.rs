@@ -1,20 +1,21 @@
-//! When a watch is due a bookmark.
+//! The times at which a watch is due a bookmark.
 //!
 //! Corresponds to cacheWatcher's nextBookmarkTime in k8s.io/apiserver/pkg/storage/cacher/cache_watcher.go.
 
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Roughly how often.
+/// Approximate interval between bookmarks.
 const EVERY: Duration = Duration::from_secs(60);
 
-/// How long before its end a watch gets a last one, so that the client resumes from a recent revision.
+/// Time before the end of a watch at which it gets a last bookmark, so that the client resumes from a recent revision.
 const BEFORE_END: Duration = Duration::from_secs(2);
 
-/// Watches that started together do not all wake together: each period is up to a quarter shorter.
+/// Fraction by which an interval may be shorter, so that watches that started together do not all wake together.
 const JITTER: f64 = 0.25;
 
-/// The time of the next bookmark after `now`; `unit` is uniform in [0, 1). None: the watch ends before one is due.
+/// Returns the time of the next bookmark after `now`; `unit` is uniform in [0, 1). None: the watch ends before one is
+/// due.
 pub(super) fn next(now: Instant, deadline: Option<Instant>, unit: f64) -> Option<Instant> {
     let periodic = now + EVERY.mul_f64(1.0 - JITTER * unit);
     let Some(deadline) = deadline else { return Some(periodic) };

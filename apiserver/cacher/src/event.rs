@@ -1,4 +1,4 @@
-//! Events: what happened to an object, as the window holds it and as one watch sees it.
+//! Events: a change of an object, as the window holds it and as one watch sees it.
 //!
 //! Corresponds to watchCacheEvent and to cacheWatcher's convertToWatchEvent in k8s.io/apiserver/pkg/storage/cacher.
 
@@ -9,8 +9,8 @@ pub use proto::wire::watch_frame::EventType;
 use std::sync::Arc;
 use storage::Key;
 
-/// Forms of one event that are kept; a watch that asks for one more form builds its own each time.
-/// Served versions times media types times transforms is small; a caller cannot make it large.
+/// Number of frames of an event that are kept; a watch that needs a further one builds its own each time.
+/// The product of served versions, media types and transforms is small; a client cannot make it large.
 const FRAMES: usize = 16;
 
 /// One change of one object, shared by every watch of its row.
@@ -18,21 +18,21 @@ const FRAMES: usize = 16;
 pub struct CacheEvent {
     pub kind: EventType,
     pub key: Key,
-    /// After the change. Of a deleted object, its last state under the revision of the deletion.
+    /// The object after the change. For a deleted object: its last state, with the revision of the deletion.
     pub object: Arc<Object>,
-    /// Before the change, unless the object was created.
+    /// The object before the change; None if it was created.
     pub previous: Option<Arc<Object>>,
     pub revision: u64,
     frames: Mutex<Vec<Frame>>,
 }
 
-/// Which form of an event a watch sends. Compared by value, so that watches of equal requests share frames.
+/// The form of an event that a watch sends. Compared by value, so that watches of equal requests share frames.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrameKey {
     /// The served version.
     pub version: String,
     pub media_type: String,
-    /// What is made of the object: itself, its metadata, a table row with these options.
+    /// What the frame holds: the object, its metadata, or a table row with these options.
     pub transform: String,
 }
 
@@ -49,8 +49,8 @@ impl CacheEvent {
         Self { kind, key, object, previous, revision, frames: Mutex::default() }
     }
 
-    /// What a watch for the objects that match `predicate` sees of this, if anything: an object that stops matching
-    /// is deleted for it, as it last matched but at the new revision, and one that starts matching is added.
+    /// Returns what a watch sees of the event if it selects objects by `predicate`. An object that stops matching is
+    /// deleted for that watch, as it last matched but at the new revision. One that starts matching is added.
     pub(super) fn seen_by(self: &Arc<Self>, predicate: &dyn Fn(&Object) -> bool) -> Option<Change> {
         let matched = self.previous.as_ref().is_some_and(|object| predicate(object));
         let matches = self.kind != EventType::Deleted && predicate(&self.object);
@@ -69,13 +69,13 @@ impl CacheEvent {
         Some(Change { kind, object, shared: Some(self.clone()) })
     }
 
-    /// The frame of this event as `kind`, built by the first watch that asks.
+    /// Returns the frame of this event as `kind`, built by the first watch that needs it.
     fn frame(&self, kind: EventType, key: &Arc<FrameKey>, build: impl FnOnce() -> Bytes) -> Bytes {
         let wanted = |frame: &&Frame| frame.kind == kind && (Arc::ptr_eq(&frame.key, key) || frame.key == *key);
         if let Some(frame) = self.frames.lock().iter().find(wanted) {
             return frame.bytes.clone();
         }
-        // Built without the lock: two watches may both build it, and the first to come back is kept.
+        // Built without the lock: two watches may both build it, and the first result is kept.
         let bytes = build();
         let mut frames = self.frames.lock();
         if let Some(frame) = frames.iter().find(wanted) {
@@ -88,39 +88,39 @@ impl CacheEvent {
     }
 }
 
-/// What one watch yields.
+/// An item of a watch.
 #[derive(Clone, Debug)]
 pub enum WatchEvent {
     Changed(Change),
-    /// Everything up to `revision` has been sent. `initial_events_end` marks the end of the initial state.
+    /// A bookmark: everything up to `revision` has been sent. `initial_events_end` marks the end of the initial state.
     Bookmark {
         revision: u64,
         initial_events_end: bool,
     },
 }
 
-/// An object as this watch sees it.
+/// A change of an object as a watch sees it.
 #[derive(Clone, Debug)]
 pub struct Change {
     pub kind: EventType,
     pub object: Arc<Object>,
-    /// None in the initial state, which is no event of the window.
+    /// None for an object of the initial state, which is no event of the window.
     shared: Option<Arc<CacheEvent>>,
 }
 
 impl Change {
-    /// Part of the initial state.
+    /// Builds the addition of an object of the initial state.
     pub(super) fn initial(object: Arc<Object>) -> Self {
         Self { kind: EventType::Added, object, shared: None }
     }
 
-    /// Somebody has built that form of it already.
+    /// Returns whether another watch has already built that frame.
     pub fn has_frame(&self, key: &FrameKey) -> bool {
         let is_wanted = |frame: &Frame| frame.kind == self.kind && *frame.key == *key;
         self.shared.as_ref().is_some_and(|event| event.frames.lock().iter().any(is_wanted))
     }
 
-    /// The form of this event that `key` names. Watches share it, so `build` must depend on nothing but `key`,
+    /// Returns the frame of this event that `key` describes. Watches share it, so `build` must depend only on `key`,
     /// the type and the object.
     pub fn frame(&self, key: &Arc<FrameKey>, build: impl FnOnce(EventType, &Arc<Object>) -> Bytes) -> Bytes {
         let build = || build(self.kind, &self.object);

@@ -1,4 +1,4 @@
-//! The feed: lists the row once, then follows the store's watch; lists again only when history is lost.
+//! The feed: lists the row once, then follows the store's watch. It lists again only when history is lost.
 //!
 //! Corresponds to the reflector inside k8s.io/apiserver/pkg/storage/cacher/cacher.go.
 
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use storage::WatchItem;
 
-/// Pause before trying the store again, doubled up to the longest.
+/// Pause before the store is called again, doubled up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
@@ -18,13 +18,13 @@ pub(super) async fn run(shared: Arc<Shared>) {
     tokio::select! {
         biased;
         () = shared.stopped.cancelled() => {}
-        () = follow_again(&shared) => {}
+        () = follow_despite_panics(&shared) => {}
     }
 }
 
-/// A panic of the feed is a mistake, but no reason for the row to stand still: it is read anew, as after a restart.
-/// Readiness says so until that has succeeded.
-async fn follow_again(shared: &Shared) {
+/// Follows the store, and starts over after a panic, as after a restart. Until the row has been read again, readiness
+/// reports the panic.
+async fn follow_despite_panics(shared: &Shared) {
     let mut pause = FIRST_PAUSE;
     while let Err(why) = caught_in(follow(shared)).await {
         tracing::error!(prefix = %shared.prefix, why, "the feed of a watch cache panicked and starts over");
@@ -56,7 +56,7 @@ async fn follow(shared: &Shared) {
                 let before = shared.state.lock().window.revision();
                 let error = tokio::select! {
                     biased;
-                    () = shared.again.notified() => {
+                    () = shared.relist.notified() => {
                         state = State::List;
                         continue;
                     }
@@ -71,9 +71,9 @@ async fn follow(shared: &Shared) {
         };
         state = next;
         let stopped = matches!(error, Error::Storage(storage::Error::Stopped(_)));
-        // An expired watch is the store's ordinary way of saying "list again".
+        // With an expired watch the store asks to list again; that is not a failure.
         if !matches!(error, Error::Expired { .. }) {
-            // Every row is lost at once, and the engine itself has told of it.
+            // All rows fail at once, and the engine itself has logged it.
             tracing::debug!(prefix = %shared.prefix, %error, "the watch cache lost the store");
             shared.state.lock().trouble = Some(error.to_string());
         }
@@ -93,7 +93,7 @@ async fn list(shared: &Shared) -> Result<(), Error> {
     {
         let mut state = shared.state.lock();
         if shared.unreadable.len() < unreadable {
-            std::mem::take(&mut state.lapse).cancel();
+            std::mem::take(&mut state.restart_watches).cancel();
         }
         state.window.replace(listed.objects, listed.revision);
         state.ready = true;
@@ -104,7 +104,7 @@ async fn list(shared: &Shared) -> Result<(), Error> {
     Ok(())
 }
 
-/// Follows the store from where the window ends; returns why it cannot go on.
+/// Follows the store from the window's revision on; returns the error that ended the watch.
 async fn watch(shared: &Shared) -> Error {
     let after = shared.state.lock().window.revision();
     let mut watch = match shared.storage.watch(&shared.prefix, after).await {
@@ -115,11 +115,11 @@ async fn watch(shared: &Shared) -> Error {
     while let Some(item) = watch.next().await {
         match item {
             Ok(WatchItem::Events(events)) => {
-                // Decoded before the lock is taken: readers do not wait for it.
+                // Decoded before the lock is taken, so that readers do not wait for it.
                 let mut decoded = Vec::with_capacity(events.len());
                 for event in events {
-                    // What became unreadable is as good as gone for whoever watches.
-                    let object = event.current.as_ref().and_then(|entry| shared.readable(entry));
+                    // For watches an object that became unreadable is deleted.
+                    let object = event.current.as_ref().and_then(|entry| shared.decode_current(entry));
                     if event.current.is_none() {
                         shared.unreadable.forget(&event.key);
                     }

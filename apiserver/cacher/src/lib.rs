@@ -1,31 +1,34 @@
-//! The cacher: per row of the resource table, the current objects and a window of events, fed by one watch of the
-//! store and read by every list and watch.
+//! The cacher, Kubernetes' watch cache: for each row of the resource table, the current objects and a window of events.
+//! One watch of the store fills it, and every list and watch of clients reads it.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/storage/cacher. Everything here is derived from the store and equal to a
 //! rebuild from it: the property tests check that.
 //!
-//! Reading order: [`event`], `window` (pure), `feed` (store to window), [`watcher`] (window to client).
+//! Reading order: [`encryption`] (values on their way to the store); [`event`] and `window` (the state; pure);
+//! [`snapshot`] (reads); `feed` (from the store into the window), with `announcements` and `unreadable_keys`;
+//! [`watcher`] (from the window to a client), with `backfill` and `bookmark`; this file; [`lookup`] (reads for other
+//! parts of the API server).
 
-mod announced;
-mod backfill;
-mod bookmark;
 pub mod encryption;
 pub mod event;
-mod feed;
-pub mod lookup;
-mod unreadable;
+mod window;
 pub mod snapshot;
+mod announcements;
+mod unreadable_keys;
+mod feed;
+mod backfill;
+mod bookmark;
+pub mod watcher;
+pub mod lookup;
 #[cfg(test)]
 mod tests;
-pub mod watcher;
-mod window;
 
-pub use announced::Announcement;
+pub use announcements::Announcement;
 pub use event::{CacheEvent, Change, EventType, FrameKey, WatchEvent};
 pub use snapshot::{Scope, Snapshot, object_key};
 pub use watcher::{WatchFrom, WatchRequest, Watcher};
 
-use announced::Announced;
+use announcements::Announcements;
 use bytes::Bytes;
 use component_base::env::Env;
 use component_base::panics::caught;
@@ -42,42 +45,42 @@ use storage::{Entry, Key, RangeRequest, Storage};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use unreadable::Unreadable;
+use unreadable_keys::UnreadableKeys;
 use window::Window;
 
-/// Makes an object of what the store holds: index, selectable fields, the revision. An error says what is wrong.
+/// Decodes an entry into an object with its index, selectable fields and revision. An error says what is wrong.
 pub type Decode = Arc<dyn Fn(&Entry) -> Result<Arc<Object>, String> + Send + Sync>;
 
 /// How long a reader waits for a revision that has not come yet, as in Kubernetes.
 pub const FRESH_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Entries in one answer of the engine while listing.
+/// Number of entries in one answer of the engine while listing.
 const LIST_PAGE: usize = 10_000;
 
-/// How often a waiting reader asks the store again for its progress; an answer can be lost.
+/// Interval at which a waiting reader asks the store again for its progress; an answer can be lost.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
 
-/// How current an answer has to be: what `resourceVersion` says without `resourceVersionMatch=Exact`.
+/// How current an answer has to be: the meaning of `resourceVersion` without `resourceVersionMatch=Exact`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Freshness {
-    /// "0": whatever is here.
+    /// "0": the state of the cache, however old.
     Any,
     /// Not older than this revision.
     AtLeast(u64),
-    /// Unset: nothing that was written before the request is missing.
+    /// Unset: everything that was written before the request.
     Latest,
 }
 
-/// Why the cacher does not answer.
+/// The reasons for which the cacher cannot answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The first list of the store is not done.
     #[error("storage is (re)initializing")]
     NotReady,
-    /// 504 with ResourceVersionTooLarge.
+    /// Answered with 504 and the cause ResourceVersionTooLarge.
     #[error("Too large resource version: {requested}, current: {current}")]
     TooLarge { requested: u64, current: u64 },
-    /// 410: the events or the state asked for are gone.
+    /// Answered with 410: the requested events or state are gone.
     #[error("too old resource version: {requested} ({oldest})")]
     Expired { requested: u64, oldest: u64 },
     #[error("{key}: {reason}")]
@@ -100,9 +103,9 @@ impl From<storage::Error> for Error {
 #[derive(Clone, Debug)]
 pub struct Page {
     pub objects: Vec<Arc<Object>>,
-    /// Objects of the range that are not on this page.
+    /// Number of objects of the range after this page.
     pub remaining: u64,
-    /// Where the next page begins, if there are any.
+    /// The key at which the next page begins, if there is one.
     pub next: Option<String>,
     pub revision: u64,
 }
@@ -113,20 +116,20 @@ pub struct Cacher(Arc<Shared>);
 
 struct Shared {
     env: Env,
-    /// Cancelled when this row, or everything, has to end.
+    /// Cancelled when this row, or the server, stops.
     stopped: CancellationToken,
     storage: Arc<dyn Storage>,
     prefix: Arc<str>,
     decode: Decode,
-    announced: Announced,
-    unreadable: Unreadable,
+    announced: Announcements,
+    unreadable: UnreadableKeys,
     jitter: Random,
-    /// The store is to be listed again.
-    again: Notify,
+    /// Notified when the store has to be listed again.
+    relist: Notify,
     state: Mutex<State>,
-    /// Events were appended or cursors fell off: watches look.
+    /// Notified when events were appended or cursors fell off: watches look.
     appended: Notify,
-    /// The revision advanced, with or without events: readers that wait for it look.
+    /// Notified when the revision advanced, with or without events: waiting readers look.
     advanced: Notify,
 }
 
@@ -134,25 +137,25 @@ struct Shared {
 struct State {
     window: Window,
     ready: bool,
-    /// What keeps the cache from following the store, if anything does.
+    /// Why the cache cannot follow the store at the moment, if it cannot.
     trouble: Option<String>,
-    /// Cancelled when the cache has got what no event tells of: watches that began before have to begin anew.
-    lapse: CancellationToken,
+    /// Cancelled when the cache got objects without events: open watches have to start anew.
+    restart_watches: CancellationToken,
 }
 
 impl Cacher {
-    /// Follows the keys below `prefix` (which ends in `/`) until `env` shuts down.
+    /// Starts a cache of the keys below `prefix` (which ends in `/`). It follows the store until `env` shuts down.
     pub fn new(env: &Env, storage: Arc<dyn Storage>, prefix: &str, decode: Decode) -> Self {
         let shared = Arc::new(Shared {
             jitter: env.random(&format!("cacher{prefix}")),
-            again: Notify::new(),
+            relist: Notify::new(),
             env: env.clone(),
             stopped: env.shutdown().child_token(),
             storage,
             prefix: prefix.into(),
             decode,
-            announced: Announced::default(),
-            unreadable: Unreadable::default(),
+            announced: Announcements::default(),
+            unreadable: UnreadableKeys::default(),
             state: Mutex::default(),
             appended: Notify::new(),
             advanced: Notify::new(),
@@ -161,7 +164,7 @@ impl Cacher {
         Self(shared)
     }
 
-    /// Ends this row: its watches end and nothing follows the store any more. (A custom resource was removed.)
+    /// Stops this row: its watches end, and it no longer follows the store. (A custom resource was removed.)
     pub fn stop(&self) {
         self.0.stopped.cancel();
     }
@@ -170,9 +173,9 @@ impl Cacher {
         self.0.state.lock().ready
     }
 
-    /// Waits until the first list of the store is done; false when the row is stopped before.
+    /// Waits until the first list of the store is done; returns false if the row is stopped before.
     pub async fn ready(&self) -> bool {
-        let ready = self.0.when_advanced(|state| state.ready.then_some(()));
+        let ready = self.0.wait_for(|state| state.ready.then_some(()));
         tokio::select! {
             biased;
             () = ready => true,
@@ -180,12 +183,12 @@ impl Cacher {
         }
     }
 
-    /// What keeps the cache from following the store at the moment, for a readiness check.
+    /// Returns why the cache cannot follow the store at the moment, for a readiness check.
     pub fn trouble(&self) -> Option<String> {
         self.0.state.lock().trouble.clone()
     }
 
-    /// The current objects, however old: `resourceVersion=0`.
+    /// Returns the current objects, however old: `resourceVersion=0`.
     pub fn snapshot(&self) -> Result<Snapshot, Error> {
         let state = self.0.state.lock();
         if !state.ready {
@@ -194,23 +197,23 @@ impl Cacher {
         Ok(self.0.snapshot_of(&state))
     }
 
-    /// Waits until the objects are others than these; for those who look at a whole row again and again. Where the store
-    /// was read itself, the cache may come to know these later.
+    /// Waits until the objects differ from `known`, for callers that read a whole row again and again. After a read of
+    /// the store itself, the cache may reach the state of `known` only later.
     pub async fn changed(&self, known: &Snapshot) {
         let look = |state: &State| {
             let is_later = state.ready && state.window.revision() >= known.revision;
             (is_later && !self.0.snapshot_of(state).equals(known)).then_some(())
         };
-        self.0.when_advanced(look).await;
+        self.0.wait_for(look).await;
     }
 
-    /// Waits until the cache holds what was written at a revision of this row, but not for ever: the store may be away.
+    /// Waits until the cache holds a revision of this row, within a time limit: the store may be unavailable.
     pub async fn reached(&self, revision: u64) {
         let look = |state: &State| (state.window.revision() >= revision).then_some(());
-        let _ = self.0.env.timeout(FRESH_TIMEOUT, self.0.when_advanced(look)).await;
+        let _ = self.0.env.timeout(FRESH_TIMEOUT, self.0.wait_for(look)).await;
     }
 
-    /// The current objects, waiting until they are as fresh as asked for.
+    /// Returns the current objects once they are as fresh as requested.
     pub async fn read(&self, freshness: Freshness) -> Result<Snapshot, Error> {
         let revision = match freshness {
             Freshness::Any => return self.snapshot(),
@@ -225,27 +228,28 @@ impl Cacher {
         }
     }
 
-    /// Keys of the row that hold something else than an object, and what is wrong with them.
+    /// Returns the keys of the row whose values are no objects, with the reasons.
     pub fn unreadable(&self) -> Vec<(Key, String)> {
         self.0.unreadable.list()
     }
 
-    /// Reads the row again because more of it may be readable now. Watches end if there is, as they were never told of it.
-    pub fn read_again(&self) {
-        self.0.again.notify_one();
+    /// Lists the row again because more of it may be readable now. If so, watches end, as they have missed those
+    /// objects.
+    pub fn relist(&self) {
+        self.0.relist.notify_one();
     }
 
     pub fn has_unreadable(&self) -> bool {
         !self.0.unreadable.is_empty()
     }
 
-    /// From the cache, however old.
+    /// Returns an object from the cache, however old.
     pub fn get(&self, namespace: &str, name: &str) -> Result<Option<Arc<Object>>, Error> {
         Ok(self.snapshot()?.get(namespace, name).cloned())
     }
 
-    /// As the store has it now, without waiting for the cache: an object that the cache holds at the revision that the
-    /// store answers is not decoded again.
+    /// Returns an object as the store has it now, without waiting for the cache. It is not decoded if the cache holds
+    /// it at the revision that the store answers.
     pub async fn get_latest(&self, namespace: &str, name: &str) -> Result<Option<Arc<Object>>, Error> {
         let key = object_key(&self.0.prefix, namespace, name);
         let Some(entry) = self.0.storage.get(&key).await?.entry else { return Ok(None) };
@@ -256,8 +260,9 @@ impl Cacher {
         }
     }
 
-    /// The objects with `start <= key < end` exactly as they were at `revision`, at most `limit` (0: all). Served
-    /// from the window if it reaches so far back, else by the engine: only that one's compaction makes it `Expired`.
+    /// Returns the objects with `start <= key < end` exactly as they were at `revision`, at most `limit` (0: all). They
+    /// come from the window if it reaches so far back, otherwise from the engine; only the engine's compaction makes it
+    /// `Expired`.
     pub async fn read_exact(&self, revision: u64, start: &str, end: &str, limit: usize) -> Result<Page, Error> {
         if let Some(snapshot) = self.snapshot_at(revision).await? {
             let mut objects = snapshot.range(start, end);
@@ -272,19 +277,20 @@ impl Cacher {
         let range = self.0.storage.range(request).await?;
         let remaining = range.count.saturating_sub(range.entries.len() as u64);
         let next = range.entries.last().filter(|_| remaining > 0).map(|entry| format!("{}\0", entry.key));
-        let objects = range.entries.iter().filter_map(|entry| self.0.readable_then(entry).transpose());
+        let objects = range.entries.iter().filter_map(|entry| self.0.decode_past(entry).transpose());
         let objects = objects.collect::<Result<_, _>>()?;
         Ok(Page { objects, remaining, next, revision })
     }
 
-    /// The objects exactly as they were at `revision`, if the window reaches so far back. What the engine has compacted
-    /// is gone here, too: how long a page's token is good must not depend on the server that is asked.
+    /// Returns the objects exactly as they were at `revision`, if the window reaches so far back. A revision that the
+    /// engine has compacted fails here, too: the lifetime of a page's token must not depend on the server that is
+    /// called.
     pub async fn snapshot_at(&self, revision: u64) -> Result<Option<Snapshot>, Error> {
         let Some(snapshot) = self.in_window(revision) else { return Ok(None) };
         let (start, end) = (self.0.prefix.to_string(), format!("{}\0", self.0.prefix));
         match self.0.storage.range(RangeRequest { start, end, revision, limit: 1, count_only: true }).await {
             Err(error @ storage::Error::Compacted { .. }) => Err(error.into()),
-            // An engine that does not answer has not compacted either, as far as anybody knows.
+            // An engine that does not answer is treated as one that has not compacted.
             Ok(_) | Err(_) => Ok(Some(snapshot)),
         }
     }
@@ -295,7 +301,7 @@ impl Cacher {
         Some(Snapshot { prefix: self.0.prefix.clone(), objects, revision })
     }
 
-    /// Starts a watch; waits, if it begins with the current state, until that is as fresh as asked for.
+    /// Starts a watch. If it begins with the current state, waits until that is as fresh as requested.
     pub async fn watch(&self, request: WatchRequest) -> Result<Watcher, Error> {
         Watcher::start(self.clone(), request).await
     }
@@ -304,8 +310,8 @@ impl Cacher {
         &self.0.prefix
     }
 
-    /// Tells the cache of an object that this server is about to write. `value` is what the store will hold, and has to
-    /// decode to the object.
+    /// Announces an object that this server is about to write. `value` is the value for the store, and must decode to
+    /// the object.
     pub fn announce(&self, key: &Key, value: &Bytes, object: &Object) -> Announcement<'_> {
         self.0.announced.announce(key, value, object)
     }
@@ -313,41 +319,41 @@ impl Cacher {
 
 impl Shared {
     fn decode(&self, entry: &Entry) -> Result<Arc<Object>, Error> {
-        self.decoded(entry).map_err(|reason| Error::Undecodable { key: entry.key.to_string(), reason })
+        self.decode_caught(entry).map_err(|reason| Error::Undecodable { key: entry.key.to_string(), reason })
     }
 
-    /// A mistake in the decoder costs the object at which it panics, and not its whole kind.
-    fn decoded(&self, entry: &Entry) -> Result<Arc<Object>, String> {
+    /// Decodes an entry. A panic of the decoder counts as an error of this one object.
+    fn decode_caught(&self, entry: &Entry) -> Result<Arc<Object>, String> {
         caught(|| (self.decode)(entry)).unwrap_or_else(|why| Err(format!("the decoder panicked: {why}")))
     }
 
-    /// The object, unless the key holds something else; that is told, and the rest of the row goes on without it. Only
-    /// the feed asks, which sees the values of a key in their order.
-    fn readable(&self, entry: &Entry) -> Option<Arc<Object>> {
+    /// Returns the object of an entry, or `None` if it is unreadable. That is logged and recorded, and the rest of the
+    /// row goes on without it. Only the feed may call this, because it sees the values of a key in their order.
+    fn decode_current(&self, entry: &Entry) -> Option<Arc<Object>> {
         if let Some(object) = self.announced.take(entry) {
             let is_decoded = |decoded: Arc<Object>| decoded == object && decoded.index == object.index;
             debug_assert!(self.decode(entry).is_ok_and(is_decoded), "{} was announced as another object", entry.key);
             self.unreadable.forget(&entry.key);
             return Some(object);
         }
-        match self.decoded(entry) {
+        match self.decode_caught(entry) {
             Ok(object) => {
                 self.unreadable.forget(&entry.key);
                 Some(object)
             }
             Err(reason) => {
-                self.unreadable.tell(&entry.key, entry.mod_revision, reason);
+                self.unreadable.record(&entry.key, entry.mod_revision, reason);
                 None
             }
         }
     }
 
-    /// The same of the past, of which nothing is kept in mind: the key may hold something good by now. What cannot be
-    /// decrypted is not left out in silence.
-    fn readable_then(&self, entry: &Entry) -> Result<Option<Arc<Object>>, Error> {
+    /// Decodes an entry of the past, without recording anything: the key may be readable by now. A value that cannot be
+    /// decrypted is an error and not left out.
+    fn decode_past(&self, entry: &Entry) -> Result<Option<Arc<Object>>, Error> {
         match self.decode(entry) {
             Ok(object) => Ok(Some(object)),
-            Err(Error::Undecodable { reason, .. }) if !encryption::Unreadable::is(&reason) => {
+            Err(Error::Undecodable { reason, .. }) if !encryption::DecryptionFailure::is(&reason) => {
                 tracing::debug!(key = %entry.key, reason, "a stored object of the past cannot be read and is left out");
                 Ok(None)
             }
@@ -355,12 +361,12 @@ impl Shared {
         }
     }
 
-    /// The row as the store has it, for the feed: what is unreadable now is told, and what no longer is, too.
+    /// Lists the row from the store, for the feed, and updates the record of unreadable keys.
     async fn list(&self) -> Result<Snapshot, Error> {
         let mut unreadable = BTreeSet::new();
         let listed = self
-            .list_by(|entry| {
-                let object = self.readable(entry);
+            .list_with(|entry| {
+                let object = self.decode_current(entry);
                 if object.is_none() {
                     unreadable.insert(entry.key.clone());
                 }
@@ -371,8 +377,8 @@ impl Shared {
         Ok(listed)
     }
 
-    /// The row as the store has it. What the cache holds at the same revision is not decoded again.
-    async fn list_by(&self, mut decode: impl FnMut(&Entry) -> Option<Arc<Object>>) -> Result<Snapshot, Error> {
+    /// Lists the row from the store. Objects that the cache holds at the same revision are not decoded again.
+    async fn list_with(&self, mut decode: impl FnMut(&Entry) -> Option<Arc<Object>>) -> Result<Snapshot, Error> {
         let cached = self.state.lock().window.objects().clone();
         let mut objects = OrdMap::new();
         let mut request = RangeRequest::prefix(&self.prefix).limit(LIST_PAGE);
@@ -384,7 +390,7 @@ impl Shared {
                     objects.insert(entry.key.clone(), object);
                 }
             }
-            // The first page answers at the revision that the rest is then read at.
+            // The first page determines the revision at which the rest is read.
             request.revision = if request.revision == 0 { range.revision } else { request.revision };
             match range.entries.last() {
                 Some(last) if range.more => request.start = format!("{}\0", last.key),
@@ -393,7 +399,8 @@ impl Shared {
         }
     }
 
-    /// For engines that cannot tell when the cache has everything: the cache if it is fresh anyway, else the store.
+    /// Reads for an engine without reliable progress: from the cache if it happens to be fresh, otherwise from the
+    /// store.
     async fn read_store(&self, revision: u64, deadline: Instant) -> Result<Snapshot, Error> {
         let mut known = 0;
         loop {
@@ -407,8 +414,8 @@ impl Shared {
                 }
             }
             if known >= revision {
-                // By the time it is answered the feed may know newer values: it alone says what is unreadable.
-                return self.list_by(|entry| self.decoded(entry).ok()).await;
+                // By now the feed may have seen newer values, so only the feed records unreadable keys.
+                return self.list_with(|entry| self.decode_caught(entry).ok()).await;
             }
             known = self.storage.current_revision().await?;
             if known < revision {
@@ -428,8 +435,8 @@ impl Shared {
         }
     }
 
-    /// Waits until `look` finds something, looking after every advance.
-    async fn when_advanced<T>(&self, look: impl Fn(&State) -> Option<T>) -> T {
+    /// Waits until `look` returns something, calling it after every advance.
+    async fn wait_for<T>(&self, look: impl Fn(&State) -> Option<T>) -> T {
         loop {
             let mut advanced = pin!(self.advanced.notified());
             // Registered before looking, so that an advance in between is not missed.
@@ -447,11 +454,11 @@ impl Shared {
         if let Some(fresh) = look(&self.state.lock()) {
             return Ok(fresh);
         }
-        let fresh = self.when_advanced(look);
+        let fresh = self.wait_for(look);
         let mut fresh = pin!(fresh);
         while self.env.now() < deadline {
-            // Nothing may ever be written below this prefix again: only progress tells that the cache is up to date.
-            // A failure is no answer either, and asked again.
+            // Perhaps no key below this prefix is ever written again: only progress tells that the cache is up to date.
+            // A failed request is repeated, as one without an answer is.
             let _ = self.storage.request_progress(&self.prefix).await;
             let wait = deadline.saturating_duration_since(self.env.now()).min(ASK_AGAIN);
             if let Ok(snapshot) = self.env.timeout(wait, &mut fresh).await {

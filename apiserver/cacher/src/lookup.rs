@@ -1,4 +1,4 @@
-//! `Lookup`: reads of single objects and of small collections, for code that decides about another object.
+//! `Lookup`: reads single objects and small collections, for code that decides about another object.
 //!
 //! Corresponds to the listers and the client that kube-apiserver hands to its admission plugins and authenticators.
 
@@ -8,12 +8,12 @@ use proto::{Gvk, Object, Status};
 use serde_json::Value;
 use std::sync::Arc;
 
-/// Which object is meant, of whatever kind.
+/// Identifies an object of any kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ObjectKey<'a> {
     pub group: &'a str,
     pub resource: &'a str,
-    /// Empty for what is cluster-scoped.
+    /// Empty for a cluster-scoped object.
     pub namespace: &'a str,
     pub name: &'a str,
 }
@@ -31,18 +31,18 @@ impl<'a> ObjectKey<'a> {
 /// Reads of other objects, in their storage version.
 #[async_trait]
 pub trait Lookup: Send + Sync {
-    /// From the watch cache; may lag behind the last write.
+    /// Reads an object from the watch cache, which may lag behind the last write.
     fn get(&self, key: ObjectKey<'_>) -> Result<Option<Arc<Object>>, Status>;
-    /// From the store: what has been written before this call is seen.
+    /// Reads an object from the store: sees everything that was written before this call.
     async fn get_live(&self, key: ObjectKey<'_>) -> Result<Option<Arc<Object>>, Status>;
-    /// All of a namespace, or of the cluster where `namespace` is empty; from the watch cache, in key order.
+    /// Lists a namespace, or the cluster if `namespace` is empty, from the watch cache, in the order of keys.
     fn list(&self, group: &str, resource: &str, namespace: &str) -> Result<Vec<Arc<Object>>, Status>;
-    /// The resource of a kind, if it is served.
+    /// Returns the resource of a kind, if it is served.
     fn kind(&self, gvk: &Gvk) -> Option<Target>;
-    /// One of its objects in that version, rather than in the stored one.
+    /// Converts an object of that resource to the version of `target`.
     async fn as_kind(&self, target: &Target, object: &Object) -> Result<Value, Status>;
 
-    /// From the watch cache, and from the store what the cache does not know (yet).
+    /// Reads an object from the watch cache, or from the store if the cache does not have it (yet).
     async fn find(&self, key: ObjectKey<'_>) -> Result<Option<Arc<Object>>, Status> {
         match self.get(key)? {
             Some(cached) => Ok(Some(cached)),

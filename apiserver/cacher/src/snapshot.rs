@@ -13,11 +13,11 @@ use storage::{Key, prefix_end};
 pub struct Snapshot {
     pub(super) prefix: Arc<str>,
     pub(super) objects: OrdMap<Key, Arc<Object>>,
-    /// The store revision at which these were all the row's objects.
+    /// The store revision at which these were all objects of the row.
     pub revision: u64,
 }
 
-/// Which objects a request is about: all, those of a namespace, or the one of a name.
+/// The objects that a request selects: all, those of a namespace, or a single one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scope {
     /// Empty: all namespaces, or a cluster-scoped row.
@@ -38,7 +38,7 @@ impl Scope {
         Self { namespace: namespace.to_owned(), name: Some(name.to_owned()) }
     }
 
-    /// The keys of this scope in the row under `prefix`: `start <= key < end`.
+    /// Returns the keys of this scope in the row under `prefix`: `start <= key < end`.
     pub fn keys(&self, prefix: &str) -> (String, String) {
         match &self.name {
             Some(name) => {
@@ -56,30 +56,31 @@ impl Scope {
     }
 }
 
-/// `<prefix><namespace>/<name>`, or `<prefix><name>` in a cluster-scoped row.
+/// Returns `<prefix><namespace>/<name>`, or `<prefix><name>` in a cluster-scoped row.
 pub fn object_key(prefix: &str, namespace: &str, name: &str) -> String {
     if namespace.is_empty() { format!("{prefix}{name}") } else { format!("{prefix}{namespace}/{name}") }
 }
 
 impl Snapshot {
-    /// The namespace is empty in a cluster-scoped row.
+    /// Returns an object. The namespace is empty in a cluster-scoped row.
     pub fn get(&self, namespace: &str, name: &str) -> Option<&Arc<Object>> {
         self.objects.get(object_key(&self.prefix, namespace, name).as_str())
     }
 
-    /// The same objects, if perhaps at another revision. Costs nothing; equal contents from two writes may differ.
+    /// Returns whether both share the same map, at any revision. Costs nothing; equal objects from two writes may
+    /// differ.
     pub fn is_same(&self, other: &Self) -> bool {
         self.objects.ptr_eq(&other.objects)
     }
 
-    /// The same objects by name and revision, wherever the two come from. Costs nothing where `is_same` says so.
+    /// Returns whether both hold the same objects by name and revision. Costs nothing if `is_same` returns true.
     pub fn equals(&self, other: &Self) -> bool {
         let is_one = |(a, b): ((&Key, &Arc<Object>), (&Key, &Arc<Object>))| (a.0, a.1.revision) == (b.0, b.1.revision);
         self.is_same(other) || self.len() == other.len() && self.objects.iter().zip(&other.objects).all(is_one)
     }
 
-    /// What has changed since another snapshot of the row, in the order of keys: an object as it was then and as it is
-    /// now, of which one may be absent. Costs what has changed, not what there is.
+    /// Returns the differences from an earlier snapshot of the row, in the order of keys: each object as it was then
+    /// and as it is now, of which one may be absent. The cost grows with the number of differences, not of objects.
     pub fn since<'a>(
         &'a self,
         then: &'a Self,
@@ -99,26 +100,27 @@ impl Snapshot {
         self.objects.is_empty()
     }
 
-    /// Every object, in the order of keys.
+    /// Returns every object, in the order of keys.
     pub fn iter(&self) -> impl Iterator<Item = (&Key, &Arc<Object>)> {
         self.objects.iter()
     }
 
-    /// The objects of one namespace, in the order of keys.
+    /// Returns the objects of one namespace, in the order of keys.
     pub fn in_namespace<'a>(&'a self, namespace: &str) -> impl Iterator<Item = (&'a Key, &'a Arc<Object>)> + use<'a> {
         let (start, end) = Scope::namespace(namespace).keys(&self.prefix);
         self.range(&start, &end)
     }
 
-    /// The objects of a scope, in the order of keys.
+    /// Returns the objects of a scope, in the order of keys.
     pub fn scope<'a>(&'a self, scope: &Scope) -> impl Iterator<Item = (&'a Key, &'a Arc<Object>)> + use<'a> {
         let (start, end) = scope.keys(&self.prefix);
         self.range(&start, &end)
     }
 
-    /// Those with `start <= key < end`, in the order of keys: the rest of a list that is read page by page.
+    /// Returns the objects with `start <= key < end`, in the order of keys: the rest of a list that is read page by
+    /// page.
     pub fn range<'a>(&'a self, start: &str, end: &str) -> impl Iterator<Item = (&'a Key, &'a Arc<Object>)> + use<'a> {
-        // An empty range is a start without an end: BTree ranges refuse bounds that are out of order.
+        // A range whose start is not before its end is empty: BTree ranges panic if the bounds are out of order.
         let end = end.max(start);
         self.objects.range::<_, str>((Bound::Included(start), Bound::Excluded(end)))
     }

@@ -12,7 +12,7 @@ use storage::memory::Memory;
 
 pub(super) const PREFIX: &str = "/registry/pods/";
 
-/// A store, the cache of its pods, and short ways to change and watch them.
+/// A store, the cache of its pods, and methods to change and watch them.
 pub(super) struct Bench {
     pub env: Env,
     pub storage: Arc<dyn Storage>,
@@ -26,7 +26,7 @@ pub(super) fn decoder() -> Decode {
     })
 }
 
-/// A pod with one label, as `ns/name`.
+/// Returns a pod with one label, for the key `ns/name`.
 pub(super) fn pod(key: &str, color: &str) -> Bytes {
     let (namespace, name) = key.split_once('/').unwrap();
     let value = serde_json::json!({"metadata": {"name": name, "namespace": namespace, "labels": {"color": color}}});
@@ -46,7 +46,7 @@ impl Bench {
         Self { env, storage, cacher }
     }
 
-    /// Writes `ns/name` with this color, or deletes it; the revision.
+    /// Writes `ns/name` with this color, or deletes it; returns the revision.
     pub async fn set(&self, key: &str, color: Option<&str>) -> u64 {
         let path = format!("{PREFIX}{key}");
         let at = self.storage.get(&path).await.unwrap().entry.map_or(0, |entry| entry.mod_revision);
@@ -58,7 +58,7 @@ impl Bench {
         revision
     }
 
-    /// A write outside the row.
+    /// Writes a key of another row.
     pub async fn set_elsewhere(&self) -> u64 {
         let key = format!("/registry/nodes/{}", self.storage.current_revision().await.unwrap());
         let written = self.storage.create(&key, Bytes::from_static(b"{}"), None).await.unwrap();
@@ -88,7 +88,7 @@ pub(super) fn line(event: &WatchEvent) -> String {
     }
 }
 
-/// The next `count` events, or fewer if the watch ends before.
+/// Returns the next `count` events, or fewer if the watch ends before.
 pub(super) async fn take(watcher: &mut Watcher, count: usize) -> Vec<String> {
     let mut lines = Vec::new();
     while lines.len() < count {
@@ -141,7 +141,7 @@ async fn reads_are_as_fresh_as_asked_for() {
 async fn the_latest_object_is_read_without_waiting() {
     let bench = Bench::new().await;
     bench.set("x/a", Some("red")).await;
-    // The feed has had no turn yet.
+    // The feed has not run yet.
     assert!(bench.cacher.get("x", "a").unwrap().is_none());
     assert_eq!(bench.cacher.get_latest("x", "a").await.unwrap().unwrap().revision, 2);
     bench.cacher.read(Freshness::Latest).await.unwrap();
@@ -157,7 +157,7 @@ async fn exact_reads_come_from_the_window_or_the_engine() {
     bench.set("x/b", Some("red")).await;
     bench.set("x/a", None).await;
     bench.set("x/c", Some("red")).await;
-    // A second cacher starts at the head: what is older comes from the engine.
+    // A second cacher begins at the head: older states come from the engine.
     let late = Cacher::new(&bench.env, bench.storage.clone(), PREFIX, decoder());
     late.ready().await;
     bench.cacher.read(Freshness::Latest).await.unwrap();

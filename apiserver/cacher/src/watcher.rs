@@ -1,8 +1,8 @@
-//! `Watcher`: one client's watch, a cursor into the shared window. It waits without polling and delays nobody.
+//! `Watcher`: one client's watch, a cursor into the shared window. It waits without polling and delays no other watch.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/storage/cacher/cache_watcher.go.
 
-use super::backfill::{Backfill, Step};
+use super::backfill::{Backfill, BackfillItem};
 use super::event::{CacheEvent, Change, WatchEvent};
 use super::window::Pulled;
 use super::{Cacher, Error, FRESH_TIMEOUT, Freshness, Scope, Snapshot, bookmark};
@@ -15,10 +15,10 @@ use storage::Key;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// Objects of the initial state in one batch, so that a large one is sent in pieces.
+/// Number of objects of the initial state in one batch, so that a large one is sent in pieces.
 const INITIAL_BATCH: usize = 512;
 
-/// Where a watch begins.
+/// The start of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WatchFrom {
     /// Changes after this revision.
@@ -30,7 +30,7 @@ pub enum WatchFrom {
 }
 
 impl WatchFrom {
-    /// What the list options of a watch request mean. `resource_version` is None if unset.
+    /// Returns the start that the list options of a watch request mean. `resource_version` is None if unset.
     pub fn of(resource_version: Option<u64>, send_initial_events: Option<bool>) -> Self {
         let freshness = match resource_version {
             None => Freshness::Latest,
@@ -46,7 +46,7 @@ impl WatchFrom {
     }
 }
 
-/// Label and field selectors, compiled. Not asked about namespace and name: those are the scope.
+/// Compiled label and field selectors. They do not cover namespace and name, which belong to the scope.
 pub type Predicate = Arc<dyn Fn(&Object) -> bool + Send + Sync>;
 
 #[derive(Clone)]
@@ -55,17 +55,17 @@ pub struct WatchRequest {
     pub scope: Scope,
     /// None: every object of the scope.
     pub predicate: Option<Predicate>,
-    /// `allowWatchBookmarks`: roughly one a minute, one shortly before the deadline, one at shutdown, and one at the
-    /// end of the initial state if that was asked for by `sendInitialEvents`.
+    /// `allowWatchBookmarks`: about one bookmark a minute, one shortly before the deadline, one at shutdown, and one at
+    /// the end of the initial state if `sendInitialEvents` is set.
     pub bookmarks: bool,
-    /// `sendInitialEvents=true`: the end of the initial state is marked.
+    /// `sendInitialEvents=true`: mark the end of the initial state.
     pub initial_events_end: bool,
-    /// When the watch ends by itself (`timeoutSeconds`).
+    /// The time at which the watch ends (`timeoutSeconds`).
     pub deadline: Option<Instant>,
 }
 
 impl WatchRequest {
-    /// Every object of the row, without bookmarks or end.
+    /// Requests every object of the row, without bookmarks or end.
     pub fn new(from: WatchFrom) -> Self {
         let scope = Scope::all();
         Self { from, scope, predicate: None, bookmarks: false, initial_events_end: false, deadline: None }
@@ -85,15 +85,15 @@ pub struct Watcher {
     /// The keys of the scope: `start <= key < end`.
     keys: (String, String),
     initial: Option<Initial>,
-    /// While the cursor is older than the window.
+    /// Present while the cursor is older than the window.
     backfill: Option<Backfill>,
     /// Everything up to this revision has been returned, or does not concern this watch.
     cursor: u64,
     bookmark_at: Option<Instant>,
-    /// A bookmark is sent as soon as everything before it has been.
+    /// A bookmark has to be sent as soon as everything before it has been.
     bookmark_due: bool,
-    /// Cancelled when there is something that no event will tell of.
-    lapse: CancellationToken,
+    /// Cancelled when the cache got objects without events.
+    restart_watches: CancellationToken,
     ended: bool,
 }
 
@@ -108,7 +108,7 @@ impl Watcher {
     pub(super) async fn start(cacher: Cacher, request: WatchRequest) -> Result<Self, Error> {
         let shared = &cacher.0;
         let keys = request.scope.keys(&shared.prefix);
-        let lapse = shared.state.lock().lapse.clone();
+        let restart_watches = shared.state.lock().restart_watches.clone();
         let (mut initial, mut backfill) = (None, None);
         let cursor = match request.from {
             WatchFrom::After(revision) => {
@@ -136,7 +136,7 @@ impl Watcher {
             cursor,
             bookmark_at: None,
             bookmark_due: false,
-            lapse,
+            restart_watches,
             ended: false,
             request,
             cacher: cacher.clone(),
@@ -145,7 +145,7 @@ impl Watcher {
         Ok(watcher)
     }
 
-    /// The next events, never none; None at the end of the watch. After an error there is no more. Dropping the
+    /// Returns the next events, at least one; None at the end of the watch. Nothing follows an error. Dropping the
     /// future loses nothing.
     pub async fn next(&mut self) -> Result<Option<Vec<WatchEvent>>, Error> {
         let cacher = self.cacher.clone();
@@ -164,7 +164,7 @@ impl Watcher {
                 }
             }
             let mut appended = pin!(shared.appended.notified());
-            // Registered before looking, so that what is appended in between is not missed.
+            // Registered before looking, so that an event that is appended in between is not missed.
             appended.as_mut().enable();
             if let Some(events) = self.take_events()? {
                 return Ok(Some(events));
@@ -182,7 +182,7 @@ impl Watcher {
                     self.ended = true;
                     return Ok(None);
                 }
-                () = self.lapse.cancelled() => {
+                () = self.restart_watches.cancelled() => {
                     self.ended = true;
                     let oldest = shared.state.lock().window.revision();
                     return Err(Error::Expired { requested: self.cursor, oldest });
@@ -197,27 +197,27 @@ impl Watcher {
         }
     }
 
-    /// The next events that are older than the window, perhaps none that this watch sees; None at the end of the watch.
+    /// Returns the next events from before the window, perhaps none that this watch sees; None at the end of the watch.
     async fn fill(&mut self) -> Result<Option<Vec<WatchEvent>>, Error> {
         let cacher = self.cacher.clone();
         let Some(backfill) = &mut self.backfill else { return Ok(Some(Vec::new())) };
         let step = tokio::select! {
             biased;
-            () = cacher.0.stopped.cancelled() => Ok(Step::Cut),
-            () = until(&cacher.0.env, self.request.deadline) => Ok(Step::Cut),
+            () = cacher.0.stopped.cancelled() => Ok(BackfillItem::Cut),
+            () = until(&cacher.0.env, self.request.deadline) => Ok(BackfillItem::Cut),
             step = backfill.next(&cacher.0) => step,
         };
         match step {
-            Ok(Step::Events(events)) => {
+            Ok(BackfillItem::Events(events)) => {
                 self.cursor = events.last().map_or(self.cursor, |event| event.revision);
                 Ok(Some(events.iter().filter_map(|event| self.seen(event)).collect()))
             }
-            Ok(Step::Done(revision)) => {
+            Ok(BackfillItem::Done(revision)) => {
                 self.cursor = revision;
                 self.backfill = None;
                 Ok(Some(Vec::new()))
             }
-            Ok(Step::Cut) => {
+            Ok(BackfillItem::Cut) => {
                 self.ended = true;
                 Ok(None)
             }
@@ -228,7 +228,7 @@ impl Watcher {
         }
     }
 
-    /// The next piece of the initial state, with its end marked if that was asked for.
+    /// Returns the next piece of the initial state, with its end marked if that was requested.
     fn take_initial(&mut self) -> Option<Vec<WatchEvent>> {
         let initial = self.initial.as_mut()?;
         let mut events = Vec::new();
@@ -257,7 +257,7 @@ impl Watcher {
         (!events.is_empty()).then_some(events)
     }
 
-    /// What the window has after the cursor and this watch sees, or the bookmark that is due.
+    /// Returns the events of the window after the cursor that this watch sees, or the bookmark that is due.
     fn take_events(&mut self) -> Result<Option<Vec<WatchEvent>>, Error> {
         loop {
             let pulled = self.cacher.0.state.lock().window.pull(self.cursor);
@@ -304,7 +304,7 @@ impl Watcher {
         }
     }
 
-    /// At shutdown: what there still is, and a bookmark from which the client can resume.
+    /// Returns the remaining events at shutdown, and a bookmark from which the client can resume.
     fn take_last(&mut self) -> Vec<WatchEvent> {
         self.bookmark_due = self.request.bookmarks;
         let mut last = Vec::new();
@@ -315,8 +315,8 @@ impl Watcher {
     }
 }
 
-/// Lets the cache hear how far the store is, so that a bookmark in a quiet row does not go stale. It is only
-/// politeness: without an answer the bookmark tells what is known.
+/// Asks the store for its progress, so that the bookmark of a quiet row is recent. Without an answer the bookmark
+/// reports the known revision.
 async fn catch_up(cacher: &Cacher) {
     if !cacher.0.storage.reports_progress() {
         return;
@@ -327,7 +327,7 @@ async fn catch_up(cacher: &Cacher) {
     }
 }
 
-/// Waits until then; for ever without a time.
+/// Waits until `at`, or for ever when it is `None`.
 async fn until(env: &Env, at: Option<Instant>) {
     match at {
         Some(at) => env.sleep_until(at).await,

@@ -17,13 +17,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use storage::{Event, Key};
 
-/// Events are kept so long: a watch that is cut has to come back within it, and hears a bookmark every minute.
+/// Time for which events are kept: a client whose watch was cut resumes within it, as it gets a bookmark every minute.
 const KEEP_MS: i64 = 75_000;
 
-/// At least so many events are kept, however old they are.
+/// Number of events that are kept in any case, however old they are.
 const KEEP_EVENTS: usize = 1024;
 
-/// No more events are kept than this, however young they are.
+/// Largest number of events that are kept, however recent they are.
 const LIMIT_EVENTS: usize = 65_536;
 
 #[derive(Debug, Default)]
@@ -42,12 +42,12 @@ struct Batch {
     events: Arc<[Arc<CacheEvent>]>,
 }
 
-/// What a cursor finds.
+/// What a cursor finds in the window.
 #[derive(Debug)]
 pub(super) enum Pulled {
-    /// The next events after the cursor, and where it is then.
+    /// The next events after the cursor; the last of them is the new cursor.
     Events(Arc<[Arc<CacheEvent>]>),
-    /// Nothing yet; everything up to this revision has been seen.
+    /// No events yet; everything up to this revision has been seen.
     UpToDate(u64),
     /// Events after the cursor have been dropped; `oldest` is the oldest cursor that is served.
     FallenOff { oldest: u64 },
@@ -68,7 +68,7 @@ impl Window {
         self.revision
     }
 
-    /// Starts anew from a list. Cursors below its revision fall off.
+    /// Replaces the state by a list. Cursors below its revision fall off.
     pub fn replace(&mut self, objects: OrdMap<Key, Arc<Object>>, revision: u64) {
         *self = Self { objects, revision, low: revision, ..Self::default() };
     }
@@ -86,7 +86,7 @@ impl Window {
                     CacheEvent::new(kind, key, object, previous)
                 }
                 None => {
-                    // A key that is not here cannot be deleted: the store reports each event exactly once.
+                    // A key that is absent here cannot be deleted: the store reports each event exactly once.
                     let Some(previous) = self.objects.remove(&*key) else { continue };
                     let last = Arc::new(previous.copy_at(event.revision));
                     CacheEvent::new(EventType::Deleted, key, last, Some(previous))
@@ -101,7 +101,7 @@ impl Window {
         self.drop_old(at_ms);
     }
 
-    /// Nothing up to `revision` is missing.
+    /// Records that no event up to `revision` is missing.
     pub fn progress(&mut self, revision: u64) {
         self.revision = self.revision.max(revision);
     }
@@ -119,7 +119,7 @@ impl Window {
         }
     }
 
-    /// What comes after `cursor`; it never lies within the events of one batch, unless a client chose it.
+    /// Returns the events after `cursor`. A cursor lies inside a batch only if a client chose it.
     pub fn pull(&self, cursor: u64) -> Pulled {
         if cursor < self.low {
             return Pulled::FallenOff { oldest: self.low };
@@ -135,7 +135,8 @@ impl Window {
         }
     }
 
-    /// The objects as they were at `revision`, if the window still knows: the current ones, with the events since undone.
+    /// Returns the objects as they were at `revision`, by undoing later events, or `None` if the window does not reach
+    /// so far.
     pub fn objects_at(&self, revision: u64) -> Option<OrdMap<Key, Arc<Object>>> {
         if revision < self.low || revision > self.revision {
             return None;

@@ -17,7 +17,7 @@ pub async fn run(env: Env, encryption: Encryption, registry: Arc<Registry>) {
         }
         for row in registry.rows() {
             if row.cacher.has_unreadable() {
-                row.cacher.read_again();
+                row.cacher.relist();
             }
         }
     }

@@ -1,4 +1,4 @@
-//! `Cipher`: one key of one provider, and what it makes of a value.
+//! `Cipher`: encrypts and decrypts values with one key of one provider.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/storage/value/encrypt; the layouts are the same, byte for byte.
 
@@ -17,9 +17,9 @@ const SECRETBOX_NONCE_BYTES: usize = 24;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Algorithm {
-    /// Not authenticated: whoever writes into the store can change what is read.
+    /// Without authentication: a person who can write into the store can change the decrypted value.
     AesCbc,
-    /// The store's key is authenticated too, so that no value can be moved to another object.
+    /// Also authenticates the key in the store, so that no value can be moved to another object.
     AesGcm,
     SecretBox,
 }
@@ -33,7 +33,7 @@ impl Algorithm {
         }
     }
 
-    /// How long its keys are.
+    /// Returns the permitted lengths of its keys.
     pub fn key_bytes(self) -> &'static [usize] {
         match self {
             Self::AesCbc | Self::AesGcm => &[16, 24, 32],
@@ -45,7 +45,7 @@ impl Algorithm {
 #[derive(Clone, PartialEq, Eq)]
 pub struct Cipher {
     algorithm: Algorithm,
-    /// Of a length that the algorithm takes.
+    /// Has a length that the algorithm permits.
     key: Vec<u8>,
 }
 
@@ -56,7 +56,7 @@ impl fmt::Debug for Cipher {
 }
 
 impl Cipher {
-    /// `None` for a key of another length.
+    /// Creates a cipher; `None` for a key of another length.
     pub fn new(algorithm: Algorithm, key: Vec<u8>) -> Option<Self> {
         algorithm.key_bytes().contains(&key.len()).then_some(Self { algorithm, key })
     }
@@ -65,7 +65,7 @@ impl Cipher {
         self.algorithm
     }
 
-    /// What is drawn at random, and after it the value that nobody can read.
+    /// Encrypts a value. The result is the random nonce, followed by the ciphertext.
     pub fn seal(&self, place: &str, plain: &[u8], random: &Random) -> Vec<u8> {
         match (self.algorithm, self.key.len()) {
             (Algorithm::AesCbc, 16) => seal_cbc::<Aes128>(&self.key, plain, random),
@@ -78,7 +78,7 @@ impl Cipher {
         }
     }
 
-    /// The error is in Kubernetes' words.
+    /// Decrypts a value. The error has Kubernetes' words.
     pub fn open(&self, place: &str, sealed: &[u8]) -> Result<Vec<u8>, &'static str> {
         match (self.algorithm, self.key.len()) {
             (Algorithm::AesCbc, 16) => open_cbc::<Aes128>(&self.key, sealed),
@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(gcm.open(PLACE, &sealed), failed);
     }
 
-    /// Made by `openssl enc -aes-256-cbc`.
+    /// Decrypts a value that `openssl enc -aes-256-cbc` has encrypted.
     #[test]
     fn cbc_is_that_of_others() {
         let sealed = "00112233445566778899aabbccddeeffeffd1ab666b887eb662dafe6a64288407256dc793ec28ad5a53c3d33d2493ba5";

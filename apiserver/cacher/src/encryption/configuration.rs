@@ -1,4 +1,4 @@
-//! `Configuration`: which resources are encrypted by which providers, as the file says.
+//! `Configuration`: which resources are encrypted by which providers, read from a file.
 //!
 //! Corresponds to apiserver.config.k8s.io/v1 EncryptionConfiguration and
 //! k8s.io/apiserver/pkg/server/options/encryptionconfig.
@@ -55,7 +55,7 @@ impl std::fmt::Debug for Key {
     }
 }
 
-/// One clear line: what is wrong with the file. Secrets are not told.
+/// An error of the file, in one line and without secrets.
 #[derive(Debug, PartialEq, thiserror::Error)]
 pub enum ConfigurationError {
     #[error("not an EncryptionConfiguration: {0}")]
@@ -66,10 +66,10 @@ pub enum ConfigurationError {
     Content { place: String, why: String },
 }
 
-/// What stands before an encrypted value, and who reads it.
+/// A provider: the prefix of its values in the store, and its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Provider {
-    /// As it is.
+    /// Stores values without encryption.
     Identity,
     Key {
         prefix: Vec<u8>,
@@ -77,7 +77,7 @@ pub enum Provider {
     },
 }
 
-/// The providers of some resources: the first one writes, all of them read.
+/// The providers of some resources: the first one encrypts, all of them decrypt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Entry {
     resources: Vec<String>,
@@ -94,7 +94,7 @@ fn wrong(place: impl Into<String>, why: impl Into<String>) -> ConfigurationError
 impl Configuration {
     pub fn parse(text: &str) -> Result<Self, ConfigurationError> {
         let file: File = serde_saphyr::from_str(text).map_err(|error| {
-            // A longer text would show the place in the file, and with it secrets.
+            // A longer message would quote the file, and with it secrets.
             ConfigurationError::Syntax(error.to_string().lines().next().unwrap_or_default().to_owned())
         })?;
         let File { api_version, kind, resources } = file;
@@ -121,7 +121,7 @@ impl Configuration {
         Ok(Self(entries))
     }
 
-    /// The providers of a resource: of the first entry that has it.
+    /// Returns the providers of a resource: those of the first entry that covers it.
     pub fn providers(&self, group: &str, resource: &str) -> &[Provider] {
         let is = |rule: &String| covers(rule, group, resource);
         let found = self.0.iter().find(|entry| entry.resources.iter().any(is));
@@ -129,7 +129,7 @@ impl Configuration {
     }
 }
 
-/// `secrets`, `deployments.apps`, `*.apps`, `*.` for the core group, `*.*`.
+/// Returns whether a rule covers a resource: `secrets`, `deployments.apps`, `*.apps`, `*.` for the core group, `*.*`.
 fn covers(rule: &str, group: &str, resource: &str) -> bool {
     let (of_resource, of_group) = rule.split_once('.').unwrap_or((rule, ""));
     rule == "*.*" || (of_group == group && (of_resource == "*" || of_resource == resource))
@@ -152,7 +152,7 @@ fn check_resources(resources: &[String]) -> Result<(), String> {
         if rule != "*.*" && (group.contains('*') || resource != "*" && resource.contains('*')) {
             return Err(format!("{rule:?}: wildcards are '*.<group>' and '*.*'"));
         }
-        // What a wildcard beside it has already would never be looked at.
+        // A resource that a wildcard beside it already covers would never be used.
         let masked = |other: &String| covers(other, group, resource);
         if resources.iter().enumerate().any(|(at, other)| at != index && masked(other)) {
             return Err(format!(

@@ -1,7 +1,8 @@
-//! Encryption at rest: what lies in the store of some resources is readable only with a key from a file.
+//! Encryption at rest: the values of some resources can be read from the store only with a key from a file.
 //!
-//! Between the registry and the engine every value is sealed by the first provider of its resource, and opened by whichever
-//! wrote it. Caches hold objects in the clear. Corresponds to k8s.io/apiserver/pkg/storage/value.
+//! Every value passes here between the registry and the engine. The first provider of its resource encrypts it, and the
+//! provider that encrypted it decrypts it. Caches hold decrypted objects. Corresponds to
+//! k8s.io/apiserver/pkg/storage/value.
 
 pub mod cipher;
 pub mod configuration;
@@ -15,10 +16,10 @@ use configuration::{Configuration, Provider};
 use std::sync::Arc;
 use tokio::sync::Notify;
 
-/// What every encrypted value begins with.
+/// Prefix of every encrypted value.
 const ENCRYPTED: &[u8] = b"k8s:enc:";
 
-/// The configuration of a server, which may be replaced while it runs.
+/// A server's configuration, which may be replaced while it runs.
 #[derive(Clone, Debug)]
 pub struct Encryption {
     configuration: Arc<ArcSwap<Configuration>>,
@@ -37,7 +38,7 @@ impl Encryption {
         self.replaced.notify_one();
     }
 
-    /// Waits until there has been another configuration since the last time; for one who waits.
+    /// Waits until the configuration has been replaced since the last call. Only one task may wait.
     pub async fn replaced(&self) {
         self.replaced.notified().await;
     }
@@ -47,7 +48,7 @@ impl Encryption {
     }
 }
 
-/// What happens to the values of one resource on their way into the store, and out of it.
+/// Encrypts and decrypts the values of one resource.
 #[derive(Clone, Debug)]
 pub struct Transformer {
     encryption: Encryption,
@@ -60,7 +61,7 @@ impl Transformer {
         look(self.encryption.configuration.load().providers(&self.group, &self.resource))
     }
 
-    /// What is to lie under the key.
+    /// Returns the value to store under the key.
     pub fn seal(&self, key: &str, plain: Bytes) -> Bytes {
         self.with(|providers| match providers.first() {
             Some(Provider::Key { prefix, cipher }) => {
@@ -70,11 +71,11 @@ impl Transformer {
         })
     }
 
-    /// What was sealed. The error says why nobody can tell.
+    /// Returns the decrypted value, or the reason why it cannot be decrypted.
     pub fn open(&self, key: &str, stored: &Bytes) -> Result<Bytes, String> {
-        let fail = |why: &str| Err(format!("{}{key:?}: {why}", Unreadable::HEAD));
+        let fail = |why: &str| Err(format!("{}{key:?}: {why}", DecryptionFailure::HEAD));
         if !stored.starts_with(ENCRYPTED) {
-            // What was there before encryption was, and is not allowed for any more.
+            // The value was stored before encryption was configured, and `identity` does not permit it any more.
             let is_plain = self.with(|providers| providers.is_empty() || providers.contains(&Provider::Identity));
             return if is_plain { Ok(stored.clone()) } else { fail("no matching prefix found") };
         }
@@ -98,7 +99,7 @@ impl Transformer {
         })
     }
 
-    /// Whether it would be written otherwise today.
+    /// Returns whether a new write of the value would be encrypted differently.
     pub fn is_stale(&self, stored: &[u8]) -> bool {
         self.with(|providers| match providers.first() {
             Some(Provider::Key { prefix, .. }) => !stored.starts_with(prefix),
@@ -106,26 +107,26 @@ impl Transformer {
         })
     }
 
-    /// Whether anything can be stale at all.
+    /// Returns whether any provider is configured; otherwise no value is stale.
     pub fn is_configured(&self) -> bool {
         self.with(|providers| !providers.is_empty())
     }
 }
 
-/// A reason for which a value is not readable that has to do with keys.
+/// The reasons for which a value cannot be decrypted.
 #[derive(Debug)]
-pub struct Unreadable;
+pub struct DecryptionFailure;
 
-impl Unreadable {
+impl DecryptionFailure {
     const HEAD: &str = "unable to transform key ";
 
-    /// Whether a reason is one of these; others leave an object out of lists, and these fail them.
+    /// Returns whether a reason is one of these. They fail a list; an object with any other is left out of it.
     pub fn is(reason: &str) -> bool {
         reason.starts_with(Self::HEAD)
     }
 
-    /// Without the key, for whoever has asked for that.
-    pub fn bare(reason: &str) -> Option<&str> {
+    /// Returns the reason without the object's key, for the caller that asked for that key.
+    pub fn without_key(reason: &str) -> Option<&str> {
         let rest = reason.strip_prefix(Self::HEAD)?;
         rest.split_once("\": ").map(|(_, why)| why)
     }

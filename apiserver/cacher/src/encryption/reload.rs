@@ -1,4 +1,4 @@
-//! Reads the configuration at the start, and again and again where that is asked for.
+//! Reads the configuration at the start, and repeatedly if reloading is enabled.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/server/options/encryptionconfig/controller.
 
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const FLAG: &str = "encryption-provider-config";
-/// Between two looks at the file.
+/// Interval between two reads of the file.
 const PERIOD: Duration = Duration::from_secs(10);
 
 #[derive(Debug, thiserror::Error)]
@@ -23,7 +23,7 @@ pub enum EncryptionError {
     NothingToReload,
 }
 
-/// Reads the configuration at `path`, if there is one, and keeps reading it if `reloads`.
+/// Reads the configuration at `path`, if given, and keeps reading it if `reloads`.
 pub fn of(env: &Env, path: Option<&Path>, reloads: bool) -> Result<Encryption, EncryptionError> {
     let Some(path) = path else {
         return if reloads {
@@ -42,7 +42,7 @@ pub fn of(env: &Env, path: Option<&Path>, reloads: bool) -> Result<Encryption, E
     Ok(encryption)
 }
 
-/// A file that is wrong changes nothing.
+/// Replaces the configuration whenever the file changes. An invalid file changes nothing.
 async fn follow(env: Env, encryption: Encryption, path: PathBuf, mut known: String) {
     let reloads = env.metrics().counters(
         "apiserver_encryption_config_controller_automatic_reloads_total",

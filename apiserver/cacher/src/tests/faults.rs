@@ -1,4 +1,4 @@
-//! The cacher over a store that is lost, cut and compacted.
+//! The cacher over a store that is unavailable, cut and compacted.
 
 use super::*;
 use futures::FutureExt;
@@ -53,7 +53,7 @@ async fn a_watch_older_than_the_window_reads_the_engines_history() {
     for _ in 0..3 {
         bench.set_elsewhere().await;
     }
-    // This one lists at revision 9, so that its window begins there.
+    // This cacher lists at revision 9, so that its window begins there.
     let late = Cacher::new(&bench.env, bench.storage.clone(), PREFIX, decoder());
     late.ready().await;
     let request = |after| WatchRequest { predicate: colored("red"), ..WatchRequest::new(WatchFrom::After(after)) };
@@ -107,7 +107,7 @@ async fn an_object_that_cannot_be_decoded_is_told_by_name_and_left_out() {
     assert_eq!(bench.cacher.trouble(), None);
     assert!(matches!(bench.cacher.get_latest("x", "bad").await, Err(Error::Undecodable { .. })));
 
-    // A server that starts now reads the rest, from the store and from its history.
+    // A server that starts now reads the other objects, from the store and from its history.
     let late = Cacher::new(&bench.env, bench.storage.clone(), PREFIX, decoder());
     late.ready().await;
     assert_eq!(names(&late.read(Freshness::Latest).await.unwrap()), "x/a@2 x/c@5");
@@ -127,7 +127,7 @@ async fn an_object_that_cannot_be_decoded_is_told_by_name_and_left_out() {
     assert!(bench.cacher.unreadable().is_empty());
 }
 
-/// An old etcd cannot tell when a cache is complete, so nothing may depend on being told.
+/// An old etcd cannot tell when a cache is complete, so nothing may depend on its progress.
 #[tokio::test(start_paused = true)]
 async fn without_progress_consistent_reads_go_to_the_store() {
     let env = Env::simulated(3);
@@ -140,7 +140,7 @@ async fn without_progress_consistent_reads_go_to_the_store() {
         let revision = bench.set("x/a", Some(["red", "blue"][turn as usize % 2])).await;
         let read = bench.cacher.read(Freshness::Latest).await.unwrap();
         assert_eq!((names(&read), read.revision), (format!("x/a@{revision}"), revision));
-        // Nothing of this row happens at these revisions.
+        // No object of this row changes at these revisions.
         let elsewhere = bench.set_elsewhere().await;
         assert_eq!(bench.cacher.read(Freshness::Latest).await.unwrap().revision, elsewhere);
         assert_eq!(bench.cacher.read(Freshness::AtLeast(elsewhere)).await.unwrap().revision, elsewhere);
@@ -158,7 +158,7 @@ async fn without_progress_consistent_reads_go_to_the_store() {
     assert_eq!(take(&mut followed, 21).await.len(), 21);
 }
 
-/// What the store itself showed is compared by what is in it, not by where it comes from.
+/// A list of the store counts as unchanged if its content is, even though it does not come from the cache.
 #[tokio::test(start_paused = true)]
 async fn without_progress_only_a_change_ends_the_wait_for_one() {
     let env = Env::simulated(3);
@@ -183,7 +183,7 @@ async fn a_slow_watch_falls_off_and_delays_nobody() {
         bench.set("x/a", Some(if turn % 2 == 0 { "red" } else { "blue" })).await;
         bench.env.sleep(Duration::from_millis(200)).await;
     }
-    // Five minutes later the first events are old, and enough newer ones are there.
+    // Five minutes later the first events are old, and enough newer ones have come.
     let mut current = bench.watch(WatchRequest::new(WatchFrom::of(None, None))).await;
     assert_eq!(take(&mut current, 1).await, ["ADDED x/a blue 1501"]);
     let error = slow.next().now_or_never().expect("it does not wait").unwrap_err();
@@ -198,7 +198,7 @@ async fn a_row_that_is_stopped_ends_its_watches() {
     assert!(take(&mut watch, 1).await.is_empty());
 }
 
-/// A reader lists the store; before its answer arrives, a key becomes unreadable, and the feed hears of it first.
+/// A reader lists the store. Before its answer arrives, a key becomes unreadable, and the feed sees that first.
 #[tokio::test(start_paused = true)]
 async fn an_older_list_does_not_forget_what_became_unreadable_after_it() {
     let (bench, fault) = faulty().await;
@@ -212,7 +212,7 @@ async fn an_older_list_does_not_forget_what_became_unreadable_after_it() {
     assert_eq!(unreadable, [key]);
 }
 
-/// Or it becomes readable, and the reader has seen it as it was.
+/// The opposite order: the key becomes readable, and the reader has seen the unreadable value.
 #[tokio::test(start_paused = true)]
 async fn an_older_list_does_not_tell_of_what_has_been_mended_since() {
     let (bench, fault) = faulty().await;
@@ -247,7 +247,7 @@ async fn a_feed_that_panics_starts_over() {
     assert_eq!(bench.cacher.read(Freshness::Latest).await.unwrap().get("x", "a").unwrap().revision, 3);
 }
 
-/// One object at which the decoder panics is left out, as any other that cannot be read.
+/// An object at which the decoder panics is left out, as any other unreadable one.
 #[tokio::test(start_paused = true)]
 async fn a_decoder_that_panics_costs_one_object() {
     let env = Env::simulated(3);

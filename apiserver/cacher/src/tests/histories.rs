@@ -1,5 +1,5 @@
 //! Random histories over a store with faults: the cache equals a rebuild, and every watch sees exactly its events,
-//! wherever it begins and however often it is resumed.
+//! from any start and with any number of resumptions.
 
 use super::*;
 use futures::{FutureExt, StreamExt};
@@ -12,15 +12,15 @@ use storage::{Event, RangeRequest, WatchItem};
 
 const COLORS: [&str; 3] = ["red", "green", "blue"];
 
-/// What really happened, as the engine itself tells it.
-type Truth = Arc<Mutex<Vec<Told>>>;
+/// The real events, as the engine itself reports them.
+type Truth = Arc<Mutex<Vec<RecordedEvent>>>;
 
-struct Told {
+struct RecordedEvent {
     event: Arc<Event>,
     object: Option<Arc<Object>>,
 }
 
-/// Writes at random until `changes` are done; lost answers and refusals are part of it.
+/// Makes random writes until `changes` are done, with lost answers and refusals among them.
 async fn churn(env: Env, storage: Arc<dyn Storage>, stream: String, changes: usize) {
     let random = env.random(&stream);
     for _ in 0..changes {
@@ -29,7 +29,7 @@ async fn churn(env: Env, storage: Arc<dyn Storage>, stream: String, changes: usi
         let Ok(read) = storage.get(&path).await else { continue };
         let at = read.entry.map_or(0, |entry| entry.mod_revision);
         let ttl = (random.below(8) == 0).then(|| Duration::from_millis(random.u64() % 3000));
-        // Lost answers are answers too: the next turn reads again.
+        // An error needs no handling: the next round reads again.
         let _ = match random.below(10) {
             0 => storage.create(&format!("/registry/nodes/{}", random.uid()), Bytes::new(), None).await,
             1 | 2 => storage.delete(&path, at).await,
@@ -38,13 +38,13 @@ async fn churn(env: Env, storage: Arc<dyn Storage>, stream: String, changes: usi
         if random.below(40) == 0 {
             let _ = storage.compact(read.revision.saturating_sub(random.u64() % 30)).await;
         }
-        // Mostly busy, sometimes quiet for as long as a bookmark takes.
+        // Mostly busy, sometimes quiet for as long as the interval of bookmarks.
         let longest_ms = if random.below(25) == 0 { 40_000 } else { 20 };
         env.sleep(Duration::from_millis(random.u64() % longest_ms)).await;
     }
 }
 
-/// Cuts the cache off from the store and takes away what it then misses, so that it has to list again.
+/// Cuts the cache off from the store and compacts the events that it then misses, so that it has to list again.
 async fn lose_history(env: Env, fault: Arc<Fault>, engine: Arc<dyn Storage>) {
     for _ in 0..6 {
         env.sleep(Duration::from_secs(7)).await;
@@ -54,12 +54,12 @@ async fn lose_history(env: Env, fault: Arc<Fault>, engine: Arc<dyn Storage>) {
     }
 }
 
-/// What a watch of this color in this scope has to see after a revision.
-fn expected(truth: &[Told], after: u64, scope: &Scope, color: Option<&str>) -> Vec<String> {
+/// Returns what a watch of this color in this scope has to see after a revision.
+fn expected(truth: &[RecordedEvent], after: u64, scope: &Scope, color: Option<&str>) -> Vec<String> {
     let (start, end) = scope.keys(PREFIX);
     let mut current: BTreeMap<String, Arc<Object>> = BTreeMap::new();
     let mut lines = Vec::new();
-    for Told { event, object: now } in truth {
+    for RecordedEvent { event, object: now } in truth {
         if *event.key < *start || *event.key >= *end {
             continue;
         }
@@ -89,13 +89,13 @@ fn revision_of(line: &str) -> u64 {
     line.trim_end_matches(" end").rsplit(' ').next().unwrap().parse().unwrap()
 }
 
-/// One client that watches, is cut and resumes at random, and checks every line against the truth.
+/// A client that watches, is cut and resumes at random, and checks every line against the real events.
 struct Client {
     cacher: Cacher,
     truth: Truth,
     scope: Scope,
     color: Option<&'static str>,
-    /// Where it would resume.
+    /// The revision from which it would resume.
     seen: u64,
     resumed: usize,
     relisted: usize,
@@ -107,7 +107,7 @@ impl Client {
         WatchRequest { scope: self.scope.clone(), predicate, bookmarks: true, ..WatchRequest::new(from) }
     }
 
-    /// Reads the current state; what it then shows is checked by the rebuild at the end.
+    /// Reads the current state, which the rebuild at the end checks.
     async fn relist(&mut self) {
         self.relisted += 1;
         if let Ok(snapshot) = self.cacher.read(Freshness::Any).await {
@@ -115,7 +115,7 @@ impl Client {
         }
     }
 
-    /// Watches for some batches.
+    /// Watches until some batches have arrived.
     async fn watch(&mut self, batches: usize) {
         let mut watch = match self.cacher.watch(self.request(WatchFrom::After(self.seen))).await {
             Ok(watch) => watch,
@@ -144,7 +144,7 @@ impl Client {
         self.check(after, &lines);
     }
 
-    /// Every event up to the last line, once and in order, and nothing else.
+    /// Checks that the lines are all events up to the last line, once and in order, and nothing else.
     fn check(&self, after: u64, lines: &[String]) {
         let events: Vec<_> = lines.iter().filter(|line| !line.starts_with("BOOKMARK")).cloned().collect();
         let mut wanted = expected(&self.truth.lock(), after, &self.scope, self.color);
@@ -153,7 +153,7 @@ impl Client {
     }
 }
 
-/// How often a client had to list again. Without an etcd version the store is in memory.
+/// Runs a history and returns how often a client had to list again. Without an etcd version the store is in memory.
 async fn history(seed: u64, etcd: Option<&str>) -> usize {
     let env = Env::simulated(seed);
     let engine: Arc<dyn Storage> = match etcd {
@@ -167,7 +167,7 @@ async fn history(seed: u64, etcd: Option<&str>) -> usize {
         while let Some(item) = told.next().await {
             if let WatchItem::Events(events) = item.unwrap() {
                 let decode = decoder();
-                let decoded = |event: Arc<Event>| Told {
+                let decoded = |event: Arc<Event>| RecordedEvent {
                     object: event.current.as_ref().map(|entry| decode(entry).unwrap()),
                     event,
                 };
@@ -202,7 +202,7 @@ async fn history(seed: u64, etcd: Option<&str>) -> usize {
             env.clone().spawn(async move {
                 while !until.is_cancelled() {
                     let batches = 1 + random.below(12);
-                    // A cut connection drops the watch wherever it is.
+                    // A cut connection drops the watch at any point.
                     let limit = Duration::from_millis(random.u64() % [3000, 200_000][random.below(2)]);
                     let _ = env.timeout(limit, client.watch(batches)).await;
                     env.sleep(Duration::from_millis(random.u64() % 100)).await;
@@ -214,7 +214,7 @@ async fn history(seed: u64, etcd: Option<&str>) -> usize {
     env.spawn(lose_history(env.clone(), fault.clone(), engine));
     let writers = (0..3).map(|writer| churn(env.clone(), fault.clone(), format!("writer {writer}"), 150));
     futures::future::join_all(writers.collect::<Vec<_>>()).await;
-    // Faults stop: everything catches up.
+    // The faults stop: everything catches up.
     fault.set(Faults::default());
     env.sleep(Duration::from_secs(20)).await;
     until.shutdown().cancel();
@@ -232,7 +232,7 @@ async fn history(seed: u64, etcd: Option<&str>) -> usize {
     relisted
 }
 
-/// The cache that followed every event is the cache that reads the store anew.
+/// Checks that the cache that followed every event equals a cache that has just listed the store.
 async fn equals_a_rebuild(bench: &Bench, snapshot: &Snapshot) {
     let text = |key: &str, object: &Object| format!("{key}@{} {:?}", object.revision, object.bytes());
     let cached: Vec<_> = snapshot.iter().map(|(key, object)| text(key, object)).collect();
@@ -242,8 +242,8 @@ async fn equals_a_rebuild(bench: &Bench, snapshot: &Snapshot) {
     assert_eq!(snapshot.revision, range.revision);
 }
 
-/// A watch from each revision sees all that follows, or is told that it is too late, which it is below one revision.
-async fn every_start_sees_the_rest(bench: &Bench, truth: &[Told]) {
+/// Checks that a watch from each revision sees all later events, or fails as too old, which it does below one revision.
+async fn every_start_sees_the_rest(bench: &Bench, truth: &[RecordedEvent]) {
     let head = bench.storage.current_revision().await.unwrap();
     for color in [None, Some("green")] {
         let whole = expected(truth, 0, &Scope::all(), color);
@@ -264,7 +264,7 @@ async fn every_start_sees_the_rest(bench: &Bench, truth: &[Told]) {
             let mut known = usize::MAX;
             while lines.len() != known {
                 known = lines.len();
-                // Whoever reads history does so in virtual no time.
+                // Reading history takes no virtual time.
                 bench.env.sleep(Duration::from_millis(1)).await;
                 while let Some(Ok(Some(events))) = watch.next().now_or_never() {
                     lines.extend(events.iter().map(line));

@@ -1,4 +1,4 @@
-//! Consistent reads over a real etcd: from the cache where the progress of its members can be trusted, else from the store.
+//! Consistent reads over a real etcd: from the cache if its members' progress is reliable, otherwise from the store.
 //!
 //! Corresponds to the feature ConsistentListFromCache of kube-apiserver.
 
@@ -12,7 +12,7 @@ use storage::etcd::grpc::EtcdTls;
 use storage::etcd::testing as etcd_tests;
 use storage::metered::Metered;
 
-/// Objects that are written, each followed by a write of another row.
+/// Number of objects that are written, each followed by a write of another row.
 const WRITES: usize = 40;
 
 /// The cache of pods over an etcd, with its calls counted.
@@ -24,14 +24,14 @@ async fn over(processes: &EtcdProcess) -> Bench {
     Bench::over(env, storage).await
 }
 
-/// How often the row was read whole from the store.
+/// Returns how often the whole row was read from the store.
 fn lists(bench: &Bench) -> usize {
     let metrics = bench.env.metrics().encode();
     let of_row = r#"etcd_requests_total{group="",operation="list",resource="pods"} "#;
     metrics.lines().find_map(|line| line.strip_prefix(of_row)?.parse().ok()).unwrap_or(0)
 }
 
-/// Reads what has just been written, and again when only another row has changed, while others read without a pause.
+/// Reads objects just after their write, and again when only another row has changed, while other readers never pause.
 async fn nothing_written_is_missed(bench: &Bench) {
     let done = AtomicBool::new(false);
     let write = async {
@@ -70,7 +70,7 @@ async fn a_newer_etcd_keeps_the_cache_fresh_enough_for_consistent_reads() {
     assert_eq!(lists(&bench), before, "the cache answered every read");
 }
 
-/// The etcd in PATH may be one that cannot be trusted, such as Debian 12's 3.4.23.
+/// The etcd in PATH may be one without reliable progress, such as Debian 12's 3.4.23.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_older_etcd_is_read_itself() {
     if !test_needs::etcd() {
@@ -82,7 +82,7 @@ async fn an_older_etcd_is_read_itself() {
     let before = lists(&bench);
     nothing_written_is_missed(&bench).await;
     let listed = lists(&bench) - before;
-    // A change of another row reaches the cache of this one by progress alone.
+    // A change of another row reaches this cache only as progress.
     if bench.storage.reports_progress() {
         assert_eq!(listed, 0);
     } else {

@@ -1,32 +1,32 @@
-//! `Unreadable`: keys of a row that hold something else than an object of it.
+//! `UnreadableKeys`: the keys of a row whose values are not objects of it.
 //!
-//! Somebody may have written past the API server, or a disk may have lied. One bad value must not take its whole kind
-//! down, so it is told by name, once, and left out of lists and watches; a get of it fails.
+//! A person may have written past the API server, or a disk may be damaged. One bad value must not make its whole kind
+//! unavailable. So it is logged once with its name and left out of lists and watches; a get of it fails.
 
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use storage::Key;
 
 #[derive(Debug, Default)]
-pub(super) struct Unreadable(Mutex<BTreeMap<Key, Told>>);
+pub(super) struct UnreadableKeys(Mutex<BTreeMap<Key, UnreadableValue>>);
 
 #[derive(Debug)]
-struct Told {
+struct UnreadableValue {
     mod_revision: u64,
     reason: String,
 }
 
-impl Unreadable {
-    pub fn tell(&self, key: &Key, mod_revision: u64, reason: String) {
+impl UnreadableKeys {
+    pub fn record(&self, key: &Key, mod_revision: u64, reason: String) {
         let mut told = self.0.lock();
         if told.get(key).is_some_and(|known| known.mod_revision == mod_revision) {
             return;
         }
         tracing::error!(%key, mod_revision, reason, "a stored object cannot be read and is left out");
-        told.insert(key.clone(), Told { mod_revision, reason });
+        told.insert(key.clone(), UnreadableValue { mod_revision, reason });
     }
 
-    /// The key is gone, or has been mended.
+    /// Removes a key that was deleted or is readable again.
     pub fn forget(&self, key: &Key) {
         let mut told = self.0.lock();
         if told.remove(key).is_some() {
@@ -34,7 +34,7 @@ impl Unreadable {
         }
     }
 
-    /// Only these are there, as a list of the store says.
+    /// Removes all keys that are not in a list of the store.
     pub fn retain(&self, there: &BTreeSet<Key>) {
         let gone: Vec<Key> = self.0.lock().keys().filter(|key| !there.contains(*key)).cloned().collect();
         gone.iter().for_each(|key| self.forget(key));

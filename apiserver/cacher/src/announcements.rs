@@ -1,8 +1,9 @@
-//! `Announced`: what this server itself is writing, so that the feed need not decode what the write path has at hand.
+//! `Announcements`: the writes of this server that are in progress, so that the feed need not decode their objects
+//! again.
 //!
-//! A value of the store is taken for an announced object only if it is, byte for byte, what was announced for its key:
-//! then it would decode to that object, under its own revision. What never comes back is forgotten.
-//! Corresponds to nothing in Kubernetes, whose cacher decodes every event of etcd.
+//! A value from the store stands for an announced object only if it equals, byte for byte, the announced value of its
+//! key. It would then decode to that object, under its own revision. An announcement whose write never comes back is
+//! dropped. Kubernetes has nothing like it: its cacher decodes every event of etcd.
 
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -11,40 +12,40 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use storage::{Entry, Key};
 
-/// Writes that are under way, or done and not reported yet. More of them are decoded when they come.
-const MOST: usize = 4096;
+/// Largest number of writes that are in progress or not reported yet. Further ones are decoded when they come.
+const MAX_ANNOUNCEMENTS: usize = 4096;
 
 #[derive(Debug, Default)]
-pub(super) struct Announced(Mutex<BTreeMap<Key, Arc<Write>>>);
+pub(super) struct Announcements(Mutex<BTreeMap<Key, Arc<AnnouncedWrite>>>);
 
 #[derive(Debug)]
-struct Write {
-    /// As the store will hold it.
+struct AnnouncedWrite {
+    /// The value in the store.
     value: Bytes,
     object: Object,
 }
 
-/// One announcement. It is taken back where the write does not come to pass.
+/// The announcement of one write. Dropping it without `written` withdraws it.
 #[derive(Debug)]
 pub struct Announcement<'a> {
-    announced: &'a Announced,
+    announced: &'a Announcements,
     key: Key,
-    write: Arc<Write>,
+    write: Arc<AnnouncedWrite>,
     done: bool,
 }
 
-impl Announced {
-    /// Tells that `object` is about to be written, as `value`. Only the last announcement of a key counts.
+impl Announcements {
+    /// Announces that `object` is about to be written, as `value`. Only the last announcement of a key counts.
     pub fn announce(&self, key: &Key, value: &Bytes, object: &Object) -> Announcement<'_> {
-        let write = Arc::new(Write { value: value.clone(), object: object.without_tree() });
+        let write = Arc::new(AnnouncedWrite { value: value.clone(), object: object.without_tree() });
         let mut writes = self.0.lock();
-        if writes.len() < MOST || writes.contains_key(key) {
+        if writes.len() < MAX_ANNOUNCEMENTS || writes.contains_key(key) {
             writes.insert(key.clone(), write.clone());
         }
         Announcement { announced: self, key: key.clone(), write, done: false }
     }
 
-    /// The object of an entry that was announced; only once.
+    /// Returns the object of an entry that was announced, once.
     pub fn take(&self, entry: &Entry) -> Option<Arc<Object>> {
         let mut writes = self.0.lock();
         writes.get(&entry.key).filter(|write| write.value == entry.value)?;
@@ -53,14 +54,14 @@ impl Announced {
         Some(Arc::new(write.object.copy_at(entry.mod_revision)))
     }
 
-    /// What was not reported until now may never be.
+    /// Drops all announcements: their events may never come.
     pub fn clear(&self) {
         self.0.lock().clear();
     }
 }
 
 impl Announcement<'_> {
-    /// It was written, and will be reported.
+    /// Keeps the announcement: the object was written, and the store will report it.
     pub fn written(mut self) {
         self.done = true;
     }
@@ -93,7 +94,7 @@ mod tests {
 
     #[test]
     fn only_the_very_bytes_are_taken_and_only_once() {
-        let (announced, key) = (Announced::default(), Key::from("/a"));
+        let (announced, key) = (Announcements::default(), Key::from("/a"));
         let (mine, other) = (object("mine"), object("other"));
         announced.announce(&key, mine.bytes(), &mine).written();
         assert_eq!(announced.take(&entry(&other, 7)), None);
@@ -104,7 +105,7 @@ mod tests {
 
     #[test]
     fn what_is_not_written_is_forgotten_unless_another_write_follows() {
-        let (announced, key) = (Announced::default(), Key::from("/a"));
+        let (announced, key) = (Announcements::default(), Key::from("/a"));
         let (first, second) = (object("first"), object("second"));
         let refused = announced.announce(&key, first.bytes(), &first);
         let written = announced.announce(&key, second.bytes(), &second);
@@ -117,12 +118,12 @@ mod tests {
 
     #[test]
     fn what_never_comes_back_is_bounded() {
-        let announced = Announced::default();
-        for number in 0..2 * MOST {
+        let announced = Announcements::default();
+        for number in 0..2 * MAX_ANNOUNCEMENTS {
             let object = object("mine");
             announced.announce(&format!("/{number}").into(), object.bytes(), &object).written();
         }
-        assert_eq!(announced.0.lock().len(), MOST);
+        assert_eq!(announced.0.lock().len(), MAX_ANNOUNCEMENTS);
         announced.clear();
         assert!(announced.0.lock().is_empty());
     }
