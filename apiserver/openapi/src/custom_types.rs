@@ -1,4 +1,4 @@
-//! The schema of a custom resource: in version 3 all that its definition says, in version 2 what kubectl copes with.
+//! The schema of a custom resource: complete in version 3, and in version 2 reduced to what kubectl can handle.
 //!
 //! Corresponds to the conversion of structural schemas to OpenAPI in k8s.io/apiextensions-apiserver/pkg/apiserver/schema
 //! and to pkg/controller/openapi/{builder,v2} there.
@@ -8,12 +8,13 @@ use proto::schema::ListType;
 use proto::schema::structural::{Additional, Rule, Structural, ValueRules, plain_numbers};
 use serde_json::{Map, Value, json};
 
-/// The definition of a custom resource. `meta_fields` are those of every object, which no schema needs to name.
+/// Writes the definition of a custom resource. `meta_fields` are those of every object, which a schema need not
+/// declare.
 pub fn written(schema: &Structural, dialect: Dialect, meta_fields: &Map<String, Value>) -> Value {
     let writer = Writer { dialect, meta_fields };
     match dialect {
         Dialect::V3 => writer.node(schema, true),
-        // A kubectl that saw fields would take all others for mistakes.
+        // kubectl would report every undeclared field as an error if it saw any declared ones.
         Dialect::V2 if schema.preserve_unknown => json!({"type": "object"}),
         Dialect::V2 => {
             let mut simple = schema.clone();
@@ -23,7 +24,8 @@ pub fn written(schema: &Structural, dialect: Dialect, meta_fields: &Map<String, 
     }
 }
 
-/// Takes out what version 2 has no word for, and what kubectl misreads there: types of what may be null or anything.
+/// Removes what version 2 cannot express, and what kubectl misreads in it: types of values that may be null or
+/// anything.
 fn simplify(schema: &mut Structural) {
     let rules = &mut schema.value;
     (rules.all_of, rules.any_of, rules.one_of, rules.not) = (Vec::new(), Vec::new(), Vec::new(), None);
@@ -55,7 +57,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// A node with everything below it.
+    /// Writes a node with everything below it.
     fn node(&self, schema: &Structural, is_root: bool) -> Value {
         let mut written = self.value_rules(&schema.value);
         let mut put = |key: &str, value: Value| drop(written.insert(key.to_owned(), value));
@@ -154,7 +156,7 @@ pub fn list_type_name(list_type: ListType) -> &'static str {
     }
 }
 
-/// Without a fraction that is none.
+/// Writes a number, without a fraction if it is whole.
 fn number(number: f64) -> Value {
     let mut value = Value::from(number);
     plain_numbers(&mut value);

@@ -11,7 +11,7 @@ use proto::schema::{Properties, Schema, Shape, TypeRef, builtin_type};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// Definitions of the types that were asked for and of all that they refer to.
+/// The definitions of the requested types and of all types that they refer to.
 pub struct Definitions<'a> {
     dialect: Dialect,
     kinds: &'a BTreeMap<String, Vec<Gvk>>,
@@ -24,7 +24,7 @@ impl<'a> Definitions<'a> {
         Self { dialect, kinds, done: BTreeMap::new(), waiting: Vec::new() }
     }
 
-    /// A type and what it refers to.
+    /// Adds a type and the types that it refers to.
     pub fn add(&mut self, target: &TypeRef) {
         self.waiting.push(target.clone());
         while let Some(target) = self.waiting.pop() {
@@ -44,7 +44,7 @@ impl<'a> Definitions<'a> {
         }
     }
 
-    /// The list of a type.
+    /// Adds the list type of a type.
     pub fn add_list(&mut self, item: &TypeRef, kind: &str) {
         self.add(item);
         self.add(&builtin_type(LIST_META));
@@ -69,7 +69,7 @@ impl<'a> Definitions<'a> {
         self.done.into_iter().collect()
     }
 
-    /// `{"$ref": …}` alone.
+    /// Returns `{"$ref": …}`.
     pub fn bare_reference(&self, name: &str) -> Value {
         bare_reference(self.dialect, name)
     }
@@ -80,7 +80,7 @@ impl<'a> Definitions<'a> {
         }
     }
 
-    /// A reference with its companions. Version 3 knows none beside `$ref`, hence the detour through `allOf`.
+    /// Returns a reference with further members. Version 3 permits none beside `$ref`, so there it becomes an `allOf`.
     fn reference(&self, name: &str, companions: &mut Map<String, Value>) -> Value {
         let reference = self.bare_reference(name);
         let mut written = std::mem::take(companions);
@@ -95,7 +95,7 @@ impl<'a> Definitions<'a> {
         Value::Object(written)
     }
 
-    /// A schema inside another: by reference if it has a definition of its own.
+    /// Writes a nested schema: as a reference if it has a definition of its own.
     fn schema(&mut self, schema: &Schema) -> Value {
         let Some(name) = referred(&schema.shape) else { return self.inline(schema) };
         self.waiting.push(builtin_or(name, &schema.shape));
@@ -167,7 +167,7 @@ impl<'a> Definitions<'a> {
     }
 }
 
-/// `{"group": …, "kind": …, "version": …}`
+/// Returns `{"group": …, "kind": …, "version": …}`.
 pub fn gvk_value(gvk: &Gvk) -> Value {
     json!({"group": gvk.group, "kind": gvk.kind, "version": gvk.version})
 }
@@ -179,7 +179,7 @@ pub fn bare_reference(dialect: Dialect, name: &str) -> Value {
     }
 }
 
-/// The content of a type that no release of the server fixes.
+/// Returns the content of a custom resource's type, for the fingerprint of a document.
 pub fn fingerprint(target: &TypeRef) -> String {
     let kinds = BTreeMap::new();
     let mut definitions = Definitions::new(Dialect::V3, &kinds);
@@ -187,7 +187,7 @@ pub fn fingerprint(target: &TypeRef) -> String {
     Value::Object(definitions.finish()).to_string()
 }
 
-/// Shapes that have a definition of their own.
+/// Returns the name of the definition, for a shape that has one.
 fn referred(shape: &Shape) -> Option<&str> {
     match shape {
         Shape::Ref(target) => Some(&target.name),
@@ -206,7 +206,7 @@ fn builtin_or(name: &str, shape: &Shape) -> TypeRef {
     }
 }
 
-/// What is said about a schema, as opposed to what it is.
+/// Returns the members that describe a schema, as opposed to its shape.
 fn annotations(schema: &Schema, dialect: Dialect) -> Map<String, Value> {
     let mut written = Map::new();
     if !schema.description.is_empty() {
@@ -231,7 +231,7 @@ fn extensions(schema: &Schema, written: &mut Map<String, Value>) {
         let keys: Vec<&str> = merge.map_keys.iter().map(|key| &**key).collect();
         written.insert("x-kubernetes-list-map-keys".into(), json!(keys));
     }
-    // Where a field refers to a type, the type says so itself.
+    // A type that a field refers to carries its own extensions.
     if merge.atomic_map && !matches!(schema.shape, Shape::Ref(_)) {
         written.insert("x-kubernetes-map-type".into(), json!("atomic"));
     }

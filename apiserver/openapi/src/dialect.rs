@@ -1,4 +1,4 @@
-//! `Dialect`: how the versions of OpenAPI differ in writing types.
+//! `Dialect`: the version of OpenAPI in which types are written.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {

@@ -1,43 +1,43 @@
-//! The messages in which version 2 travels as protobuf: which member of the JSON is which field.
+//! The protobuf messages of version 2: which member of the JSON document is which field.
 //!
 //! Corresponds to gnostic's OpenAPIv2.proto.
 
 use serde_json::Value;
 
-/// A message, and how the members of a JSON object become its fields.
+/// A message, and the mapping from the members of a JSON object to its fields.
 pub struct Message {
     pub fields: &'static [(&'static str, u32, Form)],
-    /// The field that takes members whose names begin with `x-`; 0 where there is none.
+    /// The number of the field for members whose names begin with `x-`; 0 if there is none.
     pub extensions: u32,
 }
 
-/// How one member is written.
+/// How one member is encoded.
 pub enum Form {
     Text,
     Texts,
     Flag,
     Double,
     Integer,
-    /// Anything at all, as YAML.
+    /// Any JSON value, as YAML.
     Anything,
     EachAnything,
     Message(&'static Message),
-    /// A list of messages, each inside others: which ones depends on what it says.
+    /// A list of messages, each inside other messages that depend on its content.
     EachWrapped(Wrapping),
     Wrapped(Wrapping),
-    /// One text, or a list of them, in a message of its own.
+    /// One text or a list of them, in a message of its own.
     OneOrMoreTexts,
-    /// One schema, or a list of them, in a message of its own.
+    /// One schema or a list of them, in a message of its own.
     OneOrMore(&'static Message),
     /// A schema or a boolean, in a message of its own.
     SchemaOrFlag(&'static Message),
-    /// A message whose field of this number repeats pairs of a name and a value.
+    /// A map, as a message whose field of this number repeats pairs of a name and a value.
     Pairs(u32, Wrapping),
     /// A list of maps from names to lists of texts.
     EachTextsByName,
 }
 
-/// The numbers of the fields around a message, outermost first, and the message.
+/// Returns the field numbers of the messages around a message, outermost first, and the message itself.
 pub type Wrapping = fn(&Value) -> (&'static [u32], &'static Message);
 
 pub static DOCUMENT: Message = Message {
@@ -92,7 +92,7 @@ static OPERATION: Message = Message {
     extensions: 13,
 };
 
-/// A reference, a body, or a parameter of one of four places.
+/// Returns the message of a reference, a body, or a parameter in one of four places.
 fn parameter(value: &Value) -> (&'static [u32], &'static Message) {
     match value["in"].as_str() {
         _ if value["$ref"].is_string() => (&[2], &REFERENCE),
@@ -127,7 +127,7 @@ static BODY_PARAMETER: Message = Message {
     extensions: 6,
 };
 
-/// Of headers, too.
+/// Also used for headers.
 static PATH_PARAMETER: Message = Message {
     fields: &[
         ("required", 1, Form::Flag),
@@ -154,7 +154,7 @@ static PATH_PARAMETER: Message = Message {
     extensions: 22,
 };
 
-/// Of form data, too: those may be empty, so every number after is one higher.
+/// Also used for form data. Its parameters may be empty, so every later field number is one higher.
 static QUERY_PARAMETER: Message = Message {
     fields: &[
         ("required", 1, Form::Flag),

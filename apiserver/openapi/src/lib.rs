@@ -1,16 +1,21 @@
-//! The OpenAPI documents: what is served and what every type looks like, read off the resource table and the schemas.
+//! The OpenAPI documents: the served paths and their types, generated from the resource table and the schemas. Pure
+//! code.
 //!
-//! Pure. Corresponds to k8s.io/kube-openapi: `/openapi/v3` with a document per group and version, and `/openapi/v2`.
+//! Corresponds to k8s.io/kube-openapi: `/openapi/v3` with one document per group and version, and `/openapi/v2`.
+//!
+//! Reading order: this file (the documents and when they are written); `parameters` and `operations` (the paths of a
+//! resource); `type_names`, `dialect`, `definitions` and `custom_types` (the types); `render_v3` and `render_v2` (the
+//! documents); `gnostic` and [`v2_protobuf`] (version 2 in protobuf).
 
-mod custom_types;
-mod definitions;
-mod dialect;
-mod gnostic;
-mod operations;
 mod parameters;
-mod render_v2;
-mod render_v3;
+mod operations;
 mod type_names;
+mod dialect;
+mod definitions;
+mod custom_types;
+mod render_v3;
+mod render_v2;
+mod gnostic;
 pub mod v2_protobuf;
 
 use bytes::Bytes;
@@ -21,25 +26,25 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-/// One document as it is sent.
+/// One document as it is served.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Document {
     pub bytes: Bytes,
-    /// Changes with the content: the `hash` of the index and the `ETag` of the answer.
+    /// A digest of the content: the `hash` in the index and the `ETag` of the response.
     pub hash: String,
 }
 
 impl Document {
-    /// A document whose tag follows from what it says.
+    /// Creates a document whose hash is computed from its bytes.
     pub fn of(bytes: Bytes) -> Self {
         Self { hash: hexadecimal(&Sha256::digest(&bytes)), bytes }
     }
 }
 
-/// The documents of one snapshot of the table; each is written when it is first asked for.
+/// The documents of one snapshot of the resource table. Each is written at its first use.
 pub struct Documents {
     catalogue: Arc<Catalogue>,
-    /// The server's own version: `v1.36.2`.
+    /// The server's version: `v1.36.2`.
     version: String,
     v3: BTreeMap<(String, String), OnceLock<Document>>,
     index: OnceLock<Document>,
@@ -65,7 +70,7 @@ impl Documents {
         }
     }
 
-    /// `/openapi/v3`: where the documents are.
+    /// Returns `/openapi/v3`: the index of the documents.
     pub fn v3_index(&self) -> &Document {
         self.index.get_or_init(|| document(&self.index_body()))
     }
@@ -81,7 +86,7 @@ impl Documents {
         json!({"paths": paths})
     }
 
-    /// `/openapi/v3/apis/<group>/<version>` and `/openapi/v3/api/v1`.
+    /// Returns `/openapi/v3/apis/<group>/<version>` or `/openapi/v3/api/v1`.
     pub fn v3(&self, group: &str, version: &str) -> Option<&Document> {
         let slot = self.v3.get(&(group.to_owned(), version.to_owned()))?;
         Some(slot.get_or_init(|| {
@@ -90,12 +95,12 @@ impl Documents {
         }))
     }
 
-    /// `/openapi/v2`: everything in one document.
+    /// Returns `/openapi/v2`: all groups and versions in one document.
     pub fn v2(&self) -> &Document {
         self.v2.get_or_init(|| document(&render_v2::document(&self.catalogue, &self.version)))
     }
 
-    /// The same in protobuf.
+    /// Returns `/openapi/v2` in protobuf.
     pub fn v2_protobuf(&self) -> &Document {
         self.v2_protobuf.get_or_init(|| {
             let bytes = Bytes::from(v2_protobuf::encode(&render_v2::document(&self.catalogue, &self.version)));
@@ -103,8 +108,8 @@ impl Documents {
         })
     }
 
-    /// What the content of a document depends on, without writing it: the server, the rows, and the types of custom
-    /// resources. Built-in types change with the server alone.
+    /// Returns a text that changes whenever a document does, without writing the document: the server's version, the
+    /// rows, and the types of custom resources. Built-in types change only with the server's version.
     fn fingerprint(&self, group: &str, version: &str) -> String {
         let mut digest = Sha256::new();
         digest.update(&self.version);
@@ -122,7 +127,7 @@ impl Documents {
     }
 }
 
-/// `api/v1` or `apis/apps/v1`.
+/// Returns `api/v1` or `apis/apps/v1`.
 fn group_path(group: &str, version: &str) -> String {
     if group.is_empty() { format!("api/{version}") } else { format!("apis/{}", api_version(group, version)) }
 }

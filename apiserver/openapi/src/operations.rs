@@ -1,4 +1,4 @@
-//! The operations of a row: which path takes which method, with what, and what comes back.
+//! The operations of a resource: which path has which method, with which parameters, body and responses.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/endpoints/installer. The same operations are written as version 2 and 3.
 
@@ -9,7 +9,7 @@ use proto::resources::{Scope, Served, Subresource, Target, Verb};
 
 pub const JSON: &str = "application/json";
 pub const YAML: &str = "application/yaml";
-/// What a body without a schema is.
+/// The media type of a body without a schema.
 pub const ANYTHING: &str = "*/*";
 
 const PATCHES: &[&str] = &[
@@ -18,11 +18,11 @@ const PATCHES: &[&str] = &[
     "application/merge-patch+json",
     "application/strategic-merge-patch+json",
 ];
-/// Kinds of custom resources have no strategic merge.
+/// Custom resources do not support strategic merge patches.
 const CUSTOM_PATCHES: &[&str] =
     &["application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json"];
 
-/// One path and what can be done there.
+/// One path with its operations.
 #[derive(Debug)]
 pub struct Path {
     pub path: String,
@@ -34,7 +34,7 @@ pub struct Path {
 pub struct Operation {
     /// `get`, `post`, …
     pub method: &'static str,
-    /// x-kubernetes-action
+    /// `x-kubernetes-action`
     pub action: &'static str,
     pub id: String,
     pub about: String,
@@ -43,14 +43,14 @@ pub struct Operation {
     pub parameters: &'static [Parameter],
     /// The definition of the body, and its media types.
     pub body: Option<(String, &'static [&'static str])>,
-    /// The definition of the answer, and its codes; no definition for streams and text.
+    /// The definition of the response; `None` for streams and text.
     pub answer: Option<String>,
     pub codes: &'static [u16],
-    /// Lists are also watched.
+    /// The operation can also watch.
     pub watches: bool,
 }
 
-/// Every path of one row in one version.
+/// Returns every path of one resource in one version.
 pub fn paths(target: &Target) -> Vec<Path> {
     let served = target.served();
     let writer = Writer { served, scope: target.row.scope };
@@ -78,7 +78,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// The path of the collection, inside `below`: `/namespaces/{namespace}` or nothing.
+    /// Returns the path of the collection; `below` is `/namespaces/{namespace}` or nothing.
     fn collection(&self, below: &str) -> String {
         let prefix = super::group_path(&self.served.group, &self.served.version);
         format!("/{prefix}{below}/{}", self.served.resource)
@@ -157,7 +157,7 @@ impl Writer<'_> {
         self.add(paths, &end, vec![parameters::NAME], operations);
     }
 
-    /// Streams, logs and proxies: no JSON either way.
+    /// Returns the operations of a stream, a log or a proxy, which carry no JSON.
     fn connect(&self, part: &Subresource, gvk: &Gvk, suffix: &str) -> Vec<Operation> {
         let methods = part.verbs.iter().filter_map(|verb| match verb {
             Verb::Get => Some("get"),
@@ -292,7 +292,7 @@ impl Writer<'_> {
         }
     }
 
-    /// What most operations have in common.
+    /// Returns the parts that most operations have in common.
     fn operation(&self, gvk: Gvk) -> Operation {
         Operation {
             method: "",
@@ -317,12 +317,13 @@ impl Writer<'_> {
         }
     }
 
-    /// `AppsV1`
+    /// Returns the group and version as in `AppsV1`.
     fn group_version(&self) -> String {
         format!("{}{}", group_words(&self.served.group).concat(), title(&self.served.version))
     }
 
-    /// `readAppsV1NamespacedDeploymentScale`; a collection's deletion names the collection before the scope.
+    /// Returns an id such as `readAppsV1NamespacedDeploymentScale`. That of `deletecollection` names the collection
+    /// before the scope.
     fn id(&self, verb: &str, suffix: &str) -> String {
         let scope = if self.scope == Scope::Namespaced { "Namespaced" } else { "" };
         let (verb, collection) = match verb {
@@ -333,7 +334,7 @@ impl Writer<'_> {
     }
 }
 
-/// `core_v1`, `rbacAuthorization_v1`
+/// Returns a tag such as `core_v1` or `rbacAuthorization_v1`.
 fn tag(group: &str, version: &str) -> String {
     let words = group_words(group).concat();
     let mut letters = words.chars();
@@ -341,7 +342,7 @@ fn tag(group: &str, version: &str) -> String {
     format!("{first}{}_{version}", letters.as_str())
 }
 
-/// The words of a group's name, without Kubernetes' own domain: `Rbac`, `Authorization`.
+/// Returns the words of a group's name, without Kubernetes' own domain: `Rbac`, `Authorization`.
 fn group_words(group: &str) -> Vec<String> {
     match group.strip_suffix(".k8s.io").unwrap_or(group) {
         "" => vec!["Core".to_owned()],

@@ -1,8 +1,8 @@
-//! The parameters of requests: one table for all paths.
+//! The parameters of requests, in one table for all paths.
 //!
 //! Corresponds to metav1.ListOptions, CreateOptions, UpdateOptions, PatchOptions and DeleteOptions as query parameters.
 
-/// Where a parameter stands and what it is.
+/// A parameter: its name, its place in the request, and its type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameter {
     pub name: &'static str,
@@ -21,7 +21,7 @@ const fn path(name: &'static str, about: &'static str) -> Parameter {
 
 pub const NAME: Parameter = path("name", "name of the object");
 pub const NAMESPACE: Parameter = path("namespace", "object name and auth scope, such as for teams and projects");
-/// What follows `proxy/`.
+/// The path after `proxy/`.
 pub const PATH: Parameter = path("path", "path to the resource");
 pub const PRETTY: Parameter = query("pretty", "string", "If 'true', then the output is pretty printed.");
 

@@ -1,4 +1,4 @@
-//! OpenAPI version 2: every group and version in one document.
+//! Writes OpenAPI version 2: every group and version in one document.
 
 use super::definitions::{Definitions, bare_reference, gvk_value};
 use super::dialect::Dialect;

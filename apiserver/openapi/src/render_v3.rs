@@ -1,4 +1,4 @@
-//! OpenAPI version 3: a document for one group and version, complete in itself.
+//! Writes OpenAPI version 3: a self-contained document for one group and version.
 
 use super::definitions::{Definitions, bare_reference, gvk_value};
 use super::dialect::Dialect;

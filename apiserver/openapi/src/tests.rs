@@ -1,4 +1,4 @@
-//! The documents against what clients look for in them.
+//! Tests that the documents contain what clients look for.
 
 mod decoded;
 
@@ -16,7 +16,7 @@ fn v3(group: &str, version: &str) -> Value {
     serde_json::from_slice(&documents().v3(group, version).unwrap().bytes).unwrap()
 }
 
-/// Every `$ref` in a document, without its prefix.
+/// Collects every `$ref` in a document, without its prefix.
 fn references(value: &Value, prefix: &str, found: &mut BTreeSet<String>) {
     match value {
         Value::Object(members) => {
@@ -127,7 +127,7 @@ fn types_carry_their_kinds_and_how_they_merge() {
     assert_eq!(schemas["io.k8s.api.core.v1.LocalObjectReference"]["x-kubernetes-map-type"], "atomic");
 }
 
-/// The built-in kinds and a custom one whose `spec` has these properties.
+/// Returns the documents of the built-in kinds and of a custom one whose `spec` has these properties.
 fn with_gadgets(spec: Value) -> Documents {
     let builtin = Catalogue::builtin();
     let config_maps = builtin.by_gvr(&Gvr::new("", "v1", "configmaps")).unwrap();
@@ -141,7 +141,7 @@ fn with_gadgets(spec: Value) -> Documents {
     Documents::new(Arc::new(builtin.with(&[Arc::new(row)])), "v1.36.2")
 }
 
-/// One property of each sort that a definition can ask for.
+/// Returns one property of each form that a definition can require.
 fn every_sort_of_property() -> Value {
     json!({"type": "object", "required": ["size", "maybe"], "properties": {
         "size": {"type": "integer", "format": "int32", "minimum": 1, "maximum": 9.5, "exclusiveMaximum": true,

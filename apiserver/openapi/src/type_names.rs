@@ -1,4 +1,4 @@
-//! Which type carries which kind: names of definitions, of lists, and of what subresources carry.
+//! The names of types: definitions, lists, and the types of subresources, with the kinds that each stands for.
 //!
 //! Corresponds to the definition namer of k8s.io/apiserver/pkg/endpoints/openapi.
 
@@ -11,12 +11,12 @@ pub const STATUS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Status";
 pub const DELETE_OPTIONS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
 pub const PATCH: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Patch";
 
-/// The type of a row's lists. It has no schema of its own: it follows from the items.
+/// Returns the name of the list type of a type. It has no schema of its own, as it follows from the items.
 pub fn list_of(item: &str) -> String {
     format!("{item}List")
 }
 
-/// What a subresource carries: the parent's type, a type of its own, or no JSON at all (streams and proxies).
+/// Returns the type of a subresource: the parent's type, a type of its own, or none for streams and proxies.
 pub fn of_subresource(served: &Served, part: &Subresource) -> Option<TypeRef> {
     let Some((group, version, kind)) = &part.kind else {
         return (part.name != "log").then(|| served.schema.clone());
@@ -26,7 +26,7 @@ pub fn of_subresource(served: &Served, part: &Subresource) -> Option<TypeRef> {
     proto::schema::builtin::all().contains_key(&target.name).then_some(target)
 }
 
-/// The kind in the paths of a subresource.
+/// Returns the kind in the paths of a subresource.
 pub fn gvk_of_subresource(served: &Served, part: &Subresource) -> Gvk {
     match &part.kind {
         Some((group, version, kind)) => Gvk::new(group.as_ref(), version.as_ref(), kind.as_ref()),
@@ -34,7 +34,7 @@ pub fn gvk_of_subresource(served: &Served, part: &Subresource) -> Gvk {
     }
 }
 
-/// The kinds that definitions stand for, by the definition's name.
+/// Returns the kinds of each definition, by the definition's name.
 pub fn kinds(catalogue: &Catalogue) -> BTreeMap<String, Vec<Gvk>> {
     let mut kinds: BTreeMap<String, Vec<Gvk>> = BTreeMap::new();
     let mut add = |name: String, gvk: Gvk| {

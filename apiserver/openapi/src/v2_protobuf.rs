@@ -1,21 +1,21 @@
-//! The second version in protobuf: what client-go reads, and kubectl of a kind that is in no version 3 document.
+//! Version 2 in protobuf: client-go reads it, and so does kubectl for a kind that is in no version 3 document.
 //!
 //! Written from the JSON document, by the table of messages in `gnostic.rs`.
 
 use super::gnostic::{DOCUMENT, Form, Message, Wrapping};
 use serde_json::Value;
 
-/// Content type of the answer.
+/// Content type of the response.
 pub const MEDIA_TYPE: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
-/// A pair of a map's name and value; what is extended is a pair, too.
+/// Fields of a pair: a name in a map and its value. Extensions are pairs, too.
 const NAME: u32 = 1;
 const VALUE: u32 = 2;
-/// `Any` carries YAML, of which JSON is a part.
+/// Field of `Any`, which carries YAML; JSON is a subset of it.
 const YAML: u32 = 2;
-/// The first or only field of a message that stands around others.
+/// The first or only field of a message that wraps others.
 const ONLY: u32 = 1;
-/// Of `AdditionalPropertiesItem`.
+/// Field of `AdditionalPropertiesItem`.
 const BOOLEAN: u32 = 2;
 
 /// The wire types of protobuf.
@@ -23,14 +23,14 @@ const VARINT: u64 = 0;
 const FIXED64: u64 = 1;
 const LENGTH_DELIMITED: u64 = 2;
 
-/// The document, from its JSON form.
+/// Encodes the document from its JSON form.
 pub fn encode(document: &Value) -> Vec<u8> {
     let mut out = Out::default();
     out.fields(&DOCUMENT, document);
     out.0
 }
 
-/// A message under construction.
+/// A message that is being encoded.
 #[derive(Default)]
 struct Out(Vec<u8>);
 
@@ -144,7 +144,7 @@ impl Out {
         }
     }
 
-    /// The fields of a message, inside the messages around it.
+    /// Encodes the fields of a message, inside the messages around it.
     fn wrapped(&mut self, wrapping: Wrapping, value: &Value) {
         let (numbers, message) = wrapping(value);
         self.inside(numbers, message, value);
@@ -166,7 +166,7 @@ fn members(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
     value.as_object().into_iter().flatten()
 }
 
-/// A list's items, or the one thing that is no list.
+/// Returns the items of a list, or the value itself if it is no list.
 fn one_or_more(value: &Value) -> impl Iterator<Item = &Value> {
     let (one, list) = if value.is_array() { (None, Some(value)) } else { (Some(value), None) };
     one.into_iter().chain(list.into_iter().flat_map(items))

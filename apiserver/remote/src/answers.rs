@@ -1,8 +1,8 @@
-//! `Answers`: reads what other servers answer, within a budget of bytes that all of them share.
+//! `Answers`: reads the responses of other servers, within a budget of bytes that all of them share.
 //!
-//! One answer may be large, a list that was converted for instance, and many may arrive at a time. Each takes from the
-//! budget what it has grown by, and waits while there is nothing left, at most as long as its question may take. What is
-//! decoded takes several times the room of its bytes, so that an answer counts until nobody uses it any more.
+//! One response may be large, for example a list that a webhook converted, and many may arrive at a time. Each takes
+//! from the budget as it grows, and waits while the budget is used up, within the time limit of its request. A decoded
+//! response takes several times the room of its bytes, so it counts until it is dropped.
 
 use axum::body::Body;
 use futures::StreamExt;
@@ -11,18 +11,18 @@ use std::ops::Deref;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The budget is counted in pieces of so many bytes.
+/// The unit of the budget.
 const PIECE_BYTES: usize = 1 << 10;
 
 /// The budget. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Answers {
     pieces: Arc<Semaphore>,
-    /// The largest answer; never more than the whole budget, or it would wait for ever.
+    /// The size of the largest response: at most the whole budget, or its reading would wait for ever.
     most_bytes: usize,
 }
 
-/// Bytes, or what was decoded from them, and their part of the budget.
+/// The bytes of a response, or the value decoded from them, with its part of the budget.
 #[derive(Debug)]
 pub struct Answer<T> {
     content: T,
@@ -38,7 +38,7 @@ impl<T> Deref for Answer<T> {
 }
 
 impl<T> Answer<T> {
-    /// The same part of the budget for what was made of the content.
+    /// Converts the content, which keeps the same part of the budget.
     pub fn map<U, E>(self, make: impl FnOnce(T) -> Result<U, E>) -> Result<Answer<U>, E> {
         Ok(Answer { content: make(self.content)?, _held: self._held })
     }
@@ -51,13 +51,13 @@ impl Answer<Value> {
 }
 
 impl Answers {
-    /// All answers together take at most `budget_bytes`, and one of them at most `most_bytes`.
+    /// Creates a budget of `budget_bytes` for all responses together, and of `most_bytes` for one of them.
     pub fn new(budget_bytes: usize, most_bytes: usize) -> Self {
         let pieces = Arc::new(Semaphore::new(budget_bytes / PIECE_BYTES));
         Self { pieces, most_bytes: most_bytes.min(budget_bytes / PIECE_BYTES * PIECE_BYTES) }
     }
 
-    /// The whole body. An error says what is wrong with it.
+    /// Reads a whole body. An error says what is wrong with it.
     pub async fn read(&self, body: Body) -> Result<Answer<Vec<u8>>, String> {
         let mut chunks = body.into_data_stream();
         let mut content = Vec::new();
@@ -89,7 +89,7 @@ mod tests {
     use futures::{FutureExt, stream};
     use std::convert::Infallible;
 
-    /// A body in pieces of a kibibyte.
+    /// Returns a body in chunks of one kibibyte.
     fn body(pieces: usize) -> Body {
         let piece = || Ok::<_, Infallible>(Bytes::from_static(&[b'x'; PIECE_BYTES]));
         Body::from_stream(stream::iter((0..pieces).map(move |_| piece())))

@@ -1,10 +1,10 @@
-//! `Callers`: the connections to other servers, each kept for as long as it is of use.
+//! `Callers`: the clients for other servers, whose connections are kept and shared.
 //!
-//! Corresponds to k8s.io/client-go/transport and its cache. In process an address is looked up among the services that
-//! are registered in the environment.
+//! Corresponds to k8s.io/client-go/transport and its cache. Inside one process an address is looked up among the
+//! services that are registered in the environment.
 
 use super::answers::Answers;
-use super::reference::{ServiceReference, Simulated, Unresolved};
+use super::reference::{ServiceReference, SimulatedAddresses, Unresolved};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use cacher::lookup::Lookup;
@@ -22,31 +22,32 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Servers to which connections are kept; when there are more, all are forgotten and made anew as they are needed.
+/// Number of servers whose clients are kept. When there are more, all are dropped and created again when needed.
 const MAX_CALLERS: usize = 256;
-/// How long a connection that is to be upgraded may take.
+/// Time limit for a connection that will be upgraded.
 const CONNECT_LIMIT: Duration = Duration::from_secs(30);
-/// Where nodes come from does not change often.
+/// Interval between two reads of the nodes' addresses, which rarely change.
 const LOOK_AT_NODES_AGAIN: Duration = Duration::from_secs(10);
 const USER_AGENT: &str = "kube-apiserver-orrery";
-/// What the answers of all webhooks take at a time. Decoded they take several times as much, of the 512 MiB that a
-/// container of the compose file has.
+/// Budget for the responses of all webhooks. Decoded they take several times as much of the 512 MiB that a container of
+/// the compose file has.
 const WEBHOOK_ANSWERS_BYTES: usize = 64 << 20;
-/// One of them may be a list of objects that was converted.
+/// Largest response, which may be a list of converted objects.
 /// Deviation: a larger answer of a webhook is refused, where Kubernetes reads it to its end.
 const WEBHOOK_ANSWER_BYTES: usize = 32 << 20;
 
-/// How a server shows that it is the right one.
+/// How a server proves its identity, and how this server proves its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Trust {
-    /// Who signs its certificate. Deviation: the machine's own authorities are not asked where none is given.
+    /// The authority that signs its certificate. Deviation: the machine's own authorities are not asked where none is
+    /// given.
     pub ca_pem: Option<String>,
     pub insecure: bool,
-    /// Empty: the host of its URL.
+    /// The name in its certificate. Empty: the host of its URL.
     pub server_name: String,
-    /// Show it the certificate of `--proxy-client-cert-file`.
+    /// Authenticate with the certificate of `--proxy-client-cert-file`.
     pub as_proxy: bool,
-    /// Or these, where there are any.
+    /// Authenticate with these credentials instead.
     pub credentials: Option<Credentials>,
 }
 
@@ -54,22 +55,22 @@ pub struct Trust {
 pub enum CallError {
     #[error(transparent)]
     Unresolved(#[from] Unresolved),
-    /// What of the configuration cannot be used.
+    /// The configuration is invalid.
     #[error("{0}")]
     Unusable(String),
-    /// The server does not answer.
+    /// The server does not respond.
     #[error("{0}")]
     Unreachable(String),
 }
 
-/// The certificate by which extension servers know this one as a proxy that may vouch for callers. PEM.
+/// The certificate, PEM, by which extension servers trust this server's headers about the user.
 #[derive(Clone, Default)]
 pub struct ProxyClient {
     pub cert_pem: Option<String>,
     pub key_pem: Option<String>,
 }
 
-/// Of one API server.
+/// The clients of one API server.
 pub struct Callers {
     env: Env,
     random: Random,
@@ -80,14 +81,14 @@ pub struct Callers {
     simulated: Mutex<Option<Addresses>>,
 }
 
-/// Which addresses are simulated, as it was seen for so many nodes at that time.
+/// The simulated addresses at one time, when there were so many nodes.
 struct Addresses {
     seen: Instant,
     nodes: usize,
-    simulated: Arc<Simulated>,
+    simulated: Arc<SimulatedAddresses>,
 }
 
-/// The PEM of a `caBundle`.
+/// Decodes a `caBundle` to PEM.
 pub fn ca_bundle(value: &Value) -> Option<String> {
     let bytes = BASE64.decode(value.as_str()?).ok()?;
     String::from_utf8(bytes).ok().filter(|pem| !pem.trim().is_empty())
@@ -106,25 +107,25 @@ impl Callers {
         }
     }
 
-    /// Where the answers of webhooks are read.
+    /// Returns the reader for the responses of webhooks.
     pub fn answers(&self) -> &Answers {
         &self.answers
     }
 
-    /// Where a service is really served.
+    /// Returns the real address of a Service.
     pub fn resolve(&self, objects: &dyn Lookup, reference: &ServiceReference) -> Result<String, Unresolved> {
         reference.resolve(objects, || self.simulated(objects), &self.random)
     }
 
-    /// Read off all nodes now and then, and whenever one comes or goes.
-    fn simulated(&self, objects: &dyn Lookup) -> Result<Arc<Simulated>, Status> {
+    /// Returns the simulated addresses, read from all nodes at intervals and whenever a node is added or removed.
+    fn simulated(&self, objects: &dyn Lookup) -> Result<Arc<SimulatedAddresses>, Status> {
         let nodes = objects.list("", "nodes", "")?;
         let now = self.env.now();
         let mut known = self.simulated.lock();
         if let Some(known) = known.as_ref().filter(|k| k.nodes == nodes.len() && now - k.seen < LOOK_AT_NODES_AGAIN) {
             return Ok(known.simulated.clone());
         }
-        let simulated = Arc::new(Simulated::of(&self.service_ranges, &nodes));
+        let simulated = Arc::new(SimulatedAddresses::of(&self.service_ranges, &nodes));
         *known = Some(Addresses { seen: now, nodes: nodes.len(), simulated: simulated.clone() });
         Ok(simulated)
     }
@@ -149,7 +150,7 @@ impl Callers {
         }
     }
 
-    /// A client whose connections are shared by all who ask the same server in the same way.
+    /// Returns a client. Callers with the same server and the same trust share its connections.
     pub fn client(&self, authority: &str, trust: &Trust) -> Result<Client, CallError> {
         let key = (authority.to_owned(), trust.clone());
         if let Some(client) = self.known.lock().get(&key) {
@@ -165,7 +166,7 @@ impl Callers {
         Ok(client)
     }
 
-    /// For a connection of its own, which the answer may take over.
+    /// Returns a dialer, for a connection that is not shared and that the response may take over.
     pub fn dialer(&self, authority: &str, trust: &Trust) -> Result<Dialer, CallError> {
         Dialer::new(&self.env, &self.connection(authority, trust), CONNECT_LIMIT)
             .map_err(|error| CallError::Unusable(error.to_string()))
@@ -178,7 +179,7 @@ impl From<DialError> for CallError {
     }
 }
 
-/// Why a server cannot be reached, as Go's clients say it: that is what people look for.
+/// Returns the error for a server that cannot be reached, worded as Go's clients word it.
 pub fn unreachable(authority: &str, error: &client::Error) -> CallError {
     let text = error.to_string();
     let says = |what: &str| text.contains(what);

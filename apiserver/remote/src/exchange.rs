@@ -1,4 +1,4 @@
-//! One body sent to another server as JSON, and its answer.
+//! Sends one body to another server as JSON, and reads its response.
 
 use super::answers::{Answer, Answers};
 use axum::body::Body;
@@ -9,47 +9,47 @@ use proto::wire::json;
 use proto::wire::json_syntax::syntax_error;
 use serde_json::Value;
 
-/// Why there is no answer of use.
+/// The reasons for which there is no valid response.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     #[error("{0}")]
     Unreachable(client::Error),
-    /// A code that is no success, with the words of who refuses where there are any.
+    /// The response has an error code; the text is the server's own message if it has one.
     #[error("{text}")]
     Refused { code: u16, text: String },
     #[error("{0}")]
-    Garbage(String),
+    InvalidAnswer(String),
 }
 
 impl Failure {
-    /// Another attempt may succeed.
-    pub fn may_pass(&self) -> bool {
+    /// Returns whether another attempt may succeed.
+    pub fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable(error) => matches!(error, client::Error::Lost(_)),
             Self::Refused { code, .. } => matches!(code, 429 | 500 | 503 | 504),
-            Self::Garbage(_) => false,
+            Self::InvalidAnswer(_) => false,
         }
     }
 }
 
-/// `path` is path and query.
+/// Sends `body` to `path`, which may contain a query.
 pub async fn post(client: &Client, path: &str, body: &Value, answers: &Answers) -> Result<Answer<Value>, Failure> {
     let mut request = Request::new(Body::from(json::to_canonical(body)));
     *request.method_mut() = Method::POST;
-    *request.uri_mut() = path.parse().map_err(|_| Failure::Garbage("invalid path".to_owned()))?;
+    *request.uri_mut() = path.parse().map_err(|_| Failure::InvalidAnswer("invalid path".to_owned()))?;
     let json_type = HeaderValue::from_static("application/json");
     request.headers_mut().insert(header::CONTENT_TYPE, json_type.clone());
     request.headers_mut().insert(header::ACCEPT, json_type);
     let answer = client.send(request).await.map_err(Failure::Unreachable)?;
     let code = answer.status();
-    let bytes = answers.read(answer.into_body()).await.map_err(Failure::Garbage)?;
+    let bytes = answers.read(answer.into_body()).await.map_err(Failure::InvalidAnswer)?;
     if !code.is_success() {
-        return Err(Failure::Refused { code: code.as_u16(), text: refusal(code, &bytes) });
+        return Err(Failure::Refused { code: code.as_u16(), text: error_text(code, &bytes) });
     }
-    bytes.map(|bytes| decoded(&bytes)).map_err(Failure::Garbage)
+    bytes.map(|bytes| decoded(&bytes)).map_err(Failure::InvalidAnswer)
 }
 
-/// The one object that the answer is.
+/// Decodes a response, which has to be a single object.
 fn decoded(bytes: &[u8]) -> Result<Value, String> {
     let wrong = |why: String| format!("couldn't get version/kind; json parse error: {why}");
     match serde_json::from_slice(bytes) {
@@ -62,8 +62,8 @@ fn decoded(bytes: &[u8]) -> Result<Value, String> {
     }
 }
 
-/// A server that answers with an error: its own words where it has any, as client-go would tell them.
-fn refusal(code: StatusCode, body: &[u8]) -> String {
+/// Returns the text of an error response: the server's own message if it has one, worded as in client-go.
+fn error_text(code: StatusCode, body: &[u8]) -> String {
     if let Ok(status) = serde_json::from_slice::<Value>(body)
         && let Some(message) = status["message"].as_str().filter(|_| status["kind"] == "Status")
     {
@@ -102,8 +102,8 @@ mod tests {
     #[test]
     fn a_refusal_has_the_words_of_who_refuses() {
         let status = json!({"kind": "Status", "message": "no"}).to_string();
-        assert_eq!(refusal(StatusCode::BAD_REQUEST, status.as_bytes()), "no");
-        let text = refusal(StatusCode::INTERNAL_SERVER_ERROR, b"boom\n");
+        assert_eq!(error_text(StatusCode::BAD_REQUEST, status.as_bytes()), "no");
+        let text = error_text(StatusCode::INTERNAL_SERVER_ERROR, b"boom\n");
         assert_eq!(text, "an error on the server (\"boom\") has prevented the request from succeeding");
     }
 }

@@ -1,16 +1,19 @@
-//! Servers beyond the cluster's own that this one asks: aggregated API servers, and webhooks.
+//! Calls of other servers: aggregated API servers, and webhooks.
 //!
-//! [`reference`] says where a Service really leads, [`callers`] keeps the connections, and [`webhook`] asks one question;
-//! [`answers`] bounds what is read of others. [`reviewer`] is who a kubeconfig file names, and [`remembered`] what was answered.
 //! Corresponds to k8s.io/apiserver/pkg/util/proxy and pkg/util/webhook.
+//!
+//! Reading order: [`reference`] (the address of a Service), [`callers`] (clients and their connections), [`answers`]
+//! (limits on the size of responses), [`exchange`] (one request and its response), [`users`] (credentials for
+//! webhooks), [`webhook`] (calls of admission and conversion webhooks), [`reviewer`] (calls of a server that a
+//! kubeconfig file names), [`expiring_cache`].
 
-#[cfg(any(test, feature = "testing"))]
-pub mod testing;
-pub mod answers;
-pub mod callers;
-pub mod exchange;
 pub mod reference;
-pub mod remembered;
-pub mod reviewer;
+pub mod callers;
+pub mod answers;
+pub mod exchange;
 pub mod users;
 pub mod webhook;
+pub mod reviewer;
+pub mod expiring_cache;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;

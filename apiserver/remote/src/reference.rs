@@ -1,4 +1,4 @@
-//! Where a reference to a Service really leads.
+//! Resolves a reference to a Service to the address of a real server.
 //!
 //! In this cluster the addresses of pods, nodes and Services are simulated, and nothing connects to them. A Service has
 //! a real address where the user gives it one: by the annotation `orrery.dev/service-endpoint` (`host:port`), as an
@@ -15,7 +15,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
-/// Where an APIService or a webhook names no port.
+/// Port of an APIService or a webhook that names none.
 pub const DEFAULT_PORT: u16 = 443;
 
 /// `service: {namespace, name, path, port}`.
@@ -28,7 +28,7 @@ pub struct ServiceReference {
     pub port: u16,
 }
 
-/// Why a reference leads nowhere.
+/// The reasons for which a reference cannot be resolved.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Unresolved {
     #[error("service {name:?} not found")]
@@ -50,16 +50,16 @@ pub enum Unresolved {
     Unreadable(Box<Status>),
 }
 
-/// Addresses that nobody serves at.
-pub struct Simulated {
-    /// Of Services, and of the pods of each node.
+/// The simulated addresses, at which no server listens.
+pub struct SimulatedAddresses {
+    /// Addresses of Services, and of the pods of each node.
     pub ranges: Vec<(IpNet, &'static str)>,
-    /// Of nodes.
+    /// Addresses of nodes.
     pub nodes: Vec<IpAddr>,
 }
 
 impl ServiceReference {
-    /// As it stands in an object; defaults are filled in there, but may be missing in what was written before them.
+    /// Reads a reference from an object. Its defaults may be missing if the object was written before they existed.
     pub fn read(value: &Value) -> Option<Self> {
         let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
         let port = value.get("port").and_then(Value::as_u64).and_then(|port| u16::try_from(port).ok());
@@ -72,16 +72,16 @@ impl ServiceReference {
         (!reference.name.is_empty()).then_some(reference)
     }
 
-    /// What the certificate of the server has to say.
+    /// Returns the name that has to be in the server's certificate.
     pub fn server_name(&self) -> String {
         format!("{}.{}.svc", self.name, self.namespace)
     }
 
-    /// `host:port` of a real server, or why there is none. What is simulated is only looked up where it matters.
+    /// Returns `host:port` of a real server, or why there is none. `simulated` is only called when it is needed.
     pub fn resolve(
         &self,
         objects: &dyn Lookup,
-        simulated: impl FnOnce() -> Result<Arc<Simulated>, Status>,
+        simulated: impl FnOnce() -> Result<Arc<SimulatedAddresses>, Status>,
         random: &Random,
     ) -> Result<String, Unresolved> {
         let key = ObjectKey { group: "", resource: "services", namespace: &self.namespace, name: &self.name };
@@ -90,7 +90,7 @@ impl ServiceReference {
         let mut slices: Vec<Arc<Value>> = Vec::new();
         if service["spec"]["type"] != "ExternalName" && annotation(&service).is_none() {
             let all = objects.list("discovery.k8s.io", "endpointslices", &self.namespace).map_err(unreadable)?;
-            // Only what belongs to the service is worth a parse.
+            // Only slices of this Service are worth parsing.
             let own = all.iter().filter(|s| s.index.labels.get(SERVICE_NAME).is_some_and(|name| *name == self.name));
             slices = own.map(|slice| slice.value()).collect();
         }
@@ -101,7 +101,7 @@ impl ServiceReference {
         };
         let (mut real, mut why) = (Vec::new(), String::new());
         for candidate in &candidates {
-            let of_range = || Some(format!("{} {}", known.as_ref()?.what(&candidate.host)?, candidate.host));
+            let of_range = || Some(format!("{} {}", known.as_ref()?.describe(&candidate.host)?, candidate.host));
             match candidate.pod.clone().or_else(of_range) {
                 Some(what) => why = what,
                 None => real.push(candidate),
@@ -114,7 +114,7 @@ impl ServiceReference {
         }
     }
 
-    /// Where the service says that it is served; never empty.
+    /// Returns the addresses that the Service names; never empty.
     fn candidates(&self, service: &Value, slices: &[Arc<Value>]) -> Result<Vec<Candidate>, Unresolved> {
         let name = || self.name.clone();
         if let Some(text) = annotation(service) {
@@ -151,12 +151,12 @@ fn unreadable(status: Status) -> Unresolved {
     Unresolved::Unreadable(Box::new(status))
 }
 
-/// One place where a service may be served.
+/// An address at which a Service may be served.
 #[derive(Debug, PartialEq)]
 struct Candidate {
     host: String,
     port: u16,
-    /// The simulated pod that it is, in words.
+    /// A description of the simulated pod at this address, if it is one.
     pod: Option<String>,
 }
 
@@ -165,7 +165,8 @@ impl Candidate {
         Self { host: host.to_owned(), port, pod: None }
     }
 
-    /// Names are the resolver's, and the loopback is this machine, whatever a node says that it is.
+    /// Returns whether the host is an address that can be simulated: not a name, which DNS resolves, and not the
+    /// loopback, which is this machine even if a node has that address.
     fn is_address(&self) -> bool {
         self.host.parse::<IpAddr>().is_ok_and(|address| !address.is_loopback())
     }
@@ -179,7 +180,7 @@ impl Candidate {
     }
 }
 
-/// Ready endpoints of a slice that have that port.
+/// Returns the ready endpoints of a slice that have the named port.
 fn ready(slice: &Value, port_name: &str) -> Vec<Candidate> {
     let mut ports = slice["ports"].as_array().into_iter().flatten();
     let port = ports.find(|port| port["name"].as_str().unwrap_or_default() == port_name);
@@ -199,7 +200,7 @@ fn ready(slice: &Value, port_name: &str) -> Vec<Candidate> {
         .collect()
 }
 
-impl Simulated {
+impl SimulatedAddresses {
     pub fn of(services: &[IpNet], nodes: &[Arc<Object>]) -> Self {
         let ranges = services.iter().map(|range| (*range, "service address")).collect();
         let mut simulated = Self { ranges, nodes: Vec::new() };
@@ -215,8 +216,8 @@ impl Simulated {
         self.nodes.extend(addresses.filter_map(|a| a["address"].as_str()).filter_map(|a| a.parse::<IpAddr>().ok()));
     }
 
-    /// What an address is, in words; `None` if it is real.
-    fn what(&self, host: &str) -> Option<&'static str> {
+    /// Returns a description of a simulated address, or `None` for a real one.
+    fn describe(&self, host: &str) -> Option<&'static str> {
         let address: IpAddr = host.parse().ok().filter(|address: &IpAddr| !address.is_loopback())?;
         if let Some((_, what)) = self.ranges.iter().find(|(range, _)| range.contains(&address)) {
             return Some(what);
@@ -232,7 +233,7 @@ mod tests {
     use serde_json::json;
     use std::collections::BTreeMap;
 
-    /// Objects by resource.
+    /// The objects of a cluster, by resource.
     struct Cluster(Vec<(&'static str, Value)>);
 
     #[async_trait::async_trait]
@@ -264,8 +265,12 @@ mod tests {
         let reference = ServiceReference::read(&reference).unwrap();
         let random = Env::simulated(1).random("test");
         let cluster = Cluster(objects);
-        let simulated =
-            || Ok(Arc::new(Simulated::of(&["10.96.0.0/16".parse().unwrap()], &cluster.list("", "nodes", "").unwrap())));
+        let simulated = || {
+            Ok(Arc::new(SimulatedAddresses::of(
+                &["10.96.0.0/16".parse().unwrap()],
+                &cluster.list("", "nodes", "").unwrap(),
+            )))
+        };
         reference.resolve(&cluster, simulated, &random).map_err(|error| error.to_string())
     }
 

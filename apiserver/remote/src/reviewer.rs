@@ -1,4 +1,4 @@
-//! `Reviewer`: a server of somebody else's that is asked reviews (of access, of tokens), as a kubeconfig file names it.
+//! `Reviewer`: sends reviews of access and of tokens to the server that a kubeconfig file names.
 //!
 //! Corresponds to GenericWebhook of k8s.io/apiserver/pkg/util/webhook.
 
@@ -15,14 +15,14 @@ use std::path::Path;
 use std::time::Duration;
 
 const USER_AGENT: &str = "kube-apiserver-orrery";
-/// A server that is overloaded for a moment is asked so often, first after so long, then after half as much again.
+/// Number of attempts. The first pause grows by half with each of them.
 const ATTEMPTS: u32 = 5;
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const PAUSE_GROWS_BY: f64 = 1.5;
 const JITTER: f64 = 0.2;
-/// Where a pod finds the API server of its cluster.
+/// The folder in which a pod finds its credentials for the API server.
 const ACCOUNT_FOLDER: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
-/// A review and its answer are small; so much of them may be read at a time.
+/// Largest response, and budget for all of them at a time: reviews are small.
 const MAX_ANSWER_BYTES: usize = 3 << 20;
 const MAX_ANSWERS_BYTES: usize = 16 << 20;
 
@@ -45,13 +45,13 @@ impl std::fmt::Debug for Reviewer {
 }
 
 impl Reviewer {
-    /// Of a file in the form of a kubeconfig.
+    /// Reads the server and its credentials from a file in the form of a kubeconfig.
     pub fn of_file(env: &Env, path: &Path) -> Result<Self, String> {
         let connection = kubeconfig::read(path).map_err(|error| error.to_string())?;
         Self::of(env, &connection)
     }
 
-    /// The API server whose pod this is.
+    /// Uses the API server of the cluster in which this process is a pod.
     pub fn in_cluster(env: &Env) -> Result<Self, String> {
         let variable = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty());
         let (Some(host), Some(port)) = (variable("KUBERNETES_SERVICE_HOST"), variable("KUBERNETES_SERVICE_PORT"))
@@ -78,7 +78,7 @@ impl Reviewer {
         let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
             return Err(invalid(&"no URL"));
         };
-        // Without the path: it is the review's, to the letter.
+        // The base has no path: the review is posted to exactly the path of the URL.
         let base = Connection { server: format!("{scheme}://{authority}"), ..connection.clone() };
         let client = Client::connect(env, &base, USER_AGENT).map_err(|error| invalid(&error))?;
         Ok(Self {
@@ -93,12 +93,13 @@ impl Reviewer {
         })
     }
 
-    /// Waits so long before the second attempt.
+    /// Sets the pause before the second attempt.
     pub fn with_first_pause(self, first_pause: Duration) -> Self {
         Self { first_pause, ..self }
     }
 
-    /// The answer within a limit. The error says what was tried, as Go's client does.
+    /// Sends a review and returns the response, within a time limit. The error describes the request as Go's client
+    /// does.
     pub async fn ask(&self, review: &Value, limit: Duration) -> Result<Value, String> {
         let answer = self.env.timeout(limit, self.ask_until_it_answers(review)).await;
         answer.unwrap_or_else(|_| Err(self.failed("context deadline exceeded")))
@@ -115,7 +116,7 @@ impl Reviewer {
                 Ok(answer) => return Ok(answer.into_inner()),
                 Err(failure) => failure,
             };
-            if attempt == ATTEMPTS || !failure.may_pass() {
+            if attempt == ATTEMPTS || !failure.is_transient() {
                 return Err(match failure {
                     Failure::Unreachable(error) => self.failed(&unreachable(&self.authority, &error).to_string()),
                     other => other.to_string(),

@@ -1,4 +1,4 @@
-//! Servers that are asked for reviews, for tests of those who ask.
+//! Simulated servers that answer reviews, for the tests of their clients.
 
 use axum::body::{Body, to_bytes};
 use component_base::env::Env;
@@ -9,10 +9,10 @@ use serde_json::Value;
 use std::convert::Infallible;
 use std::sync::Arc;
 
-/// More than any review of a test.
+/// Largest body of a review.
 const MAX_REVIEW_BYTES: usize = 1 << 20;
 
-/// A server in this world that is sent reviews and answers them with a status; what it was sent is noted.
+/// Registers a server in this environment that answers reviews with a status, and returns the reviews that it received.
 pub fn reviewing(
     env: &Env,
     authority: &str,
@@ -35,7 +35,7 @@ pub fn reviewing(
     asked
 }
 
-/// One that is asked who may do what.
+/// Registers a server that answers SubjectAccessReviews.
 pub fn allowing(
     env: &Env,
     authority: &str,

@@ -1,4 +1,4 @@
-//! `Users`: as whom this server introduces itself to webhooks, by their host names.
+//! `Users`: the credentials that this server presents to webhooks, by their host names.
 //!
 //! The users of a kubeconfig have names that are hosts: `hooks.example.com:8443`, `*.example.com`, `*`.
 //! Corresponds to AuthenticationInfoResolver of k8s.io/apiserver/pkg/util/webhook.
@@ -11,12 +11,12 @@ use std::path::Path;
 pub struct Users(BTreeMap<String, Credentials>);
 
 impl Users {
-    /// The error is one line.
+    /// Reads the users of a kubeconfig file. The error is one line.
     pub fn of_file(path: &Path) -> Result<Self, String> {
         kubeconfig::users(path).map(Self).map_err(|error| error.to_string())
     }
 
-    /// The most exact name wins; a port that is the usual one may be left out of it.
+    /// Returns the credentials for a host. The most exact name wins; port 443 may be left out of a name.
     pub fn of(&self, host: &str, port: u16) -> Option<&Credentials> {
         let with_port = format!("{host}:{port}");
         let usual = (port == 443).then_some(host);

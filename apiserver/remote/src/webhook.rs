@@ -1,4 +1,4 @@
-//! `Webhook`: one question to a server of somebody else's, as JSON, and its answer.
+//! `Webhook`: sends a request as JSON to a webhook, and reads its response.
 //!
 //! Corresponds to ClientManager of k8s.io/apiserver/pkg/util/webhook.
 
@@ -13,110 +13,115 @@ use component_base::kubeconfig::Credentials;
 use serde_json::Value;
 use std::time::Duration;
 
-/// `clientConfig`: where a webhook is, and how it shows that it is the right one.
+/// `clientConfig`: the address of a webhook, and the authority of its certificate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Webhook {
-    place: Place,
+    location: Location,
     ca_pem: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Place {
+enum Location {
     Service(ServiceReference),
     Url { host: String, port: u16, path: String },
 }
 
-/// Why there is no answer.
+/// The reason for which a call of a webhook failed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{message}")]
-pub struct NoAnswer {
+pub struct WebhookError {
     pub message: String,
-    /// What the server answered instead.
+    /// The code of the webhook's error response.
     pub code: Option<u16>,
 }
 
-impl From<String> for NoAnswer {
+impl From<String> for WebhookError {
     fn from(message: String) -> Self {
         Self { message, code: None }
     }
 }
 
-/// Of one environment, what a question needs.
+/// What a call needs of the API server.
 #[derive(Clone, Copy)]
-pub struct Asking<'a> {
+pub struct WebhookContext<'a> {
     pub env: &'a Env,
     pub callers: &'a Callers,
     pub objects: &'a dyn Lookup,
-    /// As whom to ask.
+    /// The credentials for webhooks.
     pub users: &'a Users,
 }
 
 impl Webhook {
-    /// `None` for what validation does not let pass.
+    /// Reads a `clientConfig`; `None` for one that validation refuses.
     pub fn read(config: &Value) -> Option<Self> {
         let ca_pem = ca_bundle(&config["caBundle"]);
         if let Some(reference) = ServiceReference::read(&config["service"]) {
-            return Some(Self { place: Place::Service(reference), ca_pem });
+            return Some(Self { location: Location::Service(reference), ca_pem });
         }
         let url: http::Uri = config["url"].as_str()?.parse().ok()?;
         let (host, port) = (url.host()?.to_owned(), url.port_u16().unwrap_or(443));
         let path = url.path_and_query().map_or("/", |path| path.as_str()).to_owned();
-        Some(Self { place: Place::Url { host, port, path }, ca_pem })
+        Some(Self { location: Location::Url { host, port, path }, ca_pem })
     }
 
-    /// The URL for errors: a service has a name there, not an address.
+    /// Returns the URL for error messages, which names the service and not its address.
     fn url(&self, query: &str) -> String {
-        match &self.place {
-            Place::Service(reference) => {
+        match &self.location {
+            Location::Service(reference) => {
                 format!("https://{}:{}{}{query}", reference.server_name(), reference.port, self.path())
             }
-            Place::Url { host, port: 443, path } => format!("https://{host}{path}{query}"),
-            Place::Url { host, port, path } => format!("https://{host}:{port}{path}{query}"),
+            Location::Url { host, port: 443, path } => format!("https://{host}{path}{query}"),
+            Location::Url { host, port, path } => format!("https://{host}:{port}{path}{query}"),
         }
     }
 
     fn path(&self) -> &str {
-        match &self.place {
-            Place::Service(reference) if reference.path.is_empty() => "/",
-            Place::Service(reference) => &reference.path,
-            Place::Url { path, .. } => path,
+        match &self.location {
+            Location::Service(reference) if reference.path.is_empty() => "/",
+            Location::Service(reference) => &reference.path,
+            Location::Url { path, .. } => path,
         }
     }
 
-    /// Sends a body and reads the answer, of success. The error says what was tried, as Go's client does.
-    pub async fn ask(&self, asking: Asking<'_>, body: &Value, limit: Duration) -> Result<Answer<Value>, NoAnswer> {
+    /// Sends a body and reads a successful response. The error describes the request as Go's client does.
+    pub async fn ask(
+        &self,
+        context: WebhookContext<'_>,
+        body: &Value,
+        limit: Duration,
+    ) -> Result<Answer<Value>, WebhookError> {
         let query = format!("?timeout={}s", limit.as_secs_f64().ceil());
         let url = self.url(&query);
-        let failed = |why: String| NoAnswer::from(format!("Post {url:?}: {why}"));
-        let (authority, trust) = self.place(asking).map_err(|error| failed(error.to_string()))?;
-        let client = asking.callers.client(&authority, &trust).map_err(|error| failed(error.to_string()))?;
+        let failed = |why: String| WebhookError::from(format!("Post {url:?}: {why}"));
+        let (authority, trust) = self.resolve(context).map_err(|error| failed(error.to_string()))?;
+        let client = context.callers.client(&authority, &trust).map_err(|error| failed(error.to_string()))?;
         let path = format!("{}{query}", self.path());
         let exchange = async {
-            post(&client, &path, body, asking.callers.answers()).await.map_err(|failure| match failure {
+            post(&client, &path, body, context.callers.answers()).await.map_err(|failure| match failure {
                 Failure::Unreachable(error) => failed(unreachable(&authority, &error).to_string()),
-                Failure::Refused { code, text } => NoAnswer { message: text, code: Some(code) },
-                Failure::Garbage(why) => NoAnswer::from(why),
+                Failure::Refused { code, text } => WebhookError { message: text, code: Some(code) },
+                Failure::InvalidAnswer(why) => WebhookError::from(why),
             })
         };
-        let answer = asking.env.timeout(limit, exchange).await;
+        let answer = context.env.timeout(limit, exchange).await;
         answer.unwrap_or_else(|_| Err(failed("context deadline exceeded".to_owned())))
     }
 
-    fn place(&self, asking: Asking<'_>) -> Result<(String, Trust), CallError> {
+    fn resolve(&self, context: WebhookContext<'_>) -> Result<(String, Trust), CallError> {
         let trust = |server_name: String, credentials: Option<&Credentials>| Trust {
             ca_pem: self.ca_pem.clone(),
             server_name,
             credentials: credentials.cloned(),
             ..Trust::default()
         };
-        match &self.place {
-            Place::Url { host, port, .. } => {
-                Ok((format!("{host}:{port}"), trust(String::new(), asking.users.of(host, *port))))
+        match &self.location {
+            Location::Url { host, port, .. } => {
+                Ok((format!("{host}:{port}"), trust(String::new(), context.users.of(host, *port))))
             }
-            Place::Service(reference) => {
-                let authority = asking.callers.resolve(asking.objects, reference)?;
+            Location::Service(reference) => {
+                let authority = context.callers.resolve(context.objects, reference)?;
                 let name = reference.server_name();
-                let user = asking.users.of(&name, reference.port);
+                let user = context.users.of(&name, reference.port);
                 Ok((authority, trust(name, user)))
             }
         }

@@ -8,7 +8,7 @@ use component_base::metrics::{Counters, Gauges, Histograms};
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
 use parking_lot::Mutex;
-use remote::remembered::Remembered;
+use remote::expiring_cache::ExpiringCache;
 use request::UserInfo;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ pub struct TokenCache {
     secret: [u8; 32],
     success_ttl: Duration,
     failure_ttl: Duration,
-    kept: Remembered<Key, Outcome>,
+    kept: ExpiringCache<Key, Outcome>,
     asking: Mutex<BTreeMap<Key, Shared<BoxFuture<'static, Outcome>>>>,
     metrics: Meters,
 }
@@ -72,7 +72,7 @@ impl TokenCache {
             secret,
             success_ttl,
             failure_ttl,
-            kept: Remembered::new(MAX_KEPT),
+            kept: ExpiringCache::new(MAX_KEPT),
             asking: Mutex::default(),
             metrics: meters,
         }

@@ -8,7 +8,7 @@ use super::review_spec;
 use component_base::env::Env;
 use component_base::metrics::{Counters, Histograms};
 use proto::wire::json;
-use remote::remembered::Remembered;
+use remote::expiring_cache::ExpiringCache;
 use remote::reviewer::Reviewer;
 use serde_json::{Value, json};
 
@@ -23,7 +23,7 @@ pub struct Webhook {
     name: String,
     settings: Settings,
     reviewer: Reviewer,
-    remembered: Remembered<Vec<u8>, Decision>,
+    remembered: ExpiringCache<Vec<u8>, Decision>,
     metrics: Meters,
 }
 
@@ -77,7 +77,7 @@ impl Webhook {
             name: name.to_owned(),
             settings,
             reviewer,
-            remembered: Remembered::new(MAX_REMEMBERED),
+            remembered: ExpiringCache::new(MAX_REMEMBERED),
             metrics: Meters::register(env),
         })
     }

@@ -12,7 +12,7 @@ use registry::Registry;
 use registry::converter::Converter;
 use remote::callers::Callers;
 use remote::users::Users;
-use remote::webhook::{Asking, Webhook};
+use remote::webhook::{Webhook, WebhookContext};
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
@@ -71,8 +71,8 @@ impl Converter for WebhookConverter {
         let review = Review { version, uid: &uid, to, what: &what, is_list };
         // Nobody says as whom to ask; the certificate of the webhook alone is looked at.
         let users = Users::default();
-        let asking = Asking { env: &self.env, callers: &self.callers, objects: registry, users: &users };
-        let response = webhook.ask(asking, &review.request(&other), LIMIT).await;
+        let context = WebhookContext { env: &self.env, callers: &self.callers, objects: registry, users: &users };
+        let response = webhook.ask(context, &review.request(&other), LIMIT).await;
         let response = response.map_err(|why| failure(review.failed(why)))?;
         let converted = review.converted(&response, &other).map_err(failure)?;
         let mut all: Vec<(usize, Value)> = there.into_iter().chain(places.into_iter().zip(converted)).collect();

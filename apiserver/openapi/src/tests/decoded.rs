@@ -1,4 +1,4 @@
-//! A client's reading of the protobuf form: gnostic's messages, declared apart from what writes them, and back to JSON.
+//! A client's decoder of the protobuf form: gnostic's messages, declared separately from the encoder, and back to JSON.
 
 use prost::Message;
 use serde_json::{Map, Value, json};
@@ -251,7 +251,7 @@ pub struct SchemaItem {
     schema: Option<Schema>,
 }
 
-/// `Definitions` and `Properties`.
+/// Used for `Definitions` and `Properties`.
 #[derive(Clone, PartialEq, Message)]
 pub struct Schemas {
     #[prost(message, repeated, tag = "1")]
@@ -332,7 +332,7 @@ pub struct Items {
     schema: Vec<Schema>,
 }
 
-/// The members of an object, of which the empty ones are left out.
+/// Builds an object from its members, leaving out the empty ones.
 fn object<const N: usize>(members: [(&str, Value); N], extensions: &[NamedAny]) -> Value {
     let is_said = |value: &Value| match value {
         Value::Null | Value::Bool(false) => false,
@@ -345,12 +345,12 @@ fn object<const N: usize>(members: [(&str, Value); N], extensions: &[NamedAny]) 
     Value::Object(said.chain(extended).collect())
 }
 
-/// JSON is what this server writes for YAML.
+/// Reads YAML, which this server always writes as JSON.
 fn any(any: &Any) -> Value {
     serde_json::from_str(&any.yaml).unwrap()
 }
 
-/// Whole numbers have no point in JSON.
+/// Writes whole numbers without a point, as in JSON.
 fn number(number: Option<f64>) -> Value {
     number.map_or(Value::Null, |number| if number.fract() == 0.0 { json!(number as i64) } else { json!(number) })
 }
@@ -403,7 +403,7 @@ fn schema(of: &Schema) -> Value {
         ("properties", json!(of.properties.as_ref().map(schemas))),
     ];
     let mut written = object(members, &of.vendor_extension);
-    // Defaults may be empty themselves.
+    // A default may be an empty value.
     if let Some(default) = &of.default {
         written["default"] = any(default);
     }
@@ -476,7 +476,7 @@ fn path(named: &NamedPath) -> (String, Value) {
     (named.name.clone(), object(members, &[]))
 }
 
-/// The document as JSON.
+/// Decodes the document to JSON.
 pub fn document(bytes: &[u8]) -> Value {
     let Document { swagger, info, paths, definitions, security, security_definitions } =
         Document::decode(bytes).unwrap();

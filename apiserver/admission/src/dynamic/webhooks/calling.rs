@@ -16,7 +16,7 @@ use component_base::rng::Random;
 use proto::Status;
 use remote::callers::Callers;
 use remote::users::Users;
-use remote::webhook::Asking;
+use remote::webhook::WebhookContext;
 use request::trace::Gate;
 use serde_json::Value;
 use std::sync::Arc;
@@ -124,8 +124,9 @@ impl Caller {
         let question = Question { version, uid: &uid, attributes, seen };
         let patience = attributes.deadline.map(|deadline| deadline.saturating_duration_since(self.env.now()));
         let limit = patience.map_or(hook.limit, |patience| patience.min(hook.limit));
-        let asking = Asking { env: &self.env, callers: &self.callers, objects: attributes.lookup, users: &self.users };
-        let answer = webhook.ask(asking, &question.to_value(), limit).await;
+        let context =
+            WebhookContext { env: &self.env, callers: &self.callers, objects: attributes.lookup, users: &self.users };
+        let answer = webhook.ask(context, &question.to_value(), limit).await;
         let answer = answer.map_err(|error| not_called(error.message, error.code.unwrap_or(503)))?;
         let response = review::answered(version, &uid, self.mutating, &answer).map_err(|wrong| match wrong {
             Wrong::Form(why) => not_called(why, 503),

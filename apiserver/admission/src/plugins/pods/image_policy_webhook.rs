@@ -7,7 +7,7 @@ use crate::{AdmissionPlugin, Attributes};
 use async_trait::async_trait;
 use component_base::env::Env;
 use proto::Status;
-use remote::remembered::Remembered;
+use remote::expiring_cache::ExpiringCache;
 use remote::reviewer::Reviewer;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -101,7 +101,7 @@ pub struct ImagePolicyWebhook {
     deny_ttl: Duration,
     default_allow: bool,
     /// By the question.
-    kept: Remembered<String, Verdict>,
+    kept: ExpiringCache<String, Verdict>,
 }
 
 impl ImagePolicyWebhook {
@@ -109,7 +109,7 @@ impl ImagePolicyWebhook {
         let reviewer = Reviewer::of_file(env, &policy.kube_config_file)?.with_first_pause(policy.backoff()?);
         let [allow_ttl, deny_ttl] = policy.ttls()?;
         let default_allow = policy.default_allow;
-        let kept = Remembered::new(MAX_KEPT);
+        let kept = ExpiringCache::new(MAX_KEPT);
         Ok(Self { env: env.clone(), reviewer, allow_ttl, deny_ttl, default_allow, kept })
     }
 

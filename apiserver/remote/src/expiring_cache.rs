@@ -1,4 +1,4 @@
-//! `Remembered`: answers of others for as long as they are good, and not more of them than a limit.
+//! `ExpiringCache`: the responses of other servers, each kept until it expires, and limited in number.
 //!
 //! Corresponds to k8s.io/apimachinery/pkg/util/cache.
 
@@ -8,20 +8,20 @@ use std::fmt;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// When there are too many, those that are no longer good are forgotten, or else all.
-pub struct Remembered<K, V> {
+/// When it is full, expired responses are dropped, or all of them if none has expired.
+pub struct ExpiringCache<K, V> {
     limit: usize,
     answers: Mutex<BTreeMap<K, (Instant, V)>>,
 }
 
-/// How many, not what: answers say who may do what.
-impl<K, V> fmt::Debug for Remembered<K, V> {
+/// Prints the number of responses and not their content, which says who may do what.
+impl<K, V> fmt::Debug for ExpiringCache<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Remembered").field("answers", &self.answers.lock().len()).finish_non_exhaustive()
+        f.debug_struct("ExpiringCache").field("answers", &self.answers.lock().len()).finish_non_exhaustive()
     }
 }
 
-impl<K: Ord, V: Clone> Remembered<K, V> {
+impl<K: Ord, V: Clone> ExpiringCache<K, V> {
     pub fn new(limit: usize) -> Self {
         Self { limit, answers: Mutex::default() }
     }
@@ -32,7 +32,7 @@ impl<K: Ord, V: Clone> Remembered<K, V> {
         (*until > now).then(|| answer.clone())
     }
 
-    /// An answer that is good for no time is not kept.
+    /// Keeps a response, unless its time to live is zero.
     pub fn keep(&self, question: K, answer: V, now: Instant, ttl: Duration) {
         if ttl.is_zero() {
             return;
@@ -63,14 +63,14 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn answers_are_good_for_their_time_and_few() {
-        let (remembered, began) = (Remembered::new(2), Env::simulated(1).now());
+        let (remembered, began) = (ExpiringCache::new(2), Env::simulated(1).now());
         let second = |second: u64| began + Duration::from_secs(second);
         remembered.keep("never", 0, began, Duration::ZERO);
         assert!(remembered.is_empty());
         remembered.keep("short", 1, began, Duration::from_secs(5));
         remembered.keep("long", 2, began, Duration::from_secs(50));
         assert_eq!((remembered.get(&"short", second(4)), remembered.get(&"short", second(5))), (Some(1), None));
-        // What is no longer good makes room first.
+        // Expired responses are dropped first.
         remembered.keep("third", 3, second(6), Duration::from_secs(50));
         assert_eq!((remembered.get(&"long", second(6)), remembered.len()), (Some(2), 2));
         remembered.keep("fourth", 4, second(7), Duration::from_secs(50));
