@@ -204,8 +204,8 @@ fn issued_certificate(request: &Value) -> Result<Option<String>, String> {
     let conditions = request["status"]["conditions"].as_array().into_iter().flatten();
     for condition in conditions {
         if matches!(condition["type"].as_str(), Some("Denied" | "Failed")) {
-            let said = |key: &str| condition[key].as_str().unwrap_or_default();
-            return Err(format!("{}: {}: {}", said("type"), said("reason"), said("message")));
+            let field = |key: &str| condition[key].as_str().unwrap_or_default();
+            return Err(format!("{}: {}: {}", field("type"), field("reason"), field("message")));
         }
     }
     let Some(encoded) = request["status"]["certificate"].as_str().filter(|text| !text.is_empty()) else {

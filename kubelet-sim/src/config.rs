@@ -21,15 +21,15 @@ use std::time::Duration;
 pub struct Config {
     #[command(flatten)]
     pub original: OriginalFlags<Kubelet>,
-    /// Configuration as a file, a KubeletConfiguration; the command line has the last word
+    /// Configuration file, a KubeletConfiguration; flags of the command line override its fields
     #[arg(long = "config", value_name = "FILE")]
     pub config_file: Option<PathBuf>,
     #[command(flatten)]
     pub client: ClientOptions,
     #[command(flatten)]
     pub serving: ServingOptions,
-    /// Where the API server reaches this process for logs, commands and ports, written on every node; its own port on
-    /// this machine where none is given
+    /// Address at which the API server reaches this process for logs, commands and ports, written on every node; by
+    /// default its own port on this machine
     #[arg(long, value_name = "HOST:PORT")]
     pub advertise_endpoint: Option<String>,
     #[command(flatten)]
@@ -41,15 +41,14 @@ pub struct Config {
 /// How nodes get certificates of their own.
 #[derive(Args, Clone, Debug)]
 pub struct BootstrapOptions {
-    /// Kubeconfig with a token that invites nodes: each asks for a client certificate by it, and writes under that;
-    /// without it, nodes are impersonated
+    /// Kubeconfig with a bootstrap token: each node requests a client certificate with it, and writes under that
+    /// certificate; without it, nodes are impersonated
     #[arg(long, value_name = "FILE")]
     pub bootstrap_kubeconfig: Option<PathBuf>,
-    /// Ask for another certificate before one ends
+    /// Request another certificate before the present one expires
     #[arg(long, default_value_t = false, action = clap::ArgAction::Set)]
     pub rotate_certificates: bool,
-    /// Folder where the nodes' certificates are kept, and the serving certificate that is made where --tls-cert-file
-    /// gives none
+    /// Folder for the nodes' certificates, and for the serving certificate that is made when --tls-cert-file gives none
     #[arg(long, default_value = "/var/lib/kubelet/pki", value_name = "DIR")]
     pub cert_dir: PathBuf,
 }
@@ -72,21 +71,21 @@ pub struct Settings {
     /// How many nodes this process simulates
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=60_000))]
     pub nodes: u32,
-    /// Number of the first of them; processes that simulate different nodes of one cluster begin at different ones
+    /// Number of the first node; processes that simulate different nodes of one cluster begin at different numbers
     #[arg(long, default_value_t = 0, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(0..=60_000))]
     pub first_node: u32,
-    /// Before a node's number, which makes its name: node-0, node-1, …
+    /// Prefix of the nodes' names, before the number: node-0, node-1, …
     #[arg(long, default_value = "node-", value_name = "PREFIX")]
     pub node_name_prefix: String,
-    /// Write as each node by impersonation, which the kubeconfig's identity has to be allowed for all of them; with
-    /// false that identity is the one node's own, as a kubelet's is, and --nodes has to be 1
+    /// Write as each node by impersonation, which the kubeconfig's identity must be allowed for all of them; with
+    /// false, that identity is the node's own, as with a kubelet, and --nodes must be 1
     #[arg(long, default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
     pub impersonate_nodes: bool,
-    /// Range of the nodes' own addresses; simulated, nothing ever connects to them
+    /// Range of the nodes' own addresses; they are simulated, and nothing connects to them
     #[arg(long, default_value = "172.18.0.0/16")]
     pub node_cidr: Ipv4Net,
-    /// Range whose Nth /24 node N gives its pods addresses from while the control plane has given it no podCIDR; of two
-    /// processes whose nodes have the same numbers and other names, one needs another range
+    /// Range for the pods of nodes without a podCIDR: node N uses the Nth /24 of it. Two processes whose nodes have the
+    /// same numbers but other names need different ranges
     #[arg(long, default_value = "100.64.0.0/10")]
     pub fallback_pod_cidr: Ipv4Net,
     /// CPU capacity of a node
@@ -104,13 +103,13 @@ pub struct Settings {
     /// Further capacity, for example nvidia.com/gpu=2
     #[arg(long = "extended-resource", value_name = "NAME=QUANTITY", value_parser = parse_resource)]
     pub extended_resources: Vec<(String, String)>,
-    /// What a node keeps from pods for Kubernetes' own daemons, for example cpu=100m,memory=512Mi
+    /// Resources that a node reserves for Kubernetes' own daemons, for example cpu=100m,memory=512Mi
     #[arg(long, value_name = "NAME=QUANTITY", value_delimiter = ',', value_parser = parse_resource)]
     pub kube_reserved: Vec<(String, String)>,
-    /// What a node keeps from pods for the rest of the system
+    /// Resources that a node reserves for the rest of the system
     #[arg(long, value_name = "NAME=QUANTITY", value_delimiter = ',', value_parser = parse_resource)]
     pub system_reserved: Vec<(String, String)>,
-    /// What a node keeps free of memory and disk, in quantities or percent
+    /// Memory and disk that a node keeps free, as quantities or percentages
     #[arg(
         long,
         value_name = "SIGNAL<AMOUNT",
@@ -119,7 +118,7 @@ pub struct Settings {
         default_value = "memory.available<100Mi,nodefs.available<10%"
     )]
     pub eviction_hard: Vec<(String, String)>,
-    /// Who runs the machines: with `external` nodes wait, tainted, until a cloud-controller-manager has named them
+    /// With `external`, nodes have a taint until a cloud-controller-manager has initialized them
     #[arg(long, default_value = "", value_name = "external", hide_default_value = true, value_parser = parse_cloud_provider)]
     pub cloud_provider: CloudProvider,
     /// Labels of every node, for example disktype=ssd
@@ -128,7 +127,7 @@ pub struct Settings {
     /// Value of the label node.kubernetes.io/instance-type
     #[arg(long, default_value = "orrery.simulated")]
     pub instance_type: String,
-    /// Value of the label topology.kubernetes.io/region, set where there are zones
+    /// Value of the label topology.kubernetes.io/region, set when there are zones
     #[arg(long, default_value = "orrery")]
     pub region: String,
     /// Zones that the nodes are spread over in turn, for example a,b,c
@@ -137,13 +136,13 @@ pub struct Settings {
     /// How often a node's status is computed
     #[arg(long, default_value = "10s", value_parser = parse_duration)]
     pub node_status_update_frequency: Duration,
-    /// How often an unchanged status is reported all the same
+    /// How often a status is reported although nothing has changed
     #[arg(long, default_value = "5m", value_parser = parse_duration)]
     pub node_status_report_frequency: Duration,
-    /// How long a node's lease holds; it is renewed after a quarter of it
+    /// How long a node's lease is valid; it is renewed after a quarter of this time
     #[arg(long, default_value = "40s", value_parser = parse_duration)]
     pub node_lease_duration: Duration,
-    /// Pods whose next step is taken at the same time
+    /// How many pods are synced at the same time
     #[arg(long, default_value_t = 16)]
     pub concurrent_pod_syncs: usize,
     /// How long a stream of a command may be silent before it is closed

@@ -1,4 +1,4 @@
-//! KubeletConfiguration: every field of v1beta1, with the flag that it sets or as ignored.
+//! KubeletConfiguration: every field of v1beta1, each with the flag that it sets, or marked as ignored.
 //!
 //! Corresponds to k8s.io/kubelet/config/v1beta1.
 

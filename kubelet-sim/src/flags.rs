@@ -1,4 +1,4 @@
-//! Every flag of the kubelet v1.36, as working or as without effect.
+//! Every flag of the kubelet v1.36: those that work here, and those that are accepted without effect.
 //!
 //! The working ones are fields of `Config`, which documents them. Corresponds to cmd/kubelet/app/options.
 
@@ -7,6 +7,7 @@ use component_base::options::feature_gates::Notation;
 use component_base::options::original::Form::{Duration, Gates, Int, Ip, List, Pairs, Switch, Text};
 use component_base::options::original::{Flag, JSON_LOGGING, LOGGING, none, works};
 
+/// The original that kubelet-sim simulates, with its flags.
 #[derive(Clone, Debug)]
 pub struct Kubelet;
 

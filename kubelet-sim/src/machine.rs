@@ -18,6 +18,7 @@ const SECOND_NODE_NETWORK: Ipv6Addr = Ipv6Addr::new(0xfd00, 0x172, 0x18, 0, 0, 0
 /// Size of a fallback range: that of the ranges that a controller manager gives by default.
 const FALLBACK_PREFIX_LEN: u8 = 24;
 
+/// The simulated machine of one node.
 #[derive(Clone, Debug)]
 pub struct Machine {
     pub name: String,
@@ -70,8 +71,8 @@ impl Machine {
     }
 }
 
-/// Returns the fallback range of a node. It follows from the number alone, so that nodes of several processes share
-/// none.
+/// Returns the fallback range of a node. It follows from the number alone, so no two nodes share one, even in different
+/// processes.
 fn fallback_pod_range(whole: Ipv4Net, number: u32) -> Option<Ipv4Net> {
     let first = u32::from(whole.network()).checked_add(number.checked_mul(1 << (32 - FALLBACK_PREFIX_LEN))?)?;
     let range = Ipv4Net::new(first.into(), FALLBACK_PREFIX_LEN).ok()?;

@@ -18,7 +18,7 @@ pub struct Config {
     pub original: OriginalFlags<KubeProxy>,
     #[command(subcommand)]
     pub command: Option<Command>,
-    /// Configuration as a file, a KubeProxyConfiguration; the command line has the last word
+    /// Configuration file, a KubeProxyConfiguration; flags of the command line override its fields
     #[arg(long = "config", value_name = "FILE")]
     pub config_file: Option<PathBuf>,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! KubeProxyConfiguration: every field of v1alpha1, with the flag that it sets or as ignored.
+//! KubeProxyConfiguration: every field of v1alpha1, each with the flag that it sets, or marked as ignored.
 //!
 //! Corresponds to k8s.io/kube-proxy/config/v1alpha1.
 

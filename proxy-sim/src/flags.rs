@@ -1,4 +1,4 @@
-//! Every flag of kube-proxy v1.36, as working or as without effect.
+//! Every flag of kube-proxy v1.36: those that work here, and those that are accepted without effect.
 //!
 //! The working ones are fields of `Config`, which documents them. Corresponds to cmd/kube-proxy/app/options.go.
 
@@ -7,6 +7,7 @@ use component_base::options::feature_gates::Notation;
 use component_base::options::original::Form::{Address, Duration, Float, Gates, Int, Ip, List, Switch, Text};
 use component_base::options::original::{Flag, JSON_LOGGING, LOGGING, none, works};
 
+/// The original that proxy-sim simulates, with its flags.
 #[derive(Clone, Debug)]
 pub struct KubeProxy;
 

@@ -23,7 +23,7 @@ pub struct NodeSettings {
     /// Empty when the node has no zone label.
     pub zone: String,
     pub ip: Option<Ipv4Addr>,
-    /// Traffic from this range to cluster IPs is not masqueraded; empty when nothing is masqueraded for its source.
+    /// Traffic from this range to cluster IPs is not masqueraded; when it is empty, none is.
     pub cluster_cidr: String,
 }
 

@@ -5,6 +5,7 @@
 use component_base::env::Env;
 use component_base::metrics::{Counters, FloatGauges};
 
+/// The metrics of all proxies.
 #[derive(Clone)]
 pub struct Metrics {
     services: Counters,

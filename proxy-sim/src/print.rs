@@ -17,13 +17,14 @@ pub struct Options {
     /// The node whose rules are shown
     #[arg(long, value_name = "NAME")]
     pub node: String,
-    /// Where proxy-sim serves; without it, four ports above the API server of the kubeconfig, where `up` starts it
+    /// Address of proxy-sim; by default four ports above the API server of the kubeconfig, where `up` starts it
     #[arg(long, value_name = "URL")]
     pub server: Option<String>,
     #[command(flatten)]
     pub client: ClientOptions,
 }
 
+/// Why the rules cannot be printed.
 #[derive(Debug, thiserror::Error)]
 pub enum PrintError {
     #[error(transparent)]

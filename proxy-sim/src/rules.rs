@@ -16,6 +16,7 @@ pub struct Rule {
     pub target: Option<String>,
 }
 
+/// A match of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Match {
     Comment(String),

@@ -65,7 +65,7 @@ pub fn run_of(container: &PodContainer, previous: bool) -> Result<Run, String> {
 fn script(fleet: &Fleet, container: &PodContainer) -> LogScript {
     let policy = container.pod.spec.as_ref().and_then(|spec| spec.restart_policy.as_deref()).unwrap_or("Always");
     let annotations = container.pod.metadata.annotations.clone().unwrap_or_default();
-    Script::of(&container.container, container.role, policy, &annotations, fleet.latency()).log
+    Script::of(&container.container, container.kind, policy, &annotations, fleet.latency()).log
 }
 
 /// A log that is being read.
@@ -117,7 +117,8 @@ impl Log {
         let from = self.shown_to.map(|shown| end_at.map_or(shown, |at| shown.min(before(at))));
         let (lines, next) = output.lines(from, now);
         self.is_over |= end_at.is_some();
-        let text = if self.shown_to.is_none() { self.filter.first(lines) } else { self.filter.further(lines) };
+        let text =
+            if self.shown_to.is_none() { self.filter.format_first(lines) } else { self.filter.format_further(lines) };
         self.shown_to = Some(now);
         (text, next)
     }
@@ -155,7 +156,7 @@ impl Log {
                 return Some(text);
             }
             let now = self.fleet.env().wall();
-            if self.run.end.is_some_and(|(at, _)| at <= now) || self.filter.is_used_up() {
+            if self.run.end.is_some_and(|(at, _)| at <= now) || self.filter.is_exhausted() {
                 return None;
             }
             let due = next.map(|at| Duration::try_from(at.duration_since(now)).unwrap_or_default());

@@ -19,7 +19,7 @@ use http::{Response, StatusCode};
 use serde_json::json;
 use std::sync::Arc;
 
-type Pairs = Query<Vec<(String, String)>>;
+type QueryPairs = Query<Vec<(String, String)>>;
 
 pub fn routes(fleet: Arc<Fleet>) -> Router {
     Router::new()
@@ -43,14 +43,14 @@ async fn pods(State(fleet): State<Arc<Fleet>>, request: Request) -> Response<Bod
     axum::Json(json!({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": items})).into_response()
 }
 
-async fn log(State(fleet): State<Arc<Fleet>>, container: ContainerRef, Query(query): Pairs) -> Response<Body> {
+async fn log(State(fleet): State<Arc<Fleet>>, container: ContainerRef, Query(query): QueryPairs) -> Response<Body> {
     logs::answer(&fleet, container, &query).await.unwrap_or_else(text)
 }
 
 async fn exec(
     State(fleet): State<Arc<Fleet>>,
     container: ContainerRef,
-    Query(query): Pairs,
+    Query(query): QueryPairs,
     upgrade: Upgrade,
 ) -> Response<Body> {
     let request = CommandRequest::Exec(exec_handler::command(&query));
@@ -60,7 +60,7 @@ async fn exec(
 async fn attach(
     State(fleet): State<Arc<Fleet>>,
     container: ContainerRef,
-    Query(query): Pairs,
+    Query(query): QueryPairs,
     upgrade: Upgrade,
 ) -> Response<Body> {
     exec_handler::answer(&fleet, container, &query, CommandRequest::Attach, upgrade).unwrap_or_else(text)
@@ -69,7 +69,7 @@ async fn attach(
 async fn forward(
     State(fleet): State<Arc<Fleet>>,
     pod: PodRef,
-    Query(query): Pairs,
+    Query(query): QueryPairs,
     upgrade: Upgrade,
 ) -> Response<Body> {
     port_forward::answer(&fleet, pod, &query, upgrade).unwrap_or_else(text)

@@ -38,6 +38,7 @@ const NODE_RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::
 /// The same for a failed sync of a pod.
 const POD_RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(15));
 
+/// All simulated nodes of the process, and the caches and queues that they share.
 pub struct Fleet {
     env: Env,
     settings: Settings,

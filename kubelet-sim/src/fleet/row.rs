@@ -24,6 +24,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 use tokio::time::Instant;
 
+/// One simulated node of the fleet.
 pub struct NodeRow {
     pub machine: Machine,
     /// Writes as this node: as `system:node:NAME` in `system:nodes`, by impersonation or by a certificate of its own.
@@ -35,6 +36,7 @@ pub struct NodeRow {
     state: Mutex<State>,
 }
 
+/// The changing state of a node.
 #[derive(Default)]
 struct State {
     node_uid: String,

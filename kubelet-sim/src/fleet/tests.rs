@@ -97,8 +97,8 @@ async fn a_node_becomes_ready_and_says_so() {
     world.pass(1_000).await;
     world.give_range("node-0", "10.244.3.0/24");
     world.pass(1_000).await;
-    let mut told = world.events("node-0");
-    told.sort();
+    let mut events = world.events("node-0");
+    events.sort();
     let healthy = |reason| format!("{reason}: Node node-0 status is now: {reason}");
     let expected = [
         healthy("NodeHasNoDiskPressure"),
@@ -107,7 +107,7 @@ async fn a_node_becomes_ready_and_says_so() {
         healthy("NodeReady"),
         "Starting: Starting kubelet.".to_owned(),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(events, expected);
     let node = world.server.get("nodes", "node-0").unwrap();
     assert_eq!(node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"], 10250);
 }
@@ -155,7 +155,7 @@ async fn nodes_that_are_given_no_range_take_one_of_their_own_and_warn() {
     let node = world.server.get("nodes", "node-0").unwrap();
     let conditions = node["status"]["conditions"].as_array().unwrap();
     assert_eq!(conditions.iter().find(|c| c["type"] == "Ready").unwrap()["status"], "True");
-    let warned = |node: &str| world.events(node).iter().filter(|told| told.starts_with("CIDRNotAvailable")).count();
+    let warned = |node: &str| world.events(node).iter().filter(|event| event.starts_with("CIDRNotAvailable")).count();
     assert_eq!(["node-0", "node-1", "node-2"].map(warned), [1, 1, 0]);
 
     // An agent that starts again gives no address twice, and does not wait again.

@@ -47,6 +47,7 @@ pub struct AdmittedPods {
     used: Resources,
 }
 
+/// The resources and ports that one pod holds.
 #[derive(Debug)]
 struct Held {
     requests: Resources,

@@ -7,7 +7,7 @@ use crate::images;
 use crate::pod::image_pull::{self, Pull};
 use crate::pod::progress::Progress;
 use crate::pod::restart::{back_off, restarts};
-use crate::pod::script::Role;
+use crate::pod::script::ContainerKind;
 use crate::pod::state::{is_waiting, last_exit, running, terminated, waiting, waiting_reason};
 use crate::pod::view::ContainerView;
 use component_base::duration::format_duration;
@@ -50,7 +50,7 @@ pub fn stop(view: &ContainerView<'_>, status: &mut ContainerStatus, at: Timestam
     status.state = Some(ContainerState { terminated: Some(exit), ..Default::default() });
     status.started = status.started.map(|_| false);
     // An init container that has done its work counts as ready.
-    status.ready = view.role == Role::Init && exit_code == 0;
+    status.ready = view.kind == ContainerKind::Init && exit_code == 0;
 }
 
 /// Returns when the script ends by itself, and its exit code; `None` when it runs until it is stopped.
@@ -72,7 +72,7 @@ fn keep_running(
         }
         progress.wake_by(exit_at);
     }
-    if view.role == Role::Ephemeral {
+    if view.kind == ContainerKind::Ephemeral {
         return; // has no probes
     }
     let mut reached = |after: Option<Duration>| {
@@ -84,7 +84,7 @@ fn keep_running(
     };
     status.started = Some(reached(Some(view.script.started_after)));
     // Init containers have no readiness of their own while they run.
-    status.ready = view.role != Role::Init && reached(view.script.ready_after);
+    status.ready = view.kind != ContainerKind::Init && reached(view.script.ready_after);
 }
 
 fn after_exit(

@@ -5,7 +5,7 @@
 
 use crate::pod::container::{self, script_end};
 use crate::pod::progress::Progress;
-use crate::pod::script::Role;
+use crate::pod::script::ContainerKind;
 use crate::pod::state;
 use crate::pod::view::ContainerView;
 use proto::kinds::api::core::v1::ContainerStatus;
@@ -25,13 +25,13 @@ pub struct Ending {
 }
 
 /// Stops the containers whose time has come. Returns true once nothing runs any more.
-pub fn wind_down(
+pub fn stop_containers(
     ending: Ending,
     mut containers: Vec<(&ContainerView<'_>, &mut ContainerStatus)>,
     now: Timestamp,
     progress: &mut Progress,
 ) -> bool {
-    let sidecars = containers.extract_if(.., |(view, _)| view.role == Role::Sidecar).collect::<Vec<_>>();
+    let sidecars = containers.extract_if(.., |(view, _)| view.kind == ContainerKind::Sidecar).collect::<Vec<_>>();
     let mut turn = ending.asked_at;
     for (view, status) in &mut containers {
         turn = turn.max(stop_when_due(ending, ending.asked_at, view, status, now, progress));

@@ -3,7 +3,7 @@
 //! Corresponds to pkg/kubelet/images/image_manager.go.
 
 use crate::images;
-use crate::pod::progress::{Occasion, Progress};
+use crate::pod::progress::{Progress, RunAttempt};
 use crate::pod::restart::{BACK_OFF_MAX, doubled};
 use crate::pod::state::{waiting, waiting_reason};
 use crate::pod::view::ContainerView;
@@ -12,8 +12,8 @@ use proto::kinds::api::core::v1::ContainerStatus;
 use proto::kinds::jiff::Timestamp;
 use std::time::Duration;
 
-/// The kubelet's period of relisting containers. So long after a failed attempt, it syncs the pod again and reports the
-/// back-off.
+/// The kubelet's period of relisting containers. After a failed attempt it takes this long until the pod is synced
+/// again and its status shows the back-off.
 const RELIST_PERIOD: Duration = Duration::from_secs(1);
 /// How often an agent syncs a pod that cannot go on, as the kubelet's pod workers do.
 pub const RESYNC_PERIOD: Duration = Duration::from_secs(10);
@@ -101,18 +101,18 @@ pub fn fail(
     progress: &mut Progress,
 ) {
     let Attempt { number, began, next } = attempt(turn, now);
-    let occasion = Occasion { run, attempt: number };
+    let run_attempt = RunAttempt { run, attempt: number };
     let image = view.image();
-    progress.normal(view, occasion, "Pulling", format!("Pulling image {image:?}"));
-    progress.warning(view, occasion, "Failed", format!("Failed to pull image {image:?}: {error}"));
-    progress.warning(view, occasion, "Failed", "Error: ErrImagePull".to_owned());
+    progress.normal(view, run_attempt, "Pulling", format!("Pulling image {image:?}"));
+    progress.warning(view, run_attempt, "Failed", format!("Failed to pull image {image:?}: {error}"));
+    progress.warning(view, run_attempt, "Failed", "Error: ErrImagePull".to_owned());
     let backs_off = began + RELIST_PERIOD;
     if now < backs_off {
         status.state = Some(waiting("ErrImagePull", Some(error.to_owned())));
         return progress.wake_by(backs_off);
     }
-    progress.normal(view, occasion, "BackOff", format!("Back-off pulling image {image:?}"));
-    progress.warning(view, occasion, "Failed", "Error: ImagePullBackOff".to_owned());
+    progress.normal(view, run_attempt, "BackOff", format!("Back-off pulling image {image:?}"));
+    progress.warning(view, run_attempt, "Failed", "Error: ImagePullBackOff".to_owned());
     let message = format!("Back-off pulling image {image:?}: ErrImagePull: {error}");
     status.state = Some(waiting("ImagePullBackOff", Some(message)));
     progress.wake_by(next);

@@ -17,12 +17,12 @@ use crate::config::Latency;
 use crate::pod::admission::Rejection;
 use crate::pod::conditions::{self, is_terminal};
 use crate::pod::container;
-use crate::pod::ending::{Ending, wind_down};
+use crate::pod::ending::{Ending, stop_containers};
 use crate::pod::image_pull::RESYNC_PERIOD;
 use crate::pod::phase;
 use crate::pod::progress::{PodEvent, Progress};
 use crate::pod::restart::is_finished;
-use crate::pod::script::{Role, Script};
+use crate::pod::script::{ContainerKind, Script};
 use crate::pod::state;
 use crate::pod::view::{ContainerView, is_sidecar};
 use proto::Kind;
@@ -150,25 +150,25 @@ impl<'a> PodMachine<'a> {
         let spec = view.pod.spec.as_ref().unwrap_or(&NO_SPEC);
         let annotations = view.pod.metadata.annotations.as_ref().unwrap_or(&NO_ANNOTATIONS);
         let restart_policy = spec.restart_policy.as_deref().unwrap_or("Always");
-        let container = |container: Cow<'a, Container>, role: Role| ContainerView {
-            role,
+        let container = |container: Cow<'a, Container>, kind: ContainerKind| ContainerView {
+            kind,
             pod: spec,
-            script: Script::of(&container, role, restart_policy, annotations, view.latency),
+            script: Script::of(&container, kind, restart_policy, annotations, view.latency),
             image_present: (view.has_image)(container.image.as_deref().unwrap_or_default()),
             pod_uid: view.pod.uid(),
             pod_title: format!("{}_{}({})", view.pod.name(), view.pod.namespace(), view.pod.uid()),
             start_latency: view.latency.container_start,
             spec: container,
         };
-        let role_of = |init: &Container| if is_sidecar(init) { Role::Sidecar } else { Role::Init };
+        let kind_of = |init: &Container| if is_sidecar(init) { ContainerKind::Sidecar } else { ContainerKind::Init };
         let init = spec.init_containers.iter().flatten();
         let ephemeral = spec.ephemeral_containers.iter().flatten();
         Self {
             view,
             spec,
-            init: init.map(|c| container(Cow::Borrowed(c), role_of(c))).collect(),
-            apps: spec.containers.iter().map(|c| container(Cow::Borrowed(c), Role::App)).collect(),
-            ephemeral: ephemeral.map(|c| container(Cow::Owned(as_container(c)), Role::Ephemeral)).collect(),
+            init: init.map(|c| container(Cow::Borrowed(c), kind_of(c))).collect(),
+            apps: spec.containers.iter().map(|c| container(Cow::Borrowed(c), ContainerKind::App)).collect(),
+            ephemeral: ephemeral.map(|c| container(Cow::Owned(as_container(c)), ContainerKind::Ephemeral)).collect(),
         }
     }
 
@@ -209,7 +209,7 @@ impl<'a> PodMachine<'a> {
         };
         if let Some(ending) = ending {
             let reason = deadline.map(|_| (DEADLINE_REASON, DEADLINE_MESSAGE));
-            let all_ended = wind_down(ending, self.with_statuses(status), now, progress);
+            let all_ended = stop_containers(ending, self.with_statuses(status), now, progress);
             return if all_ended { Course::Stopped { reason } } else { Course::GoesOn };
         }
         if let Sandbox::Impossible { reason, message } = &self.view.sandbox {
@@ -221,7 +221,7 @@ impl<'a> PodMachine<'a> {
         let Some(asked_at) = self.work_done(status) else { return Course::GoesOn };
         // Sidecars serve the app containers, so they are stopped once those have ended for good.
         let ending = Ending { asked_at, grace: self.grace() };
-        let all_ended = wind_down(ending, self.with_statuses(status), now, progress);
+        let all_ended = stop_containers(ending, self.with_statuses(status), now, progress);
         if all_ended { Course::Done } else { Course::GoesOn }
     }
 
@@ -239,7 +239,7 @@ impl<'a> PodMachine<'a> {
         }
         let mut turn = Some(sandbox_at);
         for (view, status) in self.init.iter().zip(&mut init) {
-            if !(done && view.role == Role::Sidecar) {
+            if !(done && view.kind == ContainerKind::Sidecar) {
                 container::advance(view, status, turn, now, progress);
             }
             turn = turn.and_then(|turn| turn_after_init(view, status, turn));
@@ -256,7 +256,8 @@ impl<'a> PodMachine<'a> {
     fn work_done(&self, status: &PodStatus) -> Option<Timestamp> {
         let (init, apps) = (statuses(&status.init_container_statuses), statuses(&status.container_statuses));
         let over = self.init_failed(init) || self.apps.iter().zip(apps).all(|(view, s)| is_finished(view, s));
-        let work = self.init.iter().zip(init).filter(|(view, _)| view.role == Role::Init).map(|(_, s)| s).chain(apps);
+        let work =
+            self.init.iter().zip(init).filter(|(view, _)| view.kind == ContainerKind::Init).map(|(_, s)| s).chain(apps);
         let finished_at = |s: &ContainerStatus| state::terminated(s)?.finished_at.as_ref().map(|t| t.0);
         over.then(|| work.filter_map(finished_at).max().unwrap_or(Timestamp::UNIX_EPOCH))
     }
@@ -265,7 +266,7 @@ impl<'a> PodMachine<'a> {
     fn init_failed(&self, init: &[ContainerStatus]) -> bool {
         self.init.iter().zip(init).any(|(view, status)| {
             let failed = state::terminated(status).is_some_and(|exit| exit.exit_code != 0);
-            view.role == Role::Init && failed && is_finished(view, status)
+            view.kind == ContainerKind::Init && failed && is_finished(view, status)
         })
     }
 
@@ -295,7 +296,7 @@ impl<'a> PodMachine<'a> {
 
     fn phase(&self, status: &PodStatus) -> &'static str {
         let init = self.init.iter().zip(statuses(&status.init_container_statuses));
-        let sidecars = init.filter(|(view, _)| view.role == Role::Sidecar).map(|(_, status)| status);
+        let sidecars = init.filter(|(view, _)| view.kind == ContainerKind::Sidecar).map(|(_, status)| status);
         phase::while_alive(statuses(&status.container_statuses).iter().chain(sidecars))
     }
 
@@ -336,14 +337,14 @@ fn set_pod_ips(status: &mut PodStatus, ips: &[IpAddr]) {
 }
 
 /// Finds a container of the pod by name, in any of its lists.
-pub fn container_named(pod: &Pod, name: &str) -> Option<(Container, Role)> {
+pub fn container_named(pod: &Pod, name: &str) -> Option<(Container, ContainerKind)> {
     let spec = pod.spec.as_ref()?;
-    let apps = spec.containers.iter().map(|container| (container.clone(), Role::App));
+    let apps = spec.containers.iter().map(|container| (container.clone(), ContainerKind::App));
     let init = spec.init_containers.iter().flatten().map(|container| {
-        let role = if is_sidecar(container) { Role::Sidecar } else { Role::Init };
-        (container.clone(), role)
+        let kind = if is_sidecar(container) { ContainerKind::Sidecar } else { ContainerKind::Init };
+        (container.clone(), kind)
     });
-    let ephemeral = spec.ephemeral_containers.iter().flatten().map(|c| (as_container(c), Role::Ephemeral));
+    let ephemeral = spec.ephemeral_containers.iter().flatten().map(|c| (as_container(c), ContainerKind::Ephemeral));
     apps.chain(init).chain(ephemeral).find(|(container, _)| container.name == name)
 }
 
@@ -381,7 +382,7 @@ fn complete(statuses: &mut Option<Vec<ContainerStatus>>, views: &[ContainerView<
 /// Returns when the container after this init container may start: once this one has completed or, as a sidecar,
 /// started.
 fn turn_after_init(view: &ContainerView<'_>, status: &ContainerStatus, turn: Timestamp) -> Option<Timestamp> {
-    if view.role == Role::Sidecar {
+    if view.kind == ContainerKind::Sidecar {
         let restarting = state::last_exit(status).is_some() || state::terminated(status).is_some();
         return match state::running(status) {
             Some(started_at) if status.started == Some(true) => Some(turn.max(started_at + view.script.started_after)),

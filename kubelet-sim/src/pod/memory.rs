@@ -9,9 +9,11 @@ use proto::Kind;
 use proto::kinds::api::core::v1::{Pod, PodStatus};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// The remembered writes of all pods, by `namespace/name`.
 #[derive(Debug, Default)]
 pub struct PodMemory(Mutex<BTreeMap<String, Remembered>>);
 
+/// What is remembered of one pod.
 #[derive(Debug, Default)]
 struct Remembered {
     uid: String,

@@ -1,7 +1,7 @@
 //! Collects the results of a step over a pod's containers: events to record, pulled images, and when the next step is
 //! due.
 
-use crate::pod::script::Role;
+use crate::pod::script::ContainerKind;
 use crate::pod::view::ContainerView;
 use proto::kinds::jiff::Timestamp;
 
@@ -41,22 +41,29 @@ impl Progress {
 
     /// Records an event of type Normal. `run` is part of its identity: what happens again in another run is recorded
     /// again.
-    pub fn normal(&mut self, view: &ContainerView<'_>, run: impl Into<Occasion>, reason: &str, message: String) {
+    pub fn normal(&mut self, view: &ContainerView<'_>, run: impl Into<RunAttempt>, reason: &str, message: String) {
         self.record(view, run.into(), false, reason, message);
     }
 
     /// Records an event of type Warning.
-    pub fn warning(&mut self, view: &ContainerView<'_>, run: impl Into<Occasion>, reason: &str, message: String) {
+    pub fn warning(&mut self, view: &ContainerView<'_>, run: impl Into<RunAttempt>, reason: &str, message: String) {
         self.record(view, run.into(), true, reason, message);
     }
 
-    fn record(&mut self, view: &ContainerView<'_>, occasion: Occasion, warning: bool, reason: &str, message: String) {
-        let list = match view.role {
-            Role::App => "containers",
-            Role::Init | Role::Sidecar => "initContainers",
-            Role::Ephemeral => "ephemeralContainers",
+    fn record(
+        &mut self,
+        view: &ContainerView<'_>,
+        run_attempt: RunAttempt,
+        warning: bool,
+        reason: &str,
+        message: String,
+    ) {
+        let list = match view.kind {
+            ContainerKind::App => "containers",
+            ContainerKind::Init | ContainerKind::Sidecar => "initContainers",
+            ContainerKind::Ephemeral => "ephemeralContainers",
         };
-        let Occasion { run, attempt } = occasion;
+        let RunAttempt { run, attempt } = run_attempt;
         let field_path = format!("spec.{list}{{{}}}", view.spec.name);
         let occurrence = format!("{reason}/{field_path}/{run}/{attempt}/{message}");
         self.events.push(PodEvent { warning, reason: reason.to_owned(), message, field_path, occurrence });
@@ -65,12 +72,12 @@ impl Progress {
 
 /// A run of a container, and the attempt to start it.
 #[derive(Clone, Copy, Debug)]
-pub struct Occasion {
+pub struct RunAttempt {
     pub run: i32,
     pub attempt: u32,
 }
 
-impl From<i32> for Occasion {
+impl From<i32> for RunAttempt {
     fn from(run: i32) -> Self {
         Self { run, attempt: 0 }
     }

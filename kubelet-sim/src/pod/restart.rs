@@ -2,7 +2,7 @@
 //!
 //! Corresponds to ContainerShouldRestart of k8s.io/component-helpers and doBackOff of pkg/kubelet/kuberuntime.
 
-use crate::pod::script::Role;
+use crate::pod::script::ContainerKind;
 use crate::pod::state::terminated;
 use crate::pod::view::ContainerView;
 use proto::kinds::api::core::v1::{ContainerStateTerminated, ContainerStatus};
@@ -17,7 +17,7 @@ const BACK_OFF_RESET: Duration = Duration::from_secs(600);
 
 /// True when the container is restarted after it has exited with this code.
 pub fn restarts(view: &ContainerView<'_>, exit_code: i32) -> bool {
-    if view.role == Role::Ephemeral {
+    if view.kind == ContainerKind::Ephemeral {
         return false;
     }
     let rules = view.spec.restart_policy_rules.iter().flatten();
@@ -30,10 +30,10 @@ pub fn restarts(view: &ContainerView<'_>, exit_code: i32) -> bool {
         return true;
     }
     let of_pod = view.pod.restart_policy.as_deref().unwrap_or("Always");
-    match (view.role, view.spec.restart_policy.as_deref().unwrap_or(of_pod)) {
-        (Role::Sidecar, _) => true,
+    match (view.kind, view.spec.restart_policy.as_deref().unwrap_or(of_pod)) {
+        (ContainerKind::Sidecar, _) => true,
         (_, "Never") => false,
-        (Role::App, "Always") => true,
+        (ContainerKind::App, "Always") => true,
         _ => exit_code != 0,
     }
 }

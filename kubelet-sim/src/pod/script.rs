@@ -32,7 +32,7 @@ use std::time::Duration;
 
 /// The kind of a container in its pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
+pub enum ContainerKind {
     /// Runs to completion before the next one starts.
     Init,
     /// An init container with `restartPolicy: Always`: keeps running beside the app containers.
@@ -84,24 +84,29 @@ impl Script {
     /// others.
     pub fn of(
         container: &Container,
-        role: Role,
+        kind: ContainerKind,
         restart_policy: &str,
         annotations: &BTreeMap<String, String>,
         latency: &Latency,
     ) -> Self {
         let annotation = |what: &str| {
             let own = annotations.get(&format!("{what}.orrery.dev/{}", container.name));
-            let shared = || if role == Role::App { annotations.get(&format!("orrery.dev/{what}")) } else { None };
+            let shared =
+                || if kind == ContainerKind::App { annotations.get(&format!("orrery.dev/{what}")) } else { None };
             own.or_else(shared).map(String::as_str)
         };
         let time = |what: &str| annotation(what).and_then(|text| parse_duration(text).ok());
         let of_pod = |what: &str| annotations.get(&format!("orrery.dev/{what}")).map(String::as_str);
 
-        let default_run = match role {
-            Role::Init => Some(latency.init_run),
-            Role::Sidecar | Role::Ephemeral => None,
-            Role::App if restart_policy == "Always" || entrypoint::interactive_command(container).is_some() => None,
-            Role::App => Some(latency.job_run),
+        let default_run = match kind {
+            ContainerKind::Init => Some(latency.init_run),
+            ContainerKind::Sidecar | ContainerKind::Ephemeral => None,
+            ContainerKind::App
+                if restart_policy == "Always" || entrypoint::interactive_command(container).is_some() =>
+            {
+                None
+            }
+            ContainerKind::App => Some(latency.job_run),
         };
         let own_end = entrypoint::known_end(container);
         let codes: Option<Vec<i32>> =
@@ -152,19 +157,19 @@ mod tests {
     use super::*;
     use proto::kinds::api::core::v1::Probe;
 
-    fn script(role: Role, policy: &str, annotations: &[(&str, &str)]) -> Script {
+    fn script(kind: ContainerKind, policy: &str, annotations: &[(&str, &str)]) -> Script {
         let container = Container { name: "c".into(), ..Default::default() };
         let annotations = annotations.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-        Script::of(&container, role, policy, &annotations, &Latency::default())
+        Script::of(&container, kind, policy, &annotations, &Latency::default())
     }
 
     #[test]
     fn servers_run_on_and_jobs_end() {
-        assert_eq!(script(Role::App, "Always", &[]).run_for, None);
-        assert_eq!(script(Role::Sidecar, "Never", &[]).run_for, None);
-        assert_eq!(script(Role::App, "Never", &[]).run_for, Some(Duration::from_secs(5)));
-        assert_eq!(script(Role::App, "OnFailure", &[]).exit_code(3), 0);
-        assert_eq!(script(Role::Init, "Always", &[]).run_for, Some(Duration::from_millis(500)));
+        assert_eq!(script(ContainerKind::App, "Always", &[]).run_for, None);
+        assert_eq!(script(ContainerKind::Sidecar, "Never", &[]).run_for, None);
+        assert_eq!(script(ContainerKind::App, "Never", &[]).run_for, Some(Duration::from_secs(5)));
+        assert_eq!(script(ContainerKind::App, "OnFailure", &[]).exit_code(3), 0);
+        assert_eq!(script(ContainerKind::Init, "Always", &[]).run_for, Some(Duration::from_millis(500)));
     }
 
     #[test]
@@ -173,7 +178,7 @@ mod tests {
             let args = Some(args.iter().map(|&word| word.to_owned()).collect());
             let container = Container { name: "c".into(), args, stdin: Some(stdin), ..Default::default() };
             let annotations = annotations.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-            let script = Script::of(&container, Role::App, policy, &annotations, &Latency::default());
+            let script = Script::of(&container, ContainerKind::App, policy, &annotations, &Latency::default());
             (script.run_for, script.exit_code(0))
         };
         let seconds = |seconds| Some(Duration::from_secs(seconds));
@@ -188,18 +193,22 @@ mod tests {
     #[test]
     fn a_containers_own_annotation_goes_before_the_pods() {
         let all = [("orrery.dev/run-for", "9s"), ("run-for.orrery.dev/c", "2s"), ("orrery.dev/exit-code", "1, 1,0")];
-        let app = script(Role::App, "Always", &all);
+        let app = script(ContainerKind::App, "Always", &all);
         assert_eq!(app.run_for, Some(Duration::from_secs(2)));
         assert_eq!([0, 1, 2, 7].map(|run| app.exit_code(run)), [1, 1, 0, 0]);
         // The pod's own never reaches an init container.
-        let init = script(Role::Init, "Always", &[("orrery.dev/run-for", "9s"), ("orrery.dev/exit-code", "1")]);
+        let init =
+            script(ContainerKind::Init, "Always", &[("orrery.dev/run-for", "9s"), ("orrery.dev/exit-code", "1")]);
         assert_eq!((init.run_for, init.exit_code(0)), (Some(Duration::from_millis(500)), 0));
     }
 
     #[test]
     fn a_typo_changes_nothing() {
-        let script =
-            script(Role::App, "Always", &[("orrery.dev/exit-code", "one"), ("orrery.dev/ready-after", "soon")]);
+        let script = script(
+            ContainerKind::App,
+            "Always",
+            &[("orrery.dev/exit-code", "one"), ("orrery.dev/ready-after", "soon")],
+        );
         assert_eq!((script.exit_codes, script.ready_after), (vec![0], Some(Duration::ZERO)));
     }
 

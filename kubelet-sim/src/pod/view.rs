@@ -1,6 +1,6 @@
 //! A view of a container: everything but its status that its life depends on.
 
-use crate::pod::script::{Role, Script};
+use crate::pod::script::{ContainerKind, Script};
 use crate::pod::state::waiting;
 use proto::kinds::api::core::v1::{
     Container, ContainerState, ContainerStatus, ContainerUser, LinuxContainerUser, PodSpec, VolumeMountStatus,
@@ -18,7 +18,7 @@ pub fn is_sidecar(init_container: &Container) -> bool {
 pub struct ContainerView<'a> {
     /// Borrowed; an ephemeral container has a type of its own and is converted.
     pub spec: Cow<'a, Container>,
-    pub role: Role,
+    pub kind: ContainerKind,
     pub pod: &'a PodSpec,
     pub script: Script,
     pub image_present: bool,
@@ -41,7 +41,7 @@ impl ContainerView<'_> {
             image: self.image().to_owned(),
             state: Some(waiting(reason, None)),
             last_state: Some(ContainerState::default()),
-            started: (self.role != Role::Ephemeral).then_some(false),
+            started: (self.kind != ContainerKind::Ephemeral).then_some(false),
             volume_mounts: self.mounts(),
             ..Default::default()
         }

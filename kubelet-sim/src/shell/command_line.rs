@@ -37,6 +37,7 @@ pub struct Redirection {
     pub target: RedirectTarget,
 }
 
+/// The target of a redirection.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RedirectTarget {
     /// The place to which this descriptor leads at that moment.
@@ -95,7 +96,7 @@ impl Command {
         self.redirections.iter().all(|redirection| matches!(redirection.target, RedirectTarget::Number(_)))
     }
 
-    /// Returns the first word; `None` when it contains a variable, so that only a run tells.
+    /// Returns the first word; `None` when it contains a variable, so that only a run decides it.
     pub fn name(&self) -> Option<&str> {
         match self.words.first()?.0.as_slice() {
             [Piece::Text(name)] => Some(name),
@@ -110,11 +111,11 @@ impl Command {
 
 /// Parses a command line.
 pub fn parse(line: &str) -> Result<Vec<Pipeline>, Unsupported> {
-    let mut reader = Reader { rest: line.chars().collect(), at: 0 };
+    let mut lexer = Lexer { rest: line.chars().collect(), at: 0 };
     let mut lines = Vec::new();
     let (mut commands, mut command, mut run_if) = (Vec::new(), Command::default(), RunIf::Always);
-    while let Some(next) = reader.peek() {
-        let second = reader.rest.get(reader.at + 1);
+    while let Some(next) = lexer.peek() {
+        let second = lexer.rest.get(lexer.at + 1);
         let joined = match (next, second) {
             ('&', Some('&')) => Some((2, RunIf::Success)),
             ('|', Some('|')) => Some((2, RunIf::Failure)),
@@ -126,22 +127,22 @@ pub fn parse(line: &str) -> Result<Vec<Pipeline>, Unsupported> {
             (Some((length, next)), _) => {
                 finish(&mut lines, &mut commands, &mut command, run_if)?;
                 run_if = next;
-                reader.at += length;
+                lexer.at += length;
             }
             (None, '|') if command.is_empty() => return Err(Unsupported("a pipe without a command".to_owned())),
             (None, '|') => {
                 commands.push(std::mem::take(&mut command));
-                reader.at += 1;
+                lexer.at += 1;
             }
-            (None, '<' | '>') => command.redirections.push(reader.redirection(None)?),
+            (None, '<' | '>') => command.redirections.push(lexer.redirection(None)?),
             (None, '0'..='2') if matches!(second, Some('<' | '>')) => {
-                reader.at += 1;
-                command.redirections.push(reader.redirection(Some(next as u8 - b'0'))?);
+                lexer.at += 1;
+                command.redirections.push(lexer.redirection(Some(next as u8 - b'0'))?);
             }
-            (None, next) if next.is_whitespace() => reader.at += 1,
-            (None, '#') => reader.skip_line(),
+            (None, next) if next.is_whitespace() => lexer.at += 1,
+            (None, '#') => lexer.skip_line(),
             (None, _) => {
-                let word = reader.word()?;
+                let word = lexer.word()?;
                 match word.0.as_slice() {
                     [Piece::Text(text)] if command.words.is_empty() && KEYWORDS.contains(&text.as_str()) => {
                         return Err(Unsupported(format!("{text:?}")));
@@ -171,12 +172,13 @@ fn finish(
     Ok(())
 }
 
-struct Reader {
+/// Reads the characters of a line.
+struct Lexer {
     rest: Vec<char>,
     at: usize,
 }
 
-impl Reader {
+impl Lexer {
     fn peek(&self) -> Option<char> {
         self.rest.get(self.at).copied()
     }

@@ -4,7 +4,7 @@
 //! when the pod's spec alone decides; one that reads a file, or a variable from elsewhere, depends on more than that.
 
 use super::command_line;
-use super::session::{ContainerContext, Effect, Session, is_supported};
+use super::session::{ContainerContext, Session, ShellEffect, is_supported};
 use proto::kinds::api::core::v1::Container;
 use proto::kinds::jiff::Timestamp;
 use std::time::Duration;
@@ -34,7 +34,7 @@ pub fn known_end(container: &Container) -> Option<KnownEnd> {
     let context = ContainerContext { env: given.collect(), ..ContainerContext::default() };
     let outcome = Session::new(&context).start(&argv, Timestamp::UNIX_EPOCH);
     let after = outcome.effects.iter().fold(Duration::ZERO, |after, effect| match effect {
-        Effect::Sleep(time) => after.saturating_add(*time),
+        ShellEffect::Sleep(time) => after.saturating_add(*time),
         _ => after,
     });
     Some(KnownEnd { after: (after != Duration::MAX).then_some(after), exit_code: outcome.exit_code })
@@ -49,7 +49,8 @@ pub fn interactive_command(container: &Container) -> Option<Vec<String>> {
     }
     let context = ContainerContext::default();
     let effects = Session::new(&context).start(&argv, Timestamp::UNIX_EPOCH).effects;
-    let waits = effects.iter().any(|effect| matches!(effect, Effect::Copy | Effect::Drain | Effect::Shell));
+    let waits =
+        effects.iter().any(|effect| matches!(effect, ShellEffect::Copy | ShellEffect::Drain | ShellEffect::Shell));
     (container.stdin == Some(true) && waits).then_some(argv)
 }
 

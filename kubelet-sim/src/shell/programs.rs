@@ -2,7 +2,7 @@
 //!
 //! There is no Kubernetes counterpart: a real container has the programs of its image.
 
-use super::session::{ContainerContext, Effect, Session, program};
+use super::session::{ContainerContext, Session, ShellEffect, program};
 use component_base::duration::parse_duration;
 use proto::kinds::jiff::Timestamp;
 use std::time::Duration;
@@ -90,7 +90,7 @@ impl Session<'_> {
                 }
             }
         }
-        self.effects.push(Effect::Sleep(whole));
+        self.effects.push(ShellEffect::Sleep(whole));
         self.now = self.now.checked_add(whole).unwrap_or(Timestamp::MAX);
         0
     }
@@ -117,7 +117,7 @@ impl Session<'_> {
     fn copy(&mut self) {
         match self.stdin.take() {
             Some(text) => drop(self.print(text)),
-            None => self.effects.push(Effect::Copy),
+            None => self.effects.push(ShellEffect::Copy),
         }
     }
 

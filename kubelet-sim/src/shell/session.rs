@@ -10,7 +10,7 @@ use proto::kinds::jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// What a process in the container can see: files, variables, and whom it runs as.
+/// What a process in the container can see: its files, its variables, and its user.
 #[derive(Clone, Debug, Default)]
 pub struct ContainerContext {
     pub hostname: String,
@@ -25,7 +25,7 @@ pub struct ContainerContext {
 
 /// One visible effect of a command. A command has a list of them, in order.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Effect {
+pub enum ShellEffect {
     Out(String),
     Err(String),
     Sleep(Duration),
@@ -60,7 +60,7 @@ pub struct Session<'a> {
     pub(super) exported: BTreeSet<String>,
     pub(super) working_dir: String,
     pub(super) now: Timestamp,
-    pub(super) effects: Vec<Effect>,
+    pub(super) effects: Vec<ShellEffect>,
     /// The input of the command when it comes from a pipe or file; `None` when it is typed.
     pub(super) stdin: Option<String>,
     /// Rows and columns; `None` without a terminal.
@@ -73,8 +73,8 @@ pub struct Session<'a> {
 
 /// The outcome of a command line.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Outcome {
-    pub effects: Vec<Effect>,
+pub struct CommandOutcome {
+    pub effects: Vec<ShellEffect>,
     pub exit_code: i32,
     /// True when the line called `exit`, so that the shell ends too.
     pub exited: bool,
@@ -132,7 +132,7 @@ impl<'a> Session<'a> {
     }
 
     /// Starts a program as a container runtime does: not through a shell.
-    pub fn start(&mut self, argv: &[String], now: Timestamp) -> Outcome {
+    pub fn start(&mut self, argv: &[String], now: Timestamp) -> CommandOutcome {
         self.now = now;
         let name = argv.first().map(String::as_str).unwrap_or_default();
         let exit_code = match program(name) {
@@ -146,16 +146,16 @@ impl<'a> Session<'a> {
     }
 
     /// Runs one line of an interactive shell.
-    pub fn line(&mut self, line: &str, now: Timestamp) -> Outcome {
+    pub fn line(&mut self, line: &str, now: Timestamp) -> CommandOutcome {
         self.now = now;
         let exit_code = self.script(line);
         self.outcome(exit_code)
     }
 
-    fn outcome(&mut self, exit_code: i32) -> Outcome {
+    fn outcome(&mut self, exit_code: i32) -> CommandOutcome {
         self.variables.insert("?".to_owned(), exit_code.to_string());
         self.printed_bytes = 0;
-        Outcome { effects: std::mem::take(&mut self.effects), exit_code, exited: self.exited }
+        CommandOutcome { effects: std::mem::take(&mut self.effects), exit_code, exited: self.exited }
     }
 
     fn script(&mut self, text: &str) -> i32 {
@@ -196,8 +196,8 @@ impl<'a> Session<'a> {
             let mut printed = String::new();
             for effect in effects {
                 match effect {
-                    Effect::Out(text) => printed.push_str(&text),
-                    Effect::Copy | Effect::Shell => {
+                    ShellEffect::Out(text) => printed.push_str(&text),
+                    ShellEffect::Copy | ShellEffect::Shell => {
                         self.error("sh: what is typed goes through no pipe of this simulated shell\n".to_owned());
                         return 2;
                     }
@@ -212,7 +212,7 @@ impl<'a> Session<'a> {
     }
 
     /// Runs something in a process of its own, whose variables are lost when it ends.
-    fn in_subshell(&mut self, stdin: Option<String>, run: impl FnOnce(&mut Self) -> i32) -> (Vec<Effect>, i32) {
+    fn in_subshell(&mut self, stdin: Option<String>, run: impl FnOnce(&mut Self) -> i32) -> (Vec<ShellEffect>, i32) {
         let effects = std::mem::take(&mut self.effects);
         let mut process = Session { stdin, exited: false, ..self.clone() };
         self.effects = effects;
@@ -271,14 +271,14 @@ impl<'a> Session<'a> {
             self.stdin = outer;
         }
         let sent = |text, to| match to {
-            Some(1) => Some(Effect::Out(text)),
-            Some(_) => Some(Effect::Err(text)),
+            Some(1) => Some(ShellEffect::Out(text)),
+            Some(_) => Some(ShellEffect::Err(text)),
             None => None,
         };
         self.effects.extend(effects.into_iter().filter_map(|effect| match effect {
-            Effect::Out(text) => sent(text, out),
-            Effect::Err(text) => sent(text, err),
-            Effect::Copy if out.is_none() => Some(Effect::Drain),
+            ShellEffect::Out(text) => sent(text, out),
+            ShellEffect::Err(text) => sent(text, err),
+            ShellEffect::Copy if out.is_none() => Some(ShellEffect::Drain),
             effect => Some(effect),
         }));
         code
@@ -325,15 +325,15 @@ impl<'a> Session<'a> {
     }
 
     pub(super) fn print(&mut self, text: String) -> i32 {
-        self.emit(text, Effect::Out);
+        self.emit(text, ShellEffect::Out);
         0
     }
 
     pub(super) fn error(&mut self, text: String) {
-        self.emit(text, Effect::Err);
+        self.emit(text, ShellEffect::Err);
     }
 
-    fn emit(&mut self, text: String, effect: fn(String) -> Effect) {
+    fn emit(&mut self, text: String, effect: fn(String) -> ShellEffect) {
         self.printed_bytes += text.len();
         if self.printed_bytes <= MAX_OUTPUT_BYTES {
             self.effects.push(effect(text));
@@ -342,8 +342,8 @@ impl<'a> Session<'a> {
 
     pub(super) fn shell(&mut self, arguments: &[String]) -> i32 {
         match arguments {
-            [] => self.effects.push(Effect::Shell),
-            [flag] if flag == "-i" || flag == "-l" => self.effects.push(Effect::Shell),
+            [] => self.effects.push(ShellEffect::Shell),
+            [flag] if flag == "-i" || flag == "-l" => self.effects.push(ShellEffect::Shell),
             [flag, line, ..] if flag == "-c" && self.depth < MAX_DEPTH => {
                 let stdin = self.stdin.take();
                 let (effects, code) = self.in_subshell(stdin, |inner| {
@@ -427,11 +427,11 @@ mod tests {
     }
 
     /// Shows what is printed, with errors behind `!` and pauses in parentheses, and the exit code.
-    fn show(outcome: &Outcome) -> String {
-        let effect = |effect: &Effect| match effect {
-            Effect::Out(text) => text.clone(),
-            Effect::Err(text) => format!("!{text}"),
-            Effect::Sleep(time) => format!("({time:?})"),
+    fn show(outcome: &CommandOutcome) -> String {
+        let effect = |effect: &ShellEffect| match effect {
+            ShellEffect::Out(text) => text.clone(),
+            ShellEffect::Err(text) => format!("!{text}"),
+            ShellEffect::Sleep(time) => format!("({time:?})"),
             other => format!("<{other:?}>"),
         };
         let text: String = outcome.effects.iter().map(effect).collect();

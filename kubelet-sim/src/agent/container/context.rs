@@ -3,7 +3,7 @@
 //! Corresponds to makeEnvironmentVariables and makeMounts in pkg/kubelet/kubelet_pods.go and to pkg/volume.
 
 use crate::pod::lifecycle::container_named;
-use crate::pod::script::Role;
+use crate::pod::script::ContainerKind;
 use crate::shell::session::ContainerContext;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -26,13 +26,13 @@ pub struct PodContainer {
     pub pod: Arc<Pod>,
     pub status: PodStatus,
     pub container: Container,
-    pub role: Role,
+    pub kind: ContainerKind,
 }
 
 impl PodContainer {
     pub fn new(pod: Arc<Pod>, status: PodStatus, name: &str) -> Option<Self> {
-        let (container, role) = container_named(&pod, name)?;
-        Some(Self { pod, status, container, role })
+        let (container, kind) = container_named(&pod, name)?;
+        Some(Self { pod, status, container, kind })
     }
 
     pub fn container_status(&self) -> Option<&ContainerStatus> {
@@ -51,7 +51,7 @@ impl PodContainer {
         let pod = serde_json::to_value(&*self.pod).unwrap_or_default();
         let container = serde_json::to_value(&self.container).unwrap_or_default();
         let status = serde_json::to_value(&self.status).unwrap_or_default();
-        let reader = Reader { node, pod: &pod, status: &status, namespace: self.pod.namespace() };
+        let reader = ObjectReader { node, pod: &pod, status: &status, namespace: self.pod.namespace() };
         let hostname = pod["spec"]["hostname"].as_str().unwrap_or(self.pod.name()).to_owned();
         let mut env: BTreeMap<String, String> = [("PATH", PATH), ("HOSTNAME", &hostname), ("HOME", "/root")]
             .map(|(k, v)| (k.to_owned(), v.to_owned()))
@@ -72,7 +72,8 @@ impl PodContainer {
     }
 }
 
-struct Reader<'a> {
+/// Reads the objects that a container refers to, with the identity of its node.
+struct ObjectReader<'a> {
     node: &'a Client,
     pod: &'a Value,
     status: &'a Value,
@@ -87,7 +88,7 @@ fn text<'a>(value: &'a Value, field: &str) -> &'a str {
     value[field].as_str().unwrap_or_default()
 }
 
-impl Reader<'_> {
+impl ObjectReader<'_> {
     async fn environment(&self, container: &Value) -> BTreeMap<String, String> {
         let mut env = BTreeMap::new();
         for source in list(container, "envFrom") {

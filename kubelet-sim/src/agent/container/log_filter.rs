@@ -48,16 +48,16 @@ impl LogFilter {
     }
 
     /// Formats the first lines: those that are recent enough, cut to the tail.
-    pub fn first(&mut self, lines: Vec<Line>) -> String {
+    pub fn format_first(&mut self, lines: Vec<Line>) -> String {
         let mut lines: Vec<Line> =
             lines.into_iter().filter(|line| self.since.is_none_or(|since| line.at >= since)).collect();
         let surplus = self.tail_lines.map_or(0, |tail| lines.len().saturating_sub(tail));
         lines.drain(..surplus);
-        self.further(lines)
+        self.format_further(lines)
     }
 
     /// Formats lines that come later, which none of the options about age concerns.
-    pub fn further(&mut self, lines: Vec<Line>) -> String {
+    pub fn format_further(&mut self, lines: Vec<Line>) -> String {
         let mut text = String::new();
         for line in lines {
             if self.timestamps {
@@ -78,7 +78,7 @@ impl LogFilter {
     }
 
     /// True once the limit of bytes is reached.
-    pub fn is_used_up(&self) -> bool {
+    pub fn is_exhausted(&self) -> bool {
         self.limit_bytes == Some(0)
     }
 }
@@ -116,8 +116,8 @@ mod tests {
                 .map(|(name, value)| (name.to_owned(), value.to_owned()))
                 .collect();
             let mut filter = LogFilter::of(&pairs, at(4)).unwrap();
-            assert_eq!(filter.first(lines.clone()), expected, "{query}");
-            assert_eq!(filter.is_used_up(), query.starts_with("limitBytes"), "{query}");
+            assert_eq!(filter.format_first(lines.clone()), expected, "{query}");
+            assert_eq!(filter.is_exhausted(), query.starts_with("limitBytes"), "{query}");
         }
         assert!(LogFilter::of(&[("tailLines".into(), "x".into())], at(0)).is_err());
     }

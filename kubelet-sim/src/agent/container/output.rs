@@ -6,7 +6,7 @@
 
 use super::log_filter::Line;
 use crate::pod::script::LogScript;
-use crate::shell::session::{ContainerContext, Effect, Session, is_supported};
+use crate::shell::session::{ContainerContext, Session, ShellEffect, is_supported};
 use proto::kinds::api::core::v1::{Container, ContainerStateTerminated, ContainerStatus};
 use proto::kinds::jiff::{Timestamp, Unit};
 use std::time::Duration;
@@ -154,7 +154,7 @@ fn printed(context: &ContainerContext, argv: &[String], started_at: Timestamp) -
     let (mut lines, mut after, mut open) = (Vec::new(), Duration::ZERO, String::new());
     for effect in outcome.effects {
         match effect {
-            Effect::Out(text) | Effect::Err(text) => {
+            ShellEffect::Out(text) | ShellEffect::Err(text) => {
                 open.push_str(&text);
                 while let Some(end) = open.find('\n') {
                     let rest = open.split_off(end + 1);
@@ -162,9 +162,9 @@ fn printed(context: &ContainerContext, argv: &[String], started_at: Timestamp) -
                     lines.push((after, std::mem::replace(&mut open, rest)));
                 }
             }
-            Effect::Sleep(time) => after = after.saturating_add(time),
+            ShellEffect::Sleep(time) => after = after.saturating_add(time),
             // A log has no input.
-            Effect::Copy | Effect::Drain | Effect::Shell => {}
+            ShellEffect::Copy | ShellEffect::Drain | ShellEffect::Shell => {}
         }
     }
     if !open.is_empty() {

@@ -1,7 +1,7 @@
 //! The channels between a client and a command: input, outputs, terminal size, and exit status.
 //!
 //! Corresponds to k8s.io/apimachinery/pkg/util/remotecommand and pkg/cri/streaming/remotecommand. Over WebSockets the
-//! channels are numbered; over SPDY the client opens a stream for each and says which one it is.
+//! channels are numbered; over SPDY the client opens a stream for each and names it in a header.
 
 use super::options::{StreamOptions, TerminalSize};
 use crate::agent::stream::multiplex::{Framing, Incoming, Outgoing, StreamEvent};
@@ -20,6 +20,7 @@ const OPENING_LIMIT: Duration = Duration::from_secs(30);
 const CLOSE_LIMIT: Duration = Duration::from_secs(5);
 const STREAM_TYPE: &str = "streamtype";
 
+/// One of the five channels of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Channel {
     Stdin,
@@ -48,9 +49,9 @@ impl Channel {
 
 /// The channel that each stream carries.
 #[derive(Clone, Debug, Default)]
-struct Numbers(Vec<(u32, Channel)>);
+struct StreamNumbers(Vec<(u32, Channel)>);
 
-impl Numbers {
+impl StreamNumbers {
     /// Returns the fixed numbers of the channels over WebSockets.
     fn fixed() -> Self {
         Self((0..).zip(CHANNELS).collect())
@@ -77,7 +78,7 @@ pub enum Input {
 }
 
 /// Translates an event of a stream into input; `None` for events that mean nothing to a command.
-fn input(numbers: &Numbers, event: StreamEvent) -> Option<Input> {
+fn input(numbers: &StreamNumbers, event: StreamEvent) -> Option<Input> {
     match event {
         StreamEvent::Data { stream, bytes } => match numbers.channel(stream)? {
             Channel::Stdin => Some(Input::Bytes(bytes)),
@@ -91,14 +92,16 @@ fn input(numbers: &Numbers, event: StreamEvent) -> Option<Input> {
     }
 }
 
+/// Reads the input from a client.
 pub struct Reader {
     incoming: Incoming,
-    numbers: Numbers,
+    numbers: StreamNumbers,
 }
 
+/// Writes the output and the exit status to a client.
 pub struct Writer {
     outgoing: Outgoing,
-    numbers: Numbers,
+    numbers: StreamNumbers,
 }
 
 /// Opens the channels; `None` when the client disconnects, or waits too long, before it has opened its streams.
@@ -110,7 +113,7 @@ pub async fn open(
     env: &Env,
 ) -> Option<(Reader, Writer)> {
     let numbers = match framing {
-        Framing::Channels => Numbers::fixed(),
+        Framing::Channels => StreamNumbers::fixed(),
         Framing::Spdy => env
             .timeout(OPENING_LIMIT, accept_streams(&mut incoming, &outgoing, options.stream_count()))
             .await
@@ -120,8 +123,8 @@ pub async fn open(
 }
 
 /// Waits until the client has opened so many streams, and accepts each one.
-async fn accept_streams(incoming: &mut Incoming, outgoing: &Outgoing, count: usize) -> Option<Numbers> {
-    let mut numbers = Numbers::default();
+async fn accept_streams(incoming: &mut Incoming, outgoing: &Outgoing, count: usize) -> Option<StreamNumbers> {
+    let mut numbers = StreamNumbers::default();
     while numbers.0.len() < count {
         let StreamEvent::Open { stream, headers } = incoming.next().await? else { continue };
         let channel = headers.get(STREAM_TYPE).and_then(|name| Channel::of_type(name));
@@ -192,13 +195,13 @@ mod tests {
             (data(2, "no"), None),
             (data(9, "no"), None),
         ] {
-            assert_eq!(input(&Numbers::fixed(), event.clone()), expected, "{event:?}");
+            assert_eq!(input(&StreamNumbers::fixed(), event.clone()), expected, "{event:?}");
         }
     }
 
     #[test]
     fn a_spdy_client_numbers_its_streams_itself() {
-        let numbers = Numbers(vec![(1, Channel::Error), (5, Channel::Stdin)]);
+        let numbers = StreamNumbers(vec![(1, Channel::Error), (5, Channel::Stdin)]);
         assert_eq!((numbers.channel(5), numbers.channel(0)), (Some(Channel::Stdin), None));
         assert_eq!((numbers.stream(Channel::Error), numbers.stream(Channel::Stdout)), (Some(1), None));
     }

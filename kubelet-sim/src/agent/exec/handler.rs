@@ -12,7 +12,7 @@ use crate::agent::plain_text::Refusal;
 use crate::agent::stream::upgrade::Upgrade;
 use crate::agent::target::ContainerRef;
 use crate::fleet::Fleet;
-use crate::pod::script::Role;
+use crate::pod::script::ContainerKind;
 use crate::shell::entrypoint::interactive_command;
 use axum::body::Body;
 use client::{Patch, PatchOptions};
@@ -59,11 +59,11 @@ pub fn answer(
     if !container.is_running() {
         return Err(not_running(&container_ref.container));
     }
-    let held = fleet.clone();
+    let shared = fleet.clone();
     Ok(upgrade.answer(fleet, OFFERS, move |framing, incoming, outgoing| async move {
-        let env = held.env().clone();
+        let env = shared.env().clone();
         if let Some(channels) = channels::open(framing, incoming, outgoing, options, &env).await {
-            run(held, container_ref, container, options, request, channels).await;
+            run(shared, container_ref, container, options, request, channels).await;
         }
     }))
 }
@@ -97,7 +97,7 @@ async fn run(
                         end_run(&fleet, &container_ref, &container, &run, code).await;
                         Ok(exit_status(&[], 0))
                     }
-                    gone => gone.map(|_| Value::Null),
+                    client_gone => client_gone.map(|_| Value::Null),
                 },
                 None => attach(terminal, Log::from_now(&fleet, container_ref, container, run, context)).await,
             }
@@ -110,12 +110,13 @@ async fn run(
 }
 
 /// Records that the first process ended while a client was attached to it: as the annotations that script every end. A
-/// container that would be restarted gets none, because its script holds for all its runs, so that it just goes on.
+/// container that would be restarted gets none: its script holds for all runs, so the present run just goes on.
 async fn end_run(fleet: &Fleet, container_ref: &ContainerRef, container: &PodContainer, run: &Run, code: i32) {
     let policy = container.pod.spec.as_ref().and_then(|spec| spec.restart_policy.as_deref());
-    let (Some(client), false) =
-        (fleet.client_of(&container_ref.node), container.role == Role::App && matches!(policy, None | Some("Always")))
-    else {
+    let (Some(client), false) = (
+        fleet.client_of(&container_ref.node),
+        container.kind == ContainerKind::App && matches!(policy, None | Some("Always")),
+    ) else {
         return;
     };
     let ran_for = fleet.env().wall().duration_since(run.started_at).as_millis();

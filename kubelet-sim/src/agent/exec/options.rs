@@ -12,7 +12,7 @@ pub struct StreamOptions {
 }
 
 impl StreamOptions {
-    /// Returns how many streams a SPDY client opens. One more than it names carries the exit status.
+    /// Returns how many streams a SPDY client opens: those of the options, and one for the exit status.
     pub fn stream_count(self) -> usize {
         // With a terminal there is one output, and a stream for its size.
         1 + [self.stdin, self.stdout, self.stderr, self.tty].into_iter().filter(|is_wanted| *is_wanted).count()

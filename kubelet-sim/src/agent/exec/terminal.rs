@@ -4,7 +4,7 @@
 
 use super::channels::{Channel, Input, Reader, Writer};
 use super::options::{StreamOptions, TerminalSize};
-use crate::shell::session::{ContainerContext, Effect, Session};
+use crate::shell::session::{ContainerContext, Session, ShellEffect};
 use component_base::env::Env;
 use futures::future::BoxFuture;
 use std::time::Duration;
@@ -54,24 +54,28 @@ impl<'a> Terminal<'a> {
     }
 
     /// Performs effects. Returns an exit code when one of them has its own: a shell, or an interruption.
-    async fn perform(&mut self, session: &mut Session<'_>, effects: Vec<Effect>) -> Result<Option<i32>, ClientGone> {
+    async fn perform(
+        &mut self,
+        session: &mut Session<'_>,
+        effects: Vec<ShellEffect>,
+    ) -> Result<Option<i32>, ClientGone> {
         let mut code = None;
         for effect in effects {
             match effect {
-                Effect::Out(text) => self.print(Channel::Stdout, &text).await?,
-                Effect::Err(text) => self.print(Channel::Stderr, &text).await?,
-                Effect::Sleep(time) => {
+                ShellEffect::Out(text) => self.print(Channel::Stdout, &text).await?,
+                ShellEffect::Err(text) => self.print(Channel::Stderr, &text).await?,
+                ShellEffect::Sleep(time) => {
                     if self.is_interrupted_within(time).await? {
                         return Ok(Some(EXIT_INTERRUPTED));
                     }
                 }
-                Effect::Copy => {
+                ShellEffect::Copy => {
                     while let Some(line) = self.line().await? {
                         self.print(Channel::Stdout, &line).await?;
                     }
                 }
-                Effect::Drain => while self.line().await?.is_some() {},
-                Effect::Shell => code = Some(self.shell(session).await?),
+                ShellEffect::Drain => while self.line().await?.is_some() {},
+                ShellEffect::Shell => code = Some(self.shell(session).await?),
             }
         }
         Ok(code)
@@ -198,7 +202,7 @@ impl<'a> Terminal<'a> {
         }
     }
 
-    /// Echoes what is typed, where a log is shown instead of a command. Waits for ever once the input has ended. It may
+    /// Echoes what is typed while a log is shown instead of a command. Waits for ever once the input has ended. It may
     /// be dropped while it waits, and nothing is lost.
     pub async fn echo(&mut self) -> Result<(), ClientGone> {
         if self.ended && !self.options.stdin {

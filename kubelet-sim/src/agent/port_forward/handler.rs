@@ -51,11 +51,11 @@ pub fn answer(
         true => requested_ports(query).map_err(|why| (StatusCode::BAD_REQUEST, why))?,
         false => Vec::new(),
     };
-    let held = fleet.clone();
+    let shared = fleet.clone();
     Ok(upgrade.answer(fleet, OFFERS, move |framing, incoming, outgoing| async move {
-        let end = held.env().shutdown().child_token();
+        let end = shared.env().shutdown().child_token();
         let _at_the_end = end.clone().drop_guard();
-        let session = Session { fleet: held, pod, outgoing, end, inputs: BTreeMap::new() };
+        let session = PortForwardSession { fleet: shared, pod, outgoing, end, inputs: BTreeMap::new() };
         match framing {
             Framing::Channels => session.channels(incoming, &ports).await,
             Framing::Spdy => session.spdy_streams(incoming).await,
@@ -87,7 +87,7 @@ fn port(text: &str) -> Result<u16, String> {
 }
 
 /// The connections of one client.
-struct Session {
+struct PortForwardSession {
     fleet: Arc<Fleet>,
     pod: PodRef,
     outgoing: Outgoing,
@@ -103,7 +103,7 @@ struct Pair {
     error: Option<u32>,
 }
 
-impl Session {
+impl PortForwardSession {
     /// Serves a WebSocket: one connection for each port, which lasts as long as the WebSocket.
     async fn channels(mut self, mut incoming: Incoming, ports: &[u16]) {
         let (alive, mut ended) = mpsc::channel::<()>(1);

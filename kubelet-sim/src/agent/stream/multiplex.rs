@@ -39,11 +39,13 @@ pub enum StreamEvent {
     Reset(u32),
 }
 
+/// The parser of bytes from the client.
 enum Parser {
     Channels,
     Spdy(Box<Decoder>),
 }
 
+/// The events of all streams, from the client.
 pub struct Incoming {
     wire: WireReader,
     parser: Parser,
@@ -65,6 +67,7 @@ enum OutgoingFrame {
     GoAway,
 }
 
+/// The frames of all streams, to the client. Clones share the connection.
 #[derive(Clone)]
 pub struct Outgoing(mpsc::Sender<OutgoingFrame>);
 

@@ -93,7 +93,7 @@ impl Upgrade {
                 upgrade
                     .on_upgrade(move |socket| async move {
                         let (incoming, outgoing) =
-                            multiplex::open(wire::of_websocket(socket), framing, &env, idle_limit);
+                            multiplex::open(wire::from_websocket(socket), framing, &env, idle_limit);
                         run(framing, incoming, outgoing).await;
                     })
                     .into_response()
@@ -105,7 +105,7 @@ impl Upgrade {
                 let answer = switched(chosen);
                 env.clone().spawn(async move {
                     let Ok(upgraded) = upgrade.await else { return };
-                    let wire = wire::of_upgraded(upgraded);
+                    let wire = wire::from_upgraded(upgraded);
                     let (incoming, outgoing) = multiplex::open(wire, Framing::Spdy, &env, idle_limit);
                     run(Framing::Spdy, incoming, outgoing).await;
                 });

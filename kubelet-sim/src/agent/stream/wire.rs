@@ -15,22 +15,24 @@ const READ_BYTES: usize = 32 << 10;
 
 type Plain = TokioIo<Upgraded>;
 
+/// The receiving half of a connection.
 pub enum WireReader {
     Messages(SplitStream<WebSocket>),
     Plain(ReadHalf<Plain>),
 }
 
+/// The sending half of a connection.
 pub enum WireWriter {
     Messages(SplitSink<WebSocket, Message>),
     Plain(WriteHalf<Plain>),
 }
 
-pub fn of_websocket(socket: WebSocket) -> (WireReader, WireWriter) {
+pub fn from_websocket(socket: WebSocket) -> (WireReader, WireWriter) {
     let (sink, stream) = socket.split();
     (WireReader::Messages(stream), WireWriter::Messages(sink))
 }
 
-pub fn of_upgraded(upgraded: Upgraded) -> (WireReader, WireWriter) {
+pub fn from_upgraded(upgraded: Upgraded) -> (WireReader, WireWriter) {
     let (reader, writer) = tokio::io::split(TokioIo::new(upgraded));
     (WireReader::Plain(reader), WireWriter::Plain(writer))
 }

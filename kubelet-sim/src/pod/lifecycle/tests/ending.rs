@@ -53,7 +53,7 @@ fn a_pod_that_never_started_goes_at_once() {
         10.0s Failed web=ContainerStatusUnknown(137) -> delete
     "#]]);
     expect![[r#"[{"image":"nginx:1.29","imageID":"","lastState":{},"name":"web","ready":false,"restartCount":0,"started":false,"state":{"terminated":{"exitCode":137,"message":"The container could not be located when the pod was terminated","reason":"ContainerStatusUnknown"}}}]"#]].assert_eq(&serde_json::to_string(&life.status.container_statuses).unwrap());
-    // Nor had this one: it was deleted before its agent saw it.
+    // This pod never started either: it was deleted before its agent saw it.
     Life::of(nginx(), json!({})).delete(30).until(20_000).check(&expect![[r#"
         0.0s  Failed web=ContainerStatusUnknown(137) -> delete
     "#]]);
@@ -115,7 +115,7 @@ fn sidecars_go_one_by_one_after_all_others_the_last_first() {
         ],
         "containers": [{"name": "web", "image": "a"}],
     });
-    // The last of the grace goes to the second; the first gets the two seconds that everybody gets.
+    // The last of the grace goes to the second; the first gets the two seconds that every container gets.
     let script = json!({
         "stop-time.orrery.dev/web": "8s", "stop-time.orrery.dev/second": "2s", "stop-time.orrery.dev/first": "9s",
     });

@@ -24,7 +24,7 @@ struct Life {
     now: Timestamp,
     sandbox: Sandbox,
     images: BTreeSet<String>,
-    told: BTreeSet<String>,
+    recorded: BTreeSet<String>,
     log: String,
     /// Keep of each status only what the API server stores, like an agent that restarts before every step.
     forgetful: bool,
@@ -44,7 +44,7 @@ impl Life {
             now: at(0),
             sandbox: Sandbox::Addresses(vec!["10.244.0.5".parse().unwrap()]),
             images: BTreeSet::new(),
-            told: BTreeSet::new(),
+            recorded: BTreeSet::new(),
             log: String::new(),
             forgetful: false,
         }
@@ -58,14 +58,14 @@ impl Life {
         let view = PodView { pod, status, node_ips, sandbox, has_image: &has_image, latency: &latency };
         let step = step(&view, self.now);
         let changed = self.line(&step.status) != self.line(&self.status) || step.ended;
-        let news: Vec<PodEvent> =
-            step.events.into_iter().filter(|event| self.told.insert(event.occurrence.clone())).collect();
-        if changed || !news.is_empty() {
+        let new_events: Vec<PodEvent> =
+            step.events.into_iter().filter(|event| self.recorded.insert(event.occurrence.clone())).collect();
+        if changed || !new_events.is_empty() {
             let ms = self.now.as_millisecond() - START_S * 1000;
             let end = if step.ended { " -> delete" } else { "" };
             let time = format!("{:.1}s", ms as f64 / 1000.0);
             writeln!(self.log, "{time:<6}{}{end}", self.line(&step.status)).unwrap();
-            for event in news {
+            for event in new_events {
                 let kind = if event.warning { "!" } else { " " };
                 writeln!(self.log, "        {kind} {}: {} {}", event.reason, event.message, event.field_path).unwrap();
             }
