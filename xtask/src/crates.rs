@@ -1,7 +1,7 @@
 //! The arrows between crates point one way: a member depends only on those before it, no component on another. A crate
 //! that has grown too large is a house with floors, and each floor is to be a crate.
 
-use crate::circles::product_lines;
+use crate::circles::{product_code, product_lines};
 use crate::source::{CRATES, Source, member_of};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -14,12 +14,45 @@ const COMPONENTS: &[&str] = &["apiserver", "controller-manager", "scheduler", "k
 /// Lines of product code of one crate: everything but tests.
 const MAX_LINES: usize = 15_000;
 
-/// Complaints about edges of the workspace's own dependency graph.
-pub fn check(root: &Path) -> Vec<String> {
-    match edges(root) {
-        Ok(edges) => edges.iter().filter_map(|(from, to)| forbidden(from, to)).collect(),
+/// Complaints about the workspace's own dependency graph: arrows that point upwards, and dependencies that no file names.
+pub fn check(root: &Path, sources: &[Source]) -> Vec<String> {
+    match dependencies(root) {
+        Ok(all) => all
+            .iter()
+            .filter_map(|found| forbidden(&found.from, found.to.as_deref()?))
+            .chain(unused(&all, sources))
+            .collect(),
         Err(error) => vec![format!("cargo metadata: {error}")],
     }
+}
+
+/// One line of a manifest.
+struct Dependency {
+    /// The folder of the member that names it.
+    from: String,
+    name: String,
+    /// The folder of the member that it is, if it is one.
+    to: Option<String>,
+    /// Whether only tests may use it.
+    is_for_tests: bool,
+    is_for_build: bool,
+}
+
+fn unused(all: &[Dependency], sources: &[Source]) -> Vec<String> {
+    let names = |code: &str, name: &str| {
+        let name = name.replace('-', "_");
+        let is_part = |c: char| c.is_alphanumeric() || c == '_';
+        code.match_indices(&name)
+            .any(|(at, _)| !code[..at].ends_with(is_part) && !code[at + name.len()..].starts_with(is_part))
+    };
+    let is_used = |dependency: &&Dependency| {
+        sources.iter().filter(|source| source.member() == dependency.from).any(|source| {
+            let code = if dependency.is_for_tests { source.text.clone() } else { product_code(source) };
+            names(&code, &dependency.name)
+        })
+    };
+    let unused = all.iter().filter(|dependency| !dependency.is_for_build && !is_used(dependency));
+    unused.map(|dependency| format!("{}: no file names the dependency {}", dependency.from, dependency.name)).collect()
 }
 
 /// Complaints about crates that are too large.
@@ -50,8 +83,7 @@ fn forbidden(from: &str, to: &str) -> Option<String> {
     None
 }
 
-/// The folders of a member and of each member that it depends on.
-fn edges(root: &Path) -> Result<Vec<(String, String)>, String> {
+fn dependencies(root: &Path) -> Result<Vec<Dependency>, String> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let output = Command::new(cargo)
         .args(["metadata", "--no-deps", "--format-version=1", "--offline"])
@@ -63,13 +95,20 @@ fn edges(root: &Path) -> Result<Vec<(String, String)>, String> {
         let inside = Path::new(path.as_str()?).strip_prefix(root).ok()?;
         Some(member_of(inside).to_owned())
     };
-    let mut edges = Vec::new();
+    let mut found = Vec::new();
     for package in metadata["packages"].as_array().into_iter().flatten() {
         let Some(from) = folder(&package["manifest_path"]) else { continue };
-        let dependencies = package["dependencies"].as_array().into_iter().flatten();
-        edges.extend(dependencies.filter_map(|to| Some((from.clone(), folder(&to["path"])?))));
+        for dependency in package["dependencies"].as_array().into_iter().flatten() {
+            found.push(Dependency {
+                from: from.clone(),
+                name: dependency["name"].as_str().unwrap_or_default().to_owned(),
+                to: folder(&dependency["path"]),
+                is_for_tests: dependency["kind"] == "dev" || dependency["optional"] == true,
+                is_for_build: dependency["kind"] == "build",
+            });
+        }
     }
-    Ok(edges)
+    Ok(found)
 }
 
 #[cfg(test)]

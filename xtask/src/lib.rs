@@ -26,7 +26,7 @@ pub fn tidy(root: &Path) -> Vec<String> {
     let mut complaints = files::check(&sources);
     complaints.extend(files::orphans(&sources));
     complaints.extend(circles::check(&sources));
-    complaints.extend(crates::check(root));
+    complaints.extend(crates::check(root, &sources));
     complaints.extend(crates::sizes(&sources));
     complaints.extend(laws::check(&sources));
     complaints.extend(paths::check(root));
