@@ -71,14 +71,14 @@ impl CacheEvent {
 
     /// Returns the frame of this event as `kind`, built by the first watch that needs it.
     fn frame(&self, kind: EventType, key: &Arc<FrameKey>, build: impl FnOnce() -> Bytes) -> Bytes {
-        let wanted = |frame: &&Frame| frame.kind == kind && (Arc::ptr_eq(&frame.key, key) || frame.key == *key);
-        if let Some(frame) = self.frames.lock().iter().find(wanted) {
+        let is_same_frame = |frame: &&Frame| frame.kind == kind && (Arc::ptr_eq(&frame.key, key) || frame.key == *key);
+        if let Some(frame) = self.frames.lock().iter().find(is_same_frame) {
             return frame.bytes.clone();
         }
         // Built without the lock: two watches may both build it, and the first result is kept.
         let bytes = build();
         let mut frames = self.frames.lock();
-        if let Some(frame) = frames.iter().find(wanted) {
+        if let Some(frame) = frames.iter().find(is_same_frame) {
             return frame.bytes.clone();
         }
         if frames.len() < FRAMES {
@@ -116,8 +116,8 @@ impl Change {
 
     /// Returns whether another watch has already built that frame.
     pub fn has_frame(&self, key: &FrameKey) -> bool {
-        let is_wanted = |frame: &Frame| frame.kind == self.kind && *frame.key == *key;
-        self.shared.as_ref().is_some_and(|event| event.frames.lock().iter().any(is_wanted))
+        let is_same_frame = |frame: &Frame| frame.kind == self.kind && *frame.key == *key;
+        self.shared.as_ref().is_some_and(|event| event.frames.lock().iter().any(is_same_frame))
     }
 
     /// Returns the frame of this event that `key` describes. Watches share it, so `build` must depend only on `key`,

@@ -58,7 +58,7 @@ pub const FRESH_TIMEOUT: Duration = Duration::from_secs(3);
 const LIST_PAGE: usize = 10_000;
 
 /// Interval at which a waiting reader asks the store again for its progress; an answer can be lost.
-const ASK_AGAIN: Duration = Duration::from_millis(100);
+const PROGRESS_REQUEST_INTERVAL: Duration = Duration::from_millis(100);
 
 /// How current an answer has to be: the meaning of `resourceVersion` without `resourceVersionMatch=Exact`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -422,7 +422,7 @@ impl Shared {
                 if self.env.now() >= deadline {
                     return Err(Error::TooLarge { requested: revision, current: known });
                 }
-                self.env.sleep(ASK_AGAIN).await;
+                self.env.sleep(PROGRESS_REQUEST_INTERVAL).await;
             }
         }
     }
@@ -460,7 +460,7 @@ impl Shared {
             // Perhaps no key below this prefix is ever written again: only progress tells that the cache is up to date.
             // A failed request is repeated, as one without an answer is.
             let _ = self.storage.request_progress(&self.prefix).await;
-            let wait = deadline.saturating_duration_since(self.env.now()).min(ASK_AGAIN);
+            let wait = deadline.saturating_duration_since(self.env.now()).min(PROGRESS_REQUEST_INTERVAL);
             if let Ok(snapshot) = self.env.timeout(wait, &mut fresh).await {
                 return Ok(snapshot);
             }

@@ -18,18 +18,18 @@ struct UnreadableValue {
 
 impl UnreadableKeys {
     pub fn record(&self, key: &Key, mod_revision: u64, reason: String) {
-        let mut told = self.0.lock();
-        if told.get(key).is_some_and(|known| known.mod_revision == mod_revision) {
+        let mut values = self.0.lock();
+        if values.get(key).is_some_and(|known| known.mod_revision == mod_revision) {
             return;
         }
         tracing::error!(%key, mod_revision, reason, "a stored object cannot be read and is left out");
-        told.insert(key.clone(), UnreadableValue { mod_revision, reason });
+        values.insert(key.clone(), UnreadableValue { mod_revision, reason });
     }
 
     /// Removes a key that was deleted or is readable again.
     pub fn forget(&self, key: &Key) {
-        let mut told = self.0.lock();
-        if told.remove(key).is_some() {
+        let mut values = self.0.lock();
+        if values.remove(key).is_some() {
             tracing::warn!(%key, "what could not be read is gone");
         }
     }
@@ -49,6 +49,6 @@ impl UnreadableKeys {
     }
 
     pub fn list(&self) -> Vec<(Key, String)> {
-        self.0.lock().iter().map(|(key, told)| (key.clone(), told.reason.clone())).collect()
+        self.0.lock().iter().map(|(key, values)| (key.clone(), values.reason.clone())).collect()
     }
 }

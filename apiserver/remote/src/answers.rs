@@ -69,8 +69,8 @@ impl Answers {
                 return Err(format!("the answer is larger than {} bytes", self.most_bytes));
             }
             let has = held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
-            let wanted = grown.div_ceil(PIECE_BYTES).saturating_sub(has);
-            let more = self.pieces.clone().acquire_many_owned(wanted as u32).await;
+            let needed = grown.div_ceil(PIECE_BYTES).saturating_sub(has);
+            let more = self.pieces.clone().acquire_many_owned(needed as u32).await;
             let more = more.expect("the budget is never closed");
             match &mut held {
                 Some(held) => held.merge(more),

@@ -23,11 +23,11 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// Number of servers whose clients are kept. When there are more, all are dropped and created again when needed.
-const MAX_CALLERS: usize = 256;
+const MAX_SERVERS: usize = 256;
 /// Time limit for a connection that will be upgraded.
 const CONNECT_LIMIT: Duration = Duration::from_secs(30);
 /// Interval between two reads of the nodes' addresses, which rarely change.
-const LOOK_AT_NODES_AGAIN: Duration = Duration::from_secs(10);
+const NODES_REFRESH_INTERVAL: Duration = Duration::from_secs(10);
 const USER_AGENT: &str = "kube-apiserver-orrery";
 /// Budget for the responses of all webhooks. Decoded they take several times as much of the 512 MiB that a container of
 /// the compose file has.
@@ -122,7 +122,8 @@ impl Callers {
         let nodes = objects.list("", "nodes", "")?;
         let now = self.env.now();
         let mut known = self.simulated.lock();
-        if let Some(known) = known.as_ref().filter(|k| k.nodes == nodes.len() && now - k.seen < LOOK_AT_NODES_AGAIN) {
+        if let Some(known) = known.as_ref().filter(|k| k.nodes == nodes.len() && now - k.seen < NODES_REFRESH_INTERVAL)
+        {
             return Ok(known.simulated.clone());
         }
         let simulated = Arc::new(SimulatedAddresses::of(&self.service_ranges, &nodes));
@@ -159,7 +160,7 @@ impl Callers {
         let client = Client::connect(&self.env, &self.connection(authority, trust), USER_AGENT)
             .map_err(|error| CallError::Unusable(error.to_string()))?;
         let mut known = self.known.lock();
-        if known.len() >= MAX_CALLERS {
+        if known.len() >= MAX_SERVERS {
             known.clear();
         }
         known.insert(key, client.clone());

@@ -18,21 +18,21 @@ pub fn reviewing(
     authority: &str,
     status: impl Fn(&Value) -> Value + Send + Sync + 'static,
 ) -> Arc<Mutex<Vec<Value>>> {
-    let asked: Arc<Mutex<Vec<Value>>> = Arc::default();
-    let (noted, status) = (asked.clone(), Arc::new(status));
+    let received: Arc<Mutex<Vec<Value>>> = Arc::default();
+    let (recorder, status) = (received.clone(), Arc::new(status));
     let service = HttpService::new(tower::service_fn(move |request: Request<Body>| {
-        let (noted, status) = (noted.clone(), status.clone());
+        let (recorder, status) = (recorder.clone(), status.clone());
         async move {
             let bytes = to_bytes(request.into_body(), MAX_REVIEW_BYTES).await.expect("a review arrives whole");
             let mut review: Value = serde_json::from_slice(&bytes).expect("a review is JSON");
-            noted.lock().push(review.clone());
+            recorder.lock().push(review.clone());
             review["status"] = status(&review["spec"]);
             Ok::<_, Infallible>(Response::new(Body::from(review.to_string())))
         }
     }));
     let Network::InProcess(network) = env.network() else { panic!("tests are simulated") };
     network.register(authority, service);
-    asked
+    received
 }
 
 /// Registers a server that answers SubjectAccessReviews.

@@ -40,7 +40,7 @@ mod tests {
         };
         let names = ["a.example.com", "a.example.com:444", "*.example.com", "*.com:444", "s.n.svc", "*"];
         let users = Users(names.iter().map(credentials).collect());
-        for (host, port, wanted) in [
+        for (host, port, expected) in [
             ("a.example.com", 443, "a.example.com"),
             ("a.example.com", 444, "a.example.com:444"),
             ("b.example.com", 443, "*.example.com"),
@@ -50,7 +50,7 @@ mod tests {
             ("s.n.svc", 443, "s.n.svc"),
             ("example.org", 443, "*"),
         ] {
-            assert_eq!(users.of(host, port).and_then(|found| found.token.as_deref()), Some(wanted), "{host}:{port}");
+            assert_eq!(users.of(host, port).and_then(|found| found.token.as_deref()), Some(expected), "{host}:{port}");
         }
         assert_eq!(Users::default().of("a", 1), None);
     }

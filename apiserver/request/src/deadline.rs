@@ -13,12 +13,12 @@ pub fn limit(info: &RequestInfo, most: Duration) -> Result<Option<Duration>, Sta
     if info.is_long_running() {
         return Ok(None);
     }
-    let asked = match info.query.text("timeout") {
+    let requested = match info.query.text("timeout") {
         "" => Duration::ZERO,
         text if text.starts_with('-') => asked_for(&text[1..]).map(|_| Duration::ZERO)?,
         text => asked_for(text)?,
     };
-    Ok(Some(if asked.is_zero() { most } else { asked.min(most) }))
+    Ok(Some(if requested.is_zero() { most } else { requested.min(most) }))
 }
 
 fn asked_for(text: &str) -> Result<Duration, Status> {

@@ -69,8 +69,8 @@ mod tests {
         let given = given.map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
         let passed = trace_headers(&given.into_iter().collect());
         assert_eq!(passed.len(), 2);
-        let told = [TRACE_PARENT, TRACE_STATE].map(|name| passed[name].to_str().unwrap());
-        assert_eq!(told, ["00-1-2-01", "a=b"]);
+        let values = [TRACE_PARENT, TRACE_STATE].map(|name| passed[name].to_str().unwrap());
+        assert_eq!(values, ["00-1-2-01", "a=b"]);
     }
 
     #[test]

@@ -42,7 +42,7 @@ type Lost = Arc<dyn Fn(&Write) -> bool + Send + Sync>;
 pub struct Fault {
     env: Env,
     inner: Arc<dyn Storage>,
-    dice: Arc<Dice>,
+    source: Arc<FaultSource>,
     rival: Mutex<Option<Rival>>,
     lost: Mutex<Option<Lost>>,
     /// Written once, after the next range was read and before its answer is returned.
@@ -61,12 +61,12 @@ impl fmt::Debug for Fault {
 }
 
 #[derive(Debug)]
-struct Dice {
+struct FaultSource {
     faults: Mutex<Faults>,
     random: Random,
 }
 
-impl Dice {
+impl FaultSource {
     fn hits(&self, likely: impl Fn(&Faults) -> f64) -> bool {
         let likely = likely(&self.faults.lock());
         // Without faults no random number is drawn, so that the stream does not depend on them.
@@ -84,11 +84,11 @@ impl Dice {
 impl Fault {
     /// Wraps an engine, without faults until `set` is called.
     pub fn new(env: &Env, inner: Arc<dyn Storage>) -> Arc<Self> {
-        let dice = Dice { faults: Mutex::default(), random: env.random("storage/fault") };
+        let source = FaultSource { faults: Mutex::default(), random: env.random("storage/fault") };
         Arc::new(Self {
             env: env.clone(),
             inner,
-            dice: Arc::new(dice),
+            source: Arc::new(source),
             rival: Mutex::default(),
             lost: Mutex::default(),
             after_range: Mutex::default(),
@@ -99,7 +99,7 @@ impl Fault {
     }
 
     pub fn set(&self, faults: Faults) {
-        *self.dice.faults.lock() = faults;
+        *self.source.faults.lock() = faults;
     }
 
     /// Lets another writer win every race: the changes that `rival` returns for a write are written first, to the same
@@ -146,16 +146,16 @@ impl Fault {
 
     /// Makes one call through the unreliable network.
     async fn call<T>(&self, call: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-        self.dice.delay(&self.env).await;
+        self.source.delay(&self.env).await;
         assert!(!self.panics.load(Ordering::Relaxed), "a mistake in the engine");
-        if self.dice.hits(|faults| faults.lost_request) {
+        if self.source.hits(|faults| faults.lost_request) {
             return Err(Error::Unavailable("the request was lost".to_owned()));
         }
         let answer = call.await;
-        if answer.is_ok() && self.dice.hits(|faults| faults.lost_answer) {
+        if answer.is_ok() && self.source.hits(|faults| faults.lost_answer) {
             return Err(Error::Unavailable("the answer was lost".to_owned()));
         }
-        self.dice.delay(&self.env).await;
+        self.source.delay(&self.env).await;
         answer
     }
 }
@@ -187,19 +187,19 @@ impl Storage for Fault {
     async fn watch(&self, prefix: &str, after: u64) -> Result<Watch, Error> {
         let connection = self.connection.lock().clone();
         let watch = self.call(self.inner.watch(prefix, after)).await?;
-        let (env, dice) = (self.env.clone(), self.dice.clone());
+        let (env, source) = (self.env.clone(), self.source.clone());
         let cuttable = watch.take_until(connection.cancelled_owned()).boxed();
         let lossy = stream::unfold(Some(cuttable), move |watch| {
-            let (env, dice) = (env.clone(), dice.clone());
+            let (env, source) = (env.clone(), source.clone());
             async move {
                 let mut watch = watch?;
                 let item = watch.next().await?;
-                dice.delay(&env).await;
-                if !dice.hits(|faults| faults.cut_watch) {
+                source.delay(&env).await;
+                if !source.hits(|faults| faults.cut_watch) {
                     return Some((item, Some(watch)));
                 }
                 let error = Error::Unavailable("the watch was cut".to_owned());
-                dice.hits(|_| 0.5).then_some((Err(error), None))
+                source.hits(|_| 0.5).then_some((Err(error), None))
             }
         });
         Ok(lossy.boxed())

@@ -239,8 +239,8 @@ mod tests {
             store.compact(compacted).unwrap();
             for (revision, expected) in (1..).zip(whole) {
                 let gone = Error::Compacted { requested: revision, compacted };
-                let wanted = if revision < compacted { Err(gone) } else { Ok(expected.to_owned()) };
-                assert_eq!(read(&store, revision), wanted, "at {revision} after compacting {compacted}");
+                let outcome = if revision < compacted { Err(gone) } else { Ok(expected.to_owned()) };
+                assert_eq!(read(&store, revision), outcome, "at {revision} after compacting {compacted}");
             }
         }
         assert_eq!(store.history_bytes, 0);

@@ -16,7 +16,7 @@ use component_base::kubeconfig::{self, Connection, KubeconfigError};
 use controller_manager::discovery::discover;
 use http::header::{CONTENT_TYPE, LINK, WARNING};
 use http::{HeaderMap, Method, Request};
-use request::trace::trace::{Summary, Trace};
+use request::trace::document::{Summary, Trace};
 use request::trace::{HEADER, PATH, path_of};
 use sent::{Sent, Verb};
 use serde::Deserialize;

@@ -1,6 +1,6 @@
 //! The page of a trace: every gate in its order, who spoke there, what he said, and what he changed.
 
-use request::trace::trace::{Trace, TracedRequest, TracedResponse};
+use request::trace::document::{Trace, TracedRequest, TracedResponse};
 use request::trace::{Gate, Step, StepOutcome};
 use serde_json::Value;
 use std::fmt::Write;

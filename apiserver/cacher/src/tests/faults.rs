@@ -101,9 +101,9 @@ async fn an_object_that_cannot_be_decoded_is_told_by_name_and_left_out() {
     bench.set("x/c", Some("red")).await;
     let expected = ["ADDED x/a red 2", "ADDED x/bad red 3", "DELETED x/bad red 4", "ADDED x/c red 5"];
     assert_eq!(take(&mut watch, 4).await, expected, "for a watch it is gone");
-    let told = bench.cacher.unreadable();
-    assert_eq!(told.len(), 1);
-    assert!(*told[0].0 == *key && told[0].1.starts_with("EOF while parsing"), "{told:?}");
+    let unreadable = bench.cacher.unreadable();
+    assert_eq!(unreadable.len(), 1);
+    assert!(*unreadable[0].0 == *key && unreadable[0].1.starts_with("EOF while parsing"), "{unreadable:?}");
     assert_eq!(bench.cacher.trouble(), None);
     assert!(matches!(bench.cacher.get_latest("x", "bad").await, Err(Error::Undecodable { .. })));
 

@@ -147,9 +147,9 @@ impl Client {
     /// Checks that the lines are all events up to the last line, once and in order, and nothing else.
     fn check(&self, after: u64, lines: &[String]) {
         let events: Vec<_> = lines.iter().filter(|line| !line.starts_with("BOOKMARK")).cloned().collect();
-        let mut wanted = expected(&self.truth.lock(), after, &self.scope, self.color);
-        wanted.retain(|line| revision_of(line) <= self.seen);
-        assert_eq!(events, wanted, "after {after} to {}: {lines:?}", self.seen);
+        let mut required = expected(&self.truth.lock(), after, &self.scope, self.color);
+        required.retain(|line| revision_of(line) <= self.seen);
+        assert_eq!(events, required, "after {after} to {}: {lines:?}", self.seen);
     }
 }
 
@@ -161,10 +161,10 @@ async fn history(seed: u64, etcd: Option<&str>) -> usize {
         Some(version) => etcd_tests::over(&env, &Model::new(&env, 1).members(3, version)).await.unwrap(),
     };
     let truth = Truth::default();
-    let mut told = engine.watch(PREFIX, 1).await.unwrap();
+    let mut reported = engine.watch(PREFIX, 1).await.unwrap();
     let written = truth.clone();
     env.spawn(async move {
-        while let Some(item) = told.next().await {
+        while let Some(item) = reported.next().await {
             if let WatchItem::Events(events) = item.unwrap() {
                 let decode = decoder();
                 let decoded = |event: Arc<Event>| RecordedEvent {
@@ -225,8 +225,8 @@ async fn history(seed: u64, etcd: Option<&str>) -> usize {
     }
     let snapshot = bench.cacher.read(Freshness::Latest).await.unwrap();
     equals_a_rebuild(&bench, &snapshot).await;
-    let told = std::mem::take(&mut *truth.lock());
-    every_start_sees_the_rest(&bench, &told).await;
+    let reported = std::mem::take(&mut *truth.lock());
+    every_start_sees_the_rest(&bench, &reported).await;
     env.shutdown().cancel();
     assert!(resumed > 9, "seed {seed}: {resumed} resumed");
     relisted

@@ -378,7 +378,7 @@ fn a_record_that_becomes_unreadable_is_put_back() {
     ];
     for (old, new, kept, why) in cases {
         let mut changed = new.clone();
-        let told = keep_readable_record(&old, &mut changed).err().map_or(String::new(), |e| e.to_string());
-        assert_eq!((changed, told.as_str()), (kept, why), "{old} {new}");
+        let reason = keep_readable_record(&old, &mut changed).err().map_or(String::new(), |e| e.to_string());
+        assert_eq!((changed, reason.as_str()), (kept, why), "{old} {new}");
     }
 }

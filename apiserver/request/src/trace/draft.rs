@@ -1,7 +1,7 @@
 //! `Draft`: the trace of a request that is still being processed.
 
+use super::document::{Trace, TracedRequest, TracedResponse};
 use super::steps::Steps;
-use super::trace::{Trace, TracedRequest, TracedResponse};
 use super::{HEADER, path_of};
 use crate::info::RequestInfo;
 use crate::user_info::UserInfo;

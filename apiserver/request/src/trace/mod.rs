@@ -7,16 +7,16 @@
 pub mod step;
 pub mod change;
 pub mod steps;
-pub mod trace;
+pub mod document;
 pub mod draft;
 pub mod retained;
 
 pub use change::{Before, Change};
+pub use document::Trace;
 pub use draft::Draft;
 pub use retained::RequestTraces;
 pub use step::{Gate, Step, StepOutcome};
 pub use steps::Steps;
-pub use trace::Trace;
 
 use http::HeaderName;
 

@@ -1,7 +1,7 @@
 //! `RequestTraces`: the last traces of a server, in memory and within a limit.
 
+use super::document::{Summary, Trace};
 use super::path_of;
-use super::trace::{Summary, Trace};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -92,7 +92,7 @@ impl RequestTraces {
 
 #[cfg(test)]
 mod tests {
-    use super::super::trace::{TracedRequest, TracedResponse};
+    use super::super::document::{TracedRequest, TracedResponse};
     use super::*;
     use serde_json::Value;
 

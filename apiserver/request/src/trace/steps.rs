@@ -169,10 +169,10 @@ mod tests {
         assert_eq!(steps.len(), MAX_STEPS + 5);
         let (steps, left_out) = steps.take();
         assert_eq!((steps.len(), left_out), (MAX_STEPS, 5));
-        let told = steps.iter().take(4).map(|s| (s.patch.is_some(), s.cut, s.reason.len()));
+        let shapes = steps.iter().take(4).map(|s| (s.patch.is_some(), s.cut, s.reason.len()));
         let long = 2 * MAX_CUT_BYTES;
         assert_eq!(
-            told.collect::<Vec<_>>(),
+            shapes.collect::<Vec<_>>(),
             [(true, false, long), (false, true, MAX_CUT_BYTES), (false, true, MAX_CUT_BYTES), (false, false, 0)]
         );
     }

@@ -58,11 +58,11 @@ async fn nothing_is_lost_or_repeated_in_a_bad_network(bench: &Bench) {
     let entries: Vec<Entry> = current.into_values().collect();
     assert_eq!(text(&entries), bench.list("/", 0).await.unwrap());
     for line in answered {
-        let told = events.iter().filter(|event| {
+        let deliveries = events.iter().filter(|event| {
             let value = event.current.as_ref().map(|entry| String::from_utf8_lossy(&entry.value).into_owned());
             value.is_some_and(|value| format!("{} {} {value}", event.revision, event.key) == line)
         });
-        assert_eq!(told.count(), 1, "{line} was answered");
+        assert_eq!(deliveries.count(), 1, "{line} was answered");
     }
 }
 

@@ -41,9 +41,9 @@ async fn history_and_live_events_join_without_a_seam(bench: &Bench) {
         watches.push((after, bench.storage.watch("/a/", after).await.unwrap()));
     }
     for (after, watch) in &mut watches {
-        let wanted: Vec<_> =
+        let expected: Vec<_> =
             expected.iter().filter(|(revision, _)| revision > after).map(|(_, line)| line.clone()).collect();
-        bench.expect(watch, &wanted).await;
+        bench.expect(watch, &expected).await;
     }
 }
 
@@ -78,11 +78,11 @@ async fn progress_comes_after_the_events_it_speaks_of(bench: &Bench) {
         lines.extend(item_lines(watch.next().await));
     }
     let at = lines.iter().position(|line| line.starts_with("progress")).expect("progress was asked for");
-    let told: u64 = lines[at]["progress ".len()..].parse().unwrap();
-    assert!((3..=4).contains(&told), "{lines:?}");
+    let reported: u64 = lines[at]["progress ".len()..].parse().unwrap();
+    assert!((3..=4).contains(&reported), "{lines:?}");
     for (place, line) in lines.iter().enumerate() {
         if let Some(revision) = line.split(' ').next().and_then(|first| first.parse::<u64>().ok()) {
-            assert!(place < at || revision > told, "{lines:?}");
+            assert!(place < at || revision > reported, "{lines:?}");
         }
     }
     bench.storage.request_progress("/a/").await.unwrap();

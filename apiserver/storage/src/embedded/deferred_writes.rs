@@ -21,11 +21,11 @@ struct Inner {
 #[derive(Debug)]
 struct Waiting {
     length: u64,
-    operations: Vec<Operation>,
+    operations: Vec<FileOperation>,
 }
 
 #[derive(Debug)]
-enum Operation {
+enum FileOperation {
     Write { at: u64, bytes: Vec<u8> },
     Length(u64),
     Sync,
@@ -42,9 +42,9 @@ impl DeferredWrites {
         let mut waiting = self.0.waiting.lock();
         for operation in waiting.take().into_iter().flat_map(|waiting| waiting.operations) {
             match operation {
-                Operation::Write { at, bytes } => self.0.file.write(at, &bytes)?,
-                Operation::Length(length) => self.0.file.set_len(length)?,
-                Operation::Sync => self.0.file.sync_data()?,
+                FileOperation::Write { at, bytes } => self.0.file.write(at, &bytes)?,
+                FileOperation::Length(length) => self.0.file.set_len(length)?,
+                FileOperation::Sync => self.0.file.sync_data()?,
             }
         }
         Ok(())
@@ -54,15 +54,15 @@ impl DeferredWrites {
     fn pass(
         &self,
         now: impl FnOnce(&dyn StorageBackend) -> io::Result<()>,
-        later: impl FnOnce() -> Operation,
+        later: impl FnOnce() -> FileOperation,
     ) -> io::Result<()> {
         let mut waiting = self.0.waiting.lock();
         let Some(waiting) = &mut *waiting else { return now(&*self.0.file) };
         let operation = later();
         match &operation {
-            Operation::Length(length) => waiting.length = *length,
-            Operation::Write { at, bytes } => waiting.length = waiting.length.max(at + bytes.len() as u64),
-            Operation::Sync => {}
+            FileOperation::Length(length) => waiting.length = *length,
+            FileOperation::Write { at, bytes } => waiting.length = waiting.length.max(at + bytes.len() as u64),
+            FileOperation::Sync => {}
         }
         waiting.operations.push(operation);
         Ok(())
@@ -81,15 +81,15 @@ impl Waiting {
         let end = offset + out.len() as u64;
         for operation in &self.operations {
             match operation {
-                Operation::Write { at, bytes } => {
+                FileOperation::Write { at, bytes } => {
                     let (from, to) = (offset.max(*at), end.min(at + bytes.len() as u64));
                     if from < to {
                         let source = &bytes[(from - at) as usize..(to - at) as usize];
                         out[(from - offset) as usize..(to - offset) as usize].copy_from_slice(source);
                     }
                 }
-                Operation::Length(length) if *length < end => out[length.saturating_sub(offset) as usize..].fill(0),
-                Operation::Length(_) | Operation::Sync => {}
+                FileOperation::Length(length) if *length < end => out[length.saturating_sub(offset) as usize..].fill(0),
+                FileOperation::Length(_) | FileOperation::Sync => {}
             }
         }
         Ok(())
@@ -114,15 +114,15 @@ impl StorageBackend for DeferredWrites {
     }
 
     fn set_len(&self, length: u64) -> io::Result<()> {
-        self.pass(|file| file.set_len(length), || Operation::Length(length))
+        self.pass(|file| file.set_len(length), || FileOperation::Length(length))
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.pass(|file| file.sync_data(), || Operation::Sync)
+        self.pass(|file| file.sync_data(), || FileOperation::Sync)
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.pass(|file| file.write(offset, data), || Operation::Write { at: offset, bytes: data.to_vec() })
+        self.pass(|file| file.write(offset, data), || FileOperation::Write { at: offset, bytes: data.to_vec() })
     }
 
     fn close(&self) -> io::Result<()> {

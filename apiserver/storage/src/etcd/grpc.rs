@@ -237,7 +237,7 @@ fn signed(number: u64) -> i64 {
 const TRY_LATER: [&str; 3] = ["etcdserver: no leader", "etcdserver: too many requests", "etcdserver: not capable"];
 
 /// gRPC codes of the transport, or of a member that gave up waiting.
-const CODES_OF_LOSS: [i32; 6] = [1, 2, 4, 10, 14, 15];
+const LOSS_CODES: [i32; 6] = [1, 2, 4, 10, 14, 15];
 
 /// gRPC's code for a message that is too large, and etcd's for a database over its quota.
 const RESOURCE_EXHAUSTED: i32 = 8;
@@ -263,7 +263,7 @@ fn by_message(message: &str, code: i32, text: String) -> Failure {
         "etcdserver: requested lease not found" => Failure::NoLease,
         message if TRY_LATER.contains(&message) => Failure::TryLater(text),
         message if code == RESOURCE_EXHAUSTED => Failure::Rejected(message.to_owned()),
-        _ if CODES_OF_LOSS.contains(&code) => Failure::Lost(text),
+        _ if LOSS_CODES.contains(&code) => Failure::Lost(text),
         message => Failure::Rejected(message.to_owned()),
     }
 }

@@ -40,10 +40,10 @@ const ATTEMPTS: usize = 8;
 
 /// Interval between progress requests. A reliable member does not answer while the watch still reads history, for which
 /// it checks every tenth of a second.
-const ASK_AGAIN: Duration = Duration::from_millis(100);
+const PROGRESS_REQUEST_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Number of progress requests without an answer after which the watch waits for the next caller.
-const MOST_ASKS: u32 = 50;
+const MAX_PROGRESS_REQUESTS: u32 = 50;
 
 #[derive(Debug)]
 pub struct Watches {
@@ -197,30 +197,30 @@ impl Follower {
         };
         let handle = self.handle.clone();
         // The time of the next progress request, and how many requests are left.
-        let (mut ask_at, mut asks_left) = (None, 0);
+        let (mut request_at, mut requests_left) = (None, 0);
         loop {
             let message = tokio::select! {
                 biased;
                 () = handle.progress_requested.notified() => {
-                    asks_left = MOST_ASKS;
+                    requests_left = MAX_PROGRESS_REQUESTS;
                     None
                 }
-                () = until(&self.env, ask_at) => None,
+                () = until(&self.env, request_at) => None,
                 message = messages.next() => Some(message),
             };
             let Some(message) = message else {
-                ask_at = None;
-                if self.cluster.is_progress_trusted(index) && asks_left > 0 {
+                request_at = None;
+                if self.cluster.is_progress_trusted(index) && requests_left > 0 {
                     if let Err(failure) = messages.request_progress().await {
                         return self.broken(index, &*member, failure);
                     }
-                    asks_left -= 1;
-                    ask_at = Some(self.env.now() + ASK_AGAIN);
+                    requests_left -= 1;
+                    request_at = Some(self.env.now() + PROGRESS_REQUEST_INTERVAL);
                 }
                 continue;
             };
             if matches!(&message, Ok(Some(message)) if message.answers_request) {
-                let is_late = ask_at.take().is_none();
+                let is_late = request_at.take().is_none();
                 // A second request gets a second answer, which brings nothing new.
                 if is_late && matches!(&message, Ok(Some(message)) if message.revision <= self.after) {
                     continue;

@@ -41,7 +41,7 @@ impl Witness {
             match answer.try_recv() {
                 Ok(Ok(Outcome::Written { revision, .. })) => seen.push(("was answered", revision)),
                 Ok(Ok(Outcome::Refused(entry))) => {
-                    seen.push(("was told by a refusal", entry.map_or(0, |entry| entry.mod_revision)));
+                    seen.push(("was visible in a refusal", entry.map_or(0, |entry| entry.mod_revision)));
                 }
                 Ok(Err(_)) | Err(_) => {}
             }
@@ -53,14 +53,14 @@ impl Witness {
 
     /// Returns the revisions that the watch has delivered since the last call.
     fn read_watch(&self) -> Vec<u64> {
-        let (mut watch, mut heard) = (self.watch.lock(), Vec::new());
+        let (mut watch, mut delivered) = (self.watch.lock(), Vec::new());
         while let Some(Some(Ok(item))) = watch.next().now_or_never() {
             if let WatchItem::Events(events) = item {
-                heard.extend(events.iter().map(|event| event.revision));
+                delivered.extend(events.iter().map(|event| event.revision));
             }
         }
-        self.watched.lock().extend(&heard);
-        heard
+        self.watched.lock().extend(&delivered);
+        delivered
     }
 }
 
@@ -93,7 +93,7 @@ enum Mutant {
 /// says which promise was broken.
 async fn cut_at(cut: usize, mutant: Mutant) -> Result<bool, String> {
     let env = Env::simulated(cut as u64);
-    let (dice, backend, model) = (env.random("dice"), Fragile::default(), Memory::new(&env));
+    let (random, backend, model) = (env.random("dice"), Fragile::default(), Memory::new(&env));
     let store = Embedded::open_backend(&env, backend.clone()).unwrap();
     if mutant == Mutant::SkipsSyncs {
         backend.skip_syncs();
@@ -136,10 +136,11 @@ async fn cut_at(cut: usize, mutant: Mutant) -> Result<bool, String> {
         }
         store.commit_queue();
         let answers = std::mem::take(&mut *witness.answers.lock());
-        let answers: Vec<_> = answers.into_iter().map(|mut answer| answer.try_recv().expect("all are told")).collect();
+        let answers: Vec<_> =
+            answers.into_iter().map(|mut answer| answer.try_recv().expect("all are answered")).collect();
         if answers.iter().any(Result::is_err) {
             if answers.iter().any(Result::is_ok) {
-                return Err(format!("some of one batch were told that it is there: {answers:?}"));
+                return Err(format!("some of one batch were answered that it is written: {answers:?}"));
             }
             break;
         }
@@ -161,7 +162,7 @@ async fn cut_at(cut: usize, mutant: Mutant) -> Result<bool, String> {
 
     let with_the_last = states.len() as u64 - 1;
     for _ in 0..3 {
-        let found = backend.after_power_loss(&dice);
+        let found = backend.after_power_loss(&random);
         let again = Embedded::open_backend(&env, found).map_err(|error| format!("after the loss: {error}"))?;
         let revision = again.current_revision().await.unwrap();
         if revision != answered && revision != with_the_last {

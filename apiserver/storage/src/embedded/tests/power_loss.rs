@@ -106,7 +106,7 @@ impl Witness {
 /// at all; an error says which promise was broken.
 async fn cut_at(cut: usize, writes: usize, skips_syncs: bool) -> Result<bool, String> {
     let env = Env::simulated(cut as u64);
-    let (dice, backend) = (env.random("dice"), Fragile::default());
+    let (random, backend) = (env.random("dice"), Fragile::default());
     let store = Embedded::open_backend(&env, backend.clone()).unwrap();
     if skips_syncs {
         backend.skip_syncs();
@@ -140,7 +140,7 @@ async fn cut_at(cut: usize, writes: usize, skips_syncs: bool) -> Result<bool, St
         return Err(format!("{} writes were answered, the last with revision {answered}", states.len() - 2));
     }
     for _ in 0..3 {
-        let found = backend.after_power_loss(&dice);
+        let found = backend.after_power_loss(&random);
         let again = Embedded::open_backend(&env, found).map_err(|error| format!("after the loss: {error}"))?;
         let revision = again.current_revision().await.unwrap();
         let in_flight = u64::from(backend.has_failed());

@@ -175,14 +175,14 @@ impl State {
         if query.revision > 0 && query.revision < self.compacted {
             return Err(Failure::Compacted);
         }
-        let wanted = |key: &[u8]| match &*query.end {
+        let is_in_range = |key: &[u8]| match &*query.end {
             [] => key == query.start,
             end => key >= &*query.start && key < end,
         };
         let mut found: Vec<KeyValue> = if query.revision == 0 {
-            self.current.values().map(|(key_value, _)| key_value).filter(|kv| wanted(&kv.key)).cloned().collect()
+            self.current.values().map(|(key_value, _)| key_value).filter(|kv| is_in_range(&kv.key)).cloned().collect()
         } else {
-            self.at(query.revision).into_values().filter(|kv| wanted(&kv.key)).collect()
+            self.at(query.revision).into_values().filter(|kv| is_in_range(&kv.key)).collect()
         };
         let count = found.len() as u64;
         if query.count_only {
@@ -385,7 +385,7 @@ impl Member for ModelMember {
             catches_up_at,
             is_created: false,
             is_synced: false,
-            asked: false,
+            progress_requested: false,
         }))
     }
 }
@@ -403,7 +403,7 @@ struct ModelWatch {
     is_created: bool,
     /// The watch has sent all of history once: compaction cannot overtake it any more.
     is_synced: bool,
-    asked: bool,
+    progress_requested: bool,
 }
 
 #[async_trait]
@@ -426,7 +426,7 @@ impl WatchMessages for ModelWatch {
     }
 
     async fn request_progress(&mut self) -> Result<(), Failure> {
-        self.asked |= self.is_old || self.model.env.now() >= self.catches_up_at;
+        self.progress_requested |= self.is_old || self.model.env.now() >= self.catches_up_at;
         Ok(())
     }
 }
@@ -439,7 +439,7 @@ impl ModelWatch {
             return Some(WatchMessage { created: true, ..message });
         }
         // An old member answers before it has sent the events.
-        if self.is_old && std::mem::take(&mut self.asked) {
+        if self.is_old && std::mem::take(&mut self.progress_requested) {
             return Some(WatchMessage { answers_request: true, ..message });
         }
         if !self.is_synced && self.from < state.compacted {
@@ -466,7 +466,8 @@ impl ModelWatch {
             None => {
                 self.is_synced = true;
                 self.from = self.from.max(state.revision + 1);
-                std::mem::take(&mut self.asked).then_some(WatchMessage { answers_request: true, ..message })
+                std::mem::take(&mut self.progress_requested)
+                    .then_some(WatchMessage { answers_request: true, ..message })
             }
         }
     }

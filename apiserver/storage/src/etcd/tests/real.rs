@@ -26,8 +26,8 @@ impl Bench {
         }
         let env = Env::system();
         let directory = tempfile::tempdir().unwrap();
-        let wanted = etcd_process::EtcdOptions { members, quota_bytes, tls: None };
-        let processes = EtcdProcess::start(directory.path(), &wanted);
+        let process_options = etcd_process::EtcdOptions { members, quota_bytes, tls: None };
+        let processes = EtcdProcess::start(directory.path(), &process_options);
         let storage = Etcd::open(&env, &options(processes.urls()), &EtcdTls::default()).await.unwrap();
         Some(Self { env, processes, storage, directory })
     }
@@ -103,23 +103,23 @@ async fn a_watch_outlives_etcd_being_killed() {
 async fn one_member_of_three_is_not_missed() {
     let Some(mut bench) = Bench::of(3, 0).await else { return };
     let mut watch = bench.storage.watch("/", 1).await.unwrap();
-    let mut wanted = Vec::new();
+    let mut expected = Vec::new();
     for lost in 0..3 {
         for number in 0..5 {
             bench.put(&format!("/{lost}/{number}"), "x").await;
-            wanted.push(format!("/{lost}/{number}"));
+            expected.push(format!("/{lost}/{number}"));
         }
         bench.processes.kill(lost);
         for number in 5..10 {
             bench.put(&format!("/{lost}/{number}"), "x").await;
-            wanted.push(format!("/{lost}/{number}"));
+            expected.push(format!("/{lost}/{number}"));
         }
         bench.processes.restart(lost);
     }
     bench.put("/end", "").await;
-    wanted.push("/end".to_owned());
+    expected.push("/end".to_owned());
     let events = events_until(&bench.env, &mut watch, "/end").await;
-    assert_eq!(events.iter().map(|event| event.key.to_string()).collect::<Vec<_>>(), wanted);
+    assert_eq!(events.iter().map(|event| event.key.to_string()).collect::<Vec<_>>(), expected);
     let revisions: Vec<u64> = events.iter().map(|event| event.revision).collect();
     assert_eq!(revisions, (2..=32).collect::<Vec<_>>());
 }
@@ -222,8 +222,9 @@ async fn certificates_are_shown_and_looked_at() {
     for (path, pem) in files.iter().zip([&authority.cert_pem, &serving.cert_pem, &serving.key_pem]) {
         fs::write(path, pem).unwrap();
     }
-    let wanted = etcd_process::EtcdOptions { tls: Some(files.clone()), ..etcd_process::EtcdOptions::default() };
-    let processes = EtcdProcess::start(directory.path(), &wanted);
+    let process_options =
+        etcd_process::EtcdOptions { tls: Some(files.clone()), ..etcd_process::EtcdOptions::default() };
+    let processes = EtcdProcess::start(directory.path(), &process_options);
     let [ca, cert, key] = files.map(Some);
     let known =
         EtcdOptions { etcd_cafile: ca.clone(), etcd_certfile: cert, etcd_keyfile: key, ..options(processes.urls()) };
