@@ -81,7 +81,7 @@ impl Component {
         options: &ServingOptions,
         pages: HealthServer,
     ) -> Result<(), Error> {
-        Ok(pages.gate(Arc::new(gate)).start(client.env(), self.name, options, self.port).await?)
+        Ok(pages.access_check(Arc::new(gate)).start(client.env(), self.name, options, self.port).await?)
     }
 
     /// Works once elected, or at once where there is no election. The client that `work` is given ends with the

@@ -3,7 +3,7 @@
 //! Corresponds to k8s.io/apiserver/pkg/server/options DelegatingAuthentication and DelegatingAuthorization.
 
 use crate::client::Client;
-use component_base::health_server::Gate;
+use component_base::health_server::AccessCheck;
 use component_base::network::ConnectionInfo;
 use futures::future::BoxFuture;
 use http::header::AUTHORIZATION;
@@ -116,7 +116,7 @@ impl DelegatedAuth {
     }
 }
 
-impl Gate for DelegatedAuth {
+impl AccessCheck for DelegatedAuth {
     fn admit<'a>(&'a self, request: &'a Parts) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(self.decide(request))
     }

@@ -1,7 +1,7 @@
-//! A request for a certificate (PKCS #10), and the certificate that an authority makes of it.
+//! Certificate signing requests (PKCS #10), and the certificates that an authority issues for them.
 //!
-//! Subject, names and key go over as they are: what the requester wrote is what the certificate says. Corresponds to
-//! crypto/x509 of Go and pkg/controller/certificates/authority.
+//! Subject, names and key are copied from the request unchanged. Corresponds to crypto/x509 of Go and
+//! pkg/controller/certificates/authority.
 
 use crate::private_key::{PrivateKey, PrivateKeyError};
 use jiff::Timestamp;
@@ -31,7 +31,7 @@ use x509_cert::spki::{AlgorithmIdentifierOwned, ObjectIdentifier, SubjectPublicK
 use x509_cert::time::{Time, Validity as Lifetime};
 use x509_parser::prelude::{FromDer, X509CertificationRequest};
 
-/// Words of `spec.usages`, and the key usage that each stands for.
+/// Values of `spec.usages` that are key usages.
 const KEY_USAGES: &[(&str, KeyUsages)] = &[
     ("signing", KeyUsages::DigitalSignature),
     ("digital signature", KeyUsages::DigitalSignature),
@@ -45,7 +45,7 @@ const KEY_USAGES: &[(&str, KeyUsages)] = &[
     ("decipher only", KeyUsages::DecipherOnly),
 ];
 
-/// Words of `spec.usages`, and the object that each stands for.
+/// Values of `spec.usages` that are extended key usages.
 const EXTENDED_KEY_USAGES: &[(&str, ObjectIdentifier)] = &[
     ("any", rfc5280::ANY_EXTENDED_KEY_USAGE),
     ("server auth", rfc5280::ID_KP_SERVER_AUTH),
@@ -80,7 +80,7 @@ pub enum SigningError {
     Encoding(#[from] der::Error),
 }
 
-/// Whom a certificate is asked for.
+/// The holder that a certificate signing request names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestedNames {
     pub common_name: String,
@@ -103,7 +103,7 @@ impl RequestedNames {
     }
 }
 
-/// A new key, and the request of a node for a client certificate: both PEM.
+/// Makes a key and a node's request for a client certificate, both PEM.
 pub fn node_request(node: &str) -> Result<(String, String), rcgen::Error> {
     let key = KeyPair::generate()?;
     let mut params = CertificateParams::default();
@@ -113,14 +113,14 @@ pub fn node_request(node: &str) -> Result<(String, String), rcgen::Error> {
     Ok((key.serialize_pem(), params.serialize_request(&key)?.pem()?))
 }
 
-/// What is asked for.
+/// A parsed certificate signing request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateRequest {
     pub names: RequestedNames,
     subject: Name,
     public_key: SubjectPublicKeyInfoOwned,
     alternative_names: Option<OctetString>,
-    /// What is wrong with its signature.
+    /// The reason why the request's signature is invalid, if it is.
     forged: Option<String>,
 }
 
@@ -152,7 +152,7 @@ impl CertificateRequest {
     }
 }
 
-/// All that the subject has of one kind, such as O.
+/// Returns all values of one attribute of the subject, such as O.
 fn values(subject: &Name, kind: ObjectIdentifier) -> Vec<String> {
     let attributes = subject.0.iter().flat_map(|part| part.0.iter()).filter(|attribute| attribute.oid == kind);
     let text = |attribute: &AttributeTypeAndValue| match attribute.value.tag() {
@@ -162,26 +162,26 @@ fn values(subject: &Name, kind: ObjectIdentifier) -> Vec<String> {
     attributes.filter_map(text).collect()
 }
 
-/// Those that a request asks for.
+/// Returns the extensions that a request asks for.
 fn extensions<'a>(attributes: impl Iterator<Item = &'a Attribute>) -> der::Result<Extensions> {
     let lists = attributes.filter(|attribute| attribute.oid == ExtensionReq::OID).flat_map(|found| found.values.iter());
     Ok(lists.map(Any::decode_as).collect::<der::Result<Vec<Extensions>>>()?.concat())
 }
 
-/// From when until when.
+/// Begin and end of a certificate's validity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Validity {
     pub begin: Timestamp,
     pub end: Timestamp,
 }
 
-/// An authority's certificate and key.
+/// A signer: the certificate and key of an authority.
 pub struct Signer {
     subject: Name,
     key_identifier: Option<OctetString>,
     key: KeyPair,
     algorithm: AlgorithmIdentifierOwned,
-    /// Nothing that it signs is valid any longer.
+    /// End of the authority's certificate; no certificate that it issues lasts longer.
     pub end: Timestamp,
 }
 
@@ -211,7 +211,7 @@ impl Signer {
         })
     }
 
-    /// The certificate that was asked for, PEM.
+    /// Issues the requested certificate, PEM.
     pub fn sign(
         &self,
         request: &CertificateRequest,
@@ -259,7 +259,7 @@ impl Signer {
         }
         let wanted = extended_key_usage(usages);
         if !wanted.0.is_empty() {
-            // A reader that does not know this extension may pass over it, as with Kubernetes.
+            // Not critical, as in Kubernetes: a reader that does not know the extension may ignore it.
             extensions.push(Extension { critical: false, ..wanted.to_extension(subject, &[])? });
         }
         extensions.push(BasicConstraints { ca: false, path_len_constraint: None }.to_extension(subject, &[])?);
@@ -268,7 +268,7 @@ impl Signer {
             extensions.push(of.to_extension(subject, &[])?);
         }
         if let Some(names) = request.alternative_names.clone() {
-            // Where there is no subject, this alone says whose the certificate is.
+            // Critical if the subject is empty, since then only this extension names the holder.
             let critical = subject.is_empty();
             extensions.push(Extension { extn_id: SubjectAltName::OID, critical, extn_value: names });
         }
@@ -284,19 +284,19 @@ fn key_usage(usages: &[String]) -> KeyUsage {
 fn extended_key_usage(usages: &[String]) -> ExtendedKeyUsage {
     let wanted = EXTENDED_KEY_USAGES.iter().filter(|(word, _)| usages.iter().any(|usage| usage == word));
     let mut wanted: Vec<_> = wanted.map(|(_, oid)| *oid).collect();
-    // Two words of the table, one after the other, stand for one.
+    // Two neighbouring values of the table mean the same usage.
     wanted.dedup();
     ExtendedKeyUsage(wanted)
 }
 
-/// RFC 5280: UTCTime, and GeneralizedTime where two digits of the year do not do.
+/// Encodes a time as RFC 5280 says: UTCTime, or GeneralizedTime if the year needs four digits.
 fn time(at: Timestamp) -> der::Result<Time> {
     let since_epoch = Duration::from_secs(u64::try_from(at.as_second()).unwrap_or_default());
     let short = UtcTime::from_unix_duration(since_epoch).map(Time::from);
     short.or_else(|_| GeneralizedTime::from_unix_duration(since_epoch).map(Time::from))
 }
 
-/// What the authority's key signs with.
+/// Returns the signature algorithm of the authority's key.
 fn algorithm(key: &KeyPair) -> Result<AlgorithmIdentifierOwned, SigningError> {
     let known = [
         (&rcgen::PKCS_ECDSA_P256_SHA256, rfc5912::ECDSA_WITH_SHA_256, None),

@@ -1,8 +1,8 @@
-//! `Claim`: a directory that belongs to one process at a time, of a layout that has a number.
+//! `Claim`: exclusive use of a data directory by one process, with a numbered format.
 //!
-//! `lock` is held while the claim lasts, `format` names the layout. Before the lock is held and the format is known
-//! to be ours, nothing is written but an empty lock file, and that only where the directory is new or already ours.
-//! The directory and what lies directly in it are their owner's alone.
+//! The process holds the file `lock` while the claim lasts; the file `format` has the number. Until the lock is held and
+//! the format is known, only an empty lock file is written, and only if the directory is new or already a data directory.
+//! The directory and its two files are readable by their owner alone.
 
 use crate::private_file;
 use std::fs::{self, File, TryLockError};
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 const LOCK: &str = "lock";
 const FORMAT: &str = "format";
 
-/// One clear line each. Nothing has been overwritten.
+/// The reason why a directory cannot be claimed, in one line. Nothing has been overwritten.
 #[derive(Debug, thiserror::Error)]
 pub enum ClaimError {
     #[error("{}: in use by another process", .0.display())]
@@ -29,7 +29,7 @@ pub enum ClaimError {
     Io { path: PathBuf, source: io::Error },
 }
 
-/// A directory that is ours as long as this value lives.
+/// A directory that this process holds as long as the value lives.
 #[derive(Debug)]
 pub struct Claim {
     root: PathBuf,
@@ -37,7 +37,7 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Creates or opens the directory, for a program that writes this format.
+    /// Creates or opens the directory for a program that writes this format.
     pub fn take(root: &Path, format: u32) -> Result<Self, ClaimError> {
         if root.exists() && !root.is_dir() {
             return Err(ClaimError::NoDirectory(root.to_owned()));
@@ -56,14 +56,14 @@ impl Claim {
         }
         let claim = Self { root, _lock: lock };
         claim.check(format)?;
-        // An earlier version made them with the modes that the process happened to have.
+        // They may exist with wider modes.
         for path in [&claim.root, &claim.root.join(LOCK), &claim.root.join(FORMAT)] {
             private_file::narrow(path);
         }
         Ok(claim)
     }
 
-    /// The directory, by its whole path.
+    /// Returns the absolute path of the directory.
     pub fn root(&self) -> &Path {
         &self.root
     }
@@ -78,19 +78,19 @@ impl Claim {
             Err(error) if error.kind() == io::ErrorKind::InvalidData => damaged("it is no format number"),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 private_file::write(&path, format!("{known}\n").as_bytes()).map_err(at(&path))?;
-                self.keep_name().map_err(at(&path))
+                self.sync_parent().map_err(at(&path))
             }
             Err(source) => Err(ClaimError::Io { path, source }),
         }
     }
 
-    /// Makes the directory's own name durable.
-    fn keep_name(&self) -> io::Result<()> {
+    /// Makes the directory's entry in its parent durable.
+    fn sync_parent(&self) -> io::Result<()> {
         self.root.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())
     }
 }
 
-/// Whether somebody holds the directory at the moment.
+/// Returns true if a process holds the directory at present.
 pub fn is_taken(root: &Path) -> Result<bool, ClaimError> {
     let path = root.join(LOCK);
     let lock = match File::open(&path) {
@@ -105,7 +105,7 @@ pub fn is_taken(root: &Path) -> Result<bool, ClaimError> {
     }
 }
 
-/// Anything but a lock, and what a claim that was cut short leaves.
+/// Returns true if the directory holds more than a lock and the rest of an interrupted claim.
 fn holds_anything(root: &Path) -> io::Result<bool> {
     for entry in fs::read_dir(root)? {
         let name = entry?.file_name();
@@ -136,7 +136,7 @@ mod tests {
         drop(first);
         assert!(!is_taken(&root).unwrap());
         Claim::take(&root, 1).unwrap();
-        // What was cut short before the format was there starts over.
+        // A claim that was interrupted before it wrote the format starts over.
         fs::remove_file(root.join("format")).unwrap();
         fs::write(root.join("format.77.new"), "").unwrap();
         Claim::take(&root, 1).unwrap();

@@ -1,4 +1,4 @@
-//! What the `main` of a component does: reads the command line, sets up logging, runs until the end.
+//! The `main` of a component: reads the command line, sets up logging and runs the component.
 //!
 //! Corresponds to k8s.io/component-base/cli.
 
@@ -12,10 +12,10 @@ use std::future::Future;
 use std::io::Write;
 use std::process::ExitCode;
 
-/// The exit code of a process whose command line makes no sense.
+/// Exit code for an invalid command line.
 const USAGE: u8 = 2;
 
-/// How much is told on standard error.
+/// Flags for the log on standard error.
 #[derive(Args, Clone, Debug)]
 pub struct LoggingOptions {
     /// How much is logged on standard error: 0 warnings, 2 what happens, 4 debugging
@@ -35,7 +35,7 @@ struct CommandLine<Config: Args> {
     config: Config,
 }
 
-/// Runs the component of that name as this process.
+/// Runs the named component as this process.
 pub fn main<Config, F, E>(name: &'static str, about: &'static str, run: impl FnOnce(Config, Env) -> F) -> ExitCode
 where
     Config: Args,
@@ -51,7 +51,7 @@ where
     }
 }
 
-/// What a component would make of these arguments; one line of complaint if nothing.
+/// Returns the configuration that a component reads from these arguments, or one line of complaint.
 pub fn config_of<Config: Args>(name: &'static str, arguments: &[String]) -> Result<Config, String> {
     let command = CommandLine::<Config>::command().name(name);
     let all = std::iter::once(name).chain(arguments.iter().map(String::as_str));
@@ -60,7 +60,7 @@ pub fn config_of<Config: Args>(name: &'static str, arguments: &[String]) -> Resu
     parsed.map(|line| line.config).map_err(|error| one_line(&error.to_string()))
 }
 
-/// The command line of this process; or, once help or one line of complaint is printed, the code to exit with.
+/// Returns the command line of this process. After printing help or one line of complaint, returns the exit code instead.
 pub fn parse<P: Parser>() -> Result<P, ExitCode> {
     parse_as(P::command())
 }
@@ -70,7 +70,7 @@ fn parse_as<P: Parser>(mut command: clap::Command) -> Result<P, ExitCode> {
     let matches = command.try_get_matches_from_mut(std::env::args_os());
     matches.and_then(|mut matches| P::from_arg_matches_mut(&mut matches)).map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp => {
-            // Nobody may be listening.
+            // The output may be closed.
             let _ = error.print();
             ExitCode::SUCCESS
         }
@@ -89,7 +89,7 @@ fn parse_as<P: Parser>(mut command: clap::Command) -> Result<P, ExitCode> {
     })
 }
 
-/// clap's paragraphs as one line: what is wrong, then its advice.
+/// Joins clap's paragraphs into one line: the problem, then the advice.
 fn one_line(text: &str) -> String {
     let mut line = String::new();
     for part in text.lines().map(str::trim).take_while(|part| !part.starts_with("Usage:")) {

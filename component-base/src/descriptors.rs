@@ -1,13 +1,13 @@
-//! How many files the process may have open, and how many of them may be connections of clients.
+//! Limits of open files, and of the client connections among them.
 //!
-//! Go raises the soft limit at the start of every process, and so kube-apiserver has it raised.
+//! Go raises the soft limit at the start of every process, so kube-apiserver runs with the hard limit.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Connections of clients at once, however many files may be open: each takes some memory too.
+/// Most client connections at once, however many files may be open: each takes memory too.
 const MAX_CONNECTIONS: u64 = 20_000;
 
-/// Raises the soft limit of open files to the hard one. A process that may not do so goes on with what it has.
+/// Raises the soft limit of open files to the hard one. A process that may not do so keeps its limit.
 pub fn raise_limit() {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current == maximum {
@@ -18,13 +18,13 @@ pub fn raise_limit() {
     }
 }
 
-/// Connections of clients that the process may have at once.
+/// Returns the number of client connections that the process may have at once.
 pub fn connections() -> usize {
     usize::try_from(share(getrlimit(Resource::Nofile).current)).unwrap_or(usize::MAX)
 }
 
-/// Three quarters of all files: the rest is for the store, logs, configuration, and calls to node agents, webhooks and
-/// other servers. `None` is no limit.
+/// Returns the connections' share: three quarters of all files. The rest is for the store, logs, configuration, and calls
+/// to node agents, webhooks and other servers. `None` means no limit.
 fn share(files: Option<u64>) -> u64 {
     files.map_or(MAX_CONNECTIONS, |files| (files / 4 * 3).clamp(1, MAX_CONNECTIONS))
 }

@@ -1,5 +1,5 @@
-//! One request on a connection of its own, which the answer may take over: for streams between a client and a node's
-//! agent, where nothing is shared and nothing pooled.
+//! `Dialer`: sends one request on its own connection, which the answer may upgrade. For streams between a client and a
+//! node's agent.
 //!
 //! Corresponds to the dialer of k8s.io/apimachinery/pkg/util/proxy.
 
@@ -20,17 +20,18 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tower::ServiceExt;
 
-/// On a Node: `host:port` at which its agent really serves. Its addresses are simulated, and nothing connects to them.
+/// Annotation of a Node: `host:port` at which its agent really serves. The Node's addresses are simulated, and nothing
+/// connects to them.
 pub const AGENT_ENDPOINT: &str = "orrery.dev/agent-endpoint";
-/// On a Service: `host:port` at which what it stands for really serves, whatever its endpoints say.
+/// Annotation of a Service: `host:port` of the real server behind it, whatever its endpoints say.
 pub const SERVICE_ENDPOINT: &str = "orrery.dev/service-endpoint";
 
-/// A peer that vanished without a word is noticed after half a minute of silence and three unanswered questions.
+/// A dead peer is noticed after half a minute of silence and three unanswered probes.
 const KEEPALIVE_AFTER: Duration = Duration::from_secs(30);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEPALIVE_RETRIES: u32 = 3;
 
-/// Why there is no answer; worded as Go's dialer words it, since clients see it.
+/// The reason why there is no answer, worded as by Go's dialer, since clients see it.
 #[derive(Debug, thiserror::Error)]
 pub enum DialError {
     #[error("dial tcp {authority}: {why}")]
@@ -41,19 +42,19 @@ pub enum DialError {
     Lost(String),
 }
 
-/// Who we are to the servers that are dialled, and whom we believe.
+/// Identity and trust for the connections to dial.
 #[derive(Clone)]
 pub struct Dialer {
     env: Env,
     tls: Arc<ClientConfig>,
     certificates: Arc<[CertificateDer<'static>]>,
-    /// What the server's certificate has to say, where that is not the host that is dialled.
+    /// Name that the server's certificate must have, if not the dialled host.
     server_name: Option<String>,
     connect_limit: Duration,
 }
 
 impl Dialer {
-    /// The server's own address in `identity` is not looked at.
+    /// The field `server` of `identity` is ignored.
     pub fn new(env: &Env, identity: &Connection, connect_limit: Duration) -> Result<Self, TlsError> {
         let certificates = match &identity.client_cert_pem {
             Some(pem) => tls::certificates("client certificate", pem)?.into(),
@@ -64,15 +65,15 @@ impl Dialer {
         Ok(Self { env: env.clone(), tls, certificates, server_name, connect_limit })
     }
 
-    /// Sends one request, whose URI is path and query, to `host:port`. An answer of any code is an answer; one of 101
-    /// can be taken over by `hyper::upgrade::on`.
+    /// Sends one request, whose URI is path and query, to `host:port`. Returns answers of any code; one of 101 can be passed
+    /// to `hyper::upgrade::on`.
     pub async fn request(&self, authority: &str, request: Request<Body>) -> Result<Response<Body>, DialError> {
         match self.env.network() {
             Network::InProcess(registry) => {
                 let Some(service) = registry.connect(authority) else {
                     return Err(refused(authority, "connect: connection refused"));
                 };
-                let answer = service.oneshot(self.introduced(request)).await;
+                let answer = service.oneshot(self.with_identity(request)).await;
                 let answer = answer.unwrap_or_else(|never| match never {});
                 match answer.extensions().get::<Broken>() {
                     Some(Broken(why)) => Err(DialError::Lost((*why).to_owned())),
@@ -83,8 +84,8 @@ impl Dialer {
         }
     }
 
-    /// What TLS would show of us.
-    fn introduced(&self, mut request: Request<Body>) -> Request<Body> {
+    /// Adds the identity that a TLS handshake would show, for an in-process request.
+    fn with_identity(&self, mut request: Request<Body>) -> Request<Body> {
         request.extensions_mut().insert(ConnectionInfo {
             peer_certificates: self.certificates.clone(),
             rejected_certificate: false,

@@ -1,14 +1,14 @@
-//! Durations as people write them in flags and annotations: `300ms`, `5s`, `1m30s`.
+//! Durations as flags and annotations write them: `300ms`, `5s`, `1m30s`.
 //!
 //! Corresponds to Go's time.ParseDuration, which every duration in Kubernetes' flags goes through.
 
 use std::time::Duration;
 
-/// Units by suffix, in nanoseconds. Longer suffixes stand before those they end with.
+/// Units by suffix, in nanoseconds. A longer suffix stands before the one that it ends with.
 const UNITS: [(&str, f64); 7] =
     [("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("s", 1e9), ("m", 60e9), ("h", 3600e9)];
 
-/// A sum of decimal numbers, each with its unit; `0` alone needs none.
+/// Parses a sum of decimal numbers with units; `0` alone needs no unit.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let invalid = || format!("invalid duration {text:?}: want for example 300ms, 5s or 1m30s");
     if text == "0" {
@@ -24,11 +24,11 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
         total_ns += number * factor;
         rest = &rest[unit_end..];
     }
-    // A century is beyond every use and keeps all later sums of times in range.
+    // A limit of about a century keeps later sums of times in range.
     if text.is_empty() || total_ns > 3.2e18 { Err(invalid()) } else { Ok(Duration::from_nanos(total_ns as u64)) }
 }
 
-/// As Go prints it, to the precision that events show: `1.5s`, `400ms`, `2m40s`.
+/// Formats a duration as Go does, to the precision that events show: `1.5s`, `400ms`, `2m40s`.
 pub fn format_duration(duration: Duration) -> String {
     let ms = duration.as_millis() as u64;
     if ms == 0 {

@@ -1,8 +1,7 @@
-//! `Env`: the clock, randomness, tasks and network that a component runs in. The only place that may touch
-//! the real ones.
+//! `Env`: the clock, randomness, tasks and network of a component. No other module may use the real ones.
 //!
-//! As a process a component runs with `Env::system()`; inside the simulation with `Env::simulated(seed)`, where
-//! time is tokio's paused clock and the same seed gives the same run, byte for byte.
+//! A component that runs as a process gets `Env::system()`. Inside the simulation it gets `Env::simulated(seed)`: its
+//! time is tokio's paused clock, and the same seed gives the same run, byte for byte.
 #![allow(clippy::disallowed_methods)] // this module wraps what clippy.toml bans everywhere else
 
 use crate::metrics::Metrics;
@@ -23,8 +22,8 @@ use tokio_util::task::TaskTracker;
 /// Wall time at which every simulation begins: 2026-01-01T00:00:00Z.
 const SIMULATION_EPOCH_S: i64 = 1_767_225_600;
 
-/// Clones share everything; `child` gives a part of the process a shutdown of its own, and `process` makes another
-/// process of the same simulation.
+/// The environment of a component. Clones share everything. `child` gives a part of the process a shutdown of its own,
+/// and `process` makes another process of the same simulation.
 #[derive(Clone, Debug)]
 pub struct Env {
     world: Arc<World>,
@@ -37,30 +36,30 @@ struct World {
     mode: Mode,
     network: Network,
     metrics: Metrics,
-    /// Which of a simulation's processes this is; empty for the one that began it.
+    /// Name of this process within the simulation; empty for the process that started it.
     process: String,
-    /// The tasks of a simulated process, which `kill` ends.
+    /// Tasks of a simulated process; `kill` aborts them.
     running: Mutex<Running>,
 }
 
-/// Tasks that may still run.
+/// Tasks that may not have ended yet.
 #[derive(Debug, Default)]
 struct Running {
     tasks: Vec<AbortHandle>,
-    /// Looking for ended ones is put off until there are so many.
-    look_at: usize,
+    /// Number of tasks at which the ended ones are removed.
+    prune_at: usize,
     killed: bool,
 }
 
 impl Running {
-    fn note(&mut self, task: AbortHandle) {
+    fn add(&mut self, task: AbortHandle) {
         if self.killed {
             task.abort();
         }
         self.tasks.push(task);
-        if self.tasks.len() >= self.look_at {
+        if self.tasks.len() >= self.prune_at {
             self.tasks.retain(|task| !task.is_finished());
-            self.look_at = (self.tasks.len() * 2).max(64);
+            self.prune_at = (self.tasks.len() * 2).max(64);
         }
     }
 }
@@ -77,20 +76,20 @@ enum Mode {
 pub struct Elapsed;
 
 impl Env {
-    /// The real world: wall clock, entropy, sockets.
+    /// Returns the environment of a real process: wall clock, entropy, sockets.
     pub fn system() -> Self {
         let env = Self::with(Mode::System { random: Random::from_entropy() }, Network::Sockets, "");
         process_metrics::show(env.metrics());
         env
     }
 
-    /// A world that repeats. Must be called inside a current-thread runtime whose clock is paused.
+    /// Returns an environment whose runs repeat. Must be called inside a current-thread runtime with a paused clock.
     pub fn simulated(seed: u64) -> Self {
         Self::with(Mode::Simulated { seed, began: Instant::now() }, Network::InProcess(Registry::default()), "")
     }
 
-    /// Another process of the same simulation: the same clock, seed and network; a shutdown, tasks and metrics of its
-    /// own, and random streams that no other name repeats. A component that starts again takes another name.
+    /// Returns another process of the same simulation. It shares clock, seed and network, and has its own shutdown, tasks,
+    /// metrics and random streams. A component that restarts takes a new name, and so draws other numbers.
     pub fn process(&self, name: &str) -> Self {
         let Mode::Simulated { seed, began } = self.world.mode else { return self.child() };
         Self::with(Mode::Simulated { seed, began }, self.world.network.clone(), name)
@@ -105,22 +104,22 @@ impl Env {
         }
     }
 
-    /// The same world with a shutdown of its own, which the parent's also triggers, and tasks of its own.
+    /// Returns an environment with its own tasks and shutdown; the parent's shutdown triggers it too.
     pub fn child(&self) -> Self {
         Self { world: self.world.clone(), shutdown: self.shutdown.child_token(), tasks: TaskTracker::new() }
     }
 
-    /// The same world for what has to outlast the announcement of the end: only its own `drain` stops it.
+    /// Returns an environment for tasks that go on after the parent's shutdown began: only its own `drain` stops them.
     pub fn detached(&self) -> Self {
         Self { world: self.world.clone(), shutdown: CancellationToken::new(), tasks: TaskTracker::new() }
     }
 
-    /// Monotonic time.
+    /// Returns the monotonic time.
     pub fn now(&self) -> Instant {
         Instant::now()
     }
 
-    /// Wall time, as it is written into objects.
+    /// Returns the wall time, as it is written into objects.
     pub fn wall(&self) -> Timestamp {
         match &self.world.mode {
             Mode::System { .. } => Timestamp::now(),
@@ -143,8 +142,8 @@ impl Env {
         tokio::time::timeout(limit, future).await.map_err(|_| Elapsed)
     }
 
-    /// A random stream. In simulation it depends on the seed, the process and its name alone, so that what one
-    /// component draws never shifts another's; ask once per component and keep it.
+    /// Returns a random stream. In a simulation it depends only on the seed, the process and the stream's name, so the draws
+    /// of one component never shift those of another. Ask once per component and keep the stream.
     pub fn random(&self, stream: &str) -> Random {
         match &self.world.mode {
             Mode::System { random } => random.clone(),
@@ -153,7 +152,7 @@ impl Env {
         }
     }
 
-    /// Starts a task that `drained` waits for. It has to end on `shutdown`.
+    /// Starts a task that `drain` waits for. The task has to end on `shutdown`.
     pub fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
     where
         F: Future + Send + 'static,
@@ -163,12 +162,12 @@ impl Env {
         let future: Pin<Box<dyn Future<Output = F::Output> + Send>> = Box::pin(future);
         let task = self.tasks.spawn(future);
         if self.is_simulated() {
-            self.world.running.lock().note(task.abort_handle());
+            self.world.running.lock().add(task.abort_handle());
         }
         task
     }
 
-    /// Runs work that blocks a thread. In simulation it runs inline: it stops the paused clock.
+    /// Runs work that blocks a thread. In a simulation it runs inline, since a second thread would stop the paused clock.
     pub async fn blocking<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
         match &self.world.mode {
             Mode::System { .. } => match tokio::task::spawn_blocking(work).await {
@@ -179,7 +178,7 @@ impl Env {
         }
     }
 
-    /// A long-lived thread of its own (a store's writer); only outside simulation, where the work has to run inline.
+    /// Starts a long-lived thread, such as a store's writer. Not for simulations, where such work has to run inline.
     pub fn thread(
         &self,
         name: &str,
@@ -192,19 +191,19 @@ impl Env {
         matches!(self.world.mode, Mode::Simulated { .. })
     }
 
-    /// Cancelled once, when this part has to stop.
+    /// Returns the token that is cancelled when this part has to stop.
     pub fn shutdown(&self) -> &CancellationToken {
         &self.shutdown
     }
 
-    /// Asks this part to stop and waits until its tasks have.
+    /// Asks this part to stop and waits until its tasks have ended.
     pub async fn drain(&self) {
         self.shutdown.cancel();
         self.tasks.close();
         self.tasks.wait().await;
     }
 
-    /// Ends a simulated process as SIGKILL does: no task of it takes another step. Call it from another process.
+    /// Ends a simulated process as SIGKILL does: none of its tasks runs any further. Call it from another process.
     pub async fn kill(&self) {
         let tasks = {
             let mut running = self.world.running.lock();
@@ -215,7 +214,7 @@ impl Env {
         while !tasks.iter().all(AbortHandle::is_finished) {
             tokio::task::yield_now().await;
         }
-        // For what others still hold of it.
+        // For clones of this environment that other tasks still hold.
         self.shutdown.cancel();
     }
 
@@ -223,7 +222,7 @@ impl Env {
         &self.world.network
     }
 
-    /// What `/metrics` shows; components that share a process count in the same families.
+    /// Returns the metrics that `/metrics` shows. Components that share a process share the families.
     pub fn metrics(&self) -> &Metrics {
         &self.world.metrics
     }

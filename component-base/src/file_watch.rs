@@ -1,19 +1,19 @@
-//! `FileWatch`: files that may change while a component runs, looked at again and again.
+//! `FileWatch`: polls files that may change while a component runs.
 //!
-//! What counts is what a file holds, not when it was written: certificates and configurations are often replaced by
-//! renaming, or through symbolic links. A file that cannot be read for a moment is as it was. Corresponds to the
-//! dynamic files of k8s.io/apiserver/pkg/server/dynamiccertificates.
+//! It compares contents, not times, because certificates and configurations are often replaced by renaming or through
+//! symbolic links. A file that cannot be read for a moment counts as unchanged. Corresponds to the dynamic files of
+//! k8s.io/apiserver/pkg/server/dynamiccertificates.
 
 use crate::env::Env;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Between two looks. Kubernetes is told by the kernel, and looks each minute all the same.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// Time between two polls. Kubernetes gets notifications from the kernel, and polls each minute as well.
+const POLL_PERIOD: Duration = Duration::from_secs(1);
 
 type Contents = Vec<Option<Vec<u8>>>;
 
-/// Files, and what they held when they were looked at last.
+/// Files, and their contents at the last poll.
 #[derive(Debug)]
 pub struct FileWatch {
     paths: Vec<PathBuf>,
@@ -21,7 +21,7 @@ pub struct FileWatch {
 }
 
 impl FileWatch {
-    /// What the files hold now is known.
+    /// Starts from the files' present contents.
     pub fn new(paths: impl IntoIterator<Item = PathBuf>) -> Self {
         let paths: Vec<PathBuf> = paths.into_iter().collect();
         let seen = contents(&paths);
@@ -32,10 +32,10 @@ impl FileWatch {
         self.paths.is_empty()
     }
 
-    /// Waits until one of the files holds something else.
+    /// Waits until the content of a file has changed.
     pub async fn changed(&mut self, env: &Env) {
         loop {
-            env.sleep(LOOK_AGAIN).await;
+            env.sleep(POLL_PERIOD).await;
             let paths = self.paths.clone();
             let now = env.blocking(move || contents(&paths)).await;
             let mut is_news = false;

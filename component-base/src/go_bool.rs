@@ -1,4 +1,4 @@
-//! A boolean as Go reads it, in flags and feature gates.
+//! Booleans in flags and feature gates, as Go parses them.
 //!
 //! Corresponds to strconv.ParseBool.
 

@@ -1,4 +1,4 @@
-//! Named health checks and the answers of `/healthz`, `/livez` and `/readyz`.
+//! Named health checks, and the answers of `/healthz`, `/livez` and `/readyz`.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/server/healthz.
 
@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 type Run = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 
-/// One thing that can be well or not. Looking must not wait for anything.
+/// One health check. It must not block.
 #[derive(Clone)]
 pub struct Check {
     pub name: &'static str,
@@ -23,14 +23,14 @@ impl Check {
         Self { name, run: Arc::new(run) }
     }
 
-    /// Well as long as the process can answer.
+    /// Returns the check `ping`, which always succeeds.
     pub fn ping() -> Self {
         Self::new("ping", || Ok(()))
     }
 }
 
-/// Answers `/<endpoint>` (where `single` is empty) or `/<endpoint>/<single>`. The former is open to everybody, so why a check
-/// fails is logged there and not told; who may ask for a single one is told.
+/// Answers `/<endpoint>` (if `single` is empty) or `/<endpoint>/<single>`. The former is open to everybody, so it logs the
+/// reasons of failures and does not show them; a single check shows its reason.
 pub fn answer(endpoint: &str, checks: &[Check], single: &str, query: &str) -> Response<Body> {
     if single.is_empty() { all(endpoint, checks, query) } else { one(checks, single) }
 }
@@ -80,7 +80,7 @@ fn all(endpoint: &str, checks: &[Check], query: &str) -> Response<Body> {
     text(StatusCode::OK, report)
 }
 
-/// Names and values, without the escapes of a URL; none where it is no query.
+/// Returns the names and values of a query, unescaped; none if it is malformed.
 fn parameters(query: &str) -> Vec<(String, String)> {
     let uri = Uri::try_from(format!("/?{query}")).ok();
     let parsed = uri.and_then(|uri| Query::<Vec<(String, String)>>::try_from_uri(&uri).ok());

@@ -1,7 +1,7 @@
-//! The port of a component: its health, metrics, configuration, and whatever else it has to show.
+//! The HTTPS port of a component: health, metrics, configuration and its own pages.
 //!
-//! Health as a whole is open to everybody, as by the originals' `--authorization-always-allow-paths`; all else passes the
-//! gate, single checks too, which tell why they fail.
+//! The health endpoints are open to everybody, as with the originals' `--authorization-always-allow-paths`. All other
+//! paths pass the access check, also single health checks, which show why they fail.
 //! Corresponds to the secure serving of kube-controller-manager and kube-scheduler.
 
 use crate::env::Env;
@@ -22,8 +22,8 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use tower::ServiceExt;
 
-/// Whether a caller may see a path; the API server is asked (`client::delegated_auth`).
-pub trait Gate: Send + Sync {
+/// Decides who may see a path; `client::delegated_auth` asks the API server.
+pub trait AccessCheck: Send + Sync {
     fn admit<'a>(&'a self, request: &'a Parts) -> BoxFuture<'a, Result<(), Status>>;
 }
 
@@ -35,45 +35,45 @@ pub enum HealthServerError {
     Tls(#[from] TlsError),
 }
 
-/// The pages of one component.
+/// Builds the pages of one component.
 #[derive(Default)]
 pub struct HealthServer {
     checks: Vec<Check>,
     configz: Value,
     pages: Router,
-    gate: Option<Arc<dyn Gate>>,
+    access_check: Option<Arc<dyn AccessCheck>>,
 }
 
 impl HealthServer {
-    /// Everything but health is refused until a gate is given.
+    /// Refuses everything but health until an access check is given.
     pub fn new() -> Self {
         Self { checks: vec![Check::ping()], ..Self::default() }
     }
 
-    /// A condition of readiness, shown as `/readyz/<name>`. A process that is not ready is well all the same.
+    /// Adds a condition of readiness, shown as `/readyz/<name>`. A process that is not ready is healthy all the same.
     pub fn check(mut self, name: &'static str, check: impl Fn() -> Result<(), String> + Send + Sync + 'static) -> Self {
         self.checks.push(Check::new(name, check));
         self
     }
 
-    /// What `/configz` shows.
+    /// Sets the content of `/configz`.
     pub fn configz(mut self, config: Value) -> Self {
         self.configz = config;
         self
     }
 
-    /// Pages of the component's own, behind the gate.
+    /// Adds the component's own pages, which pass the access check.
     pub fn pages(mut self, pages: Router) -> Self {
         self.pages = self.pages.merge(pages);
         self
     }
 
-    pub fn gate(mut self, gate: Arc<dyn Gate>) -> Self {
-        self.gate = Some(gate);
+    pub fn access_check(mut self, access_check: Arc<dyn AccessCheck>) -> Self {
+        self.access_check = Some(access_check);
         self
     }
 
-    /// The whole as a service, for a `SecureServer` or the in-process network.
+    /// Returns everything as a service, for a `SecureServer` or the in-process network.
     pub fn service(self, env: &Env) -> HttpService {
         let pages = Arc::new(Pages {
             env: env.clone(),
@@ -81,7 +81,7 @@ impl HealthServer {
             ready: self.checks,
             configz: self.configz,
             routes: self.pages,
-            gate: self.gate,
+            access_check: self.access_check,
         });
         HttpService::new(tower::service_fn(move |request| {
             let pages = pages.clone();
@@ -89,8 +89,8 @@ impl HealthServer {
         }))
     }
 
-    /// Takes the port that the options name, or in process the name `<name>:<port>`, and serves it until shutdown.
-    /// What is wrong with the port or the certificate is found here, not later.
+    /// Opens the port that the options name, or in process registers `<name>:<port>`, and serves until shutdown. Errors of
+    /// the port or the certificate are returned at once.
     pub async fn start(
         self,
         env: &Env,
@@ -128,10 +128,10 @@ struct Pages {
     ready: Vec<Check>,
     configz: Value,
     routes: Router,
-    gate: Option<Arc<dyn Gate>>,
+    access_check: Option<Arc<dyn AccessCheck>>,
 }
 
-/// `("readyz", "ping")` of `/readyz/ping`; nothing of any other path.
+/// Splits `/readyz/ping` into `("readyz", "ping")`; `None` for other paths.
 fn health_path(path: &str) -> Option<(&str, &str)> {
     let path = path.strip_prefix('/')?;
     let (endpoint, single) = path.split_once('/').unwrap_or((path, ""));
@@ -152,8 +152,8 @@ impl Pages {
         if let Some((endpoint, "")) = health {
             return self.health(endpoint, "", query);
         }
-        let admitted = match &self.gate {
-            Some(gate) => gate.admit(&parts).await,
+        let admitted = match &self.access_check {
+            Some(access_check) => access_check.admit(&parts).await,
             None => Err(Status::forbidden("", "", "", "no authorizer is configured on this port")),
         };
         if let Err(status) = admitted {
@@ -192,10 +192,10 @@ mod tests {
     use axum::routing::get;
     use serde_json::json;
 
-    /// Lets in who asks for the right path.
+    /// Admits requests for one path.
     struct Only(&'static str);
 
-    impl Gate for Only {
+    impl AccessCheck for Only {
         fn admit<'a>(&'a self, request: &'a Parts) -> BoxFuture<'a, Result<(), Status>> {
             let allowed = request.uri.path() == self.0;
             let verdict = if allowed { Ok(()) } else { Err(Status::forbidden("", "", "", "not for you")) };
@@ -220,14 +220,14 @@ mod tests {
         let unready = "[+]ping ok\n[-]cache failed: reason withheld\nreadyz check failed\n";
         assert_eq!(ask(&env, closed(), "/readyz").await, (500, unready.into()));
         assert_eq!(ask(&env, closed(), "/readyz/cache").await.0, 403);
-        let may_look = closed().gate(Arc::new(Only("/readyz/cache")));
+        let may_look = closed().access_check(Arc::new(Only("/readyz/cache")));
         let why = "internal server error: not synced\n";
         assert_eq!(ask(&env, may_look, "/readyz/cache").await, (500, why.into()));
         assert_eq!(ask(&env, closed(), "/healthzz").await.0, 403);
         assert_eq!(ask(&env, closed(), "/metrics").await.0, 403);
         let server = |path| {
             let pages = Router::new().route("/rules", get(|| async { "the rules" }));
-            HealthServer::new().configz(json!({"port": 1})).pages(pages).gate(Arc::new(Only(path)))
+            HealthServer::new().configz(json!({"port": 1})).pages(pages).access_check(Arc::new(Only(path)))
         };
         assert_eq!(ask(&env, server("/rules"), "/rules").await, (200, "the rules".into()));
         assert_eq!(ask(&env, server("/configz"), "/configz").await, (200, r#"{"port":1}"#.into()));

@@ -6,7 +6,7 @@ use crate::private_key::{PrivateKey, PrivateKeyError};
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use serde::Serialize;
 
-/// Who signs the tokens that lie in secrets, whatever `--service-account-issuer` says.
+/// Issuer of the tokens in Secrets, whatever `--service-account-issuer` says.
 pub const LEGACY_ISSUER: &str = "kubernetes/serviceaccount";
 
 #[derive(Clone)]
@@ -22,7 +22,7 @@ impl std::fmt::Debug for SigningKey {
 }
 
 impl SigningKey {
-    /// From a PEM text with a private key: ECDSA on P-256, or RSA.
+    /// Reads a private key (ECDSA on P-256, or RSA) from a PEM text.
     pub fn from_pem(pem: &str) -> Result<Self, PrivateKeyError> {
         let key = PrivateKey::from_pem(pem)?;
         Ok(match key.pkcs1_der() {

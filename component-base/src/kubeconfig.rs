@@ -1,4 +1,4 @@
-//! kubeconfig files: read into a `Connection`, and written for people and components.
+//! Reads kubeconfig files into a `Connection`, and writes them for people and components.
 //!
 //! Corresponds to k8s.io/client-go/tools/clientcmd.
 
@@ -10,21 +10,21 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// All that is needed to reach a server under one identity.
+/// The address of a server and the identity to use there.
 #[derive(Clone, Default, PartialEq)]
 pub struct Connection {
-    /// `https://127.0.0.1:6443`; a path is kept as a prefix of every request.
+    /// URL such as `https://127.0.0.1:6443`; its path is a prefix of every request.
     pub server: String,
     pub ca_pem: Option<String>,
     pub client_cert_pem: Option<String>,
     pub client_key_pem: Option<String>,
     pub token: Option<String>,
-    /// Read again now and then, for tokens that are rotated in place. Wins over `token`.
+    /// File that is read again now and then, since its token may be rotated. Wins over `token`.
     pub token_file: Option<PathBuf>,
-    /// The name to check the server's certificate for, where the host of the URL is not it.
+    /// Name that the server's certificate must have, if not the host of the URL.
     pub tls_server_name: Option<String>,
     pub insecure: bool,
-    /// Empty: act as oneself.
+    /// User to impersonate; empty for none.
     pub impersonate_user: String,
     pub impersonate_groups: Vec<String>,
 }
@@ -35,13 +35,13 @@ impl std::fmt::Debug for Connection {
     }
 }
 
-/// How a user shows who they are.
+/// Credentials of a user.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Credentials {
     pub client_cert_pem: Option<String>,
     pub client_key_pem: Option<String>,
     pub token: Option<String>,
-    /// As in a connection.
+    /// As in [`Connection`].
     pub token_file: Option<PathBuf>,
 }
 
@@ -51,7 +51,7 @@ impl std::fmt::Debug for Credentials {
     }
 }
 
-/// One clear line each; they are printed as they are.
+/// An unusable kubeconfig; the text is one line for people.
 #[derive(Debug, thiserror::Error)]
 pub enum KubeconfigError {
     #[error("{}: {source}", .path.display())]
@@ -76,7 +76,7 @@ struct File {
     current_context: String,
 }
 
-/// An entry of any of the three lists; exactly one of the parts is there.
+/// An entry of any of the three lists; exactly one of the optional fields is set.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Named {
@@ -122,7 +122,7 @@ struct User {
     impersonate: Option<String>,
     #[serde(rename = "as-groups", skip_serializing_if = "Vec::is_empty")]
     impersonate_groups: Vec<String>,
-    /// The ways to prove who one is that are not known here. Ignoring them would make their user anonymous.
+    /// Ways to authenticate that are not supported. They are read so that they can be refused: their user would be anonymous.
     #[serde(skip_serializing)]
     exec: Option<Value>,
     #[serde(skip_serializing)]
@@ -140,7 +140,7 @@ struct Context {
     namespace: Option<String>,
 }
 
-/// The file that `--kubeconfig` names, or else the first of `KUBECONFIG` that exists.
+/// Returns the file that `--kubeconfig` names, or else the first of `KUBECONFIG` that exists.
 ///
 /// Deviation: the files of `KUBECONFIG` are not merged, and credential plugins and passwords are refused: components
 /// have a file of their own.
@@ -154,13 +154,13 @@ pub fn locate(flag: Option<&Path>) -> Result<PathBuf, KubeconfigError> {
     chosen.cloned().ok_or(KubeconfigError::NotGiven)
 }
 
-/// The connection of the file's current context. Paths in it are relative to the file.
+/// Reads the connection of the file's current context. Paths in it are relative to the file.
 pub fn read(path: &Path) -> Result<Connection, KubeconfigError> {
     let text = read_text(path)?;
     parse(&text, path)
 }
 
-/// The file itself, and all files with certificates and keys that it names.
+/// Returns the file itself, and all files with certificates and keys that it names.
 pub fn files(path: &Path) -> Vec<PathBuf> {
     let mut files = vec![path.to_owned()];
     let Some(file) = read_text(path).and_then(|text| parse_file(&text, path)).ok() else { return files };
@@ -173,13 +173,13 @@ pub fn files(path: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// The names of all clusters in a file.
+/// Returns the names of all clusters in a file.
 pub fn clusters(path: &Path) -> Result<Vec<String>, KubeconfigError> {
     let file = parse_file(&read_text(path)?, path)?;
     Ok(file.clusters.into_iter().map(|cluster| cluster.name).collect())
 }
 
-/// The credentials of all users in a file, by their names.
+/// Returns the credentials of all users in a file, by name.
 pub fn users(path: &Path) -> Result<BTreeMap<String, Credentials>, KubeconfigError> {
     let file = parse_file(&read_text(path)?, path)?;
     let each = file.users.into_iter().map(|entry| {
@@ -259,7 +259,7 @@ fn beside(path: &Path, file: &Path) -> PathBuf {
     path.parent().unwrap_or(Path::new("")).join(file)
 }
 
-/// What an entry holds itself, or else what is in the file that it names.
+/// Returns the PEM text that an entry holds, or else the content of the file that it names.
 fn pem(
     what: &str,
     data: &Option<String>,
@@ -281,7 +281,7 @@ fn decode_pem(data: &str) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| "not PEM".to_owned())
 }
 
-/// A kubeconfig of one cluster, one user and one context, all material inside.
+/// Returns a kubeconfig of one cluster, one user and one context, with certificates and keys inline.
 pub fn to_yaml(connection: &Connection, cluster: &str, user: &str) -> String {
     let encoded = |pem: &Option<String>| pem.as_ref().map(|pem| BASE64.encode(pem));
     let context = format!("{user}@{cluster}");
@@ -323,7 +323,7 @@ pub fn to_yaml(connection: &Connection, cluster: &str, user: &str) -> String {
     serde_saphyr::to_string(&file).expect("a kubeconfig is plain data")
 }
 
-/// Writes it readable by its owner alone, whole or not at all.
+/// Writes such a kubeconfig atomically, readable by its owner alone.
 pub fn write(path: &Path, connection: &Connection, cluster: &str, user: &str) -> Result<(), KubeconfigError> {
     crate::private_file::write(path, to_yaml(connection, cluster, user).as_bytes())
         .map_err(|source| KubeconfigError::Io { path: path.to_owned(), source })

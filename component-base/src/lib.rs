@@ -1,9 +1,9 @@
-//! What every component shares: the environment it runs in, TLS and identities, kubeconfig, and the
-//! port on which it shows its health and metrics.
+//! Shared parts of all components: the environment, TLS and identities, kubeconfig, flags, and the port for health and
+//! metrics.
 //!
 //! Corresponds to k8s.io/component-base and k8s.io/client-go/tools/clientcmd.
 
-// The world that a component runs in.
+// The environment and the process.
 pub mod env;
 pub mod rng;
 pub mod network;
@@ -16,7 +16,7 @@ pub mod descriptors;
 pub mod lifecycle;
 pub mod command;
 
-// Who it is, and whom it talks to.
+// Flags, identities and connections.
 pub mod duration;
 pub mod go_bool;
 pub mod version;
@@ -34,7 +34,7 @@ pub mod tls_policy;
 mod named_certificates;
 pub mod dial;
 
-// What it serves.
+// Serving.
 pub mod http;
 pub mod serving;
 pub mod health_checks;

@@ -1,10 +1,10 @@
-//! The life of a process: runtime, signals, and how it ends.
+//! The lifecycle of a process: runtime, signals and exit.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/server/signal.go and k8s.io/component-base/cli.
 
 use crate::descriptors;
 use crate::env::Env;
-use crate::memory::{self, Room, Verdict};
+use crate::memory::{self, MemoryLimits, Sufficiency};
 use crate::tls;
 use futures::FutureExt;
 use futures::future::LocalBoxFuture;
@@ -16,14 +16,14 @@ use std::process::ExitCode;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// When this variable is set, the process ends as soon as its standard input does: whoever started it is gone.
+/// If this variable is set, the process ends when its standard input closes, that is when its parent has ended.
 pub const PARENT_PIPE: &str = "ORRERY_PARENT_PIPE";
 
-/// How long tasks may take to end after the component itself has; less than a parent waits before it kills.
+/// Time that tasks get to end after the component has ended; shorter than a parent waits before it kills.
 const DRAIN_LIMIT: Duration = Duration::from_secs(8);
 
-/// Runs a component until it ends or is asked to: SIGTERM, SIGINT, or the parent's end. Whoever asks twice does not
-/// want to wait. A failure is one line on standard error and exit code 1.
+/// Runs a component until it ends, or until SIGTERM, SIGINT or the parent's end asks it to. A second signal ends it at
+/// once. A failure is one line on standard error and exit code 1.
 pub fn run_main<F, E>(name: &str, component: impl FnOnce(Env) -> F) -> ExitCode
 where
     F: Future<Output = Result<(), E>>,
@@ -33,15 +33,15 @@ where
     run_boxed(name, Box::new(component))
 }
 
-/// The same for every component, so it is compiled once.
+/// Does the work of `run_main` without its type parameters, so that it is compiled once.
 fn run_boxed<'a>(
     name: &str,
     component: Box<dyn FnOnce(Env) -> LocalBoxFuture<'a, Result<(), String>> + 'a>,
 ) -> ExitCode {
-    match Room::look().verdict(memory::least_bytes(name)) {
-        Verdict::Enough => {}
-        Verdict::Tight(why) => tracing::warn!("{why}"),
-        Verdict::TooLittle(why) => return failed(name, &why),
+    match MemoryLimits::read().check(memory::least_bytes(name)) {
+        Sufficiency::Enough => {}
+        Sufficiency::Tight(why) => tracing::warn!("{why}"),
+        Sufficiency::TooLittle(why) => return failed(name, &why),
     }
     descriptors::raise_limit();
     tls::install_provider();
@@ -69,15 +69,15 @@ fn run_boxed<'a>(
                 Ok(()) => ExitCode::SUCCESS,
                 Err(error) => failed(name, &error),
             },
-            () = signals.asked_twice(&env) => failed(name, &"stopped at the second signal, before everything had ended"),
+            () = signals.wait_for_second(&env) => failed(name, &"stopped at the second signal, before everything had ended"),
         }
     });
-    // What still blocks a thread is not waited for.
+    // Does not wait for threads that are blocked.
     runtime.shutdown_background();
     code
 }
 
-/// A panic is one line of the log, and its backtrace where `RUST_BACKTRACE` asks for one.
+/// Logs a panic as one line, with a backtrace if `RUST_BACKTRACE` asks for it.
 fn log_panic(panic: &PanicHookInfo<'_>) {
     let text = panic.payload().downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.payload().downcast_ref::<String>().map(String::as_str));
@@ -91,13 +91,13 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
 }
 
 fn failed(name: &str, error: &dyn Display) -> ExitCode {
-    // One line, whatever the error's text holds.
+    // The error's text may hold line breaks.
     let text = error.to_string().replace('\n', "; ");
     eprintln!("{name}: {text}");
     ExitCode::FAILURE
 }
 
-/// What asks a process to end.
+/// The signals that ask a process to end.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -107,7 +107,7 @@ impl Signals {
     fn listen(env: &Env) -> std::io::Result<Self> {
         if std::env::var_os(PARENT_PIPE).is_some() {
             let shutdown = env.shutdown().clone();
-            // A thread of its own: it may wait for ever, and the process ends without it.
+            // Reading may block for ever, so it has its own thread, which the process does not wait for.
             env.thread("parent-pipe", move || {
                 let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
                 shutdown.cancel();
@@ -117,7 +117,7 @@ impl Signals {
     }
 
     /// Shuts the environment down at the first signal, and returns at the second.
-    async fn asked_twice(mut self, env: &Env) {
+    async fn wait_for_second(mut self, env: &Env) {
         for _ in 0..2 {
             tokio::select! {
                 biased;

@@ -1,12 +1,12 @@
-//! Logs on standard error, one line an event.
+//! Logs to standard error, one line per event.
 
 use tracing_subscriber::EnvFilter;
 
-/// The target under which a server tells of every request, from `-v 3` on.
+/// Target under which a server logs every request, from `-v 3` on.
 pub const REQUESTS: &str = "requests";
 
-/// Installs the process's logger. `verbosity` is Kubernetes' `-v`: 0 and 1 say what an operator needs, 4 is debugging,
-/// 6 and more is everything. `RUST_LOG` wins. Calling it again changes nothing.
+/// Installs the process's logger. `verbosity` is Kubernetes' `-v`: 0 and 1 log what an operator needs, 4 is for
+/// debugging, 6 and more logs everything. `RUST_LOG` wins. A second call changes nothing.
 pub fn init(verbosity: u8) {
     let level = match verbosity {
         0 | 1 => "warn",
@@ -15,7 +15,7 @@ pub fn init(verbosity: u8) {
         _ => "trace",
     };
     let requests = if verbosity < 3 { "off" } else { "info" };
-    // Libraries are never louder than their warnings, unless somebody asks by name.
+    // Libraries log warnings only, unless `RUST_LOG` names them.
     let default = format!(
         "warn,apiserver={level},client={level},component_base={level},controller_manager={level},scheduler={level},kubelet_sim={level},proxy_sim={level},orrery={level},{REQUESTS}={requests}"
     );

@@ -1,77 +1,78 @@
-//! Whether there is memory enough to begin: one line instead of a kill without a word.
+//! Checks before the start that there is enough memory.
 //!
-//! A process that grows past the limit of its control group is killed by the kernel, and says nothing. What it needs at
-//! the very least is known, so the limit is looked at before anything else happens.
+//! The kernel kills a process that grows past the limit of its control group, and the process cannot log why. Each
+//! component's least need is known, so the limit is checked first and an error names it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 const MIB: u64 = 1 << 20;
-/// A limit above that is none: the first version of control groups writes a number of pages that no machine has.
+/// A limit from here on means "unlimited": version 1 of control groups writes a number of pages that no machine has.
 const NO_LIMIT: u64 = 1 << 60;
 
-/// Where control groups are, with the file that holds a group's limit: the second version's, then the first one's.
+/// Folder of the control groups and the file with a group's limit, for versions 2 and 1.
 const V2: (&str, &str) = ("/sys/fs/cgroup", "memory.max");
 const V1: (&str, &str) = ("/sys/fs/cgroup/memory", "memory.limit_in_bytes");
 
-/// What a component holds after its start, with nothing to do.
+/// Returns the memory that a component uses after its start, when idle.
 pub fn least_bytes(component: &str) -> u64 {
     match component {
         "apiserver" => 64 * MIB,
         "controller-manager" | "scheduler" | "kubelet-sim" | "proxy-sim" => 32 * MIB,
-        // What a person runs ends by itself.
+        // Commands that a person runs end by themselves.
         _ => 0,
     }
 }
 
-/// What is known of the room that there is; None: nothing.
+/// The memory that the process may use; `None` where it is unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Room {
-    /// Of the tightest control group around this process.
+pub struct MemoryLimits {
+    /// Limit of the tightest control group around this process.
     pub limit_bytes: Option<u64>,
-    /// What the machine could still give.
+    /// Memory that the machine has available.
     pub available_bytes: Option<u64>,
 }
 
-/// Each with a line for a person.
+/// Result of the check; each problem has a line for the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Sufficiency {
     Enough,
-    /// It may hold.
+    /// The memory may or may not be enough.
     Tight(String),
     TooLittle(String),
 }
 
-impl Room {
-    /// Looks at this process and this machine.
-    pub fn look() -> Self {
+impl MemoryLimits {
+    /// Reads the limits of this process and this machine.
+    pub fn read() -> Self {
         let read = |path: &Path| fs::read_to_string(path).ok();
         let available = read(Path::new("/proc/meminfo")).and_then(|text| available(&text));
         Self { limit_bytes: limit(read), available_bytes: available }
     }
 
-    /// A limit below what is needed will be hit; a machine that is full may yet make room.
-    pub fn verdict(self, least_bytes: u64) -> Verdict {
+    /// Compares the limits with the need. A limit below it will be hit for sure; a full machine may free memory in time.
+    pub fn check(self, least_bytes: u64) -> Sufficiency {
         let shown = |bytes: u64| format!("{} MiB", bytes / MIB);
         let needs = format!("it needs at least {}", shown(least_bytes));
         match self {
-            Self { limit_bytes: Some(limit), .. } if limit < least_bytes => Verdict::TooLittle(format!(
+            Self { limit_bytes: Some(limit), .. } if limit < least_bytes => Sufficiency::TooLittle(format!(
                 "too little memory: its limit is {}, and {needs} (a container's limit is mem_limit in docker-compose.yml)",
                 shown(limit)
             )),
             Self { available_bytes: Some(available), .. } if available < least_bytes => {
-                Verdict::Tight(format!("little memory: this machine has {} left, and {needs}", shown(available)))
+                Sufficiency::Tight(format!("little memory: this machine has {} left, and {needs}", shown(available)))
             }
-            Self { limit_bytes: Some(limit), .. } if limit < least_bytes * 2 => {
-                Verdict::Tight(format!("little memory: its limit is {}, and {needs} with nothing to do", shown(limit)))
-            }
-            _ => Verdict::Enough,
+            Self { limit_bytes: Some(limit), .. } if limit < least_bytes * 2 => Sufficiency::Tight(format!(
+                "little memory: its limit is {}, and {needs} with nothing to do",
+                shown(limit)
+            )),
+            _ => Sufficiency::Enough,
         }
     }
 }
 
-/// The lowest limit on the way from this process's group up to the root. Inside a container the way may begin at a
-/// place that is only there outside; the root is then the container's own group.
+/// Returns the lowest limit on the path from this process's group up to the root. Inside a container the group's name
+/// may exist only outside; the root is then the container's own group.
 fn limit(read: impl Fn(&Path) -> Option<String>) -> Option<u64> {
     let groups = read(Path::new("/proc/self/cgroup"))?;
     let limits = groups.lines().flat_map(|line| {
@@ -88,7 +89,7 @@ fn limit(read: impl Fn(&Path) -> Option<String>) -> Option<u64> {
         });
         files.unwrap_or_default()
     });
-    // What is no number is `max`.
+    // The file holds a number or `max`.
     limits.filter_map(|file| read(&file)?.trim().parse().ok()).filter(|limit| *limit < NO_LIMIT).min()
 }
 
@@ -108,17 +109,17 @@ mod tests {
         let full = "little memory: this machine has 20 MiB left, and it needs at least 64 MiB";
         let tight = "little memory: its limit is 100 MiB, and it needs at least 64 MiB with nothing to do";
         for (limit, available, expected) in [
-            (None, None, Verdict::Enough),
-            (Some(128), Some(4096), Verdict::Enough),
-            (Some(16), Some(4096), Verdict::TooLittle(too_little.to_owned())),
-            (Some(16), Some(8), Verdict::TooLittle(too_little.to_owned())),
-            (None, Some(20), Verdict::Tight(full.to_owned())),
-            (Some(100), Some(20), Verdict::Tight(full.to_owned())),
-            (Some(100), None, Verdict::Tight(tight.to_owned())),
+            (None, None, Sufficiency::Enough),
+            (Some(128), Some(4096), Sufficiency::Enough),
+            (Some(16), Some(4096), Sufficiency::TooLittle(too_little.to_owned())),
+            (Some(16), Some(8), Sufficiency::TooLittle(too_little.to_owned())),
+            (None, Some(20), Sufficiency::Tight(full.to_owned())),
+            (Some(100), Some(20), Sufficiency::Tight(full.to_owned())),
+            (Some(100), None, Sufficiency::Tight(tight.to_owned())),
         ] {
             let bytes = |mib: Option<u64>| mib.map(|mib| mib * MIB);
-            let room = Room { limit_bytes: bytes(limit), available_bytes: bytes(available) };
-            assert_eq!(room.verdict(64 * MIB), expected, "{limit:?} {available:?}");
+            let room = MemoryLimits { limit_bytes: bytes(limit), available_bytes: bytes(available) };
+            assert_eq!(room.check(64 * MIB), expected, "{limit:?} {available:?}");
         }
     }
 

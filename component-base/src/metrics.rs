@@ -1,4 +1,4 @@
-//! Metrics: families that components of one process share by name, and the text that `/metrics` shows.
+//! Metric families that the components of one process share by name, and the text of `/metrics`.
 //!
 //! Corresponds to k8s.io/component-base/metrics.
 
@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-/// Labels and their values, in the order in which they are shown.
+/// Labels and their values, in the order of the text.
 pub type Labels = Vec<(&'static str, String)>;
 pub type Counters = Family<Labels, Counter>;
 /// Gauges of whole numbers.
@@ -36,7 +36,7 @@ impl MetricConstructor<Histogram> for Buckets {
     }
 }
 
-/// A histogram that somebody else counts, and sets before it is looked at: the sum, and the bounds with their counts.
+/// A histogram whose values are counted elsewhere and set before each scrape: the sum, and the bounds with their counts.
 #[derive(Clone, Debug, Default)]
 pub struct SetHistogram(Arc<Mutex<(f64, Vec<(f64, u64)>)>>);
 
@@ -62,17 +62,17 @@ impl EncodeMetric for SetHistogram {
     }
 }
 
-/// Brings metrics up to date that follow from the time alone; answers false when there is nothing left to follow.
+/// Updates metrics that depend on the time. Returns false when it need not be called any more.
 type Refresh = Box<dyn Fn() -> bool + Send>;
 
 /// All metrics of a process.
 #[derive(Default)]
 pub struct Metrics {
     registry: Mutex<Registry>,
-    /// Families by name, each of the type it was first asked for as.
+    /// Families by name, each with the type of the first request for it.
     families: Mutex<BTreeMap<&'static str, Box<dyn Any + Send>>>,
     refreshes: Mutex<Vec<Refresh>>,
-    /// Counters whose names do not end as counters' names do.
+    /// Counters whose names do not end in `_total`.
     bare: Mutex<BTreeSet<&'static str>>,
 }
 
@@ -83,7 +83,7 @@ impl std::fmt::Debug for Metrics {
 }
 
 impl Metrics {
-    /// The family of that name: two parts of a process that count the same thing count together.
+    /// Returns the family of that name; parts of a process that ask for the same name share it.
     fn family<F: Metric + Clone>(&self, name: &'static str, shown: &str, help: &str, make: impl FnOnce() -> F) -> F {
         let mut families = self.families.lock();
         let family = families.entry(name).or_insert_with(|| {
@@ -94,12 +94,12 @@ impl Metrics {
         family.downcast_ref::<F>().cloned().unwrap_or_else(|| panic!("metric {name} is of another type"))
     }
 
-    /// `name` as it is shown, with `_total` or, where Kubernetes has it so, without.
+    /// Returns a family of counters. `name` is the full name in the text, mostly with the suffix `_total`.
     pub fn counters(&self, name: &'static str, help: &str) -> Counters {
         self.family(name, self.without_suffix(name), help, Counters::default)
     }
 
-    /// The encoder adds the suffix itself.
+    /// Strips `_total`, since the encoder adds it.
     fn without_suffix(&self, name: &'static str) -> &'static str {
         name.strip_suffix("_total").unwrap_or_else(|| {
             self.bare.lock().insert(name);
@@ -107,7 +107,7 @@ impl Metrics {
         })
     }
 
-    /// The same for what is no whole number.
+    /// Returns a family of counters with fractions.
     pub fn float_counters(&self, name: &'static str, help: &str) -> FloatCounters {
         self.family(name, self.without_suffix(name), help, FloatCounters::default)
     }
@@ -128,14 +128,14 @@ impl Metrics {
         self.family(name, name, help, SetHistograms::default)
     }
 
-    /// Calls `refresh` whenever somebody is about to look, until it answers false.
+    /// Calls `refresh` before each scrape, until it returns false.
     pub fn before_encoding(&self, refresh: impl Fn() -> bool + Send + 'static) {
         self.refreshes.lock().push(Box::new(refresh));
     }
 
-    /// All metrics in Prometheus' text format 0.0.4, as Kubernetes' components show them.
+    /// Returns all metrics in Prometheus' text format 0.0.4, as Kubernetes' components do.
     pub fn encode(&self) -> String {
-        // Held until the end: whoever looks at the same time waits for values that are whole.
+        // Held until the end, so that a concurrent scrape waits for consistent values.
         let mut refreshes = self.refreshes.lock();
         refreshes.retain(|refresh| refresh());
         let mut open_metrics = String::new();
@@ -147,7 +147,8 @@ impl Metrics {
 /// The media type of `Metrics::encode`.
 pub const TEXT_FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// OpenMetrics names a counter's family without `_total`, knows units, and ends with a mark; the older format does not.
+/// Converts OpenMetrics to the older format. OpenMetrics names a counter's family without `_total`, has units, and ends
+/// with a mark; the older format does not.
 fn to_text_format(open_metrics: &str, bare: &BTreeSet<&str>) -> String {
     let mut out = String::with_capacity(open_metrics.len());
     let mut lines = open_metrics.lines().peekable();
@@ -155,7 +156,7 @@ fn to_text_format(open_metrics: &str, bare: &BTreeSet<&str>) -> String {
         let Some((kind, rest)) = line.strip_prefix("# ").and_then(|line| line.split_once(' ')) else {
             let line = &*without_total(line, bare);
             match line.split_once('{') {
-                // No labels, no braces.
+                // Without labels there are no braces.
                 Some((name, rest)) if rest.starts_with('}') => push_line(&mut out, &[name, &rest[1..]]),
                 _ if line != "# EOF" => push_line(&mut out, &[&with_go_bound(line)]),
                 _ => {}
@@ -176,7 +177,7 @@ fn to_text_format(open_metrics: &str, bare: &BTreeSet<&str>) -> String {
     out
 }
 
-/// The sample of a counter whose name has no suffix.
+/// Returns the sample line of a counter, without the suffix if its name has none.
 fn without_total<'a>(line: &'a str, bare: &BTreeSet<&str>) -> Cow<'a, str> {
     let end = line.find(['{', ' ']).unwrap_or(line.len());
     match line[..end].strip_suffix("_total").filter(|name| bare.contains(name)) {
@@ -185,7 +186,7 @@ fn without_total<'a>(line: &'a str, bare: &BTreeSet<&str>) -> Cow<'a, str> {
     }
 }
 
-/// Go writes the bound of a bucket as the shortest number that means it: `le="1"`.
+/// Rewrites the bound of a bucket as Go does, with as few digits as possible: `le="1"`.
 fn with_go_bound(line: &str) -> Cow<'_, str> {
     match line.split_once(".0\"} ") {
         Some((head, tail)) if head.contains("_bucket{") && head.contains("le=\"") => {

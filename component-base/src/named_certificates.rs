@@ -1,5 +1,4 @@
-//! `NamedCertificates`: which certificate a server shows to whom: by the name that the client asks for (SNI), or else the
-//! one it has for everybody.
+//! `NamedCertificates`: selects a server's certificate by the name that the client asks for (SNI), or else the default.
 //!
 //! Corresponds to `--tls-sni-cert-key` and k8s.io/apiserver/pkg/server/dynamiccertificates/named_certificates.go.
 
@@ -12,7 +11,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 #[derive(Debug)]
 pub struct NamedCertificates {
     pub default: Arc<CertifiedKey>,
-    /// Each name with its certificate; the first that fits counts.
+    /// Each name with its certificate; the first match counts.
     pub named: Vec<(String, Arc<CertifiedKey>)>,
 }
 
@@ -26,7 +25,7 @@ impl ResolvesServerCert for NamedCertificates {
 impl NamedCertificates {
     fn named(&self, wanted: &str) -> Option<&Arc<CertifiedKey>> {
         let wanted = wanted.to_ascii_lowercase();
-        // What is named exactly comes before what a star stands for.
+        // An exact match wins over a wildcard.
         let exactly = self.named.iter().find(|(name, _)| *name == wanted);
         let (_, rest) = wanted.split_once('.').unwrap_or_default();
         let starred = || self.named.iter().find(|(name, _)| name.strip_prefix("*.").is_some_and(|name| name == rest));
@@ -34,7 +33,7 @@ impl NamedCertificates {
     }
 }
 
-/// The names that a certificate (DER) is for.
+/// Returns the names in a certificate (DER).
 pub fn names_of(certificate: &[u8]) -> Vec<String> {
     let Ok((_, certificate)) = X509Certificate::from_der(certificate) else { return Vec::new() };
     let alternatives = certificate.subject_alternative_name().ok().flatten();

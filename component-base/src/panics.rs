@@ -1,24 +1,24 @@
-//! Panics as errors with a message, for work whose end somebody waits for.
+//! Turns panics into errors with a message, for work that others wait for.
 //!
-//! Corresponds to HandleCrash of k8s.io/apimachinery/pkg/util/runtime, which keeps a panic from passing in silence.
+//! Corresponds to HandleCrash of k8s.io/apimachinery/pkg/util/runtime, which logs every panic.
 
 use futures::FutureExt;
 use std::any::Any;
 use std::future::Future;
 use std::panic::{self, AssertUnwindSafe};
 
-/// Returns what the work returns, or the message of its panic. What the work shares with others has to be whole after
-/// a panic, or has to be given up by the caller.
+/// Returns the result of the work, or the message of its panic. State that the work shares must be consistent after a
+/// panic, or the caller must drop it.
 pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     panic::catch_unwind(AssertUnwindSafe(work)).map_err(|panic| message(&*panic))
 }
 
-/// The same for a future.
+/// Returns the result of a future, or the message of its panic.
 pub async fn caught_in<T>(work: impl Future<Output = T>) -> Result<T, String> {
     AssertUnwindSafe(work).catch_unwind().await.map_err(|panic| message(&*panic))
 }
 
-/// The text of a panic; `?` where it has none.
+/// Returns the text of a panic; `?` if it has none.
 pub fn message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("?").to_owned()

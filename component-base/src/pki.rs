@@ -14,10 +14,10 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
-/// Validity of the authority and of what it issues, as kubeadm's.
+/// Validity of the authority and of its certificates, as in kubeadm.
 const AUTHORITY_YEARS: i64 = 10;
 const LEAF_YEARS: i64 = 1;
-/// A certificate that ends sooner is worth a new one.
+/// A certificate that ends sooner than this is replaced.
 const RENEWAL_S: i64 = 30 * 24 * 3600;
 
 #[derive(Debug, thiserror::Error)]
@@ -34,7 +34,7 @@ pub enum PkiError {
     Organizations { subject: String },
 }
 
-/// What is wrong with an authority.
+/// The reason why an authority cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthorityError {
     #[error(transparent)]
@@ -50,10 +50,10 @@ pub struct CertKey {
     pub key_pem: String,
 }
 
-/// What a certificate says of its holder.
+/// The holder that a certificate names.
 #[derive(Clone, Debug, Default)]
 pub struct Subject<'a> {
-    /// CN: the user name of a client, the host of a server.
+    /// CN: the user name of a client, or the host of a server.
     pub common_name: &'a str,
     /// O: the group of a client; at most one.
     pub organizations: &'a [&'a str],
@@ -61,7 +61,7 @@ pub struct Subject<'a> {
     pub names: &'a [String],
 }
 
-/// The cluster's CA.
+/// The cluster's certificate authority.
 pub struct Authority {
     pub cert_pem: String,
     issuer: Issuer<'static, KeyPair>,
@@ -87,7 +87,7 @@ impl Authority {
         let pair =
             created.map_err(|source| PkiError::Issue { subject: "the authority".into(), source: source.into() })?;
         private_file::create_folder(folder).map_err(|source| PkiError::Io { path: folder.to_owned(), source })?;
-        // The certificate last: where it lies, the key lies too.
+        // The certificate comes last: if it exists, the key exists too.
         for (path, text) in [(&key, &pair.key_pem), (&cert, &pair.cert_pem)] {
             private_file::write(path, text.as_bytes()).map_err(|source| PkiError::Io { path: path.clone(), source })?;
         }
@@ -99,10 +99,10 @@ impl Authority {
         Ok(Self { cert_pem: cert_pem.to_owned(), issuer: Issuer::from_ca_cert_pem(cert_pem, key)? })
     }
 
-    /// A certificate that serves as client and server certificate alike, with a new key.
+    /// Issues a certificate for both client and server authentication, with a new key.
     pub fn issue(&self, subject: &Subject<'_>, now: Timestamp) -> Result<CertKey, PkiError> {
         if subject.organizations.len() > 1 {
-            // rcgen keeps one value of a kind, and would drop the others without a word.
+            // rcgen keeps one value of a kind and drops the others silently.
             return Err(PkiError::Organizations { subject: subject.common_name.to_owned() });
         }
         self.try_issue(subject, now)
@@ -148,7 +148,7 @@ fn params(common_name: &str, organizations: &[&str], now: Timestamp, years: i64)
     name.push(DnType::CommonName, common_name);
     params.distinguished_name = name;
     let today = now.to_zoned(TimeZone::UTC).date();
-    // A day early, for clocks that differ a little.
+    // Starts a day early, for clocks that differ a little.
     let begin = today.saturating_sub(1.day());
     let end = today.saturating_add(years.years());
     let day = |date: jiff::civil::Date| {
@@ -159,8 +159,8 @@ fn params(common_name: &str, organizations: &[&str], now: Timestamp, years: i64)
     params
 }
 
-/// What a server shows that nobody gave a certificate: one for these names, of an authority that is made for it and
-/// forgotten. The authority's certificate follows in the chain, so that a client can be told to trust it.
+/// Makes a serving certificate for these names, signed by a new authority whose key is not kept. The authority's
+/// certificate follows in the chain, so that a client can be told to trust it.
 pub fn self_signed(names: &[String], now: Timestamp) -> Result<CertKey, PkiError> {
     let common_name = format!("{}@{}", names.first().map_or("localhost", String::as_str), now.as_second());
     let failed = |source| PkiError::Issue { subject: common_name.clone(), source };
@@ -170,13 +170,13 @@ pub fn self_signed(names: &[String], now: Timestamp) -> Result<CertKey, PkiError
     Ok(CertKey { cert_pem: leaf.cert_pem + &authority.cert_pem, ..leaf })
 }
 
-/// A new ES256 key (PKCS#8 PEM) for signing service account tokens.
+/// Makes an ES256 key (PKCS#8 PEM) for signing service account tokens.
 pub fn signing_key() -> Result<String, PkiError> {
     let unable = |source: rcgen::Error| PkiError::Issue { subject: "service accounts".into(), source: source.into() };
     Ok(KeyPair::generate().map_err(unable)?.serialize_pem())
 }
 
-/// Whether a certificate (PEM) will do for a while: it holds for another month, and for all these names.
+/// Returns true if a certificate (PEM) is valid for another month and for all these names.
 pub fn is_current(cert_pem: &str, names: &[String], now: Timestamp) -> Result<bool, PkiError> {
     let chain = tls::certificates("certificate", cert_pem).map_err(|error| PkiError::Certificate(error.to_string()))?;
     let parsed = X509Certificate::from_der(&chain[0]);
@@ -188,7 +188,7 @@ pub fn is_current(cert_pem: &str, names: &[String], now: Timestamp) -> Result<bo
     Ok(ends_s - now.as_second() > RENEWAL_S && names.iter().all(|name| held.contains(name)))
 }
 
-/// From when to when a certificate (PEM) is good.
+/// Returns the begin and the end of a certificate's (PEM) validity.
 pub fn life(cert_pem: &str) -> Result<(Timestamp, Timestamp), PkiError> {
     let chain = tls::certificates("certificate", cert_pem).map_err(|error| PkiError::Certificate(error.to_string()))?;
     let parsed = X509Certificate::from_der(&chain[0]);
@@ -209,7 +209,7 @@ fn text_of(name: &GeneralName<'_>) -> Option<String> {
     }
 }
 
-/// Common name and organisations of a certificate (DER): the user and groups that it stands for.
+/// Returns the common name and organisations of a certificate (DER), which are its user and groups.
 pub fn subject(der: &[u8]) -> Option<(String, Vec<String>)> {
     let (_, certificate) = X509Certificate::from_der(der).ok()?;
     let subject = certificate.subject();

@@ -1,7 +1,7 @@
-//! Files that hold keys, Secrets or what clients sent: readable by their owner alone, and never half written.
+//! Files with keys, Secrets or clients' data: readable by their owner alone, and written atomically.
 //!
-//! The mode is given when a file or a folder is made, never a moment later. What is there with a wider mode, because an
-//! earlier version made it or somebody copied it, is narrowed, and a warning says so.
+//! A file or folder gets its mode when it is created, never afterwards. If one exists with a wider mode, for example
+//! because somebody copied it, the mode is narrowed with a warning.
 //! Corresponds to the write-then-rename of k8s.io/client-go/util/cert and keyutil.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
@@ -9,26 +9,26 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-/// What a file of one's own is made with, and a folder.
+/// Modes of new private files and folders.
 const FILE_MODE: u32 = 0o600;
 const FOLDER_MODE: u32 = 0o700;
-/// What others than the owner may do.
+/// Permission bits of everybody but the owner.
 const OTHERS: u32 = 0o077;
 
-/// Options by which a file that is made is its owner's alone.
+/// Returns options that create a file for its owner alone.
 pub fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.mode(FILE_MODE);
     options
 }
 
-/// Makes the folder and those above it that are missing, each its owner's alone. One that is there stays as it is.
+/// Creates the folder and its missing parents, each for its owner alone. Existing ones stay unchanged.
 pub fn create_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(path)
 }
 
-/// Takes from a file or folder of ours what its mode allows to others. What belongs to somebody else cannot be
-/// narrowed; a warning says that too.
+/// Removes the permissions of others from a file or folder. One that belongs to another user cannot be narrowed; a
+/// warning says that too.
 pub fn narrow(path: &Path) {
     let Ok(mode) = fs::metadata(path).map(|about| about.permissions().mode()) else { return };
     if mode & OTHERS == 0 {
@@ -41,7 +41,7 @@ pub fn narrow(path: &Path) {
     }
 }
 
-/// Replaces the file at `path`: written beside it with mode 0600, synced, then renamed over it.
+/// Replaces the file at `path`: writes a new file beside it with mode 0600, syncs it, and renames it.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let directory = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -56,7 +56,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
         let _ = fs::remove_file(&temporary);
     }
     written?;
-    // The rename itself has to survive a power cut.
+    // Makes the rename durable.
     File::open(directory)?.sync_all()
 }
 

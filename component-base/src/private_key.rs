@@ -1,8 +1,6 @@
-//! Private keys in any of the forms that Kubernetes reads: PKCS #8, PKCS #1 (`RSA PRIVATE KEY`) and SEC 1
-//! (`EC PRIVATE KEY`).
+//! Private keys in every form that Kubernetes reads: PKCS #8, PKCS #1 (`RSA PRIVATE KEY`) and SEC 1 (`EC PRIVATE KEY`).
 //!
-//! The libraries that sign want PKCS #8; the one for TLS reads all three by itself. Corresponds to
-//! client-go/util/keyutil.
+//! The libraries that sign need PKCS #8; the TLS library reads all three forms. Corresponds to client-go/util/keyutil.
 
 use pkcs8::der::asn1::AnyRef;
 use pkcs8::der::{self, Decode, Encode};
@@ -26,11 +24,11 @@ pub enum PrivateKeyError {
     Unusable(#[from] rcgen::Error),
 }
 
-/// In PKCS #8.
+/// A private key in PKCS #8.
 pub struct PrivateKey(PrivatePkcs8KeyDer<'static>);
 
 impl PrivateKey {
-    /// The first private key of a text; what stands before it, such as the parameters of a curve, is passed over.
+    /// Reads the first private key of a text, and skips what stands before it, such as the parameters of a curve.
     pub fn from_pem(pem: &str) -> Result<Self, PrivateKeyError> {
         let der = match PrivateKeyDer::from_pem_slice(pem.as_bytes()).map_err(PrivateKeyError::Pem)? {
             PrivateKeyDer::Pkcs8(key) => return Ok(Self(key)),
@@ -53,13 +51,13 @@ impl PrivateKey {
         self.0.secret_pkcs8_der()
     }
 
-    /// None where it is not for RSA.
+    /// Returns the key in PKCS #1; `None` if it is no RSA key.
     pub fn pkcs1_der(&self) -> Option<&[u8]> {
         let key = PrivateKeyInfo::try_from(self.pkcs8_der()).ok()?;
         (key.algorithm.oid == RSA).then_some(key.private_key)
     }
 
-    /// To sign certificates with.
+    /// Returns the key pair for signing certificates.
     pub fn key_pair(&self) -> Result<KeyPair, PrivateKeyError> {
         Ok(KeyPair::try_from(&self.0)?)
     }

@@ -1,4 +1,4 @@
-//! What the process itself costs: the metrics that every Prometheus client shows of its process.
+//! Metrics of the process itself (CPU, memory, files), which every Prometheus client library has.
 //!
 //! Linux only, from `/proc/self`; elsewhere they are missing.
 
@@ -6,26 +6,26 @@ use crate::metrics::{FloatCounters, FloatGauges, Gauges, Metrics};
 use parking_lot::Mutex;
 use std::fs;
 
-/// Of `/proc/self/stat`, counted from the one after the name, which may hold blanks.
+/// Positions of fields of `/proc/self/stat`, counted from the one after the name, which may hold blanks.
 const USER_TICKS: usize = 11;
 const SYSTEM_TICKS: usize = 12;
 const START_TICKS: usize = 19;
 const VIRTUAL_BYTES: usize = 20;
 const RESIDENT_PAGES: usize = 21;
 
-/// One look at the process.
+/// Resources that the process uses.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Usage {
     cpu_seconds: f64,
-    /// After the machine's.
+    /// Start of the process, in seconds after the machine's.
     start_seconds: f64,
     virtual_bytes: u64,
     resident_bytes: u64,
 }
 
-/// Brings them up to date whenever somebody looks.
+/// Adds the metrics of the process; each scrape updates them.
 pub fn show(metrics: &Metrics) {
-    let Some(first) = look() else { return };
+    let Some(first) = read_usage() else { return };
     let none = vec![];
     let cpu: FloatCounters = metrics.float_counters("process_cpu_seconds_total", "Processor time in seconds");
     let started: FloatGauges = metrics.float_gauges("process_start_time_seconds", "Start in seconds since the epoch");
@@ -40,7 +40,7 @@ pub fn show(metrics: &Metrics) {
     let counted = Mutex::new(0.0);
     metrics.before_encoding(move || {
         let none = vec![];
-        let Some(usage) = look() else { return true };
+        let Some(usage) = read_usage() else { return true };
         let mut counted = counted.lock();
         cpu.get_or_create(&none).inc_by((usage.cpu_seconds - *counted).max(0.0));
         *counted = usage.cpu_seconds;
@@ -60,7 +60,7 @@ pub fn show(metrics: &Metrics) {
     });
 }
 
-fn look() -> Option<Usage> {
+fn read_usage() -> Option<Usage> {
     let ticks = rustix::param::clock_ticks_per_second();
     let page = rustix::param::page_size() as u64;
     usage(&fs::read_to_string("/proc/self/stat").ok()?, ticks, page)
@@ -78,7 +78,7 @@ fn usage(stat: &str, ticks_per_second: u64, page_bytes: u64) -> Option<Usage> {
     })
 }
 
-/// When the machine began, in seconds since the epoch.
+/// Returns the start of the machine, in seconds since the epoch.
 fn boot_seconds() -> Option<f64> {
     let stat = fs::read_to_string("/proc/stat").ok()?;
     stat.lines().find_map(|line| line.strip_prefix("btime ")?.trim().parse().ok())

@@ -1,4 +1,4 @@
-//! Randomness that a seed repeats: every named stream is independent of every other.
+//! Random numbers that repeat with the seed, in named streams that do not influence each other.
 
 use parking_lot::Mutex;
 use rand::{Rng, RngCore, SeedableRng};
@@ -6,7 +6,7 @@ use rand_chacha::ChaCha8Rng;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Kubernetes' alphabet for generated names: no vowels and no look-alikes, so that no words appear.
+/// Kubernetes' alphabet for generated names. It has no vowels and no look-alikes, so that no words appear.
 const NAME_ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
 const HEX_DIGITS: &[u8; 16] = b"0123456789abcdef";
@@ -16,14 +16,14 @@ const HEX_DIGITS: &[u8; 16] = b"0123456789abcdef";
 pub struct Random(Arc<Mutex<ChaCha8Rng>>);
 
 impl Random {
-    /// From the operating system's entropy.
+    /// Returns a stream seeded with the operating system's entropy.
     pub fn from_entropy() -> Self {
         Self(Arc::new(Mutex::new(ChaCha8Rng::from_os_rng())))
     }
 
-    /// A stream that depends on nothing but the seed and its name.
+    /// Returns a stream that depends only on the seed and its name.
     pub fn from_seed(seed: u64, stream: &str) -> Self {
-        // FNV-1a: fixed for all time, where the standard library's hasher is not.
+        // FNV-1a never changes; the standard library's hasher may.
         let hash =
             stream.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
         let mut key = [0_u8; 32];
@@ -36,17 +36,17 @@ impl Random {
         self.0.lock().next_u64()
     }
 
-    /// Uniform in `0..bound`; `bound` must not be zero.
+    /// Returns a number uniform in `0..bound`; `bound` must not be zero.
     pub fn below(&self, bound: usize) -> usize {
         self.0.lock().random_range(0..bound)
     }
 
-    /// Uniform in `[0, 1)`.
+    /// Returns a number uniform in `[0, 1)`.
     pub fn unit(&self) -> f64 {
         self.0.lock().random::<f64>()
     }
 
-    /// wait.Jitter: `base` lengthened by up to `factor` of itself.
+    /// Returns `base` lengthened by up to `factor` of itself, as wait.Jitter does.
     pub fn jitter(&self, base: Duration, factor: f64) -> Duration {
         base.mul_f64(1.0 + self.unit() * factor)
     }
@@ -55,13 +55,13 @@ impl Random {
         self.0.lock().fill_bytes(bytes);
     }
 
-    /// A version 4 UUID.
+    /// Returns a version 4 UUID.
     pub fn uid(&self) -> String {
         let mut b = [0_u8; 16];
         self.fill(&mut b);
         b[6] = (b[6] & 0x0f) | 0x40;
         b[8] = (b[8] & 0x3f) | 0x80;
-        // Every request has one, so its digits are not formatted but taken from a table.
+        // Every request needs one, so the digits come from a table instead of the formatter.
         let mut text = String::with_capacity(36);
         for (place, byte) in b.into_iter().enumerate() {
             if matches!(place, 4 | 6 | 8 | 10) {
@@ -74,7 +74,7 @@ impl Random {
         text
     }
 
-    /// The random tail of a generated name: `length` characters (Kubernetes uses five).
+    /// Returns the random suffix of a generated name: `length` characters (Kubernetes uses five).
     pub fn name_suffix(&self, length: usize) -> String {
         (0..length).map(|_| char::from(NAME_ALPHABET[self.below(NAME_ALPHABET.len())])).collect()
     }

@@ -1,4 +1,4 @@
-//! The accept loop: TLS, HTTP/1.1 and 2, and who is at the other end.
+//! The accept loop of a server: TLS, HTTP/1.1 and 2, and the clients' certificates.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/server/secure_serving.go.
 
@@ -27,13 +27,13 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
-/// A client that vanished without a word is noticed after so much silence, also in the middle of a watch.
+/// Silence after which a dead client is noticed, also in the middle of a watch.
 const KEEPALIVE_AFTER: Duration = Duration::from_secs(3 * 60);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
-/// How long connections may take to finish after shutdown began.
+/// Time that connections get to finish after shutdown began.
 const DRAIN_LIMIT: Duration = Duration::from_secs(5);
 
-/// A port that has been taken, with the certificate to show there: whatever can be wrong with either is known by now.
+/// A listening port with its certificate. Errors of both are found when it is made, before it serves.
 pub struct SecureServer {
     listener: TcpListener,
     material: Arc<ArcSwap<Material>>,
@@ -41,13 +41,13 @@ pub struct SecureServer {
     places: Arc<Places>,
 }
 
-/// What is shown in a handshake, and by what every request's client is judged.
+/// The present certificates: for handshakes, and for verifying the client of each request.
 struct Material {
     acceptor: TlsAcceptor,
     verifiers: Arc<Verifiers>,
 }
 
-/// Files that may be replaced while the server runs, and how they are read.
+/// Certificate files that may be replaced while the server runs, and their reader.
 struct Rotation {
     files: FileWatch,
     read: Box<dyn Fn() -> Result<ServerTls, OptionsError> + Send + Sync>,
@@ -61,7 +61,7 @@ impl Material {
 }
 
 impl Rotation {
-    /// Until shutdown. What cannot be used is said, and what was there before stays.
+    /// Reloads changed files until shutdown. If new files are unusable, logs the error and keeps the old certificates.
     async fn run(mut self, env: Env, material: Arc<ArcSwap<Material>>) {
         let follow = async {
             loop {
@@ -94,13 +94,13 @@ impl SecureServer {
         Ok(Self { listener, material, rotation: None, places: Places::new(descriptors::connections()) })
     }
 
-    /// With fewer connections at once than the process may have.
+    /// Limits the number of connections at once to less than the process may have.
     pub fn with_connections(self, count: usize) -> Self {
         Self { places: Places::new(count), ..self }
     }
 
-    /// Shows and believes what the files say, also when they are replaced. Connections that are open stay so, and their
-    /// clients are judged by what is believed now.
+    /// Reloads certificates when their files change. Open connections stay open; their clients are verified against the new
+    /// authorities.
     pub fn following(
         self,
         files: Vec<PathBuf>,
@@ -130,10 +130,9 @@ impl SecureServer {
                     connections.spawn(connection.run(stream));
                 }
                 Err(error) => {
-                    // Mostly "too many open files": give those that are open time to close, and those that are of no use a
-                    // reason to.
+                    // Mostly "too many open files": evict idle connections, and give them time to close.
                     tracing::warn!(%error, "accept failed");
-                    places.make_room();
+                    places.evict_idle();
                     env.sleep(Duration::from_millis(100)).await;
                 }
             }
@@ -150,11 +149,11 @@ struct Accepted {
     place: Place,
 }
 
-/// The next connection, once there is a place for it.
+/// Accepts the next connection, once there is a place for it.
 async fn accept(env: &Env, listener: &TcpListener, places: &Arc<Places>) -> io::Result<Accepted> {
     let (stream, address) = listener.accept().await?;
     let keepalive = TcpKeepalive::new().with_time(KEEPALIVE_AFTER).with_interval(KEEPALIVE_INTERVAL);
-    // A connection that has gone again is found out by whoever reads from it.
+    // A connection that is already closed fails at its first read.
     let _ = stream.set_nodelay(true).and_then(|()| SockRef::from(&stream).set_tcp_keepalive(&keepalive));
     let activity = Arc::new(Activity::new(env));
     let place = places.take(&activity).await;

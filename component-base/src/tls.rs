@@ -1,4 +1,4 @@
-//! TLS on both sides: who we are, whom we trust, and which protocols we offer.
+//! TLS configurations of servers and clients: certificates, trusted authorities and protocols.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/server/secure_serving.go and k8s.io/client-go/transport.
 
@@ -15,10 +15,10 @@ use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use std::sync::Arc;
 
-/// HTTP/2 first, as Go's servers and clients prefer it.
+/// Protocols in order of preference: HTTP/2 first, as in Go.
 const ALPN: [&[u8]; 2] = [b"h2", b"http/1.1"];
 
-/// Key or certificate material that cannot be used; the text says which.
+/// An unusable key or certificate; the text says which.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     #[error("{what}: not PEM: {source}")]
@@ -31,22 +31,22 @@ pub enum TlsError {
     ClientCa(#[from] rustls::server::VerifierBuilderError),
 }
 
-/// What a server shows and whose clients it knows. All of it PEM.
+/// Certificates of a server and the authorities of its clients, all in PEM.
 #[derive(Clone, Default)]
 pub struct ServerTls {
-    /// The chain, leaf first.
+    /// Certificate chain, leaf first.
     pub cert: String,
     pub key: String,
-    /// Certificates of clients are asked for when this is set; showing none is allowed.
+    /// Authority of client certificates. If it is set, the server asks clients for a certificate; they may send none.
     pub client_ca: Option<String>,
-    /// Who signs the certificates of proxies that vouch for their callers.
+    /// Authority (request-header CA) of the authenticating proxies' certificates.
     pub proxy_ca: Option<String>,
-    /// For clients that ask for certain names.
+    /// Certificates for clients that ask for certain names.
     pub named: Vec<NamedCertificate>,
     pub policy: TlsPolicy,
 }
 
-/// A certificate (chain) and its key, PEM, for these names or for those that it says itself.
+/// A certificate chain and its key, PEM, for these names or, without any, for the names in the certificate.
 #[derive(Clone)]
 pub struct NamedCertificate {
     pub names: Vec<String>,
@@ -60,7 +60,7 @@ impl std::fmt::Debug for ServerTls {
     }
 }
 
-/// Makes ring the process's cryptography. Calling it again changes nothing.
+/// Makes ring the process's cryptography provider. A second call changes nothing.
 pub fn install_provider() {
     let _ = ring::default_provider().install_default();
 }
@@ -69,7 +69,7 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
 }
 
-/// All certificates of a PEM text, in order.
+/// Returns all certificates of a PEM text, in order.
 pub fn certificates(what: &'static str, pem: &str) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
     let found = found.map_err(|source| TlsError::Pem { what, source })?;
@@ -88,7 +88,7 @@ fn roots(what: &'static str, pem: &str) -> Result<RootCertStore, TlsError> {
     Ok(store)
 }
 
-/// Checks a client's chain against the client CA.
+/// Returns a verifier of clients' chains against the client CA.
 pub fn client_verifier(ca_pem: &str) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
     let roots = Arc::new(roots("client CA", ca_pem)?);
     Ok(WebPkiClientVerifier::builder_with_provider(roots, provider()).allow_unauthenticated().build()?)
@@ -124,11 +124,11 @@ pub fn server_config(tls: &ServerTls) -> Result<ServerConfig, TlsError> {
     Ok(config)
 }
 
-/// Which protocols a client offers.
+/// Protocols that a client offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocols {
     Http2AndHttp1,
-    /// For connections that are to be upgraded (exec, port-forward), which HTTP/2 cannot.
+    /// For connections that are to be upgraded (exec, port-forward), since HTTP/2 has no upgrade.
     Http1Only,
 }
 
@@ -161,9 +161,9 @@ pub fn client_config(connection: &Connection, protocols: Protocols) -> Result<Cl
     Ok(config)
 }
 
-/// Lets the handshake pass with a certificate that the client CA did not sign: such a caller gets 401 from the
-/// authenticators, as from Kubernetes, and not a broken connection. Possession of the key is proven here;
-/// `serving` checks the chain afterwards.
+/// Lets the handshake succeed with a certificate that the client CA did not sign. Such a client gets 401 from the
+/// authenticators, as in Kubernetes, and not a broken connection. The handshake proves possession of the key; `serving`
+/// checks the chain afterwards.
 #[derive(Debug)]
 struct AskAnyClient(Arc<dyn ClientCertVerifier>);
 
@@ -212,7 +212,7 @@ impl ClientCertVerifier for AskAnyClient {
     }
 }
 
-/// `insecure-skip-tls-verify: true`.
+/// Accepts every server, for `insecure-skip-tls-verify: true`.
 #[derive(Debug)]
 struct TrustAnyServer(Arc<CryptoProvider>);
 

@@ -1,4 +1,4 @@
-//! `TlsPolicy`: which versions of TLS and which cipher suites a server agrees to, under Go's names.
+//! `TlsPolicy`: the TLS versions and cipher suites that a server accepts, under Go's names.
 //!
 //! Corresponds to k8s.io/component-base/cli/flag/ciphersuites_flag.go.
 
@@ -6,14 +6,14 @@ use rustls::crypto::{CryptoProvider, ring};
 use rustls::version::{TLS12, TLS13};
 use rustls::{SupportedCipherSuite, SupportedProtocolVersion};
 
-/// The newest first.
+/// Supported versions, newest first.
 static VERSIONS: [&SupportedProtocolVersion; 2] = [&TLS13, &TLS12];
 
-/// By default everything that this server knows.
+/// Accepted versions and cipher suites; by default all that are supported.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsPolicy {
     only_tls13: bool,
-    /// Of TLS 1.2, by Go's names; all where there is none. Those of TLS 1.3 cannot be chosen, as in Go.
+    /// Suites of TLS 1.2, by Go's names; empty for all. Those of TLS 1.3 cannot be chosen, as in Go.
     cipher_suites: Vec<String>,
 }
 
@@ -27,12 +27,12 @@ impl TlsPolicy {
         }
     }
 
-    /// From `--tls-cipher-suites`.
+    /// Restricts the cipher suites, for `--tls-cipher-suites`.
     pub fn with_cipher_suites(self, names: &[String]) -> Result<Self, String> {
         let provider = ring::default_provider();
         let known: Vec<String> = provider.cipher_suites.iter().map(name).collect();
         let cipher_suites: Vec<String> = names.iter().map(|name| name.trim().to_owned()).collect();
-        match cipher_suites.iter().find(|name| !known.contains(&in_full(name))) {
+        match cipher_suites.iter().find(|name| !known.contains(&full_name(name))) {
             Some(unknown) => Err(format!("Cipher suite {unknown} not supported or doesn't exist")),
             None => Ok(Self { cipher_suites, ..self }),
         }
@@ -40,7 +40,7 @@ impl TlsPolicy {
 
     pub fn provider(&self) -> CryptoProvider {
         let mut provider = ring::default_provider();
-        let chosen: Vec<String> = self.cipher_suites.iter().map(|name| in_full(name)).collect();
+        let chosen: Vec<String> = self.cipher_suites.iter().map(|name| full_name(name)).collect();
         provider.cipher_suites.retain(|suite| {
             matches!(suite, SupportedCipherSuite::Tls13(_)) || chosen.is_empty() || chosen.contains(&name(suite))
         });
@@ -52,13 +52,13 @@ impl TlsPolicy {
     }
 }
 
-/// As Go calls it.
+/// Returns Go's name of a suite.
 fn name(suite: &SupportedCipherSuite) -> String {
     format!("{:?}", suite.suite()).replace("TLS13_", "TLS_")
 }
 
-/// Go has two names for some.
-fn in_full(name: &str) -> String {
+/// Returns the full name of a suite; Go has a short one too for some.
+fn full_name(name: &str) -> String {
     match name.strip_suffix("_POLY1305") {
         Some(_) => format!("{name}_SHA256"),
         None => name.to_owned(),

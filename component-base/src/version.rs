@@ -1,7 +1,7 @@
-//! The version that clients are told, and `--version`.
+//! The version that clients see, and `--version`.
 //!
-//! It is that of the Kubernetes release whose behaviour is modelled, because tools compare it letter by letter, and
-//! kubectl's `--match-server-version` the commit too. `buildDate`, `goVersion`, `compiler` and `platform` are this
+//! It is the version of the modelled Kubernetes release, because tools compare it letter by letter; kubectl's
+//! `--match-server-version` compares the commit too. `buildDate`, `goVersion`, `compiler` and `platform` are this
 //! program's own. Corresponds to k8s.io/component-base/version and its verflag.
 
 use crate::go_bool;
@@ -13,20 +13,20 @@ use serde::Serialize;
 pub const GIT_VERSION: &str = "v1.36.2";
 const GIT_COMMIT: &str = "24e2b02af5543d7910c2bb074c7264df5a8f0467";
 
-/// What `--version` asks for.
+/// Value of the flag `--version`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Asked {
-    /// Nothing.
+pub enum VersionFlag {
+    /// Run the component.
     Run,
-    /// The line for people.
+    /// Print the line for people.
     Line,
-    /// Everything that clients are told, as Go prints it.
+    /// Print everything that clients see, as Go does.
     Raw,
-    /// To tell others this version.
+    /// Run, and report this version.
     Report(String),
 }
 
-impl Asked {
+impl VersionFlag {
     pub fn parse(text: &str) -> Result<Self, String> {
         if text == "raw" {
             return Ok(Self::Raw);
@@ -37,7 +37,7 @@ impl Asked {
         Ok(if go_bool::parse(text)? { Self::Line } else { Self::Run })
     }
 
-    /// What is printed instead of running.
+    /// Returns the text to print instead of running, if any.
     pub fn printed(&self) -> Option<String> {
         match self {
             Self::Run | Self::Report(_) => None,
@@ -47,7 +47,7 @@ impl Asked {
     }
 }
 
-/// Only what comes after the number may be another.
+/// Checks that a reported version differs from the real one only after the number.
 fn check(reported: &str) -> Result<(), String> {
     let number = |text: &str| Version::parse(text.strip_prefix('v')?).ok().map(|v| (v.major, v.minor, v.patch));
     match number(reported) {
@@ -103,7 +103,7 @@ impl Info {
         }
     }
 
-    /// What an API server that reports this version serves under `/version`.
+    /// Returns the answer of an API server that reports this version, for `/version`.
     pub fn of_server(git_version: &str) -> Self {
         Self {
             emulation_major: "1",
@@ -134,7 +134,7 @@ impl Info {
         format!("version.Info{{{}}}", fields.join(", "))
     }
 
-    /// The same for a metric.
+    /// Returns the labels of a build-information metric.
     pub fn labels(self) -> Labels {
         let fields = [
             ("build_date", self.build_date.to_owned()),
@@ -151,7 +151,7 @@ impl Info {
     }
 }
 
-/// Whose program it is, for a metric.
+/// Returns the labels of this program, for a metric.
 pub fn own_labels() -> Labels {
     vec![("version", env!("CARGO_PKG_VERSION").to_owned()), ("models", GIT_VERSION.to_owned())]
 }
@@ -162,15 +162,15 @@ mod tests {
 
     #[test]
     fn the_flag_prints_or_names_what_is_reported() {
-        let report = |text: &str| Ok(Asked::Report(text.to_owned()));
+        let report = |text: &str| Ok(VersionFlag::Report(text.to_owned()));
         let other =
             |text: &str| Err(format!("version {text:?} must match major/minor/patch of default version \"v1.36.2\""));
         let no_version = |text: &str| Err(format!("could not parse {text:?} as version"));
         for (text, expected) in [
-            ("true", Ok(Asked::Line)),
-            ("1", Ok(Asked::Line)),
-            ("false", Ok(Asked::Run)),
-            ("raw", Ok(Asked::Raw)),
+            ("true", Ok(VersionFlag::Line)),
+            ("1", Ok(VersionFlag::Line)),
+            ("false", Ok(VersionFlag::Run)),
+            ("raw", Ok(VersionFlag::Raw)),
             ("v1.36.2", report("v1.36.2")),
             ("v1.36.2-lab.1", report("v1.36.2-lab.1")),
             ("v1.36.2+abc", report("v1.36.2+abc")),
@@ -184,10 +184,10 @@ mod tests {
             ("1.36.2", Err("want true or false".to_owned())),
             ("yes", Err("want true or false".to_owned())),
         ] {
-            assert_eq!(Asked::parse(text), expected, "{text}");
+            assert_eq!(VersionFlag::parse(text), expected, "{text}");
         }
-        assert_eq!(Asked::Line.printed().as_deref(), Some("Kubernetes v1.36.2"));
-        let raw = Asked::Raw.printed().unwrap();
+        assert_eq!(VersionFlag::Line.printed().as_deref(), Some("Kubernetes v1.36.2"));
+        let raw = VersionFlag::Raw.printed().unwrap();
         let (begin, end) = raw.split_once(", EmulationMajor:\"\", ").unwrap();
         assert_eq!(begin, "version.Info{Major:\"1\", Minor:\"36\"");
         assert!(end.contains("GitVersion:\"v1.36.2\", GitCommit:\"24e2b02"), "{raw}");

@@ -1,4 +1,4 @@
-//! How a component reaches the API server.
+//! Flags for a component's connection to the API server.
 //!
 //! Corresponds to ClientConnectionConfiguration of k8s.io/component-base/config.
 
@@ -6,7 +6,7 @@ use crate::kubeconfig::{self, Connection, KubeconfigError};
 use clap::Args;
 use std::path::PathBuf;
 
-/// Where the component's original says nothing: client-go's.
+/// client-go's default, for components whose originals set no other.
 const DEFAULT_BURST: u32 = 10;
 
 #[derive(Args, Clone, Debug, Default)]
@@ -33,7 +33,7 @@ impl ClientOptions {
         kubeconfig::read(&self.path()?)
     }
 
-    /// The file that `connection` reads.
+    /// Returns the path of the file that `connection` reads.
     pub fn path(&self) -> Result<PathBuf, KubeconfigError> {
         kubeconfig::locate(self.kubeconfig.as_deref())
     }

@@ -1,8 +1,8 @@
-//! `--config`: a component's configuration as a file, read strictly.
+//! `--config`: reads a component's configuration file strictly.
 //!
-//! A kind is a table of fields. One that has an effect here is the same as a flag, and is read as that flag is; the
-//! command line has the last word. One without effect costs a line of warning, and one that the kind does not have is
-//! refused. Corresponds to k8s.io/kubelet/config/v1beta1 and its sisters, and to the strict decoding of such files.
+//! A kind is a table of fields. A field with an effect here corresponds to a flag and is parsed like it; the command line
+//! wins. A field without effect logs a warning, and one that the kind does not have is refused. Corresponds to
+//! k8s.io/kubelet/config/v1beta1 and its sisters, and to the strict decoding of such files.
 //!
 //! Deviation: the command line wins over the file for every component; kube-proxy and, but for leader election,
 //! kube-scheduler ignore flags beside a file.
@@ -17,7 +17,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What a file may hold.
+/// The kind of a configuration file, with its fields.
 #[derive(Debug)]
 pub struct FileKind {
     pub api_version: &'static str,
@@ -28,15 +28,15 @@ pub struct FileKind {
 /// One field of a kind.
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
-    /// As `leaderElection.leaderElect`; what lies below it is its value.
+    /// Path such as `leaderElection.leaderElect`; everything below is the field's value.
     path: &'static str,
-    use_: Use,
+    use_: FieldUse,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Use {
+enum FieldUse {
     None,
-    /// It says what this flag says, its value followed by a unit, its pairs joined so.
+    /// The field sets this flag. A number gets the unit appended, and names and values of a map are joined by `join`.
     Flag {
         name: &'static str,
         unit: &'static str,
@@ -44,49 +44,49 @@ enum Use {
     },
     /// Feature gates by name.
     Gates,
-    /// The component reads it itself.
+    /// The component reads the field itself.
     Own,
 }
 
-/// A field that changes nothing here.
+/// Returns a field without effect.
 pub const fn ignored(path: &'static str) -> Field {
-    Field { path, use_: Use::None }
+    Field { path, use_: FieldUse::None }
 }
 
-/// A field that is a flag.
+/// Returns a field that sets a flag.
 pub const fn flag(path: &'static str, name: &'static str) -> Field {
-    Field { path, use_: Use::Flag { name, unit: "", join: "=" } }
+    Field { path, use_: FieldUse::Flag { name, unit: "", join: "=" } }
 }
 
-/// The field that asks for feature gates.
+/// Returns the field of the feature gates.
 pub const fn gates(path: &'static str) -> Field {
-    Field { path, use_: Use::Gates }
+    Field { path, use_: FieldUse::Gates }
 }
 
-/// A field that the component reads itself.
+/// Returns a field that the component reads itself.
 pub const fn own(path: &'static str) -> Field {
-    Field { path, use_: Use::Own }
+    Field { path, use_: FieldUse::Own }
 }
 
 impl Field {
-    /// The flag wants a unit that the field's name says already.
+    /// Appends a unit to the value, for a field whose name has the unit.
     pub const fn in_unit(self, unit: &'static str) -> Self {
         match self.use_ {
-            Use::Flag { name, join, .. } => Self { use_: Use::Flag { name, unit, join }, ..self },
+            FieldUse::Flag { name, join, .. } => Self { use_: FieldUse::Flag { name, unit, join }, ..self },
             _ => self,
         }
     }
 
-    /// Names and values of its map are joined by this.
+    /// Sets the text between names and values of the field's map.
     pub const fn joined_by(self, join: &'static str) -> Self {
         match self.use_ {
-            Use::Flag { name, unit, .. } => Self { use_: Use::Flag { name, unit, join }, ..self },
+            FieldUse::Flag { name, unit, .. } => Self { use_: FieldUse::Flag { name, unit, join }, ..self },
             _ => self,
         }
     }
 }
 
-/// One clear line each.
+/// An unusable configuration file; the text is one line.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigFileError {
     #[error("--config: {}: {source}", path.display())]
@@ -95,15 +95,15 @@ pub enum ConfigFileError {
     Invalid { path: PathBuf, message: String },
 }
 
-/// A file that has been read.
+/// The content of a configuration file.
 #[derive(Debug, Default, PartialEq)]
 pub struct ConfigFile {
     path: PathBuf,
-    /// In the order of the file's fields: the flag's name, and its value.
+    /// Flags by name and value, in the order of the file's fields.
     flags: Vec<(&'static str, String)>,
     without_effect: Vec<&'static str>,
-    gates: feature_gates::Asked,
-    /// What the component reads itself, by path.
+    gates: feature_gates::GateValues,
+    /// Fields that the component reads itself, by path.
     pub own: BTreeMap<&'static str, Value>,
 }
 
@@ -118,19 +118,19 @@ impl ConfigFile {
         self.warnings_of(std::iter::empty())
     }
 
-    /// The same, with fields below one of the component's own.
+    /// Returns the warnings, with those about fields below one that the component reads itself.
     pub fn warnings_of(&self, more: impl Iterator<Item = &'static str>) -> impl Iterator<Item = String> {
         let path = self.path.display();
         let all = self.without_effect.iter().copied().chain(more);
         all.map(move |field| format!("--config: {path}: {field} is accepted, and has no effect here"))
     }
 
-    /// What is wrong with a value that the component reads itself.
+    /// Returns an error about a value that the component reads itself.
     pub fn invalid(&self, message: String) -> ConfigFileError {
         ConfigFileError::Invalid { path: self.path.clone(), message }
     }
 
-    /// Sets what the command line has left unset in all options of a component, and checks the feature gates of both.
+    /// Sets all options of a component that the command line left unset, and checks the feature gates of both.
     pub fn complete<O: Original, Settings: Args>(
         &self,
         command_line: &OriginalFlags<O>,
@@ -146,13 +146,13 @@ impl ConfigFile {
         self.apply(settings, is_given)
     }
 
-    /// Sets the fields of a component's struct, but for those that the command line has set.
+    /// Sets the fields of a component's struct that the command line left unset.
     pub fn apply<Group: Args>(
         &self,
         group: &mut Group,
         is_given: impl Fn(&str) -> bool,
     ) -> Result<(), ConfigFileError> {
-        // Without defaults: what the file does not say stays as it is.
+        // Without defaults, so that options which the file does not have stay unchanged.
         let command = Group::augment_args_for_update(Command::new("--config")).no_binary_name(true);
         let command = command.mut_args(|arg| arg.default_value(Resettable::Reset).required(false));
         let known = |name: &str| command.get_arguments().find(|arg| arg.get_long() == Some(name));
@@ -187,7 +187,7 @@ fn parse(bytes: &[u8], kind: &FileKind) -> Result<ConfigFile, String> {
     if unknown.is_empty() { Ok(file) } else { Err(unknown.join(", ")) }
 }
 
-/// A field of the table, or what lies on the way to one.
+/// Visits a field of the table, or a map on the path to one.
 fn walk(
     kind: &FileKind,
     path: &str,
@@ -199,13 +199,13 @@ fn walk(
     if let Some(field) = fields.clone().find(|field| field.path == path) {
         match field.use_ {
             _ if value.is_null() => {}
-            Use::None => file.without_effect.push(field.path),
-            Use::Gates => {
+            FieldUse::None => file.without_effect.push(field.path),
+            FieldUse::Gates => {
                 let gates = serde_json::from_value(value.clone());
                 file.gates = gates.map_err(|_| format!("{path}: want names with true or false"))?;
             }
-            Use::Own => drop(file.own.insert(field.path, value.clone())),
-            Use::Flag { name, unit, join } => {
+            FieldUse::Own => drop(file.own.insert(field.path, value.clone())),
+            FieldUse::Flag { name, unit, join } => {
                 let text = text_of(value, join).ok_or_else(|| format!("{path}: want a value of another form"))?;
                 file.flags.push((name, text + unit));
             }
@@ -225,7 +225,7 @@ fn walk(
     Ok(())
 }
 
-/// As it stands on a command line.
+/// Returns a value as a command line writes it.
 fn text_of(value: &Value, join: &str) -> Option<String> {
     let scalar = |value: &Value| match value {
         Value::String(text) => Some(text.clone()),
@@ -305,7 +305,7 @@ mod tests {
         assert!(file.flags.is_empty());
     }
 
-    /// Those of the file and of the command line make sense together, and the command line's count more.
+    /// The gates of the file and of the command line are checked together, and those of the command line win.
     #[test]
     fn feature_gates_are_checked_with_the_command_lines() {
         #[derive(Clone, Debug)]

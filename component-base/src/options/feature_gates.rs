@@ -1,7 +1,7 @@
-//! `--feature-gates`: which gates a component knows, and which may be changed.
+//! `--feature-gates`: the gates that a component knows, and those that may be changed.
 //!
-//! No gate switches anything here. What is asked for is checked as the original checks it, so that a command line with
-//! a wrong name fails here too; a gate that is asked to differ from its default costs a line of warning.
+//! No gate switches anything here. Values are checked as the original checks them, so that a command line with a wrong
+//! name fails here too. A gate that is set to another value than its default logs a warning.
 //! Corresponds to k8s.io/component-base/featuregate.
 
 mod table;
@@ -12,7 +12,7 @@ use crate::go_bool;
 use std::collections::BTreeMap;
 use table::{KUBERNETES, LIBRARIES};
 
-/// The group of gates that a name belongs to unless it says another one.
+/// Group of a gate whose name has no group.
 const DEFAULT_GROUP: &str = "kube";
 const CLOUD_CONTROLLER_MANAGER: &str = "cloud-controller-manager";
 
@@ -29,29 +29,29 @@ struct Gate {
     name: &'static str,
     stage: Stage,
     default: bool,
-    /// Nobody may change it.
+    /// The gate cannot be changed.
     is_locked: bool,
-    /// Gates without which it may not be on.
+    /// Gates that must be on if this gate is.
     needs: &'static [&'static str],
-    /// The one component that does not have it.
+    /// The one component that does not have the gate.
     unknown_to: &'static str,
 }
 
-/// How a component writes its gates on a command line.
+/// Notation of gates on a component's command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notation {
     /// `Name=true,Other=false`.
     Plain,
-    /// The same, where a name may have its group in front: `kube:Name=true`.
+    /// Like `Plain`, with an optional group before each name: `kube:Name=true`.
     Grouped,
 }
 
-/// Gates that somebody asks for, by name.
-pub type Asked = BTreeMap<String, bool>;
+/// Requested values of gates, by name.
+pub type GateValues = BTreeMap<String, bool>;
 
-/// Reads all values of the flag; of two that name the same gate the later one counts.
-pub fn parse<'a>(values: impl IntoIterator<Item = &'a str>, notation: Notation) -> Result<Asked, String> {
-    let mut asked = Asked::new();
+/// Parses all values of the flag. If a gate is set twice, the later value counts.
+pub fn parse<'a>(values: impl IntoIterator<Item = &'a str>, notation: Notation) -> Result<GateValues, String> {
+    let mut asked = GateValues::new();
     let (mut has_group, mut has_none) = (false, false);
     for pair in values.into_iter().flat_map(|value| value.split(',')).filter(|pair| !pair.is_empty()) {
         let pair = match pair.split_once(':').filter(|_| notation == Notation::Grouped) {
@@ -89,8 +89,8 @@ fn pair_of(pair: &str, notation: Notation) -> Result<(String, bool), String> {
     go_bool::parse(value).map(|value| (name.to_owned(), value)).map_err(|_| invalid())
 }
 
-/// Refuses what the original of that name refuses; answers what it and this model warn of.
-pub fn check(component: &str, asked: &Asked) -> Result<Vec<String>, String> {
+/// Refuses values that the named original refuses; returns its warnings and those of this model.
+pub fn check(component: &str, asked: &GateValues) -> Result<Vec<String>, String> {
     let known = known_to(component);
     let mut enabled: BTreeMap<&str, bool> = known.iter().map(|(name, gate)| (*name, gate.default)).collect();
     let mut errors = Vec::new();
@@ -108,14 +108,14 @@ pub fn check(component: &str, asked: &Asked) -> Result<Vec<String>, String> {
             continue;
         }
         enabled.insert(gate.name, *is_on);
-        warnings.extend(gate.leaving(*is_on));
+        warnings.extend(gate.removal_warning(*is_on));
         if gate.default != *is_on {
             warnings
                 .push(format!("--feature-gates: {name}={is_on} is accepted as by {component}, and has no effect here"));
         }
     }
     if errors.is_empty() {
-        errors.extend(known.values().filter_map(|gate| gate.lacks(&enabled)));
+        errors.extend(known.values().filter_map(|gate| gate.missing_need(&enabled)));
     }
     match errors.as_slice() {
         [] => Ok(warnings),
@@ -124,7 +124,7 @@ pub fn check(component: &str, asked: &Asked) -> Result<Vec<String>, String> {
     }
 }
 
-/// By name.
+/// Returns the gates of a component, by name.
 fn known_to(component: &str) -> BTreeMap<&'static str, &'static Gate> {
     let own: &[Gate] = if component == CLOUD_CONTROLLER_MANAGER { &[] } else { KUBERNETES };
     let all = LIBRARIES.iter().chain(own).filter(|gate| gate.unknown_to != component);
@@ -132,8 +132,8 @@ fn known_to(component: &str) -> BTreeMap<&'static str, &'static Gate> {
 }
 
 impl Gate {
-    /// Whoever sets a gate that will go is told so.
-    fn leaving(&self, is_on: bool) -> Option<String> {
+    /// Returns the warning about setting a gate that will be removed.
+    fn removal_warning(&self, is_on: bool) -> Option<String> {
         let what = match self.stage {
             Stage::Ga => "GA",
             Stage::Deprecated => "deprecated",
@@ -142,8 +142,8 @@ impl Gate {
         Some(format!("Setting {what} feature gate {}={is_on}. It will be removed in a future release.", self.name))
     }
 
-    /// What is wrong if it is on, and something that it needs is not.
-    fn lacks(&self, enabled: &BTreeMap<&str, bool>) -> Option<String> {
+    /// Returns an error if the gate is on and one that it needs is off.
+    fn missing_need(&self, enabled: &BTreeMap<&str, bool>) -> Option<String> {
         let is_on = |name: &str| enabled.get(name) == Some(&true);
         let off: Vec<&str> = self.needs.iter().copied().filter(|name| !is_on(name)).collect();
         let is_wrong = is_on(self.name) && !off.is_empty();

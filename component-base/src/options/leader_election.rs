@@ -1,4 +1,4 @@
-//! Whether and how patiently a component stands for leader.
+//! Flags for leader election.
 //!
 //! Corresponds to k8s.io/component-base/config/options/leaderelectionconfig.go; the election itself is
 //! `client::leader`.
@@ -8,7 +8,7 @@ use crate::duration::parse_duration;
 use clap::{Args, ValueEnum};
 use std::time::Duration;
 
-/// A candidate waits up to so many retry periods more: client-go's JitterFactor.
+/// A candidate's wait is lengthened by up to this many retry periods: client-go's JitterFactor.
 pub const LEADER_JITTER: f64 = 1.2;
 
 #[derive(Args, Clone, Debug)]
@@ -36,7 +36,7 @@ pub struct LeaderElectionOptions {
     pub leader_elect_resource_namespace: String,
 }
 
-/// Kubernetes knows no other any more.
+/// Kind of the lock object; Kubernetes supports only Leases.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum ResourceLock {
     #[default]
@@ -44,7 +44,7 @@ pub enum ResourceLock {
 }
 
 impl LeaderElectionOptions {
-    /// Durations under which two could lead at once, or nobody for long, are refused.
+    /// Refuses durations that would let two components lead at once, or leave none leading for long.
     pub fn validate(&self) -> Result<(), OptionsError> {
         let invalid = |flag, message: &str| Err(OptionsError::Invalid { flag, message: message.to_owned() });
         if !self.leader_elect {

@@ -23,13 +23,13 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-/// What a group of flags is where none is given. Every flag of the group needs a default, or to be optional.
+/// Returns a group of flags with its defaults. Every flag of the group must have a default or be optional.
 pub fn defaults<Group: Args>() -> Group {
     let matches = Group::augment_args(Command::new("defaults")).get_matches_from(["defaults"]);
     Group::from_arg_matches(&matches).expect("every flag has a default")
 }
 
-/// One clear line each.
+/// An invalid flag; the text is one line.
 #[derive(Debug, thiserror::Error)]
 pub enum OptionsError {
     #[error("--{flag}: {}: {source}", path.display())]

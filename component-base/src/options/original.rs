@@ -1,9 +1,8 @@
-//! The command line of an original: every flag that it has, with type and default, and whether it does anything here.
+//! The command line of an original, that is of the Kubernetes program that a component models.
 //!
-//! A component's flags are a clap struct as far as they have an effect. Beside it lies a table of all flags of the
-//! original: those that the struct has, and those that are accepted and change nothing, so that a command line written
-//! for the original starts the model too. Each of the latter that is given costs one line of warning; what neither
-//! knows is refused.
+//! A component's clap struct holds the flags that have an effect. A table lists all flags of the original with type and
+//! default: those of the struct, and those that are accepted without effect. So a command line for the original starts
+//! the model too. A given flag without effect logs one warning; a flag that neither has is refused.
 //!
 //! ```text
 //! pub struct Config {
@@ -28,7 +27,7 @@ use super::feature_gates;
 use crate::version;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, parser::ValueSource};
-use flag::Here;
+use flag::Effect;
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::marker::PhantomData;
@@ -36,14 +35,14 @@ use std::marker::PhantomData;
 const OF_THE_ORIGINAL: &str = "Flags of the original";
 const OF_THIS_MODEL: &str = "Flags of this model";
 const VERSION: &str = "version";
-/// Names of flags are wrapped to lines of this length in the help.
+/// Length to which the help wraps lists of flag names.
 const HELP_WIDTH: usize = 100;
 
-/// One of Kubernetes' programs.
+/// One of Kubernetes' programs, such as kube-scheduler.
 pub trait Original: Clone + Debug + Send + Sync + 'static {
-    /// As its manual page is called.
+    /// Name of the program and of its manual page.
     const NAME: &'static str;
-    /// All its flags, in groups that originals share and those of its own.
+    /// All its flags: the groups that originals share, and its own.
     const FLAGS: &'static [&'static [Flag]];
 
     fn flags() -> impl Iterator<Item = &'static Flag> {
@@ -51,12 +50,12 @@ pub trait Original: Clone + Debug + Send + Sync + 'static {
     }
 }
 
-/// What was given on a command line of the original's form.
+/// The flags that were given on a command line of the original.
 #[derive(Clone, Debug)]
 pub struct OriginalFlags<O: Original> {
     without_effect: Vec<&'static str>,
     given: BTreeSet<String>,
-    gates: feature_gates::Asked,
+    gates: feature_gates::GateValues,
     gate_warnings: Vec<String>,
     version: String,
     original: PhantomData<O>,
@@ -67,7 +66,7 @@ impl<O: Original> Default for OriginalFlags<O> {
         Self {
             without_effect: Vec::new(),
             given: BTreeSet::new(),
-            gates: feature_gates::Asked::new(),
+            gates: feature_gates::GateValues::new(),
             gate_warnings: Vec::new(),
             version: version::GIT_VERSION.to_owned(),
             original: PhantomData,
@@ -76,7 +75,7 @@ impl<O: Original> Default for OriginalFlags<O> {
 }
 
 impl<O: Original> OriginalFlags<O> {
-    /// A line for each flag and each feature gate that was given and changes nothing.
+    /// Returns a line for each flag and each feature gate that was given and has no effect.
     pub fn warnings(&self) -> impl Iterator<Item = String> {
         let flags = self.without_effect.iter();
         let flags = flags.map(|name| format!("--{name} is accepted as by {}, and has no effect here", O::NAME));
@@ -89,19 +88,19 @@ impl<O: Original> OriginalFlags<O> {
         }
     }
 
-    /// Whether the command line itself had this flag; by the name of its field.
+    /// Returns true if the command line itself had this flag, given by the name of its field.
     pub fn has(&self, id: &str) -> bool {
         self.given.contains(id)
     }
 
-    /// The version that others are told.
+    /// Returns the version to report to clients.
     pub fn version(&self) -> &str {
         &self.version
     }
 
-    /// Checks feature gates that a file asks for with those of the command line, which count more; answers what there is
-    /// to warn of besides the command line's.
-    pub(super) fn check_gates(&self, of_file: &feature_gates::Asked) -> Result<Vec<String>, String> {
+    /// Checks the feature gates of a file together with those of the command line, which win. Returns the warnings that the
+    /// command line alone does not cause.
+    pub(super) fn check_gates(&self, of_file: &feature_gates::GateValues) -> Result<Vec<String>, String> {
         let mut all = of_file.clone();
         all.extend(self.gates.clone());
         let mut warnings = feature_gates::check(O::NAME, &all)?;
@@ -109,23 +108,23 @@ impl<O: Original> OriginalFlags<O> {
         Ok(warnings)
     }
 
-    /// The struct's flags as the original writes them, and after them those that only the original has.
+    /// Adapts the struct's flags to the original's notation, and appends the flags without effect.
     fn complete(command: Command) -> Command {
         let own: BTreeSet<String> =
             command.get_arguments().filter_map(|arg| arg.get_long().map(str::to_owned)).collect();
         let command = command.mut_args(|arg| adapt::<O>(arg)).args_override_self(true);
-        let accepted = O::flags().filter(|flag| flag.here == Here::NoEffect && !own.contains(flag.name));
+        let accepted = O::flags().filter(|flag| flag.effect == Effect::NoEffect && !own.contains(flag.name));
         let command = command.args(accepted.map(Flag::arg)).after_help(accepted_help::<O>());
         command.disable_version_flag(true).arg(version_arg())
     }
 
-    /// Every value of the feature gates, and what the original makes of all of them.
-    fn gates(matches: &ArgMatches) -> Result<(feature_gates::Asked, Vec<String>), String> {
+    /// Returns the values of all feature-gate flags, and the original's warnings about them.
+    fn gates(matches: &ArgMatches) -> Result<(feature_gates::GateValues, Vec<String>), String> {
         let flags = O::flags().filter_map(|flag| match flag.form {
             Form::Gates(notation) => Some((flag.name, notation)),
             _ => None,
         });
-        let mut asked = feature_gates::Asked::new();
+        let mut asked = feature_gates::GateValues::new();
         for (name, notation) in flags {
             let values = matches.get_many::<String>(name).into_iter().flatten().map(String::as_str);
             asked.extend(feature_gates::parse(values, notation)?);
@@ -135,7 +134,7 @@ impl<O: Original> OriginalFlags<O> {
     }
 }
 
-/// A flag of the struct under its heading, with the original's default and way of writing it.
+/// Gives a flag of the struct its heading, and the original's default and notation.
 fn adapt<O: Original>(arg: Arg) -> Arg {
     let Some(long) = arg.get_long().map(str::to_owned) else { return arg };
     let mut rows = O::flags().filter(|flag| flag.is(&long)).peekable();
@@ -145,19 +144,19 @@ fn adapt<O: Original>(arg: Arg) -> Arg {
     rows.fold(arg.help_heading(OF_THE_ORIGINAL), |arg, flag| flag.adapt(arg))
 }
 
-/// `--version` prints; `--version=v1.36.2-lab` is what others are told.
+/// Returns the flag `--version`: alone it prints the version; `--version=v1.36.2-lab` sets the version to report.
 fn version_arg() -> Arg {
     let help = "Print the version and end; with =raw all that there is to say of it, with =vX.Y.Z... report that one";
     let arg = Arg::new(VERSION).long(VERSION).short('V').help(help).help_heading(OF_THE_ORIGINAL);
     let arg = arg.num_args(0..=1).require_equals(true).default_missing_value("true").value_name("VERSION");
-    arg.action(ArgAction::Set).display_order(1001).value_parser(version::Asked::parse)
+    arg.action(ArgAction::Set).display_order(1001).value_parser(version::VersionFlag::parse)
 }
 
 fn accepted_help<O: Original>() -> String {
     let mut text =
         format!("Accepted as by {}, checked, and without effect here, with a line of warning each:", O::NAME);
     let mut width = usize::MAX;
-    for flag in O::flags().filter(|flag| flag.here == Here::NoEffect) {
+    for flag in O::flags().filter(|flag| flag.effect == Effect::NoEffect) {
         let name = format!(" --{}", flag.name);
         if width.saturating_add(name.len()) > HELP_WIDTH {
             text.push_str("\n ");
@@ -174,18 +173,19 @@ impl<O: Original> FromArgMatches for OriginalFlags<O> {
         let is_given = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
         let given: BTreeSet<String> =
             matches.ids().map(|id| id.as_str().to_owned()).filter(|id| is_given(id)).collect();
-        let asked = matches.try_get_one::<version::Asked>(VERSION).ok().flatten();
-        if let Some(text) = asked.and_then(version::Asked::printed) {
+        let asked = matches.try_get_one::<version::VersionFlag>(VERSION).ok().flatten();
+        if let Some(text) = asked.and_then(version::VersionFlag::printed) {
             return Err(clap::Error::raw(ErrorKind::DisplayVersion, text));
         }
         let version = match asked {
-            Some(version::Asked::Report(version)) => version.clone(),
+            Some(version::VersionFlag::Report(version)) => version.clone(),
             _ => version::GIT_VERSION.to_owned(),
         };
         let (gates, gate_warnings) = Self::gates(matches).map_err(|message| {
             clap::Error::raw(ErrorKind::ValueValidation, format!("invalid value for '--feature-gates': {message}"))
         })?;
-        let accepted = O::flags().filter(|flag| flag.here == Here::NoEffect && !matches!(flag.form, Form::Gates(_)));
+        let accepted =
+            O::flags().filter(|flag| flag.effect == Effect::NoEffect && !matches!(flag.form, Form::Gates(_)));
         let without_effect = accepted.map(|flag| flag.name).filter(|name| given.contains(*name)).collect();
         Ok(Self { without_effect, given, gates, gate_warnings, version, original: PhantomData })
     }
@@ -207,7 +207,7 @@ impl<O: Original> Args for OriginalFlags<O> {
     }
 }
 
-/// Where a component's struct and the table of its original do not fit together; for the test of each component.
+/// Returns the differences between a component's struct and its original's table, for a test of each component.
 pub fn disagreements<O: Original, Config: Args>() -> Vec<String> {
     let bare = Config::augment_args(Command::new(O::NAME));
     let own: BTreeSet<&str> = bare.get_arguments().filter_map(Arg::get_long).collect();
@@ -218,10 +218,10 @@ pub fn disagreements<O: Original, Config: Args>() -> Vec<String> {
         if !names.insert(flag.name) {
             found.push(format!("--{} stands in the table twice", flag.name));
         }
-        match flag.here {
-            Here::NoEffect if own.contains(flag.name) => found.push(format!("--{} has an effect", flag.name)),
-            Here::NoEffect => {}
-            Here::Works { flag: name, default } => {
+        match flag.effect {
+            Effect::NoEffect if own.contains(flag.name) => found.push(format!("--{} has an effect", flag.name)),
+            Effect::NoEffect => {}
+            Effect::Field { flag: name, default } => {
                 match complete.get_arguments().find(|arg| arg.get_long() == Some(name)) {
                     None => found.push(format!("--{} has no field", flag.name)),
                     Some(arg) => found.extend(flag.disagreement(arg, default)),

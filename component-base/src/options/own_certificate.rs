@@ -1,4 +1,4 @@
-//! The certificate that a component makes for itself where it is given none.
+//! The serving certificate that a component makes for itself if it is given none.
 //!
 //! Corresponds to MaybeDefaultWithSelfSignedCerts in k8s.io/apiserver/pkg/server/options/serving.go.
 
@@ -14,10 +14,10 @@ use std::sync::Arc;
 
 const FLAG: &str = "cert-dir";
 
-/// By which a component on the same machine is reached.
+/// Names by which a component is reached from the same machine.
 const OWN_NAMES: [&str; 2] = ["localhost", "127.0.0.1"];
 
-/// Where a component keeps the certificate that it makes.
+/// Flag for the folder of the component's self-made certificate.
 #[derive(Args, Clone, Debug, Default)]
 pub struct CertDirOptions {
     /// Folder for the certificate that the component makes for itself where --tls-cert-file gives none; it is made anew at
@@ -27,24 +27,24 @@ pub struct CertDirOptions {
 }
 
 impl CertDirOptions {
-    /// `None` also where the flag is given without a value, which is the originals' default.
+    /// Returns the folder; `None` also for an empty value, which is the originals' default.
     pub fn folder(&self) -> Option<&Path> {
         self.cert_dir.as_deref().filter(|folder| !folder.is_empty()).map(Path::new)
     }
 }
 
-/// What the certificate is called, and says.
+/// File name and content of the certificate.
 #[derive(Clone, Debug)]
 pub struct OwnCertificate<'a> {
-    /// Folder in which it is kept and found again; `None` keeps it in memory.
+    /// Folder in which the certificate is kept and found again; `None` keeps it in memory.
     pub folder: Option<&'a Path>,
-    /// Name of both files without their endings: the original's program.
+    /// Base name of both files: the original's program.
     pub name: &'a str,
-    /// DNS names and IP addresses besides those of the same machine.
+    /// DNS names and IP addresses besides [`OWN_NAMES`].
     pub names: Vec<String>,
 }
 
-/// A pair that lies in memory alone.
+/// A certificate and key in memory.
 #[derive(Clone)]
 pub struct InMemory(pub(super) Arc<CertKey>);
 
@@ -61,12 +61,12 @@ impl OwnCertificate<'_> {
         Ok(InMemory(Arc::new(pair)))
     }
 
-    /// The files of the certificate and of its key below this folder.
+    /// Returns the paths of the certificate and its key in this folder.
     pub fn files(&self, folder: &Path) -> (PathBuf, PathBuf) {
         (folder.join(format!("{}.crt", self.name)), folder.join(format!("{}.key", self.name)))
     }
 
-    /// Both files are there afterwards. What is there already is used as it is.
+    /// Makes both files unless they exist already, and returns their paths.
     pub fn keep(&self, folder: &Path, env: &Env) -> Result<(PathBuf, PathBuf), OptionsError> {
         let (cert, key) = self.files(folder);
         match (cert.exists(), key.exists()) {
@@ -83,7 +83,7 @@ impl OwnCertificate<'_> {
         };
         let pair = self.make(env)?;
         fs::create_dir_all(folder).map_err(unwritable(folder))?;
-        // The certificate last: where it lies, the key lies too.
+        // The certificate comes last: if it exists, the key exists too.
         private_file::write(&key, pair.key_pem.as_bytes()).map_err(unwritable(&key))?;
         private_file::write(&cert, pair.cert_pem.as_bytes()).map_err(unwritable(&cert))?;
         tracing::info!(cert = %cert.display(), "made a serving certificate, signed by nobody else");
@@ -125,7 +125,7 @@ mod tests {
         for name in ["localhost", "127.0.0.1", "10.0.0.1"] {
             assert!(pki::is_current(&shown.cert, &[name.to_owned()], env.wall()).unwrap(), "{name}");
         }
-        // What is read again when other files change does not change the certificate.
+        // Reloading because of other files does not change the certificate.
         assert_eq!(options.tls().unwrap().cert, shown.cert);
         assert!(!format!("{options:?}").contains("PRIVATE"));
     }

@@ -1,4 +1,4 @@
-//! Where and as whom a component serves.
+//! Flags for a component's HTTPS port.
 //!
 //! Corresponds to SecureServingOptions of k8s.io/apiserver/pkg/server/options.
 
@@ -37,20 +37,19 @@ pub struct ServingOptions {
     /// Certificate and key for clients that ask for these names, or for those in the certificate: CERT,KEY[:NAMES]
     #[arg(long, value_name = "CERT,KEY")]
     pub tls_sni_cert_key: Vec<String>,
-    /// Shown where no file is given.
+    /// Certificate that is served if no file is given.
     #[arg(skip)]
     pub in_memory: Option<InMemory>,
 }
 
 impl ServingOptions {
-    /// Where to listen; `None` where serving is switched off.
+    /// Returns the address to listen on; `None` if serving is switched off.
     pub fn address(&self, default_port: u16) -> Option<SocketAddr> {
         let port = self.secure_port.unwrap_or(default_port);
         (port != 0).then(|| SocketAddr::new(self.bind_address, port))
     }
 
-    /// The same with a certificate that the component makes for itself, or has made before, where it serves and is given
-    /// none.
+    /// Adds a self-made certificate if the component serves and is given none. Reuses one from an earlier start.
     pub fn with_own_certificate(mut self, env: &Env, own: &OwnCertificate<'_>) -> Result<Self, OptionsError> {
         if self.secure_port == Some(0) || self.tls_cert_file.is_some() || self.tls_private_key_file.is_some() {
             return Ok(self);
@@ -70,7 +69,7 @@ impl ServingOptions {
         self.tls_with(client_ca)
     }
 
-    /// The same where the authority of clients has been read.
+    /// Reads the certificates, with an authority of clients that was read before.
     pub fn tls_with(&self, client_ca: Option<String>) -> Result<ServerTls, OptionsError> {
         let (cert, key) = match (&self.tls_cert_file, &self.tls_private_key_file, &self.in_memory) {
             (Some(cert), Some(key), _) => (read_file("tls-cert-file", cert)?, read_file("tls-private-key-file", key)?),
@@ -91,7 +90,7 @@ impl ServingOptions {
         })
     }
 
-    /// The files that `tls` reads.
+    /// Returns the files that `tls` reads.
     pub fn files(&self) -> Vec<PathBuf> {
         let own = [&self.tls_cert_file, &self.tls_private_key_file, &self.client_ca_file];
         let named = self.named().unwrap_or_default();
@@ -103,7 +102,7 @@ impl ServingOptions {
         self.tls_sni_cert_key.iter().map(|text| SniFiles::parse(text)).collect()
     }
 
-    /// Takes the port.
+    /// Opens the port.
     pub async fn listen(address: SocketAddr) -> Result<tokio::net::TcpListener, OptionsError> {
         tokio::net::TcpListener::bind(address).await.map_err(|source| OptionsError::Listen { address, source })
     }

@@ -1,4 +1,4 @@
-//! One accepted connection: TLS, then HTTP/1.1 or 2 as was agreed there, until it has nothing more to say.
+//! One accepted connection: the TLS handshake, then HTTP/1.1 or 2, until it closes.
 
 use super::Material;
 use super::activity::{Activity, Protocol};
@@ -25,18 +25,18 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
 use tower::ServiceExt;
 
-/// Windows large enough that one slow stream does not stall the others of its connection.
+/// Flow-control windows, large enough that one slow stream does not stall the others of its connection.
 const STREAM_WINDOW_BYTES: u32 = 1 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
-/// Streams of one connection; kube-apiserver allows 100 to unauthenticated and 1,000 to others.
+/// Most streams of one connection; kube-apiserver allows 100 to unauthenticated clients and 1,000 to others.
 const MAX_STREAMS: u32 = 1_000;
-/// Streams that a client may take back before they were looked at, and that it may spoil: then the connection ends. Each
-/// costs more to open than to reset.
+/// Numbers of streams that a client may reset before they were handled, or break; one more ends the connection. A
+/// stream costs the server more than its reset costs the client.
 const MAX_RESET_STREAMS: usize = 20;
 const MAX_ERROR_STREAMS: usize = 1024;
-/// Of all headers of a request; Go's server takes as much.
+/// Most bytes of all headers of a request, as in Go.
 const MAX_HEADER_BYTES: u32 = 1 << 20;
-/// Every HTTP method begins with an upper-case letter, and no TLS record does.
+/// The answer to a plain HTTP request.
 const NOT_TLS: &str = "HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
 
 pub struct Connection {
@@ -48,30 +48,30 @@ pub struct Connection {
     pub place: Place,
 }
 
-/// A request that is being answered.
+/// Marks a request as being answered while the value lives.
 struct InFlight(Arc<Activity>);
 
 impl InFlight {
     fn new(activity: &Arc<Activity>) -> Self {
-        activity.began();
+        activity.request_began();
         Self(activity.clone())
     }
 }
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        self.0.ended();
+        self.0.request_ended();
     }
 }
 
 impl Connection {
     pub async fn run(self, mut stream: TcpStream) {
-        let over = self.activity.clone();
+        let activity = self.activity.clone();
         let shutdown = self.env.shutdown().clone();
         let first = tokio::select! {
             biased;
             first = speaks_tls(&mut stream) => first,
-            _ = over.over() => return,
+            _ = activity.expired() => return,
             () = shutdown.cancelled() => return,
         };
         match first {
@@ -87,7 +87,7 @@ impl Connection {
         let handshake = tokio::select! {
             biased;
             handshake = acceptor.accept(stream) => handshake,
-            _ = activity.over() => Err(io::ErrorKind::TimedOut.into()),
+            _ = activity.expired() => Err(io::ErrorKind::TimedOut.into()),
             () = env.shutdown().cancelled() => return,
         };
         let stream = match handshake {
@@ -104,13 +104,13 @@ impl Connection {
         let protocol = if agreed.alpn_protocol() == Some(b"h2") { Protocol::Http2 } else { Protocol::Http1 };
         let shown = agreed.peer_certificates().unwrap_or_default();
         let peer = Arc::new(Peer::new(address, shown.iter().map(|c| c.clone().into_owned()).collect()));
-        activity.agreed(protocol);
+        activity.handshake_ended(protocol);
         let io = TokioIo::new(Observed { stream, activity: activity.clone(), _place: place });
-        let (noting, judging) = (activity.clone(), env.clone());
+        let (request_activity, request_env) = (activity.clone(), env.clone());
         let handler = service_fn(move |request: Request<Incoming>| {
-            let in_flight = InFlight::new(&noting);
+            let in_flight = InFlight::new(&request_activity);
             let mut request = request.map(Body::new);
-            request.extensions_mut().insert(peer.info(&judging, &material.load().verifiers));
+            request.extensions_mut().insert(peer.info(&request_env, &material.load().verifiers));
             let answer = service.clone().oneshot(request);
             async move {
                 let answer: Response<Body> = answer.await?;
@@ -122,7 +122,7 @@ impl Connection {
                 let mut builder = http1::Builder::new();
                 builder.max_buf_size(MAX_HEADER_BYTES as usize);
                 let connection = builder.serve_connection(io, handler).with_upgrades();
-                attend(&env, &activity, connection, |connection| connection.graceful_shutdown()).await
+                drive(&env, &activity, connection, |connection| connection.graceful_shutdown()).await
             }
             Protocol::Http2 => {
                 let mut builder = http2::Builder::new(TokioExecutor::new());
@@ -134,43 +134,43 @@ impl Connection {
                     .max_local_error_reset_streams(MAX_ERROR_STREAMS)
                     .max_header_list_size(MAX_HEADER_BYTES);
                 let connection = builder.serve_connection(io, handler);
-                attend(&env, &activity, connection, |connection| connection.graceful_shutdown()).await
+                drive(&env, &activity, connection, |connection| connection.graceful_shutdown()).await
             }
         };
-        activity.left();
+        activity.released();
         if let Err(error) = ended {
             tracing::trace!(peer = %address, %error, "connection ended");
         }
     }
 }
 
-/// Carries a connection on until it ends, the client has been waited for long enough, or the server ends. A client that
-/// deserves it is told first, and may finish what has begun.
-async fn attend<C: Future<Output = hyper::Result<()>>>(
+/// Drives a connection until it ends, a limit has passed, or the server shuts down. In the last two cases it first
+/// announces the end to a client whose last request was served, which may then finish its requests.
+async fn drive<C: Future<Output = hyper::Result<()>>>(
     env: &Env,
     activity: &Activity,
     connection: C,
-    tell: impl Fn(Pin<&mut C>),
+    announce_end: impl Fn(Pin<&mut C>),
 ) -> hyper::Result<()> {
     let mut connection = pin!(connection);
-    let mut is_told = false;
+    let mut is_announced = false;
     loop {
-        let deserves_to_be_told = tokio::select! {
+        let should_announce = tokio::select! {
             biased;
             ended = connection.as_mut() => return ended,
-            () = env.shutdown().cancelled(), if !is_told => true,
-            deserves_to_be_told = activity.over() => deserves_to_be_told,
+            () = env.shutdown().cancelled(), if !is_announced => true,
+            should_announce = activity.expired() => should_announce,
         };
-        if is_told || !deserves_to_be_told {
+        if is_announced || !should_announce {
             return Ok(());
         }
-        is_told = true;
+        is_announced = true;
         activity.closing();
-        tell(connection.as_mut());
+        announce_end(connection.as_mut());
     }
 }
 
-/// What its owner can do about a certificate for which the handshake failed.
+/// Returns advice for the owner of a certificate with which the handshake failed.
 ///
 /// Deviation: a client certificate of X.509 version 1 is refused, where Go takes it: the library that checks signatures reads
 /// version 3 alone.
@@ -183,7 +183,9 @@ fn advice(error: &io::Error) -> Option<&'static str> {
     )
 }
 
-/// Looks at the first byte, and leaves it there. Who speaks HTTP instead is told so in HTTP, as by Go's server.
+/// Peeks at the first byte. Answers a client that speaks plain HTTP with an HTTP error, as Go's server does.
+///
+/// Every HTTP method begins with an upper-case letter, and no TLS record does.
 async fn speaks_tls(stream: &mut TcpStream) -> io::Result<bool> {
     let mut first = [0];
     if stream.peek(&mut first).await? == 1 && first[0].is_ascii_uppercase() {
@@ -194,7 +196,7 @@ async fn speaks_tls(stream: &mut TcpStream) -> io::Result<bool> {
     Ok(true)
 }
 
-/// An answer's body: while it is sent, the request is in flight.
+/// Body of an answer; the request is in flight until it has been sent.
 struct Answer {
     body: Body,
     _in_flight: InFlight,
@@ -220,7 +222,7 @@ impl http_body::Body for Answer {
     }
 }
 
-/// A stream whose bytes are noted. It keeps the connection's place, whoever takes it over.
+/// A stream that records its progress. It holds the connection's place, also after an upgrade.
 struct Observed<S> {
     stream: S,
     activity: Arc<Activity>,
@@ -228,10 +230,10 @@ struct Observed<S> {
 }
 
 impl<S> Observed<S> {
-    fn note<T>(&self, progress: &Poll<io::Result<T>>) {
+    fn record<T>(&self, progress: &Poll<io::Result<T>>) {
         match progress {
-            Poll::Pending => self.activity.stuck(),
-            Poll::Ready(_) => self.activity.sent(),
+            Poll::Pending => self.activity.write_blocked(),
+            Poll::Ready(_) => self.activity.write_progressed(),
         }
     }
 }
@@ -255,7 +257,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Observed<S> {
 impl<S: AsyncWrite + Unpin> AsyncWrite for Observed<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.note(&written);
+        self.record(&written);
         written
     }
 
@@ -265,7 +267,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Observed<S> {
         bytes: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write_vectored(context, bytes);
-        self.note(&written);
+        self.record(&written);
         written
     }
 
@@ -275,7 +277,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Observed<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(context);
-        self.note(&flushed);
+        self.record(&flushed);
         flushed
     }
 
@@ -299,7 +301,7 @@ mod tests {
 
     const OLD_CERTIFICATE: &str = include_str!("../../testing/fixtures/client-v1.crt");
 
-    /// A client that shows this certificate, whatever is asked for.
+    /// A client that presents this certificate, whatever the server asks for.
     #[derive(Debug)]
     struct Shows(Arc<CertifiedKey>);
 
@@ -313,7 +315,7 @@ mod tests {
         }
     }
 
-    /// The error with which the server's side of a handshake ends is the one that the line is written for.
+    /// The server's handshake fails with the error that the advice is for.
     #[tokio::test]
     async fn a_handshake_with_an_old_certificate_ends_with_advice() {
         tls::install_provider();

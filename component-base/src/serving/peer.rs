@@ -1,7 +1,7 @@
-//! Who is at the other end of a connection, judged with every request.
+//! `Peer`: the client of a connection, whose certificate is verified with every request.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/authentication/request/x509, which verifies a certificate whenever it is used: one
-//! that has expired, or whose authority has been taken away, is worth nothing on a connection that is still open.
+//! that has expired, or whose authority was removed, no longer authenticates, even on an open connection.
 
 use crate::env::Env;
 use crate::network::ConnectionInfo;
@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Who may have signed a client's certificate.
+/// Verifiers of client certificates, by the two authorities.
 pub struct Verifiers {
     client: Option<Arc<dyn ClientCertVerifier>>,
     proxy: Option<Arc<dyn ClientCertVerifier>>,
@@ -30,14 +30,14 @@ impl Verifiers {
 /// The client of one connection.
 pub struct Peer {
     address: SocketAddr,
-    /// What it showed, leaf first; the handshake has proven that it has the key.
+    /// Certificates that the client presented, leaf first; the handshake has proven that it has the key.
     chain: Arc<[CertificateDer<'static>]>,
-    last: Mutex<Option<Judgement>>,
+    last: Mutex<Option<Verification>>,
 }
 
-/// Signatures take time to check. Certificates are valid by whole seconds, so within one second, and by the same
-/// authorities, every request is judged alike.
-struct Judgement {
+/// The cached result of a verification, since checking signatures takes time. Validity counts in whole seconds, so the
+/// result holds within one second and for the same authorities.
+struct Verification {
     second: u64,
     verifiers: Arc<Verifiers>,
     info: ConnectionInfo,
@@ -48,7 +48,7 @@ impl Peer {
         Self { address, chain: chain.into(), last: Mutex::new(None) }
     }
 
-    /// What a request that comes now is told of the connection.
+    /// Returns the connection's information for a request that comes now.
     pub fn info(&self, env: &Env, verifiers: &Arc<Verifiers>) -> ConnectionInfo {
         let second = env.wall().as_second().unsigned_abs();
         let mut last = self.last.lock();
@@ -58,13 +58,13 @@ impl Peer {
         {
             return known.info.clone();
         }
-        let info = self.judge(second, verifiers);
-        *last = Some(Judgement { second, verifiers: verifiers.clone(), info: info.clone() });
+        let info = self.verify(second, verifiers);
+        *last = Some(Verification { second, verifiers: verifiers.clone(), info: info.clone() });
         info
     }
 
-    /// A chain that the client CA did not sign is not an identity, but the caller learns that by a 401.
-    fn judge(&self, second: u64, verifiers: &Verifiers) -> ConnectionInfo {
+    /// Verifies the chain. One that the client CA did not sign is marked as rejected, and the client gets 401.
+    fn verify(&self, second: u64, verifiers: &Verifiers) -> ConnectionInfo {
         let now = UnixTime::since_unix_epoch(Duration::from_secs(second));
         let is_signed = |verifier: &Option<Arc<dyn ClientCertVerifier>>| match (verifier, self.chain.split_first()) {
             (Some(verifier), Some((leaf, intermediates))) => {
@@ -96,8 +96,8 @@ mod tests {
         Arc::new(Verifiers::new(&tls).unwrap())
     }
 
-    /// One connection, from whose certificate a request gets nothing any more once it has expired, or once its authority
-    /// is not believed; and everything again when it is.
+    /// On one connection, a certificate does not authenticate once it has expired or its authority is not trusted, and does
+    /// again once the authority is trusted again.
     #[tokio::test(start_paused = true)]
     async fn every_request_is_judged_when_it_comes() {
         let env = Env::simulated(1);

@@ -1,4 +1,4 @@
-//! `Places`: how many connections there may be, and who goes when one more client comes.
+//! `Places`: limits the number of connections, and evicts idle ones when a new client comes.
 
 use super::activity::Activity;
 use parking_lot::Mutex;
@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// One connection in so many is asked to go when there is no place left: looking at all of them has a price, which
-/// is then paid once for several.
+/// When no place is left, one connection in so many is evicted: searching all of them is expensive, and so serves several
+/// newcomers.
 const EVICTED_ONE_IN: usize = 16;
 
-/// The places of one server.
+/// The limited places of one server.
 pub struct Places {
     free: Arc<Semaphore>,
     taken: Mutex<Taken>,
@@ -22,7 +22,7 @@ struct Taken {
     by_number: BTreeMap<u64, Arc<Activity>>,
 }
 
-/// Given back when the socket is closed, also by those who took it over.
+/// The place of one connection; dropping it, when the socket closes, gives it back.
 pub struct Place {
     places: Arc<Places>,
     number: u64,
@@ -40,11 +40,10 @@ impl Places {
         Arc::new(Self { free: Arc::new(Semaphore::new(count)), taken: Mutex::default() })
     }
 
-    /// A place for a connection that has been accepted, once there is one. Where none is free, connections on which
-    /// nothing happens make room.
+    /// Waits for a place for an accepted connection. If none is free, evicts idle connections.
     pub async fn take(self: &Arc<Self>, activity: &Arc<Activity>) -> Place {
         if self.free.available_permits() == 0 {
-            self.make_room();
+            self.evict_idle();
         }
         let permit = self.free.clone().acquire_owned().await.expect("nobody closes the semaphore");
         let mut taken = self.taken.lock();
@@ -55,8 +54,8 @@ impl Places {
         Place { places: self.clone(), number, _permit: permit }
     }
 
-    /// Those that have never asked anything go first, the oldest of them before the others.
-    pub fn make_room(&self) {
+    /// Evicts idle connections: first those without any request, the oldest before the others.
+    pub fn evict_idle(&self) {
         let taken = self.taken.lock();
         let idle = taken.by_number.iter().filter_map(|(number, activity)| Some((activity.idle_since()?, *number)));
         let mut idle: Vec<_> = idle.collect();
@@ -75,7 +74,7 @@ mod tests {
     use crate::env::Env;
     use std::time::Duration;
 
-    /// Whoever has never asked anything goes before those who have, and nobody goes who is being served.
+    /// A connection without any request is evicted before the others, and none is evicted while it serves a request.
     #[tokio::test(start_paused = true)]
     async fn the_newcomer_gets_the_place_of_the_most_useless() {
         let env = Env::simulated(1);
@@ -84,22 +83,22 @@ mod tests {
         for served in [true, false, true] {
             let activity = Arc::new(Activity::new(&env));
             let place = places.take(&activity).await;
-            activity.agreed(Protocol::Http2);
+            activity.handshake_ended(Protocol::Http2);
             if served {
-                activity.began();
+                activity.request_began();
             }
             open.push((activity, Some(place)));
             env.sleep(Duration::from_secs(1)).await;
         }
         // The first has been served, and is idle since the latest.
-        open[0].0.ended();
+        open[0].0.request_ended();
         let now = env.now();
         for (goes, is_told) in [(1, false), (0, true)] {
             let newcomer = Arc::new(Activity::new(&env));
-            newcomer.began();
+            newcomer.request_began();
             let (going, place) = (open[goes].0.clone(), open[goes].1.take());
             let gone = async {
-                assert_eq!(going.over().await, is_told);
+                assert_eq!(going.expired().await, is_told);
                 drop(place);
             };
             let (place, ()) = tokio::join!(places.take(&newcomer), gone);

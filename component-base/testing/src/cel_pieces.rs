@@ -1,6 +1,6 @@
-//! Words for tests that make expressions by chance: the evaluator's own, and those that send rules to a server.
+//! Fragments of CEL for tests with random expressions, in the evaluator and against a server.
 
-/// Pieces that expressions in CEL are made of by chance, well-formed or not.
+/// Fragments from which tests build random expressions, well-formed or not.
 pub const CEL_PIECES: &[&str] = &[
     "self",
     "self.a",

@@ -1,7 +1,7 @@
-//! `EtcdProcess`: a real etcd for tests and measurements: one member or several, on loopback, gone with its owner.
+//! `EtcdProcess`: a real etcd for tests and measurements, with one or more members on loopback. It ends with its owner.
 //!
-//! The program is the `etcd` in PATH (Debian: `etcd-server`), or `$ETCD`; it panics without one. What needs a release whose
-//! progress can be trusted starts `$ETCD_NEWER`, which `.ci/newer-etcd` fetches.
+//! The program is the `etcd` in PATH (Debian: `etcd-server`) or `$ETCD`; without one, starting panics. Tests that need a
+//! release with reliable progress notifications start `$ETCD_NEWER`, which `.ci/newer-etcd` fetches.
 
 use component_base::env::Env;
 use std::collections::BTreeSet;
@@ -13,25 +13,25 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// What a member says once it answers clients.
+/// Log line of a member that answers clients.
 const READY: &str = "ready to serve client requests";
 
-/// A member that is not ready by then will not be.
+/// Time that a member gets to become ready.
 const READY_LIMIT: Duration = Duration::from_secs(60);
 
-/// Ports are probed and then let go, so somebody else may take one.
+/// Attempts to start: ports are probed and released, so another process may take one.
 const ATTEMPTS: usize = 5;
 
-/// Becomes etcd; beside it waits a shell that kills it when the pipe from its owner closes, however that ends.
+/// A shell that becomes etcd. Beside it a second shell kills it when the pipe from its owner closes.
 const SCRIPT: &str = r#"exec 3<&0; (read -r _ <&3; kill -9 $$) 2>/dev/null >&2 & exec "$@" 3<&- </dev/null"#;
 
-/// How a cluster is started.
+/// Options of a cluster.
 #[derive(Clone, Debug)]
 pub struct EtcdOptions {
     pub members: usize,
-    /// `--quota-backend-bytes`; 0: etcd's own.
+    /// `--quota-backend-bytes`; 0 for etcd's default.
     pub quota_bytes: u64,
-    /// Serve clients over TLS and want certificates from them: files of authority, certificate and key.
+    /// Files of authority, certificate and key, for TLS with client certificates.
     pub tls: Option<[PathBuf; 3]>,
 }
 
@@ -41,7 +41,7 @@ impl Default for EtcdOptions {
     }
 }
 
-/// Kills its members when it is dropped; their data stays in the directory.
+/// A running cluster. Dropping it kills the members; their data stays in the directory.
 #[derive(Debug)]
 pub struct EtcdProcess {
     members: Vec<Member>,
@@ -53,7 +53,7 @@ struct Member {
     url: String,
     data_dir: PathBuf,
     arguments: Vec<String>,
-    /// None: killed.
+    /// `None` if the member was killed.
     child: Option<Child>,
 }
 
@@ -63,7 +63,7 @@ impl EtcdProcess {
         Self::start_program(&std::env::var("ETCD").unwrap_or_else(|_| "etcd".to_owned()), directory, options)
     }
 
-    /// The same with another etcd.
+    /// Starts a new cluster of another etcd program.
     pub fn start_program(program: &str, directory: &Path, options: &EtcdOptions) -> Self {
         for _ in 0..ATTEMPTS {
             let mut members = describe(program, directory, options);
@@ -86,7 +86,7 @@ impl EtcdProcess {
         panic!("no free ports for etcd after {ATTEMPTS} attempts");
     }
 
-    /// Client URLs.
+    /// Returns the client URLs.
     pub fn urls(&self) -> Vec<String> {
         self.members.iter().map(|member| member.url.clone()).collect()
     }
@@ -99,12 +99,12 @@ impl EtcdProcess {
         self.members[member].child.as_ref().expect("the member runs").id()
     }
 
-    /// As a power cut does.
+    /// Kills a member, like a power cut.
     pub fn kill(&mut self, member: usize) {
         self.members[member].kill();
     }
 
-    /// Starts a member again that was killed, and waits until it answers.
+    /// Restarts a killed member, and waits until it answers.
     pub fn restart(&mut self, member: usize) {
         let member = &mut self.members[member];
         assert!(member.child.is_none(), "only what was killed can be started again");
@@ -128,7 +128,7 @@ impl Member {
         let errors = child.stderr.take().expect("it is a pipe");
         let log_path = self.data_dir.with_extension("log");
         let (ready, answer) = mpsc::sync_channel(1);
-        // Somebody has to read what etcd says for as long as it lives.
+        // The pipe has to be read as long as etcd runs, or etcd blocks.
         let read = move || {
             let mut log = File::options().create(true).append(true).open(&log_path).expect("the directory is ours");
             let mut said = String::new();
@@ -167,7 +167,7 @@ struct Starting {
 }
 
 impl Starting {
-    /// The process once it answers, or all that it said.
+    /// Waits for the process to answer; if it ends before, returns its log.
     fn wait(mut self) -> Result<Child, String> {
         let problem = match self.answer.recv_timeout(READY_LIMIT) {
             Ok(Ok(())) => return Ok(self.child),
@@ -183,13 +183,13 @@ impl Starting {
     }
 }
 
-/// Names, ports and command lines of new members.
+/// Chooses names, ports and command lines of new members.
 fn describe(program: &str, directory: &Path, options: &EtcdOptions) -> Vec<Member> {
     let scheme = if options.tls.is_some() { "https" } else { "http" };
     let ports = free_ports(options.members * 2);
     let peer = |index: usize| format!("http://127.0.0.1:{}", ports[options.members + index]);
     let all: Vec<_> = (0..options.members).map(|index| format!("m{index}={}", peer(index))).collect();
-    // A member alone needs nobody's vote; three have to be given the time that a busy machine takes.
+    // One member needs no votes; several need longer times on a busy machine.
     let (heartbeat, election) = if options.members == 1 { (10, 50) } else { (50, 500) };
     let member = |index: usize| {
         let url = format!("{scheme}://127.0.0.1:{}", ports[index]);

@@ -1,7 +1,6 @@
 //! Fixed keys and certificates for simulations and tests. Everybody knows them: never use them for a real cluster.
 //!
-//! Fresh keys cannot be drawn from a seed, so a run that is to repeat byte for byte takes these. They are valid
-//! from 2025 to 2125.
+//! New keys cannot be derived from a seed, so runs that repeat byte for byte use these. They are valid from 2025 to 2125.
 
 use component_base::kubeconfig::Connection;
 use component_base::pki::{Authority, CertKey};
@@ -14,12 +13,12 @@ pub const SERVICE_ACCOUNT_KEY_FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "
 /// The text of [`SERVICE_ACCOUNT_KEY_FILE`].
 pub const SERVICE_ACCOUNT_KEY: &str = include_str!("../fixtures/service-account.pem");
 
-/// A key for RSA, in PKCS #8 and in PKCS #1.
+/// One RSA key, in PKCS #8 and in PKCS #1.
 pub const RSA_KEYS: [&str; 2] = [include_str!("../fixtures/rsa-pkcs8.pem"), include_str!("../fixtures/rsa-pkcs1.pem")];
-/// A key on P-256, in PKCS #8 and in SEC 1; the latter as openssl writes it, with its curve in front.
+/// One P-256 key, in PKCS #8 and in SEC 1. The latter is as openssl writes it, with the curve's parameters first.
 pub const EC_KEYS: [&str; 2] = [include_str!("../fixtures/ec-pkcs8.pem"), include_str!("../fixtures/ec-sec1.pem")];
 
-/// Users and their certificates. The administrator alone is in `system:masters`.
+/// Users and their certificates. Only the administrator is in `system:masters`.
 const CLIENTS: [(&str, &str); 5] = [
     ("kubernetes-admin", include_str!("../fixtures/admin.pem")),
     ("system:kube-controller-manager", include_str!("../fixtures/controller-manager.pem")),
@@ -30,7 +29,7 @@ const CLIENTS: [(&str, &str); 5] = [
 
 const KEY_BEGINS: &str = "-----BEGIN PRIVATE KEY-----";
 
-/// Each file holds a certificate and then its key.
+/// Splits a file into its certificate and the key after it.
 fn pair(pem: &str) -> CertKey {
     let at = pem.find(KEY_BEGINS).expect("fixtures hold a key");
     CertKey { cert_pem: pem[..at].to_owned(), key_pem: pem[at..].to_owned() }
@@ -45,22 +44,22 @@ pub fn authority() -> Authority {
     Authority::from_pem(&cert_pem, &key_pem).expect("fixtures are well-formed")
 }
 
-/// The authority's certificate alone, PEM.
+/// Returns the authority's certificate, PEM.
 pub fn authority_pem() -> String {
     pair(AUTHORITY).cert_pem
 }
 
-/// The API server's, for `localhost`, `apiserver` and the names of the `kubernetes` Service.
+/// Returns the API server's certificate, for `localhost`, `apiserver` and the names of the `kubernetes` Service.
 pub fn serving() -> CertKey {
     pair(SERVING)
 }
 
-/// The certificate of a user that has one.
+/// Returns the certificate of a user, if it has one.
 pub fn client(user: &str) -> Option<CertKey> {
     CLIENTS.iter().find(|(name, _)| *name == user).map(|(_, pem)| pair(pem))
 }
 
-/// A connection to `server` (`https://apiserver:6443`) as that user; anonymous for a user that has no certificate.
+/// Returns a connection to `server` (`https://apiserver:6443`) as that user; anonymous if it has no certificate.
 pub fn connection(server: &str, user: &str) -> Connection {
     let certificate = client(user);
     Connection {

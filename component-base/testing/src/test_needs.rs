@@ -1,8 +1,8 @@
-//! What a test needs beside Rust and `kubectl`, and the record of the tests that went without it.
+//! Checks for what a test needs besides Rust and `kubectl`, and records the tests that are skipped.
 //!
-//! A test leaves the machine as it is unless it is asked for everything: `ORRERY_TESTS=all` lets tests install programs
-//! and start engines, and fails those that cannot run. Otherwise such a test calls [`everything`] or [`etcd`] first and
-//! returns where the answer is `false`. The last test binary of `cargo test --workspace` lists what was skipped.
+//! By default tests do not change the machine. `ORRERY_TESTS=all` lets them install programs and start engines, and fails
+//! those that cannot run. Such a test calls [`everything`] or [`etcd`] first and returns if the answer is `false`. The last
+//! test binary of `cargo test --workspace` lists the skipped tests.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -36,7 +36,7 @@ pub fn everything(need: &str) -> bool {
 #[track_caller]
 pub fn etcd() -> bool {
     let program = std::env::var_os("ETCD").unwrap_or_else(|| "etcd".into());
-    let there = starts(Command::new(program).arg("--version"));
+    let there = succeeds(Command::new(program).arg("--version"));
     if !there {
         skip("needs etcd (Debian: etcd-server, or name the program in $ETCD)");
     }
@@ -48,7 +48,7 @@ pub fn etcd() -> bool {
 #[must_use]
 #[track_caller]
 pub fn newer_etcd() -> Option<String> {
-    let program = std::env::var("ETCD_NEWER").ok().filter(|program| starts(Command::new(program).arg("--version")));
+    let program = std::env::var("ETCD_NEWER").ok().filter(|program| succeeds(Command::new(program).arg("--version")));
     if program.is_none() {
         skip("needs an etcd of 3.5.13 or newer in $ETCD_NEWER (.ci/newer-etcd fetches one)");
     }
@@ -76,22 +76,22 @@ fn record(why: &str, caller: &Location<'_>) {
     let name = thread.name().filter(|name| *name != "main");
     let name = name.map_or_else(|| format!("{}:{}", caller.file(), caller.line()), str::to_owned);
     let line = format!("{name}: {why}\n");
-    // Not `eprintln!`: the harness keeps to itself what a test prints that passes.
+    // Not `eprintln!`, since the harness hides that output of a passing test.
     let _ = write!(std::io::stderr(), "SKIPPED {line}");
     let mut file =
         OpenOptions::new().create(true).append(true).open(record_path()).expect("the target directory is ours");
     file.write_all(line.as_bytes()).expect("the target directory takes a line");
 }
 
-/// The record of one `cargo test`, which is the parent of all its test binaries. It lies beside their folder `deps`.
+/// Returns the path of the record: one per `cargo test`, which is the parent of its test binaries, beside their `deps`.
 fn record_path() -> PathBuf {
     let binary = std::env::current_exe().expect("a process knows its program");
     let profile = binary.ancestors().nth(2).expect("test binaries lie in a folder of the target directory");
     profile.join(format!("skipped-tests-{}", std::os::unix::process::parent_id()))
 }
 
-/// Returns whether a command can be started and ends well.
-fn starts(command: &mut Command) -> bool {
+/// Returns true if a command succeeds and succeeds.
+fn succeeds(command: &mut Command) -> bool {
     command
         .stdin(Stdio::null())
         .stdout(Stdio::null())

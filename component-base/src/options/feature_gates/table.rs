@@ -1,7 +1,7 @@
-//! Every feature gate of Kubernetes v1.36.2: its stage, its default, whether it may be changed, and what it needs.
+//! Every feature gate of Kubernetes v1.36.2: stage, default, whether it can be changed, and the gates that it needs.
 //!
-//! The programs' help lists the gates that are alpha or beta. Stable and deprecated ones are known to them too, and are
-//! here. Corresponds to pkg/features, k8s.io/apiserver/pkg/features, k8s.io/client-go/features and their sisters.
+//! The programs' help lists only alpha and beta gates, but the programs know stable and deprecated ones too. Corresponds
+//! to pkg/features, k8s.io/apiserver/pkg/features, k8s.io/client-go/features and their sisters.
 
 use super::{Gate, Stage};
 
@@ -30,7 +30,7 @@ impl Gate {
         Self { is_locked: true, ..self }
     }
 
-    /// Gates that are locked on are not named: they are always there.
+    /// Sets the gates that this one needs. Gates that are locked on are left out.
     const fn needs(self, needs: &'static [&'static str]) -> Self {
         Self { needs, ..self }
     }
@@ -40,7 +40,7 @@ impl Gate {
     }
 }
 
-/// Gates of the libraries that every component is built of.
+/// Gates of the libraries that all components use.
 pub const LIBRARIES: &[Gate] = &[
     beta("APIResponseCompression", true),
     beta("APIServerIdentity", true),
@@ -95,7 +95,7 @@ pub const LIBRARIES: &[Gate] = &[
     beta("WatchList", true),
 ];
 
-/// Gates of Kubernetes' own components, which a cloud's controller manager does not know.
+/// Gates of Kubernetes' own components, which a cloud controller manager does not have.
 pub const KUBERNETES: &[Gate] = &[
     deprecated("AllowDNSOnlyNodeCSR", false),
     deprecated("AllowInsecureKubeletCertificateSigningRequests", false),

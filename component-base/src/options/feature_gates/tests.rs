@@ -1,10 +1,10 @@
-//! What the originals do with gates: refuse, warn, accept.
+//! Tests that gates are refused, warned about and accepted as by the originals.
 
 use super::table::{KUBERNETES, LIBRARIES};
 use super::*;
 use std::collections::BTreeSet;
 
-/// What comes of a command line: the error, or the warnings.
+/// Returns the error or the warnings of a command line.
 fn outcome(component: &str, notation: Notation, values: &[&str]) -> Result<Vec<String>, String> {
     check(component, &parse(values.iter().copied(), notation)?)
 }
@@ -55,7 +55,7 @@ fn a_wrong_gate_is_refused_in_the_originals_words() {
         ("kube-proxy", Plain, &["WatchList"], "malformed pair, expect string=bool"),
         ("kube-scheduler", Grouped, &["batch:WatchList=true"], "component not registered: batch"),
         ("kube-scheduler", Grouped, &["kube:WatchList=true", "AllBeta=true"], mixed),
-        // Only components whose gates may come from elsewhere have groups.
+        // Only components with grouped gates accept a group.
         ("kubelet", Plain, &["kube:WatchList=true"], "unrecognized feature gate: kube:WatchList"),
         (
             "kube-scheduler",
@@ -123,7 +123,7 @@ fn a_known_gate_is_accepted_and_warned_of_where_it_asks_for_a_difference() {
     }
 }
 
-/// A gate's own value wins over the word for many, wherever it stands.
+/// A gate's own value wins over `AllAlpha` and `AllBeta`, in any order.
 #[test]
 fn many_gates_change_at_once_and_are_checked_together() {
     let wrong = outcome("kube-apiserver", Notation::Grouped, &["AllBeta=true,PodLevelResources=false"]).unwrap_err();
@@ -141,15 +141,15 @@ fn every_gate_stands_once_and_needs_gates_that_are_there() {
     let all: Vec<&Gate> = LIBRARIES.iter().chain(KUBERNETES).collect();
     let names: BTreeSet<&str> = all.iter().map(|gate| gate.name).collect();
     assert_eq!(names.len(), all.len());
-    // As many as the programs' help shows: 150 of them alpha or beta.
+    // The programs' help shows 150 gates that are alpha or beta.
     let is_shown = |gate: &&&Gate| matches!(gate.stage, Stage::Alpha | Stage::Beta);
     assert_eq!(all.iter().filter(is_shown).count(), 150);
     for gate in all {
         assert!(gate.needs.iter().all(|needed| names.contains(needed)), "{}", gate.name);
         assert!(gate.stage != Stage::Alpha || !gate.default && !gate.is_locked, "{}", gate.name);
     }
-    // Nothing is wrong with the defaults.
+    // The defaults are consistent.
     for component in ["kube-apiserver", "kube-scheduler", CLOUD_CONTROLLER_MANAGER] {
-        assert_eq!(check(component, &Asked::new()), Ok(vec![]));
+        assert_eq!(check(component, &GateValues::new()), Ok(vec![]));
     }
 }

@@ -1,4 +1,4 @@
-//! One flag of an original: its name, what its values look like, its default, and what becomes of it here.
+//! One flag of an original: its name, form, default, and effect in this model.
 
 use crate::duration::parse_duration;
 use crate::go_bool;
@@ -6,7 +6,7 @@ use crate::options::feature_gates::Notation;
 use clap::{Arg, ArgAction};
 use std::net::{IpAddr, SocketAddr};
 
-/// What a flag's values look like.
+/// Form of a flag's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// `--flag`, `--flag=true`, `--flag=false`.
@@ -21,7 +21,7 @@ pub enum Form {
     Pairs,
     /// `name=true`, separated by commas.
     Switches,
-    /// Feature gates; what all occurrences say is checked together.
+    /// Feature gates; the values of all occurrences are checked together.
     Gates(Notation),
     Ip,
     /// `ip:port`.
@@ -32,55 +32,55 @@ pub enum Form {
 pub struct Flag {
     pub name: &'static str,
     pub form: Form,
-    /// As the reference page has it; empty for none, and for what its type begins with.
+    /// Default on the reference page; empty for none, and for the type's zero value.
     pub default: &'static str,
-    pub(super) here: Here,
+    pub(super) effect: Effect,
 }
 
-/// What becomes of a flag here.
+/// The effect of a flag in this model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Here {
-    /// Checked for its type, and reported.
+pub(super) enum Effect {
+    /// The value's form is checked, and a warning logged.
     NoEffect,
-    /// It is a field of the component's struct: the flag's name there, and its default here.
-    Works { flag: &'static str, default: &'static str },
+    /// The flag is a field of the component's struct, with this name and default.
+    Field { flag: &'static str, default: &'static str },
 }
 
-/// A flag that is accepted and changes nothing.
+/// Returns a flag that is accepted without effect.
 pub const fn none(name: &'static str, form: Form, default: &'static str) -> Flag {
-    Flag { name, form, default, here: Here::NoEffect }
+    Flag { name, form, default, effect: Effect::NoEffect }
 }
 
-/// A flag that the component's struct has.
+/// Returns a flag that the component's struct has.
 pub const fn works(name: &'static str, form: Form, default: &'static str) -> Flag {
-    Flag { name, form, default, here: Here::Works { flag: name, default } }
+    Flag { name, form, default, effect: Effect::Field { flag: name, default } }
 }
 
 impl Flag {
-    /// The default here is another one, which the deviations name.
+    /// Sets another default than the original's; a deviation names it.
     pub const fn but(self, default: &'static str) -> Self {
-        match self.here {
-            Here::Works { flag, .. } => Self { here: Here::Works { flag, default }, ..self },
-            Here::NoEffect => self,
+        match self.effect {
+            Effect::Field { flag, .. } => Self { effect: Effect::Field { flag, default }, ..self },
+            Effect::NoEffect => self,
         }
     }
 
-    /// The struct calls it otherwise; both names are accepted.
+    /// Sets another name in the struct; both names are accepted.
     pub const fn as_ours(self, flag: &'static str) -> Self {
-        match self.here {
-            Here::Works { default, .. } => Self { here: Here::Works { flag, default }, ..self },
-            Here::NoEffect => self,
+        match self.effect {
+            Effect::Field { default, .. } => Self { effect: Effect::Field { flag, default }, ..self },
+            Effect::NoEffect => self,
         }
     }
 
-    /// Whether it is this flag of the struct.
+    /// Returns true if this is the struct's flag of that name.
     pub(super) fn is(&self, long: &str) -> bool {
-        matches!(self.here, Here::Works { flag, .. } if flag == long)
+        matches!(self.effect, Effect::Field { flag, .. } if flag == long)
     }
 
-    /// Makes a flag of the struct take what the original takes.
+    /// Makes a flag of the struct accept the original's notation.
     pub(super) fn adapt(&self, mut arg: Arg) -> Arg {
-        let Here::Works { flag, default } = self.here else { return arg };
+        let Effect::Field { flag, default } = self.effect else { return arg };
         if flag != self.name {
             arg = arg.visible_alias(self.name);
         }
@@ -93,7 +93,7 @@ impl Flag {
         arg
     }
 
-    /// The flag of one without effect.
+    /// Returns the clap argument of a flag without effect.
     pub(super) fn arg(&self) -> Arg {
         let form = self.form;
         let arg = Arg::new(self.name).long(self.name).hide(true).action(ArgAction::Append).allow_hyphen_values(true);
@@ -101,7 +101,7 @@ impl Flag {
         arg.value_parser(move |text: &str| form.check(text).map(|()| text.to_owned()))
     }
 
-    /// How the struct's flag differs from what the table says of it.
+    /// Returns the difference between the struct's flag and the table, if any.
     pub(super) fn disagreement(&self, arg: &Arg, default: &str) -> Option<String> {
         let values: Vec<_> = arg.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
         let value = values.join(",");
@@ -148,7 +148,7 @@ impl Form {
         }
     }
 
-    /// Whether two defaults mean the same.
+    /// Returns true if two defaults mean the same.
     fn is_same(self, one: &str, other: &str) -> bool {
         let number = |text: &str| if text.is_empty() { Some(0.0) } else { text.parse::<f64>().ok() };
         let time = |text: &str| if text.is_empty() { parse_duration("0").ok() } else { parse_duration(text).ok() };

@@ -1,11 +1,11 @@
-//! The groups of flags that several originals have.
+//! Groups of flags that several originals share.
 
 use super::Flag;
 use super::Form::{Duration, Gates, Int, Ip, List, Pairs, Switch, Text};
 use super::{none, works};
 use crate::options::feature_gates::Notation;
 
-/// How and where a component serves. The port is a row of each component's own.
+/// Flags for serving. The port is in each component's own table.
 pub const SERVING: &[Flag] = &[
     works("bind-address", Ip, "0.0.0.0"),
     works("client-ca-file", Text, ""),
@@ -21,7 +21,7 @@ pub const SERVING: &[Flag] = &[
     works("tls-sni-cert-key", Text, ""),
 ];
 
-/// Asking the API server who calls and what he may. Here the component's own kubeconfig is used for it.
+/// Flags for delegated authentication and authorization. This model uses the component's own kubeconfig for them.
 pub const DELEGATED_AUTH: &[Flag] = &[
     none("authentication-kubeconfig", Text, ""),
     none("authentication-skip-lookup", Switch, "false"),
@@ -32,7 +32,7 @@ pub const DELEGATED_AUTH: &[Flag] = &[
     none("authorization-webhook-cache-unauthorized-ttl", Duration, "10s"),
 ];
 
-/// Callers that a proxy in front vouches for.
+/// Flags for authenticating proxies.
 pub const REQUEST_HEADERS: &[Flag] = &[
     none("requestheader-allowed-names", List, ""),
     none("requestheader-client-ca-file", Text, ""),
@@ -42,7 +42,7 @@ pub const REQUEST_HEADERS: &[Flag] = &[
     none("requestheader-username-headers", List, "x-remote-user"),
 ];
 
-/// The name of the lock is a row of each component's own.
+/// Flags for leader election. The name of the lock is in each component's own table.
 pub const LEADER_ELECTION: &[Flag] = &[
     works("leader-elect", Switch, "true"),
     works("leader-elect-lease-duration", Duration, "15s"),
@@ -60,7 +60,7 @@ pub const LOGGING: &[Flag] = &[
     none("vmodule", Pairs, ""),
 ];
 
-/// Of those that may write their log as JSON.
+/// Flags of components that can log JSON.
 pub const JSON_LOGGING: &[Flag] =
     &[none("log-json-info-buffer-size", Text, ""), none("log-json-split-stream", Switch, "")];
 
@@ -71,7 +71,7 @@ pub const METRICS: &[Flag] = &[
     none("show-hidden-metrics-for-version", Text, ""),
 ];
 
-/// Which version of Kubernetes a component plays, and with which features.
+/// Flags for the emulated version and for feature gates.
 pub const VERSIONS: &[Flag] = &[
     none("emulated-version", List, ""),
     none("feature-gates", Gates(Notation::Grouped), ""),

@@ -1,4 +1,4 @@
-//! Flags of an original that does not exist: written, given, and out of step with their struct.
+//! Tests of the table, the command line and the struct of a made-up original.
 
 use super::Form::{Address, Duration, Float, Gates, Int, Ip, List, Pairs, Switch, Text};
 use super::*;

@@ -8,7 +8,7 @@ use client::delegated_auth::DelegatedAuth;
 use client::token::FixedToken;
 use client::{Client, DeleteOptions, ListOptions};
 use component_base::env::Env;
-use component_base::health_server::Gate;
+use component_base::health_server::AccessCheck;
 use component_base::http::Body;
 use component_base::json_web_token::SigningKey;
 use component_base::options::LeaderElectionOptions;
