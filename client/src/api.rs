@@ -14,20 +14,20 @@ use serde_json::Value;
 use std::marker::PhantomData;
 
 impl Client {
-    /// The collection of a kind; an empty namespace is the whole cluster.
+    /// Returns the API of a kind's collection; an empty namespace stands for the whole cluster.
     pub fn api<K: Kind>(&self, namespace: &str) -> Api<K> {
         Api::new(self.dynamic(&K::gvr(), namespace))
     }
 }
 
-/// One kind in one namespace, or everywhere.
+/// The API of one kind, in one namespace or in the whole cluster.
 #[derive(Clone)]
 pub struct Api<K> {
     dynamic: DynamicApi,
     kind: PhantomData<fn() -> K>,
 }
 
-/// `Kind::decode` under the name that `DynamicApi` asks for.
+/// Adapts `Kind::decode` to `FromBody`.
 struct Decoded<K>(K);
 
 impl<K: Kind> FromBody for Decoded<K> {
@@ -41,7 +41,7 @@ impl<K: Kind> Api<K> {
         Self { dynamic, kind: PhantomData }
     }
 
-    /// The same collection over trees.
+    /// Returns the untyped API of the same collection.
     pub fn dynamic(&self) -> &DynamicApi {
         &self.dynamic
     }
@@ -62,7 +62,7 @@ impl<K: Kind> Api<K> {
         self.fetch(self.dynamic.post_call(&object.encode())).await
     }
 
-    /// Replaces the object; its `resourceVersion`, if any, has to be the present one.
+    /// Replaces the object; its `resourceVersion`, if any, must be the present one.
     pub async fn update(&self, object: &K) -> Result<K, Error> {
         self.fetch(self.dynamic.put_call(&object.encode(), "")?).await
     }
@@ -79,7 +79,7 @@ impl<K: Kind> Api<K> {
         self.fetch(self.dynamic.patch_call(name, "status", patch, options)).await
     }
 
-    /// Done when the server has accepted it; finalizers and grace may keep the object for a while.
+    /// Deletes an object. Finalizers and grace periods may keep it after the server has accepted the request.
     pub async fn delete(&self, name: &str, options: &DeleteOptions) -> Result<(), Error> {
         self.dynamic.delete(name, options).await
     }
@@ -101,7 +101,7 @@ impl<K: Kind> Api<K> {
         self.dynamic.update_scale(name, scale).await
     }
 
-    /// Changes as they come, undecoded. The stream is the caller's to follow and resume; informers do both.
+    /// Watches the collection; objects are not decoded. The caller has to resume the watch; informers do so themselves.
     pub async fn watch(&self, options: &ListOptions) -> Result<Watch, Error> {
         self.dynamic.watch(options).await
     }

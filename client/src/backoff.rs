@@ -1,12 +1,12 @@
-//! `Backoff`: how long to wait before the next attempt.
+//! `Backoff`: the waits between attempts.
 //!
 //! Corresponds to wait.Backoff of k8s.io/apimachinery/pkg/util/wait.
 
 use component_base::rng::Random;
 use std::time::Duration;
 
-/// Attempt 0 waits `initial`; each further one `factor` times as long, up to `max`; all of it lengthened by up to
-/// `jitter` of itself, so that those who failed together do not return together.
+/// Attempt 0 waits `initial`, and each further one `factor` times as long, up to `max`. Each wait is lengthened by up to
+/// `jitter` of itself, so that clients that failed together do not retry together.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Backoff {
     pub initial: Duration,
@@ -16,7 +16,7 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// Without jitter.
+    /// Returns the wait without jitter.
     pub fn delay(&self, attempt: u32) -> Duration {
         let exponent = i32::try_from(attempt).unwrap_or(i32::MAX);
         let delay_s = self.initial.as_secs_f64() * self.factor.powi(exponent);

@@ -1,4 +1,4 @@
-//! What an informer can hold: whole typed objects, whole trees, or metadata alone.
+//! Forms in which an informer caches objects: typed, untyped, or metadata only.
 //!
 //! Corresponds to k8s.io/client-go/metadata and k8s.io/client-go/dynamic/dynamicinformer.
 
@@ -10,23 +10,23 @@ use serde_json::Value;
 use std::any::Any;
 use std::sync::Arc;
 
-/// An object as a cache keeps it.
+/// An object in a cache.
 pub trait Cached: Send + Sync + Sized + 'static {
-    /// What lists and watches ask the server for.
+    /// Value of the Accept header of lists and watches.
     const ACCEPT_LIST: &'static str = JSON;
     const ACCEPT_WATCH: &'static str = JSON;
 
     fn decode(bytes: &[u8]) -> Result<Self, serde_json::Error>;
     fn metadata(&self) -> &ObjectMeta;
 
-    /// `namespace/name`, or the name alone for cluster-scoped objects.
+    /// Returns `namespace/name`, or only the name of a cluster-scoped object.
     fn cache_key(&self) -> String {
         key_of(self.metadata())
     }
 }
 
-/// A `Cached` of any type. Reflectors and stores hold objects so and are compiled once instead of once for each type;
-/// `Informer` and `Lister` give them their type back.
+/// A `Cached` of any type. Reflectors and stores use it, so that they are compiled once and not for each type; `Informer`
+/// and `Lister` cast it back to the type.
 pub trait AnyCached: Any + Send + Sync {
     fn meta(&self) -> &ObjectMeta;
 }
@@ -37,13 +37,13 @@ impl<T: Cached> AnyCached for T {
     }
 }
 
-/// Panics where the object is of another type: each store holds one type alone.
+/// Casts an object to its type. Panics if it has another type, since each store holds one type only.
 pub(crate) fn typed<T: Cached>(object: Arc<dyn AnyCached>) -> Arc<T> {
     let object: Arc<dyn Any + Send + Sync> = object;
     object.downcast().unwrap_or_else(|_| unreachable!("{MIXED}"))
 }
 
-/// The same for a borrowed object.
+/// Casts a borrowed object to its type, as `typed` does.
 pub(crate) fn typed_ref<T: Cached>(object: &dyn AnyCached) -> &T {
     let object: &dyn Any = object;
     object.downcast_ref().unwrap_or_else(|| unreachable!("{MIXED}"))
@@ -51,15 +51,15 @@ pub(crate) fn typed_ref<T: Cached>(object: &dyn AnyCached) -> &T {
 
 const MIXED: &str = "a store of objects of two types";
 
-/// How objects of one type are asked for and read.
+/// Accept headers and decoder of one type.
 #[derive(Clone, Copy)]
-pub(crate) struct Form {
+pub(crate) struct Codec {
     pub accept_list: &'static str,
     pub accept_watch: &'static str,
     pub decode: fn(&[u8]) -> Result<Arc<dyn AnyCached>, serde_json::Error>,
 }
 
-impl Form {
+impl Codec {
     pub(crate) fn of<T: Cached>() -> Self {
         Self {
             accept_list: T::ACCEPT_LIST,
@@ -69,17 +69,17 @@ impl Form {
     }
 }
 
-/// The key of the object that has this metadata.
+/// Returns the key of the object with this metadata.
 pub(crate) fn key_of(meta: &ObjectMeta) -> String {
     key(meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default())
 }
 
-/// The key of an object in caches and work queues.
+/// Returns the key of an object in caches and work queues.
 pub fn key(namespace: &str, name: &str) -> String {
     if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") }
 }
 
-/// Namespace and name of a key; the namespace of a cluster-scoped object is empty.
+/// Splits a key into namespace and name; the namespace of a cluster-scoped object is empty.
 pub fn split_key(key: &str) -> (&str, &str) {
     key.split_once('/').unwrap_or(("", key))
 }
@@ -94,7 +94,7 @@ impl<K: Kind> Cached for K {
     }
 }
 
-/// An object of any kind without spec and status. The server leaves them out; they never travel.
+/// The metadata of an object of any kind. The server sends nothing else.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PartialObject {
@@ -115,7 +115,7 @@ impl Cached for PartialObject {
     }
 }
 
-/// An object of a kind that this program has no type for.
+/// An object of a kind for which this program has no type.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DynamicObject {
     pub value: Value,

@@ -1,4 +1,4 @@
-//! `Client`: a transport and an identity; cheap to clone, and the root of every typed or dynamic API.
+//! `Client`: a transport and an identity, from which every typed or dynamic API is made. It is cheap to clone.
 //!
 //! Corresponds to rest.Config and rest.Interface of k8s.io/client-go/rest.
 
@@ -22,20 +22,20 @@ const REQUESTS_HELP: &str = "Number of HTTP requests, partitioned by status code
 const DURATION_HELP: &str = "Request latency in seconds. Broken down by verb, and host.";
 const DURATION_S: &[f64] = &[0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
 
-/// Talks to one server under one identity.
+/// A client of one server under one identity.
 #[derive(Clone)]
 pub struct Client {
     env: Env,
     pub(crate) transport: Arc<Transport>,
-    /// The same way without a client certificate.
+    /// The same transport without a client certificate.
     pub(crate) anonymous: Arc<Transport>,
-    /// The path of the server's URL: every request begins with it.
+    /// Path of the server's URL; every request path begins with it.
     prefix: Arc<str>,
     user_agent: HeaderValue,
     tokens: Option<Arc<dyn TokenSource>>,
     impersonated: Option<Arc<Impersonated>>,
     limit: Option<SharedBucket>,
-    /// The server, in metrics.
+    /// The server's name in metrics.
     host: Arc<str>,
     requests: Counters,
     durations: Histograms,
@@ -53,7 +53,7 @@ impl std::fmt::Debug for Client {
 }
 
 impl Client {
-    /// Over the network that `env` has: TLS, or services registered in process under the server's authority.
+    /// Connects over the network of `env`: by TLS, or to a service registered in process under the server's authority.
     pub fn connect(env: &Env, connection: &Connection, user_agent: &str) -> Result<Self, Error> {
         let (transport, prefix) = Transport::connect(env, connection)?;
         let mut client = Self::over(env, transport, &prefix, user_agent);
@@ -73,7 +73,7 @@ impl Client {
         Ok(client)
     }
 
-    /// The same, as the flags of a component say: whose kubeconfig, and how many requests a second.
+    /// Connects with a component's flags: the kubeconfig and the rate limit.
     pub fn from_options(env: &Env, options: &ClientOptions, user_agent: &str) -> Result<Self, ConnectError> {
         let client = Self::connect(env, &options.connection()?, user_agent)?;
         Ok(match options.kube_api_qps {
@@ -82,7 +82,7 @@ impl Client {
         })
     }
 
-    /// Straight into a service: the server's own loopback, and tests.
+    /// Returns a client that calls a service directly, for the server's own loopback and for tests.
     pub fn from_service(env: &Env, service: HttpService, user_agent: &str) -> Self {
         Self::over(env, Transport::service(service), "", user_agent)
     }
@@ -105,19 +105,19 @@ impl Client {
         }
     }
 
-    /// The same connection, acting as somebody else in every request.
+    /// Returns a client of the same connection that impersonates a user.
     pub fn impersonating(&self, user: &str, groups: &[&str]) -> Self {
         let groups = groups.iter().map(|group| header(group)).collect();
         Self { impersonated: Some(Arc::new(Impersonated { user: header(user), groups })), ..self.clone() }
     }
 
-    /// The same connection with a bearer token in every request, in place of the one it had.
+    /// Returns a client of the same connection with other bearer tokens.
     pub fn with_token_source(&self, tokens: Arc<dyn TokenSource>) -> Self {
-        // Servers look at certificates first: ours would hide whom the token names.
+        // Servers authenticate by certificate first, so ours would hide the token's user.
         Self { tokens: Some(tokens), transport: self.anonymous.clone(), ..self.clone() }
     }
 
-    /// At most `qps` requests a second on average, and `burst` at once; clones made of it share the limit.
+    /// Returns a client with at most `qps` requests a second on average, and `burst` at once. Its clones share the limit.
     pub fn with_rate_limit(&self, qps: f64, burst: u32) -> Self {
         Self { limit: Some(SharedBucket::new(&self.env, qps, burst)), ..self.clone() }
     }
@@ -126,7 +126,7 @@ impl Client {
         Self { user_agent: header(user_agent), ..self.clone() }
     }
 
-    /// The same connection for a part with a shutdown of its own: informers started from the answer end with it.
+    /// Returns a client of the same connection in another environment, whose shutdown ends the client's informers.
     pub fn in_env(&self, env: &Env) -> Self {
         Self { env: env.clone(), ..self.clone() }
     }
@@ -143,7 +143,7 @@ impl Client {
         self.tokens.as_ref()
     }
 
-    /// One request with this client's identity. The URI is path and query; an answer of any code is an answer.
+    /// Sends one request with this client's identity. The URI is path and query. Returns answers of any code.
     pub async fn send(&self, mut request: Request<Body>) -> Result<Response<Body>, Error> {
         if let Some(limit) = &self.limit {
             limit.wait(&self.env).await;
@@ -182,7 +182,7 @@ impl Client {
     }
 }
 
-/// Why there is no connection; one clear line.
+/// The reason why there is no connection, in one line.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     #[error(transparent)]
@@ -191,8 +191,8 @@ pub enum ConnectError {
     Client(#[from] Error),
 }
 
-/// Names of users and programs as header values. Bytes that HTTP forbids in them (there are none in names that
-/// the API accepts) become question marks.
+/// Returns a name of a user or program as a header value. Bytes that HTTP forbids become question marks; names that the
+/// API accepts have none.
 fn header(text: &str) -> HeaderValue {
     HeaderValue::from_str(text).unwrap_or_else(|_| {
         let safe: String = text.chars().map(|c| if c.is_ascii_graphic() || c == ' ' { c } else { '?' }).collect();

@@ -1,4 +1,4 @@
-//! Requests as the server sees them: identities, retries, tokens, and what becomes of a plan.
+//! Tests of requests as the server receives them: identities, retries, tokens, and applied plans.
 
 use crate::client::Client;
 use crate::controller::run_workers;
@@ -45,7 +45,7 @@ async fn verbs_go_where_kubernetes_has_them() {
     let api = client.api::<ConfigMap>("ns");
     let created = api.create(&config("a")).await.unwrap();
     assert!(api.create(&config("a")).await.unwrap_err().is_already_exists());
-    // An API of all namespaces writes to the object's own.
+    // An API of all namespaces writes to the object's own namespace.
     let mut changed = client.api::<ConfigMap>("").update(&created).await.unwrap();
     assert!(api.update(&created).await.unwrap_err().is_conflict());
     changed.data = Some([("k".to_owned(), "v".to_owned())].into());
@@ -176,7 +176,7 @@ async fn in_process_servers_are_found_by_authority_and_may_come_and_go() {
     assert!(Client::connect(&env, &Connection { server: "nowhere".into(), ..connection }, "test").is_err());
 }
 
-/// A server that is shown a certificate asks no further: the token would never be looked at.
+/// A server that gets a certificate would ignore the token.
 #[tokio::test(start_paused = true)]
 async fn with_a_token_the_certificate_is_not_shown() {
     let (env, _, _) = server();
@@ -306,15 +306,15 @@ async fn events_are_written_counted_and_survive_a_server_that_is_away() {
     ] {
         assert_eq!(event.pointer(pointer), Some(&expected), "{pointer}");
     }
-    // The event has expired: counting goes on in a new one.
+    // The event has expired, and a new one continues its count.
     server.remove("events", &format!("ns/{}", event["metadata"]["name"].as_str().unwrap()));
     recorder.event(&pod, EventType::Warning, "Failed", "it failed");
-    // Waiting when shutdown begins, and written all the same.
+    // The event is still queued when shutdown begins, and is written all the same.
     env.drain().await;
     assert_eq!(server.list("events")[0]["count"], 3);
 }
 
-/// Everything that asks the server in the background, under faults, for an hour: each request with its time.
+/// Returns every background request of an hour with faults, with its time.
 fn an_hour(seed: u64) -> Vec<String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(async {

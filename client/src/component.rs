@@ -1,5 +1,4 @@
-//! `Component`: what every component but the API server is: a client of it with a port of its own, and where there may
-//! be several, one that leads.
+//! `Component`: a component other than the API server: a client with its own port and, if several run, leader election.
 //!
 //! ```text
 //! let client = COMPONENT.connect(&env, &config.client)?;
@@ -23,15 +22,15 @@ use std::sync::Arc;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Component {
-    /// The program's, as it stands in user agents and identities.
+    /// Name of the program in user agents and identities.
     pub name: &'static str,
-    /// Where it serves unless it is told otherwise.
+    /// Default port.
     pub port: u16,
-    /// The original's program, after which the files of a certificate of its own are called.
+    /// Name of the original program, and of the files of a self-made certificate.
     pub original: &'static str,
 }
 
-/// Why a component does not run; one clear line each.
+/// The reason why a component does not run, in one line.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(transparent)]
@@ -47,7 +46,7 @@ pub enum Error {
 }
 
 impl Component {
-    /// The API server as the flags name it. It need not be there yet.
+    /// Returns a client of the API server that the flags name. The server need not be up yet.
     pub fn connect(&self, env: &Env, options: &ClientOptions) -> Result<Client, Error> {
         let (client, renewal) = Client::from_options(env, options, self.name)?.renewable();
         if !env.is_simulated() {
@@ -56,7 +55,7 @@ impl Component {
         Ok(client)
     }
 
-    /// With a certificate of its own, where it is given none: in this folder, or in memory.
+    /// Adds a self-made certificate, in this folder or in memory, if the options have none.
     pub fn with_certificate(
         &self,
         env: &Env,
@@ -68,12 +67,13 @@ impl Component {
         Ok(serving.with_own_certificate(env, &OwnCertificate { folder, name: self.original, names })?)
     }
 
-    /// Opens the component's own port until shutdown: health for everybody, all else for whom the API server admits.
+    /// Serves the component's own port until shutdown: health for everybody, other paths for callers that the API server
+    /// admits.
     pub async fn serve(&self, client: &Client, options: &ServingOptions, pages: HealthServer) -> Result<(), Error> {
         self.serve_behind(DelegatedAuth::new(client), client, options, pages).await
     }
 
-    /// The same for a component that asks about its callers in another way.
+    /// Serves the component's own port with another access check.
     pub async fn serve_behind(
         &self,
         gate: DelegatedAuth,
@@ -84,8 +84,8 @@ impl Component {
         Ok(pages.access_check(Arc::new(gate)).start(client.env(), self.name, options, self.port).await?)
     }
 
-    /// Works once elected, or at once where there is no election. The client that `work` is given ends with the
-    /// leadership, and all that it started before this returns.
+    /// Runs `work` once elected, or at once without election. The client that `work` gets stops with the leadership, and
+    /// everything that it started has ended before this returns.
     pub async fn lead<Fut>(
         &self,
         client: &Client,
@@ -129,7 +129,7 @@ mod tests {
         election: LeaderElectionOptions,
     }
 
-    /// Leads for ten seconds with these flags; answers the Leases that there are then, and how it ended.
+    /// Leads for ten seconds with these flags. Returns the Leases that exist then, and the result.
     async fn lead(flags: &[&str]) -> (Vec<String>, Result<(), Error>) {
         let env = Env::simulated(1);
         let server = FakeServer::new(&env);

@@ -1,4 +1,4 @@
-//! Opens TCP and TLS connections for the HTTP client and tells it which protocol was agreed on.
+//! Opens TCP and TLS connections for the HTTP client, and reports the negotiated protocol.
 //!
 //! Corresponds to the dialer of k8s.io/client-go/transport.
 
@@ -19,7 +19,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 use tower::Service;
 
-/// A connection that is not there by then is not coming, as client-go's dialer sees it.
+/// Time limit for connecting, as in client-go's dialer.
 const CONNECT_LIMIT: Duration = Duration::from_secs(30);
 
 /// Connects to the authority of a URL.
@@ -36,7 +36,7 @@ impl TlsConnector {
     }
 
     async fn connect(self, uri: Uri) -> io::Result<Stream> {
-        // Brackets of an IPv6 address belong to the URL, not to the address.
+        // The brackets around an IPv6 address belong to the URL, not to the address.
         let host = uri.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
         let secure = uri.scheme_str() != Some("http");
         let port = uri.port_u16().unwrap_or(if secure { 443 } else { 80 });

@@ -1,17 +1,17 @@
-//! `ConsistencyStore`: the versions that a controller wrote, so that it does not decide from a cache that is older.
+//! `ConsistencyStore`: the versions that a controller wrote, so that it does not decide from an older cache.
 //!
-//! A cache lags: a controller that has just made a replica set may look and not find it. Kubernetes 1.36 lets the
-//! controllers of replica sets, jobs, daemon sets and stateful sets remember the `resourceVersion` of each answered
-//! write, by the object on whose behalf it was, and wait until the cache of that resource has come so far.
+//! A cache lags: a controller that has just created a ReplicaSet may not find it there. In Kubernetes 1.36 the
+//! controllers of ReplicaSets, Jobs, DaemonSets and StatefulSets remember the `resourceVersion` of each answered write, by
+//! owner, and wait until the cache of that resource has reached it.
 //!
 //! ```text
 //!   wrote_at("default/web", replicasets, 17)     the answer to a write
 //!   ensure_ready("default/web")  →  Stale        the cache of replica sets is as of 15
-//!   ensure_ready("default/web")  →  Ok           it is as of 17, or of anything later
+//!   ensure_ready("default/web")  →  Ok           it is as of 17 or later
 //! ```
 //!
-//! A write whose answer was lost is not remembered, and nothing outlives the process: who starts anew begins with a
-//! collection that is not older than the start.
+//! A write whose answer was lost is not remembered. Nothing is kept across restarts: a new process starts with a list
+//! that is not older than its start.
 //!
 //! Corresponds to pkg/controller/util/consistency of k8s.io/kubernetes.
 
@@ -23,25 +23,25 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Tells the version that a cache is as of.
+/// Returns the version of a cache.
 type SyncedVersion = Arc<dyn Fn() -> Option<u64> + Send + Sync>;
 
-/// Clones share what was written.
+/// The written versions; clones share them.
 #[derive(Clone, Default)]
 pub struct ConsistencyStore {
     caches: BTreeMap<Gvr, SyncedVersion>,
-    /// By the key of the owner, the object that the controller was working on.
+    /// Written versions by the key of the owner, that is the object that the controller reconciled.
     written: Arc<Mutex<BTreeMap<String, Written>>>,
 }
 
 #[derive(Debug)]
 struct Written {
     owner_uid: String,
-    /// The newest version of each resource.
+    /// The newest written version of each resource.
     versions: BTreeMap<Gvr, u64>,
 }
 
-/// A cache that is older than what its reader wrote.
+/// A cache that is older than the writes of its reader.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the cache of {resource} is as of version {read}, and version {wrote} was written")]
 pub struct Stale {
@@ -51,7 +51,7 @@ pub struct Stale {
 }
 
 impl ConsistencyStore {
-    /// Writes of this kind are waited for in this cache. Writes of a kind that has none are not remembered.
+    /// Adds the cache of a kind. Writes of a kind without a cache are not remembered.
     #[must_use]
     pub fn reading<K: Kind>(mut self, cache: &Lister<K>) -> Self {
         let cache = cache.clone();
@@ -59,7 +59,7 @@ impl ConsistencyStore {
         self
     }
 
-    /// Remembers a write on behalf of an owner. A version that is not newer than the last one changes nothing.
+    /// Remembers a write for an owner. A version that is not newer than the last one changes nothing.
     pub fn wrote_at(&self, owner: &str, owner_uid: &str, resource: &Gvr, version: u64) {
         if !self.caches.contains_key(resource) {
             return;
@@ -74,20 +74,19 @@ impl ConsistencyStore {
         *newest = version.max(*newest);
     }
 
-    /// The same for the object that the server answered; an answer without a version is no object.
+    /// Remembers the write of the object in the server's answer, if it has a version.
     pub fn answered(&self, owner: &str, owner_uid: &str, resource: &Gvr, answer: &Value) {
         if let Some(version) = answer["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok()) {
             self.wrote_at(owner, owner_uid, resource, version);
         }
     }
 
-    /// Whether every cache shows what was written on behalf of the owner. Ask before the caches are read: what comes in
-    /// between makes them newer.
+    /// Checks that every cache has the writes for the owner. Call it before reading the caches, which only get newer.
     pub fn ensure_ready(&self, owner: &str) -> Result<(), Stale> {
         let mut written = self.written.lock();
         let Some(of_owner) = written.get(owner) else { return Ok(()) };
         for (resource, wrote) in &of_owner.versions {
-            // A cache whose version is not known cannot be waited for.
+            // There is no waiting for a cache whose version is unknown.
             let read = self.caches.get(resource).and_then(|synced_version| synced_version());
             if let Some(read) = read.filter(|read| read < wrote) {
                 return Err(Stale { resource: resource.qualified_resource(), read, wrote: *wrote });
@@ -97,7 +96,7 @@ impl ConsistencyStore {
         Ok(())
     }
 
-    /// The owner is gone, or another one has its name.
+    /// Forgets an owner that was deleted or recreated.
     pub fn clear(&self, owner: &str) {
         self.written.lock().remove(owner);
     }

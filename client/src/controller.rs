@@ -1,4 +1,4 @@
-//! The loop of every controller: take a key, reconcile it, and on failure try again later.
+//! The worker loop of controllers: take a key, reconcile it, and retry it later if that failed.
 //!
 //! Corresponds to the worker functions of k8s.io/kubernetes/pkg/controller.
 
@@ -14,7 +14,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use tracing::Instrument;
 
-/// Why a key could not be brought to rest. It is tried again, with back-off.
+/// The reason why reconciling a key failed. The key is retried with back-off.
 #[derive(Debug)]
 pub struct ReconcileError(Box<dyn std::error::Error + Send + Sync>);
 
@@ -23,13 +23,13 @@ impl ReconcileError {
         Self(message.into().into())
     }
 
-    /// The cache does not show yet what this controller itself has written.
+    /// Returns an error for a cache that does not have this controller's own writes yet.
     pub fn behind(message: impl Into<String>) -> Self {
         Self(Box::new(Behind(message.into())))
     }
 
-    /// The cache is behind what this controller wrote, or somebody else who wrote first: the next try will see. No
-    /// reason to alarm anybody.
+    /// Returns true if the cache is behind this controller's writes, or another client wrote first. The retry will succeed,
+    /// so the error is not logged as one.
     pub fn is_expected(&self) -> bool {
         let of_apply = self.0.downcast_ref::<ApplyError>().map(|error| &error.cause);
         self.0.is::<Behind>() || self.0.downcast_ref::<Error>().or(of_apply).is_some_and(Error::is_conflict)
@@ -52,11 +52,11 @@ impl fmt::Display for ReconcileError {
     }
 }
 
-/// A controller's reconcile, whichever it is.
+/// The reconcile function of any controller.
 type Reconcile<Key> = Arc<dyn Fn(Key) -> BoxFuture<'static, Result<(), ReconcileError>> + Send + Sync>;
 
-/// Runs `workers` workers until the environment shuts down and what was ready has been worked off.
-/// A reconcile that panics counts as failed; its worker goes on.
+/// Runs `workers` workers until the environment shuts down and the queue's ready keys are done. A reconcile that panics
+/// counts as failed; its worker goes on.
 pub async fn run_workers<Key, Fut>(
     env: &Env,
     name: &'static str,
@@ -70,7 +70,7 @@ pub async fn run_workers<Key, Fut>(
     run_boxed(env, name, queue, workers, Arc::new(move |key| Box::pin(reconcile(key)))).await;
 }
 
-/// The same for every controller, so it is compiled once for each type of key.
+/// Does the work of `run_workers`, compiled once for each type of key.
 async fn run_boxed<Key>(env: &Env, name: &'static str, queue: WorkQueue<Key>, workers: usize, reconcile: Reconcile<Key>)
 where
     Key: Ord + Clone + fmt::Display + Send + Sync + 'static,
@@ -88,7 +88,7 @@ where
     env.shutdown().cancelled().await;
     queue.shut_down();
     for worker in running {
-        // Panics of reconcile are caught below; there is nothing else in a worker to fail.
+        // Cannot fail, since panics of reconcile are caught below.
         let _ = worker.await;
     }
 }

@@ -1,4 +1,4 @@
-//! Who may see a component's own pages: the API server is asked, by TokenReview and SubjectAccessReview.
+//! `DelegatedAuth`: asks the API server who may see a component's pages, by TokenReview and SubjectAccessReview.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/server/options DelegatingAuthentication and DelegatingAuthorization.
 
@@ -15,23 +15,23 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long an answer is remembered, as kube-scheduler remembers it.
-const REMEMBERED: Duration = Duration::from_secs(10);
-/// Answers remembered at a time; beyond that all are forgotten.
-const MAX_REMEMBERED: usize = 1_024;
+/// Time for which an answer is cached, as in kube-scheduler.
+const CACHE_TTL: Duration = Duration::from_secs(10);
+/// Most cached answers; beyond that all are dropped.
+const CACHE_ENTRIES: usize = 1_024;
 
-/// What a caller has to be allowed, as the attributes of a SubjectAccessReview: any one of these.
+/// Returns the permissions of which a caller needs one, as attributes of SubjectAccessReviews.
 pub type Questions = fn(&Parts) -> Vec<Value>;
 
 /// Asks the API server about every caller.
 pub struct DelegatedAuth {
     client: Client,
     questions: Questions,
-    /// By caller and question: until when, and the answer.
-    remembered: Mutex<BTreeMap<(String, String), (Instant, Result<(), Status>)>>,
+    /// Answers with their expiry, by caller and question.
+    cache: Mutex<BTreeMap<(String, String), (Instant, Result<(), Status>)>>,
 }
 
-/// The path itself.
+/// Returns the permission for the path itself.
 fn path(parts: &Parts) -> Vec<Value> {
     let verb = parts.method.as_str().to_ascii_lowercase();
     vec![json!({"nonResourceAttributes": {"verb": verb, "path": parts.uri.path()}})]
@@ -39,10 +39,10 @@ fn path(parts: &Parts) -> Vec<Value> {
 
 impl DelegatedAuth {
     pub fn new(client: &Client) -> Self {
-        Self { client: client.clone(), questions: path, remembered: Mutex::default() }
+        Self { client: client.clone(), questions: path, cache: Mutex::default() }
     }
 
-    /// Asks something else than who may see the path.
+    /// Replaces the permission for the path by others.
     pub fn asking(self, questions: Questions) -> Self {
         Self { questions, ..self }
     }
@@ -62,21 +62,21 @@ impl DelegatedAuth {
     async fn decide_one(&self, caller: &Caller, question: &Value) -> Result<(), Status> {
         let key = (caller.key(), question.to_string());
         let now = self.client.env().now();
-        if let Some((until, answer)) = self.remembered.lock().get(&key)
+        if let Some((until, answer)) = self.cache.lock().get(&key)
             && *until > now
         {
             return answer.clone();
         }
         let answer = self.ask(caller, question).await;
         if answer.as_ref().is_err_and(|status| status.code >= 500) {
-            // Nobody could be asked: that is no answer to remember.
+            // The API server was not reached, so there is no answer to cache.
             return answer;
         }
-        let mut remembered = self.remembered.lock();
-        if remembered.len() >= MAX_REMEMBERED {
-            remembered.clear();
+        let mut cache = self.cache.lock();
+        if cache.len() >= CACHE_ENTRIES {
+            cache.clear();
         }
-        remembered.insert(key, (now + REMEMBERED, answer.clone()));
+        cache.insert(key, (now + CACHE_TTL, answer.clone()));
         answer
     }
 
@@ -122,7 +122,7 @@ impl AccessCheck for DelegatedAuth {
     }
 }
 
-/// In the words of the API server.
+/// Returns the refusal, worded as by the API server.
 fn forbidden(user: &str, question: &Value) -> Status {
     let text = |kind: &str, key: &str| question[kind][key].as_str().unwrap_or_default().to_owned();
     let why = match question.get("resourceAttributes") {
@@ -139,13 +139,13 @@ fn forbidden(user: &str, question: &Value) -> Status {
     Status::forbidden("", "", "", why)
 }
 
-/// Nobody is let in while the API server cannot be asked.
+/// Returns the refusal while the API server cannot be reached.
 fn unreachable(error: crate::Error) -> Status {
     Status::internal(format!("the API server could not be asked: {error}"))
 }
 
 enum Caller {
-    /// By a verified client certificate, or nobody in particular.
+    /// A user with a verified client certificate, or the anonymous user.
     Known {
         user: Value,
     },
@@ -161,7 +161,7 @@ impl Caller {
     }
 }
 
-/// What the request says of its caller. One that shows nothing may still see what everybody may.
+/// Returns the caller of a request. A caller without credentials is anonymous.
 fn caller(parts: &Parts) -> Result<Caller, Status> {
     let connection = parts.extensions.get::<ConnectionInfo>();
     if let Some(leaf) = connection.and_then(|connection| connection.peer_certificates.first()) {
@@ -209,7 +209,7 @@ mod tests {
         assert_eq!(admit(&auth, "/metrics", Some("nonsense")).await, Err("401 Unauthorized".into()));
         let denied = r#"403 forbidden: User "system:anonymous" cannot get path "/metrics""#;
         assert_eq!(admit(&auth, "/metrics", None).await, Err(denied.into()));
-        env.sleep(REMEMBERED * 2).await;
+        env.sleep(CACHE_TTL * 2).await;
         server.fault(Fault { path_contains: "reviews", answer: Status::internal("down"), retry_after_s: None });
         assert!(admit(&auth, "/metrics", Some("token-of-ada")).await.unwrap_err().starts_with("500"));
         assert_eq!(admit(&auth, "/metrics", Some("token-of-ada")).await, Ok(()));

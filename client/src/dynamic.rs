@@ -1,4 +1,4 @@
-//! `DynamicApi`: every verb on one collection, over JSON trees.
+//! `DynamicApi`: every verb on one collection, over untyped JSON.
 //!
 //! Corresponds to k8s.io/client-go/dynamic.
 
@@ -15,13 +15,13 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 impl Client {
-    /// Every verb on a collection, over trees; an empty namespace is the whole cluster.
+    /// Returns the untyped API of a collection; an empty namespace stands for the whole cluster.
     pub fn dynamic(&self, gvr: &Gvr, namespace: &str) -> DynamicApi {
         DynamicApi::new(self.clone(), gvr.clone(), namespace)
     }
 }
 
-/// One collection in one namespace, or everywhere.
+/// The untyped API of one collection, in one namespace or in the whole cluster.
 #[derive(Clone)]
 pub struct DynamicApi {
     client: Client,
@@ -29,7 +29,7 @@ pub struct DynamicApi {
     namespace: String,
 }
 
-/// What the body of an answer is read as.
+/// A type that the body of an answer is decoded as.
 pub(crate) trait FromBody: Sized {
     fn from_body(bytes: &[u8]) -> Result<Self, serde_json::Error>;
 }
@@ -79,7 +79,7 @@ impl DynamicApi {
         self.fetch(Call::new(Method::POST, target.into_string()).body(JSON, object.to_string())).await
     }
 
-    /// Replaces the object; its `resourceVersion`, if any, has to be the present one.
+    /// Replaces the object; its `resourceVersion`, if any, must be the present one.
     pub async fn update(&self, object: &Value) -> Result<Value, Error> {
         self.put(object, "").await
     }
@@ -96,7 +96,7 @@ impl DynamicApi {
         self.patch_subresource(name, "status", patch, options).await
     }
 
-    /// An empty `subresource` is the object itself.
+    /// Patches a subresource; an empty `subresource` stands for the object itself.
     pub async fn patch_subresource(
         &self,
         name: &str,
@@ -107,7 +107,7 @@ impl DynamicApi {
         self.fetch(self.patch_call(name, subresource, patch, options)).await
     }
 
-    /// Done when the server has accepted it; finalizers and grace may keep the object for a while.
+    /// Deletes an object. Finalizers and grace periods may keep it after the server has accepted the request.
     pub async fn delete(&self, name: &str, options: &DeleteOptions) -> Result<(), Error> {
         self.client.call(&delete_call(self.object(name), options)).await.map(drop)
     }
@@ -140,7 +140,7 @@ impl DynamicApi {
         self.update_subresource(name, "scale", scale).await
     }
 
-    /// Changes as they come. The stream is the caller's to follow and resume; informers do both.
+    /// Watches the collection. The caller has to resume the watch; informers do so themselves.
     pub async fn watch(&self, options: &ListOptions) -> Result<Watch, Error> {
         self.watch_as(options, JSON).await
     }
@@ -190,7 +190,7 @@ impl DynamicApi {
         self.gvr.path((!self.namespace.is_empty()).then_some(self.namespace.as_str()))
     }
 
-    /// Writes of an API of all namespaces go to the object's own.
+    /// Returns the collection to write to: an API of all namespaces uses the object's own namespace.
     fn collection_for(&self, object: &Value) -> String {
         let own = object["metadata"]["namespace"].as_str().filter(|_| self.namespace.is_empty());
         own.map_or_else(|| self.collection(), |namespace| self.gvr.path(Some(namespace)))

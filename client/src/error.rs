@@ -1,4 +1,4 @@
-//! What can go wrong with a request: the server said no, could not be reached, or could not be understood.
+//! Errors of a request: refused by the server, not sent, not answered, or answered unreadably.
 //!
 //! Corresponds to k8s.io/apimachinery/pkg/api/errors on the client's side.
 
@@ -6,16 +6,16 @@ use proto::Status;
 
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
-    /// The server's own words.
+    /// The server's answer.
     #[error("{0}")]
     Status(#[from] Box<Status>),
-    /// The server could not be reached: the request was not carried out.
+    /// The server could not be reached; the request was not carried out.
     #[error("{0}")]
     Transport(String),
-    /// The connection broke before the whole answer had come: the request may have been carried out.
+    /// The connection broke before the whole answer had come; the request may have been carried out.
     #[error("{0}")]
     Lost(String),
-    /// The answer is not what was asked for.
+    /// The answer could not be decoded.
     #[error("{0}")]
     Decode(String),
 }
@@ -32,7 +32,7 @@ impl Error {
         self.status().is_some_and(|status| status.reason == reason)
     }
 
-    /// The HTTP code; 0 where no answer came.
+    /// Returns the HTTP code; 0 without an answer.
     pub fn code(&self) -> u16 {
         self.status().map_or(0, |status| status.code)
     }
@@ -49,7 +49,7 @@ impl Error {
         self.has_reason("AlreadyExists")
     }
 
-    /// The revision asked for is no longer held: list again.
+    /// Returns true if the requested revision was compacted, so that the client has to list again.
     pub fn is_gone(&self) -> bool {
         self.has_reason("Gone") || self.has_reason("Expired")
     }
@@ -70,13 +70,13 @@ impl Error {
         self.has_reason("TooManyRequests") || self.code() == 429
     }
 
-    /// A namespace that is going away takes nothing new; not worth a retry.
+    /// Returns true if the namespace is being deleted, so that a retry is useless.
     pub fn is_namespace_terminating(&self) -> bool {
         let causes = self.status().and_then(|status| status.details.as_ref()).map(|details| &details.causes);
         self.is_forbidden() && causes.is_some_and(|causes| causes.iter().any(|c| c.reason == "NamespaceTerminating"))
     }
 
-    /// From an answer that is no success. A body that is no Status (a proxy's page) is quoted.
+    /// Makes an error of an unsuccessful answer. A body that is no Status, such as a proxy's page, is quoted.
     pub(crate) fn from_answer(code: http::StatusCode, body: &[u8]) -> Self {
         let parsed = serde_json::from_slice::<Status>(body).ok().filter(|status| status.status == "Failure");
         let mut status = parsed.unwrap_or_else(|| {
@@ -91,7 +91,7 @@ impl Error {
     }
 }
 
-/// What Kubernetes calls a code when the answer itself does not say.
+/// Returns Kubernetes' reason for a code, for an answer without one.
 fn reason_of(code: u16) -> &'static str {
     match code {
         400 => "BadRequest",

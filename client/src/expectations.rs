@@ -1,4 +1,4 @@
-//! Expectations: what a controller has asked for and not yet seen, so that it does not ask twice.
+//! Expectations: creations and deletions that a controller has requested and not yet observed.
 //!
 //! Corresponds to ControllerExpectations and UIDTrackingControllerExpectations of
 //! k8s.io/kubernetes/pkg/controller/controller_utils.go.
@@ -10,13 +10,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// An event that has not come by then is not coming: look at what is there instead.
+/// Time after which expectations are dropped, and the controller relies on the cache again.
 const TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Counts of creations and deletions by a controller's key. Clones share them.
+/// Counts of expected creations and deletions, by a controller's key. Clones share them.
 ///
-/// A controller that is to create three pods expects three creations before it sends the requests; handlers
-/// count them down; until they have all come, or have been given up, its cache is known to be behind.
+/// A controller that is to create three pods expects three creations before it sends the requests. Event handlers count
+/// them down. Until the count is zero or has timed out, the controller's cache is behind.
 #[derive(Clone)]
 pub struct Expectations {
     env: Env,
@@ -35,14 +35,14 @@ impl Expectations {
         Self { env: env.clone(), by_key: Arc::default() }
     }
 
-    /// From now on; what was expected before does not count any more.
+    /// Sets the expectations, and replaces earlier ones.
     pub fn expect(&self, key: &str, creations: usize, deletions: usize) {
         let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
         let expected = Expected { creations: count(creations), deletions: count(deletions), since: self.env.now() };
         self.by_key.lock().insert(key.to_owned(), expected);
     }
 
-    /// Seen, or known to have failed.
+    /// Counts a creation that was observed, or that failed.
     pub fn creation_observed(&self, key: &str) {
         self.change(key, -1, 0);
     }
@@ -51,7 +51,7 @@ impl Expectations {
         self.change(key, 0, -1);
     }
 
-    /// More of the same, without starting the clock again.
+    /// Raises the expectations without restarting the timeout.
     pub fn raise(&self, key: &str, creations: i64, deletions: i64) {
         self.change(key, creations, deletions);
     }
@@ -67,7 +67,7 @@ impl Expectations {
         }
     }
 
-    /// Whether the cache can be trusted: nothing is outstanding, or for too long, or nothing ever was.
+    /// Returns true if the cache can be trusted: nothing is expected, or the expectations have timed out.
     pub fn satisfied(&self, key: &str) -> bool {
         let now = self.env.now();
         self.by_key.lock().get(key).is_none_or(|expected| {
@@ -76,14 +76,14 @@ impl Expectations {
         })
     }
 
-    /// The controller's object is gone.
+    /// Forgets the expectations of a deleted object.
     pub fn forget(&self, key: &str) {
         self.by_key.lock().remove(key);
     }
 }
 
-/// Expectations whose deletions are told apart, because one deletion is seen several times: as a timestamp, and
-/// as an end.
+/// Expectations that identify each deletion, because one is observed several times: as a deletion timestamp, and as the
+/// final event.
 #[derive(Clone)]
 pub struct UidExpectations {
     counts: Expectations,
@@ -95,7 +95,7 @@ impl UidExpectations {
         Self { counts: Expectations::new(env), deleting: Arc::default() }
     }
 
-    /// From now on. `deleted` are keys or uids of the objects about to be deleted.
+    /// Sets the expectations. `deleted` are keys or UIDs of the objects about to be deleted.
     pub fn expect(&self, key: &str, creations: usize, deleted: impl IntoIterator<Item = String>) {
         let deleted: BTreeSet<String> = deleted.into_iter().collect();
         self.counts.expect(key, creations, deleted.len());
@@ -106,7 +106,7 @@ impl UidExpectations {
         self.counts.creation_observed(key);
     }
 
-    /// Counts the first time only.
+    /// Counts a deletion, only the first time.
     pub fn deletion_observed(&self, key: &str, deleted: &str) {
         let first = self.deleting.lock().get_mut(key).is_some_and(|deleting| deleting.remove(deleted));
         if first {

@@ -1,13 +1,13 @@
-//! `Informer`: a store kept equal to a collection, and handlers that hear of every change.
+//! `Informer`: keeps a store equal to a collection, and calls handlers for every change.
 //!
 //! Corresponds to SharedIndexInformer of k8s.io/client-go/tools/cache.
 
-use crate::cached::{AnyCached, Cached, Form, key_of, typed, typed_ref};
+use crate::cached::{AnyCached, Cached, Codec, key_of, typed, typed_ref};
 use crate::dynamic::DynamicApi;
 use crate::lister::Lister;
 use crate::options::ListOptions;
 use crate::reflector::{Reflector, Sink};
-use crate::store::{Store, Which};
+use crate::store::{Selection, Store};
 use component_base::env::Env;
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
@@ -17,16 +17,16 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// A change of one object, after the store has it.
+/// A change of one object, which the store has already.
 #[derive(Debug)]
 pub enum Event<T: ?Sized> {
     Added(Arc<T>),
-    /// Also a resync, where both are the same object.
+    /// An update; in a resync both are the same object.
     Updated {
         old: Arc<T>,
         new: Arc<T>,
     },
-    /// The last state known; the final one where the server told it.
+    /// A deletion, with the last known state of the object: its final one if the server sent it.
     Deleted(Arc<T>),
 }
 
@@ -41,7 +41,7 @@ impl<T: ?Sized> Clone for Event<T> {
 }
 
 impl<T: ?Sized> Event<T> {
-    /// The newest state that the event speaks of.
+    /// Returns the newest state in the event.
     pub fn object(&self) -> &Arc<T> {
         match self {
             Event::Added(object) | Event::Deleted(object) => object,
@@ -60,10 +60,10 @@ impl Event<dyn AnyCached> {
     }
 }
 
-/// The values under which an object is found in one index.
+/// Returns the values of an object in one index.
 pub type IndexFn<T> = fn(&T) -> Vec<String>;
 
-/// Shared by all who follow the same collection; clones are the same informer.
+/// A shared informer; clones are the same informer.
 pub struct Informer<T> {
     core: Arc<Core>,
     kind: PhantomData<fn() -> T>,
@@ -76,7 +76,7 @@ impl<T> Clone for Informer<T> {
 }
 
 impl<T: Cached> Informer<T> {
-    /// Of a core that follows objects of this type.
+    /// Wraps a core whose objects have this type.
     pub(crate) fn of(core: Arc<Core>) -> Self {
         Self { core, kind: PhantomData }
     }
@@ -85,24 +85,24 @@ impl<T: Cached> Informer<T> {
         Lister::new(self.core.store.clone())
     }
 
-    /// Files every object under the values that `values` finds; read by `Lister::by_index`. Two parties may ask for
-    /// the same index: one name, one meaning.
+    /// Adds an index by the values that `values` returns, for `Lister::by_index`. Two callers may add the same index; one name
+    /// must have one meaning.
     pub fn index(&self, name: &'static str, values: IndexFn<T>) {
         self.core.store.index(name, Box::new(move |object| values(typed_ref(object))));
     }
 
-    /// Handlers run one after another inside the informer's task and must only note what to do (add to a work
-    /// queue). One that comes late hears of the objects already there as added.
+    /// Adds a handler. Handlers run one after another in the informer's task, and must only note what to do, for example add
+    /// to a work queue. A late handler gets the objects in the store as added.
     pub fn on_event(&self, handler: impl Fn(&Event<T>) + Send + Sync + 'static) {
-        self.core.join(Box::new(move |event| handler(&event.typed())));
+        self.core.add_handler(Box::new(move |event| handler(&event.typed())));
     }
 
-    /// The whole collection has been seen once, and every handler has heard of it.
+    /// Returns true once the whole collection is in the store and every handler has been called for it.
     pub fn has_synced(&self) -> bool {
         *self.core.synced.borrow()
     }
 
-    /// Waits for that; false when the informer stops first.
+    /// Waits until the informer has synced; returns false if it stops first.
     pub async fn synced(&self) -> bool {
         self.core.synced().await
     }
@@ -110,27 +110,27 @@ impl<T: Cached> Informer<T> {
 
 type Handler = Box<dyn Fn(&Event<dyn AnyCached>) + Send + Sync>;
 
-/// An informer whatever the type of its objects.
+/// The untyped part of an informer.
 pub(crate) struct Core {
     api: DynamicApi,
     selection: ListOptions,
-    form: Form,
+    codec: Codec,
     resync: Option<Duration>,
     store: Arc<Store>,
-    /// Held while an event is delivered and while a handler joins, so that a handler misses nothing and hears
-    /// nothing twice. Taken before the store's lock, never after.
+    /// Locked while an event is delivered and while a handler is added, so that a handler gets each event exactly once.
+    /// Lock order: before the store's lock, never after.
     handlers: Mutex<Vec<Handler>>,
     synced: watch::Sender<bool>,
     stop: CancellationToken,
 }
 
 impl Core {
-    pub(crate) fn new(api: DynamicApi, selection: ListOptions, form: Form, resync: Option<Duration>) -> Self {
+    pub(crate) fn new(api: DynamicApi, selection: ListOptions, codec: Codec, resync: Option<Duration>) -> Self {
         let stop = api.client().env().shutdown().child_token();
         Self {
             api,
             selection,
-            form,
+            codec,
             resync,
             store: Arc::default(),
             handlers: Mutex::default(),
@@ -139,7 +139,7 @@ impl Core {
         }
     }
 
-    fn join(&self, handler: Handler) {
+    fn add_handler(&self, handler: Handler) {
         let mut handlers = self.handlers.lock();
         for object in self.objects() {
             handler(&Event::Added(object));
@@ -166,7 +166,7 @@ impl Core {
 
     /// Follows the collection until the informer or its environment stops.
     pub(crate) async fn run(self: Arc<Self>) {
-        let reflector = Reflector::new(self.api.clone(), self.selection.clone(), self.form, self.clone());
+        let reflector = Reflector::new(self.api.clone(), self.selection.clone(), self.codec, self.clone());
         tokio::select! {
             biased;
             () = self.stop.cancelled() => {}
@@ -177,11 +177,11 @@ impl Core {
 
     fn objects(&self) -> Vec<Arc<dyn AnyCached>> {
         let mut found = Vec::new();
-        self.store.each(Which::All, &mut |object| found.push(object.clone()));
+        self.store.each(Selection::All, &mut |object| found.push(object.clone()));
         found
     }
 
-    /// Tells handlers of everything again, so that what they could not do then is tried now.
+    /// Calls the handlers for every object again, so that they can retry what failed.
     async fn resync_forever(&self) {
         let Some(period) = self.resync else { return std::future::pending().await };
         loop {
@@ -193,16 +193,22 @@ impl Core {
         }
     }
 
-    fn upsert_and_tell(&self, handlers: &[Handler], object: Arc<dyn AnyCached>, version: Option<u64>) {
+    fn upsert_and_notify(&self, handlers: &[Handler], object: Arc<dyn AnyCached>, version: Option<u64>) {
         match self.store.insert_as_of(object.clone(), version) {
             None => deliver(handlers, &Event::Added(object)),
-            // A list after a lost watch repeats what is known.
+            // A list after a lost watch repeats known objects.
             Some(old) if is_same_version(&*old, &*object) => {}
             Some(old) => deliver(handlers, &Event::Updated { old, new: object }),
         }
     }
 
-    fn remove_and_tell(&self, handlers: &[Handler], key: &str, last: Option<Arc<dyn AnyCached>>, version: Option<u64>) {
+    fn remove_and_notify(
+        &self,
+        handlers: &[Handler],
+        key: &str,
+        last: Option<Arc<dyn AnyCached>>,
+        version: Option<u64>,
+    ) {
         if let Some(old) = self.store.remove_as_of(key, version) {
             deliver(handlers, &Event::Deleted(last.unwrap_or(old)));
         }
@@ -225,25 +231,25 @@ impl Sink for Arc<Core> {
         let handlers = self.handlers.lock();
         let present: BTreeSet<String> = objects.iter().map(|object| key_of(object.meta())).collect();
         for object in objects {
-            self.upsert_and_tell(&handlers, object, None);
+            self.upsert_and_notify(&handlers, object, None);
         }
         for key in self.store.keys() {
             if !present.contains(&key) {
-                self.remove_and_tell(&handlers, &key, None, None);
+                self.remove_and_notify(&handlers, &key, None, None);
             }
         }
-        // Only now is all of it as of that version.
+        // Only now do all objects have that version.
         self.store.advance(parse(version));
         drop(handlers);
         self.synced.send_replace(true);
     }
 
     fn upsert(&self, object: Arc<dyn AnyCached>, version: &str) {
-        self.upsert_and_tell(&self.handlers.lock(), object, parse(version));
+        self.upsert_and_notify(&self.handlers.lock(), object, parse(version));
     }
 
     fn remove(&self, key: &str, last: Option<Arc<dyn AnyCached>>, version: &str) {
-        self.remove_and_tell(&self.handlers.lock(), key, last, parse(version));
+        self.remove_and_notify(&self.handlers.lock(), key, last, parse(version));
     }
 
     fn advance(&self, version: &str) {
@@ -251,7 +257,7 @@ impl Sink for Arc<Core> {
     }
 }
 
-/// `None` for what is no number: a version that cannot be compared.
+/// Parses a version; `None` if it is no number and cannot be compared.
 fn parse(version: &str) -> Option<u64> {
     version.parse().ok()
 }

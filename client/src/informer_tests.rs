@@ -1,4 +1,4 @@
-//! Informers against a server that misbehaves: whatever happens, the store ends equal to the collection.
+//! Tests of informers against a misbehaving server: in the end the store equals the collection.
 
 use crate::cached::PartialObject;
 use crate::client::Client;
@@ -37,10 +37,10 @@ fn config(name: &str, value: &str) -> Value {
     })
 }
 
-/// `+a=1`, `~a=2`, `-a`: what handlers heard.
+/// Records the events that a handler gets, as `+a=1`, `~a=2`, `-a`.
 fn record(informer: &Informer<ConfigMap>) -> Arc<Mutex<Vec<String>>> {
-    let heard = Arc::new(Mutex::new(Vec::new()));
-    let log = heard.clone();
+    let events = Arc::new(Mutex::new(Vec::new()));
+    let log = events.clone();
     let value = |c: &ConfigMap| c.data.iter().flatten().map(|(_, v)| v.clone()).collect::<String>();
     informer.on_event(move |event| {
         log.lock().push(match event {
@@ -49,15 +49,15 @@ fn record(informer: &Informer<ConfigMap>) -> Arc<Mutex<Vec<String>>> {
             Event::Deleted(object) => format!("-{}", object.name()),
         });
     });
-    heard
+    events
 }
 
-fn take(heard: &Arc<Mutex<Vec<String>>>) -> Vec<String> {
-    std::mem::take(&mut *heard.lock())
+fn take(events: &Arc<Mutex<Vec<String>>>) -> Vec<String> {
+    std::mem::take(&mut *events.lock())
 }
 
-/// Lets everything that can happen now happen.
-async fn settle(env: &Env) {
+/// Runs all tasks until each waits for time to pass.
+async fn run_tasks(env: &Env) {
     env.sleep(Duration::from_millis(1)).await;
 }
 
@@ -71,17 +71,17 @@ async fn a_stream_of_initial_events_and_then_changes() {
     server.put("configmaps", config("a", "1"));
     server.put("secrets", config("not-ours", "1"));
     let informer = informers.of::<ConfigMap>();
-    let heard = record(&informer);
+    let events = record(&informer);
     assert!(!informer.has_synced());
     informers.start();
     informers.start();
     assert!(informers.synced().await);
-    assert_eq!(take(&heard), ["+a=1"]);
+    assert_eq!(take(&events), ["+a=1"]);
     server.put("configmaps", config("b", "1"));
     server.put("configmaps", config("a", "2"));
     server.remove("configmaps", "ns/b");
-    settle(&env).await;
-    assert_eq!(take(&heard), ["+b=1", "~a=2", "-b"]);
+    run_tasks(&env).await;
+    assert_eq!(take(&events), ["+b=1", "~a=2", "-b"]);
     assert_eq!(held(&informer), server.list("configmaps"));
     assert_eq!(informer.lister().get("ns", "a").unwrap().name(), "a");
     let lines: Vec<String> = server.requests().into_iter().map(|request| request.line).collect();
@@ -91,7 +91,7 @@ async fn a_stream_of_initial_events_and_then_changes() {
     assert!(!informers.of_namespace::<ConfigMap>("later").synced().await);
 }
 
-/// The ways in which servers say that they stream no initial events.
+/// Returns the ways in which servers refuse to stream initial events.
 fn refusals() -> [Refusal; 4] {
     let no_progress = "a watch stream was requested by the client but the required storage feature is disabled";
     [
@@ -112,16 +112,16 @@ async fn a_server_that_refuses_initial_events_is_listed_and_watched() {
         }
         let informer = informers.of::<ConfigMap>();
         informers.start();
-        // At once: a refusal is no failure to wait after.
-        settle(&env).await;
+        // At once, since a refusal causes no back-off.
+        run_tasks(&env).await;
         assert!(informer.has_synced(), "{refusal:?}");
         assert_eq!(held(&informer), server.list("configmaps"));
         server.put("configmaps", config("c9", "1"));
-        settle(&env).await;
+        run_tasks(&env).await;
         assert_eq!(held(&informer), server.list("configmaps"), "{refusal:?}");
         let list = "GET /api/v1/configmaps?resourceVersion=0";
         assert_eq!((server.count("sendInitialEvents"), server.count(list)), (1, 1), "{refusal:?}");
-        // What it saw last is gone: it lists again.
+        // Its last revision was compacted, so it lists again.
         server.compact();
         server.put("configmaps", config("c8", "1"));
         server.compact();
@@ -133,7 +133,7 @@ async fn a_server_that_refuses_initial_events_is_listed_and_watched() {
     }
 }
 
-/// A server that is exchanged for one that streams is asked to, at the next start.
+/// The next start asks for a stream again, since the server may have been replaced by one that streams.
 #[tokio::test(start_paused = true)]
 async fn a_refusal_is_not_remembered_for_ever() {
     for refusal in refusals() {
@@ -141,7 +141,7 @@ async fn a_refusal_is_not_remembered_for_ever() {
         server.refuse_initial_events(refusal);
         let informer = informers.of::<ConfigMap>();
         informers.start();
-        settle(&env).await;
+        run_tasks(&env).await;
         server.stream_initial_events();
         server.put("configmaps", config("a", "1"));
         server.compact();
@@ -153,7 +153,7 @@ async fn a_refusal_is_not_remembered_for_ever() {
     }
 }
 
-/// Other answers say that a later request may be streamed: it is, and nothing is listed.
+/// After other errors a later request may be streamed: it is, and nothing is listed.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_is_busy_or_behind_is_asked_to_stream_again() {
     let mut behind = Status::timeout("Too large resource version: 7, current: 5", 1);
@@ -166,7 +166,7 @@ async fn a_server_that_is_busy_or_behind_is_asked_to_stream_again() {
         server.refuse_initial_events(Refusal::Event(answer));
         let informer = informers.of::<ConfigMap>();
         informers.start();
-        settle(&env).await;
+        run_tasks(&env).await;
         assert!(!informer.has_synced(), "{case}");
         server.stream_initial_events();
         env.sleep(Duration::from_secs(60)).await;
@@ -177,14 +177,14 @@ async fn a_server_that_is_busy_or_behind_is_asked_to_stream_again() {
     }
 }
 
-/// Pages that take longer than the server holds a revision: the list is asked for whole, and not page by page for ever.
+/// If the pages take longer than the server keeps a revision, the list is requested in one piece.
 #[tokio::test(start_paused = true)]
 async fn a_list_whose_token_expires_is_asked_for_whole() {
     let World { env, server, informers } = world();
     server.refuse_initial_events(refusals()[3].clone());
     let informer = informers.of::<ConfigMap>();
     informers.start();
-    settle(&env).await;
+    run_tasks(&env).await;
     for n in 0..1200 {
         server.put("configmaps", config(&format!("c{n:04}"), "1"));
     }
@@ -201,7 +201,7 @@ async fn a_list_whose_token_expires_is_asked_for_whole() {
     assert_eq!(pages, (2, 1), "{:?}", server.requests().iter().map(|r| r.line.clone()).collect::<Vec<_>>());
 }
 
-/// What a watch is refused, or ended, for every time is not asked for every time.
+/// A watch that would be refused, or ended, every time is not repeated.
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_is_refused_for_what_it_asks_means_starting_over() {
     let mut ahead = Status::timeout("Too large resource version: 7, current: 5", 1);
@@ -211,9 +211,9 @@ async fn a_watch_that_is_refused_for_what_it_asks_means_starting_over() {
         let World { env, server, informers } = world();
         let informer = informers.of::<ConfigMap>();
         informers.start();
-        settle(&env).await;
+        run_tasks(&env).await;
         server.put("configmaps", config("a", "1"));
-        settle(&env).await;
+        run_tasks(&env).await;
         let case = answer.message.clone();
         server.refuse_resuming(answer);
         server.cut_watches();
@@ -228,20 +228,20 @@ async fn a_watch_that_is_refused_for_what_it_asks_means_starting_over() {
 async fn a_watch_that_ends_is_resumed_without_a_list() {
     let World { env, server, informers } = world();
     let informer = informers.of::<ConfigMap>();
-    let heard = record(&informer);
+    let events = record(&informer);
     informers.start();
     informers.synced().await;
     server.put("configmaps", config("a", "1"));
     env.sleep(Duration::from_secs(2)).await;
     server.cut_watches();
     server.put("configmaps", config("b", "1"));
-    settle(&env).await;
-    assert_eq!(take(&heard), ["+a=1", "+b=1"]);
+    run_tasks(&env).await;
+    assert_eq!(take(&events), ["+a=1", "+b=1"]);
     assert_eq!(server.count("sendInitialEvents"), 1);
     assert_eq!(server.count("watch=true&resourceVersion=1&"), 1);
 }
 
-/// An object that this program cannot read hides no other, and is not asked for for ever.
+/// An object that cannot be decoded hides no other, and is not requested again and again.
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_decoded_is_left_out() {
     let World { env, server, informers } = world();
@@ -260,14 +260,14 @@ async fn what_cannot_be_decoded_is_left_out() {
     assert_eq!(server.count("watch=true&resourceVersion=2&"), 1, "{:?}", server.requests());
 }
 
-/// A stream that turns into noise is given up, and everything is looked at again.
+/// A stream with garbage is given up, and the collection is read again.
 #[tokio::test(start_paused = true)]
 async fn noise_in_a_watch_means_starting_over() {
     let World { env, server, informers } = world();
     let informer = informers.of::<ConfigMap>();
     informers.start();
     informers.synced().await;
-    server.babble();
+    server.send_garbage();
     server.put("configmaps", config("a", "1"));
     env.sleep(Duration::from_secs(10)).await;
     assert_eq!(held(&informer), server.list("configmaps"));
@@ -299,17 +299,17 @@ async fn a_version_that_is_gone_means_starting_over_and_nothing_is_said_twice() 
     let informer = informers.of::<ConfigMap>();
     informers.start();
     informers.synced().await;
-    let heard = record(&informer);
-    assert_eq!(take(&heard), ["+changed=1", "+kept=1", "+removed=1"]);
+    let events = record(&informer);
+    assert_eq!(take(&events), ["+changed=1", "+kept=1", "+removed=1"]);
     server.fault(Fault { path_contains: "watch=true", answer: Status::unavailable("restarting"), retry_after_s: None });
     server.cut_watches();
-    settle(&env).await;
+    run_tasks(&env).await;
     server.put("configmaps", config("changed", "2"));
     server.put("configmaps", config("new", "1"));
     server.remove("configmaps", "ns/removed");
     server.compact();
     env.sleep(Duration::from_secs(10)).await;
-    assert_eq!(take(&heard), ["~changed=2", "+new=1", "-removed"]);
+    assert_eq!(take(&events), ["~changed=2", "+new=1", "-removed"]);
     assert_eq!(held(&informer), server.list("configmaps"));
     assert_eq!(server.count("sendInitialEvents"), 2);
 }
@@ -325,9 +325,9 @@ async fn failures_are_tried_again_more_and_more_slowly() {
     informers.start();
     assert!(informers.synced().await);
     let took = env.now().duration_since(began);
-    // 0.8 + 1.6 + 3.2 + 6.4 seconds, each up to doubled.
+    // 0.8 + 1.6 + 3.2 + 6.4 seconds, each lengthened by up to its double.
     assert!(took > Duration::from_secs(12) && took < Duration::from_secs(24), "{took:?}");
-    // A stream and, as that was refused, a list each time.
+    // Each time a stream is requested and, since it is refused, a list.
     assert_eq!(server.requests().len(), 9);
 }
 
@@ -346,7 +346,7 @@ async fn watches_ask_to_end_after_five_to_ten_minutes_and_go_on() {
         assert!((300..=600).contains(&timeout_s), "{timeout_s}");
     }
     server.put("configmaps", config("a", "1"));
-    settle(&env).await;
+    run_tasks(&env).await;
     assert_eq!(held(&informer).len(), 1);
 }
 
@@ -360,7 +360,7 @@ async fn one_informer_serves_all_who_ask_and_a_late_handler_hears_everything() {
     let late = record(&informers.of::<ConfigMap>());
     assert_eq!(take(&late), ["+a=1"]);
     server.put("configmaps", config("b", "1"));
-    settle(&env).await;
+    run_tasks(&env).await;
     assert_eq!(take(&late), ["+b=1"]);
     assert_eq!(informers.of::<ConfigMap>().lister().by_index("value", "1").len(), 2);
     assert_eq!(server.requests().len(), 1);
@@ -370,11 +370,11 @@ async fn one_informer_serves_all_who_ask_and_a_late_handler_hears_everything() {
 async fn resync_tells_everything_again() {
     let World { env, server, informers } = world();
     server.put("configmaps", config("a", "1"));
-    let heard = record(&informers.resync_every(Duration::from_secs(30)).of::<ConfigMap>());
+    let events = record(&informers.resync_every(Duration::from_secs(30)).of::<ConfigMap>());
     informers.start();
     informers.synced().await;
     env.sleep(Duration::from_secs(61)).await;
-    assert_eq!(take(&heard), ["+a=1", "~a=1", "~a=1"]);
+    assert_eq!(take(&events), ["+a=1", "~a=1", "~a=1"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -390,14 +390,14 @@ async fn metadata_alone_is_asked_for_and_can_be_stopped() {
     let accept = server.requests()[0].headers["accept"].to_str().unwrap().to_owned();
     assert!(accept.contains("as=PartialObjectMetadata;g=meta.k8s.io;v=v1"), "{accept}");
     informers.stop(&gvr);
-    settle(&env).await;
+    run_tasks(&env).await;
     server.put("configmaps", config("b", "1"));
-    settle(&env).await;
+    run_tasks(&env).await;
     assert_eq!((metadata.lister().len(), whole.lister().len()), (1, 2));
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+enum ServerAction {
     Put(u8, u8),
     Remove(u8),
     Cut,
@@ -406,23 +406,23 @@ enum Step {
     Wait(u16),
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn server_action() -> impl Strategy<Value = ServerAction> {
     prop_oneof![
-        4 => (0u8..5, any::<u8>()).prop_map(|(name, value)| Step::Put(name, value)),
-        2 => (0u8..5).prop_map(Step::Remove),
-        1 => Just(Step::Cut),
-        1 => Just(Step::Compact),
-        1 => Just(Step::Fail),
-        2 => (0u16..5000).prop_map(Step::Wait),
+        4 => (0u8..5, any::<u8>()).prop_map(|(name, value)| ServerAction::Put(name, value)),
+        2 => (0u8..5).prop_map(ServerAction::Remove),
+        1 => Just(ServerAction::Cut),
+        1 => Just(ServerAction::Compact),
+        1 => Just(ServerAction::Fail),
+        2 => (0u16..5000).prop_map(ServerAction::Wait),
     ]
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
-    /// The store and what handlers were told both equal the collection, once faults have stopped.
+    /// Once faults have stopped, the store and the handlers' view both equal the collection.
     #[test]
     fn whatever_happens_the_store_ends_equal_to_the_collection(
-        steps in prop::collection::vec(step(), 0..40), refuses in prop::option::of(0..4usize))
+        steps in prop::collection::vec(server_action(), 0..40), refuses in prop::option::of(0..4usize))
     {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(async {
@@ -445,18 +445,18 @@ proptest! {
             informers.start();
             for step in steps {
                 match step {
-                    Step::Put(name, value) => server.put("configmaps", config(&format!("n{name}"), &value.to_string())),
-                    Step::Remove(name) => server.remove("configmaps", &format!("ns/n{name}")),
-                    Step::Cut => server.cut_watches(),
-                    Step::Compact => server.compact(),
-                    Step::Fail => {
+                    ServerAction::Put(name, value) => server.put("configmaps", config(&format!("n{name}"), &value.to_string())),
+                    ServerAction::Remove(name) => server.remove("configmaps", &format!("ns/n{name}")),
+                    ServerAction::Cut => server.cut_watches(),
+                    ServerAction::Compact => server.compact(),
+                    ServerAction::Fail => {
                         let answer = Status::unavailable("down");
                         server.fault(Fault { path_contains: "configmaps", answer, retry_after_s: None });
                     }
-                    Step::Wait(ms) => env.sleep(Duration::from_millis(ms.into())).await,
+                    ServerAction::Wait(ms) => env.sleep(Duration::from_millis(ms.into())).await,
                 }
             }
-            // Longer than any pause, and than the end of any watch that a fault is still to meet.
+            // Longer than any pause, and than any watch that has yet to fail.
             env.sleep(Duration::from_secs(7200)).await;
             prop_assert_eq!(held(&informer), server.list("configmaps"));
             prop_assert_eq!(told.lock().values().cloned().collect::<Vec<_>>(), server.list("configmaps"));

@@ -1,8 +1,8 @@
-//! `Informers`: one informer per collection and selection, shared by all controllers of a process.
+//! `Informers`: shares one informer per collection and selection among all controllers of a process.
 //!
 //! Corresponds to k8s.io/client-go/informers.SharedInformerFactory.
 
-use crate::cached::{Cached, DynamicObject, Form, PartialObject};
+use crate::cached::{Cached, Codec, DynamicObject, PartialObject};
 use crate::client::Client;
 use crate::informer::{Core, Informer};
 use crate::options::ListOptions;
@@ -13,31 +13,31 @@ use std::any::TypeId;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Clones share the informers.
+/// The informers of a process; clones share them.
 #[derive(Clone)]
 pub struct Informers {
     client: Client,
     resync: Option<Duration>,
-    /// In the order in which they were asked for, which is the order in which they start.
+    /// Informers in the order of the first requests for them, in which they also start.
     entries: Arc<Mutex<Vec<Entry>>>,
 }
 
 struct Entry {
     gvr: Gvr,
     selection: ListOptions,
-    /// The type of its objects.
+    /// Type of the informer's objects.
     holds: TypeId,
     core: Arc<Core>,
     started: bool,
 }
 
 impl Informers {
-    /// Informers run in the client's environment and end with it.
+    /// Makes an empty set, whose informers run in the client's environment and end with it.
     pub fn new(client: &Client) -> Self {
         Self { client: client.clone(), resync: None, entries: Arc::default() }
     }
 
-    /// Informers asked for through the answer tell their handlers of everything again, once in `period`.
+    /// Returns the same set with a resync period for the informers that are requested through it.
     pub fn resync_every(&self, period: Duration) -> Self {
         Self { resync: Some(period), ..self.clone() }
     }
@@ -46,7 +46,7 @@ impl Informers {
         &self.client
     }
 
-    /// The whole collection of a kind.
+    /// Returns the informer of a kind's whole collection.
     pub fn of<K: Kind>(&self) -> Informer<K> {
         self.informer(&K::gvr(), ListOptions::default())
     }
@@ -55,17 +55,17 @@ impl Informers {
         self.informer(&K::gvr(), ListOptions { namespace: namespace.to_owned(), ..ListOptions::default() })
     }
 
-    /// What `selection` says of namespace, labels and fields; the rest of it is not read.
+    /// Returns the informer of a namespace, labels and fields; other options of `selection` are ignored.
     pub fn of_selected<K: Kind>(&self, selection: &ListOptions) -> Informer<K> {
         self.informer(&K::gvr(), selection.clone())
     }
 
-    /// Metadata alone, of any collection.
+    /// Returns the metadata informer of any collection.
     pub fn metadata(&self, gvr: &Gvr) -> Informer<PartialObject> {
         self.informer(gvr, ListOptions::default())
     }
 
-    /// Whole trees, of any collection.
+    /// Returns the informer of any collection's untyped objects.
     pub fn dynamic(&self, gvr: &Gvr) -> Informer<DynamicObject> {
         self.informer(gvr, ListOptions::default())
     }
@@ -85,12 +85,12 @@ impl Informers {
             return Informer::of(entry.core.clone());
         }
         let api = self.client.dynamic(gvr, &selection.namespace);
-        let core = Arc::new(Core::new(api, selection.clone(), Form::of::<T>(), self.resync));
+        let core = Arc::new(Core::new(api, selection.clone(), Codec::of::<T>(), self.resync));
         entries.push(Entry { gvr: gvr.clone(), selection, holds, core: core.clone(), started: false });
         Informer::of(core)
     }
 
-    /// Starts those that do not run yet.
+    /// Starts the informers that do not run yet.
     pub fn start(&self) {
         for entry in self.entries.lock().iter_mut().filter(|entry| !entry.started) {
             entry.started = true;
@@ -98,7 +98,7 @@ impl Informers {
         }
     }
 
-    /// Waits until every informer that has been started has seen its collection; false on shutdown.
+    /// Waits until every started informer has synced; returns false on shutdown.
     pub async fn synced(&self) -> bool {
         let started: Vec<Arc<Core>> =
             self.entries.lock().iter().filter(|entry| entry.started).map(|entry| entry.core.clone()).collect();
@@ -110,8 +110,8 @@ impl Informers {
         true
     }
 
-    /// Stops and forgets the metadata informer of a collection that is no longer served. Whole-object informers of
-    /// it are somebody else's and stay.
+    /// Stops and drops the metadata informer of a collection that is no longer served. Its informers of whole objects belong
+    /// to others and stay.
     pub fn stop(&self, gvr: &Gvr) {
         self.entries.lock().retain(|entry| {
             let ends = entry.gvr == *gvr && entry.holds == TypeId::of::<PartialObject>();

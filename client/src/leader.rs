@@ -1,4 +1,4 @@
-//! Leader election: of several equal processes one works, and the others wait for its Lease to run out.
+//! Leader election: one of several equal processes works, and the others wait for its Lease to expire.
 //!
 //! Corresponds to k8s.io/client-go/tools/leaderelection.
 
@@ -16,25 +16,25 @@ use std::future::Future;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// However short the renew deadline, an attempt is given this long.
+/// Least time for one attempt, however short the renew deadline is.
 const SHORTEST_ATTEMPT: Duration = Duration::from_secs(1);
 const HELP: &str = "Whether this process leads: 1, or stands by: 0";
 
-/// Who stands for which Lease, and how patient everybody is.
+/// A candidate, its Lease, and the election's durations.
 #[derive(Clone, Debug)]
 pub struct LeaderElection {
     pub lease_name: String,
     pub namespace: String,
-    /// Different for every process: see `identity`.
+    /// Identity of the candidate, unique for each process; see [`identity`].
     pub identity: String,
-    /// How long a silent leader is waited for.
+    /// Time that the others wait for a leader that does not renew.
     pub lease_duration: Duration,
-    /// How long a leader tries to renew before it gives up; shorter than the lease, so that two never lead.
+    /// Time that a leader tries to renew before it gives up; shorter than the lease, so that two never lead.
     pub renew_deadline: Duration,
     pub retry_period: Duration,
 }
 
-/// The Lease could not be renewed in time: somebody else may be leading.
+/// The Lease could not be renewed in time, so another process may be leading.
 #[derive(Debug, thiserror::Error)]
 #[error("leader election lost: lease {namespace}/{lease_name} was not renewed within {renew_deadline:?}")]
 pub struct LeadershipLost {
@@ -43,27 +43,27 @@ pub struct LeadershipLost {
     renew_deadline: Duration,
 }
 
-/// `<host>_<uuid>`; another one after a restart, also under the same seed.
+/// Returns a new identity, `<host>_<uuid>`. It changes with a restart, also under the same seed.
 pub fn identity(env: &Env, host: &str) -> String {
     format!("{host}_{}", env.random(&format!("client/leader/{host}/{}", env.wall())).uid())
 }
 
-/// The Lease as last seen, and when: clocks of different machines are never compared.
+/// The Lease as last observed, with the local time of its last change, since clocks of machines are never compared.
 struct Observed {
     lease: Lease,
     at: Instant,
 }
 
-/// What a candidate or leader does next.
+/// The next action of a candidate or leader on the Lease.
 #[derive(Debug, PartialEq)]
-enum Claim {
+enum LeaseAction {
     Create(Box<LeaseSpec>),
     Update(Box<LeaseSpec>),
     HeldBy(String),
 }
 
 impl LeaderElection {
-    /// With the durations that Kubernetes' components use.
+    /// Makes a candidate with the durations of Kubernetes' components.
     pub fn new(lease_name: &str, namespace: &str, identity: &str) -> Self {
         Self {
             lease_name: lease_name.into(),
@@ -75,8 +75,8 @@ impl LeaderElection {
         }
     }
 
-    /// Waits to be elected, then leads until `env` shuts down, `lead` returns, or the Lease is lost.
-    /// The environment given to `lead` has shut down and its tasks have ended before this returns.
+    /// Waits to be elected, then leads until `env` shuts down, `lead` returns, or the Lease is lost. Before this returns, the
+    /// environment given to `lead` has shut down and its tasks have ended.
     pub async fn run<Fut>(
         &self,
         env: &Env,
@@ -126,14 +126,14 @@ impl LeaderElection {
             Err(_) => elector.announce(&recorder, "stopped leading"),
         }
         match ended.map_err(tokio::task::JoinError::try_into_panic) {
-            // A component that panicked has not ended well.
+            // Passes on a panic of the component.
             Err(Ok(panic)) => std::panic::resume_unwind(panic),
             _ => result,
         }
     }
 
-    /// The pure part. `now` and `wall` are the same instant.
-    fn claim(&self, held: Option<&Lease>, observed_at: Instant, now: Instant, wall: Timestamp) -> Claim {
+    /// Decides the next action; a pure function. `now` and `wall` are the same instant.
+    fn next_action(&self, held: Option<&Lease>, observed_at: Instant, now: Instant, wall: Timestamp) -> LeaseAction {
         let mine = |acquired: MicroTime, transitions| {
             Box::new(LeaseSpec {
                 holder_identity: Some(self.identity.clone()),
@@ -144,18 +144,18 @@ impl LeaderElection {
                 ..LeaseSpec::default()
             })
         };
-        let Some(lease) = held else { return Claim::Create(mine(MicroTime(wall), 0)) };
+        let Some(lease) = held else { return LeaseAction::Create(mine(MicroTime(wall), 0)) };
         let spec = lease.spec.clone().unwrap_or_default();
         let holder = spec.holder_identity.unwrap_or_default();
         let transitions = spec.lease_transitions.unwrap_or(0);
         if holder == self.identity {
-            return Claim::Update(mine(spec.acquire_time.unwrap_or(MicroTime(wall)), transitions));
+            return LeaseAction::Update(mine(spec.acquire_time.unwrap_or(MicroTime(wall)), transitions));
         }
         let duration_s = spec.lease_duration_seconds.and_then(|s| u64::try_from(s).ok()).unwrap_or(0);
         if !holder.is_empty() && observed_at + Duration::from_secs(duration_s) > now {
-            return Claim::HeldBy(holder);
+            return LeaseAction::HeldBy(holder);
         }
-        Claim::Update(mine(MicroTime(wall), transitions + 1))
+        LeaseAction::Update(mine(MicroTime(wall), transitions + 1))
     }
 }
 
@@ -179,7 +179,7 @@ impl Elector<'_> {
         }
     }
 
-    /// Renews until that has failed for the whole deadline.
+    /// Renews until renewing has failed for the whole deadline.
     async fn renew(&self) -> LeadershipLost {
         let LeaderElection { lease_name, namespace, renew_deadline, retry_period, .. } = self.election;
         let renewed_in_time = async || {
@@ -204,15 +204,15 @@ impl Elector<'_> {
         }
     }
 
-    /// One attempt to get or keep the Lease: whether it is ours now. A server that does not answer must not use up the
-    /// time in which others may.
+    /// Tries once to get or keep the Lease, and returns true if this candidate holds it. The attempt has a time limit, so
+    /// that one unanswered request does not use up the deadline.
     async fn attempt(&self) -> Result<bool, Error> {
         let limit = (self.election.renew_deadline / 2).max(SHORTEST_ATTEMPT);
         let attempt = self.env.timeout(limit, self.try_acquire_or_renew()).await;
         attempt.unwrap_or_else(|elapsed| Err(Error::Lost(elapsed.to_string())))
     }
 
-    /// The Lease as we wrote it, as long as it holds.
+    /// Returns the Lease as this candidate wrote it, if it has not expired.
     fn own(&self) -> Option<Lease> {
         let observed = self.observed.lock();
         let Observed { lease, at } = observed.as_ref()?;
@@ -222,10 +222,10 @@ impl Elector<'_> {
 
     async fn try_acquire_or_renew(&self) -> Result<bool, Error> {
         let api = self.client.api::<Lease>(&self.election.namespace);
-        // While nobody else can have taken it, what we wrote is what there is.
+        // Nobody else can have taken a Lease that has not expired, so it need not be read.
         if let Some(lease) = self.own()
-            && let Claim::Update(spec) =
-                self.election.claim(Some(&lease), self.env.now(), self.env.now(), self.env.wall())
+            && let LeaseAction::Update(spec) =
+                self.election.next_action(Some(&lease), self.env.now(), self.env.now(), self.env.wall())
         {
             match api.update(&Lease { spec: Some(*spec), ..lease }).await {
                 Ok(updated) => {
@@ -241,12 +241,12 @@ impl Elector<'_> {
             Err(error) => return Err(error),
         };
         let observed_at = self.observe(held.as_ref());
-        match self.election.claim(held.as_ref(), observed_at, self.env.now(), self.env.wall()) {
-            Claim::HeldBy(holder) => {
+        match self.election.next_action(held.as_ref(), observed_at, self.env.now(), self.env.wall()) {
+            LeaseAction::HeldBy(holder) => {
                 tracing::debug!(lease = self.election.lease_name, holder, "lease is held");
                 Ok(false)
             }
-            Claim::Create(spec) => {
+            LeaseAction::Create(spec) => {
                 let metadata = ObjectMeta {
                     name: Some(self.election.lease_name.clone()),
                     namespace: Some(self.election.namespace.clone()),
@@ -256,7 +256,7 @@ impl Elector<'_> {
                 self.observe(Some(&created));
                 Ok(true)
             }
-            Claim::Update(spec) => {
+            LeaseAction::Update(spec) => {
                 let lease = Lease { spec: Some(*spec), ..held.unwrap_or_default() };
                 let updated = api.update(&lease).await?;
                 self.observe(Some(&updated));
@@ -265,7 +265,7 @@ impl Elector<'_> {
         }
     }
 
-    /// When what we see was first seen so.
+    /// Records the Lease, and returns the time at which it was first observed in this state.
     fn observe(&self, lease: Option<&Lease>) -> Instant {
         let now = self.env.now();
         let Some(lease) = lease else { return now };
@@ -279,7 +279,7 @@ impl Elector<'_> {
         }
     }
 
-    /// Lets the next leader begin at once.
+    /// Releases the Lease, so that the next leader can begin at once.
     async fn release(&self) {
         let api = self.client.api::<Lease>(&self.election.namespace);
         let giving_up = async {
@@ -288,7 +288,7 @@ impl Elector<'_> {
             if spec.holder_identity.as_deref() != Some(&self.election.identity) {
                 return Ok(());
             }
-            spec.holder_identity = None; // an empty one is no valid lease
+            spec.holder_identity = None; // an empty text would be invalid
             spec.lease_duration_seconds = Some(1);
             spec.acquire_time = Some(MicroTime(self.env.wall()));
             spec.renew_time = Some(MicroTime(self.env.wall()));

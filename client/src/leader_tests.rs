@@ -1,4 +1,4 @@
-//! Elections in virtual time: one leads, a silent one is replaced, and one that cannot renew stops in time.
+//! Tests of leader election in virtual time.
 
 use crate::client::Client;
 use crate::leader::{LeaderElection, LeadershipLost, identity};
@@ -16,7 +16,7 @@ struct World {
     env: Env,
     server: FakeServer,
     client: Client,
-    /// `+a` when a begins to lead, `-a` when its work has been stopped.
+    /// `+a` when candidate a begins to lead, `-a` when its work has stopped.
     log: Arc<Mutex<Vec<String>>>,
 }
 
@@ -81,14 +81,14 @@ async fn one_leads_and_hands_over_when_asked_to_stop() {
     assert_eq!(world.lease("holderIdentity"), "a");
     assert_eq!(world.lease("leaseDurationSeconds"), 15);
     assert_eq!(world.lease("leaseTransitions"), 0);
-    // The leader knows what it wrote, and need not look; the other looks every 2 to 4.4 seconds.
+    // The leader knows the Lease that it wrote and does not read it; the other reads every 2 to 4.4 seconds.
     let reads = world.server.count("GET /apis/coordination.k8s.io/v1/namespaces/kube-system/leases/controllers");
     assert!((14..=31).contains(&reads), "{reads}");
     first.shutdown().cancel();
     first_task.await.unwrap().unwrap();
     assert_eq!(world.lease("holderIdentity"), json!(null));
     assert_eq!(world.lease("leaseDurationSeconds"), 1);
-    // A retry period, lengthened at most to 4.4 s.
+    // A retry period is at most 4.4 s with jitter.
     world.pass(5).await;
     assert_eq!(world.taken(), ["-a", "+b"]);
     assert_eq!(world.lease("leaseTransitions"), 1);
@@ -102,7 +102,7 @@ async fn a_silent_leader_is_replaced_only_after_its_lease_has_run_out() {
         json!({
             "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
             "metadata": {"name": "controllers", "namespace": "kube-system"},
-            // Whatever its clock said: what counts is how long it has been silent before our eyes.
+            // The times in the Lease do not count, only for how long this candidate has observed no change.
             "spec": {"holderIdentity": "dead", "leaseDurationSeconds": 15, "leaseTransitions": 3,
                      "renewTime": "2031-01-01T00:00:00.000000Z"}
         }),
@@ -147,7 +147,7 @@ async fn who_was_leading_under_the_same_identity_goes_on_at_once() {
     let world = world();
     let (_first, first_task) = world.stand("a");
     world.pass(5).await;
-    // As after a crash: nothing is released.
+    // As in a crash, nothing is released.
     first_task.abort();
     let (_second, _task) = world.stand("a");
     world.pass(1).await;

@@ -1,10 +1,9 @@
-//! The client of the API: how every component but the server's own store sees the cluster.
+//! The client of the Kubernetes API, which every component uses.
 //!
-//! Read in order: a request goes out (`transport`, `api`), a collection is followed (`watch`, `reflector`,
-//! `informer`, `lister`), keys are worked off (`work_queue`, `controller`), decisions are carried out (`plan`).
-//! Corresponds to k8s.io/client-go.
+//! Read in order: requests (`transport`, `api`), caches of collections (`watch`, `reflector`, `informer`, `lister`), work
+//! queues (`work_queue`, `controller`), and carrying out decisions (`plan`). Corresponds to k8s.io/client-go.
 
-// A request goes out.
+// Requests.
 mod connector;
 mod transport;
 pub mod token;
@@ -20,7 +19,7 @@ pub mod options;
 pub mod dynamic;
 pub mod api;
 
-// A collection is followed.
+// Caches of collections.
 pub mod watch;
 pub mod backoff;
 pub mod reflector;
@@ -30,7 +29,7 @@ pub mod lister;
 pub mod informer;
 pub mod informers;
 
-// Keys are worked off, decisions carried out.
+// Work queues, and carrying out decisions.
 pub mod work_queue;
 pub mod controller;
 pub mod expectations;
@@ -39,7 +38,7 @@ pub mod plan;
 pub mod events;
 pub mod leader;
 
-// The whole of a component: its own port, whom that believes, and how it runs.
+// Running a component: its port, access checks and leader election.
 pub mod delegated_auth;
 pub mod component;
 

@@ -3,14 +3,14 @@
 //! Corresponds to k8s.io/client-go/listers.
 
 use crate::cached::{Cached, key, typed};
-use crate::store::{Store, Which};
+use crate::store::{Selection, Store};
 use proto::meta::selector::Selector;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// What the server said last, as far as this process has heard. Objects are shared and never change in place.
+/// A read-only view of an informer's store, which may lag behind the server. Objects are shared and immutable.
 pub struct Lister<T> {
     store: Arc<Store>,
     kind: PhantomData<fn() -> T>,
@@ -29,12 +29,12 @@ impl<T> fmt::Debug for Lister<T> {
 }
 
 impl<T: Cached> Lister<T> {
-    /// Of a store that holds objects of this type.
+    /// Reads a store whose objects have this type.
     pub(crate) fn new(store: Arc<Store>) -> Self {
         Self { store, kind: PhantomData }
     }
 
-    /// A lister of given objects, for tests of what only reads.
+    /// Makes a lister of given objects, for tests.
     pub fn of(objects: impl IntoIterator<Item = T>) -> Self {
         let store = Store::default();
         for object in objects {
@@ -43,13 +43,13 @@ impl<T: Cached> Lister<T> {
         Self::new(Arc::new(store))
     }
 
-    fn read(&self, which: Which<'_>) -> Vec<Arc<T>> {
+    fn read(&self, selection: Selection<'_>) -> Vec<Arc<T>> {
         let mut found = Vec::new();
-        self.store.each(which, &mut |object| found.push(typed(object.clone())));
+        self.store.each(selection, &mut |object| found.push(typed(object.clone())));
         found
     }
 
-    /// An empty namespace is a cluster-scoped object's.
+    /// Returns an object; the namespace of a cluster-scoped one is empty.
     pub fn get(&self, namespace: &str, name: &str) -> Option<Arc<T>> {
         self.by_key(&key(namespace, name))
     }
@@ -59,7 +59,7 @@ impl<T: Cached> Lister<T> {
     }
 
     pub fn list(&self) -> Vec<Arc<T>> {
-        self.read(Which::All)
+        self.read(Selection::All)
     }
 
     pub fn len(&self) -> usize {
@@ -71,32 +71,32 @@ impl<T: Cached> Lister<T> {
     }
 
     pub fn in_namespace(&self, namespace: &str) -> Vec<Arc<T>> {
-        self.read(Which::Namespace(namespace))
+        self.read(Selection::Namespace(namespace))
     }
 
-    /// The objects that the index of that name files under `value`.
+    /// Returns the objects with that value in an index.
     pub fn by_index(&self, name: &str, value: &str) -> Vec<Arc<T>> {
-        self.read(Which::Indexed { index: name, value })
+        self.read(Selection::Indexed { index: name, value })
     }
 
-    /// All values of an index that some object has.
+    /// Returns all values in an index.
     pub fn index_values(&self, name: &str) -> Vec<String> {
         self.store.index_values(name)
     }
 
-    /// The version of the collection that the objects are as of, as the last event or bookmark said; `None` before the
-    /// first one. Corresponds to LastStoreSyncResourceVersion.
+    /// Returns the collection's version in the store, from the last event or bookmark; `None` before the first one.
+    /// Corresponds to LastStoreSyncResourceVersion.
     pub fn synced_version(&self) -> Option<u64> {
         self.store.synced_version()
     }
 
-    /// Those of a namespace (of all, where it is empty) whose labels the selector matches.
+    /// Returns the objects of a namespace, or of all if it is empty, that a label selector matches.
     pub fn select(&self, namespace: &str, selector: &Selector) -> Vec<Arc<T>> {
         let none = BTreeMap::new();
         self.filter(namespace, |object| selector.matches(object.metadata().labels.as_ref().unwrap_or(&none)))
     }
 
-    /// Those of a namespace (of all, where it is empty) that `wanted` accepts.
+    /// Returns the objects of a namespace, or of all if it is empty, that `wanted` accepts.
     pub fn filter(&self, namespace: &str, wanted: impl Fn(&T) -> bool) -> Vec<Arc<T>> {
         let mut objects = if namespace.is_empty() { self.list() } else { self.in_namespace(namespace) };
         objects.retain(|object| wanted(object));

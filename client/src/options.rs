@@ -1,27 +1,27 @@
-//! What goes with a request: which objects, how to change or delete them.
+//! Options of requests: for listing, patching and deleting.
 //!
 //! Corresponds to ListOptions, PatchOptions and DeleteOptions of k8s.io/apimachinery/pkg/apis/meta/v1.
 
 use crate::request::Target;
 use serde_json::{Map, Value, json};
 
-/// Which objects, and from which revision on. Empty strings say nothing.
+/// Options of lists and watches. Empty strings are left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ListOptions {
-    /// Read by `Informers::of_selected` alone: an `Api` has its namespace already.
+    /// Used only by `Informers::of_selected`, since an `Api` has its namespace already.
     pub namespace: String,
     pub label_selector: String,
     pub field_selector: String,
     pub resource_version: String,
     /// `Exact` or `NotOlderThan`.
     pub resource_version_match: String,
-    /// At most so many in one answer; 0 is no limit.
+    /// Most objects in one answer; 0 for no limit.
     pub limit: u32,
-    /// Where the previous page ended.
+    /// Token of the previous page.
     pub continue_token: String,
-    /// After how many seconds the server ends a watch; 0 leaves it to the server.
+    /// Seconds after which the server ends a watch; 0 leaves it to the server.
     pub timeout_s: u32,
-    /// Watch only: begin with the present objects, their end marked by a bookmark.
+    /// Watch only: send the present objects first, then a bookmark that marks their end.
     pub send_initial_events: bool,
     /// Watch only.
     pub allow_bookmarks: bool,
@@ -68,14 +68,14 @@ pub struct ListMeta {
     pub remaining_item_count: Option<i64>,
 }
 
-/// A change to an object, in one of the four forms that servers take.
+/// A patch, in one of the four types that servers accept.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Patch {
-    /// RFC 6902.
+    /// A JSON patch, RFC 6902.
     Json(Value),
-    /// RFC 7396.
+    /// A merge patch, RFC 7396.
     Merge(Value),
-    /// Lists merge by their keys. Built-in kinds alone.
+    /// A strategic merge patch: lists merge by their keys. For built-in kinds only.
     Strategic(Value),
     /// Server-side apply.
     Apply { value: Value, manager: String, force: bool },
@@ -109,7 +109,7 @@ impl Patch {
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PatchOptions {
-    /// Whose fields these become; empty: the program's name.
+    /// Manager of the patched fields; empty for the program's name.
     pub field_manager: String,
     pub dry_run: bool,
 }
@@ -125,7 +125,7 @@ impl PatchOptions {
     }
 }
 
-/// What becomes of the objects that the deleted one owns.
+/// Treatment of the objects that the deleted one owns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Propagation {
     Background,
@@ -143,7 +143,7 @@ impl Propagation {
     }
 }
 
-/// Refuses the delete where the object is not the one that was meant. Empty strings say nothing.
+/// Conditions under which the server deletes the object. Empty strings are left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Preconditions {
     pub uid: String,
@@ -163,7 +163,7 @@ impl DeleteOptions {
         Self { preconditions: Preconditions { uid: uid.into(), ..Preconditions::default() }, ..Self::default() }
     }
 
-    /// The body of the request; nothing where nothing is asked for.
+    /// Returns the body of the request; `None` without any option.
     pub(crate) fn body(&self) -> Option<Value> {
         if *self == Self::default() {
             return None;

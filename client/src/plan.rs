@@ -1,7 +1,7 @@
-//! `Plan`: what a controller has decided to do, as a value that can be printed, compared and carried out.
+//! `Plan`: a controller's decisions, as a value that can be printed, compared and applied.
 //!
-//! Deciding is pure and lives in each controller; `apply` is the one place that acts. A plan may take several rounds:
-//! what fails is reported, and the next look at the world makes the next plan.
+//! Each controller decides in a pure function; only `apply` sends requests. Reaching the goal may take several rounds: a
+//! failure is reported, and the next reconcile makes the next plan.
 
 use crate::cached::key;
 use crate::client::Client;
@@ -14,10 +14,10 @@ use serde_json::Value;
 use std::fmt;
 use std::time::Duration;
 
-/// One request, or one event to record.
+/// One request to send, or one event to record.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// The object says its kind; `gvr` says where it goes.
+    /// Creates the object in the collection `gvr`.
     Create {
         gvr: Gvr,
         namespace: String,
@@ -40,7 +40,7 @@ pub enum Action {
         subresource: Option<String>,
         patch: Patch,
     },
-    /// A post to `binding`, `eviction`, ….
+    /// Posts to `binding`, `eviction`, ….
     CreateSubresource {
         gvr: Gvr,
         namespace: String,
@@ -48,7 +48,7 @@ pub enum Action {
         subresource: String,
         body: Value,
     },
-    /// A put to `finalize`, `approval`, ….
+    /// Puts to `finalize`, `approval`, ….
     UpdateSubresource {
         gvr: Gvr,
         namespace: String,
@@ -94,7 +94,7 @@ impl Action {
 }
 
 impl Action {
-    /// The resource that it writes; `None` for an event.
+    /// Returns the resource that the action writes; `None` for an event.
     pub fn gvr(&self) -> Option<&Gvr> {
         match self {
             Action::Create { gvr, .. }
@@ -147,7 +147,7 @@ impl fmt::Display for Action {
     }
 }
 
-/// `web`, or `web-*` where the server is to choose the rest.
+/// Returns the object's name, such as `web`, or `web-*` if the server is to generate the rest.
 fn name_of(object: &Value) -> String {
     let meta = &object["metadata"];
     match (meta["name"].as_str().filter(|name| !name.is_empty()), meta["generateName"].as_str()) {
@@ -157,16 +157,16 @@ fn name_of(object: &Value) -> String {
     }
 }
 
-/// Actions in the order in which they are to happen.
+/// Actions, in order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
     pub actions: Vec<Action>,
-    /// Look again after this long, whatever happens.
+    /// Time after which the key is reconciled again in any case.
     pub requeue_after: Option<Duration>,
 }
 
 impl Plan {
-    /// With nothing to come back for.
+    /// Makes a plan of these actions, without a requeue.
     pub fn of(actions: impl IntoIterator<Item = Action>) -> Self {
         Self { actions: actions.into_iter().collect(), requeue_after: None }
     }
@@ -179,7 +179,7 @@ impl Plan {
         self.actions.push(action);
     }
 
-    /// Looks again after `delay` or whatever sooner time was asked for before.
+    /// Requeues after `delay`, or sooner if requested before.
     pub fn requeue_within(&mut self, delay: Duration) {
         self.requeue_after = Some(self.requeue_after.map_or(delay, |earlier| earlier.min(delay)));
     }
@@ -194,7 +194,7 @@ impl fmt::Display for Plan {
     }
 }
 
-/// The first action that failed; those before it are done, those after it were not tried.
+/// The first action that failed. Those before it are done, and those after it were not tried.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{failed}: {cause}")]
 pub struct ApplyError {
@@ -204,7 +204,7 @@ pub struct ApplyError {
     pub cause: Error,
 }
 
-/// Carries out a plan in order. Answers what the server said to each action; null for deletes and events.
+/// Applies a plan in order. Returns the server's answer to each action; null for deletes and events.
 pub async fn apply(client: &Client, recorder: &Recorder, plan: &Plan) -> Result<Vec<Value>, ApplyError> {
     let mut answers = Vec::with_capacity(plan.actions.len());
     for action in &plan.actions {

@@ -1,6 +1,6 @@
-//! `Reflector`: follows one collection and keeps a store equal to it, whatever happens to the connection.
+//! `Reflector`: lists and watches one collection, and keeps a store equal to it in spite of lost connections.
 //!
-//! A state machine: each step takes the state by value and returns the next.
+//! It is a state machine: each step takes the state by value and returns the next.
 //!
 //! ```text
 //!   Start ──► Initial (streams) ──► (end bookmark) ──► Following ◄──► Watch
@@ -9,14 +9,14 @@
 //!           └──────────────────────────────────────────────────────► Watch
 //! ```
 //!
-//! A server refuses to stream initial events in one of two ways. With the feature gate off the answer is 422 (400 of
-//! old ones). On an etcd that cannot be asked for progress the answer is 200, and the stream's only event is an error
-//! with code 500. Whatever the error is, listing makes progress where asking for the same again may not.
+//! A server refuses to stream initial events in one of two ways. With the feature gate off it answers 422 (old servers:
+//! 400). On an etcd that cannot be asked for progress it answers 200, and the stream's only event is an error with code
+//! 500. In both cases a list succeeds where the same request may fail again.
 //!
 //! Corresponds to k8s.io/client-go/tools/cache/reflector.go.
 
 use crate::backoff::Backoff;
-use crate::cached::{AnyCached, Cached, Form, PartialObject, key_of};
+use crate::cached::{AnyCached, Cached, Codec, PartialObject, key_of};
 use crate::dynamic::DynamicApi;
 use crate::error::Error;
 use crate::options::ListOptions;
@@ -29,35 +29,35 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// client-go's: the pause after a failure grows to half a minute and shrinks back after two quiet ones.
+/// client-go's back-off: the pause after a failure grows to 30 s, and starts anew after two minutes without a failure.
 const BACKOFF: Backoff =
     Backoff { initial: Duration::from_millis(800), factor: 2.0, max: Duration::from_secs(30), jitter: 1.0 };
 const BACKOFF_RESET: Duration = Duration::from_secs(120);
-/// A watch asks to be ended after this or up to twice as long, so that watchers spread over the servers.
+/// A watch asks the server to end it after this time or up to twice as long, so that watchers spread over the servers.
 const MIN_WATCH_TIMEOUT: Duration = Duration::from_secs(300);
-/// Past the time at which the server should have ended it, a silent watch is taken for dead.
+/// Time after its requested end at which a silent watch counts as dead.
 const WATCH_OVERTIME: Duration = Duration::from_secs(30);
 /// Objects in one page of a list that is not served from the server's cache.
 const PAGE_LIMIT: u32 = 500;
-/// A watch that ends sooner than this without an event is a failure in disguise.
+/// A watch that ends sooner than this without an event counts as a failure.
 const SHORTEST_WATCH: Duration = Duration::from_secs(1);
 
-/// Where a reflector puts what it sees, each with the version of the collection that it brings.
+/// Receives the changes of a collection, each with the collection's version after it.
 pub(crate) trait Sink: Send + Sync {
-    /// The whole collection as of one revision.
+    /// Sets the whole collection as of one revision.
     fn replace(&self, objects: Vec<Arc<dyn AnyCached>>, version: &str);
     fn upsert(&self, object: Arc<dyn AnyCached>, version: &str);
     fn remove(&self, key: &str, last: Option<Arc<dyn AnyCached>>, version: &str);
-    /// Nothing has changed up to this version.
+    /// Records that nothing has changed up to this version.
     fn advance(&self, version: &str);
 }
 
 enum State {
-    /// Nothing usable is held: stream or list the collection, not older than `from` (empty: the newest).
+    /// The store is not usable: stream or list the collection, not older than `from` (empty: the newest).
     Start {
         from: String,
     },
-    /// The server would not stream initial events this time.
+    /// The server refused to stream initial events this time.
     List {
         from: String,
     },
@@ -67,7 +67,7 @@ enum State {
         until: Instant,
         objects: BTreeMap<String, Arc<dyn AnyCached>>,
     },
-    /// The store is as of `version`; follow from there.
+    /// The store is as of `version`: watch from there.
     Watch {
         version: String,
     },
@@ -80,7 +80,7 @@ enum State {
     },
 }
 
-/// Why a step did not get further, and where to go on.
+/// A failed step: the error and the state to go on with.
 struct Failure {
     next: State,
     error: Option<Error>,
@@ -89,13 +89,13 @@ struct Failure {
 pub(crate) struct Reflector<S> {
     api: DynamicApi,
     selection: ListOptions,
-    form: Form,
+    codec: Codec,
     sink: S,
     random: Random,
 }
 
 impl<S: Sink> Reflector<S> {
-    pub(crate) fn new(api: DynamicApi, selection: ListOptions, form: Form, sink: S) -> Self {
+    pub(crate) fn new(api: DynamicApi, selection: ListOptions, codec: Codec, sink: S) -> Self {
         let stream = format!(
             "client/reflector/{}/{}/{}/{}/{}",
             api.client().user_agent(),
@@ -105,16 +105,16 @@ impl<S: Sink> Reflector<S> {
             selection.field_selector
         );
         let random = api.client().env().random(&stream);
-        Self { api, selection, form, sink, random }
+        Self { api, selection, codec, sink, random }
     }
 
     fn env(&self) -> &Env {
         self.api.client().env()
     }
 
-    /// Runs until it is dropped.
+    /// Runs until the future is dropped.
     pub(crate) async fn run(&self) {
-        // From any revision the server has at hand: the first look need not be the newest.
+        // The first list may be of any revision that the server has cached.
         let mut state = State::Start { from: "0".into() };
         let mut attempt = 0;
         let mut failed_at = self.env().now();
@@ -153,20 +153,20 @@ impl<S: Sink> Reflector<S> {
 
     async fn start(&self, from: String) -> Result<State, Failure> {
         let (options, until) = self.watch_options(ListOptions {
-            // "0" would let the server begin with what it has: a stream of initial events is consistent instead.
+            // Without a version the stream of initial events is consistent; "0" would allow stale objects.
             resource_version: if from == "0" { String::new() } else { from.clone() },
             resource_version_match: "NotOlderThan".into(),
             send_initial_events: true,
             ..self.selection.clone()
         });
-        match self.api.watch_as(&options, self.form.accept_watch).await {
+        match self.api.watch_as(&options, self.codec.accept_watch).await {
             Ok(watch) => Ok(State::Initial { from, watch, until, objects: BTreeMap::new() }),
             Err(error) if may_stream_later(&error) => Err(restart(from, error)),
             Err(error) => Ok(self.list_instead(from, &error)),
         }
     }
 
-    /// Where to go on when the stream of initial events was refused, or broke for good.
+    /// Returns the next state after the stream of initial events was refused, or failed for good.
     fn list_instead(&self, from: String, error: &Error) -> State {
         tracing::info!(collection = %self.api.gvr(), %error, "no stream of initial events: listing instead");
         State::List { from }
@@ -184,7 +184,7 @@ impl<S: Sink> Reflector<S> {
                 Some(Ok(event)) => event,
                 Some(Err(error)) if may_stream_later(&error) => return Err(restart(from, error)),
                 Some(Err(error)) => return Ok(self.list_instead(from, &error)),
-                // Ended before it was complete: what came so far is no collection.
+                // The stream ended before the collection was complete.
                 None => return Err(Failure { next: State::Start { from }, error: None }),
             };
             match event {
@@ -210,16 +210,16 @@ impl<S: Sink> Reflector<S> {
 
     async fn list(&self, from: String) -> Result<State, Failure> {
         let mut options = ListOptions {
-            // The server's cache answers "0" whole; a limit would send the request past the cache.
+            // "0" is answered whole from the server's cache; a limit would bypass the cache.
             limit: if from == "0" { 0 } else { PAGE_LIMIT },
             resource_version: from.clone(),
             ..self.selection.clone()
         };
         let mut objects = Vec::new();
         loop {
-            let page = self.api.list_as(&options, self.form.accept_list, |bytes| Ok(self.decode(bytes))).await;
+            let page = self.api.list_as(&options, self.codec.accept_list, |bytes| Ok(self.decode(bytes))).await;
             let page = match page {
-                // The server does not hold the token's revision as long as these pages take.
+                // The server compacted the token's revision while the pages were read.
                 Err(error) if error.is_gone() && options.limit > 0 && !options.continue_token.is_empty() => {
                     objects.clear();
                     options = ListOptions { resource_version: from.clone(), ..self.selection.clone() };
@@ -233,7 +233,7 @@ impl<S: Sink> Reflector<S> {
                 return Ok(State::Watch { version: page.metadata.resource_version });
             }
             options.continue_token = page.metadata.continue_token;
-            // The token names the revision.
+            // The token contains the revision.
             options.resource_version.clear();
         }
     }
@@ -241,7 +241,7 @@ impl<S: Sink> Reflector<S> {
     async fn watch(&self, version: String) -> Result<State, Failure> {
         let (options, until) =
             self.watch_options(ListOptions { resource_version: version.clone(), ..self.selection.clone() });
-        match self.api.watch_as(&options, self.form.accept_watch).await {
+        match self.api.watch_as(&options, self.codec.accept_watch).await {
             Ok(watch) => Ok(State::Following { version, watch, began: self.env().now(), until, events: 0 }),
             Err(error) => Err(resume(version, error)),
         }
@@ -271,7 +271,7 @@ impl<S: Sink> Reflector<S> {
                         version = object.meta().resource_version.clone().unwrap_or(version);
                         self.sink.upsert(object, &version);
                     }
-                    // Left out, and not asked for again.
+                    // Skipped, and not requested again.
                     None => {
                         version = self.decode_partial(&bytes).and_then(version_of).unwrap_or(version);
                         self.sink.advance(&version);
@@ -292,7 +292,7 @@ impl<S: Sink> Reflector<S> {
         }
     }
 
-    /// `None` also where the server should have ended the watch long ago.
+    /// Returns the next event; `None` also if the server should have ended the watch long ago.
     async fn next_event(&self, watch: &mut Watch, until: Instant) -> Option<Result<WatchEvent, Error>> {
         let left = until.saturating_duration_since(self.env().now());
         self.env().timeout(left, watch.next()).await.unwrap_or(None)
@@ -308,7 +308,7 @@ impl<S: Sink> Reflector<S> {
     /// Deviation: an object that cannot be decoded is reported and left out, so that one bad object does not hide
     /// all others; client-go's reflector starts over until it is gone.
     fn decode(&self, bytes: &[u8]) -> Option<Arc<dyn AnyCached>> {
-        match (self.form.decode)(bytes) {
+        match (self.codec.decode)(bytes) {
             Ok(object) => Some(object),
             Err(error) => {
                 let key = PartialObject::decode(bytes).map(|partial| partial.cache_key()).unwrap_or_default();
@@ -329,8 +329,8 @@ impl<S: Sink> Reflector<S> {
     }
 }
 
-/// A stream of initial events that failed so may succeed another time: the server is not there, is busy, or has another
-/// revision than the one asked for.
+/// Returns true if a failed stream of initial events may succeed later: the server is unreachable or busy, or does not
+/// have the requested revision.
 fn may_stream_later(error: &Error) -> bool {
     match error {
         Error::Transport(_) | Error::Lost(_) => true,
@@ -339,14 +339,14 @@ fn may_stream_later(error: &Error) -> bool {
     }
 }
 
-/// Begins again. An error that says the revision is gone (or not there yet) asks for the newest.
+/// Returns to the start; for the newest revision if the requested one was compacted or does not exist yet.
 fn restart(from: String, error: Error) -> Failure {
     let from = if is_other_version(&error) { String::new() } else { from };
     Failure { next: State::Start { from }, error: Some(error) }
 }
 
-/// Goes on where the watch stopped, unless the server does not hold that revision, or does not serve or cannot send
-/// what comes after it: it would not the next time either.
+/// Resumes the watch at its last version, unless the server cannot serve the following events: then it starts over, since
+/// the next watch would fail too.
 fn resume(version: String, error: Error) -> Failure {
     if error.is_gone() {
         return Failure { next: State::Start { from: String::new() }, error: None };
@@ -364,7 +364,8 @@ fn version_of(object: PartialObject) -> Option<String> {
     object.metadata.resource_version
 }
 
-/// The revision asked for is no longer held, or not yet: the server fell behind, or its store was restored.
+/// Returns true if the server does not have the requested revision: it was compacted, or the server is behind, or its
+/// store was restored.
 fn is_other_version(error: &Error) -> bool {
     let causes = error.status().and_then(|status| status.details.as_ref()).map(|details| &details.causes);
     error.is_gone() || causes.is_some_and(|causes| causes.iter().any(|cause| cause.reason == "ResourceVersionTooLarge"))

@@ -1,10 +1,10 @@
-//! `Renewal`: the other end of a client whose certificates are exchanged while it is in use.
+//! `Renewal`: replaces the certificates of a client while it is in use.
 //!
 //! Corresponds to the certificate rotation of k8s.io/client-go/transport and pkg/kubelet/certificate/transport.go.
 
 use crate::client::Client;
 use crate::error::Error;
-use crate::transport::{Transport, Way};
+use crate::transport::{SharedTransport, Transport};
 use component_base::env::Env;
 use component_base::file_watch::FileWatch;
 use component_base::kubeconfig;
@@ -13,38 +13,38 @@ use parking_lot::RwLock;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Exchanges the ways of a client and of all that are made of it.
+/// Replaces the transport of a client and of all clients made from it.
 #[derive(Clone)]
 pub struct Renewal {
     env: Env,
-    way: Way,
-    anonymous: Way,
+    current: SharedTransport,
+    anonymous: SharedTransport,
 }
 
 impl Client {
-    /// The same client, whose certificates can be exchanged.
+    /// Returns the client in a form whose certificates can be replaced.
     pub fn renewable(mut self) -> (Self, Renewal) {
-        let way = |transport: &Arc<Transport>| Arc::new(RwLock::new(transport.clone()));
-        let renewal = Renewal { env: self.env().clone(), way: way(&self.transport), anonymous: way(&self.anonymous) };
-        self.transport = Arc::new(Transport::Renewable(renewal.way.clone()));
+        let shared = |transport: &Arc<Transport>| Arc::new(RwLock::new(transport.clone()));
+        let renewal =
+            Renewal { env: self.env().clone(), current: shared(&self.transport), anonymous: shared(&self.anonymous) };
+        self.transport = Arc::new(Transport::Renewable(renewal.current.clone()));
         self.anonymous = Arc::new(Transport::Renewable(renewal.anonymous.clone()));
         (self, renewal)
     }
 }
 
 impl Renewal {
-    /// Requests go out under this connection's certificates from now on; those that are on their way are not cut.
+    /// Uses this connection's certificates for new requests; running ones are not interrupted.
     pub fn renew(&self, connection: &Connection) -> Result<(), Error> {
         let bare = Connection { client_cert_pem: None, client_key_pem: None, ..connection.clone() };
-        let (way, _) = Transport::connect(&self.env, connection)?;
+        let (current, _) = Transport::connect(&self.env, connection)?;
         let (anonymous, _) = Transport::connect(&self.env, &bare)?;
-        *self.way.write() = Arc::new(way);
+        *self.current.write() = Arc::new(current);
         *self.anonymous.write() = Arc::new(anonymous);
         Ok(())
     }
 
-    /// Until shutdown: what a kubeconfig file and the files that it names say next is what counts. What they say now is
-    /// known.
+    /// Renews until shutdown, whenever the kubeconfig or a file that it names changes.
     pub fn follow(self, path: PathBuf) -> impl Future<Output = ()> + Send {
         let mut watch = FileWatch::new(kubeconfig::files(&path));
         async move {
@@ -86,7 +86,7 @@ mod tests {
 
     const SERVER: &str = "https://apiserver:6443";
 
-    /// Answers with the name in the caller's certificate.
+    /// Returns a service that answers with the name in the caller's certificate.
     fn whoami() -> HttpService {
         HttpService::new(tower::service_fn(|request: Request<Body>| async move {
             let peer = request.extensions().get::<ConnectionInfo>().unwrap();
@@ -118,7 +118,7 @@ mod tests {
         write("system:kube-proxy");
         env.sleep(Duration::from_secs(2)).await;
         assert_eq!(names().await, ["system:kube-proxy"; 2]);
-        // What cannot be read changes nothing.
+        // A file that cannot be read changes nothing.
         std::fs::write(&path, "{").unwrap();
         env.sleep(Duration::from_secs(2)).await;
         assert_eq!(names().await, ["system:kube-proxy"; 2]);

@@ -1,4 +1,4 @@
-//! One request of a verb and its whole answer, with the retries that the server asks for.
+//! `Call`: one request and its answer, with the retries that the server asks for.
 //!
 //! Corresponds to k8s.io/client-go/rest/request.go and with_retry.go.
 
@@ -12,16 +12,16 @@ use std::time::Duration;
 
 pub const JSON: &str = "application/json";
 
-/// How often "come back later" is obeyed before it is passed on, as by client-go.
+/// Most retries after answers with Retry-After, as in client-go.
 const MAX_RETRIES: u32 = 10;
-/// Before a read whose connection was lost is sent again, as by client-go.
+/// Pause before a read whose connection was lost is sent again, as in client-go.
 const LOST_PAUSE: Duration = Duration::from_secs(1);
-/// The longest answer that is read whole.
+/// Most bytes of an answer.
 const MAX_ANSWER_BYTES: usize = 1 << 30;
-/// Errors are short; of a longer one the rest does not matter.
+/// Most bytes of an error; the rest is dropped.
 const MAX_ERROR_BYTES: usize = 1 << 20;
 
-/// A request that can be sent again.
+/// A request that can be repeated.
 #[derive(Clone, Debug)]
 pub struct Call {
     pub method: Method,
@@ -56,7 +56,7 @@ impl Call {
 }
 
 impl Client {
-    /// The body of a successful answer.
+    /// Sends a request, and returns the body of a successful answer.
     pub async fn call(&self, call: &Call) -> Result<Bytes, Error> {
         let answer = self.call_streaming(call).await?;
         read_all(answer.into_body(), MAX_ANSWER_BYTES)
@@ -64,13 +64,13 @@ impl Client {
             .map_err(|error| Error::Lost(format!("{} {}: {error}", call.method, call.target)))
     }
 
-    /// A successful answer whose body is still to be read.
+    /// Sends a request, and returns a successful answer whose body is still to be read.
     pub async fn call_streaming(&self, call: &Call) -> Result<Response<Body>, Error> {
         let mut retries = 0;
         let mut renewed_token = false;
         loop {
             let answer = match self.send(call.request()?).await {
-                // A read that was cut off can be repeated without harm.
+                // A read can be repeated safely.
                 Err(error @ Error::Lost(_)) if call.method == Method::GET && retries < MAX_RETRIES => {
                     retries += 1;
                     tracing::debug!(target = call.target, %error, "the connection was lost; asking again");
@@ -82,7 +82,7 @@ impl Client {
             if answer.status().is_success() {
                 return Ok(answer);
             }
-            // A token may have been revoked before its time; a fresh one is worth one try.
+            // The token may have been revoked, so a new one is tried once.
             if answer.status() == StatusCode::UNAUTHORIZED && !std::mem::replace(&mut renewed_token, true) {
                 let renewed = self.tokens().is_some_and(|tokens| tokens.invalidate());
                 if renewed {
@@ -104,7 +104,7 @@ impl Client {
     }
 }
 
-/// Only a server that names a time wants to be asked again.
+/// Returns the wait that the answer asks for; only such answers are retried.
 fn retry_after(answer: &Response<Body>) -> Option<Duration> {
     let code = answer.status();
     if code != StatusCode::TOO_MANY_REQUESTS && !code.is_server_error() {
@@ -114,7 +114,7 @@ fn retry_after(answer: &Response<Body>) -> Option<Duration> {
     Some(Duration::from_secs(seconds))
 }
 
-/// Builds a path and query, encoding what has to be.
+/// Builds a path and query with percent-encoding.
 #[derive(Clone, Debug)]
 pub struct Target {
     text: String,
@@ -122,7 +122,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// `path` is taken as it is.
+    /// Starts with an encoded path.
     pub fn new(path: String) -> Self {
         Self { text: path, has_query: false }
     }
@@ -133,7 +133,7 @@ impl Target {
         self
     }
 
-    /// Left out where the value is empty.
+    /// Adds a query parameter, unless the value is empty.
     pub fn query(mut self, name: &str, value: &str) -> Self {
         if value.is_empty() {
             return self;

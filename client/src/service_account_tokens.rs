@@ -1,4 +1,4 @@
-//! Tokens of a service account, asked for by TokenRequest and replaced before they expire.
+//! Tokens of a service account, from TokenRequests, replaced before they expire.
 //!
 //! Corresponds to SAControllerClientBuilder in k8s.io/controller-manager/pkg/clientbuilder.
 
@@ -16,17 +16,17 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long a token is asked to live.
+/// Requested lifetime of a token.
 const TOKEN_LIFE_S: i64 = 3600;
-/// The part of its life after which a token is replaced.
+/// Fraction of its lifetime after which a token is replaced.
 const REFRESH_AT: f64 = 0.8;
 
-/// Tokens of one service account, by TokenRequest. The account is created where it does not exist yet.
+/// The tokens of one service account, which is created if it does not exist.
 pub struct ServiceAccountTokens {
     requester: Client,
     namespace: String,
     name: String,
-    /// Held across the request, so that one caller asks and the others wait for its answer.
+    /// Locked during the request, so that one caller requests a token and the others wait for it.
     current: tokio::sync::Mutex<Option<Issued>>,
     revoked: Mutex<bool>,
 }
@@ -37,7 +37,7 @@ struct Issued {
 }
 
 impl ServiceAccountTokens {
-    /// `requester` may create tokens of service accounts; its own identity is used for nothing else.
+    /// `requester` must be allowed to create tokens of service accounts; its identity is used for nothing else.
     pub fn new(requester: &Client, namespace: &str, name: &str) -> Self {
         Self {
             requester: requester.clone(),

@@ -1,4 +1,4 @@
-//! `Store`: the objects of one collection by key, with indexes, all derived from what the server said.
+//! `Store`: the cached objects of one collection by key, with indexes.
 //!
 //! Corresponds to ThreadSafeStore and Indexer of k8s.io/client-go/tools/cache.
 
@@ -7,10 +7,10 @@ use parking_lot::RwLock;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The values under which an object is found in one index.
+/// Returns the values of an object in one index.
 pub(crate) type IndexFn = Box<dyn Fn(&dyn AnyCached) -> Vec<String> + Send + Sync>;
 
-/// Written by one reflector, read by anybody. All objects are of one type.
+/// A store with one writer, its reflector, and many readers. All objects have one type.
 #[derive(Default)]
 pub(crate) struct Store {
     contents: RwLock<Contents>,
@@ -20,13 +20,13 @@ pub(crate) struct Store {
 struct Contents {
     objects: BTreeMap<String, Arc<dyn AnyCached>>,
     indexes: BTreeMap<&'static str, Index>,
-    /// The version of the collection that the objects are as of; `None` before the first one is known.
+    /// Version of the collection in the store; `None` before the first one is known.
     synced_version: Option<u64>,
 }
 
 struct Index {
     values: IndexFn,
-    /// Keys of objects by value.
+    /// Keys of objects, by value.
     entries: BTreeMap<String, BTreeSet<String>>,
 }
 
@@ -49,12 +49,12 @@ impl Index {
     }
 }
 
-/// Which objects of a store are asked for; always in the order of keys.
+/// The objects to read from a store, always in the order of keys.
 #[derive(Clone, Copy)]
-pub(crate) enum Which<'a> {
+pub(crate) enum Selection<'a> {
     All,
     Namespace(&'a str),
-    /// Those that an index files under a value.
+    /// The objects with a value in an index.
     Indexed {
         index: &'a str,
         value: &'a str,
@@ -62,7 +62,7 @@ pub(crate) enum Which<'a> {
 }
 
 impl Store {
-    /// Adds an index, filled from what is there. The same name again changes nothing.
+    /// Adds an index of all objects. A name that exists already changes nothing.
     pub(crate) fn index(&self, name: &'static str, values: IndexFn) {
         let mut contents = self.contents.write();
         let Contents { objects, indexes, .. } = &mut *contents;
@@ -75,12 +75,12 @@ impl Store {
         });
     }
 
-    /// Answers what was there before.
+    /// Inserts an object, and returns the one that it replaces.
     pub(crate) fn insert(&self, object: Arc<dyn AnyCached>) -> Option<Arc<dyn AnyCached>> {
         self.insert_as_of(object, None)
     }
 
-    /// The same, and the store is as of `version` from then on: nobody sees one without the other.
+    /// Inserts an object and sets the store's version atomically. Returns the replaced object.
     pub(crate) fn insert_as_of(&self, object: Arc<dyn AnyCached>, version: Option<u64>) -> Option<Arc<dyn AnyCached>> {
         let key = key_of(object.meta());
         let mut contents = self.contents.write();
@@ -95,7 +95,7 @@ impl Store {
         old
     }
 
-    /// Takes out an object, and answers what was there; with the version as for `insert_as_of`.
+    /// Removes an object and sets the store's version atomically. Returns the removed object.
     pub(crate) fn remove_as_of(&self, key: &str, version: Option<u64>) -> Option<Arc<dyn AnyCached>> {
         let mut contents = self.contents.write();
         contents.synced_version = version.or(contents.synced_version);
@@ -106,7 +106,7 @@ impl Store {
         Some(old)
     }
 
-    /// Everything up to `version` has come.
+    /// Sets the store's version, after all changes up to it.
     pub(crate) fn advance(&self, version: Option<u64>) {
         let mut contents = self.contents.write();
         contents.synced_version = version.or(contents.synced_version);
@@ -128,17 +128,17 @@ impl Store {
         self.contents.read().objects.get(key).cloned()
     }
 
-    /// Hands each to `take`, which must not ask the store again. Panics where there is no such index: a mistake in the
-    /// program, not in its input.
-    pub(crate) fn each(&self, which: Which<'_>, take: &mut dyn FnMut(&Arc<dyn AnyCached>)) {
+    /// Calls `take` for each object; `take` must not use the store. Panics if there is no such index, which is a mistake in
+    /// the program.
+    pub(crate) fn each(&self, selection: Selection<'_>, take: &mut dyn FnMut(&Arc<dyn AnyCached>)) {
         let contents = self.contents.read();
-        match which {
-            Which::All => contents.objects.values().for_each(take),
-            Which::Namespace(namespace) => {
+        match selection {
+            Selection::All => contents.objects.values().for_each(take),
+            Selection::Namespace(namespace) => {
                 let from = contents.objects.range(format!("{namespace}/")..);
                 from.take_while(|(key, _)| split_key(key).0 == namespace).for_each(|(_, object)| take(object));
             }
-            Which::Indexed { index: name, value } => {
+            Selection::Indexed { index: name, value } => {
                 let index = contents.indexes.get(name).unwrap_or_else(|| panic!("no index {name:?} on this informer"));
                 let keys = index.entries.get(value).into_iter().flatten();
                 keys.filter_map(|key| contents.objects.get(key)).for_each(take);
@@ -146,7 +146,7 @@ impl Store {
         }
     }
 
-    /// All values of an index that some object has.
+    /// Returns all values in an index.
     pub(crate) fn index_values(&self, name: &str) -> Vec<String> {
         let contents = self.contents.read();
         contents.indexes.get(name).map(|index| index.entries.keys().cloned().collect()).unwrap_or_default()
@@ -177,14 +177,14 @@ mod tests {
         store
     }
 
-    fn read(store: &Store, which: Which<'_>) -> Vec<Arc<PartialObject>> {
+    fn read(store: &Store, selection: Selection<'_>) -> Vec<Arc<PartialObject>> {
         let mut found = Vec::new();
-        store.each(which, &mut |object| found.push(typed(object.clone())));
+        store.each(selection, &mut |object| found.push(typed(object.clone())));
         found
     }
 
-    fn labelled<'a>(value: &'a str) -> Which<'a> {
-        Which::Indexed { index: "labels", value }
+    fn labelled<'a>(value: &'a str) -> Selection<'a> {
+        Selection::Indexed { index: "labels", value }
     }
 
     #[test]
@@ -193,7 +193,7 @@ mod tests {
         for (namespace, name) in [("a", "z"), ("a-b", "x"), ("a", "b"), ("", "a"), ("ab", "c")] {
             store.insert(object(namespace, name, &[]));
         }
-        let keys: Vec<String> = read(&store, Which::Namespace("a")).iter().map(|o| o.cache_key()).collect();
+        let keys: Vec<String> = read(&store, Selection::Namespace("a")).iter().map(|o| o.cache_key()).collect();
         assert_eq!(keys, ["a/b", "a/z"]);
     }
 
@@ -212,7 +212,7 @@ mod tests {
     }
 
     proptest! {
-        /// The invariant of derived state: kept step by step, it equals a rebuild from scratch.
+        /// Indexes that were updated step by step equal a rebuild from scratch.
         #[test]
         fn indexes_equal_a_rebuild(ops in prop::collection::vec(
             prop_oneof![(0u8..6, 0u8..8).prop_map(|(n, l)| Op::Insert(n, l)), (0u8..6).prop_map(Op::Remove)], 0..60))
@@ -238,7 +238,7 @@ mod tests {
             for object in model.values() {
                 rebuilt.insert(object.clone());
             }
-            prop_assert_eq!(read(&store, Which::All), model.values().cloned().collect::<Vec<_>>());
+            prop_assert_eq!(read(&store, Selection::All), model.values().cloned().collect::<Vec<_>>());
             prop_assert_eq!(store.index_values("labels"), rebuilt.index_values("labels"));
             for value in rebuilt.index_values("labels") {
                 prop_assert_eq!(read(&store, labelled(&value)), read(&rebuilt, labelled(&value)));

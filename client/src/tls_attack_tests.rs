@@ -1,4 +1,4 @@
-//! Who comes with a bad certificate, or means no good: each is refused soon, and others are served meanwhile.
+//! Tests with bad certificates and hostile clients: each is refused soon, and others are served meanwhile.
 
 use crate::client::Client;
 use component_base::env::Env;
@@ -21,7 +21,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
-/// Ten years: beyond what any certificate lasts.
+/// Ten years, longer than the validity of any certificate.
 const LONG: SignedDuration = SignedDuration::from_hours(10 * 366 * 24);
 
 struct Site {
@@ -29,7 +29,7 @@ struct Site {
     authority: Authority,
     address: String,
     now: Timestamp,
-    /// What the server reads when its file has changed.
+    /// The certificates that the server reads when its file has changed.
     next: Arc<Mutex<ServerTls>>,
     file: tempfile::NamedTempFile,
     _folder: tempfile::TempDir,
@@ -40,7 +40,7 @@ fn subject<'a>(common_name: &'a str, names: &'a [String]) -> Subject<'a> {
 }
 
 impl Site {
-    /// Told more than certificate and authority.
+    /// Opens a server whose configuration `change` may complete.
     async fn open(change: impl FnOnce(&Authority, &mut ServerTls)) -> Self {
         let (env, folder) = (Env::system(), tempfile::tempdir().unwrap());
         let now = env.wall();
@@ -62,7 +62,7 @@ impl Site {
         Connection { server: format!("https://{}", self.address), ca_pem, ..Connection::default() }
     }
 
-    /// Who the server says that one is.
+    /// Returns the identity that the server sees.
     async fn ask(&self, connection: &Connection) -> Result<String, String> {
         let client = Client::connect(&self.env, connection, "test").map_err(|error| error.to_string())?;
         let request = Request::get("/").body(Body::empty()).unwrap();
@@ -76,7 +76,7 @@ impl Site {
         Connection { client_cert_pem: Some(pair.cert_pem), client_key_pem: Some(pair.key_pem), ..self.connection() }
     }
 
-    /// A connection on which a test speaks for itself.
+    /// Returns a connection on which the test sends raw bytes.
     async fn raw(&self, protocols: Protocols) -> TlsStream<TcpStream> {
         let config = tls::client_config(&self.connection(), protocols).unwrap();
         let stream = TcpStream::connect(&self.address).await.unwrap();
@@ -131,7 +131,7 @@ async fn certificates_and_authorities_are_rotated_while_the_server_runs() {
     let other = Authority::load_or_create(folder.path(), site.now).unwrap();
     let (old, new) = (site.shown(&site.authority, site.now), site.shown(&other, site.now));
     assert_eq!(site.ask(&old).await.as_deref(), Ok("ada"));
-    // The server shows a certificate of the new authority, and believes that one alone.
+    // The server has a certificate of the new authority, and trusts only that authority.
     *site.next.lock() = server_tls(&other, site.now);
     std::fs::write(site.file.path(), "new").unwrap();
     let trusting = |connection: &Connection| Connection { ca_pem: Some(other.cert_pem.clone()), ..connection.clone() };
@@ -162,7 +162,7 @@ async fn an_authority_that_is_taken_away_counts_no_more_on_connections_that_are_
     while site.ask(&new).await.is_err() {
         site.env.sleep(Duration::from_millis(20)).await;
     }
-    // The same connection: a new one would not be believed by the client.
+    // On the same connection, since the client would not trust the server on a new one.
     assert_eq!(who().await, "nobody, rejected");
 }
 
@@ -196,7 +196,7 @@ async fn a_server_has_a_certificate_for_each_name_and_speaks_what_it_was_told() 
     assert_eq!(stream.get_ref().1.protocol_version(), Some(rustls::ProtocolVersion::TLSv1_3));
 }
 
-/// What is left until the server hangs up.
+/// Reads until the server closes the connection.
 async fn rest(stream: &mut (impl AsyncReadExt + Unpin)) -> String {
     let mut bytes = Vec::new();
     let _ = stream.read_to_end(&mut bytes).await;
@@ -211,7 +211,7 @@ async fn who_never_finishes_a_sentence_is_not_waited_for() {
     for (protocols, said) in [
         (Protocols::Http1Only, &b""[..]),
         (Protocols::Http1Only, b"GET / HTTP/1.1\r\nHost: a\r\nX-Slow: "),
-        // An answered request, and then nothing; and half of a second one.
+        // An answered request and then nothing, or half of a second request.
         (Protocols::Http1Only, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"),
         (Protocols::Http1Only, b"GET / HTTP/1.1\r\nHost: a\r\n\r\nGET"),
         (Protocols::Http2AndHttp1, b""),
@@ -226,7 +226,7 @@ async fn who_never_finishes_a_sentence_is_not_waited_for() {
     idle.write_all(&[PREFACE.to_vec(), frame(SETTINGS, 0, 0, &[])].concat()).await.unwrap();
     waiting.push(idle);
     assert_eq!(site.ask(&site.connection()).await.as_deref(), Ok("nobody"));
-    // Nothing comes any more: the time of all limits passes at once.
+    // Nothing more is sent, so virtual time jumps to the limits.
     tokio::time::pause();
     let began = site.env.now();
     assert_eq!(rest(&mut silent).await, "");
@@ -244,7 +244,7 @@ async fn headers_have_a_limit() {
     let line = format!("X-Long: {}\r\n", "x".repeat(64 << 10));
     greedy.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n").await.unwrap();
     let mut sent = 0;
-    // Until nobody listens any more.
+    // Until the server closes the connection.
     while sent < (8 << 20) && greedy.write_all(line.as_bytes()).await.is_ok() {
         sent += line.len();
     }
@@ -255,7 +255,7 @@ async fn headers_have_a_limit() {
 }
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// Kinds of frames.
+/// Types of HTTP/2 frames.
 const HEADERS: u8 = 1;
 const RESET: u8 = 3;
 const SETTINGS: u8 = 4;
@@ -275,12 +275,12 @@ async fn streams_that_are_taken_back_in_bulk_end_their_connection() {
     let mut flood = PREFACE.to_vec();
     flood.extend(frame(SETTINGS, 0, 0, &[]));
     for number in 0..10_000_u32 {
-        // GET https://a/, in HPACK's table of known headers; and CANCEL.
+        // GET https://a/ with HPACK's static table, then RST_STREAM with CANCEL.
         flood.extend(frame(HEADERS, 5, number * 2 + 1, &[0x82, 0x87, 0x84, 0x41, 1, b'a']));
         flood.extend(frame(RESET, 0, number * 2 + 1, &8_u32.to_be_bytes()));
     }
     let _ = stream.write_all(&flood).await;
-    // GOAWAY with ENHANCE_YOUR_CALM, and the end.
+    // GOAWAY with ENHANCE_YOUR_CALM, then the end.
     let mut bytes = Vec::new();
     let _ = stream.read_to_end(&mut bytes).await;
     let calm = [7, 0, 0, 0, 0, 0];

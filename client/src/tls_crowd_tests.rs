@@ -1,4 +1,4 @@
-//! A server in a crowd: silent clients keep nobody else out, and what lasts long is not cut.
+//! Tests of a server with many clients: silent ones keep nobody out, and long requests are not cut.
 
 use component_base::env::Env;
 use component_base::http::{Body, HttpService};
@@ -18,9 +18,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
-/// As long as a watch may last, and longer than any limit of a connection.
+/// Length of a long watch, beyond any limit of a connection.
 const LONG: Duration = Duration::from_secs(3600);
-/// Places of the server, and clients that take them; all of them in this process, at two files each.
+/// Places of the server, and silent clients; each connection takes two files of this process.
 const PLACES: usize = 24;
 const SILENT: usize = 96;
 
@@ -62,8 +62,8 @@ impl Site {
     }
 }
 
-/// `/watch` answers at once, and has one event after a long time; `/exec` becomes another protocol, in which somebody
-/// says something after a long time; all else is answered.
+/// Returns a service: `/watch` answers at once and sends one event after a long time; `/exec` upgrades to another protocol
+/// and sends something after a long time; other paths are answered.
 fn service(env: &Env) -> HttpService {
     let env = env.clone();
     HttpService::new(tower::service_fn(move |request: Request<Body>| {
@@ -98,7 +98,7 @@ fn service(env: &Env) -> HttpService {
     }))
 }
 
-/// Reads until that has come.
+/// Reads until the stream has sent `wanted`.
 async fn read_to(stream: &mut TlsStream<TcpStream>, wanted: &str) {
     let mut text = String::new();
     while !text.contains(wanted) {
@@ -117,7 +117,7 @@ async fn silent_clients_keep_nobody_out_and_what_is_served_stays() {
     read_to(&mut exec, "101 Switching Protocols").await;
     let mut silent = Vec::new();
     for number in 0..SILENT {
-        // Some do not even speak TLS, and some ask once and stay.
+        // Some do not even speak TLS, and some send one request and stay.
         match number % 3 {
             0 => silent.push((Some(TcpStream::connect(&site.address).await.unwrap()), None)),
             1 => silent.push((None, Some(site.connect().await))),
@@ -132,7 +132,7 @@ async fn silent_clients_keep_nobody_out_and_what_is_served_stays() {
         }
     }
     read_to(&mut site.ask("/").await, "hello").await;
-    // Whatever time passes, those that are served have what they asked for.
+    // After any time, the running requests get their answers.
     tokio::time::pause();
     read_to(&mut watch, "event").await;
     read_to(&mut exec, "event").await;

@@ -1,4 +1,4 @@
-//! The same client over real sockets: who the server sees, and what happens where trust is missing.
+//! Tests of the client over real sockets: identities, missing trust, and lost connections.
 
 use crate::client::Client;
 use crate::error::Error;
@@ -17,7 +17,7 @@ use std::convert::Infallible;
 use std::path::Path;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// Answers with what it knows of the caller.
+/// Returns a service that answers with its knowledge of the caller.
 fn mirror() -> HttpService {
     HttpService::new(tower::service_fn(|request: Request<Body>| async move {
         let info = request.extensions().get::<ConnectionInfo>().expect("the acceptor attaches it").clone();
@@ -96,7 +96,7 @@ async fn servers_see_who_calls_and_clients_whom_they_call() {
     };
     assert_eq!(site.ask(&site.connection()).await.unwrap(), seen(0, false));
     assert_eq!(site.ask(&site.with_certificate_of(&site.authority)).await.unwrap(), seen(1, false));
-    // Refused by an answer, not by a broken connection.
+    // Refused by an answer, not by closing the connection.
     assert_eq!(site.ask(&site.with_certificate_of(&stranger)).await.unwrap(), seen(0, true));
 
     let by_name = Connection { tls_server_name: Some("apiserver".into()), ..site.connection() };
@@ -117,7 +117,7 @@ async fn servers_see_who_calls_and_clients_whom_they_call() {
     assert!(error.contains("refused"), "{error}");
 }
 
-/// A server that takes the first request and is gone before it answers, as one that is being replaced.
+/// The server reads the first request and closes without an answer, like one that is being replaced.
 #[tokio::test]
 async fn a_read_whose_connection_is_lost_is_sent_again_and_a_write_is_not() {
     let env = Env::system();

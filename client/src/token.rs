@@ -1,4 +1,4 @@
-//! Where bearer tokens come from: given once, or read from a file.
+//! `TokenSource`: bearer tokens that are fixed, or read from a file.
 //!
 //! Corresponds to k8s.io/client-go/transport/token_source.go.
 
@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Asked for a token before every request, so it has to keep one at hand.
+/// A source of bearer tokens. It is asked before every request, so it has to cache its token.
 #[async_trait]
 pub trait TokenSource: Send + Sync {
     async fn token(&self) -> Result<String, Error>;
 
-    /// The server refused the token. Answers whether asking again may give another.
+    /// Drops a token that the server refused. Returns true if the next one may differ.
     fn invalidate(&self) -> bool {
         false
     }
@@ -37,10 +37,10 @@ impl TokenSource for FixedToken {
     }
 }
 
-/// How long a token read from a file is used before the file is read again.
+/// Time after which the file is read again.
 const FILE_PERIOD: Duration = Duration::from_secs(60);
 
-/// A token that somebody else replaces in its file.
+/// A token in a file, which others may replace.
 pub struct FileToken {
     env: Env,
     path: PathBuf,
@@ -71,7 +71,7 @@ impl TokenSource for FileToken {
                 Ok(token)
             }
             Err(error) => match held {
-                // A file that is being replaced is back at the next look.
+                // The file may be missing while it is being replaced.
                 Some((_, token)) => Ok(token),
                 None => Err(Error::Transport(format!("{}: {error}", self.path.display()))),
             },

@@ -1,4 +1,4 @@
-//! `TokenBucket`: so many a second on average, so many at once.
+//! `TokenBucket`: limits the average rate and the burst of requests.
 //!
 //! Corresponds to golang.org/x/time/rate and k8s.io/client-go/util/flowcontrol.
 
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Tokens may be owed: who takes one that is not there yet is told how long to wait for it.
+/// A bucket whose tokens can be reserved in advance, with a wait.
 #[derive(Clone, Debug)]
 pub struct TokenBucket {
     qps: f64,
@@ -18,7 +18,7 @@ pub struct TokenBucket {
 }
 
 impl TokenBucket {
-    /// Full at first.
+    /// Makes a full bucket.
     pub fn new(qps: f64, burst: u32, now: Instant) -> Self {
         Self { qps, burst: f64::from(burst), tokens: f64::from(burst), filled_at: now }
     }
@@ -29,7 +29,7 @@ impl TokenBucket {
         self.filled_at = now;
     }
 
-    /// Takes a token, and says how long to wait until it may be used.
+    /// Takes a token, and returns the wait until it may be used.
     pub fn reserve(&mut self, now: Instant) -> Duration {
         self.fill(now);
         self.tokens -= 1.0;
@@ -47,7 +47,7 @@ impl TokenBucket {
     }
 }
 
-/// One bucket for many callers.
+/// A bucket that several callers share.
 #[derive(Clone)]
 pub(crate) struct SharedBucket(Arc<Mutex<TokenBucket>>);
 

@@ -1,4 +1,4 @@
-//! The way to the server: TLS over TCP, or a function call in the same process.
+//! `Transport`: sends requests to the server, by TLS over TCP or as function calls in the same process.
 //!
 //! Corresponds to k8s.io/client-go/transport.
 
@@ -18,24 +18,24 @@ use std::sync::Arc;
 use std::time::Duration;
 use tower::ServiceExt;
 
-/// One slow stream must not stall the others of its connection.
+/// Flow-control windows, large enough that one slow stream does not stall the others of its connection.
 const STREAM_WINDOW_BYTES: u32 = 1 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
-/// A peer that vanished without a word is noticed after these, as by client-go.
+/// Times after which a dead peer is noticed, as in client-go.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// The way that a client takes now.
-pub(crate) type Way = Arc<RwLock<Arc<Transport>>>;
+/// A transport that can be replaced.
+pub(crate) type SharedTransport = Arc<RwLock<Arc<Transport>>>;
 
 #[derive(Clone)]
 pub(crate) enum Transport {
-    /// One service, called directly.
+    /// A service that is called directly.
     Service {
         service: HttpService,
         peer: ConnectionInfo,
     },
-    /// Whatever service is registered under the authority when the request is made.
+    /// The service that is registered under the authority at the time of the request.
     Registered {
         registry: Registry,
         authority: String,
@@ -46,12 +46,12 @@ pub(crate) enum Transport {
         scheme: http::uri::Scheme,
         authority: http::uri::Authority,
     },
-    /// Another one of these, which may be exchanged.
-    Renewable(Way),
+    /// Another transport, which may be replaced.
+    Renewable(SharedTransport),
 }
 
 impl Transport {
-    /// By the network that the environment has.
+    /// Makes a transport over the environment's network.
     pub(crate) fn connect(env: &Env, connection: &Connection) -> Result<(Self, String), Error> {
         let uri: Uri = connection.server.parse().map_err(|error| unusable(&connection.server, &error))?;
         let authority = uri.authority().cloned().ok_or_else(|| unusable(&connection.server, &"no host"))?;
@@ -72,7 +72,7 @@ impl Transport {
         Self::Service { service, peer: anonymous_peer() }
     }
 
-    /// Who answers, in metrics.
+    /// Returns the server's name for metrics.
     pub(crate) fn host(&self) -> String {
         match self {
             Self::Service { .. } => "in-process".to_owned(),
@@ -82,7 +82,7 @@ impl Transport {
         }
     }
 
-    /// Sends a request whose URI is path and query alone.
+    /// Sends a request whose URI is path and query.
     pub(crate) async fn send(&self, mut request: Request<Body>) -> Result<Response<Body>, Error> {
         match self {
             Self::Service { service, peer } => call(service.clone(), peer, request).await,
@@ -125,7 +125,7 @@ fn sockets(env: &Env, connection: &Connection) -> Result<HyperClient<TlsConnecto
         .build(connector))
 }
 
-/// What the server sees of an in-process caller: the certificates that TLS would have shown it.
+/// Returns the connection information of an in-process caller, with the certificates that TLS would have sent.
 fn peer(connection: &Connection) -> Result<ConnectionInfo, Error> {
     let peer_certificates = match &connection.client_cert_pem {
         Some(pem) => {
@@ -163,7 +163,7 @@ async fn call(
     }
 }
 
-/// `GET /api/v1/pods`, for errors.
+/// Returns `GET /api/v1/pods`, for errors.
 fn line(request: &Request<Body>) -> String {
     format!("{} {}", request.method(), request.uri().path())
 }
@@ -172,7 +172,7 @@ fn unusable(what: &str, why: &dyn std::fmt::Display) -> Error {
     Error::Transport(format!("{what}: {why}"))
 }
 
-/// An error and all its causes in one line; hyper's own text alone says nothing.
+/// Returns an error and all its causes in one line, since hyper's text alone has no details.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -1,4 +1,4 @@
-//! `Watch`: the stream of changes of a collection, one JSON document per line.
+//! `Watch`: a collection's stream of changes, one JSON document per line.
 //!
 //! Corresponds to k8s.io/apimachinery/pkg/watch and k8s.io/client-go/rest/watch.
 
@@ -11,31 +11,31 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 
-/// The annotation of the bookmark that ends the initial events.
+/// Annotation of the bookmark that ends the initial events.
 pub const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-/// No object is that long: a line without end is a broken stream.
+/// Most bytes of a line, beyond the size of any object.
 const MAX_LINE_BYTES: usize = 32 << 20;
 
-/// One change. Objects are the server's bytes, not yet decoded.
+/// One change. Objects are the server's bytes, not decoded.
 #[derive(Clone, Debug, PartialEq)]
 pub enum WatchEvent {
     Added(Bytes),
     Modified(Bytes),
     Deleted(Bytes),
-    /// Everything up to this version has been sent.
+    /// All changes up to this version have been sent.
     Bookmark {
         resource_version: String,
-        /// What stood before was the collection as it was when the watch began.
+        /// True if the objects before it were the collection at the begin of the watch.
         initial_events_end: bool,
     },
 }
 
-/// Dropping it ends the watch.
+/// A running watch; dropping it ends it.
 pub struct Watch {
     body: component_base::http::BodyStream,
     buffer: BytesMut,
-    /// So many bytes of the buffer are known to hold no line end.
+    /// Number of buffered bytes without a line end.
     scanned: usize,
 }
 
@@ -65,7 +65,7 @@ impl Watch {
         Self { body: body.into_data_stream(), buffer: BytesMut::new(), scanned: 0 }
     }
 
-    /// The next change; `None` when the server has ended the watch. An `ERROR` event is an error, and the last.
+    /// Returns the next change, or `None` when the server has ended the watch. An `ERROR` event is an error, and the last.
     pub async fn next(&mut self) -> Option<Result<WatchEvent, Error>> {
         loop {
             if let Some(line) = self.take_line() {
@@ -80,7 +80,7 @@ impl Watch {
             match self.body.next().await {
                 Some(Ok(bytes)) => self.buffer.extend_from_slice(&bytes),
                 Some(Err(error)) => return Some(Err(Error::Lost(format!("watch: {error}")))),
-                // A line that was cut off was not sent.
+                // An incomplete last line is dropped.
                 None => return None,
             }
         }

@@ -1,4 +1,4 @@
-//! The correlator: equal events are counted, similar ones combined, and who says too much is cut off.
+//! `Correlator`: counts equal events, combines similar ones, and limits the rate of each source.
 //!
 //! Corresponds to EventCorrelator of k8s.io/client-go/tools/record/events_cache.go, with its defaults.
 
@@ -11,13 +11,13 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use tokio::time::Instant;
 
-/// How many objects, reasons and messages are remembered.
+/// Most cached objects, reasons and messages.
 const CACHE_ENTRIES: usize = 4096;
-/// So many different messages of one reason stand alone; more are combined.
+/// Most different messages of one reason that are written separately; further ones are combined.
 const MAX_SIMILAR: usize = 10;
-/// Similar events further apart than this do not belong together.
+/// Similar events further apart than this are not combined.
 const SIMILAR_INTERVAL: SignedDuration = SignedDuration::from_secs(600);
-/// One source may say so much of one object at once, then one event in five minutes.
+/// Rate limit of one source about one object: a burst, then one event in five minutes.
 const SPAM_BURST: u32 = 25;
 const SPAM_QPS: f64 = 1.0 / 300.0;
 const COMBINED: &str = "(combined from similar events): ";
@@ -40,13 +40,13 @@ struct Seen {
     first_at: Timestamp,
 }
 
-/// What is to be written.
+/// The write that an event leads to.
 #[derive(Debug)]
 pub(super) enum Correlated {
     Create(Occurrence),
-    /// The event exists already, as far as is remembered.
+    /// Raise the count of an event that exists already, according to the cache.
     Count(Occurrence, Value),
-    /// Said too often.
+    /// Drop the event, since it exceeds the rate limit.
     Skip,
 }
 
@@ -63,7 +63,7 @@ impl Correlator {
         if spam.try_take(now) { correlated } else { Correlated::Skip }
     }
 
-    /// After ten different messages of one reason within ten minutes, further ones become one event.
+    /// Combines messages: after ten different ones of one reason within ten minutes, further ones become one event.
     fn combine(&mut self, mut event: Occurrence, source: &str) -> (Occurrence, String) {
         let spec = &event.spec;
         let of_reason = join(&[source, spec.event_type.as_str(), &spec.reason]);
@@ -79,7 +79,7 @@ impl Correlator {
             let key = join(&[&of_reason, &spec.regarding.field_path, &spec.message]);
             return (event, key);
         }
-        // Room for the next message: the set need not grow beyond what decides.
+        // The set need not grow beyond the limit.
         similar.messages.pop_first();
         event.spec.message = format!("{COMBINED}{}", event.spec.message);
         (event, of_reason)
@@ -105,7 +105,7 @@ impl Correlator {
     }
 }
 
-/// Who says it, about what.
+/// Returns the key of an event's source and object.
 fn source_key(event: &Occurrence) -> String {
     let regarding = &event.spec.regarding;
     join(&[
@@ -119,7 +119,7 @@ fn source_key(event: &Occurrence) -> String {
     ])
 }
 
-/// A separator that no name holds keeps `a`+`bc` and `ab`+`c` apart.
+/// Joins parts by a character that no name contains, so that `a`+`bc` and `ab`+`c` differ.
 fn join(parts: &[&str]) -> String {
     parts.join("\u{0}")
 }

@@ -1,4 +1,4 @@
-//! A map that forgets what was not used for longest once it is full.
+//! `Lru`: a map of limited size that drops the least recently used entry.
 //!
 //! Corresponds to k8s.io/utils/lru.
 
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 pub(super) struct Lru<V> {
     capacity: usize,
-    /// Each value with the tick of its last use.
+    /// Values with the tick of their last use.
     entries: BTreeMap<String, (u64, V)>,
     by_use: BTreeMap<u64, String>,
     tick: u64,
@@ -17,7 +17,7 @@ impl<V> Lru<V> {
         Self { capacity, entries: BTreeMap::new(), by_use: BTreeMap::new(), tick: 0 }
     }
 
-    /// The value of the key, made where there is none; counts as a use.
+    /// Returns the value of a key, made if there is none; counts as a use.
     pub(super) fn get_or_insert_with(&mut self, key: &str, make: impl FnOnce() -> V) -> &mut V {
         self.tick += 1;
         match self.entries.get(key) {

@@ -1,4 +1,4 @@
-//! Events: what a component has to say about an object, written to the API without being waited for.
+//! `Recorder`: records Events about objects, and writes them to the API in the background.
 //!
 //! Corresponds to k8s.io/client-go/tools/record.
 
@@ -18,7 +18,7 @@ use std::fmt;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
-/// Events not yet written; as many as client-go's broadcaster holds. More are dropped, and that is logged.
+/// Most events that wait to be written, as in client-go's broadcaster. Further ones are dropped with a log line.
 const QUEUE_LENGTH: usize = 1000;
 
 /// The object that an event is about.
@@ -30,7 +30,7 @@ pub struct Regarding {
     pub name: String,
     pub uid: String,
     pub resource_version: String,
-    /// The part of it: `spec.containers{web}`.
+    /// Part of the object, such as `spec.containers{web}`.
     pub field_path: String,
 }
 
@@ -80,7 +80,7 @@ impl EventType {
     }
 }
 
-/// An event as a plan holds it: what is said, not when and by whom.
+/// An event in a plan, without time and reporter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventSpec {
     pub regarding: Regarding,
@@ -88,7 +88,7 @@ pub struct EventSpec {
     /// One word in CamelCase, for machines.
     pub reason: String,
     pub message: String,
-    /// What was tried; mostly empty.
+    /// Action that was taken; mostly empty.
     pub action: String,
 }
 
@@ -117,13 +117,13 @@ impl fmt::Display for EventSpec {
     }
 }
 
-/// An event that has happened, on its way to the API.
+/// A recorded event, to be written to the API.
 #[derive(Clone, Debug)]
 struct Occurrence {
     spec: EventSpec,
     component: Arc<str>,
     host: Arc<str>,
-    /// Who writes it, if not the recorder's own client.
+    /// Client that writes the event, if not the recorder's own.
     identity: Option<Client>,
     name: String,
     count: u32,
@@ -132,7 +132,7 @@ struct Occurrence {
 }
 
 impl Occurrence {
-    /// Events of cluster-scoped objects live in `default`.
+    /// Returns the event's namespace; `default` for cluster-scoped objects.
     fn namespace(&self) -> &str {
         let namespace = &self.spec.regarding.namespace;
         if namespace.is_empty() { "default" } else { namespace }
@@ -164,7 +164,7 @@ impl Occurrence {
     }
 }
 
-/// Records events under a component's name; clones record to the same queue.
+/// Records events under a component's name; clones share the queue.
 #[derive(Clone)]
 pub struct Recorder {
     env: Env,
@@ -176,12 +176,12 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// `host` is empty for all but node agents.
+    /// Makes a recorder; `host` is empty for all but node agents.
     pub fn new(client: &Client, component: &str, host: &str) -> Self {
         Self::with_queue_length(client, component, host, QUEUE_LENGTH)
     }
 
-    /// For a process that stands for many: room for what they may all have to say at once.
+    /// Makes a recorder with a longer queue, for a process that simulates many node agents.
     pub fn with_queue_length(client: &Client, component: &str, host: &str, queue_length: usize) -> Self {
         let env = client.env().clone();
         let (queue, waiting) = mpsc::channel(queue_length.max(1));
@@ -196,12 +196,12 @@ impl Recorder {
         }
     }
 
-    /// Records as `client`, on `host`, through the same queue: one of the many that this process stands for.
+    /// Returns a recorder of one simulated node agent, which writes as `client` from `host` through the same queue.
     pub fn on_behalf_of(&self, client: &Client, host: &str) -> Self {
         Self { identity: Some(client.clone()), host: host.into(), ..self.clone() }
     }
 
-    /// Says it, and returns at once.
+    /// Records an event, and returns at once.
     pub fn event(
         &self,
         regarding: &Regarding,

@@ -1,4 +1,4 @@
-//! `Names`: what the events of one recorder are called.
+//! `Names`: generates the names of one recorder's events.
 //!
 //! Corresponds to makeEvent of k8s.io/client-go/tools/record: the object's name, and the time in hexadecimal.
 
@@ -6,10 +6,10 @@ use component_base::rng::Random;
 use proto::kinds::jiff::Timestamp;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Of the nanoseconds, the last bits (65 µs) tell recorders apart.
+/// Number of the last bits of the nanoseconds (65 µs) that identify the recorder.
 const TAIL_BITS: u32 = 16;
 const DIGITS: usize = 16;
-/// What the API server accepts.
+/// Longest name that the API server accepts.
 const LONGEST: usize = 253;
 
 /// Deviation: client-go takes the nanoseconds as they are. In virtual time many events fall into one instant, so here
@@ -31,7 +31,7 @@ impl Names {
         let later = |last: u64| Some(clock.max(last + 1));
         let last = self.last.fetch_update(Ordering::Relaxed, Ordering::Relaxed, later);
         let step = later(last.expect("there is always a later one")).expect("there is always a later one");
-        // A name is ASCII; anything else is the server's to refuse.
+        // Valid names are ASCII; the server refuses others.
         let object = object.get(..LONGEST - DIGITS - 1).unwrap_or(object);
         format!("{object}.{:016x}", step << TAIL_BITS | self.tail)
     }

@@ -1,4 +1,4 @@
-//! The task that writes events: one after another, trying again while the server cannot be reached.
+//! The task that writes events one after another, with retries while the server cannot be reached.
 //!
 //! Corresponds to recordToSink of k8s.io/client-go/tools/record/event.go.
 
@@ -12,11 +12,11 @@ use proto::gvk::Gvr;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// As often, and as far apart, as client-go tries.
+/// Number of tries and pause between them, as in client-go.
 const MAX_TRIES: u32 = 12;
 const RETRY_PAUSE: Duration = Duration::from_secs(10);
-/// What waits at shutdown is written within this time, or dropped.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+/// Time to write the queued events at shutdown; the rest is dropped.
+const SHUTDOWN_LIMIT: Duration = Duration::from_secs(2);
 
 pub(super) async fn write_all(client: Client, component: String, mut waiting: mpsc::Receiver<Occurrence>) {
     let env = client.env().clone();
@@ -39,11 +39,11 @@ pub(super) async fn write_all(client: Client, component: String, mut waiting: mp
     waiting.close();
     let rest = async {
         while let Some(event) = waiting.recv().await {
-            // One try: whoever could write it then may be gone already.
+            // One try only, since the server may be shutting down too.
             let _ = write(&client, &correlator.correlate(event, env.now())).await;
         }
     };
-    if env.timeout(LAST_WORDS, rest).await.is_err() {
+    if env.timeout(SHUTDOWN_LIMIT, rest).await.is_err() {
         tracing::warn!(component, dropped = waiting.len(), "events dropped at shutdown");
     }
 }
@@ -58,7 +58,7 @@ async fn write_with_retries(client: &Client, random: &Random, correlated: &Corre
             }
             Err(error) => {
                 tracing::warn!(%error, attempt, "event not written");
-                // Those whom the server lost together do not return together.
+                // Randomized, so that clients that lost the server together do not retry together.
                 let pause = if attempt == 1 { RETRY_PAUSE.mul_f64(random.unit()) } else { RETRY_PAUSE };
                 client.env().sleep(pause).await;
             }
@@ -66,7 +66,7 @@ async fn write_with_retries(client: &Client, random: &Random, correlated: &Corre
     }
 }
 
-/// What the server has understood and refused, it will refuse again.
+/// Returns true if the server refused the event, so that a retry is useless.
 fn is_final(error: &Error) -> bool {
     error.status().is_some()
 }
@@ -82,7 +82,7 @@ async fn write(client: &Client, correlated: &Correlated) -> Result<(), Error> {
             let api = writer_of(client, event).dynamic(&gvr, event.namespace());
             let patch = Patch::Strategic(patch.clone());
             match api.patch(&event.name, &patch, &PatchOptions::default()).await {
-                // Events expire: what was counted is gone, and begins again with the count it had.
+                // The event has expired, so it is created again with its present count.
                 Err(error) if error.is_not_found() => api.create(&event.to_value()).await.map(drop),
                 other => other.map(drop),
             }

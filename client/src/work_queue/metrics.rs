@@ -1,4 +1,4 @@
-//! What a queue counts of itself, under client-go's metric names.
+//! Metrics of a work queue, under client-go's names.
 //!
 //! Corresponds to k8s.io/component-base/metrics/prometheus/workqueue.
 
@@ -9,18 +9,18 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use std::sync::atomic::AtomicU64;
 
-/// Ten nanoseconds to a thousand seconds, tenfold each.
+/// Buckets from ten nanoseconds to a thousand seconds, tenfold each.
 const SECONDS: &[f64] = &[1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0, 1000.0];
 
 pub(super) struct QueueMetrics {
     pub(super) adds: Counter,
     pub(super) depth: Gauge,
     pub(super) retries: Counter,
-    /// From ready to taken.
+    /// Time from ready to taken.
     pub(super) waited: Histogram,
-    /// From taken to done.
+    /// Time from taken to done.
     pub(super) worked: Histogram,
-    /// The ages of all that is taken and not done.
+    /// Sum of the ages of all keys that are taken and not done.
     pub(super) unfinished: FloatGauge,
     pub(super) longest: FloatGauge,
 }

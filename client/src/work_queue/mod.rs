@@ -1,8 +1,8 @@
-//! `WorkQueue`: keys to look at, each at most once at a time however often it was added.
+//! `WorkQueue`: keys to reconcile, each at most once at a time, however often it was added.
 //!
-//! Three layers as in client-go, in one structure: de-duplication (a key waits once, and is never handed to two
-//! workers), delay (a key may be added for later) and rate limits (a key that failed comes back more slowly each
-//! time). Corresponds to k8s.io/client-go/util/workqueue.
+//! It has client-go's three layers in one structure: de-duplication (a key is queued once, and never given to two
+//! workers), delay (a key may be added for later) and rate limits (a key that failed waits longer each time). Corresponds
+//! to k8s.io/client-go/util/workqueue.
 
 mod metrics;
 pub mod rate_limit;
@@ -17,7 +17,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// Clones are the same queue.
+/// A work queue; clones are the same queue.
 pub struct WorkQueue<Key> {
     shared: Arc<Shared<Key>>,
 }
@@ -36,11 +36,11 @@ struct Shared<Key> {
 }
 
 struct State<Key> {
-    /// Ready, in order of arrival, each with the time since when.
+    /// Ready keys in order of arrival, with the time at which they became ready.
     queue: VecDeque<(Key, Instant)>,
-    /// In `queue`, or added while being processed.
+    /// Keys that are in `queue`, or were added while being processed.
     dirty: BTreeSet<Key>,
-    /// Each with the time at which it was taken.
+    /// Keys being processed, with the time at which they were taken.
     processing: BTreeMap<Key, Instant>,
     delayed: Delayed<Key>,
     limiter: RateLimiter<Key>,
@@ -48,9 +48,9 @@ struct State<Key> {
     shutting_down: bool,
 }
 
-/// Keys that become ready later; each has one time, the earliest asked for.
+/// Keys that become ready later, each at the earliest requested time.
 struct Delayed<Key> {
-    /// The number keeps keys of the same instant in order of arrival.
+    /// The number keeps keys of one instant in order of arrival.
     by_time: BTreeMap<(Instant, u64), Key>,
     by_key: BTreeMap<Key, (Instant, u64)>,
     sequence: u64,
@@ -84,7 +84,7 @@ impl<Key: Ord + Clone> Delayed<Key> {
 }
 
 impl<Key: Ord + Clone> State<Key> {
-    /// Answers whether a worker should look.
+    /// Adds a key; returns true if a worker should be woken.
     fn add(&mut self, key: Key, now: Instant) -> bool {
         if self.shutting_down || !self.dirty.insert(key.clone()) {
             return false;
@@ -119,7 +119,7 @@ impl<Key: Ord + Clone> State<Key> {
 }
 
 impl<Key: Ord + Clone> Shared<Key> {
-    /// What is being worked on grows older without anybody touching the queue.
+    /// Updates the ages of the keys being processed, which grow without any call. Returns false once the queue is done.
     fn show_unfinished(&self) -> bool {
         let now = self.env.now();
         let state = self.state.lock();
@@ -130,15 +130,15 @@ impl<Key: Ord + Clone> Shared<Key> {
     }
 }
 
-/// What a worker that asked for a key is told.
-enum Turn<Key> {
+/// Result of a worker's request for a key.
+enum NextKey<Key> {
     Key(Key),
     Wait(Option<Instant>),
     End,
 }
 
 impl<Key: Ord + Clone + Send + 'static> WorkQueue<Key> {
-    /// With client-go's default rate limits.
+    /// Makes a queue with client-go's default rate limits.
     pub fn new(env: &Env, name: &'static str) -> Self {
         Self::with_limiter(env, name, RateLimiter::new(env))
     }
@@ -164,8 +164,7 @@ impl<Key: Ord + Clone + Send + 'static> WorkQueue<Key> {
         self.shared.name
     }
 
-    /// Makes a key ready. One that waits already stays where it is; one that is being processed is ready again
-    /// when it is `done`.
+    /// Makes a key ready. A queued key keeps its place; one that is being processed becomes ready again when it is `done`.
     pub fn add(&self, key: Key) {
         let now = self.shared.env.now();
         if self.shared.state.lock().add(key, now) {
@@ -198,18 +197,18 @@ impl<Key: Ord + Clone + Send + 'static> WorkQueue<Key> {
         self.add_after(key, delay);
     }
 
-    /// The next key, which is the caller's until `done`; `None` once the queue is shut down and empty.
+    /// Returns the next key, which belongs to the caller until `done`; `None` once the queue is shut down and empty.
     pub async fn get(&self) -> Option<Key> {
         loop {
-            // Listening begins before looking, so that no change falls between the two.
+            // Subscribes before checking, so that no change is missed.
             let changed = self.shared.changed.notified();
             tokio::pin!(changed);
             changed.as_mut().enable();
-            match self.turn() {
-                Turn::Key(key) => return Some(key),
-                Turn::End => return None,
-                Turn::Wait(None) => changed.await,
-                Turn::Wait(Some(at)) => tokio::select! {
+            match self.next_key() {
+                NextKey::Key(key) => return Some(key),
+                NextKey::End => return None,
+                NextKey::Wait(None) => changed.await,
+                NextKey::Wait(Some(at)) => tokio::select! {
                     biased;
                     () = changed => {}
                     () = self.shared.env.sleep_until(at) => {}
@@ -218,20 +217,20 @@ impl<Key: Ord + Clone + Send + 'static> WorkQueue<Key> {
         }
     }
 
-    fn turn(&self) -> Turn<Key> {
+    fn next_key(&self) -> NextKey<Key> {
         let now = self.shared.env.now();
         let mut state = self.shared.state.lock();
         state.add_due(now);
         match state.pop(now) {
             Some(key) => {
                 if !state.queue.is_empty() {
-                    // Several keys may have become due at once, with one worker woken.
+                    // Several keys may have become due at once, while only one worker was woken.
                     self.shared.changed.notify_one();
                 }
-                Turn::Key(key)
+                NextKey::Key(key)
             }
-            None if state.shutting_down => Turn::End,
-            None => Turn::Wait(state.delayed.next()),
+            None if state.shutting_down => NextKey::End,
+            None => NextKey::Wait(state.delayed.next()),
         }
     }
 
@@ -249,17 +248,17 @@ impl<Key: Ord + Clone + Send + 'static> WorkQueue<Key> {
         }
     }
 
-    /// The key is well: its next failure counts as its first.
+    /// Resets a key's rate limit, so that its next failure counts as the first.
     pub fn forget(&self, key: &Key) {
         self.shared.state.lock().limiter.forget(key);
     }
 
-    /// How often the key has been added with a rate limit since it was last forgotten.
+    /// Returns how often the key was added with a rate limit since the last `forget`.
     pub fn requeues(&self, key: &Key) -> u32 {
         self.shared.state.lock().limiter.requeues(key)
     }
 
-    /// Keys that are ready now.
+    /// Returns the number of ready keys.
     pub fn len(&self) -> usize {
         let now = self.shared.env.now();
         let mut state = self.shared.state.lock();
@@ -271,7 +270,7 @@ impl<Key: Ord + Clone + Send + 'static> WorkQueue<Key> {
         self.len() == 0
     }
 
-    /// Takes nothing more; workers end when what is ready has been handed out.
+    /// Accepts no more keys; workers end when the ready ones have been handed out.
     pub fn shut_down(&self) {
         self.shared.state.lock().shutting_down = true;
         self.shared.changed.notify_waiters();

@@ -1,4 +1,4 @@
-//! How long a key that failed has to wait: longer each time, and never more than so many keys a second.
+//! `RateLimiter`: the wait of a failed key, which grows each time, with an overall limit of keys per second.
 //!
 //! Corresponds to k8s.io/client-go/util/workqueue/default_rate_limiters.go.
 
@@ -9,14 +9,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// DefaultTypedControllerRateLimiter's: 5 ms, doubled with each failure, up to 1000 s.
+/// Back-off of DefaultTypedControllerRateLimiter: 5 ms, doubled with each failure, up to 1000 s.
 const PER_KEY: Backoff =
     Backoff { initial: Duration::from_millis(5), factor: 2.0, max: Duration::from_secs(1000), jitter: 0.0 };
-/// All keys together, against a storm of retries.
+/// Limit of all keys together.
 const OVERALL_QPS: f64 = 10.0;
 const OVERALL_BURST: u32 = 100;
 
-/// The longer of two waits: the key's own and that of all keys.
+/// Waits for the longer of two times: the key's own back-off and the overall limit.
 pub struct RateLimiter<Key> {
     per_key: Backoff,
     failures: BTreeMap<Key, u32>,
@@ -29,7 +29,7 @@ impl<Key: Ord + Clone> RateLimiter<Key> {
         Self { per_key: PER_KEY, failures: BTreeMap::new(), overall: Some(overall) }
     }
 
-    /// A back-off of one's own, without the limit of all keys.
+    /// Makes a limiter with this back-off and without the overall limit.
     pub fn per_key(initial: Duration, max: Duration) -> Self {
         let per_key = Backoff { initial, factor: 2.0, max, jitter: 0.0 };
         Self { per_key, failures: BTreeMap::new(), overall: None }

@@ -1,4 +1,4 @@
-//! What client-go promises of its queues, in virtual time.
+//! Tests of client-go's guarantees about queues, in virtual time.
 
 use super::*;
 use futures::FutureExt;
@@ -163,7 +163,7 @@ fn limits_are_those_of_client_go() {
         let waits: Vec<Duration> = (0..25).map(|_| limiter.when(&"a", env.now())).collect();
         assert_eq!(waits[10], Duration::from_millis(5 * 1024));
         assert_eq!(waits[24], secs(1000));
-        // A hundred retries at once are free, then ten a second, whatever the keys.
+        // A hundred retries pass at once, then ten a second, for all keys together.
         let mut limiter = RateLimiter::new(&env);
         let waits: Vec<u128> = (0..120).map(|n| limiter.when(&n, env.now()).as_millis()).collect();
         assert!(waits[..100].iter().all(|wait| *wait == 5));

@@ -1,8 +1,7 @@
-//! An API server of a few hundred lines for tests of what talks to one: collections, revisions, watches, and faults on
-//! request.
+//! `FakeServer`: a small API server for tests of clients, with collections, revisions, watches, and faults on request.
 //!
-//! It knows nothing of kinds, selectors, validation or grace; what it does do, it does as Kubernetes does. Corresponds
-//! to k8s.io/client-go/kubernetes/fake.
+//! It has no kinds, selectors, validation or grace periods. What it has behaves as in Kubernetes. Corresponds to
+//! k8s.io/client-go/kubernetes/fake.
 
 use bytes::Bytes;
 use component_base::env::Env;
@@ -19,29 +18,29 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// Clones are the same server.
+/// The server; clones share its state.
 #[derive(Clone)]
 pub struct FakeServer {
     env: Env,
     state: Arc<Mutex<State>>,
-    /// Counts every change that a watch has to look at.
+    /// Number of changes, which wakes the watches.
     changes: Arc<watch::Sender<u64>>,
 }
 
 #[derive(Default)]
 struct State {
     revision: u64,
-    /// By collection (`pods`, `deployments.apps`) and key.
+    /// Objects by collection (`pods`, `deployments.apps`) and key.
     objects: BTreeMap<(String, String), Value>,
     log: Vec<Logged>,
-    /// Watches from this revision or before get 410.
+    /// Watches that start before this revision get 410.
     compacted: u64,
     refuses_initial_events: Option<Refusal>,
     refuses_resuming: Option<Status>,
-    /// Watches that began under an earlier number end.
+    /// Watches that began in an earlier generation end.
     generation: u64,
-    babbles: bool,
-    /// Answers to give instead of serving, first come, first served.
+    sends_garbage: bool,
+    /// Answers to give instead of serving, in order.
     faults: VecDeque<Fault>,
     requests: Vec<Recorded>,
 }
@@ -53,12 +52,12 @@ struct Logged {
     object: Value,
 }
 
-/// How a server says that it streams no initial events.
+/// The way in which a server refuses to stream initial events.
 #[derive(Clone, Debug)]
 pub enum Refusal {
-    /// Instead of a stream: kube-apiserver with the feature gate off.
+    /// An answer instead of a stream, as from kube-apiserver with the feature gate off.
     Answer(Status),
-    /// As the stream's only event: kube-apiserver on an etcd that cannot be asked for progress.
+    /// The stream's only event, as from kube-apiserver on an etcd that cannot be asked for progress.
     Event(Status),
 }
 
@@ -68,7 +67,7 @@ pub struct Fault {
     pub retry_after_s: Option<u32>,
 }
 
-/// A request as it came.
+/// A recorded request.
 #[derive(Clone, Debug)]
 pub struct Recorded {
     pub at: Instant,
@@ -134,7 +133,7 @@ impl FakeServer {
         self.state.lock().refuses_initial_events = None;
     }
 
-    /// Answers every watch that goes on from a revision.
+    /// Answers so to every watch that resumes from a revision.
     pub fn refuse_resuming(&self, answer: Status) {
         self.state.lock().refuses_resuming = Some(answer);
     }
@@ -143,18 +142,18 @@ impl FakeServer {
         self.state.lock().faults.push_back(fault);
     }
 
-    /// Ends every watch, as a server that restarts.
+    /// Ends every watch, like a server that restarts.
     pub fn cut_watches(&self) {
         self.state.lock().generation += 1;
         self.changes.send_modify(|n| *n += 1);
     }
 
-    /// The next thing that watches are sent is no event.
-    pub fn babble(&self) {
-        self.state.lock().babbles = true;
+    /// Sends a line that is no event to the next watch that has events.
+    pub fn send_garbage(&self) {
+        self.state.lock().sends_garbage = true;
     }
 
-    /// Forgets the history.
+    /// Forgets all past events.
     pub fn compact(&self) {
         let mut state = self.state.lock();
         state.compacted = state.revision;
@@ -165,7 +164,7 @@ impl FakeServer {
         self.state.lock().requests.clone()
     }
 
-    /// Requests whose line holds `text`.
+    /// Returns the number of requests whose line contains `text`.
     pub fn count(&self, text: &str) -> usize {
         self.state.lock().requests.iter().filter(|request| request.line.contains(text)).count()
     }
@@ -179,7 +178,7 @@ impl FakeServer {
         state.objects.iter().filter(|((of, _), _)| of == collection).map(|(_, object)| object.clone()).collect()
     }
 
-    /// Creates or replaces behind everybody's back.
+    /// Creates or replaces an object without a request.
     pub fn put(&self, collection: &str, object: Value) {
         self.state.lock().write(collection, object);
         self.changes.send_modify(|n| *n += 1);
@@ -190,7 +189,7 @@ impl FakeServer {
         self.changes.send_modify(|n| *n += 1);
     }
 
-    /// A bookmark at the present revision for every watch.
+    /// Sends a bookmark to every watch of a collection.
     pub fn bookmark(&self, collection: &str) {
         let mut state = self.state.lock();
         state.revision += 1;
@@ -262,9 +261,9 @@ impl FakeServer {
                 json!({"status": {"allowed": body["spec"]["user"] == "ada"}})
             }
             ("POST", _, _) => state.create(&target, body)?,
-            ("GET", Some(name), _) => state.present(&target, name)?.clone(),
+            ("GET", Some(name), _) => state.existing(&target, name)?.clone(),
             ("PUT", Some(name), _) => {
-                let current = state.present(&target, name)?;
+                let current = state.existing(&target, name)?;
                 let stale = body["metadata"]
                     .get("resourceVersion")
                     .is_some_and(|v| *v != current["metadata"]["resourceVersion"]);
@@ -274,7 +273,7 @@ impl FakeServer {
                 state.write(&target.collection, body)
             }
             ("PATCH", Some(name), _) => {
-                let mut object = state.present(&target, name)?.clone();
+                let mut object = state.existing(&target, name)?.clone();
                 let meant = body["metadata"]["uid"].as_str().filter(|uid| object["metadata"]["uid"] != **uid);
                 if meant.is_some() {
                     return Err(Status::modified("", &target.collection, name));
@@ -283,7 +282,7 @@ impl FakeServer {
                 state.write(&target.collection, object)
             }
             ("DELETE", Some(name), _) => {
-                state.present(&target, name)?;
+                state.existing(&target, name)?;
                 state.delete(&target.collection, &key(&target.namespace, name));
                 json!({"status": "Success"})
             }
@@ -342,7 +341,7 @@ impl FakeServer {
     }
 }
 
-/// One running watch.
+/// A running watch.
 struct Feed {
     server: FakeServer,
     target: Target,
@@ -356,9 +355,9 @@ impl Feed {
     async fn next(&mut self, changes: &mut watch::Receiver<u64>) -> Option<Bytes> {
         loop {
             changes.borrow_and_update();
-            let news = self.news()?;
-            if !news.is_empty() {
-                return Some(Bytes::from(news));
+            let pending_events = self.pending_events()?;
+            if !pending_events.is_empty() {
+                return Some(Bytes::from(pending_events));
             }
             tokio::select! {
                 biased;
@@ -368,8 +367,8 @@ impl Feed {
         }
     }
 
-    /// `None` ends the watch.
-    fn news(&mut self) -> Option<String> {
+    /// Returns the lines of new events; `None` ends the watch.
+    fn pending_events(&mut self) -> Option<String> {
         let mut state = self.server.state.lock();
         if self.ended || state.generation != self.generation {
             return None;
@@ -378,11 +377,11 @@ impl Feed {
             self.ended = true;
             return Some(line("ERROR", &Status::expired("too old resource version").to_value()));
         }
-        if self.cursor < state.revision && std::mem::take(&mut state.babbles) {
+        if self.cursor < state.revision && std::mem::take(&mut state.sends_garbage) {
             return Some("{]\n".to_owned());
         }
-        let news = &state.log[state.log.partition_point(|entry| entry.revision <= self.cursor)..];
-        let wanted = news.iter().filter(|entry| match entry.kind {
+        let pending_events = &state.log[state.log.partition_point(|entry| entry.revision <= self.cursor)..];
+        let wanted = pending_events.iter().filter(|entry| match entry.kind {
             "BOOKMARK" => entry.collection == self.target.collection,
             _ => self.target.holds(&entry.collection, &entry.object),
         });
@@ -393,7 +392,7 @@ impl Feed {
 }
 
 impl State {
-    fn present(&self, target: &Target, name: &str) -> Result<&Value, Status> {
+    fn existing(&self, target: &Target, name: &str) -> Result<&Value, Status> {
         let key = (target.collection.clone(), key(&target.namespace, name));
         self.objects.get(&key).ok_or_else(|| Status::not_found("", &target.collection, name))
     }
@@ -404,7 +403,7 @@ impl State {
             meta["namespace"] = json!(target.namespace);
         }
         let name = meta["name"].as_str().unwrap_or_default().to_owned();
-        if self.present(target, &name).is_ok() {
+        if self.existing(target, &name).is_ok() {
             return Err(Status::already_exists("", &target.collection, &name));
         }
         Ok(self.write(&target.collection, object))
@@ -434,7 +433,7 @@ impl State {
         self.log.push(Logged { revision: self.revision, kind, collection: collection.to_owned(), object });
     }
 
-    /// Continue tokens are the number of objects to skip.
+    /// Returns one page of a list. A continue token is the number of objects to skip.
     fn page(&self, target: &Target, query: &BTreeMap<String, String>) -> Value {
         let number = |name: &str| query.get(name).and_then(|v| v.parse::<usize>().ok());
         let skipped = number("continue").unwrap_or(0);
@@ -469,7 +468,7 @@ fn status(status: &Status) -> Response<Body> {
     answer
 }
 
-/// As a strategic merge patch of any kind has it: lists of conditions merge by type, other lists are replaced.
+/// Merges like a strategic merge patch of any kind: lists of conditions merge by type, other lists are replaced.
 fn merge(into: &mut Value, patch: &Value) {
     match (into, patch) {
         (Value::Array(into), Value::Array(patch))

@@ -1,6 +1,6 @@
-//! A fake API server for tests of what talks to one; no released program contains it.
+//! A fake API server for tests of clients; no released program contains it.
 //!
-//! It stands below `client`, so that the client's own tests can use it too.
+//! `client` may depend on it, not the other way, so that the client's own tests can use it too.
 
 mod fake_server;
 

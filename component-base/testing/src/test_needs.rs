@@ -90,7 +90,7 @@ fn record_path() -> PathBuf {
     profile.join(format!("skipped-tests-{}", std::os::unix::process::parent_id()))
 }
 
-/// Returns true if a command succeeds and succeeds.
+/// Returns true if a command starts and succeeds.
 fn succeeds(command: &mut Command) -> bool {
     command
         .stdin(Stdio::null())
