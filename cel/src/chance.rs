@@ -1,4 +1,4 @@
-//! Expressions by chance: nothing panics, nothing runs for long.
+//! Tests of random expressions: none panics, and none runs for long.
 
 use super::{Declaration, Environment, Failure, Meter, Type, Value};
 use component_base_testing::cel_pieces::CEL_PIECES;
@@ -26,7 +26,7 @@ proptest! {
     fn pieces_that_close(
         pieces in proptest::collection::vec((select(CEL_PIECES.to_vec()), select(CEL_PIECES.to_vec())), 1..5),
     ) {
-        // Whatever a piece opens is closed behind it, so that more of them mean something.
+        // Closes each opened bracket, so that more of the expressions are valid.
         let text: String = pieces
             .iter()
             .map(|(piece, inner)| {

@@ -1,6 +1,6 @@
-//! The type checker: from the parser's tree to nodes, or to every error at once.
+//! The type checker: turns the parser's tree into nodes, or returns all errors at once.
 //!
-//! Types that are not written anywhere (of an empty list, of an accumulator) are found by unification. Corresponds to
+//! It infers types that are not written, such as those of an empty list or an accumulator, by unification. Corresponds to
 //! github.com/google/cel-go/checker.
 
 use super::extension::Extensions;
@@ -14,17 +14,17 @@ use super::unify::Unifier;
 use super::value::Value;
 use std::sync::Arc;
 
-/// Checks an expression over variables; slots count them in order.
+/// Checks an expression over variables, whose slots are their indexes.
 pub fn check(expression: &Expr, variables: &[(&str, Type)], extensions: &Extensions) -> Result<Node, Vec<SyntaxError>> {
     let scope = variables.iter().map(|(name, kind)| ((*name).to_owned(), kind.clone())).collect();
     let mut checker = Checker { scope, extensions, unifier: Unifier::default(), errors: Vec::new() };
     let mut node = checker.node(expression);
-    checker.settle(&mut node);
+    checker.write_types(&mut node);
     if checker.errors.is_empty() { Ok(node) } else { Err(checker.errors) }
 }
 
 struct Checker<'e> {
-    /// The innermost name comes last.
+    /// Variables in scope, the innermost last.
     scope: Vec<(String, Type)>,
     extensions: &'e Extensions,
     unifier: Unifier,
@@ -36,7 +36,7 @@ fn node(result: Type, kind: Kind) -> Node {
 }
 
 impl Checker<'_> {
-    /// What is wrong counts as of any type, so that one mistake is told once.
+    /// Records an error. The wrong expression gets the type `Dyn`, so that one mistake is reported once.
     fn wrong(&mut self, at: usize, message: String) -> Node {
         self.errors.push(SyntaxError { at, message });
         node(Type::Dyn, Kind::Literal(Value::Null))
@@ -80,7 +80,7 @@ impl Checker<'_> {
         type_name(name).unwrap_or_else(|| self.wrong(at, format!("undeclared reference to '{name}' (in container '')")))
     }
 
-    /// A type or a variable that has dots in its name, unless a comprehension calls something by the first part.
+    /// Returns a type or a variable with dots in its name, unless the first part is a comprehension's variable.
     fn qualified(&self, name: &str) -> Option<Node> {
         if let Some(slot) = self.scope.iter().rposition(|(known, _)| known == name) {
             let first = name.split('.').next().unwrap_or(name);
@@ -90,7 +90,7 @@ impl Checker<'_> {
         type_name(name)
     }
 
-    /// The type of a field of what an operand gives.
+    /// Returns the type of a field of an operand.
     fn field(&mut self, at: usize, operand: &Node, name: &str, is_optional: bool) -> Type {
         let whole = self.unifier.resolve(&operand.result);
         let (target, is_wrapped) = whole.unwrapped();
@@ -130,7 +130,7 @@ impl Checker<'_> {
         node(Type::list(common), Kind::List(items, optional))
     }
 
-    /// Of an optional element, what is inside.
+    /// Returns the type of an element; for an optional one, the type inside.
     fn element_type(&mut self, at: usize, kind: &Type, is_optional: bool) -> Type {
         if !is_optional {
             return kind.clone();
@@ -147,7 +147,7 @@ impl Checker<'_> {
         }
     }
 
-    /// All items of a literal are of one type.
+    /// Unifies the types of a literal's items.
     fn join(&mut self, at: usize, common: &mut Option<Type>, kind: Type) {
         match common {
             None => *common = Some(kind),
@@ -205,7 +205,7 @@ impl Checker<'_> {
     }
 
     fn call(&mut self, at: usize, name: &str, target: Option<&Expr>, parsed: &[Expr]) -> Node {
-        // `sets.contains(…)` is a function of a library rather than a method of a variable.
+        // `sets.contains(…)` is a function of a library, not a method of a variable.
         let named = target.and_then(Expr::qualified_name).map(|prefix| format!("{prefix}.{name}"));
         let as_function = named
             .as_deref()
@@ -213,7 +213,7 @@ impl Checker<'_> {
             .filter(|known| known.iter().any(|one| !one.is_member));
         let target = if as_function.is_some() { None } else { target };
         let known = as_function.unwrap_or_else(|| self.extensions.overloads(name));
-        // Where nobody knows the function, its arguments may be wrong, too.
+        // The arguments of an unknown function are checked too.
         let arguments: Vec<Node> = target.into_iter().chain(parsed).map(|part| self.node(part)).collect();
         if known.is_empty() {
             return self.wrong(at, format!("undeclared reference to '{name}' (in container '')"));
@@ -221,7 +221,7 @@ impl Checker<'_> {
         self.overloaded(at, known, target.is_some(), arguments)
     }
 
-    /// The overloads that fit, and what they give.
+    /// Selects the overloads that fit the arguments, and returns the call with its result type.
     fn overloaded(&mut self, at: usize, known: &'static [Overload], is_member: bool, arguments: Vec<Node>) -> Node {
         let name = known[0].name;
         let mut fitting: Vec<&'static Overload> = Vec::new();
@@ -307,31 +307,31 @@ impl Checker<'_> {
         }
     }
 
-    /// What was found later is written where it was not known yet.
-    fn settle(&mut self, node: &mut Node) {
+    /// Writes the types that unification has found into a node and those below.
+    fn write_types(&mut self, node: &mut Node) {
         node.result = self.unifier.resolve(&node.result);
         match &mut node.kind {
             Kind::Literal(_) | Kind::Variable(_) => {}
             Kind::Select(operand, _) | Kind::Test(operand, _) | Kind::OptionalSelect(operand, _) => {
-                self.settle(operand);
+                self.write_types(operand);
             }
-            Kind::Call(call) => call.arguments.iter_mut().for_each(|argument| self.settle(argument)),
-            Kind::List(items, _) => items.iter_mut().for_each(|item| self.settle(item)),
+            Kind::Call(call) => call.arguments.iter_mut().for_each(|argument| self.write_types(argument)),
+            Kind::List(items, _) => items.iter_mut().for_each(|item| self.write_types(item)),
             Kind::Map(entries) => entries.iter_mut().for_each(|entry| {
-                self.settle(&mut entry.key);
-                self.settle(&mut entry.value);
+                self.write_types(&mut entry.key);
+                self.write_types(&mut entry.value);
             }),
-            Kind::Message(_, fields) => fields.iter_mut().for_each(|field| self.settle(&mut field.value)),
+            Kind::Message(_, fields) => fields.iter_mut().for_each(|field| self.write_types(&mut field.value)),
             Kind::Loop(l) => {
                 [&mut l.range, &mut l.start, &mut l.goes_on, &mut l.step, &mut l.result]
                     .into_iter()
-                    .for_each(|part| self.settle(part));
+                    .for_each(|part| self.write_types(part));
             }
         }
     }
 }
 
-/// The names of types are values.
+/// Returns the value of a type's name.
 fn type_name(name: &str) -> Option<Node> {
     const NAMES: [&str; 13] = [
         "bool",
@@ -365,7 +365,7 @@ fn type_of(literal: &Value) -> Type {
     }
 }
 
-/// The type parameters of a declaration as the unifier's own.
+/// Replaces the type parameters of a declaration by those of the unifier, from `base` on.
 fn shifted(kind: &Type, base: usize) -> Type {
     match kind {
         Type::Param(index) => Type::Param(base + index),

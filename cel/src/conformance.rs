@@ -1,7 +1,7 @@
-//! What the specification of the language says, as tables: an expression, and the value or the error that it gives.
+//! Tests of the language's specification, as tables of expressions with their values or errors.
 //!
-//! Written from the text of the language definition (github.com/google/cel-spec/doc/langdef.md), and for what it leaves to
-//! the implementation, from how cel-go decides.
+//! They follow the language definition (github.com/google/cel-spec/doc/langdef.md) and, where that leaves a choice,
+//! cel-go's behaviour.
 
 use super::tests::table;
 

@@ -1,33 +1,33 @@
-//! What operations cost, by Kubernetes' rules: fifty nanoseconds of a machine of some years ago are one unit.
+//! Costs of operations, by Kubernetes' rules. One unit is about fifty nanoseconds on an older machine.
 //!
 //! Corresponds to github.com/google/cel-go/interpreter/runtimecost.go and to k8s.io/apiserver/pkg/cel/library/cost.go.
 
 use super::value::Value;
 
-/// Of looking at one character.
+/// Cost of reading one character.
 pub const CHARACTER: f64 = 0.1;
-/// Of looking at one character and copying it.
+/// Cost of reading and copying one character.
 pub const TWO_CHARACTERS: f64 = 2.0 * CHARACTER;
-/// Of one character of a regular expression.
+/// Cost of one character of a regular expression.
 pub const REGEX_CHARACTER: f64 = 0.25;
 pub const LIST: u64 = 10;
 pub const MAP: u64 = 30;
 pub const MESSAGE: u64 = 40;
-/// Two questions about rights fit into an expression's limit.
+/// Cost of an authorization check; an expression's limit allows two.
 pub const AUTHORIZATION_CHECK: u64 = 350_000;
-/// A requirement of a selector is an object with a list.
+/// Cost of a selector's requirement, which is an object with a list.
 pub const SELECTOR_REQUIREMENT: f64 = (LIST + MESSAGE) as f64;
 pub const LONGEST_FORMAT_NAME: u64 = 64;
 /// Characters of the longest regular expression of a name's format.
 pub const LONGEST_FORMAT_REGEX: u64 = 128;
 
-/// `size` times a factor, rounded up.
+/// Returns `size` times a factor, rounded up.
 pub fn scaled(size: u64, factor: f64) -> u64 {
-    // A cast of what is too large gives the largest number.
+    // A cast of a larger number gives the maximum.
     (size as f64 * factor).ceil() as u64
 }
 
-/// The cost of reading every part of a value.
+/// Returns the cost of reading every part of a value.
 fn traversal(value: &Value) -> u64 {
     match value {
         Value::List(list) => list.items.iter().map(traversal).fold(0, u64::saturating_add),
@@ -40,7 +40,7 @@ fn traversal(value: &Value) -> u64 {
     }
 }
 
-/// What a call costs beside its arguments, which come with the target first.
+/// Returns the cost of a call without that of its arguments. The target is the first argument.
 pub fn at_run_time(name: &str, arguments: &[Value]) -> u64 {
     let size = |index: usize| arguments.get(index).map_or(0, Value::size);
     let walk = |index: usize| scaled(size(index), CHARACTER);
@@ -105,7 +105,7 @@ pub fn at_run_time(name: &str, arguments: &[Value]) -> u64 {
     }
 }
 
-/// Bytes of a network's prefix.
+/// Returns the number of bytes of a network's prefix.
 fn network_bytes(cidr: Option<&Value>) -> u64 {
     match cidr {
         Some(Value::Cidr(cidr)) => u64::from(cidr.prefix_len()).div_ceil(8),
@@ -113,7 +113,7 @@ fn network_bytes(cidr: Option<&Value>) -> u64 {
     }
 }
 
-/// Characters of the regular expression of a format, about.
+/// Returns the approximate length of a format's regular expression.
 fn format_regex(format: Option<&Value>) -> u64 {
     match format {
         Some(Value::Format("dns1123Label" | "dns1123LabelPrefix" | "dns1035Label" | "dns1035LabelPrefix")) => 30,
@@ -123,7 +123,7 @@ fn format_regex(format: Option<&Value>) -> u64 {
     }
 }
 
-/// Characters of the texts of a list with a separator between each two.
+/// Returns the length of a list's joined texts.
 fn joined_size(arguments: &[Value]) -> u64 {
     let Some(Value::List(list)) = arguments.first() else { return 0 };
     let items = list.items.iter().map(Value::size).fold(0, u64::saturating_add);
@@ -131,7 +131,7 @@ fn joined_size(arguments: &[Value]) -> u64 {
     items.saturating_add(separators.saturating_mul(arguments.get(1).map_or(0, Value::size)))
 }
 
-/// The count of numbers from one to before another.
+/// Returns the number of integers from one up to another, without the latter.
 fn between(from: Option<&Value>, to: Option<&Value>) -> u64 {
     match (from, to) {
         (Some(Value::Int(from)), Some(Value::Int(to))) => u64::try_from(to.saturating_sub(*from)).unwrap_or(0),
@@ -143,7 +143,7 @@ fn new_list(factor: f64, size: u64) -> u64 {
     ((size as f64 * factor) as u64).saturating_add(1 + LIST)
 }
 
-/// Every item may be compared with every other.
+/// Returns the cost of comparing every item with every other.
 fn compared_with_itself(list: Option<&Value>) -> u64 {
     let Some(Value::List(list)) = list else { return 1 };
     let is_text = matches!(list.items.first(), Some(Value::String(_) | Value::Bytes(_)));

@@ -1,24 +1,24 @@
-//! What is declared of a variable beside its type: how large its parts can be.
+//! `Declaration`: the type of a variable with the largest sizes of its parts.
 //!
-//! The checker needs types, the estimate of costs needs sizes. Corresponds to k8s.io/apiserver/pkg/cel DeclType.
+//! The checker needs the types, and the cost estimate needs the sizes. Corresponds to k8s.io/apiserver/pkg/cel DeclType.
 
 use super::types::{ObjectType, Type};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A request has no more bytes, so no value in it is larger.
+/// Most bytes of a request, and so of any value in it.
 pub const MAX_REQUEST_BYTES: u64 = 3 << 20;
 
-/// A variable, or a part of one.
+/// The declaration of a variable or a part of one.
 #[derive(Clone, Debug)]
 pub struct Declaration {
     pub kind: Type,
-    /// Characters, bytes, items or entries, at most.
+    /// Most characters, bytes, items or entries.
     pub max_elements: u64,
-    /// What it takes at least to write it as JSON.
+    /// Least bytes of its JSON.
     pub min_bytes: u64,
     fields: BTreeMap<String, Declaration>,
-    /// Of an item of a list, or of a value of a map.
+    /// Declaration of a list's items or a map's values.
     element: Option<Box<Declaration>>,
 }
 
@@ -32,7 +32,7 @@ impl Declaration {
         self
     }
 
-    /// Without `max`, as many items as a request has room for.
+    /// Declares a list. Without `max`, a request's size limits the number of items.
     pub fn list(items: Self, max: Option<u64>) -> Self {
         const BRACKETS: u64 = 2;
         let max = max.unwrap_or((MAX_REQUEST_BYTES - BRACKETS) / (items.min_bytes + 1));
@@ -40,17 +40,17 @@ impl Declaration {
         Self { element: Some(Box::new(items)), ..Self::scalar(kind, BRACKETS).with_max(max) }
     }
 
-    /// Without `max`, as many entries as a request has room for.
+    /// Declares a map. Without `max`, a request's size limits the number of entries.
     pub fn map(values: Self, max: Option<u64>) -> Self {
         const BRACES: u64 = 2;
-        // Two bytes of a key, its quotes, the colon and the comma.
+        // Two bytes of a key, its quotes, colon and comma.
         const KEY: u64 = 6;
         let max = max.unwrap_or((MAX_REQUEST_BYTES - BRACES) / (values.min_bytes + KEY));
         let kind = Type::map(Type::String, values.kind.clone());
         Self { element: Some(Box::new(values)), ..Self::scalar(kind, BRACES).with_max(max) }
     }
 
-    /// `min_bytes` counts what is in every such object beside its braces.
+    /// Declares an object. `min_bytes` counts its required content without the braces.
     pub fn object(name: &str, fields: BTreeMap<String, Self>, min_bytes: u64) -> Self {
         let types = fields.iter().map(|(name, field)| (name.clone(), field.kind.clone())).collect();
         let kind = Type::Object(Arc::new(ObjectType { name: name.to_owned(), fields: types, is_open: false }));

@@ -1,4 +1,4 @@
-//! What rules can know of a value by its schema: types, and how large it can be.
+//! Derives declarations, that is types and sizes, from the schemas of custom resources.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/cel/common SchemaDeclType.
 
@@ -8,17 +8,17 @@ use proto::schema::structural::{Additional, Structural};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Bytes of the shortest texts as JSON writes them, quotes included.
+/// Least bytes of texts in JSON, with quotes.
 const TEXT_BYTES: u64 = 2;
 const DURATION_BYTES: u64 = 4;
 const DATE_BYTES: u64 = 12;
 const DATE_TIME_BYTES: u64 = 22;
-/// Characters of the longest ones.
+/// Most characters of such texts.
 const LONGEST_DURATION: u64 = 32;
 const LONGEST_DATE_TIME: u64 = 39;
 const LONGEST_TEXT: u64 = MAX_REQUEST_BYTES - 2;
 
-/// The schema with the fields that rules find in every object and in every embedded one, named or not.
+/// Adds the fields that rules find in every object and every embedded one, also if the schema has none of them.
 pub fn accessible(schema: &Structural, is_root: bool) -> Structural {
     let mut schema = schema.clone();
     for property in schema.properties.values_mut() {
@@ -48,7 +48,7 @@ pub fn accessible(schema: &Structural, is_root: bool) -> Structural {
     schema
 }
 
-/// `None` where rules can say nothing about the value.
+/// Returns the declaration of a schema; `None` if rules cannot use the value.
 pub fn declared(schema: &Structural, name: &str) -> Option<Declaration> {
     if schema.int_or_string {
         let max = schema.value.max_length.map_or(LONGEST_TEXT, bytes_of_characters);
@@ -80,7 +80,7 @@ fn object(schema: &Structural, name: &str) -> Declaration {
     let mut min_bytes = 0;
     for (key, property) in &schema.properties {
         let Some(field) = declared(property, &format!("{name}.{key}")) else { continue };
-        // A field that must be there takes its name, the quotes, the colon and the comma. A default may be left out.
+        // A required field takes its name, quotes, colon and comma. One with a default may be absent from the request.
         if schema.required.contains(key) && property.default.is_none() {
             min_bytes += key.len() as u64 + field.min_bytes + 4;
         }
@@ -103,7 +103,7 @@ fn text(schema: &Structural) -> Declaration {
     }
 }
 
-/// `maxLength` counts characters, of which each takes up to four bytes. Sizes are compared with those of requests.
+/// Converts `maxLength`, which counts characters of up to four bytes, to bytes, since requests are measured in bytes.
 fn bytes_of_characters(max_length: i64) -> u64 {
     u64::try_from(max_length).unwrap_or(0).saturating_mul(4)
 }

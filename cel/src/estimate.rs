@@ -1,7 +1,7 @@
-//! What an expression can cost at most, told from its text and from how large its variables can be.
+//! Estimates the cost of an expression from its text and the declared sizes of its variables.
 //!
-//! The estimate decides which rules a CustomResourceDefinition may hold, so it agrees with Kubernetes' even where that one
-//! is rough. Corresponds to github.com/google/cel-go/checker/cost.go.
+//! The estimate decides which rules a CustomResourceDefinition may have, so it equals Kubernetes' estimate even where that
+//! is imprecise. Corresponds to github.com/google/cel-go/checker/cost.go.
 
 mod calls;
 mod range;
@@ -16,21 +16,21 @@ use super::value::Value;
 pub use range::Range;
 use range::{NOTHING, ONE, UNKNOWN};
 
-/// Where a value stands in the declared variable.
+/// The place of a value in the declared variables.
 #[derive(Clone, Copy, Debug)]
 enum Place<'d> {
-    /// The expression made the value.
+    /// The value was computed by the expression.
     Computed,
     Declared(&'d Declaration),
-    /// A key of a declared map.
+    /// The value is a key of a declared map.
     Key,
-    /// Below a variable, but nothing is declared there.
+    /// The value is below a variable, but has no declaration.
     Undeclared,
 }
 
-/// One step from a value to a part of it.
+/// A step from a value to one of its parts.
 #[derive(Clone, Copy, Debug)]
-enum Step<'n> {
+enum PathStep<'n> {
     Field(&'n str),
     /// An item of a list, or a value of a map.
     Element,
@@ -39,7 +39,7 @@ enum Step<'n> {
 }
 
 impl Place<'_> {
-    /// The declared size. Of keys nothing is declared, which counts as empty.
+    /// Returns the declared size. Keys have no declaration and count as empty.
     fn size(self) -> Option<Range> {
         match self {
             Place::Declared(declared) => Some(Range::up_to(declared.max_elements)),
@@ -49,7 +49,7 @@ impl Place<'_> {
     }
 }
 
-/// The sizes of what a list or map holds.
+/// Sizes of the keys and values of a list or map.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Entries {
     is_list: bool,
@@ -63,27 +63,27 @@ impl Entries {
     }
 }
 
-/// The union, where both are known.
+/// Returns the union, if both are known.
 fn either(a: Option<Entries>, b: Option<Entries>) -> Option<Entries> {
     Some(a?.or(b?))
 }
 
-/// What is known of a node.
+/// The estimate of a node's cost and its value's size.
 #[derive(Clone, Copy, Debug)]
-struct Known<'d> {
+struct NodeEstimate<'d> {
     cost: Range,
     size: Option<Range>,
     entries: Option<Entries>,
     place: Place<'d>,
 }
 
-impl Known<'_> {
+impl NodeEstimate<'_> {
     fn size(&self) -> Range {
         self.size.unwrap_or(UNKNOWN)
     }
 }
 
-/// The cost of an expression over variables, each with what is declared of it.
+/// Estimates the cost of an expression over variables with their declarations.
 pub fn estimate(node: &Node, variables: &[Option<&Declaration>]) -> Range {
     let places = variables.iter().map(|declared| declared_place(*declared));
     let scope = places.map(|place| Slot { place, size: None, entries: None }).collect();
@@ -109,11 +109,11 @@ struct Estimator<'d> {
 }
 
 impl<'d> Estimator<'d> {
-    /// The place one step below another.
+    /// Returns the place one step below another.
     ///
-    /// Kubernetes takes the first name of a path for the variable's and skips it. So what stands one step below a computed
-    /// value counts as large as the whole variable: an item of `self.split('.')` as large as `self`.
-    fn below(&self, place: Place<'d>, step: Step<'_>) -> Place<'d> {
+    /// Kubernetes takes the first name of a path for the variable's and skips it. So a value one step below a computed one
+    /// counts as large as the whole variable: an item of `self.split('.')` counts as large as `self`.
+    fn below(&self, place: Place<'d>, step: PathStep<'_>) -> Place<'d> {
         let Place::Declared(declared) = place else {
             return match place {
                 Place::Computed => self.root,
@@ -121,37 +121,37 @@ impl<'d> Estimator<'d> {
             };
         };
         match step {
-            Step::Field(name) => declared_place(declared.field(name)),
-            Step::Element => declared_place(declared.element()),
-            Step::Key if matches!(declared.kind, Type::Map(..)) => Place::Key,
-            Step::Key | Step::Index => Place::Undeclared,
+            PathStep::Field(name) => declared_place(declared.field(name)),
+            PathStep::Element => declared_place(declared.element()),
+            PathStep::Key if matches!(declared.kind, Type::Map(..)) => Place::Key,
+            PathStep::Key | PathStep::Index => Place::Undeclared,
         }
     }
 
-    fn node(&mut self, node: &Node) -> Known<'d> {
+    fn node(&mut self, node: &Node) -> NodeEstimate<'d> {
         let of_type = node.result.is_scalar().then_some(ONE);
-        let computed = |cost: Range, size: Option<Range>, entries: Option<Entries>| Known {
+        let computed = |cost: Range, size: Option<Range>, entries: Option<Entries>| NodeEstimate {
             cost,
             size: size.or(of_type),
             entries,
             place: Place::Computed,
         };
         match &node.kind {
-            // The name of a type is a variable that nobody declared.
+            // The name of a type counts as an undeclared variable.
             Kind::Literal(Value::Type(_)) => {
-                Known { cost: ONE, size: self.root.size(), entries: None, place: self.root }
+                NodeEstimate { cost: ONE, size: self.root.size(), entries: None, place: self.root }
             }
             Kind::Literal(value) => computed(NOTHING, literal_size(value), None),
             Kind::Variable(slot) => {
                 let Slot { place, size, entries } = self.scope[*slot];
-                Known { cost: ONE, size: place.size().or(of_type).or(size), entries, place }
+                NodeEstimate { cost: ONE, size: place.size().or(of_type).or(size), entries, place }
             }
             Kind::Select(operand, name) => {
                 let inner = self.node(operand);
                 let is_counted = matches!(operand.result, Type::Map(..) | Type::Object(_) | Type::Param(_));
                 let cost = inner.cost.plus(if is_counted { ONE } else { NOTHING });
-                let place = self.below(inner.place, Step::Field(name));
-                Known { cost, size: place.size().or(of_type), entries: None, place }
+                let place = self.below(inner.place, PathStep::Field(name));
+                NodeEstimate { cost, size: place.size().or(of_type), entries: None, place }
             }
             Kind::Test(operand, _) => computed(self.node(operand).cost, None, None),
             Kind::OptionalSelect(operand, _) => computed(self.node(operand).cost.plus(ONE), None, None),
@@ -181,7 +181,7 @@ impl<'d> Estimator<'d> {
         }
     }
 
-    fn list(&mut self, items: &[Node]) -> Known<'d> {
+    fn list(&mut self, items: &[Node]) -> NodeEstimate<'d> {
         let (mut cost, mut value) = (Range::exactly(LIST), None);
         for item in items {
             let known = self.node(item);
@@ -190,16 +190,16 @@ impl<'d> Estimator<'d> {
         }
         let held = Entries { is_list: true, key: ONE, value: value.unwrap_or(NOTHING) };
         let size = Some(Range::exactly(items.len() as u64));
-        Known { cost, size, entries: Some(held), place: Place::Computed }
+        NodeEstimate { cost, size, entries: Some(held), place: Place::Computed }
     }
 
-    fn bind(&mut self, l: &Loop) -> Known<'d> {
+    fn bind(&mut self, l: &Loop) -> NodeEstimate<'d> {
         let (range, start) = (self.node(&l.range), self.node(&l.start));
         let first_slot = self.scope.len();
         self.scope.push(Slot { place: start.place, size: start.size, entries: start.entries });
         let result = self.node(&l.result);
         self.scope.truncate(first_slot);
-        Known { cost: range.cost.plus(start.cost).plus(result.cost), place: Place::Computed, ..result }
+        NodeEstimate { cost: range.cost.plus(start.cost).plus(result.cost), place: Place::Computed, ..result }
     }
 
     fn comprehension(&mut self, l: &Loop) -> (Range, Option<Range>, Option<Entries>) {
@@ -208,10 +208,13 @@ impl<'d> Estimator<'d> {
         self.scope.push(Slot { place: start.place, size: start.size, entries: start.entries });
         let held = range.entries;
         let is_list = held.map_or(matches!(l.range.result, Type::List(_)), |held| held.is_list);
-        let key_step = if is_list { Step::Index } else { Step::Key };
+        let key_step = if is_list { PathStep::Index } else { PathStep::Key };
         let key = Slot { place: self.below(range.place, key_step), size: held.map(|held| held.key), entries: None };
-        let value =
-            Slot { place: self.below(range.place, Step::Element), size: held.map(|held| held.value), entries: None };
+        let value = Slot {
+            place: self.below(range.place, PathStep::Element),
+            size: held.map(|held| held.value),
+            entries: None,
+        };
         match (l.has_two, is_list) {
             (true, _) => self.scope.extend([key, value]),
             (false, true) => self.scope.push(value),
@@ -223,7 +226,7 @@ impl<'d> Estimator<'d> {
         self.scope.truncate(first_slot);
         let rounds = range.size().times(goes_on.cost.plus(step.cost));
         let cost = range.cost.plus(start.cost).plus(result.cost).plus(rounds);
-        // What is gathered is at most as long as what it was gathered from.
+        // The result is at most as long as the range.
         match l.start.kind {
             Kind::List(..) | Kind::Map(_) => (cost, Some(range.size()), step.entries),
             Kind::Literal(_) => (cost, start.size, None),
@@ -231,10 +234,10 @@ impl<'d> Estimator<'d> {
         }
     }
 
-    fn call(&mut self, call: &Call, of_type: Option<Range>) -> Known<'d> {
-        let arguments: Vec<Known<'d>> = call.arguments.iter().map(|argument| self.node(argument)).collect();
+    fn call(&mut self, call: &Call, of_type: Option<Range>) -> NodeEstimate<'d> {
+        let arguments: Vec<NodeEstimate<'d>> = call.arguments.iter().map(|argument| self.node(argument)).collect();
         let all = arguments.iter().fold(NOTHING, |sum, argument| sum.plus(argument.cost));
-        let computed = |cost: Range, size: Option<Range>, entries: Option<Entries>| Known {
+        let computed = |cost: Range, size: Option<Range>, entries: Option<Entries>| NodeEstimate {
             cost,
             size: size.or(of_type),
             entries,
@@ -250,9 +253,9 @@ impl<'d> Estimator<'d> {
             }
             ("dyn", [argument]) => computed(all.plus(ONE), argument.size, argument.entries),
             ("_[_]", [whole, _]) if !matches!(call.arguments[0].result, Type::Optional(_)) => {
-                let place = self.below(whole.place, Step::Element);
+                let place = self.below(whole.place, PathStep::Element);
                 let size = whole.entries.map(|held| held.value).or(place.size()).or(of_type);
-                Known { cost: all.plus(ONE), size, entries: None, place }
+                NodeEstimate { cost: all.plus(ONE), size, entries: None, place }
             }
             _ => {
                 let estimate = self.overloads(call, &arguments);
@@ -262,7 +265,7 @@ impl<'d> Estimator<'d> {
     }
 }
 
-/// Characters, bytes, items or entries; 1 of what has no parts.
+/// Returns the size in characters, bytes, items or entries; 1 for a scalar.
 fn literal_size(value: &Value) -> Option<Range> {
     Some(Range::exactly(value.size()))
 }

@@ -1,7 +1,7 @@
-//! Evaluation, every step of it on a meter.
+//! Evaluates a checked expression, and charges every step to a meter.
 //!
-//! `&&` and `||` forgive the errors of one side if the other decides; nothing forgives that the meter is full.
-//! Corresponds to github.com/google/cel-go/interpreter.
+//! `&&` and `||` ignore an error of one side if the other side decides, but not an exceeded cost limit. Corresponds to
+//! github.com/google/cel-go/interpreter.
 
 use super::costs;
 use super::failure::{Failure, error};
@@ -15,7 +15,7 @@ pub fn evaluate(node: &Node, variables: Vec<Value>, meter: &mut Meter) -> Outcom
 }
 
 struct Machine<'m> {
-    /// What a comprehension has accumulated may be an error that a later round mends.
+    /// Values of the variables. An accumulator may be an error that a later round replaces.
     slots: Vec<Outcome>,
     meter: &'m mut Meter,
 }
@@ -128,7 +128,7 @@ impl Machine<'_> {
         }
     }
 
-    /// `&&` and `||`: one side that is `decisive` decides, whatever the other says.
+    /// Evaluates `&&` and `||`: a side equal to `decisive` decides, whatever the other side is.
     fn either(&mut self, left: &Node, right: &Node, decisive: bool) -> Outcome {
         let first = self.eval(left);
         if matches!(first, Ok(Value::Bool(truth)) if truth == decisive) || is_final(&first) {
@@ -144,9 +144,9 @@ impl Machine<'_> {
         }
     }
 
-    /// The overload that fits the values.
+    /// Runs the overload that fits the values.
     fn run(&mut self, call: &Call, values: Vec<Value>) -> Outcome {
-        // Any whole number is an index, whatever its type.
+        // A whole number of any type is an index.
         let is_index = match (call.name, values.as_slice()) {
             ("_[_]" | "_[?_]", [Value::List(_) | Value::Optional(_), index]) => index.double().is_some(),
             _ => false,
@@ -178,7 +178,7 @@ impl Machine<'_> {
                 Value::Bool(true) => {}
                 _ => break,
             }
-            let next = self.step(&l.step, slot);
+            let next = self.accumulate(&l.step, slot);
             if is_final(&next) {
                 return next;
             }
@@ -190,7 +190,7 @@ impl Machine<'_> {
         result
     }
 
-    /// What a comprehension runs over: items, keys, or both with their places.
+    /// Returns the values that a comprehension iterates over: items, keys, or indexes or keys with their values.
     fn pairs(&mut self, range: &Value, has_two: bool) -> Result<Vec<(Value, Option<Value>)>, Failure> {
         match range {
             Value::List(list) => {
@@ -211,9 +211,9 @@ impl Machine<'_> {
         }
     }
 
-    /// The next round of an accumulator. One that is only added to is taken rather than copied, so that gathering a
-    /// list takes as long as the list, and not its square. Nothing else in the step reads it: no expression can say its name.
-    fn step(&mut self, node: &Node, slot: usize) -> Outcome {
+    /// Evaluates the next value of an accumulator. One that is only appended to is moved instead of copied, so that building a
+    /// list takes linear time. Nothing else in the expression reads it, since no expression can contain its name.
+    fn accumulate(&mut self, node: &Node, slot: usize) -> Outcome {
         let Kind::Call(call) = &node.kind else { return self.eval(node) };
         let is_accumulator = |node: &Node| matches!(node.kind, Kind::Variable(own) if own == slot);
         match (call.name, call.arguments.as_slice()) {
@@ -223,7 +223,7 @@ impl Machine<'_> {
                     self.meter.charge(1)?;
                     return std::mem::replace(&mut self.slots[slot], Ok(Value::Null));
                 }
-                self.step(branch, slot)
+                self.accumulate(branch, slot)
             }
             ("_+_" | "cel.@mapInsert", [first, rest @ ..]) if is_accumulator(first) => {
                 let mut values = Vec::with_capacity(1 + rest.len());
@@ -254,7 +254,7 @@ impl Machine<'_> {
     }
 }
 
-/// Nothing goes on after the meter is full.
+/// Returns true if the cost limit was exceeded, which ends the evaluation.
 fn is_final(outcome: &Outcome) -> bool {
     matches!(outcome, Err(Failure::TooCostly))
 }
@@ -271,7 +271,7 @@ fn select(operand: &Value, name: &Arc<str>) -> Outcome {
         Value::Map(_) | Value::Message(_) => {
             operand.field(name).map_or_else(|| error(format!("no such key: {name}")), sound)
         }
-        // Of an optional, what is inside is meant.
+        // Selects from the value inside an optional.
         Value::Optional(_) => optional_select(operand, name),
         other => no_overload("select", std::slice::from_ref(other)),
     }

@@ -1,4 +1,4 @@
-//! What whoever uses the language brings along: functions, of values that it need not know, and types with fields.
+//! `Library` and `Extensions`: functions and types that users of this crate add to the language.
 //!
 //! Corresponds to cel.Lib and to types.Provider.
 
@@ -9,19 +9,19 @@ use super::types::Type;
 use super::value::{Outcome, Value, no_overload};
 use std::collections::BTreeMap;
 
-/// Functions of somebody else's, declared as those of the language are.
+/// Additional functions, declared like those of the language.
 #[derive(Debug)]
 pub struct Library {
     functions: BTreeMap<&'static str, Vec<Overload>>,
 }
 
 impl Library {
-    /// `words` are the types that declarations may name, each with its full name.
+    /// Makes a library; `words` are the type names in its declarations, each with its full name.
     pub fn new(run: Run, declared: &'static str, words: &[(&str, &'static str)]) -> Self {
         Self { functions: functions::read_all(&[(run, declared)], words) }
     }
 
-    /// Of methods that foreign values have.
+    /// Makes a library of foreign values' methods.
     pub fn of_methods(declared: &'static str, words: &[(&str, &'static str)]) -> Self {
         Self::new(method, declared, words)
     }
@@ -34,11 +34,11 @@ fn method(name: &str, arguments: &[Value], meter: &mut Meter) -> Outcome {
     }
 }
 
-/// What an environment has beside the language.
+/// The extensions of an environment.
 #[derive(Clone, Debug, Default)]
 pub struct Extensions {
     pub libraries: Vec<&'static Library>,
-    /// The type that a name in front of braces means.
+    /// Returns the type of the name before the braces of a message.
     pub messages: Option<fn(&str) -> Option<Type>>,
 }
 

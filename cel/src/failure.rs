@@ -1,10 +1,10 @@
-//! Why an expression has no value.
+//! `Failure`: the reason why an expression has no value.
 
 use std::sync::Arc;
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Failure {
-    /// The limit of the meter was reached.
+    /// The cost limit was exceeded.
     TooCostly,
     Error(Arc<str>),
 }

@@ -1,7 +1,8 @@
-//! Every function and operator with its overloads.
+//! The table of all functions and operators with their overloads.
 //!
-//! Each library writes what it has as lines like `string.contains(string) bool`; what stands before the dot is the type of
-//! a method's target, unless the line begins with `fn`. Corresponds to the declarations of cel-go and of k8s.io/apiserver/pkg/cel/library.
+//! Each library declares its functions in lines like `string.contains(string) bool`. Before the dot is the type of a
+//! method's target, unless the line begins with `fn`. Corresponds to the declarations of cel-go and of
+//! k8s.io/apiserver/pkg/cel/library.
 
 use super::library::{self, Run};
 use super::types::{self, Type};
@@ -12,21 +13,21 @@ use std::sync::LazyLock;
 pub struct Overload {
     pub name: &'static str,
     pub is_member: bool,
-    /// The target first.
+    /// Types of the arguments, the target first.
     pub arguments: Vec<Type>,
     pub result: Type,
-    /// How many types stand for others.
+    /// Number of type parameters.
     pub params: usize,
     pub run: Run,
 }
 
-/// The overloads of a function; none where nobody knows it.
+/// Returns the overloads of a function; none if it is unknown.
 pub fn overloads(name: &str) -> &'static [Overload] {
     static TABLE: LazyLock<BTreeMap<&'static str, Vec<Overload>>> = LazyLock::new(|| read_all(library::ALL, &[]));
     TABLE.get(name).map_or(&[], Vec::as_slice)
 }
 
-/// What libraries declare; `words` are names of types beside those of the language.
+/// Reads the declarations of libraries; `words` are type names besides those of the language.
 pub fn read_all(
     libraries: &[(Run, &'static str)],
     words: &[(&str, &'static str)],
@@ -49,10 +50,10 @@ pub fn read_all(
     table
 }
 
-/// `list(A).indexOf(A) int`, `quantity(string) quantity`, `_+_(int, int) int`.
+/// Reads a line such as `list(A).indexOf(A) int`, `quantity(string) quantity`, `_+_(int, int) int`.
 fn overload(line: &'static str, run: Run, words: &[(&str, &'static str)]) -> Option<Overload> {
     let (signature, result) = halves(line)?;
-    // The arguments are in the last brackets that open at no depth.
+    // The arguments are in the last brackets of the outermost level.
     let mut depth = 0;
     let mut opening = None;
     for (at, c) in signature.char_indices() {
@@ -82,7 +83,7 @@ fn overload(line: &'static str, run: Run, words: &[(&str, &'static str)]) -> Opt
     Some(Overload { name, is_member: split.is_some(), arguments: types, result, params: params.len(), run })
 }
 
-/// Before and after the first space that follows a closed bracket.
+/// Splits a line at the first space after a closing bracket.
 fn halves(line: &str) -> Option<(&str, &str)> {
     let mut depth = 0;
     for (at, c) in line.char_indices() {
@@ -94,7 +95,7 @@ fn halves(line: &str) -> Option<(&str, &str)> {
     None
 }
 
-/// At the commas that are in no brackets.
+/// Splits at the commas outside brackets.
 fn split_arguments(text: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     let (mut depth, mut from) = (0, 0);

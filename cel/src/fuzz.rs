@@ -1,8 +1,8 @@
-//! The fuzz target of expressions: whatever is written compiles or is refused, and runs within its limits.
+//! The fuzz target of expressions: any text compiles or is refused, and runs within its limits.
 
 use super::{Declaration, Environment, Failure, Meter, Type, Value};
 
-/// Compiles and runs an expression about `self`, a list of texts by what is declared.
+/// Compiles and runs an expression about `self`, which is declared as a list of texts.
 pub fn expression(input: &[u8]) {
     const LIMIT: u64 = 10_000;
     let text = String::from_utf8_lossy(input);

@@ -1,10 +1,10 @@
-//! JSON as values of the language, where no schema says more of it.
+//! Converts JSON without a schema to values.
 
 use super::value::{Key, Value};
 use serde_json::Value as Json;
 
 impl Value {
-    /// Whole numbers are `int`, others `double`.
+    /// Converts JSON. Whole numbers become `int`, others `double`.
     pub fn of_json(json: &Json) -> Self {
         match json {
             Json::Null => Self::Null,

@@ -1,18 +1,17 @@
-//! The Common Expression Language, in which rules of custom resources, policies and match conditions are written.
+//! The Common Expression Language (CEL) of validation rules, admission policies and match conditions.
 //!
-//! `Environment::compile` reads (`parse`), checks (`check`) and estimates (`estimate`) an expression over declared
-//! variables; `Program::run` evaluates it on a `Meter`, so that no expression runs unbounded, whatever it says. Outside of
-//! `admission` nothing here knows whose variables they are. Corresponds to github.com/google/cel-go and
-//! k8s.io/apiserver/pkg/cel.
+//! `Environment::compile` parses (`parse`) and checks (`check`) an expression over declared variables, and estimates its
+//! cost (`estimate`). `Program::run` evaluates it with a `Meter`, which bounds every evaluation. Only `admission` knows
+//! Kubernetes' variables. Corresponds to github.com/google/cel-go and k8s.io/apiserver/pkg/cel.
 
-// From text to a tree.
+// Parsing: from text to a tree.
 mod source;
 mod token;
 mod syntax;
 mod macros;
 mod parse;
 
-// From the tree to something that has a type and a cost.
+// Checking: from the tree to nodes with types and costs.
 mod types;
 mod declaration;
 mod extension;
@@ -24,11 +23,11 @@ mod literals;
 mod costs;
 mod estimate;
 
-// Types and sizes from a schema.
+// Types and sizes from schemas.
 mod names;
 pub mod declared;
 
-// And to a value.
+// Evaluating.
 mod failure;
 mod url;
 mod value;
@@ -37,7 +36,7 @@ mod meter;
 mod evaluate;
 mod library;
 
-// What must hold whatever is written.
+// Fuzzing and tests.
 pub mod fuzz;
 #[cfg(test)]
 mod chance;
@@ -63,7 +62,7 @@ use node::Node;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The variables that expressions are about.
+/// The variables and extensions of expressions.
 #[derive(Clone, Debug, Default)]
 pub struct Environment<'d> {
     variables: Vec<(&'static str, Type, Option<&'d Declaration>)>,
@@ -71,11 +70,11 @@ pub struct Environment<'d> {
     has_bindings: bool,
 }
 
-/// An expression that can be evaluated.
+/// A compiled expression.
 #[derive(Debug)]
 pub struct Program {
     node: Node,
-    /// What it can cost at most.
+    /// Highest estimated cost.
     pub max_cost: u64,
 }
 
@@ -90,19 +89,19 @@ impl<'d> Environment<'d> {
         self
     }
 
-    /// With `cel.bind(name, value, expression)`.
+    /// Adds `cel.bind(name, value, expression)`.
     pub fn with_bindings(mut self) -> Self {
         self.has_bindings = true;
         self
     }
 
-    /// With types that values are written of: `Name{field: value}`.
+    /// Adds message types, for values like `Name{field: value}`.
     pub fn with_messages(mut self, messages: fn(&str) -> Option<Type>) -> Self {
         self.extensions.messages = Some(messages);
         self
     }
 
-    /// The error is worded as Kubernetes words it, with the place of each mistake.
+    /// Compiles an expression. The error is worded as in Kubernetes, with the place of each mistake.
     pub fn compile(&self, text: &str) -> Result<Program, String> {
         let tree = parse::parse(text, self.has_bindings).map_err(|error| error.shown(text))?;
         let variables: Vec<(&str, Type)> = self.variables.iter().map(|(name, kind, _)| (*name, kind.clone())).collect();
@@ -119,18 +118,18 @@ impl Program {
         &self.node.result
     }
 
-    /// Whether it speaks of the variable at a place of the environment.
+    /// Returns true if the expression reads the variable with this index in the environment.
     pub fn reads(&self, variable: usize) -> bool {
         self.node.reads(variable)
     }
 
-    /// The fields that it selects of a variable; `None` where it speaks of the variable as a whole.
+    /// Returns the fields that the expression selects of a variable; `None` if it uses the variable as a whole.
     pub fn fields_of(&self, variable: usize) -> Option<BTreeSet<Arc<str>>> {
         let mut fields = BTreeSet::new();
         self.node.fields_of(variable, &mut fields).then_some(fields)
     }
 
-    /// The value, given those of the environment's variables in order.
+    /// Evaluates the expression with the values of the environment's variables, in order.
     pub fn run(&self, variables: Vec<Value>, meter: &mut Meter) -> Result<Value, Failure> {
         evaluate::evaluate(&self.node, variables, meter)
     }

@@ -1,4 +1,4 @@
-//! Literals that a function never takes: `duration('1 day')`, `timestamp('today')`, `'a'.matches('(')`.
+//! Refuses literals that their function cannot parse: `duration('1 day')`, `timestamp('today')`, `'a'.matches('(')`.
 //!
 //! Corresponds to the validators of github.com/google/cel-go/cel that Kubernetes switches on.
 
@@ -7,7 +7,7 @@ use super::source::SyntaxError;
 use super::syntax::{Expr, Syntax};
 use super::value::Value;
 
-/// Every such literal, in the order of their places.
+/// Returns an error for every such literal, in order.
 pub fn check(expression: &Expr) -> Result<(), Vec<SyntaxError>> {
     let mut errors = Vec::new();
     visit(expression, &mut errors);

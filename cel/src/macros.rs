@@ -1,4 +1,4 @@
-//! Calls that are written out before they are checked: `has`, the comprehensions, and those of optional values.
+//! Expands macros while parsing: `has`, the comprehensions, and those of optional values.
 //!
 //! Corresponds to the macros of github.com/google/cel-go/parser, and to its extensions for optional values, for
 //! comprehensions with two variables, and for bindings.
@@ -7,20 +7,20 @@ use super::source::SyntaxError;
 use super::syntax::{Comprehension, Expr, Syntax};
 use super::value::Value;
 
-/// What the accumulator of a macro is called; no expression can say it.
+/// Name of a macro's accumulator, which no expression can contain.
 const RESULT: &str = "@result";
-/// The variable of a comprehension that runs over nothing, and only binds a name.
+/// Variable of a comprehension over an empty list, which only binds a name.
 pub const UNUSED: &str = "#unused";
-/// What is bound so that it is evaluated once.
+/// Name of a value that is bound so that it is evaluated once.
 const TARGET: &str = "@target";
-/// A list that is sorted by what an expression says of its items.
+/// Name of the list that `sortBy` sorts.
 const SORT_INPUT: &str = "@__sortBy_input__";
-/// Puts an entry, or the entries of a map, into the accumulated one.
+/// Function that inserts an entry, or the entries of a map, into the accumulator.
 const MAP_INSERT: &str = "cel.@mapInsert";
 
 type Parsed = Result<Expr, SyntaxError>;
 
-/// `name(arguments)`
+/// Expands `name(arguments)`, if it is a macro.
 pub fn function(at: usize, name: &str, mut arguments: Vec<Expr>) -> Parsed {
     if name == "has" && arguments.len() == 1 {
         let argument = arguments.remove(0);
@@ -32,7 +32,7 @@ pub fn function(at: usize, name: &str, mut arguments: Vec<Expr>) -> Parsed {
     Expr::new(at, Syntax::Call(name.to_owned(), None, arguments))
 }
 
-/// `target.name(arguments)`
+/// Expands `target.name(arguments)`, if it is a macro.
 pub fn method(at: usize, name: &str, target: Expr, arguments: Vec<Expr>) -> Parsed {
     let w = Writer { at };
     match (name, arguments.len()) {
@@ -55,12 +55,12 @@ pub fn method(at: usize, name: &str, target: Expr, arguments: Vec<Expr>) -> Pars
     }
 }
 
-/// `cel.bind(name, value, expression)`
+/// Returns true for `cel.bind(name, value, expression)`.
 pub fn is_binding(target: &Expr, name: &str, arguments: &[Expr]) -> bool {
     name == "bind" && arguments.len() == 3 && matches!(&target.kind, Syntax::Ident(namespace) if namespace == "cel")
 }
 
-/// Gives a value a name in an expression.
+/// Expands `cel.bind`.
 pub fn binding(at: usize, mut arguments: Vec<Expr>) -> Parsed {
     let (expression, value) = (arguments.remove(2), arguments.remove(1));
     let Syntax::Ident(name) = &arguments[0].kind else {
@@ -87,7 +87,7 @@ fn simple_name(argument: &Expr) -> Result<String, SyntaxError> {
 }
 
 impl Parts {
-    /// `bodies` arguments at the end are no names: the last one, and the filter before it.
+    /// Takes a macro's arguments apart. The last `bodies` are no names: the body, and the filter before it.
     fn of(range: Expr, mut arguments: Vec<Expr>, bodies: usize) -> Result<Self, SyntaxError> {
         let mut rest = arguments.split_off(arguments.len() - bodies);
         let first = simple_name(&arguments[0])?;
@@ -101,7 +101,7 @@ impl Parts {
     }
 }
 
-/// Makes nodes where the macro stands.
+/// Makes nodes at the macro's place.
 struct Writer {
     at: usize,
 }
@@ -123,7 +123,7 @@ impl Writer {
         self.node(Syntax::Call(name.to_owned(), None, arguments))
     }
 
-    /// A comprehension over the range of the parts, from `start` by `step`.
+    /// Makes a comprehension over the range, with the accumulator's first value `start` and next value `step`.
     fn comprehension(
         &self,
         (range, first, second): (Expr, String, Option<String>),
@@ -142,7 +142,7 @@ impl Writer {
         })))
     }
 
-    /// `step` where the filter holds, else what was accumulated before.
+    /// Makes `step` conditional: if the filter does not hold, the accumulator stays unchanged.
     fn filtered(&self, filter: Option<Expr>, step: Expr) -> Parsed {
         match filter {
             None => Ok(step),
@@ -196,7 +196,7 @@ impl Writer {
         self.gathered(Syntax::Map(Vec::new()), (p.range, p.first, p.second), p.filter, more)
     }
 
-    /// From something empty, `more` for each that the filter lets through.
+    /// Makes a comprehension that starts empty and adds `more` for each item that passes the filter.
     fn gathered(
         &self,
         empty: Syntax,
@@ -208,7 +208,7 @@ impl Writer {
         self.comprehension(over, [self.node(empty)?, self.literal(Value::Bool(true))?, step, self.name(RESULT)?])
     }
 
-    /// `t.optMap(v, e)`: `e` of what is in `t`, if there is anything.
+    /// Expands `t.optMap(v, e)`: applies `e` to the value in `t`, if any.
     fn opt_map(&self, target: Expr, mut arguments: Vec<Expr>, wraps: bool) -> Parsed {
         let mapping = arguments.remove(1);
         let name = simple_name(&arguments[0])?;
@@ -223,7 +223,7 @@ impl Writer {
         self.bind(TARGET, target, result)
     }
 
-    /// `t.sortBy(v, e)`: `t` in the order of the list of every `e`.
+    /// Expands `t.sortBy(v, e)`: sorts `t` by the values of `e`.
     fn sort_by(&self, target: Expr, arguments: Vec<Expr>) -> Parsed {
         if !matches!(
             target.kind,

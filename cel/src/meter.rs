@@ -1,8 +1,8 @@
-//! What an evaluation may cost, and what it has cost.
+//! `Meter`: the cost limit of an evaluation, and its cost so far.
 
 use super::failure::Failure;
 
-/// Counts the costs of one evaluation by Kubernetes' rules, and beside them the work that those rules do not see.
+/// Counts the cost of one evaluation by Kubernetes' rules, and separately the work that those rules do not count.
 #[derive(Debug)]
 pub struct Meter {
     cost: u64,
@@ -10,8 +10,8 @@ pub struct Meter {
     work_left: u64,
 }
 
-/// Values that are made or looked at in one evaluation, however cheap Kubernetes thinks it: appending to a list costs
-/// next to nothing there, whatever its length.
+/// Most values that one evaluation makes or reads. Kubernetes' rules miss some: appending to a list costs next to nothing
+/// there, whatever its length.
 const MAX_WORK: u64 = 20_000_000;
 
 impl Meter {
@@ -28,7 +28,7 @@ impl Meter {
         if self.cost > self.limit { Err(Failure::TooCostly) } else { Ok(()) }
     }
 
-    /// So many values, or so many times ten bytes.
+    /// Counts the work of reading or making so many values, or ten times as many bytes.
     pub fn work(&mut self, values: usize) -> Result<(), Failure> {
         match self.work_left.checked_sub(1 + values as u64) {
             Some(left) => {

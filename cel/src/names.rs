@@ -1,10 +1,10 @@
-//! Names of properties that rules cannot spell: `a-b` is `a__dash__b`, `namespace` is `__namespace__`.
+//! Escapes names of properties for rules: `a-b` becomes `a__dash__b`, `namespace` becomes `__namespace__`.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/cel Escape.
 
 use crate::is_reserved;
 
-/// How rules spell a name; `None` where they cannot speak of it.
+/// Returns the escaped name; `None` if rules cannot use it.
 pub fn escaped(name: &str) -> Option<String> {
     if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
         return None;

@@ -1,4 +1,4 @@
-//! An expression after checking: names are slots, calls know their function, every node has a type.
+//! The checked expression: names are slots, calls have overloads, and every node has a type.
 
 use super::functions::Overload;
 use super::types::Type;
@@ -15,16 +15,16 @@ pub struct Node {
 #[derive(Debug)]
 pub enum Kind {
     Literal(Value),
-    /// A slot of the scope.
+    /// A variable, by its slot in the scope.
     Variable(usize),
     Select(Box<Node>, Arc<str>),
     /// `has(a.b)`
     Test(Box<Node>, Arc<str>),
     /// `a.?b`
     OptionalSelect(Box<Node>, Arc<str>),
-    /// Of an operator, or of a function: the target, if there is one, is the first argument.
+    /// A call of an operator or a function; a method's target is the first argument.
     Call(Call),
-    /// With the indexes of the optional items.
+    /// A list, with the indexes of the optional items.
     List(Vec<Node>, Vec<usize>),
     Map(Vec<Entry>),
     /// `Name{field: value}`
@@ -35,7 +35,7 @@ pub enum Kind {
 #[derive(Debug)]
 pub struct Call {
     pub name: &'static str,
-    /// Those that may be meant; more than one where a type is not known.
+    /// The possible overloads; more than one if a type is unknown.
     pub overloads: Vec<&'static Overload>,
     pub arguments: Vec<Node>,
 }
@@ -54,12 +54,12 @@ pub struct Field {
     pub is_optional: bool,
 }
 
-/// A comprehension. Its variables stand in the slots from `first_slot` on: the accumulator, then one or two of the range.
+/// A comprehension. Its variables have the slots from `first_slot` on: the accumulator, then one or two for the range.
 #[derive(Debug)]
 pub struct Loop {
     pub first_slot: usize,
     pub has_two: bool,
-    /// It runs over nothing and binds a name.
+    /// True if the comprehension only binds a name.
     pub is_bind: bool,
     pub range: Node,
     pub start: Node,
@@ -69,7 +69,7 @@ pub struct Loop {
 }
 
 impl Node {
-    /// Every node below, without itself.
+    /// Returns the direct children.
     pub fn parts(&self) -> Vec<&Node> {
         match &self.kind {
             Kind::Literal(_) | Kind::Variable(_) => Vec::new(),
@@ -82,12 +82,12 @@ impl Node {
         }
     }
 
-    /// Whether a slot is read anywhere in it.
+    /// Returns true if the node or one below reads a slot.
     pub fn reads(&self, slot: usize) -> bool {
         matches!(self.kind, Kind::Variable(own) if own == slot) || self.parts().into_iter().any(|part| part.reads(slot))
     }
 
-    /// Gathers the fields that are selected of a slot; false where the slot is read as a whole.
+    /// Collects the fields that are selected of a slot. Returns false if the slot is used as a whole.
     pub fn fields_of(&self, slot: usize, fields: &mut BTreeSet<Arc<str>>) -> bool {
         match &self.kind {
             Kind::Variable(own) => *own != slot,

@@ -1,16 +1,16 @@
-//! From tokens to a tree, within limits. Errors are worded as those of the original's generated parser.
+//! The parser: turns tokens into a tree, within limits. Errors are worded as by the original's generated parser.
 //!
-//! The parsers of the crate `cel` were tried: one takes more than a hundred kilobytes of stack for a bracket, the other
-//! forgets where a node stood, which every message of the type checker tells. Corresponds to the grammar of
+//! The registry's crate `cel` has two parsers, and neither fits: one takes more than a hundred kilobytes of stack for a
+//! bracket, and the other drops the places of nodes, which the type checker's errors need. Corresponds to the grammar of
 //! github.com/google/cel-go/parser.
 
 use super::macros;
 use super::source::SyntaxError;
 use super::syntax::{Expr, Syntax};
-use super::token::{Placed, Token, tokens};
+use super::token::{PlacedToken, Token, tokens};
 use super::value::Value;
 
-/// Longer expressions are refused, as by Kubernetes.
+/// Most characters of an expression, as in Kubernetes.
 const MAX_CHARACTERS: usize = 100_000;
 // Deviation: brackets nest this deep in an expression, where Kubernetes goes on to 250: a bracket takes more stack than any
 // other node.
@@ -20,7 +20,7 @@ const STARTS: &str =
     "'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER";
 const STARTS_OR_CLOSE: &str = "'[', '{', '(', ')', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER";
 
-/// Words that are kept for later.
+/// Reserved words.
 const RESERVED: [&str; 17] = [
     "as",
     "break",
@@ -41,15 +41,15 @@ const RESERVED: [&str; 17] = [
     "while",
 ];
 
-/// Literals and the operator that is a word.
+/// Literals, and the operator `in`.
 const KEYWORDS: [&str; 4] = ["true", "false", "null", "in"];
 
-/// Whether nothing can have this name.
+/// Returns true if no variable can have this name.
 pub fn is_reserved(word: &str) -> bool {
     KEYWORDS.contains(&word) || RESERVED.contains(&word)
 }
 
-/// `has_bindings` says whether `cel.bind` is known.
+/// Parses an expression; `has_bindings` enables `cel.bind`.
 pub fn parse(text: &str, has_bindings: bool) -> Result<Expr, SyntaxError> {
     let size = text.chars().count();
     if size > MAX_CHARACTERS {
@@ -68,7 +68,7 @@ pub fn parse(text: &str, has_bindings: bool) -> Result<Expr, SyntaxError> {
 type Parsed = Result<Expr, SyntaxError>;
 
 struct Parser<'t> {
-    tokens: &'t [Placed],
+    tokens: &'t [PlacedToken],
     at: usize,
     brackets: usize,
     has_bindings: bool,
@@ -79,8 +79,8 @@ fn call(at: usize, name: &str, arguments: Vec<Expr>) -> Parsed {
 }
 
 impl Parser<'_> {
-    fn placed(&self) -> &Placed {
-        // The last token is the end, which nobody passes.
+    fn placed(&self) -> &PlacedToken {
+        // The last token is the end.
         &self.tokens[self.at.min(self.tokens.len() - 1)]
     }
 
@@ -96,7 +96,7 @@ impl Parser<'_> {
         matches!(self.token(), Token::Sign(found) if *found == sign)
     }
 
-    /// Steps over a sign, if it is there.
+    /// Consumes a sign, if it is next.
     fn take(&mut self, sign: &str) -> bool {
         let is = self.is(sign);
         self.at += usize::from(is);
@@ -107,7 +107,7 @@ impl Parser<'_> {
         Err(SyntaxError { at: self.place(), message: message.into() })
     }
 
-    /// A token that does not belong here. If the next one would, it is one too many.
+    /// Returns the error of an unexpected token. If the next one would fit, this one is superfluous.
     fn unexpected<T>(&self, expected: &str, fits: impl Fn(&Token) -> bool) -> Result<T, SyntaxError> {
         let next = self.tokens.get(self.at + 1).is_some_and(|next| fits(&next.token));
         let how = if next { "extraneous" } else { "mismatched" };
@@ -121,7 +121,7 @@ impl Parser<'_> {
         self.unexpected(others, |token| *token == Token::Sign(sign))
     }
 
-    /// `a ? b : c`, and all that binds closer.
+    /// Parses `a ? b : c`, and everything that binds closer.
     fn expression(&mut self) -> Parsed {
         if self.brackets >= MAX_BRACKETS {
             return self.error(format!("expression recursion limit exceeded: {MAX_BRACKETS}"));
@@ -150,7 +150,7 @@ impl Parser<'_> {
         self.balanced("&&", "_&&_", Self::relation)
     }
 
-    /// Long chains of these become flat trees.
+    /// Parses a chain of `&&` or `||` into a balanced tree, so that long chains stay flat.
     fn balanced(&mut self, sign: &str, name: &str, part: fn(&mut Self) -> Parsed) -> Parsed {
         let mut terms = vec![part(self)?];
         let mut places = Vec::new();
@@ -225,7 +225,7 @@ impl Parser<'_> {
             let follows = self.token().clone();
             let operand = self.member()?;
             return match (sign, follows) {
-                // A sign before a number belongs to it.
+                // A minus before a number belongs to the number.
                 ("-", Token::Int(number)) if count % 2 == 1 => negated(at, operand, &Token::Int(number.wrapping_neg())),
                 ("-", Token::Double(number)) if count % 2 == 1 => negated(at, operand, &Token::Double(-number)),
                 _ if count % 2 == 1 => call(at, name, vec![operand]),
@@ -238,7 +238,7 @@ impl Parser<'_> {
         self.member()
     }
 
-    /// A primary, and what is selected, called and indexed of it.
+    /// Parses a primary with selections, calls and indexes.
     fn member(&mut self) -> Parsed {
         let mut whole = self.primary()?;
         loop {
@@ -420,7 +420,7 @@ fn is_start(token: &Token) -> bool {
     }
 }
 
-/// A number with its sign, unless more than the number was read.
+/// Returns the negative number, unless the operand is more than a number.
 fn negated(at: usize, operand: Expr, negative: &Token) -> Parsed {
     match (&operand.kind, negative) {
         (Syntax::Literal(_), Token::Int(number)) => Expr::new(at, Syntax::Literal(Value::Int(*number))),
@@ -429,7 +429,7 @@ fn negated(at: usize, operand: Expr, negative: &Token) -> Parsed {
     }
 }
 
-/// `places[i]` stands between the terms `i` and `i + 1`.
+/// Builds the balanced tree; `places[i]` is the operator between the terms `i` and `i + 1`.
 fn fold(terms: &mut [Option<Expr>], places: &[usize], name: &str) -> Parsed {
     if let [only] = terms {
         return only.take().ok_or(SyntaxError { at: 0, message: "an operand is missing".to_owned() });

@@ -1,6 +1,6 @@
-//! Where errors stand in the text of an expression.
+//! `SyntaxError`: an error with its place in the expression.
 
-/// Why a text is no expression, and at which character.
+/// An error and the index of its character.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SyntaxError {
     pub at: usize,
@@ -8,7 +8,7 @@ pub struct SyntaxError {
 }
 
 impl SyntaxError {
-    /// `ERROR: <input>:1:6: why`, with the line and a mark below the place.
+    /// Formats the error as `ERROR: <input>:1:6: why`, with the line and a mark below the place.
     pub fn shown(&self, text: &str) -> String {
         let before: String = text.chars().take(self.at).collect();
         let line = before.matches('\n').count();
@@ -22,7 +22,7 @@ impl SyntaxError {
     }
 }
 
-/// All of them, a line break between each two.
+/// Formats all errors, separated by line breaks.
 pub fn shown(errors: &[SyntaxError], text: &str) -> String {
     let shown: Vec<String> = errors.iter().map(|error| error.shown(text)).collect();
     shown.join("\n")

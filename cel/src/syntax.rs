@@ -1,14 +1,14 @@
-//! The tree of an expression as it is written, macros written out.
+//! The syntax tree of an expression, with macros expanded.
 
 use super::source::SyntaxError;
 use super::value::Value;
 
-/// Deeper trees are refused, so that no walk over one exhausts a stack.
+/// Deepest tree; a limit, so that recursion does not exhaust the stack.
 pub const MAX_DEPTH: usize = 250;
 
 #[derive(Clone, Debug)]
 pub struct Expr {
-    /// The character that errors point at.
+    /// Index of the character that errors point at.
     pub at: usize,
     pub kind: Syntax,
     depth: usize,
@@ -23,12 +23,12 @@ pub enum Syntax {
     Test(Box<Expr>, String),
     /// `a.?b`
     OptionalSelect(Box<Expr>, String),
-    /// The target of a method, and the arguments. Operators are functions with odd names: `_+_`.
+    /// A call: name, a method's target, and arguments. Operators are functions with names such as `_+_`.
     Call(String, Option<Box<Expr>>, Vec<Expr>),
-    /// Each item, and whether it is optional.
+    /// The items of a list; true for optional ones.
     List(Vec<(Expr, bool)>),
     Map(Vec<(Expr, Expr, bool)>),
-    /// `Name{field: value}`: each field, where its colon stands, its value, and whether it is optional.
+    /// `Name{field: value}`: each field with the place of its colon, its value, and true if it is optional.
     Message(String, Vec<(String, usize, Expr, bool)>),
     Comprehension(Box<Comprehension>),
 }
@@ -60,7 +60,7 @@ impl Syntax {
 }
 
 impl Expr {
-    /// Every expression below, without itself.
+    /// Returns the direct children.
     pub fn parts(&self) -> Vec<&Self> {
         self.kind.parts()
     }
@@ -73,7 +73,7 @@ impl Expr {
         Ok(Self { at, kind, depth: below + 1 })
     }
 
-    /// `a.b.c`, if the expression is nothing but names.
+    /// Returns `a.b.c`, if the expression consists of names only.
     pub fn qualified_name(&self) -> Option<String> {
         match &self.kind {
             Syntax::Ident(name) => Some(name.clone()),

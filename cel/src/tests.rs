@@ -1,9 +1,9 @@
-//! Tables of what expressions give, cost and are refused for.
+//! Tests of expressions, as tables of their values, costs and errors.
 
 use super::*;
 use std::collections::BTreeMap;
 
-/// The value of an expression without variables, as it is printed, or what is wrong with it.
+/// Returns the printed value or the error of an expression without variables.
 fn eval(text: &str) -> String {
     let program = match Environment::default().compile(text) {
         Ok(program) => program,
@@ -303,7 +303,7 @@ fn costs_are_estimated_by_how_large_things_can_be() {
         ("self.n > 1", 3),
         ("self.s.startsWith('a')", 3),
         ("has(self.s)", 1),
-        // Two for the list, then for each item: two to ask whether to go on, one for what was found, and the item's own.
+        // Two for the list, then for each item: two for the condition, one for the result, and the item's own cost.
         ("self.list.all(x, x.startsWith('a'))", 2 + 5 * (2 + 1 + 2) + 1),
         ("self.s.matches('abcd')", 2 + 2),
         ("self.list.exists(x, x == 'a') ? 1 : 2", 2 + 5 * (3 + 1 + 2) + 1),

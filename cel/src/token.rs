@@ -1,25 +1,25 @@
-//! The words of the language, each with its place in the text.
+//! The tokenizer: splits a text into tokens with their places.
 
 use super::source::SyntaxError;
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Token {
     Ident(String),
-    /// A field's name in backticks.
+    /// A field's name in backquotes.
     Escaped(String),
     Int(i64),
     Uint(u64),
     Double(f64),
     Text(String),
     Bytes(Vec<u8>),
-    /// An operator, a bracket, or one of the words that are none of the above.
+    /// An operator, a bracket, or another keyword.
     Sign(&'static str),
     End,
 }
 
-/// A token, the place of its first character, and how it is written.
+/// A token, the index of its first character, and its text.
 #[derive(Clone, Debug)]
-pub struct Placed {
+pub struct PlacedToken {
     pub token: Token,
     pub at: usize,
     pub written: String,
@@ -30,8 +30,8 @@ const SIGNS: [&str; 26] = [
     "<", ">", "in", "null",
 ];
 
-/// Every token of a text; the last one is its end.
-pub fn tokens(text: &str) -> Result<Vec<Placed>, SyntaxError> {
+/// Returns all tokens of a text; the last one marks the end.
+pub fn tokens(text: &str) -> Result<Vec<PlacedToken>, SyntaxError> {
     let characters: Vec<char> = text.chars().collect();
     let mut reader = Reader { characters: &characters, at: 0 };
     let mut tokens = Vec::new();
@@ -41,7 +41,7 @@ pub fn tokens(text: &str) -> Result<Vec<Placed>, SyntaxError> {
         let token = reader.token()?;
         let is_end = token == Token::End;
         let written = if is_end { "<EOF>".to_owned() } else { characters[at..reader.at].iter().collect() };
-        tokens.push(Placed { token, at, written });
+        tokens.push(PlacedToken { token, at, written });
         if is_end {
             return Ok(tokens);
         }
@@ -159,7 +159,7 @@ impl Reader<'_> {
         int(text.parse().ok()).ok_or_else(|| invalid("int"))
     }
 
-    /// A text or bytes, if one begins here: `'a'`, `"""a"""`, `r'\d'`, `b'a'`.
+    /// Reads a text or bytes, if one begins here: `'a'`, `"""a"""`, `r'\d'`, `b'a'`.
     fn quoted(&mut self) -> Result<Option<Token>, SyntaxError> {
         let from = self.at;
         let mut prefix = 0;
@@ -218,7 +218,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// `\x41`, `\u0041`, `\U00000041`, `\101`
+    /// Reads `\x41`, `\u0041`, `\U00000041` or `\101`.
     fn coded(&mut self, from: usize, kind: char, content: &mut Content) -> Result<(), SyntaxError> {
         let (digits, radix) = match kind {
             'x' | 'X' => (2, 16),
@@ -233,7 +233,7 @@ impl Reader<'_> {
         let code = u32::from_str_radix(&text, radix).ok().filter(|_| text.len() == digits);
         let Some(code) = code else { return self.unknown(from, self.at + 1) };
         self.at += digits;
-        // In bytes, these two name a byte; elsewhere all name a character.
+        // In bytes, `\x` and octal escapes stand for a byte; otherwise all stand for a character.
         if matches!(kind, 'x' | 'X' | '0'..='3') {
             content.push_code(u8::try_from(code).unwrap_or(u8::MAX));
             return Ok(());
@@ -246,7 +246,7 @@ impl Reader<'_> {
     }
 }
 
-/// The smallest number is written with a sign that is an operator.
+/// Returns an int token; the smallest number's digits are allowed, since its minus is an operator.
 fn int(number: Option<u64>) -> Option<Token> {
     match number? {
         number if number == i64::MIN.unsigned_abs() => Some(Token::Int(i64::MIN)),
@@ -254,7 +254,7 @@ fn int(number: Option<u64>) -> Option<Token> {
     }
 }
 
-/// What stands between quotes, as a text and as bytes.
+/// The content between quotes, as a text and as bytes.
 #[derive(Default)]
 struct Content {
     text: String,

@@ -1,4 +1,4 @@
-//! The types that expressions have before there is a value.
+//! `Type`: the static types of expressions.
 //!
 //! Corresponds to github.com/google/cel-go/common/types.
 
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// A type. What is `Dyn` is judged when the expression runs.
+/// A type; `Dyn` is checked at run time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Type {
     #[default]
@@ -26,18 +26,18 @@ pub enum Type {
     Optional(Arc<Type>),
     /// The type of a type.
     Type,
-    /// Of a library: `kubernetes.Quantity`.
+    /// A type of a library, such as `kubernetes.Quantity`.
     Opaque(&'static str),
-    /// Stands for a type that is found by the checker; in the table of functions, for one of the call.
+    /// A type parameter: of the checker, or in the table of functions of the overload.
     Param(usize),
 }
 
-/// Named fields, each of its own type.
+/// An object type: named fields with types.
 #[derive(Debug)]
 pub struct ObjectType {
     pub name: String,
     pub fields: BTreeMap<String, Type>,
-    /// Further fields may be named, which can be anything.
+    /// True if further fields of any type are allowed.
     pub is_open: bool,
 }
 
@@ -78,7 +78,7 @@ impl Type {
         Self::Object(Arc::new(ObjectType { name: name.to_owned(), fields, is_open: false }))
     }
 
-    /// Of one size, whatever the value.
+    /// Returns true if all values have the same size.
     pub fn is_scalar(&self) -> bool {
         match self {
             Self::Bool | Self::Double | Self::Duration | Self::Int | Self::Timestamp | Self::Uint => true,
@@ -87,7 +87,7 @@ impl Type {
         }
     }
 
-    /// Null may stand where such a value is expected.
+    /// Returns true if null is allowed in place of a value.
     pub fn is_nullable(&self) -> bool {
         matches!(
             self,
@@ -95,7 +95,7 @@ impl Type {
         )
     }
 
-    /// The type inside an optional, and whether there was one.
+    /// Returns the type inside an optional and true, or the type itself and false.
     pub fn unwrapped(&self) -> (&Self, bool) {
         match self {
             Self::Optional(inner) => (inner, true),

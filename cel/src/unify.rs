@@ -1,15 +1,15 @@
-//! Which types the checker has found for those that nobody wrote.
+//! `Unifier`: infers the types that are not written in an expression.
 
 use super::types::Type;
 
-/// A type of more parts counts as any: no expression needs it, and types that double at every step stay small.
+/// Most parts of a type; a larger one becomes `Dyn`. This bounds types that double at every step.
 const MAX_PARTS: usize = 200;
 
-/// The types that stand for others, and what they stand for.
+/// The type parameters and their inferred types.
 #[derive(Default)]
 pub struct Unifier {
     found: Vec<Option<Type>>,
-    /// What to undo when an overload does not fit: which was changed, and what it was.
+    /// Changed parameters with their earlier types, to undo an overload that does not fit.
     trail: Vec<(usize, Option<Type>)>,
 }
 
@@ -18,14 +18,14 @@ impl Unifier {
         Type::Param(self.fresh_block(1))
     }
 
-    /// The first of so many.
+    /// Adds `count` parameters, and returns the first one's index.
     pub fn fresh_block(&mut self, count: usize) -> usize {
         let first = self.found.len();
         self.found.resize(first + count, None);
         first
     }
 
-    /// With everything put in that has been found.
+    /// Replaces all parameters by their inferred types.
     pub fn resolve(&self, kind: &Type) -> Type {
         self.resolve_within(kind, &mut MAX_PARTS.clone()).unwrap_or(Type::Dyn)
     }
@@ -46,7 +46,7 @@ impl Unifier {
         })
     }
 
-    /// Whether a value of one type may stand where another is wanted; what had to be found for that stays found.
+    /// Returns true if a value of one type is allowed where another is expected. Keeps the types inferred for that.
     pub fn assignable(&mut self, a: &Type, b: &Type) -> bool {
         self.all_assignable(&[a], std::slice::from_ref(b))
     }
@@ -56,7 +56,7 @@ impl Unifier {
         let given: Vec<Type> = given.iter().map(|kind| self.resolve(kind)).collect();
         let fits = given.iter().zip(wanted).all(|(given, wanted)| {
             let wanted = self.resolve(wanted);
-            // What an earlier argument told is put in.
+            // Uses the types that earlier arguments determined.
             let given = self.resolve(given);
             self.fits(&given, &wanted)
         });
@@ -75,7 +75,7 @@ impl Unifier {
         self.trail.push((index, self.found[index].replace(kind.clone())));
     }
 
-    /// Both are resolved, so that a parameter among them stands for nothing yet, unless this very comparison found it.
+    /// Compares resolved types, in which a parameter has no type yet, unless this comparison infers it.
     fn fits(&mut self, a: &Type, b: &Type) -> bool {
         match (a, b) {
             (Type::Param(a), Type::Param(b)) if a == b => true,

@@ -1,10 +1,10 @@
-//! A URL in the parts that functions ask for. Corresponds to ParseRequestURI of Go's net/url.
+//! `Url`: a parsed URL. Corresponds to ParseRequestURI of Go's net/url.
 
-/// The parts that functions ask for.
+/// The parts of a URL.
 #[derive(Debug, PartialEq)]
 pub struct Url {
     pub scheme: String,
-    /// With the port.
+    /// Host with the port.
     pub host: String,
     pub path: String,
     pub query: String,
@@ -37,7 +37,7 @@ impl Url {
         })
     }
 
-    /// Without brackets.
+    /// Returns host and port, without the brackets of an IPv6 address.
     pub fn host_and_port(&self) -> (&str, &str) {
         let (host, port) = match self.host.rfind(']') {
             Some(end) => (&self.host[..=end], self.host[end + 1..].strip_prefix(':').unwrap_or_default()),
@@ -78,13 +78,13 @@ fn check_host(host: &str) -> Result<(), &'static str> {
     check_escapes(name)
 }
 
-/// `%` stands before two hexadecimal digits.
+/// Checks that each `%` is followed by two hexadecimal digits.
 fn check_escapes(text: &str) -> Result<(), &'static str> {
     let is_sound = |rest: &str| rest.len() >= 2 && rest.bytes().take(2).all(|byte| byte.is_ascii_hexdigit());
     if text.split('%').skip(1).all(is_sound) { Ok(()) } else { Err("invalid URL escape") }
 }
 
-/// What a path may not hold as it is.
+/// Escapes the characters that are not allowed in a path.
 pub fn escaped(path: &str) -> String {
     let mut written = String::with_capacity(path.len());
     for byte in path.bytes() {

@@ -1,6 +1,6 @@
-//! The values of the language.
+//! `Value`: the values of the language.
 //!
-//! Copies are cheap: what is large is shared. Corresponds to github.com/google/cel-go/common/types.
+//! Copies are cheap, since large values are shared. Corresponds to github.com/google/cel-go/common/types.
 
 use super::failure::{Failure, error};
 use super::meter::Meter;
@@ -38,27 +38,27 @@ pub enum Value {
     Format(&'static str),
     Semver(Arc<semver::Version>),
     Message(Arc<Message>),
-    /// Of whoever uses the language.
+    /// A value of a type that an extension defines.
     Foreign(Arc<dyn Foreign>),
-    /// What could not be read, and why; whoever looks at it fails.
+    /// A value that could not be read, with the reason; using it fails.
     Broken(Arc<str>),
 }
 
-/// A value of somebody else's; its functions are methods.
+/// A value of an extension's type; its functions are methods.
 pub trait Foreign: fmt::Debug + Send + Sync {
-    /// As `Type::Opaque` of it names it.
+    /// Returns the name in its `Type::Opaque`.
     fn type_name(&self) -> &'static str;
     fn call(&self, name: &str, arguments: &[Value], meter: &mut Meter) -> Outcome;
 }
 
-/// `Name{field: value}`, of a type that the environment knows.
+/// A message `Name{field: value}`, of a type in the environment.
 #[derive(Debug)]
 pub struct Message {
     pub name: Arc<str>,
     pub fields: Map,
 }
 
-/// What an evaluation gives.
+/// The result of an evaluation.
 pub type Outcome = Result<Value, Failure>;
 
 pub type Map = BTreeMap<Key, Value>;
@@ -69,14 +69,14 @@ pub struct List {
     pub nature: Nature,
 }
 
-/// What makes two lists equal, and what `+` does.
+/// The list type (`x-kubernetes-list-type`), which determines equality and `+`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Nature {
     #[default]
     Ordered,
-    /// Each item once, in no order.
+    /// A set: each item once, without order.
     Set,
-    /// Each item by the fields that are its key, in no order.
+    /// A list with map keys: items are identified by these fields, without order.
     Keyed(Arc<[String]>),
 }
 
@@ -84,13 +84,13 @@ pub enum Nature {
 pub enum Key {
     Bool(bool),
     Int(i64),
-    /// Larger than any `Int`.
+    /// A number larger than any `Int`.
     Uint(u64),
     String(Arc<str>),
 }
 
 impl Key {
-    /// Equal numbers are equal keys, whatever their type.
+    /// Makes a key; equal numbers of any type are equal keys.
     pub fn of(value: &Value) -> Option<Self> {
         Some(match value {
             Value::Bool(flag) => Self::Bool(*flag),
@@ -160,7 +160,7 @@ impl Value {
         }
     }
 
-    /// Whether it may be an argument of that type.
+    /// Returns true if the value can be an argument of that type.
     pub fn is(&self, kind: &Type) -> bool {
         match kind {
             Type::Dyn | Type::Param(_) => true,
@@ -173,7 +173,7 @@ impl Value {
             Type::Bytes => matches!(self, Self::Bytes(_)),
             Type::Duration => matches!(self, Self::Duration(_)),
             Type::Timestamp => matches!(self, Self::Timestamp(_)),
-            // What is in it tells itself when somebody looks.
+            // The items are checked when they are used.
             Type::List(_) => matches!(self, Self::List(_)),
             Type::Map(..) => matches!(self, Self::Map(_)),
             Type::Object(_) => matches!(self, Self::Map(_) | Self::Message(_)),
@@ -183,7 +183,7 @@ impl Value {
         }
     }
 
-    /// Characters, bytes, items or entries; 1 of what has no parts.
+    /// Returns the number of characters, bytes, items or entries; 1 for a scalar.
     pub fn size(&self) -> u64 {
         let size = match self {
             Self::String(text) => text.chars().count(),
@@ -195,7 +195,7 @@ impl Value {
         size as u64
     }
 
-    /// Any number as a floating one.
+    /// Converts any number to a double.
     pub fn double(&self) -> Option<f64> {
         match self {
             Self::Int(number) => Some(*number as f64),
@@ -205,7 +205,7 @@ impl Value {
         }
     }
 
-    /// Of what has an order.
+    /// Compares two values; `None` if they have no order.
     pub fn compare(&self, other: &Self) -> Option<Ordering> {
         match (self, other) {
             (Self::Bool(a), Self::Bool(b)) => Some(a.cmp(b)),
@@ -221,7 +221,7 @@ impl Value {
         }
     }
 
-    /// Values of different types are different, numbers aside. Every value that is looked at counts as work.
+    /// Compares for equality. Values of different types differ, except numbers. Each compared value counts as work.
     pub fn equals(&self, other: &Self, meter: &mut Meter) -> Result<bool, Failure> {
         meter.work(0)?;
         Ok(match (self, other) {
@@ -248,7 +248,7 @@ impl Value {
         })
     }
 
-    /// The item or entry at a key; `None` where there is none.
+    /// Returns the item or entry at a key, if any.
     pub fn at(&self, key: &Self) -> Option<Self> {
         match self {
             Self::Map(map) => map.get(&Key::of(key)?).cloned(),
@@ -268,7 +268,7 @@ impl Value {
         }
     }
 
-    /// What an empty or new variable of its type has.
+    /// Returns true for the zero value of a type.
     pub fn is_zero(&self) -> bool {
         match self {
             Self::Null => true,
@@ -320,7 +320,7 @@ impl List {
         Ok(false)
     }
 
-    /// `+`: appends; a set takes only what it has not, and a keyed list replaces what has the same key.
+    /// Appends, for `+`. A set gets only new items, and a keyed list replaces items with the same key.
     pub fn add(&mut self, other: &Self, meter: &mut Meter) -> Result<(), Failure> {
         meter.work(other.items.len())?;
         match self.nature.clone() {
@@ -356,7 +356,7 @@ impl List {
     }
 }
 
-/// Copies the list if somebody else has it too.
+/// Appends in place if the list is not shared, and to a copy otherwise.
 pub fn appended(list: &mut Arc<List>, more: &List, meter: &mut Meter) -> Result<(), Failure> {
     if Arc::get_mut(list).is_none() {
         meter.work(list.items.len())?;
@@ -364,7 +364,7 @@ pub fn appended(list: &mut Arc<List>, more: &List, meter: &mut Meter) -> Result<
     Arc::make_mut(list).add(more, meter)
 }
 
-/// A key may stand in a map once.
+/// Inserts an entry; a repeated key is an error.
 pub fn insert(map: &mut Map, key: &Value, value: Value) -> Result<(), Failure> {
     let Some(of_key) = Key::of(key) else { return error(format!("unsupported key type: {}", key.type_name())) };
     let shown = shown_key(key);

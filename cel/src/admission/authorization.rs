@@ -1,4 +1,4 @@
-//! What expressions may ask of `authorizer`: the rights of the caller, or of a service account.
+//! The library of `authorizer`: expressions that check permissions of the caller or of a service account.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/cel/library/authz.go.
 

@@ -1,4 +1,4 @@
-//! What expressions about one write may speak of, and the types of it; the values are the API server's.
+//! The variables of admission expressions and their types. The API server provides the values.
 //!
 //! Corresponds to the compilers of k8s.io/apiserver/pkg/admission/plugin/cel.
 

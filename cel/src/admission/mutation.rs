@@ -1,4 +1,4 @@
-//! The types of values that mutations are written in.
+//! The types of mutations: `Object` and `JSONPatch`.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/cel/mutation and to k8s.io/apiserver/pkg/cel/library/jsonpatch.go.
 
@@ -6,11 +6,11 @@ use crate::{Library, Meter, ObjectType, Outcome, Type, Value, no_overload};
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
-/// What a patch of an object is written as.
+/// Type of an apply configuration.
 pub const OBJECT: &str = "Object";
 pub const JSON_PATCH: &str = "JSONPatch";
 
-/// `Object`, `Object.spec` and so on have any field; `JSONPatch` is one operation.
+/// Returns the type of a name: `Object`, `Object.spec` and so on have any field; `JSONPatch` is one operation.
 pub fn patch_type(name: &str) -> Option<Type> {
     if name == JSON_PATCH {
         let fields = [("op", Type::String), ("path", Type::String), ("from", Type::String), ("value", Type::Dyn)];
@@ -24,7 +24,7 @@ pub fn patch_type(name: &str) -> Option<Type> {
 pub static PATCH_LIBRARY: LazyLock<Library> =
     LazyLock::new(|| Library::new(escape_key, "fn jsonpatch.escapeKey(string) string", &[]));
 
-/// As a step of a JSON pointer.
+/// Escapes a key for a JSON pointer.
 fn escape_key(name: &str, arguments: &[Value], _meter: &mut Meter) -> Outcome {
     match arguments {
         [Value::String(key)] => Ok(Value::string(key.replace('~', "~0").replace('/', "~1"))),

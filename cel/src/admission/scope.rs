@@ -1,4 +1,4 @@
-//! `Scope`: what expressions of one field may speak of, and `Expression`: one that has been compiled for it.
+//! `Scope`: the variables of one field's expressions, and `Expression`: one that was compiled in a scope.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/admission/plugin/cel Compiler.
 
@@ -7,7 +7,7 @@ use crate::{Environment, ObjectType, Program, Type};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 
-/// One name that an expression can say.
+/// The name of a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Name {
     Object,
@@ -20,25 +20,25 @@ pub enum Name {
     Variables,
 }
 
-/// The types of what there is beside the request, as far as they are known.
+/// The types of the variables besides the request, as far as they are known.
 #[derive(Clone, Debug, Default)]
 pub struct Scope {
-    /// Of the object, before and after.
+    /// Type of `object` and `oldObject`.
     pub object: Type,
-    /// `None` where there are none.
+    /// Type of `params`, if there are any.
     pub params: Option<Type>,
     pub has_authorizer: bool,
-    /// Values of the types that mutations are written in.
+    /// True if expressions may make values of the mutation types.
     pub has_patches: bool,
-    /// Those of a policy, each with the type of its expression; `None` where nobody declared any.
+    /// A policy's variables with their types; `None` if it declares none.
     pub variables: Option<BTreeMap<String, Type>>,
 }
 
-/// Of webhooks.
+/// Scope of webhooks' match conditions.
 pub const MATCH_CONDITION: Scope =
     Scope { object: Type::Dyn, params: None, has_authorizer: true, has_patches: false, variables: None };
 
-/// What can be evaluated, and the names it was compiled with, in the order of its slots.
+/// A compiled expression, and its variables in the order of slots.
 #[derive(Debug)]
 pub struct Expression {
     pub text: String,
@@ -47,7 +47,7 @@ pub struct Expression {
 }
 
 impl Scope {
-    /// The error is worded as Kubernetes words it. Without `wanted` types, any will do.
+    /// Compiles an expression. The error is worded as in Kubernetes. Without `wanted` types, any type is allowed.
     pub fn compile(&self, text: &str, wanted: &[Type]) -> Result<Expression, String> {
         let (environment, names) = self.environment();
         let program = environment.compile(text).map_err(|why| format!("compilation failed: {why}"))?;
@@ -63,7 +63,7 @@ impl Scope {
         Ok(Expression { text: text.to_owned(), program, names })
     }
 
-    /// The type of an expression that any will do for; the error is a list of mistakes, each with its place.
+    /// Returns the type of an expression; the error lists all mistakes with their places.
     pub fn result(&self, text: &str) -> Result<Type, String> {
         Ok(self.environment().0.compile(text)?.result().clone())
     }
@@ -98,7 +98,7 @@ impl Scope {
     }
 }
 
-/// As the original's types print themselves.
+/// Formats a type as the original does.
 fn shown(kind: &Type) -> String {
     match kind {
         Type::Null => "null_type".to_owned(),
@@ -119,7 +119,7 @@ impl Expression {
         self.program.result()
     }
 
-    /// The variables of the policy that it selects; `None` where it speaks of all of them together.
+    /// Returns the policy's variables that the expression reads; `None` if it uses `variables` as a whole.
     pub fn variables(&self) -> Option<BTreeSet<Arc<str>>> {
         match self.names.iter().position(|name| *name == Name::Variables) {
             Some(slot) => self.program.fields_of(slot),

@@ -1,4 +1,4 @@
-//! `Declared`: the variables of an admission policy, compiled in their order.
+//! `Declared`: the compiled variables of an admission policy, in order.
 //!
 //! Corresponds to CompositedCompiler of k8s.io/apiserver/pkg/admission/plugin/cel.
 
@@ -7,7 +7,7 @@ use crate::Type;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The variables that a policy declares, each speaking only of those before it.
+/// The variables that a policy declares. Each may use only those before it.
 #[derive(Debug, Default)]
 pub struct Declared {
     variables: Vec<(Arc<str>, Result<Expression, String>)>,
@@ -26,16 +26,16 @@ impl Declared {
         self.variables.len()
     }
 
-    /// The name and the expression of a variable, or why the expression does not compile.
+    /// Returns the name and the expression of a variable, or the reason why the expression does not compile.
     ///
     /// # Panics
-    /// When `place` is not below [`Self::len`].
+    /// If `place` is not less than [`Self::len`].
     pub fn at(&self, place: usize) -> (&Arc<str>, &Result<Expression, String>) {
         let (name, compiled) = &self.variables[place];
         (name, compiled)
     }
 
-    /// Adds a variable; `scope` learns of it. A broken one is of any type to those that speak of it.
+    /// Adds a variable, also to `scope`. One that does not compile has the type `Dyn` there.
     pub fn add(&mut self, name: &str, text: &str, scope: &mut Scope) -> Result<(), String> {
         let compiled = scope.compile(text, &[]);
         let kind = compiled.as_ref().map_or(Type::Dyn, |expression| expression.result().clone());
@@ -45,11 +45,11 @@ impl Declared {
         told
     }
 
-    /// The places of the variables that an expression needs, also through others.
+    /// Returns the indexes of the variables that an expression needs, directly or through others.
     pub fn needed(&self, expression: &Expression) -> BTreeSet<usize> {
         let mut needed = BTreeSet::new();
         self.need(expression, self.variables.len(), &mut needed);
-        // Those before a variable come later in this walk, and each is walked once.
+        // A variable uses only earlier ones, so one backward pass is enough.
         for place in (0..self.variables.len()).rev() {
             if let (true, Ok(inner)) = (needed.contains(&place), &self.variables[place].1) {
                 self.need(inner, place, &mut needed);
@@ -58,10 +58,10 @@ impl Declared {
         needed
     }
 
-    /// Those before a place that an expression speaks of itself.
+    /// Adds the variables before an index that an expression reads directly.
     fn need(&self, expression: &Expression, before: usize, needed: &mut BTreeSet<usize>) {
         let Some(names) = expression.variables() else { return needed.extend(0..before) };
-        // Of two of one name the later one is meant.
+        // If two have the same name, the later one counts.
         let place = |name: &Arc<str>| self.variables[..before].iter().rposition(|(known, _)| known == name);
         needed.extend(names.iter().filter_map(place));
     }

@@ -1,10 +1,10 @@
-//! What a call costs beside its arguments, and how large its result is.
+//! Estimates the cost of a call without its arguments, and the size of its result.
 //!
-//! Corresponds to k8s.io/apiserver/pkg/cel/library/cost.go, to the estimates that cel-go's extensions bring along, and to
-//! those of its standard library.
+//! Corresponds to k8s.io/apiserver/pkg/cel/library/cost.go, and to the estimates of cel-go's extensions and standard
+//! library.
 
 use super::range::{NOTHING, ONE, Range, UNKNOWN};
-use super::{Entries, Estimator, Known, Place, Step, either};
+use super::{Entries, Estimator, NodeEstimate, PathStep, Place, either};
 use crate::costs::{
     AUTHORIZATION_CHECK, CHARACTER, LIST, LONGEST_FORMAT_NAME, LONGEST_FORMAT_REGEX, REGEX_CHARACTER,
     SELECTOR_REQUIREMENT, TWO_CHARACTERS,
@@ -14,7 +14,7 @@ use crate::node::{Call, Kind};
 use crate::types::{self, Type};
 use crate::value::Value;
 
-/// The estimate of a call; `entries` where the sizes of the result's parts are known.
+/// The estimate of a call; `entries` if the sizes of the result's parts are known.
 pub struct Estimate {
     pub cost: Range,
     pub size: Option<Range>,
@@ -30,8 +30,8 @@ fn sized(cost: Range, size: Range) -> Estimate {
 }
 
 impl<'d> Estimator<'d> {
-    /// The estimate that covers every overload that may be meant.
-    pub(super) fn overloads(&self, call: &Call, arguments: &[Known<'d>]) -> Estimate {
+    /// Returns an estimate that covers every possible overload.
+    pub(super) fn overloads(&self, call: &Call, arguments: &[NodeEstimate<'d>]) -> Estimate {
         let each = call.overloads.iter().map(|overload| self.overload(call, overload, arguments));
         let whole = each.reduce(|a, b| Estimate {
             cost: a.cost.or(b.cost),
@@ -44,8 +44,8 @@ impl<'d> Estimator<'d> {
         whole.unwrap_or_else(|| costs(ONE))
     }
 
-    fn overload(&self, call: &Call, overload: &Overload, arguments: &[Known<'d>]) -> Estimate {
-        let size = |index: usize| arguments.get(index).map_or(UNKNOWN, Known::size);
+    fn overload(&self, call: &Call, overload: &Overload, arguments: &[NodeEstimate<'d>]) -> Estimate {
+        let size = |index: usize| arguments.get(index).map_or(UNKNOWN, NodeEstimate::size);
         let walk = |index: usize| size(index).scaled(CHARACTER);
         let takes = |index: usize, kind: Type| overload.arguments.get(index) == Some(&kind);
         match call.name {
@@ -84,9 +84,9 @@ impl<'d> Estimator<'d> {
             "@in" if matches!(overload.arguments[1], Type::List(_)) => costs(size(1)),
             "startsWith" | "endsWith" => costs(walk(1)),
             "contains" => costs(walk(0).times(walk(1))),
-            // As a function it is not estimated.
+            // Only the method has an estimate.
             "matches" if overload.is_member => costs(regex_cost(size(0), size(1))),
-            // The result has no known size: a number may be written with any precision.
+            // The result's size is unknown, since a number may have any precision.
             "format" if overload.is_member => costs(walk(0)),
             "strings.quote" => sized(walk(0), size(0).times(Range { min: 1, max: 2 }).plus(Range::exactly(2))),
             "bytes" if takes(0, Type::String) => sized(walk(0), size(0).times(Range { min: 1, max: 4 })),
@@ -118,16 +118,16 @@ impl<'d> Estimator<'d> {
         }
     }
 
-    /// The size of an item of a list, by what is declared.
-    fn item_size(&self, list: &Known<'d>) -> Range {
+    /// Returns the declared size of a list's items.
+    fn item_size(&self, list: &NodeEstimate<'d>) -> Range {
         match list.place {
             Place::Computed => UNKNOWN,
-            place => self.below(place, Step::Element).size().unwrap_or(UNKNOWN),
+            place => self.below(place, PathStep::Element).size().unwrap_or(UNKNOWN),
         }
     }
 
-    /// One for each item, and the characters of those that are texts.
-    fn of_items(&self, call: &Call, arguments: &[Known<'d>]) -> Range {
+    /// Returns the cost of reading all items: one each, and the characters of texts.
+    fn of_items(&self, call: &Call, arguments: &[NodeEstimate<'d>]) -> Range {
         let Some((target, node)) = arguments.first().zip(call.arguments.first()) else { return ONE };
         match &node.result {
             Type::List(items) if is_text(items) => {
@@ -138,7 +138,7 @@ impl<'d> Estimator<'d> {
         }
     }
 
-    fn joined(&self, call: &Call, arguments: &[Known<'d>]) -> Estimate {
+    fn joined(&self, call: &Call, arguments: &[NodeEstimate<'d>]) -> Estimate {
         let Some((list, node)) = arguments.first().zip(call.arguments.first()) else { return costs(ONE) };
         let count = list.size();
         let items = match node.result {
@@ -164,18 +164,18 @@ fn literal_int(call: &Call, index: usize) -> Option<i64> {
 }
 
 fn regex_cost(text: Range, pattern: Range) -> Range {
-    // An empty text does not make a long expression free.
+    // A long pattern costs something on an empty text too.
     text.plus(ONE).scaled(CHARACTER).times(pattern.scaled(REGEX_CHARACTER))
 }
 
-/// A comparison reads until the shorter one ends.
+/// Returns the smaller size, since a comparison stops where the shorter value ends.
 fn smaller(a: Range, b: Range) -> Range {
     let max = a.max.min(b.max);
     Range { min: u64::from(max > 0), max }.scaled(CHARACTER)
 }
 
-/// Two values of a type of Kubernetes' libraries are compared at once; `!=` does not know that.
-fn equality_cost(call: &Call, arguments: &[Known<'_>]) -> Range {
+/// Returns the cost of `==` and `!=`. Only `==` has a fixed cost for the types of Kubernetes' libraries.
+fn equality_cost(call: &Call, arguments: &[NodeEstimate<'_>]) -> Range {
     let sizes = smaller(arguments[0].size(), arguments[1].size());
     let (left, right) = (&call.arguments[0].result, &call.arguments[1].result);
     match left {
@@ -188,7 +188,7 @@ fn equality_cost(call: &Call, arguments: &[Known<'_>]) -> Range {
     }
 }
 
-/// Addresses are compared byte by byte, of which they have 4 or 16. A network within a network is masked before.
+/// Returns the cost of comparing addresses byte by byte, 4 or 16. A network in a network is masked first.
 fn network_cost(name: &str) -> Range {
     let bytes = Range { min: 4, max: 16 };
     let compared = bytes.plus(bytes).scaled(CHARACTER);
@@ -196,20 +196,20 @@ fn network_cost(name: &str) -> Range {
 }
 
 fn selector_cost(text: Range) -> Range {
-    // The shortest requirement takes two characters: `k,`.
+    // The shortest requirement has two characters: `k,`.
     let requirements = text.scaled(0.5);
     Range::exactly(LIST).plus(text.scaled(CHARACTER)).plus(requirements.scaled(SELECTOR_REQUIREMENT))
 }
 
-/// A new list of a size, whose making takes so much for each item.
+/// Returns the estimate of a new list with this cost for each item.
 fn new_list(factor: f64, size: Range) -> Estimate {
     sized(size.scaled(factor).plus(ONE).plus(Range::exactly(LIST)), size)
 }
 
-/// How large a text can be in which one thing was replaced by another.
+/// Returns the size of a text after a replacement.
 fn replaced(text: Range, old: Range, new: Range) -> Range {
     let max = match (old.min, new.max <= old.min) {
-        // Nothing stands between all characters, and around them.
+        // The empty text matches between all characters, and at both ends.
         (0, _) => text.max.saturating_add(1).saturating_mul(new.max).saturating_add(text.max),
         (_, true) => text.max,
         (shortest, false) => text.max.div_ceil(shortest).saturating_mul(new.max),

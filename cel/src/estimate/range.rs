@@ -1,4 +1,4 @@
-//! A cost or a size from the least to the most. No arithmetic overflows.
+//! `Range`: the least and the most of a cost or size. Its arithmetic saturates.
 
 use crate::costs::scaled;
 
@@ -29,7 +29,7 @@ impl Range {
         Self { min: self.min.saturating_mul(other.min), max: self.max.saturating_mul(other.max) }
     }
 
-    /// Both ends times a factor, rounded up.
+    /// Returns both ends times a factor, rounded up.
     pub fn scaled(self, factor: f64) -> Self {
         Self { min: scaled(self.min, factor), max: scaled(self.max, factor) }
     }

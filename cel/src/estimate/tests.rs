@@ -1,4 +1,4 @@
-//! Costs and sizes of every function that makes texts, lists, maps or bytes, worked out by hand from Kubernetes' rules.
+//! Tests of costs and sizes of every function that makes texts, lists, maps or bytes, computed from Kubernetes' rules.
 
 use super::*;
 use crate::check::check;
@@ -11,7 +11,7 @@ fn text(max: u64) -> Declaration {
     Declaration::scalar(Type::String, 2).with_max(max)
 }
 
-/// A text of 80 bytes, five texts of 40, three entries of 12, a number, twelve bytes.
+/// Declares a text of 80 bytes, five texts of 40, three entries of 12, a number, and twelve bytes.
 fn object() -> Declaration {
     Declaration::object(
         "selfType",
@@ -26,7 +26,7 @@ fn object() -> Declaration {
     )
 }
 
-/// The highest cost and the largest size of an expression about `self`.
+/// Returns the highest cost and the largest size of an expression about `self`.
 fn estimated(declared: &Declaration, expression: &str) -> (u64, Option<u64>) {
     let tree = parse(expression, false).unwrap_or_else(|error| panic!("{}", error.shown(expression)));
     let node = check(&tree, &[("self", declared.kind.clone())], &Extensions::default())
@@ -61,7 +61,7 @@ fn texts() {
             ("self.s.trim()", 2 + 8, Some(80)),
             ("self.s.substring(1)", 2 + 8, Some(80)),
             ("self.s.substring(1, 2)", 2 + 8, Some(80)),
-            // One character, but nobody says so.
+            // One character, which the estimate does not know.
             ("self.s.charAt(0)", 2 + 1, None),
             ("self.s.replace('a', 'bcd')", 2 + 16, Some(240)),
             ("self.s.replace('abc', 'd')", 2 + 16, Some(80)),
@@ -116,7 +116,7 @@ fn lists() {
             ("self.l.reverse()", 2 + 5 + 11, Some(5)),
             ("self.l.distinct()", 2 + 50 + 11, Some(25)),
             ("self.l.sort()", 2 + 53 + 11, Some(25)),
-            // The binding and its list, the keys (two for the range and its list, fourteen a round), the sorting.
+            // The binding and its list, the keys (two for the range and its list, fourteen per round), and the sorting.
             ("self.l.sortBy(x, x.size())", 10 + 2 + 1 + (1 + 10 + 5 * 14 + 1) + 50 + 11, Some(25)),
             ("lists.range(3)", 3 + 11, Some(3)),
             ("[[1], [2]].flatten()", 30 + 2 + 11, Some(2)),
@@ -128,7 +128,7 @@ fn lists() {
             ("'a' in self.l", 2 + 5, Some(1)),
         ],
     );
-    // Nothing is known of the items of a list that an expression made.
+    // The items of a computed list have no known size.
     for expression in ["['a', 'b'].join('-')", "self.s.split('.').join('-')", "['a'].isSorted()"] {
         assert!(estimated(&object(), expression).0 > u64::MAX / 20, "{expression}");
     }
@@ -140,7 +140,7 @@ fn comprehensions() {
     table(
         &object(),
         &[
-            // Two for the list, ten for the new one, one for the result; each round the accumulator, a list of one, and `+`.
+            // Two for the list, ten for the new one, one for the result; per round the accumulator, a list of one, and `+`.
             ("self.l.map(x, x + 'ab')", 2 + 10 + 1 + 5 * (1 + 10 + (1 + 5) + 1), Some(5)),
             ("self.l.map(x, x + 'ab')[0]", 2 + 10 + 1 + 5 * 18 + 1, Some(42)),
             ("self.l.filter(x, x != 'a')", 2 + 10 + 1 + 5 * (2 + 13), Some(5)),
@@ -187,14 +187,14 @@ fn maps_and_kubernetes_types() {
             ("format.dns1123Label() == format.dns1035Label()", 1 + 1 + 7, Some(1)),
         ],
     );
-    // `!=` of quantities is no operation that has an estimate.
+    // `!=` of quantities has no estimate.
     assert!(estimated(&object(), "quantity('1') != quantity('2')").0 > u64::MAX / 20);
 }
 
 #[test]
 fn parts_of_a_text_are_as_large_as_the_text() {
     let declared = text(80);
-    // Each round the condition, the accumulator, the item, and nine times three for the regular expression.
+    // Per round the condition, the accumulator, the item, and nine times three for the regular expression.
     table(
         &declared,
         &[("!self.split('.').exists(x, x.matches('^0[0-9]+$'))", 1 + 16 + 1 + 80 * (3 + 1 + 1 + 27) + 1, Some(1))],

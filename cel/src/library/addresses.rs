@@ -1,4 +1,4 @@
-//! Addresses and networks of IPv4 and IPv6.
+//! Functions of IPv4 and IPv6 addresses and networks.
 
 use crate::failure::{Failure, error};
 use crate::meter::Meter;
@@ -44,7 +44,7 @@ pub fn run(name: &str, arguments: &[Value], _meter: &mut Meter) -> Outcome {
     }
 }
 
-/// No zones, no IPv4 in the clothes of IPv6.
+/// Parses an address; refuses zones and IPv4-mapped IPv6 addresses.
 fn address(text: &str) -> Result<IpAddr, Failure> {
     match text.parse::<IpAddr>() {
         Ok(IpAddr::V6(ip)) if ip.to_ipv4_mapped().is_some() => {

@@ -1,4 +1,4 @@
-//! From one type to another, and how large something is.
+//! Conversions between types, and `size`.
 
 use super::time_spans::{instant, parse_duration, parse_timestamp, written_duration};
 use crate::failure::error;
@@ -101,7 +101,7 @@ fn to_bool(value: &Value) -> Outcome {
 fn to_double(value: &Value) -> Outcome {
     match value {
         Value::String(text) => {
-            // What is too large is no number, but infinity has a name.
+            // A number out of range is refused, but infinity has a name.
             let is_named = |text: &str| text.trim_start_matches(['+', '-']).starts_with(['i', 'I', 'n', 'N']);
             let parsed = text.parse::<f64>().ok().filter(|number| number.is_finite() || is_named(text));
             parsed.map_or_else(|| wrong(value, "double"), |number| Ok(Value::Double(number)))
@@ -114,7 +114,7 @@ fn to_int(value: &Value) -> Outcome {
     let number = match value {
         Value::Int(number) => Some(*number),
         Value::Uint(number) => i64::try_from(*number).ok(),
-        // Both bounds are themselves not exact.
+        // Excludes both bounds, since they are not exact as doubles.
         Value::Double(number) => (number.abs() < i64::MAX as f64).then_some(*number as i64),
         Value::Duration(duration) => i64::try_from(duration.as_nanos()).ok(),
         Value::Timestamp(time) => Some(time.as_second()),
@@ -154,7 +154,7 @@ fn to_string(value: &Value) -> Outcome {
     }))
 }
 
-/// As Go's `%g` writes numbers: from a million on, and below a ten-thousandth, with an exponent.
+/// Formats a number like Go's `%g`: from a million on, and below a ten-thousandth, with an exponent.
 pub fn written_double(number: f64) -> String {
     match number {
         number if number.is_nan() => return "NaN".to_owned(),

@@ -1,4 +1,4 @@
-//! The forms of names that Kubernetes knows: `format.dns1123Label().validate('a')`.
+//! Kubernetes' named formats: `format.dns1123Label().validate('a')`.
 
 use crate::meter::Meter;
 use crate::value::{Outcome, Value, no_overload};

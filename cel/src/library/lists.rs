@@ -1,4 +1,4 @@
-//! Lists of what has an order.
+//! Functions of lists with ordered items.
 
 use super::operators::add;
 use crate::failure::error;
@@ -47,7 +47,7 @@ pub fn run(name: &str, arguments: &[Value], meter: &mut Meter) -> Outcome {
             items.windows(2).all(|pair| pair[0].compare(&pair[1]).is_some_and(std::cmp::Ordering::is_le)),
         )),
         ("sum", []) => {
-            // An empty list has the sum of its type, which only the table of functions knows; numbers are the rule.
+            // The sum of an empty list depends on its type, which is unknown here; int is the most common.
             let Some((first, rest)) = items.split_first() else { return Ok(Value::Int(0)) };
             rest.iter().try_fold(first.clone(), |sum, item| add(&sum, item, meter))
         }

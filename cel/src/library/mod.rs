@@ -1,4 +1,4 @@
-//! The functions of the language and of Kubernetes' libraries, a file for each.
+//! The functions of the language and of Kubernetes' libraries, one file each.
 //!
 //! Corresponds to the standard library and the extensions of cel-go, and to k8s.io/apiserver/pkg/cel/library.
 
@@ -24,10 +24,10 @@ pub use time_spans::{parse_duration, parse_timestamp};
 use super::meter::Meter;
 use super::value::{Outcome, Value};
 
-/// What a function does. Its name comes with the arguments, so that a library is one match.
+/// Runs a function, given its name and arguments; a library is one `match` over names.
 pub type Run = fn(&str, &[Value], &mut Meter) -> Outcome;
 
-/// What each declares.
+/// All libraries with their declarations.
 pub const ALL: &[(Run, &str)] = &[
     (operators::run, operators::DECLARED),
     (conversions::run, conversions::DECLARED),

@@ -1,4 +1,4 @@
-//! Arithmetic, comparisons, what is in what. Numbers that grow too large are errors.
+//! Arithmetic, comparison, indexing and `in`. Overflow is an error.
 
 use super::time_spans::{instant, span};
 use crate::failure::{Failure, error};
@@ -107,7 +107,7 @@ pub fn run(name: &str, arguments: &[Value], meter: &mut Meter) -> Outcome {
 }
 
 fn compare(name: &str, found: Option<Ordering>) -> bool {
-    // What is not a number is neither less nor more.
+    // NaN is neither less nor greater.
     let Some(found) = found else { return false };
     match name {
         "_<_" => found.is_lt(),
@@ -143,7 +143,7 @@ fn uint(number: Option<u64>) -> Outcome {
     number.map_or_else(|| error("unsigned integer overflow"), |number| Ok(Value::Uint(number)))
 }
 
-/// `+`, also what sums up a list.
+/// Adds two values, for `+` and `sum`.
 pub fn add(a: &Value, b: &Value, meter: &mut Meter) -> Outcome {
     match (a, b) {
         (Value::Int(a), Value::Int(b)) => int(a.checked_add(*b)),

@@ -1,4 +1,4 @@
-//! What may be there or not.
+//! Functions of optional values.
 
 use crate::failure::error;
 use crate::meter::Meter;

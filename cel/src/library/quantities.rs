@@ -1,4 +1,4 @@
-//! Kubernetes' quantities: `500m`, `2Gi`.
+//! Functions of Kubernetes' quantities: `500m`, `2Gi`.
 
 use crate::failure::error;
 use crate::meter::Meter;
@@ -52,7 +52,7 @@ pub fn run(name: &str, arguments: &[Value], _meter: &mut Meter) -> Outcome {
     }
 }
 
-/// It is a whole number that fits into 64 bits.
+/// Returns true for a whole number that fits into 64 bits.
 fn is_integer(quantity: &Quantity) -> bool {
     *quantity == Quantity::new(quantity.value(), quantity.format())
 }

@@ -1,4 +1,4 @@
-//! Regular expressions. Go's and those of the `regex` crate are nearly the same language, and neither backtracks.
+//! Functions with regular expressions. Go's syntax and that of the `regex` crate are nearly equal, and neither backtracks.
 
 use crate::failure::{Failure, error};
 use crate::meter::Meter;
@@ -13,9 +13,9 @@ pub const DECLARED: &str = "
     string.findAll(string, int) list(string)
 ";
 
-/// An expression that takes more bytes when compiled is refused: `((a{100}){100}){100}`.
+/// Most bytes of a compiled pattern; refuses `((a{100}){100}){100}`.
 const MAX_COMPILED_BYTES: usize = 1 << 20;
-/// To compile an expression takes as much work as so many tens of characters, for each of its own.
+/// Work of compiling one character of a pattern.
 const COMPILATION: usize = 20;
 
 pub fn run(name: &str, arguments: &[Value], meter: &mut Meter) -> Outcome {

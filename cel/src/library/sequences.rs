@@ -1,4 +1,4 @@
-//! New lists from lists: parts of one, sorted, reversed, without copies.
+//! Functions that make lists from lists: slices, sorting, reversing, removing duplicates.
 
 use crate::failure::error;
 use crate::meter::Meter;
@@ -30,7 +30,7 @@ pub const DECLARED: &str = "
     list(A).@sortByAssociatedKeys(list(bytes)) list(A)
 ";
 
-/// `lists.range` makes no longer lists.
+/// Longest list of `lists.range`.
 const MAX_RANGE: i64 = 10_000_000;
 
 pub fn run(name: &str, arguments: &[Value], meter: &mut Meter) -> Outcome {
@@ -73,10 +73,10 @@ fn slice(list: &List, from: i64, to: i64, meter: &mut Meter) -> Outcome {
     Ok(Value::list(part.to_vec()))
 }
 
-/// The items of lists in the list, so many lists deep.
+/// Flattens nested lists down to a depth.
 fn flat(list: &List, depth: i64, meter: &mut Meter) -> Outcome {
     let mut found = Vec::new();
-    // The lists whose items are not all seen, the innermost last.
+    // Iterators of the open lists, the innermost last.
     let mut open = vec![(list.items.iter(), depth)];
     while let Some((items, depth)) = open.last_mut() {
         let depth = *depth;
@@ -104,7 +104,7 @@ fn range(count: i64, meter: &mut Meter) -> Outcome {
     Ok(Value::list((0..count).map(Value::Int).collect()))
 }
 
-/// The items in the order of their keys.
+/// Sorts the items by their keys.
 fn sorted(list: &List, keys: &List, meter: &mut Meter) -> Outcome {
     let (items, keys) = (&list.items, &keys.items);
     if items.len() != keys.len() {

@@ -1,4 +1,4 @@
-//! Lists as sets.
+//! Functions of lists as sets.
 
 use crate::failure::Failure;
 use crate::meter::Meter;

@@ -1,4 +1,4 @@
-//! Texts with values put in (`'%s is %d'.format([name, count])`), and texts in quotes.
+//! Formatting (`'%s is %d'.format([name, count])`) and `strings.quote`.
 
 use super::time_spans::written_duration;
 use crate::failure::{Failure, error};
@@ -12,10 +12,10 @@ pub const DECLARED: &str = "
     fn strings.quote(string) string
 ";
 
-/// More digits after the point are refused.
+/// Most digits after the point.
 const MAX_PRECISION: usize = 1_000;
 const DEFAULT_PRECISION: usize = 6;
-/// Values in values are written so deep.
+/// Deepest nesting of formatted values.
 const MAX_DEPTH: usize = 100;
 
 pub fn run(name: &str, arguments: &[Value], meter: &mut Meter) -> Outcome {
@@ -34,7 +34,7 @@ pub fn run(name: &str, arguments: &[Value], meter: &mut Meter) -> Outcome {
     }
 }
 
-/// `strings.quote`, which leaves alone what has no escape of its own.
+/// Quotes a text; characters without an escape stay unchanged.
 fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {
@@ -47,7 +47,7 @@ fn quoted(text: &str) -> String {
     out
 }
 
-/// A text that grows on a meter.
+/// A text whose growth is metered.
 struct Writer<'m> {
     text: String,
     meter: &'m mut Meter,
@@ -114,7 +114,7 @@ impl Writer<'_> {
         self.push(&written)
     }
 
-    /// Texts within lists and maps stand in quotes.
+    /// Writes a value; texts in lists and maps are quoted.
     fn value(&mut self, value: &Value, is_inner: bool, depth: usize) -> Result<(), Failure> {
         self.meter.work(1)?;
         if depth > MAX_DEPTH {
@@ -166,7 +166,7 @@ fn unfit<T>(letter: char, value: &Value) -> Result<T, Failure> {
     error(format!("error during formatting: %{letter} cannot be used with {}", value.type_name()))
 }
 
-/// `.3` in `%.3f`, and what follows it.
+/// Reads the precision, such as `.3` in `%.3f`, and returns it with the rest.
 fn precision(text: &str) -> Result<(Option<usize>, &str), Failure> {
     let Some(text) = text.strip_prefix('.') else { return Ok((None, text)) };
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -192,13 +192,13 @@ fn in_base(letter: char, number: u64) -> String {
 fn in_hex(letter: char, bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut out, byte| {
         let written = if letter == 'x' { write!(out, "{byte:02x}") } else { write!(out, "{byte:02X}") };
-        // Nothing refuses more text.
+        // Writing to a String cannot fail.
         written.ok();
         out
     })
 }
 
-/// `1.5e+03`: at least two digits of an exponent with its sign.
+/// Formats `1.5e+03`: the exponent has a sign and at least two digits.
 fn scientific(number: f64, digits: usize) -> String {
     let written = format!("{number:.digits$e}");
     let (mantissa, exponent) = written.split_once('e').unwrap_or((&written, "0"));
@@ -206,7 +206,7 @@ fn scientific(number: f64, digits: usize) -> String {
     format!("{mantissa}e{sign}{exponent:0>2}")
 }
 
-/// Without an exponent.
+/// Formats a number without an exponent.
 fn plain(number: f64) -> String {
     match number {
         number if number.is_nan() => "NaN".to_owned(),

@@ -1,4 +1,4 @@
-//! Texts, counted in characters.
+//! Functions of texts; indexes count characters.
 
 use crate::failure::{Failure, error};
 use crate::meter::Meter;
@@ -26,7 +26,7 @@ pub const DECLARED: &str = "
     list(string).join(string) string
 ";
 
-/// An item of a list takes as much work as so many characters' tens.
+/// Work of making one item of a list.
 const ITEM: usize = 10;
 
 pub fn run(name: &str, arguments: &[Value], meter: &mut Meter) -> Outcome {
@@ -70,7 +70,7 @@ fn of_text(name: &str, text: &str, rest: &[Value], meter: &mut Meter) -> Option<
     })
 }
 
-/// A place in a text, its end included.
+/// Checks an index in a text; the end is allowed.
 fn inside(text: &str, index: i64) -> Result<usize, Failure> {
     match usize::try_from(index).ok().filter(|at| *at <= text.chars().count()) {
         Some(at) => Ok(at),
@@ -78,7 +78,7 @@ fn inside(text: &str, index: i64) -> Result<usize, Failure> {
     }
 }
 
-/// From or up to a place. Nothing stands behind the end of a text, and the empty text stands everywhere.
+/// Searches from or up to an index. An index behind the end finds nothing, and the empty text is found everywhere.
 fn indexed(name: &str, text: &str, part: &str, at: i64) -> Outcome {
     if part.is_empty() {
         return Ok(Value::Int(at));
@@ -95,7 +95,7 @@ fn char_at(text: &str, index: i64) -> Outcome {
     Ok(Value::string(text.chars().nth(at).map(String::from).unwrap_or_default()))
 }
 
-/// Where a character begins.
+/// Returns the byte offset of a character.
 fn offset(text: &str, at: usize) -> usize {
     text.char_indices().nth(at).map_or(text.len(), |(offset, _)| offset)
 }
@@ -109,10 +109,10 @@ fn first_index(text: &str, part: &str, from: usize) -> Value {
     counted(text, text[start..].find(part).map(|found| start + found))
 }
 
-/// Where `part` begins last, not after `upto`.
+/// Finds the last occurrence of `part` that begins at `upto` or before.
 fn last_index(text: &str, part: &str, upto: usize) -> Value {
     let end = offset(text, upto).saturating_add(part.len()).min(text.len());
-    // What begins in time may end in the middle of a character.
+    // The end may be in the middle of a character.
     let end = (end..=text.len()).find(|end| text.is_char_boundary(*end)).unwrap_or(text.len());
     let found = text[..end].rfind(part).filter(|found| text[..*found].chars().count() <= upto);
     counted(text, found)
@@ -130,7 +130,7 @@ fn substring(text: &str, from: i64, to: Option<i64>) -> Outcome {
     Ok(Value::string(&text[offset(text, start)..offset(text, end)]))
 }
 
-/// A negative `most` is no limit.
+/// Replaces up to `most` occurrences; all if it is negative.
 fn replace(text: &str, old: &str, new: &str, most: i64, meter: &mut Meter) -> Outcome {
     let most = usize::try_from(most).unwrap_or(usize::MAX);
     let count = text.matches(old).count().min(most);

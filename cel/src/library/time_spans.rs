@@ -1,4 +1,4 @@
-//! Times and spans of time, in UTC unless a zone is named.
+//! Functions of timestamps and durations, in UTC unless a zone is given.
 
 use crate::failure::{Failure, error};
 use crate::meter::Meter;
@@ -48,7 +48,7 @@ fn of_duration(name: &str, duration: SignedDuration) -> Option<i64> {
         "getHours" => duration.as_hours(),
         "getMinutes" => duration.as_mins(),
         "getSeconds" => duration.as_secs(),
-        // All of them, as cel-go does; the specification speaks of those behind the last second.
+        // The whole duration, as in cel-go; the specification means only the fraction of the last second.
         "getMilliseconds" => i64::try_from(duration.as_millis()).ok()?,
         _ => return None,
     })
@@ -70,7 +70,7 @@ fn of_time(name: &str, at: &Zoned) -> Option<i64> {
     })
 }
 
-/// `Europe/Berlin`, `-02:30`, `02:30`
+/// Converts a time to a zone: `Europe/Berlin`, `-02:30`, `02:30`.
 fn in_zone(time: Timestamp, zone: &str) -> Result<Zoned, Failure> {
     let fixed = || -> Option<TimeZone> {
         let (hours, minutes) = zone.split_once(':')?;
@@ -98,7 +98,7 @@ pub fn instant(time: Option<Timestamp>) -> Outcome {
     }
 }
 
-/// A span that nanoseconds in 64 bits can count.
+/// Returns a duration, if its nanoseconds fit into 64 bits.
 pub fn span(duration: Option<SignedDuration>) -> Outcome {
     match duration.filter(|duration| i64::try_from(duration.as_nanos()).is_ok()) {
         Some(duration) => Ok(Value::Duration(duration)),
@@ -106,7 +106,7 @@ pub fn span(duration: Option<SignedDuration>) -> Outcome {
     }
 }
 
-/// As RFC 3339 writes times: `2026-01-02T03:04:05.678Z`, `2026-01-02T03:04:05+01:00`.
+/// Parses RFC 3339: `2026-01-02T03:04:05.678Z`, `2026-01-02T03:04:05+01:00`.
 pub fn parse_timestamp(text: &str) -> Option<Timestamp> {
     let is_shaped = |form: &str| {
         text.len() >= form.len()
@@ -124,14 +124,14 @@ pub fn parse_timestamp(text: &str) -> Option<Timestamp> {
         [b'+' | b'-', h, i, b':', m, n] => [h, i, m, n].into_iter().all(u8::is_ascii_digit),
         _ => false,
     };
-    // A leap second is none in Go.
+    // Go refuses leap seconds.
     if !is_zone || &text[17..19] == "60" {
         return None;
     }
     text.parse::<Timestamp>().ok().filter(|time| time.as_second() >= FIRST_SECOND)
 }
 
-/// As Go writes spans: `1h30m`, `-1.5s`.
+/// Parses a duration as Go does: `1h30m`, `-1.5s`.
 pub fn parse_duration(text: &str) -> Option<SignedDuration> {
     let (negative, mut rest) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -175,7 +175,7 @@ pub fn parse_duration(text: &str) -> Option<SignedDuration> {
     Some(SignedDuration::from_nanos(nanos))
 }
 
-/// In seconds: `90s`, `1.5s`.
+/// Formats a duration in seconds: `90s`, `1.5s`.
 pub fn written_duration(duration: SignedDuration) -> String {
     let nanos = duration.as_nanos();
     let (sign, nanos) = if nanos < 0 { ("-", nanos.unsigned_abs()) } else { ("", nanos.unsigned_abs()) };

@@ -1,4 +1,4 @@
-//! URLs with a scheme and a host, or absolute paths.
+//! Functions of URLs, which have a scheme and a host or are absolute paths.
 
 use crate::failure::error;
 use crate::meter::Meter;

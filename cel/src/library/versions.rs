@@ -1,4 +1,4 @@
-//! Semantic versions.
+//! Functions of semantic versions.
 
 use crate::failure::error;
 use crate::meter::Meter;
@@ -50,7 +50,7 @@ pub fn run(name: &str, arguments: &[Value], _meter: &mut Meter) -> Outcome {
     }
 }
 
-/// `v1.2` as `1.2.0`, `01` as `1`.
+/// Normalizes a version: `v1.2` becomes `1.2.0`, `01` becomes `1`.
 fn normalized(text: &str) -> String {
     let text = text.strip_prefix('v').unwrap_or(text);
     let end = text.find(['-', '+']).unwrap_or(text.len());
