@@ -1,10 +1,10 @@
-//! The kubeconfig that a person asked for by `--kubeconfig`: a file of our own, or one that is not there yet.
+//! The administrator's kubeconfig at the path in `--kubeconfig`: a new file, or one that this program wrote before.
 
 use crate::certificates::ADMIN;
 use component_base::kubeconfig::{self, Connection, KubeconfigError};
 use std::path::{Path, PathBuf};
 
-/// One clear line each.
+/// The reason why the file cannot be written, in one line.
 #[derive(Debug, thiserror::Error)]
 pub enum AdminKubeconfigError {
     #[error("--kubeconfig: {0}")]
@@ -13,7 +13,7 @@ pub enum AdminKubeconfigError {
     Foreign(PathBuf),
 }
 
-/// A file that names other clusters is somebody's own.
+/// Refuses a file with other clusters, since it is the user's own.
 pub fn check(path: &Path, cluster: &str) -> Result<(), AdminKubeconfigError> {
     if !path.exists() {
         return Ok(());

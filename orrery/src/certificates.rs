@@ -1,7 +1,7 @@
-//! Everybody's identity: what each component needs to serve and to call, and the administrator's kubeconfig.
+//! Issues the certificates and kubeconfigs of all components and the administrator.
 //!
-//! The authority and the key of service account tokens are made once and kept. Certificates are issued again when they
-//! end soon or lack a name, so that a cluster outlives their year and its address may change from start to start.
+//! The authority and the key of service account tokens are made once and kept. A certificate is reissued when it expires
+//! soon or lacks a name. So a cluster can run longer than a year, and its address may change between starts.
 
 use component_base::kubeconfig::{self, Connection, KubeconfigError};
 use component_base::pki::{self, Authority, CertKey, PkiError, Subject};
@@ -12,55 +12,55 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What kubeconfigs call the cluster.
+/// Name of the cluster in kubeconfigs.
 pub const CLUSTER: &str = "orrery";
 pub const ADMIN: &str = "kubernetes-admin";
-/// The group that is allowed everything: the administrator's alone.
+/// Group of the administrator, who is allowed everything.
 const ADMIN_GROUP: &str = "system:masters";
 
-/// The component that signs what is asked for with certificate signing requests.
+/// Component that signs CertificateSigningRequests.
 const SIGNER: &str = "controller-manager";
 
-/// The components that use a kubeconfig, with the users of their client certificates.
+/// Components with a kubeconfig, and the users of their client certificates.
 const CLIENTS: [(&str, &str); 3] = [
     ("controller-manager", "system:kube-controller-manager"),
     ("scheduler", "system:kube-scheduler"),
     ("proxy-sim", "system:kube-proxy"),
 ];
 
-/// The same of the process that acts for many nodes.
+/// The process that acts for many nodes, and the user of its client certificate.
 const FLEET: (&str, &str) = ("kubelet-sim", "system:orrery:node-fleet");
-/// The group of every node.
+/// Group of all nodes.
 const NODES_GROUP: &str = "system:nodes";
 
-/// As whom the API server calls the nodes' agents, and the files of that certificate: `kubelet-client.crt` and `.key`.
+/// Base name of the API server's client certificate for node agents (`kubelet-client.crt` and `.key`), and its user.
 const KUBELET_CLIENT: (&str, &str) = ("kubelet-client", "kube-apiserver-kubelet-client");
 
-/// As whom the API server passes on what users ask of other API servers, and its files. An authority of its own vouches
-/// for it: whoever holds a certificate of that one may say that it speaks for anybody.
+/// User and base name of the API server's client certificate for aggregated API servers. It has its own authority, because
+/// a client with a certificate of that authority can act as any user.
 pub const FRONT_PROXY_CLIENT: &str = "front-proxy-client";
 const FRONT_PROXY_AUTHORITY: &str = "front-proxy-ca";
 
-/// Names by which every component reaches itself.
+/// Local names in every serving certificate.
 const LOCAL_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
-/// Names by which pods know the API server.
+/// Names of the API server inside the cluster.
 const SERVER_NAMES: [&str; 4] =
     ["kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"];
 
-/// What is issued, and where.
+/// The certificates to issue, and their folder.
 #[derive(Clone, Debug)]
 pub struct Identities {
-    /// Holds a folder per component, which that component alone reads, and those of the authorities and the administrator.
+    /// Folder with a private folder for each component, for the authorities and for the administrator.
     pub pki: PathBuf,
-    /// The URL at which the components reach the API server.
+    /// URL of the API server for the components.
     pub server: String,
     /// Further names and addresses in every serving certificate.
     pub names: Vec<String>,
-    /// Further names and addresses in the API server's.
+    /// Further names and addresses in the API server's certificate.
     pub apiserver_names: Vec<String>,
-    /// Further names and addresses in the node agents'.
+    /// Further names and addresses in the node agents' certificates.
     pub kubelet_names: Vec<String>,
-    /// Nodes that get an identity each, in `nodes/<name>`, in place of the one that acts for all of them.
+    /// Nodes that get their own identities in `nodes/<name>`, instead of one that acts for all nodes.
     pub nodes: Vec<String>,
 }
 
@@ -76,7 +76,7 @@ pub enum CertificatesError {
     Io { path: PathBuf, source: io::Error },
 }
 
-/// Makes sure that every component and the administrator have their files. Answers the administrator's connection.
+/// Issues the missing files of all components and the administrator. Returns the administrator's connection.
 pub fn prepare(identities: &Identities, now: Timestamp) -> Result<Connection, CertificatesError> {
     let of = |name: &str| identities.pki.join(name);
     let authority = Authority::load_or_create(&of("ca"), now)?;
@@ -106,15 +106,15 @@ pub fn prepare(identities: &Identities, now: Timestamp) -> Result<Connection, Ce
         let user = format!("system:node:{name}");
         issuer.component(&of("nodes").join(name), name, agents, &user, &[NODES_GROUP])?;
     }
-    // Who signs for the cluster needs the authority's key.
+    // The signer of the cluster needs the authority's key.
     keep(&of(SIGNER).join("ca.key"), || read(&of("ca").join("ca.key")))?;
-    // And who fills secrets with tokens, the key of the tokens.
+    // The controller of token Secrets needs the tokens' key.
     keep(&of(SIGNER).join("sa.key"), || read(&of("apiserver").join("sa.key")))?;
     issuer.client(&folder(&of("admin"))?, ADMIN, &[ADMIN_GROUP])
 }
 
-/// What clients may call the API server beside its host's own names: the `kubernetes` Service by name and by its address,
-/// the first of the range, and whatever the command line adds.
+/// Returns the API server's names besides those of its host: the `kubernetes` Service's names and address, which is the
+/// first of the range, and those of the command line.
 fn server_names(identities: &Identities) -> Vec<String> {
     let service_address = apiserver::Config::default().service_cluster_ip_range[0].hosts().next();
     let names = SERVER_NAMES.iter().map(|name| (*name).to_owned());
@@ -129,7 +129,7 @@ struct Issuer<'a> {
 }
 
 impl Issuer<'_> {
-    /// What a component serves with, whom it trusts, and as whom it calls.
+    /// Issues the serving certificate, trusted authority and client certificate of a component.
     fn component(
         &self,
         path: &Path,
@@ -144,7 +144,7 @@ impl Issuer<'_> {
         self.client(&own, user, groups).map(drop)
     }
 
-    /// `tls.crt` and `tls.key`, for the names of every component and `names`.
+    /// Issues `tls.crt` and `tls.key` for the local names and `names`.
     fn serving(&self, folder: &Path, common_name: &str, names: &[String]) -> Result<(), CertificatesError> {
         let mut all: Vec<String> = LOCAL_NAMES.map(str::to_owned).into();
         all.extend(self.identities.names.iter().chain(names).cloned());
@@ -154,7 +154,7 @@ impl Issuer<'_> {
         Ok(())
     }
 
-    /// `client.crt`, `client.key` and a `kubeconfig` that holds both.
+    /// Issues `client.crt` and `client.key`, and a `kubeconfig` with both.
     fn client(&self, folder: &Path, user: &str, groups: &[&str]) -> Result<Connection, CertificatesError> {
         let pair = self.pair(folder, "client", &Subject { common_name: user, organizations: groups, names: &[] })?;
         let connection = Connection {
@@ -250,7 +250,7 @@ mod tests {
                         assert_eq!(shown.unwrap(), fs::read_to_string(&path).unwrap());
                         callers.push(format!("{folder}: {name} {groups:?}"));
                     }
-                    // Servers, authorities, and the API server as a client of others.
+                    // Certificates of servers, of authorities, and of the API server as a client.
                     _ => assert_eq!(groups, [""; 0], "{}", path.display()),
                 }
             }
@@ -266,7 +266,7 @@ mod tests {
         assert_eq!(callers, expected);
     }
 
-    /// A node's files say who it is, and nothing beside them acts for several.
+    /// Each node has its own identity, and no identity acts for several nodes.
     #[test]
     fn each_node_has_an_identity_of_its_own() {
         let folder = tempfile::tempdir().unwrap();

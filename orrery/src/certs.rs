@@ -1,6 +1,6 @@
-//! `orrery certs`: everybody's certificates and kubeconfigs, for components that somebody else starts one by one.
+//! `orrery certs`: issues all certificates and kubeconfigs, for components that are not started by `up`.
 //!
-//! What `up` does at its start, and `kubeadm init phase certs` and `phase kubeconfig` in a cluster of machines.
+//! Corresponds to `kubeadm init phase certs` and `phase kubeconfig`.
 
 use crate::admin_kubeconfig::{self, AdminKubeconfigError};
 use crate::certificates::{self, CLUSTER, CertificatesError, Identities};
@@ -37,7 +37,7 @@ pub struct Options {
     pub kubeconfig_server: Option<String>,
 }
 
-/// One clear line each.
+/// The reason why issuing failed, in one line.
 #[derive(Debug, thiserror::Error)]
 pub enum CertsError {
     #[error(transparent)]
@@ -48,7 +48,7 @@ pub enum CertsError {
     Owner { path: PathBuf, source: io::Error },
 }
 
-/// Issues what is missing or would not do any more, and ends.
+/// Issues missing certificates and those that have to be replaced.
 pub fn run(options: &Options, env: &Env) -> Result<(), CertsError> {
     let identities = Identities {
         pki: options.dir.clone(),
@@ -65,13 +65,13 @@ pub fn run(options: &Options, env: &Env) -> Result<(), CertsError> {
     give_to_owner_of_folder(path).map_err(|source| CertsError::Owner { path: path.clone(), source })
 }
 
-/// A name of a node, and so of a folder.
+/// Checks a node's name, which is also a folder's name.
 fn parse_node_name(text: &str) -> Result<String, String> {
     let wrong = dns1123_subdomain(text);
     if wrong.is_empty() { Ok(text.to_owned()) } else { Err(wrong.join(", ")) }
 }
 
-/// Where this process is root, as in a container of a rootless engine, the folder may belong to somebody else.
+/// Gives the file to the folder's owner. As root in a container of a rootless engine, this process may not be the owner.
 #[cfg(unix)]
 fn give_to_owner_of_folder(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::{MetadataExt, chown};
@@ -83,8 +83,8 @@ fn give_to_owner_of_folder(path: &Path) -> io::Result<()> {
     }
 }
 
-/// `None` where the file is its owner's already: nobody else may read it, so its group says nothing, and a user who is not
-/// root may be in none of the folder's.
+/// Returns the owner and group to set; `None` if the file has the right owner. Then the group does not matter, since only
+/// the owner may read the file, and a user who is not root may not be allowed to set it.
 #[cfg(unix)]
 fn owner_to_be(of_folder: (u32, u32), user_of_file: u32) -> Option<(u32, u32)> {
     (of_folder.0 != user_of_file).then_some(of_folder)

@@ -46,10 +46,10 @@ pub enum Command {
     Health(health::Options),
 }
 
-/// Runs what the command line asks for.
+/// Runs the sub-command.
 pub fn run(cli: Cli) -> ExitCode {
     let Cli { logging, command } = cli;
-    // `up` itself only shows progress; how much is said is for the logs of what it starts.
+    // `up` itself only shows progress; the verbosity is for the components that it starts.
     let is_component = !matches!(command, Command::Up(_) | Command::Snapshot(_) | Command::Trace(_));
     component_base::logging::init(if is_component { logging.verbosity } else { 0 });
     match command {

@@ -1,4 +1,4 @@
-//! Tests of the compose files: every container is confined, every command line is one, and no two nodes share a secret.
+//! Tests of the compose files: containers are confined, command lines are valid, and nodes share no secret.
 
 use crate::cli::{Cli, Command};
 use clap::Parser;
@@ -21,7 +21,7 @@ fn texts(value: &Value) -> Vec<String> {
     value.as_array().into_iter().flatten().map(|text| text.as_str().unwrap().to_owned()).collect()
 }
 
-/// The command line of a service as this program reads it.
+/// Parses the command line of a service.
 fn command(service: &Value) -> Command {
     let arguments = texts(&service["command"]);
     let line: Vec<&str> = ["orrery"].into_iter().chain(arguments.iter().map(String::as_str)).collect();
@@ -48,7 +48,7 @@ fn every_container_is_confined() {
     for (name, service) in &services_of_one {
         check_confined("docker-compose.yml", name, service);
     }
-    // What this file only adds to is confined by the other one.
+    // Services that this file only extends are confined in the other file.
     for (name, service) in services("compose/etcd-three.yml") {
         if !services_of_one.contains_key(&name) {
             check_confined("compose/etcd-three.yml", &name, &service);
@@ -56,7 +56,7 @@ fn every_container_is_confined() {
     }
 }
 
-/// What a container of another node, or a thief of its files, could read is nobody else's.
+/// A node's files are in no other container, so that stolen files expose one node only.
 #[test]
 fn no_two_services_share_a_volume_of_keys() {
     let mut owners: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();

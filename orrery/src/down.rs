@@ -1,4 +1,4 @@
-//! `orrery down`: ends a cluster in order, and with `--purge` removes what it kept.
+//! `orrery down`: stops a cluster, and with `--purge` removes its data.
 
 use crate::place::Place;
 use crate::up::data_dir::{DataDir, DataDirError};
@@ -12,9 +12,9 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A cluster ends sooner: each component in ten seconds.
+/// Time that a cluster gets to stop; each component has ten seconds.
 const LIMIT: Duration = Duration::from_secs(90);
-/// Between two looks.
+/// Time between two checks.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Options of `orrery down`.
@@ -27,7 +27,7 @@ pub struct Options {
     pub purge: bool,
 }
 
-/// One clear line each.
+/// The reason why a cluster was not stopped, in one line.
 #[derive(Debug, thiserror::Error)]
 pub enum DownError {
     #[error("cluster {0} is being started or stopped by a process that did not say which it is")]
@@ -44,7 +44,7 @@ pub enum DownError {
     Purge { path: PathBuf, source: io::Error },
 }
 
-/// A cluster that does not run is no error: afterwards it does not run.
+/// Stops a cluster. Succeeds also if it does not run.
 pub async fn run(options: Options, env: Env) -> Result<(), DownError> {
     let Options { place, purge } = options;
     if place.is_running()? {
@@ -55,7 +55,7 @@ pub async fn run(options: Options, env: Env) -> Result<(), DownError> {
     }
     let root = place.root();
     if purge && root.exists() {
-        // Ours, and nobody's at the moment: a directory that is not is refused here.
+        // Refuses a directory that is not a cluster's, or is in use.
         let data_dir = DataDir::open(&root)?;
         let path = data_dir.root().to_owned();
         fs::remove_dir_all(&path).map_err(|source| DownError::Purge { path, source })?;

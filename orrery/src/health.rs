@@ -1,4 +1,4 @@
-//! `orrery health URL`: asks a component how it is, for health checks where there is no other client.
+//! `orrery health URL`: checks a component's health, for machines without another HTTP client.
 
 use clap::Args;
 use client::Client;
@@ -9,8 +9,8 @@ use http::{Method, Uri};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A component that says nothing for so long is not well.
-const PATIENCE: Duration = Duration::from_secs(4);
+/// Time that a component gets to answer.
+const ANSWER_LIMIT: Duration = Duration::from_secs(4);
 
 /// Options of `orrery health`.
 #[derive(Args, Clone, Debug)]
@@ -22,7 +22,7 @@ pub struct Options {
     pub ca_file: PathBuf,
 }
 
-/// One clear line each.
+/// The reason why a component is not healthy, in one line.
 #[derive(Debug, thiserror::Error)]
 pub enum HealthError {
     #[error("--ca-file: {}: {source}", path.display())]
@@ -31,11 +31,11 @@ pub enum HealthError {
     Url(Uri),
     #[error(transparent)]
     Client(#[from] client::Error),
-    #[error("no answer after {PATIENCE:?}")]
+    #[error("no answer after {ANSWER_LIMIT:?}")]
     Silent,
 }
 
-/// Succeeds if the component answers that it is well.
+/// Succeeds if the component answers that it is healthy.
 pub async fn run(options: Options, env: Env) -> Result<(), HealthError> {
     let Options { url, ca_file } = options;
     let ca_pem =
@@ -46,6 +46,6 @@ pub async fn run(options: Options, env: Env) -> Result<(), HealthError> {
     let client = Client::connect(&env, &connection, "orrery-health")?;
     let page = url.path_and_query().map_or("/", |page| page.as_str());
     let call = Call::new(Method::GET, page);
-    let answer = env.timeout(PATIENCE, client.call(&call)).await;
+    let answer = env.timeout(ANSWER_LIMIT, client.call(&call)).await;
     answer.map_err(|_| HealthError::Silent)?.map(drop).map_err(HealthError::from)
 }

@@ -1,6 +1,6 @@
-//! The launcher and the command line: one program that is every component.
+//! The launcher and the command line: one program with every component.
 //!
-//! `orrery up` starts the others as processes; each of them is also a sub-command here.
+//! `orrery up` starts the components as processes. Each component is also a sub-command.
 
 pub mod cli;
 pub mod certificates;
@@ -19,7 +19,7 @@ mod compose_file;
 use component_base::command;
 use std::process::ExitCode;
 
-/// What `main` does.
+/// Runs the program.
 pub fn main() -> ExitCode {
     command::parse().map_or_else(|code| code, cli::run)
 }

@@ -1,10 +1,10 @@
-//! Which cluster is meant: by its name, or by where its data is kept.
+//! `Place`: identifies a cluster by its name or its data directory.
 
 use clap::Args;
 use component_base::claim::{self, ClaimError};
 use std::path::{Path, PathBuf};
 
-/// The cluster of those who name none.
+/// Name of the default cluster.
 pub const DEFAULT_NAME: &str = "orrery";
 const DEFAULT_DIRECTORY: &str = "./orrery-data";
 
@@ -34,7 +34,7 @@ impl Place {
         self.name == DEFAULT_NAME
     }
 
-    /// Whether an `up` runs there.
+    /// Returns true if an `up` runs there.
     pub fn is_running(&self) -> Result<bool, ClaimError> {
         claim::is_taken(&self.root())
     }
@@ -44,7 +44,7 @@ impl Place {
     }
 }
 
-/// It stands in paths, and in kubeconfigs.
+/// Checks a cluster's name, which is used in paths and kubeconfigs.
 fn parse_name(text: &str) -> Result<String, String> {
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let is_name = (1..=40).contains(&text.len()) && text.chars().all(is_plain) && !text.starts_with('-');

@@ -1,6 +1,6 @@
-//! `orrery snapshot save` and `restore`: the whole state of a cluster as one file, on every engine.
+//! `orrery snapshot save` and `restore`: saves the whole state of a cluster to one file, for every engine.
 //!
-//! A running API server is asked for it; a store that is empty is filled with it by the API server's own code.
+//! `save` asks the running API server. `restore` fills an empty store with the API server's own code.
 
 use crate::place::Place;
 use crate::up::data_dir::{DataDir, DataDirError};
@@ -48,7 +48,7 @@ pub enum Command {
     },
 }
 
-/// One clear line each.
+/// The reason why saving or restoring failed, in one line.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("{}: {source}", path.display())]
@@ -90,11 +90,11 @@ async fn save(kubeconfig: &Path, file: &Path, env: &Env) -> Result<(), Error> {
 }
 
 async fn restore(place: &Place, etcd: EtcdOptions, file: &Path, env: &Env) -> Result<(), Error> {
-    // Before a directory is made for it.
+    // Read before a directory is created.
     let whole = fs::read(file).map_err(|source| Error::File { path: file.to_owned(), source })?;
     let snapshot = Snapshot::parse(&whole.into());
     let snapshot = snapshot.map_err(|source| Error::Snapshot { path: file.to_owned(), source })?;
-    // Held meanwhile: no cluster starts on a store that is half filled.
+    // Held until the end, so that no cluster starts on a half-filled store.
     let data_dir = DataDir::open(&place.root())?;
     let in_etcd = !etcd.etcd_servers.is_empty();
     let store = Some(if in_etcd { StoreKind::Etcd } else { StoreKind::Embedded });

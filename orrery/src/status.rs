@@ -1,4 +1,4 @@
-//! `orrery status`: which components of a cluster run, and how they are.
+//! `orrery status`: shows which components of a cluster run and are ready.
 
 use crate::place::Place;
 use crate::up::record::{ComponentRecord, Record};
@@ -10,8 +10,8 @@ use component_base::http::Body;
 use component_base::kubeconfig::{self, Connection, KubeconfigError};
 use std::time::Duration;
 
-/// A component that says nothing for so long is not ready.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// Time that a component gets to answer.
+const ANSWER_LIMIT: Duration = Duration::from_secs(3);
 
 /// Options of `orrery status`.
 #[derive(Args, Clone, Debug)]
@@ -20,7 +20,7 @@ pub struct Options {
     pub place: Place,
 }
 
-/// One clear line each.
+/// The reason why the status is not good, in one line.
 #[derive(Debug, thiserror::Error)]
 pub enum StatusError {
     #[error("cluster {0} is not running")]
@@ -37,7 +37,7 @@ pub enum StatusError {
     Client(#[from] client::Error),
 }
 
-/// Prints a line per component. An error unless all of them are ready.
+/// Prints one line per component. Fails unless all of them are ready.
 pub async fn run(options: Options, env: Env) -> Result<(), StatusError> {
     let place = options.place;
     let root = place.root();
@@ -56,7 +56,7 @@ pub async fn run(options: Options, env: Env) -> Result<(), StatusError> {
     );
     let mut unready = Vec::new();
     for component in &record.components {
-        let is_ready = component.process.is_some() && says_ready(component, &admin, &env).await?;
+        let is_ready = component.process.is_some() && reports_ready(component, &admin, &env).await?;
         println!("{}", line(component, is_ready));
         if !is_ready {
             unready.push(component.name.clone());
@@ -65,11 +65,11 @@ pub async fn run(options: Options, env: Env) -> Result<(), StatusError> {
     if unready.is_empty() { Ok(()) } else { Err(StatusError::NotReady(unready)) }
 }
 
-async fn says_ready(component: &ComponentRecord, admin: &Connection, env: &Env) -> Result<bool, client::Error> {
+async fn reports_ready(component: &ComponentRecord, admin: &Connection, env: &Env) -> Result<bool, client::Error> {
     let connection = Connection { server: component.server.clone(), ..admin.clone() };
     let client = Client::connect(env, &connection, "orrery-status")?;
     let request = http::Request::get("/readyz").body(Body::empty()).expect("a constant path makes a request");
-    let answer = env.timeout(PATIENCE, client.send(request)).await;
+    let answer = env.timeout(ANSWER_LIMIT, client.send(request)).await;
     Ok(answer.is_ok_and(|answer| answer.is_ok_and(|answer| answer.status().is_success())))
 }
 

@@ -1,13 +1,13 @@
-//! `Made`: the objects that `kubectl create KIND NAME --flags` makes, for those who have no file at hand.
+//! Makes objects from the words and flags of `kubectl create KIND NAME --flags`.
 //!
-//! Corresponds to k8s.io/kubectl/pkg/cmd/create. Pure: words and flags in, an object out.
+//! Corresponds to k8s.io/kubectl/pkg/cmd/create. A pure function.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use clap::Args;
 use serde_json::{Map, Value, json};
 
-/// What `kubectl create` is told of an object, under its flags' own names.
+/// Flags of `kubectl create` about the object.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Objects without a file, as of kubectl create")]
 pub struct Flags {
@@ -58,7 +58,7 @@ pub struct Flags {
     pub command: Vec<String>,
 }
 
-/// One clear line each.
+/// The reason why no object was made, in one line.
 #[derive(Debug, PartialEq, thiserror::Error)]
 pub enum MadeError {
     #[error(
@@ -75,7 +75,7 @@ pub enum MadeError {
     Flag { flag: &'static str, text: String, wanted: &'static str },
 }
 
-/// The object that these words mean. `group_of` tells the group that serves a resource.
+/// Makes the object that these words describe. `group_of` returns the API group of a resource.
 pub fn object(
     kind: &str,
     words: &[String],
@@ -264,7 +264,7 @@ impl Maker<'_> {
     }
 }
 
-/// `80` or `80:http`; named as kubectl names it.
+/// Parses `80` or `80:http` into a port with kubectl's name for it.
 fn port(text: &str) -> Result<Value, MadeError> {
     let wanted = || MadeError::Flag { flag: "tcp", text: text.to_owned(), wanted: "PORT or PORT:TARGET" };
     let (port, target) = text.split_once(':').unwrap_or((text, text));
@@ -273,7 +273,7 @@ fn port(text: &str) -> Result<Value, MadeError> {
     Ok(json!({"name": text.replace(':', "-"), "protocol": "TCP", "port": number, "targetPort": target}))
 }
 
-/// `nginx` of `registry.example:5000/library/nginx:1.27@sha256:…`
+/// Returns `nginx` for `registry.example:5000/library/nginx:1.27@sha256:…`.
 fn container_name(image: &str) -> String {
     let base = image.rsplit('/').next().unwrap_or_default();
     let name = base.split([':', '@']).next().unwrap_or_default();

@@ -1,6 +1,7 @@
-//! `orrery trace request`: sends a request, or takes one that was sent, and prints what became of it at every gate.
+//! `orrery trace request`: sends a request, or takes an earlier one, and prints its trace.
 //!
-//! [`sent`] says what is sent, [`made`] makes objects of words, [`page`] prints; where they come from is `apiserver/src/request_trace/`.
+//! [`sent`] builds requests, [`made`] makes objects from words, and [`page`] prints a trace. The API server records traces
+//! in `apiserver/request/src/trace/`.
 
 pub mod made;
 pub mod page;
@@ -85,7 +86,7 @@ pub struct RequestOptions {
     pub flags: made::Flags,
 }
 
-/// One clear line each.
+/// The reason why there is no trace, in one line.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     #[error("{}: {source}", path.display())]
@@ -145,7 +146,7 @@ fn show(document: &[u8], as_json: bool) -> Result<(), TraceError> {
     Ok(())
 }
 
-/// Whoever the request shall come from.
+/// Returns the client that sends the request.
 fn sender(env: &Env, connection: &Connection, reader: &Client, options: &RequestOptions) -> Result<Client, TraceError> {
     if let Some(token) = &options.token {
         let token = Some(token.clone());
@@ -182,11 +183,11 @@ async fn requests(verb: Verb, reader: &Client, options: &RequestOptions) -> Resu
     } else if let Some(word) = options.words.first() {
         return Err(sent::SentError::Surplus(word.clone()).into());
     }
-    let place = sent::Place { served: &served, namespace: &options.namespace, dry_run: options.dry_run };
+    let place = sent::RequestBuilder { served: &served, namespace: &options.namespace, dry_run: options.dry_run };
     Ok(place.requests(verb, target, &objects)?)
 }
 
-/// Sends one, and fetches what is kept of it.
+/// Sends a request, and fetches its trace.
 async fn trace(sender: &Client, reader: &Client, sent: &Sent) -> Result<Vec<u8>, TraceError> {
     let Sent { method, target, content_type, body } = sent;
     let mut request = Request::builder().method(method).uri(target).header(HEADER, "true");
@@ -196,7 +197,7 @@ async fn trace(sender: &Client, reader: &Client, sent: &Sent) -> Result<Vec<u8>,
     let request = request.body(Body::from(body.clone()));
     let request = request.map_err(|error| Error::Transport(format!("{method} {target}: {error}")))?;
     let answer = sender.send(request).await?;
-    // Whom nobody knows is told of no trace; the audit id says where it is.
+    // An unauthenticated sender gets no link to the trace, but the audit ID identifies it.
     let path = linked(answer.headers()).or_else(|| Some(path_of(text(answer.headers(), "audit-id")?)));
     let warned = text(answer.headers(), WARNING.as_str()).unwrap_or("does it run with --enable-request-trace?");
     let found = match path {
@@ -210,11 +211,11 @@ fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name)?.to_str().ok()
 }
 
-/// The path that an answer's `Link` header gives for its trace.
+/// Returns the path of the trace in an answer's `Link` header.
 fn linked(headers: &HeaderMap) -> Option<String> {
     let links = headers.get_all(LINK).iter().filter_map(|link| link.to_str().ok());
     let mut paths = links.filter_map(|link| link.strip_prefix('<')?.strip_suffix(">; rel=\"trace\""));
-    // The server that was asked has the last word, whoever answered for it.
+    // The last link is from the server that was asked, also if another one answered for it.
     paths.next_back().map(str::to_owned)
 }
 
@@ -231,7 +232,7 @@ struct Listed {
     items: Vec<Summary>,
 }
 
-/// A line for each trace that is kept.
+/// Returns a line for each stored trace.
 async fn listed(reader: &Client) -> Result<String, TraceError> {
     let document = document(reader, PATH).await?.ok_or(TraceError::Off)?;
     let listed: Listed = serde_json::from_slice(&document).map_err(TraceError::Answer)?;

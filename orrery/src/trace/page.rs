@@ -1,22 +1,22 @@
-//! The page of a trace: every gate in its order, who spoke there, what he said, and what he changed.
+//! Prints a trace: the gates in order, and the decisions and changes at each.
 
 use request::trace::document::{Trace, TracedRequest, TracedResponse};
 use request::trace::{Gate, Step, StepOutcome};
 use serde_json::Value;
 use std::fmt::Write;
 
-/// Values of a patch that are longer are cut; the JSON has all of it.
+/// Most characters of a patch's value; the JSON has all of it.
 const MAX_VALUE_CHARS: usize = 100;
-/// Lines of names are no longer.
+/// Most characters of a line with names.
 const MAX_LINE_CHARS: usize = 100;
 
-/// As a student reads it.
+/// Formats a trace as text.
 pub fn of(trace: &Trace) -> String {
     let mut page = head(trace);
     let mut rest = trace.steps.as_slice();
     let mut number = 0;
     while let Some(first) = rest.first() {
-        let end = rest.iter().position(|step| part(step) != part(first)).unwrap_or(rest.len());
+        let end = rest.iter().position(|step| section_key(step) != section_key(first)).unwrap_or(rest.len());
         let (steps, further) = rest.split_at(end);
         number += 1;
         let _ = writeln!(page, "\n{number}. {}", title(first));
@@ -35,7 +35,7 @@ pub fn of(trace: &Trace) -> String {
 }
 
 fn joined(parts: &[&str]) -> String {
-    parts.iter().copied().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+    parts.iter().copied().filter(|section_key| !section_key.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
 fn head(trace: &Trace) -> String {
@@ -50,7 +50,7 @@ fn head(trace: &Trace) -> String {
     page
 }
 
-/// Name and groups.
+/// Formats a user's name and groups.
 fn user(user: &Value) -> String {
     let name = user["username"].as_str().unwrap_or_default();
     let groups: Vec<&str> = user["groups"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
@@ -61,8 +61,8 @@ fn took(took_us: u64) -> String {
     format!("{}.{:02} ms", took_us / 1000, took_us % 1000 / 10)
 }
 
-/// Steps of one part of the page stand below one title.
-fn part(step: &Step) -> (Gate, &str, u32, u32) {
+/// Returns the key of a step's section. Steps of one section have one title.
+fn section_key(step: &Step) -> (Gate, &str, u32, u32) {
     (step.gate, &step.question, step.attempt, step.round)
 }
 
@@ -95,41 +95,41 @@ fn title(step: &Step) -> String {
 }
 
 fn section(page: &mut String, steps: &[Step]) {
-    let mut silent: Vec<&str> = Vec::new();
+    let mut unchanged: Vec<&str> = Vec::new();
     for step in steps {
-        if is_silent(step) {
-            silent.push(&step.by);
+        if is_unchanged(step) {
+            unchanged.push(&step.by);
             continue;
         }
-        nothing_to_say(page, &mut silent);
-        said(page, step);
+        write_unchanged(page, &mut unchanged);
+        write_step(page, step);
     }
-    nothing_to_say(page, &mut silent);
+    write_unchanged(page, &mut unchanged);
 }
 
-/// A plugin that let it pass and changed nothing.
-fn is_silent(step: &Step) -> bool {
+/// Returns true for a plugin that admitted the request without changes.
+fn is_unchanged(step: &Step) -> bool {
     let is_admission = matches!(step.gate, Gate::MutatingAdmission | Gate::ValidatingAdmission);
     is_admission && step.outcome == StepOutcome::Passed && step.of.is_empty() && step.reason.is_empty()
 }
 
-fn nothing_to_say(page: &mut String, silent: &mut Vec<&str>) {
+fn write_unchanged(page: &mut String, unchanged: &mut Vec<&str>) {
     let mut line = String::from("   nothing to say:");
-    for (number, name) in silent.iter().enumerate() {
-        let comma = if number + 1 < silent.len() { "," } else { "" };
+    for (number, name) in unchanged.iter().enumerate() {
+        let comma = if number + 1 < unchanged.len() { "," } else { "" };
         if line.len() + name.len() + 2 > MAX_LINE_CHARS {
             let _ = writeln!(page, "{line}");
             line = String::from("     ");
         }
         let _ = write!(line, " {name}{comma}");
     }
-    if !silent.is_empty() {
+    if !unchanged.is_empty() {
         let _ = writeln!(page, "{line}");
     }
-    silent.clear();
+    unchanged.clear();
 }
 
-fn said(page: &mut String, step: &Step) {
+fn write_step(page: &mut String, step: &Step) {
     let by = if step.of.is_empty() { step.by.clone() } else { format!("{}, {}", step.of, step.by) };
     let revision = step.revision.map(|revision| format!(" at revision {revision}")).unwrap_or_default();
     let _ = writeln!(page, "   {by}: {}{revision}  [{}]", word(step), took(step.took_us));

@@ -1,4 +1,4 @@
-//! `Sent`: the requests that a verb, a target and a file of objects mean.
+//! `Sent`: builds the requests of a verb, a target and a file of objects.
 
 use bytes::Bytes;
 use client::request::Target;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 const JSON: &str = "application/json";
 const APPLY: &str = "application/apply-patch+yaml";
-/// Who owns what an apply sets.
+/// Field manager of applied objects.
 const MANAGER: &str = "orrery-trace";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,13 +43,13 @@ impl Verb {
         }
     }
 
-    /// Whether it sends an object.
-    fn sends(self) -> bool {
+    /// Returns true if the verb sends an object.
+    fn has_body(self) -> bool {
         matches!(self, Self::Create | Self::Replace | Self::Apply)
     }
 }
 
-/// One request.
+/// A request to send.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sent {
     pub method: Method,
@@ -58,7 +58,7 @@ pub struct Sent {
     pub body: Bytes,
 }
 
-/// One clear line each.
+/// The reason why there is no request, in one line.
 #[derive(Debug, PartialEq, thiserror::Error)]
 pub enum SentError {
     #[error("the file: {0}")]
@@ -77,7 +77,7 @@ pub enum SentError {
     Surplus(String),
 }
 
-/// The objects of a file, one or several.
+/// Parses the objects of a file.
 pub fn objects(file: &[u8]) -> Result<Vec<Value>, SentError> {
     let text = std::str::from_utf8(file).map_err(|error| SentError::File(error.to_string()))?;
     let mut documents = vec![String::new()];
@@ -99,17 +99,17 @@ pub fn objects(file: &[u8]) -> Result<Vec<Value>, SentError> {
     Ok(values.map_err(SentError::File)?.into_iter().filter(|value| !value.is_null()).collect())
 }
 
-/// Where requests go, and how.
+/// The server's resources and the options that requests share.
 #[derive(Clone, Copy, Debug)]
-pub struct Place<'a> {
+pub struct RequestBuilder<'a> {
     pub served: &'a [ApiResource],
     pub namespace: &'a str,
     pub dry_run: bool,
 }
 
-impl Place<'_> {
+impl RequestBuilder<'_> {
     pub fn requests(self, verb: Verb, target: Option<&str>, objects: &[Value]) -> Result<Vec<Sent>, SentError> {
-        if verb.sends() && objects.is_empty() {
+        if verb.has_body() && objects.is_empty() {
             return Err(SentError::NoObjects);
         }
         if objects.is_empty() {
@@ -121,7 +121,7 @@ impl Place<'_> {
                 Some(target) => self.path(target)?,
                 None => self.path_of(verb, object)?,
             };
-            let body = if verb.sends() { object.to_string().into() } else { Bytes::new() };
+            let body = if verb.has_body() { object.to_string().into() } else { Bytes::new() };
             Ok(self.request(verb, path, body))
         };
         objects.iter().map(of).collect()
@@ -135,7 +135,7 @@ impl Place<'_> {
         Sent { method: verb.method(), target, content_type, body }
     }
 
-    /// A path as it is, or a resource by one of its names, perhaps with its group behind a dot, and a name.
+    /// Returns a given path unchanged, or the path of `RESOURCE[.GROUP][/NAME]`.
     fn path(self, target: &str) -> Result<Target, SentError> {
         if target.starts_with('/') {
             return Ok(Target::new(target.to_owned()));
@@ -154,7 +154,7 @@ impl Place<'_> {
         Ok(self.place(found, self.namespace, name))
     }
 
-    /// Where an object is, or for a creation its collection.
+    /// Returns the path of an object, or of its collection for a creation.
     fn path_of(self, verb: Verb, object: &Value) -> Result<Target, SentError> {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let (version, kind) = (text(&object["apiVersion"]), text(&object["kind"]));
@@ -205,9 +205,9 @@ mod tests {
         ]
     }
 
-    fn told(verb: Verb, target: Option<&str>, file: &str, dry_run: bool) -> String {
+    fn requests_of(verb: Verb, target: Option<&str>, file: &str, dry_run: bool) -> String {
         let served = served();
-        let place = Place { served: &served, namespace: "shop", dry_run };
+        let place = RequestBuilder { served: &served, namespace: "shop", dry_run };
         let sent = objects(file.as_bytes()).and_then(|objects| place.requests(verb, target, &objects));
         match sent {
             Ok(sent) => sent
@@ -259,7 +259,7 @@ mod tests {
             (Verb::Create, None, "kind: Cat\napiVersion: v1", false, "the server has no kind Cat in v1"),
             (Verb::Apply, None, "kind: Pod\napiVersion: v1", false, "an object has no name"),
         ] {
-            assert_eq!(told(verb, target, file, dry_run), expected);
+            assert_eq!(requests_of(verb, target, file, dry_run), expected);
         }
     }
 }

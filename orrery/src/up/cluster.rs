@@ -1,4 +1,4 @@
-//! The processes of one run of `up`: started in order, started again when they end, stopped in reverse.
+//! `Cluster`: starts the processes of `up` in order, restarts those that end, and stops them in reverse order.
 
 use super::UpError;
 use super::components::{self, Component};
@@ -16,7 +16,7 @@ use std::process::ExitStatus;
 use std::task::Poll;
 use tokio::time::Instant;
 
-/// The processes, and which of them will be started again when.
+/// The running processes, and the times of restarts.
 pub struct Cluster<'a> {
     pub env: &'a Env,
     pub progress: &'a Progress,
@@ -28,11 +28,11 @@ pub struct Cluster<'a> {
     record: Record,
 }
 
-/// How a process ended, and what it said last if it failed.
+/// The end of a process: its status and, if it failed, its last log line.
 struct End {
     name: &'static str,
     status: String,
-    last_words: Option<String>,
+    last_log_line: Option<String>,
     began: Instant,
 }
 
@@ -42,32 +42,32 @@ impl<'a> Cluster<'a> {
         Self { env, progress, program, data_dir, running, due, restarts, record }
     }
 
-    /// Tells whoever waits for it.
-    pub fn is_ready(&mut self) {
+    /// Records that the cluster is ready.
+    pub fn record_ready(&mut self) {
         self.record.ready = true;
-        self.write_down();
+        self.write_record();
     }
 
-    /// A cluster whose record cannot be written goes on without.
-    fn write_down(&self) {
+    /// Writes the record; a failure is only logged.
+    fn write_record(&self) {
         if let Err(error) = self.record.write(self.data_dir.root()) {
             tracing::warn!(%error, "the cluster's record cannot be written");
         }
     }
 
-    /// Starts everybody, the API server first, and waits until each is ready; false if the end came sooner.
-    /// A component that ends meanwhile is an error.
+    /// Starts all components, the API server first, and waits until each is ready. Returns false if shutdown came sooner.
+    /// Fails if a component ends meanwhile.
     pub async fn start(&mut self, components: &'a [Component], waiting: &Waiting) -> Result<bool, UpError> {
         let (apiserver, others) = components.split_first().expect("there is an API server");
         self.launch(apiserver)?;
-        if !self.shows_ready(apiserver, waiting).await? {
+        if !self.wait_ready(apiserver, waiting).await? {
             return Ok(false);
         }
         for component in others {
             self.launch(component)?;
         }
         for component in others {
-            if !self.shows_ready(component, waiting).await? {
+            if !self.wait_ready(component, waiting).await? {
                 return Ok(false);
             }
         }
@@ -82,19 +82,19 @@ impl<'a> Cluster<'a> {
         if let Some(known) = self.record.component(component.name) {
             known.process = process.id();
         }
-        self.write_down();
+        self.write_record();
         self.running.push(process);
         Ok(())
     }
 
-    /// Waits for the component; false if the end came sooner.
-    async fn shows_ready(&mut self, component: &Component, waiting: &Waiting) -> Result<bool, UpError> {
+    /// Waits until the component is ready. Returns false if shutdown came sooner.
+    async fn wait_ready(&mut self, component: &Component, waiting: &Waiting) -> Result<bool, UpError> {
         let shutdown = self.env.shutdown().clone();
         let ready: Result<String, ReadyError> = tokio::select! {
             biased;
             () = shutdown.cancelled() => return Ok(false),
-            End { name: component, status, last_words, .. } = first_ended(&mut self.running) => {
-                return Err(UpError::Ended { component, status, last_words });
+            End { name: component, status, last_log_line, .. } = first_ended(&mut self.running) => {
+                return Err(UpError::Ended { component, status, last_log_line });
             }
             ready = waiting.component(component) => ready,
         };
@@ -102,7 +102,7 @@ impl<'a> Cluster<'a> {
         Ok(true)
     }
 
-    /// Starts again what ends, until shutdown.
+    /// Restarts components that end, until shutdown.
     pub async fn keep_running(&mut self, components: &'a [Component]) {
         let shutdown = self.env.shutdown().clone();
         loop {
@@ -125,8 +125,8 @@ impl<'a> Cluster<'a> {
             known.restarts += 1;
             known.last_end = Some(end.status.clone());
         }
-        self.write_down();
-        self.progress.restarting(component.name, &end.status, end.last_words.as_deref(), delay);
+        self.write_record();
+        self.progress.restarting(component.name, &end.status, end.last_log_line.as_deref(), delay);
     }
 
     fn start_due(&mut self) {
@@ -142,7 +142,7 @@ impl<'a> Cluster<'a> {
         }
     }
 
-    /// Stops node agents first and the API server last, so that everybody can still say goodbye to it.
+    /// Stops node agents first and the API server last, so that each component can still write its last state.
     pub async fn stop(mut self) {
         self.progress.stopping();
         for name in components::stop_order() {
@@ -155,7 +155,7 @@ impl<'a> Cluster<'a> {
     }
 }
 
-/// Takes the first of the processes to end by itself out of the running ones.
+/// Waits for the first process to end by itself, and removes it from `running`.
 async fn first_ended(running: &mut Vec<Process>) -> End {
     let (index, status) = {
         type Wait<'a> = Pin<Box<dyn Future<Output = std::io::Result<ExitStatus>> + Send + 'a>>;
@@ -171,11 +171,11 @@ async fn first_ended(running: &mut Vec<Process>) -> End {
         .await
     };
     let process = running.remove(index);
-    // Who was killed, or asked to end, did not say why.
+    // A process that was killed or asked to end has no last line about the reason.
     let has_failed = status.as_ref().is_ok_and(|status| status.code().is_some_and(|code| code != 0));
-    let last_words = if has_failed { process.last_words() } else { None };
+    let last_log_line = if has_failed { process.last_log_line() } else { None };
     let status = status.map_or_else(|error| error.to_string(), |status| status.to_string());
-    End { name: process.name, status, last_words, began: process.began }
+    End { name: process.name, status, last_log_line, began: process.began }
 }
 
 async fn until(env: &Env, next: Option<Instant>) {

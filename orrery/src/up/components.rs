@@ -1,7 +1,6 @@
-//! What `up` starts: the components in their order, each with its port and its command line.
+//! The components that `up` starts, in order, with their ports and command lines.
 //!
-//! A pure function of the options, so that a test can read what would be started. Flags have the names that the
-//! originals of Kubernetes give them.
+//! They are a pure function of the options, so that a test can read them. Flags have the names of Kubernetes' originals.
 
 use super::Options;
 use super::data_dir::DataDir;
@@ -9,26 +8,26 @@ use crate::certificates::FRONT_PROXY_CLIENT;
 use std::net::IpAddr;
 use std::path::Path;
 
-/// One process to start.
+/// A process to start.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Component {
-    /// The sub-command of this program, and the name in progress lines and logs.
+    /// Sub-command of this program, and name in progress lines and logs.
     pub name: &'static str,
-    /// Where it serves its API, or its health and metrics.
+    /// Port of its API, or of its health and metrics.
     pub port: u16,
     pub arguments: Vec<String>,
-    /// What it is told besides when it is started for the first time.
+    /// Additional arguments of the first start.
     pub first_arguments: Vec<String>,
 }
 
-/// Offsets from `--port`: the API server first, then everybody's own port.
+/// Offsets from `--port`, the API server first.
 const PORTS: [(&str, u16); 5] =
     [("apiserver", 0), ("controller-manager", 1), ("scheduler", 2), ("kubelet-sim", 3), ("proxy-sim", 4)];
 
-/// What runs beside the default plugins, as in a cluster that kubeadm set up.
+/// Admission plugins besides the default ones, as kubeadm sets them.
 const ADMISSION_PLUGINS: &str = "NodeRestriction";
 
-/// Every component, in the order in which they start. They stop in another: node agents first, the API server last.
+/// Returns all components in the order of starting.
 pub fn components(options: &Options, verbosity: u8, data_dir: &DataDir) -> Vec<Component> {
     PORTS
         .iter()
@@ -51,7 +50,7 @@ pub fn components(options: &Options, verbosity: u8, data_dir: &DataDir) -> Vec<C
         .collect()
 }
 
-/// The order of a clean stop.
+/// Returns the order of a clean stop: node agents first, the API server last.
 pub fn stop_order() -> [&'static str; 5] {
     ["kubelet-sim", "proxy-sim", "scheduler", "controller-manager", "apiserver"]
 }
@@ -75,7 +74,7 @@ fn own_arguments(name: &str, options: &Options, data_dir: &DataDir) -> Vec<Strin
             flag("requestheader-group-headers", "X-Remote-Group"),
             flag("requestheader-extra-headers-prefix", "X-Remote-Extra-"),
         ];
-        // Nobody but administrators of this machine's cluster can ask for a trace; elsewhere it is theirs to switch on.
+        // On loopback only this machine's users can ask for traces; on other addresses administrators have to enable them.
         if options.bind_address.is_loopback() {
             arguments.push(flag("enable-request-trace", true));
         }
@@ -98,13 +97,13 @@ fn own_arguments(name: &str, options: &Options, data_dir: &DataDir) -> Vec<Strin
     arguments
 }
 
-/// The range of all pods' addresses, of which each node gets 256: the usual one while it suffices, else the half of
-/// 10.0.0.0/8 where neither Services nor nodes have theirs.
+/// Returns the range of pods' addresses, of which each node gets 256: the usual one if it suffices, else the half of
+/// 10.0.0.0/8 without addresses of Services and nodes.
 fn cluster_cidr(nodes: u32) -> &'static str {
     if nodes <= 256 { "10.244.0.0/16" } else { "10.128.0.0/9" }
 }
 
-/// Where the state is, if it is not here.
+/// Returns the flags for an external etcd.
 fn etcd_arguments(options: &Options) -> Vec<String> {
     let files = [
         ("etcd-cafile", &options.etcd_cafile),
@@ -124,7 +123,7 @@ fn path_flag(name: &str, path: &Path) -> String {
     flag(name, path.display())
 }
 
-/// The URL at which this machine reaches the API server.
+/// Returns the URL of the API server for this machine.
 pub fn server_url(bind_address: IpAddr, port: u16) -> String {
     let host = match bind_address {
         IpAddr::V4(address) if address.is_unspecified() => "127.0.0.1".to_owned(),

@@ -1,14 +1,14 @@
-//! The data directory of one cluster: who may use it, and what lies where.
+//! `DataDir`: the data directory of one cluster, its lock and its layout.
 //!
-//! The running `up` has it claimed. `pki/<component>` holds what that component alone reads, `store` belongs to the
-//! API server, `logs` has a file per component, and `kubeconfig` is the administrator's.
+//! The running `up` holds the lock. `pki/<component>` has that component's private files, `store` belongs to the API
+//! server, `logs` has a file per component, and `kubeconfig` is the administrator's.
 
 use component_base::claim::{Claim, ClaimError};
 use component_base::private_file;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Layout of the directory that this program writes. A higher number on disk is of a later program.
+/// Version of the layout. A higher number on disk comes from a later program.
 const FORMAT: u32 = 1;
 
 #[derive(Debug, thiserror::Error)]
@@ -21,14 +21,14 @@ pub enum DataDirError {
     Io { path: PathBuf, source: io::Error },
 }
 
-/// An opened directory. It is ours as long as this value lives.
+/// An opened directory, which is locked as long as this value lives.
 #[derive(Debug)]
 pub struct DataDir {
     claim: Claim,
 }
 
 impl DataDir {
-    /// Creates or opens the directory and takes its lock.
+    /// Creates or opens the directory, and locks it.
     pub fn open(root: &Path) -> Result<Self, DataDirError> {
         let claim = Claim::take(root, FORMAT).map_err(|error| match error {
             ClaimError::Locked(root) => DataDirError::Running(root),
@@ -49,12 +49,12 @@ impl DataDir {
         self.root().join("pki")
     }
 
-    /// What the named component alone reads.
+    /// Returns the folder of a component's private files.
     pub fn pki_of(&self, component: &str) -> PathBuf {
         self.pki().join(component)
     }
 
-    /// The API server's own.
+    /// Returns the folder of the API server's store.
     pub fn store(&self) -> PathBuf {
         self.root().join("store")
     }
@@ -67,7 +67,7 @@ impl DataDir {
         self.logs().join(format!("{component}.log"))
     }
 
-    /// The administrator's kubeconfig.
+    /// Returns the path of the administrator's kubeconfig.
     pub fn kubeconfig(&self) -> PathBuf {
         self.root().join("kubeconfig")
     }

@@ -1,4 +1,4 @@
-//! `up --detach`: the same `up` as a process of its own that outlives this one, which waits until the cluster is ready.
+//! `up --detach`: runs `up` as a background process, and waits until the cluster is ready.
 
 use super::data_dir::DataDir;
 use super::record::Record;
@@ -12,15 +12,15 @@ use std::process::Stdio;
 use std::time::Duration;
 use tokio::process::{Child, Command};
 
-/// How the other process is told that nobody sits before it.
+/// Flag of the command line, and its replacement for the background process.
 const DETACH: &str = "--detach";
 const DETACHED: &str = "--detached";
-/// Between two looks.
+/// Time between two checks.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Starts the cluster, waits until it is ready, and leaves it running.
+/// Starts the cluster in the background, and returns once it is ready.
 pub async fn run(options: &Options, env: &Env) -> Result<(), UpError> {
-    // Whose directory it is, is told here; and a new one has its folder of logs then.
+    // Reports a directory in use here, and creates the folder of logs.
     let data_dir = DataDir::open(&options.place.root())?;
     let (root, log) = (data_dir.root().to_owned(), data_dir.log_of("up"));
     drop(data_dir);
@@ -35,7 +35,7 @@ pub async fn run(options: &Options, env: &Env) -> Result<(), UpError> {
             return Err(UpError::Detached { message });
         }
         if Record::read(&root).is_some_and(|record| record.ready && Some(record.process) == child.id()) {
-            // Nobody may be listening any more; the cluster goes on.
+            // The output may be closed; the cluster goes on.
             let _ = io::stdout().write_all(&fs::read(&log).unwrap_or_default());
             return Ok(());
         }
@@ -47,7 +47,7 @@ pub async fn run(options: &Options, env: &Env) -> Result<(), UpError> {
     }
 }
 
-/// This very command line, its output in a file, out of reach of this terminal's Ctrl-C.
+/// Starts this command line in the background, with its output in a file and out of reach of the terminal's Ctrl-C.
 fn start(log: &Path) -> io::Result<Child> {
     let output = private_file::options().create(true).write(true).truncate(true).open(log)?;
     let arguments = std::env::args_os().skip(1);
@@ -60,7 +60,7 @@ fn start(log: &Path) -> io::Result<Child> {
         .spawn()
 }
 
-/// Whoever no longer waits does not want the cluster either.
+/// Stops the cluster if waiting for it was interrupted.
 async fn give_up(mut child: Child) -> Result<(), UpError> {
     if let Some(process) = child.id() {
         let _ = signal::terminate(process);

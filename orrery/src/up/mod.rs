@@ -1,7 +1,7 @@
-//! `orrery up`: a whole control plane, each component a process of its own, for as long as this one runs.
+//! `orrery up`: runs a whole control plane, each component as its own process, until it is stopped.
 //!
-//! The order of a start: take the data directory, issue what is missing, start the API server, wait until it is
-//! ready, start everybody else, wait until the nodes are. A stop goes the other way round.
+//! A start locks the data directory, issues missing certificates, starts the API server and waits until it is ready, then
+//! starts the other components and waits until the nodes are ready. A stop goes in reverse order.
 
 pub mod data_dir;
 pub mod components;
@@ -33,7 +33,7 @@ use record::{ComponentRecord, Record};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
-/// As many as there are ranges of addresses for.
+/// Most nodes, limited by the ranges of pods' addresses.
 const MAX_NODES: i64 = 32_768;
 
 /// Options of `orrery up`.
@@ -85,12 +85,12 @@ pub struct Options {
 }
 
 impl Options {
-    /// The port of the API server.
+    /// Returns the port of the API server.
     pub fn base_port(&self) -> u16 {
         self.port.unwrap_or_else(|| ports::choose(&self.place, self.bind_address))
     }
 
-    /// What the command line means when it says nothing.
+    /// Returns the options of an empty command line.
     pub fn defaults(data_dir: PathBuf) -> Self {
         Self {
             nodes: 3,
@@ -112,7 +112,7 @@ impl Options {
     }
 }
 
-/// One clear line each.
+/// The reason why a cluster does not run, in one line.
 #[derive(Debug, thiserror::Error)]
 pub enum UpError {
     #[error(transparent)]
@@ -125,8 +125,8 @@ pub enum UpError {
     Port { component: &'static str, address: SocketAddr, source: std::io::Error },
     #[error("{component}: cannot be started: {source}")]
     Start { component: &'static str, source: std::io::Error },
-    #[error("{component} ended ({status}){}", last_words.as_ref().map(|words| format!(": {words}")).unwrap_or_default())]
-    Ended { component: &'static str, status: String, last_words: Option<String> },
+    #[error("{component} ended ({status}){}", last_log_line.as_ref().map(|words| format!(": {words}")).unwrap_or_default())]
+    Ended { component: &'static str, status: String, last_log_line: Option<String> },
     #[error("{message}")]
     Detached { message: String },
     #[error(transparent)]
@@ -135,8 +135,8 @@ pub enum UpError {
     Ready(#[from] ready::ReadyError),
 }
 
-/// Runs a cluster until the environment shuts down. A component that ends while the cluster starts is an error;
-/// later it is started again.
+/// Runs a cluster until the environment shuts down. Fails if a component ends while the cluster starts; later it is
+/// restarted.
 pub async fn run(options: Options, verbosity: u8, env: Env) -> Result<(), UpError> {
     for warning in passed_on::check(&options.passed_on)? {
         tracing::warn!("{warning}");
@@ -163,14 +163,14 @@ pub async fn run(options: Options, verbosity: u8, env: Env) -> Result<(), UpErro
     let started = cluster.start(&components, &waiting).await;
     if let Ok(true) = started {
         progress.greet(&options, &data_dir);
-        cluster.is_ready();
+        cluster.record_ready();
         cluster.keep_running(&components).await;
     }
     cluster.stop().await;
     started.map(|_| ())
 }
 
-/// Who has to be issued what, for a cluster that is started like this.
+/// Returns the certificates that a cluster with these options needs.
 pub fn identities(options: &Options, data_dir: &DataDir) -> Identities {
     Identities {
         nodes: Vec::new(),
@@ -182,7 +182,7 @@ pub fn identities(options: &Options, data_dir: &DataDir) -> Identities {
     }
 }
 
-/// What is written down of a cluster before anything of it runs.
+/// Returns the record of a cluster before its start.
 fn record(options: &Options, components: &[Component]) -> Record {
     let server = |component: &Component| components::server_url(options.bind_address, component.port);
     let component =

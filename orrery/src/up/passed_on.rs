@@ -1,11 +1,11 @@
-//! Flags for the components, passed on by `up`: looked at with each component's own table before anything starts.
+//! Flags that `up` passes on to the components. Each component's own table checks them before the start.
 
 use super::components::stop_order;
 use clap::Args;
 use component_base::command;
 use component_base::options::{Original, OriginalFlags};
 
-/// Where everybody serves is the launcher's to know.
+/// Flags that only `up` sets: the addresses and ports of the components.
 const OF_UP: [&str; 4] = ["secure-port", "port", "bind-address", "address"];
 
 #[derive(Args, Clone, Debug, Default)]
@@ -27,7 +27,7 @@ pub struct PassedOn {
     pub proxy_sim_arg: Vec<String>,
 }
 
-/// Which component's command line makes no sense, and why.
+/// An invalid flag of a component.
 #[derive(Debug, thiserror::Error)]
 #[error("--{component}-arg: {message}")]
 pub struct PassedOnError {
@@ -36,7 +36,7 @@ pub struct PassedOnError {
 }
 
 impl PassedOn {
-    /// In the form of a command line. A later flag counts more than an earlier one.
+    /// Returns the flags of a component as arguments. Of two equal flags the later one counts.
     pub fn arguments(&self, component: &str) -> impl Iterator<Item = String> {
         let given = match component {
             "apiserver" => &self.apiserver_arg,
@@ -49,19 +49,19 @@ impl PassedOn {
     }
 }
 
-/// Refuses what a component would refuse; answers what it would warn of.
+/// Refuses flags that a component would refuse; returns the warnings that it would log.
 pub fn check(passed_on: &PassedOn) -> Result<Vec<String>, PassedOnError> {
     let mut warnings = Vec::new();
     for component in stop_order() {
         let arguments: Vec<String> = passed_on.arguments(component).collect();
         let checked = match component {
-            "apiserver" => warned_of(component, &arguments, |config: apiserver::Config| config.original),
+            "apiserver" => warnings_of(component, &arguments, |config: apiserver::Config| config.original),
             "controller-manager" => {
-                warned_of(component, &arguments, |config: controller_manager::Config| config.original)
+                warnings_of(component, &arguments, |config: controller_manager::Config| config.original)
             }
-            "scheduler" => warned_of(component, &arguments, |config: scheduler::Config| config.original),
-            "kubelet-sim" => warned_of(component, &arguments, |config: kubelet_sim::Config| config.original),
-            _ => warned_of(component, &arguments, |config: proxy_sim::Config| config.original),
+            "scheduler" => warnings_of(component, &arguments, |config: scheduler::Config| config.original),
+            "kubelet-sim" => warnings_of(component, &arguments, |config: kubelet_sim::Config| config.original),
+            _ => warnings_of(component, &arguments, |config: proxy_sim::Config| config.original),
         };
         let found = checked.map_err(|message| PassedOnError { component, message })?;
         warnings.extend(found.into_iter().map(|warning| format!("{component}: {warning}")));
@@ -69,7 +69,7 @@ pub fn check(passed_on: &PassedOn) -> Result<Vec<String>, PassedOnError> {
     Ok(warnings)
 }
 
-fn warned_of<Config: Args, O: Original>(
+fn warnings_of<Config: Args, O: Original>(
     component: &'static str,
     arguments: &[String],
     original: impl FnOnce(Config) -> OriginalFlags<O>,
@@ -110,7 +110,7 @@ mod tests {
         assert_eq!(checked(&[]).unwrap(), [""; 0]);
         let flags = ["--apiserver-arg=request-timeout=2m", "--kubelet-sim-arg", "max-pods=250"];
         assert_eq!(checked(&flags).unwrap(), [""; 0]);
-        // What up says itself can be said otherwise.
+        // A flag that `up` sets itself can be overridden.
         assert_eq!(checked(&["--proxy-sim-arg=cluster-cidr=10.1.0.0/16"]).unwrap(), [""; 0]);
         let warnings = checked(&["--controller-manager-arg=cluster-name=lab"]).unwrap();
         let warning =

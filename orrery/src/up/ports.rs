@@ -1,19 +1,19 @@
-//! Which ports a cluster uses: the usual ones, or for one of another name the first that are free.
+//! Chooses the ports of a cluster: the default ones, or the first free ones for a cluster with another name.
 
 use super::UpError;
 use super::components::Component;
 use crate::place::Place;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 
-/// Where the API server serves unless it is told otherwise.
+/// Default port of the API server.
 pub const DEFAULT_PORT: u16 = 6443;
-/// Named clusters begin so far apart.
+/// Distance between the first ports of named clusters.
 const STEP: u16 = 10;
 const MAX_CLUSTERS: u16 = 100;
-/// As many as there are components.
+/// Number of ports of a cluster, one per component.
 const EACH: u16 = 5;
 
-/// The port of the API server; the others follow it.
+/// Chooses the port of the API server; the others follow it.
 pub fn choose(place: &Place, address: IpAddr) -> u16 {
     if place.has_default_name() {
         return DEFAULT_PORT;
@@ -21,11 +21,11 @@ pub fn choose(place: &Place, address: IpAddr) -> u16 {
     let is_free = |port| TcpListener::bind(SocketAddr::new(address, port)).is_ok();
     let bases = (1..=MAX_CLUSTERS).map(|cluster| DEFAULT_PORT + cluster * STEP);
     let mut free = bases.filter(|base| (*base..*base + EACH).all(is_free));
-    // Where none is free, the first to be tried will say so.
+    // If none is free, starting on the first one will report it.
     free.next().unwrap_or(DEFAULT_PORT + STEP)
 }
 
-/// Says in one line who cannot have its port, before anything is started.
+/// Checks that all ports are free before anything is started.
 pub fn check(address: IpAddr, components: &[Component]) -> Result<(), UpError> {
     for component in components {
         let address = SocketAddr::new(address, component.port);

@@ -1,7 +1,7 @@
-//! One component as an operating-system process that cannot outlive its parent.
+//! `Process`: a component as an operating-system process that ends with its parent.
 //!
-//! The child's standard input is a pipe whose other end only this process holds. A component that was told so
-//! (`PARENT_PIPE`) ends when the pipe closes: on a clean stop, and also when the parent is killed.
+//! The child's standard input is a pipe whose other end only this process holds. With `PARENT_PIPE` set, the component ends
+//! when the pipe closes: on a clean stop, and also when the parent is killed.
 
 use super::components::Component;
 use component_base::env::Env;
@@ -15,12 +15,12 @@ use std::time::Duration;
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::time::Instant;
 
-/// How long a component may take to end after its pipe closes before it is killed.
+/// Time that a component gets to end after its pipe closes; then it is killed.
 const STOP_GRACE: Duration = Duration::from_secs(10);
-/// A log that has grown beyond this is put aside, in place of the one before, when its component starts.
+/// Size at which a log is rotated when its component starts; one old log is kept.
 const LOG_LIMIT_BYTES: u64 = 32 << 20;
-/// So much of a log's end is looked through for the last line.
-const LAST_WORDS_BYTES: u64 = 4096;
+/// Number of bytes at the log's end that are searched for the last line.
+const LAST_LINE_BYTES: u64 = 4096;
 
 /// A running component.
 #[derive(Debug)]
@@ -28,15 +28,15 @@ pub struct Process {
     pub name: &'static str,
     pub began: Instant,
     log: PathBuf,
-    /// Where in the log this run begins.
+    /// Offset in the log at which this run begins.
     log_begins: u64,
     child: Child,
-    /// Our end of the child's standard input. Kept apart from `child`, whose `wait` would close it.
+    /// This process's end of the pipe. Kept apart from `child`, whose `wait` would close it.
     pipe: Option<ChildStdin>,
 }
 
 impl Process {
-    /// Starts `program <name> <arguments…>`, its output appended to `log`.
+    /// Starts `program <name> <arguments…>`, and appends its output to `log`.
     pub fn start(env: &Env, program: &Path, component: &Component, is_first: bool, log: PathBuf) -> io::Result<Self> {
         let mut output = open_log(&log)?;
         let log_begins = output.seek(SeekFrom::End(0))?;
@@ -64,7 +64,7 @@ impl Process {
         self.child.wait().await
     }
 
-    /// Closes the pipe and waits; kills what does not end in time.
+    /// Closes the pipe and waits; kills the process if it does not end in time.
     pub async fn stop(mut self, env: &Env) {
         drop(self.pipe.take());
         if env.timeout(STOP_GRACE, self.child.wait()).await.is_err() {
@@ -73,8 +73,8 @@ impl Process {
         }
     }
 
-    /// What it said last in this run, if anything: mostly why it ended.
-    pub fn last_words(&self) -> Option<String> {
+    /// Returns the last log line of this run, which mostly has the reason for its end.
+    pub fn last_log_line(&self) -> Option<String> {
         let line = last_line(&self.log, self.log_begins).ok().flatten()?;
         let prefix = format!("{}: ", self.name);
         Some(line.strip_prefix(&prefix).map_or(line.clone(), str::to_owned))
@@ -88,11 +88,11 @@ fn open_log(path: &Path) -> io::Result<File> {
     private_file::options().create(true).append(true).open(path)
 }
 
-/// The last line that is not blank, of what was written from an offset on.
+/// Returns the last non-blank line of a file from an offset on.
 fn last_line(path: &Path, from: u64) -> io::Result<Option<String>> {
     let mut file = File::open(path)?;
     let end = file.seek(SeekFrom::End(0))?;
-    file.seek(SeekFrom::Start(from.max(end.saturating_sub(LAST_WORDS_BYTES))))?;
+    file.seek(SeekFrom::Start(from.max(end.saturating_sub(LAST_LINE_BYTES))))?;
     let mut tail = Vec::new();
     file.read_to_end(&mut tail)?;
     let text = String::from_utf8_lossy(&tail);

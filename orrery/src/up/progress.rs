@@ -1,4 +1,4 @@
-//! What a person sees of `up`: a line for each component, and how to use the cluster.
+//! `Progress`: the output of `up`: a line for each component, and how to use the cluster.
 
 use super::data_dir::DataDir;
 use super::{Options, StoreKind};
@@ -28,7 +28,7 @@ impl Progress {
 
     fn line(&self, text: &str) {
         let mut out = std::io::stdout().lock();
-        // Nobody may be listening any more; the cluster goes on.
+        // The output may be closed; the cluster goes on.
         let _ = writeln!(out, "{text}");
         let _ = out.flush();
     }
@@ -38,14 +38,14 @@ impl Progress {
         self.line(&format!("{mark} {component:<19} {what}"));
     }
 
-    /// It ended by itself: how, and what it said last.
-    pub fn restarting(&self, component: &str, status: &str, last_words: Option<&str>, delay: Duration) {
-        let words = last_words.map(|words| format!(": {words}")).unwrap_or_default();
+    /// Reports that a component ended by itself, with its status and last log line.
+    pub fn restarting(&self, component: &str, status: &str, last_log_line: Option<&str>, delay: Duration) {
+        let words = last_log_line.map(|words| format!(": {words}")).unwrap_or_default();
         let delay_s = delay.as_secs_f64();
         self.line(&format!("! {component} ended ({status}){words}; starting it again in {delay_s} s"));
     }
 
-    /// Leaves the line where the terminal has echoed `^C`.
+    /// Starts a new line after the `^C` that the terminal has echoed.
     pub fn stopping(&self) {
         if self.is_terminal {
             self.line("");
@@ -56,7 +56,7 @@ impl Progress {
         self.line(&format!("- {component} stopped"));
     }
 
-    /// How to use it.
+    /// Prints how to use the cluster.
     pub fn greet(&self, options: &Options, data_dir: &DataDir) {
         let kubeconfig = options.kubeconfig.clone().unwrap_or_else(|| data_dir.kubeconfig());
         let state = match options.store {

@@ -1,4 +1,4 @@
-//! When a component counts as ready: what it says of itself, and what the objects show that it writes.
+//! Waits until a component is ready: by its `/readyz`, and by the objects that it writes.
 
 use super::Options;
 use super::components::{Component, server_url};
@@ -13,11 +13,11 @@ use std::future::Future;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// Between two looks.
+/// Time between two checks.
 const PAUSE: Duration = Duration::from_millis(20);
-/// A component that is not ready by then will not be.
+/// Time that a component gets to become ready.
 const LIMIT: Duration = Duration::from_secs(60);
-/// Nodes may take so much longer, each.
+/// Additional time for each node.
 const LIMIT_PER_NODE: Duration = Duration::from_millis(10);
 
 #[derive(Debug, thiserror::Error)]
@@ -28,7 +28,7 @@ pub enum ReadyError {
     NotReady { what: String, limit: Duration },
 }
 
-/// Looks at the cluster as its administrator.
+/// Observes the cluster as its administrator.
 #[derive(Clone)]
 pub struct Waiting {
     env: Env,
@@ -36,7 +36,7 @@ pub struct Waiting {
     admin: Connection,
     bind_address: IpAddr,
     nodes: u32,
-    /// What a component of an earlier run left behind is older.
+    /// Start of this run; objects that are older are from an earlier one.
     since: Timestamp,
 }
 
@@ -52,10 +52,10 @@ impl Waiting {
         })
     }
 
-    /// Until the component says that it is ready, and its work shows. Answers what is to be seen of it.
+    /// Waits until the component reports ready and its objects show its work. Returns a description for people.
     pub async fn component(&self, component: &Component) -> Result<String, ReadyError> {
         let server = server_url(self.bind_address, component.port);
-        self.says_ready(component.name, &server).await?;
+        self.reports_ready(component.name, &server).await?;
         match component.name {
             "apiserver" => Ok(server),
             "controller-manager" => self.leads("kube-controller-manager").await,
@@ -65,7 +65,7 @@ impl Waiting {
         }
     }
 
-    async fn says_ready(&self, name: &str, server: &str) -> Result<(), ReadyError> {
+    async fn reports_ready(&self, name: &str, server: &str) -> Result<(), ReadyError> {
         let connection = Connection { server: server.to_owned(), ..self.admin.clone() };
         let client = Client::connect(&self.env, &connection, "orrery-up").map_err(ReadyError::Connect)?;
         self.until(&format!("{name} is not ready"), LIMIT, || async {

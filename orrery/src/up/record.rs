@@ -1,4 +1,4 @@
-//! What the running `up` writes down of itself in its data directory, for `status`, `down` and whoever waits for it.
+//! `Record`: the state that the running `up` writes to its data directory, for `status`, `down` and `up --detach`.
 
 use component_base::private_file;
 use serde::{Deserialize, Serialize};
@@ -6,17 +6,17 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Replaced whole at each change; gone when the cluster has ended in order.
+/// The record of a running cluster. Each change replaces the file; a clean stop removes it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// The process of `up` itself.
+    /// Process ID of `up`.
     pub process: u32,
-    /// Where the API server is reached.
+    /// URL of the API server.
     pub server: String,
-    /// The port of the API server.
+    /// Port of the API server.
     pub port: u16,
     pub store: String,
-    /// Everything has been ready once.
+    /// True once all components have been ready.
     pub ready: bool,
     pub components: Vec<ComponentRecord>,
 }
@@ -24,12 +24,12 @@ pub struct Record {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ComponentRecord {
     pub name: String,
-    /// Where it serves its health.
+    /// URL of its health checks.
     pub server: String,
-    /// None while it waits to be started again.
+    /// Process ID; `None` while it waits for its restart.
     pub process: Option<u32>,
     pub restarts: u32,
-    /// How it ended last.
+    /// Status of its last end.
     pub last_end: Option<String>,
 }
 
@@ -38,7 +38,7 @@ impl Record {
         root.join("run.json")
     }
 
-    /// What is written there; None where nothing is, or nothing that is whole.
+    /// Reads the record; `None` if there is none, or an incomplete one.
     pub fn read(root: &Path) -> Option<Self> {
         serde_json::from_slice(&fs::read(Self::path(root)).ok()?).ok()
     }
@@ -49,7 +49,7 @@ impl Record {
     }
 
     pub fn remove(root: &Path) {
-        // Where there is none, there is nothing to remove.
+        // There may be no record.
         let _ = fs::remove_file(Self::path(root));
     }
 

@@ -1,4 +1,4 @@
-//! When a component that ended is started again: soon, and twice as late each time it ends again soon.
+//! `Restarts`: the delays before restarts, which double each time a component ends again soon.
 //!
 //! Corresponds to the crash-loop back-off by which kubelet restarts the static pods of a control plane.
 
@@ -7,17 +7,17 @@ use std::time::Duration;
 
 const FIRST: Duration = Duration::from_millis(200);
 const LAST: Duration = Duration::from_secs(30);
-/// Whoever has run for so long has earned a fresh start.
+/// Running time after which the delay starts anew.
 const QUIET: Duration = Duration::from_secs(60);
 
-/// What each component waited for last.
+/// The last delay of each component.
 #[derive(Debug, Default)]
 pub struct Restarts {
     delays: BTreeMap<&'static str, Duration>,
 }
 
 impl Restarts {
-    /// How long to wait with a component that has ended after running for `lived`.
+    /// Returns the delay for a component that ended after running for `lived`.
     pub fn delay(&mut self, component: &'static str, lived: Duration) -> Duration {
         let known = self.delays.get(component).filter(|_| lived < QUIET);
         let delay = known.map_or(FIRST, |last| (*last * 2).min(LAST));

@@ -1,4 +1,4 @@
-//! Asking another process to end.
+//! Asks another process to end.
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::io;
