@@ -1,4 +1,4 @@
-//! The API server alone, as a process over TLS: whatever changes its store, a test's own requests did it.
+//! `ApiServer`: an API server alone, as a process over TLS. Only the test's own requests change its store.
 
 use crate::ask::Ask;
 use crate::store::Store;
@@ -25,9 +25,9 @@ pub struct ApiServer {
     child: Child,
     pub env: Env,
     pub data_dir: Arc<DataDir>,
-    /// As the administrator.
+    /// Connection of the administrator.
     pub admin: Connection,
-    /// What it says.
+    /// File of its log.
     pub log: PathBuf,
 }
 
@@ -38,7 +38,7 @@ impl ApiServer {
         Self::start_in(program, Arc::new(data_dir), store, &[]).await
     }
 
-    /// The same in a directory whose certificates others may use too, with further flags.
+    /// Starts the server with further flags in a directory whose certificates several servers may share.
     pub async fn start_in(program: &Path, data_dir: Arc<DataDir>, store: Store<'_>, flags: &[&str]) -> Self {
         let port = crate::processes::free_ports();
         let options = store.options(Options { port: Some(port), ..Options::defaults(data_dir.root().to_owned()) });
@@ -54,14 +54,14 @@ impl ApiServer {
         server
     }
 
-    /// A clean stop.
+    /// Stops the server cleanly.
     pub fn stop(&mut self) {
         crate::processes::signal("TERM", self.child.id());
         let status = self.child.wait().expect("a started process can be waited for");
         assert!(status.success(), "a clean stop ends with 0, not {status}");
     }
 
-    /// Until it has ended by itself.
+    /// Waits until the server has ended by itself.
     pub fn wait(&mut self) -> ExitStatus {
         let mut ended = None;
         crate::wait::until("the API server has ended", || {
@@ -71,20 +71,20 @@ impl ApiServer {
         ended.expect("it has just been seen")
     }
 
-    /// As a crash does.
+    /// Kills the server, like a crash.
     pub fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    /// Starts it again after its end, and waits until it is ready.
+    /// Restarts the server after its end, and waits until it is ready.
     pub async fn restart(&mut self) {
         self.child = spawn(&self.program, &self.component, &self.log);
         self.ready().await;
     }
 
-    /// Ready, and done with what a server writes by itself when it starts: with the last of it, the conditions of its flow
-    /// schemas and APIServices.
+    /// Waits until the server is ready and has written its initial objects. The last of these writes are the conditions of
+    /// flow schemas and APIServices.
     async fn ready(&self) {
         self.waiting.component(&self.component).await.expect("the API server gets ready");
         let client = self.client(&self.admin);
@@ -93,7 +93,7 @@ impl ApiServer {
         {
             let all_told = async || {
                 let Ok(answer) = Ask::get(list).of(&client).await else { return false };
-                // Servers that let nobody look, or do without, are as far as they get.
+                // A server that refuses the list, or has no such objects, counts as ready.
                 answer.code != 200 || answer.body["items"].as_array().is_some_and(|items| items.iter().all(is_told))
             };
             crate::wait::until_async("what the server writes by itself has its conditions", all_told).await;
@@ -104,7 +104,7 @@ impl ApiServer {
         Client::connect(&self.env, connection, "e2e").expect("the connection is well-formed")
     }
 
-    /// The revision of the whole store.
+    /// Returns the revision of the whole store.
     pub async fn revision(&self) -> Value {
         let list = Ask::get("/api/v1/namespaces/none/configmaps").of(&self.client(&self.admin)).await;
         let list = list.expect("the server is there").body;

@@ -1,4 +1,4 @@
-//! One request as it goes over the wire, well-formed or not, and what comes back.
+//! `Ask`: one request in raw form, well-formed or not, and its answer.
 
 use client::Client;
 use component_base::http::{Body, read_all};
@@ -6,10 +6,10 @@ use http::{HeaderMap, Method, Request};
 use serde_json::Value;
 use std::fmt;
 
-/// More than any answer of a test.
+/// Most bytes of an answer, beyond any answer of a test.
 const MAX_ANSWER_BYTES: usize = 64 << 20;
 
-/// A request as it goes over the wire, well-formed or not.
+/// A request in raw form, well-formed or not.
 #[derive(Clone, Debug)]
 pub struct Ask {
     method: Method,
@@ -18,7 +18,7 @@ pub struct Ask {
     body: Vec<u8>,
 }
 
-/// Of a body, an error message shows this much.
+/// Bytes of a body that an error message shows.
 const SHOWN_BYTES: usize = 200;
 
 impl fmt::Display for Ask {
@@ -32,14 +32,14 @@ impl fmt::Display for Ask {
     }
 }
 
-/// What came back.
+/// The answer to a request.
 #[derive(Clone, Debug)]
 pub struct Answer {
     pub code: u16,
     pub headers: HeaderMap,
-    /// The body as it came.
+    /// The body as text.
     pub text: String,
-    /// The same read; null where it is no JSON.
+    /// The body as JSON; null if it is none.
     pub body: Value,
 }
 
@@ -52,7 +52,7 @@ impl Ask {
         Self::new(Method::GET, path, "")
     }
 
-    /// A JSON body, unless `content_type` says otherwise.
+    /// Makes a POST with a JSON body, unless `content_type` sets another type.
     pub fn post(path: &str, body: impl Into<Vec<u8>>) -> Self {
         Self::new(Method::POST, path, body).content_type("application/json")
     }
@@ -73,20 +73,20 @@ impl Ask {
         self.header("content-type", content_type)
     }
 
-    /// Sets a header, in place of what it was.
+    /// Sets a header, and replaces an earlier value.
     pub fn header(mut self, name: &'static str, value: &str) -> Self {
         self.headers.retain(|(known, _)| *known != name);
         self.headers.push((name, value.to_owned()));
         self
     }
 
-    /// One more header, beside what there is of its name.
+    /// Adds a header beside others of its name.
     pub fn and_header(mut self, name: &'static str, value: &str) -> Self {
         self.headers.push((name, value.to_owned()));
         self
     }
 
-    /// Asks, and reads the whole answer.
+    /// Sends the request, and reads the whole answer.
     pub async fn of(&self, client: &Client) -> Result<Answer, client::Error> {
         let mut request = Request::builder().method(self.method.clone()).uri(&self.path);
         for (name, value) in &self.headers {

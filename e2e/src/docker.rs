@@ -1,6 +1,6 @@
-//! `Engine`: a Docker engine of the test's own, gone with it.
+//! `Engine`: a Docker engine that belongs to a test and ends with it.
 //!
-//! It has its own socket and its own images, so that whatever an engine of the user's holds is neither used nor touched.
+//! It has its own socket and images, and does not touch those of the user's engine.
 
 use crate::programs::{install, succeeds};
 use crate::wait;
@@ -8,10 +8,10 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// Ends the engine in order when the pipe from its owner closes, however the owner ended.
+/// A shell that stops the engine cleanly when the pipe from its owner closes.
 const SCRIPT: &str = r#"exec 3<&0; (read -r _ <&3; kill -TERM $$) 2>/dev/null >&2 & exec "$@" 3<&- </dev/null"#;
 
-/// The programs that are needed, with their Debian packages.
+/// Programs that are needed, with their Debian packages.
 const PROGRAMS: [(&str, &str); 3] =
     [("dockerd", "docker.io"), ("docker", "docker.io"), ("docker-compose", "docker-compose")];
 
@@ -20,12 +20,12 @@ const PROGRAMS: [(&str, &str); 3] =
 pub struct Engine {
     daemon: Child,
     socket: PathBuf,
-    /// For what lives as long as the engine: the socket, whose path must be short, and process state.
+    /// Folder of the socket, whose path must be short, and of process state.
     _runtime: tempfile::TempDir,
 }
 
 impl Engine {
-    /// Starts an engine whose images stay in `data` from run to run; else says why it cannot be.
+    /// Starts an engine whose images stay in `data` between runs, or returns the reason why it cannot start.
     pub fn start(data: &Path) -> Result<Self, String> {
         if !cfg!(target_os = "linux") {
             return Err("containers run on Linux alone".to_owned());
@@ -47,7 +47,7 @@ impl Engine {
             .arg(format!("--exec-root={}", runtime.path().join("exec").display()))
             .arg(format!("--pidfile={}", runtime.path().join("pid").display()))
             .arg(format!("--host=unix://{}", socket.display()))
-            // Containers share the processors with all other processes, not one share among themselves.
+            // Each container gets a processor share beside all other processes.
             .args(["--exec-opt=native.cgroupdriver=cgroupfs", "--cgroup-parent=/"])
             .stdin(Stdio::piped())
             .stdout(log.try_clone().map_err(|error| error.to_string())?)
@@ -67,12 +67,12 @@ impl Engine {
         Ok(engine)
     }
 
-    /// `docker`, for this engine.
+    /// Returns a `docker` command for this engine.
     pub fn docker(&self) -> Command {
         self.client("docker")
     }
 
-    /// `docker-compose`, for this engine.
+    /// Returns a `docker-compose` command for this engine.
     pub fn compose(&self) -> Command {
         self.client("docker-compose")
     }
@@ -81,7 +81,7 @@ impl Engine {
         let mut command = Command::new(program);
         command
             .env("DOCKER_HOST", format!("unix://{}", self.socket.display()))
-            // What every engine has; the newer builder is a plug-in that may be missing.
+            // Uses the classic builder, since the newer one is a plug-in that may be missing.
             .env("DOCKER_BUILDKIT", "0")
             .env("COMPOSE_DOCKER_CLI_BUILD", "0")
             .env_remove("DOCKER_CONTEXT")

@@ -1,7 +1,7 @@
-//! `HttpProxy`: an HTTP proxy in front of an API server that does not always do what it should.
+//! `HttpProxy`: an HTTP proxy in front of an API server that injects faults.
 //!
-//! Faults are dealt like cards: what a client meets is random, but every fault comes once in a while. In a simulation
-//! the proxy is a function call, as everything there; in front of a process it is a port.
+//! Faults are drawn from a shuffled deck: their order is random, but each one occurs regularly. In a simulation the proxy
+//! is a function call; in front of a process it is a port.
 
 use bytes::Bytes;
 use client::Client;
@@ -26,34 +26,34 @@ use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tower::ServiceExt;
 
-/// How long a delayed answer waits, and for how long nobody listens after a refused connection.
+/// Delay of a delayed answer, and time without a listener after a refused connection.
 const PAUSE: Duration = Duration::from_millis(50);
-/// What was sent before a cut gets this time to arrive, so that it is a cut in the middle.
+/// Time for the bytes before a cut to arrive, so that the cut is in the middle.
 const BEFORE_CUT: Duration = Duration::from_millis(5);
 const RETRY_AFTER_S: u32 = 1;
-/// Of an answer that goes wrong, at most so many frames come first; a frame of a watch is an event or a few.
+/// Most frames of an answer before its fault; a frame of a watch has one or a few events.
 const FRAMES: usize = 4;
 
-/// What can go wrong with one request.
+/// A fault of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fault {
-    /// The answer comes late.
+    /// The answer is delayed.
     Delay,
-    /// The connection ends without an answer, and for a moment there are no new ones.
+    /// The connection closes without an answer, and new ones are refused for a moment.
     Refused,
-    /// 410 in place of an answer.
+    /// The answer is 410.
     Expired,
-    /// The same as an event in a watch, which it ends. To a list it is the other one.
+    /// A watch ends with a 410 event. A list gets the answer 410.
     ExpiredEvent,
-    /// 429.
+    /// The answer is 429.
     TooManyRequests,
-    /// 500.
+    /// The answer is 500.
     InternalError,
-    /// The answer breaks off between two frames.
+    /// The connection breaks between two frames of the answer.
     CutBetween,
-    /// The answer breaks off in a frame, which is in the middle of a line.
+    /// The connection breaks in a frame, in the middle of a line.
     CutWithin,
-    /// A watch ends before its time, as it should. To a list nothing happens.
+    /// A watch ends early without an error. A list is not affected.
     End,
 }
 
@@ -71,7 +71,7 @@ impl Fault {
     ];
 }
 
-/// Clones are the same proxy; it passes on whatever it is asked, and mistreats what is read.
+/// The proxy; clones are the same one. It passes all requests on, and injects faults into reads.
 #[derive(Clone)]
 pub struct HttpProxy(Arc<Inner>);
 
@@ -84,43 +84,43 @@ struct Inner {
 }
 
 struct State {
-    /// Faults of the next requests, the last one first; `None` is none.
+    /// Faults of the next requests, in reverse order; `None` for no fault.
     deck: Vec<Option<Fault>>,
-    /// Faults that may still be dealt; without it there is no end to them.
+    /// Number of faults that are left; `None` for no limit.
     left: Option<usize>,
     injected: BTreeMap<Fault, usize>,
     refuses_initial_events: bool,
 }
 
 impl HttpProxy {
-    /// Asks as `upstream`; `faults` is how many there will be, at most.
+    /// Makes a proxy that sends requests as `upstream`, with at most so many faults.
     pub fn new(env: &Env, upstream: Client, random: Random, faults: Option<usize>) -> Self {
         let state = State { deck: Vec::new(), left: faults, injected: BTreeMap::new(), refuses_initial_events: false };
         let (env, refused) = (env.child(), Notify::new());
         Self(Arc::new(Inner { env, upstream, random, state: Mutex::new(state), refused }))
     }
 
-    /// Answers as a server that cannot stream lists.
+    /// Answers like a server that cannot stream lists.
     pub fn refuse_initial_events(&self) {
         self.0.state.lock().refuses_initial_events = true;
     }
 
-    /// From now on nothing goes wrong, not even what was about to.
+    /// Stops all faults, also those that are due.
     pub fn calm(&self) {
         self.0.state.lock().left = Some(0);
     }
 
-    /// Whether no fault is left to come.
+    /// Returns true if no fault is left.
     pub fn is_calm(&self) -> bool {
         self.0.state.lock().left == Some(0)
     }
 
-    /// What has gone wrong so far, and how often.
+    /// Returns the number of each fault so far.
     pub fn injected(&self) -> BTreeMap<Fault, usize> {
         self.0.state.lock().injected.clone()
     }
 
-    /// For clients of the same process.
+    /// Returns the proxy as a service, for clients in the same process.
     pub fn service(&self) -> HttpService {
         let proxy = self.0.clone();
         HttpService::new(tower::service_fn(move |request| {
@@ -129,7 +129,7 @@ impl HttpProxy {
         }))
     }
 
-    /// Serves on that port of loopback, without TLS, until `stop`. Answers where.
+    /// Serves on a loopback port, without TLS, until `stop`. Returns the address.
     pub async fn listen(&self, port: u16) -> SocketAddr {
         let address = SocketAddr::from(([127, 0, 0, 1], port));
         let listener = TcpListener::bind(address).await.expect("the port is free");
@@ -166,7 +166,7 @@ impl HttpProxy {
                         tokio::select! {
                             biased;
                             () = shutdown.cancelled() => {}
-                            // A connection that was broken on purpose ends with an error.
+                            // A broken connection ends with an error on purpose.
                             _ = http1::Builder::new().serve_connection(TokioIo::new(stream), served) => {}
                         }
                     });
@@ -176,7 +176,7 @@ impl HttpProxy {
     }
 }
 
-/// An error ends the connection without an answer.
+/// Turns a fault response into an error, which closes the connection without an answer.
 fn answered(answer: Result<Response<Body>, Infallible>) -> Result<Response<Body>, &'static str> {
     let Ok(answer) = answer;
     match answer.extensions().get::<Broken>() {
@@ -192,7 +192,7 @@ impl Inner {
         if query.contains("sendInitialEvents=true") && self.state.lock().refuses_initial_events {
             return status(&Status::invalid("meta.k8s.io", "ListOptions", "", &[]));
         }
-        let mut fault = if request.method() == Method::GET { self.deal(is_watch) } else { None };
+        let mut fault = if request.method() == Method::GET { self.draw(is_watch) } else { None };
         match fault {
             Some(Fault::Delay) => {
                 self.env.sleep(PAUSE).await;
@@ -212,17 +212,17 @@ impl Inner {
             Some(Fault::InternalError) => return status(&Status::internal("the proxy has a bad day")),
             Some(Fault::ExpiredEvent | Fault::CutBetween | Fault::CutWithin | Fault::End) | None => {}
         }
-        // Both are of this connection, not of the next one.
+        // Both headers belong to this connection only.
         request.headers_mut().remove(header::HOST);
         request.headers_mut().remove(header::CONNECTION);
         match self.upstream.send(request).await {
-            Ok(answer) => answer.map(|body| self.mistreat(body, fault)),
+            Ok(answer) => answer.map(|body| self.with_fault(body, fault)),
             Err(error) => status(&Status::failure(502, "", error.to_string())),
         }
     }
 
-    /// The fault of the next request. What happens at once is counted here, the rest when it happens.
-    fn deal(&self, is_watch: bool) -> Option<Fault> {
+    /// Draws the fault of the next request. An immediate fault is counted here, a later one when it happens.
+    fn draw(&self, is_watch: bool) -> Option<Fault> {
         let mut state = self.state.lock();
         if state.left == Some(0) {
             return None;
@@ -234,7 +234,7 @@ impl Inner {
             }
             state.deck = deck;
         }
-        // A watch ends soon, one way or another: the next one has to have its turn.
+        // A watch without a fault ends early, so that the next one gets its fault.
         let fault = match state.deck.pop().flatten().or(is_watch.then_some(Fault::End))? {
             Fault::ExpiredEvent if !is_watch => Fault::Expired,
             Fault::End if !is_watch => return None,
@@ -247,12 +247,12 @@ impl Inner {
         Some(fault)
     }
 
-    /// Passes a body on, up to the frame at which the fault comes.
-    fn mistreat(self: &Arc<Self>, body: Body, fault: Option<Fault>) -> Body {
+    /// Passes a body on, up to the frame with the fault.
+    fn with_fault(self: &Arc<Self>, body: Body, fault: Option<Fault>) -> Body {
         let Some(fault @ (Fault::ExpiredEvent | Fault::CutBetween | Fault::CutWithin | Fault::End)) = fault else {
             return body;
         };
-        let course = Course {
+        let course = FaultyBody {
             proxy: self.clone(),
             body: body.into_data_stream(),
             fault,
@@ -260,7 +260,7 @@ impl Inner {
             is_at_line: true,
             next: Next::Pass,
         };
-        Body::from_stream(stream::unfold(course, Course::step))
+        Body::from_stream(stream::unfold(course, FaultyBody::next_frame))
     }
 }
 
@@ -271,14 +271,14 @@ impl State {
     }
 }
 
-/// A body on its way.
-struct Course {
+/// A body that is being passed on.
+struct FaultyBody {
     proxy: Arc<Inner>,
     body: BodyStream,
     fault: Fault,
-    /// Frames that still come through.
+    /// Number of frames before the fault.
     frames: usize,
-    /// Whether what came through ends with a whole line.
+    /// True if the bytes so far end with a whole line.
     is_at_line: bool,
     next: Next,
 }
@@ -290,8 +290,8 @@ enum Next {
     End,
 }
 
-impl Course {
-    async fn step(mut self) -> Option<(Result<Bytes, &'static str>, Self)> {
+impl FaultyBody {
+    async fn next_frame(mut self) -> Option<(Result<Bytes, &'static str>, Self)> {
         if self.next == Next::Pass
             && self.frames == 0
             && self.is_at_line
@@ -330,7 +330,7 @@ impl Course {
         Some((Ok(frame), self))
     }
 
-    /// Counts the fault, unless all is calm by now.
+    /// Counts the fault and returns true, unless faults were stopped.
     fn happens(&self) -> bool {
         let mut state = self.proxy.state.lock();
         let happens = state.left != Some(0);
@@ -367,7 +367,7 @@ mod tests {
 
     const LINES: usize = 8;
 
-    /// In front of a watch of so many lines.
+    /// Makes a proxy in front of a watch with [`LINES`] lines.
     fn proxy(env: &Env, faults: &[Fault]) -> HttpProxy {
         let lines = (0..LINES).map(|number| Ok::<_, Infallible>(Bytes::from(format!("line {number}\n"))));
         let lines: Vec<_> = lines.collect();
@@ -381,7 +381,7 @@ mod tests {
         proxy
     }
 
-    /// Code, what came of the body, and whether it came to its end; code 0 is no answer.
+    /// Returns the code (0 without an answer), the received part of the body, and true if it is complete.
     async fn watch(client: &Client) -> (u16, String, bool) {
         let request = Request::get("/api/v1/configmaps?watch=true").body(Body::empty()).unwrap();
         let Ok(answer) = client.send(request).await else { return (0, String::new(), false) };
@@ -463,7 +463,7 @@ mod tests {
         assert_eq!(watch(&client).await.0, 0);
         let mut seen = (0, String::new(), false);
         while seen.0 == 0 {
-            seen = watch(&client).await; // until somebody listens again
+            seen = watch(&client).await; // until the port is open again
         }
         assert!(seen.2 && seen.1.len() < lines(LINES).len(), "{seen:?}");
         assert_eq!(proxy.injected().len(), 4);

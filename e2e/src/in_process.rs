@@ -1,7 +1,6 @@
-//! `InProcess`: a control plane inside this process, in virtual time, whose parts a test starts and stops as it likes.
+//! `InProcess`: a control plane inside this process, in virtual time, whose parts a test starts and stops.
 //!
-//! Nothing goes wrong by itself here; whoever wants faults, and promises that are watched, takes `simulation`. For tests
-//! that run in a runtime of one thread with a paused clock.
+//! It has no faults; `simulation` has faults and checks invariants. Tests need a runtime of one thread with a paused clock.
 
 use crate::simulation::part::Part;
 use apiserver::ApiServer;
@@ -21,13 +20,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use storage::memory::Memory;
 
-/// Where everybody finds the API server.
+/// URL of the API server.
 pub const SERVER: &str = "https://apiserver:6443";
 const AUTHORITY: &str = "apiserver:6443";
-/// Virtual time between two looks.
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// Virtual time between two checks.
+const POLL_PERIOD: Duration = Duration::from_millis(100);
 
-/// An API server, and whoever was started beside it.
+/// An API server, and the parts that a test starts beside it.
 pub struct InProcess {
     pub env: Env,
     pub api: ApiServer,
@@ -35,7 +34,7 @@ pub struct InProcess {
 }
 
 impl InProcess {
-    /// The API server alone, as `orrery up` configures it but for what `config` says; ready.
+    /// Starts the API server alone, configured as by `orrery up` except for `config`, and waits until it is ready.
     pub async fn start(seed: u64, config: Config) -> Self {
         let env = Env::simulated(seed);
         let server = env.process("apiserver/1");
@@ -50,17 +49,17 @@ impl InProcess {
         let Network::InProcess(network) = env.network() else { unreachable!("a simulated Env has no sockets") };
         network.register(AUTHORITY, api.service.clone());
         while !api.server.is_ready() {
-            env.sleep(LOOK_AGAIN).await;
+            env.sleep(POLL_PERIOD).await;
         }
         Self { env, api, server }
     }
 
-    /// A process to start a part in.
+    /// Returns a new process for a part.
     pub fn process(&self, name: &str) -> Env {
         self.env.process(name)
     }
 
-    /// A client of a process, with the certificate of a user; without one where there is none.
+    /// Returns a client of a process with the certificate of a user, if the user has one.
     pub fn client(&self, env: &Env, user: &str) -> Client {
         let connection = fixtures::connection(SERVER, user);
         Client::connect(env, &connection, "e2e").expect("an in-process connection needs nothing")
@@ -70,7 +69,7 @@ impl InProcess {
         self.client(&self.env, "kubernetes-admin")
     }
 
-    /// Creates an object as the administrator. Answers it as it was stored.
+    /// Creates an object as the administrator, and returns the stored one.
     pub async fn create(&self, object: &Value) -> Value {
         let text = |key: &str| object[key].as_str().unwrap_or_default();
         let (group, version) = split_api_version(text("apiVersion"));
@@ -81,7 +80,7 @@ impl InProcess {
         created.unwrap_or_else(|error| panic!("{error}: {object}"))
     }
 
-    /// Starts a part in its process, with the client that its certificate makes it.
+    /// Starts a part in its process, with a client that has the part's certificate.
     pub fn run<F, E>(&self, part: Part, process: &Env, component: impl FnOnce(Client) -> F)
     where
         F: Future<Output = Result<(), E>> + Send + 'static,
@@ -96,7 +95,7 @@ impl InProcess {
         });
     }
 
-    /// Ends everything; the parts first.
+    /// Stops everything, the parts first.
     pub async fn stop(self, parts: &[Env]) {
         for process in parts.iter().chain([&self.server]) {
             process.drain().await;
@@ -105,7 +104,7 @@ impl InProcess {
     }
 }
 
-/// Those who sign for the cluster: the authority that vouches for everybody here.
+/// Returns the cluster's signers, which all use the fixed authority.
 pub fn signers(names: impl IntoIterator<Item = SignerName>) -> Signers {
     let pair = fixtures::authority_pair();
     let signer = Arc::new(Signer::from_pem(&pair.cert_pem, &pair.key_pem).expect("fixtures are well-formed"));

@@ -1,14 +1,14 @@
-//! What kubeadm gives to nodes that are to join: a bootstrap token, and the rights to ask for certificates.
+//! The objects by which kubeadm lets nodes join: a bootstrap token, and the permission to request certificates.
 
 use component_base::kubeconfig::Connection;
 use serde_json::{Value, json};
 
 const RBAC: &str = "rbac.authorization.k8s.io";
-/// As nodes show it.
+/// The token that nodes send.
 pub const TOKEN: &str = "abcdef.0123456789abcdef";
-/// The Secret that it lies in.
+/// Name of the token's Secret.
 pub const SECRET: &str = "bootstrap-token-abcdef";
-/// Bindings of an invitation, by what they allow: the role that is bound, and the group that it is bound to.
+/// Bindings for joining nodes: name, role and group.
 pub const BINDINGS: [(&str, &str, &str); 3] = [
     ("invited-ask", "system:node-bootstrapper", "system:bootstrappers"),
     (
@@ -19,7 +19,7 @@ pub const BINDINGS: [(&str, &str, &str); 3] = [
     ("nodes-are-approved", "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient", "system:nodes"),
 ];
 
-/// The Secret and the bindings.
+/// Returns the Secret and the bindings.
 pub fn objects() -> Vec<Value> {
     let secret = json!({
         "apiVersion": "v1", "kind": "Secret", "metadata": {"name": SECRET, "namespace": "kube-system"},
@@ -39,7 +39,7 @@ pub fn objects() -> Vec<Value> {
     [secret].into_iter().chain(bindings).collect()
 }
 
-/// How somebody who was invited calls.
+/// Returns the connection of a node with the token.
 pub fn connection(server: &str) -> Connection {
     Connection { server: server.to_owned(), token: Some(TOKEN.to_owned()), ..Connection::default() }
 }

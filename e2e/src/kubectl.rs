@@ -1,12 +1,12 @@
-//! Stock `kubectl`, as a person would use it.
+//! `Kubectl`: runs stock `kubectl`, as a person would.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// The oldest minor version whose client we promise to serve.
+/// Oldest supported minor version of kubectl.
 const OLDEST_MINOR: u32 = 31;
 
-/// One `kubectl` bound to one cluster, with a discovery cache of its own.
+/// `kubectl` for one cluster, with its own discovery cache.
 #[derive(Clone, Debug)]
 pub struct Kubectl {
     program: PathBuf,
@@ -14,7 +14,7 @@ pub struct Kubectl {
     home: PathBuf,
 }
 
-/// What a command printed.
+/// Output of a command.
 #[derive(Clone, Debug)]
 pub struct Printed {
     pub command: String,
@@ -24,7 +24,7 @@ pub struct Printed {
 }
 
 impl Kubectl {
-    /// `$KUBECTL`, else the one in PATH. Panics by name where there is none, or an old one.
+    /// Finds `$KUBECTL`, or else the one in PATH. Panics if there is none, or if it is too old.
     pub fn new(kubeconfig: &Path, home: &Path) -> Self {
         let program = PathBuf::from(std::env::var_os("KUBECTL").unwrap_or_else(|| "kubectl".into()));
         let version = Command::new(&program).args(["version", "--client", "-o", "json"]).output();
@@ -42,7 +42,7 @@ impl Kubectl {
         Self { program, kubeconfig: kubeconfig.to_owned(), home: home.to_owned() }
     }
 
-    /// A command ready to be spawned.
+    /// Returns a command to spawn.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
         command
@@ -54,7 +54,7 @@ impl Kubectl {
         command
     }
 
-    /// A shell in that directory, in which `kubectl` is this one; both outputs are one.
+    /// Runs a shell script in a directory, with this `kubectl` in PATH and both outputs joined.
     pub fn shell(&self, directory: &Path, script: &str) -> Output {
         let script = format!("kubectl() {{ command \"$KUBECTL\" \"$@\"; }}\nexec 2>&1\n{script}");
         Command::new("sh")
@@ -79,7 +79,7 @@ impl Kubectl {
         Printed::of(arguments, &output)
     }
 
-    /// Runs a command line that has to succeed; answers what it printed.
+    /// Runs a command line that must succeed; returns its output.
     pub fn ok(&self, line: &str) -> String {
         self.run(line).succeeded()
     }
@@ -88,7 +88,7 @@ impl Kubectl {
         self.run_args(arguments).succeeded()
     }
 
-    /// Runs a command line that has to fail; answers what it printed on standard error.
+    /// Runs a command line that must fail; returns its standard error.
     pub fn fails(&self, line: &str) -> String {
         let printed = self.run(line);
         assert!(!printed.success, "kubectl {line} should fail but printed:\n{}", printed.stdout);
@@ -123,7 +123,7 @@ impl Printed {
         }
     }
 
-    /// Panics with everything printed unless the command succeeded.
+    /// Panics with the output unless the command succeeded.
     pub fn succeeded(self) -> String {
         assert!(self.success, "{}\nstdout:\n{}\nstderr:\n{}", self.command, self.stdout, self.stderr);
         self.stdout

@@ -1,4 +1,4 @@
-//! The harness: a whole control plane as processes over TLS, or inside one process under virtual time.
+//! The test harness: a whole control plane as processes over TLS, or inside one process in virtual time.
 
 pub mod apiserver;
 pub mod ask;

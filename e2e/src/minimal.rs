@@ -1,9 +1,9 @@
-//! The smallest object of each kind that the API accepts.
+//! Makes the smallest valid object of each kind.
 
 use proto::resources::Served;
 use serde_json::{Value, json};
 
-/// A valid object of the served kind under `name`; a kind that asks for nothing is its metadata alone.
+/// Returns a valid object of a kind. Kinds without required fields get metadata only.
 pub fn object(served: &Served, name: &str) -> Value {
     let mut value = content(&served.kind, name);
     value["apiVersion"] = json!(served.api_version());
@@ -12,7 +12,7 @@ pub fn object(served: &Served, name: &str) -> Value {
     value
 }
 
-/// Some kinds do not let their name be chosen freely.
+/// Returns the object's name; some kinds restrict it.
 pub fn object_name(kind: &str, name: &str) -> String {
     match kind {
         "APIService" => format!("v1.{name}.example.com"),
@@ -97,12 +97,12 @@ fn spec_of(kind: &str) -> Value {
     }
 }
 
-/// The same for whoever puts it into a namespace, which an Event has to know.
+/// Returns a valid object for a namespace, which an Event has to contain.
 pub fn in_namespace(served: &Served, name: &str, namespace: &str) -> Value {
     if served.kind == "Event" { event(served, name, namespace) } else { object(served, name) }
 }
 
-/// The fields that the two groups of Event ask for; an Event lives in the namespace of what it regards.
+/// Returns an Event with the required fields of its API group. It has the namespace of the object that it regards.
 fn event(served: &Served, name: &str, namespace: &str) -> Value {
     let regarding = json!({"kind": "Pod", "namespace": namespace, "name": "p"});
     let mut value = json!({"metadata": {"name": name}});
@@ -123,5 +123,5 @@ fn event(served: &Served, name: &str, namespace: &str) -> Value {
     value
 }
 
-/// A certificate request (PEM in base64) whose key is nobody's any more.
+/// A certificate request (PEM in base64) whose key was not kept.
 pub const CERTIFICATE_REQUEST: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlISE1IQUNBUUF3RGpFTU1Bb0dBMVVFQXd3RFlXUmhNRmt3RXdZSEtvWkl6ajBDQVFZSUtvWkl6ajBEQVFjRApRZ0FFTE8xYXM2RmtNeURoZnhKcEVYb3crTDBUTDhXYngvRlQ2L0gwSi9JVzJKNy9jS1BlRU93S2NlNGpQaWRyCllPMGZ6dENYZ1l5bnFEcFRyUmNreklTWHo2QUFNQW9HQ0NxR1NNNDlCQU1DQTBjQU1FUUNJQzFLV1V3VU5qZHIKUXR4Y2RFRExQV1ErTlhoLy9qQ1dEMTNGVE1TNENjaWNBaUJtOFdFRzFMMENzVmVqZVVYVWtlZXJiTUd1bFV1TgpvN1RlZmx1NWRFaFhHdz09Ci0tLS0tRU5EIENFUlRJRklDQVRFIFJFUVVFU1QtLS0tLQo=";

@@ -1,7 +1,7 @@
-//! `Looks`: what every process of this machine holds open, looked at in `/proc` again and again.
+//! `Looks`: polls `/proc` for the open files and connections of every process.
 //!
-//! The second witness beside [`crate::strace`]: it asks nobody to run under a tracer, and sees each process of the
-//! machine, whoever started it; but it misses what is opened and closed between two looks.
+//! It complements [`crate::strace`]: it needs no tracer and sees every process of the machine, but misses files that are
+//! opened and closed between two polls.
 
 use crate::strace::Deed;
 use crate::wait;
@@ -13,13 +13,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 
-/// More than any run of a test takes; with the pause between two looks this is half an hour.
-const LOOKS: usize = 18_000;
+/// Most polls, longer than any test: half an hour with the pause between two.
+const MAX_POLLS: usize = 18_000;
 
-/// What was seen, and the name of the command that did it.
+/// Observed deeds, with the names of the commands.
 pub type Seen = BTreeSet<(String, Deed)>;
 
-/// Looks that are being taken, until somebody wants to know.
+/// Running polls.
 #[derive(Debug)]
 pub struct Looks {
     enough: Arc<AtomicBool>,
@@ -27,7 +27,7 @@ pub struct Looks {
 }
 
 impl Looks {
-    /// Begins to look; None where there is no `/proc`.
+    /// Starts polling; `None` if there is no `/proc`.
     pub fn start() -> Option<Self> {
         if !Path::new("/proc/self/fd").exists() {
             return None;
@@ -37,7 +37,7 @@ impl Looks {
         let until = enough.clone();
         let look_on = move || {
             let mut seen = Seen::new();
-            for _ in 0..LOOKS {
+            for _ in 0..MAX_POLLS {
                 let is_last = until.load(Ordering::Acquire);
                 seen.extend(look());
                 if is_last {
@@ -51,7 +51,7 @@ impl Looks {
         Some(Self { enough, seen })
     }
 
-    /// Looks once more, and answers everything that was seen since the start.
+    /// Polls once more, and returns everything observed since the start.
     pub fn end(&self) -> Seen {
         self.enough.store(true, Ordering::Release);
         self.seen.recv().expect("no run outlasts the looks")
@@ -64,8 +64,8 @@ impl Drop for Looks {
     }
 }
 
-/// Every file that is open and every connection that stands, at this moment. Processes of other users are passed over,
-/// and what ends meanwhile.
+/// Returns every open file and connection at this moment. Skips processes of other users, and processes that end
+/// meanwhile.
 pub fn look() -> Seen {
     let mut seen = Seen::new();
     let Ok(processes) = fs::read_dir("/proc") else { return seen };
@@ -87,7 +87,7 @@ pub fn look() -> Seen {
     seen
 }
 
-/// The sub-command, as in a trace; the program itself where the second word is none.
+/// Returns the sub-command of a command line; the program if the second word is none.
 fn command(line: &[u8]) -> Option<String> {
     let line = String::from_utf8_lossy(line);
     let mut words = line.split('\0').filter(|word| !word.is_empty());
@@ -96,7 +96,7 @@ fn command(line: &[u8]) -> Option<String> {
     Some(command.unwrap_or_else(|| program.rsplit('/').next().unwrap_or(program)).to_owned())
 }
 
-/// The inode of a socket, and the port at the other end of it.
+/// Parses the inode of a socket and its remote port.
 fn peer(line: &str) -> Option<(&str, u16)> {
     let fields: Vec<&str> = line.split_whitespace().collect();
     let port = u16::from_str_radix(fields.get(2)?.rsplit_once(':')?.1, 16).ok()?;

@@ -1,4 +1,4 @@
-//! A whole control plane as processes: `orrery up` in a directory of its own, on ports of its own.
+//! `Cluster`: runs `orrery up` in its own directory and on its own ports.
 
 use crate::kubectl::Kubectl;
 use crate::store::Store;
@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 
-/// Ports that one cluster uses, counted from its base.
+/// Number of ports of a cluster.
 const PORTS: u16 = 5;
-/// `up` says this once everything works.
+/// Line that `up` prints once the cluster is ready.
 const READY: &str = "The cluster is ready";
 
 /// A running `orrery up`.
@@ -22,12 +22,12 @@ pub struct Cluster {
     pub port: u16,
     pub data_dir: PathBuf,
     home: PathBuf,
-    /// Everything it printed until it was ready.
+    /// Its output until it was ready.
     pub greeting: String,
     rest: Option<BufReader<File>>,
 }
 
-/// How a cluster is started.
+/// Options of a cluster.
 #[derive(Clone, Debug)]
 pub struct Start<'a> {
     pub program: &'a Path,
@@ -40,7 +40,7 @@ pub struct Start<'a> {
 }
 
 impl Start<'_> {
-    /// The command line, for those who want to watch it fail.
+    /// Returns the command, for tests of failing starts.
     pub fn command(&self) -> Command {
         let mut command = Command::new(self.program);
         command
@@ -59,16 +59,16 @@ impl Start<'_> {
     }
 }
 
-/// Below the ports that systems give to outgoing connections, one of which might take a port that was just free.
+/// Range of ports below those of outgoing connections, one of which could take a port that was just free.
 const LOWEST_PORT: u16 = 15_000;
 const HIGHEST_PORT: u16 = 32_000;
-/// How many ranges of this process were looked at.
+/// Number of ranges that this process has tried.
 static LOOKED_AT: AtomicU16 = AtomicU16::new(0);
 
-/// The first port of a free range that no other test of this process gets. Nothing holds it.
+/// Returns the first port of a free range that no other test of this process gets. The ports are not held.
 pub fn free_ports() -> u16 {
     let ranges = (HIGHEST_PORT - LOWEST_PORT) / PORTS;
-    // Test programs that run at the same time begin at different places.
+    // Parallel test programs begin at different ranges.
     let begin = u16::try_from(std::process::id() * 101 % u32::from(ranges)).expect("it is less than a u16");
     for _ in 0..ranges {
         let range = (begin + LOOKED_AT.fetch_add(1, Ordering::Relaxed) % ranges) % ranges;
@@ -81,13 +81,13 @@ pub fn free_ports() -> u16 {
 }
 
 impl Cluster {
-    /// Starts a cluster and waits until it says that it is ready. Panics with its output if it ends instead.
+    /// Starts a cluster and waits until it is ready. Panics with its output if it ends before.
     pub fn start(start: &Start<'_>) -> Self {
         let (reader, writer) = std::io::pipe().expect("pipes are to be had");
         let mut command = start.command();
         command.stdout(writer.try_clone().expect("a pipe end can be shared")).stderr(writer);
         let child = command.spawn().expect("the program starts");
-        drop(command); // it holds the writing end, and the end of output would never come
+        drop(command); // it holds the writing end, which has to close before the output ends
         let mut lines = BufReader::new(File::from(std::os::fd::OwnedFd::from(reader)));
         let mut greeting = String::new();
         loop {
@@ -112,17 +112,17 @@ impl Cluster {
         }
     }
 
-    /// As the administrator.
+    /// Returns a kubectl of the administrator.
     pub fn kubectl(&self) -> Kubectl {
         Kubectl::new(&self.data_dir.join("kubeconfig"), &self.home)
     }
 
-    /// With the certificate of a component.
+    /// Returns a kubectl with the certificate of a component.
     pub fn kubectl_of(&self, component: &str) -> Kubectl {
         Kubectl::new(&self.data_dir.join("pki").join(component).join("kubeconfig"), &self.home)
     }
 
-    /// The rules of one node as the product's own command prints them, once they are as `wanted`.
+    /// Waits until one node's proxy rules, as the product's command prints them, are as `wanted`, and returns them.
     pub fn rules(&self, node: &str, wanted: impl Fn(&str) -> bool) -> String {
         let mut rules = String::new();
         crate::wait::until("the node has the wanted rules", || {
@@ -141,7 +141,7 @@ impl Cluster {
         self.child.id()
     }
 
-    /// The process of one component, found by its command line.
+    /// Finds the process of a component by its command line.
     pub fn component(&self, name: &str) -> Option<u32> {
         let mut found = None;
         for entry in std::fs::read_dir("/proc").ok()?.flatten() {
@@ -157,18 +157,18 @@ impl Cluster {
         found
     }
 
-    /// Every process that still works for this cluster, `up` aside.
+    /// Returns the components that still run, without `up`.
     pub fn survivors(&self) -> Vec<&'static str> {
         let names = ["apiserver", "controller-manager", "scheduler", "kubelet-sim", "proxy-sim"];
         names.into_iter().filter(|name| self.component(name).is_some()).collect()
     }
 
-    /// As Ctrl-C does.
+    /// Sends SIGINT, like Ctrl-C.
     pub fn interrupt(&self) {
         signal("INT", self.child.id());
     }
 
-    /// Waits for `up` to end; answers its exit status and the rest of its output.
+    /// Waits for `up` to end; returns its exit status and the rest of its output.
     pub fn wait(&mut self) -> (ExitStatus, String) {
         let mut rest = String::new();
         if let Some(mut lines) = self.rest.take() {
@@ -177,7 +177,7 @@ impl Cluster {
         (self.child.wait().expect("a started process can be waited for"), rest)
     }
 
-    /// A clean stop.
+    /// Stops the cluster cleanly, and returns the rest of its output.
     pub fn stop(mut self) -> String {
         self.interrupt();
         let (status, rest) = self.wait();
@@ -188,13 +188,13 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        // A test that failed half-way leaves nothing behind: the components end with their parent.
+        // Cleans up after a failed test: the components end with their parent.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Sends a signal by name through the system's own `kill`.
+/// Sends a signal by name with the system's `kill`.
 pub fn signal(name: &str, process: u32) {
     let status = Command::new("kill").arg(format!("-{name}")).arg(process.to_string()).status();
     assert!(status.is_ok_and(|s| s.success()), "process {process} could not be sent {name}");

@@ -1,10 +1,10 @@
-//! Programs of this machine that tests use: run them, and install those that are missing if tests are asked for everything.
+//! Runs programs of this machine for tests, and installs missing ones if `ORRERY_TESTS=all` is set.
 
 use component_base_testing::test_needs;
 use parking_lot::Mutex;
 use std::process::{Command, Output, Stdio};
 
-/// Makes sure that a program is there: from its Debian package, where tests were asked for everything.
+/// Installs a program from its Debian package, if it is missing and `ORRERY_TESTS=all` is set.
 pub fn install(program: &str, package: &str) -> Result<(), String> {
     let there = || succeeds(Command::new("sh").args(["-c", "command -v \"$1\"", "sh", program]));
     if there() {
@@ -16,7 +16,7 @@ pub fn install(program: &str, package: &str) -> Result<(), String> {
     if there() { Ok(()) } else { Err(format!("needs {program} (Debian: {package})")) }
 }
 
-/// Returns whether the calling test has a program, installed if need be; records the test as skipped otherwise.
+/// Returns true if the calling test has a program, installed if necessary; otherwise records the test as skipped.
 #[must_use]
 #[track_caller]
 pub fn needs(program: &str, package: &str) -> bool {
@@ -27,9 +27,9 @@ pub fn needs(program: &str, package: &str) -> bool {
     there.is_ok()
 }
 
-/// A Debian package, where this machine can install one; whoever needs it finds out by itself.
+/// Tries to install a Debian package. A failure shows when the program is used.
 pub fn install_package(package: &str) {
-    // The package manager serves one at a time, and turns others away.
+    // The package manager refuses parallel runs.
     static TURN: Mutex<()> = Mutex::new(());
     let _turn = TURN.lock();
     for arguments in [&["update", "-qq"][..], &["install", "-y", "-qq", "--no-install-recommends", package]] {
@@ -38,12 +38,12 @@ pub fn install_package(package: &str) {
     }
 }
 
-/// Whether a command can be run and ends well.
+/// Returns true if a command starts and succeeds.
 pub fn succeeds(command: &mut Command) -> bool {
     command.stdin(Stdio::null()).output().is_ok_and(|output| output.status.success())
 }
 
-/// Runs a command that has to succeed; answers what it printed. Panics with everything that it said.
+/// Runs a command that must succeed, and returns its output. Panics with all its output otherwise.
 pub fn must(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let Output { status, stdout, stderr } = output;

@@ -1,18 +1,18 @@
-//! The whole control plane inside one process: in-memory transport, virtual time, one seed.
+//! `Simulation`: the whole control plane inside one process, with an in-memory transport, virtual time and a seed.
 //!
-//! The same component code as in the processes; what differs is the `Env`. Same seed, same log, byte for byte. Read
-//! first: `cluster` (what runs), `wire` and `faults` (what goes wrong), `safety` (what must hold at every step), `rest`
-//! and `quiet` (what it comes to when faults stop).
+//! The components' code is the same as in processes; only the `Env` differs. The same seed gives the same log, byte for
+//! byte. Read first: `cluster` (the components), `wire` and `faults` (the faults), `safety` (invariants of every step),
+//! `rest` and `quiet` (convergence once faults stop).
 
-// What runs.
+// The components.
 pub mod part;
 mod cluster;
 
-// What goes wrong.
+// The faults.
 mod wire;
 pub mod faults;
 
-// What must hold.
+// The invariants.
 mod verdict;
 mod history;
 mod insight;
@@ -22,7 +22,7 @@ mod safety;
 mod rest;
 mod quiet;
 
-// What is done with it.
+// The scenarios.
 pub mod scenario;
 pub mod user;
 
@@ -46,29 +46,29 @@ use verdict::{Verdict, Violation};
 use wire::Wire;
 use witness::Witness;
 
-/// Virtual time in which a condition has to come true.
-const PATIENCE: Duration = Duration::from_secs(600);
-/// Virtual time between two looks at a condition.
-const LOOK: Duration = Duration::from_millis(500);
-/// Virtual time between two looks at the whole store.
-const REST_LOOK: Duration = Duration::from_secs(5);
-/// When the last fault is healed everything comes to rest within this time: pods of lost nodes are evicted after five
-/// minutes, expectations that nobody fulfils are given up after five, and pauses after failures grow to minutes.
+/// Virtual time in which a condition must become true.
+const CONDITION_LIMIT: Duration = Duration::from_secs(600);
+/// Virtual time between two checks of a condition.
+const CHECK_PERIOD: Duration = Duration::from_millis(500);
+/// Virtual time between two checks of the whole store.
+const STORE_CHECK_PERIOD: Duration = Duration::from_secs(5);
+/// Time in which the cluster converges after the last fault: pods of lost nodes are evicted after five minutes, unfulfilled
+/// expectations time out after five, and back-offs grow to minutes.
 const CONVERGENCE: Duration = Duration::from_secs(1800);
-/// A cluster that looks at rest may still have to say so: events, and what nodes report at their next look.
-const SETTLING: Duration = Duration::from_secs(30);
-/// Objects named in one complaint.
+/// Time after convergence in which events and the nodes' next reports are still written.
+const LAST_WRITES: Duration = Duration::from_secs(30);
+/// Most objects named in one complaint.
 const SHOWN: usize = 20;
-/// Lines of a timeline.
+/// Most lines of a timeline.
 const TIMELINE: usize = 60;
 
-/// A run that is over.
+/// The result of a run.
 pub struct Run<T> {
-    /// Up to the end of the scenario.
+    /// The log up to the end of the scenario.
     pub log: Vec<String>,
-    /// From the first start to the end of the scenario.
+    /// Time from the first start to the end of the scenario.
     pub virtual_time: Duration,
-    /// What the scenario answered, or a report of the promises that were broken.
+    /// The scenario's result, or a report of the violated invariants.
     pub outcome: Result<T, String>,
 }
 
@@ -87,19 +87,19 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    /// An API server and nobody else.
+    /// Runs a scenario with an API server only.
     pub fn apiserver_alone<T>(seed: u64, scenario: impl AsyncFnOnce(&Self) -> T) -> T {
         let run = Self::run(seed, 0, &[Part::ApiServer], scenario);
         run.outcome.unwrap_or_else(|report| panic!("{report}"))
     }
 
-    /// Every component, with `nodes` nodes that are ready when the scenario begins. Panics with a report when a
-    /// promise is broken at any step.
+    /// Runs a scenario with every component and `nodes` nodes, which are ready when it begins. Panics with a report if any
+    /// step violates an invariant.
     pub fn whole<T>(seed: u64, nodes: u32, scenario: impl AsyncFnOnce(&Self) -> T) -> T {
         Self::judged(seed, nodes, scenario).outcome.unwrap_or_else(|report| panic!("{report}"))
     }
 
-    /// The same for whoever wants the log of a run that broke a promise.
+    /// Runs a scenario like `whole`, and returns the log and the report also of a violation.
     pub fn judged<T>(seed: u64, nodes: u32, scenario: impl AsyncFnOnce(&Self) -> T) -> Run<T> {
         let parts: Vec<Part> = std::iter::once(Part::ApiServer).chain(Part::CLIENTS).collect();
         Self::run(seed, nodes, &parts, async |simulation| {
@@ -147,7 +147,7 @@ impl Simulation {
         self.cluster.client("kubernetes-admin")
     }
 
-    /// A client of somebody outside the cluster, with the certificate of a user.
+    /// Returns a client from outside the cluster with the certificate of a user.
     pub fn client(&self, user: &str) -> Client {
         self.cluster.client(user)
     }
@@ -156,49 +156,49 @@ impl Simulation {
         &self.env
     }
 
-    /// One line per request, per delivered watch event and per fault, so far.
+    /// Returns the log so far, with a line per request, delivered watch event and fault.
     pub fn log(&self) -> Vec<String> {
         self.log.lock().clone()
     }
 
-    /// Lets things go wrong for so long; then everything works again.
+    /// Injects faults for some time, and then heals them all.
     pub async fn rage(&self, climate: Climate, how_long: Duration) {
         Faults::new(&self.env, &self.cluster, &self.wire, &self.store).rage(climate, how_long).await;
     }
 
-    /// Cuts a node off the network, or connects it again.
+    /// Disconnects a node from the network, or reconnects it.
     pub fn set_unreachable(&self, node: &str, unreachable: bool) {
-        self.cluster.say(&format!("{node} {}", if unreachable { "reaches nobody" } else { "is back" }));
+        self.cluster.log_line(&format!("{node} {}", if unreachable { "reaches nobody" } else { "is back" }));
         self.wire.set_unreachable(node, unreachable);
     }
 
-    /// Lets the controllers see nothing new of a row (`/registry/replicasets/`) for so long.
+    /// Stalls the controllers' watches of a row (`/registry/replicasets/`) for some time.
     pub fn stall_controllers(&self, row: &'static str, how_long: Duration) {
-        self.cluster.say(&format!("the controllers see nothing new of {row}, for {how_long:?}"));
+        self.cluster.log_line(&format!("the controllers see nothing new of {row}, for {how_long:?}"));
         self.wire.stall_watches(Part::ControllerManager, row, how_long);
     }
 
-    /// Looks every half second of virtual time until `condition` holds.
-    /// A violation, by name, when it does not in ten minutes.
+    /// Waits until `condition` holds, and checks it every half second of virtual time. Records a violation if it does not
+    /// hold within ten minutes.
     pub async fn until(&self, what: &str, condition: impl AsyncFn(&Client) -> bool) {
         let admin = self.admin();
         let waiting = async {
             while !condition(&admin).await {
-                self.env.sleep(LOOK).await;
+                self.env.sleep(CHECK_PERIOD).await;
             }
         };
-        if self.env.timeout(PATIENCE, waiting).await.is_err() {
+        if self.env.timeout(CONDITION_LIMIT, waiting).await.is_err() {
             let log = self.log();
             let end = log[log.len().saturating_sub(200)..].join("\n");
             self.give_up(
-                format!("waited {PATIENCE:?} of virtual time in vain until {what}; the log ends:\n{end}"),
+                format!("waited {CONDITION_LIMIT:?} of virtual time in vain until {what}; the log ends:\n{end}"),
                 Vec::new(),
             )
             .await;
         }
     }
 
-    /// Until everything that was asked for is done, and said. Answers how long that took.
+    /// Waits until the cluster has converged and written its last events. Returns the time that took.
     pub async fn converges(&self) -> Duration {
         let began = self.env.now();
         let mut objects = rest::Objects::default();
@@ -208,8 +208,8 @@ impl Simulation {
             let mut restless = rest::restless(&objects, self.env.wall());
             if restless.is_empty() {
                 let at_rest = self.env.now();
-                self.env.sleep(SETTLING).await;
-                restless = quiet::unrest(&self.witness.since(store.revision), SETTLING);
+                self.env.sleep(LAST_WRITES).await;
+                restless = quiet::unrest(&self.witness.since(store.revision), LAST_WRITES);
                 if restless.is_empty() {
                     return at_rest.duration_since(began);
                 }
@@ -219,12 +219,11 @@ impl Simulation {
                 let what = format!("after {took:?} without faults the cluster is not at rest:");
                 self.give_up(what, restless).await;
             }
-            self.env.sleep(REST_LOOK).await;
+            self.env.sleep(STORE_CHECK_PERIOD).await;
         }
     }
 
-    /// Watches a cluster at rest for so long: nothing is written but what the closed list allows. Answers how many
-    /// requests there were.
+    /// Observes a cluster at rest for some time: only writes on the closed list are allowed. Returns the number of requests.
     pub async fn stays_quiet(&self, how_long: Duration) -> usize {
         let (revision, lines) = (self.witness.everything().await.revision, self.log.lock().len());
         self.env.sleep(how_long).await;
@@ -242,7 +241,7 @@ impl Simulation {
         std::future::pending().await
     }
 
-    /// What went wrong, how to see it again, and how it came to that.
+    /// Returns a report: the violation, how to repeat it, and the timelines of the objects.
     fn report(&self) -> String {
         let mut report = String::new();
         let log = self.log();
@@ -268,7 +267,7 @@ impl Simulation {
     }
 }
 
-/// One thread, and a clock that moves only when everybody waits.
+/// Runs a scenario on one thread, with a clock that advances only when all tasks wait.
 fn in_virtual_time<T>(scenario: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     runtime.expect("a runtime without IO needs nothing").block_on(scenario)

@@ -1,21 +1,21 @@
-//! Stand-ins for the images that the Dockerfile and the compose file begin with, under the same names.
+//! Builds local stand-ins for the base images of the Dockerfile and the compose file, under the same names.
 //!
-//! No registry has to be reached: the build image is made of this machine's own compiler and of what cargo has already
-//! downloaded, and carries what was compiled before; the etcd image is made of this machine's own etcd.
+//! So no image registry is needed. The build image has this machine's compiler, cargo's downloads and earlier build
+//! results; the etcd image has this machine's etcd.
 
 use crate::docker::Engine;
 use crate::programs::must;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Of the Dockerfile.
+/// Build image of the Dockerfile.
 const RUST: &str = "rust:1-bookworm";
-/// The same without anything compiled.
+/// Build image without build results.
 const COMPILER: &str = "orrery-test/compiler";
-/// Of the compose file.
+/// Image of the compose file.
 const ETCD: &str = "gcr.io/etcd-development/etcd:v3.6.5";
 
-/// Parts of this machine's root that a compiler needs; those that are not there are left out.
+/// Folders of this machine's root that a compiler needs; missing ones are left out.
 const SYSTEM: [&str; 12] = [
     "bin",
     "sbin",
@@ -31,11 +31,11 @@ const SYSTEM: [&str; 12] = [
     "usr/lib/gcc",
 ];
 
-/// The same command as in the Dockerfile.
+/// The build command of the Dockerfile.
 const BUILD: &str = r#"host=$(rustc -vV | sed -n 's/^host: //p')
 RUSTFLAGS="-C target-feature=+crt-static" cargo build --release --locked --package orrery --target "$host""#;
 
-/// Makes all stand-ins. `source` is what will be built at `/src`; `data` keeps what was compiled from run to run.
+/// Makes all stand-ins. `source` is built at `/src`; `data` keeps build results between runs.
 pub fn make(engine: &Engine, source: &Path, data: &Path) {
     etcd(engine, data);
     let crates = must(Command::new("sha256sum").arg("Cargo.lock").current_dir(source));
@@ -48,8 +48,7 @@ pub fn make(engine: &Engine, source: &Path, data: &Path) {
     must(
         engine
             .docker()
-            // A container counts as one process among all others where the processor is shared out, and this one has the
-            // longest way to go.
+            // A container's processor share counts like one process's, and this one has most work.
             .args(["run", "--rm", "--cpu-shares=8192", "--network=none", "--workdir=/src"])
             .arg(format!("--volume={}:/src:ro", source.display()))
             .arg(format!("--volume={}:/target", compiled.display()))
@@ -58,7 +57,7 @@ pub fn make(engine: &Engine, source: &Path, data: &Path) {
     with_compiled(engine, data, &compiled);
 }
 
-/// This machine's compiler, linker and downloaded crates.
+/// Makes the image with this machine's compiler, linker and downloaded crates.
 fn compiler(engine: &Engine, label: &str) {
     let sysroot = sysroot();
     let multiarch = must(Command::new("gcc").arg("-print-multiarch"));
@@ -84,7 +83,7 @@ fn compiler(engine: &Engine, label: &str) {
     import(engine, &mut tar, COMPILER, &changes);
 }
 
-/// The compiler's image and what it has compiled, under the name that the Dockerfile begins with.
+/// Adds build results to the compiler's image, under the name in the Dockerfile.
 fn with_compiled(engine: &Engine, data: &Path, compiled: &Path) {
     let context = data.join("context");
     std::fs::create_dir_all(&context).expect("the directory is ours");
@@ -95,7 +94,7 @@ fn with_compiled(engine: &Engine, data: &Path, compiled: &Path) {
     must(engine.docker().args(["build", "--quiet", "--tag", RUST]).arg(&context));
 }
 
-/// This machine's etcd with the libraries that it wants.
+/// Makes the image with this machine's etcd and its libraries.
 fn etcd(engine: &Engine, data: &Path) {
     if !image_label(engine, ETCD).is_empty() {
         return;
@@ -111,25 +110,25 @@ fn etcd(engine: &Engine, data: &Path) {
     import(engine, &mut tar, ETCD, &["LABEL orrery.test=etcd"]);
 }
 
-/// What `tar` writes becomes an image.
+/// Makes an image of the output of `tar`.
 fn import(engine: &Engine, tar: &mut Command, image: &str, changes: &[&str]) {
     let (reader, writer) = std::io::pipe().expect("pipes are to be had");
     let mut archive = tar.stdout(writer).stderr(std::process::Stdio::null()).spawn().expect("tar starts");
-    tar.stdout(std::process::Stdio::null()); // or the reader would wait for this process's end of the pipe
+    tar.stdout(std::process::Stdio::null()); // closes this process's end of the pipe, for which the reader would wait
     let mut import = engine.docker();
     import.arg("import").args(changes.iter().flat_map(|change| ["--change", change])).args(["-", image]).stdin(reader);
     must(&mut import);
     let _ = archive.wait();
 }
 
-/// The label by which an image is known to be one of ours and up to date; empty where there is none.
+/// Returns the label that marks an image as a current stand-in; empty if there is none.
 fn image_label(engine: &Engine, image: &str) -> String {
     let format = "--format={{index .Config.Labels \"orrery.test\"}}";
     let output = engine.docker().args(["image", "inspect", format, image]).output();
     output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default()
 }
 
-/// Where the compiler is, without the first slash.
+/// Returns the compiler's folder without the leading slash.
 fn sysroot() -> String {
     let printed = must(Command::new("rustc").args(["--print", "sysroot"]));
     printed.trim().trim_start_matches('/').to_owned()

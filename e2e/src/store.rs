@@ -1,15 +1,15 @@
-//! `Store`: where the cluster of a test keeps its state.
+//! `Store`: the storage engine of a test's cluster.
 
 use component_base_testing::etcd_process::EtcdProcess;
 use orrery::up::{Options, StoreKind};
 
-/// An engine; an etcd lives as long as its owner, the test.
+/// A storage engine; an etcd lives as long as its owner, the test.
 #[derive(Clone, Copy, Debug)]
 pub enum Store<'a> {
     Memory,
     Embedded,
     Etcd(&'a EtcdProcess),
-    /// A member, by its client URL.
+    /// An etcd member, by its client URL.
     EtcdAt(&'a str),
 }
 
@@ -22,7 +22,7 @@ impl Store<'_> {
         }
     }
 
-    /// Client URLs of the etcd members, where there are some.
+    /// Returns the client URLs of the etcd members, if any.
     pub fn etcd_endpoints(self) -> Vec<String> {
         match self {
             Self::Etcd(etcd) => etcd.urls(),
@@ -31,7 +31,7 @@ impl Store<'_> {
         }
     }
 
-    /// The same options of `up`, for this store.
+    /// Returns options of `up` with this store.
     pub fn options(self, others: Options) -> Options {
         Options { store: self.kind(), etcd_endpoints: self.etcd_endpoints(), ..others }
     }

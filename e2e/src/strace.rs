@@ -1,4 +1,4 @@
-//! `Trace`: everything that a tree of processes asks the system for, as `strace` sees it.
+//! `Trace`: the system calls of a tree of processes, recorded by `strace`.
 
 use crate::programs::install;
 use crate::wait;
@@ -7,16 +7,16 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// A trace that is being written, or has been.
+/// A trace, complete or still being written.
 #[derive(Debug)]
 pub struct Trace {
     file: PathBuf,
-    /// Runs the program under strace, with whatever arguments it is given.
+    /// A script that runs the program under strace with its arguments.
     pub program: PathBuf,
 }
 
 impl Trace {
-    /// Prepares a trace of these calls in a folder; else says why it cannot be.
+    /// Prepares a trace of these calls in a folder, or returns the reason why it is not possible.
     pub fn prepare(folder: &Path, program: &Path, options: &str, calls: &str) -> Result<Self, String> {
         install("strace", "strace")?;
         let (file, script) = (folder.join("trace"), folder.join("traced"));
@@ -30,7 +30,7 @@ impl Trace {
         Ok(Self { file, program: script })
     }
 
-    /// All lines, once the program has ended: the thread, a space, the call.
+    /// Returns all lines once the program has ended: thread, space, call.
     pub fn text(&self) -> String {
         let mut text = String::new();
         wait::until("strace has written down the end", || {
@@ -43,20 +43,20 @@ impl Trace {
     }
 }
 
-/// What a process did that others might not like.
+/// An access of a process to a file or a port.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Deed {
     Open(String),
-    /// To a port of this machine.
+    /// A connection to a port of this machine.
     Connect(u16),
 }
 
-/// Every opened file and every connection, with the second word of the command line that did it: the sub-command.
+/// Returns every opened file and every connection, with the sub-command of the process.
 ///
-/// Wants the calls `execve`, `clone`, `clone3`, `fork`, `vfork`, `open`, `openat` and `connect`.
+/// Needs the calls `execve`, `clone`, `clone3`, `fork`, `vfork`, `open`, `openat` and `connect`.
 pub fn deeds(trace: &str) -> Vec<(String, Deed)> {
     let lines = || trace.lines().filter_map(|line| line.split_once(' ').map(|(id, call)| (id, call.trim_start())));
-    // Whose child a thread is; it may be heard of before its parent's call has returned.
+    // A new thread may appear before its parent's call has returned.
     let is_birth = |call: &str| {
         ["clone", "fork", "vfork", "<... clone", "<... fork", "<... vfork"].iter().any(|name| call.starts_with(name))
     };
@@ -91,7 +91,7 @@ pub fn deeds(trace: &str) -> Vec<(String, Deed)> {
     deeds
 }
 
-/// `"program", ["program", "scheduler", …` tells `scheduler`.
+/// Returns `scheduler` for `"program", ["program", "scheduler", …`.
 fn sub_command(arguments: &str) -> Option<String> {
     quoted(arguments).nth(2).map(str::to_owned)
 }

@@ -1,4 +1,4 @@
-//! `TcpProxy`: a wire between two programs, of which a test has hold.
+//! `TcpProxy`: a TCP proxy between two programs, which a test can hold or cut.
 
 use component_base::env::Env;
 use parking_lot::{Condvar, Mutex};
@@ -6,12 +6,12 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 
-/// Read at once.
+/// Bytes read at once.
 const CHUNK_BYTES: usize = 16 << 10;
-/// Nothing that a test sends through a wire that it holds is more.
+/// Most bytes that are held.
 const MAX_HELD_BYTES: usize = 1 << 20;
 
-/// Passes on whatever arrives, until it is told not to.
+/// Passes all bytes on, unless it holds or cuts them.
 #[derive(Debug)]
 pub struct TcpProxy {
     address: SocketAddr,
@@ -26,19 +26,19 @@ struct Wire {
 
 #[derive(Debug)]
 struct State {
-    /// Where new connections lead.
+    /// Target of new connections.
     to: SocketAddr,
     is_held: bool,
-    /// Bytes from which on everything will be held.
+    /// Bytes that start holding when they arrive.
     hold_at: Option<Vec<u8>>,
-    /// What has arrived since, and waits.
+    /// Bytes that are held.
     held: Vec<u8>,
     is_closed: bool,
     connections: Vec<TcpStream>,
 }
 
 impl TcpProxy {
-    /// On a port of its own, to somebody on loopback.
+    /// Starts a proxy on its own port, to a target on loopback.
     pub fn start(to: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has free ports");
         let address = listener.local_addr().expect("a bound socket has an address");
@@ -51,7 +51,7 @@ impl TcpProxy {
                 if accepting.state.lock().is_closed {
                     return;
                 }
-                // Whoever cannot be reached closes the connection at once.
+                // If the target cannot be reached, the connection closes at once.
                 let _ = accepting.connect(connection);
             }
         });
@@ -62,35 +62,35 @@ impl TcpProxy {
         self.address
     }
 
-    /// From now on everything arrives and nothing is passed on.
+    /// Holds all bytes from now on.
     pub fn hold(&self) {
         self.wire.state.lock().is_held = true;
     }
 
-    /// The same, beginning with the first message with these bytes.
+    /// Holds all bytes from the first message with these bytes on.
     pub fn hold_at(&self, bytes: &[u8]) {
         self.wire.state.lock().hold_at = Some(bytes.to_vec());
     }
 
-    /// Whether a message with these bytes waits.
+    /// Returns true if a message with these bytes is held.
     pub fn holds(&self, bytes: &[u8]) -> bool {
         contains(&self.wire.state.lock().held, bytes)
     }
 
-    /// Passes on what has waited, and everything else.
+    /// Passes on the held bytes, and all later ones.
     pub fn release(&self) {
         let mut state = self.wire.state.lock();
         (state.is_held, state.hold_at, state.held) = (false, None, Vec::new());
         self.wire.changed.notify_all();
     }
 
-    /// Cuts all connections; new ones lead there.
+    /// Cuts all connections, and sets the target of new ones.
     pub fn lead_to(&self, to: SocketAddr) {
         self.wire.state.lock().to = to;
         self.cut();
     }
 
-    /// What waits is lost.
+    /// Cuts all connections; held bytes are lost.
     pub fn cut(&self) {
         for connection in self.wire.state.lock().connections.drain(..) {
             let _ = connection.shutdown(Shutdown::Both);
@@ -128,7 +128,7 @@ impl Wire {
                 break;
             }
         }
-        // The other direction has nobody to talk to any more.
+        // Ends the other direction too.
         let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
     }
 }
@@ -138,7 +138,7 @@ impl Drop for TcpProxy {
         self.wire.state.lock().is_closed = true;
         self.wire.changed.notify_all();
         self.cut();
-        let _ = TcpStream::connect(self.address); // whoever accepts looks up
+        let _ = TcpStream::connect(self.address); // wakes the accepting thread
     }
 }
 

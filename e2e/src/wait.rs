@@ -1,13 +1,13 @@
-//! Waiting for a condition, with a deadline.
+//! Waits for conditions, with a deadline.
 
 use std::process::Command;
 
-/// Looks before giving up; with the pause between two looks this is half a minute.
-const LOOKS: u32 = 300;
+/// Checks before giving up, half a minute with the pauses.
+const MAX_CHECKS: u32 = 300;
 
-/// Looks until `condition` holds; panics by name when it does not in time.
+/// Waits until `condition` holds; panics with `what` if it does not in time.
 pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
-    for _ in 0..LOOKS {
+    for _ in 0..MAX_CHECKS {
         if condition() {
             return;
         }
@@ -16,14 +16,14 @@ pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
     panic!("waited in vain until {what}");
 }
 
-/// Between two looks. A process of its own waits, so that nothing here sleeps a thread.
+/// Pauses between two checks. A child process sleeps, so that no thread of this process does.
 pub fn pause() {
     let _ = Command::new("sleep").arg("0.1").status();
 }
 
-/// The same for a condition that is asked for.
+/// Waits until an asynchronous condition holds, like `until`.
 pub async fn until_async(what: &str, mut condition: impl AsyncFnMut() -> bool) {
-    for _ in 0..LOOKS {
+    for _ in 0..MAX_CHECKS {
         if condition().await {
             return;
         }

@@ -1,4 +1,4 @@
-//! One simulated run; prints its log, how long it took in virtual time, and how it broke a promise if it did.
+//! Runs one simulation; prints its log, its virtual time, and a report if it violated an invariant.
 
 use e2e::simulation::scenario::SCENARIOS;
 use std::io::Write;

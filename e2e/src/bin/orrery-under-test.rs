@@ -1,4 +1,4 @@
-//! The product itself, so that Cargo builds it for the tests of this crate and tells them where it is.
+//! The product itself, so that Cargo builds it for this crate's tests and gives them its path.
 
 fn main() -> std::process::ExitCode {
     orrery::main()

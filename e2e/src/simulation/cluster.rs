@@ -1,4 +1,4 @@
-//! The cluster: every part as a process of the simulation, which can be killed and starts again.
+//! `Cluster`: runs every part as a process of the simulation, which can be killed and restarts.
 
 use super::part::Part;
 use super::verdict::Verdict;
@@ -17,11 +17,11 @@ use storage::fault::Fault;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-/// The API server's name in the in-process network.
+/// Name of the API server in the in-process network.
 const AUTHORITY: &str = "apiserver:6443";
-/// A component that ended by itself starts again after this, as under `up`.
+/// Delay before a component that ended by itself restarts, as under `up`.
 const RESTART: Duration = Duration::from_secs(1);
-/// Virtual time in which a component has to end when it is asked to.
+/// Virtual time in which a component must end after it was asked to.
 const STOP: Duration = Duration::from_secs(30);
 
 pub struct Cluster {
@@ -31,13 +31,13 @@ pub struct Cluster {
     storage: Arc<Fault>,
     log: RequestLog,
     nodes: u32,
-    /// How often each part has been started; part of its process's name.
+    /// Number of starts of each part, which its process's name contains.
     starts: Mutex<BTreeMap<Part, u32>>,
     supervisors: Mutex<BTreeMap<Part, Supervisor>>,
 }
 
 struct Supervisor {
-    /// To be killed, and down for so long.
+    /// Orders to kill the part, with the time until its restart.
     kill: mpsc::Sender<Duration>,
     stop: mpsc::Sender<()>,
     task: JoinHandle<()>,
@@ -64,14 +64,14 @@ impl Cluster {
         })
     }
 
-    /// Starts a part, and starts it again whenever it ends.
+    /// Starts a part, and restarts it whenever it ends.
     pub fn start(self: &Arc<Self>, part: Part) {
-        // One order waits at a time: who is to die already need not be told again.
+        // One pending order is enough.
         let (kill, mut kills) = mpsc::channel(1);
         let (stop, mut stops) = mpsc::channel::<()>(1);
         self.wire.on_kill(part, kill.clone());
         let cluster = self.clone();
-        // The first start is at once, so that nobody finds the API server missing.
+        // The first start is immediate, so that the API server is there for the other parts.
         let mut process = cluster.launch(part);
         let task = self.world.spawn(async move {
             loop {
@@ -83,25 +83,25 @@ impl Cluster {
                         return;
                     }
                     Some(down) = kills.recv() => {
-                        cluster.say(&format!("{part} is killed, for {down:?}"));
+                        cluster.log_line(&format!("{part} is killed, for {down:?}"));
                         down
                     }
-                    // What it said of its end is in `launch`.
+                    // `launch` logs the reason.
                     _ = &mut ended => RESTART,
                 };
                 cluster.kill_process(part, &env).await;
                 cluster.world.sleep(down).await;
-                cluster.say(&format!("{part} starts again"));
+                cluster.log_line(&format!("{part} starts again"));
                 process = cluster.launch(part);
             }
         });
         self.supervisors.lock().insert(part, Supervisor { kill, stop, task });
     }
 
-    /// Kills a part at once; it starts again after `down`.
+    /// Kills a part at once; it restarts after `down`.
     pub fn kill(&self, part: Part, down: Duration) {
         if let Some(supervisor) = self.supervisors.lock().get(&part) {
-            // A part that is down already is left alone.
+            // A part that is already down is not killed again.
             let _ = supervisor.kill.try_send(down);
         }
     }
@@ -115,13 +115,13 @@ impl Cluster {
         }
     }
 
-    /// A client of the API server for somebody outside the cluster, whom no fault concerns.
+    /// Returns a client from outside the cluster, which faults do not affect.
     pub fn client(&self, user: &str) -> Client {
         connect(&self.world, user, "kubectl")
     }
 
-    /// One more line of the log, about the run itself.
-    pub fn say(&self, what: &str) {
+    /// Logs a line about the run itself.
+    pub fn log_line(&self, what: &str) {
         (self.log.0)(format!("{} simulation: {what}", self.world.wall()));
     }
 
@@ -146,7 +146,7 @@ impl Cluster {
         env.kill().await;
     }
 
-    /// A new process from scratch.
+    /// Starts a new process of a part.
     fn launch(&self, part: Part) -> (Env, JoinHandle<()>) {
         let number = {
             let mut starts = self.starts.lock();

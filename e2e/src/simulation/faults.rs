@@ -1,4 +1,4 @@
-//! Faults: what goes wrong in a run, when, and for how long, drawn from the seed.
+//! `Faults`: draws the faults of a run, their times and durations, from the seed.
 
 use super::cluster::Cluster;
 use super::part::Part;
@@ -11,23 +11,23 @@ use std::sync::Arc;
 use std::time::Duration;
 use storage::fault::{Fault, Faults as StoreFaults};
 
-/// One fault. Times are how long it lasts.
+/// One fault, with its duration.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Misfortune {
-    /// Requests and answers get lost or late, watches stall and break.
+    /// Requests and answers are lost or delayed, and watches stall and break.
     Storm(Weather, Duration),
-    /// The same between the API server and its store.
+    /// Such faults between the API server and its store.
     StoreStorm(StoreFaults, Duration),
     CutWatches(Part),
-    /// All watches of the API server on its store.
+    /// All watches of the API server on its store break.
     CutStoreWatches,
-    /// A component sees nothing new.
+    /// The watches of a component stall.
     StallWatches(Part, Duration),
-    /// Killed at any moment, and down for so long.
+    /// A part is killed now, and is down for this time.
     Kill(Part, Duration),
-    /// Killed after so many writes from now, before it hears of the last one.
+    /// A part is killed after so many writes, before it gets the answer to the last one.
     KillAfterWrites(Part, u32, Duration),
-    /// A node reaches nobody.
+    /// A node is disconnected.
     LoseNode(u32, Duration),
 }
 
@@ -46,12 +46,12 @@ impl fmt::Display for Misfortune {
     }
 }
 
-/// Which faults a run has.
+/// The faults of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Climate {
-    /// Nodes of the cluster; 0 to lose none.
+    /// Number of nodes of the cluster; 0 to lose none.
     pub nodes_to_lose: u32,
-    /// Pauses between two faults are up to this long.
+    /// Longest pause between two faults.
     pub longest_pause: Duration,
 }
 
@@ -72,7 +72,7 @@ pub fn draw(random: &Random, climate: Climate) -> Misfortune {
     }
 }
 
-/// Mostly small, sometimes absent: a storm of everything hides what a single fault would show.
+/// Draws probabilities, mostly small and sometimes zero: with all faults at once, effects of a single one would be hidden.
 fn weather(random: &Random) -> Weather {
     let likely = |most: f64| if random.below(2) == 0 { 0.0 } else { random.unit() * most };
     Weather {
@@ -97,7 +97,7 @@ fn store_faults(random: &Random) -> StoreFaults {
     }
 }
 
-/// Lets things go wrong.
+/// Injects faults.
 pub struct Faults {
     env: Env,
     random: Random,
@@ -112,7 +112,7 @@ impl Faults {
         Self { env: env.clone(), random, cluster: cluster.clone(), wire: wire.clone(), store: store.clone() }
     }
 
-    /// One fault after another for so long; then everything heals.
+    /// Injects one fault after another for some time, and then heals them all.
     pub async fn rage(&self, climate: Climate, how_long: Duration) {
         let end = self.env.now() + how_long;
         let mut lost = BTreeSet::new();
@@ -135,15 +135,15 @@ impl Faults {
             }
         }
         self.env.sleep_until(end).await;
-        self.cluster.say("no more faults");
+        self.cluster.log_line("no more faults");
         healings.into_iter().for_each(|(_, healing)| self.heal(healing, &mut lost));
-        // Who is down starts again in time.
+        // Killed parts restart by themselves.
         self.wire.heal();
         self.store.set(StoreFaults::default());
     }
 
     fn strike(&self, misfortune: Misfortune, lost: &mut BTreeSet<u32>) -> Option<(Duration, Healing)> {
-        self.cluster.say(&misfortune.to_string());
+        self.cluster.log_line(&misfortune.to_string());
         match misfortune {
             Misfortune::Storm(weather, lasts) => {
                 self.wire.set_weather(weather);

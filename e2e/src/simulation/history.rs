@@ -1,4 +1,4 @@
-//! The history of a run: every revision of the store, in order, and the timeline of single objects for people.
+//! `History`: every revision of the store in order, and timelines of single objects for people.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -6,11 +6,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use storage::{Event, EventKind};
 
-/// Values kept for timelines; older ones are told without their content.
+/// Bytes of values kept for timelines; older revisions are shown without content.
 const KEPT_BYTES: usize = 192 << 20;
-/// Changed fields that one line of a timeline shows.
+/// Most changed fields in one line of a timeline.
 const SHOWN_CHANGES: usize = 8;
-/// A changed value is cut after so many characters.
+/// Most characters of a changed value.
 const SHOWN_CHARS: usize = 120;
 
 /// One revision.
@@ -24,12 +24,11 @@ pub struct Moment {
 pub struct History {
     moments: VecDeque<Moment>,
     bytes: usize,
-    /// Revisions and keys by the row they belong to, for ever: they are small.
+    /// Revisions and keys by row. They are small, and never dropped.
     rows: BTreeMap<String, Vec<(u64, String)>>,
 }
 
-/// `/registry/pods/` of `/registry/pods/default/web`. The one row whose prefix has a folder more is a row of its own
-/// for whoever asks for it by prefix.
+/// Returns `/registry/pods/` for `/registry/pods/default/web`. The rows of Services have one more folder in their prefix.
 fn row_of(key: &str) -> &str {
     let end = key.match_indices('/').nth(2).map_or(key.len(), |(at, _)| at + 1);
     &key[..end]
@@ -47,7 +46,7 @@ impl History {
         }
     }
 
-    /// Revisions above `after` of keys below `prefix`, in order.
+    /// Returns the revisions above `after` of keys below `prefix`, in order.
     pub fn revisions(&self, prefix: &str, after: u64) -> impl Iterator<Item = u64> + '_ {
         let row = self.rows.get(row_of(prefix)).map(Vec::as_slice).unwrap_or_default();
         let from = row.partition_point(|(revision, _)| *revision <= after);
@@ -55,13 +54,13 @@ impl History {
         row[from..].iter().filter(move |(_, key)| key.starts_with(&prefix)).map(|(revision, _)| *revision)
     }
 
-    /// What happened since `after`, as far as it is kept.
+    /// Returns the changes after a revision, as far as they are kept.
     pub fn since(&self, after: u64) -> impl Iterator<Item = &Moment> + '_ {
         let from = self.moments.partition_point(|moment| moment.event.revision <= after);
         self.moments.range(from..)
     }
 
-    /// What became of one key: a line for each of its last revisions.
+    /// Returns the timeline of a key: a line for each of its last revisions.
     pub fn timeline(&self, key: &str, lines: usize) -> Vec<(Timestamp, String)> {
         let of_key: Vec<&Moment> = self.moments.iter().filter(|moment| *moment.event.key == *key).collect();
         of_key[of_key.len().saturating_sub(lines)..].iter().map(|moment| (moment.at, line(moment))).collect()
@@ -85,7 +84,7 @@ fn line(moment: &Moment) -> String {
     format!("{revision} {key}: {what}")
 }
 
-/// The fields in which two objects differ: `status.phase Pending → Running`.
+/// Returns the fields in which two objects differ, as `status.phase Pending → Running`.
 pub fn changes(before: &Value, after: &Value) -> String {
     let mut found = Vec::new();
     collect("", before, after, &mut found);

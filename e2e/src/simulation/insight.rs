@@ -1,37 +1,35 @@
-//! Insight: what the controllers had been shown when they asked for a write, and which of their writes had been
-//! answered.
+//! `Insight`: the versions in the controllers' caches at the time of each write, and their answered writes.
 //!
-//! Kubernetes decides from caches, and each watch lags by itself. What a controller promises, it promises of what its
-//! caches show; so the rules on rollouts have to know what that was. A cache follows its watch at once, as virtual time
-//! does not pass while a program computes: what the wire has let through when a round of decisions begins is what the
-//! round goes by.
+//! Controllers decide from caches, and each watch has its own lag. A controller keeps its guarantees only with respect to
+//! its caches, so the rules on rollouts need to know their versions. Virtual time does not pass while a program computes,
+//! so a cache follows its watch at once: a reconcile uses the versions that the wire has delivered when it begins.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// The rows whose watches tell.
+/// The rows whose watches are recorded.
 pub const DEPLOYMENTS: &str = "/registry/deployments/";
 pub const REPLICA_SETS: &str = "/registry/replicasets/";
 
-/// The versions up to which the controllers' watches have come through: one past state of each row.
+/// Versions that were delivered to the controllers' watches: one past state of each row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shown {
     pub deployments: u64,
     pub replica_sets: u64,
 }
 
-/// What a controller had when it asked for a write.
+/// The state of a controller when it requested a write.
 #[derive(Clone, Debug)]
 pub struct Known {
     pub at: Instant,
     pub shown: Shown,
-    /// The last answered write of each replica set, by key.
+    /// The last answered write of each ReplicaSet, by key.
     pub answered: Arc<BTreeMap<String, Answer>>,
 }
 
-/// A write that its writer knows to be carried out.
+/// A write whose answer its writer got.
 #[derive(Clone, Copy, Debug)]
 pub struct Answer {
     pub version: u64,
@@ -40,7 +38,7 @@ pub struct Answer {
     pub answered_at: Instant,
 }
 
-/// What one decision may have gone by: each cache as of some version between these.
+/// The versions that one decision may be based on: each cache had some version in this range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     pub since: Shown,
@@ -48,9 +46,9 @@ pub struct Window {
 }
 
 impl Known {
-    /// The window of a write of one of these replica sets, which have one owner. Actions of one round follow each other
-    /// at once, and all of them go by what was shown when the first was asked for. Whatever was answered before the
-    /// round is in every cache that it goes by: the controllers wait for that.
+    /// Returns the window of a write to one of these ReplicaSets, which have one owner. The writes of one reconcile follow
+    /// each other at once, and all use the versions at the first request. The caches have all writes that were answered before
+    /// the reconcile, since the controllers wait for that.
     pub fn window<'a>(&self, siblings: impl Iterator<Item = &'a String>) -> Window {
         let mut earlier: Vec<&Answer> = siblings.filter_map(|key| self.answered.get(key)).collect();
         earlier.sort_by_key(|answer| answer.answered_at);
@@ -66,20 +64,20 @@ impl Known {
 }
 
 impl Window {
-    /// Whatever was once true may have been known.
+    /// The window of all versions.
     pub const ANY: Self = {
         let end = Shown { deployments: u64::MAX, replica_sets: u64::MAX };
         Self { since: Shown { deployments: 0, replica_sets: 0 }, until: end }
     };
 
-    /// No cache of replica sets was older than this version.
+    /// Narrows the window: no cache of ReplicaSets was older than this version.
     pub fn reaches(&mut self, version: u64) {
         self.since.replica_sets = self.since.replica_sets.max(version);
         self.until.replica_sets = self.until.replica_sets.max(version);
     }
 }
 
-/// Clones are the same.
+/// The recorded versions; clones share them.
 #[derive(Clone, Default)]
 pub struct Insight(Arc<Mutex<State>>);
 
@@ -90,12 +88,12 @@ struct State {
 }
 
 tokio::task_local! {
-    /// What the controller knew whose request this task carries out.
+    /// The state of the controller whose request this task carries out.
     pub static ASKED: Known;
 }
 
 impl Insight {
-    /// A watch of the controllers on all of a row has come to a version.
+    /// Records the version that was delivered to the controllers' watch of a whole row.
     pub fn show(&self, row: &str, version: u64) {
         let shown = &mut self.0.lock().shown;
         match row {
@@ -105,13 +103,13 @@ impl Insight {
         }
     }
 
-    /// What the controllers know now.
+    /// Returns the present state of the controllers.
     pub fn known(&self, at: Instant) -> Known {
         let state = self.0.lock();
         Known { at, shown: state.shown, answered: state.answered.clone() }
     }
 
-    /// A controller hears that what it asked for is carried out.
+    /// Records that a controller got the answer to a write.
     pub fn answer(&self, key: String, version: u64, asked: &Known, answered_at: Instant) {
         let answer = Answer { version, asked_at: asked.at, shown: asked.shown, answered_at };
         Arc::make_mut(&mut self.0.lock().answered).insert(key, answer);

@@ -1,8 +1,8 @@
-//! The parts of a cluster, under the names that they give themselves.
+//! `Part`: the parts of a simulated cluster, with their names.
 
 use std::fmt;
 
-/// What runs as a process of its own.
+/// A part with its own process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
     ApiServer,
@@ -13,7 +13,7 @@ pub enum Part {
 }
 
 impl Part {
-    /// All but the API server.
+    /// All parts except the API server.
     pub const CLIENTS: [Part; 4] = [Part::ControllerManager, Part::Scheduler, Part::Nodes, Part::Proxies];
 
     pub fn name(self) -> &'static str {
@@ -26,7 +26,7 @@ impl Part {
         }
     }
 
-    /// The user of its certificate.
+    /// Returns the user of the part's certificate.
     pub fn user(self) -> &'static str {
         match self {
             Part::ApiServer => "system:apiserver",
@@ -37,7 +37,7 @@ impl Part {
         }
     }
 
-    /// Parts of a component put their own name behind a slash.
+    /// Finds a part by its user agent. Controllers append their name after a slash.
     pub fn of_user_agent(agent: &str) -> Option<Part> {
         let name = agent.split('/').next().unwrap_or_default();
         Self::CLIENTS.into_iter().find(|part| part.name() == name)

@@ -1,4 +1,4 @@
-//! The closed list of what a cluster at rest may still write. Anything else is somebody who does not come to rest.
+//! The closed list of writes in a cluster at rest. Any other write means that a component has not converged.
 
 use super::history::{Moment, changes};
 use super::rest::Restless;
@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use storage::Entry;
 
-/// One kind of write that goes on for ever.
+/// A kind of write that never stops.
 struct Allowed {
     prefix: &'static str,
-    /// Why it is no unrest.
+    /// Checks that a write is of this kind.
     write: fn(&Moment) -> bool,
-    /// One key is not written more often.
+    /// Least time between two writes of one key.
     period: Duration,
 }
 
@@ -27,7 +27,7 @@ const LIST: &[Allowed] = &[
     Allowed { prefix: "/registry/events/", write: is_gone, period: Duration::from_secs(3600) },
 ];
 
-/// The writes that are not on the list, and keys that were written more often than it allows.
+/// Returns the writes that are not on the list, and keys that were written too often.
 pub fn unrest(moments: &[Moment], observed: Duration) -> Vec<Restless> {
     let mut found = Vec::new();
     let mut counts: BTreeMap<&str, (u32, Duration)> = BTreeMap::new();
@@ -54,7 +54,7 @@ fn value(entry: Option<&Entry>) -> Value {
     entry.and_then(|entry| serde_json::from_slice(&entry.value).ok()).unwrap_or(Value::Null)
 }
 
-/// Both states without what may differ.
+/// Returns true if both states are equal after `forget` has removed the fields that may differ.
 fn equal_but_for(moment: &Moment, forget: impl Fn(&mut Value)) -> bool {
     let (mut before, mut after) = (value(moment.event.previous.as_ref()), value(moment.event.current.as_ref()));
     for object in [&mut before, &mut after] {
@@ -66,12 +66,12 @@ fn equal_but_for(moment: &Moment, forget: impl Fn(&mut Value)) -> bool {
     before == after && !after.is_null()
 }
 
-/// Only the time of renewal changes.
+/// Returns true if only the renew time changed.
 fn renews(moment: &Moment) -> bool {
     equal_but_for(moment, |lease| lease["spec"]["renewTime"] = Value::Null)
 }
 
-/// Only the times of the conditions' heartbeats change.
+/// Returns true if only the heartbeat times of conditions changed.
 fn beats(moment: &Moment) -> bool {
     equal_but_for(moment, |node| {
         for condition in node["status"]["conditions"].as_array_mut().into_iter().flatten() {

@@ -1,4 +1,4 @@
-//! Rest: what a cluster looks like that has done everything it was asked to do.
+//! Checks whether a cluster has converged: every object's status matches its spec.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use storage::Entry;
 
-/// An object that is not at rest, and why.
+/// An object that has not converged, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Restless {
     pub key: String,
@@ -19,17 +19,17 @@ impl fmt::Display for Restless {
     }
 }
 
-/// The store's content, filed for questions. Kept between two looks, so that each revision is read once.
+/// The indexed content of the store. It is kept between two checks, so that each revision is read once.
 #[derive(Default)]
 pub struct Objects {
     revisions: BTreeMap<String, u64>,
     by_key: BTreeMap<String, Value>,
     uids: BTreeSet<String>,
-    /// Pods by the uid of their controller.
+    /// Pods by the UID of their controller.
     pods_of: BTreeMap<String, Vec<String>>,
 }
 
-/// Everything that is not at rest.
+/// Returns all objects that have not converged.
 pub fn restless(objects: &Objects, now: Timestamp) -> Vec<Restless> {
     let mut found = Vec::new();
     for (key, object) in &objects.by_key {
@@ -56,7 +56,7 @@ pub fn restless(objects: &Objects, now: Timestamp) -> Vec<Restless> {
 }
 
 impl Objects {
-    /// The store as it is now.
+    /// Updates to the present content of the store.
     pub fn update(&mut self, entries: &[Entry]) {
         let mut before = std::mem::take(self);
         for entry in entries {
@@ -74,7 +74,7 @@ impl Objects {
         }
     }
 
-    /// The Service that an object with `namespace` and `name` speaks of.
+    /// Returns the Service that an object refers to by `namespace` and `name`.
     fn service_of(&self, holder: &Value) -> Option<&Value> {
         let (namespace, name) = (text(holder, "/namespace"), text(holder, "/name"));
         self.by_key.get(&format!("/registry/services/specs/{namespace}/{name}"))
@@ -137,7 +137,7 @@ fn node(node: &Value, complaints: &mut Vec<String>) {
     }
 }
 
-/// The status speaks of this generation, and every count in it is the number of replicas.
+/// Checks that the status has the present generation, and that every count in it is the number of replicas.
 fn counts(object: &Value, counts: &[&str], complaints: &mut Vec<String>) {
     let (generation, observed) = (number(object, "/metadata/generation"), number(object, "/status/observedGeneration"));
     if generation != observed {
@@ -180,7 +180,7 @@ fn job(job: &Value, complaints: &mut Vec<String>) {
     }
 }
 
-/// The addresses behind a Service are those of its ready pods, by both APIs.
+/// Checks that a Service's addresses are those of its ready pods, in Endpoints and EndpointSlices.
 fn service(key: &str, service: &Value, objects: &Objects, complaints: &mut Vec<String>) {
     let Some(selector) = service.pointer("/spec/selector").and_then(Value::as_object).filter(|s| !s.is_empty()) else {
         return;
@@ -212,7 +212,7 @@ fn service(key: &str, service: &Value, objects: &Objects, complaints: &mut Vec<S
     }
 }
 
-/// What was reserved for a Service that has it not is given back in time.
+/// Checks that an address is used by its Service.
 fn cluster_ip(address: &Value, objects: &Objects, complaints: &mut Vec<String>) {
     let holder = &address["spec"]["parentRef"];
     let has = |service: &Value| items(service, "/spec/clusterIPs").contains(&address["metadata"]["name"]);
@@ -230,7 +230,7 @@ fn node_port(key: &str, holder: &Value, objects: &Objects, complaints: &mut Vec<
     }
 }
 
-/// Its holder is there. Everybody renews after a quarter of the duration, or sooner.
+/// Checks that a Lease is not expired. Holders renew after a quarter of the duration or sooner.
 fn lease(lease: &Value, now: Timestamp, complaints: &mut Vec<String>) {
     let half = SignedDuration::from_secs(number(lease, "/spec/leaseDurationSeconds")) / 2;
     let renewed = text(lease, "/spec/renewTime").parse::<Timestamp>().unwrap_or_default();
@@ -239,7 +239,7 @@ fn lease(lease: &Value, now: Timestamp, complaints: &mut Vec<String>) {
     }
 }
 
-/// What every namespace is given.
+/// Checks the objects that every namespace gets.
 fn namespace(namespace: &Value, objects: &Objects, complaints: &mut Vec<String>) {
     let name = text(namespace, "/metadata/name");
     for key in

@@ -1,6 +1,6 @@
-//! What must hold at every step, whatever goes wrong: judged on each revision as it is written.
+//! `Safety`: the invariants that every revision must keep, checked when it is written.
 //!
-//! A rule keeps what it needs of the objects it has seen, and complains in one sentence.
+//! A rule keeps the state that it needs, and reports a violation in one sentence.
 
 mod addresses;
 mod identity;
@@ -15,25 +15,25 @@ use serde::de::DeserializeOwned;
 use std::sync::Arc;
 use storage::Event;
 
-/// One promise about every state of the store.
+/// One invariant of the store.
 trait Rule: Send {
-    /// Keys that the rule cares for begin with one of these.
+    /// Returns the prefixes of the keys that the rule checks.
     fn prefixes(&self) -> &'static [&'static str];
 
-    /// `value` is the object as it is now; `None`: it is gone.
+    /// Checks a revision; `value` is the new object, or `None` for a deletion.
     fn judge(&mut self, key: &str, value: Option<&[u8]>, when: When<'_>) -> Result<(), Complaint>;
 }
 
-/// One revision in the making.
+/// The revision that is being written.
 #[derive(Clone, Copy)]
 struct When<'a> {
     at: Timestamp,
     revision: u64,
-    /// What the controller that made it had been shown; `None` where it was none, or cannot be told apart.
+    /// State of the controller that wrote it; `None` if it was another writer, or is unknown.
     known: Option<&'a Known>,
 }
 
-/// A broken promise, and the keys of the objects beside the one that was written.
+/// A violation, and the keys of further objects besides the written one.
 struct Complaint {
     what: String,
     concerned: Vec<String>,
@@ -49,7 +49,7 @@ impl Complaint {
     }
 }
 
-/// The part of an object that a rule looks at; `None` for one that is gone.
+/// Reads the fields of an object that a rule checks; `None` for a deletion.
 fn read<T: DeserializeOwned>(key: &str, value: Option<&[u8]>) -> Result<Option<T>, Complaint> {
     let read = value.map(serde_json::from_slice).transpose();
     read.map_err(|error| Complaint::new(format!("{key} cannot be read: {error}")))

@@ -1,4 +1,4 @@
-//! What is tried out on a simulated cluster, each by a seed and a name.
+//! The scenarios of simulated clusters, each run by name and seed.
 
 use super::faults::Climate;
 use super::insight::REPLICA_SETS;
@@ -10,16 +10,16 @@ use proto::kinds::api::core::v1::Pod;
 use serde_json::json;
 use std::time::Duration;
 
-/// How long faults last in a run.
+/// Time with faults in a run.
 const RAGE: Duration = Duration::from_secs(400);
 const RAGE_AT_SIZE: Duration = Duration::from_secs(60);
-/// How long a cluster at rest is watched.
+/// Time for which a cluster at rest is observed.
 const QUIET: Duration = Duration::from_secs(2 * 3600);
-/// The same for a large one, whose nodes alone write eleven times a second.
+/// Such a time for a large cluster, whose nodes alone write eleven times a second.
 const QUIET_AT_SIZE: Duration = Duration::from_secs(600);
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// A scenario under the name by which it is asked for.
+/// A scenario and its name.
 pub struct Scenario {
     pub name: &'static str,
     pub run: fn(u64) -> Run<()>,
@@ -33,7 +33,7 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "stale-rollout", run: stale_rollout },
 ];
 
-/// Deploys `replicas` pods, exposes them, and rolls a new image out.
+/// Deploys `replicas` pods, exposes them, and rolls out a new image.
 pub async fn roll_out(simulation: &Simulation, name: &str, replicas: i32) {
     let user = User::new(simulation, 0);
     user.create("apps", "deployments", user::deployment(name, replicas.unsigned_abs() as usize, "web:1")).await;
@@ -44,7 +44,7 @@ pub async fn roll_out(simulation: &Simulation, name: &str, replicas: i32) {
     available(simulation, name, replicas).await;
 }
 
-/// Until the rollout is complete, as `kubectl rollout status` understands it.
+/// Waits until the rollout is complete, as `kubectl rollout status` does.
 pub async fn available(simulation: &Simulation, name: &str, replicas: i32) {
     let what = format!("{replicas} replicas of {name} are available");
     simulation
@@ -59,8 +59,8 @@ pub async fn available(simulation: &Simulation, name: &str, replicas: i32) {
         .await;
 }
 
-/// A user works while everything goes wrong that can; when faults stop the cluster comes to rest, and stays there.
-/// Every third seed loses no nodes, so that rollouts can be held to what they promise about serving pods.
+/// A user works under all faults; when faults stop, the cluster converges and stays quiet. Every third seed loses no nodes,
+/// so that rollouts' guarantees about available pods can be checked.
 fn survive(seed: u64) -> Run<()> {
     let nodes = 3;
     Simulation::judged(seed, nodes, async |simulation| {
@@ -73,17 +73,16 @@ fn survive(seed: u64) -> Run<()> {
         };
         futures::join!(work, simulation.rage(climate, RAGE));
         comes_to_rest(simulation, QUIET).await;
-        // Who rested for so long still works.
+        // The cluster still works after the quiet time.
         roll_out(simulation, "afterwards", 5).await;
     })
 }
 
-/// A thousand replicas over a hundred nodes roll out while much goes wrong, lose ten nodes, and recover; the nodes come
-/// back.
+/// A thousand replicas on a hundred nodes roll out under faults, lose ten nodes and recover; the nodes return.
 fn at_size(seed: u64) -> Run<()> {
     const NODES: u32 = 100;
     const LOST: u32 = 10;
-    // Closer together than on a small cluster, as a rollout takes seconds.
+    // More frequent than on a small cluster, since a rollout takes only seconds.
     let climate = Climate { nodes_to_lose: 0, longest_pause: Duration::from_secs(4) };
     Simulation::judged(seed, NODES, async |simulation| {
         let work = async {
@@ -103,21 +102,21 @@ fn at_size(seed: u64) -> Run<()> {
     })
 }
 
-/// Nobody counts on the pods of this node any more.
+/// Returns true if no pod of this node is left.
 async fn is_given_up(client: &Client, node: &str) -> bool {
     let on_node = ListOptions::fields(format!("spec.nodeName={node}"));
     let Ok(pods) = client.api::<Pod>("default").list(&on_node).await else { return false };
     pods.items.iter().all(|pod| pod.metadata.deletion_timestamp.is_some())
 }
 
-/// When faults have stopped: everything that was asked for is done, and nothing more is written.
+/// Checks after the faults that the cluster converges and then writes nothing more.
 async fn comes_to_rest(simulation: &Simulation, quiet: Duration) {
     let took = simulation.converges().await;
     let requests = simulation.stays_quiet(quiet).await;
-    simulation.cluster.say(&format!("at rest after {took:?}; {requests} requests in {quiet:?} of quiet"));
+    simulation.cluster.log_line(&format!("at rest after {took:?}; {requests} requests in {quiet:?} of quiet"));
 }
 
-/// An hour of a cluster at rest.
+/// Observes a cluster at rest for an hour.
 fn quiet_hour(seed: u64) -> Run<()> {
     Simulation::judged(seed, 3, async |simulation| {
         roll_out(simulation, "web", 20).await;
@@ -125,8 +124,8 @@ fn quiet_hour(seed: u64) -> Run<()> {
     })
 }
 
-/// A rollout is overtaken by the next one while the controllers do not see the replica set that they made for it. Who
-/// went by such a cache would make the next one too, over `maxSurge`.
+/// A second rollout starts while the controllers' cache lacks the ReplicaSet of the first one. A controller that used this
+/// cache would create the next one too, and exceed `maxSurge`.
 fn stale_rollout(seed: u64) -> Run<()> {
     const REPLICAS: i32 = 4;
     Simulation::judged(seed, 3, async |simulation| {

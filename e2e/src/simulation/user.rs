@@ -1,4 +1,4 @@
-//! A user at work: creates, changes and deletes things, drawn from the seed, and insists until the server agrees.
+//! `User`: creates, changes and deletes objects, drawn from the seed, and retries until the server accepts.
 
 use super::Simulation;
 use client::{Client, DeleteOptions, Error, ListOptions, Patch, PatchOptions, Propagation};
@@ -7,14 +7,14 @@ use proto::gvk::Gvr;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Pauses between two actions are up to this long.
+/// Longest pause between two actions.
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
-/// Pause before something is tried again.
+/// Pause before a retry.
 const RETRY: Duration = Duration::from_secs(1);
-/// Deployments, services and jobs have one of so many names.
+/// Number of names for Deployments, Services and Jobs.
 const NAMES: usize = 4;
 
-/// A pod template that asks for something.
+/// Returns a pod template with resource requests.
 fn template(app: &str, image: &str, cpu: &str) -> Value {
     let requests = json!({"cpu": cpu, "memory": "64Mi"});
     json!({
@@ -23,7 +23,7 @@ fn template(app: &str, image: &str, cpu: &str) -> Value {
     })
 }
 
-/// A Deployment as a user writes it.
+/// Returns a Deployment as a user writes it.
 pub fn deployment(name: &str, replicas: usize, image: &str) -> Value {
     json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name},
@@ -35,7 +35,7 @@ pub fn deployment(name: &str, replicas: usize, image: &str) -> Value {
     })
 }
 
-/// A Service in front of it.
+/// Returns a Service for the Deployment of that name.
 pub fn service(name: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Service", "metadata": {"name": name},
@@ -52,7 +52,7 @@ fn job(name: &str, completions: usize, parallelism: usize) -> Value {
     })
 }
 
-/// Does things to a cluster.
+/// A user of a cluster.
 pub struct User<'a> {
     simulation: &'a Simulation,
     client: Client,
@@ -66,7 +66,7 @@ impl<'a> User<'a> {
         Self { simulation, client: simulation.admin(), random, nodes }
     }
 
-    /// Works for so long. What it leaves behind can come to rest.
+    /// Works for some time. The objects that it leaves can converge.
     pub async fn work(&self, how_long: Duration) {
         let env = self.simulation.env();
         let end = env.now() + how_long;
@@ -123,7 +123,7 @@ impl<'a> User<'a> {
     }
 
     async fn scale(&self, app: &str) {
-        // A steady deployment is never scaled down: that takes pods away by right.
+        // A steady Deployment is never scaled down, since that removes pods legitimately.
         let replicas = if app == "steady-0" { 10 } else { self.random.below(10) };
         self.patch("apps", "deployments", "default", app, json!({"spec": {"replicas": replicas}})).await;
     }
@@ -144,7 +144,7 @@ impl<'a> User<'a> {
         }
         let pod = &found.items[self.random.below(found.items.len())];
         let name = pod["metadata"]["name"].as_str().unwrap_or_default();
-        self.insist(async || pods.delete(name, &DeleteOptions::default()).await).await;
+        self.retry(async || pods.delete(name, &DeleteOptions::default()).await).await;
     }
 
     async fn cordon(&self) {
@@ -155,29 +155,29 @@ impl<'a> User<'a> {
 
     pub async fn create(&self, group: &str, resource: &str, object: Value) {
         let api = self.client.dynamic(&Gvr::new(group, "v1", resource), "default");
-        self.insist(async || api.create(&object).await.map(drop)).await;
+        self.retry(async || api.create(&object).await.map(drop)).await;
     }
 
     pub async fn patch(&self, group: &str, resource: &str, namespace: &str, name: &str, patch: Value) {
         let api = self.client.dynamic(&Gvr::new(group, "v1", resource), namespace);
         let patch = Patch::Strategic(patch);
-        self.insist(async || api.patch(name, &patch, &PatchOptions::default()).await.map(drop)).await;
+        self.retry(async || api.patch(name, &patch, &PatchOptions::default()).await.map(drop)).await;
     }
 
     async fn delete(&self, group: &str, resource: &str, name: &str, propagation: Propagation) {
         let api = self.client.dynamic(&Gvr::new(group, "v1", resource), "default");
         let options = DeleteOptions { propagation: Some(propagation), ..DeleteOptions::default() };
-        self.insist(async || api.delete(name, &options).await).await;
+        self.retry(async || api.delete(name, &options).await).await;
     }
 
-    /// Until it is done, or need not be done any more.
-    async fn insist(&self, act: impl AsyncFn() -> Result<(), Error>) {
+    /// Repeats an action until it succeeds or has become pointless.
+    async fn retry(&self, act: impl AsyncFn() -> Result<(), Error>) {
         loop {
             match act().await {
                 Ok(()) => return,
                 Err(error) if error.is_not_found() || error.is_already_exists() => return,
                 Err(Error::Status(status)) if status.code == 422 || status.code == 403 => {
-                    return self.simulation.cluster.say(&format!("the user is refused: {status}"));
+                    return self.simulation.cluster.log_line(&format!("the user is refused: {status}"));
                 }
                 Err(_) => self.simulation.env().sleep(RETRY).await,
             }

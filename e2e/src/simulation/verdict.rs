@@ -1,7 +1,7 @@
-//! The verdict on a run: what went wrong, found at the step at which it did.
+//! `Verdict`: the violations of a run, reported at the step at which they occur.
 //!
-//! Code that finds a fault often stands where a panic would be caught (a request, a reconcile) or lost (a task), so it
-//! reports here; whoever drives the run stops at once.
+//! Checks often run where a panic would be caught (a request, a reconcile) or lost (a task), so they report here, and the
+//! run stops at once.
 
 use parking_lot::Mutex;
 use std::cell::RefCell;
@@ -9,14 +9,14 @@ use std::fmt;
 use std::sync::{Arc, Once};
 use tokio_util::sync::CancellationToken;
 
-/// Complaints beyond these are mostly consequences of the first.
+/// Most recorded violations; further ones are mostly consequences of the first.
 const KEPT: usize = 5;
 
-/// One broken promise.
+/// A violated invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     pub what: String,
-    /// Keys in the store whose timeline tells how it came to that.
+    /// Keys in the store whose timelines show the cause.
     pub concerned: Vec<String>,
 }
 
@@ -26,7 +26,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Clones share the verdict.
+/// The verdict on a run; clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Verdict {
     violations: Arc<Mutex<Vec<Violation>>>,
@@ -52,8 +52,8 @@ impl Verdict {
         self.broken.cancelled().await;
     }
 
-    /// Takes every panic of this thread for a violation: nothing in a cluster may panic, even where it is caught.
-    /// A simulation has its thread for itself.
+    /// Records every panic of this thread as a violation, since no component may panic, even if that is caught. A simulation
+    /// has its own thread.
     pub(super) fn watch_panics(&self) {
         static HOOK: Once = Once::new();
         HOOK.call_once(|| {

@@ -1,30 +1,30 @@
-//! What every watch promises, checked on its bytes as they pass: versions only grow, and no event is left out.
+//! `WatchCheck`: checks the bytes of a watch: versions only grow, and no event is missing.
 
-/// One watch, as far as it has been read.
+/// The state of one watch.
 #[derive(Debug)]
 pub struct WatchCheck {
-    /// Nothing filters this watch, so that every revision of the keys below here has to come; `None` where something does.
+    /// Prefix of the keys whose revisions must all come; `None` for a filtered watch.
     pub prefix: Option<String>,
     phase: Phase,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Phase {
-    /// The objects that there are, in order of name.
+    /// The initial objects, in order of name.
     Initial,
-    /// Everything up to this version has come.
+    /// All changes up to this version have come.
     Following(u64),
-    /// Initial objects without a mark at their end: versions grow from here on, but from where is not known.
+    /// Initial objects without a mark at their end: versions grow, but the first one is unknown.
     Unmarked(u64),
 }
 
 impl WatchCheck {
-    /// Of a watch that asked to begin after `version` (0: with the objects that there are).
+    /// Makes the check of a watch from `version` on; 0 for one with the initial objects.
     pub fn new(prefix: Option<String>, version: u64) -> Self {
         Self { prefix, phase: if version == 0 { Phase::Initial } else { Phase::Following(version) } }
     }
 
-    /// The version up to which everything has come, where that is known.
+    /// Returns the version up to which all changes have come, if it is known.
     pub fn reached(&self) -> Option<u64> {
         match self.phase {
             Phase::Following(version) => Some(version),
@@ -32,7 +32,7 @@ impl WatchCheck {
         }
     }
 
-    /// Reads one line. `next` tells the first revision below the prefix after a given one.
+    /// Checks one line. `next` returns the first revision below the prefix after a given one.
     pub fn line(&mut self, line: &str, next: impl Fn(&str, u64) -> Option<u64>) -> Result<(), String> {
         let kind = line.strip_prefix("{\"type\":\"").and_then(|rest| rest.split('"').next()).unwrap_or_default();
         if kind == "ERROR" {
@@ -60,7 +60,7 @@ impl WatchCheck {
     }
 }
 
-/// `metadata.resourceVersion`. Members stand in order of name, so none before it can hold another `metadata`.
+/// Returns `metadata.resourceVersion`. Members are sorted by name, so none before it can contain another `metadata`.
 fn version(line: &str) -> Option<u64> {
     const MARK: &str = "\"resourceVersion\":\"";
     let metadata = &line[line.find("\"metadata\":{")?..];

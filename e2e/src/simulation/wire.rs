@@ -1,7 +1,7 @@
-//! The wire between the components and the API server: requests get lost, answers too, watches stall and break.
+//! `Wire`: the faulty connection between the components and the API server.
 //!
-//! An in-process service around the server's own. A request runs as a task of the server's process, so that it dies
-//! with the server and not with its caller; what the caller hears of it is decided here.
+//! It is an in-process service around the server's own. A request runs as a task of the server's process, so that it ends
+//! with the server and not with its caller. The wire decides whether the caller gets the answer.
 
 use super::insight::{ASKED, Known, REPLICA_SETS};
 use super::part::Part;
@@ -32,21 +32,21 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
-/// A request takes this long and up to twice that, as one whose write has to reach a disk. Without it nobody would ever
-/// wait for anybody, and what a real cluster does once for many changes would be done for each.
-const DISTANCE: Duration = Duration::from_millis(5);
+/// A request takes this long and up to twice that, like a write that has to reach a disk. Without it no two requests would
+/// overlap, and work that a real cluster does once for many changes would be done for each.
+const LATENCY: Duration = Duration::from_millis(5);
 
-/// More than any answer to a write.
+/// Most bytes of an answer to a write.
 const LARGEST_ANSWER: usize = 16 << 20;
 
 const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user");
 
-/// How likely each fault is, from 0 to 1.
+/// Probability of each fault, from 0 to 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Weather {
     /// The connection breaks before the server has the request.
     pub lost_request: f64,
-    /// The request is carried out and its answer lost.
+    /// The request is carried out, and its answer is lost.
     pub lost_answer: f64,
     /// A request or its answer takes up to `longest_delay` longer.
     pub delay: f64,
@@ -58,7 +58,7 @@ pub struct Weather {
     pub longest_stall: Duration,
 }
 
-/// A component is to be killed at one of its writes.
+/// An order to kill a component at one of its writes.
 #[derive(Clone, Copy, Debug)]
 struct Ambush {
     writes_left: u32,
@@ -76,14 +76,14 @@ pub struct Wire {
 #[derive(Default)]
 struct State {
     weather: Weather,
-    /// Names of nodes that reach nobody.
+    /// Names of disconnected nodes.
     unreachable: BTreeSet<String>,
-    /// Replaced, and the old one cancelled, when a component's watches are cut.
+    /// Tokens of the components' watches. To cut the watches, the token is cancelled and replaced.
     lines: BTreeMap<Part, CancellationToken>,
-    /// Watches of a component on rows with this prefix stand still until then.
+    /// Components whose watches of a row stall, with the prefix and the end.
     stalled: BTreeMap<Part, (&'static str, Instant)>,
     ambushes: BTreeMap<Part, Ambush>,
-    /// Where components are to be killed.
+    /// Channels to the supervisors that kill components.
     kills: BTreeMap<Part, mpsc::Sender<Duration>>,
 }
 
@@ -113,13 +113,13 @@ impl Wire {
         }
     }
 
-    /// Lets the open watches of a component on rows with this prefix stand still: it acts on what was.
+    /// Stalls the open watches of a component on rows with this prefix, so that it acts on old objects.
     pub fn stall_watches(&self, part: Part, row: &'static str, how_long: Duration) {
         let until = self.env.now() + how_long;
         self.state.lock().stalled.insert(part, (row, until));
     }
 
-    /// Kills a component when the server has carried out its `writes`th write from now, before it hears of it.
+    /// Kills a component when the server has carried out its `writes`th write from now, before it gets the answer.
     pub fn ambush(&self, part: Part, writes: u32, down: Duration) {
         self.state.lock().ambushes.insert(part, Ambush { writes_left: writes, down });
     }
@@ -128,7 +128,7 @@ impl Wire {
         self.state.lock().kills.insert(part, order);
     }
 
-    /// Everything works again, but for nodes that were cut off by name.
+    /// Ends all faults, except for nodes that were disconnected by name.
     pub fn heal(&self) {
         let mut state = self.state.lock();
         state.weather = Weather::default();
@@ -136,7 +136,7 @@ impl Wire {
         state.ambushes.clear();
     }
 
-    /// The server's service as the others reach it. `server` is the process that the requests run in.
+    /// Returns the server's service with faults. `server` is the process in which requests run.
     pub fn around(self: &Arc<Self>, service: HttpService, server: &Env) -> HttpService {
         let (wire, server) = (self.clone(), server.clone());
         HttpService::new(tower::service_fn(move |request| {
@@ -160,7 +160,7 @@ impl Wire {
         let is_decided = caller == Some(Part::ControllerManager) && info.is_mutating();
         let asked = is_decided.then(|| self.witness.insight().known(self.env.now()));
         if caller.is_some() {
-            self.env.sleep(self.random.jitter(DISTANCE, 1.0)).await;
+            self.env.sleep(self.random.jitter(LATENCY, 1.0)).await;
             self.delay().await;
             if self.falls(|weather| weather.lost_request) {
                 return Err(Broken("the request was lost"));
@@ -196,7 +196,7 @@ impl Wire {
         }
     }
 
-    /// Tells the witness of a replica set that its writer now knows to be written.
+    /// Records that the writer of a ReplicaSet got its answer.
     async fn note_answer(
         &self,
         info: &RequestInfo,
@@ -216,7 +216,7 @@ impl Wire {
 
     fn falls(&self, likely: impl Fn(&Weather) -> f64) -> bool {
         let likely = likely(&self.state.lock().weather);
-        // Without faults nothing is drawn, so that a run without them does not depend on them.
+        // Draws nothing without faults, so that such a run does not depend on them.
         likely > 0.0 && self.random.unit() < likely
     }
 
@@ -227,7 +227,7 @@ impl Wire {
         }
     }
 
-    /// Never returns to a caller that dies of it.
+    /// Kills the caller if it is due; then this never returns.
     async fn spring_ambush(&self, caller: Part) {
         let order = {
             let mut state = self.state.lock();
@@ -272,8 +272,8 @@ impl Wire {
     }
 }
 
-/// What the controller of deployments asks of replica sets. (Their own controller writes the status, and the garbage
-/// collector patches and deletes.)
+/// Returns true for the Deployment controller's writes to ReplicaSets. (The ReplicaSet controller writes the status, and
+/// the garbage collector patches and deletes.)
 fn is_resize(info: &RequestInfo) -> bool {
     info.resource == "replicasets" && info.subresource.is_empty() && matches!(info.verb.as_str(), "create" | "update")
 }
@@ -288,7 +288,7 @@ fn broken(why: Broken) -> Response<Body> {
     response
 }
 
-/// What has to come of a watch.
+/// Returns the check of a watch.
 fn check(info: &RequestInfo) -> WatchCheck {
     let gvr = Gvr::new(info.group.as_str(), info.version.as_str(), info.resource.as_str());
     let row = Catalogue::builtin().by_gvr(&gvr).and_then(|target| key_prefix(&target.row));
@@ -302,7 +302,7 @@ fn check(info: &RequestInfo) -> WatchCheck {
     WatchCheck::new(prefix, version)
 }
 
-/// A caller that goes away in the middle of a request takes it along, or does not: servers notice sooner or later.
+/// Handles a caller that goes away in the middle of a request, which is cancelled or completed at random.
 struct CallerGone<'a> {
     task: tokio::task::AbortHandle,
     random: &'a Random,
@@ -317,7 +317,7 @@ impl Drop for CallerGone<'_> {
     }
 }
 
-/// One open watch on its way to its reader.
+/// An open watch that is passed on to its reader.
 struct Watch {
     wire: Arc<Wire>,
     caller: Part,
@@ -325,10 +325,10 @@ struct Watch {
     /// Cancelled when the server's process ends.
     server: CancellationToken,
     body: BodyDataStream,
-    /// The prefix of all that it watches; empty where something filters it.
+    /// Prefix of the watched keys; empty for a filtered watch.
     row: String,
     check: WatchCheck,
-    /// What comes through is what the controllers know.
+    /// True if its events reach the controllers' caches.
     shows: bool,
     broken: bool,
 }
@@ -357,7 +357,7 @@ impl Watch {
         }
     }
 
-    /// The next piece, when the wire lets it through.
+    /// Returns the next bytes when the wire delivers them.
     async fn pass(wire: &Wire, caller: Part, row: &str, body: &mut BodyDataStream) -> Result<Option<Bytes>, ()> {
         let Some(Ok(bytes)) = body.next().await else { return Ok(None) };
         if wire.falls(|weather| weather.stall_watch) {

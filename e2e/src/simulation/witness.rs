@@ -1,4 +1,4 @@
-//! The witness: stands on the store, below all faults, and judges each revision at the step that makes it.
+//! `Witness`: wraps the store below all faults, and checks each revision when it is written.
 
 use super::history::{History, Moment};
 use super::insight::{ASKED, Insight};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use storage::memory::Memory;
 use storage::{Error, Outcome, Range, RangeRequest, Read, Storage, Watch, WatchItem, Write};
 
-/// Everything that Kubernetes stores.
+/// Prefix of everything that Kubernetes stores.
 const EVERYTHING: &str = "/registry/";
 
 pub struct Witness {
@@ -42,11 +42,10 @@ impl Witness {
         Ok(Arc::new(Self { env: env.clone(), inner, insight: Insight::default(), seen: Mutex::new(seen) }))
     }
 
-    /// Judges what has happened since the last look. The store publishes in the same step in which it writes, so
-    /// after a write this sees that write.
-    fn look(&self) {
+    /// Checks the revisions since the last call. The store publishes a write in the same step, so after a write this finds it.
+    fn check_new(&self) {
         let now = self.env.wall();
-        // A write whose controller went away meanwhile goes on in a task that knows nothing of it.
+        // A write whose controller went away goes on in a task without that state.
         let known = ASKED.try_with(Clone::clone).ok();
         let mut seen = self.seen.lock();
         let Seen { stream, history, safety } = &mut *seen;
@@ -63,23 +62,23 @@ impl Witness {
         &self.insight
     }
 
-    /// What has happened after a revision.
+    /// Returns the changes after a revision.
     pub fn since(&self, after: u64) -> Vec<Moment> {
-        self.look();
+        self.check_new();
         self.seen.lock().history.since(after).cloned().collect()
     }
 
-    /// The first revision above `after` below `prefix`.
+    /// Returns the first revision above `after` of keys below `prefix`.
     pub fn next_revision(&self, prefix: &str, after: u64) -> Option<u64> {
         self.seen.lock().history.revisions(prefix, after).next()
     }
 
     pub fn timeline(&self, key: &str, lines: usize) -> Vec<(Timestamp, String)> {
-        self.look();
+        self.check_new();
         self.seen.lock().history.timeline(key, lines)
     }
 
-    /// The whole store as it is now.
+    /// Returns the whole present store.
     pub async fn everything(&self) -> Range {
         self.inner.range(RangeRequest::prefix(EVERYTHING)).await.expect("a memory store answers")
     }
@@ -97,7 +96,7 @@ impl Storage for Witness {
 
     async fn write(&self, write: Write) -> Result<Outcome, Error> {
         let outcome = self.inner.write(write).await;
-        self.look();
+        self.check_new();
         outcome
     }
 

@@ -1,5 +1,5 @@
-//! Policies in CEL as students write them: one that refuses, with a custom resource as its parameter, one that warns,
-//! and one that changes what is written.
+//! Admission policies in CEL: one that refuses, with a custom resource as its parameter, one that warns, and one that
+//! mutates objects.
 
 use crate::cluster;
 use e2e::store::Store;
@@ -112,7 +112,7 @@ fn policies_refuse_warn_and_change() {
     kubectl.run("delete validatingadmissionpolicy --all");
     wait::until("the custom resource is there", || kubectl.with_input("apply -f -", POLICIES).success);
 
-    // An expression that fits no object of the kind is stored, and told of.
+    // An expression that fits no object of the kind is stored, with a warning.
     let generation = "wait validatingadmissionpolicy --for=jsonpath={.status.observedGeneration}=1 --timeout=60s";
     apply(MISTAKEN);
     kubectl.ok(&format!("{generation} few-replicas owned mistaken"));

@@ -1,5 +1,5 @@
-//! Webhooks of the test's own that admit what is written, over TLS, by URL and behind a Service: those that change and
-//! refuse, and those that hang, lie, loop and are down.
+//! Admission webhooks over TLS, by URL and behind a Service: those that mutate and refuse, and those that hang, send wrong
+//! answers, loop, or are down.
 
 use crate::program;
 use crate::webhook_server::{serve, service};
@@ -22,10 +22,10 @@ use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-/// Which object is shown to which webhook.
+/// Label that selects the webhook of an object.
 const LABEL: &str = "hook";
 
-/// The administrator, once there is a server.
+/// Client of the administrator, once there is a server.
 type Admin = Arc<OnceLock<Client>>;
 
 fn map(name: &str, hook: &str) -> Value {
@@ -48,7 +48,7 @@ fn denied(review: &Value, why: &str) -> String {
     reviewed(review, json!({"allowed": false, "status": status, "warnings": ["think again"]}))
 }
 
-/// Answers by the path.
+/// Answers depending on the path.
 async fn answer(env: Env, admin: Admin, request: Request<Body>) -> Result<Response<Body>, Infallible> {
     let path = request.uri().path().to_owned();
     let bytes = to_bytes(request.into_body(), 1 << 20).await.unwrap_or_default();
@@ -78,7 +78,7 @@ async fn answer(env: Env, admin: Admin, request: Request<Body>) -> Result<Respon
     Ok(Response::new(Body::from(text)))
 }
 
-/// A webhook for the maps that bear its name as a label.
+/// Returns a webhook for the ConfigMaps with its name as a label.
 fn webhook(name: &str, client: Value, failure_policy: &str) -> Value {
     json!({
         "name": format!("{name}.hooks.test"), "clientConfig": client, "failurePolicy": failure_policy,
@@ -107,7 +107,7 @@ impl World {
         file.display().to_string()
     }
 
-    /// Creates a map that this webhook is shown.
+    /// Creates a ConfigMap that this webhook reviews.
     fn create(&self, hook: &str, flags: &str) -> Printed {
         let file = self.file("map.json", &map(&format!("map-{hook}"), hook));
         self.kubectl.run(&format!("create -f {file} {flags}"))
@@ -143,7 +143,7 @@ async fn webhooks_change_and_refuse_and_cannot_hold_anybody_up() {
     let address = service["metadata"]["annotations"].as_object().unwrap().values().next().unwrap().clone();
     let by_url =
         |path: &str| json!({"url": format!("https://{}/{path}", address.as_str().unwrap()), "caBundle": bundle});
-    // Nobody listens at a port that was free a moment ago.
+    // A port that was free a moment ago has no listener.
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let down = json!({"url": format!("https://{free}/down"), "caBundle": bundle});
     kubectl.ok(&format!("apply -f {}", world.file("service.json", &service)));
@@ -216,7 +216,7 @@ async fn webhooks_change_and_refuse_and_cannot_hold_anybody_up() {
     }
     let names = kubectl.ok(&format!("get configmaps -l {LABEL} -o jsonpath={{.items[*].metadata.name}}"));
     assert_eq!(names, "map-down-ignored map-fill map-hang-ignored", "what was refused is not there");
-    // Whoever is refused by what he configured can take it away.
+    // A user whose own webhook refuses everything can still delete it.
     kubectl.ok("delete validatingwebhookconfiguration hooks");
     wait::until("nobody refuses any more", || world.create("deny", "").success);
     env.shutdown().cancel();

@@ -1,5 +1,5 @@
-//! Two API servers, of which one serves a group for the other: what kubectl sees through the first, and what becomes of
-//! it when the second goes and comes back.
+//! Two API servers, of which one serves an aggregated group: kubectl's view through the first server, also while the second
+//! one is away and after its return.
 
 use crate::{etcd, program};
 use base64::Engine;
@@ -22,7 +22,7 @@ use std::sync::Arc;
 const BOOKS: &str = "/apis/books.example/v1/namespaces/default/books";
 const API_SERVICE: &str = "/apis/apiregistration.k8s.io/v1/apiservices/v1.books.example";
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-/// What the second server's certificate has to say, beside what it always says.
+/// Additional names in the second server's certificate.
 const NAMES: [&str; 9] = [
     "localhost",
     "127.0.0.1",
@@ -50,7 +50,7 @@ const DEFINITION: &str = r#"{
 const BOOK: &str =
     r#"{"apiVersion": "books.example/v1", "kind": "Book", "metadata": {"name": "moby"}, "spec": {"pages": 635}}"#;
 
-/// A server that serves books, and believes a proxy named `aggregator`.
+/// Starts a server that serves books, and trusts a proxy named `aggregator`.
 async fn second(directory: &Path, proxies: &Path, now: Timestamp) -> ApiServer {
     let data_dir = DataDir::open(&directory.join("second")).unwrap();
     let authority = Authority::load_or_create(&data_dir.pki().join("ca"), now).unwrap();
@@ -62,12 +62,12 @@ async fn second(directory: &Path, proxies: &Path, now: Timestamp) -> ApiServer {
     std::fs::write(own.join("tls.crt"), pair.cert_pem).unwrap();
     std::fs::write(own.join("tls.key"), pair.key_pem).unwrap();
     let ca_file = format!("--requestheader-client-ca-file={}", proxies.join("ca.crt").display());
-    // Beside the flags that every server of these tests has.
+    // In addition to the flags of every server in these tests.
     let flags = [ca_file.as_str(), "--requestheader-allowed-names=aggregator"];
     ApiServer::start_in(program(), Arc::new(data_dir), Store::Embedded, &flags).await
 }
 
-/// A server that shows itself as `aggregator` to others.
+/// Starts a server that authenticates to others as `aggregator`.
 async fn first(directory: &Path, proxies: &Authority, store: Store<'_>, now: Timestamp) -> ApiServer {
     let pair = proxies.issue(&Subject { common_name: "aggregator", ..Subject::default() }, now).unwrap();
     let (cert, key) = (directory.join("aggregator.crt"), directory.join("aggregator.key"));
@@ -93,7 +93,7 @@ async fn patch(client: &Client, body: &Value) {
     assert_eq!(answer.code, 200, "{}", answer.text);
 }
 
-/// Waits for a reason of the condition; answers its message.
+/// Waits until the condition has a reason; returns its message.
 async fn condition(client: &Client, reason: &str) -> String {
     let mut condition = Value::Null;
     wait::until_async(&format!("the APIService says {reason}"), async || {
@@ -121,7 +121,7 @@ async fn a_group_of_another_server(store: Store<'_>) {
     let (near, far) = (first.client(&first.admin), second.client(&second.admin));
     create(&far, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", DEFINITION).await;
 
-    // Where it really is, the user says on the service.
+    // The annotation of the Service has the real address.
     let uri: Uri = second.admin.server.parse().unwrap();
     let service = json!({
         "metadata": {"name": "books", "annotations": {SERVICE_ENDPOINT: uri.authority().unwrap().as_str()}},
@@ -152,7 +152,7 @@ async fn a_group_of_another_server(store: Store<'_>) {
     let watched = ask(&near, Ask::get(&format!("{BOOKS}?watch=1&resourceVersion=0&timeoutSeconds=1"))).await;
     assert!(watched.text.starts_with(r#"{"type":"ADDED""#), "{}", watched.text);
 
-    // Here ann may read books; that she may not there is said by the other server, in her name.
+    // This server allows ann to read books; the other server, which gets her name, refuses it.
     kubectl.ok("create clusterrole reader --verb=get,list --resource=configmaps");
     let rule = json!({"rules": [{"apiGroups": ["books.example"], "resources": ["books"], "verbs": ["list"]}]});
     let role = Ask::patch(

@@ -1,4 +1,4 @@
-//! What was done is written down: by a policy of all levels, into a log that is rotated, and to a webhook that was away.
+//! Audit events by a policy with all levels, in a rotated log and at a webhook that was unavailable at first.
 
 use crate::{program, webhook_server};
 use axum::body::{Body, to_bytes};
@@ -19,7 +19,7 @@ use std::convert::Infallible;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Everything is asked for by the last rule, so that nothing but the kind itself keeps secrets out of it.
+/// The last rule matches everything, so that only the resource keeps the content of Secrets out of the log.
 const POLICY: &str = "apiVersion: audit.k8s.io/v1
 kind: Policy
 omitManagedFields: true
@@ -32,14 +32,14 @@ rules:
 - {level: RequestResponse, omitStages: [RequestReceived]}
 ";
 const WORD: &str = "a-word-that-nobody-reads";
-/// So often the webhook says that it cannot, before it can.
+/// Number of failures of the webhook before it succeeds.
 const REFUSALS: usize = 3;
-/// At the webhook events are cut at this size; in the log they are not.
+/// Size at which events for the webhook are truncated; those in the log are not.
 const MAX_EVENT_BYTES: usize = 20_000;
 
 type Events = Arc<Mutex<Vec<Value>>>;
 
-/// Somebody who collects events, and is away at first.
+/// A webhook that collects events, and fails at first.
 async fn collector(env: &Env, authority: &Authority, directory: &Path) -> (String, Events) {
     let events = Events::default();
     let (seen, refused) = (events.clone(), Arc::new(Mutex::new(0)));
@@ -68,7 +68,7 @@ async fn collector(env: &Env, authority: &Authority, directory: &Path) -> (Strin
     (path.display().to_string(), events)
 }
 
-/// The logs: that which is written, and before it those which were put aside.
+/// Returns the logs: the rotated ones first, then the present one.
 fn logs(directory: &Path) -> Vec<Vec<Value>> {
     let entries = std::fs::read_dir(directory).unwrap();
     let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
@@ -78,7 +78,7 @@ fn logs(directory: &Path) -> Vec<Vec<Value>> {
     paths.iter().map(|path| read(path).lines().map(|line| serde_json::from_str(line).unwrap()).collect()).collect()
 }
 
-/// What makes an event one that others can read.
+/// Checks that an event has the required fields.
 fn check(event: &Value) {
     assert_eq!((&event["kind"], &event["apiVersion"]), (&json!("Event"), &json!("audit.k8s.io/v1")), "{event}");
     let level = event["level"].as_str().unwrap();
@@ -104,7 +104,7 @@ fn check(event: &Value) {
     }
 }
 
-/// The one event about the end of the last request of this verb to this path.
+/// Returns the event at the end of the last request of this verb to this path.
 #[track_caller]
 fn last<'a>(events: &'a [Value], verb: &str, path: &str) -> &'a Value {
     let is = |event: &&Value| {
@@ -133,7 +133,7 @@ fn policies() -> String {
     json!({"apiVersion": "v1", "kind": "List", "items": [policy, binding]}).to_string()
 }
 
-/// What people do.
+/// Sends the requests of users.
 fn work(kubectl: &Kubectl) {
     kubectl.with_input("apply -f -", &policies()).succeeded();
     kubectl.ok("create namespace managed");
@@ -199,7 +199,7 @@ async fn what_was_done_is_written_down_and_sent() {
     let leaks = |event: &&Value| [WORD, "\"eyJ"].iter().any(|secret| event.to_string().contains(secret));
     assert_eq!(events.iter().find(leaks), None, "a secret is written down");
 
-    // The webhook was sent the same, each once, although it was away.
+    // The webhook got the same events, each once, although it was unavailable.
     let received = received.lock().clone();
     let key = |event: &Value| (event["auditID"].to_string(), event["stage"].to_string());
     let unique: BTreeSet<_> = received.iter().map(key).collect();
@@ -220,7 +220,7 @@ async fn what_was_done_is_written_down_and_sent() {
     env.drain().await;
 }
 
-/// What each rule of the policy asks for.
+/// Checks the level of each rule of the policy.
 fn levels(events: &[Value]) {
     assert!(events.iter().all(|event| event["objectRef"].is_object()), "nothing of paths without resources");
     let of = |verb, path| last(events, verb, path);
@@ -258,7 +258,7 @@ fn levels(events: &[Value]) {
     );
 }
 
-/// What the stages of the chain note.
+/// Checks the annotations of the request's stages.
 fn annotations(events: &[Value]) {
     let of = |verb, path| &last(events, verb, path)["annotations"];
     let decision = |annotations: &Value| annotations["authorization.k8s.io/decision"].clone();

@@ -1,4 +1,4 @@
-//! What an etcd does to a server that depends on it, seen from outside: one clear line, and nothing else is lost.
+//! A server with a failing etcd: it logs one clear line, and loses nothing else.
 
 use crate::bad_start::complaint;
 use crate::{etcd, program};
@@ -45,7 +45,7 @@ fn nobody_there_and_two_clusters() {
     assert!(said.starts_with(&format!("{ended}etcd does not answer at {other}: ")), "{said}");
 }
 
-/// A server with its etcd at the other end of a wire that the test has hold of.
+/// Starts a server whose etcd is behind a proxy of the test.
 async fn behind_a_wire(directory: &Path, etcd: &EtcdProcess) -> (TcpProxy, ApiServer) {
     let proxy = TcpProxy::start(socket(etcd));
     let url = format!("http://{}", proxy.address());
@@ -57,7 +57,7 @@ fn socket(etcd: &EtcdProcess) -> SocketAddr {
     etcd.urls()[0].strip_prefix("http://").unwrap().parse().unwrap()
 }
 
-/// The store of a test's own, past every API server.
+/// Opens the store directly, without an API server.
 async fn storage(etcd: &EtcdProcess) -> Arc<Etcd> {
     let mut options = Config::default().etcd;
     options.etcd_servers = etcd.urls();
@@ -70,7 +70,7 @@ async fn names(client: &Client) -> BTreeSet<String> {
     items.map(|item| item["metadata"]["name"].as_str().unwrap().to_owned()).collect()
 }
 
-/// A cache of ConfigMaps as client-go would keep it.
+/// Starts an informer of ConfigMaps.
 async fn informer(client: &Client) -> Informer<ConfigMap> {
     let informers = Informers::new(client);
     let informer = informers.of_namespace::<ConfigMap>("default");
@@ -99,8 +99,8 @@ fn config_map(name: &str, text: &str) -> Ask {
     Ask::post(CONFIG_MAPS, json!({"metadata": {"name": name}, "data": {"text": text}}).to_string().as_str())
 }
 
-/// Lines of the server's log with these words.
-fn told(server: &ApiServer, words: &str) -> Vec<String> {
+/// Returns the lines of the server's log with these words.
+fn log_lines(server: &ApiServer, words: &str) -> Vec<String> {
     let log = fs::read_to_string(&server.log).unwrap();
     log.lines().filter(|line| line.contains(words)).map(str::to_owned).collect()
 }
@@ -148,8 +148,8 @@ async fn a_slow_etcd_is_waited_for_and_one_that_hangs_is_told_of() {
     there.remove("lost");
     assert_eq!(there, ["after", "before", "slow"].map(str::to_owned).into());
     sees(&informer, "after").await;
-    assert_eq!(told(&server, "etcd does not answer").len(), 1);
-    assert_eq!(told(&server, "etcd answers again").len(), 1);
+    assert_eq!(log_lines(&server, "etcd does not answer").len(), 1);
+    assert_eq!(log_lines(&server, "etcd answers again").len(), 1);
 }
 
 #[tokio::test]
@@ -167,7 +167,7 @@ async fn a_member_that_turns_into_another_clusters_is_not_asked() {
         answer.code == 503 && answer.body["message"].as_str().unwrap().contains(why)
     })
     .await;
-    assert_eq!(told(&server, why).iter().filter(|line| line.contains("it is not asked any more")).count(), 1);
+    assert_eq!(log_lines(&server, why).iter().filter(|line| line.contains("it is not asked any more")).count(), 1);
     let strange = storage(&other).await;
     assert_eq!(strange.range(RangeRequest::prefix("/")).await.unwrap().entries, []);
     wire.lead_to(socket(&own));
@@ -189,7 +189,7 @@ async fn history_that_somebody_compacts_is_lost_and_nothing_else() {
     let page = of(&admin, Ask::get(&format!("{CONFIG_MAPS}?limit=1"))).await.body;
     let [version, token] = ["resourceVersion", "continue"].map(|field| page["metadata"][field].as_str().unwrap());
 
-    // While the server hears nothing, somebody deletes one and makes one, and compacts it all.
+    // While the server gets no events, an object is deleted, one is created, and the store is compacted.
     let strange = storage(&etcd).await;
     wire.hold();
     let b = strange.get("/registry/configmaps/default/b").await.unwrap().entry.unwrap();
@@ -248,7 +248,7 @@ async fn a_full_database_takes_deletions_only() {
         assert_eq!(of(&admin, Ask::get(&path)).await.code, 200);
         assert_eq!(of(&admin, Ask::delete(&path, "")).await.code, 200);
     }
-    let lines = told(&server, "etcd takes no more writes");
+    let lines = log_lines(&server, "etcd takes no more writes");
     assert_eq!(lines.len(), 1, "{lines:?}");
     assert!(lines[0].contains("NOSPACE"), "{lines:?}");
 }
@@ -309,7 +309,7 @@ async fn what_is_no_object_hides_nothing_else() {
     let broken = of(&admin, Ask::get(&format!("{CONFIG_MAPS}/broken"))).await;
     assert_eq!((broken.code, &broken.body["reason"]), (500, &json!("InternalError")));
     for key in ["/registry/configmaps/default/broken", "/registry/configmaps/stray"] {
-        let lines = told(&server, &format!("key={key} "));
+        let lines = log_lines(&server, &format!("key={key} "));
         assert_eq!(lines.len(), 1, "{lines:?}");
     }
     assert_eq!(of(&admin, config_map("another", "1")).await.code, 201);
@@ -325,12 +325,12 @@ async fn a_server_with_another_range_says_so() {
     let first = start(&["--advertise-address=10.0.0.1"]).await;
     let second = start(&["--advertise-address=10.0.0.2", "--service-cluster-ip-range=10.97.0.0/16"]).await;
     let words = "--service-cluster-ip-range is";
-    assert_eq!(told(&first, words), [""; 0]);
-    let lines = told(&second, words);
+    assert_eq!(log_lines(&first, words), [""; 0]);
+    let lines = log_lines(&second, words);
     assert_eq!(lines.len(), 1, "{lines:?}");
     assert!(
         lines[0].contains(r#"is 10.97.0.0/16 here, and the cluster was set up with ["10.96.0.0/16"]"#),
         "{lines:?}"
     );
-    assert_eq!(told(&second, "address 10.96.0.1 of Service default/kubernetes is outside this server's").len(), 1);
+    assert_eq!(log_lines(&second, "address 10.96.0.1 of Service default/kubernetes is outside this server's").len(), 1);
 }

@@ -1,4 +1,4 @@
-//! Bad input gets the code, reason and words of Kubernetes, and nothing is stored.
+//! Bad input gets Kubernetes' code, reason and message, and nothing is stored.
 
 use crate::cluster;
 use e2e::store::Store;

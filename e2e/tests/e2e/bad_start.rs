@@ -1,4 +1,5 @@
-//! What cannot start says why in one line on standard error, ends with a code that is not 0, and overwrites nothing.
+//! A component that cannot start prints the reason as one line on standard error, exits with a code other than 0, and
+//! overwrites nothing.
 
 use crate::program;
 use component_base::env::Env;
@@ -12,7 +13,7 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Runs the program in a directory; answers its exit code and its one line.
+/// Runs the program in a directory; returns its exit code and its line.
 pub fn complaint(directory: &Path, line: &str) -> (i32, String) {
     let mut command = Command::new(program());
     let command = command.args(line.split_whitespace()).current_dir(directory).env_remove("KUBECONFIG");
@@ -22,7 +23,7 @@ pub fn complaint(directory: &Path, line: &str) -> (i32, String) {
     (output.status.code().unwrap(), said.trim_end().to_owned())
 }
 
-/// Every file below a directory with its content, but for logs.
+/// Returns every file below a directory with its content, except logs.
 fn files(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(directory).unwrap() {
@@ -146,7 +147,7 @@ const FILES: [(&str, &str, &str); 25] = [
     ("restore", "", ""),
 ];
 
-/// Nothing is made before all of them are known to be good: no store, no certificate, no log.
+/// No store, certificate or log is created before all files have been checked.
 #[test]
 fn bad_files() {
     let directory = tempfile::tempdir().unwrap();
@@ -174,7 +175,7 @@ fn bad_files() {
     assert!(unclear.is_empty(), "{unclear:#?}");
 }
 
-/// A data directory with a cluster in it, spoiled in one way or another.
+/// A cluster's data directory, damaged in several ways.
 #[tokio::test]
 async fn bad_directories() {
     let original = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! A person asks for a certificate, somebody approves, and the certificate works; a node's is approved by itself.
+//! A user's certificate signing request is approved, and the certificate works; a node's request is approved
+//! automatically.
 
 use crate::cluster;
 use base64::Engine;
@@ -11,7 +12,7 @@ use std::path::Path;
 
 const USAGES: &str = "[digital signature, client auth]";
 
-/// A request as a manifest, and the key that it is for.
+/// Returns a CertificateSigningRequest, and its key.
 fn manifest(name: &str, organization: &str, common_name: &str, signer: &str) -> (String, KeyPair) {
     let key = KeyPair::generate().unwrap();
     let mut params = CertificateParams::default();
@@ -28,7 +29,7 @@ fn manifest(name: &str, organization: &str, common_name: &str, signer: &str) -> 
     (manifest, key)
 }
 
-/// Once it is issued.
+/// Waits for the issued certificate.
 fn certificate(kubectl: &Kubectl, name: &str) -> String {
     let mut issued = String::new();
     e2e::wait::until("the certificate is issued", || {
@@ -39,7 +40,7 @@ fn certificate(kubectl: &Kubectl, name: &str) -> String {
     String::from_utf8(pem).unwrap()
 }
 
-/// Who shows this certificate.
+/// Returns a connection with this certificate.
 fn owner(admin: &Path, directory: &Path, cert: String, key: &KeyPair) -> Kubectl {
     let connection = kubeconfig::read(admin).unwrap();
     let connection =
@@ -67,7 +68,7 @@ fn what_is_approved_is_signed_and_works() {
     assert!(who.contains("ada") && who.contains("dev"), "{who}");
     assert!(ada.fails("get nodes").contains(r#"User "ada" cannot list resource "nodes""#));
 
-    // A kubelet that may ask for itself needs nobody; one that asks for what the signer does not give is told so.
+    // A kubelet's own request is approved automatically; a request that the signer does not permit fails with a condition.
     let role = "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient";
     kubectl.ok(&format!("create clusterrolebinding nodes --clusterrole={role} --group=system:nodes"));
     let (request, key) = manifest("node", "system:nodes", "system:node:node-0", "kube-apiserver-client-kubelet");

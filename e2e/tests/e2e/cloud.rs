@@ -1,4 +1,4 @@
-//! A cloud that is simulated: it names new nodes, and gives Services addresses that outsiders would use.
+//! The simulated cloud: it sets provider IDs of new nodes, and external addresses of Services.
 
 use crate::{cluster_with, program};
 use component_base::lifecycle::PARENT_PIPE;

@@ -1,4 +1,4 @@
-//! Every `kubectl` command that the README promises, on each store.
+//! Every `kubectl` command that the README lists, on each store.
 
 use crate::{cluster, etcd};
 use e2e::kubectl::Kubectl;
@@ -103,7 +103,7 @@ fn watch(kubectl: &Kubectl) {
     kubectl.ok("delete configmap watched");
 }
 
-/// Every node's proxy has the Service's rules, one per endpoint.
+/// Checks that every node's proxy has the Service's rules, one per endpoint.
 fn service_rules(cluster: &Cluster, kubectl: &Kubectl) {
     let ip = kubectl.ok("get service web -o jsonpath={.spec.clusterIP}");
     for node in ["node-0", "node-1", "node-2"] {

@@ -1,4 +1,4 @@
-//! `docker-compose up` of a fresh clone, and what a student then does to the parts.
+//! `docker-compose up` of a fresh clone, and failures of its parts.
 
 use crate::tour;
 use component_base_testing::test_needs;
@@ -12,14 +12,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const PROJECT: &str = "orrery-test";
-/// As whom the containers run where nobody says otherwise.
+/// User of the containers by default.
 const USER: &str = "1000";
-/// Of the compose file.
+/// Names of the image and of the compose files.
 const IMAGE: &str = "orrery";
 const ONE_MEMBER: [&str; 1] = ["docker-compose.yml"];
 const THREE_MEMBERS: [&str; 2] = ["docker-compose.yml", "compose/etcd-three.yml"];
 
-/// The compose file in a clone of its own.
+/// The compose file in its own clone.
 struct Stack<'a> {
     engine: &'a Engine,
     clone: &'a Path,
@@ -54,12 +54,12 @@ impl<'a> Stack<'a> {
         command
     }
 
-    /// As the host does, with the kubeconfig that the stack has written for it.
+    /// Returns a kubectl with the kubeconfig that the stack has written for the host.
     fn kubectl(&self) -> Kubectl {
         Kubectl::new(&self.clone.join("compose/kubeconfig"), self.clone)
     }
 
-    /// Pulls a service's plug to a network, or puts it in again.
+    /// Disconnects a service from a network, or reconnects it.
     fn network(&self, what: &str, network: &str, service: &str) {
         let container = self.compose(&format!("ps --quiet {service}"));
         let mut command = self.engine.docker();
@@ -70,7 +70,7 @@ impl<'a> Stack<'a> {
         must(command.arg(format!("{PROJECT}_{network}")).arg(container.trim()));
     }
 
-    /// The names of the networks that a service is on.
+    /// Returns the names of a service's networks.
     fn networks(&self, service: &str) -> String {
         let container = self.compose(&format!("ps --quiet {service}"));
         let format = "--format={{range $name, $_ := .NetworkSettings.Networks}}{{$name}} {{end}}";
@@ -122,7 +122,7 @@ fn the_compose_file() {
     a_member_is_cut_off(&stack);
 }
 
-/// The one binary is the release as it is shipped, linked statically: it runs outside its image, too.
+/// The binary is the statically linked release, which runs outside its image too.
 fn the_binary_of_the_image_takes_the_tour(engine: &Engine) {
     let directory = tempfile::tempdir().unwrap();
     let program = directory.path().join("orrery");
@@ -137,7 +137,7 @@ fn the_binary_of_the_image_takes_the_tour(engine: &Engine) {
     cluster.stop();
 }
 
-/// What a clone of the working tree would hold, at a path that stays: compilers remember it.
+/// Copies the working tree to a constant path, since compilers record it.
 fn clone(data: &Path) -> PathBuf {
     let clone = data.join("clone");
     let _ = std::fs::remove_dir_all(&clone);
@@ -145,7 +145,7 @@ fn clone(data: &Path) -> PathBuf {
     let copy = "git ls-files -z --cached --others --exclude-standard | tar -c --null -T - | tar -x -C \"$1\"";
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     must(Command::new("sh").args(["-ec", copy, "sh"]).arg(&clone).current_dir(workspace));
-    // Where the containers' user writes the kubeconfig.
+    // The folder to which the containers' user writes the kubeconfig.
     must(Command::new("chown").arg(format!("{USER}:{USER}")).arg(clone.join("compose")));
     clone
 }
@@ -159,7 +159,7 @@ fn only_the_apiserver_reaches_etcd(stack: &Stack<'_>) {
     }
 }
 
-/// As the engine has it, and as the kernel does.
+/// Checks the memory limit in the engine and in the kernel.
 fn nothing_is_root(stack: &Stack<'_>, services: &[&str]) {
     for service in services {
         let container = stack.compose(&format!("ps --quiet {service}"));
@@ -234,7 +234,7 @@ fn a_node_is_cut_off(stack: &Stack<'_>) {
     kubectl.ok("wait --for=condition=Ready node/node-1 --timeout=90s");
 }
 
-/// As the kernel does to a process that takes more memory than it may have.
+/// Kills a process like the kernel's out-of-memory killer.
 fn a_killed_store_keeps_everything(stack: &Stack<'_>) {
     let kubectl = stack.kubectl();
     kubectl.ok("create configmap kept --from-literal=a=1");

@@ -1,11 +1,11 @@
-//! `--config` of the components that have one: a file says what flags say, flags have the last word, and a file that
-//! makes no sense is refused in a line.
+//! `--config` of the components that have it: a file sets what flags set, flags win, and an invalid file is refused with
+//! one line.
 
 use clap::Args;
 use component_base::command;
 use component_base::options::ConfigFileError;
 
-/// A component with a file: its name, and how a file begins.
+/// A component with a configuration file: its name, and the head of a file.
 struct Kind<C> {
     name: &'static str,
     head: &'static str,
@@ -25,7 +25,7 @@ const PROXY: Kind<proxy_sim::Config> = Kind {
 };
 
 impl<C: Args> Kind<C> {
-    /// What the component makes of a file beside these flags.
+    /// Returns the component's configuration from a file and these flags.
     fn read(&self, fields: &str, flags: &[&str]) -> Result<C, String> {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), format!("{}{fields}", self.head)).unwrap();

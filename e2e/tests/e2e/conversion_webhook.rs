@@ -1,4 +1,4 @@
-//! A custom resource whose versions a webhook of the test's own converts, over TLS, by URL and behind a Service.
+//! A custom resource whose versions a webhook converts, over TLS, by URL and behind a Service.
 
 use crate::program;
 use crate::webhook_server::{serve, service};

@@ -1,4 +1,4 @@
-//! The API server is killed again and again while clients write: what it has answered is there, and revisions go up.
+//! The API server is killed repeatedly while clients write: answered writes survive, and revisions grow.
 
 use crate::{etcd, program};
 use component_base::env::Env;
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const KILLS: usize = 50;
 const WRITERS: usize = 4;
-/// A kill comes at the latest when so many writes were answered.
+/// Most answered writes before a kill.
 const MOST_WRITES: usize = 40;
 const SEED: u64 = 1;
 
@@ -30,13 +30,13 @@ async fn fifty_kills_during_writes_to_etcd() {
     survives_kills(Store::Etcd(&etcd)).await;
 }
 
-/// What one writer knows of its object.
+/// State of one writer's object.
 #[derive(Clone, Debug, Default)]
 struct Known {
     /// The last number that was answered, and its revision.
     number: u64,
     revision: u64,
-    /// A number that was sent and not answered: it is there or it is not.
+    /// A number that was sent and not answered, so it may be stored or not.
     unanswered: Option<u64>,
 }
 
@@ -68,7 +68,7 @@ fn name(writer: usize) -> String {
     format!("writer-{writer}")
 }
 
-/// Every writer counts its own object up; once some random number of answers has come, the server is killed.
+/// Every writer increments its own object; after a random number of answers the server is killed.
 async fn write_until_killed(server: &mut ApiServer, random: &Random, known: &mut [Known]) {
     let (answers, limit) = (AtomicUsize::new(0), 1 + random.below(MOST_WRITES));
     let client = server.client(&server.admin);
@@ -109,7 +109,7 @@ fn version(object: &Value) -> u64 {
     object["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap()
 }
 
-/// The number and the revision of each object.
+/// Returns the number and the revision of each object.
 async fn objects(server: &ApiServer) -> BTreeMap<String, (u64, u64)> {
     let list = Ask::get(CONFIG_MAPS).of(&server.client(&server.admin)).await.unwrap().body;
     let items = list["items"].as_array().unwrap().iter();

@@ -1,5 +1,4 @@
-//! Everybody who can show who they are, by every kind of credential, through stock `kubectl` and kube-rs; and what they
-//! are told of their rights.
+//! Authentication by every kind of credential, with stock `kubectl` and kube-rs, and the users' permissions.
 
 use crate::{program, webhook_server};
 use access::authn::service_account::ServiceAccountTokens;
@@ -27,7 +26,7 @@ use std::sync::{Arc, OnceLock};
 
 const AUDIENCE: &str = "orrery-lab";
 
-/// An issuer of tokens on the loopback; its URL.
+/// Starts an issuer of tokens on loopback; returns its URL.
 async fn issuer(env: &Env, authority: &Authority) -> String {
     let keys = ServiceAccountTokens::new(fixtures::RSA_KEYS[0], &[], &[], Vec::new()).unwrap().jwks();
     let url = Arc::new(OnceLock::new());
@@ -53,7 +52,7 @@ fn configuration(issuer: &str, ca_pem: &str) -> String {
     )
 }
 
-/// Who the server says that one is, by both clients.
+/// Returns the user that the server sees, with both clients.
 async fn whoami(connection: &Connection, directory: &Path) -> Result<(String, Vec<String>), String> {
     let path = directory.join("caller");
     kubeconfig::write(&path, connection, "orrery", "caller").unwrap();
@@ -146,7 +145,7 @@ async fn everybody_is_known_by_what_they_show() {
         }
     }
 
-    // What has been deleted is nobody any more.
+    // A deleted account's token does not authenticate.
     kubectl.ok("delete serviceaccount robot");
     wait::until("the account's token is good for nothing", || {
         let path = home.join("gone");
@@ -158,7 +157,7 @@ async fn everybody_is_known_by_what_they_show() {
     env.drain().await;
 }
 
-/// Rights are given by `auth reconcile`, and shown.
+/// Permissions are granted by `auth reconcile`, and listed.
 fn rights(kubectl: &Kubectl, caller: &Connection, home: &Path) {
     let path = home.join("lab");
     kubeconfig::write(&path, caller, "orrery", "lab").unwrap();

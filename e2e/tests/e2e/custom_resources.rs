@@ -1,4 +1,4 @@
-//! Custom resources as students meet them: a definition, its objects, and what the cluster does with both.
+//! Custom resources: a definition, its objects, and the cluster's treatment of both.
 
 use crate::cluster;
 use e2e::kubectl::Kubectl;
@@ -119,14 +119,14 @@ fn a_definition_lives_and_takes_its_objects_with_it() {
     assert!(kubectl.ok("get all").contains("crontab.stable.example.com/daily"));
     assert!(kubectl.ok("api-resources --api-group=stable.example.com").contains("CronTab"));
 
-    // What a custom resource owns goes with it; what is in a namespace, too.
+    // Objects that a custom resource owns are deleted with it, and those in a namespace with the namespace.
     let uid = kubectl.ok("get ct daily -o jsonpath={.metadata.uid}");
     let owned = format!(
         "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: owned\n  ownerReferences:\n  - {{apiVersion: stable.example.com/v1, kind: CronTab, name: daily, uid: {uid}}}\n"
     );
     kubectl.ok(&format!("apply -f {}", file(directory.path(), "owned.yaml", &owned)));
     kubectl.ok("delete ct daily");
-    // The collector asks every half minute what kinds there are.
+    // The garbage collector refreshes its list of kinds every half minute.
     kubectl.ok("wait --for=delete configmap/owned --timeout=100s");
     kubectl.ok("create namespace shop");
     kubectl.ok(&format!("apply -n shop -f {object}"));
@@ -140,7 +140,7 @@ fn a_definition_lives_and_takes_its_objects_with_it() {
     cluster.stop();
 }
 
-/// What a definition says in CEL holds for its objects, and a rule that makes no sense is not taken.
+/// CEL rules of a definition are enforced, and an invalid rule is refused.
 fn rules_are_kept(kubectl: &Kubectl, directory: &Path) {
     let wrong = RULED.replace("self.min <= self.max", "self.min <= self.most");
     let refused = kubectl.fails(&format!("create -f {}", file(directory, "wrong.yaml", &wrong)));

@@ -1,8 +1,8 @@
-//! A run is its seed: the same bytes in another operating-system process, other bytes under another seed.
+//! A simulation depends only on its seed: the same log in another process, and another log with another seed.
 
 use std::process::{Child, Command, Stdio};
 
-/// A run in a process of its own.
+/// A run in its own process.
 fn start(scenario: &str, seed: u64) -> Child {
     Command::new(env!("CARGO_BIN_EXE_orrery-under-simulation"))
         .args([scenario, &seed.to_string()])
@@ -13,7 +13,7 @@ fn start(scenario: &str, seed: u64) -> Child {
         .unwrap()
 }
 
-/// Its log. A broken promise fails it with the timeline of the objects concerned.
+/// Waits for its log. Panics with the timelines of the objects if the run violated an invariant.
 fn finish(run: Child) -> String {
     let output = run.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -24,7 +24,7 @@ pub fn log(scenario: &str, seed: u64) -> String {
     finish(start(scenario, seed))
 }
 
-/// Two runs at the same time, so that neither can lean on what the machine does.
+/// Runs two at the same time, so that the machine's timing differs.
 fn repeats(scenario: &str, seed: u64) -> String {
     let second = start(scenario, seed);
     let (first, second) = (log(scenario, seed), finish(second));

@@ -1,4 +1,4 @@
-//! A disk that is full or may only be read: one clear line, nothing lost.
+//! A full or read-only disk: the server logs one clear line, and loses nothing.
 
 use crate::program;
 use component_base_testing::test_needs;
@@ -12,7 +12,7 @@ use std::process::Command;
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-/// A file system of its own in a folder, for as long as this value lives.
+/// A file system that is mounted on a folder as long as this value lives.
 struct Mounted<'a>(&'a Path);
 
 impl<'a> Mounted<'a> {

@@ -1,4 +1,4 @@
-//! A cluster of two address families: Services, pods, nodes and endpoints have one address of each.
+//! A dual-stack cluster: Services, pods, nodes and endpoints have an address of each family.
 
 use crate::cluster_with;
 use e2e::kubectl::Kubectl;
@@ -54,7 +54,7 @@ fn field(kubectl: &Kubectl, object: &str, path: &str) -> String {
     kubectl.ok(&format!("get {object} -o jsonpath={{{path}}}"))
 }
 
-/// Families and policy, and the addresses.
+/// Returns the families, the policy and the addresses.
 fn service(kubectl: &Kubectl, name: &str) -> (String, Vec<String>) {
     let families = field(kubectl, &format!("service/{name}"), ".spec.ipFamilies");
     let policy = field(kubectl, &format!("service/{name}"), ".spec.ipFamilyPolicy");
@@ -75,7 +75,7 @@ fn services(kubectl: &Kubectl) {
     assert!(ips[0].starts_with("fd00:10:96::") && ips[1].starts_with("10.96."), "{ips:?}");
     assert_eq!(field(kubectl, "service/web", ".spec.clusterIP"), ips[0]);
     assert!(ips.iter().all(|ip| is_held(kubectl, ip)), "{ips:?}");
-    // A second address comes when it is asked for, and goes again.
+    // A second address can be added and removed.
     let (families, first) = service(kubectl, "one");
     assert_eq!((families.as_str(), first.len()), (r#"["IPv4"] SingleStack"#, 1));
     let patch = |policy: &str| {
@@ -88,7 +88,7 @@ fn services(kubectl: &Kubectl) {
     assert!(is_held(kubectl, &both[1]), "{both:?}");
     assert_eq!(patch("SingleStack"), (r#"["IPv4"] SingleStack"#.to_owned(), first));
     assert!(!is_held(kubectl, &both[1]), "{both:?}");
-    // One that is asked for has to be of that family's range.
+    // A requested address must be in the family's range.
     let far = r#"{"apiVersion":"v1","kind":"Service","metadata":{"name":"far"},"spec":{"clusterIP":"fd00:9::1","ports":[{"port":80}]}}"#;
     let refused = kubectl.with_input("create -f -", far);
     assert!(!refused.success, "{}", refused.stdout);

@@ -1,4 +1,4 @@
-//! Secrets at rest: what `etcdctl get` shows of them nobody reads without a key, and keys come and go.
+//! Encryption at rest: `etcdctl get` shows only ciphertext, and keys are rotated.
 
 use crate::{etcd, program};
 use component_base_testing::etcd_process::EtcdProcess;
@@ -19,7 +19,7 @@ const BOX: &str = "secretbox: {keys: [{name: third, secret: AAECAwQFBgcICQoLDA0O
 const TWO_BOXES: &str = "secretbox: {keys: [{name: fourth, secret: CQECAwQFBgcICQoLDA0ODwABAgMEBQYHCAkKCwwNDg8=}, \
                          {name: third, secret: AAECAwQFBgcICQoLDA0ODwABAgMEBQYHCAkKCwwNDg8=}]}";
 const NEW_BOX: &str = "secretbox: {keys: [{name: fourth, secret: CQECAwQFBgcICQoLDA0ODwABAgMEBQYHCAkKCwwNDg8=}]}";
-/// The name of a key that is known, and another key.
+/// A key under the name of another one.
 const FALSE_BOX: &str = "secretbox: {keys: [{name: fourth, secret: BwECAwQFBgcICQoLDA0ODwABAgMEBQYHCAkKCwwNDg8=}]}";
 const WORD: &str = "a-word-that-nobody-reads";
 
@@ -47,14 +47,14 @@ impl Encrypted {
         Some(Self { etcd, file, server, kubectl })
     }
 
-    /// Starts anew with other providers.
+    /// Restarts the server with other providers.
     async fn restart(&mut self, providers: &[&str]) {
         self.server.stop();
         say(&self.file, providers);
         self.server.restart().await;
     }
 
-    /// What the store holds of a secret.
+    /// Returns the stored bytes of a Secret.
     fn at_rest(&self, name: &str) -> String {
         let program = std::env::var_os("ETCDCTL").unwrap_or_else(|| "etcdctl".into());
         let endpoints = format!("--endpoints={}", self.etcd.urls().join(","));
@@ -80,7 +80,7 @@ impl Encrypted {
     }
 }
 
-/// Replaced as a whole, as whoever turns keys over does.
+/// Replaces the configuration atomically.
 fn say(path: &Path, providers: &[&str]) {
     let providers: String = providers.iter().map(|provider| format!("  - {provider}\n")).collect();
     let text = format!(

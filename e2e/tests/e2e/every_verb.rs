@@ -1,4 +1,4 @@
-//! Every verb that discovery promises, of every kind, on every engine.
+//! Every verb in discovery, for every kind, on every engine.
 
 use crate::{etcd, program};
 use client::watch::{Watch, WatchEvent};
@@ -14,17 +14,17 @@ use std::collections::BTreeSet;
 
 /// Namespace of the namespaced objects.
 const NAMESPACE: &str = "default";
-/// The label of everything that one life makes.
+/// Label of all objects of one test run.
 const LABEL: &str = "life";
 
-/// One kind on trial.
+/// The test of one kind.
 struct Life {
     target: Target,
     api: DynamicApi,
     object: Value,
 }
 
-/// What went wrong, and at which verb.
+/// A failure and its verb.
 type Verdict = Result<(), String>;
 
 fn at(step: &str) -> impl Fn(Error) -> String {
@@ -53,7 +53,7 @@ impl Life {
         self.target.served().has_verb(verb)
     }
 
-    /// All of it, in an order that makes sense.
+    /// Tests all verbs in order.
     async fn live(&self) -> Verdict {
         if !self.has(Verb::Get) {
             return self.answers().await;
@@ -78,7 +78,7 @@ impl Life {
         self.delete_collection().await
     }
 
-    /// A review is created, and nothing of it stays; no other verb is known.
+    /// Tests a review: it is created and not stored, and has no other verb.
     async fn answers(&self) -> Verdict {
         let verbs: BTreeSet<Verb> = self.target.served().verbs.iter().copied().collect();
         if verbs != BTreeSet::from([Verb::Create]) {
@@ -96,14 +96,14 @@ impl Life {
             return Err(format!("create answered {} {}", created["apiVersion"], created["kind"]));
         }
         match self.api.create(&self.object).await {
-            // A service's second create stops at the address or port that the first has; a range of addresses likewise.
+            // A Service's second create fails at the address or port that the first one has.
             Err(error) if error.code() == 422 => self.settled().await,
             Err(error) if error.status().is_some_and(|status| status.reason == "AlreadyExists") => self.settled().await,
             other => Err(format!("created twice: {other:?}")),
         }
     }
 
-    /// The API server itself writes the status of some kinds, a little after an object was created.
+    /// Waits for the API server's own write to the status of some kinds.
     async fn settled(&self) -> Verdict {
         const LOOKS: usize = 1000;
         if !["APIService", "CustomResourceDefinition", "FlowSchema"].contains(&self.target.served().kind.as_ref()) {
@@ -122,7 +122,7 @@ impl Life {
         let got = self.api.get(name(&self.object)).await.map_err(at("get"))?;
         let listed = self.api.list(&ListOptions::default()).await.map_err(at("list"))?;
         let mut item = listed.items.into_iter().find(|item| name(item) == name(&self.object)).ok_or("not listed")?;
-        // Items of a list do not repeat what the list says.
+        // Items of a list have no kind and version.
         (item["apiVersion"], item["kind"]) = (got["apiVersion"].clone(), got["kind"].clone());
         if item == got { Ok(()) } else { Err(format!("got {got}, listed {item}")) }
     }

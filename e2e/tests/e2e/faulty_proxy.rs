@@ -1,4 +1,4 @@
-//! Reflectors behind a proxy that cuts, delays and refuses end up equal to the store, and never go back on the way.
+//! Reflectors behind a faulty proxy end equal to the store, and never go back to older versions.
 
 use crate::{etcd, program};
 use client::{Api, Cached, Client, DeleteOptions, DynamicApi, Informer, Informers, ListOptions, Patch, PatchOptions};
@@ -25,37 +25,37 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const SEEDS: [u64; 3] = [1, 2, 3];
-/// Of all objects; they come, change and go, and come again.
+/// Number of objects, which are created, changed, deleted and created again.
 const NAMES: usize = 7;
-/// Behind a port our reflectors meet so few faults: each is followed by a pause that doubles, in real time.
+/// Number of faults for reflectors behind a port; few, since each is followed by a doubling pause in real time.
 const FAULTS_IN_REAL_TIME: usize = 3;
-/// Between two looks of a test that waits, so much is written.
+/// Number of writes between two checks of a waiting test.
 const WRITES_PER_LOOK: usize = 4;
-/// In virtual time; more than enough for every fault.
+/// Number of writes in virtual time, more than enough for every fault.
 const WRITES: usize = 20_000;
 const NAMESPACE: &str = "default";
 
 /// Keys (`namespace/name`) and revisions.
 type Held = BTreeMap<String, u64>;
 
-/// A reflector at work behind a proxy of its own.
+/// A running reflector behind its own proxy.
 struct Follower {
     about: String,
     proxy: HttpProxy,
     held: Box<dyn Fn() -> Held>,
-    told: Arc<Mutex<Told>>,
+    reported: Arc<Mutex<Reported>>,
 }
 
-/// What a reflector has told its handlers.
+/// The state that a reflector has reported to its handlers.
 #[derive(Default)]
-struct Told {
+struct Reported {
     newest: Held,
-    /// What it took back.
+    /// Versions that went back.
     taken_back: Vec<String>,
 }
 
-impl Told {
-    fn hear(&mut self, name: &str, revision: u64) {
+impl Reported {
+    fn record(&mut self, name: &str, revision: u64) {
         let newest = self.newest.entry(name.to_owned()).or_default();
         if revision < *newest {
             self.taken_back.push(format!("{name} was at {newest} and goes back to {revision}"));
@@ -82,20 +82,20 @@ fn kube_rs_entry(object: &kube_rs::ConfigMap) -> (String, u64) {
 }
 
 impl Follower {
-    /// An informer of ours, not started yet.
+    /// Returns an informer of this project, not started yet.
     fn ours<T: Cached>(about: String, informer: &Informer<T>, proxy: HttpProxy) -> Self {
-        let told = Arc::new(Mutex::new(Told::default()));
-        let hears = told.clone();
+        let reported = Arc::new(Mutex::new(Reported::default()));
+        let recorder = reported.clone();
         informer.on_event(move |event| {
             let (key, revision) = entry(event.object().as_ref());
-            hears.lock().hear(&key, revision);
+            recorder.lock().record(&key, revision);
         });
         let lister = informer.lister();
         let held = move || lister.list().iter().map(|object| entry(object.as_ref())).collect();
-        Self { about, proxy, held: Box::new(held), told }
+        Self { about, proxy, held: Box::new(held), reported }
     }
 
-    /// A reflector of kube-rs, at work in a task of its own.
+    /// Starts a reflector of kube-rs in its own task.
     fn kube_rs(
         env: &Env,
         about: &str,
@@ -104,18 +104,18 @@ impl Follower {
         mode: watcher::Config,
     ) -> Self {
         let (reader, writer) = reflector::store();
-        let told = Arc::new(Mutex::new(Told::default()));
-        let hears = told.clone();
+        let reported = Arc::new(Mutex::new(Reported::default()));
+        let recorder = reported.clone();
         let run = reflector::reflector(writer, watcher(api, mode)).backoff(Soon).for_each(move |event| {
             if let Ok(Event::Apply(object) | Event::InitApply(object) | Event::Delete(object)) = event {
                 let (key, revision) = kube_rs_entry(&object);
-                hears.lock().hear(&key, revision);
+                recorder.lock().record(&key, revision);
             }
             future::ready(())
         });
         env.spawn(run);
         let held = move || reader.state().iter().map(|object| kube_rs_entry(object.as_ref())).collect();
-        Self { about: format!("kube-rs, {about}"), proxy, held: Box::new(held), told }
+        Self { about: format!("kube-rs, {about}"), proxy, held: Box::new(held), reported }
     }
 
     /// Every fault of a list and a watch.
@@ -124,7 +124,7 @@ impl Follower {
     }
 }
 
-/// How a reflector of ours follows depends on what it is answered.
+/// A reflector of this project lists or streams, depending on the answers.
 fn by(proxy: &HttpProxy, lists: bool, about: &str) -> String {
     if lists {
         proxy.refuse_initial_events();
@@ -148,7 +148,7 @@ impl Backoff for Soon {
     fn reset(&mut self) {}
 }
 
-/// One write past the proxies.
+/// Writes directly, without the proxies.
 async fn write(api: &DynamicApi, random: &Random) {
     let name = format!("object-{}", random.below(NAMES));
     if random.below(3) == 0 {
@@ -172,11 +172,11 @@ fn are_equal(followers: &[Follower], stored: &Held) -> bool {
     followers.iter().all(|follower| (follower.held)() == *stored)
 }
 
-/// The verdict at the end.
+/// Checks the final states.
 fn judge(seed: u64, followers: &[Follower], stored: &Held) {
-    for Follower { about, proxy, held, told } in followers {
+    for Follower { about, proxy, held, reported } in followers {
         assert_eq!(held(), *stored, "seed {seed}: {about}, after {:?}", proxy.injected());
-        assert_eq!(told.lock().taken_back, [""; 0], "seed {seed}: {about}, after {:?}", proxy.injected());
+        assert_eq!(reported.lock().taken_back, [""; 0], "seed {seed}: {about}, after {:?}", proxy.injected());
         assert!(!proxy.injected().is_empty(), "seed {seed}: {about} has met no fault");
     }
 }

@@ -1,4 +1,4 @@
-//! A flood of one user's requests: it is told to come back later, and nobody else notices.
+//! A flood of one user's requests: that user gets 429, and other clients are not affected.
 
 use crate::{cluster_with, webhook_server};
 use axum::body::{Body, to_bytes};
@@ -21,22 +21,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Seats are few, so that a flood is soon one.
+/// Number of seats; few, so that they are soon taken.
 const FEW_SEATS: [&str; 2] =
     ["--apiserver-arg=max-requests-inflight=20", "--apiserver-arg=max-mutating-requests-inflight=10"];
-/// More requests at once than the queues hold that are dealt to one user: 6 of 50.
+/// Parallel requests, more than the queues of one user hold: 6 of 50.
 const CONNECTIONS: usize = 8;
 const AT_ONCE: usize = 48;
-/// Of each of them, at most.
+/// Most requests of each of them.
 const REQUESTS: usize = 60;
-/// How long a webhook thinks about each of them. Meanwhile it has its seat.
+/// Time that the webhook takes for each request, which keeps its seat meanwhile.
 const THOUGHT: Duration = Duration::from_millis(50);
-/// So often the neighbour asks.
+/// Number of the other user's requests.
 const NEIGHBOURS_REQUESTS: usize = 20;
-/// Renewals that have to be seen during the flood.
+/// Number of renewals that must happen during the flood.
 const RENEWALS: usize = 1;
 
-/// What came of the flood.
+/// The results of the flood.
 #[derive(Default)]
 struct Flood {
     is_over: AtomicBool,
@@ -46,7 +46,7 @@ struct Flood {
 }
 
 impl Flood {
-    /// One that does not listen when it is told to come back later.
+    /// A client that ignores Retry-After.
     async fn pour(&self, client: &Client) {
         for _ in 0..REQUESTS {
             if self.is_over.load(Ordering::Relaxed) {
@@ -62,12 +62,12 @@ impl Flood {
             }
             .fetch_add(1, Ordering::Relaxed);
         }
-        // It asked as often as it may, and was not stopped before.
+        // It has sent all its requests.
         self.unasked.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-/// A webhook that takes its time; its configuration.
+/// Starts a slow webhook; returns its configuration.
 async fn thinker(env: &Env, authority: &Authority) -> Value {
     let world = env.clone();
     let service = HttpService::new(tower::service_fn(move |request: Request<Body>| {
@@ -103,14 +103,14 @@ async fn items(client: &Client, path: &str) -> Vec<Value> {
 async fn leases(client: &Client) -> BTreeMap<String, Value> {
     let mut all = items(client, "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases").await;
     all.extend(items(client, "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases").await);
-    // Servers that are there have leases too, which nobody would ask the API for.
+    // API servers have leases too, which they do not renew through the API.
     all.retain(|lease| lease["metadata"]["labels"]["apiserver.kubernetes.io/identity"].is_null());
     all.into_iter()
         .map(|lease| (lease["metadata"]["name"].as_str().unwrap().to_owned(), lease["spec"].clone()))
         .collect()
 }
 
-/// Whether a node is ready, and since when.
+/// Returns a node's readiness and its last transition.
 async fn readiness(client: &Client) -> Vec<(Value, Value, Value)> {
     let of = |node: &Value| {
         let conditions = node["status"]["conditions"].as_array().cloned().unwrap_or_default();
@@ -158,7 +158,7 @@ async fn a_flood_of_one_user_drowns_nobody_else() {
         let answer = Ask::get("/api/v1/namespaces/default/pods").of(&neighbour).await.unwrap();
         assert_eq!(answer.code, 200, "{}", answer.text);
     }
-    // Everybody who has to say that he lives can say so.
+    // All leases are renewed.
     let mut seen: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     let all_renewed = async || {
         assert_eq!(readiness(&admin).await, ready, "a node was given up");

@@ -1,4 +1,4 @@
-//! A proxy in front of the API server vouches for its callers, and says so with a certificate that is its own.
+//! An authenticating proxy in front of the API server, which names its users and authenticates by its own certificate.
 
 use crate::program;
 use client::Client;
@@ -33,7 +33,7 @@ async fn a_proxy_vouches_for_its_callers_and_nobody_else_does() {
     let authority = Authority::load_or_create(&proxies, now).unwrap();
     let data_dir = Arc::new(DataDir::open(&directory.path().join("data")).unwrap());
     let ca_file = format!("--requestheader-client-ca-file={}", proxies.join("ca.crt").display());
-    // Beside the flags that every server of these tests has.
+    // In addition to the flags of every server in these tests.
     let flags = [ca_file.as_str(), "--requestheader-allowed-names=front"];
     let server = ApiServer::start_in(program(), data_dir, Store::Memory, &flags).await;
     let with = |common_name| {
@@ -47,16 +47,16 @@ async fn a_proxy_vouches_for_its_callers_and_nobody_else_does() {
     let seen = who(&front, &ann).await;
     let expected = json!({"username": "ann", "groups": ["dev", "system:authenticated"], "extra": {"team": ["red"]}});
     assert_eq!(user(&seen), &expected);
-    // What it may do is what they may do.
+    // The user's permissions count.
     assert_eq!(Ask::get("/api/v1/nodes").header("x-remote-user", "ann").of(&front).await.unwrap().code, 403);
     let masters = Ask::get("/api/v1/nodes").header("x-remote-user", "ann").header("x-remote-group", "system:masters");
     assert_eq!(masters.of(&front).await.unwrap().code, 200);
-    // Who names nobody, has another name, or another authority is not believed.
+    // A proxy that names no user, has another name, or another authority is refused.
     assert_eq!(who(&front, &[]).await.code, 401);
     assert_eq!(who(&with("frond"), &ann).await.code, 401);
     let admin = who(&server.client(&server.admin), &ann).await;
     assert_eq!(user(&admin)["username"], "kubernetes-admin");
-    // An ordinary client may be called as the proxy is: its authority is another one.
+    // An ordinary client may have the proxy's name, since its authority differs.
     let clients = Authority::load_or_create(&server.data_dir.pki_of("ca"), now).unwrap();
     let pair = clients.issue(&Subject { common_name: "front", ..Subject::default() }, now).unwrap();
     let (client_cert_pem, client_key_pem) = (Some(pair.cert_pem), Some(pair.key_pem));

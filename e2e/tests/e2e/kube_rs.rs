@@ -1,4 +1,4 @@
-//! kube-rs against the server: a client that was written without knowing it.
+//! kube-rs against the server: an independent client.
 
 use crate::{cluster, etcd, program};
 use component_base::kubeconfig;
@@ -21,13 +21,13 @@ use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::Arc;
 
-/// Writes while a reflector follows, and after how many of them its wire is cut.
+/// Writes during a reflector's run, and writes between two cuts of its connection.
 const WRITES: usize = 60;
 const WRITES_PER_CUT: usize = 20;
-/// Of the objects of a reflector's test; some are made again and again.
+/// Number of objects of the reflector's test; some are created repeatedly.
 const NAMES: usize = 7;
 
-/// As the administrator of that server; a wire in front of it, if there is one.
+/// Returns a client of the administrator, through a proxy if there is one.
 async fn client(server: &ApiServer, wire: Option<&TcpProxy>) -> Client {
     let text = kubeconfig::to_yaml(&server.admin, "orrery", "admin");
     let url = wire.map(|wire| format!("https://{}", wire.address()));
@@ -158,14 +158,14 @@ async fn objects_and_watches() {
     watches_from_a_revision(&api).await;
 }
 
-/// What a reflector holds: names and revisions.
+/// Returns the names and revisions in a reflector's store.
 type Held = BTreeMap<String, Option<String>>;
 
 fn held<'a>(objects: impl Iterator<Item = &'a ConfigMap>) -> Held {
     objects.map(|object| (object.name_any(), object.resource_version())).collect()
 }
 
-/// One write of a series in which objects come, change and go.
+/// Writes once in a series in which objects are created, changed and deleted.
 async fn write(api: &Api<ConfigMap>, step: usize) {
     let name = format!("object-{}", step % NAMES);
     if step % 3 == 2 {
@@ -179,7 +179,7 @@ async fn write(api: &Api<ConfigMap>, step: usize) {
     api.patch(&name, &params, &Patch::Apply(body)).await.unwrap();
 }
 
-/// A reflector behind a wire that is cut again and again ends up with what is stored.
+/// A reflector whose connection is cut repeatedly ends equal to the store.
 async fn follows(server: &ApiServer, mode: watcher::Config) {
     let address = server.admin.server.strip_prefix("https://").unwrap();
     let wire = TcpProxy::start(address.parse().unwrap());
@@ -222,7 +222,7 @@ async fn a_reflector_follows_through_cuts_by_list_and_by_streamed_list() {
     }
 }
 
-/// Keeps for each ConfigMap a Secret of the same name.
+/// A controller that keeps a Secret for each ConfigMap.
 async fn keep_a_secret(map: Arc<ConfigMap>, client: Arc<Client>) -> Result<Action, Error> {
     let owner = kube::Resource::controller_owner_ref(&*map, &()).expect("what the server sent has a name and a uid");
     let body = json!({

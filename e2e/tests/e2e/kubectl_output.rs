@@ -1,4 +1,4 @@
-//! What stock `kubectl` prints in front of this server, word for word, for every command that people use.
+//! The exact output of stock `kubectl` with this server, for common commands.
 //!
 //! The expected output was printed by a run against this server and then read by people who know what Kubernetes prints;
 //! none of it was recorded from another server. The files of `e2e/kubectl_output` are run from top to bottom, each in a namespace of its name. A line with `$ ` is
@@ -85,40 +85,40 @@ fn differs(cluster: &Cluster, directory: &Path, file: &Path, chosen: &Chosen) ->
     kubectl.ok("wait --for=create serviceaccount/default --timeout=60s");
 
     let expected = fs::read_to_string(file).unwrap();
-    let mut told = String::new();
+    let mut actual = String::new();
     for step in steps(&expected) {
         let output = kubectl.shell(&here, &step.script);
-        told.push_str(&step.text);
+        actual.push_str(&step.text);
         for line in String::from_utf8_lossy(&output.stdout).lines() {
-            writeln!(told, "{}", chosen.masked(line)).unwrap();
+            writeln!(actual, "{}", chosen.masked(line)).unwrap();
         }
         if let Some(code) = output.status.code().filter(|code| *code != 0) {
-            writeln!(told, "[exit {code}]").unwrap();
+            writeln!(actual, "[exit {code}]").unwrap();
         }
     }
     if std::env::var("KUBECTL_OUTPUT").is_ok_and(|wish| wish == "overwrite") {
-        fs::write(file, &told).unwrap();
+        fs::write(file, &actual).unwrap();
         return None;
     }
-    let at = (0..).zip(expected.lines().map(Some).chain([None]).zip(told.lines().map(Some).chain([None])));
-    let (at, (expected, told)) = at.into_iter().find(|(_, (expected, told))| expected != told)?;
-    let (expected, told) = (expected.unwrap_or("the end"), told.unwrap_or("the end"));
-    Some(format!("{}:{}: wanted\n  {expected}\ngot\n  {told}", file.display(), at + 1))
+    let at = (0..).zip(expected.lines().map(Some).chain([None]).zip(actual.lines().map(Some).chain([None])));
+    let (at, (expected, actual)) = at.into_iter().find(|(_, (expected, actual))| expected != actual)?;
+    let (expected, actual) = (expected.unwrap_or("the end"), actual.unwrap_or("the end"));
+    Some(format!("{}:{}: wanted\n  {expected}\ngot\n  {actual}", file.display(), at + 1))
 }
 
 /// A command, and the lines that stand before and with it.
 #[derive(Debug, Default, PartialEq)]
-struct Step {
+struct CommandBlock {
     text: String,
     script: String,
 }
 
-fn steps(text: &str) -> Vec<Step> {
-    let mut steps: Vec<Step> = Vec::new();
+fn steps(text: &str) -> Vec<CommandBlock> {
+    let mut steps: Vec<CommandBlock> = Vec::new();
     let mut before = String::new();
     for line in text.lines() {
         if let Some(command) = line.strip_prefix("$ ") {
-            steps.push(Step { text: format!("{before}{line}\n"), script: format!("{command}\n") });
+            steps.push(CommandBlock { text: format!("{before}{line}\n"), script: format!("{command}\n") });
             before.clear();
         } else if let Some((step, more)) = steps.last_mut().zip(line.strip_prefix("> ")) {
             writeln!(step.text, "{line}").unwrap();
@@ -135,6 +135,6 @@ fn steps(text: &str) -> Vec<Step> {
 fn files_are_read_in_steps() {
     let read = steps("# Two.\n$ a <<EOF\n> b\n> EOF\nprinted\n\n\n# Other.\n\n$ c\n");
     let expected = [("# Two.\n\n$ a <<EOF\n> b\n> EOF\n", "a <<EOF\nb\nEOF\n"), ("\n# Other.\n\n$ c\n", "c\n")];
-    let expected = expected.map(|(text, script)| Step { text: text.into(), script: script.into() });
+    let expected = expected.map(|(text, script)| CommandBlock { text: text.into(), script: script.into() });
     assert_eq!(read, expected);
 }

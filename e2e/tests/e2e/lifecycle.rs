@@ -1,4 +1,4 @@
-//! Clusters that outlive the command that started them: detached, named, shown, saved, restored, ended, purged.
+//! Detached clusters: started, named, listed, saved, restored, stopped and purged.
 
 use crate::{etcd, program};
 use e2e::kubectl::{Kubectl, Printed};
@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// A folder with clusters in it, which end with the test.
+/// A folder with clusters, which end with the test.
 struct Place<'a> {
     folder: &'a Path,
     clusters: Vec<&'static str>,
@@ -38,7 +38,7 @@ impl<'a> Place<'a> {
         self.run(line).succeeded()
     }
 
-    /// Runs what has to fail; answers its one line.
+    /// Runs a command that must fail; returns its line.
     fn refused(&self, line: &str) -> String {
         let printed = self.run(line);
         assert!(!printed.success, "{line} should fail but printed:\n{}", printed.stdout);

@@ -69,12 +69,13 @@ fn cluster(directory: &Path, store: Store<'_>) -> Cluster {
     cluster_with(directory, store, &[])
 }
 
-/// The same, with further flags of `up`.
+/// Starts such a cluster with further flags of `up`.
 fn cluster_with(directory: &Path, store: Store<'_>, flags: &[&str]) -> Cluster {
     Cluster::start(&Start { program: program(), directory, store, nodes: 3, port: free_ports(), flags })
 }
 
-/// An etcd of one member that keeps its data there; `None`, and the test recorded as skipped, where there is none.
+/// Starts an etcd of one member with data in the directory. Without an etcd program, returns `None` and records the test as
+/// skipped.
 #[track_caller]
 fn etcd(directory: &Path) -> Option<EtcdProcess> {
     test_needs::etcd().then(|| EtcdProcess::start(directory, &EtcdOptions::default()))

@@ -1,5 +1,5 @@
-//! A node that was invited by a bootstrap token: it gets a certificate, and another one before that ends, all in one
-//! process and in virtual time.
+//! A node that joins with a bootstrap token gets a certificate, and a new one before it expires; in one process and in
+//! virtual time.
 
 use apiserver::config::Config;
 use client::{Client, ListOptions};
@@ -12,7 +12,7 @@ use proto::Gvr;
 use serde_json::Value;
 use std::time::Duration;
 
-/// How long a certificate lasts here.
+/// Validity of a certificate in this test.
 const LIFE: Duration = Duration::from_secs(20 * 60);
 
 async fn requests(admin: &Client) -> Vec<Value> {
@@ -65,7 +65,7 @@ async fn an_invited_node_gets_a_certificate_and_renews_it() {
     let kept = || std::fs::read_to_string(folder.path().join("node-0-client-current.pem")).unwrap();
     let first = kept();
 
-    // Nobody is invited any more: the node goes on by itself.
+    // The token is deleted, and the node goes on with its certificate.
     let secrets = admin.dynamic(&Gvr::new("", "v1", "secrets"), "kube-system");
     secrets.delete(invitation::SECRET, &Default::default()).await.unwrap();
     cluster.env.sleep(LIFE * 95 / 100).await;
@@ -73,7 +73,7 @@ async fn an_invited_node_gets_a_certificate_and_renews_it() {
     let of_node = |request: &&Value| request["spec"]["username"] == "system:node:node-0";
     assert_eq!(asked.iter().filter(of_node).count(), 1, "{asked:?}");
     assert_ne!(kept(), first);
-    // Beyond the first one's end its lease is renewed still.
+    // After the first certificate has expired, the lease is still renewed.
     cluster.env.sleep(LIFE / 2).await;
     let leases = admin.dynamic(&Gvr::new("coordination.k8s.io", "v1", "leases"), "kube-node-lease");
     let renewed = leases.get("node-0").await.unwrap()["spec"]["renewTime"].as_str().unwrap().to_owned();

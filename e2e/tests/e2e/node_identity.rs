@@ -1,4 +1,4 @@
-//! A node writes what is its own and nothing of its neighbour's, although one process and one certificate act for both.
+//! A node writes only its own objects, although one process and one certificate act for several nodes.
 
 use crate::program;
 use crate::shortest_command_lines::Running;
@@ -91,7 +91,7 @@ fn a_node_writes_its_own_alone() {
         }
         let error = pods.delete(&theirs, &DeleteOptions::default()).await.unwrap_err().to_string();
         assert!(error.ends_with(r#"node "node-0" can only delete pods with spec.nodeName set to itself"#), "{error}");
-        // And the fleet's own identity writes nothing at all.
+        // The fleet's own identity writes nothing.
         let error = fleet.dynamic(&core("nodes"), "").patch("node-0", &touched, &options).await.unwrap_err();
         assert!(error.is_forbidden(), "{error}");
     });
@@ -131,7 +131,7 @@ fn writer(line: &str) -> Option<&str> {
     Some(user)
 }
 
-/// Whoever steals the files of one node's process holds that node, and no other.
+/// Stolen files of one node's process give access to that node only.
 #[tokio::test]
 async fn a_node_with_files_of_its_own_reaches_nothing_of_its_neighbour() {
     let directory = tempfile::tempdir().unwrap();

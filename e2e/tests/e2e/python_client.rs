@@ -1,4 +1,4 @@
-//! The official Python client: what people do with it stands in `e2e/python/flows.py`.
+//! The official Python client; `e2e/python/flows.py` has its tests.
 
 use crate::cluster;
 use component_base_testing::test_needs;
@@ -9,7 +9,7 @@ use std::process::Command;
 
 const PYTHON: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/python");
 
-/// An interpreter with the client; made once, from PyPI.
+/// Returns an interpreter with the client, installed once from PyPI.
 fn interpreter() -> PathBuf {
     let requirements = format!("{PYTHON}/requirements.txt");
     // Named by what is in it, so that another release of the client gets an environment of its own.

@@ -1,5 +1,5 @@
-//! Quotas under writers that race: never more is given out than there is, on every engine and through two servers, with
-//! the controller at work beside them; and what is deleted can be had again.
+//! Quotas with racing writers: they are never exceeded, on every engine, through two servers and beside the controller;
+//! deletions free their share.
 
 use crate::{etcd, program};
 use client::Client;
@@ -20,7 +20,7 @@ const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const QUOTA: &str = "/api/v1/namespaces/default/resourcequotas/q";
 const LIMIT: usize = 100;
 
-/// The controller alone, in this process, as it comes from one server.
+/// Starts the quota controller alone, in this process, with a client of one server.
 fn count_quotas(client: &Client) -> Env {
     let env = Env::system();
     let controllers = vec!["resourcequota-controller".to_owned()];
@@ -30,7 +30,7 @@ fn count_quotas(client: &Client) -> Env {
     env
 }
 
-/// Comes back when it is told that there is too much to do.
+/// Retries after 429.
 async fn patiently(client: &Client, ask: &Ask) -> Answer {
     loop {
         let answer = ask.clone().of(client).await.expect("the server is there");
@@ -82,7 +82,7 @@ async fn race(servers: &[ApiServer]) {
     assert_eq!(names(first).await.len(), LIMIT);
     used(first, LIMIT).await;
 
-    // Some go while others come: deletions are never refused, and creations get what was given back and no more.
+    // With concurrent deletions and creations, deletions are never refused, and creations get exactly the freed share.
     let gone: Vec<String> = names(first).await.into_iter().take(30).collect();
     let deletions = join_all(gone.iter().map(|name| {
         let ask = Ask::delete(&format!("{CONFIG_MAPS}/{name}"), "");

@@ -1,5 +1,5 @@
-//! Requests byte by byte, as no client writes them: headers with bytes that end lines or names elsewhere, and bodies of two
-//! lengths. Whoever reads such a request otherwise than the one in front of him gives one caller's words to another.
+//! Malformed raw requests: headers with unusual line ends and bytes, and bodies with two lengths. A server that reads such a
+//! request differently than a proxy in front of it could mix up the requests of two callers.
 
 use crate::program;
 use component_base::kubeconfig::Connection;
@@ -15,11 +15,11 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-/// Every answer is there long before, or none ever is.
+/// Time limit for an answer.
 const LIMIT: Duration = Duration::from_secs(30);
 const REVIEW: &str = r#"{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}"#;
 
-/// Three callers, and what tells who each of them is.
+/// Three callers with their credentials.
 struct Callers {
     server: ApiServer,
     admin: Connection,
@@ -50,7 +50,7 @@ impl Callers {
         Self { server, admin, stranger, proxy }
     }
 
-    /// Each with the header that makes somebody of him.
+    /// Header that authenticates each caller.
     fn headers(&self) -> [(&Connection, &'static str, &'static str); 7] {
         [
             (&self.admin, "impersonate-user", "ann"),
@@ -71,32 +71,32 @@ impl Callers {
             let name = address.rsplit_once(':').unwrap().0.to_owned().try_into().unwrap();
             let stream = TcpStream::connect(address).await.unwrap();
             let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap();
-            // A server that has heard enough closes before it has heard all.
+            // The server may close before it has read everything.
             let _ = stream.write_all(bytes).await;
-            let mut heard = Vec::new();
+            let mut received = Vec::new();
             let mut piece = [0; 4096];
-            while !is_all(&heard) {
+            while !is_all(&received) {
                 match stream.read(&mut piece).await {
                     Ok(0) | Err(_) => break,
-                    Ok(length) => heard.extend_from_slice(&piece[..length]),
+                    Ok(length) => received.extend_from_slice(&piece[..length]),
                 }
             }
-            heard
+            received
         };
-        let heard = self.server.env.timeout(LIMIT, conversation).await;
-        heard.unwrap_or_else(|_| panic!("no end after {}", String::from_utf8_lossy(bytes)))
+        let received = self.server.env.timeout(LIMIT, conversation).await;
+        received.unwrap_or_else(|_| panic!("no end after {}", String::from_utf8_lossy(bytes)))
     }
 
-    /// The codes of the answers to some text, and the text of all.
+    /// Returns the codes of the answers to some text, and their whole text.
     async fn plain(&self, by: &Connection, text: &[u8]) -> (Vec<u16>, String) {
-        let heard = self.say(by, Protocols::Http1Only, text, |_| false).await;
-        let heard = String::from_utf8(heard).unwrap();
-        let answers = heard.split("HTTP/1.1 ").skip(1);
-        (answers.map(|answer| answer[..3].parse().unwrap()).collect(), heard)
+        let received = self.say(by, Protocols::Http1Only, text, |_| false).await;
+        let received = String::from_utf8(received).unwrap();
+        let answers = received.split("HTTP/1.1 ").skip(1);
+        (answers.map(|answer| answer[..3].parse().unwrap()).collect(), received)
     }
 }
 
-/// Who am I? The lines are the caller's own.
+/// Returns a SelfSubjectReview request with the caller's headers.
 fn who(lines: &[u8]) -> Vec<u8> {
     let mut request = b"POST /apis/authentication.k8s.io/v1/selfsubjectreviews HTTP/1.1\r\nHost: x\r\n".to_vec();
     request.extend_from_slice(b"Content-Type: application/json\r\n");
@@ -104,7 +104,7 @@ fn who(lines: &[u8]) -> Vec<u8> {
     request
 }
 
-/// The same, complete, and the last of its connection.
+/// Returns such a request, complete and with `Connection: close`.
 fn last(lines: &[u8]) -> Vec<u8> {
     let mut lines = lines.to_vec();
     lines.extend_from_slice(
@@ -125,7 +125,7 @@ fn damaged(name: &str, value: &str, piece: &[u8]) -> [(Vec<u8>, Vec<u8>); 4] {
     ]
 }
 
-/// What no header has: control characters but the tab.
+/// Bytes that are not allowed in headers: control characters except the tab.
 fn control_bytes() -> impl Iterator<Item = u8> {
     (0..0x20).chain([0x7f]).filter(|byte| *byte != b'\t')
 }
@@ -143,21 +143,21 @@ async fn a_header_with_control_characters_makes_nobody_of_its_sender() {
         };
         let user = if name.ends_with("-user") { "" } else { user };
         let line = |name: &[u8], value: &[u8]| last(&[user.as_bytes(), name, b": ", value].concat());
-        let (codes, heard) = callers.plain(by, &line(name.as_bytes(), value.as_bytes())).await;
-        assert_eq!(codes, [201], "{name}: {heard}");
+        let (codes, received) = callers.plain(by, &line(name.as_bytes(), value.as_bytes())).await;
+        assert_eq!(codes, [201], "{name}: {received}");
         // A line feed alone ends a line, as for Go: that is below.
         let pieces = control_bytes().filter(|byte| *byte != b'\n').map(|byte| vec![byte]);
         let folds = ["\r\n ", "\r\n\t", "\r\r\n", "\0\r\n"].map(|fold| fold.as_bytes().to_vec());
         for piece in pieces.chain(folds) {
             for (name, value) in damaged(name, value, &piece) {
                 let line = line(&name, &value);
-                let (codes, heard) = callers.plain(by, &line).await;
-                assert_eq!(codes, [400], "{}: {heard}", String::from_utf8_lossy(&line).escape_debug());
+                let (codes, received) = callers.plain(by, &line).await;
+                assert_eq!(codes, [400], "{}: {received}", String::from_utf8_lossy(&line).escape_debug());
             }
         }
         for name in [format!("{name} "), format!("{name}\t"), format!(" {name}"), format!("{name}\u{e9}")] {
-            let (codes, heard) = callers.plain(by, &line(name.as_bytes(), value.as_bytes())).await;
-            assert_eq!(codes, [400], "{name:?}: {heard}");
+            let (codes, received) = callers.plain(by, &line(name.as_bytes(), value.as_bytes())).await;
+            assert_eq!(codes, [400], "{name:?}: {received}");
         }
     }
 }
@@ -176,8 +176,8 @@ async fn a_line_feed_ends_a_line() {
         (&callers.admin, "impersonate-user: a\n nn", 400, ""),
         (&callers.proxy, "x-remote-user:\n ann", 400, ""),
     ] {
-        let (codes, heard) = callers.plain(by, &last(lines.as_bytes())).await;
-        assert!(codes == [code] && heard.contains(name), "{lines:?}: {heard}");
+        let (codes, received) = callers.plain(by, &last(lines.as_bytes())).await;
+        assert!(codes == [code] && received.contains(name), "{lines:?}: {received}");
     }
 }
 
@@ -187,22 +187,22 @@ fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
     [&length[1..], &[kind, flags, 0, 0, 0, stream], payload].concat()
 }
 
-/// A header as HPACK writes it out in full.
+/// Returns a header as a HPACK literal.
 fn literal(name: &[u8], value: &[u8]) -> Vec<u8> {
     let length = |text: &[u8]| vec![u8::try_from(text.len()).ok().filter(|length| *length < 0x7f).unwrap()];
     [vec![0], length(name), name.to_vec(), length(value), value.to_vec()].concat()
 }
 
-/// How a conversation in HTTP/2 ended: a status by its place in HPACK's table, or a stream or connection broken off.
-fn outcome(mut heard: &[u8]) -> Option<Result<u8, &'static str>> {
-    while let [a, b, c, kind, _, _, _, _, stream, rest @ ..] = heard {
+/// The end of an HTTP/2 exchange: a status by its HPACK index, or a reset stream or connection.
+fn outcome(mut received: &[u8]) -> Option<Result<u8, &'static str>> {
+    while let [a, b, c, kind, _, _, _, _, stream, rest @ ..] = received {
         let length = u32::from_be_bytes([0, *a, *b, *c]) as usize;
         let payload = rest.get(..length)?;
         match (kind, stream) {
             (1, 1) => return Some(Ok(payload[0])),
             (3, 1) => return Some(Err("reset")),
             (7, _) => return Some(Err("gone away")),
-            _ => heard = &rest[length..],
+            _ => received = &rest[length..],
         }
     }
     None
@@ -226,8 +226,9 @@ async fn nor_does_one_in_http_2() {
         }
         headers.extend(literal(name, value));
         let bytes = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(), frame(4, 0, 0, &[]), frame(1, 5, 1, &headers)];
-        let heard = callers.say(by, Protocols::Http2AndHttp1, &bytes.concat(), |heard| outcome(heard).is_some()).await;
-        outcome(&heard).unwrap_or(Err("closed"))
+        let received =
+            callers.say(by, Protocols::Http2AndHttp1, &bytes.concat(), |received| outcome(received).is_some()).await;
+        outcome(&received).unwrap_or(Err("closed"))
     };
     for (by, name, value) in callers.headers() {
         assert_eq!(ask(by, name.as_bytes(), value.as_bytes()).await, Ok(HPACK_200), "{name}");
@@ -248,7 +249,7 @@ async fn nobody_smuggles_a_request_into_anothers_body() {
     let callers = Callers::start(directory.path()).await;
     let length = REVIEW.len();
     let chunked = format!("{length:x}\r\n{REVIEW}\r\n0\r\n\r\n");
-    // What a proxy in front may have taken for a body, or for the next request of somebody else.
+    // Bytes that a proxy may have read as a body or as another caller's request.
     let smuggled = String::from_utf8(last(b"impersonate-user: mallory")).unwrap();
     for lines in [
         format!("Content-Length: {length}\r\nContent-Length: {}", length + smuggled.len()),
@@ -271,8 +272,8 @@ async fn nobody_smuggles_a_request_into_anothers_body() {
     ] {
         for body in [REVIEW, &chunked] {
             let text = [who(lines.as_bytes()), format!("\r\n\r\n{body}{smuggled}").into_bytes()].concat();
-            let (codes, heard) = callers.plain(&callers.admin, &text).await;
-            assert_eq!(codes, [400], "{lines}: {heard}");
+            let (codes, received) = callers.plain(&callers.admin, &text).await;
+            assert_eq!(codes, [400], "{lines}: {received}");
         }
     }
     // Of two kinds of length the chunks count, and nothing is read after them.
@@ -283,21 +284,21 @@ async fn nobody_smuggles_a_request_into_anothers_body() {
     ] {
         for (body, code) in [(chunked.as_str(), 201), (REVIEW, 400)] {
             let text = [who(lines.as_bytes()), format!("\r\n\r\n{body}{smuggled}").into_bytes()].concat();
-            let (codes, heard) = callers.plain(&callers.admin, &text).await;
-            assert!(codes == [code] && !heard.contains("mallory"), "{lines}: {heard}");
+            let (codes, received) = callers.plain(&callers.admin, &text).await;
+            assert!(codes == [code] && !received.contains("mallory"), "{lines}: {received}");
         }
     }
     for chunks in ["g\r\n", "-1\r\nx\r\n0\r\n\r\n", "1\nx\n0\n\n", "2\r\n{}0\r\n\r\n", "ffffffffffffffffff\r\n"] {
         let text = [who(b"Transfer-Encoding: chunked"), format!("\r\n\r\n{chunks}{smuggled}").into_bytes()].concat();
-        let (codes, heard) = callers.plain(&callers.admin, &text).await;
-        assert!(codes.is_empty() || codes == [400], "{chunks:?}: {heard}");
+        let (codes, received) = callers.plain(&callers.admin, &text).await;
+        assert!(codes.is_empty() || codes == [400], "{chunks:?}: {received}");
     }
     // What one sends in one piece is several requests, each under its own name.
     let first = format!("impersonate-user: ann\r\nContent-Length: {length}\r\n\r\n{REVIEW}");
     let second = format!("Transfer-Encoding: chunked\r\n\r\n{chunked}");
     let text = [who(first.as_bytes()), who(second.as_bytes()), last(b"impersonate-user: bob")].concat();
-    let (codes, heard) = callers.plain(&callers.admin, &text).await;
-    assert_eq!(codes, [201, 201, 201], "{heard}");
-    let names: Vec<usize> = ["ann", "kubernetes-admin", "bob"].iter().filter_map(|name| heard.find(name)).collect();
-    assert!(names.len() == 3 && names.is_sorted(), "{heard}");
+    let (codes, received) = callers.plain(&callers.admin, &text).await;
+    assert_eq!(codes, [201, 201, 201], "{received}");
+    let names: Vec<usize> = ["ann", "kubernetes-admin", "bob"].iter().filter_map(|name| received.find(name)).collect();
+    assert!(names.len() == 3 && names.is_sorted(), "{received}");
 }

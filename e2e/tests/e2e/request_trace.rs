@@ -1,4 +1,4 @@
-//! `orrery trace request` against a server over TLS: pages that a student reads, word for word, and who may read them.
+//! `orrery trace request` against a server over TLS: the exact pages, and the permission to read them.
 //!
 //! With `PAGES=overwrite` the pages are written anew, to be read before they are committed.
 
@@ -30,7 +30,7 @@ use tokio::sync::Notify;
 
 const PAGES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/request_traces");
 
-/// What a run chooses, and how it is written.
+/// Values that differ between runs, with their placeholders.
 const CHOSEN: &[(&str, &str)] = &[
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "<time>"),
     (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "<uid>"),
@@ -105,7 +105,7 @@ metadata: {name: web, namespace: shop}
 spec: {containers: [{name: web, image: nginx}]}
 "#;
 
-/// Room for one of those who list and make notes, and what goes wrong without anybody suffering for it.
+/// A namespace with two editors, a narrow priority level for their ConfigMaps, and admission policies.
 const MARKET: &str = r#"
 apiVersion: v1
 kind: Namespace
@@ -258,7 +258,7 @@ impl Lab {
         Self { server, kubeconfig, kubectl }
     }
 
-    /// Runs `orrery trace request`; what it prints, on standard output or of its error.
+    /// Runs `orrery trace request`; returns its output or its error.
     fn request(&self, arguments: &str) -> (bool, String) {
         let mut command = Command::new(program());
         command.args(["trace", "request", "--kubeconfig"]).arg(&self.kubeconfig).args(arguments.split_whitespace());
@@ -339,7 +339,7 @@ async fn a_server_that_traces_nothing_says_so() {
 
 const NOTES: &str = "/api/v1/namespaces/market/configmaps";
 
-/// What webhooks do before they answer.
+/// Actions of webhooks before they answer.
 #[derive(Default)]
 struct Beside {
     /// While one is asked for the first time, somebody else writes.
@@ -363,7 +363,7 @@ impl Beside {
     }
 }
 
-/// A server of a group of its own, and webhooks.
+/// Starts a server of an aggregated group, and webhooks.
 fn weather_and_webhooks(beside: Arc<Beside>) -> HttpService {
     HttpService::new(tower::service_fn(move |request: Request<Body>| {
         let beside = beside.clone();

@@ -1,5 +1,5 @@
-//! Only the API server touches the store, and nobody uses another's keys: over the whole life of a run, from its start
-//! to its stop, every file that is opened and every connection that is made is looked at, by `strace` and in `/proc`.
+//! Only the API server accesses the store, and no component uses another's keys. `strace` and `/proc` record every opened
+//! file and every connection of a whole run.
 
 use crate::{etcd, program};
 use component_base_testing::test_needs;
@@ -64,7 +64,7 @@ fn opened(deeds: &Seen, command: &str, path: &Path) -> bool {
 fn a_component_that_cheats_is_found_out() {
     let directory = tempfile::tempdir().unwrap();
     let data = others_files(directory.path());
-    // As a component that opens what is not its own, in a child of its own, and connects where it has no business.
+    // Like a component whose child opens a foreign file and connects to a foreign port.
     let cheat =
         format!(": < {0}/store/file; (: < {0}/pki/apiserver/file); : < /dev/tcp/127.0.0.1/2379", data.display());
     let shell = Path::new("/bin/bash");
@@ -118,15 +118,15 @@ fn all_trespasses(data: &Path, etcd: u16) -> [String; 3] {
     [keys, store, format!("scheduler connected to etcd at port {etcd}")]
 }
 
-/// What both witnesses tell of a whole run; None where one of them cannot be had.
+/// Records of a whole run; `None` for a tool that is not available.
 struct Life {
     traced: Option<Seen>,
     seen: Option<Seen>,
-    /// Where the API server was.
+    /// Port of the API server.
     port: u16,
 }
 
-/// Starts a cluster under both witnesses, uses it, and stops it; says so where there is no such witness.
+/// Starts a cluster with both tools, uses it, and stops it; records the test as skipped without a tool.
 fn life(directory: &Path, store: Store<'_>) -> Life {
     let trace = Trace::prepare(directory, program(), "--seccomp-bpf", CALLS);
     let trace = trace.inspect_err(|why| test_needs::skip(why)).ok();
@@ -147,8 +147,8 @@ fn life(directory: &Path, store: Store<'_>) -> Life {
     Life { traced, seen: looks.map(|looks| &looks.end() | &alive), port }
 }
 
-/// What components did with the store, with others' keys, and with etcd. `up` itself issues the keys, and etcd asks
-/// itself.
+/// Returns the components' accesses to the store, to others' keys, and to etcd. `up` itself issues the keys, and etcd
+/// connects to itself.
 fn trespasses(deeds: &Seen, data: &Path, etcd: &[u16]) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for (command, deed) in deeds.iter().filter(|(command, _)| !["up", "etcd"].contains(&command.as_str())) {

@@ -12,7 +12,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// One component as a process, killed in the end.
+/// A component as a process, which is killed at the end.
 pub struct Running(Child);
 
 impl Running {
@@ -67,7 +67,7 @@ const ROWS: &[Row] = &[
     ),
 ];
 
-/// For a client that takes any server for the right one; no authority vouches for what a component has made for itself.
+/// Returns a connection that accepts any server certificate, since no authority signs a self-made one.
 fn trusting_kubeconfig(server: &ApiServer, directory: &Path, port: u16) -> PathBuf {
     let admin = server.data_dir.pki_of("admin");
     let config = json!({

@@ -1,4 +1,4 @@
-//! The whole cluster under seeded faults, at size, and at rest. Each run is a process of its own.
+//! The simulated cluster with seeded faults, at size, and at rest. Each run has its own process.
 
 use super::determinism::log;
 

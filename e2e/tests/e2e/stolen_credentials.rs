@@ -1,4 +1,4 @@
-//! Credentials that were stolen, altered or outlived what they stand for, and requests that claim to be somebody else's.
+//! Stolen, altered and outdated credentials, and requests that claim another identity.
 
 use crate::{program, webhook_server};
 use axum::body::{Body, to_bytes};
@@ -27,7 +27,7 @@ use std::sync::Arc;
 const WHO: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 const ROBOT: &str = "system:serviceaccount:default:robot";
 
-/// Who the server says that one is.
+/// Returns the user that the server sees.
 fn who() -> Ask {
     Ask::post(WHO, json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}).to_string())
 }
@@ -36,7 +36,7 @@ fn bearing(token: &str) -> Ask {
     who().header("authorization", &format!("Bearer {token}"))
 }
 
-/// The name; else the code of the refusal.
+/// Returns the user name, or the code of the refusal.
 fn name(answer: &Answer) -> Result<String, u16> {
     let name = answer.body["status"]["userInfo"]["username"].as_str();
     if answer.code == 201 { Ok(name.expect("everybody has one").to_owned()) } else { Err(answer.code) }
@@ -45,7 +45,7 @@ fn name(answer: &Answer) -> Result<String, u16> {
 struct Server {
     server: ApiServer,
     kubectl: Kubectl,
-    /// Shows no certificate.
+    /// Returns a connection without a certificate.
     stranger: Client,
 }
 
@@ -64,7 +64,7 @@ impl Server {
     }
 }
 
-/// What a token is bound to: how kubectl asks for it, and what is made and deleted.
+/// An object that a token is bound to: kubectl's flags, and the object to create and delete.
 const BOUND: [(&str, &str, &str); 4] = [
     ("", "serviceaccount/robot", r#"{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"robot"}}"#),
     (
@@ -101,7 +101,7 @@ async fn a_token_does_not_outlive_what_it_is_bound_to() {
         kubectl.ok(&format!("delete {object} --grace-period=0 --force"));
         let gone = async || server.name(&old).await == Err(401);
         wait::until_async(&format!("the token of {object} is good for nothing"), gone).await;
-        // Another one of the same name is not what was meant.
+        // A new object of the same name has another UID.
         make(manifest);
         let new = token();
         let known = async || server.name(&new).await == Ok(ROBOT.to_owned());
@@ -175,7 +175,7 @@ async fn a_token_that_was_touched_is_nobodys() {
     }
 }
 
-/// Requests of many callers over one connection, one after the other and all at once.
+/// Requests of many callers over one connection, sequential and parallel.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_inherits_a_connection() {
     let directory = tempfile::tempdir().unwrap();
@@ -275,7 +275,7 @@ async fn nobody_claims_to_be_somebody_else() {
     }
 }
 
-/// A webhook that does to tokens what they say.
+/// A webhook whose answer depends on the token.
 async fn reviewer(env: &Env, authority: &Authority, directory: &Path) -> String {
     let service = HttpService::new(tower::service_fn(|request: Request<Body>| async move {
         let body = to_bytes(request.into_body(), usize::MAX).await.unwrap();
@@ -331,7 +331,7 @@ async fn a_webhook_that_lies_is_not_believed() {
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
     let server = Server::start(directory.path(), &flags).await;
     let hanging = async { panic!("who hangs says nothing, and not {:?}", server.name("hangs").await) };
-    // Nobody waits for one who hangs.
+    // A hanging webhook does not block other requests.
     let others = async {
         assert_eq!(server.name("good").await, Ok("gil".to_owned()));
         for token in [

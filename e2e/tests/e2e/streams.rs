@@ -1,4 +1,4 @@
-//! Logs, commands and terminals, from the node's agent through the API server to a stock `kubectl`.
+//! Logs, exec and terminals, from the node's agent through the API server to a stock `kubectl`.
 
 use crate::cluster;
 use e2e::kubectl::Kubectl;
@@ -46,7 +46,7 @@ fn what_containers_say_and_do_reaches_kubectl() {
         kubectl.ok("wait --for=condition=Ready pod/talker pod/web --timeout=60s");
         logs(&kubectl);
         commands(&kubectl);
-        // What streams carry is nothing to the store.
+        // Streams write nothing to the store.
         let protocols: &[Protocol] = match store {
             Store::Memory => &[Protocol::WebSocket, Protocol::Spdy],
             _ => &[],
@@ -100,7 +100,7 @@ fn commands(kubectl: &Kubectl) {
     assert_eq!(token.split('.').count(), 3, "{token}");
 }
 
-/// What kubectl speaks: WebSockets, or what it spoke before.
+/// Protocols of kubectl: WebSockets, or SPDY.
 #[derive(Clone, Copy, Debug)]
 enum Protocol {
     WebSocket,
@@ -154,7 +154,7 @@ fn attached(kubectl: &Kubectl, protocol: Protocol) {
     child.wait().unwrap();
 }
 
-/// Who starts a container to talk to it is answered by its own command.
+/// `kubectl run -it` attaches to the container's own command.
 fn talked_to(kubectl: &Kubectl) {
     let said = kubectl.ok_args(&[
         "run",
@@ -233,12 +233,12 @@ fn fetch(address: &str, path: &str) -> String {
 fn finish(mut stream: TcpStream) -> String {
     stream.write_all(b"Connection: close\r\n\r\n").unwrap();
     let mut page = String::new();
-    // Where nobody listens it is broken off.
+    // A port without a listener closes the stream.
     let _ = stream.read_to_string(&mut page);
     page
 }
 
-/// Who may only read must not run commands by way of GET.
+/// A user with read permissions only must not run commands through GET.
 fn permissions(kubectl: &Kubectl) {
     kubectl.ok("create role reader --verb=get --resource=pods,pods/exec,pods/portforward,pods/log");
     kubectl.ok("create rolebinding reader --role=reader --user=jane");
@@ -262,7 +262,7 @@ fn a_followed_log_ends(cluster: &Cluster) {
     let (mut child, lines) = follow("brief");
     assert_eq!(lines.last().unwrap().unwrap(), "main: done");
     assert!(child.wait().unwrap().success());
-    // With the agent the log ends, too, and nobody waits for ever.
+    // When the agent ends, the log ends too.
     let (mut child, mut lines) = follow("talker");
     lines.next().unwrap().unwrap();
     signal("KILL", cluster.component("kubelet-sim").unwrap());

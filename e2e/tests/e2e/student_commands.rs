@@ -1,4 +1,4 @@
-//! What students type on their first day, line by line, and what each line has to show.
+//! First commands of a student, with a fragment of the expected output of each.
 
 use crate::cluster;
 use e2e::store::Store;

@@ -1,4 +1,4 @@
-//! What is left after a stop, a crash, and a crash of everybody in turn.
+//! State after a stop, after a crash, and after a crash of each component in turn.
 
 use crate::{cluster, etcd, program};
 use component_base::env::Env;
@@ -54,13 +54,13 @@ fn a_rollout_completes_after_each_component_was_killed_on_etcd() {
     rolls_out_after_kills(Store::Etcd(&etcd), &EVERYBODY);
 }
 
-/// Of the moments at which components are killed.
+/// Seed of the moments at which components are killed.
 const SEED: u64 = 3;
 const REPLICAS: usize = 3;
-/// A rollout of so many pods changes pods at least so often.
+/// Least number of pod changes of a rollout.
 const ROLLOUT_CHANGES: usize = 9;
 
-/// Begins a rollout, and acts when so many changes of pods were seen.
+/// Begins a rollout, and acts after a number of pod changes.
 fn during_a_rollout(cluster: &Cluster, image: &str, changes: usize, act: impl FnOnce()) {
     let kubectl = cluster.kubectl();
     let mut watch = kubectl.command(&["get", "pods", "--watch", "-o", "name"]);
@@ -102,7 +102,7 @@ fn nobody_survives_a_killed_parent() {
     signal("KILL", cluster.id());
     cluster.wait();
     e2e::wait::until("all components have ended", || cluster.survivors().is_empty());
-    // What was acknowledged is there, and the lock is free.
+    // Acknowledged writes exist, and the lock is free.
     let again = Cluster::start(&Start {
         program: program(),
         directory: directory.path(),

@@ -1,4 +1,4 @@
-//! The tour of README.md, command by command: every line that the page shows is printed.
+//! The tour of README.md, command by command: the commands print every line in the page.
 
 use crate::kubectl_output::Chosen;
 use crate::{cluster, program};

@@ -1,4 +1,4 @@
-//! What the system is asked for, and in which order: the sync of the store comes before the answer.
+//! The order of system calls: the store is synced before the answer is sent.
 
 use crate::program;
 use component_base_testing::test_needs;
@@ -32,16 +32,16 @@ async fn the_store_is_synced_before_a_write_is_answered() {
     server.stop();
     let steps = steps(&trace.text());
     assert_eq!(unsynced(&steps), Vec::<usize>::new(), "answers that came before the sync");
-    assert!(steps.iter().filter(|step| **step == Step::Answer).count() >= WRITES, "the trace shows the answers");
+    assert!(steps.iter().filter(|step| **step == IoEvent::Answer).count() >= WRITES, "the trace shows the answers");
 
-    // A server that answers first would be found out.
+    // The check finds a server that answers first.
     let mut hasty = steps.clone();
-    hasty.retain(|step| *step != Step::Sync);
+    hasty.retain(|step| *step != IoEvent::Sync);
     assert!(unsynced(&hasty).len() >= WRITES);
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Step {
+enum IoEvent {
     Request,
     Sync,
     Answer,
@@ -50,19 +50,19 @@ enum Step {
 /// Requests, completed syncs of the data file, and answers, in order. An answer counts from when it begins to be written,
 /// all others from when they are done; a call that others interrupt stands in two lines, and only the first says of what
 /// file it is.
-fn steps(trace: &str) -> Vec<Step> {
+fn steps(trace: &str) -> Vec<IoEvent> {
     let (mut steps, mut unfinished) = (Vec::new(), BTreeMap::new());
     for line in trace.lines() {
         let Some((process, call)) = line.split_once(' ') else { continue };
         let call = call.trim_start();
         let result = call.rsplit_once("= ").and_then(|(_, result)| result.parse::<usize>().ok());
-        let is_done = |step: Step| {
-            result.is_some_and(|result| if step == Step::Sync { result == 0 } else { result >= LONG_BYTES })
+        let is_done = |step: IoEvent| {
+            result.is_some_and(|result| if step == IoEvent::Sync { result == 0 } else { result >= LONG_BYTES })
         };
         if call.starts_with("<... ") {
             match unfinished.remove(process) {
-                Some((Step::Answer, place)) if is_done(Step::Answer) => steps[place] = Some(Step::Answer),
-                Some((step, _)) if step != Step::Answer && is_done(step) => steps.push(Some(step)),
+                Some((IoEvent::Answer, place)) if is_done(IoEvent::Answer) => steps[place] = Some(IoEvent::Answer),
+                Some((step, _)) if step != IoEvent::Answer && is_done(step) => steps.push(Some(step)),
                 _ => {}
             }
         } else if let Some(step) = meant(call) {
@@ -78,16 +78,16 @@ fn steps(trace: &str) -> Vec<Step> {
     steps.into_iter().flatten().collect()
 }
 
-/// What a call is about, if it is of the data file or of a client.
-fn meant(call: &str) -> Option<Step> {
+/// Returns the event of a call, if it concerns the data file or a client.
+fn meant(call: &str) -> Option<IoEvent> {
     let is = |names: &[&str]| names.iter().any(|name| call.starts_with(name));
     let of_client = call.contains("TCP:[") || call.contains("TCPv6:[");
     if is(&["fdatasync(", "fsync("]) {
-        call.contains("/store.redb>").then_some(Step::Sync)
+        call.contains("/store.redb>").then_some(IoEvent::Sync)
     } else if is(&["read(", "readv(", "recvfrom(", "recvmsg("]) {
-        of_client.then_some(Step::Request)
+        of_client.then_some(IoEvent::Request)
     } else {
-        of_client.then_some(Step::Answer)
+        of_client.then_some(IoEvent::Answer)
     }
 }
 
@@ -99,25 +99,25 @@ fn interrupted_calls_are_put_together() {
                  1 read(9<TCP:[a]>, \"\"..., 9) = 9000\n2 fsync(3</d/store.redb>) = 0\n1 write(9<TCP:[a]>, \"\"..., 9) = 9000\n\
                  1 write(9<TCP:[a]>, \"\"..., 9) = 17\n";
     let read = steps(trace);
-    let expected = [Step::Request, Step::Answer, Step::Sync, Step::Request, Step::Sync, Step::Answer];
+    let expected = [IoEvent::Request, IoEvent::Answer, IoEvent::Sync, IoEvent::Request, IoEvent::Sync, IoEvent::Answer];
     assert_eq!((read.as_slice(), unsynced(&read)), (&expected[..], vec![1]));
 }
 
-/// The places of the answers that have no sync between the request and them.
-fn unsynced(steps: &[Step]) -> Vec<usize> {
+/// Returns the answers without a sync after their request.
+fn unsynced(steps: &[IoEvent]) -> Vec<usize> {
     let mut places = Vec::new();
     let (mut requested, mut synced) = (false, false);
     for (place, step) in steps.iter().enumerate() {
         match step {
-            Step::Request => (requested, synced) = (true, false),
-            Step::Sync => synced = true,
-            Step::Answer if requested => {
+            IoEvent::Request => (requested, synced) = (true, false),
+            IoEvent::Sync => synced = true,
+            IoEvent::Answer if requested => {
                 if !synced {
                     places.push(place);
                 }
                 requested = false;
             }
-            Step::Answer => {}
+            IoEvent::Answer => {}
         }
     }
     places

@@ -1,4 +1,4 @@
-//! Two API servers on one etcd: neither misses what the other wrote, nothing is given out twice, and each goes on alone.
+//! Two API servers on one etcd: each sees the other's writes, nothing is allocated twice, and each works alone.
 
 use crate::{etcd, program};
 use client::Client;
@@ -18,7 +18,7 @@ const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const SERVICES: &str = "/api/v1/namespaces/default/services";
 const ENDPOINTS: &str = "/api/v1/namespaces/default/endpoints/kubernetes";
 
-/// Servers with the same certificates, on ports of their own.
+/// Starts two servers with the same certificates on their own ports.
 async fn pair(directory: &Path, etcd: &EtcdProcess, flags: &[&str]) -> [ApiServer; 2] {
     let data_dir = Arc::new(DataDir::open(&directory.join("data")).unwrap());
     let start = async |address: &str| {
@@ -37,7 +37,7 @@ fn config_map(name: &str) -> Ask {
     Ask::post(CONFIG_MAPS, json!({"metadata": {"name": name}}).to_string().as_str())
 }
 
-/// As clients do: an answer that did not come, or that says "not now", is no reason to give up.
+/// Retries like a client after a lost answer or 429.
 async fn store(client: &Client, name: &str) {
     let is_stored = async || matches!(code(client, config_map(name)).await.0, 201 | 409);
     e2e::wait::until_async(&format!("{name} is stored"), is_stored).await;
@@ -108,16 +108,16 @@ async fn servers_with_other_flags_tell_of_each_other() {
         "--service-account-issuer=https://other.example,https://kubernetes.default.svc",
     ];
     let third = start(&others).await;
-    let told = |server: &ApiServer, address: &str| -> Vec<String> {
+    let log_lines = |server: &ApiServer, address: &str| -> Vec<String> {
         let log = std::fs::read_to_string(&server.log).unwrap();
         let words = format!("another API server, at {address}:");
         log.lines().filter(|line| line.contains(&words)).map(str::to_owned).collect()
     };
     // Those who were there first hear of it when they renew their leases.
     for (server, others) in [(&third, ["10.0.0.1", "10.0.0.2"].as_slice()), (&first, &["10.0.0.3"])] {
-        e2e::wait::until("it has told", || others.iter().all(|other| !told(server, other).is_empty()));
+        e2e::wait::until("it has told", || others.iter().all(|other| !log_lines(server, other).is_empty()));
     }
-    let line = told(&first, "10.0.0.3").pop().unwrap();
+    let line = log_lines(&first, "10.0.0.3").pop().unwrap();
     let (_, said) = line.split_once("has other flags: ").unwrap();
     assert_eq!(
         said,
@@ -126,9 +126,9 @@ async fn servers_with_other_flags_tell_of_each_other() {
          AlwaysAllow there, --service-node-port-range is 30000-32767 here and 31000-31999 there. What a client gets \
          depends on whom it asks"
     );
-    let line = told(&third, "10.0.0.1").pop().unwrap();
+    let line = log_lines(&third, "10.0.0.1").pop().unwrap();
     assert!(!line.contains("issuer"), "what the first one makes is accepted: {line}");
-    assert_eq!(told(&first, "10.0.0.2"), [""; 0]);
+    assert_eq!(log_lines(&first, "10.0.0.2"), [""; 0]);
 }
 
 #[tokio::test]

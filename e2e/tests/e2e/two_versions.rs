@@ -1,4 +1,4 @@
-//! Resources that are served in two versions are one object in each.
+//! Resources with two served versions: both versions show the same object.
 
 use client::watch::WatchEvent;
 use client::{Client, DeleteOptions, ListOptions};

@@ -1,4 +1,4 @@
-//! A webhook of the test's own: a service over TLS, known by its address and as `hooks` in the namespace `default`.
+//! A webhook server over TLS for tests, reached by its address and as the Service `hooks` in the namespace `default`.
 
 use component_base::dial::SERVICE_ENDPOINT;
 use component_base::env::Env;
@@ -24,7 +24,7 @@ pub async fn serve(env: &Env, authority: &Authority, service: HttpService) -> So
     address
 }
 
-/// A Service that says where it really is.
+/// Returns a Service with the annotation of the real address.
 pub fn service(address: SocketAddr) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Service",

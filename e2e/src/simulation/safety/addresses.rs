@@ -1,4 +1,4 @@
-//! What there is once is given once: pod addresses, cluster addresses, node ports.
+//! The rule that pod addresses, cluster addresses and node ports are allocated only once.
 
 use super::seen::{Pod, Service};
 use super::{Complaint, Rule, When, read};
@@ -9,7 +9,7 @@ const SERVICES: &str = "/registry/services/specs/";
 
 #[derive(Default)]
 pub struct Addresses {
-    /// What each key holds.
+    /// Allocations of each key.
     held: BTreeMap<String, Vec<String>>,
     holder: BTreeMap<String, String>,
 }
@@ -39,7 +39,7 @@ impl Rule for Addresses {
     }
 }
 
-/// A pod that has ended has given its address back.
+/// Returns the addresses of a pod; none once it has ended.
 fn of_pod(pod: &Pod) -> Vec<String> {
     let has_none = pod.status.pod_ip.is_empty() || pod.spec.host_network || pod.has_ended();
     if has_none { Vec::new() } else { vec![format!("address {}", pod.status.pod_ip)] }

@@ -1,4 +1,4 @@
-//! An object is itself until it is gone: one uid, which nobody else has or ever had; no way back from deletion.
+//! The rule that an object keeps its UID, which no other object ever has, and that a deletion is final.
 
 use super::seen::Any;
 use super::{Complaint, Rule, When, read};
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 #[derive(Default)]
 pub struct Identity {
     objects: BTreeMap<String, Known>,
-    /// Every uid that ever was, and whose.
+    /// Every UID so far, with its object.
     owner_of: BTreeMap<String, String>,
 }
 
@@ -23,7 +23,7 @@ impl Rule for Identity {
     }
 
     fn judge(&mut self, key: &str, value: Option<&[u8]>, _: When<'_>) -> Result<(), Complaint> {
-        // Allocations are kept beside the objects, and are none.
+        // Allocation ranges are no objects.
         if key.starts_with("/registry/ranges/") {
             return Ok(());
         }

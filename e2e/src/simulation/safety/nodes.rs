@@ -1,4 +1,4 @@
-//! A pod has one node for life, and no node is promised more than it has.
+//! The rule that a pod never changes its node, and that no node is overcommitted.
 
 use super::seen::{Node, Pod, milli};
 use super::{Complaint, Rule, When, read};
@@ -12,14 +12,14 @@ const COUNTED: [&str; 2] = ["cpu", "memory"];
 pub struct Nodes {
     allocatable: BTreeMap<String, BTreeMap<String, String>>,
     pods: BTreeMap<String, Bound>,
-    /// What the pods of each node ask for, `pods` included, in thousandths.
+    /// Sum of the pods' requests on each node, with `pods`, in thousandths.
     promised: BTreeMap<String, BTreeMap<&'static str, i64>>,
 }
 
 struct Bound {
     uid: String,
     node: String,
-    /// Nothing once the pod has ended.
+    /// Requests of the pod; empty once it has ended.
     asks: BTreeMap<&'static str, i64>,
 }
 

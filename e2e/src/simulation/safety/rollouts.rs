@@ -1,15 +1,14 @@
-//! A rolling update keeps to its limits: never more pods wanted than the surge allows, never too few serving.
+//! The rule that a rolling update keeps `maxSurge` and `maxUnavailable`.
 //!
-//! A controller can promise that only of what its caches show. Each of them is one past state of its row, the caches of
-//! deployments and of replica sets lag by themselves, and none goes back. Two things make them newer than that: who
-//! updates a replica set names the version that it goes by, so its cache showed that one; and a round waits until the
-//! caches show what was answered before it (`client::ConsistencyStore`). Each step is therefore judged by what its round
-//! went by (`insight::Window`): a replica set grows within the surge, an old one shrinks by no more than the pods that
-//! are to spare, and of a replica set no more pods are deleted than are too many. What serves is taken from the status
-//! of replica sets, as Kubernetes takes it.
+//! A controller can guarantee that only for the states in its caches. Each cache has one past state of its row, lags on its
+//! own, and never goes back. Two facts bound the lag: an update of a ReplicaSet names its version, so the cache had that
+//! version; and a reconcile waits until the caches have all writes answered before it (`client::ConsistencyStore`). So each
+//! write is checked against the versions that its reconcile may have used (`insight::Window`): a ReplicaSet grows within
+//! the surge, an old one shrinks by no more than the spare pods, and no more pods are deleted than exceed a ReplicaSet's
+//! size. Available pods are those in the status of ReplicaSets, as in Kubernetes.
 //!
-//! That too few serve is held against a rollout only where nothing else took pods away: a deployment says so by the
-//! label `steady`, and a pod that was disrupted by a condition.
+//! Too few available pods are a violation only if nothing else removed pods: the label `steady` marks such Deployments,
+//! and a condition marks a disrupted pod.
 
 use super::seen::{Deployment, Pod, ReplicaSet};
 use super::{Complaint, Rule, When, read};
@@ -19,32 +18,32 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 const PODS: &str = "/registry/pods/";
-/// What a replica set's size was a part of: another number says that the deployment was scaled.
+/// Annotation with the Deployment's size; if it changes, the Deployment was scaled.
 const DESIRED_REPLICAS: &str = "deployment.kubernetes.io/desired-replicas";
-/// How long pods that something else took away may still be missed.
+/// Time for which pods that something else removed may be missing.
 const MEMORY: SignedDuration = SignedDuration::from_mins(10);
 
 #[derive(Default)]
 pub struct Rollouts {
-    /// By uid.
+    /// Limits of Deployments, by UID.
     deployments: BTreeMap<String, Limits>,
-    /// By key.
+    /// States of ReplicaSets, by key.
     replica_sets: BTreeMap<String, Past>,
     pods: BTreeMap<String, Serving>,
 }
 
 struct Limits {
     steady: bool,
-    /// From each revision on: pods at most, pods serving at least.
+    /// Most pods and least available pods, from each revision on.
     by_revision: Vec<(u64, i64, i64)>,
     disturbed_at: Option<Timestamp>,
 }
 
 #[derive(Default)]
 struct Past {
-    /// From each revision on that changed what matters here; `None` where it is gone.
+    /// States from each relevant revision on; `None` for a deletion.
     states: Vec<(u64, Option<Sized>)>,
-    /// The last revision, whatever it changed.
+    /// The last revision of any change.
     modified: u64,
 }
 
@@ -54,7 +53,7 @@ struct Sized {
     deployment: String,
     replicas: i64,
     available: i64,
-    /// Of the deployment, when this one was sized.
+    /// Size of the Deployment when this one was scaled.
     desired: Option<String>,
 }
 
@@ -75,31 +74,31 @@ impl Past {
         self.states.last().and_then(|(_, set)| set.as_ref())
     }
 
-    /// Whose it is or was.
+    /// Returns true if it belongs or belonged to a Deployment.
     fn is_of(&self, deployment: &str) -> bool {
         self.states.iter().flat_map(|(_, set)| set).any(|set| set.deployment == deployment)
     }
 }
 
 impl Limits {
-    fn note(&mut self, revision: u64, most: i64, least: i64) {
+    fn record(&mut self, revision: u64, most: i64, least: i64) {
         if self.by_revision.last().is_none_or(|(_, m, l)| (*m, *l) != (most, least)) {
             self.by_revision.push((revision, most, least));
         }
     }
 
-    /// The widest limits that were in force in a window: most and least.
+    /// Returns the widest limits in a window: most and least.
     fn within(&self, window: Window) -> (i64, i64) {
         let from = self.by_revision.partition_point(|(since, ..)| *since <= window.since.deployments);
         let to = self.by_revision.partition_point(|(since, ..)| *since <= window.until.deployments);
-        // Nobody resizes for a deployment that it has not been shown.
+        // A controller scales only for a Deployment that its cache has.
         let seen = &self.by_revision[from.saturating_sub(1)..to.max(1)];
         let most = seen.iter().map(|(_, most, _)| *most).max();
         (most.unwrap_or(0), seen.iter().map(|(.., least)| *least).min().unwrap_or(0))
     }
 }
 
-/// `3` or `25%` of the replicas.
+/// Returns the number for `3` or `25%` of the replicas.
 fn scaled(value: &Value, replicas: i64, round_up: bool) -> i64 {
     let percent = value.as_str().and_then(|text| text.strip_suffix('%')?.parse::<i64>().ok());
     match percent {
@@ -109,7 +108,7 @@ fn scaled(value: &Value, replicas: i64, round_up: bool) -> i64 {
     }
 }
 
-/// Pods at most and pods serving at least.
+/// Returns the most pods and the least available pods.
 fn limits(deployment: &Deployment) -> (i64, i64) {
     let replicas = deployment.spec.replicas;
     let rolling = &deployment.spec.strategy.rolling_update;
@@ -128,7 +127,7 @@ impl Rollouts {
         let known = self.deployments.entry(deployment.metadata.uid.clone());
         let known = known.or_insert(Limits { steady: false, by_revision: Vec::new(), disturbed_at: None });
         known.steady = deployment.metadata.labels.contains_key("steady");
-        known.note(revision, most, least);
+        known.record(revision, most, least);
         Ok(())
     }
 
@@ -150,14 +149,14 @@ impl Rollouts {
         let Some(set) = set else { return Ok(()) };
         let Some(limits) = self.deployments.get(&set.deployment) else { return Ok(()) };
         let mut window = self.window(&set.deployment, when);
-        // A write that named an older version would have been refused.
+        // A write with an older version would have been refused.
         window.reaches(shown);
         let from = before.as_ref().map_or(0, |before| before.replicas);
         if set.replicas > from {
             return self.judge_growth(key, &set, limits, window);
         }
         match before {
-            // Who scales a deployment down takes pods away by right.
+            // Scaling a Deployment down removes pods legitimately.
             Some(before) if set.replicas < from && limits.steady && before.desired == set.desired => {
                 self.judge_shrinking(key, &set, limits, window)
             }
@@ -194,8 +193,8 @@ impl Rollouts {
         }
     }
 
-    /// How many pods serve when every replica set has its present size, going by what was known as of a revision. Pods
-    /// that do not serve are the first to go. Where none that serves is taken away there is nothing to complain of.
+    /// Returns the available pods after all ReplicaSets have their present sizes, based on the states as of a revision. Pods
+    /// that are not available are removed first. A scaling that removes no available pod is no violation.
     fn serving_after(&self, deployment: &str, view: u64) -> i64 {
         let (mut serving, mut taken) = (0, 0);
         for (_, past) in self.of(deployment) {
@@ -208,12 +207,12 @@ impl Rollouts {
         if taken == 0 { i64::MAX } else { serving - taken }
     }
 
-    /// What the round went by that wrote a replica set of this deployment, or a pod of one.
+    /// Returns the window of the reconcile that wrote a ReplicaSet of this Deployment.
     fn window(&self, deployment: &str, when: When<'_>) -> Window {
         when.known.map_or(Window::ANY, |known| known.window(self.of(deployment).map(|(key, _)| key)))
     }
 
-    /// The revisions in a window at which the replica sets of a deployment differ.
+    /// Returns the revisions in a window at which the Deployment's ReplicaSets changed.
     fn views(&self, deployment: &str, window: Window) -> Vec<u64> {
         let (since, until) = (window.since.replica_sets, window.until.replica_sets);
         let changes = self.of(deployment).flat_map(|(_, past)| past.states.iter().map(|(at, _)| *at));
@@ -247,7 +246,7 @@ impl Rollouts {
         let is_owner = |past: &&Past| past.now().is_some_and(|set| set.uid == before.replica_set);
         let Some(past) = self.replica_sets.values().find(is_owner) else { return Ok(()) };
         let deployment = past.now().map(|set| set.deployment.as_str()).unwrap_or_default();
-        // Its own controller writes no sizes, so no answer says what it knew.
+        // The ReplicaSet controller writes no sizes, so no answer bounds its versions.
         let shown = when.known.map_or(Window::ANY, |known| Window { since: known.shown, until: known.shown });
         let sizes = self.views(deployment, shown).into_iter().filter_map(|view| past.as_of(view));
         let wanted = sizes.map(|set| set.replicas).min().unwrap_or(0);

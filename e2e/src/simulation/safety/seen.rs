@@ -1,4 +1,4 @@
-//! The parts of objects that the rules look at.
+//! The fields of objects that the rules check.
 
 use proto::meta::quantity::Quantity;
 use serde::Deserialize;
@@ -92,14 +92,14 @@ impl Pod {
         self.status.conditions.iter().any(|condition| condition.kind == kind && condition.status == "True")
     }
 
-    /// Thousandths of what its containers ask for. (No init containers, no overhead: no scenario has any.)
+    /// Returns the containers' requests in thousandths. (No scenario has init containers or overhead.)
     pub fn requested_milli(&self, resource: &str) -> i64 {
         let of = |container: &Container| container.resources.requests.get(resource).map_or(0, |text| milli(text));
         self.spec.containers.iter().map(of).sum()
     }
 }
 
-/// A quantity in thousandths; what cannot be read counts as nothing.
+/// Returns a quantity in thousandths; 0 if it is unreadable.
 pub fn milli(text: &str) -> i64 {
     Quantity::parse(text).map_or(0, |quantity| quantity.milli_value())
 }

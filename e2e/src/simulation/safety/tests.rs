@@ -1,4 +1,4 @@
-//! Each rule on histories that keep it and on ones that break it.
+//! Tests of each rule with histories that keep it and histories that violate it.
 
 use super::Safety;
 use crate::simulation::insight::{Answer, Known, Shown};
@@ -10,13 +10,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use storage::{Entry, Event};
 
-/// Judges objects in order (`null`: gone) and returns the first complaint.
+/// Checks objects in order (`null` for a deletion) and returns the first complaint.
 fn judge(events: &[(&str, Value)]) -> Option<String> {
     judge_all(|revision| shown(revision - 1, revision - 1), events)
 }
 
-/// The same where the last one was written by who had been shown deployments and replica sets as of these revisions; the
-/// first event is revision 2.
+/// Checks objects of which the last was written by a controller whose caches have these revisions. The first event is
+/// revision 2.
 fn judge_knowing(deployments: u64, replica_sets: u64, events: &[(&str, Value)]) -> Option<String> {
     judge_last(&shown(deployments, replica_sets), events)
 }
@@ -126,7 +126,7 @@ fn owned(uid: &str, by: &str) -> Value {
     json!({"uid": uid, "ownerReferences": [{"uid": by, "controller": true}]})
 }
 
-/// 3 to 5 pods of 4.
+/// Returns a Deployment of 4 with 3 to 5 pods.
 fn steady_deployment() -> Value {
     json!({
         "metadata": {"uid": "d", "labels": {"steady": ""}},

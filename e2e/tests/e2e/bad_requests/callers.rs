@@ -1,4 +1,4 @@
-//! Callers that are not known, not allowed, not trusted, or not understood.
+//! Requests without authentication, permission or trust, or with unreadable headers.
 
 use super::{CONFIG_MAPS, Case};
 use crate::program;

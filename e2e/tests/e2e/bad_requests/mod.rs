@@ -1,4 +1,4 @@
-//! Every kind of bad request gets the code, the reason and the words of Kubernetes, and nothing is stored.
+//! Every kind of bad request gets Kubernetes' code, reason and message, and nothing is stored.
 
 mod bodies;
 mod callers;
@@ -47,7 +47,7 @@ impl Case {
         Self::new(ask, 404, "", "404 page not found\n")
     }
 
-    /// How the answer differs from the row, if it does.
+    /// Returns the difference between the answer and the row, if any.
     fn difference(&self, answer: &Answer) -> Option<String> {
         if answer.body.is_null() {
             return (answer.code != self.code || answer.text != self.message).then(|| self.beside(answer));

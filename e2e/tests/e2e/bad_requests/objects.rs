@@ -1,4 +1,4 @@
-//! Objects that can be read and not be stored: names, namespaces, required fields, stale and foreign identities.
+//! Objects that can be decoded but not stored: names, namespaces, required fields, stale and foreign identities.
 
 use super::{CONFIG_MAPS, Case, DEPLOYMENTS};
 use e2e::ask::Ask;

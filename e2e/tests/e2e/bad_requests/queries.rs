@@ -1,4 +1,4 @@
-//! Questions that make no sense: selectors, continue tokens, resource versions, paths, methods.
+//! Invalid queries: selectors, continue tokens, resource versions, paths, methods.
 
 use super::{CONFIG_MAPS, Case};
 use e2e::ask::Ask;

@@ -1,5 +1,5 @@
-//! kube-controller-manager until its controllers run: one of several becomes the leader, finds out whom to believe, and
-//! gets every controller a token of its own.
+//! kube-controller-manager until its controllers run: it becomes the leader, reads the trusted authorities, and requests a
+//! token for every controller.
 
 use super::row::{ACCEPT, Caller, FIRST_LIST, JSON, Program, Row, STREAMED_LIST};
 use serde_json::{Value, json};
@@ -51,7 +51,7 @@ fn lease(holder: &str, revision: Value, renewed_s: u32) -> Value {
     })
 }
 
-/// Acquires, renews, and loses to somebody who was faster.
+/// Acquires the Lease, renews it, and conflicts with another writer.
 fn elects() -> Vec<Row> {
     let leases = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
     let mine = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-controller-manager?timeout=5s";
@@ -88,7 +88,7 @@ fn elects() -> Vec<Row> {
     ]
 }
 
-/// Whom its own port believes: authorities from a ConfigMap, everything else by asking.
+/// Authentication on its own port: authorities from a ConfigMap, and reviews for the rest.
 fn delegates() -> Vec<Row> {
     let authentication = "/api/v1/namespaces/kube-system/configmaps";
     let one = "fieldSelector=metadata.name%3Dextension-apiserver-authentication";

@@ -1,4 +1,4 @@
-//! What every component asks before and while it follows the cluster.
+//! Requests of every component before and during its watches.
 
 use super::row::{ACCEPT, ACCEPT_WATCH, Caller, FIRST_LIST, JSON, METADATA, METADATA_LIST, PROTOBUF, Program, Row};
 use super::row::{STREAMED_LIST, WATCH};

@@ -1,4 +1,4 @@
-//! What `kubectl` of the same version sends, as far as it tries before it does.
+//! Requests of `kubectl` of the same version.
 
 use super::row::{Caller, JSON, Program, Row};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! kubelet, or a hollow node: it registers, reports, and runs what is bound to it; and the kube-proxy beside it.
+//! kubelet or a hollow node, which registers, reports and runs its pods, and the kube-proxy beside it.
 
 use super::row::{Caller, FIRST_LIST, Program, Row, STRATEGIC, STREAMED_LIST, WATCH};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Requests as Kubernetes' own components send them, and what they have to be answered.
+//! Requests of Kubernetes' own components, with the expected answers.
 //!
 //! Written by hand from the source code of client-go and of the components, not recorded: the components do not run
 //! here. Paths, queries, headers and bodies are theirs, in the order in which they write them. A row's texts may name values that an earlier row has

@@ -1,4 +1,4 @@
-//! `Row`: who asks for what, and what has to come back.
+//! `Row`: a request with its sender, and the expected answer.
 
 use client::Client;
 use component_base::http::{Body, BodyStream};
@@ -65,7 +65,7 @@ pub struct Row {
     media_type: &'static str,
     /// Lines of a watch that are read; the answer is then the list of them.
     lines: usize,
-    /// Asks again until the answer is right, as what it depends on is only just known.
+    /// Repeats the request until the answer is right, since it depends on a recent change.
     is_patient: bool,
     sees: Vec<(&'static str, Value)>,
     /// What the message of a refusal contains.

@@ -1,4 +1,4 @@
-//! kube-scheduler: it finds no node, says so, and then finds one.
+//! kube-scheduler: it finds no node, records an event, and then finds one.
 
 use super::row::{ACCEPT, Caller, FIRST_LIST, PROTOBUF, Program, Row, STRATEGIC};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! CustomResourceDefinitions that chance makes: schemas of every form, and rules in CEL.
+//! Random CustomResourceDefinitions: schemas of every form, and rules in CEL.
 
 use component_base_testing::cel_pieces::CEL_PIECES;
 use proptest::collection::vec;

@@ -1,4 +1,4 @@
-//! Bodies and patches that chance makes of a valid object.
+//! Random bodies and patches, derived from a valid object.
 
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -1,7 +1,7 @@
-//! Whatever is sent, the server neither panics nor blames itself, and what it refuses leaves no trace.
+//! With any request, the server neither panics nor answers 500, and a refused request changes nothing.
 //!
-//! Requests are made by chance out of valid ones, the same at every run; `PROPTEST_CASES` asks for more of them. A
-//! request that breaks a promise is made smaller as long as it still does, and shown.
+//! Requests are random variations of valid ones, the same in every run; `PROPTEST_CASES` makes more of them. A failing
+//! request is shrunk and shown.
 
 mod definitions;
 mod documents;
@@ -41,7 +41,7 @@ const BLAMED_AS_THERE: &[&str] = &[
     "The order in patch list",
 ];
 
-/// Why an answer is none that a client should ever see.
+/// Returns the reason why no client should ever see an answer.
 fn fault(answer: &Answer) -> Option<String> {
     let text = &answer.text;
     match answer.code {
@@ -52,7 +52,7 @@ fn fault(answer: &Answer) -> Option<String> {
     }
 }
 
-/// Tries cases of a strategy; of one that fails, the smallest that still does is told.
+/// Runs cases of a strategy; reports the smallest failing one.
 async fn tries<S: Strategy>(
     cases: u32,
     strategy: &S,

@@ -1,4 +1,4 @@
-//! Requests that only read: paths, parameters, selectors, tokens and headers by chance.
+//! Random read requests: paths, parameters, selectors, tokens and headers.
 
 use e2e::ask::Ask;
 use proptest::collection::vec;

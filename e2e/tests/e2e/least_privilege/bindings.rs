@@ -1,4 +1,5 @@
-//! What each binding is for: what breaks without it. And those that nothing of Orrery's needs, with the reason.
+//! The table of bindings with the features that break without each, and of bindings that Orrery does not need, with the
+//! reasons.
 
 /// A binding that is needed.
 pub struct Needed {

@@ -1,4 +1,4 @@
-//! What a cluster does for those who use it, each so that one can tell whether it does.
+//! The features of a cluster, each with a check.
 
 use super::workload::SILENT_NODE;
 use e2e::simulation::part::Part;

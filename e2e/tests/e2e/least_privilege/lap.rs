@@ -1,4 +1,4 @@
-//! `Lap`: a whole cluster, for as long as everything takes that it does, with some bindings taken away.
+//! `Lap`: one run of a whole cluster without some bindings, long enough for every feature.
 
 use super::features::{Caller, Evidence, FEATURES, Feature};
 use super::ledger::{self, Ledger};

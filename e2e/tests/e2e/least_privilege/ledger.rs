@@ -1,4 +1,4 @@
-//! `Ledger`: who asked for what, who was refused, and which binding let the others: read off the audit log.
+//! `Ledger`: the requests of each user, the refusals, and the bindings that allowed requests, from the audit log.
 
 use apiserver::audit::options::AuditOptions;
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! Nobody has more rights than he needs, and everybody has those that he needs: bindings are taken away, and what
-//! breaks is what they are for. Bindings that break nothing in common are taken away together.
+//! Every component has exactly the permissions that it needs: bindings are removed, and exactly their features break.
+//! Bindings without common features are removed together.
 
 mod bindings;
 mod features;

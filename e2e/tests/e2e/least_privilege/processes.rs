@@ -1,4 +1,4 @@
-//! The same as processes: under which names `orrery up` has everybody call.
+//! The users of the components' requests under `orrery up`.
 
 use super::ledger::{self, Ledger};
 use crate::cluster_with;

@@ -1,4 +1,4 @@
-//! A little of everything that keeps Orrery's components busy, as the administrator writes it.
+//! The administrator's objects, which give every component of Orrery work.
 
 use e2e::invitation;
 use serde_json::{Value, json};

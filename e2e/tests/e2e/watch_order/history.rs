@@ -1,4 +1,4 @@
-//! What happened to a collection, put together from all that watches told of it, and what each of them has to have told.
+//! `History`: the changes of a collection, merged from the events of all watches, and the events that each watch must have.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -134,7 +134,7 @@ impl History {
 
     /// What a watch for a color has to tell between two revisions: what starts to match is new for it, and what no
     /// longer matches is gone, shown as it was.
-    fn told(&self, color: Option<&str>, after: u64, upto: u64) -> Vec<Event> {
+    fn due_events(&self, color: Option<&str>, after: u64, upto: u64) -> Vec<Event> {
         let mut matching: BTreeMap<&str, Object> =
             self.state(color, after).into_iter().map(|(name, object)| (name, object.clone())).collect();
         let mut told = Vec::new();
@@ -164,7 +164,7 @@ impl History {
                 return Err(format!("{}: began with {initial:?}, not {due:?}", session.about));
             }
         }
-        let due = self.told(color, session.after.max(self.begin), session.reached.min(self.end));
+        let due = self.due_events(color, session.after.max(self.begin), session.reached.min(self.end));
         let is_known = |event: &&Event| event.revision > self.begin && event.revision <= self.end;
         let events: Vec<&Event> = session.events.iter().filter(is_known).collect();
         let wrong = (0..due.len().max(events.len())).find(|at| due.get(*at) != events.get(*at).copied());

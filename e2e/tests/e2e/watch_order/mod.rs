@@ -1,5 +1,5 @@
-//! No gap, no repeat, one order: watches are held to what happened, through writers at once, servers that are killed,
-//! history that is forgotten, and on two servers; then one watch from every revision there was.
+//! Watches have no gap and no repeat, and one order: with parallel writers, killed servers, compaction, and two servers; and
+//! finally with a watch from every revision.
 
 mod history;
 
@@ -319,7 +319,7 @@ async fn follows(field: &Field, watcher: usize, begin: u64) {
         let timeout_s = u32::try_from(1 + random.below(3)).expect("a small number");
         let client = field.any(&random).clone();
         match session(field, &client, &about, color, from, timeout_s).await {
-            Watched::Told(session) => {
+            Watched::Complete(session) => {
                 let is_seen = session.events.iter().any(|event| is_last(event, color));
                 let is_over = is_seen || field.last.get().is_some_and(|last| session.reached >= *last);
                 seen.extend(session.events.iter().map(|event| event.revision));
@@ -355,7 +355,7 @@ fn is_last(event: &Event, color: Option<&str>) -> bool {
 }
 
 enum Watched {
-    Told(Session),
+    Complete(Session),
     Expired(u64),
     /// The server could not be asked: once more, from the same place.
     Away(From),
@@ -452,7 +452,7 @@ async fn session(
         field.env.sleep(RETRY).await;
         return Watched::Away(From::InitialEvents);
     }
-    Watched::Told(session)
+    Watched::Complete(session)
 }
 
 /// A watch from every revision tells the rest of the history, or that it is forgotten; answers how many did that.
@@ -464,7 +464,7 @@ async fn from_every_revision(field: &Field, lives: &[History], forgotten: u64) -
         let client = &field.clients[turn % field.clients.len()];
         async move {
             match session(field, client, "afterwards", None, From::Revision(revision), 60).await {
-                Watched::Told(session) => {
+                Watched::Complete(session) => {
                     assert_eq!(session.reached, last, "from {revision}");
                     history.check(&session).unwrap();
                     0
