@@ -1,6 +1,7 @@
 //! `Watcher`: one client's watch, a cursor into the shared window. It waits without polling and delays no other watch.
 //!
-//! Corresponds to k8s.io/apiserver/pkg/storage/cacher/cache_watcher.go.
+//! A watch sends the initial state if it was requested, then the history from before the window (`backfill`), then the
+//! events of the window. Corresponds to k8s.io/apiserver/pkg/storage/cacher/cache_watcher.go.
 
 use super::backfill::{Backfill, BackfillItem};
 use super::event::{CacheEvent, Change, WatchEvent};
@@ -158,9 +159,9 @@ impl Watcher {
                 return Ok(Some(events));
             }
             if self.backfill.is_some() {
-                match self.fill().await? {
+                match self.read_history().await? {
                     Some(events) if events.is_empty() => continue,
-                    filled => return Ok(filled),
+                    events => return Ok(events),
                 }
             }
             let mut appended = pin!(shared.appended.notified());
@@ -198,16 +199,16 @@ impl Watcher {
     }
 
     /// Returns the next events from before the window, perhaps none that this watch sees; None at the end of the watch.
-    async fn fill(&mut self) -> Result<Option<Vec<WatchEvent>>, Error> {
+    async fn read_history(&mut self) -> Result<Option<Vec<WatchEvent>>, Error> {
         let cacher = self.cacher.clone();
         let Some(backfill) = &mut self.backfill else { return Ok(Some(Vec::new())) };
-        let step = tokio::select! {
+        let item = tokio::select! {
             biased;
             () = cacher.0.stopped.cancelled() => Ok(BackfillItem::Cut),
             () = until(&cacher.0.env, self.request.deadline) => Ok(BackfillItem::Cut),
-            step = backfill.next(&cacher.0) => step,
+            item = backfill.next(&cacher.0) => item,
         };
-        match step {
+        match item {
             Ok(BackfillItem::Events(events)) => {
                 self.cursor = events.last().map_or(self.cursor, |event| event.revision);
                 Ok(Some(events.iter().filter_map(|event| self.seen(event)).collect()))

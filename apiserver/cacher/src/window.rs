@@ -31,8 +31,11 @@ pub(super) struct Window {
     objects: OrdMap<Key, Arc<Object>>,
     /// Events in order of revision, in the batches in which they came; none is empty.
     batches: VecDeque<Batch>,
+    /// Number of events in all batches.
     events: usize,
+    /// Every event above this revision is in the window.
     low: u64,
+    /// No event up to this revision is missing.
     revision: u64,
 }
 

@@ -15,13 +15,13 @@ pub fn limit(info: &RequestInfo, most: Duration) -> Result<Option<Duration>, Sta
     }
     let requested = match info.query.text("timeout") {
         "" => Duration::ZERO,
-        text if text.starts_with('-') => asked_for(&text[1..]).map(|_| Duration::ZERO)?,
-        text => asked_for(text)?,
+        text if text.starts_with('-') => parse_timeout(&text[1..]).map(|_| Duration::ZERO)?,
+        text => parse_timeout(text)?,
     };
     Ok(Some(if requested.is_zero() { most } else { requested.min(most) }))
 }
 
-fn asked_for(text: &str) -> Result<Duration, Status> {
+fn parse_timeout(text: &str) -> Result<Duration, Status> {
     parse_duration(text).map_err(|_| {
         let is_number = text.parse::<f64>().is_ok();
         let what = if is_number { "missing unit in duration" } else { "invalid duration" };

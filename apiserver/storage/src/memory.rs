@@ -16,6 +16,7 @@ use tokio::sync::Notify;
 #[derive(Debug)]
 pub struct Memory {
     env: Env,
+    /// Locked for the whole of a write, so that watches see its event together with its entry.
     state: Mutex<State>,
     /// Notified when a key gets an earlier deadline than the one that the expiry task waits for.
     earlier_deadline: Notify,

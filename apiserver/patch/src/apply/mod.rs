@@ -147,6 +147,7 @@ impl<'a> FieldManager<'a> {
         self.record(live, new, managers, manager).write_into(new);
     }
 
+    /// Returns the managers after an update by `manager`, which owns the fields that it changed.
     fn record(&self, live: &Value, new: &Value, managers: Managers, manager: &str) -> Managers {
         let (mut managers, changed) = self.updater().update(live, new, managers);
         let changed = changed.difference(&NEVER_OWNED);
@@ -195,7 +196,7 @@ impl<'a> FieldManager<'a> {
 
         let applier = Manager::applier(manager, self.subresource);
         let (object, mut managers) = apply_over_last_applied(&self.updater(), &bare, config, managers, &applier, force)
-            .map_err(|refused| match refused {
+            .map_err(|error| match error {
                 ApplyError::Conflicts(conflicts) => conflict_status(&conflicts),
                 ApplyError::Unmergeable(why) => without_reason(format!("failed to merge config: {why}")),
             })?;

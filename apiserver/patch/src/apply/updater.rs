@@ -17,8 +17,10 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Conflicts(pub BTreeMap<Manager, FieldSet>);
 
+/// The reasons for which an apply is refused.
 #[derive(Debug)]
 pub enum ApplyError {
+    /// Without `force`, fields of other managers must not change.
     Conflicts(Conflicts),
     /// The configuration and the object cannot be merged.
     Unmergeable(String),
@@ -51,8 +53,8 @@ pub struct Updater<'a> {
 }
 
 impl Updater<'_> {
-    /// Computes ownership after an update: `writer` owns what it added or changed, and nobody owns removed fields.
-    /// Returns the other managers' fields and those of the writer.
+    /// Computes ownership after an update. Returns the managers without the fields that were changed or removed, and the
+    /// fields that the writer added or changed.
     pub fn update(&self, live: &Value, new: &Value, mut managers: Managers) -> (Managers, FieldSet) {
         let changes = match self.take_ownership(live, new, &mut managers, None, true) {
             Ok(changes) => changes,
@@ -127,6 +129,7 @@ impl Updater<'_> {
         Ok(changes)
     }
 
+    /// Compares two objects in another version; `None` if that version is no longer served.
     fn compare_in(&self, api_version: &str, old: &Value, new: &Value) -> Option<Comparison> {
         let schema = self.versions.schema(api_version)?;
         let old = self.versions.convert(old, self.api_version, api_version)?;
@@ -153,6 +156,7 @@ impl Updater<'_> {
         }
     }
 
+    /// Restores pruned fields of `whole` that any manager owns, in the version in which that manager wrote them.
     fn add_back_owned(&self, whole: &Value, pruned: Value, version: &str, managers: &Managers) -> Value {
         let mut owned: BTreeMap<&str, FieldSet> = BTreeMap::new();
         for by in managers.0.values() {

@@ -14,10 +14,10 @@ const BLOCK_BYTES: u64 = 512;
 pub(super) const RESERVE_BYTES: u64 = 16 << 20;
 
 /// A commit copies the pages around each change: this many bytes for each byte that waits to be written.
-const COPIES: u64 = 4;
+const COPY_FACTOR: u64 = 4;
 
 /// Pages are at least half full, so the data takes at most this many times its own size.
-const PAGES: u64 = 2;
+const PAGE_OVERHEAD_FACTOR: u64 = 2;
 
 /// Measures the free space. Every write checks it, so the file is examined only when the disk is short.
 pub(super) struct Space {
@@ -54,12 +54,12 @@ impl Space {
     /// Checks that `bytes` of values fit into a store that holds `live` bytes; otherwise returns why not.
     pub fn check_room(&self, bytes: u64, live: u64) -> Result<(), String> {
         let Some(free) = (self.free)() else { return Ok(()) };
-        let needed = RESERVE_BYTES + bytes * COPIES;
+        let needed = RESERVE_BYTES + bytes * COPY_FACTOR;
         if free >= needed {
             return Ok(());
         }
         // Pages that deletions have emptied in the file are written to again.
-        let room = free + (self.occupied)().saturating_sub(live * PAGES);
+        let room = free + (self.occupied)().saturating_sub(live * PAGE_OVERHEAD_FACTOR);
         if room >= needed {
             return Ok(());
         }
