@@ -51,3 +51,6 @@ mod table {
         assert_eq!(missing, ["apiextensions.k8s.io/customresourcedefinitions"]);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -136,6 +136,13 @@ fn keep_only_status(object: &mut Value, old: &Value) {
     }
 }
 
+/// Returns an object of the row's kind as a place whose type is known.
+fn root<'v>(context: &WriteContext<'_>, object: &'v Value) -> At<'v> {
+    let storage = context.row.storage_version();
+    // The validation of CustomResourceDefinitions walks their schemas as free-form JSON.
+    if storage.group == "apiextensions.k8s.io" { At::root(object) } else { At::typed_root(&storage.schema, object) }
+}
+
 fn at_path<'v>(value: &'v Value, path: &str) -> &'v Value {
     path.split('.').try_fold(value, |value, name| value.get(name)).unwrap_or(&Value::Null)
 }
@@ -195,7 +202,7 @@ impl Strategy for ByRules {
     }
 
     fn validate(&self, context: &WriteContext<'_>, object: &Value) -> Vec<FieldError> {
-        let object = At::root(object);
+        let object = root(context, object);
         let mut errors = Errors::new();
         self.metadata_errors(context, &object, &mut errors);
         (self.0.validate)(context, &object, &mut errors);
@@ -203,7 +210,7 @@ impl Strategy for ByRules {
     }
 
     fn validate_update(&self, context: &WriteContext<'_>, object: &Value, old: &Value) -> Vec<FieldError> {
-        let (object, old) = (At::root(object), At::root(old));
+        let (object, old) = (root(context, object), root(context, old));
         let (meta, old_meta) = (object.field("metadata"), old.field("metadata"));
         let mut errors = Errors::new();
         object_meta::validate(&meta, context.row.is_namespaced(), object_meta::path_segment, &mut errors);
@@ -233,14 +240,14 @@ impl Strategy for ByRules {
     }
 
     fn warnings_on_create(&self, context: &WriteContext<'_>, object: &Value) -> Vec<String> {
-        (self.0.warnings)(context, &At::root(object), None)
+        (self.0.warnings)(context, &root(context, object), None)
     }
 
     fn warnings_on_update(&self, context: &WriteContext<'_>, object: &Value, old: &Value) -> Vec<String> {
         if context.subresource == "status" {
             return Vec::new();
         }
-        (self.0.warnings)(context, &At::root(object), Some(&At::root(old)))
+        (self.0.warnings)(context, &root(context, object), Some(&root(context, old)))
     }
 
     fn canonicalize(&self, object: &mut Value) {

@@ -18,7 +18,7 @@ pub fn role(context: &Context<'_>, role: &At<'_>, errors: &mut Errors) {
     for rule in role.field("rules").items() {
         policy_rule(&rule, namespaced, errors);
     }
-    let aggregation = role.field("aggregationRule");
+    let aggregation = role.field_if_defined("aggregationRule");
     if !aggregation.is_set() {
         return;
     }

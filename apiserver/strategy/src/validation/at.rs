@@ -5,6 +5,7 @@
 use ipnet::IpNet;
 use proto::meta::names;
 use proto::meta::status::FieldError;
+use proto::schema::{Schema, Shape, TypeRef, builtin};
 use serde_json::{Map, Value, json};
 use std::fmt;
 use std::net::IpAddr;
@@ -13,54 +14,124 @@ pub type Errors = Vec<FieldError>;
 
 static NOTHING: Value = Value::Null;
 
-/// A value and where it stands. What is not there is null, so that walking never fails.
+/// A value and its path. An absent value is null, so that walking down never fails.
+///
+/// In debug builds a place in a built-in kind also knows its type: `field` panics when the type has no field of that
+/// name, because a misspelt name would silently read nothing. The values of custom resources and of free-form maps, and
+/// places made by `new`, have no known type.
 #[derive(Clone, Debug)]
 pub struct At<'a> {
     pub path: String,
     pub value: &'a Value,
+    schema: Known,
+}
+
+/// The built-in type of a place, if it is known.
+type Known = Option<&'static Schema>;
+
+/// Returns the type of the field `name` in an object of type `schema`.
+#[track_caller]
+fn field_type(schema: Known, name: &str) -> Known {
+    let schema = schema?;
+    let is_object = match &schema.resolve().shape {
+        Shape::Any => return None,
+        Shape::Object(properties) if properties.preserve_unknown => return None,
+        Shape::Object(_) => true,
+        Shape::Map(_) => return schema.field(name),
+        _ => false,
+    };
+    let found = schema.field(name);
+    debug_assert!(found.is_some(), "no field {name:?} in {}", type_name(schema, is_object));
+    found
+}
+
+fn type_name(schema: &Schema, is_object: bool) -> String {
+    match &schema.shape {
+        Shape::Ref(reference) => reference.name.to_string(),
+        Shape::Object(properties) => format!("an object of the fields {:?}", properties.fields.keys()),
+        _ if is_object => "an object".to_owned(),
+        shape => format!("a value without fields: {shape:?}"),
+    }
 }
 
 impl<'a> At<'a> {
+    /// Returns an object of an unknown type.
     pub fn root(value: &'a Value) -> Self {
-        Self { path: String::new(), value }
+        Self::new("", value)
     }
 
+    /// Returns an object of a type of the resource table. Only built-in types are remembered, and only in debug builds.
+    pub fn typed_root(of: &TypeRef, value: &'a Value) -> Self {
+        let schema = if cfg!(debug_assertions) { builtin::all().get(&of.name).map(TypeRef::schema) } else { None };
+        Self { schema, ..Self::root(value) }
+    }
+
+    /// Returns a value of an unknown type under a path of the caller's choice.
     pub fn new(path: impl Into<String>, value: &'a Value) -> Self {
-        Self { path: path.into(), value }
+        Self { path: path.into(), value, schema: None }
     }
 
-    /// `spec.name`
+    /// Returns the same value under another path, for errors that Kubernetes reports there.
+    pub fn shown_at(&self, path: impl Into<String>) -> At<'a> {
+        At { path: path.into(), value: self.value, schema: self.schema }
+    }
+
+    /// Returns the field of an object, at `spec.name`.
+    #[track_caller]
     pub fn field(&self, name: &str) -> At<'a> {
-        At { path: self.path_of(name), value: self.value.get(name).unwrap_or(&NOTHING) }
+        At {
+            path: self.path_of(name),
+            value: self.value.get(name).unwrap_or(&NOTHING),
+            schema: field_type(self.schema, name),
+        }
+    }
+
+    /// Returns a field that only some of the types define which share a check. A type without it yields null.
+    pub fn field_if_defined(&self, name: &str) -> At<'a> {
+        let schema = self.schema.filter(|schema| schema.field(name).is_some());
+        At { schema, ..self.clone() }.field(name)
     }
 
     pub fn path_of(&self, name: &str) -> String {
         if self.path.is_empty() { name.to_owned() } else { [&self.path, ".", name].concat() }
     }
 
-    /// Several fields down: `spec.template.spec`.
+    /// Returns the field several levels down, at `spec.template.spec`.
+    #[track_caller]
     pub fn down(&self, names: &str) -> At<'a> {
-        let value = names.split('.').fold(self.value, |value, name| value.get(name).unwrap_or(&NOTHING));
-        At { path: self.path_of(names), value }
+        let (mut value, mut schema) = (self.value, self.schema);
+        for name in names.split('.') {
+            value = value.get(name).unwrap_or(&NOTHING);
+            schema = field_type(schema, name);
+        }
+        At { path: self.path_of(names), value, schema }
     }
 
-    /// `data[key]`
+    /// Returns the entry of a map, at `data[key]`.
     pub fn key(&self, key: &str) -> At<'a> {
-        At { path: [&self.path, "[", key, "]"].concat(), value: self.value.get(key).unwrap_or(&NOTHING) }
+        let value = self.value.get(key).unwrap_or(&NOTHING);
+        At {
+            path: [&self.path, "[", key, "]"].concat(),
+            value,
+            schema: self.schema.and_then(|schema| schema.field(key)),
+        }
     }
 
-    /// The items of a list: `ports[0]`, `ports[1]`.
+    /// Returns the items of a list, at `ports[0]`, `ports[1]`.
     pub fn items(&self) -> impl Iterator<Item = At<'a>> + use<'a> {
-        let path = self.path.clone();
+        let (path, schema) = (self.path.clone(), self.schema.and_then(Schema::items));
         let items = self.value.as_array().map_or(&[][..], Vec::as_slice);
-        items.iter().enumerate().map(move |(index, value)| At { path: format!("{path}[{index}]"), value })
+        items.iter().enumerate().map(move |(index, value)| At { path: format!("{path}[{index}]"), value, schema })
     }
 
-    /// The entries of a map, each at `path[key]`.
+    /// Returns the entries of a map, each at `path[key]`.
     pub fn entries(&self) -> impl Iterator<Item = (&'a str, At<'a>)> + use<'a> {
-        let path = self.path.clone();
+        let (path, schema) = (self.path.clone(), self.schema);
         let fields = self.value.as_object().into_iter().flatten();
-        fields.map(move |(key, value)| (key.as_str(), At { path: [&path, "[", key, "]"].concat(), value }))
+        fields.map(move |(key, value)| {
+            let schema = schema.and_then(|schema| schema.field(key));
+            (key.as_str(), At { path: [&path, "[", key, "]"].concat(), value, schema })
+        })
     }
 
     pub fn map(&self) -> Option<&'a Map<String, Value>> {
@@ -348,7 +419,49 @@ pub fn check_ip(at: &At<'_>, errors: &mut Errors) {
 
 #[cfg(test)]
 mod tests {
-    use super::{canonical_cidr, canonical_ip, cidr, interface_address, ip};
+    use super::{At, canonical_cidr, canonical_ip, cidr, interface_address, ip};
+    use proto::schema::builtin_type;
+    use serde_json::{Value, json};
+
+    fn pod(value: &Value) -> At<'_> {
+        At::typed_root(&builtin_type("io.k8s.api.core.v1.Pod"), value)
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "no field \"nmae\" in io.k8s.api.core.v1.Container")]
+    fn a_misspelt_field_panics() {
+        let object = json!({"spec": {"containers": [{}]}});
+        pod(&object).down("spec.containers").items().for_each(|container| drop(container.field("nmae")));
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "no field \"contianers\" in io.k8s.api.core.v1.PodSpec")]
+    fn a_misspelt_field_on_the_way_down_panics_also_where_nothing_is_set() {
+        pod(&Value::Null).down("spec.contianers");
+    }
+
+    #[test]
+    fn fields_are_free_where_no_type_is_known() {
+        let custom = builtin_type("com.example.Widget");
+        let crd = builtin_type("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition");
+        let review = json!({"spec": {"versions": [{"schema": {"openAPIV3Schema": {"default": {"a": 1}}}}]}});
+        let versions = At::typed_root(&crd, &review).down("spec.versions").items().next();
+        let default = versions.map(|version| version.down("schema.openAPIV3Schema.default"));
+        for (place, name) in [
+            (At::root(&Value::Null), "nmae"),
+            (At::typed_root(&custom, &Value::Null), "nmae"),
+            (pod(&Value::Null).down("metadata.labels"), "example.com/app"),
+            (pod(&Value::Null).down("spec").shown_at("x").field("overhead"), "example.com/gpu"),
+            (At::new("made-up", &Value::Null), "nmae"),
+        ]
+        .into_iter()
+        .chain(default.map(|default| (default, "b")))
+        {
+            assert!(!place.field(name).is_set(), "{name}");
+        }
+    }
 
     #[test]
     fn addresses_of_interfaces_keep_the_bits_of_their_host() {

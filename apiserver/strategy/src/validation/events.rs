@@ -34,7 +34,7 @@ pub fn create(context: &WriteContext<'_>, event: &At<'_>, errors: &mut Errors) {
         let at = event.field(field);
         let says = at.integer().is_some_and(|count| count != 0)
             || at.value.is_string()
-            || ["component", "host"].iter().any(|part| !at.field(part).is_empty());
+            || ["component", "host"].iter().any(|part| !at.field_if_defined(part).is_empty());
         if says {
             errors.push(at.invalid_as(&json!(""), "needs to be unset"));
         }

@@ -61,7 +61,7 @@ fn limit_item(limit: &At<'_>, kind: &str, errors: &mut Errors) {
 fn has_storage_bounds(limit: &At<'_>, errors: &mut Errors) {
     if !["min", "max"].iter().any(|part| limit.field(part).key("storage").is_set()) {
         let why = "either minimum or maximum storage value is required, but neither was provided";
-        errors.push(limit.field("limits").required(why));
+        errors.push(limit.shown_at(limit.path_of("limits")).required(why));
     }
 }
 

@@ -364,7 +364,7 @@ pub fn status(_context: &Context<'_>, service: &At<'_>, old: &At<'_>, errors: &m
 pub fn load_balancer_status(balancer: &At<'_>, old: &At<'_>, errors: &mut Errors) {
     let old: Vec<At<'_>> = old.field("ingress").items().collect();
     for ingress in balancer.field("ingress").items() {
-        let (ip, mode, host) = (ingress.field("ip"), ingress.field("ipMode"), ingress.field("hostname"));
+        let (ip, mode, host) = (ingress.field("ip"), ingress.field_if_defined("ipMode"), ingress.field("hostname"));
         if !ip.is_empty() && !old.iter().any(|old| old.field("ip").text() == ip.text()) {
             check_ip(&ip, errors);
         }

@@ -337,7 +337,7 @@ pub fn driver(_context: &Context<'_>, driver: &At<'_>, errors: &mut Errors) {
         ("storageCapacity", "storageCapacity"),
     ] {
         if !spec.field(field).is_set() {
-            errors.push(spec.field(shown).required(""));
+            errors.push(spec.shown_at(spec.path_of(shown)).required(""));
         }
     }
     let policies = ["File", "None", "ReadWriteOnceWithFSType"];

@@ -86,7 +86,7 @@ fn webhook(hook: &At<'_>, tolerated: Tolerated, errors: &mut Errors) {
     hook.field("rules").items().for_each(|rule| self::rule(&rule, errors));
     hook.field("failurePolicy").check_optional_enum(&["Fail", "Ignore"], errors);
     hook.field("matchPolicy").check_optional_enum(&["Equivalent", "Exact"], errors);
-    hook.field("reinvocationPolicy").check_optional_enum(&["IfNeeded", "Never"], errors);
+    hook.field_if_defined("reinvocationPolicy").check_optional_enum(&["IfNeeded", "Never"], errors);
     let side_effects = hook.field("sideEffects");
     let allowed = if tolerated.side_effects { &ANY_SIDE_EFFECTS[..] } else { &SIDE_EFFECTS[..] };
     if !side_effects.is_set() {

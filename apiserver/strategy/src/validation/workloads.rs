@@ -100,7 +100,7 @@ pub fn selector_update(_context: &Context<'_>, object: &At<'_>, old: &At<'_>, er
 /// Counts in a status are not negative, and no part is more than the whole.
 fn replica_counts(status: &At<'_>, counts: &[&str], parts: &[&str], errors: &mut Errors) {
     for count in counts {
-        status.field(count).check_non_negative(errors);
+        status.field_if_defined(count).check_non_negative(errors);
     }
     let number = |name: &str| status.field(name).integer().unwrap_or(0);
     for part in parts {
@@ -434,7 +434,7 @@ pub fn template_warnings(context: &Context<'_>, object: &At<'_>, old: Option<&At
     let names_pods = !matches!(resource, "daemonsets" | "podtemplates" | "statefulsets");
     let name = names_pods.then(|| pod::warnings::name(object, old, "Pod names and hostnames")).flatten();
     let mut found: Vec<String> = name.into_iter().chain(pod::warnings::template(&template)).collect();
-    let limit = object.down("spec.revisionHistoryLimit");
+    let limit = object.field_if_defined("spec").field_if_defined("revisionHistoryLimit");
     if limit.integer().is_some_and(|limit| limit < 0) {
         let why = "a negative value retains all historical revisions; a value >= 0 is recommended";
         found.push(format!("{}: {why}", limit.path));

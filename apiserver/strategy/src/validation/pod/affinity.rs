@@ -124,7 +124,7 @@ fn pod_term(term: &At<'_>, errors: &mut Errors) {
 
 /// Keys whose values are taken from the pod, with or against the rest of the selector.
 fn label_keys(term: &At<'_>, errors: &mut Errors) {
-    let (with, against) = (term.field("matchLabelKeys"), term.field("mismatchLabelKeys"));
+    let (with, against) = (term.field("matchLabelKeys"), term.field_if_defined("mismatchLabelKeys"));
     let selector = term.field("labelSelector");
     for keys in [&with, &against].into_iter().filter(|keys| !keys.is_empty()) {
         if selector.is_set() {

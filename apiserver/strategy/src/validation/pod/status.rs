@@ -22,8 +22,12 @@ pub fn validate(_context: &WriteContext<'_>, pod: &At<'_>, old: &At<'_>, errors:
     counted(&status.field("observedGeneration"), errors);
     let class = status.field("qosClass");
     class.check_unchanged(&before.field("qosClass"), errors);
-    for list in ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"] {
-        transitions(&status.field(list), &before.field(list), &old.field("spec"), errors);
+    for (list, containers) in [
+        ("containerStatuses", Some("containers")),
+        ("initContainerStatuses", Some("initContainers")),
+        ("ephemeralContainerStatuses", None),
+    ] {
+        transitions(&status.field(list), &before.field(list), &old.field("spec"), containers, errors);
     }
     claims(&status.field("resourceClaimStatuses"), &pod.down("spec.resourceClaims"), errors);
     addresses(&status.field("podIPs"), &before.field("podIPs"), errors);
@@ -62,19 +66,15 @@ fn claims(statuses: &At<'_>, claims: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// A container that has ended stays so, unless its pod or itself says that it starts again.
-fn transitions(new: &At<'_>, old: &At<'_>, spec: &At<'_>, errors: &mut Errors) {
-    let list = match new.path.rsplit('.').next() {
-        Some("containerStatuses") => "containers",
-        Some("initContainerStatuses") => "initContainers",
-        _ => "",
-    };
+/// Checks that a terminated container stays terminated, unless a restart policy starts it again. `containers` is the
+/// field of the spec that has these containers; ephemeral containers have none, because nothing restarts them.
+fn transitions(new: &At<'_>, old: &At<'_>, spec: &At<'_>, containers: Option<&str>, errors: &mut Errors) {
     let lists = [spec.field("initContainers"), spec.field("containers")];
     let together = lists.iter().flat_map(At::items).any(|container| {
         let mut rules = container.field("restartPolicyRules").items();
         rules.any(|rule| rule.field("action").text() == "RestartAllContainers")
     });
-    if together && !list.is_empty() {
+    if together && containers.is_some() {
         return;
     }
     for (index, before) in old.items().enumerate() {
@@ -84,7 +84,9 @@ fn transitions(new: &At<'_>, old: &At<'_>, spec: &At<'_>, errors: &mut Errors) {
         if !ended.is_set() || now.is_none_or(|now| now.down("state.terminated").is_set()) {
             continue;
         }
-        let container = spec.field(list).items().find(|container| container.field("name").value == name.value);
+        let containers = containers.map(|containers| spec.field(containers));
+        let mut containers = containers.iter().flat_map(At::items);
+        let container = containers.find(|container| container.field("name").value == name.value);
         let exit_code = ended.field("exitCode").integer().unwrap_or(0);
         if !container.is_some_and(|container| starts_again(&container, spec, exit_code)) {
             let at = At::new(format!("{}[{index}].state", new.path), &Value::Null);
