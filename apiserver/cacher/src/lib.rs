@@ -9,6 +9,7 @@
 //! [`watcher`] (from the window to a client), with `backfill` and `bookmark`; this file; [`lookup`] (reads for other
 //! parts of the API server).
 
+mod decode_error;
 pub mod encryption;
 pub mod event;
 mod window;
@@ -24,6 +25,7 @@ pub mod lookup;
 mod tests;
 
 pub use announcements::Announcement;
+pub use decode_error::DecodeError;
 pub use event::{CacheEvent, Change, EventType, FrameKey, WatchEvent};
 pub use snapshot::{Scope, Snapshot, object_key};
 pub use watcher::{WatchFrom, WatchRequest, Watcher};
@@ -49,7 +51,7 @@ use unreadable_keys::UnreadableKeys;
 use window::Window;
 
 /// Decodes an entry into an object with its index, selectable fields and revision. An error says what is wrong.
-pub type Decode = Arc<dyn Fn(&Entry) -> Result<Arc<Object>, String> + Send + Sync>;
+pub type Decode = Arc<dyn Fn(&Entry) -> Result<Arc<Object>, DecodeError> + Send + Sync>;
 
 /// How long a reader waits for a revision that has not come yet, as in Kubernetes.
 pub const FRESH_TIMEOUT: Duration = Duration::from_secs(3);
@@ -84,7 +86,7 @@ pub enum Error {
     #[error("too old resource version: {requested} ({oldest})")]
     Expired { requested: u64, oldest: u64 },
     #[error("{key}: {reason}")]
-    Undecodable { key: String, reason: String },
+    Undecodable { key: String, reason: DecodeError },
     #[error(transparent)]
     Storage(storage::Error),
 }
@@ -229,7 +231,7 @@ impl Cacher {
     }
 
     /// Returns the keys of the row whose values are no objects, with the reasons.
-    pub fn unreadable(&self) -> Vec<(Key, String)> {
+    pub fn unreadable(&self) -> Vec<(Key, DecodeError)> {
         self.0.unreadable.list()
     }
 
@@ -323,8 +325,8 @@ impl Shared {
     }
 
     /// Decodes an entry. A panic of the decoder counts as an error of this one object.
-    fn decode_caught(&self, entry: &Entry) -> Result<Arc<Object>, String> {
-        caught(|| (self.decode)(entry)).unwrap_or_else(|why| Err(format!("the decoder panicked: {why}")))
+    fn decode_caught(&self, entry: &Entry) -> Result<Arc<Object>, DecodeError> {
+        caught(|| (self.decode)(entry)).unwrap_or_else(|why| Err(format!("the decoder panicked: {why}").into()))
     }
 
     /// Returns the object of an entry, or `None` if it is unreadable. That is logged and recorded, and the rest of the
@@ -353,8 +355,8 @@ impl Shared {
     fn decode_past(&self, entry: &Entry) -> Result<Option<Arc<Object>>, Error> {
         match self.decode(entry) {
             Ok(object) => Ok(Some(object)),
-            Err(Error::Undecodable { reason, .. }) if !encryption::DecryptionFailure::is(&reason) => {
-                tracing::debug!(key = %entry.key, reason, "a stored object of the past cannot be read and is left out");
+            Err(Error::Undecodable { reason, .. }) if !reason.is_encrypted() => {
+                tracing::debug!(key = %entry.key, %reason, "a stored object of the past cannot be read and is left out");
                 Ok(None)
             }
             Err(error) => Err(error),

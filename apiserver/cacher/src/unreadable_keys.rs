@@ -3,6 +3,7 @@
 //! A person may have written past the API server, or a disk may be damaged. One bad value must not make its whole kind
 //! unavailable. So it is logged once with its name and left out of lists and watches; a get of it fails.
 
+use crate::DecodeError;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use storage::Key;
@@ -13,16 +14,16 @@ pub(super) struct UnreadableKeys(Mutex<BTreeMap<Key, UnreadableValue>>);
 #[derive(Debug)]
 struct UnreadableValue {
     mod_revision: u64,
-    reason: String,
+    reason: DecodeError,
 }
 
 impl UnreadableKeys {
-    pub fn record(&self, key: &Key, mod_revision: u64, reason: String) {
+    pub fn record(&self, key: &Key, mod_revision: u64, reason: DecodeError) {
         let mut values = self.0.lock();
         if values.get(key).is_some_and(|known| known.mod_revision == mod_revision) {
             return;
         }
-        tracing::error!(%key, mod_revision, reason, "a stored object cannot be read and is left out");
+        tracing::error!(%key, mod_revision, %reason, "a stored object cannot be read and is left out");
         values.insert(key.clone(), UnreadableValue { mod_revision, reason });
     }
 
@@ -48,7 +49,7 @@ impl UnreadableKeys {
         self.0.lock().is_empty()
     }
 
-    pub fn list(&self) -> Vec<(Key, String)> {
+    pub fn list(&self) -> Vec<(Key, DecodeError)> {
         self.0.lock().iter().map(|(key, values)| (key.clone(), values.reason.clone())).collect()
     }
 }

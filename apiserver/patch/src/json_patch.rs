@@ -11,8 +11,6 @@ pub const MAX_OPERATIONS: usize = 10_000;
 
 /// The library's words for a value that does not exist.
 const MISSING: &str = "missing value";
-/// The end of the message of a patch whose test failed.
-pub const TEST_FAILED: &str = ": test failed";
 
 /// Largest size that all `copy` operations together may add: the limit of a request.
 pub const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
@@ -22,6 +20,8 @@ pub const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
 pub enum Refusal {
     /// It is no JSON patch, or it is too long.
     Unfit(Status),
+    /// A `test` operation finds another value, in the words of Kubernetes' library.
+    TestFailed(String),
     /// One of its operations fails, in the words of Kubernetes' library.
     Inapplicable(String),
 }
@@ -30,7 +30,7 @@ pub enum Refusal {
 pub fn apply(current: &Value, patch: &Value) -> Result<Value, Status> {
     try_apply(current, patch).map_err(|refusal| match refusal {
         Refusal::Unfit(status) => status,
-        Refusal::Inapplicable(_) => inapplicable(),
+        Refusal::TestFailed(_) | Refusal::Inapplicable(_) => inapplicable(),
     })
 }
 
@@ -46,7 +46,10 @@ pub fn try_apply(current: &Value, patch: &Value) -> Result<Value, Refusal> {
     let mut document = current.clone();
     let mut copied_bytes = 0;
     for operation in &operations {
-        operation.carry_out(&mut document, &mut copied_bytes).map_err(Refusal::Inapplicable)?;
+        match operation.op {
+            "test" => operation.test(&mut document)?,
+            _ => operation.carry_out(&mut document, &mut copied_bytes).map_err(Refusal::Inapplicable)?,
+        }
     }
     Ok(document)
 }
@@ -176,19 +179,29 @@ impl Operation<'_> {
                     _ => format!("error while adding value during copy: {why}"),
                 })
             }
-            "test" => {
-                let path = named("path", self.path)?;
-                let failed = || format!("testing value {path} failed{TEST_FAILED}");
-                if path.is_empty() {
-                    return (document == self.value).then_some(()).ok_or_else(failed);
-                }
-                let lost = || format!("test operation does not apply: is missing path: {path}: {MISSING}");
-                let (container, key) = container(document, &path).ok_or_else(lost)?;
-                let found = get(container, &key).map_err(|why| format!("error in test for path: '{path}': {why}"))?;
-                (found.unwrap_or(&Value::Null) == self.value).then_some(()).ok_or_else(failed)
-            }
             unknown => Err(format!("Unexpected kind: {unknown}")),
         }
+    }
+}
+
+impl Operation<'_> {
+    /// Compares the value at the path with the operation's.
+    fn test(&self, document: &mut Value) -> Result<(), Refusal> {
+        let undecoded = || Refusal::Inapplicable(format!("test operation failed to decode path: {MISSING}"));
+        let path = self.path.ok_or_else(undecoded)?;
+        let same = |is_same: bool| {
+            let failed = || Refusal::TestFailed(format!("testing value {path} failed: test failed"));
+            is_same.then_some(()).ok_or_else(failed)
+        };
+        if path.is_empty() {
+            return same(document == self.value);
+        }
+        let lost =
+            || Refusal::Inapplicable(format!("test operation does not apply: is missing path: {path}: {MISSING}"));
+        let (container, key) = container(document, path).ok_or_else(lost)?;
+        let found = get(container, &key)
+            .map_err(|why| Refusal::Inapplicable(format!("error in test for path: '{path}': {why}")))?;
+        same(found.unwrap_or(&Value::Null) == self.value)
     }
 }
 
@@ -362,7 +375,8 @@ mod tests {
             (json!({"op":"add"}), "add operation failed to decode path: missing value"),
             (json!({"op":"odd","path":"/a"}), "Unexpected kind: odd"),
         ] {
-            let Err(Refusal::Inapplicable(why)) = try_apply(&current, &json!([operation])) else {
+            let Err(Refusal::Inapplicable(why) | Refusal::TestFailed(why)) = try_apply(&current, &json!([operation]))
+            else {
                 panic!("{operation} was carried out");
             };
             assert_eq!(why, expected);

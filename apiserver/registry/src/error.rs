@@ -4,7 +4,7 @@
 //! client is answered is made of an error once, by `Status::from`.
 //! Corresponds to storage.StorageError and the IsNotFound, IsConflict, … of k8s.io/apimachinery/pkg/api/errors.
 
-use cacher::encryption::DecryptionFailure;
+use cacher::DecodeError;
 use proto::Status;
 use proto::meta::status::Cause;
 use std::fmt;
@@ -109,10 +109,9 @@ fn cache_failure(error: cacher::Error) -> Status {
         cacher::Error::Expired { requested, oldest } => {
             Status::expired(format!("too old resource version: {requested} ({oldest})"))
         }
-        cacher::Error::Undecodable { ref reason, .. } => match DecryptionFailure::without_key(reason) {
-            Some(why) => Status::internal(why),
-            None => Status::internal(error),
-        },
+        // The client knows the key: it asked for the object under it.
+        cacher::Error::Undecodable { reason: DecodeError::Encrypted { why, .. }, .. } => Status::internal(why),
+        cacher::Error::Undecodable { .. } => Status::internal(error),
         cacher::Error::Storage(error) => storage_failure(error),
     }
 }

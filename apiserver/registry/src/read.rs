@@ -6,7 +6,6 @@
 use super::continue_token::Continue;
 use super::row::Row;
 use super::{Error, Registry, Result};
-use cacher::encryption::DecryptionFailure;
 use cacher::{Freshness, Scope, Snapshot};
 use proto::meta::field_selector::FieldSelector;
 use proto::meta::selector::Selector;
@@ -133,7 +132,7 @@ impl Registry {
         if row.cacher.has_unreadable() {
             let unreadable = row.cacher.unreadable().into_iter();
             let mut here = unreadable.filter(|(key, _)| (first.as_str()..end.as_str()).contains(&key.as_ref()));
-            if let Some((_, reason)) = here.find(|(_, reason)| DecryptionFailure::is(reason)) {
+            if let Some((_, reason)) = here.find(|(_, reason)| reason.is_encrypted()) {
                 return Err(Status::internal(reason).into());
             }
         }

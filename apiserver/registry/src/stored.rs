@@ -24,7 +24,7 @@ pub fn decoder(resource: &Arc<Resource>, prefix: &str, transformer: &Transformer
     Arc::new(move |entry: &Entry| {
         let stored = transformer.open(&entry.key, &entry.value)?;
         if stored.starts_with(PROTOBUF) {
-            return Err("it is in Kubernetes' protobuf encoding, and this server keeps JSON".to_owned());
+            return Err("it is in Kubernetes' protobuf encoding, and this server keeps JSON".to_owned().into());
         }
         let value = json::parse(&stored).map_err(|error| format!("unable to decode: {error}"))?.value;
         let version = version_of(&resource, &versions, &value)?;
@@ -70,6 +70,7 @@ fn check_key(value: &Value, place: &str) -> Result<(), String> {
 mod tests {
     use super::*;
     use bytes::Bytes;
+    use cacher::DecodeError;
     use cacher::encryption::Encryption;
     use cacher::encryption::configuration::Configuration;
     use component_base::env::Env;
@@ -77,7 +78,7 @@ mod tests {
 
     const PREFIX: &str = "/registry/horizontalpodautoscalers/";
 
-    fn decode(key: &str, value: &[u8]) -> Result<Arc<Object>, String> {
+    fn decode(key: &str, value: &[u8]) -> Result<Arc<Object>, DecodeError> {
         let resource = builtin().iter().find(|row| row.storage_version().resource == "horizontalpodautoscalers");
         let entry = Entry {
             key: format!("{PREFIX}{key}").into(),
@@ -119,7 +120,7 @@ mod tests {
             ("a", hpa, "it is named \"a\" in namespace \"x\", which is not what its key says"),
         ];
         for (key, value, wrong) in cases {
-            assert_eq!(decode(key, value).unwrap_err(), wrong, "{}", String::from_utf8_lossy(value));
+            assert_eq!(decode(key, value).unwrap_err().to_string(), wrong, "{}", String::from_utf8_lossy(value));
         }
     }
 }

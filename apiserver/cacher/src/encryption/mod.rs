@@ -8,6 +8,7 @@ pub mod cipher;
 pub mod configuration;
 pub mod reload;
 
+use crate::DecodeError;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use component_base::env::Env;
@@ -72,8 +73,8 @@ impl Transformer {
     }
 
     /// Returns the decrypted value, or the reason why it cannot be decrypted.
-    pub fn open(&self, key: &str, stored: &Bytes) -> Result<Bytes, String> {
-        let fail = |why: &str| Err(format!("{}{key:?}: {why}", DecryptionFailure::HEAD));
+    pub fn open(&self, key: &str, stored: &Bytes) -> Result<Bytes, DecodeError> {
+        let fail = |why: &str| Err(DecodeError::Encrypted { key: key.to_owned(), why: why.to_owned() });
         if !stored.starts_with(ENCRYPTED) {
             // The value was stored before encryption was configured, and `identity` does not permit it any more.
             let is_plain = self.with(|providers| providers.is_empty() || providers.contains(&Provider::Identity));
@@ -110,24 +111,5 @@ impl Transformer {
     /// Returns whether any provider is configured; otherwise no value is stale.
     pub fn is_configured(&self) -> bool {
         self.with(|providers| !providers.is_empty())
-    }
-}
-
-/// The reasons for which a value cannot be decrypted.
-#[derive(Debug)]
-pub struct DecryptionFailure;
-
-impl DecryptionFailure {
-    const HEAD: &str = "unable to transform key ";
-
-    /// Returns whether a reason is one of these. They fail a list; an object with any other is left out of it.
-    pub fn is(reason: &str) -> bool {
-        reason.starts_with(Self::HEAD)
-    }
-
-    /// Returns the reason without the object's key, for the caller that asked for that key.
-    pub fn without_key(reason: &str) -> Option<&str> {
-        let rest = reason.strip_prefix(Self::HEAD)?;
-        rest.split_once("\": ").map(|(_, why)| why)
     }
 }

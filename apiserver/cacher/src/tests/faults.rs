@@ -103,7 +103,7 @@ async fn an_object_that_cannot_be_decoded_is_told_by_name_and_left_out() {
     assert_eq!(take(&mut watch, 4).await, expected, "for a watch it is gone");
     let unreadable = bench.cacher.unreadable();
     assert_eq!(unreadable.len(), 1);
-    assert!(*unreadable[0].0 == *key && unreadable[0].1.starts_with("EOF while parsing"), "{unreadable:?}");
+    assert!(*unreadable[0].0 == *key && unreadable[0].1.to_string().starts_with("EOF while parsing"), "{unreadable:?}");
     assert_eq!(bench.cacher.trouble(), None);
     assert!(matches!(bench.cacher.get_latest("x", "bad").await, Err(Error::Undecodable { .. })));
 

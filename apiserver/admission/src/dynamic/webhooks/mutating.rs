@@ -60,7 +60,7 @@ fn patched(
     }
     let patched = json_patch::try_apply(&seen.object, &operations).map_err(|refusal| match refusal {
         Refusal::Unfit(status) => internal(status.message),
-        Refusal::Inapplicable(why) => internal(why),
+        Refusal::TestFailed(why) | Refusal::Inapplicable(why) => internal(why),
     })?;
     let mut patched = decoded(attributes, seen.place, patched).map_err(Failure::Other)?;
     if patched == *seen.object {

@@ -14,7 +14,7 @@ pub fn apply(object: &Value, operations: &[cel::Value]) -> Result<Value, String>
         let operation = operation_of(operation)?;
         match json_patch::try_apply(&patched, &json!([operation])) {
             Ok(next) => patched = next,
-            Err(Refusal::Inapplicable(why)) if why.ends_with(json_patch::TEST_FAILED) => return Ok(object.clone()),
+            Err(Refusal::TestFailed(_)) => return Ok(object.clone()),
             Err(Refusal::Inapplicable(why)) => return Err(format!("JSON Patch: {why}")),
             Err(Refusal::Unfit(status)) => return Err(status.message),
         }
