@@ -8,11 +8,11 @@ use crate::config::Config;
 use crate::node_agents::NodeAgents;
 use crate::serving_certificate::{self, Authorities};
 use crate::snapshot::{Snapshot, SnapshotError};
+use access::authn::cluster_authentication_info::ClusterAuthenticationInfo;
 use access::authn::service_account::{KeyError, ServiceAccountTokens};
 use access::authn::token_file::{TokenFile, TokenFileError};
-use access::authn::trust::Trust;
 use access::authn::webhook::WebhookTokens;
-use access::authn::{Authentication, Known};
+use access::authn::{ActiveConfiguration, Authentication};
 use access::authz::abac;
 use access::authz::chain::Chain;
 use admission::chain;
@@ -62,7 +62,7 @@ pub struct Files {
     pub authorities: Authorities,
     pub authentication: Authentication,
     /// What others are told of whom this server believes.
-    pub trust: Trust,
+    pub cluster_authentication_info: ClusterAuthenticationInfo,
     pub authorizers: Chain,
     pub policies: Vec<abac::Policy>,
     pub plugins: PluginConfigurations,
@@ -82,12 +82,13 @@ impl Files {
         let authorities = Authorities::read(config)?;
         let proxy_client = serving_certificate::proxy_client(config)?;
         let Authorities { client_ca, proxy_ca } = authorities.clone();
-        let trust = Trust { client_ca, proxy_ca, request_headers: authentication.request_headers.clone() };
+        let cluster_authentication_info =
+            ClusterAuthenticationInfo { client_ca, proxy_ca, request_headers: authentication.request_headers.clone() };
         Ok(Self {
             tls: tls(config, &authorities)?,
             authorities,
             authentication,
-            trust,
+            cluster_authentication_info,
             authorizers,
             policies,
             plugins,
@@ -171,14 +172,14 @@ fn authentication(config: &Config, env: &Env) -> Result<Authentication, FileErro
             "AlwaysAllow is among the authorizers, so requests without credentials are refused: --anonymous-auth is off"
         );
     }
-    let known = Known::new(env, said, config.allows_anonymous());
+    let configuration = ActiveConfiguration::new(env, said, config.allows_anonymous());
     Ok(Authentication {
         request_headers: config.request_headers.authenticator()?,
         token_file,
         service_accounts: tokens,
         bootstrap_tokens: config.tokens.enable_bootstrap_token_auth,
         webhook: WebhookTokens::of(env, &config.tokens, config.audiences())?,
-        known: ArcSwap::from_pointee(known),
+        configuration: ArcSwap::from_pointee(configuration),
         ..Authentication::default()
     })
 }
@@ -217,7 +218,10 @@ mod tests {
         let files = Files::read(&config, &env).map_err(|error| error.to_string()).expect("each file is read once");
         let tls = files.tls.expect("a certificate was given");
         assert_eq!((tls.cert, tls.key), (serving.cert_pem, serving.key_pem));
-        assert!(tls.client_ca == Some(fixtures::authority_pem()) && tls.client_ca == files.trust.client_ca);
-        assert!(tls.proxy_ca == tls.client_ca && tls.proxy_ca == files.trust.proxy_ca);
+        assert!(
+            tls.client_ca == Some(fixtures::authority_pem())
+                && tls.client_ca == files.cluster_authentication_info.client_ca
+        );
+        assert!(tls.proxy_ca == tls.client_ca && tls.proxy_ca == files.cluster_authentication_info.proxy_ca);
     }
 }

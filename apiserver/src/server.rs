@@ -9,7 +9,7 @@ use crate::cors::Cors;
 use crate::metrics::Metrics;
 use crate::node_agents::NodeAgents;
 use access::authn::Authentication;
-use access::authn::trust::Trust;
+use access::authn::cluster_authentication_info::ClusterAuthenticationInfo;
 use access::authz::Authorization;
 use arc_swap::ArcSwap;
 use component_base::env::Env;
@@ -37,7 +37,7 @@ pub struct Server {
     pub authentication: Arc<Authentication>,
     pub authorization: Arc<Authorization>,
     /// What extension servers are told of whom to believe.
-    pub trust: Trust,
+    pub cluster_authentication_info: ClusterAuthenticationInfo,
     /// Where there is a policy.
     pub audit: Option<Arc<Audit>>,
     /// Where requests may be traced.

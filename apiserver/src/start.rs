@@ -201,7 +201,7 @@ fn assemble(told: Told, env: Env, storage: Arc<dyn Storage>) -> Result<ApiServer
     let authentication = Arc::new(authentication);
     let documents = Arc::new(Documents::new(served.clone(), version::GIT_VERSION));
     let server = Arc::new(Server {
-        trust: files.trust,
+        cluster_authentication_info: files.cluster_authentication_info,
         authentication,
         audit: files.audit,
         request_traces: config.enable_request_trace.then(RequestTraces::default),

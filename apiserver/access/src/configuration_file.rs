@@ -1,4 +1,4 @@
-//! Configuration files of the API server's own kinds: read strictly, and refused in one line.
+//! Reads configuration files of the group apiserver.config.k8s.io strictly, and reloads them. Errors fit on one line.
 //!
 //! Corresponds to the strict codecs of k8s.io/apiserver/pkg/apis/apiserver.
 
@@ -13,11 +13,11 @@ use serde_json::Value;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The versions of apiserver.config.k8s.io in which these kinds are written; they have the same fields.
+/// The accepted versions. Their fields are the same.
 const VERSIONS: [&str; 3] =
     ["apiserver.config.k8s.io/v1", "apiserver.config.k8s.io/v1beta1", "apiserver.config.k8s.io/v1alpha1"];
 
-/// What the text of a file says, but for `apiVersion` and `kind`, which have to be right.
+/// Decodes the text of a file. `apiVersion` and `kind` must be those of `kind`; unknown and duplicate fields are errors.
 pub fn parse<T: DeserializeOwned>(text: &str, kind: &str) -> Result<T, String> {
     if text.trim().is_empty() {
         return Err("empty config data".to_owned());
@@ -38,7 +38,7 @@ pub fn parse<T: DeserializeOwned>(text: &str, kind: &str) -> Result<T, String> {
     serde_json::from_value(Value::Object(fields)).map_err(|error| format!("strict decoding error: {error}"))
 }
 
-/// All that is wrong, as Kubernetes lists it.
+/// Joins validation errors into one line, worded as Kubernetes lists them.
 pub fn refusal(errors: &[FieldError]) -> Result<(), String> {
     match errors {
         [] => Ok(()),
@@ -50,28 +50,28 @@ pub fn refusal(errors: &[FieldError]) -> Result<(), String> {
     }
 }
 
-/// Where an expression is wrong is shown by more lines than a log has room for.
+/// Keeps the first line of an error. A CEL error has more lines, which point at the place in the expression.
 fn one_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().trim_end().to_owned()
 }
 
-/// `30s`; nothing is nothing.
+/// Decodes a duration such as `30s`; the empty text is zero.
 pub fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
     let text = String::deserialize(from)?;
     parse_duration(&text).map_err(D::Error::custom)
 }
 
-/// The families that count how often a file was read again.
+/// The names of the metrics that count and date the reloads of a file.
 #[derive(Clone, Copy, Debug)]
-pub struct Reloads {
+pub struct ReloadMetrics {
     pub total: &'static str,
     pub last: &'static str,
 }
 
-/// Until shutdown: whenever the file says something else, `apply` makes it so. A file that is not right changes nothing,
-/// and is said once.
-pub async fn follow(env: Env, path: PathBuf, reloads: Reloads, apply: impl Fn() -> Result<(), String>) {
-    let total = env.metrics().counters(reloads.total, "Reloads of the configuration by status");
+/// Calls `apply` whenever the file has changed, until shutdown. An invalid file is logged once and leaves everything as
+/// it was.
+pub async fn follow(env: Env, path: PathBuf, reloads: ReloadMetrics, apply: impl Fn() -> Result<(), String>) {
+    let total = env.metrics().counters(reloads.total, "ReloadMetrics of the configuration by status");
     let last = env.metrics().float_gauges(reloads.last, "Time of the last reload of the configuration by status");
     let mut watch = FileWatch::new([path.clone()]);
     let follow = async {

@@ -1,4 +1,4 @@
-//! Who came in: attempts of authentication and authorization.
+//! Metrics of authentication and authorization: attempts by result, and their durations.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/endpoints/filters/metrics.go.
 
@@ -16,20 +16,20 @@ const SECONDS: &[f64] =
     &[0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.024, 2.048, 4.096, 8.192, 16.384];
 
 #[derive(Clone, Debug)]
-pub struct Access {
+pub struct AccessMetrics {
     authentications: Attempts,
     users: Counters,
-    /// Of those who are nobody in particular.
+    /// The counter of users of kind [`OTHER`], which nearly every request needs.
     others: Arc<OnceLock<Counter>>,
     authorizations: Attempts,
 }
 
-/// How often, how long, and with which result.
+/// Counter and duration histogram of attempts, by result.
 #[derive(Clone, Debug)]
 struct Attempts {
     counters: Counters,
     durations: Histograms,
-    /// The meters of the results that have been, in the order of `RESULTS`.
+    /// The meters of the results observed so far, in the order of `RESULTS`.
     at_hand: Arc<[OnceLock<(Counter, Histogram)>; RESULTS.len()]>,
 }
 
@@ -49,7 +49,7 @@ impl Attempts {
     }
 }
 
-impl Access {
+impl AccessMetrics {
     pub fn register(env: &Env) -> Self {
         let metrics = env.metrics();
         let attempts = |counter, about, duration, time| Attempts {
@@ -96,7 +96,7 @@ impl Access {
     }
 }
 
-/// Users are many, and a label is for few: the kinds that Kubernetes tells apart.
+/// Returns the kind of a user. A metric label must have few values, so only the kinds that Kubernetes names have their own.
 fn kind_of(name: &str) -> &str {
     match name {
         "admin" | "client" | "kube_proxy" | "kubelet" | "system:serviceaccount:kube-system:default" => name,

@@ -10,12 +10,12 @@ const NAMESPACE: &str = "kube-system";
 const NAME: &str = "extension-apiserver-authentication";
 
 pub async fn reconcile(server: &Server) -> registry::Result<()> {
-    let trust = &server.trust;
+    let info = &server.cluster_authentication_info;
     let registry = &server.registry;
     let Ok((_, row)) = registry.row_of("", "configmaps") else { return Ok(()) };
     let current = row.cacher.get_latest(NAMESPACE, NAME).await?;
     let Some(current) = current else {
-        let data = trust.added_to(&Map::new());
+        let data = info.merged_into(&Map::new());
         if data.is_empty() {
             return Ok(());
         }
@@ -29,12 +29,12 @@ pub async fn reconcile(server: &Server) -> registry::Result<()> {
     };
     let known = |object: &Value| object["data"].as_object().cloned().unwrap_or_default();
     let data = known(&current.peek());
-    if trust.added_to(&data) == data {
+    if info.merged_into(&data) == data {
         return Ok(());
     }
     change(registry, ("", "configmaps"), (NAMESPACE, NAME), |object| {
         let mut object = object.clone();
-        object["data"] = Value::Object(trust.added_to(&known(&object)));
+        object["data"] = Value::Object(info.merged_into(&known(&object)));
         object
     })
     .await

@@ -4,7 +4,7 @@
 
 use super::body::{self, Given};
 use super::{Call, binding, component_status, present, selectors};
-use access::authn::{Heard, TokenOutcome};
+use access::authn::{AuthenticationListener, TokenOutcome};
 use access::authz::rules::Rule;
 use access::authz::{Attributes, Decision, Verdict};
 use admission::Operation;
@@ -89,12 +89,15 @@ async fn review_token(call: &Call<'_>, review: &mut Value) {
     let audiences = strings(&review["spec"]["audiences"]);
     let server = call.server;
     let objects: std::sync::Arc<dyn cacher::lookup::Lookup> = server.registry.clone();
-    let outcome = server.authentication.by_token(&token, &audiences, &server.env, &objects, &Heard::NOBODY).await;
+    let outcome = server
+        .authentication
+        .authenticate_token(&token, &audiences, &server.env, &objects, &AuthenticationListener::NONE)
+        .await;
     review["status"] = match outcome {
-        TokenOutcome::Known(user, audiences) => {
+        TokenOutcome::Authenticated(user, audiences) => {
             json!({"authenticated": true, "user": user.authenticated().to_value(), "audiences": audiences})
         }
-        TokenOutcome::Unknown(why) => json!({"user": {}, "error": why}),
+        TokenOutcome::Rejected(why) => json!({"user": {}, "error": why}),
     };
 }
 

@@ -8,7 +8,7 @@ mod requests;
 #[cfg(test)]
 mod tests;
 
-use access::metrics::Access;
+use access::metrics::AccessMetrics;
 use component_base::env::Env;
 use component_base::version;
 pub use objects::show_objects;
@@ -18,7 +18,7 @@ pub use requests::{Answered, Requests, WatchMeters};
 #[derive(Clone, Debug)]
 pub struct Metrics {
     pub requests: Requests,
-    pub access: Access,
+    pub access: AccessMetrics,
 }
 
 impl Metrics {
@@ -28,6 +28,6 @@ impl Metrics {
         build.get_or_create(&version::Info::of_server(reported).labels()).set(1);
         let own = env.metrics().gauges("orrery_build_info", "Which build of Orrery this is, and what it models");
         own.get_or_create(&version::own_labels()).set(1);
-        Self { requests: Requests::register(env), access: Access::register(env) }
+        Self { requests: Requests::register(env), access: AccessMetrics::register(env) }
     }
 }

@@ -4,8 +4,8 @@ use super::Outcome;
 use super::exchange::Exchange;
 use super::refusal::Refusal;
 use crate::{answer, endpoints};
-use access::authn::impersonation::{self, Needed};
-use access::authn::{Heard, bearer};
+use access::authn::impersonation::{self, RequiredPermission};
+use access::authn::{AuthenticationListener, bearer};
 use access::authz::{Attributes, Authorization, Listener};
 use cacher::lookup::Lookup;
 use http::Uri;
@@ -20,9 +20,9 @@ use std::time::Duration;
 /// Finds out who calls. A failure is audited, too, and refused after that.
 pub async fn authenticate(exchange: &mut Exchange<'_>) -> Outcome {
     let Exchange { server, parts, record, .. } = exchange;
-    let heard = Heard { warn: &|warning| record.warn([warning]), steps: record.steps() };
+    let listener = AuthenticationListener { warn: &|warning| record.warn([warning]), steps: record.steps() };
     let objects: Arc<dyn Lookup> = server.registry.clone();
-    exchange.user = server.authentication.authenticate(parts, &server.env, &objects, &heard).await;
+    exchange.user = server.authentication.authenticate(parts, &server.env, &objects, &listener).await;
     Ok(ControlFlow::Continue(()))
 }
 
@@ -40,9 +40,9 @@ pub async fn audit(exchange: &mut Exchange<'_>) -> Outcome {
         return Ok(ControlFlow::Break(answer::plain_error(500, &line)));
     }
     if let Some(proxies) = &server.authentication.request_headers {
-        proxies.forget(&mut parts.headers);
+        proxies.remove(&mut parts.headers);
     }
-    bearer::forget(&mut parts.headers);
+    bearer::remove(&mut parts.headers);
     record.caller(&user);
     record.permit_trace(server, &user).await;
     Ok(ControlFlow::Continue(()))
@@ -60,7 +60,7 @@ pub async fn impersonate(exchange: &mut Exchange<'_>) -> Outcome {
         let authorization = &exchange.server.authorization;
         let asking = authorize_impersonation(authorization, exchange.user()?, &wanted, exchange.info, listener);
         asking.await.map_err(Refusal::by_filter)?;
-        exchange.user = Ok(impersonation::completed(wanted));
+        exchange.user = Ok(impersonation::with_implied_groups(wanted));
     }
     exchange.record.user(exchange.user.as_ref().map_err(Status::clone)?);
     Ok(ControlFlow::Continue(()))
@@ -80,11 +80,13 @@ async fn authorize_impersonation(
     let selected = info.named_by_selector().unwrap_or_default();
     let action = Attributes { verb: &on_verb, listener, ..Attributes::of_request(user, info, &selected) };
     let constrained = match authorization.authorize(&action).await {
-        Ok(()) => authorize_identity(authorization, user, &impersonation::constrained(wanted), listener).await,
+        Ok(()) => {
+            authorize_identity(authorization, user, &impersonation::constrained_permissions(wanted), listener).await
+        }
         Err(refused) => Err(refused),
     };
     let Err(refused) = constrained else { return Ok(()) };
-    match authorize_identity(authorization, user, &impersonation::needed(wanted), listener).await {
+    match authorize_identity(authorization, user, &impersonation::required_permissions(wanted), listener).await {
         // A user who holds the classical verb on anybody learns what is missing of it.
         Err(classical) if authorization.holds_verb(user, "impersonate") => Err(classical),
         Err(_) => Err(refused),
@@ -95,7 +97,7 @@ async fn authorize_impersonation(
 async fn authorize_identity(
     authorization: &Authorization,
     user: &UserInfo,
-    needed: &[Needed],
+    needed: &[RequiredPermission],
     listener: Option<Listener<'_>>,
 ) -> Result<(), Status> {
     for needed in needed {

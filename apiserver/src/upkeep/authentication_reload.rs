@@ -4,14 +4,14 @@
 
 use crate::config::Config;
 use access::authn::jwt::options::IssuerOptions;
-use access::authn::{Authentication, Known};
+use access::authn::{ActiveConfiguration, Authentication};
 use access::configuration_file;
-use access::configuration_file::Reloads;
+use access::configuration_file::ReloadMetrics;
 use component_base::env::Env;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-const RELOADS: Reloads = Reloads {
+const RELOADS: ReloadMetrics = ReloadMetrics {
     total: "apiserver_authentication_config_controller_automatic_reloads_total",
     last: "apiserver_authentication_config_controller_automatic_reload_last_timestamp_seconds",
 };
@@ -21,7 +21,7 @@ pub async fn run(env: Env, config: Config, authentication: Arc<Authentication>, 
     let file = path.clone();
     let apply = || {
         let said = IssuerOptions::of_file(&file, &config.service_account_issuer).map_err(|error| error.to_string())?;
-        authentication.replace(Known::new(&env, said, config.allows_anonymous()));
+        authentication.replace(ActiveConfiguration::new(&env, said, config.allows_anonymous()));
         Ok(())
     };
     configuration_file::follow(env.clone(), path, RELOADS, apply).await;

@@ -1,4 +1,5 @@
-//! Where a request carries its bearer token: in `Authorization`, or, for browsers, among the protocols of a WebSocket.
+//! Finds the bearer token of a request: in the `Authorization` header or, for browsers, among the subprotocols of a
+//! WebSocket.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/authentication/request/{bearertoken,websocket}.
 
@@ -10,7 +11,7 @@ use std::borrow::Cow;
 
 const PROTOCOL_PREFIX: &str = "base64url.bearer.authorization.k8s.io.";
 
-/// The token, where there is one. The error is about one that is no text.
+/// Returns the token of a request. The error says that it is not valid text.
 pub fn token(headers: &HeaderMap) -> Result<Option<Cow<'_, str>>, String> {
     if let Some(token) = authorization(headers) {
         return Ok(Some(token));
@@ -26,9 +27,9 @@ pub fn token(headers: &HeaderMap) -> Result<Option<Cow<'_, str>>, String> {
     Ok(Some(Cow::Owned(token)))
 }
 
-/// The token of `Authorization: Bearer …`; other schemes are not ours.
+/// Returns the token of `Authorization: Bearer …`; other schemes are ignored.
 fn authorization(headers: &HeaderMap) -> Option<Cow<'_, str>> {
-    // What is no token of anybody's is one all the same: who shows it is not anonymous.
+    // A malformed token is still a token: its sender is not anonymous.
     match text(headers.get(header::AUTHORIZATION)?) {
         Cow::Borrowed(value) => of_value(value).map(Cow::Borrowed),
         Cow::Owned(value) => of_value(&value).map(|token| Cow::Owned(token.to_owned())),
@@ -46,8 +47,8 @@ fn protocols(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     values.flat_map(|value| value.split(',')).map(str::trim).filter(|protocol| !protocol.is_empty())
 }
 
-/// Takes the token out of the protocols that are negotiated later.
-pub fn forget(headers: &mut HeaderMap) {
+/// Removes the token from the subprotocols that are negotiated later.
+pub fn remove(headers: &mut HeaderMap) {
     if !protocols(headers).any(|protocol| protocol.starts_with(PROTOCOL_PREFIX)) {
         return;
     }
@@ -86,7 +87,7 @@ mod tests {
             headers.insert(name, HeaderValue::from_bytes(value.as_bytes()).unwrap());
             let found = token(&headers).map(|token| token.map(Cow::into_owned));
             assert_eq!(found.as_ref().map(|t| t.as_deref()).map_err(String::as_str), expected, "{value}");
-            forget(&mut headers);
+            remove(&mut headers);
             assert!(!format!("{headers:?}").contains("YWJj"));
         }
     }

@@ -1,4 +1,4 @@
-//! Bootstrap tokens: how a node that knows nobody yet shows that it was invited. Each is a secret in `kube-system`.
+//! Authenticates bootstrap tokens, with which a new node joins the cluster. Each is a Secret in `kube-system`.
 //!
 //! Corresponds to plugin/pkg/auth/authenticator/token/bootstrap and k8s.io/cluster-bootstrap/token.
 
@@ -16,7 +16,7 @@ pub const SECRET_TYPE: &str = "bootstrap.kubernetes.io/token";
 const USER_PREFIX: &str = "system:bootstrap:";
 const GROUP: &str = "system:bootstrappers";
 
-/// Id and secret, where the text is a bootstrap token: `abcdef.0123456789abcdef`.
+/// Splits a bootstrap token such as `abcdef.0123456789abcdef` into id and secret.
 pub fn parse(token: &str) -> Option<(&str, &str)> {
     let (id, secret) = token.split_once('.')?;
     let is_word = |text: &str, length| {
@@ -25,7 +25,7 @@ pub fn parse(token: &str) -> Option<(&str, &str)> {
     (is_word(id, 6) && is_word(secret, 16)).then_some((id, secret))
 }
 
-/// The user that a token stands for, if it is a good one.
+/// Returns the user of a valid bootstrap token.
 pub fn authenticate(token: &str, now: Timestamp, objects: &dyn Lookup) -> Option<UserInfo> {
     let (id, secret) = parse(token)?;
     let name = format!("{NAME_PREFIX}{id}");
@@ -62,12 +62,12 @@ fn user_of(object: &Value, id: &str, secret: &str, now: Timestamp) -> Result<Use
     Ok(UserInfo { name: format!("{USER_PREFIX}{id}"), groups, ..UserInfo::default() })
 }
 
-/// What cannot be read as a time has passed.
+/// Tells whether a token has expired. An invalid timestamp counts as expired.
 fn has_expired(text: &str, now: Timestamp) -> bool {
     !text.is_empty() && text.parse::<Timestamp>().map_or(true, |at| at <= now)
 }
 
-/// The group of all, and further ones that begin with its name.
+/// Returns `system:bootstrappers` and the token's extra groups, or `None` if one of these lacks that prefix.
 fn groups(extra: &str) -> Option<Vec<String>> {
     let mut groups = vec![GROUP.to_owned()];
     for group in extra.split(',').filter(|_| !extra.is_empty()) {

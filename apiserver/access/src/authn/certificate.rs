@@ -1,4 +1,4 @@
-//! Client certificates: the common name is the user, organisations are groups.
+//! Authenticates by client certificate: the common name is the user, organizations are the groups.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/authentication/request/x509.
 
@@ -7,15 +7,15 @@ use request::UserInfo;
 use std::collections::BTreeMap;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-/// Certificates whose owner is remembered, so that reading them costs once.
+/// The most parsed certificates that are cached.
 const REMEMBERED: usize = 4096;
 
-/// The authenticator.
+/// The authenticator, with a cache of parsed certificates.
 #[derive(Debug, Default)]
 pub struct Certificates(Mutex<BTreeMap<Vec<u8>, UserInfo>>);
 
 impl Certificates {
-    /// The caller that a verified leaf certificate (DER) names, if it names one.
+    /// Returns the user of a verified leaf certificate (DER), or `None` when it names no user.
     pub fn user_of(&self, leaf: &[u8]) -> Option<UserInfo> {
         let mut known = self.0.lock();
         if let Some(user) = known.get(leaf) {
@@ -30,7 +30,7 @@ impl Certificates {
     }
 }
 
-/// The caller that a verified leaf certificate (DER) names; the error says what it lacks.
+/// Parses the user of a verified leaf certificate (DER); the error says what is missing.
 pub fn user_of(der: &[u8]) -> Result<UserInfo, String> {
     let (_, certificate) = X509Certificate::from_der(der).map_err(|e| format!("client certificate: {e}"))?;
     let subject = certificate.subject();

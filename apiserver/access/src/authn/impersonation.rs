@@ -1,4 +1,4 @@
-//! Acting as another user: who is asked for in the headers, and what has to be allowed for it.
+//! Impersonation: the user that the `Impersonate-*` headers ask for, and the permissions that this requires.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/endpoints/filters/impersonation.
 
@@ -14,7 +14,7 @@ use request::user_info::{
 
 const EXTRA_PREFIX: &str = "impersonate-extra-";
 
-/// What the Impersonate headers ask for, if anything.
+/// Parses the user that the `Impersonate-*` headers ask for, if any.
 pub fn requested(headers: &HeaderMap) -> Result<Option<UserInfo>, Status> {
     let first = |name: &str| headers.get(name).map(|value| text(value).into_owned()).unwrap_or_default();
     let mut user = UserInfo { name: first("impersonate-user"), uid: first("impersonate-uid"), ..UserInfo::default() };
@@ -34,7 +34,7 @@ pub fn requested(headers: &HeaderMap) -> Result<Option<UserInfo>, Status> {
     Err(Status::bad_request(format!("requested {} without impersonating a user name", in_go(&user))))
 }
 
-/// The user as Go prints its `user.DefaultInfo`.
+/// Formats the user as Go prints its `user.DefaultInfo`.
 fn in_go(user: &UserInfo) -> String {
     let list = |items: &[String]| items.iter().map(|i| format!("{i:?}")).collect::<Vec<_>>().join(", ");
     let groups = match user.groups.as_slice() {
@@ -54,9 +54,9 @@ fn in_go(user: &UserInfo) -> String {
     )
 }
 
-/// One permission that the impersonator needs: on whom, in which words.
+/// One permission that the impersonating user needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Needed {
+pub struct RequiredPermission {
     pub verb: String,
     pub group: &'static str,
     pub namespace: String,
@@ -65,9 +65,9 @@ pub struct Needed {
     pub name: String,
 }
 
-/// Everything that the classical `impersonate` verb has to be allowed on.
-pub fn needed(wanted: &UserInfo) -> Vec<Needed> {
-    let one = |group, resource, name: &str| Needed {
+/// Returns the permissions for verb `impersonate`: on the user, its groups, its extra values and its uid.
+pub fn required_permissions(wanted: &UserInfo) -> Vec<RequiredPermission> {
+    let one = |group, resource, name: &str| RequiredPermission {
         verb: "impersonate".to_owned(),
         group,
         namespace: String::new(),
@@ -76,16 +76,17 @@ pub fn needed(wanted: &UserInfo) -> Vec<Needed> {
         name: name.to_owned(),
     };
     let mut all = vec![match split_service_account(&wanted.name) {
-        Some((namespace, name)) => Needed { namespace: namespace.to_owned(), ..one("", "serviceaccounts", name) },
+        Some((namespace, name)) => {
+            RequiredPermission { namespace: namespace.to_owned(), ..one("", "serviceaccounts", name) }
+        }
         None => one("", "users", &wanted.name),
     }];
     all.extend(wanted.groups.iter().map(|group| one("", "groups", group)));
     for (key, values) in &wanted.extra {
-        all.extend(
-            values
-                .iter()
-                .map(|value| Needed { subresource: key.clone(), ..one("authentication.k8s.io", "userextras", value) }),
-        );
+        all.extend(values.iter().map(|value| RequiredPermission {
+            subresource: key.clone(),
+            ..one("authentication.k8s.io", "userextras", value)
+        }));
     }
     if !wanted.uid.is_empty() {
         all.push(one("authentication.k8s.io", "uids", &wanted.uid));
@@ -93,8 +94,8 @@ pub fn needed(wanted: &UserInfo) -> Vec<Needed> {
     all
 }
 
-/// How constrained impersonation calls what is impersonated: verbs are `impersonate:<mode>` on the identity and
-/// `impersonate-on:<mode>:<verb>` on what is then done.
+/// Returns the mode of constrained impersonation, which is part of its verbs: `impersonate:<mode>` on the identity and
+/// `impersonate-on:<mode>:<verb>` on the requested action.
 pub fn mode(wanted: &UserInfo) -> &'static str {
     if split_service_account(&wanted.name).is_some() {
         "serviceaccount"
@@ -105,11 +106,11 @@ pub fn mode(wanted: &UserInfo) -> &'static str {
     }
 }
 
-/// Everything that constrained impersonation asks for beside the action: each part of the identity, of the group
-/// authentication.k8s.io; a node is named as such and brings no group but its own.
-pub fn constrained(wanted: &UserInfo) -> Vec<Needed> {
+/// Returns the permissions that constrained impersonation requires on the identity: each part of it, in group
+/// authentication.k8s.io. For a node, this is resource `nodes`, and its group `system:nodes` needs no permission.
+pub fn constrained_permissions(wanted: &UserInfo) -> Vec<RequiredPermission> {
     let mode = mode(wanted);
-    let mut parts = needed(wanted);
+    let mut parts = required_permissions(wanted);
     if mode == "arbitrary-node" {
         let name = wanted.name.strip_prefix(NODE_USER_PREFIX).unwrap_or_default().to_owned();
         parts[0].resource = "nodes";
@@ -123,8 +124,9 @@ pub fn constrained(wanted: &UserInfo) -> Vec<Needed> {
     parts
 }
 
-/// The user as the rest of the request sees it: with the groups that come without saying.
-pub fn completed(mut wanted: UserInfo) -> UserInfo {
+/// Returns the impersonated user with its implied groups: those of a service account, and `system:authenticated` or
+/// `system:unauthenticated`.
+pub fn with_implied_groups(mut wanted: UserInfo) -> UserInfo {
     if wanted.groups.is_empty()
         && let Some((namespace, _)) = split_service_account(&wanted.name)
     {
@@ -161,7 +163,7 @@ mod tests {
         assert_eq!(requested(&headers(&[("impersonate-user", "")])).unwrap(), None);
     }
 
-    /// Whoever asks to be somebody with such a name must not act as himself.
+    /// A request for such a user must not be served as the impersonating user.
     #[test]
     fn names_may_have_any_letters() {
         let wanted = requested(&headers(&[
@@ -186,17 +188,17 @@ mod tests {
             ("impersonate-uid", "u"),
         ]));
         let wanted = wanted.unwrap().unwrap();
-        let resources: Vec<&str> = needed(&wanted).iter().map(|n| n.resource).collect();
+        let resources: Vec<&str> = required_permissions(&wanted).iter().map(|n| n.resource).collect();
         assert_eq!(resources, ["users", "groups", "userextras", "uids"]);
-        assert_eq!(completed(wanted).groups, ["devs", ALL_AUTHENTICATED]);
+        assert_eq!(with_implied_groups(wanted).groups, ["devs", ALL_AUTHENTICATED]);
     }
 
     #[test]
     fn a_service_account_brings_its_groups() {
         let wanted = UserInfo::new("system:serviceaccount:a:b", &[]);
-        assert_eq!(needed(&wanted)[0].resource, "serviceaccounts");
+        assert_eq!(required_permissions(&wanted)[0].resource, "serviceaccounts");
         assert_eq!(
-            completed(wanted).groups,
+            with_implied_groups(wanted).groups,
             ["system:serviceaccounts", "system:serviceaccounts:a", "system:authenticated"]
         );
     }

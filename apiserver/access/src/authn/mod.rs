@@ -1,23 +1,26 @@
-//! Who calls: authenticators run in turn until one knows the caller.
+//! Authentication: authenticators run in order until one recognises the user that sends the request.
+//!
+//! Reading order: [`Authentication::authenticate`] below, then one module for each authenticator in the order in which
+//! they run. [`impersonation`] replaces an authenticated user by another one.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/authentication.
 
-pub mod heard;
-pub mod certificate;
+pub mod listener;
 pub mod request_header;
+pub mod certificate;
 pub mod bearer;
 pub mod token_file;
 pub mod service_account;
 pub mod legacy_token;
 pub mod bootstrap_token;
-pub mod token_cache;
 pub mod jwt;
+pub mod token_cache;
 pub mod webhook;
 pub mod options;
 pub mod impersonation;
-pub mod trust;
+pub mod cluster_authentication_info;
 
-pub use heard::Heard;
+pub use listener::AuthenticationListener;
 
 use arc_swap::ArcSwap;
 use cacher::lookup::Lookup;
@@ -27,7 +30,7 @@ use component_base::network::ConnectionInfo;
 use http::request::Parts;
 use jwt::JwtAuthenticator;
 use jwt::configuration::{Anonymous, Configuration};
-use legacy_token::Uses;
+use legacy_token::UsedTokens;
 use proto::Status;
 use request::UserInfo;
 use request_header::RequestHeaders;
@@ -36,165 +39,173 @@ use std::sync::Arc;
 use token_file::TokenFile;
 use webhook::WebhookTokens;
 
-/// The authenticators, in their order: a proxy in front, client certificate, static token, service account token,
-/// bootstrap token, other issuers' tokens, webhook, anonymous.
+/// The authenticators, in the order in which they run: request headers of an authenticating proxy, client certificate,
+/// token file, service account token, bootstrap token, OpenID Connect token, webhook, anonymous.
 #[derive(Default)]
 pub struct Authentication {
     pub request_headers: Option<RequestHeaders>,
     pub token_file: TokenFile,
     pub service_accounts: Option<ServiceAccountTokens>,
-    pub legacy_uses: Uses,
+    pub legacy_uses: UsedTokens,
     pub bootstrap_tokens: bool,
     pub webhook: Option<WebhookTokens>,
-    /// What may change while the server runs.
-    pub known: ArcSwap<Known>,
+    /// The part that is reloaded while the server runs.
+    pub configuration: ArcSwap<ActiveConfiguration>,
     pub certificates: Certificates,
 }
 
-/// Whose tokens are believed, and who needs none.
+/// The OpenID Connect issuers whose tokens are accepted, and the rules for anonymous requests.
 #[derive(Debug, Default)]
-pub struct Known {
+pub struct ActiveConfiguration {
     issuers: Vec<JwtAuthenticator>,
     anonymous: Anonymous,
 }
 
-impl Known {
-    /// `anonymous_auth` counts where the configuration does not say.
-    pub fn new(env: &Env, said: Configuration, anonymous_auth: bool) -> Self {
-        let by_flag = Anonymous { enabled: anonymous_auth, conditions: Vec::new() };
+impl ActiveConfiguration {
+    /// `anonymous_auth` (the flag) counts when the file has no `anonymous` section.
+    pub fn new(env: &Env, file: Configuration, anonymous_auth: bool) -> Self {
+        let of_flag = Anonymous { enabled: anonymous_auth, conditions: Vec::new() };
         Self {
-            issuers: said.issuers.into_iter().map(|issuer| JwtAuthenticator::new(env, issuer)).collect(),
-            anonymous: said.anonymous.unwrap_or(by_flag),
+            issuers: file.issuers.into_iter().map(|issuer| JwtAuthenticator::new(env, issuer)).collect(),
+            anonymous: file.anonymous.unwrap_or(of_flag),
         }
     }
 }
 
-/// What became of a bearer token.
+/// Result of authenticating a bearer token.
 pub enum TokenOutcome {
-    /// The user, and which of the wanted audiences the token is for.
-    Known(UserInfo, Vec<String>),
-    /// Why, as TokenReview says it.
-    Unknown(String),
+    /// The user, and those of the requested audiences for which the token is valid.
+    Authenticated(UserInfo, Vec<String>),
+    /// The reason, as `status.error` of a TokenReview gives it.
+    Rejected(String),
 }
 
 impl Authentication {
-    /// Other issuers from now on.
-    pub fn replace(&self, known: Known) {
-        self.known.store(Arc::new(known));
+    /// Replaces issuers and anonymous rules after a reload.
+    pub fn replace(&self, configuration: ActiveConfiguration) {
+        self.configuration.store(Arc::new(configuration));
     }
 
-    /// The caller, or 401. A bad token is never taken for an anonymous caller.
+    /// Returns the user that sends the request, or 401. A request with an invalid token never becomes anonymous.
     pub async fn authenticate(
         &self,
         request: &Parts,
         env: &Env,
         objects: &Arc<dyn Lookup>,
-        heard: &Heard<'_>,
+        listener: &AuthenticationListener<'_>,
     ) -> Result<UserInfo, Status> {
         let connection = request.extensions.get::<ConnectionInfo>();
         let headers = &request.headers;
         let rejected = connection.is_some_and(|c| c.rejected_certificate);
         if let Some(proxies) = &self.request_headers {
             match connection.and_then(|connection| proxies.user_of(connection, headers)) {
-                Some(user) => return Ok(heard.knows("request header", user.authenticated())),
-                None => heard.passes("request header", "no proxy that is trusted names anybody"),
+                Some(user) => return Ok(listener.authenticated("request header", user.authenticated())),
+                None => listener.no_opinion("request header", "no proxy that is trusted names anybody"),
             }
         }
         match connection.and_then(|c| self.certificates.user_of(c.peer_certificates.first()?)) {
-            Some(user) => return Ok(heard.knows("client certificate", user.authenticated())),
-            None if rejected => heard.passes("client certificate", "the one that was shown is not accepted"),
-            None => heard.passes("client certificate", "none was shown"),
+            Some(user) => return Ok(listener.authenticated("client certificate", user.authenticated())),
+            None if rejected => listener.no_opinion("client certificate", "the one that was shown is not accepted"),
+            None => listener.no_opinion("client certificate", "none was shown"),
         }
         if let Some(token) = bearer::token(headers).map_err(|_| Status::unauthorized())? {
-            return match self.by_token(&token, &[], env, objects, heard).await {
-                TokenOutcome::Known(user, _) => Ok(user.authenticated()),
-                TokenOutcome::Unknown(_) => Err(Status::unauthorized()),
+            return match self.authenticate_token(&token, &[], env, objects, listener).await {
+                TokenOutcome::Authenticated(user, _) => Ok(user.authenticated()),
+                TokenOutcome::Rejected(_) => Err(Status::unauthorized()),
             };
         }
-        heard.passes("bearer token", "none was sent");
-        // A certificate that was shown but not accepted makes nobody anonymous.
-        if rejected || !self.known.load().anonymous.allows(request.uri.path()) {
-            heard.passes("anonymous", "nobody may be that here");
+        listener.no_opinion("bearer token", "none was sent");
+        // A request with a rejected client certificate never becomes anonymous.
+        if rejected || !self.configuration.load().anonymous.allows(request.uri.path()) {
+            listener.no_opinion("anonymous", "nobody may be that here");
             return Err(Status::unauthorized());
         }
-        Ok(heard.knows("anonymous", UserInfo::anonymous()))
+        Ok(listener.authenticated("anonymous", UserInfo::anonymous()))
     }
 
-    /// Who a token belongs to; no `audiences` stands for the API server's own.
-    pub async fn by_token(
+    /// Authenticates a bearer token. Empty `audiences` mean those of the API server.
+    pub async fn authenticate_token(
         &self,
         token: &str,
         audiences: &[String],
         env: &Env,
         objects: &Arc<dyn Lookup>,
-        heard: &Heard<'_>,
+        listener: &AuthenticationListener<'_>,
     ) -> TokenOutcome {
-        // Static and bootstrap tokens, and those of other issuers, know no audience of their own: they are for the API.
+        // Static, bootstrap and OpenID Connect tokens carry no audience of Kubernetes: they are for the API server.
         if let Some(user) = self.token_file.find(token) {
-            return self.for_api(heard.knows("token file", user), audiences);
+            return self.with_api_audiences(listener.authenticated("token file", user), audiences);
         }
-        heard.passes("token file", "");
+        listener.no_opinion("token file", "");
         let mut errors = Vec::new();
         if let Some(accounts) = &self.service_accounts {
             match accounts.authenticate(token, audiences, env.wall(), objects.as_ref()).await {
                 Ok(Some((user, audiences))) => {
-                    return TokenOutcome::Known(heard.knows("service account token", user), audiences);
+                    return TokenOutcome::Authenticated(
+                        listener.authenticated("service account token", user),
+                        audiences,
+                    );
                 }
-                Ok(None) => heard.passes("service account token", ""),
-                Err(why) => errors.push(heard.fails("service account token", why)),
+                Ok(None) => listener.no_opinion("service account token", ""),
+                Err(why) => errors.push(listener.refused("service account token", why)),
             }
         }
         if let Some(accounts) = &self.service_accounts {
             let objects = objects.as_ref();
             match legacy_token::authenticate(accounts, token, env.wall(), objects, &self.legacy_uses).await {
                 Ok(Some(known)) => {
-                    known.warning.into_iter().for_each(|warning| (heard.warn)(warning.to_owned()));
-                    return self.for_api(heard.knows("legacy service account token", known.user), audiences);
+                    known.warning.into_iter().for_each(|warning| (listener.warn)(warning.to_owned()));
+                    return self.with_api_audiences(
+                        listener.authenticated("legacy service account token", known.user),
+                        audiences,
+                    );
                 }
-                Ok(None) => heard.passes("legacy service account token", ""),
-                Err(why) => errors.push(heard.fails("legacy service account token", why)),
+                Ok(None) => listener.no_opinion("legacy service account token", ""),
+                Err(why) => errors.push(listener.refused("legacy service account token", why)),
             }
         }
         if self.bootstrap_tokens {
             if let Some(user) = bootstrap_token::authenticate(token, env.wall(), objects.as_ref()) {
-                return self.for_api(heard.knows("bootstrap token", user), audiences);
+                return self.with_api_audiences(listener.authenticated("bootstrap token", user), audiences);
             }
-            heard.passes("bootstrap token", "");
+            listener.no_opinion("bootstrap token", "");
         }
-        let known = self.known.load_full();
-        for issuer in &known.issuers {
+        let configuration = self.configuration.load_full();
+        for issuer in &configuration.issuers {
             let name = issuer.url();
             match issuer.authenticate(token).await {
-                Ok(Some(user)) => return self.for_api(heard.knows(name, user), audiences),
-                Ok(None) => heard.passes(name, ""),
-                Err(why) => errors.push(heard.fails(name, why)),
+                Ok(Some(user)) => return self.with_api_audiences(listener.authenticated(name, user), audiences),
+                Ok(None) => listener.no_opinion(name, ""),
+                Err(why) => errors.push(listener.refused(name, why)),
             }
         }
         if let Some(webhook) = &self.webhook {
             match webhook.authenticate(token, audiences).await {
-                Ok(Some((user, audiences))) => return TokenOutcome::Known(heard.knows("webhook", user), audiences),
-                Ok(None) => heard.passes("webhook", ""),
-                Err(why) => errors.push(heard.fails("webhook", why)),
+                Ok(Some((user, audiences))) => {
+                    return TokenOutcome::Authenticated(listener.authenticated("webhook", user), audiences);
+                }
+                Ok(None) => listener.no_opinion("webhook", ""),
+                Err(why) => errors.push(listener.refused("webhook", why)),
             }
         }
-        TokenOutcome::Unknown(unknown(&errors))
+        TokenOutcome::Rejected(rejection(&errors))
     }
 
-    fn for_api(&self, user: UserInfo, audiences: &[String]) -> TokenOutcome {
+    fn with_api_audiences(&self, user: UserInfo, audiences: &[String]) -> TokenOutcome {
         let own = self.service_accounts.as_ref().map(|a| a.api_audiences.clone()).unwrap_or_default();
         if audiences.is_empty() {
-            return TokenOutcome::Known(user, own);
+            return TokenOutcome::Authenticated(user, own);
         }
         let shared: Vec<String> = own.into_iter().filter(|a| audiences.contains(a)).collect();
         if shared.is_empty() {
-            return TokenOutcome::Unknown(unknown(&[]));
+            return TokenOutcome::Rejected(rejection(&[]));
         }
-        TokenOutcome::Known(user, shared)
+        TokenOutcome::Authenticated(user, shared)
     }
 }
 
-/// The words of everybody who had something to say about a token.
-fn unknown(errors: &[String]) -> String {
+/// Joins the errors of all authenticators that rejected a token.
+fn rejection(errors: &[String]) -> String {
     let invalid = "invalid bearer token";
     if errors.is_empty() { invalid.to_owned() } else { format!("[{invalid}, {}]", errors.join(", ")) }
 }

@@ -1,4 +1,4 @@
-//! Which further authenticators know bearer tokens.
+//! Flags of the webhook token authenticator and of bootstrap tokens.
 //!
 //! Corresponds to pkg/kubeapiserver/options/authentication.go.
 

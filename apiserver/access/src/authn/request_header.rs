@@ -1,4 +1,4 @@
-//! Callers that a proxy in front has recognised: it shows a certificate of its own and names the caller in headers.
+//! Authenticates by request headers: a trusted proxy shows its own client certificate and names the user in headers.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/authentication/request/headerrequest.
 
@@ -12,7 +12,7 @@ use request::header_text::text;
 use request::query::unescape;
 use std::path::PathBuf;
 
-/// Whose proxies are believed, and where they write what.
+/// Flags `--requestheader-*`: the trusted proxies, and the headers in which they name the user.
 #[derive(Args, Clone, Debug, Default)]
 pub struct RequestHeaderOptions {
     /// Proxies that show a certificate of this authority (PEM) are believed about their callers
@@ -36,7 +36,7 @@ pub struct RequestHeaderOptions {
 }
 
 impl RequestHeaderOptions {
-    /// Each flag of names, with its values.
+    /// Returns each flag that takes a list, with its values.
     fn lists(&self) -> [(&'static str, &[String]); 5] {
         [
             ("requestheader-allowed-names", &self.requestheader_allowed_names),
@@ -47,7 +47,7 @@ impl RequestHeaderOptions {
         ]
     }
 
-    /// The authenticator that the flags ask for, if they name an authority.
+    /// Returns the authenticator, or `None` when no certificate authority is configured.
     pub fn authenticator(&self) -> Result<Option<RequestHeaders>, OptionsError> {
         for (flag, values) in self.lists() {
             if values.iter().any(|value| value.trim().is_empty()) {
@@ -58,14 +58,14 @@ impl RequestHeaderOptions {
     }
 }
 
-/// The authenticator.
+/// The authenticator for trusted proxies.
 #[derive(Clone, Debug)]
 pub struct RequestHeaders {
     options: RequestHeaderOptions,
 }
 
 impl RequestHeaders {
-    /// The caller that a proxy names. Who is no such proxy, or names nobody, is left to the other authenticators.
+    /// Returns the user that a trusted proxy names. `None` leaves the request to the other authenticators.
     pub fn user_of(&self, connection: &ConnectionInfo, headers: &HeaderMap) -> Option<UserInfo> {
         let certificate = connection.proxy_certificate.as_ref()?;
         let allowed = &self.options.requestheader_allowed_names;
@@ -90,14 +90,14 @@ impl RequestHeaders {
         Some(user)
     }
 
-    /// What a header says more about, by each prefix that it begins with.
+    /// Returns the extra keys of a header: its name without each configured prefix.
     fn extra_keys<'a>(&self, header: &'a HeaderName) -> impl Iterator<Item = &'a str> {
         let prefixes = self.options.requestheader_extra_headers_prefix.iter();
         prefixes.filter_map(|prefix| header.as_str().strip_prefix(prefix.to_ascii_lowercase().as_str()))
     }
 
-    /// Takes out what proved who calls: whatever the request goes through next must not be able to use it.
-    pub fn forget(&self, headers: &mut HeaderMap) {
+    /// Removes the identity headers, so that no later handler or backend can reuse them.
+    pub fn remove(&self, headers: &mut HeaderMap) {
         headers.remove(header::AUTHORIZATION);
         let Self { options } = self;
         let named = [
@@ -115,17 +115,17 @@ impl RequestHeaders {
         }
     }
 
-    /// The keys of ConfigMap `extension-apiserver-authentication` that are lists, with their items.
+    /// Returns the list-valued keys of ConfigMap `extension-apiserver-authentication`, with their items.
     pub fn published(&self) -> impl Iterator<Item = (&'static str, &[String])> {
         let is_said = |(flag, items): &(&'static str, &[String])| {
-            // Clusters of before this flag have no such key.
+            // Kubernetes writes no such key when the flag is not set.
             *flag != "requestheader-uid-headers" || !items.is_empty()
         };
         self.options.lists().into_iter().filter(is_said)
     }
 }
 
-/// What the headers of these names say, in the order of the names; nothing is not said.
+/// Returns the values of these headers in the order of `names`, without empty ones.
 fn values<'a>(headers: &'a HeaderMap, names: &'a [String]) -> impl Iterator<Item = String> + 'a {
     let all = names.iter().flat_map(|name| headers.get_all(name.as_str()));
     all.filter(|value| !value.is_empty()).map(|value| text(value).into_owned())
@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(proxies.user_of(&proxy("front"), &old).unwrap().name, "bob");
         assert_eq!(proxies.user_of(&proxy("front"), &headers(&[("x-remote-group", "dev")])), None);
         let mut rest = headers_of_all;
-        proxies.forget(&mut rest);
+        proxies.remove(&mut rest);
         assert_eq!(rest.keys().map(HeaderName::as_str).collect::<Vec<_>>(), ["accept"]);
     }
 

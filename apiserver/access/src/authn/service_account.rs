@@ -1,4 +1,4 @@
-//! Tokens of service accounts: signed by this server, bound to an account and perhaps to a pod, a node or a secret.
+//! Signs and authenticates service account tokens, each bound to an account and perhaps to a Pod, Node or Secret.
 //!
 //! Corresponds to pkg/serviceaccount and pkg/registry/core/serviceaccount/storage/token.go.
 
@@ -19,17 +19,17 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How long a token outlives the deletion of what it is bound to.
+/// Time for which a token stays valid after the deletion of an object that it is bound to.
 const DELETION_LEEWAY_S: i64 = 60;
-/// Verified signatures that are remembered, so that a caller's every request does not cost one more.
+/// The most tokens whose verified claims are cached, so that not every request verifies a signature.
 const REMEMBERED_TOKENS: usize = 4096;
 
-/// The signing key cannot be used.
+/// A service account key is unusable.
 #[derive(Debug, thiserror::Error)]
 #[error("service account key: {0}")]
 pub struct KeyError(String);
 
-/// An object that a token names.
+/// Name and uid of an object that a token is bound to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Reference {
@@ -38,10 +38,10 @@ pub struct Reference {
     pub uid: String,
 }
 
-/// The private part of the claims.
+/// The private claims, below `kubernetes.io`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Bound {
+pub struct PrivateClaims {
     pub namespace: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<Reference>,
@@ -50,7 +50,7 @@ pub struct Bound {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret: Option<Reference>,
     pub serviceaccount: Reference,
-    /// The token is older than was asked for from then on, and still good.
+    /// From this time on, use of the still valid token is reported: it is older than the client asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warnafter: Option<i64>,
 }
@@ -63,31 +63,31 @@ pub struct Claims {
     pub iss: String,
     pub jti: String,
     #[serde(rename = "kubernetes.io")]
-    pub bound: Bound,
+    pub bound: PrivateClaims,
     pub nbf: i64,
     pub sub: String,
 }
 
-/// A key that tokens may be signed with.
+/// A public key that verifies tokens.
 struct Verifier {
     algorithm: Algorithm,
     key: DecodingKey,
     jwk: Jwk,
 }
 
-/// Signs and verifies.
+/// Signs and verifies service account tokens.
 pub struct ServiceAccountTokens {
     pub issuer: String,
-    /// Whose tokens are accepted; the first is our own.
+    /// The accepted issuers; the first one signs new tokens.
     issuers: Vec<String>,
-    /// Whether what a token is bound to has to be there still.
+    /// `--service-account-lookup`: the objects that a token is bound to must still exist.
     looks_up: bool,
-    /// What a token without an audience of its own is for.
+    /// The audiences of a token that is requested without any.
     pub api_audiences: Vec<String>,
     algorithm: Algorithm,
     key_id: String,
     signing: EncodingKey,
-    /// The signing key's first.
+    /// The key of the signing key comes first.
     verifiers: Vec<Verifier>,
     verified: Mutex<BTreeMap<[u8; 32], Claims>>,
 }
@@ -99,8 +99,8 @@ impl std::fmt::Debug for ServiceAccountTokens {
 }
 
 impl ServiceAccountTokens {
-    /// From a PEM text with a private key: ECDSA on P-256, or RSA. Tokens of `further` keys are accepted too, and of
-    /// every issuer; the first is our own.
+    /// `private_pem` is a private key: ECDSA on P-256, or RSA. Tokens signed by `further` keys are accepted too, and tokens of
+    /// every issuer; the first issuer is the one of new tokens.
     pub fn new(
         private_pem: &str,
         further: &[String],
@@ -134,17 +134,17 @@ impl ServiceAccountTokens {
         Self { looks_up, ..self }
     }
 
-    /// Whether what a token is bound to has to be there still.
+    /// Tells whether the objects that a token is bound to must still exist.
     pub fn looks_up(&self) -> bool {
         self.looks_up
     }
 
-    /// The claims of a token that one of our keys signed, whatever they are.
+    /// Returns the claims of a token that one of the keys signed, without checking them.
     pub fn verified<T: DeserializeOwned>(&self, token: &str) -> Option<T> {
         self.verifiers.iter().find_map(|verifier| verifier.claims(token))
     }
 
-    /// Of the keys that are accepted; the first signs.
+    /// Returns the ids of the accepted keys; the first one signs.
     pub fn key_ids(&self) -> impl Iterator<Item = &str> {
         self.verifiers.iter().map(Verifier::key_id)
     }
@@ -154,7 +154,7 @@ impl ServiceAccountTokens {
         jsonwebtoken::encode(&header, claims, &self.signing).map_err(Status::internal)
     }
 
-    /// The claims of a token that this server signed; times and bound objects are not looked at.
+    /// Returns the claims of a token of an accepted key and issuer. Times and bound objects are not checked.
     fn claims(&self, token: &str) -> Option<Claims> {
         let hash: [u8; 32] = Sha256::digest(token.as_bytes()).into();
         if let Some(claims) = self.verified.lock().get(&hash) {
@@ -172,7 +172,7 @@ impl ServiceAccountTokens {
         Some(claims)
     }
 
-    /// `Ok(None)`: not one of ours. The error says why a token of ours is not good (any more).
+    /// Authenticates a token; `Ok(None)` when no accepted issuer signed it. The error says why a signed token is invalid.
     pub async fn authenticate(
         &self,
         token: &str,
@@ -198,12 +198,12 @@ impl ServiceAccountTokens {
             return Err("service account token is not valid yet".into());
         }
         if self.looks_up {
-            check_bound(&claims.bound, now_s, objects).await?;
+            check_bound_objects(&claims.bound, now_s, objects).await?;
         }
         Ok(Some((user_of(&claims), shared)))
     }
 
-    /// `/.well-known/openid-configuration`
+    /// Returns the document at `/.well-known/openid-configuration`.
     pub fn openid_configuration(&self, jwks_uri: &str) -> Value {
         let algorithms: BTreeSet<String> =
             self.verifiers.iter().map(|known| format!("{:?}", known.algorithm)).collect();
@@ -216,7 +216,7 @@ impl ServiceAccountTokens {
         })
     }
 
-    /// `/openid/v1/jwks`
+    /// Returns the JSON Web Key Set at `/openid/v1/jwks`.
     pub fn jwks(&self) -> Value {
         json!({"keys": self.verifiers.iter().map(|verifier| &verifier.jwk).collect::<Vec<_>>()})
     }
@@ -229,7 +229,7 @@ impl Verifier {
         Self::of_jwk(algorithm, jwk)
     }
 
-    /// A private or a public key.
+    /// Reads a private or a public key.
     fn of_pem(pem: &str) -> Result<Self, KeyError> {
         if let Ok((algorithm, key)) = private_key(pem) {
             return Self::of_private(algorithm, &key);
@@ -256,7 +256,7 @@ impl Verifier {
 
     fn claims<T: DeserializeOwned>(&self, token: &str) -> Option<T> {
         let mut rules = Validation::new(self.algorithm);
-        // The crate would read the wall clock; `Env`'s time is compared later.
+        // The library would compare with the wall clock; `authenticate` compares with the time of `Env`.
         rules.validate_exp = false;
         rules.validate_nbf = false;
         rules.validate_aud = false;
@@ -270,7 +270,7 @@ fn private_key(pem: &str) -> Result<(Algorithm, EncodingKey), KeyError> {
     Ok((algorithm, key))
 }
 
-/// The keys of a file, each a PEM text of its own. openssl writes a key's curve in front of it.
+/// Splits a file into its keys. `openssl` writes a block with the curve before an EC key, which is skipped.
 fn keys(pem: &str) -> Result<Vec<String>, KeyError> {
     let blocks = pem::parse_many(pem).map_err(|error| KeyError(error.to_string()))?;
     let keys: Vec<String> = blocks.iter().filter(|block| block.tag() != "EC PARAMETERS").map(pem::encode).collect();
@@ -280,7 +280,7 @@ fn keys(pem: &str) -> Result<Vec<String>, KeyError> {
     Ok(keys)
 }
 
-/// Go's `%q` of a list: `["a" "b"]`.
+/// Formats a list as Go's `%q` does: `["a" "b"]`.
 struct Quoted<'a>(&'a [String]);
 
 impl std::fmt::Debug for Quoted<'_> {
@@ -310,8 +310,8 @@ fn user_of(claims: &Claims) -> UserInfo {
     user
 }
 
-/// The account and what else the token is bound to must exist, be the same, and not be long deleted.
-async fn check_bound(bound: &Bound, now_s: i64, objects: &dyn Lookup) -> Result<(), String> {
+/// Checks that the account and all other bound objects exist, have the same uid and were not deleted before the leeway.
+async fn check_bound_objects(bound: &PrivateClaims, now_s: i64, objects: &dyn Lookup) -> Result<(), String> {
     let namespace = bound.namespace.as_str();
     check_object("serviceaccounts", "service account", namespace, &bound.serviceaccount, now_s, objects).await?;
     if let Some(secret) = &bound.secret {
@@ -336,7 +336,7 @@ async fn check_object(
     let invalid = || format!("service account token has been invalidated: {what} {}", reference.name);
     let is_same = |object: &Object| object.index.uid == reference.uid;
     let key = ObjectKey::new("", resource, namespace, &reference.name);
-    // The cache may lag behind: what it does not know, the store is asked for.
+    // The cache may lag behind: an object that is missing there is read from the store.
     let mut found = objects.get(key).map_err(|e| e.message)?;
     if !found.as_deref().is_some_and(is_same) {
         found = objects.get_live(key).await.map_err(|e| e.message)?;
@@ -353,7 +353,7 @@ async fn check_object(
     }
 }
 
-/// What a TokenRequest asks for.
+/// The content of a new token, as a TokenRequest asks for it.
 pub struct Issue<'a> {
     pub namespace: &'a str,
     pub account: Reference,
@@ -362,7 +362,7 @@ pub struct Issue<'a> {
     pub secret: Option<Reference>,
     pub audiences: Vec<String>,
     pub expiration_s: i64,
-    /// When its use is to be warned of, where that is before its end.
+    /// Seconds after which use of the token is reported, when that is before it expires.
     pub warn_after_s: Option<i64>,
     pub token_id: String,
     pub now: Timestamp,
@@ -379,7 +379,7 @@ impl ServiceAccountTokens {
             jti: issue.token_id,
             nbf: now_s,
             sub: format!("{SERVICE_ACCOUNT_PREFIX}{}:{}", issue.namespace, issue.account.name),
-            bound: Bound {
+            bound: PrivateClaims {
                 namespace: issue.namespace.to_owned(),
                 node: issue.node,
                 pod: issue.pod,
@@ -450,7 +450,7 @@ mod tests {
             assert_eq!((plain.algorithm, older.algorithm), (algorithm, algorithm));
             assert_eq!(plain.jwks(), older.jwks());
             assert!(plain.claims(&token_of(&older)).is_some());
-            // As one of `--service-account-key-file`, which holds private keys as well as public ones.
+            // `--service-account-key-file` accepts private keys as well as public ones.
             for pem in forms {
                 let other = tokens(fixtures::SERVICE_ACCOUNT_KEY, &[pem.to_owned()], &["one"]);
                 assert!(other.claims(&token_of(&older)).is_some());

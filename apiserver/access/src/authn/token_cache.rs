@@ -1,7 +1,7 @@
-//! `TokenCache`: what became of tokens, for a while, so that not every request asks again.
+//! `TokenCache`: caches the results of token authentication for a short time.
 //!
-//! No token is kept: answers are known by a hash whose key nobody else has. Those who ask about the same token at the
-//! same time share one question. Corresponds to k8s.io/apiserver/pkg/authentication/token/cache.
+//! Tokens themselves are not stored: the key is a hash with a random secret. Concurrent requests with the same token
+//! share one call. Corresponds to k8s.io/apiserver/pkg/authentication/token/cache.
 
 use component_base::env::Env;
 use component_base::metrics::{Counters, Gauges, Histograms};
@@ -15,12 +15,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Answers that are kept.
+/// The most results in the cache.
 const MAX_KEPT: usize = 4096;
 const SECONDS: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
-/// The user and the audiences, nobody, or why nobody can tell.
-pub type Outcome = Result<Option<(UserInfo, Vec<String>)>, String>;
+/// User and audiences of a token, `None` for an unknown token, or why the authenticator failed.
+pub type TokenResult = Result<Option<(UserInfo, Vec<String>)>, String>;
 
 type Key = [u8; 32];
 
@@ -29,8 +29,8 @@ pub struct TokenCache {
     secret: [u8; 32],
     success_ttl: Duration,
     failure_ttl: Duration,
-    kept: ExpiringCache<Key, Outcome>,
-    asking: Mutex<BTreeMap<Key, Shared<BoxFuture<'static, Outcome>>>>,
+    kept: ExpiringCache<Key, TokenResult>,
+    asking: Mutex<BTreeMap<Key, Shared<BoxFuture<'static, TokenResult>>>>,
     metrics: Meters,
 }
 
@@ -78,13 +78,13 @@ impl TokenCache {
         }
     }
 
-    /// What is known, or what `ask` says.
+    /// Returns the cached result, or calls `ask`.
     pub async fn get(
         &self,
         token: &str,
         audiences: &[String],
-        ask: impl FnOnce() -> BoxFuture<'static, Outcome>,
-    ) -> Outcome {
+        ask: impl FnOnce() -> BoxFuture<'static, TokenResult>,
+    ) -> TokenResult {
         let key = self.key(token, audiences);
         let began = self.env.now();
         if let Some(outcome) = self.kept.get(&key, began) {
@@ -104,7 +104,7 @@ impl TokenCache {
         };
         let label = |status: &str| vec![("status", status.to_owned())];
         self.metrics.active.get_or_create(&label(if is_first { "in_flight" } else { "blocked" })).inc();
-        let guard = Asking { cache: self, key, question: question.clone(), is_first };
+        let guard = WaitingCall { cache: self, key, question: question.clone(), is_first };
         let outcome = question.await;
         if is_first {
             let status = if outcome.is_ok() { "ok" } else { "error" };
@@ -126,8 +126,8 @@ impl TokenCache {
         hash.finalize().into()
     }
 
-    /// What nobody could tell is not kept.
-    fn keep(&self, key: Key, outcome: &Outcome) {
+    /// Stores a result. Errors are not cached.
+    fn keep(&self, key: Key, outcome: &TokenResult) {
         let ttl = match outcome {
             Ok(Some(_)) => self.success_ttl,
             Ok(None) => self.failure_ttl,
@@ -143,20 +143,20 @@ impl TokenCache {
     }
 }
 
-/// One who waits for an answer, or has gone away.
-struct Asking<'a> {
+/// A caller that waits for a result. Dropping it, also when the caller is cancelled, ends its part in the shared call.
+struct WaitingCall<'a> {
     cache: &'a TokenCache,
     key: Key,
-    question: Shared<BoxFuture<'static, Outcome>>,
+    question: Shared<BoxFuture<'static, TokenResult>>,
     is_first: bool,
 }
 
-impl Drop for Asking<'_> {
+impl Drop for WaitingCall<'_> {
     fn drop(&mut self) {
         let status = if self.is_first { "in_flight" } else { "blocked" };
         self.cache.metrics.active.get_or_create(&vec![("status", status.to_owned())]).dec();
         let mut asking = self.cache.asking.lock();
-        // Who comes next asks anew, unless somebody does already.
+        // The next caller starts a new call, unless another call has replaced this one.
         if asking.get(&self.key).is_some_and(|known| known.ptr_eq(&self.question)) {
             asking.remove(&self.key);
         }
@@ -169,7 +169,7 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    fn found(name: &str) -> Outcome {
+    fn found(name: &str) -> TokenResult {
         Ok(Some((UserInfo::new(name, &[]), vec!["api".to_owned()])))
     }
 
@@ -178,7 +178,7 @@ mod tests {
         let env = Env::simulated(1);
         let cache = TokenCache::new(&env, Duration::from_secs(10), Duration::from_secs(1));
         let asked = Arc::new(AtomicUsize::new(0));
-        let ask = |outcome: Outcome| {
+        let ask = |outcome: TokenResult| {
             let (asked, env) = (asked.clone(), env.clone());
             move || {
                 asked.fetch_add(1, Ordering::Relaxed);
@@ -190,7 +190,7 @@ mod tests {
             }
         };
         let audiences = ["api".to_owned()];
-        let get = |token: &'static str, outcome: Outcome| cache.get(token, &audiences, ask(outcome));
+        let get = |token: &'static str, outcome: TokenResult| cache.get(token, &audiences, ask(outcome));
         let both = tokio::join!(get("a", found("ann")), get("a", found("other")));
         assert_eq!(both, (found("ann"), found("ann")));
         assert_eq!(asked.load(Ordering::Relaxed), 1);
@@ -207,10 +207,10 @@ mod tests {
             assert_eq!(get(token, outcome.clone()).await, outcome, "{token}");
             assert_eq!(asked.load(Ordering::Relaxed), questions, "{token}");
         }
-        // For other audiences it is another question.
+        // Other audiences need a call of their own.
         cache.get("a", &[], ask(found("ann"))).await.unwrap();
         assert_eq!(asked.load(Ordering::Relaxed), 7);
-        // Who gives up takes nothing along.
+        // A cancelled caller does not cancel the shared call.
         assert!(env.timeout(Duration::from_millis(1), get("d", found("dan"))).await.is_err());
         assert_eq!(get("d", found("dan")).await, found("dan"));
         assert!(cache.asking.lock().is_empty());

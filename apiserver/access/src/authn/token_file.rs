@@ -1,11 +1,11 @@
-//! Bearer tokens from a file: one line each of token, user, uid and quoted groups.
+//! Authenticates by the static token file (`--token-auth-file`): each line has token, user, uid and quoted groups.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/authentication/token/tokenfile.
 
 use request::UserInfo;
 use subtle::ConstantTimeEq;
 
-/// A line that cannot be read.
+/// A line of the token file is invalid.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("token file line {line}: {why}")]
 pub struct TokenFileError {
@@ -13,7 +13,7 @@ pub struct TokenFileError {
     why: &'static str,
 }
 
-/// The tokens of a file. Comparing takes the same time whatever the token.
+/// The tokens of a file. Comparison takes constant time, so that its duration reveals nothing about a token.
 #[derive(Clone, Default)]
 pub struct TokenFile {
     users: Vec<(String, UserInfo)>,
@@ -64,7 +64,7 @@ impl TokenFile {
     }
 }
 
-/// Columns of one CSV line; `""` inside quotes is a quote.
+/// Splits one CSV line into columns; `""` inside quotes is a quote.
 fn columns(line: &str) -> Option<Vec<String>> {
     let mut columns = vec![String::new()];
     let mut quoted = false;

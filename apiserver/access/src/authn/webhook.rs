@@ -1,9 +1,9 @@
-//! The webhook token authenticator: another server is asked by TokenReview.
+//! The webhook token authenticator: sends a TokenReview to another server.
 //!
 //! Corresponds to k8s.io/apiserver/plugin/pkg/authenticator/token/webhook.
 
 use super::options::TokenOptions;
-use super::token_cache::{Outcome, TokenCache};
+use super::token_cache::{TokenCache, TokenResult};
 use component_base::env::Env;
 use component_base::options::OptionsError;
 use futures::FutureExt;
@@ -12,21 +12,21 @@ use request::UserInfo;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// How long the webhook may take.
+/// Timeout of one call to the webhook.
 const LIMIT: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 pub struct WebhookTokens {
     reviewer: Reviewer,
-    /// `authentication.k8s.io/v1`, or the beta.
+    /// `authentication.k8s.io/v1` or `authentication.k8s.io/v1beta1`.
     api_version: String,
-    /// What a token is for where the webhook does not say.
+    /// The audiences of a token when the webhook returns none.
     api_audiences: Vec<String>,
     cache: TokenCache,
 }
 
 impl WebhookTokens {
-    /// As the flags say, if they name a webhook.
+    /// Returns the authenticator that the flags configure, if they name a webhook.
     pub fn of(env: &Env, options: &TokenOptions, api_audiences: Vec<String>) -> Result<Option<Self>, OptionsError> {
         let Some(path) = &options.authentication_token_webhook_config_file else { return Ok(None) };
         let invalid = |flag, message| OptionsError::Invalid { flag, message };
@@ -49,8 +49,8 @@ impl WebhookTokens {
         }
     }
 
-    /// No `audiences` stand for the API server's own.
-    pub async fn authenticate(&self, token: &str, audiences: &[String]) -> Outcome {
+    /// Authenticates a token. Empty `audiences` mean those of the API server.
+    pub async fn authenticate(&self, token: &str, audiences: &[String]) -> TokenResult {
         let wanted = if audiences.is_empty() { &self.api_audiences } else { audiences };
         let ask = || {
             let review = json!({
@@ -72,7 +72,7 @@ impl WebhookTokens {
     }
 }
 
-fn read(answer: &Value, wanted: &[String], implied: &[String]) -> Outcome {
+fn read(answer: &Value, wanted: &[String], implied: &[String]) -> TokenResult {
     let status = &answer["status"];
     if answer["kind"] != "TokenReview" || !status.is_object() {
         return Err("the webhook's answer is no TokenReview".to_owned());
@@ -147,7 +147,7 @@ mod tests {
         ] {
             assert_eq!(tokens.authenticate(token, audiences).await, expected, "{token} {audiences:?}");
         }
-        // Twice two of them were the same question.
+        // Two results came from the cache.
         assert_eq!(asked.lock().len(), 7);
         assert_eq!(asked.lock()[0]["spec"], json!({"token": "ann", "audiences": ["api"]}));
         env.sleep(Duration::from_secs(121)).await;

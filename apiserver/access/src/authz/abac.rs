@@ -1,4 +1,4 @@
-//! The ABAC authorizer: a file of policies, one JSON object a line; what one of them allows is allowed.
+//! The ABAC authorizer: a file with one policy, a JSON object, on each line. A request is allowed if one policy allows it.
 //!
 //! Corresponds to pkg/auth/authorizer/abac and pkg/apis/abac.
 
@@ -12,7 +12,7 @@ const V1BETA1: &str = "abac.authorization.kubernetes.io/v1beta1";
 const READS: [&str; 3] = ["get", "list", "watch"];
 const ANY: &str = "*";
 
-/// A line that is no policy.
+/// A line of the file is not a policy.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("line {line}: {why}")]
 pub struct PolicyFileError {
@@ -20,7 +20,7 @@ pub struct PolicyFileError {
     why: String,
 }
 
-/// Who may do what. An empty text matches nothing.
+/// One policy. An empty field matches nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct Policy {
@@ -43,7 +43,7 @@ struct Versioned {
     spec: Policy,
 }
 
-/// The policies of a file; blank lines and those that begin with `#` are none.
+/// Parses the policies of a file. Blank lines and lines that begin with `#` are skipped.
 pub fn parse(text: &str) -> Result<Vec<Policy>, PolicyFileError> {
     let lines = text.lines().enumerate().map(|(index, line)| (index + 1, line.trim()));
     let policies = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
@@ -62,14 +62,14 @@ fn policy(line: &str) -> Result<Policy, String> {
         unversioned(serde_json::from_value(value).map_err(|error| error.to_string())?)
     };
     Ok(if [&of_everybody.user, &of_everybody.group].into_iter().any(|who| who == ANY) {
-        // Everybody is everybody who is known.
+        // `*` means every authenticated user.
         Policy { user: String::new(), group: ALL_AUTHENTICATED.to_owned(), ..of_everybody }
     } else {
         of_everybody
     })
 }
 
-/// The form before versions: what it leaves out stands for everything.
+/// Converts a policy of the form without `apiVersion`, in which a missing field matches everything.
 fn unversioned(line: Policy) -> Policy {
     let or_any = |text: &str| if text.is_empty() { ANY.to_owned() } else { text.to_owned() };
     let names_none = line.namespace.is_empty() && line.resource.is_empty();
@@ -91,7 +91,7 @@ pub fn authorize(policies: &[Policy], attributes: &Attributes<'_>) -> Decision {
     }
 }
 
-/// What the policies let the user do, as rules.
+/// Returns what the policies allow the user in a namespace, as rules.
 pub fn rules_for(policies: &[Policy], user: &UserInfo, namespace: &str) -> Vec<Rule> {
     let own = policies.iter().filter(|policy| policy.is_of(user));
     own.flat_map(|policy| policy.rules(namespace)).collect()
@@ -146,7 +146,7 @@ mod tests {
         format!(r#"{{"apiVersion": "{V1BETA1}", "kind": "Policy", "spec": {spec}}}"#)
     }
 
-    /// In which of these the user may act: reading pods in `a`, writing them, reading `apps` in `b`, `/metrics`.
+    /// Tells whether the user may list pods in `a`, create them, get deployments in `b`, and get `/metrics`.
     fn verdicts(policies: &[Policy], user: &UserInfo) -> [bool; 4] {
         let of = |verb, group, resource, namespace| Attributes {
             namespace,

@@ -1,4 +1,4 @@
-//! `Attributes`: the question that authorizers answer: may this user do that?
+//! `Attributes`: the question to authorizers, whether a user may perform an action; and [`Verdict`], their answer.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/authorization/authorizer and the `responsewriters.Forbidden` wording.
 
@@ -7,7 +7,7 @@ use request::UserInfo;
 use request::info::RequestInfo;
 use request::trace::{Gate, Steps};
 
-/// One action, on a resource or on a path.
+/// One action of a user, on a resource or on a path.
 #[derive(Clone, Debug)]
 pub struct Attributes<'a> {
     pub user: &'a UserInfo,
@@ -22,15 +22,15 @@ pub struct Attributes<'a> {
     pub name: &'a str,
     /// The raw field selector of a list, watch or deletecollection.
     pub field_selector: &'a str,
-    /// The raw label selector of the same.
+    /// The raw label selector of a list, watch or deletecollection.
     pub label_selector: &'a str,
-    /// The path where no resource is asked for.
+    /// The path of a non-resource request.
     pub path: Option<&'a str>,
-    /// Notes what each authorizer says, where a trace is wanted.
+    /// Records what each authorizer decides, if the request is traced.
     pub listener: Option<Listener<'a>>,
 }
 
-/// Where the answers of authorizers are noted: in the steps of a trace, for the gate that asks.
+/// Records the decisions of authorizers as steps of a trace, on behalf of `gate`.
 #[derive(Clone, Copy, Debug)]
 pub struct Listener<'a> {
     pub(super) steps: &'a Steps,
@@ -66,7 +66,7 @@ impl<'a> Attributes<'a> {
         Self { path: Some(path), ..Self::of_resource(user, verb, "", "") }
     }
 
-    /// `selected_name` is the one name that a field selector asks for.
+    /// `selected_name` is the name that a field selector `metadata.name=…` asks for, or empty.
     pub fn of_request(user: &'a UserInfo, info: &'a RequestInfo, selected_name: &'a str) -> Self {
         if !info.is_resource {
             return Self::of_path(user, &info.verb, &info.path);
@@ -98,7 +98,7 @@ impl<'a> Attributes<'a> {
         }
     }
 
-    /// 403, naming who wanted what; `reason` is the authorizer's own, if it has one.
+    /// Returns 403 that names user, verb and resource; `reason` is the authorizer's, or empty.
     pub fn forbidden(&self, reason: &str) -> Status {
         let what = match self.path {
             Some(path) => format!("User \"{}\" cannot {} path \"{path}\"", self.user.name, self.verb),
@@ -121,20 +121,20 @@ impl<'a> Attributes<'a> {
     }
 }
 
-/// What an authorizer says.
+/// Decision of one authorizer, with its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
     Allow(String),
-    /// The next authorizer is asked; a reason is kept for the answer.
+    /// The next authorizer decides. The reason is part of the answer if all have no opinion.
     NoOpinion(String),
     Deny(String),
 }
 
-/// What all authorizers say together.
+/// Decision of all authorizers together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
     pub decision: Decision,
-    /// Why some of them could not say anything; empty where all could.
+    /// Errors of authorizers that failed; empty if none did.
     pub error: String,
 }
 
@@ -147,9 +147,9 @@ impl Verdict {
         matches!(self.decision, Decision::Allow(_))
     }
 
-    /// The refusal that `attributes` get, if they get one.
+    /// Returns the error for the client unless the action is allowed.
     ///
-    /// Deviation: where an authorizer fails and no other one allows, the answer is a Status; Kubernetes' is a line of text.
+    /// Deviation: if an authorizer fails and no other one allows, the answer is a Status; Kubernetes answers with a line of text.
     pub fn into_result(self, attributes: &Attributes<'_>) -> Result<(), Status> {
         match self.decision {
             Decision::Allow(_) => Ok(()),

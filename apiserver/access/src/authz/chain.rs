@@ -1,4 +1,4 @@
-//! `Chain`: the authorizers of a server, ready to be asked in their order.
+//! `Chain`: the authorizers of a server in their order, each with its decision counters.
 
 use super::attributes::{Decision, Verdict};
 use super::configuration::Authorizer;
@@ -16,7 +16,7 @@ pub struct Chain(pub Vec<Link>);
 pub struct Link {
     pub mode: Mode,
     pub name: String,
-    /// Exactly for `Mode::Webhook`.
+    /// Set exactly for `Mode::Webhook`.
     pub webhook: Option<Webhook>,
     allowed: Counter,
     denied: Counter,
@@ -44,7 +44,7 @@ impl Chain {
         self.0.iter().any(|link| link.mode == mode)
     }
 
-    /// The kinds of authorizers that are part of this server: they may change places and no more.
+    /// Returns the modes other than `Webhook`. A reload may reorder these, but neither add nor remove one.
     pub fn own_modes(&self) -> BTreeSet<Mode> {
         self.0.iter().map(|link| link.mode).filter(|mode| *mode != Mode::Webhook).collect()
     }

@@ -1,4 +1,4 @@
-//! `AuthorizationConfiguration`: which authorizers there are, in their order.
+//! `AuthorizationConfiguration`: a file that lists the authorizers in their order.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/apis/apiserver and ValidateAuthorizationConfiguration beside it.
 
@@ -21,11 +21,11 @@ const LONGEST_TIMEOUT: Duration = Duration::from_secs(30);
 pub struct Authorizer {
     pub mode: Mode,
     pub name: String,
-    /// Exactly for `Mode::Webhook`.
+    /// Set exactly for `Mode::Webhook`.
     pub webhook: Option<Webhook>,
 }
 
-/// How a webhook is asked.
+/// Settings of a webhook authorizer.
 #[derive(Debug)]
 pub struct Webhook {
     pub authorized_ttl: Duration,
@@ -68,7 +68,7 @@ pub enum Connection {
     InCluster,
 }
 
-/// As it is written.
+/// The fields of the file, before validation.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 struct Written {
@@ -116,7 +116,7 @@ struct WrittenCondition {
     expression: String,
 }
 
-/// The authorizers of a file's text; the error is all that is wrong with it.
+/// Parses and validates a file; the error lists everything that is wrong.
 pub fn parse(text: &str) -> Result<Vec<Authorizer>, String> {
     let written: Written = configuration_file::parse(text, KIND)?;
     let mut errors = Vec::new();
@@ -177,7 +177,7 @@ fn check_name(name: &str, field: &str, seen: &mut BTreeSet<String>, errors: &mut
 }
 
 impl WrittenWebhook {
-    /// `None` where something is wrong, which is among the errors then.
+    /// Validates one webhook; returns `None` after adding to `errors`.
     fn checked(self, field: &str, errors: &mut Vec<FieldError>) -> Option<Webhook> {
         let at = |name: &str| format!("{field}.{name}");
         let mut required = |name: &str, is_missing: bool, why: &str| {

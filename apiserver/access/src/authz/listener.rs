@@ -1,4 +1,4 @@
-//! What a trace of the request says of each authorizer that is asked.
+//! Records each authorizer's decision in a trace of the request.
 
 use super::attributes::{Attributes, Decision, Listener, Verdict};
 use super::chain::Link;
@@ -6,40 +6,39 @@ use super::mode::Mode;
 use request::trace::{Step, StepOutcome};
 use request::user_info::MASTERS;
 
-/// Where a verdict comes from.
+/// The origin of a verdict.
 #[derive(Debug, Default)]
-pub struct Explained {
-    /// Where the authorizer itself gives no reason.
+pub struct Explanation {
+    /// Used when the authorizer itself gives no reason.
     pub why: &'static str,
     pub details: Vec<String>,
 }
 
-impl Explained {
+impl Explanation {
     pub fn of(rule: Option<String>) -> Self {
         Self { details: rule.into_iter().collect(), ..Self::default() }
     }
 }
 
 impl Listener<'_> {
-    pub fn hears_of_master(self, attributes: &Attributes<'_>) {
-        let step =
-            Step::new(self.gate, MASTERS, StepOutcome::Passed).because("no authorizer is asked about its members");
+    pub fn record_master(self, attributes: &Attributes<'_>) {
+        let step = Step::new(self.gate, MASTERS, StepOutcome::Passed).because("no authorizer is asked about its members");
         self.add(attributes, step);
     }
 
-    pub fn hears(
+    pub fn record(
         self,
         link: &Link,
         attributes: &Attributes<'_>,
         verdict: &Verdict,
-        explain: impl FnOnce() -> Explained,
+        explain: impl FnOnce() -> Explanation,
     ) {
         let (outcome, reason) = match &verdict.decision {
             Decision::Allow(reason) => (StepOutcome::Passed, reason),
             Decision::NoOpinion(reason) => (StepOutcome::NoOpinion, reason),
             Decision::Deny(reason) => (StepOutcome::Refused, reason),
         };
-        let Explained { why, details } = explain();
+        let Explanation { why, details } = explain();
         let given = [reason.as_str(), verdict.error.as_str(), why].into_iter().find(|reason| !reason.is_empty());
         let by = match link.mode {
             Mode::Webhook => format!("{} {}", link.mode, link.name),
@@ -53,7 +52,7 @@ impl Listener<'_> {
     }
 }
 
-/// `create pods in the namespace default`, or `get /metrics`.
+/// Formats the question, such as `create pods in the namespace default` or `get /metrics`.
 fn question(attributes: &Attributes<'_>) -> String {
     let Attributes { verb, name, namespace, group, path, .. } = attributes;
     if let Some(path) = path {

@@ -1,4 +1,4 @@
-//! `MatchConditions`: about which requests an authorizer is asked at all, as expressions over the review.
+//! `MatchConditions`: CEL expressions over the review that select the requests a webhook authorizer decides.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/authorization/cel.
 
@@ -7,15 +7,15 @@ use proto::meta::status::FieldError;
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 
-/// What all conditions of one question may cost together.
+/// CEL cost limit of all conditions of one request together.
 const MAX_COST: u64 = 10_000_000;
 
-/// All of them have to hold.
+/// The conditions, all of which must be true.
 #[derive(Debug, Default)]
 pub struct MatchConditions(Vec<Program>);
 
 impl MatchConditions {
-    /// `field` is the authorizer's.
+    /// Compiles the conditions; `field` is the path of the authorizer in errors.
     pub fn compile(expressions: &[String], field: &str) -> (Self, Vec<FieldError>) {
         let request = request();
         let environment = Environment::default().with("request", request.kind.clone(), Some(&request));
@@ -41,7 +41,7 @@ impl MatchConditions {
         self.0.is_empty()
     }
 
-    /// A condition that does not hold decides, also where another one fails.
+    /// Evaluates the conditions. One that is false decides, even if another one fails.
     pub fn hold(&self, spec: &Json) -> Result<bool, String> {
         let request = Value::of_json(spec);
         let mut meter = Meter::new(MAX_COST);
@@ -58,7 +58,7 @@ impl MatchConditions {
     }
 }
 
-/// `SubjectAccessReviewSpec`.
+/// Declares `request`, of type `SubjectAccessReviewSpec`.
 fn request() -> Declaration {
     let text = || Declaration::scalar(Type::String, 2).with_max(cel::MAX_REQUEST_BYTES);
     let texts = || Declaration::list(text(), None);
@@ -104,7 +104,7 @@ mod tests {
             (vec!["has(request.resourceAttributes)"], Ok(true), Ok(false)),
             (vec!["request.user == 'ann'", "'devs' in request.groups"], Ok(true), Ok(true)),
             (vec!["request.resourceAttributes.namespace == 'shop'"], Ok(true), Err(())),
-            // One that does not hold decides.
+            // A false condition decides.
             (vec!["request.resourceAttributes.namespace == 'shop'", "false"], Ok(false), Ok(false)),
             (
                 vec!["has(request.resourceAttributes) && request.resourceAttributes.namespace != 'kube-system'"],

@@ -1,11 +1,15 @@
-//! What callers may do: authorizers run in turn until one has an opinion.
+//! Authorization: authorizers run in order until one allows or denies the request.
+//!
+//! Reading order: [`attributes`] is the question and its answer; [`Authorization::decide`] below asks each authorizer of
+//! the [`chain`]: [`node`], [`rbac`] over [`rules`], [`abac`], [`webhook`]. [`configuration`], [`options`] and [`reload`]
+//! say which authorizers there are.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/authorization and pkg/kubeapiserver/authorizer.
 
-pub mod mode;
 pub mod attributes;
-pub mod node;
+pub mod mode;
 pub mod rules;
+pub mod node;
 pub mod rbac;
 pub mod abac;
 pub mod review_spec;
@@ -24,7 +28,7 @@ pub use mode::Mode;
 
 use arc_swap::ArcSwap;
 use chain::Chain;
-use listener::Explained;
+use listener::Explanation;
 use policy::PolicySource;
 use proto::Status;
 use request::UserInfo;
@@ -32,16 +36,16 @@ use request::user_info::MASTERS;
 use rules::Rule;
 use std::sync::Arc;
 
-/// Those who had no opinion so far.
+/// Reasons and errors of the authorizers that had no opinion so far.
 #[derive(Default)]
-struct Silent {
+struct NoOpinions {
     reasons: Vec<String>,
     errors: Vec<String>,
 }
 
-impl Silent {
-    /// A verdict that ends the question.
-    fn heard(&mut self, verdict: Verdict) -> Option<Verdict> {
+impl NoOpinions {
+    /// Returns a verdict that allows or denies; collects one without an opinion.
+    fn decisive(&mut self, verdict: Verdict) -> Option<Verdict> {
         let Decision::NoOpinion(reason) = verdict.decision else { return Some(verdict) };
         self.reasons.extend((!reason.is_empty()).then_some(reason));
         self.errors.extend((!verdict.error.is_empty()).then_some(verdict.error));
@@ -53,7 +57,7 @@ impl Silent {
     }
 }
 
-/// The authorizers, in their order, after system:masters.
+/// The authorizers in their order. Members of `system:masters` are allowed before any of them is asked.
 pub struct Authorization {
     chain: ArcSwap<Chain>,
     source: Arc<PolicySource>,
@@ -66,31 +70,31 @@ impl Authorization {
         Self { chain: ArcSwap::from_pointee(chain), source, node_rules, abac: Vec::new() }
     }
 
-    /// With the policies of `--authorization-policy-file`.
+    /// Sets the policies of `--authorization-policy-file`.
     pub fn with_policies(self, abac: Vec<abac::Policy>) -> Self {
         Self { abac, ..self }
     }
 
-    /// The authorizers as they are now.
+    /// Returns the current authorizers.
     pub fn chain(&self) -> Arc<Chain> {
         self.chain.load_full()
     }
 
-    /// Other authorizers from now on.
+    /// Replaces the authorizers after a reload.
     pub fn replace(&self, chain: Chain) {
         self.chain.store(Arc::new(chain));
     }
 
-    /// The verdict of all authorizers together; what none allows is not allowed. Only a webhook takes a wait.
+    /// Returns the verdict of all authorizers together. A request that none allows is not allowed. Only webhooks are waited for.
     pub async fn decide(&self, attributes: &Attributes<'_>) -> Verdict {
         if attributes.user.in_group(MASTERS) {
             if let Some(listener) = attributes.listener {
-                listener.hears_of_master(attributes);
+                listener.record_master(attributes);
             }
             return Verdict::of(Decision::Allow(String::new()));
         }
         let chain = self.chain();
-        let mut silent = Silent::default();
+        let mut no_opinions = NoOpinions::default();
         for link in &chain.0 {
             let verdict = match &link.webhook {
                 Some(webhook) => Box::pin(webhook.authorize(attributes)).await,
@@ -98,34 +102,34 @@ impl Authorization {
             };
             link.count(&verdict);
             if let Some(listener) = attributes.listener {
-                listener.hears(link, attributes, &verdict, || self.explain(link.mode, attributes, &verdict));
+                listener.record(link, attributes, &verdict, || self.explain(link.mode, attributes, &verdict));
             }
-            if let Some(verdict) = silent.heard(verdict) {
+            if let Some(verdict) = no_opinions.decisive(verdict) {
                 return verdict;
             }
         }
-        silent.verdict()
+        no_opinions.verdict()
     }
 
-    /// The same for those who cannot wait, as expressions.
+    /// Decides without waiting, for CEL expressions, whose evaluation is synchronous.
     ///
-    /// Deviation: an expression that asks for rights hears from a webhook authorizer what is remembered of it, and nothing
-    /// else.
-    pub fn decide_at_once(&self, attributes: &Attributes<'_>) -> Verdict {
+    /// Deviation: for an expression that checks permissions, a webhook authorizer answers from its cache only; it has no opinion
+    /// when the answer is not cached.
+    pub fn decide_without_waiting(&self, attributes: &Attributes<'_>) -> Verdict {
         if attributes.user.in_group(MASTERS) {
             return Verdict::of(Decision::Allow(String::new()));
         }
-        let mut silent = Silent::default();
+        let mut no_opinions = NoOpinions::default();
         for link in &self.chain().0 {
             let verdict = match &link.webhook {
                 Some(webhook) => webhook.remembered(attributes),
                 None => Verdict::of(self.ask(link.mode, attributes)),
             };
-            if let Some(verdict) = silent.heard(verdict) {
+            if let Some(verdict) = no_opinions.decisive(verdict) {
                 return verdict;
             }
         }
-        silent.verdict()
+        no_opinions.verdict()
     }
 
     fn ask(&self, mode: Mode, attributes: &Attributes<'_>) -> Decision {
@@ -139,27 +143,27 @@ impl Authorization {
         }
     }
 
-    /// What a verdict of an authorizer comes from: the rule that allows it, or what there is that does not.
-    fn explain(&self, mode: Mode, attributes: &Attributes<'_>, verdict: &Verdict) -> Explained {
+    /// Explains a verdict for a trace: the rule that allows the request, or the bindings none of whose rules does.
+    fn explain(&self, mode: Mode, attributes: &Attributes<'_>, verdict: &Verdict) -> Explanation {
         match (mode, &verdict.decision) {
             (Mode::Rbac, decision) => {
                 let index = self.source.index();
                 match decision {
-                    Decision::Allow(_) => Explained::of(index.allowing_rule(attributes)),
-                    _ => Explained {
+                    Decision::Allow(_) => Explanation::of(index.allowing_rule(attributes)),
+                    _ => Explanation {
                         why: "no rule of what is bound to the user or its groups allows it",
-                        details: index.bound_to(attributes.user, attributes.namespace),
+                        details: index.bindings_of(attributes.user, attributes.namespace),
                     },
                 }
             }
             (Mode::Node, Decision::NoOpinion(_)) if attributes.user.node_name().is_none() => {
-                Explained { why: "the user is no node", ..Explained::default() }
+                Explanation { why: "the user is no node", ..Explanation::default() }
             }
             (Mode::Node, Decision::NoOpinion(_)) => {
-                Explained { why: "no rule for nodes allows it", ..Explained::default() }
+                Explanation { why: "no rule for nodes allows it", ..Explanation::default() }
             }
-            (Mode::Node, _) => Explained { why: "a rule for nodes allows it", ..Explained::default() },
-            _ => Explained::default(),
+            (Mode::Node, _) => Explanation { why: "a rule for nodes allows it", ..Explanation::default() },
+            _ => Explanation::default(),
         }
     }
 
@@ -167,12 +171,12 @@ impl Authorization {
         self.decide(attributes).await.allows()
     }
 
-    /// 403 unless the action is allowed.
+    /// Returns 403 unless the action is allowed.
     pub async fn authorize(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
         self.decide(attributes).await.into_result(attributes)
     }
 
-    /// All rules that the authorizers have for a user in a namespace.
+    /// Returns all rules that apply to a user in a namespace, and errors of authorizers that cannot list theirs.
     pub fn rules_for(&self, user: &UserInfo, namespace: &str) -> (Vec<Rule>, Vec<String>) {
         let chain = self.chain();
         let has = |mode| chain.has(mode);
@@ -193,7 +197,7 @@ impl Authorization {
         (rules, errors)
     }
 
-    /// Whether any cluster-wide rule gives the user this very verb, on whatever.
+    /// Tells whether any cluster-wide rule grants the user this verb, on any resource.
     pub fn holds_verb(&self, user: &UserInfo, verb: &str) -> bool {
         let (rules, _) = self.rules_for(user, "");
         rules.iter().any(|rule| rule.verbs.iter().any(|v| v == verb || v == "*"))

@@ -20,7 +20,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// In the order in which errors list them.
+    /// The names in the order in which error messages list them.
     pub const NAMES: [&str; 6] = ["ABAC", "AlwaysAllow", "AlwaysDeny", "Node", "RBAC", "Webhook"];
 
     pub fn of_name(name: &str) -> Option<Self> {
@@ -28,7 +28,7 @@ impl Mode {
     }
 }
 
-/// As on the command line.
+/// Formats a mode as the command line spells it.
 impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.to_possible_value().expect("no mode is hidden").get_name())

@@ -1,22 +1,22 @@
-//! The Node authorizer: a node reads its own objects and those that its pods name, and nothing else.
+//! The Node authorizer: a node may read its own objects and those that its pods refer to, and nothing else.
 //!
-//! Corresponds to plugin/pkg/auth/authorizer/node. Instead of a graph kept beside the store, the pods of the
-//! object's namespace are looked through when a node asks, which is rare.
+//! Corresponds to plugin/pkg/auth/authorizer/node. Kubernetes keeps a graph of these relations; this authorizer searches
+//! the pods of the object's namespace for each request of a node, which is rare.
 
 use super::attributes::{Attributes, Decision};
 use super::rules::Rule;
 use serde_json::Value;
 
-/// What the authorizer needs to know of the cluster.
+/// The relations between nodes, pods and volumes that the authorizer reads.
 pub trait NodeRelations {
-    /// Calls `visit` with each pod of the namespace that is bound to the node, until it answers true.
+    /// Calls `visit` with each pod of the namespace that is bound to the node, until it returns true.
     fn any_pod(&self, node: &str, namespace: &str, visit: &mut dyn FnMut(&Value) -> bool) -> bool;
-    /// Whether a claim of the namespace is bound to that volume; all namespaces.
+    /// Returns namespace and name of each claim that is bound to the volume.
     fn claims_of_volume(&self, volume: &str) -> Vec<(String, String)>;
     fn is_attached(&self, attachment: &str, node: &str) -> bool;
 }
 
-/// `rules` are those of the cluster role `system:node`, which nobody is bound to.
+/// Decides for a node. `rules` are those of ClusterRole `system:node`, to which no binding refers.
 pub fn authorize(attributes: &Attributes<'_>, rules: &[Rule], relations: &dyn NodeRelations) -> Decision {
     let Some(node) = attributes.user.node_name() else { return Decision::NoOpinion(String::new()) };
     let refusal = match (attributes.path, attributes.group, attributes.resource) {
@@ -170,7 +170,7 @@ fn containers(pod: &Value) -> impl Iterator<Item = &Value> {
         .chain(items(pod, "/spec/ephemeralContainers"))
 }
 
-/// The sources of a projected volume, or the volume itself.
+/// Returns the pod's volume sources, with those inside projected volumes.
 fn volume_sources(pod: &Value) -> impl Iterator<Item = &Value> {
     items(pod, "/spec/volumes").flat_map(|v| std::iter::once(v).chain(items(v, "/projected/sources")))
 }

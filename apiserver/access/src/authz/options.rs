@@ -1,4 +1,4 @@
-//! `--authorization-*`: which authorizers are asked, in which order.
+//! Flags `--authorization-*`: the authorizers and their order.
 //!
 //! Corresponds to pkg/kubeapiserver/options/authorization.go.
 
@@ -12,7 +12,7 @@ use component_base::options::{OptionsError, read_file};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long the webhook of the flags may take.
+/// Timeout of one call to the webhook that the flags configure.
 const WEBHOOK_LIMIT: Duration = Duration::from_secs(30);
 
 #[derive(Args, Clone, Debug, Default)]
@@ -41,7 +41,7 @@ pub struct AuthorizationOptions {
 }
 
 impl AuthorizationOptions {
-    /// The authorizers of the file, or of the flags; `is_given` knows which flags the command line had.
+    /// Reads the authorizers from the file or from the flags; `is_given` tells whether the command line has a flag.
     pub fn authorizers(&self, is_given: impl Fn(&str) -> bool) -> Result<Vec<Authorizer>, OptionsError> {
         let Some(path) = &self.authorization_config else { return self.of_flags() };
         let others = [
@@ -98,7 +98,7 @@ impl AuthorizationOptions {
         })
     }
 
-    /// The policies of the ABAC authorizer: a file, exactly where it is asked for.
+    /// Reads the policies of the ABAC authorizer. The file must be given exactly when ABAC is one of the authorizers.
     pub fn policies(&self, authorizers: &[Authorizer]) -> Result<Vec<abac::Policy>, OptionsError> {
         const FLAG: &str = "authorization-policy-file";
         let wants = authorizers.iter().any(|authorizer| authorizer.mode == Mode::Abac);

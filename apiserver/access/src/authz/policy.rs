@@ -1,7 +1,7 @@
-//! `PolicySource`: the cached objects that authorizers read, and the RBAC index compiled from them.
+//! `PolicySource`: the cached objects that authorizers read, and the RBAC index that is compiled from them.
 //!
-//! When one of its rows has changed, and only then, the index follows what has changed. Corresponds to the informers
-//! behind kube-apiserver's authorizers.
+//! The index is updated when it is read and a row has changed since. Corresponds to the informers behind kube-apiserver's
+//! authorizers.
 
 use super::node::NodeRelations;
 use super::rbac::{Change, Changes, RbacIndex};
@@ -12,10 +12,10 @@ use proto::Object;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// Bindings whose trees are held at a time: at the start all of them are new.
+/// Objects parsed at a time, which bounds memory at the start, when all of them are new.
 const PARSED_AT_ONCE: usize = 256;
 
-/// The rows that make a policy, in the order of `Changes`' fields.
+/// The caches of the RBAC resources, in the order of the fields of `Changes`, and those that the Node authorizer reads.
 pub struct PolicyRows {
     pub cluster_roles: Cacher,
     pub roles: Cacher,
@@ -32,7 +32,7 @@ pub struct PolicySource {
     compiling: Mutex<()>,
 }
 
-/// An index and the states of the rows that it was made of.
+/// An index, and the snapshots of the rows that it was compiled from.
 #[derive(Default)]
 struct Compiled {
     of: [Option<Snapshot>; 4],
@@ -49,13 +49,13 @@ impl PolicySource {
         [cluster_roles, roles, cluster_role_bindings, role_bindings].map(|row| row.snapshot().ok())
     }
 
-    /// The index of the objects as they are now.
+    /// Returns the index of the current objects.
     pub fn index(&self) -> Arc<RbacIndex> {
         let snapshots = self.snapshots();
         if let Some(index) = self.compiled.load().index_of(&snapshots) {
             return index;
         }
-        // One compiles, and those who waited for it find it done.
+        // One caller compiles; callers that waited for it use its result.
         let _compiling = self.compiling.lock();
         let compiled = self.compiled.load();
         if let Some(index) = compiled.index_of(&snapshots) {
@@ -68,7 +68,7 @@ impl PolicySource {
 }
 
 impl Compiled {
-    /// The index, if it is that of these states.
+    /// Returns the index if it was compiled from these snapshots.
     fn index_of(&self, snapshots: &[Option<Snapshot>; 4]) -> Option<Arc<RbacIndex>> {
         let is_same = snapshots.iter().zip(&self.of).all(|pair| match pair {
             (Some(now), Some(then)) => now.is_same(then),
@@ -77,7 +77,7 @@ impl Compiled {
         is_same.then(|| self.index.clone())
     }
 
-    /// The index of other states.
+    /// Returns the index updated to other snapshots.
     fn followed(&self, snapshots: &[Option<Snapshot>; 4]) -> RbacIndex {
         let changed = |row: usize| changed(self.of[row].as_ref(), snapshots[row].as_ref());
         let roles = Changes { cluster_roles: parsed(&changed(0)), roles: parsed(&changed(1)), ..Changes::default() };
@@ -92,7 +92,7 @@ impl Compiled {
     }
 }
 
-/// An object as it was and as it is.
+/// An object before and after a change.
 type Changed<'a> = (Option<&'a Arc<Object>>, Option<&'a Arc<Object>>);
 
 fn changed<'a>(then: Option<&'a Snapshot>, now: Option<&'a Snapshot>) -> Vec<Changed<'a>> {

@@ -1,21 +1,21 @@
-//! `--authorization-config` while the server runs: what the file says next is what counts.
+//! Reloads the file of `--authorization-config` while the server runs.
 //!
 //! Corresponds to reload.go of pkg/kubeapiserver/authorizer.
 
 use super::Authorization;
 use super::chain::Chain;
 use super::options::AuthorizationOptions;
-use crate::configuration_file::{self, Reloads};
+use crate::configuration_file::{self, ReloadMetrics};
 use component_base::env::Env;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-const RELOADS: Reloads = Reloads {
+const RELOADS: ReloadMetrics = ReloadMetrics {
     total: "apiserver_authorization_config_controller_automatic_reloads_total",
     last: "apiserver_authorization_config_controller_automatic_reload_last_timestamp_seconds",
 };
 
-/// Until shutdown.
+/// Replaces the authorizers whenever the file changes, until shutdown.
 pub async fn run(env: Env, path: PathBuf, authorization: Arc<Authorization>) {
     let file = path.clone();
     let apply = || {

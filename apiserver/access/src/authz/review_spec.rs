@@ -1,4 +1,4 @@
-//! The spec of a SubjectAccessReview that asks somebody else what an authorizer is asked.
+//! Builds the spec of a SubjectAccessReview from the attributes of a request.
 //!
 //! Corresponds to resourceAttributesFrom and its neighbours in k8s.io/apiserver/plugin/pkg/authorizer/webhook.
 
@@ -8,7 +8,7 @@ use proto::meta::selector::{Operator, Selector};
 use request::UserInfo;
 use serde_json::{Map, Value, json};
 
-/// Every text is there, also where it is empty.
+/// Returns the spec with all text fields, also empty ones, as CEL expressions see it.
 pub fn of(attributes: &Attributes<'_>) -> Value {
     let UserInfo { name, uid, groups, extra } = attributes.user;
     let mut spec = json!({"user": name, "groups": groups, "uid": uid, "extra": extra});
@@ -40,7 +40,8 @@ fn resource(attributes: &Attributes<'_>) -> Value {
     resource
 }
 
-/// What cannot be read is not there: the answer is about more then, not about less.
+/// Returns the requirements of a field selector. An invalid selector gives none: the review is then about more objects,
+/// never about fewer.
 fn fields(selector: &str) -> Vec<Value> {
     let selector = FieldSelector::parse(selector).unwrap_or_default();
     let requirement = |term: &proto::meta::field_selector::Term| {
@@ -65,7 +66,7 @@ fn labels(selector: &str) -> Vec<Value> {
     selector.requirements().iter().filter_map(requirement).collect()
 }
 
-/// The same without what is empty, as it is sent.
+/// Returns the spec without empty fields, as it is sent.
 pub fn trimmed(spec: &Value) -> Value {
     let is_said = |value: &Value| match value {
         Value::Null => false,

@@ -6,7 +6,7 @@ use super::attributes::Attributes;
 use serde_json::{Value, json};
 use std::fmt;
 
-/// rbac.authorization.k8s.io/v1 PolicyRule.
+/// A PolicyRule of rbac.authorization.k8s.io/v1.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rule {
     pub verbs: Vec<String>,
@@ -17,7 +17,7 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Every verb on every resource, and on every path.
+    /// Returns the rules that allow every verb on every resource and on every path.
     pub fn everything() -> [Self; 2] {
         let all = || vec!["*".to_owned()];
         let none = Vec::new;
@@ -107,7 +107,7 @@ impl Rule {
         })
     }
 
-    /// The same permissions as rules of one verb, one group and resource, one name; or one verb and one URL.
+    /// Splits the rule into rules of one verb with one group, resource and name; or of one verb with one URL.
     fn single_grants(&self) -> Vec<Self> {
         let mut grants = Vec::new();
         for group in &self.groups {
@@ -135,7 +135,7 @@ impl Rule {
         grants
     }
 
-    /// Whether this rule alone allows all that `grant`, a single grant, allows.
+    /// Tells whether this rule alone allows all that `grant`, one of `single_grants`, allows.
     fn covers(&self, grant: &Self) -> bool {
         let all = |own: &[String], wanted: &[String]| has(own, "*") || wanted.iter().all(|w| has(own, w));
         let resources = |wanted: &String| {
@@ -160,7 +160,7 @@ impl Rule {
     }
 }
 
-/// What of `wanted` no rule of `held` covers, in few rules.
+/// Returns the part of `wanted` that no rule of `held` covers, compacted into few rules.
 pub fn uncovered(held: &[Rule], wanted: &[Rule]) -> Vec<Rule> {
     let mut missing: Vec<Rule> = Vec::new();
     for grant in wanted.iter().flat_map(Rule::single_grants) {
@@ -184,7 +184,7 @@ pub fn uncovered(held: &[Rule], wanted: &[Rule]) -> Vec<Rule> {
     missing
 }
 
-/// `{APIGroups:[""], Resources:["secrets"], Verbs:["get"]}`
+/// Formats a rule as `{APIGroups:[""], Resources:["secrets"], Verbs:["get"]}`.
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let quoted = |list: &[String]| list.iter().map(|v| format!("{v:?}")).collect::<Vec<_>>().join(" ");

@@ -1,4 +1,4 @@
-//! The webhook authorizer: another server is asked by SubjectAccessReview, and its answers are remembered for a while.
+//! The webhook authorizer: sends a SubjectAccessReview to another server and caches the answer.
 //!
 //! Corresponds to k8s.io/apiserver/plugin/pkg/authorizer/webhook.
 
@@ -12,7 +12,7 @@ use remote::expiring_cache::ExpiringCache;
 use remote::reviewer::Reviewer;
 use serde_json::{Value, json};
 
-/// Answers that are remembered, and the longest question among them: what callers write is bounded, as there.
+/// The most cached answers, and the longest question that is cached: clients choose its length. As in Kubernetes.
 const MAX_REMEMBERED: usize = 8192;
 const MAX_QUESTION_BYTES: usize = 10_000;
 const SECONDS: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
@@ -113,7 +113,7 @@ impl Webhook {
         }
     }
 
-    /// What was said to that question, if it was asked not long ago.
+    /// Returns the cached answer; no opinion when there is none.
     pub fn remembered(&self, attributes: &Attributes<'_>) -> Verdict {
         let key = json::to_canonical(&review_spec::trimmed(&review_spec::of(attributes)));
         match self.remembered.get(&key, self.env.now()) {
@@ -174,7 +174,7 @@ impl Webhook {
     }
 }
 
-/// Of what the caller may choose freely.
+/// Returns the length of the parts that the client chooses freely.
 fn length(attributes: &Attributes<'_>) -> usize {
     let Attributes {
         verb, namespace, group, version, resource, subresource, name, field_selector, label_selector, ..
@@ -211,7 +211,7 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    /// A server at `https://hook:1` that answers as `answer` says, and notes what it was asked.
+    /// Serves `https://hook:1` with `answer`, and returns the recorded reviews.
     fn serve(env: &Env, answer: impl Fn(&Value) -> Option<Value> + Send + Sync + 'static) -> Arc<Mutex<Vec<Value>>> {
         let asked: Arc<Mutex<Vec<Value>>> = Arc::default();
         let (noted, answer) = (asked.clone(), Arc::new(answer));
@@ -270,7 +270,7 @@ mod tests {
             assert_eq!(webhook.authorize(&pods).await, Verdict::of(decision), "{}", user.name);
             assert_eq!(asked.lock().len(), questions);
         }
-        // What is too long to be kept is asked every time.
+        // A question that is too long for the cache is sent every time.
         let name = "x".repeat(MAX_QUESTION_BYTES);
         let long = Attributes { name: &name, ..Attributes::of_resource(&ann, "get", "", "pods") };
         webhook.authorize(&long).await;

@@ -1,4 +1,4 @@
-//! `ClaimRules`: what a token has to say, and which user that makes.
+//! `ClaimRules`: validates the claims of a token and maps them to a user.
 //!
 //! Corresponds to the claim mappings and validation rules of k8s.io/apiserver/plugin/pkg/authenticator/token/oidc and
 //! k8s.io/apiserver/pkg/authentication/cel.
@@ -8,7 +8,7 @@ use request::UserInfo;
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 
-/// What one expression may cost.
+/// CEL cost limit of one expression.
 const MAX_COST: u64 = 1_000_000;
 const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 
@@ -37,12 +37,12 @@ pub enum Mapping {
 #[derive(Debug)]
 pub struct Expression {
     pub text: String,
-    /// What is said where it does not hold.
+    /// The error message when the expression is false.
     pub message: String,
     program: Program,
 }
 
-/// What an expression is about.
+/// The variable that an expression reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
     Claims,
@@ -50,7 +50,7 @@ pub enum Subject {
 }
 
 impl Expression {
-    /// The error begins as Kubernetes' does.
+    /// Compiles an expression; the error has Kubernetes' wording.
     pub fn compile(text: &str, message: &str, subject: Subject, wanted: &[Type]) -> Result<Self, String> {
         let (name, declared) = match subject {
             Subject::Claims => ("claims", Declaration::map(Declaration::scalar(Type::Dyn, 1), None)),

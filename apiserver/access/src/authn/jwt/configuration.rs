@@ -1,4 +1,4 @@
-//! `AuthenticationConfiguration`: whose tokens are believed, and who may be anonymous.
+//! `AuthenticationConfiguration`: the accepted issuers of tokens, and the rules for anonymous requests.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/apis/apiserver and ValidateAuthenticationConfiguration beside it.
 
@@ -28,20 +28,20 @@ const ALGORITHMS: [Algorithm; 8] = [
     Algorithm::PS512,
 ];
 
-/// What a file says.
+/// The validated content of a file.
 #[derive(Debug, Default)]
 pub struct Configuration {
     pub issuers: Vec<Settings>,
-    /// `None`: the flag says.
+    /// `None` leaves the decision to `--anonymous-auth`.
     pub anonymous: Option<Anonymous>,
 }
 
-/// Who may come without credentials.
+/// Rules for requests without credentials.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Anonymous {
     pub enabled: bool,
-    /// Only for these paths, if there are any.
+    /// The paths that are allowed; empty means every path.
     pub conditions: Vec<Condition>,
 }
 
@@ -57,7 +57,7 @@ impl Anonymous {
     }
 }
 
-/// As it is written.
+/// The fields of the file, before validation.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 struct Written {
@@ -83,7 +83,7 @@ pub struct WrittenIssuer {
     pub certificate_authority: String,
     pub audiences: Vec<String>,
     pub audience_match_policy: String,
-    /// There is one way out of this server.
+    /// Accepted but unused: this server has no egress selector.
     pub egress_selector_type: String,
 }
 
@@ -134,7 +134,7 @@ pub struct WrittenExtra {
     pub value_expression: String,
 }
 
-/// What a file's text says; `own_issuers` are this server's, and nobody else's.
+/// Parses and validates a file. `own_issuers`, those of this server's service account tokens, are not allowed in it.
 pub fn parse(text: &str, own_issuers: &[String]) -> Result<Configuration, String> {
     let written: Written = configuration_file::parse(text, KIND)?;
     let mut errors = Vec::new();
@@ -160,7 +160,7 @@ pub fn parse(text: &str, own_issuers: &[String]) -> Result<Configuration, String
 }
 
 impl WrittenJwt {
-    /// `None` where something is wrong, which is among the errors then.
+    /// Validates one entry; returns `None` after adding to `errors`.
     pub fn checked(self, field: &str, own_issuers: &[String], errors: &mut Vec<FieldError>) -> Option<Settings> {
         let before = errors.len();
         let issuer = self.issuer.checked(&format!("{field}.issuer"), own_issuers, errors);

@@ -1,8 +1,7 @@
-//! `IssuerKeys`: what an issuer signs with, as its discovery page and its key set say.
+//! `IssuerKeys`: the public keys of an issuer, from its discovery document and key set.
 //!
-//! Fetched when a token first needs them, and again when one names a key that is not known, but not again and again:
-//! whoever writes key names into tokens cannot make this server flood the issuer. Corresponds to
-//! github.com/coreos/go-oidc.
+//! They are fetched when the first token needs them, and again when a token names an unknown key. The rate is limited, so
+//! that tokens with made-up key names cannot make this server flood the issuer. Corresponds to github.com/coreos/go-oidc.
 
 use arc_swap::ArcSwap;
 use client::Client;
@@ -17,19 +16,19 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-/// Between two attempts to fetch keys.
+/// The least time between two attempts to fetch keys.
 const FETCH_AGAIN: Duration = Duration::from_secs(10);
 const FETCH_LIMIT: Duration = Duration::from_secs(10);
 const MAX_PAGE_BYTES: usize = 1 << 20;
 const USER_AGENT: &str = "kube-apiserver-orrery";
 
-/// Whose keys, and where they are.
+/// An issuer, and how to reach it.
 #[derive(Clone, Debug, Default)]
 pub struct Issuer {
     pub url: String,
-    /// Empty: below the URL.
+    /// URL of the discovery document; empty for the standard path below `url`.
     pub discovery_url: String,
-    /// Who signs the issuer's certificate.
+    /// Certificate authority of the issuer's serving certificate.
     pub ca_pem: Option<String>,
 }
 
@@ -37,7 +36,7 @@ pub struct IssuerKeys {
     env: Env,
     issuer: Issuer,
     known: ArcSwap<Vec<Jwk>>,
-    /// When they were asked for last, and what went wrong then. Held while they are fetched: others wait for the same.
+    /// Time and error of the last attempt. Locked during a fetch, so that concurrent callers wait for the same one.
     last: Mutex<Option<(Instant, String)>>,
 }
 
@@ -56,7 +55,7 @@ impl IssuerKeys {
         self.known.load_full()
     }
 
-    /// Others than these, if there are any.
+    /// Fetches the keys again, unless they already differ from `than` or the last attempt was too recent.
     pub async fn refreshed(&self, than: &Arc<Vec<Jwk>>) -> Result<Arc<Vec<Jwk>>, String> {
         let mut last = self.last.lock().await;
         let known = self.known();
@@ -68,7 +67,7 @@ impl IssuerKeys {
             let _ = at;
             return if error.is_empty() { Ok(known) } else { Err(error.clone()) };
         }
-        // Noted first: who gives up does not make the next one ask at once.
+        // Recorded before the fetch: a cancelled caller does not let the next one fetch at once.
         *last = Some((now, "oidc: authenticator not initialized".to_owned()));
         let fetched = self.env.timeout(FETCH_LIMIT, self.fetch()).await;
         let fetched = fetched.unwrap_or_else(|_| Err("context deadline exceeded".to_owned()));
@@ -93,7 +92,7 @@ impl IssuerKeys {
         let keys = page["jwks_uri"].as_str().ok_or("oidc: the discovery page names no jwks_uri")?;
         let set = self.get(keys).await?;
         let keys = set["keys"].as_array().ok_or("oidc: the key set has no keys")?;
-        // Keys of kinds that are not known here sign nothing that is.
+        // Keys of unknown kinds are skipped: they sign with no accepted algorithm.
         Ok(keys.iter().filter_map(|key| serde_json::from_value::<Jwk>(key.clone()).ok()).collect())
     }
 

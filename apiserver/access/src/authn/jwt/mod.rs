@@ -1,12 +1,13 @@
-//! Tokens of other issuers (OpenID Connect): JSON web tokens whose claims are mapped to a user.
+//! Authenticates OpenID Connect tokens: JSON Web Tokens of other issuers, whose claims are mapped to a user.
 //!
-//! [`configuration`] and [`options`] say whom to believe, [`keys`] fetches what an issuer signs with, and [`claims`] makes a
-//! user of what a token says. Corresponds to k8s.io/apiserver/plugin/pkg/authenticator/token/oidc.
+//! Reading order: [`options`] and [`configuration`] read which issuers are accepted, [`keys`] fetches an issuer's public
+//! keys, and [`claims`] maps a token's claims to a user. Corresponds to
+//! k8s.io/apiserver/plugin/pkg/authenticator/token/oidc.
 
-pub mod claims;
+pub mod options;
 pub mod configuration;
 pub mod keys;
-pub mod options;
+pub mod claims;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -20,11 +21,11 @@ use request::UserInfo;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-/// A token may be used so much before its `nbf`: clocks differ.
+/// A token may be used this long before its `nbf`, because clocks differ.
 const EARLY_S: i64 = 300;
 const SECONDS: &[f64] = &[0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.024, 2.048, 4.096];
 
-/// What is believed of one issuer.
+/// One accepted issuer, the audiences and algorithms of its tokens, and the rules for their claims.
 #[derive(Debug)]
 pub struct Settings {
     pub issuer: Issuer,
@@ -63,7 +64,7 @@ impl JwtAuthenticator {
         }
     }
 
-    /// `None`: a token of somebody else's.
+    /// Authenticates a token; `Ok(None)` when another issuer made it.
     pub async fn authenticate(&self, token: &str) -> Result<Option<UserInfo>, String> {
         if unverified(token).is_none_or(|claims| claims["iss"] != self.settings.issuer.url.as_str()) {
             return Ok(None);
@@ -88,7 +89,7 @@ impl JwtAuthenticator {
         self.settings.rules.user_of(&claims)
     }
 
-    /// The claims of a token that the issuer signed; whether it is good now is not looked at.
+    /// Verifies a token's signature and returns its claims. Their times are not checked.
     async fn verified(&self, token: &str) -> Result<Value, String> {
         let malformed = |error: jsonwebtoken::errors::Error| format!("oidc: malformed jwt: {error}");
         let header = jsonwebtoken::decode_header(token).map_err(malformed)?;
@@ -103,7 +104,7 @@ impl JwtAuthenticator {
         let fits = |jwk: &Jwk| kid.is_none_or(|kid| jwk.common.key_id.as_deref().unwrap_or_default() == kid);
         let claims_by =
             |keys: &[Jwk]| keys.iter().filter(|jwk| fits(jwk)).find_map(|jwk| claims_of(token, header.alg, jwk));
-        // A key that is not known yet may be new.
+        // The issuer may have a new key: fetch again.
         let known = self.keys.known();
         if let Some(claims) = claims_by(&known) {
             return Ok(claims);
@@ -131,7 +132,7 @@ impl JwtAuthenticator {
     }
 }
 
-/// What a token says of itself, whoever wrote it.
+/// Decodes the claims of a token without verifying its signature.
 fn unverified(token: &str) -> Option<Value> {
     let payload = token.split('.').nth(1).filter(|_| token.split('.').count() == 3)?;
     serde_json::from_slice(&URL_SAFE_NO_PAD.decode(payload).ok()?).ok()
@@ -140,7 +141,7 @@ fn unverified(token: &str) -> Option<Value> {
 fn claims_of(token: &str, algorithm: Algorithm, jwk: &Jwk) -> Option<Value> {
     let key = DecodingKey::from_jwk(jwk).ok()?;
     let mut rules = Validation::new(algorithm);
-    // The crate would read the wall clock; `Env`'s time is compared later.
+    // The library would compare with the wall clock; `check_times` compares with the time of `Env`.
     rules.validate_exp = false;
     rules.validate_nbf = false;
     rules.validate_aud = false;

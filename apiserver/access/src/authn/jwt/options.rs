@@ -1,4 +1,4 @@
-//! `--authentication-config`, and `--oidc-*`: one issuer by flags.
+//! Flags `--authentication-config` (a file of issuers) and `--oidc-*` (one issuer).
 //!
 //! Corresponds to OIDCAuthenticationOptions in pkg/kubeapiserver/options/authentication.go.
 
@@ -48,7 +48,7 @@ pub struct IssuerOptions {
 }
 
 impl IssuerOptions {
-    /// What the file or the flags say; `own_issuers` are this server's.
+    /// Reads the file or the flags. `own_issuers`, those of this server's service account tokens, are not allowed there.
     pub fn configuration(&self, own_issuers: &[String]) -> Result<Configuration, OptionsError> {
         match &self.authentication_config {
             Some(_) if self.oidc_issuer_url.is_some() || self.oidc_client_id.is_some() => {

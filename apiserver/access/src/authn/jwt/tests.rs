@@ -1,4 +1,4 @@
-//! An issuer in this process, and the tokens that it signs, or that others sign in its name.
+//! Tests of token authentication against an issuer in this process, with valid and forged tokens.
 
 use super::JwtAuthenticator;
 use super::configuration::{self, KIND};
@@ -17,7 +17,7 @@ use std::time::Duration;
 
 const URL: &str = "https://issuer:1";
 
-/// What the issuer serves: its key set; and how often it was asked.
+/// The key set that the issuer serves, and how often it was fetched.
 struct Issuer {
     keys: Arc<Mutex<Vec<Jwk>>>,
     asked: Arc<Mutex<usize>>,
@@ -83,7 +83,7 @@ fn configured(env: &Env, more: &str) -> JwtAuthenticator {
     JwtAuthenticator::new(env, settings)
 }
 
-/// Name and groups, or the end of the refusal.
+/// Returns the authenticated user's name and groups, or the end of the error.
 async fn known(authenticator: &JwtAuthenticator, token: &str) -> Result<String, String> {
     let user = authenticator.authenticate(token).await?;
     Ok(user
@@ -106,7 +106,7 @@ async fn a_token_is_good_as_long_as_everything_about_it_is() {
         let encode = |text: &str| base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(text);
         format!("{}.{payload}.", encode(r#"{"alg":"none","kid":"rsa"}"#))
     };
-    // Signed as if the public key were a shared secret.
+    // Signed with HMAC, with the public key as the shared secret.
     let confused = {
         let secret = serde_json::to_vec(&public(rsa, Algorithm::RS256, "rsa")).unwrap();
         let header = Header { kid: Some("rsa".to_owned()), ..Header::new(Algorithm::HS256) };
@@ -166,7 +166,7 @@ async fn keys_are_fetched_when_they_are_missed_and_not_more_often() {
         "{failed}"
     );
     let issuer = Issuer::serve(&env);
-    // The one attempt is enough for a while, however many ask.
+    // No further attempt follows at once, however many tokens arrive.
     assert_eq!(known(&authenticator, &token("rsa")).await.unwrap_err(), failed);
     env.sleep(Duration::from_secs(10)).await;
     assert!(known(&authenticator, &token("rsa")).await.is_ok());
@@ -174,7 +174,7 @@ async fn keys_are_fetched_when_they_are_missed_and_not_more_often() {
         known(&authenticator, &token(&format!("made-up-{number}"))).await.unwrap_err();
     }
     assert_eq!(*issuer.asked.lock(), 1);
-    // The issuer signs with another key from now on, and the one of before is gone.
+    // The issuer rotates its key: the old one is removed.
     *issuer.keys.lock() = vec![public(fixtures::EC_KEYS[0], Algorithm::ES256, "ec")];
     env.sleep(Duration::from_secs(10)).await;
     let new = sign(fixtures::EC_KEYS[0], Algorithm::ES256, "ec", &claims(&env, json!({})));

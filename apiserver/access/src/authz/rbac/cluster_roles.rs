@@ -1,4 +1,4 @@
-//! `ClusterRoles`: the rules that each cluster role gives, with those that it collects from others.
+//! `ClusterRoles`: the rules of each ClusterRole, including those aggregated from other ClusterRoles.
 //!
 //! Corresponds to the aggregation rule of rbac.authorization.k8s.io/v1 ClusterRole.
 
@@ -14,7 +14,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClusterRoles {
     all: OrdMap<Arc<str>, Arc<ClusterRole>>,
-    /// What each gives: its own rules, and those of every role that it selects.
+    /// The own rules of each role, and those of every role that it selects.
     rules: OrdMap<Arc<str>, Arc<[Rule]>>,
 }
 
@@ -22,7 +22,7 @@ pub struct ClusterRoles {
 struct ClusterRole {
     rules: Arc<[Rule]>,
     labels: BTreeMap<String, String>,
-    /// Of the roles whose rules it collects.
+    /// `aggregationRule.clusterRoleSelectors`.
     selectors: Vec<Selector>,
 }
 
@@ -33,7 +33,7 @@ impl ClusterRole {
         Self {
             rules: Rule::all_of(object).into(),
             labels: labels.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect(),
-            // A selector that cannot be read selects nothing.
+            // An invalid selector selects nothing.
             selectors: selectors
                 .into_iter()
                 .flatten()
@@ -42,7 +42,7 @@ impl ClusterRole {
         }
     }
 
-    fn collects(&self) -> bool {
+    fn is_aggregated(&self) -> bool {
         !self.selectors.is_empty()
     }
 
@@ -56,8 +56,8 @@ impl ClusterRoles {
         self.rules.get(name)
     }
 
-    /// As they are after these changes. Roles that collect are compiled anew only where one of the changed roles is
-    /// theirs or collects itself.
+    /// Returns the roles after these changes. Aggregating roles are compiled again only if a changed role is selected by one
+    /// of them or aggregates itself.
     pub fn after(&self, changes: &[Change]) -> Self {
         let mut next = self.clone();
         let mut touched = Vec::new();
@@ -73,27 +73,32 @@ impl ClusterRoles {
                 touched.push(role);
             }
         }
-        let collecting: Vec<(Arc<str>, Arc<ClusterRole>)> = next
+        let aggregated: Vec<(Arc<str>, Arc<ClusterRole>)> = next
             .all
             .iter()
-            .filter(|(_, role)| role.collects())
+            .filter(|(_, role)| role.is_aggregated())
             .map(|(name, role)| (name.clone(), role.clone()))
             .collect();
         let concerned =
-            |role: &Arc<ClusterRole>| role.collects() || collecting.iter().any(|(_, one)| one.selects(role));
+            |role: &Arc<ClusterRole>| role.is_aggregated() || aggregated.iter().any(|(_, one)| one.selects(role));
         if touched.iter().any(concerned) {
-            for (name, role) in &collecting {
-                let rules = next.collected(name, role, &mut BTreeSet::new());
+            for (name, role) in &aggregated {
+                let rules = next.aggregated_rules(name, role, &mut BTreeSet::new());
                 next.rules.insert(name.clone(), rules.into());
             }
         }
         next
     }
 
-    /// The rules of a role and of all that it selects, those of these too; `above` are the roles that select it.
-    fn collected<'a>(&'a self, name: &'a str, role: &'a ClusterRole, above: &mut BTreeSet<&'a str>) -> Vec<Rule> {
+    /// Returns the rules of a role and of all roles that it selects, recursively; `above` are the roles that select it.
+    fn aggregated_rules<'a>(
+        &'a self,
+        name: &'a str,
+        role: &'a ClusterRole,
+        above: &mut BTreeSet<&'a str>,
+    ) -> Vec<Rule> {
         let mut rules = role.rules.to_vec();
-        if !role.collects() {
+        if !role.is_aggregated() {
             return rules;
         }
         above.insert(name);
@@ -101,7 +106,7 @@ impl ClusterRoles {
             if above.contains(other_name.as_ref()) || !role.selects(other) {
                 continue;
             }
-            for rule in self.collected(other_name, other, above) {
+            for rule in self.aggregated_rules(other_name, other, above) {
                 if !rules.contains(&rule) {
                     rules.push(rule);
                 }

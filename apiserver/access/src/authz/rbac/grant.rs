@@ -6,9 +6,9 @@ use serde_json::Value;
 use std::fmt;
 use std::sync::Arc;
 
-/// Whom a request comes from, or a group that he is in.
+/// The user of a request, or one of its groups. A service account is the user `system:serviceaccount:…`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Holder {
+pub enum Subject {
     User(Arc<str>),
     Group(Arc<str>),
 }
@@ -19,14 +19,14 @@ pub enum RoleKind {
     Role,
 }
 
-/// What a binding refers to. A Role is one of the binding's namespace.
+/// `roleRef` of a binding. A Role is in the binding's namespace.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RoleRef {
     pub kind: RoleKind,
     pub name: Arc<str>,
 }
 
-/// How the binding calls its subject.
+/// `kind` of the subject in the binding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum SubjectKind {
     User,
@@ -34,15 +34,16 @@ enum SubjectKind {
     ServiceAccount,
 }
 
-/// Sorted by holder, place and role, so that all bindings of one of them to one role stand together.
+/// One subject of one binding. Grants are sorted by subject, namespace and role, so that all grants of one role to one
+/// subject are adjacent.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Grant {
-    pub holder: Holder,
-    /// Empty: everywhere.
+    pub subject: Subject,
+    /// Namespace of the RoleBinding; empty for a ClusterRoleBinding.
     pub namespace: Arc<str>,
     pub role: RoleRef,
     binding: Arc<str>,
-    subject: SubjectKind,
+    subject_kind: SubjectKind,
 }
 
 impl RoleKind {
@@ -61,14 +62,14 @@ impl fmt::Display for RoleKind {
 }
 
 impl RoleRef {
-    /// What is said of a role that does not exist.
+    /// Returns the error for a role that does not exist.
     pub fn not_found(&self) -> String {
         format!("{}.rbac.authorization.k8s.io \"{}\" not found", self.kind.to_string().to_lowercase(), self.name)
     }
 }
 
 impl Grant {
-    /// What a binding grants: one for each of its subjects.
+    /// Returns one grant for each subject of a binding.
     pub fn all_of(binding: &Value) -> impl Iterator<Item = Self> {
         let namespace: Arc<str> = text(binding, "/metadata/namespace").into();
         let name: Arc<str> = text(binding, "/metadata/name").into();
@@ -77,50 +78,57 @@ impl Grant {
         let subjects = binding.get("subjects").and_then(Value::as_array).into_iter().flatten();
         subjects.filter_map(move |subject| {
             let named = text(subject, "/name");
-            let (subject, holder) = match text(subject, "/kind") {
-                "User" => (SubjectKind::User, Holder::User(named.into())),
-                "Group" => (SubjectKind::Group, Holder::Group(named.into())),
+            let (subject_kind, subject) = match text(subject, "/kind") {
+                "User" => (SubjectKind::User, Subject::User(named.into())),
+                "Group" => (SubjectKind::Group, Subject::Group(named.into())),
                 "ServiceAccount" => {
                     let of = Some(text(subject, "/namespace")).filter(|of| !of.is_empty()).unwrap_or(&namespace);
                     let user = format!("{SERVICE_ACCOUNT_PREFIX}{of}:{named}");
-                    (SubjectKind::ServiceAccount, Holder::User(user.into()))
+                    (SubjectKind::ServiceAccount, Subject::User(user.into()))
                 }
                 _ => return None,
             };
-            Some(Self { holder, namespace: namespace.clone(), role: role.clone(), binding: name.clone(), subject })
+            Some(Self {
+                subject,
+                namespace: namespace.clone(),
+                role: role.clone(),
+                binding: name.clone(),
+                subject_kind,
+            })
         })
     }
 
-    /// Stands before every grant to this holder in this place.
-    pub fn before_all(holder: Holder, namespace: Arc<str>) -> Self {
+    /// Returns a key that sorts before all grants to this subject in this namespace.
+    pub fn before_grants_to(subject: Subject, namespace: Arc<str>) -> Self {
         let role = RoleRef { kind: RoleKind::ClusterRole, name: Arc::default() };
-        Self { holder, namespace, role, binding: Arc::default(), subject: SubjectKind::User }
+        Self { subject, namespace, role, binding: Arc::default(), subject_kind: SubjectKind::User }
     }
 
-    /// Stands behind every grant of this role to this holder in this place, and before those of the next role.
-    pub fn behind_role(&self) -> Self {
-        // No text stands between a text and the same with the least character behind it.
+    /// Returns a key that sorts after all grants of this role to this subject in this namespace, and before the next role.
+    pub fn after_role(&self) -> Self {
+        // No text sorts between a text and the same text with `\0` appended.
         let role = RoleRef { kind: self.role.kind, name: format!("{}\0", self.role.name).into() };
-        Self { role, ..Self::before_all(self.holder.clone(), self.namespace.clone()) }
+        Self { role, ..Self::before_grants_to(self.subject.clone(), self.namespace.clone()) }
     }
 
-    /// Of the same holder in the same place.
-    pub fn is_beside(&self, other: &Self) -> bool {
-        self.holder == other.holder && self.namespace == other.namespace
+    /// Tells whether both grant to the same subject in the same namespace.
+    pub fn has_same_subject_and_namespace(&self, other: &Self) -> bool {
+        self.subject == other.subject && self.namespace == other.namespace
     }
 }
 
-/// `ClusterRoleBinding "admins" of ClusterRole "admin" to Group "ops"`, with the namespace where there is one.
+/// Formats a grant as `ClusterRoleBinding "admins" of ClusterRole "admin" to Group "ops"`, with the namespace if there is
+/// one.
 impl fmt::Display for Grant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { holder, namespace, role, binding, subject } = self;
+        let Self { subject, namespace, role, binding, subject_kind } = self;
         match namespace.as_ref() {
             "" => write!(f, "ClusterRoleBinding \"{binding}\"")?,
             namespace => write!(f, "RoleBinding \"{binding}/{namespace}\"")?,
         }
-        write!(f, " of {} \"{}\" to {subject:?} ", role.kind, role.name)?;
-        let (Holder::User(name) | Holder::Group(name)) = holder;
-        match (subject, name.strip_prefix(SERVICE_ACCOUNT_PREFIX).and_then(|account| account.split_once(':'))) {
+        write!(f, " of {} \"{}\" to {subject_kind:?} ", role.kind, role.name)?;
+        let (Subject::User(name) | Subject::Group(name)) = subject;
+        match (subject_kind, name.strip_prefix(SERVICE_ACCOUNT_PREFIX).and_then(|account| account.split_once(':'))) {
             (SubjectKind::ServiceAccount, Some((of, account))) => write!(f, "\"{account}/{of}\""),
             _ => write!(f, "\"{name}\""),
         }

@@ -1,8 +1,8 @@
-//! `RbacIndex`: who may do what, compiled from roles and bindings.
+//! `RbacIndex`: the RBAC authorizer, an index compiled from roles and bindings.
 //!
-//! Derived state: the same objects always give the same index, whatever happened before, and a change costs its own size:
-//! grants name their role, and rules are looked up when somebody asks. Corresponds to plugin/pkg/auth/authorizer/rbac and
-//! pkg/registry/rbac/validation.
+//! The index is derived state: the same objects give the same index, whatever their history. A grant only names its role,
+//! and rules are looked up for each request, so that a change costs no more than its own size. Corresponds to
+//! plugin/pkg/auth/authorizer/rbac and pkg/registry/rbac/validation.
 
 mod grant;
 mod cluster_roles;
@@ -13,24 +13,24 @@ mod tests;
 use super::attributes::{Attributes, Decision};
 use super::rules::Rule;
 use cluster_roles::ClusterRoles;
-use grant::{Grant, Holder, RoleKind, RoleRef};
+use grant::{Grant, RoleKind, RoleRef, Subject};
 use imbl::{OrdMap, OrdSet};
 use request::UserInfo;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// One object that came (`before` is absent), changed, or went (`after` is absent).
+/// One object that was created (`before` is `None`), updated, or deleted (`after` is `None`).
 #[derive(Clone, Debug, Default)]
 pub struct Change {
     pub before: Option<Arc<Value>>,
     pub after: Option<Arc<Value>>,
 }
 
-/// More bindings of one user are not told of.
-const MAX_TOLD: usize = 100;
+/// The most bindings of one user that a trace lists.
+const MAX_BINDINGS_IN_TRACE: usize = 100;
 
-/// What happened to the objects that an index is made of; each object at most once.
+/// Changes of the objects that an index is compiled from, at most one for each object.
 #[derive(Clone, Debug, Default)]
 pub struct Changes {
     pub cluster_roles: Vec<Change>,
@@ -52,7 +52,7 @@ fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
 }
 
 impl RbacIndex {
-    /// The index of the objects as they are after these changes.
+    /// Returns the index after these changes.
     pub fn after(&self, changes: &Changes) -> Self {
         let mut next = self.clone();
         if !changes.cluster_roles.is_empty() {
@@ -86,9 +86,11 @@ impl RbacIndex {
 
     pub fn authorize(&self, attributes: &Attributes<'_>) -> Decision {
         let mut missing = BTreeSet::new();
-        for mut from in begins(attributes.user, attributes.namespace) {
-            // Of all bindings to one role the first one speaks.
-            while let Some(grant) = self.grants.range(from.clone()..).next().filter(|grant| grant.is_beside(&from)) {
+        for mut from in lower_bounds(attributes.user, attributes.namespace) {
+            // Of all bindings to one role, only the first is checked.
+            while let Some(grant) =
+                self.grants.range(from.clone()..).next().filter(|grant| grant.has_same_subject_and_namespace(&from))
+            {
                 match self.rules(&grant.namespace, &grant.role) {
                     Some(rules) if rules.iter().any(|rule| rule.allows(attributes)) => {
                         return Decision::Allow(format!("RBAC: allowed by {grant}"));
@@ -96,7 +98,7 @@ impl RbacIndex {
                     Some(_) => {}
                     None => drop(missing.insert(grant.role.not_found())),
                 }
-                from = grant.behind_role();
+                from = grant.after_role();
             }
         }
         Decision::NoOpinion(match missing.len() {
@@ -106,10 +108,10 @@ impl RbacIndex {
         })
     }
 
-    /// All rules that hold for a user in a namespace, and what could not be resolved.
+    /// Returns all rules that apply to a user in a namespace, and errors for roles that do not exist.
     pub fn rules_for(&self, user: &UserInfo, namespace: &str) -> (Vec<Rule>, Vec<String>) {
         let (mut rules, mut errors) = (Vec::new(), Vec::new());
-        for grant in self.held(user, namespace) {
+        for grant in self.grants_to(user, namespace) {
             match self.rules(&grant.namespace, &grant.role) {
                 Some(granted) => rules.extend(granted.iter().cloned()),
                 None => errors.push(grant.role.not_found()),
@@ -118,38 +120,39 @@ impl RbacIndex {
         (rules, errors)
     }
 
-    /// Every grant to the user or one of his groups that holds in the namespace; cluster-wide ones first.
-    fn held(&self, user: &UserInfo, namespace: &str) -> impl Iterator<Item = &Grant> {
-        begins(user, namespace)
-            .flat_map(|from| self.grants.range(from.clone()..).take_while(move |grant| grant.is_beside(&from)))
+    /// Returns the grants to the user or one of its groups that apply in the namespace, cluster-wide ones first.
+    fn grants_to(&self, user: &UserInfo, namespace: &str) -> impl Iterator<Item = &Grant> {
+        lower_bounds(user, namespace).flat_map(|from| {
+            self.grants.range(from.clone()..).take_while(move |grant| grant.has_same_subject_and_namespace(&from))
+        })
     }
 
-    /// The rule by which `authorize` allows it, as it stands in a role.
+    /// Returns the rule by which `authorize` allows the request, as JSON.
     pub fn allowing_rule(&self, attributes: &Attributes<'_>) -> Option<String> {
-        let held = self.held(attributes.user, attributes.namespace);
+        let held = self.grants_to(attributes.user, attributes.namespace);
         let mut rules =
             held.filter_map(|grant| self.rules(&grant.namespace, &grant.role)).flat_map(|rules| rules.iter());
         rules.find(|rule| rule.allows(attributes)).map(|rule| rule.to_value().to_string())
     }
 
-    /// The bindings that name the user or one of his groups and hold in the namespace; the first ones of very many.
-    pub fn bound_to(&self, user: &UserInfo, namespace: &str) -> Vec<String> {
-        self.held(user, namespace).take(MAX_TOLD).map(Grant::to_string).collect()
+    /// Returns the first [`MAX_BINDINGS_IN_TRACE`] bindings of the user or one of its groups that apply in the namespace.
+    pub fn bindings_of(&self, user: &UserInfo, namespace: &str) -> Vec<String> {
+        self.grants_to(user, namespace).take(MAX_BINDINGS_IN_TRACE).map(Grant::to_string).collect()
     }
 
-    /// The rules behind a `roleRef`, for the check that a binding gives nothing away that its writer lacks.
+    /// Returns the rules of a `roleRef`, for the escalation check: a binding must not grant rules that its writer lacks.
     pub fn rules_of_role(&self, namespace: &str, kind: &str, name: &str) -> Option<Vec<Rule>> {
         let role = RoleRef { kind: RoleKind::of(kind), name: name.into() };
         self.rules(&namespace.into(), &role).map(|rules| rules.to_vec())
     }
 }
 
-/// Where the grants begin that hold for a user in a namespace; cluster-wide ones come first.
-fn begins(user: &UserInfo, namespace: &str) -> impl Iterator<Item = Grant> {
-    let groups = user.groups.iter().map(|group| Holder::Group(group.as_str().into()));
-    let holders: Vec<Holder> = std::iter::once(Holder::User(user.name.as_str().into())).chain(groups).collect();
+/// Returns the lower bound of each range of grants that applies to a user in a namespace, cluster-wide ranges first.
+fn lower_bounds(user: &UserInfo, namespace: &str) -> impl Iterator<Item = Grant> {
+    let groups = user.groups.iter().map(|group| Subject::Group(group.as_str().into()));
+    let subjects: Vec<Subject> = std::iter::once(Subject::User(user.name.as_str().into())).chain(groups).collect();
     let there: Option<Arc<str>> = (!namespace.is_empty()).then(|| namespace.into());
     std::iter::once(Arc::default()).chain(there).flat_map(move |place: Arc<str>| {
-        holders.clone().into_iter().map(move |holder| Grant::before_all(holder, place.clone()))
+        subjects.clone().into_iter().map(move |subject| Grant::before_grants_to(subject, place.clone()))
     })
 }

@@ -1,4 +1,5 @@
-//! Decisions of an index, and an index that follows changes beside one that is made anew and beside the obvious answer.
+//! Decisions of an index; and after random changes, the updated index equals one compiled from scratch and decides as a
+//! plain search over all bindings does.
 
 use super::*;
 use proptest::prelude::*;
@@ -128,29 +129,30 @@ const NAMESPACES: [&str; 2] = ["a", "b"];
 const SUBJECTS: [(&str, &str); 4] =
     [("User", "ann"), ("Group", "devs"), ("ServiceAccount", "bot"), ("User", "system:serviceaccount:a:bot")];
 
-/// An object comes in place of the one of its name, or that goes.
+/// An object that replaces the one of the same name, or that is deleted.
 #[derive(Clone, Debug)]
-enum Step {
+enum PolicyObject {
     ClusterRole(Value),
     Role(Value),
     ClusterRoleBinding(Value),
     RoleBinding(Value),
 }
 
-fn steps() -> impl Strategy<Value = (Step, bool)> {
+fn objects_and_presence() -> impl Strategy<Value = (PolicyObject, bool)> {
     let rules = || (select(&VERBS), select(&RESOURCES)).prop_map(|(verb, resource)| rule(verb, resource));
     let name = || select(&["m", "n", "o"]);
     let step = prop_oneof![
-        (select(&CLUSTER_ROLES), select(&LABELS), rules(), select(&LABELS))
-            .prop_map(|(name, label, rules, collected)| Step::ClusterRole(cluster_role(name, label, rules, collected))),
+        (select(&CLUSTER_ROLES), select(&LABELS), rules(), select(&LABELS)).prop_map(
+            |(name, label, rules, collected)| PolicyObject::ClusterRole(cluster_role(name, label, rules, collected))
+        ),
         (select(&NAMESPACES), name(), rules()).prop_map(|(namespace, name, rules)| {
-            Step::Role(json!({"metadata": {"namespace": namespace, "name": name}, "rules": rules}))
+            PolicyObject::Role(json!({"metadata": {"namespace": namespace, "name": name}, "rules": rules}))
         }),
         (name(), select(&CLUSTER_ROLES), select(&SUBJECTS)).prop_map(|(name, role, subject)| {
-            Step::ClusterRoleBinding(binding("", name, ("ClusterRole", role), subject))
+            PolicyObject::ClusterRoleBinding(binding("", name, ("ClusterRole", role), subject))
         }),
         (select(&NAMESPACES), name(), select(&CLUSTER_ROLES), select(&SUBJECTS)).prop_map(
-            |(namespace, name, role, subject)| Step::RoleBinding(binding(
+            |(namespace, name, role, subject)| PolicyObject::RoleBinding(binding(
                 namespace,
                 name,
                 ("ClusterRole", role),
@@ -158,26 +160,26 @@ fn steps() -> impl Strategy<Value = (Step, bool)> {
             ))
         ),
         (select(&NAMESPACES), name(), name(), select(&SUBJECTS)).prop_map(|(namespace, name, role, subject)| {
-            Step::RoleBinding(binding(namespace, name, ("Role", role), subject))
+            PolicyObject::RoleBinding(binding(namespace, name, ("Role", role), subject))
         }),
     ];
     (step, prop::bool::weighted(0.7))
 }
 
-fn take(policy: &mut Policy, step: Step, comes: bool) {
-    let (objects, object) = match step {
-        Step::ClusterRole(object) => (&mut policy.cluster_roles, object),
-        Step::Role(object) => (&mut policy.roles, object),
-        Step::ClusterRoleBinding(object) => (&mut policy.cluster_role_bindings, object),
-        Step::RoleBinding(object) => (&mut policy.role_bindings, object),
+fn apply(policy: &mut Policy, object: PolicyObject, is_present: bool) {
+    let (objects, object) = match object {
+        PolicyObject::ClusterRole(object) => (&mut policy.cluster_roles, object),
+        PolicyObject::Role(object) => (&mut policy.roles, object),
+        PolicyObject::ClusterRoleBinding(object) => (&mut policy.cluster_role_bindings, object),
+        PolicyObject::RoleBinding(object) => (&mut policy.role_bindings, object),
     };
     put(objects, object.clone());
-    if !comes {
+    if !is_present {
         objects.remove(&(text(&object, "/metadata/namespace").to_owned(), text(&object, "/metadata/name").to_owned()));
     }
 }
 
-/// The obvious answer: every binding is looked at, and every role that it leads to.
+/// Decides by a plain search over every binding and every role that it refers to.
 fn is_allowed(policy: &Policy, user: &UserInfo, attributes: &Attributes<'_>) -> bool {
     let bindings = policy.cluster_role_bindings.values().chain(policy.role_bindings.values());
     bindings.into_iter().any(|binding| {
@@ -200,7 +202,7 @@ fn is_allowed(policy: &Policy, user: &UserInfo, attributes: &Attributes<'_>) -> 
     })
 }
 
-/// A cluster role, and whatever it collects from.
+/// Returns a ClusterRole and all roles that it aggregates.
 fn reachable<'a>(policy: &'a Policy, name: &str) -> Vec<&'a Arc<Value>> {
     let mut found: Vec<&Arc<Value>> = policy.cluster_roles.get(&(String::new(), name.to_owned())).into_iter().collect();
     let mut next = 0;
@@ -220,7 +222,7 @@ fn reachable<'a>(policy: &'a Policy, name: &str) -> Vec<&'a Arc<Value>> {
 proptest! {
     #[test]
     fn an_index_that_follows_changes_is_the_one_made_anew(
-        batches in prop::collection::vec(prop::collection::vec(steps(), 1..4), 1..24)
+        batches in prop::collection::vec(prop::collection::vec(objects_and_presence(), 1..4), 1..24)
     ) {
         let (mut policy, mut index) = (Policy::default(), RbacIndex::default());
         let users = [
@@ -230,8 +232,8 @@ proptest! {
         ];
         for batch in batches {
             let before = policy.clone();
-            for (step, comes) in batch {
-                take(&mut policy, step, comes);
+            for (object, is_present) in batch {
+                apply(&mut policy, object, is_present);
             }
             index = index.after(&policy.since(&before));
             prop_assert_eq!(&index, &policy.index());

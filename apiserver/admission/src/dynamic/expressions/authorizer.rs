@@ -21,7 +21,7 @@ pub trait Authorizer: Send + Sync {
 
 impl Authorizer for Authorization {
     fn decide(&self, attributes: &authz::Attributes<'_>) -> Verdict {
-        self.decide_at_once(attributes)
+        self.decide_without_waiting(attributes)
     }
 }
 

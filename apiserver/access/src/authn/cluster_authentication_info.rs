@@ -1,22 +1,24 @@
-//! `Trust`: whom this server believes, as it tells extension servers.
+//! `ClusterAuthenticationInfo`: the certificate authorities and request headers that this server accepts, as it publishes
+//! them to extension API servers in a ConfigMap.
+//! them to extension API servers in a ConfigMap.
 //!
-//! Servers with other authorities may say so in the same place: what is there stays, and what is missing is added.
+//! Several API servers write the same ConfigMap: existing entries stay, and missing ones are added.
 //! Corresponds to pkg/controlplane/controller/clusterauthenticationtrust.
 
 use super::request_header::RequestHeaders;
 use serde_json::{Map, Value, json};
 
-/// What this server believes. All of it is text: certificates, and lists as JSON.
+/// Data of ConfigMap `extension-apiserver-authentication`: certificates as PEM, lists as JSON.
 #[derive(Clone, Debug, Default)]
-pub struct Trust {
+pub struct ClusterAuthenticationInfo {
     pub client_ca: Option<String>,
     pub proxy_ca: Option<String>,
     pub request_headers: Option<RequestHeaders>,
 }
 
-impl Trust {
-    /// The data of the ConfigMap, with what this server has to say.
-    pub fn added_to(&self, known: &Map<String, Value>) -> Map<String, Value> {
+impl ClusterAuthenticationInfo {
+    /// Returns the data of the ConfigMap with the entries of this server added.
+    pub fn merged_into(&self, known: &Map<String, Value>) -> Map<String, Value> {
         let mut data = known.clone();
         let mut add = |key: &str, merge: &dyn Fn(&str) -> String| {
             let text = data.get(key).and_then(Value::as_str).unwrap_or_default();
@@ -56,14 +58,14 @@ mod tests {
     use super::*;
     use crate::authn::request_header::RequestHeaderOptions;
 
-    fn trust(client_ca: &str, name: &str) -> Trust {
+    fn trust(client_ca: &str, name: &str) -> ClusterAuthenticationInfo {
         let options = RequestHeaderOptions {
             requestheader_client_ca_file: Some("ca.crt".into()),
             requestheader_username_headers: vec!["X-Remote-User".to_owned()],
             requestheader_allowed_names: vec![name.to_owned()],
             ..RequestHeaderOptions::default()
         };
-        Trust {
+        ClusterAuthenticationInfo {
             client_ca: Some(client_ca.to_owned()),
             proxy_ca: Some("PROXY\n".to_owned()),
             request_headers: options.authenticator().unwrap(),
@@ -72,7 +74,7 @@ mod tests {
 
     #[test]
     fn servers_add_to_what_others_believe() {
-        let first = trust("ONE\n", "front").added_to(&Map::new());
+        let first = trust("ONE\n", "front").merged_into(&Map::new());
         let expected = json!({
             "client-ca-file": "ONE\n",
             "requestheader-client-ca-file": "PROXY\n",
@@ -82,11 +84,11 @@ mod tests {
             "requestheader-extra-headers-prefix": "[]",
         });
         assert_eq!(Value::Object(first.clone()), expected);
-        assert_eq!(trust("ONE\n", "front").added_to(&first), first);
-        let both = trust("TWO", "aggregator").added_to(&first);
+        assert_eq!(trust("ONE\n", "front").merged_into(&first), first);
+        let both = trust("TWO", "aggregator").merged_into(&first);
         assert_eq!(both["client-ca-file"], "ONE\nTWO\n");
         assert_eq!(both["requestheader-allowed-names"], r#"["front","aggregator"]"#);
-        assert_eq!(trust("ONE", "front").added_to(&both), both);
-        assert_eq!(Trust::default().added_to(&Map::new()), Map::new());
+        assert_eq!(trust("ONE", "front").merged_into(&both), both);
+        assert_eq!(ClusterAuthenticationInfo::default().merged_into(&Map::new()), Map::new());
     }
 }
