@@ -71,7 +71,7 @@ pub struct ReloadMetrics {
 /// Calls `apply` whenever the file has changed, until shutdown. An invalid file is logged once and leaves everything as
 /// it was.
 pub async fn follow(env: Env, path: PathBuf, reloads: ReloadMetrics, apply: impl Fn() -> Result<(), String>) {
-    let total = env.metrics().counters(reloads.total, "ReloadMetrics of the configuration by status");
+    let total = env.metrics().counters(reloads.total, "Reloads of the configuration by status");
     let last = env.metrics().float_gauges(reloads.last, "Time of the last reload of the configuration by status");
     let mut watch = FileWatch::new([path.clone()]);
     let follow = async {

@@ -1,4 +1,4 @@
-//! Borrowing: how the server's seats are shared out among priority levels by what each of them needs.
+//! Borrowing: reallocates the server's seats among the priority levels by their demand.
 //!
 //! A level lends what it does not use, down to its lower bound, and borrows up to its upper one. Corresponds to
 //! updateBorrowingLocked of k8s.io/apiserver/pkg/util/flowcontrol/apf_controller.go and conc_alloc.go.
@@ -6,10 +6,10 @@
 use super::demand::Smoothed;
 use super::priority_level::Bounds;
 
-/// Seats that somebody is taken to want who wants none, so that shares are in proportion.
+/// The least target of a level, so that levels without demand still have proportional shares.
 const LEAST_TARGET: f64 = 0.001;
 
-/// One level before seats are shared out.
+/// One level, before the allocation.
 #[derive(Clone, Copy, Debug)]
 pub struct Borrower {
     pub exempt: bool,
@@ -17,15 +17,15 @@ pub struct Borrower {
     pub demand: Smoothed,
 }
 
-/// What came of it, in the order of the levels.
+/// The allocation, in the order of the levels.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shares {
     pub limits: Vec<usize>,
-    /// How much of what it wants a level gets that is at neither of its bounds; not known where it did not come to that.
+    /// The fraction of its target that a level gets if it is at neither bound; `None` when it was not calculated.
     pub fair_fraction: Option<f64>,
 }
 
-/// What one level may get, and what it wants.
+/// The bounds and the target of one level.
 #[derive(Clone, Copy, Debug)]
 struct Item {
     lower: f64,
@@ -33,7 +33,7 @@ struct Item {
     target: f64,
 }
 
-/// Shares the nominal seats of all levels out among them.
+/// Allocates the nominal seats of all levels among them.
 pub fn share_out(levels: &[Borrower]) -> Shares {
     let nominal: usize = levels.iter().map(|level| level.bounds.nominal).sum();
     let taken: usize = levels.iter().filter(|level| level.exempt).map(exempt_limit).sum();
@@ -41,7 +41,7 @@ pub fn share_out(levels: &[Borrower]) -> Shares {
     let limited: Vec<(usize, f64)> = levels
         .iter()
         .filter(|level| !level.exempt)
-        // No level has to give away what it used, unless that was more than its own.
+        // A level keeps what it used, up to its nominal seats.
         .map(|level| {
             (level.bounds.lower, level.bounds.lower.max(level.bounds.nominal.min(level.demand.highest)) as f64)
         })
@@ -49,7 +49,7 @@ pub fn share_out(levels: &[Borrower]) -> Shares {
     let lower_sum: f64 = limited.iter().map(|(lower, _)| *lower as f64).sum();
     let least_sum: f64 = limited.iter().map(|(_, least)| least).sum();
     let (shares, fair_fraction) = if rest <= lower_sum {
-        // Those that nobody limits use it all.
+        // The exempt levels use all seats.
         (limited.iter().map(|(lower, _)| *lower as f64).collect(), None)
     } else if rest <= least_sum {
         let part = (rest - lower_sum) / (least_sum - lower_sum);
@@ -77,13 +77,13 @@ pub fn share_out(levels: &[Borrower]) -> Shares {
     Shares { limits, fair_fraction }
 }
 
-/// Nobody limits it; this is what it leaves others.
+/// Returns the seats of an exempt level, which limited levels cannot have: those it used, at least its lower bound.
 fn exempt_limit(level: &Borrower) -> usize {
     level.bounds.lower.max(level.demand.highest)
 }
 
-/// Finds the fraction by which everybody's target has to be multiplied so that, within the bounds, all of it is given
-/// away. The sum grows with the fraction, in straight lines between the places where somebody meets a bound.
+/// Finds the fraction of all targets at which, within the bounds, exactly `total` is allocated. The sum grows with the
+/// fraction, linearly between the points at which a level reaches a bound.
 fn allocate(total: f64, items: &[Item]) -> (Vec<f64>, f64) {
     let target = |item: &Item| item.target.max(LEAST_TARGET);
     let share = |item: &Item, fraction: f64| (fraction * target(item)).clamp(item.lower, item.upper);
@@ -118,15 +118,15 @@ mod tests {
     fn seats_go_to_whoever_needs_them() {
         let exempt = |highest| Borrower { exempt: true, ..level(0, 0, 600, highest, 0.0) };
         let cases = [
-            // Two idle levels have no reason to move far from each other.
+            // Two idle levels share equally.
             ("idle", vec![level(50, 100, 200, 0, 0.0), level(50, 100, 200, 0, 0.0)], vec![100, 100]),
-            // One wants much: it gets what the other lends.
+            // A level with high demand gets what the other one lends.
             ("borrowing", vec![level(10, 100, 200, 0, 0.0), level(90, 100, 200, 200, 200.0)], vec![10, 190]),
-            // No further than its own limit of borrowing.
+            // It borrows no more than its borrowing limit.
             ("bounded", vec![level(10, 100, 200, 0, 0.0), level(90, 100, 120, 200, 200.0)], vec![80, 120]),
-            // What a level used, up to its nominal seats, is not lent away.
+            // A level does not lend what it used, up to its nominal seats.
             ("kept", vec![level(10, 100, 200, 60, 50.0), level(90, 100, 400, 300, 300.0)], vec![60, 140]),
-            // Requests that nobody limits come out of the same seats.
+            // Exempt requests use the same seats.
             (
                 "exempt",
                 vec![exempt(50), level(50, 100, 200, 200, 200.0), level(50, 100, 200, 200, 200.0)],
@@ -167,7 +167,7 @@ mod tests {
             }
             let nominal: usize = levels.iter().map(|level| level.bounds.nominal).sum();
             let given: usize = shares.limits.iter().sum();
-            // Each is rounded by itself.
+            // Each level is rounded by itself.
             prop_assert!(given.abs_diff(nominal) <= levels.len(), "{given} of {nominal}");
         }
     }

@@ -1,7 +1,7 @@
-//! `Configuration`: the flow schemas in the order in which they are tried, and their priority levels with the seats of each.
+//! `Configuration`: the FlowSchemas in the order in which they are matched, and their priority levels with their seats.
 //!
-//! Made anew whenever an object changes; levels that stay keep their queues. Corresponds to the digestion of objects in
-//! k8s.io/apiserver/pkg/util/flowcontrol/apf_controller.go.
+//! It is compiled again whenever an object changes; existing levels keep their queues. Corresponds to the digestion of
+//! objects in k8s.io/apiserver/pkg/util/flowcontrol/apf_controller.go.
 
 use super::flow_schema::FlowSchema;
 use super::level::Level;
@@ -18,25 +18,25 @@ use strategy::validation::flow_schemas;
 
 const CATCH_ALL: &str = "catch-all";
 
-/// A flow schema that leads to a level.
+/// A FlowSchema with its priority level.
 #[derive(Debug)]
 pub struct Flow {
     pub schema: FlowSchema,
     pub level: Arc<Level>,
     pub meters: FlowMeters,
-    /// The uids of the schema and of its level, for the answer's headers. Objects that are not stored have none.
+    /// The uids of the schema and of its level, for the response headers. Default objects that are not stored have none.
     pub uids: (Option<HeaderValue>, Option<HeaderValue>),
 }
 
 #[derive(Debug, Default)]
 pub struct Configuration {
-    /// By precedence and name. Those without a level are left out.
+    /// Sorted by precedence and name. Schemas whose level does not exist are left out.
     flows: Vec<Arc<Flow>>,
     pub levels: BTreeMap<String, Arc<Level>>,
 }
 
 impl Configuration {
-    /// Of the objects that there are, with those that have to be. Levels of `known` go on with who is in them.
+    /// Compiles the stored objects and the mandatory ones. Levels of `known` keep their requests.
     pub fn of(
         known: &Self,
         schemas: &[Value],
@@ -79,7 +79,7 @@ impl Configuration {
         Self { flows, levels: of_names }
     }
 
-    /// The first schema that is about a request.
+    /// Returns the first schema that matches a request.
     pub fn classify(&self, info: &RequestInfo, user: &UserInfo) -> &Arc<Flow> {
         let found = self.flows.iter().find(|flow| flow.schema.matches(info, user));
         let catch_all = || self.flows.iter().find(|flow| flow.schema.name == CATCH_ALL);

@@ -1,4 +1,4 @@
-//! Follows the stored objects, shares the seats out at its period, and tells in each FlowSchema whether its level exists.
+//! Watches the stored objects, reallocates seats periodically, and writes into each FlowSchema whether its level exists.
 //!
 //! Corresponds to the configuration consumer in k8s.io/apiserver/pkg/util/flowcontrol/apf_controller.go.
 
@@ -15,17 +15,17 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Between two times that seats are shared out.
+/// Period between two allocations of seats.
 const ADJUSTMENT_PERIOD: Duration = Duration::from_secs(10);
 const GROUP: &str = "flowcontrol.apiserver.k8s.io";
 const MANAGER: &str = "api-priority-and-fairness-config-consumer-v1";
 const DANGLING: &str = "Dangling";
 
-/// Follows the objects until the server announces its end.
+/// Runs until the server begins to shut down.
 pub async fn run(upkeep: Upkeep, fairness: Arc<Fairness>) {
     let registry = &upkeep.registry;
     let row = |resource| registry.row_of(GROUP, resource);
-    // Where they are not served, what the server began with stays.
+    // If the resources are not served, the default objects stay in force.
     let (Ok((_, schemas)), Ok((_, levels))) = (row("flowschemas"), row("prioritylevelconfigurations")) else {
         upkeep.hooks.finished(Hook::FairnessConfigConsumer);
         return;
@@ -44,8 +44,8 @@ pub async fn run(upkeep: Upkeep, fairness: Arc<Fairness>) {
             fairness.configure(&of_schemas, &of_levels);
             upkeep.hooks.finished(Hook::FairnessConfigConsumer);
         }
-        // Again at every period, for what could not be written.
-        tell(registry, &values(&now_schemas), &values(&now_levels)).await;
+        // Repeated at every period, for conditions that could not be written.
+        write_conditions(registry, &values(&now_schemas), &values(&now_levels)).await;
         tokio::select! {
             biased;
             () = upkeep.env.shutdown().cancelled() => return,
@@ -66,15 +66,15 @@ fn values(snapshot: &Snapshot) -> Vec<Value> {
 }
 
 /// Writes the condition of each schema that does not have it yet.
-async fn tell(registry: &Registry, schemas: &[Value], levels: &[Value]) {
+async fn write_conditions(registry: &Registry, schemas: &[Value], levels: &[Value]) {
     let levels: BTreeSet<&str> = levels.iter().filter_map(|level| level["metadata"]["name"].as_str()).collect();
     for schema in schemas {
         let wanted = condition(schema, &levels);
-        if is_told(schema, &wanted) {
+        if has_condition(schema, &wanted) {
             continue;
         }
         let name = schema["metadata"]["name"].as_str().unwrap_or_default();
-        if let Err(error) = write(registry, name, &wanted).await
+        if let Err(error) = write_condition(registry, name, &wanted).await
             && !error.is_not_found()
         {
             tracing::debug!(flow_schema = name, %error, "its condition is not written yet");
@@ -82,7 +82,7 @@ async fn tell(registry: &Registry, schemas: &[Value], levels: &[Value]) {
     }
 }
 
-/// Whether its level is missing.
+/// Returns the condition `Dangling`: whether the schema's level is missing.
 fn condition(schema: &Value, levels: &BTreeSet<&str>) -> Value {
     let level = schema["spec"]["priorityLevelConfiguration"]["name"].as_str().unwrap_or_default();
     let (status, reason, what) = if levels.contains(level) {
@@ -94,23 +94,23 @@ fn condition(schema: &Value, levels: &BTreeSet<&str>) -> Value {
     json!({"type": DANGLING, "status": status, "reason": reason, "message": message})
 }
 
-fn is_told(schema: &Value, wanted: &Value) -> bool {
+fn has_condition(schema: &Value, wanted: &Value) -> bool {
     let same = |known: &Value| ["type", "status", "reason", "message"].iter().all(|key| known[key] == wanted[key]);
     schema["status"]["conditions"].as_array().into_iter().flatten().any(same)
 }
 
-async fn write(registry: &Registry, name: &str, wanted: &Value) -> registry::Result<()> {
+async fn write_condition(registry: &Registry, name: &str, wanted: &Value) -> registry::Result<()> {
     let (target, _) = registry.row_of(GROUP, "flowschemas")?;
     let user = UserInfo::apiserver();
     let options = json!({"kind": "UpdateOptions", "apiVersion": "meta.k8s.io/v1"});
     let mut mutation = own_mutation(&target, &user, &options, "", name);
     (mutation.subresource, mutation.manager) = ("status", MANAGER);
     let now = registry.env.wall().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-    registry.update(&mut mutation, &Edit(|current: &Value| Ok(told(current, wanted, &now)))).await.map(|_| ())
+    registry.update(&mut mutation, &Edit(|current: &Value| Ok(with_condition(current, wanted, &now)))).await.map(|_| ())
 }
 
-/// The schema with the condition. Its time is that of the last change of its status.
-fn told(current: &Value, wanted: &Value, now: &str) -> Value {
+/// Returns the schema with the condition. `lastTransitionTime` changes only when the condition's status does.
+fn with_condition(current: &Value, wanted: &Value, now: &str) -> Value {
     let mut schema = current.clone();
     let mut conditions = schema["status"]["conditions"].as_array().cloned().unwrap_or_default();
     let known = conditions.iter().position(|condition| condition["type"] == DANGLING);

@@ -1,11 +1,11 @@
-//! `Dealer`: which queues of a priority level a flow may wait in.
+//! `Dealer`: chooses by shuffle sharding the queues of a priority level in which a flow may wait.
 //!
-//! Every flow is dealt a hand of queues by its hash. Two flows rarely have the same hand, so a flow that fills its own
-//! queues leaves others at least one that is short. Corresponds to k8s.io/apiserver/pkg/util/shufflesharding.
+//! Every flow gets a hand of queues by its hash. Two flows rarely have the same hand, so a flow that fills its own queues
+//! leaves others at least one that is short. Corresponds to k8s.io/apiserver/pkg/util/shufflesharding.
 
 use sha2::{Digest, Sha256};
 
-/// The longest hand that validation lets pass.
+/// The largest hand size that validation allows.
 pub const MAX_HAND: usize = 10;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,8 +19,8 @@ impl Dealer {
         Self { deck, hand: hand.min(deck).min(MAX_HAND) }
     }
 
-    /// Different queues, in the order in which they were drawn. The hash is read as a number of mixed base: what is left
-    /// by `deck` is the first card, then what is left of the rest by `deck - 1` is a card of those that remain, …
+    /// Returns distinct queues, in the order in which they were drawn. The hash is read as a number of mixed base: the
+    /// remainder by `deck` is the first card, the quotient's remainder by `deck - 1` selects one of the remaining cards, …
     pub fn deal(self, hash: u64) -> Hand {
         let mut cards = [0; MAX_HAND];
         let mut rest = hash;
@@ -29,7 +29,7 @@ impl Dealer {
             *card = (rest % left) as usize;
             rest /= left;
         }
-        // From places among the cards that were left to places in the whole deck.
+        // Converts positions among the remaining cards to positions in the whole deck.
         let remainders = cards;
         for (drawn, card) in cards.iter_mut().enumerate().take(self.hand) {
             for earlier in remainders[..drawn].iter().rev() {
@@ -42,7 +42,7 @@ impl Dealer {
     }
 }
 
-/// Some queues of a level.
+/// The queues of one flow.
 #[derive(Clone, Copy, Debug)]
 pub struct Hand {
     cards: [usize; MAX_HAND],
@@ -55,7 +55,7 @@ impl Hand {
     }
 }
 
-/// The hash of a flow: its schema, and which of the schema's flows it is.
+/// Returns the hash of a flow, from the name of its schema and its distinguisher.
 pub fn hash_of(schema: &str, distinguisher: &str) -> u64 {
     let mut hash = Sha256::new();
     hash.update(schema.as_bytes());
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn a_hash_is_dealt_as_a_number_of_mixed_base() {
-        // 1 + 8 * (3 + 7 * 3): card 1 of 8, card 3 of the 7 others, card 3 of the 6 that are left then.
+        // 1 + 8 * (3 + 7 * 3): card 1 of 8, card 3 of the 7 others, card 3 of the 6 remaining ones.
         assert_eq!(Dealer::new(8, 3).deal(1 + 8 * (3 + 7 * 3)).cards(), [1, 4, 5]);
         assert_eq!(Dealer::new(4, 4).deal(0).cards(), [0, 1, 2, 3]);
         assert_eq!(Dealer::new(1, 6).deal(u64::MAX).cards(), [0]);

@@ -1,4 +1,4 @@
-//! `/debug/api_priority_and_fairness/…`: levels, queues and waiting requests as tables in plain text.
+//! Serves `/debug/api_priority_and_fairness/…`: tables of levels, queues and waiting requests in plain text.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/util/flowcontrol/apf_controller_debug.go.
 //!
@@ -7,14 +7,14 @@
 use super::Fairness;
 use super::level::{About, State};
 
-/// Rows of cells; the first one names the columns.
+/// Rows of cells; the first row is the header.
 type Rows = Vec<Vec<String>>;
 
 fn row(cells: &[&str]) -> Vec<String> {
     cells.iter().map(|cell| (*cell).to_owned()).collect()
 }
 
-/// One of the pages, by the last part of its path.
+/// Returns the page with this last path segment.
 pub fn page(fairness: &Fairness, name: &str, with_details: bool) -> Option<String> {
     let rows = match name {
         "dump_priority_levels" => levels(fairness),
@@ -53,7 +53,7 @@ fn levels(fairness: &Fairness) -> Rows {
             name.to_owned(),
             set.active_queues().to_string(),
             is_idle.to_string(),
-            // A level that is removed is not shown any more.
+            // `isQuiescing`: a removed level is no longer in the table.
             false.to_string(),
             set.waiting.to_string(),
             set.executing.to_string(),
@@ -155,7 +155,7 @@ fn requests(fairness: &Fairness, with_details: bool) -> Rows {
     })
 }
 
-/// Columns one below the other, with commas.
+/// Formats rows with aligned columns, separated by commas.
 fn aligned(rows: &Rows) -> String {
     let columns = rows.first().map_or(0, Vec::len);
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count() + 2).max().unwrap_or_default();

@@ -1,13 +1,13 @@
-//! `Demand`: how many seats a priority level would have used, over a period and smoothed over many.
+//! `Demand`: the number of seats that a priority level would have used, in one period and smoothed over many.
 //!
 //! Corresponds to the integrators of k8s.io/apiserver/pkg/util/flowcontrol/fairqueuing.
 
 use std::time::Duration;
 
-/// How much of what was before is kept at the end of a period.
+/// Weight of the previous smoothed value at the end of a period.
 const KEPT: f64 = 0.977;
 
-/// The integral of a value that jumps.
+/// The demand since the beginning of a period, as the integral of a step function.
 #[derive(Clone, Debug, Default)]
 pub struct Demand {
     began: Duration,
@@ -18,7 +18,7 @@ pub struct Demand {
     highest: f64,
 }
 
-/// What a period was like.
+/// Statistics of one period.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Period {
     pub length_s: f64,
@@ -28,7 +28,7 @@ pub struct Period {
 }
 
 impl Demand {
-    /// From now on so many.
+    /// Sets the demand from `now` on.
     pub fn set(&mut self, now: Duration, seats: usize) {
         self.advance(now);
         self.seats = seats as f64;
@@ -56,7 +56,7 @@ impl Demand {
     }
 }
 
-/// What is known of a level's demand after some periods.
+/// The smoothed demand of a level over the periods so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Smoothed {
     pub highest: usize,
@@ -90,7 +90,7 @@ mod tests {
         demand.set(at(5), 6);
         let first = demand.end_period(at(10));
         assert_eq!(first, Period { length_s: 10.0, average: 4.0, deviation: 2.0, highest: 6.0 });
-        // What is in use at the end of a period is there at the beginning of the next.
+        // The demand at the end of a period is the demand at the beginning of the next.
         demand.set(at(20), 0);
         let second = demand.end_period(at(20));
         assert_eq!(second, Period { length_s: 10.0, average: 6.0, deviation: 0.0, highest: 6.0 });

@@ -1,6 +1,6 @@
-//! `FlowSchema`: which requests it is about, and by what they are told apart.
+//! `FlowSchema`: matches requests, and divides them into flows.
 //!
-//! Compiled from the object, so that the decision about a request compares strings and makes none.
+//! It is compiled from the object, so that matching a request allocates no strings.
 //! Corresponds to k8s.io/apiserver/pkg/util/flowcontrol/rule.go.
 
 use request::UserInfo;
@@ -8,12 +8,12 @@ use request::info::RequestInfo;
 use request::user_info::split_service_account;
 use serde_json::Value;
 
-/// By what the flows of one schema differ.
+/// `distinguisherMethod`: what separates the flows of one schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Distinguisher {
     User,
     Namespace,
-    /// All its requests are one flow.
+    /// All requests of the schema are one flow.
     None,
 }
 
@@ -77,7 +77,7 @@ impl Names {
         }
     }
 
-    /// Of `pods/log`, without putting it together.
+    /// Tells whether the names contain `resource/subresource`, without building that string.
     fn has_resource(&self, resource: &str, subresource: &str) -> bool {
         let Self::Some(names) = self else { return true };
         names.iter().any(|known| match known.split_once('/') {
@@ -117,7 +117,7 @@ impl FlowSchema {
         self.rules.iter().any(|rule| rule.matches(info, user))
     }
 
-    /// Which of the schema's flows a request is of.
+    /// Returns the flow distinguisher of a request.
     pub fn flow<'a>(&self, info: &'a RequestInfo, user: &'a UserInfo) -> &'a str {
         match self.distinguisher {
             Distinguisher::User => &user.name,
@@ -213,7 +213,7 @@ mod tests {
     use http::Method;
     use strategy::validation::flow_schemas;
 
-    /// The schema of a fresh cluster that a request falls under, and its flow.
+    /// Returns the default schema that matches a request, and its flow.
     fn classified(method: Method, path: &str, user: &UserInfo) -> String {
         let schemas = flow_schemas::objects().into_iter().filter(|(kind, _)| *kind == "flowschemas");
         let mut schemas: Vec<FlowSchema> = schemas.map(|(_, schema)| FlowSchema::of(&schema)).collect();

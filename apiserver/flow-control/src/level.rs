@@ -1,10 +1,10 @@
-//! `Level`: a priority level at work: its queues, its seats, and what it has counted.
+//! `Level`: the state of a priority level: its queues, its seats and its counters.
 //!
-//! The edge of the pure queues: here whoever waits is woken. Corresponds to priorityLevelState in
+//! It wraps the pure [`QueueSet`] with a lock and wakes waiting requests. Corresponds to priorityLevelState in
 //! k8s.io/apiserver/pkg/util/flowcontrol/apf_controller.go.
 
 use super::demand::Smoothed;
-use super::occupancy::Room;
+use super::occupancy::Capacity;
 use super::priority_level::{Bounds, Discipline};
 use super::queue_set::{Arrival, Next, QueueSet, Refused, Running, Waits};
 use super::work::Work;
@@ -14,7 +14,7 @@ use prometheus_client::metrics::counter::Counter;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// What a request that waits can be told by.
+/// Description of a waiting request, for the debug page.
 #[derive(Clone, Debug)]
 pub struct About {
     pub schema: String,
@@ -27,16 +27,16 @@ pub struct About {
     pub api_version: String,
     pub resource: String,
     pub subresource: String,
-    /// As it is shown.
+    /// Time of arrival, formatted.
     pub arrived: String,
 }
 
-/// How a request that waits hears that it is its turn.
+/// Wakes a waiting request when its turn comes.
 #[derive(Debug)]
 pub struct Ticket {
     pub wake: oneshot::Sender<Running>,
     pub about: About,
-    /// Counts when there is no room for it, although it is first.
+    /// Counts how often the request was first in order and too few seats were free.
     pub no_room: Counter,
 }
 
@@ -46,7 +46,7 @@ impl Waits for Ticket {
     }
 }
 
-/// What became of the requests of a level so far.
+/// Counts of the results of a level's requests.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tallies {
     pub dispatched: u64,
@@ -62,7 +62,7 @@ pub struct State {
     pub bounds: Bounds,
     pub demand: Smoothed,
     pub tallies: Tallies,
-    /// Somebody looks after the seats that come free with time.
+    /// A task waits for seats that become free by time alone.
     pub alarm_set: bool,
 }
 
@@ -73,7 +73,7 @@ pub struct Level {
     meters: LevelMeters,
 }
 
-/// A request that has to wait for its turn.
+/// A waiting request.
 #[derive(Debug)]
 pub struct Queued {
     pub id: u64,
@@ -84,7 +84,7 @@ impl Level {
     pub fn new(name: &str, discipline: Discipline, bounds: Bounds, metrics: &FlowMetrics) -> Self {
         let limit = initial_limit(discipline, bounds);
         let mut set = QueueSet::new(discipline, limit);
-        set.occupancy.resize(Duration::ZERO, room(discipline, bounds));
+        set.occupancy.resize(Duration::ZERO, capacity(discipline, bounds));
         let state = State {
             set,
             discipline,
@@ -99,7 +99,7 @@ impl Level {
         level
     }
 
-    /// Its object has changed, or others' shares have.
+    /// Applies a changed object, or changed shares of other levels.
     pub fn configure(&self, now: Duration, discipline: Discipline, bounds: Bounds) {
         let next = {
             let mut state = self.state.lock();
@@ -109,14 +109,14 @@ impl Level {
             (state.discipline, state.bounds) = (discipline, bounds);
             let limit = initial_limit(discipline, bounds);
             self.meters.limit.set(limit as i64);
-            state.set.occupancy.resize(now, room(discipline, bounds));
+            state.set.occupancy.resize(now, capacity(discipline, bounds));
             state.set.configure(now, discipline, limit)
         };
         self.meters.show_bounds(bounds);
         self.wake(now, next);
     }
 
-    /// As many seats as it has until the next time that they are shared out.
+    /// Sets the level's seats until the next allocation.
     pub fn set_limit(&self, now: Duration, limit: usize) {
         self.meters.limit.set(limit as i64);
         let next = {
@@ -127,7 +127,7 @@ impl Level {
         self.wake(now, next);
     }
 
-    /// Ends a period of looking at what is wanted.
+    /// Ends a period of the demand and returns the smoothed demand.
     pub fn end_period(&self, now: Duration) -> (Discipline, Bounds, Smoothed) {
         let mut state = self.state.lock();
         let period = state.set.end_period(now);
@@ -144,7 +144,7 @@ impl Level {
         look(&self.state.lock())
     }
 
-    /// A seat at once, a place in a queue, or neither.
+    /// Returns a seat, a place in a queue, or a rejection.
     pub fn arrive(
         &self,
         now: Duration,
@@ -177,7 +177,7 @@ impl Level {
         }
     }
 
-    /// It does not wait any more. False where it has been its turn before.
+    /// Removes a waiting request; false if its turn has already come.
     pub fn abandon(&self, now: Duration, id: u64, why: Refused) -> bool {
         let next = {
             let mut state = self.state.lock();
@@ -197,13 +197,13 @@ impl Level {
         self.wake(now, next);
     }
 
-    /// Seats may have come free with time.
+    /// Frees seats whose time has passed.
     pub fn pass(&self, now: Duration) {
         let next = self.state.lock().set.pass(now);
         self.wake(now, next);
     }
 
-    /// Tells them that it is their turn. Whoever has gone gives the seats back at once.
+    /// Wakes requests whose turn has come. Seats of requests that have gone away are returned at once.
     fn wake(&self, now: Duration, mut next: Vec<Next<Ticket>>) {
         while let Some(Next { ticket, running }) = next.pop() {
             self.state.lock().tallies.dispatched += 1;
@@ -213,7 +213,7 @@ impl Level {
         }
     }
 
-    /// When to look again, if anybody waits only for time to pass and nobody looks yet.
+    /// Returns when seats become free by time alone, if a request waits for them and no task does so yet.
     pub fn set_alarm(&self) -> Option<Duration> {
         let mut state = self.state.lock();
         let at = state.set.wakes_at().filter(|_| !state.alarm_set)?;
@@ -226,7 +226,7 @@ impl Level {
         self.pass(now);
     }
 
-    /// Brings what follows from time alone up to date for who looks at metrics.
+    /// Updates the metrics that change with time alone, before they are read.
     pub fn show(&self, now: Duration) {
         self.pass(now);
         let mut state = self.state.lock();
@@ -235,16 +235,16 @@ impl Level {
     }
 }
 
-/// Nobody limits what is exempt; what is shown is what it leaves others.
+/// Returns the first limit of a level. Exempt requests are not limited; the number is only shown.
 fn initial_limit(discipline: Discipline, bounds: Bounds) -> usize {
     if discipline == Discipline::Exempt { bounds.lower } else { bounds.nominal }
 }
 
-/// What a level's occupancy is measured by, whatever it has borrowed or lent.
-fn room(discipline: Discipline, bounds: Bounds) -> Room {
+/// Returns the capacity that a level's occupancy is relative to: its nominal one, whatever it has borrowed or lent.
+fn capacity(discipline: Discipline, bounds: Bounds) -> Capacity {
     let queues = match discipline {
         Discipline::Queue { queues, length, .. } => queues * length.max(1),
         Discipline::Exempt | Discipline::Reject => 1,
     };
-    Room { seats: bounds.nominal, queues }
+    Capacity { seats: bounds.nominal, queues }
 }

@@ -1,12 +1,12 @@
-//! API priority and fairness: which requests are served when there are too many.
+//! API Priority and Fairness: decides which requests run when the server receives too many, and which wait or are rejected.
 //!
-//! A request falls under the first FlowSchema that is about it, and so to a PriorityLevelConfiguration, which has a part
-//! of the server's seats. What finds none waits in one of the level's queues or is told to come back. Flows of one schema
-//! are told apart by user or namespace, and each is dealt few of the queues, so that one flood does not fill all.
+//! The first FlowSchema that matches a request assigns it to a PriorityLevelConfiguration, which has a share of the server's
+//! seats. A request that finds no free seat waits in one of the level's queues, or is rejected with 429. Flows of one schema
+//! are distinguished by user or namespace. Each flow may use only a few of the queues, so that one flood cannot fill them all.
 //! Corresponds to k8s.io/apiserver/pkg/util/flowcontrol.
 //!
-//! Reading order: [`flow_schema`], [`priority_level`], [`work`], [`queue_set`] with [`dealer`], [`borrowing`]; all of them
-//! pure. The edge is here and in [`level`].
+//! Reading order: [`flow_schema`], [`priority_level`], [`work`], [`queue_set`] with [`dealer`], [`borrowing`]: pure
+//! calculations. [`level`] and [`FlowControl`] below let requests wait; [`controller`] watches the API objects.
 
 pub mod flow_schema;
 pub mod priority_level;
@@ -44,10 +44,10 @@ use tokio::time::Instant;
 use watch_count::{OpenWatch, WatchCount};
 use work::{Load, Work, estimate};
 
-/// A request waits for at most this part of the time that it has.
+/// A request waits for at most one part in this many of its timeout.
 const WAIT_PART: u32 = 4;
 
-/// Which requests are served, and when.
+/// Admits requests: by fairness, or by `max-in-flight` limits.
 #[derive(Clone, Debug)]
 pub struct FlowControl(Kind);
 
@@ -57,7 +57,7 @@ enum Kind {
     Fair(Arc<Fairness>),
 }
 
-/// Priority and fairness.
+/// State of API Priority and Fairness.
 #[derive(Debug)]
 pub struct Fairness {
     env: Env,
@@ -69,16 +69,16 @@ pub struct Fairness {
     metrics: FlowMetrics,
 }
 
-/// What a request holds until its answer is made.
+/// What a request holds until its response is complete.
 #[derive(Debug)]
 pub enum Seat {
-    /// Requests that nobody limits.
+    /// The request is not limited.
     None,
     InFlight(OwnedSemaphorePermit),
     Fair(FairSeat),
 }
 
-/// Its seats on a priority level.
+/// The seats of a request on a priority level.
 #[derive(Debug)]
 pub struct FairSeat {
     fairness: Arc<Fairness>,
@@ -91,12 +91,12 @@ pub struct FairSeat {
 }
 
 impl FlowControl {
-    /// So many requests at once; 0 means no limit.
+    /// Limits concurrent requests without fairness; 0 means no limit.
     pub fn max_in_flight(max_reads: usize, max_writes: usize) -> Self {
         Self(Kind::InFlight(MaxInFlight::new(max_reads, max_writes)))
     }
 
-    /// So many seats, shared out as the objects say that every cluster begins with, until the stored ones are known.
+    /// Shares `server_seats` among the default objects of a new cluster, until the stored objects are known.
     pub fn fair(env: &Env, server_seats: usize) -> Self {
         let metrics = FlowMetrics::register(env);
         let fairness = Arc::new(Fairness {
@@ -125,17 +125,17 @@ impl FlowControl {
         }
     }
 
-    /// The flow that a request is of; `None` where nobody asks: for streams, and without fairness.
+    /// Returns the flow of a request; `None` without fairness, and for long-running requests other than watches.
     pub fn classify(&self, info: &RequestInfo, user: &UserInfo) -> Option<Arc<Flow>> {
         let fairness = self.fairness()?;
-        // What stays open costs little, but for a watch until it has begun.
+        // A long-running request costs little, except a watch until it has begun.
         if info.is_long_running() && info.verb != "watch" {
             return None;
         }
         Some(fairness.configuration.load().classify(info, user).clone())
     }
 
-    /// A seat, perhaps after a while; `Err` says that the client shall come back later.
+    /// Returns a seat, perhaps after waiting; the error asks the client to retry later.
     pub async fn enter(
         &self,
         flow: Option<Arc<Flow>>,
@@ -166,14 +166,14 @@ impl Fairness {
         self.env.now().duration_since(self.began)
     }
 
-    /// The objects are these now.
+    /// Applies changed objects.
     fn configure(&self, schemas: &[Value], levels: &[Value]) {
         let known = self.configuration.load();
         let configuration = Configuration::of(&known, schemas, levels, self.server_seats, self.now(), &self.metrics);
         self.configuration.store(Arc::new(configuration));
     }
 
-    /// Shares the seats out anew.
+    /// Reallocates the seats among the levels.
     fn adjust(&self) {
         let configuration = self.configuration.load();
         let now = self.now();
@@ -236,7 +236,7 @@ impl Fairness {
         Ok(Seat::Fair(FairSeat { fairness: self, flow, running: Some(running), seats, kind, is_write, began }))
     }
 
-    /// Until it is its turn, and no longer than allowed.
+    /// Waits for the request's turn, at most as long as it may.
     async fn wait(
         self: Arc<Self>,
         flow: &Arc<Flow>,
@@ -267,7 +267,7 @@ impl Fairness {
         }
     }
 
-    /// Seats that come free with time alone need somebody who looks.
+    /// Starts a task for seats that become free when a time has passed, and not by an event.
     fn look_after(self: &Arc<Self>, level: &Arc<Level>) {
         let Some(at) = level.set_alarm() else { return };
         let (fairness, level) = (self.clone(), level.clone());
@@ -283,7 +283,7 @@ impl Fairness {
     }
 }
 
-/// A place in a queue, given up when it is dropped.
+/// A place in a queue, which is given up when this is dropped.
 struct Place {
     fairness: Arc<Fairness>,
     flow: Arc<Flow>,
@@ -302,7 +302,7 @@ impl Drop for Place {
         if self.flow.level.abandon(now, queued.id, self.why) {
             self.fairness.metrics.rejected(&self.flow.level.name, &self.flow.schema.name, self.why.as_str());
         } else if let Ok(running) = queued.turn.try_recv() {
-            // Its turn came at this very moment.
+            // Its turn came in the meantime: return the seats.
             self.flow.level.finish(now, running);
         }
     }
@@ -337,7 +337,7 @@ fn about(flow: &Flow, name: &str, info: &RequestInfo, user: &UserInfo, env: &Env
     }
 }
 
-/// What the server knows about the load of a request.
+/// What the server knows for the estimate of a request's work.
 struct LoadOf<'a> {
     registry: &'a Registry,
     watches: &'a WatchCount,

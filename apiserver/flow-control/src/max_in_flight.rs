@@ -1,4 +1,4 @@
-//! How many requests are worked on at once; the rest is told to come back. For those who switch fairness off.
+//! Limits the number of concurrent requests when API Priority and Fairness is switched off; the rest is rejected.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/server/filters/maxinflight.go. Requests without a deadline (watch, log, exec)
 //! and those of `system:masters` are exempt.
@@ -10,14 +10,14 @@ use request::user_info::MASTERS;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Seats for reads and for writes.
+/// The limits for read-only and for mutating requests.
 #[derive(Clone, Debug)]
 pub struct MaxInFlight {
     reads: Arc<Semaphore>,
     writes: Arc<Semaphore>,
 }
 
-/// As many requests as may be are being worked on, or waiting.
+/// The limit is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoSeat(pub Refused);
 
@@ -28,7 +28,7 @@ impl MaxInFlight {
         Self { reads: seats(max_reads), writes: seats(max_writes) }
     }
 
-    /// A seat, to be kept until the answer is made; none is needed for exempt requests. `Err` where there is none.
+    /// Returns a seat, to be kept until the response is complete; `Ok(None)` for exempt requests.
     pub fn enter(&self, info: &RequestInfo, user: &UserInfo) -> Result<Option<OwnedSemaphorePermit>, NoSeat> {
         if info.is_long_running() || user.in_group(MASTERS) {
             return Ok(None);

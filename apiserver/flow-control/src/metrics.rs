@@ -1,4 +1,4 @@
-//! What priority and fairness counts: by priority level, and by flow schema.
+//! Metrics of API Priority and Fairness, by priority level and by FlowSchema.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/util/flowcontrol/metrics.
 
@@ -24,7 +24,7 @@ const WATCHES: &[f64] = &[0.0, 1.0, 10.0, 100.0, 1000.0, 10_000.0];
 
 type FloatGauge = Gauge<f64, AtomicU64>;
 
-/// Of requests of one level, or of one schema's at it.
+/// The metric families, with labels for the level and the schema.
 #[derive(Clone, Debug)]
 pub struct FlowMetrics {
     executing: Gauges,
@@ -56,7 +56,7 @@ pub struct FlowMetrics {
     request_utilization: SetHistograms,
     seat_utilization: SetHistograms,
     demand: SetHistograms,
-    /// By phase: of reads, of writes.
+    /// For each phase, the histogram of read-only and that of mutating requests.
     kinds: [[SetHistogram; 2]; 2],
     pub fair_fraction: FloatGauge,
 }
@@ -250,7 +250,7 @@ pub enum KindOfRequest {
     Watch,
 }
 
-/// Of one schema's requests, kept at hand.
+/// The meters of one schema, looked up once.
 #[derive(Clone, Debug)]
 pub struct FlowMeters {
     executing: Gauge,
@@ -258,7 +258,7 @@ pub struct FlowMeters {
     in_queue: Gauge,
     in_queue_seats: Gauge,
     dispatched: Counter,
-    /// Of those that were not served in the end, and of those that were.
+    /// Waiting times of requests that were not served, and of those that were.
     waits: [Histogram; 2],
     executions: [Histogram; 2],
     pub queue_length: Histogram,
@@ -295,7 +295,7 @@ impl FlowMeters {
     }
 }
 
-/// Of one level.
+/// The meters of one level.
 #[derive(Clone, Debug)]
 pub struct LevelMeters {
     pub limit: Gauge,

@@ -1,41 +1,41 @@
-//! What a PriorityLevelConfiguration says: whether requests are limited, by how many seats, and what becomes of the rest.
+//! Reads a PriorityLevelConfiguration: whether requests are limited, to how many seats, and whether the rest is queued.
 //!
 //! Corresponds to the digestion of configuration in k8s.io/apiserver/pkg/util/flowcontrol/apf_controller.go.
 
 use serde_json::Value;
 
-/// What becomes of requests for which there is no seat.
+/// How the level treats requests without a free seat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Discipline {
-    /// There always is one.
+    /// Requests are not limited.
     Exempt,
     Reject,
     Queue {
         queues: usize,
         hand: usize,
-        /// How many requests may wait in one queue.
+        /// The most requests that wait in one queue.
         length: usize,
     },
 }
 
-/// A level's spec.
+/// The spec of a PriorityLevelConfiguration.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LevelSpec {
     pub discipline: Discipline,
     shares: i64,
     lendable_percent: i64,
-    /// `None`: as many as the server has.
+    /// `None` means no limit but the server's seats.
     borrowing_limit_percent: Option<i64>,
 }
 
-/// Seats of one level.
+/// The seats of one level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bounds {
-    /// By its shares.
+    /// By its `nominalConcurrencyShares`.
     pub nominal: usize,
-    /// So many it keeps when it lends all it may.
+    /// What remains when it lends all it may.
     pub lower: usize,
-    /// So many it has when it borrows all it may.
+    /// What it has when it borrows all it may.
     pub upper: usize,
 }
 
@@ -72,7 +72,7 @@ impl LevelSpec {
     }
 }
 
-/// The seats of each level, of so many that the server has.
+/// Divides `server_seats` among the levels by their shares.
 pub fn bounds_of(specs: &[LevelSpec], server_seats: usize) -> Vec<Bounds> {
     let shares: i64 = specs.iter().map(|spec| spec.shares).sum();
     let of_one = |spec: &LevelSpec| {
@@ -105,7 +105,7 @@ mod tests {
             .zip(bounds)
             .map(|(name, of)| format!("{name} {} {} {}", of.nominal, of.lower, of.upper))
             .collect();
-        // Kubernetes' metrics show the same numbers.
+        // The metrics of kube-apiserver show the same numbers.
         assert_eq!(
             shown,
             [

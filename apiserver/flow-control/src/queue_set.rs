@@ -1,27 +1,28 @@
-//! `QueueSet`: the queues of one priority level, and who of those that wait is served next.
+//! `QueueSet`: the queues of one priority level; decides which waiting request is served next.
 //!
-//! Fair queuing: each queue would get an equal part of the seats if all were served at once, bit by bit. Virtual time R
-//! is how much work every active queue has got in that way; a request's virtual finish is where its queue would be after
-//! it; the least one goes next. Pure: time comes in, and whoever may go on comes out, as the ticket it waits with.
+//! It implements fair queuing, which imitates a server that serves all queues at once with an equal part of the seats.
+//! Virtual time R is the work that this imagined server has done for each active queue. The virtual finish of a request is
+//! the value of R when its work would be done; the request with the least virtual finish is next. The type is pure: time is
+//! an argument, and each method returns the tickets of the requests that may run now.
 //! Corresponds to k8s.io/apiserver/pkg/util/flowcontrol/fairqueuing/queueset.
 
 use super::dealer::Dealer;
 use super::demand::{Demand, Period};
-use super::occupancy::{Load, Occupancy, Room};
+use super::occupancy::{Capacity, Occupancy, Usage};
 use super::priority_level::Discipline;
 use super::work::{ESTIMATED_SERVICE_S, Work};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::time::Duration;
 
-/// Why a request is not served.
+/// Why a request is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Refused {
     QueueFull,
     ConcurrencyLimit,
-    /// It waited as long as it may.
+    /// It waited for the longest time allowed.
     TimeOut,
-    /// Whoever asked has gone.
+    /// The client has gone away.
     Cancelled,
 }
 
@@ -36,7 +37,7 @@ impl Refused {
     }
 }
 
-/// A request that has its seats. It has to be given back.
+/// The seats of a running request, to be passed to [`QueueSet::finish`].
 #[derive(Debug, PartialEq)]
 pub struct Running {
     queue: Option<usize>,
@@ -44,18 +45,18 @@ pub struct Running {
     began: Duration,
 }
 
-/// What becomes of a request at once.
+/// The immediate result of an arriving request.
 #[derive(Debug, PartialEq)]
 pub enum Arrival {
     Served(Running),
-    /// Under this number; perhaps its ticket comes out in the same moment.
+    /// It waits under this id; its ticket may already be among those returned.
     Waits(u64),
     Refused(Refused),
 }
 
-/// What a request waits with.
+/// The ticket of a waiting request.
 pub trait Waits {
-    /// It was first, and there was no room for it.
+    /// Called when the request was first in order and too few seats were free.
     fn found_no_room(&self) {}
 }
 
@@ -78,7 +79,7 @@ pub struct Waiting<T> {
 #[derive(Debug)]
 pub struct Queue<T> {
     pub waiting: VecDeque<Waiting<T>>,
-    /// In seat-seconds, of those that wait.
+    /// Work of the waiting requests, in seat-seconds.
     waiting_work: f64,
     pub executing: usize,
     pub seats_in_use: usize,
@@ -101,7 +102,7 @@ impl<T> Queue<T> {
         !self.is_active() && self.seats_in_use == 0
     }
 
-    /// Virtual time does not begin before the first that waits has come.
+    /// Raises the next virtual start to the arrival of the first waiting request.
     fn bound_next_dispatch(&mut self) {
         if let Some(first) = self.waiting.front() {
             self.next_dispatch_r = self.next_dispatch_r.max(first.arrival_r);
@@ -121,7 +122,7 @@ impl<T> Queue<T> {
     }
 }
 
-/// Seats that are still in use after their request has been answered: until when, a number, how many, of which queue.
+/// Seats that stay in use after the response: until when, id, number of seats, and queue.
 type Lingering = Reverse<(Duration, u64, usize, Option<usize>)>;
 
 #[derive(Debug)]
@@ -138,11 +139,11 @@ pub struct QueueSet<T> {
     demand: Demand,
     pub occupancy: Occupancy,
     pub current_r: f64,
-    /// The virtual time when the last request of a queue was served, and that at which it began.
+    /// Virtual time of the last dispatch from a queue, and the virtual start of that request.
     pub dispatch_r: f64,
     pub latest_s: f64,
     synced: Duration,
-    /// The queue that was served last: of equal ones the next one has its turn.
+    /// The queue that was served last. Among equal queues, the search begins after it.
     robin: usize,
     enqueued: usize,
     next_id: u64,
@@ -161,7 +162,7 @@ impl<T: Waits> QueueSet<T> {
             seats_in_use: 0,
             lingering: BinaryHeap::new(),
             demand: Demand::default(),
-            occupancy: Occupancy::new(Room { seats: limit, queues: 1 }),
+            occupancy: Occupancy::new(Capacity { seats: limit, queues: 1 }),
             current_r: 0.0,
             dispatch_r: 0.0,
             latest_s: 0.0,
@@ -178,12 +179,12 @@ impl<T: Waits> QueueSet<T> {
         self.limit
     }
 
-    /// How many queues have somebody.
+    /// Returns the number of queues with waiting or executing requests.
     pub fn active_queues(&self) -> usize {
         self.active
     }
 
-    /// Another configuration. Whoever waits in a queue that is not there any more is served from it.
+    /// Changes the configuration. Requests in a queue that is removed are still served from it.
     #[must_use]
     pub fn configure(&mut self, now: Duration, discipline: Discipline, limit: usize) -> Vec<Next<T>> {
         self.sync(now);
@@ -206,7 +207,7 @@ impl<T: Waits> QueueSet<T> {
         }
     }
 
-    /// A request comes. `flow` is only looked at where there are queues, and the ticket is only made for one that waits.
+    /// Adds a request. `flow` is evaluated only if the level has queues, and the ticket is made only if the request waits.
     #[must_use]
     pub fn arrive(
         &mut self,
@@ -233,7 +234,7 @@ impl<T: Waits> QueueSet<T> {
             queue.next_dispatch_r = self.current_r;
             self.active += 1;
         }
-        // Nobody is before it, and nobody is asked to wait only to be served next.
+        // No request is ahead of it: it need not wait.
         if self.waiting == 0 && self.fits(work.max_seats()) {
             self.robin = at;
             return (Arrival::Served(self.begin(now, Some(at), work.within(self.limit))), next);
@@ -251,7 +252,7 @@ impl<T: Waits> QueueSet<T> {
         (Arrival::Waits(id), next)
     }
 
-    /// The queue of the hand in which least work waits.
+    /// Returns the queue of the flow's hand with the least waiting work.
     fn least_loaded(&mut self, dealer: Dealer, flow: u64) -> usize {
         let hand = dealer.deal(flow);
         let cards = hand.cards();
@@ -263,7 +264,7 @@ impl<T: Waits> QueueSet<T> {
     }
 
     fn fits(&self, seats: usize) -> bool {
-        // What wants more seats than there are is served when it is alone.
+        // A request that wants more seats than the limit runs alone.
         if seats > self.limit { self.executing == 0 } else { self.seats_in_use + seats <= self.limit }
     }
 
@@ -282,7 +283,7 @@ impl<T: Waits> QueueSet<T> {
         Running { queue, work, began: now }
     }
 
-    /// A request does not wait any more. `None` if its turn has come before.
+    /// Removes a waiting request; `None` if its turn has already come.
     #[must_use]
     pub fn abandon(&mut self, now: Duration, id: u64) -> Option<Vec<Next<T>>> {
         self.sync(now);
@@ -295,7 +296,7 @@ impl<T: Waits> QueueSet<T> {
             self.active -= 1;
         }
         self.note_demand(now);
-        // It may have stood before others that want less.
+        // It may have blocked requests that want fewer seats.
         Some(self.serve(now))
     }
 
@@ -309,7 +310,7 @@ impl<T: Waits> QueueSet<T> {
         Some(left)
     }
 
-    /// A request is answered.
+    /// Ends a running request.
     #[must_use]
     pub fn finish(&mut self, now: Duration, running: Running) -> Vec<Next<T>> {
         self.sync(now);
@@ -317,7 +318,7 @@ impl<T: Waits> QueueSet<T> {
         self.executing -= 1;
         if let Some(queue) = queue.map(|at| &mut self.queues[at]) {
             queue.executing -= 1;
-            // It was booked before it was known how long it takes.
+            // Replaces the estimated duration by the measured one.
             let service_s = now.saturating_sub(began).as_secs_f64();
             queue.next_dispatch_r -= work.initial_seats as f64 * (ESTIMATED_SERVICE_S - service_s);
             queue.bound_next_dispatch();
@@ -344,19 +345,19 @@ impl<T: Waits> QueueSet<T> {
         }
     }
 
-    /// When somebody that waits may be served although nothing happens: seats come free.
+    /// Returns when seats become free by time alone, if a request waits for them.
     pub fn wakes_at(&self) -> Option<Duration> {
         self.lingering.peek().filter(|_| self.waiting > 0).map(|Reverse((until, ..))| *until)
     }
 
-    /// Time has passed.
+    /// Frees seats whose time has passed.
     #[must_use]
     pub fn pass(&mut self, now: Duration) -> Vec<Next<T>> {
         self.sync(now);
         self.serve(now)
     }
 
-    /// Brings virtual time, and the seats that come free with time, up to now. Whether there were such seats.
+    /// Advances virtual time to `now`, and frees seats whose time has passed. Tells whether there were any.
     fn sync(&mut self, now: Duration) -> bool {
         let lingering = self.lingering.len();
         while let Some(Reverse((until, _, seats, queue))) = self.lingering.peek().copied() {
@@ -385,16 +386,16 @@ impl<T: Waits> QueueSet<T> {
         let seats_wanted = self.seats_in_use + self.waiting_seats;
         self.demand.set(now, seats_wanted);
         let Self { executing, waiting, seats_in_use, .. } = *self;
-        self.occupancy.set(now, Load { executing, waiting, seats_in_use, seats_wanted });
+        self.occupancy.set(now, Usage { executing, waiting, seats_in_use, seats_wanted });
     }
 
-    /// What was wanted since the last time.
+    /// Returns the demand since the last call.
     pub fn end_period(&mut self, now: Duration) -> Period {
         self.demand.end_period(now)
     }
 
-    /// Serves whoever there are seats for, in the order of virtual finish. The next one is not passed by for one that
-    /// wants less.
+    /// Dispatches requests in the order of virtual finish while seats are free. A request that wants fewer seats does not
+    /// overtake the next one.
     fn serve(&mut self, now: Duration) -> Vec<Next<T>> {
         let mut served = Vec::new();
         while self.waiting > 0 {
@@ -412,7 +413,7 @@ impl<T: Waits> QueueSet<T> {
         served
     }
 
-    /// Of those with somebody that waits, the one whose first would be finished first.
+    /// Returns the queue whose first waiting request has the least virtual finish.
     fn next_queue(&self) -> usize {
         let queues = self.queues.len();
         let mut least: Option<(f64, usize)> = None;
@@ -427,12 +428,12 @@ impl<T: Waits> QueueSet<T> {
         least.expect("somebody waits").1
     }
 
-    /// The least and the greatest virtual time at which a queue with somebody that waits would go on.
+    /// Returns the least and the greatest next virtual start among queues with waiting requests.
     pub fn next_dispatch_bounds(&self) -> Option<(f64, f64)> {
         self.bounds_of_waiting(|queue| queue.next_dispatch_r)
     }
 
-    /// The same, if what is being served were not booked yet.
+    /// Returns the bounds without the estimated work of executing requests.
     pub fn discounted_bounds(&self) -> Option<(f64, f64)> {
         self.bounds_of_waiting(|queue| queue.next_dispatch_r - queue.seats_in_use as f64 * ESTIMATED_SERVICE_S)
     }

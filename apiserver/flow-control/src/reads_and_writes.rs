@@ -1,4 +1,4 @@
-//! `ReadsAndWrites`: how many requests that read, and that write, are served and wait, as long as they do.
+//! `ReadsAndWrites`: histograms of executing and waiting requests, read-only and mutating, weighted by time.
 //!
 //! Corresponds to the watermarks of k8s.io/apiserver/pkg/server/filters/priority-and-fairness.go.
 
@@ -6,8 +6,7 @@ use super::occupancy::OverTime;
 use parking_lot::Mutex;
 use std::time::Duration;
 
-/// Upper bounds, as kube-apiserver's, of parts of a limit. Under fairness both kinds share the seats, and one request is all
-/// of the limit.
+/// Upper bounds, as kube-apiserver's, relative to a limit. Under fairness both kinds share the seats, and the limit is 1.
 const PARTS: &[f64] = &[0.0, 0.001, 0.01, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +15,7 @@ pub enum Phase {
     Executing,
 }
 
-/// By phase: of reads, of writes.
+/// For each phase, the histogram of read-only and that of mutating requests.
 pub type ByPhase = [[OverTime; 2]; 2];
 
 #[derive(Debug)]
@@ -36,7 +35,7 @@ impl Default for ReadsAndWrites {
 }
 
 impl State {
-    /// Until now it was as it is.
+    /// Adds the time until `now` at the current values.
     fn advance(&mut self, now: Duration) {
         let elapsed = now.saturating_sub(self.since);
         self.since = self.since.max(now);

@@ -1,4 +1,4 @@
-//! `WatchCount`: how many watches an event of an object goes to.
+//! `WatchCount`: counts the open watches that receive an event of an object.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/util/flowcontrol/watch_tracker.go.
 
@@ -8,7 +8,7 @@ use request::info::RequestInfo;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Namespace and name that a watch is limited to, each empty where it is not.
+/// Namespace and name that a watch is limited to; empty means not limited.
 type Place = (String, String);
 
 #[derive(Debug, Default)]
@@ -17,7 +17,7 @@ struct Watches {
     by_place: BTreeMap<Place, u64>,
 }
 
-/// By group and plural.
+/// Watches by group and resource.
 type ByResource = BTreeMap<String, BTreeMap<String, Watches>>;
 
 #[derive(Clone, Debug, Default)]
@@ -45,7 +45,8 @@ impl WatchCount {
         OpenWatch { count: self.clone(), group: info.group.clone(), resource: info.resource.clone(), place }
     }
 
-    /// Of the object that a write is about. Few are not told apart: they cost nothing.
+    /// Returns the number of watches that receive the event of a write. A resource with too few watches for one seat returns
+    /// all of them, without a search by namespace and name.
     pub fn of(&self, info: &RequestInfo) -> u64 {
         let resources = self.0.lock();
         let Some(watches) = resources.get(&info.group).and_then(|group| group.get(&info.resource)) else { return 0 };

@@ -1,28 +1,28 @@
-//! `Work`: how many seats a request takes, and for how long it goes on costing after it is answered.
+//! `Work`: estimates how many seats a request occupies, and for how long it occupies them after its response.
 //!
-//! A long list is more work than a get, and a write that many watch goes on while its event is sent to all of them.
+//! A long list is more work than a get. A write with many watchers keeps seats while its event is sent to all of them.
 //! Corresponds to k8s.io/apiserver/pkg/util/flowcontrol/request.
 
 use request::info::RequestInfo;
 use std::time::Duration;
 
-/// How long a request is thought to take until it is known.
+/// Estimated duration of a request before it is measured.
 pub const ESTIMATED_SERVICE_S: f64 = 0.003;
-/// Objects that a list looks at for one seat, and the most seats of a list.
+/// Objects that a list reads for each seat, and the most seats of a list.
 const OBJECTS_PER_SEAT: u64 = 100;
 const MOST_LIST_SEATS: u64 = 100;
-/// Watches that an event is sent to for one seat, the most seats of them, and how long sending takes.
+/// Watchers that receive an event for each seat, the most seats for an event, and the time that sending takes.
 pub const WATCHES_PER_SEAT: u64 = 10;
 const MOST_EVENT_SEATS: u64 = 10;
 const EVENT_DURATION_S: f64 = 0.005;
-/// How much of a level's seats one request may take.
+/// The largest part of a level's seats that one request may occupy.
 const MOST_OF_A_LEVEL: f64 = 0.15;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Work {
-    /// While it is answered.
+    /// Seats until the response is complete.
     pub initial_seats: usize,
-    /// Afterwards, for the additional latency.
+    /// Seats after the response, for `additional_latency`.
     pub final_seats: usize,
     pub additional_latency: Duration,
 }
@@ -36,13 +36,13 @@ impl Work {
         self.initial_seats.max(self.final_seats)
     }
 
-    /// In seat-seconds, before it is known how long it takes.
+    /// Returns the work in seat-seconds, with the estimated duration.
     pub fn total(&self) -> f64 {
         self.initial_seats as f64 * ESTIMATED_SERVICE_S
             + self.final_seats as f64 * self.additional_latency.as_secs_f64()
     }
 
-    /// The same work on no more than so many seats.
+    /// Returns the same work on at most `limit` seats.
     pub fn within(self, limit: usize) -> Self {
         let limit = limit.max(1);
         if self.final_seats <= limit {
@@ -53,20 +53,20 @@ impl Work {
     }
 }
 
-/// What a request may need to be estimated by.
+/// What the estimate needs to know about the request's resource.
 pub trait Load {
-    /// How many objects of the request's resource there are; `None` where that is not known yet.
+    /// Returns the number of objects of the resource; `None` when it is not known yet.
     fn objects(&self) -> Option<u64>;
-    /// How many watches an event of the request's object goes to.
+    /// Returns the number of watches that receive an event of the request's object.
     fn watches(&self) -> u64;
 }
 
-/// The seats of a request on a level of so many nominal seats.
+/// Estimates the work of a request on a level with `nominal` seats.
 pub fn estimate(info: &RequestInfo, nominal: usize, load: &impl Load) -> Work {
     let most = |limit: u64| limit.min((nominal as f64 * MOST_OF_A_LEVEL).ceil() as u64).max(1);
     match info.verb.as_str() {
         "list" => Work::of_seats(list_seats(info, most(MOST_LIST_SEATS), load)),
-        // It begins with what a list would say.
+        // It begins with the result of a list.
         "watch" if info.query.switch("sendInitialEvents") => {
             Work::of_seats(list_seats(info, most(MOST_LIST_SEATS), load))
         }
@@ -76,7 +76,7 @@ pub fn estimate(info: &RequestInfo, nominal: usize, load: &impl Load) -> Work {
 }
 
 fn list_seats(info: &RequestInfo, most: u64, load: &impl Load) -> usize {
-    // One object, whatever there is.
+    // It reads one object, however many there are.
     if !info.name.is_empty() || info.named_by_selector().is_some() {
         return 1;
     }
@@ -87,7 +87,8 @@ fn list_seats(info: &RequestInfo, most: u64, load: &impl Load) -> usize {
     usize::try_from(seats).unwrap_or(usize::MAX)
 }
 
-/// The cache looks at all objects for a list; the store is asked for a page, and again for each that does not match.
+/// Returns how many objects a list reads. From the cache it reads all of them; from the store it reads one page, and more
+/// for objects that do not match.
 fn looked_at(info: &RequestInfo, stored: u64) -> u64 {
     let query = &info.query;
     let continues = !query.text("continue").is_empty();
@@ -101,7 +102,7 @@ fn looked_at(info: &RequestInfo, stored: u64) -> u64 {
 }
 
 fn mutation(info: &RequestInfo, most: u64, load: &impl Load) -> Work {
-    // A token changes nothing that is watched.
+    // A TokenRequest changes no watched object.
     if info.resource == "serviceaccounts" && info.subresource == "token" {
         return Work::of_seats(1);
     }
@@ -147,7 +148,7 @@ mod tests {
             (pods, "", Some(0), 1),
             (pods, "", Some(101), 2),
             (pods, "", Some(2500), 25),
-            // 15 in a hundred of the level's seats.
+            // 15% of the level's seats.
             (pods, "", Some(100_000), 37),
             (pods, "", None, 37),
             (pods, "resourceVersion=0&limit=10", Some(2500), 25),
@@ -176,7 +177,7 @@ mod tests {
         assert_eq!(of(pods, 9), (1, 0, 0));
         assert_eq!(of(pods, 10), (1, 1, 5));
         assert_eq!(of(pods, 100), (1, 10, 5));
-        // Not on more seats, but for longer.
+        // The seats are limited, so that the work lasts longer.
         assert_eq!(of(pods, 1000), (1, 10, 50));
         assert_eq!(of("/api/v1/namespaces/a/serviceaccounts/x/token", 1000), (1, 0, 0));
     }

@@ -67,7 +67,7 @@ fn has_expired(text: &str, now: Timestamp) -> bool {
     !text.is_empty() && text.parse::<Timestamp>().map_or(true, |at| at <= now)
 }
 
-/// Returns `system:bootstrappers` and the token's extra groups, or `None` if one of these lacks that prefix.
+/// Returns `system:bootstrappers` and the token's extra groups, or `None` if one of these is no valid bootstrap group.
 fn groups(extra: &str) -> Option<Vec<String>> {
     let mut groups = vec![GROUP.to_owned()];
     for group in extra.split(',').filter(|_| !extra.is_empty()) {

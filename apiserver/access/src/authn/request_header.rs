@@ -96,7 +96,7 @@ impl RequestHeaders {
         prefixes.filter_map(|prefix| header.as_str().strip_prefix(prefix.to_ascii_lowercase().as_str()))
     }
 
-    /// Removes the identity headers, so that no later handler or backend can reuse them.
+    /// Removes the `Authorization` and identity headers, so that no later handler or backend can reuse them.
     pub fn remove(&self, headers: &mut HeaderMap) {
         headers.remove(header::AUTHORIZATION);
         let Self { options } = self;

@@ -113,8 +113,8 @@ impl Authorization {
 
     /// Decides without waiting, for CEL expressions, whose evaluation is synchronous.
     ///
-    /// Deviation: for an expression that checks permissions, a webhook authorizer answers from its cache only; it has no opinion
-    /// when the answer is not cached.
+    /// Deviation: for an expression that checks permissions, a webhook authorizer answers from its cache only; without a cached
+    /// answer it counts as failed.
     pub fn decide_without_waiting(&self, attributes: &Attributes<'_>) -> Verdict {
         if attributes.user.in_group(MASTERS) {
             return Verdict::of(Decision::Allow(String::new()));

@@ -113,7 +113,7 @@ impl Webhook {
         }
     }
 
-    /// Returns the cached answer; no opinion when there is none.
+    /// Returns the cached answer; without one, the webhook counts as failed.
     pub fn remembered(&self, attributes: &Attributes<'_>) -> Verdict {
         let key = json::to_canonical(&review_spec::trimmed(&review_spec::of(attributes)));
         match self.remembered.get(&key, self.env.now()) {

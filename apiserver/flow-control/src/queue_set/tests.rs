@@ -1,4 +1,4 @@
-//! Queues by tables, under random requests, and with one flow that floods.
+//! Queues in table tests, under random operations, and under a flood from one flow.
 
 use super::*;
 use proptest::prelude::*;
@@ -12,7 +12,7 @@ fn ms(ms: u64) -> Duration {
 
 const QUEUES: Discipline = Discipline::Queue { queues: 8, hand: 1, length: 2 };
 
-/// A flow of a hand of one queue: this one.
+/// Adds a request of a flow whose only queue is `queue`.
 fn arrive(set: &mut QueueSet<&'static str>, now: Duration, queue: u64, seats: usize, name: &'static str) -> String {
     let (arrival, next) = set.arrive(now, || queue, Work::of_seats(seats), || name);
     let next: Vec<&str> = next.iter().map(|next| next.ticket).collect();
@@ -143,8 +143,8 @@ fn a_smaller_configuration_leaves_nobody_behind() {
     assert_eq!(set.configure(ms(5), Discipline::Exempt, 0).len(), 1, "now nobody waits");
 }
 
-/// Virtual seconds of two kinds of callers on one level: floods that ask again as soon as they are answered or refused,
-/// and one that asks now and then. Answers how often that one was refused, and the longest time it waited.
+/// Simulates two kinds of clients on one level: floods that send again as soon as they are answered or rejected, and one
+/// that sends now and then. Returns how often that one was rejected, and the longest time it waited.
 fn one_among_floods(hand: usize, floods: u64) -> (usize, Duration) {
     let discipline = Discipline::Queue { queues: 64, hand, length: 50 };
     let mut set: QueueSet<u64> = QueueSet::new(discipline, 10);
@@ -189,7 +189,7 @@ fn one_among_floods(hand: usize, floods: u64) -> (usize, Duration) {
 fn a_flood_does_not_starve_the_others() {
     let (refused, longest) = one_among_floods(6, 1);
     assert_eq!(refused, 0);
-    // One turn of the flood's six queues.
+    // One round over the six queues of the floods.
     assert!(longest <= ms(10), "{longest:?}");
     let (refused, longest) = one_among_floods(6, 5);
     assert_eq!(refused, 0);
@@ -197,7 +197,7 @@ fn a_flood_does_not_starve_the_others() {
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+enum Operation {
     Arrive { flow: u64, seats: usize, lingers_ms: u64 },
     Finish(usize),
     Abandon(usize),
@@ -205,17 +205,17 @@ enum Step {
     Configure { queues: usize, limit: usize },
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn operation() -> impl Strategy<Value = Operation> {
     prop_oneof![
-        6 => (0_u64..20, 1_usize..4, prop_oneof![Just(0), 1_u64..30]).prop_map(|(flow, seats, lingers_ms)| Step::Arrive { flow, seats, lingers_ms }),
-        4 => (0_usize..50).prop_map(Step::Finish),
-        1 => (0_usize..50).prop_map(Step::Abandon),
-        2 => (0_u64..50).prop_map(Step::Pass),
-        1 => (1_usize..12, 3_usize..10).prop_map(|(queues, limit)| Step::Configure { queues, limit }),
+        6 => (0_u64..20, 1_usize..4, prop_oneof![Just(0), 1_u64..30]).prop_map(|(flow, seats, lingers_ms)| Operation::Arrive { flow, seats, lingers_ms }),
+        4 => (0_usize..50).prop_map(Operation::Finish),
+        1 => (0_usize..50).prop_map(Operation::Abandon),
+        2 => (0_u64..50).prop_map(Operation::Pass),
+        1 => (1_usize..12, 3_usize..10).prop_map(|(queues, limit)| Operation::Configure { queues, limit }),
     ]
 }
 
-/// What a level is like after each step, beside a list of who is where.
+/// Compares the level after each operation with a list of waiting and executing requests.
 fn check(set: &QueueSet<u64>, now: Duration, waiting: &[u64], executing: usize) -> Result<(), TestCaseError> {
     prop_assert_eq!((set.waiting, set.executing), (waiting.len(), executing));
     let in_queues: usize = set.queues.iter().map(|queue| queue.waiting.len()).sum();
@@ -225,7 +225,7 @@ fn check(set: &QueueSet<u64>, now: Duration, waiting: &[u64], executing: usize) 
     let used: usize = set.queues.iter().map(|queue| queue.seats_in_use).sum();
     prop_assert_eq!(used, set.seats_in_use);
     prop_assert!(set.lingering.iter().all(|Reverse((until, ..))| *until > now));
-    // Nobody waits for whom there are seats.
+    // No request waits while seats for it are free.
     if set.waiting > 0 {
         let first = set.queues[set.next_queue()].waiting.front().expect("next_queue has somebody");
         prop_assert!(!set.fits(first.work.max_seats()));
@@ -235,14 +235,14 @@ fn check(set: &QueueSet<u64>, now: Duration, waiting: &[u64], executing: usize) 
 
 proptest! {
     #[test]
-    fn counts_are_true_and_no_seat_is_free_while_somebody_waits(steps in prop::collection::vec(step(), 1..200)) {
+    fn counts_are_true_and_no_seat_is_free_while_somebody_waits(steps in prop::collection::vec(operation(), 1..200)) {
         let mut set = QueueSet::new(Discipline::Queue { queues: 8, hand: 3, length: 4 }, 5);
         let (mut now, mut name) = (Duration::ZERO, 0);
         let (mut waiting, mut running): (Vec<(u64, u64)>, Vec<Running>) = Default::default();
         for step in steps {
             now += ms(1);
             let next = match step {
-                Step::Arrive { flow, seats, lingers_ms } => {
+                Operation::Arrive { flow, seats, lingers_ms } => {
                     name += 1;
                     let final_seats = if lingers_ms > 0 { 1 } else { 0 };
                     let work = Work { initial_seats: seats, final_seats, additional_latency: ms(lingers_ms) };
@@ -254,19 +254,19 @@ proptest! {
                     }
                     next
                 }
-                Step::Finish(at) if at < running.len() => set.finish(now, running.remove(at)),
-                Step::Abandon(at) if at < waiting.len() => {
+                Operation::Finish(at) if at < running.len() => set.finish(now, running.remove(at)),
+                Operation::Abandon(at) if at < waiting.len() => {
                     let (id, _) = waiting.remove(at);
                     set.abandon(now, id).expect("it waits")
                 }
-                Step::Pass(elapsed) => {
+                Operation::Pass(elapsed) => {
                     now += ms(elapsed);
                     set.pass(now)
                 }
-                Step::Configure { queues, limit } => {
+                Operation::Configure { queues, limit } => {
                     set.configure(now, Discipline::Queue { queues, hand: 3, length: 4 }, limit)
                 }
-                Step::Finish(_) | Step::Abandon(_) => set.pass(now),
+                Operation::Finish(_) | Operation::Abandon(_) => set.pass(now),
             };
             for next in next {
                 waiting.retain(|(_, name)| *name != next.ticket);
@@ -275,7 +275,7 @@ proptest! {
             let names: Vec<u64> = waiting.iter().map(|(_, name)| *name).collect();
             check(&set, now, &names, running.len())?;
         }
-        // When everybody is answered, nothing is left.
+        // After all requests have finished, nothing is left.
         while set.waiting + running.len() > 0 {
             now += ms(100);
             running.extend(set.pass(now).into_iter().map(|next| next.running));
@@ -288,7 +288,7 @@ proptest! {
     }
 }
 
-/// Counts how often it was first and there was no room.
+/// Counts calls of `found_no_room`.
 struct Counts(std::sync::Arc<std::sync::atomic::AtomicUsize>);
 
 impl Waits for Counts {
@@ -310,12 +310,12 @@ fn virtual_times_are_those_of_the_last_that_was_served() {
     assert!(matches!(arrive(&mut set, 2, 2), Arrival::Waits(_)));
     let no_room = || count.load(std::sync::atomic::Ordering::Relaxed);
     assert_eq!(no_room(), 2);
-    // As long as one queue has somebody, it gets the seat.
+    // The only queue with a request gets the seat.
     let close = |a: f64, b: f64| (a - b).abs() < 1e-9;
     assert!(close(set.current_r, 0.002), "{}", set.current_r);
     let (least, most) = set.next_dispatch_bounds().unwrap();
     assert!(close(least, 0.002) && close(most, 0.003), "{least} {most}");
-    // The first queue's request is thought to take its time, and has not yet.
+    // The first queue is charged the estimated duration, which has not passed yet.
     let (least, most) = set.discounted_bounds().unwrap();
     assert!(close(least, 0.0) && close(most, 0.002), "{least} {most}");
     let (_, second) = only(set.finish(ms(4), first));
