@@ -1,4 +1,4 @@
-//! The plugins in their order, and which of them run.
+//! The table of all plugins in their order, and the flags that enable and disable them.
 //!
 //! Corresponds to pkg/kubeapiserver/options/plugins.go: the same names, the same order, the same ones on by default.
 
@@ -42,10 +42,10 @@ use std::sync::Arc;
 type AsItIs = fn(&PluginParts<'_>) -> Arc<dyn AdmissionPlugin>;
 type Configured = fn(&Env, &PluginConfigurations) -> Result<Arc<dyn AdmissionPlugin>, String>;
 
-/// How a plugin is made.
+/// How a plugin is built.
 enum Build {
     AsItIs(AsItIs),
-    /// Only with a configuration; else the error says what is missing.
+    /// Needs a configuration; the error says what is missing.
     Configured(Configured),
 }
 
@@ -58,7 +58,7 @@ impl Build {
     }
 }
 
-/// What plugins look at: the names say which operations of an object.
+/// Sets of operations that plugins handle.
 const CREATE: &[Operation] = &[Operation::Create];
 const UPDATE: &[Operation] = &[Operation::Update];
 const SAVE: &[Operation] = &[Operation::Create, Operation::Update];
@@ -67,11 +67,11 @@ const WRITE: &[Operation] = &[Operation::Create, Operation::Update, Operation::D
 
 /// One plugin of Kubernetes' list.
 struct Row {
-    /// As `--enable-admission-plugins` says it.
+    /// The name in `--enable-admission-plugins`.
     name: &'static str,
     is_default: bool,
     looks_at: &'static [Operation],
-    /// `None`: this server does not have it.
+    /// `None`: this server does not implement it.
     build: Option<Build>,
 }
 
@@ -91,7 +91,7 @@ const fn absent(name: &'static str) -> Row {
     Row { name, is_default: false, looks_at: &[], build: None }
 }
 
-/// In the order in which they run. A quota counts last, when nothing else refuses.
+/// The plugins in the order in which they run. ResourceQuota is last, so that it charges only writes that all others admit.
 const ROWS: &[Row] = &[
     off("AlwaysAdmit", ALL, |_| Arc::new(AlwaysAdmit)),
     off("NamespaceAutoProvision", CREATE, |parts| Arc::new(NamespaceAutoProvision(parts.namespaces.clone()))),
@@ -152,7 +152,7 @@ fn event_rate_limit(env: &Env, said: &PluginConfigurations) -> Result<Arc<dyn Ad
     Ok(Arc::new(EventRateLimit::new(env, limits)))
 }
 
-/// What is wrong with `--enable-admission-plugins` or `--disable-admission-plugins`.
+/// An error in `--enable-admission-plugins` or `--disable-admission-plugins`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PluginError {
     #[error("{flag}-admission-plugins plugin {name:?} is unknown")]
@@ -165,7 +165,7 @@ pub enum PluginError {
     Unconfigured { name: &'static str, why: String },
 }
 
-/// The plugins that are on by default, with those named in `enabled` and without those named in `disabled`.
+/// Builds the default plugins, with those in `enabled` and without those in `disabled`.
 pub fn chain(enabled: &[String], disabled: &[String], parts: &PluginParts<'_>) -> Result<Chain, PluginError> {
     let rows = chosen(enabled, disabled)?;
     let links = rows.iter().filter_map(|row| {
@@ -177,12 +177,12 @@ pub fn chain(enabled: &[String], disabled: &[String], parts: &PluginParts<'_>) -
     Ok(Chain::new(parts.env, links.collect::<Result<Vec<Link>, PluginError>>()?))
 }
 
-/// The names of those plugins; none where the flags are wrong.
+/// Returns the names of those plugins; empty if the flags are invalid.
 pub fn names(enabled: &[String], disabled: &[String]) -> Vec<&'static str> {
     chosen(enabled, disabled).unwrap_or_default().iter().map(|row| row.name).collect()
 }
 
-/// Whether the flags' names are right, and what those plugins are told. Nothing of it is kept.
+/// Validates the flags and the configurations of these plugins, by building them and dropping the result.
 pub fn check(
     env: &Env,
     enabled: &[String],

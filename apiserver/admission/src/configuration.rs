@@ -1,4 +1,4 @@
-//! `PluginConfigurations`: what `--admission-control-config-file` says of single plugins, read strictly and once.
+//! `PluginConfigurations`: the configurations of single plugins in `--admission-control-config-file`, read strictly and once.
 //!
 //! Corresponds to AdmissionConfiguration of k8s.io/apiserver/pkg/apis/apiserver and the plugins' own kinds.
 
@@ -17,7 +17,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Of the plugins that take any.
+/// The configurations of the plugins that have one.
 #[derive(Clone, Debug, Default)]
 pub struct PluginConfigurations {
     pub pod_security: PodSecurityConfiguration,
@@ -30,7 +30,7 @@ pub struct PluginConfigurations {
     pub validating_webhook_users: Users,
 }
 
-/// As it is written.
+/// The fields of the file, before validation.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Written {
@@ -41,13 +41,13 @@ struct Written {
 #[serde(default, deny_unknown_fields)]
 struct WrittenPlugin {
     name: String,
-    /// Of a file, from the folder of this one; the configuration itself has precedence.
+    /// Path of a file, relative to the folder of this one. `configuration` takes precedence.
     path: String,
     configuration: Option<Value>,
 }
 
 impl PluginConfigurations {
-    /// The error is one line.
+    /// Reads a file; the error is one line.
     pub fn of_file(path: &Path) -> Result<Self, String> {
         let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
         Self::parse(&text, path.parent().unwrap_or(Path::new("")))
@@ -121,7 +121,7 @@ struct LimitedResources {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 struct WebhookAdmission {
-    /// From the folder of the file that names it.
+    /// Relative to the folder of the file that contains it.
     kube_config_file: PathBuf,
 }
 
@@ -144,7 +144,7 @@ fn decoded<T: DeserializeOwned>(value: Value) -> Result<T, String> {
     serde_json::from_value(value).map_err(|error| format!("strict decoding error: {error}"))
 }
 
-/// A configuration that says which kind it is.
+/// Decodes a configuration with `apiVersion` and `kind`.
 fn typed<T: DeserializeOwned>(mut configuration: Value, kind: &str, versions: &[String]) -> Result<T, String> {
     let fields = configuration.as_object_mut().ok_or("want a mapping")?;
     let mut said = |name: &str| fields.remove(name).and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default();
@@ -156,7 +156,7 @@ fn typed<T: DeserializeOwned>(mut configuration: Value, kind: &str, versions: &[
     decoded(configuration)
 }
 
-/// One that is older than kinds: everything stands below one key.
+/// Decodes a configuration without `kind`, whose fields are all below one key.
 fn below<T: DeserializeOwned>(mut configuration: Value, key: &str) -> Result<T, String> {
     match configuration.get_mut(key) {
         Some(value) => decoded(value.take()),

@@ -1,7 +1,10 @@
-//! Admission: plugins that change or refuse a write after it is authorised and before it is stored.
+//! Admission: plugins that change or reject a write after it is authorized and before it is stored.
 //!
-//! Mutating plugins run in the order of `chain`, then validating ones. Objects are in the request's version.
-//! Corresponds to k8s.io/apiserver/pkg/admission.
+//! Each plugin of the [`chain`] may first mutate the object; then each may validate it. Objects are in the request's version.
+//!
+//! Reading order: [`Attributes`], [`AdmissionPlugin`] and [`Chain`] below; [`reinvocation`], the second mutating round;
+//! [`plugins`], the compiled-in plugins; [`dynamic`], webhooks and policies; [`configuration`] and [`chain`], the table of
+//! all plugins and how they are built. Corresponds to k8s.io/apiserver/pkg/admission.
 
 pub mod operation;
 pub mod versions;
@@ -9,11 +12,9 @@ pub mod reinvocation;
 mod traced;
 pub mod metrics;
 
-// What asks outside of the server's own code: webhooks, and policies that users write.
-pub mod dynamic;
 pub mod plugins;
+pub mod dynamic;
 
-// Which plugins there are, and what they are made of.
 pub mod configuration;
 pub mod parts;
 pub mod chain;
@@ -43,35 +44,35 @@ use std::sync::Arc;
 use tokio::time::Instant;
 use traced::BeforePlugin;
 
-/// The one thing that a plugin writes: what a quota has given out.
+/// Writes the usage of quotas, the only objects that a plugin stores.
 #[async_trait]
 pub trait QuotaStore: Send + Sync {
-    /// Stores a ResourceQuota with new usage; false if it is no longer at the version that it names.
+    /// Stores a ResourceQuota with new usage; returns false if its `resourceVersion` is outdated.
     async fn record_usage(&self, quota: &Value) -> Result<bool, Status>;
 }
 
-/// One write, as a plugin sees it.
+/// One write, as plugins see it.
 pub struct Attributes<'a> {
     pub operation: Operation,
-    /// The version that the request speaks: its kind, group and resource.
+    /// The version of the request, with its kind, group and resource.
     pub served: &'a Served,
-    /// That version among the others of the resource.
+    /// All served versions of the resource.
     pub versions: &'a dyn Versions,
-    /// Empty for the object itself.
+    /// Empty for a write of the object itself.
     pub subresource: &'a str,
     pub namespace: &'a str,
-    /// Empty while a name is still to be generated.
+    /// Empty until a name is generated.
     pub name: &'a str,
-    /// The new object, or a subresource's own body (Binding, Eviction); none for a deletion.
+    /// The new object, or the body of a subresource (Binding, Eviction); `None` for a deletion.
     pub object: Option<&'a mut Value>,
-    /// None for a creation.
+    /// `None` for a creation.
     pub old_object: Option<&'a Value>,
     /// CreateOptions, UpdateOptions, PatchOptions or DeleteOptions as the request gave them.
     pub options: &'a Value,
     pub user: &'a UserInfo,
     pub dry_run: bool,
     pub now: Timestamp,
-    /// When whoever asked waits no longer.
+    /// Time at which the request times out.
     pub deadline: Option<Instant>,
     pub reinvocation: Reinvocation,
     pub random: &'a Random,
@@ -79,11 +80,11 @@ pub struct Attributes<'a> {
     pub quotas: &'a dyn QuotaStore,
     pub warnings: Warnings,
     pub annotations: Annotations,
-    /// Where a trace of the request is wanted.
+    /// Steps of the request's trace, if it is traced.
     pub steps: Option<&'a Steps>,
 }
 
-/// Collected for the answer's `Warning` headers; validating plugins, too, may warn.
+/// Warnings for the `Warning` headers of the response, from mutating and validating plugins.
 #[derive(Debug, Default)]
 pub struct Warnings(Mutex<Vec<String>>);
 
@@ -97,7 +98,7 @@ impl Warnings {
     }
 }
 
-/// Collected for the audit log, by key; of two for one key the first counts.
+/// Annotations of the audit event, by key. The first value of a key counts.
 #[derive(Debug, Default)]
 pub struct Annotations(Mutex<BTreeMap<String, String>>);
 
@@ -107,12 +108,11 @@ impl Annotations {
     }
 }
 
-/// What stands for an object that is not there.
+/// Stands for an object that does not exist.
 static NOTHING: Value = Value::Null;
 
 impl Attributes<'_> {
-    /// Takes over what a plugin from outside has made of the object. A record of field managers that cannot be read any
-    /// more stays as it was.
+    /// Replaces the object by the result of a webhook or policy. `managedFields` stay as they were if the new ones are invalid.
     pub fn replace_object(&mut self, mut changed: Value) {
         let Some(object) = self.object.as_deref_mut() else { return };
         if let Err(why) = keep_readable_record(object, &mut changed) {
@@ -124,22 +124,22 @@ impl Attributes<'_> {
         *object = changed;
     }
 
-    /// The new object, or null.
+    /// Returns the new object, or null.
     pub fn new_object(&self) -> &Value {
         self.object.as_deref().unwrap_or(&NOTHING)
     }
 
-    /// The old object, or null.
+    /// Returns the old object, or null.
     pub fn old(&self) -> &Value {
         self.old_object.unwrap_or(&NOTHING)
     }
 
-    /// Notes for the audit log what the plugin decided, and why.
+    /// Adds an annotation to the audit event.
     pub fn annotate(&self, key: impl Into<String>, value: impl Into<String>) {
         self.annotations.0.lock().entry(key.into()).or_insert_with(|| value.into());
     }
 
-    /// The request's name, or the object's own once it has one; empty while it is still to be generated.
+    /// Returns the request's name or else the object's; empty until a name is generated.
     pub fn object_name(&self) -> &str {
         match self.name {
             "" => self.new_object().pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default(),
@@ -147,7 +147,7 @@ impl Attributes<'_> {
         }
     }
 
-    /// The namespace as webhooks and policies see it: a Namespace is in itself.
+    /// Returns the namespace as webhooks and policies see it: a Namespace is in itself.
     pub fn namespace_name(&self) -> &str {
         let is_namespace = self.served.group.is_empty() && self.served.resource == "namespaces";
         if is_namespace { self.object_name() } else { self.namespace }
@@ -157,12 +157,12 @@ impl Attributes<'_> {
         self.served.gvr()
     }
 
-    /// Whether the write is of that resource itself (not of a subresource).
+    /// Tells whether the write is of that resource itself, not of a subresource.
     pub fn is(&self, group: &str, resource: &str) -> bool {
         self.subresource.is_empty() && self.served.group == group && self.served.resource == resource
     }
 
-    /// The object's name, or what stands for it until one is generated.
+    /// Returns the object's name, or a placeholder until one is generated.
     pub fn shown_name(&self) -> &str {
         if !self.name.is_empty() {
             return self.name;
@@ -171,7 +171,7 @@ impl Attributes<'_> {
         meta("name").or_else(|| meta("generateName")).unwrap_or("Unknown")
     }
 
-    /// 403 `pods "web" is forbidden: why`.
+    /// Returns 403 `pods "web" is forbidden: why`.
     pub fn forbidden(&self, why: impl std::fmt::Display) -> Status {
         Status::forbidden(&self.served.group, &self.served.resource, self.shown_name(), why)
     }
@@ -180,17 +180,17 @@ impl Attributes<'_> {
 /// One admission plugin.
 #[async_trait]
 pub trait AdmissionPlugin: Send + Sync {
-    /// May change the object.
+    /// Mutates the object, or rejects the write.
     async fn admit(&self, _attributes: &mut Attributes<'_>) -> Result<(), Status> {
         Ok(())
     }
-    /// Sees the object as it will be stored.
+    /// Rejects the write, or not. The object is the one that will be stored.
     async fn validate(&self, _attributes: &Attributes<'_>) -> Result<(), Status> {
         Ok(())
     }
 }
 
-/// One plugin of the chain.
+/// One plugin of the chain, with the operations that it handles.
 #[derive(Clone)]
 pub struct Link {
     pub name: &'static str,
@@ -199,7 +199,7 @@ pub struct Link {
     pub meter: AdmissionMeter,
 }
 
-/// One half of the chain over one write.
+/// The mutating or the validating half of the chain, over one write.
 enum Pass<'a, 'w> {
     Admit(&'a mut Attributes<'w>),
     Validate(&'a Attributes<'w>),
@@ -227,13 +227,13 @@ impl<'w> Pass<'_, 'w> {
         }
     }
 
-    /// The object before a plugin sees it, where a trace is wanted.
+    /// Copies the object before a plugin runs, if the request is traced.
     fn before(&self) -> Option<BeforePlugin> {
         self.attributes().before_plugin()
     }
 
     fn after(&self, before: BeforePlugin, name: &str, outcome: &Result<(), Status>) {
-        self.attributes().after_plugin(before, self.gate(), name, outcome);
+        self.attributes().record_plugin(before, self.gate(), name, outcome);
     }
 }
 
@@ -254,7 +254,7 @@ impl Chain {
         self.links.iter().filter(move |link| link.looks_at.contains(&operation))
     }
 
-    /// A second time where a webhook or a policy asks for it, for what the ones after it have changed.
+    /// Runs the mutating half. It runs a second time if a webhook or policy asks to be reinvoked after later changes.
     pub async fn admit(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
         let began = self.env.now();
         let mut outcome = self.pass(attributes.operation, Pass::Admit(attributes)).await;
@@ -272,7 +272,7 @@ impl Chain {
         outcome
     }
 
-    /// Plugin by plugin, until one refuses.
+    /// Runs one plugin after the other, until one rejects the write.
     async fn pass(&self, operation: Operation, mut pass: Pass<'_, '_>) -> Result<(), Status> {
         let half = pass.half();
         let (mut began, mut outcome) = (self.env.now(), Ok(()));
@@ -293,7 +293,7 @@ impl Chain {
         outcome
     }
 
-    /// Answers the present, where the next measurement begins.
+    /// Records the duration since `began`. Returns the current time, at which the next measurement begins.
     fn measured(
         &self,
         meter: &AdmissionMeter,

@@ -1,4 +1,4 @@
-//! What a request is about to do to an object.
+//! `Operation`: what a request does to an object.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
@@ -10,7 +10,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// As webhooks and metrics name it.
+    /// Returns the name in AdmissionReviews and metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Create => "CREATE",

@@ -1,4 +1,4 @@
-//! `PluginParts`: what admission plugins are made of.
+//! `PluginParts`: the parts of the server that admission plugins are built from.
 //!
 //! Corresponds to the plugin initializers of pkg/kubeapiserver/admission.
 
@@ -14,14 +14,14 @@ use std::sync::Arc;
 /// The parts of the server that plugins share.
 pub struct PluginParts<'a> {
     pub env: &'a Env,
-    /// The MutatingWebhookConfigurations and the ValidatingWebhookConfigurations.
+    /// Caches of MutatingWebhookConfigurations and ValidatingWebhookConfigurations.
     pub webhooks: [Cacher; 2],
-    /// The connections to webhooks.
+    /// Connections to webhooks.
     pub callers: &'a Arc<Callers>,
     pub authorization: &'a Arc<Authorization>,
-    /// How many seconds a pod tolerates a node that is not ready, and one that is not reachable.
+    /// Default toleration of a not-ready node and of an unreachable one, in seconds.
     pub toleration_seconds: [i64; 2],
-    /// Of the plugins that take any.
+    /// Configurations of the plugins that have one.
     pub configurations: &'a PluginConfigurations,
     pub namespaces: Arc<dyn Namespaces>,
     pub kinds: Arc<dyn Kinds>,

@@ -1,13 +1,13 @@
-//! `Reinvocation`: what a second round of mutating plugins needs to know of the first.
+//! `Reinvocation`: records the first round of mutating plugins, to decide which hooks the second round calls.
 //!
-//! Whoever wants to see what others make of the object after it (`reinvocationPolicy: IfNeeded`) is called once more when
-//! somebody did change it, and no more than once. Corresponds to the ReinvocationContext of k8s.io/apiserver/pkg/admission
-//! and webhookReinvokeContext of its plugins.
+//! A webhook or policy with `reinvocationPolicy: IfNeeded` is called at most once more, if another one changed the object
+//! after it. Corresponds to the ReinvocationContext of k8s.io/apiserver/pkg/admission and webhookReinvokeContext of its
+//! plugins.
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Of one pass through the mutating half of the chain.
+/// State of the mutating half of the chain for one write.
 #[derive(Debug, Default)]
 pub struct Reinvocation {
     is_second: bool,
@@ -15,19 +15,19 @@ pub struct Reinvocation {
     plugins: BTreeMap<&'static str, Invoked>,
 }
 
-/// Of one plugin, which of its webhooks or policies were called.
+/// The webhooks or policies that one plugin called.
 #[derive(Debug, Default)]
 struct Invoked {
     /// The object as the plugin left it.
     output: Option<Value>,
-    /// Called since the last change, and interested in further ones.
+    /// Called since the last change, with `reinvocationPolicy: IfNeeded`.
     interested: BTreeSet<String>,
-    /// To be called once more.
+    /// To be called in the second round.
     due: BTreeSet<String>,
 }
 
 impl Reinvocation {
-    /// The first round is over: whether there is a second one.
+    /// Ends the first round; tells whether there is a second one.
     pub fn begin_again(&mut self) -> bool {
         let wanted = self.wanted && !self.is_second;
         self.is_second |= wanted;
@@ -38,7 +38,7 @@ impl Reinvocation {
         self.is_second
     }
 
-    /// A plugin begins: in the second round all who are interested are due when others changed the object meanwhile.
+    /// Begins a plugin. In the second round, all its interested hooks are due if other plugins changed the object meanwhile.
     pub fn begin(&mut self, plugin: &'static str, object: &Value) {
         let is_second = self.is_second;
         let invoked = self.plugins.entry(plugin).or_default();
@@ -47,12 +47,12 @@ impl Reinvocation {
         }
     }
 
-    /// Whether to call it in this round.
+    /// Tells whether to call a webhook or policy in this round.
     pub fn is_due(&self, plugin: &'static str, hook: &str) -> bool {
         !self.is_second || self.plugins.get(plugin).is_some_and(|invoked| invoked.due.contains(hook))
     }
 
-    /// It was called.
+    /// Records a call of a webhook or policy.
     pub fn called(&mut self, plugin: &'static str, hook: &str, changed: bool, if_needed: bool) {
         let invoked = self.plugins.entry(plugin).or_default();
         if changed {
@@ -64,7 +64,7 @@ impl Reinvocation {
         }
     }
 
-    /// A plugin is done. Where nobody is interested, it does not matter what it leaves.
+    /// Ends a plugin. Its output is recorded only if one of its hooks is interested in later changes.
     pub fn end(&mut self, plugin: &'static str, object: &Value) {
         let Some(invoked) = self.plugins.get_mut(plugin) else { return };
         invoked.output = (!invoked.interested.is_empty()).then(|| object.clone());
@@ -78,7 +78,7 @@ mod tests {
 
     const PLUGIN: &str = "Webhooks";
 
-    /// One round over webhooks `(name, changes, if needed)`; those that were called.
+    /// Runs one round over webhooks `(name, changes, if needed)` and returns those that were called.
     fn round(
         reinvocation: &mut Reinvocation,
         object: &Value,

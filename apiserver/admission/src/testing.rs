@@ -1,4 +1,4 @@
-//! `Write`: one write to run a plugin over, and the objects that it finds, for the plugins' own tests.
+//! `Write`: builds one write and the objects of a cluster, to run a plugin in a test.
 //!
 //! Corresponds to admission.NewAttributesRecord as Kubernetes' tests use it.
 
@@ -16,10 +16,10 @@ use std::sync::Arc;
 
 type Key = [String; 4];
 
-/// At which everything was stored.
+/// The resource version of all objects.
 const REVISION: u64 = 7;
 
-/// A cluster's objects; the cache may lag behind.
+/// The objects of a cluster. Cache and store are separate, as the cache may lag behind.
 #[derive(Default)]
 struct Objects {
     cached: BTreeMap<Key, Arc<Object>>,
@@ -63,7 +63,7 @@ impl QuotaStore for Objects {
     }
 }
 
-/// Of built-in resources: their conversions are functions.
+/// The versions of a built-in resource.
 struct BuiltIn(Target);
 
 #[async_trait]
@@ -78,12 +78,12 @@ impl Versions for BuiltIn {
     }
 }
 
-/// A write as a table test says it.
+/// A write, as a table test describes it.
 pub struct Write {
     operation: Operation,
     group: String,
     resource: String,
-    /// Empty: the preferred one.
+    /// Empty means the preferred version.
     version: String,
     subresource: String,
     name: String,
@@ -97,24 +97,24 @@ pub struct Write {
     dry_run: bool,
 }
 
-/// What a plugin made of it.
+/// The result of running plugins over a write.
 #[derive(Debug)]
-pub struct Seen {
+pub struct Outcome {
     pub object: Value,
     pub warnings: Vec<String>,
     pub annotations: BTreeMap<String, String>,
     pub error: Option<Status>,
-    /// The quotas that were written.
+    /// The quotas that the plugin stored.
     pub recorded: Vec<Value>,
 }
 
-impl Seen {
-    /// The message of the refusal, or nothing.
+impl Outcome {
+    /// Returns the message of the rejection, or the empty text.
     pub fn message(&self) -> &str {
         self.error.as_ref().map_or("", |error| error.message.as_str())
     }
 
-    /// The object that passed.
+    /// Returns the admitted object.
     pub fn passed(self) -> Value {
         assert_eq!(self.error, None);
         self.object
@@ -180,7 +180,7 @@ impl Write {
         self
     }
 
-    /// An object that is there, in the cache and in the store.
+    /// Adds an object to the cache and the store.
     pub fn beside(self, group: &str, resource: &str, object: Value) -> Self {
         let stale = object.clone();
         self.only_live(group, resource, object).only_cached(group, resource, stale)
@@ -196,8 +196,8 @@ impl Write {
         self
     }
 
-    /// Runs both halves of a plugin.
-    pub async fn run(self, plugin: &dyn AdmissionPlugin) -> Seen {
+    /// Runs `admit` and `validate` of a plugin.
+    pub async fn run(self, plugin: &dyn AdmissionPlugin) -> Outcome {
         self.see(async |attributes| match plugin.admit(attributes).await {
             Ok(()) => plugin.validate(attributes).await,
             refused => refused,
@@ -205,8 +205,8 @@ impl Write {
         .await
     }
 
-    /// Shows the write to whoever looks at it.
-    pub async fn see(self, look: impl AsyncFnOnce(&mut Attributes<'_>) -> Result<(), Status>) -> Seen {
+    /// Calls `look` with the attributes of the write.
+    pub async fn see(self, look: impl AsyncFnOnce(&mut Attributes<'_>) -> Result<(), Status>) -> Outcome {
         let catalogue = Catalogue::builtin();
         let target = match self.version.as_str() {
             "" => catalogue.by_group_resource(&self.group, &self.resource),
@@ -241,7 +241,7 @@ impl Write {
         let outcome = look(&mut attributes).await;
         let warnings = attributes.warnings.take();
         let annotations = attributes.annotations.take();
-        Seen {
+        Outcome {
             object: object.unwrap_or_default(),
             warnings,
             annotations,

@@ -1,6 +1,6 @@
-//! What plugins, webhooks and policies leave in a trace of the request: who, what it changed, and what it said.
+//! Records plugins, webhooks and policies in a trace of the request: what each changed, and what it decided.
 //!
-//! Nothing of this happens where nobody wants a trace: an object is copied only to be compared.
+//! Without a trace, no object is copied.
 
 use super::Attributes;
 use proto::Status;
@@ -9,28 +9,28 @@ use request::trace::{Before, Change, Gate, Step, StepOutcome};
 use serde_json::Value;
 use tokio::time::Instant;
 
-/// What was there before a plugin.
+/// State before a plugin runs.
 #[derive(Debug)]
 pub struct BeforePlugin {
     object: Option<Before>,
-    /// Steps that were told before it.
+    /// Number of steps recorded before it.
     steps: usize,
 }
 
-/// Somebody whom a plugin asks: a webhook, a policy.
+/// A webhook or policy that a plugin calls.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
+pub struct TracedHook<'a> {
     pub gate: Gate,
     pub plugin: &'a str,
     pub name: &'a str,
 }
 
-/// What he says.
+/// Decision of a webhook or policy.
 #[derive(Clone, Copy, Debug)]
-pub enum Word<'a> {
+pub enum HookDecision<'a> {
     Admits,
-    /// Something is wrong, and the write is admitted all the same.
-    Objects(&'a str),
+    /// Admits the write in spite of a problem: a warning, or a failure that is ignored.
+    AdmitsDespite(&'a str),
     Refuses(&'a str),
 }
 
@@ -42,12 +42,12 @@ impl Attributes<'_> {
         Some(before)
     }
 
-    /// What a plugin did. One whose webhooks and policies have told it already has nothing to add.
-    pub(super) fn after_plugin(&self, before: BeforePlugin, gate: Gate, name: &str, outcome: &Result<(), Status>) {
+    /// Records a plugin, unless its webhooks and policies have recorded steps and it succeeded.
+    pub(super) fn record_plugin(&self, before: BeforePlugin, gate: Gate, name: &str, outcome: &Result<(), Status>) {
         let Some(steps) = self.steps else { return };
-        let has_told = steps.len() > before.steps;
+        let has_recorded = steps.len() > before.steps;
         let refusal = outcome.as_ref().err().map(|status| status.message.as_str());
-        match (has_told, refusal) {
+        match (has_recorded, refusal) {
             (false, _) => {
                 let patch = before.object.and_then(|before| self.change(&before));
                 steps.add(self.step(gate, name, patch, refusal));
@@ -57,50 +57,56 @@ impl Attributes<'_> {
         }
     }
 
-    /// What a policy made of the object. One that changed nothing after it was told what went wrong has nothing to add.
-    pub(super) fn after_policy(&self, before: BeforePlugin, asked: Asked<'_>, refusal: Option<&str>) {
-        let has_told = self.steps.is_some_and(|steps| steps.len() > before.steps);
+    /// Records a policy and its change, unless its failure is already recorded and it changed nothing.
+    pub(super) fn record_policy(&self, before: BeforePlugin, hook: TracedHook<'_>, refusal: Option<&str>) {
+        let has_recorded = self.steps.is_some_and(|steps| steps.len() > before.steps);
         let patch = before.object.and_then(|before| self.change(&before));
         match refusal {
-            None if has_told && patch.is_none() => {}
-            None => self.heard(asked, patch, Word::Admits, None),
-            Some(why) => self.heard(asked, patch, Word::Refuses(why), None),
+            None if has_recorded && patch.is_none() => {}
+            None => self.record_hook(hook, patch, HookDecision::Admits, None),
+            Some(why) => self.record_hook(hook, patch, HookDecision::Refuses(why), None),
         }
     }
 
-    /// What a webhook makes of the object, where a trace is wanted.
-    pub(super) fn change_to(&self, changed: Option<&Value>) -> Option<Value> {
+    /// Returns the change of a webhook as a JSON patch, if the request is traced.
+    pub(super) fn patch_to(&self, changed: Option<&Value>) -> Option<Value> {
         self.steps?;
         let Served { group, resource, .. } = self.served;
         Change::between(self.new_object(), changed?, group, resource).into_patch()
     }
 
-    /// What was made of it since, as a JSON patch.
+    /// Returns the change since `before` as a JSON patch.
     fn change(&self, before: &Before) -> Option<Value> {
         before.then(self.new_object(), &self.served.group, &self.served.resource).into_patch()
     }
 
-    /// What a webhook or a policy said since `began`, or since the last step.
-    pub(super) fn heard(&self, asked: Asked<'_>, patch: Option<Value>, word: Word<'_>, began: Option<Instant>) {
+    /// Records the decision of a webhook or policy. Its duration is counted from `began`, or from the last step.
+    pub(super) fn record_hook(
+        &self,
+        hook: TracedHook<'_>,
+        patch: Option<Value>,
+        decision: HookDecision<'_>,
+        began: Option<Instant>,
+    ) {
         let Some(steps) = self.steps else { return };
-        let (refusal, reason) = match word {
-            Word::Admits => (None, ""),
-            Word::Objects(why) => (None, why),
-            Word::Refuses(why) => (Some(why), why),
+        let (refusal, reason) = match decision {
+            HookDecision::Admits => (None, ""),
+            HookDecision::AdmitsDespite(why) => (None, why),
+            HookDecision::Refuses(why) => (Some(why), why),
         };
-        let step = self.step(asked.gate, asked.name, patch, refusal).because(reason);
-        let step = Step { of: asked.plugin.to_owned(), ..step };
+        let step = self.step(hook.gate, hook.name, patch, refusal).because(reason);
+        let step = Step { of: hook.plugin.to_owned(), ..step };
         match began {
             Some(began) => steps.add_since(began, step),
             None => steps.add(step),
         }
     }
 
-    /// What went wrong with a webhook or a policy that lets nobody suffer for it.
-    pub(super) fn overlooked(&self, asked: Asked<'_>, why: &str, began: Option<Instant>) {
+    /// Records the failure of a webhook or policy with `failurePolicy: Ignore`.
+    pub(super) fn record_ignored_failure(&self, hook: TracedHook<'_>, why: &str, began: Option<Instant>) {
         if self.steps.is_some() {
             let why = format!("it failed, and its failurePolicy is Ignore: {why}");
-            self.heard(asked, None, Word::Objects(&why), began);
+            self.record_hook(hook, None, HookDecision::AdmitsDespite(&why), began);
         }
     }
 
@@ -125,7 +131,7 @@ mod tests {
         let write = Write::create("", "configmaps", json!({"metadata": {"name": "m", "namespace": "a"}}));
         let seen = write.see(async |attributes| {
             assert!(attributes.before_plugin().is_none());
-            assert!(attributes.change_to(Some(&json!({"changed": true}))).is_none());
+            assert!(attributes.patch_to(Some(&json!({"changed": true}))).is_none());
             Ok(())
         });
         seen.await.passed();

@@ -1,4 +1,4 @@
-//! `Versions`: the resource that is written, in every version that is served.
+//! `Versions`: all served versions of the written resource, and conversion between them.
 //!
 //! Corresponds to the EquivalentResourceMapper and the ObjectConvertor of k8s.io/apiserver/pkg/admission.ObjectInterfaces.
 
@@ -7,13 +7,13 @@ use proto::Status;
 use proto::resources::{Served, Target};
 use serde_json::Value;
 
-/// A version is named by its place in the resource's list.
+/// A version is identified by its index in the resource's list.
 #[async_trait]
 pub trait Versions: Send + Sync {
-    /// The resource, and the version that the request speaks.
+    /// Returns the resource and the version of the request.
     fn target(&self) -> &Target;
 
-    /// An object of the resource, itself and no body of a subresource, in another version.
+    /// Converts an object of the resource to another version. It must not be the body of a subresource.
     async fn convert(&self, object: Value, from: usize, to: usize) -> Result<Value, Status>;
 }
 
@@ -22,12 +22,12 @@ impl dyn Versions + '_ {
         &self.target().row.served
     }
 
-    /// The version that the request speaks.
+    /// Returns the version of the request.
     pub fn requested(&self) -> usize {
         self.target().served
     }
 
-    /// The other ones that have the subresource, too, if there is one.
+    /// Returns the other versions, if `subresource` is set only those that have it too.
     pub fn others<'a>(&'a self, subresource: &'a str) -> impl Iterator<Item = usize> + 'a {
         let has = move |served: &Served| {
             served.is_served && (subresource.is_empty() || served.subresource(subresource).is_some())

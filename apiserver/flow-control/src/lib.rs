@@ -69,7 +69,7 @@ pub struct Fairness {
     metrics: FlowMetrics,
 }
 
-/// What a request holds until its response is complete.
+/// The seat that a request holds until its response is complete.
 #[derive(Debug)]
 pub enum Seat {
     /// The request is not limited.
@@ -337,7 +337,7 @@ fn about(flow: &Flow, name: &str, info: &RequestInfo, user: &UserInfo, env: &Env
     }
 }
 
-/// What the server knows for the estimate of a request's work.
+/// The load of a request's resource, from the caches and the open watches.
 struct LoadOf<'a> {
     registry: &'a Registry,
     watches: &'a WatchCount,

@@ -31,11 +31,11 @@ pub struct LevelSpec {
 /// The seats of one level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bounds {
-    /// By its `nominalConcurrencyShares`.
+    /// Seats by its `nominalConcurrencyShares`.
     pub nominal: usize,
-    /// What remains when it lends all it may.
+    /// Seats that remain when it lends all it may.
     pub lower: usize,
-    /// What it has when it borrows all it may.
+    /// Seats that it has when it borrows all it may.
     pub upper: usize,
 }
 

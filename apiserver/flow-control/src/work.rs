@@ -53,7 +53,7 @@ impl Work {
     }
 }
 
-/// What the estimate needs to know about the request's resource.
+/// The load of the request's resource, which the estimate depends on.
 pub trait Load {
     /// Returns the number of objects of the resource; `None` when it is not known yet.
     fn objects(&self) -> Option<u64>;

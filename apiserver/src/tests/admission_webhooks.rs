@@ -400,7 +400,11 @@ async fn a_dry_run_is_refused_where_a_webhook_has_side_effects() {
     );
     let hooks = admission::dynamic::webhooks::hook::read_all(&[Arc::new(json!({"webhooks": [old]}))]);
     let seen = Write::create("", "configmaps", map("one")).dry_run().see(async |attributes| {
-        let seen = admission::dynamic::seen::Seen::of(attributes, attributes.versions.requested()).await?;
+        let seen = admission::dynamic::versioned_attributes::VersionedAttributes::of(
+            attributes,
+            attributes.versions.requested(),
+        )
+        .await?;
         let failure = caller.ask(&hooks[0], attributes, &seen).await.err();
         caller.judge(&hooks[0], attributes, caller.now(), None, failure).map(|_| ())
     });

@@ -2,7 +2,7 @@
 //! the client.
 
 use request::UserInfo;
-use request::trace::{Gate, StepOutcome, Step, Steps};
+use request::trace::{Gate, Step, StepOutcome, Steps};
 
 pub struct AuthenticationListener<'a> {
     /// Sends a warning to the client.

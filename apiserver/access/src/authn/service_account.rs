@@ -50,7 +50,7 @@ pub struct PrivateClaims {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret: Option<Reference>,
     pub serviceaccount: Reference,
-    /// From this time on, use of the still valid token is reported: it is older than the client asked for.
+    /// Time from which use of the still valid token is reported, because it is older than the client asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warnafter: Option<i64>,
 }

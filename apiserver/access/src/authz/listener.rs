@@ -22,7 +22,8 @@ impl Explanation {
 
 impl Listener<'_> {
     pub fn record_master(self, attributes: &Attributes<'_>) {
-        let step = Step::new(self.gate, MASTERS, StepOutcome::Passed).because("no authorizer is asked about its members");
+        let step =
+            Step::new(self.gate, MASTERS, StepOutcome::Passed).because("no authorizer is asked about its members");
         self.add(attributes, step);
     }
 

@@ -1,4 +1,4 @@
-//! The AdmissionRequest: what webhooks are sent of a write, and what expressions call `request`.
+//! Builds the AdmissionRequest of a write, which webhooks receive and which is `request` in expressions.
 //!
 //! Corresponds to admission.k8s.io/v1 and k8s.io/apiserver/pkg/admission/plugin/webhook/request.
 
@@ -8,7 +8,7 @@ use proto::gvk::Gvk;
 use proto::resources::Served;
 use serde_json::{Value, json};
 
-/// What the object of a request is: with a subresource, perhaps something of its own.
+/// Returns the kind of the request's object. A subresource may have a kind of its own.
 pub fn kind_of(served: &Served, subresource: &str) -> Gvk {
     match served.subresource(subresource).and_then(|known| known.kind.as_ref()) {
         Some((group, version, kind)) => Gvk::new(group.as_ref(), version.as_ref(), kind.as_ref()),
@@ -16,7 +16,8 @@ pub fn kind_of(served: &Served, subresource: &str) -> Gvk {
     }
 }
 
-/// Whether the objects are of the resource itself. The body of a subresource may be a kind of its own, without versions.
+/// Tells whether the objects are of the resource itself, and not the body of a subresource with a kind of its own, which
+/// has no other versions.
 pub fn is_of_resource(served: &Served, subresource: &str) -> bool {
     served.subresource(subresource).is_none_or(|known| known.kind.is_none())
 }
@@ -29,7 +30,7 @@ fn resource(gvr: &Gvr) -> Value {
     json!({"group": gvr.group, "version": gvr.version, "resource": gvr.resource})
 }
 
-/// Whatever a request did it by, its options are those of the operation. A connection has none.
+/// Returns the options with the kind of the operation, whatever verb the request used. `CONNECT` has none.
 fn options(attributes: &Attributes<'_>) -> Value {
     let kind = match attributes.operation {
         Operation::Create => "CreateOptions",
@@ -46,7 +47,7 @@ fn options(attributes: &Attributes<'_>) -> Value {
     options
 }
 
-/// Without its objects and its uid; `matched` is the version in which they are shown.
+/// Returns the AdmissionRequest without objects and uid. `matched` is the version of the objects.
 pub fn request(attributes: &Attributes<'_>, matched: &Served) -> Value {
     let subresource = attributes.subresource;
     let mut request = json!({

@@ -1,4 +1,4 @@
-//! `Compiled`: what is made of all objects of a row, once for each of its states.
+//! `Compiled`: a value compiled from all objects of a resource, once for each state of its cache.
 //!
 //! Corresponds to the configuration managers of k8s.io/apiserver/pkg/admission/configuration.
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a request waits for a server that has only begun.
+/// Time for which a request waits until the cache of a starting server is ready.
 const READY_LIMIT: Duration = Duration::from_secs(10);
 
 pub struct Compiled<T> {
@@ -19,12 +19,12 @@ pub struct Compiled<T> {
 }
 
 impl<T> Compiled<T> {
-    /// `compile` gets the objects in the order of their names.
+    /// `compile` receives the objects sorted by name.
     pub fn new(cacher: Cacher, compile: fn(&[Arc<Value>]) -> T) -> Self {
         Self { cacher, compile, last: ArcSwapOption::empty() }
     }
 
-    /// Of the objects as they are now; `None` where the server does not know them in time.
+    /// Returns the value for the current objects; `None` if the cache is not ready in time.
     pub async fn get(&self, env: &Env) -> Option<Arc<T>> {
         if !self.cacher.is_ready() {
             env.timeout(READY_LIMIT, self.cacher.ready()).await.ok()?;

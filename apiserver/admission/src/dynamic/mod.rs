@@ -1,11 +1,12 @@
-//! Admission that users configure while the server runs: webhooks, and policies in CEL.
+//! Dynamic admission: webhooks and CEL policies, which users configure while the server runs.
 //!
-//! [`matching`] decides which writes a webhook or a policy is about, [`admission_request`] and [`seen`] show it the write,
-//! [`expressions`] evaluates CEL over it. Corresponds to k8s.io/apiserver/pkg/admission/plugin/{webhook,policy,cel}.
+//! Reading order: [`matching`] selects the writes for a webhook or policy; [`admission_request`] and
+//! [`versioned_attributes`] are the write as it sees it; [`expressions`] evaluates CEL over the write; [`webhooks`] and
+//! [`policies`] are the plugins. Corresponds to k8s.io/apiserver/pkg/admission/plugin/{webhook,policy,cel}.
 
-pub mod admission_request;
-pub mod seen;
 pub mod matching;
+pub mod admission_request;
+pub mod versioned_attributes;
 pub mod compiled;
 pub mod expressions;
 pub mod webhooks;

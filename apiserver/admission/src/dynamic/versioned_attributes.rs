@@ -1,4 +1,4 @@
-//! `Seen`: the objects of a write in the version in which a webhook or a policy wants them.
+//! `VersionedAttributes`: the objects of a write in the version that a webhook or policy matched.
 //!
 //! Corresponds to VersionedAttributes of k8s.io/apiserver/pkg/admission.
 
@@ -9,8 +9,8 @@ use proto::schema::decode::decode;
 use serde_json::Value;
 use std::borrow::Cow;
 
-pub struct Seen<'a> {
-    /// Of the version, among those of the resource.
+pub struct VersionedAttributes<'a> {
+    /// Index of the version among those of the resource.
     pub place: usize,
     /// Null for a deletion.
     pub object: Cow<'a, Value>,
@@ -18,7 +18,7 @@ pub struct Seen<'a> {
     pub old_object: Cow<'a, Value>,
 }
 
-/// An object in another version; null stays so.
+/// Converts an object to another version; null stays null.
 async fn converted(versions: &dyn Versions, object: &Value, from: usize, to: usize) -> Result<Value, Status> {
     match object {
         Value::Null => Ok(Value::Null),
@@ -26,7 +26,7 @@ async fn converted(versions: &dyn Versions, object: &Value, from: usize, to: usi
     }
 }
 
-impl<'a> Seen<'a> {
+impl<'a> VersionedAttributes<'a> {
     pub async fn of(attributes: &'a Attributes<'_>, place: usize) -> Result<Self, Status> {
         let versions = attributes.versions;
         let requested = versions.requested();
@@ -42,7 +42,7 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// An object that somebody changed, as if a client had sent it: of its kind, without what nobody knows.
+/// Decodes an object that a webhook or policy changed, as if a client had sent it: checks its kind and drops unknown fields.
 pub fn decoded(attributes: &Attributes<'_>, place: usize, object: Value) -> Result<Value, Status> {
     let served = &attributes.versions.all()[place];
     let kind = kind_of(served, attributes.subresource);
@@ -60,7 +60,7 @@ pub fn decoded(attributes: &Attributes<'_>, place: usize, object: Value) -> Resu
     Ok(decoded)
 }
 
-/// A changed object back in the version of the request.
+/// Converts a changed object back to the version of the request.
 pub async fn restored(attributes: &Attributes<'_>, place: usize, object: Value) -> Result<Value, Status> {
     let requested = attributes.versions.requested();
     if place == requested || !is_of_resource(attributes.served, attributes.subresource) {

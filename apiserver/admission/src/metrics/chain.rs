@@ -1,4 +1,4 @@
-//! How long each admission plugin takes, and how often it refuses.
+//! Metrics of admission plugins: durations and rejections.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/admission/metrics.
 
@@ -11,10 +11,10 @@ use std::time::Duration;
 
 /// Upper bounds in seconds, as kube-apiserver's.
 const SECONDS: &[f64] = &[0.005, 0.025, 0.1, 0.5, 1.0, 2.5];
-/// Operations times halves of the chain.
+/// Number of combinations of operation and half of the chain.
 const CELLS: usize = 4 * 2;
 
-/// `admit` changes, `validate` only looks.
+/// Half of the chain: `admit` mutates, `validate` does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Half {
     Admit,
@@ -30,11 +30,11 @@ impl Half {
     }
 }
 
-/// What one plugin, or a whole half of the chain, is measured by. What is let pass is the rule: its meters are kept at hand.
+/// Meters of one plugin or of a whole half of the chain. Those of admitted writes, the usual case, are looked up once.
 #[derive(Clone, Debug)]
 pub struct AdmissionMeter {
     family: Histograms,
-    /// Of a plugin; the steps have none.
+    /// Name of the plugin; `None` for a half of the chain.
     name: Option<&'static str>,
     passed: Arc<[OnceLock<Histogram>; CELLS]>,
 }
@@ -49,7 +49,7 @@ impl AdmissionMeter {
         Self { family, name: Some(name), passed: Arc::default() }
     }
 
-    /// Of all plugins of one half together.
+    /// Returns the meter of all plugins of one half together.
     pub fn of_step(env: &Env) -> Self {
         let family = env.metrics().histograms(
             "apiserver_admission_step_admission_duration_seconds",

@@ -1,4 +1,4 @@
-//! What admission counts and measures, under kube-apiserver's names.
+//! Metrics of admission, under kube-apiserver's names.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/admission/metrics.
 

@@ -1,4 +1,4 @@
-//! How often policies in CEL decide, and how long their expressions take.
+//! Metrics of CEL policies: decisions, and durations of expressions.
 //!
 //! Corresponds to the metrics of k8s.io/apiserver/pkg/admission/plugin/policy/validating and /mutating.
 
@@ -34,7 +34,7 @@ impl PolicyMeters {
         }
     }
 
-    /// `why` an expression failed, and what followed of its result, where that is told.
+    /// `why` is the error of an expression; the last argument is the enforcement action, if the metric has one.
     pub fn observe(
         &self,
         policy: &str,
@@ -57,7 +57,7 @@ impl PolicyMeters {
     }
 }
 
-/// Errors are told apart by their texts.
+/// Returns the error type, which is derived from the text of the error.
 fn error_type(why: Option<&str>) -> &'static str {
     match why {
         None => "no_error",

@@ -1,4 +1,4 @@
-//! How long admission webhooks take, what they refuse, and how often their failures are overlooked.
+//! Metrics of admission webhooks: durations, rejections, and failures that `failurePolicy: Ignore` ignores.
 //!
 //! Corresponds to the webhook part of k8s.io/apiserver/pkg/admission/metrics.
 
@@ -10,12 +10,12 @@ use std::time::Duration;
 /// Upper bounds in seconds, as kube-apiserver's.
 const SECONDS: &[f64] = &[0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 25.0];
 
-/// Who is to blame for a refusal.
+/// Cause of a rejection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorType {
     CallingWebhook,
     ApiserverInternal,
-    /// The webhook wanted it so.
+    /// The webhook denied the request.
     None,
 }
 
@@ -29,7 +29,7 @@ impl ErrorType {
     }
 }
 
-/// Of all webhooks of one type.
+/// Meters of all webhooks of one type.
 #[derive(Clone, Debug)]
 pub struct WebhookMeter {
     /// `admit` or `validating`.
@@ -40,13 +40,13 @@ pub struct WebhookMeter {
     fail_opens: Counters,
 }
 
-/// One call that is over.
+/// One finished call.
 #[derive(Clone, Copy, Debug)]
 pub struct Called {
     pub operation: Operation,
     pub elapsed: Duration,
     pub code: u16,
-    /// Where it made the request fail, why.
+    /// The cause, if the request failed.
     pub rejected: Option<ErrorType>,
 }
 

@@ -1,4 +1,4 @@
-//! AlwaysAdmit and AlwaysDeny: for who wants to see what a chain does without them.
+//! AlwaysAdmit and AlwaysDeny: plugins that admit or reject every write.
 //!
 //! Corresponds to plugin/pkg/admission/{admit,deny}; deprecated there.
 

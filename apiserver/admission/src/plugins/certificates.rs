@@ -1,5 +1,5 @@
-//! CertificateApproval, CertificateSigning and CertificateSubjectRestriction: who may approve and sign for which signer,
-//! and whom no client may ask to become.
+//! CertificateApproval, CertificateSigning and CertificateSubjectRestriction: check who may approve and sign requests for a
+//! signer, and which subjects a request may name.
 //!
 //! Corresponds to plugin/pkg/admission/certificates.
 
@@ -18,14 +18,14 @@ const GROUP: &str = "certificates.k8s.io";
 const REQUESTS: &str = "certificatesigningrequests";
 const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 
-/// Approval and denial need the right to `approve` for the signer.
+/// Approval and denial need permission to `approve` for the signer.
 pub struct CertificateApproval(pub Arc<dyn SignerRights>);
-/// Certificates are written by those who may `sign` for the signer.
+/// Writing a certificate needs permission to `sign` for the signer.
 pub struct CertificateSigning(pub Arc<dyn SignerRights>);
-/// Nobody gets a certificate of group `system:masters` by asking.
+/// Rejects requests for a client certificate of group `system:masters`.
 pub struct CertificateSubjectRestriction;
 
-/// Who may do what for a signer.
+/// Checks permissions for a signer.
 #[async_trait]
 pub trait SignerRights: Send + Sync {
     async fn allows(&self, attributes: &authz::Attributes<'_>) -> bool;
@@ -38,7 +38,7 @@ impl SignerRights for authz::Authorization {
     }
 }
 
-/// The right for this signer, or for all of its domain: `example.com/*`.
+/// Checks permission for this signer, or for all signers of its domain: `example.com/*`.
 async fn check(attributes: &Attributes<'_>, rights: &dyn SignerRights, verb: &str) -> Result<(), Status> {
     let signer = text(attributes.old(), "/spec/signerName");
     let domain = format!("{}/*", signer.split('/').next().unwrap_or_default());
@@ -90,7 +90,7 @@ impl AdmissionPlugin for CertificateSubjectRestriction {
     }
 }
 
-/// The subject's organizations, which become the groups of a client.
+/// Returns the organizations of the subject, which become the groups of a client.
 fn organizations(request: &str) -> Result<Vec<String>, String> {
     let pem = STANDARD.decode(request).map_err(|error| error.to_string())?;
     let not_a_request = "PEM block type must be CERTIFICATE REQUEST";

@@ -1,4 +1,4 @@
-//! DefaultStorageClass and DefaultIngressClass: claims and ingresses that name no class get the default one.
+//! DefaultStorageClass and DefaultIngressClass: set the default class of claims and ingresses that name none.
 //!
 //! Corresponds to plugin/pkg/admission/storage/storageclass/setdefault and plugin/pkg/admission/network/defaultingressclass.
 
@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 const IS_DEFAULT_STORAGE: &str = "storageclass.kubernetes.io/is-default-class";
 const IS_DEFAULT_STORAGE_BETA: &str = "storageclass.beta.kubernetes.io/is-default-class";
-/// Names the class of a claim as it was done before there was a field.
+/// Annotation with the class of a claim, from before `storageClassName`.
 const STORAGE_CLASS_BETA: &str = "volume.beta.kubernetes.io/storage-class";
 const IS_DEFAULT_INGRESS: &str = "ingressclass.kubernetes.io/is-default-class";
 const INGRESS_CLASS: &str = "kubernetes.io/ingress.class";
@@ -19,7 +19,7 @@ const INGRESS_CLASS: &str = "kubernetes.io/ingress.class";
 pub struct DefaultStorageClass;
 pub struct DefaultIngressClass;
 
-/// The classes that say they are the default, the newest first and then by name.
+/// Returns the classes annotated as default, the newest first, then by name.
 fn defaults(
     attributes: &Attributes<'_>,
     group: &str,
@@ -40,7 +40,7 @@ fn defaults(
 
 #[async_trait]
 impl AdmissionPlugin for DefaultStorageClass {
-    /// An empty name is a name: such a claim wants no class.
+    /// A claim with an empty class name wants no class.
     async fn admit(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
         let claim = attributes.new_object();
         let names_class = claim.pointer("/spec/storageClassName").is_some_and(|name| !name.is_null())

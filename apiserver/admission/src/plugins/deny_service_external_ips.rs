@@ -1,4 +1,4 @@
-//! DenyServiceExternalIPs: no Service takes on an external address that it did not have.
+//! DenyServiceExternalIPs: rejects Services that add an external IP.
 //!
 //! Corresponds to plugin/pkg/admission/network/denyserviceexternalips. Off by default, as there.
 

@@ -1,4 +1,4 @@
-//! EventRateLimit: so many Events a second, of all, of a namespace, of a user, or of one source about one object.
+//! EventRateLimit: limits the rate of Events for the server, a namespace, a user, or one source and object.
 //!
 //! Corresponds to plugin/pkg/admission/eventratelimit. Off by default, as there; needs a configuration.
 
@@ -12,7 +12,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use tokio::time::Instant;
 
-/// Buckets of one limit, where it says nothing; the one that was not used for longest goes first.
+/// Default `cacheSize`: the most buckets of one limit. The least recently used one is dropped first.
 const CACHE_SIZE: usize = 4096;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -34,7 +34,7 @@ pub struct Limit {
     cache_size: i32,
 }
 
-/// What is wrong with limits, first thing first.
+/// Validates limits; returns the first error.
 pub fn check(limits: &[Limit]) -> Result<(), String> {
     if limits.is_empty() {
         return Err("limits: Invalid value: []: must not be empty".to_owned());
@@ -53,15 +53,15 @@ pub fn check(limits: &[Limit]) -> Result<(), String> {
     Ok(())
 }
 
-/// What is left of one bucket.
+/// State of one token bucket.
 struct Bucket {
     tokens: f64,
     at: Instant,
-    /// The bucket's place in the order of use.
+    /// Position of the bucket in the order of use.
     used: u64,
 }
 
-/// The buckets of one limit, by key and by use.
+/// The buckets of one limit, by key and by last use.
 #[derive(Default)]
 struct Buckets {
     by_key: BTreeMap<String, Bucket>,
@@ -70,7 +70,7 @@ struct Buckets {
 }
 
 impl Buckets {
-    /// Takes a token, if there is one.
+    /// Takes a token if there is one.
     fn take(&mut self, limit: &Limit, key: &str, now: Instant) -> bool {
         let (burst, qps) = (f64::from(limit.burst), f64::from(limit.qps));
         let used = self.next;
@@ -136,7 +136,7 @@ impl AdmissionPlugin for EventRateLimit {
             return Ok(());
         }
         let now = self.env.now();
-        // Each takes its token, whatever the others say.
+        // Each limit takes its token, whatever the others decide.
         let mut reached = Vec::new();
         for (limit, buckets) in &self.limits {
             let key = key(limit.kind, attributes);

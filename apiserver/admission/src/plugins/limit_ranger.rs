@@ -1,4 +1,4 @@
-//! LimitRanger: containers that say nothing of resources get a namespace's defaults; what is out of range is refused.
+//! LimitRanger: sets a LimitRange's default resources on containers without any, and rejects resources out of range.
 //!
 //! Corresponds to plugin/pkg/admission/limitranger.
 
@@ -58,7 +58,7 @@ fn ranges_of(attributes: &Attributes<'_>) -> Result<Vec<Arc<Value>>, Status> {
     Ok(attributes.lookup.list("", "limitranges", attributes.namespace)?.iter().map(|range| range.value()).collect())
 }
 
-/// The pod says in an annotation what was not its own word.
+/// Sets defaults, and lists in an annotation what was set.
 fn set_defaults(pod: &mut Value, range: &Value) {
     let (mut requests, mut limits) = (serde_json::Map::new(), serde_json::Map::new());
     for limit in items(range, "/spec/limits").filter(|limit| limit["type"] == "Container") {
@@ -82,7 +82,7 @@ fn set_defaults(pod: &mut Value, range: &Value) {
     }
 }
 
-/// The names of those that were set, sorted.
+/// Sets missing resources and returns their names, sorted.
 fn set_missing(container: &mut Value, field: &str, defaults: &serde_json::Map<String, Value>) -> Vec<String> {
     let mut set = Vec::new();
     for (name, value) in defaults {
@@ -148,7 +148,7 @@ fn errors(limit: &Value, kind: &str, requests: &Amounts, limits: &Amounts) -> Ve
     errors
 }
 
-/// Claims have no limits; what they request must be within both bounds.
+/// Checks a claim. It has no limits, so that its request must be within both bounds.
 fn claim_errors(claim: &Value, limit: &Value) -> Vec<String> {
     let kind = text(limit, "/type");
     if kind != "PersistentVolumeClaim" {
@@ -174,13 +174,13 @@ fn claim_errors(claim: &Value, limit: &Value) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Seen, Write};
+    use crate::testing::{Outcome, Write};
 
     fn range(limit: Value) -> Value {
         json!({"metadata": {"name": "l", "namespace": "a"}, "spec": {"limits": [limit]}})
     }
 
-    async fn create(limit: Value, spec: Value) -> Seen {
+    async fn create(limit: Value, spec: Value) -> Outcome {
         Write::create("", "pods", json!({"metadata": {"name": "p", "namespace": "a"}, "spec": spec}))
             .beside("", "limitranges", range(limit))
             .run(&LimitRanger)

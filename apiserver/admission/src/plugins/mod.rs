@@ -1,4 +1,6 @@
-//! The plugins that are compiled in, one file each, in rooms by the kinds of objects that they look at.
+//! The compiled-in plugins, one file each, in folders by the kinds of objects that they handle.
+//!
+//! Reading order: [`namespaces`] has the smallest ones, [`pods`] the most; [`resource_quota`] is the only one that writes.
 //!
 //! Corresponds to plugin/pkg/admission.
 

@@ -1,5 +1,5 @@
-//! OwnerReferencesPermissionEnforcement: who gives an object an owner may delete it, and who lets it hold up its owner's
-//! deletion may finalize the owner.
+//! OwnerReferencesPermissionEnforcement: changing owner references needs permission to delete the object, and setting
+//! `blockOwnerDeletion` needs permission to update the owner's finalizers.
 //!
 //! Corresponds to plugin/pkg/admission/gc. Off by default, as there.
 
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 const REFERENCES: &str = "/metadata/ownerReferences";
 
-/// Where the objects of a kind are found.
+/// The resource of a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapped {
     pub group: String,
@@ -22,10 +22,10 @@ pub struct Mapped {
     pub is_namespaced: bool,
 }
 
-/// Who may do what.
+/// Checks permissions.
 #[async_trait]
 pub trait Rights: Send + Sync {
-    /// The error says why not.
+    /// The error is the reason of a denial.
     async fn check(&self, attributes: &authz::Attributes<'_>) -> Result<(), String>;
 }
 
@@ -39,7 +39,7 @@ impl Rights for authz::Authorization {
     }
 }
 
-/// What the server serves, by kind.
+/// Maps kinds to served resources.
 pub trait Kinds: Send + Sync {
     fn resource_of(&self, kind: &Gvk) -> Option<Mapped>;
 }
@@ -59,7 +59,7 @@ impl AdmissionPlugin for OwnerReferencesPermissionEnforcement {
         if is_pod_status || items(new, REFERENCES).eq(items(old, REFERENCES)) {
             return Ok(());
         }
-        // Nobody can have been allowed to delete what is not there yet.
+        // On creation, no permission to delete is needed.
         if attributes.operation != Operation::Create {
             let delete = authz::Attributes {
                 namespace: attributes.namespace,
@@ -125,7 +125,7 @@ impl OwnerReferencesPermissionEnforcement {
     }
 }
 
-/// References that hold up a deletion and did not before.
+/// Returns references that newly set `blockOwnerDeletion`.
 fn newly_blocking<'a>(new: &'a Value, old: &'a Value) -> impl Iterator<Item = &'a Value> {
     let blocks = |reference: &&Value| reference["blockOwnerDeletion"] == true;
     let did_before =

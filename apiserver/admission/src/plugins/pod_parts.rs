@@ -1,4 +1,4 @@
-//! The parts of a pod that several plugins look at, as JSON.
+//! Reads parts of a pod, as JSON, that several plugins need.
 //!
 //! Corresponds to pkg/api/pod: VisitContainers, VisitPodSecretNames, VisitPodConfigmapNames.
 
@@ -7,9 +7,9 @@ use serde_json::Value;
 
 /// The fields that hold containers, in the order in which Kubernetes visits them.
 pub const CONTAINER_FIELDS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
-/// On pods that a kubelet made of a file.
+/// Annotation of mirror pods, which a kubelet creates for static pods.
 pub const MIRROR_ANNOTATION: &str = "kubernetes.io/config.mirror";
-/// References to Secrets inside a volume's source, beside `secret` and `projected`: pointer to the name.
+/// References to Secrets inside volume sources other than `secret` and `projected`: pointers to the name.
 const VOLUME_SECRETS: &[&str] = &[
     "/azureFile/secretName",
     "/cephfs/secretRef/name",
@@ -26,12 +26,12 @@ pub fn is_mirror(pod: &Value) -> bool {
     metadata_entry(pod, "annotations", MIRROR_ANNOTATION).is_some()
 }
 
-/// All containers of a pod's spec.
+/// Returns all containers of a pod's spec.
 pub fn containers(spec: &Value) -> impl Iterator<Item = &Value> {
     CONTAINER_FIELDS.iter().flat_map(move |field| spec.get(*field).and_then(Value::as_array).into_iter().flatten())
 }
 
-/// Whether a pod refers to any Secret.
+/// Tells whether a pod refers to any Secret.
 pub fn names_secret(pod: &Value) -> bool {
     let of_volume = |volume: &Value| {
         volume.get("secret").is_some()
@@ -47,7 +47,7 @@ pub fn names_secret(pod: &Value) -> bool {
         || items(spec, "/volumes").any(of_volume)
 }
 
-/// Whether a pod refers to any ConfigMap.
+/// Tells whether a pod refers to any ConfigMap.
 pub fn names_config_map(pod: &Value) -> bool {
     let spec = &pod["spec"];
     containers(spec).any(|c| {

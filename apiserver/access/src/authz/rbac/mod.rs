@@ -42,7 +42,7 @@ pub struct Changes {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RbacIndex {
     cluster_roles: ClusterRoles,
-    /// By namespace and name.
+    /// The rules of each Role, by namespace and name.
     roles: OrdMap<(Arc<str>, Arc<str>), Arc<[Rule]>>,
     grants: OrdSet<Grant>,
 }

@@ -1,4 +1,4 @@
-//! `authorizer`: what expressions ask about the rights of the caller, or of a service account.
+//! The CEL library `authorizer`: checks the permissions of the user or of a service account.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/cel/library/authz.go.
 
@@ -11,10 +11,10 @@ use request::UserInfo;
 use std::fmt;
 use std::sync::Arc;
 
-/// Of asking once; a call costs 1 by itself.
+/// Additional cost of one check; every call costs 1.
 const CHECK_COST: u64 = 350_000 - 1;
 
-/// Who decides.
+/// Decides the checks.
 pub trait Authorizer: Send + Sync {
     fn decide(&self, attributes: &authz::Attributes<'_>) -> Verdict;
 }
@@ -25,7 +25,7 @@ impl Authorizer for Authorization {
     }
 }
 
-/// Whose rights are asked for, and of whom.
+/// The user whose permissions are checked, and the authorizer.
 #[derive(Clone)]
 struct Asker {
     authorizer: Arc<dyn Authorizer>,
@@ -38,7 +38,7 @@ impl fmt::Debug for Asker {
     }
 }
 
-/// A question about a resource, as far as it has been said.
+/// A resource check, as far as the expression has built it.
 #[derive(Clone, Debug, Default)]
 pub struct Resource {
     pub group: String,
@@ -59,12 +59,12 @@ enum Question {
     Answered { is_allowed: bool, reason: String, error: String },
 }
 
-/// The `authorizer` of a request.
+/// Returns the value of `authorizer` in a request.
 pub fn authorizer(authorizer: &Arc<dyn Authorizer>, user: &Arc<UserInfo>) -> Value {
     Question::Any(Asker { authorizer: authorizer.clone(), user: user.clone() }).value()
 }
 
-/// `authorizer.requestResource`
+/// Returns the value of `authorizer.requestResource`.
 pub fn request_resource(authorizer: &Arc<dyn Authorizer>, user: &Arc<UserInfo>, resource: Resource) -> Value {
     Question::Resource(Asker { authorizer: authorizer.clone(), user: user.clone() }, resource).value()
 }
@@ -99,7 +99,7 @@ impl Asker {
 }
 
 impl Resource {
-    /// With one more part said.
+    /// Returns the check with one more part, such as `namespace` or `name`.
     fn with(&self, part: &str, text: &str) -> Option<Self> {
         let mut whole = self.clone();
         let place = match part {

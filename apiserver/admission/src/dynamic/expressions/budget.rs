@@ -1,15 +1,15 @@
-//! `Budget`: what the expressions of one policy may still cost in one request.
+//! `Budget`: the remaining CEL cost of the expressions of one policy in one request.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/apis/cel and to the evaluation in k8s.io/apiserver/pkg/admission/plugin/cel.
 
 use cel::admission::Expression;
 use cel::{Failure, Meter, Value};
 
-/// Of one expression.
+/// Cost limit of one expression.
 const CALL_LIMIT: u64 = 1_000_000;
-/// Of all expressions of one policy together, for one parameter.
+/// Cost limit of all expressions of one policy together, for one parameter.
 const POLICY_LIMIT: u64 = 10_000_000;
-/// Of all match conditions together.
+/// Cost limit of all match conditions together.
 const MATCH_CONDITIONS_LIMIT: u64 = POLICY_LIMIT / 4;
 
 const SPENT: &str = "validation failed due to running out of cost budget, no further validation rules will be run";
@@ -19,7 +19,7 @@ pub struct Budget {
     left: u64,
 }
 
-/// Nothing further is evaluated.
+/// The budget is spent; no further expression is evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{SPENT}")]
 pub struct OutOfBudget;
@@ -33,7 +33,7 @@ impl Budget {
         Self { left: MATCH_CONDITIONS_LIMIT }
     }
 
-    /// The value, or why there is none.
+    /// Evaluates an expression; the inner error says why it has no value.
     pub fn run(&mut self, expression: &Expression, values: Vec<Value>) -> Result<Result<Value, String>, OutOfBudget> {
         let mut meter = Meter::new(CALL_LIMIT);
         let outcome = expression.program().run(values, &mut meter);

@@ -1,4 +1,4 @@
-//! `Facts`: the values of everything that expressions can speak of, in one request.
+//! `Facts`: the values of all variables that expressions can read, in one request.
 //!
 //! Corresponds to the activation of k8s.io/apiserver/pkg/admission/plugin/cel, and to CreateAdmissionRequest there.
 
@@ -12,7 +12,7 @@ use proto::resources::Served;
 use serde_json::{Map, Value as Json, json};
 use std::sync::Arc;
 
-/// The objects of a request, in the version that a rule matched, which need not be the one that the request speaks.
+/// The objects of a request, in the version that a rule matched, which may differ from the request's.
 #[derive(Clone, Copy)]
 pub struct Subject<'a> {
     pub served: &'a Served,
@@ -23,13 +23,13 @@ pub struct Subject<'a> {
 }
 
 impl<'a> Subject<'a> {
-    /// As the request speaks of them.
+    /// Returns the objects in the request's version.
     pub fn of(attributes: &'a Attributes<'_>) -> Self {
         Self { served: attributes.served, object: attributes.new_object(), old_object: attributes.old() }
     }
 }
 
-/// Copies are cheap.
+/// The values, which are cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Facts {
     object: Value,
@@ -63,22 +63,22 @@ impl Facts {
         }
     }
 
-    /// Null where there are none.
+    /// Sets `params`; null without parameters.
     pub fn with_params(&self, params: &Json) -> Self {
         Self { params: value(params), ..self.clone() }
     }
 
-    /// The namespace of the object, null for what is in none.
+    /// Sets `namespaceObject`; null for cluster-scoped objects.
     pub fn with_namespace(&self, namespace: &Json) -> Self {
         Self { namespace: value(&shown_namespace(namespace)), ..self.clone() }
     }
 
-    /// After a mutation.
+    /// Sets `object`, after a mutation.
     pub fn with_object(&self, object: &Json) -> Self {
         Self { object: value(object), ..self.clone() }
     }
 
-    /// `variables` are those of the policy, as far as they are needed.
+    /// Returns the values of `names`. `variables` contains the variables of the policy that are needed.
     pub fn values(&self, names: &[Name], variables: &Value) -> Vec<Value> {
         let of = |name: &Name| match name {
             Name::Object => &self.object,
@@ -94,7 +94,7 @@ impl Facts {
     }
 }
 
-/// Only what is declared of a namespace.
+/// Keeps the declared fields of a namespace.
 fn shown_namespace(namespace: &Json) -> Json {
     if namespace.is_null() {
         return Json::Null;

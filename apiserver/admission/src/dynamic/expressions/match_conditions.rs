@@ -1,6 +1,6 @@
-//! Match conditions: expressions that all must hold before a webhook is called or a policy is asked.
+//! Match conditions: expressions that must all be true for a webhook or policy to run.
 //!
-//! Compile once, when the configuration changes; evaluate for every request that the rules and selectors matched:
+//! They are compiled when the configuration changes, and evaluated for each request that rules and selectors match:
 //!
 //! ```text
 //! let conditions = MatchConditions::compile(&webhook["matchConditions"], &MATCH_CONDITION);
@@ -8,7 +8,7 @@
 //! match conditions.evaluate(&facts) {
 //!     Verdict::Matches => …,
 //!     Verdict::DoesNotMatch(name) => …,   // not called
-//!     Verdict::Error(why) => …,           // by the failure policy: refused, or not called
+//!     Verdict::Error(why) => …,           // by the failure policy: rejected, or not called
 //! }
 //! ```
 //!
@@ -29,17 +29,17 @@ pub struct MatchConditions {
 #[derive(Debug)]
 struct Condition {
     name: String,
-    /// Stored ones compile, unless they were stored by a server that knew more.
+    /// An error only if a newer server stored the expression.
     expression: Result<Expression, String>,
 }
 
-/// What all conditions say together. One that is false decides, whatever goes wrong with others.
+/// Result of all conditions together. One that is false decides, whatever errors others have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Matches,
     /// The name of the first condition that is false.
     DoesNotMatch(String),
-    /// What the failure policy decides about: every error, worded as Kubernetes words them.
+    /// The errors of all conditions, in Kubernetes' wording; the failure policy decides.
     Error(String),
 }
 

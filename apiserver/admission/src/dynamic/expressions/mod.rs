@@ -1,9 +1,8 @@
-//! Expressions in CEL about one write: what they may speak of, what that is in this request, and what they may cost.
+//! CEL expressions over one write: the variables that they read, the values of these in a request, and the cost limits.
 //!
-//! `cel::admission::Scope` compiles an `Expression`, `Facts` are the values of one request, and `Variables` evaluate one over
-//! the other on a `Budget`.
-//! `match_conditions` puts these together for webhooks and policies. Corresponds to
-//! k8s.io/apiserver/pkg/admission/plugin/cel.
+//! Reading order: `cel::admission::Scope` compiles an `Expression`; [`Facts`] are the values of one request; [`Variables`]
+//! evaluate the expression over these within a [`Budget`]; [`MatchConditions`] combine all of this for webhooks and
+//! policies. Corresponds to k8s.io/apiserver/pkg/admission/plugin/cel.
 
 pub mod authorizer;
 pub mod budget;

@@ -1,4 +1,4 @@
-//! Tables of what expressions see of a request, what they may ask, and what they may cost.
+//! Table tests of the values that expressions see, of `authorizer` checks, and of cost limits.
 
 use super::*;
 use crate::testing::Write;
@@ -9,7 +9,7 @@ use cel::{Type, Value};
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
 
-/// `ann` may get configmaps and those jobs that are hers; the account `a:robot` may get `/healthz`. Of the group `lost` nobody knows.
+/// `ann` may get configmaps and jobs named after her; the account `a:robot` may get `/healthz`. Group `lost` gives an error.
 struct Rights;
 
 impl Authorizer for Rights {
@@ -44,7 +44,7 @@ async fn facts() -> Facts {
     found.expect("the write was seen")
 }
 
-/// True, false, or what is wrong with it.
+/// Evaluates an expression to `true`, `false` or its error.
 async fn says(text: &str) -> String {
     let scope = Scope { params: Some(Type::Dyn), has_authorizer: true, ..Scope::default() };
     let facts = facts().await.with_params(&json!({"max": 3})).with_namespace(&json!({
@@ -117,7 +117,7 @@ async fn what_is_wrong_is_told() {
              not be empty",
         ),
         ("object.data.m == ''", "expression 'object.data.m == ''' resulted in error: no such key: m"),
-        // Each question costs 350,000.
+        // Each check costs 350,000.
         (
             "['a', 'b', 'c'].exists(v, authorizer.requestResource.check(v).allowed())",
             "expression '['a', 'b', 'c'].exists(v, authorizer.requestResource.check(v).allowed())' resulted in error: \
@@ -165,7 +165,7 @@ async fn variables_are_evaluated_where_they_are_needed() {
             .to_owned())
     );
     assert!(says("variables.wrong").unwrap_err().contains("fails to compile: compilation failed: ERROR: <input>:1:4"));
-    // Types are known: the checker finds what does not fit.
+    // Variables have types: the checker finds mistakes.
     assert_eq!(
         scope.compile("variables.count == 'a'", &[]).unwrap_err(),
         "compilation failed: ERROR: <input>:1:17: found no matching overload for '_==_' applied to '(int, string)'\n | \
@@ -198,7 +198,7 @@ async fn match_conditions_agree_or_one_decides() {
                 .to_owned()
         )
     );
-    // Nobody sees a namespace here.
+    // No namespace is set here.
     assert_eq!(verdict(json!([condition("a", "namespaceObject == null")])), Verdict::Matches);
 }
 

@@ -1,4 +1,4 @@
-//! Between JSON and what expressions see of it.
+//! Converts between JSON and CEL values.
 //!
 //! Corresponds to cel-go's adapter for unstructured objects, and to k8s.io/apiserver/pkg/cel/mutation.
 
@@ -7,12 +7,12 @@ use base64::engine::general_purpose::STANDARD;
 use cel::{Key, Map, Value};
 use serde_json::{Value as Json, json};
 
-/// Of values without a schema: numbers are what they look like.
+/// Converts JSON without a schema: the form of a number decides its type.
 pub fn value(json: &Json) -> Value {
     Value::of_json(json)
 }
 
-/// As JSON, or why it cannot be.
+/// Converts a value to JSON; the error says why it cannot be.
 pub fn json(value: &Value) -> Result<Json, String> {
     Ok(match value {
         Value::Null => Json::Null,
@@ -44,7 +44,7 @@ fn members(map: &Map) -> Result<Json, String> {
     Ok(Json::Object(members))
 }
 
-/// An object is built of parts whose names say where they stand: `Object.spec` is the field `spec` of `Object`.
+/// Checks that the type name of each part is its path: `Object.spec` must be the field `spec` of `Object`.
 pub fn check_places(value: &Value, place: &str) -> Result<(), String> {
     match value {
         Value::Message(message) => {
@@ -61,7 +61,7 @@ pub fn check_places(value: &Value, place: &str) -> Result<(), String> {
             }
             Ok(())
         }
-        // The items of a list stand where the list stands.
+        // The items of a list have the path of the list.
         Value::List(list) => list.items.iter().try_for_each(|item| check_places(item, place)),
         Value::Map(map) => map.values().try_for_each(|value| check_places(value, place)),
         _ => Ok(()),

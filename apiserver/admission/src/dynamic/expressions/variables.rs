@@ -1,4 +1,4 @@
-//! `variables`: named expressions of a policy, each evaluated at most once, and only where another one speaks of it.
+//! `variables`: named expressions of a policy, each evaluated at most once, when another expression reads it.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/admission/plugin/cel composition.
 
@@ -8,7 +8,7 @@ use cel::admission::{Declared, Expression};
 use cel::{Key, Map, Value};
 use std::collections::BTreeMap;
 
-/// What they are in one request.
+/// The variables of a policy in one request.
 pub struct Variables<'p> {
     declared: &'p Declared,
     found: BTreeMap<usize, Value>,
@@ -19,13 +19,13 @@ impl<'p> Variables<'p> {
         Self { declared, found: BTreeMap::new() }
     }
 
-    /// Nothing is declared.
+    /// Returns variables of a policy that declares none.
     pub fn none() -> Variables<'static> {
         static NONE: Declared = Declared::none();
         Variables::of_policy(&NONE)
     }
 
-    /// The value of an expression that may speak of them, or why it has none.
+    /// Evaluates an expression that may read the variables; the inner error says why it has no value.
     pub fn evaluate(
         &mut self,
         expression: &Expression,
@@ -37,9 +37,10 @@ impl<'p> Variables<'p> {
         Ok(outcome.map_err(|why| format!("expression '{}' resulted in error: {why}", expression.text)))
     }
 
-    // Deviation: a variable is evaluated, and paid for, where an expression speaks of it, even in a branch that is not
-    // taken. What goes wrong with it concerns only who looks at it, as in Kubernetes.
-    /// Those that an expression needs.
+    /// Evaluates the variables that an expression reads.
+    ///
+    /// Deviation: a variable is evaluated, and charged, if an expression mentions it, even in a branch that is not taken. Its
+    /// error affects only expressions that read its value, as in Kubernetes.
     fn of(&mut self, expression: &Expression, facts: &Facts, budget: &mut Budget) -> Result<Value, OutOfBudget> {
         if self.declared.is_empty() {
             return Ok(Value::Null);
@@ -62,7 +63,7 @@ impl<'p> Variables<'p> {
         Ok(self.value(self.declared.len()))
     }
 
-    /// Those before a place that have been evaluated.
+    /// Returns the evaluated variables before index `before`.
     fn value(&self, before: usize) -> Value {
         let found = self.found.range(..before);
         Value::map(

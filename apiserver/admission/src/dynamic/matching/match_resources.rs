@@ -1,4 +1,4 @@
-//! `MatchResources`: the rules and selectors of one webhook, policy or binding, and in which version it wants the object.
+//! `MatchResources`: the rules and selectors of one webhook, policy or binding; finds the version that a write matches.
 //!
 //! Corresponds to ShouldCallHook of k8s.io/apiserver/pkg/admission/plugin/webhook/generic and to
 //! k8s.io/apiserver/pkg/admission/plugin/policy/matching.
@@ -13,9 +13,9 @@ use serde_json::Value;
 pub struct MatchResources {
     rules: Vec<Rule>,
     excluded: Vec<Rule>,
-    /// A webhook without rules sees nothing; a binding without rules sees what its policy sees.
+    /// True for policies and bindings: without rules, these match every resource, while a webhook matches none.
     all_without_rules: bool,
-    /// `matchPolicy: Equivalent`: rules mean the resource, in whatever version.
+    /// `matchPolicy: Equivalent`: rules match the resource in every version.
     equivalent: bool,
     selectors: Selectors,
 }
@@ -25,12 +25,12 @@ fn rules(value: &Value) -> Vec<Rule> {
 }
 
 impl MatchResources {
-    /// `webhooks[*]` of a configuration.
+    /// Reads `webhooks[*]` of a configuration.
     pub fn of_webhook(webhook: &Value) -> Self {
         Self { rules: rules(&webhook["rules"]), excluded: Vec::new(), all_without_rules: false, ..Self::read(webhook) }
     }
 
-    /// `matchConstraints` of a policy, or `matchResources` of a binding.
+    /// Reads `matchConstraints` of a policy, or `matchResources` of a binding.
     pub fn of_policy(constraints: &Value) -> Self {
         Self::read(constraints)
     }
@@ -45,13 +45,13 @@ impl MatchResources {
         }
     }
 
-    /// Where the write concerns it, the version that it names: a place in [`crate::Versions::all`].
+    /// Returns the matched version, as an index in [`crate::Versions::all`]; `None` if the write does not match.
     pub async fn matched(&self, attributes: &Attributes<'_>) -> Result<Option<usize>, Status> {
         let Some(version) = self.version(attributes) else { return Ok(None) };
         Ok(self.selectors.select(attributes).await?.then_some(version))
     }
 
-    /// By the rules alone.
+    /// Returns the version that the rules match, without the selectors.
     fn version(&self, attributes: &Attributes<'_>) -> Option<usize> {
         if self.of_rules(&self.excluded, attributes).is_some() {
             return None;
@@ -62,7 +62,7 @@ impl MatchResources {
         self.of_rules(&self.rules, attributes)
     }
 
-    /// The request's own version first; then the first rule that names another one.
+    /// Returns the request's own version if a rule matches it, otherwise the first other version that a rule matches.
     fn of_rules(&self, rules: &[Rule], attributes: &Attributes<'_>) -> Option<usize> {
         let versions = attributes.versions;
         let names = |rule: &Rule, place: usize| rule.matches(&Requested::of(attributes, &versions.all()[place]));

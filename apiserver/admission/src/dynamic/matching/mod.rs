@@ -1,11 +1,11 @@
-//! Whom a write concerns: the rules and selectors by which webhooks and policies choose.
+//! The rules and selectors by which webhooks and policies select writes.
 //!
-//! [`rule`] is one rule over one request; [`match_resources`] puts rules and selectors together.
+//! Reading order: [`rule`] matches one rule, [`selectors`] matches labels, [`match_resources`] combines them.
 //! Corresponds to k8s.io/apiserver/pkg/admission/plugin/webhook/predicates and plugin/policy/matching.
 
-pub mod match_resources;
 pub mod rule;
 pub mod selectors;
+pub mod match_resources;
 #[cfg(test)]
 mod tests;
 
@@ -23,8 +23,8 @@ const CONFIGURATIONS: &[&str] = &[
     "validatingwebhookconfigurations",
 ];
 
-/// Questions that are answered and not stored. A policy that refuses them would keep everybody from asking who somebody is
-/// and what he may do; webhooks see them.
+/// Resources that are answered and not stored. A policy that rejects them would block all authentication and authorization
+/// by review, so policies do not see them; webhooks do.
 const REVIEWS: &[(&str, &str)] = &[
     ("authentication.k8s.io", "selfsubjectreviews"),
     ("authentication.k8s.io", "tokenreviews"),
@@ -34,14 +34,14 @@ const REVIEWS: &[(&str, &str)] = &[
     ("authorization.k8s.io", "subjectaccessreviews"),
 ];
 
-/// What policies do not see. Corresponds to pkg/kubeapiserver/admission/exclusion.
+/// Tells whether policies do not see the write. Corresponds to pkg/kubeapiserver/admission/exclusion.
 pub fn is_hidden_from_policies(attributes: &Attributes<'_>) -> bool {
     let served = attributes.served;
     is_exempt(attributes) || REVIEWS.contains(&(served.group.as_ref(), served.resource.as_ref()))
 }
 
-/// The configurations of webhooks and policies themselves, which none of these sees: else one that is wrong could not be
-/// taken away.
+/// Tells whether the write is of a webhook or policy configuration. No webhook or policy sees these; otherwise a wrong
+/// one could not be removed.
 pub fn is_exempt(attributes: &Attributes<'_>) -> bool {
     let served = attributes.served;
     served.group == CONFIGURATION_GROUP && CONFIGURATIONS.contains(&served.resource.as_ref())

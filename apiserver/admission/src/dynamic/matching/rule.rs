@@ -1,4 +1,4 @@
-//! `Rule`: operations, groups, versions and resources that a webhook or a policy wants to see.
+//! `Rule`: operations, API groups, versions and resources that a webhook or policy selects.
 //!
 //! Corresponds to RuleWithOperations and k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules.
 
@@ -8,16 +8,16 @@ use serde_json::Value;
 
 const ANY: &str = "*";
 
-/// `resourceRules[*]` or `rules[*]`.
+/// One of `resourceRules` or `rules`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rule {
     operations: Vec<String>,
     groups: Vec<String>,
     versions: Vec<String>,
-    /// With their subresource: `*` is the objects themselves alone, `*/*` everything.
+    /// Resources with their subresources: `*` matches objects without subresources, `*/*` matches everything.
     resources: Vec<(String, String)>,
     scope: RuleScope,
-    /// Empty for all; of policies only.
+    /// `resourceNames`; empty matches all. Only policies have them.
     names: Vec<String>,
 }
 
@@ -26,17 +26,17 @@ enum RuleScope {
     Any,
     Cluster,
     Namespaced,
-    /// What is none of these matches nothing.
+    /// Matches nothing.
     Unknown,
 }
 
-/// What rules are held against: the request, as one version of its resource.
+/// The request in one version of its resource, which rules are matched with.
 #[derive(Clone, Copy, Debug)]
 pub struct Requested<'a> {
     pub operation: Operation,
     pub served: &'a Served,
     pub subresource: &'a str,
-    /// Namespaces are in none.
+    /// False for Namespaces themselves.
     pub is_namespaced: bool,
     pub name: &'a str,
 }

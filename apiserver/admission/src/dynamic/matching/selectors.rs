@@ -1,4 +1,4 @@
-//! `Selectors`: the namespaces and the objects that a webhook or a policy wants to see, by their labels.
+//! `Selectors`: selects writes by the labels of the namespace and of the object.
 //!
 //! Corresponds to the predicates namespace and object of k8s.io/apiserver/pkg/admission/plugin/webhook.
 
@@ -12,29 +12,29 @@ use std::collections::BTreeMap;
 
 #[derive(Debug)]
 pub struct Selectors {
-    /// What cannot be read is an error of every request that it could concern.
+    /// An invalid selector is an error for every request that the rules match.
     namespaces: Result<Selector, String>,
     objects: Result<Selector, String>,
 }
 
-/// One that is not there selects everything.
+/// Parses a selector; a missing one selects everything.
 fn selector(value: &Value) -> Result<Selector, String> {
     if value.is_null() { Ok(Selector::everything()) } else { label_selector::from_value(Some(value)) }
 }
 
-/// None of what has no metadata, as the options of a connection.
+/// Returns the labels of an object; `None` without metadata, as for the options of `CONNECT`.
 fn labels(object: Option<&Value>) -> Option<BTreeMap<String, String>> {
     let labels = object?.get("metadata")?.get("labels").and_then(Value::as_object).into_iter().flatten();
     Some(labels.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect())
 }
 
 impl Selectors {
-    /// `namespaceSelector` and `objectSelector` of what has both.
+    /// Reads `namespaceSelector` and `objectSelector`.
     pub fn read(value: &Value) -> Self {
         Self { namespaces: selector(&value["namespaceSelector"]), objects: selector(&value["objectSelector"]) }
     }
 
-    /// Whether both select the write. One that says no outweighs that the other one cannot be asked.
+    /// Tells whether both selectors match. If one does not match, an error of the other one does not count.
     pub async fn select(&self, attributes: &Attributes<'_>) -> Result<bool, Status> {
         let objects = self.selects_object(attributes);
         if objects == Ok(false) {
@@ -46,14 +46,14 @@ impl Selectors {
         }
     }
 
-    /// The new object or the old one.
+    /// Tells whether the new or the old object matches.
     fn selects_object(&self, attributes: &Attributes<'_>) -> Result<bool, Status> {
         let selector = self.objects.as_ref().map_err(Status::internal)?;
         let is_selected = |object| labels(object).is_some_and(|labels| selector.matches(&labels));
         Ok(selector.is_empty() || is_selected(attributes.object.as_deref()) || is_selected(attributes.old_object))
     }
 
-    /// What is in no namespace is always selected; a Namespace by its own labels.
+    /// Tells whether the namespace matches. Cluster-scoped objects always match, a Namespace by its own labels.
     async fn selects_namespace(&self, attributes: &Attributes<'_>) -> Result<bool, Status> {
         let is_namespace = attributes.served.resource == "namespaces";
         if attributes.namespace.is_empty() && !is_namespace {

@@ -1,4 +1,4 @@
-//! Which writes rules and selectors choose, and in which version.
+//! Tests which writes rules and selectors match, and in which version.
 
 use super::{MatchResources, is_exempt};
 use crate::testing::Write;
@@ -20,7 +20,7 @@ fn rule(operations: &[&str], groups: &[&str], versions: &[&str], resources: &[&s
     json!({"operations": operations, "apiGroups": groups, "apiVersions": versions, "resources": resources})
 }
 
-/// The version that was chosen, or why nothing can be said.
+/// Returns the matched version, or the error.
 async fn matched(write: Write, of: MatchResources) -> Result<Option<String>, String> {
     let mut found = Ok(None);
     let seen = write
@@ -100,14 +100,14 @@ async fn selectors_look_at_the_namespace_and_at_the_old_and_new_object() {
         (node(), team("b"), json!({}), true),
         (Write::create("", "namespaces", namespace()), team("a"), json!({}), true),
         (Write::create("", "namespaces", namespace()), team("b"), json!({}), false),
-        // What is there counts for what goes.
+        // For a deletion, the old object counts.
         (
             Write::delete("", "namespaces", namespace()).beside("", "namespaces", namespace()),
             team("a"),
             json!({}),
             true,
         ),
-        // What connections are asked for has no labels.
+        // The options of `CONNECT` have no labels.
         (
             Write::create("", "pods", json!({"command": ["sh"]})),
             json!({}),

@@ -1,4 +1,4 @@
-//! `Binding`: for which writes a policy is in force, with which parameters, and what follows.
+//! `Binding`: the writes to which a policy applies, its parameters, and the validation actions.
 //!
 //! Corresponds to the accessors of k8s.io/apiserver/pkg/admission/plugin/policy/generic.
 
@@ -12,7 +12,7 @@ pub struct Binding {
     pub policy: String,
     pub matching: MatchResources,
     pub param_ref: Option<ParamRef>,
-    /// `Deny`, `Warn`, `Audit`; of validating policies only.
+    /// `Deny`, `Warn`, `Audit`; only for validating policies.
     pub actions: Vec<String>,
 }
 

@@ -1,16 +1,17 @@
-//! Policies in CEL: ValidatingAdmissionPolicy and MutatingAdmissionPolicy, with their bindings and parameters.
+//! CEL policies: ValidatingAdmissionPolicy and MutatingAdmissionPolicy, with their bindings and parameters.
 //!
-//! `source` knows the policies that are bound, compiled; `binding` chooses writes and parameters, `params` finds those,
-//! `view` is the write as one policy sees it. Corresponds to k8s.io/apiserver/pkg/admission/plugin/policy.
+//! Reading order: [`source`] compiles policies that have a binding; [`binding`] selects writes and parameters; [`params`]
+//! finds the parameters; [`view`] is the write as policies see it; [`validating`] and [`mutating`] are the two plugins.
+//! Corresponds to k8s.io/apiserver/pkg/admission/plugin/policy.
 
-pub mod binding;
-pub mod mutating;
-pub mod params;
 pub mod source;
-pub mod validating;
+pub mod binding;
+pub mod params;
 pub mod view;
+pub mod validating;
+pub mod mutating;
 
-/// What happens to a write of which a policy cannot say anything.
+/// `failurePolicy`: whether a write is rejected when the evaluation of a policy fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailurePolicy {
     Fail,

@@ -1,4 +1,4 @@
-//! The parameters of a policy: objects of one kind, by name or by labels.
+//! Finds the parameters of a policy: objects of one kind, by name or by label selector.
 //!
 //! Corresponds to CollectParams of k8s.io/apiserver/pkg/admission/plugin/policy/generic.
 
@@ -14,9 +14,9 @@ use serde_json::Value;
 pub struct ParamRef {
     name: String,
     namespace: String,
-    /// Where there is no name.
+    /// Used without a name.
     selector: Value,
-    /// A write without parameters is refused.
+    /// `parameterNotFoundAction: Deny`: a write without parameters is rejected.
     denies_without: bool,
 }
 
@@ -32,14 +32,14 @@ impl ParamRef {
     }
 }
 
-/// `paramKind` of a policy.
+/// Reads `paramKind` of a policy.
 pub fn kind(value: &Value) -> Option<Gvk> {
     let (group, version) = split_api_version(value["apiVersion"].as_str()?);
     Some(Gvk::new(group, version, value["kind"].as_str()?))
 }
 
-/// Each object to ask the policy with, in the version of its kind: a single null where it takes none, none at all where
-/// nothing was found and the binding allows that. Else why there are none.
+/// Returns each parameter for which the policy is evaluated, in the version of `paramKind`. The result is a single null if
+/// the policy takes no parameters, and empty if none was found and the binding allows that.
 pub async fn collect(
     attributes: &Attributes<'_>,
     kind: Option<&Gvk>,

@@ -1,4 +1,4 @@
-//! `PolicySource`: the policies that are bound, compiled when they change and not before.
+//! `PolicySource`: the policies that have a binding, compiled again when they change.
 //!
 //! Corresponds to policy_source.go of k8s.io/apiserver/pkg/admission/plugin/policy/generic.
 
@@ -12,16 +12,16 @@ use std::sync::Arc;
 
 const GROUP: &str = "admissionregistration.k8s.io";
 
-/// A policy of one kind, as compiled.
+/// A compiled policy of one kind.
 pub trait Definition: Send + Sync + 'static {
     const POLICIES: &'static str;
     const BINDINGS: &'static str;
     fn compile(spec: &Value) -> Self;
 }
 
-/// A policy that is in force somewhere.
+/// A policy with its bindings.
 #[derive(Debug)]
-pub struct Hook<D> {
+pub struct PolicyHook<D> {
     pub name: String,
     pub definition: Arc<D>,
     pub bindings: Vec<Binding>,
@@ -34,7 +34,7 @@ pub struct PolicySource<D> {
 struct Compiled<D> {
     policies: Vec<Arc<Object>>,
     bindings: Vec<Arc<Object>>,
-    hooks: Arc<Vec<Hook<D>>>,
+    hooks: Arc<Vec<PolicyHook<D>>>,
 }
 
 impl<D> Default for PolicySource<D> {
@@ -49,8 +49,8 @@ fn are_same(now: &[Arc<Object>], then: &[Arc<Object>]) -> bool {
 }
 
 impl<D: Definition> PolicySource<D> {
-    /// In the order of their names, as the caches know them now.
-    pub fn hooks(&self, lookup: &dyn Lookup) -> Result<Arc<Vec<Hook<D>>>, Status> {
+    /// Returns the current policies, sorted by name.
+    pub fn hooks(&self, lookup: &dyn Lookup) -> Result<Arc<Vec<PolicyHook<D>>>, Status> {
         let policies = lookup.list(GROUP, D::POLICIES, "")?;
         let bindings = lookup.list(GROUP, D::BINDINGS, "")?;
         let known = self.compiled.load();
@@ -64,8 +64,8 @@ impl<D: Definition> PolicySource<D> {
 }
 
 impl<D: Definition> Compiled<D> {
-    /// A policy that is as it was keeps its expressions; one without a binding is not looked at.
-    fn next(&self, policies: &[Arc<Object>], bindings: &[Arc<Object>]) -> Vec<Hook<D>> {
+    /// Compiles changed policies. An unchanged one keeps its expressions, and one without a binding is skipped.
+    fn next(&self, policies: &[Arc<Object>], bindings: &[Arc<Object>]) -> Vec<PolicyHook<D>> {
         let mut by_policy: BTreeMap<String, Vec<Binding>> = BTreeMap::new();
         for binding in bindings {
             let binding = Binding::read(&binding.peek());
@@ -80,7 +80,7 @@ impl<D: Definition> Compiled<D> {
                 Some(hook) => hook.definition.clone(),
                 None => Arc::new(D::compile(&policy.peek()["spec"])),
             };
-            hooks.push(Hook { name: policy.index.name.to_string(), definition, bindings });
+            hooks.push(PolicyHook { name: policy.index.name.to_string(), definition, bindings });
         }
         hooks
     }

@@ -1,17 +1,17 @@
-//! `View`: one write as policies see it, in each version that they name.
+//! `View`: one write as policies see it, in each version that they match.
 //!
 //! Corresponds to VersionedAttributes of k8s.io/apiserver/pkg/admission.
 
 use crate::Attributes;
 use crate::dynamic::expressions::{Authorizer, Facts, Subject};
-use crate::dynamic::seen::Seen;
+use crate::dynamic::versioned_attributes::VersionedAttributes;
 use cacher::lookup::ObjectKey;
 use proto::Status;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What has been worked out for one policy is there for the next one.
+/// Caches what policies share: converted objects and the namespace.
 pub struct View<'a> {
     authorizer: &'a Arc<dyn Authorizer>,
     facts: BTreeMap<usize, Facts>,
@@ -23,12 +23,12 @@ impl<'a> View<'a> {
         Self { authorizer, facts: BTreeMap::new(), namespace: None }
     }
 
-    /// The write in a version of `attributes.versions`.
+    /// Returns the facts of the write in a version of `attributes.versions`.
     pub async fn facts(&mut self, attributes: &Attributes<'_>, version: usize) -> Result<Facts, Status> {
         if let Some(known) = self.facts.get(&version) {
             return Ok(known.clone());
         }
-        let seen = Seen::of(attributes, version).await?;
+        let seen = VersionedAttributes::of(attributes, version).await?;
         let served = &attributes.versions.all()[version];
         let subject = Subject { served, object: &seen.object, old_object: &seen.old_object };
         let facts = Facts::of(attributes, subject, self.authorizer);
@@ -36,7 +36,7 @@ impl<'a> View<'a> {
         Ok(facts)
     }
 
-    /// The object's namespace; null for what is in none, as namespaces are.
+    /// Returns the object's namespace; null for cluster-scoped objects, including namespaces.
     pub async fn namespace(&mut self, attributes: &Attributes<'_>) -> Result<&Value, Status> {
         if self.namespace.is_none() {
             let name = if attributes.served.resource == "namespaces" { "" } else { attributes.namespace };
@@ -51,7 +51,7 @@ impl<'a> View<'a> {
         Ok(self.namespace.as_ref().unwrap_or(&Value::Null))
     }
 
-    /// The object has changed: what was worked out of it is no longer true.
+    /// Drops converted objects after the object has changed.
     pub fn forget_objects(&mut self) {
         self.facts.clear();
     }

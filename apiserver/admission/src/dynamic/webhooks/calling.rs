@@ -1,16 +1,16 @@
-//! `Caller`: asks one webhook about one write, and counts what came of it.
+//! `Caller`: calls one webhook for one write, and applies its failure policy.
 //!
 //! Corresponds to callHook and callAttrMutatingHook of the dispatchers in k8s.io/apiserver/pkg/admission/plugin/webhook.
 
 use super::hook::{self, Hook};
-use super::review::{self, Question, Response, Wrong};
+use super::review::{self, InvalidResponse, Question, Response};
 use crate::Attributes;
 use crate::dynamic::compiled::Compiled;
 use crate::dynamic::expressions::{Authorizer, Facts, Subject, Verdict};
-use crate::dynamic::seen::Seen;
+use crate::dynamic::versioned_attributes::VersionedAttributes;
 use crate::metrics::webhooks::{Called, ErrorType, WebhookMeter};
 use crate::parts::PluginParts;
-use crate::traced::{Asked, Word};
+use crate::traced::{HookDecision, TracedHook};
 use component_base::env::Env;
 use component_base::rng::Random;
 use proto::Status;
@@ -22,7 +22,7 @@ use serde_json::Value;
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// The webhooks of one type of configuration, and how they are asked.
+/// The webhooks of one type of configuration, and the means to call them.
 pub struct Caller {
     env: Env,
     random: Random,
@@ -32,18 +32,18 @@ pub struct Caller {
     hooks: Compiled<Vec<Hook>>,
     meter: WebhookMeter,
     mutating: bool,
-    /// The plugin that asks.
+    /// Name of the plugin.
     plugin: &'static str,
 }
 
 /// Why a webhook makes a request fail.
 #[derive(Debug)]
 pub enum Failure {
-    /// It could not be asked, or did not answer as it should: the failure policy decides. With the code for the metrics.
+    /// The call failed or the response is invalid: the failure policy decides. The number is the code for the metrics.
     Calling(String, u16),
-    /// It said no.
+    /// The webhook denied the request.
     Denied(Status),
-    /// Nobody's failure policy helps.
+    /// Another error, which the failure policy does not cover.
     Other(Status),
 }
 
@@ -75,26 +75,26 @@ impl Caller {
         }
     }
 
-    /// All webhooks, in the order in which they are asked.
+    /// Returns all webhooks, in the order of calls.
     pub async fn hooks(&self, attributes: &Attributes<'_>) -> Result<Arc<Vec<Hook>>, Status> {
         let hooks = self.hooks.get(&self.env).await;
         hooks.ok_or_else(|| attributes.forbidden("not yet ready to handle request"))
     }
 
-    /// Where the write concerns a webhook, the version in which that wants the objects.
+    /// Returns the version that the webhook matches; `None` if it is not called.
     pub async fn matched(&self, hook: &Hook, attributes: &Attributes<'_>) -> Result<Option<usize>, Status> {
         let Some(place) = hook.matching.matched(attributes).await? else { return Ok(None) };
         if hook.conditions.is_empty() {
             return Ok(Some(place));
         }
-        let seen = Seen::of(attributes, place).await?;
+        let seen = VersionedAttributes::of(attributes, place).await?;
         let served = &attributes.versions.all()[place];
         let subject = Subject { served, object: &seen.object, old_object: &seen.old_object };
         match hook.conditions.evaluate(&Facts::of(attributes, subject, &self.authorizer)) {
             Verdict::Matches => Ok(Some(place)),
             Verdict::DoesNotMatch(_) => Ok(None),
             Verdict::Error(why) if hook.ignores_failures => {
-                attributes.overlooked(self.asked(&name_of(hook)), &why, None);
+                attributes.record_ignored_failure(self.traced_hook(&name_of(hook)), &why, None);
                 Ok(None)
             }
             Verdict::Error(why) => Err(attributes.forbidden(why)),
@@ -105,8 +105,13 @@ impl Caller {
         self.env.now()
     }
 
-    /// Asks. What the webhook notes and warns of is passed on.
-    pub async fn ask(&self, hook: &Hook, attributes: &Attributes<'_>, seen: &Seen<'_>) -> Result<Response, Failure> {
+    /// Calls the webhook, and passes on its audit annotations and warnings.
+    pub async fn ask(
+        &self,
+        hook: &Hook,
+        attributes: &Attributes<'_>,
+        seen: &VersionedAttributes<'_>,
+    ) -> Result<Response, Failure> {
         if attributes.dry_run && !hook.supports_dry_run {
             let why = format!("admission webhook {:?} does not support dry run", hook.name);
             return Err(Failure::Other(Status::bad_request(why)));
@@ -128,9 +133,9 @@ impl Caller {
             WebhookContext { env: &self.env, callers: &self.callers, objects: attributes.lookup, users: &self.users };
         let answer = webhook.ask(context, &question.to_value(), limit).await;
         let answer = answer.map_err(|error| not_called(error.message, error.code.unwrap_or(503)))?;
-        let response = review::answered(version, &uid, self.mutating, &answer).map_err(|wrong| match wrong {
-            Wrong::Form(why) => not_called(why, 503),
-            Wrong::Content(why) => Failure::Calling(format!("received invalid webhook response: {why}"), 503),
+        let response = review::parse_response(version, &uid, self.mutating, &answer).map_err(|wrong| match wrong {
+            InvalidResponse::Form(why) => not_called(why, 503),
+            InvalidResponse::Content(why) => Failure::Calling(format!("received invalid webhook response: {why}"), 503),
         })?;
         for (key, value) in &response.annotations {
             attributes.annotate(format!("{}/{key}", hook.name), value);
@@ -144,8 +149,7 @@ impl Caller {
         }
     }
 
-    /// Counts a call that is over and lets the failure policy speak: whether the failure is overlooked. `patch` is what
-    /// the webhook changed, where a trace is wanted.
+    /// Counts a finished call and applies the failure policy. `patch` is the webhook's change, if the request is traced.
     pub fn judge(
         &self,
         hook: &Hook,
@@ -153,37 +157,37 @@ impl Caller {
         began: Instant,
         patch: Option<Value>,
         failure: Option<Failure>,
-    ) -> Result<Overlooked, Status> {
-        let told = attributes.steps.map(|_| failure.as_ref().map_or_else(String::new, Failure::text));
-        let judged = self.counted(hook, attributes, began, failure);
-        if let Some(why) = told {
-            self.tell(hook, attributes, began, patch, &judged, &why);
+    ) -> Result<FailureIgnored, Status> {
+        let failure_text = attributes.steps.map(|_| failure.as_ref().map_or_else(String::new, Failure::text));
+        let result = self.counted(hook, attributes, began, failure);
+        if let Some(why) = failure_text {
+            self.trace(hook, attributes, began, patch, &result, &why);
         }
-        judged
+        result
     }
 
-    /// For a trace of the request.
-    fn tell(
+    /// Records the call in the trace of the request.
+    fn trace(
         &self,
         hook: &Hook,
         attributes: &Attributes<'_>,
         began: Instant,
         patch: Option<Value>,
-        judged: &Result<Overlooked, Status>,
+        result: &Result<FailureIgnored, Status>,
         why: &str,
     ) {
         let name = name_of(hook);
-        let asked = self.asked(&name);
-        match judged {
-            Ok(Overlooked(true)) => attributes.overlooked(asked, why, Some(began)),
-            Ok(Overlooked(false)) => attributes.heard(asked, patch, Word::Admits, Some(began)),
-            Err(status) => attributes.heard(asked, None, Word::Refuses(&status.message), Some(began)),
+        let traced = self.traced_hook(&name);
+        match result {
+            Ok(FailureIgnored(true)) => attributes.record_ignored_failure(traced, why, Some(began)),
+            Ok(FailureIgnored(false)) => attributes.record_hook(traced, patch, HookDecision::Admits, Some(began)),
+            Err(status) => attributes.record_hook(traced, None, HookDecision::Refuses(&status.message), Some(began)),
         }
     }
 
-    fn asked<'a>(&self, name: &'a str) -> Asked<'a> {
+    fn traced_hook<'a>(&self, name: &'a str) -> TracedHook<'a> {
         let gate = if self.mutating { Gate::MutatingAdmission } else { Gate::ValidatingAdmission };
-        Asked { gate, plugin: self.plugin, name }
+        TracedHook { gate, plugin: self.plugin, name }
     }
 
     fn counted(
@@ -192,13 +196,13 @@ impl Caller {
         attributes: &Attributes<'_>,
         began: Instant,
         failure: Option<Failure>,
-    ) -> Result<Overlooked, Status> {
+    ) -> Result<FailureIgnored, Status> {
         let operation = attributes.operation;
         let elapsed = self.env.now().duration_since(began);
         let observe = |code, rejected| self.meter.observe(&hook.name, Called { operation, elapsed, code, rejected });
         let Some(failure) = failure else {
             observe(200, None);
-            return Ok(Overlooked(false));
+            return Ok(FailureIgnored(false));
         };
         match failure {
             Failure::Calling(why, code) => {
@@ -212,9 +216,9 @@ impl Caller {
                 self.meter.failed_open(&hook.name);
                 tracing::warn!(webhook = hook.name, why, "failed calling webhook, failing open");
                 match attributes.deadline {
-                    // Nobody waits for the answer any more.
+                    // The request has timed out.
                     Some(deadline) if deadline <= self.env.now() => Err(Status::timed_out()),
-                    _ => Ok(Overlooked(true)),
+                    _ => Ok(FailureIgnored(true)),
                 }
             }
             Failure::Denied(status) => {
@@ -229,11 +233,11 @@ impl Caller {
     }
 }
 
-/// Whether a webhook failed, and nobody minds.
+/// True if a webhook failed and its failure policy is Ignore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Overlooked(pub bool);
+pub struct FailureIgnored(pub bool);
 
-/// As a trace calls it.
+/// Returns the name of the webhook in a trace.
 fn name_of(hook: &Hook) -> String {
     format!("webhook {} of {}", hook.name, hook.configuration)
 }

@@ -1,4 +1,4 @@
-//! `Hook`: one webhook of a configuration, read once.
+//! `Hook`: one webhook of a configuration, compiled.
 //!
 //! Corresponds to WebhookAccessor of k8s.io/apiserver/pkg/admission/plugin/webhook.
 
@@ -17,13 +17,13 @@ pub struct Hook {
     /// The name of its configuration.
     pub configuration: String,
     pub name: String,
-    /// Tells it from all others, also from one of the same name.
+    /// Identifies the webhook, also among webhooks of the same name.
     pub uid: String,
     pub matching: MatchResources,
     pub conditions: MatchConditions,
-    /// `None` for what validation does not let pass.
+    /// `None` if the configuration has neither service nor URL, which validation excludes.
     pub webhook: Option<Webhook>,
-    /// The form in which it wants to be asked.
+    /// The AdmissionReview version that it accepts.
     pub review_version: Option<&'static str>,
     pub ignores_failures: bool,
     pub reinvoked_if_needed: bool,
@@ -31,10 +31,10 @@ pub struct Hook {
     pub limit: Duration,
 }
 
-/// Where a configuration that was written before there was a default says nothing.
+/// Timeout for a configuration that was stored before `timeoutSeconds` had a default.
 const LIMIT_S: u64 = 10;
 
-/// Of all configurations, in the order of their names.
+/// Compiles the webhooks of all configurations, in the order of their names.
 pub fn read_all(configurations: &[Arc<Value>]) -> Vec<Hook> {
     configurations.iter().flat_map(|configuration| read(configuration)).collect()
 }

@@ -1,12 +1,13 @@
-//! Admission webhooks: servers of somebody else's that change or refuse writes.
+//! Admission webhooks: other servers that mutate or reject writes.
 //!
-//! [`hook`] is one webhook of a configuration, [`seen`] what it gets to see, [`review`] the question and what may come
-//! back, [`calling`] asks it; [`mutating`] and [`validating`] are the two plugins. Corresponds to k8s.io/apiserver/pkg/admission/plugin/webhook.
+//! Reading order: [`hook`] is one webhook of a configuration, [`review`] builds the AdmissionReview and reads the response,
+//! [`calling`] sends it; [`mutating`] and [`validating`] are the two plugins. Corresponds to
+//! k8s.io/apiserver/pkg/admission/plugin/webhook.
 
-pub mod calling;
 pub mod hook;
-pub mod mutating;
 pub mod review;
+pub mod calling;
+pub mod mutating;
 pub mod validating;
 
 pub use mutating::MutatingAdmissionWebhook;

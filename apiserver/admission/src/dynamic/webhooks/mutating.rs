@@ -1,13 +1,13 @@
-//! MutatingAdmissionWebhook: one webhook after the other may change the object by a patch, or refuse.
+//! MutatingAdmissionWebhook: calls one webhook after the other; each may patch the object or reject the write.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/admission/plugin/webhook/mutating.
 
-use super::calling::{Caller, Failure, Overlooked};
+use super::calling::{Caller, Failure, FailureIgnored};
 use super::hook::Hook;
 use super::review::{self, Response};
 use crate::dynamic::admission_request::is_of_resource;
 use crate::dynamic::matching::is_exempt;
-use crate::dynamic::seen::{Seen, decoded, restored};
+use crate::dynamic::versioned_attributes::{VersionedAttributes, decoded, restored};
 use crate::parts::PluginParts;
 use crate::{AdmissionPlugin, Attributes};
 use async_trait::async_trait;
@@ -28,20 +28,20 @@ impl MutatingAdmissionWebhook {
         Self(Caller::new(parts, "mutatingwebhookconfigurations", "admit", true))
     }
 
-    /// The object after the webhook, where it changed anything.
+    /// Calls a webhook and returns the changed object, or `None` without a change.
     async fn call(&self, hook: &Hook, attributes: &Attributes<'_>, place: usize) -> Result<Option<Value>, Failure> {
-        let seen = Seen::of(attributes, place).await.map_err(Failure::Other)?;
+        let seen = VersionedAttributes::of(attributes, place).await.map_err(Failure::Other)?;
         let response = self.0.ask(hook, attributes, &seen).await?;
         let Some(changed) = patched(hook, attributes, &seen, &response)? else { return Ok(None) };
         restored(attributes, place, changed).await.map(Some).map_err(Failure::Other)
     }
 }
 
-/// What the patch makes of the object; none where that is the same.
+/// Returns the patched object; `None` if it is the same.
 fn patched(
     hook: &Hook,
     attributes: &Attributes<'_>,
-    seen: &Seen<'_>,
+    seen: &VersionedAttributes<'_>,
     response: &Response,
 ) -> Result<Option<Value>, Failure> {
     let internal = |why: String| Failure::Other(Status::internal(why));
@@ -100,8 +100,8 @@ impl AdmissionPlugin for MutatingAdmissionWebhook {
             });
             attributes.annotate(format!("{MUTATION}round_{round}_index_{index}"), note.to_string());
             attributes.reinvocation.called(NAME, &hook.uid, changed.is_some(), hook.reinvoked_if_needed);
-            let patch = attributes.change_to(changed.as_ref());
-            if self.0.judge(hook, attributes, began, patch, failure)? == Overlooked(true) {
+            let patch = attributes.patch_to(changed.as_ref());
+            if self.0.judge(hook, attributes, began, patch, failure)? == FailureIgnored(true) {
                 attributes.annotate(format!("{FAILED_OPEN}round_{round}_index_{index}"), &*hook.name);
             }
             if let Some(changed) = changed {

@@ -1,10 +1,10 @@
-//! `AdmissionReview`: the question to a webhook, and what may come back.
+//! `AdmissionReview`: the request to a webhook, and its response.
 //!
 //! Pure. Corresponds to k8s.io/apiserver/pkg/admission/plugin/webhook/request and /errors.
 
 use crate::Attributes;
 use crate::dynamic::admission_request::request;
-use crate::dynamic::seen::Seen;
+use crate::dynamic::versioned_attributes::VersionedAttributes;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use patch::json_patch::go_json_kind;
@@ -15,23 +15,23 @@ use std::collections::BTreeMap;
 
 const GROUP: &str = "admission.k8s.io";
 const KIND: &str = "AdmissionReview";
-/// The forms of the question that this server knows; a webhook names the ones that it knows.
+/// The AdmissionReview versions that this server supports.
 const VERSIONS: [&str; 2] = ["v1", "v1beta1"];
 const JSON_PATCH: &str = "JSONPatch";
 
-/// The form in which a webhook wants to be asked: the first of its own that is known here.
+/// Returns the first of a webhook's `admissionReviewVersions` that this server supports.
 pub fn version_of(versions: &Value) -> Option<&'static str> {
     let mut wanted = versions.as_array().into_iter().flatten().filter_map(Value::as_str);
     wanted.find_map(|wanted| VERSIONS.into_iter().find(|known| *known == wanted))
 }
 
-/// One question.
+/// One AdmissionReview request.
 #[derive(Clone, Copy)]
 pub struct Question<'a> {
     pub version: &'a str,
     pub uid: &'a str,
     pub attributes: &'a Attributes<'a>,
-    pub seen: &'a Seen<'a>,
+    pub seen: &'a VersionedAttributes<'a>,
 }
 
 impl Question<'_> {
@@ -46,29 +46,33 @@ impl Question<'_> {
     }
 }
 
-/// What a webhook says.
+/// The response of a webhook.
 #[derive(Debug, Default, PartialEq)]
 pub struct Response {
     pub allowed: bool,
-    /// What it has to say of a refusal.
+    /// The status of a rejection.
     pub result: Option<Status>,
-    /// The text of a patch; empty for none.
+    /// The decoded patch; empty without one.
     pub patch: Vec<u8>,
     pub patch_type: String,
     pub annotations: BTreeMap<String, String>,
     pub warnings: Vec<String>,
 }
 
-/// What is wrong with an answer.
+/// Why a response is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wrong {
-    /// Its form: it cannot be read.
+pub enum InvalidResponse {
+    /// It cannot be decoded.
     Form(String),
-    /// What it says.
+    /// It is decoded, and its content is invalid.
     Content(String),
 }
 
-fn read<T: serde::de::DeserializeOwned + Default>(response: &Value, field: &str, go_type: &str) -> Result<T, Wrong> {
+fn read<T: serde::de::DeserializeOwned + Default>(
+    response: &Value,
+    field: &str,
+    go_type: &str,
+) -> Result<T, InvalidResponse> {
     let value = &response[field];
     if value.is_null() {
         return Ok(T::default());
@@ -76,24 +80,25 @@ fn read<T: serde::de::DeserializeOwned + Default>(response: &Value, field: &str,
     serde_json::from_value(value.clone()).map_err(|_| {
         let kind = go_json_kind(value);
         let place = format!("AdmissionResponse.response.{field}");
-        Wrong::Form(format!("json: cannot unmarshal {kind} into Go struct field {place} of type {go_type}"))
+        InvalidResponse::Form(format!("json: cannot unmarshal {kind} into Go struct field {place} of type {go_type}"))
     })
 }
 
-/// The answer to a question of that uid, in that form.
-pub fn answered(version: &str, uid: &str, mutating: bool, review: &Value) -> Result<Response, Wrong> {
+/// Parses the response to the request with this uid and version.
+pub fn parse_response(version: &str, uid: &str, mutating: bool, review: &Value) -> Result<Response, InvalidResponse> {
     let response = &review["response"];
-    let content = |why: String| Err(Wrong::Content(why));
+    let content = |why: String| Err(InvalidResponse::Content(why));
     if response.is_null() {
         return content("webhook response was absent".to_owned());
     }
     if !response.is_object() {
         let kind = go_json_kind(response);
         let what = "Go struct field AdmissionReview.response of type v1.AdmissionResponse";
-        return Err(Wrong::Form(format!("json: cannot unmarshal {kind} into {what}")));
+        return Err(InvalidResponse::Form(format!("json: cannot unmarshal {kind} into {what}")));
     }
     let patch: String = read(response, "patch", "[]uint8")?;
-    let patch = BASE64.decode(&patch).map_err(|_| Wrong::Form("illegal base64 data in response.patch".to_owned()))?;
+    let patch =
+        BASE64.decode(&patch).map_err(|_| InvalidResponse::Form("illegal base64 data in response.patch".to_owned()))?;
     let patch_type: Option<String> = read(response, "patchType", "v1.PatchType")?;
     let got: String = read(response, "uid", "types.UID")?;
     let read = Response {
@@ -105,7 +110,7 @@ pub fn answered(version: &str, uid: &str, mutating: bool, review: &Value) -> Res
         warnings: read(response, "warnings", "[]string")?,
     };
     if version != "v1" {
-        // Nothing of this was ever asked of webhooks in the old form.
+        // v1beta1 does not require these checks.
         return Ok(Response { patch_type: JSON_PATCH.to_owned(), ..read });
     }
     if got != uid {
@@ -128,7 +133,7 @@ pub fn answered(version: &str, uid: &str, mutating: bool, review: &Value) -> Res
     content(why.to_owned())
 }
 
-/// A refusal as clients see it: never a code of success, and always by whom.
+/// Returns the error for the client: it names the webhook, and its code is never one of success.
 pub fn denied(webhook: &str, result: Option<Status>) -> Status {
     let mut status = result.unwrap_or_default();
     status.code = status.code.max(400);
@@ -143,7 +148,7 @@ pub fn denied(webhook: &str, result: Option<Status>) -> Status {
     status
 }
 
-/// The operations of a patch.
+/// Parses the operations of a patch.
 pub fn operations(response: &Response) -> Result<Value, String> {
     if response.patch.is_empty() {
         return Ok(Value::Null);
@@ -152,7 +157,7 @@ pub fn operations(response: &Response) -> Result<Value, String> {
         .map_err(|error| syntax_error(&response.patch).unwrap_or_else(|| error.to_string()))
 }
 
-/// Whether the patch is in the only language that there is.
+/// Tells whether `patchType` is `JSONPatch`, the only valid type.
 pub fn is_json_patch(response: &Response) -> bool {
     response.patch_type == JSON_PATCH
 }
@@ -166,8 +171,8 @@ mod tests {
     }
 
     fn wrong(mutating: bool, review: &Value) -> String {
-        match answered("v1", "u", mutating, review).unwrap_err() {
-            Wrong::Form(why) | Wrong::Content(why) => why,
+        match parse_response("v1", "u", mutating, review).unwrap_err() {
+            InvalidResponse::Form(why) | InvalidResponse::Content(why) => why,
         }
     }
 
@@ -222,7 +227,7 @@ mod tests {
     #[test]
     fn the_old_form_is_not_asked_for_what_it_never_gave() {
         let answer = json!({"response": {"allowed": true, "patch": BASE64.encode("[]")}});
-        let read = answered("v1beta1", "u", true, &answer).unwrap();
+        let read = parse_response("v1beta1", "u", true, &answer).unwrap();
         assert!(read.allowed && is_json_patch(&read));
         assert_eq!(operations(&read), Ok(json!([])));
         assert_eq!(version_of(&json!(["v2", "v1beta1", "v1"])), Some("v1beta1"));

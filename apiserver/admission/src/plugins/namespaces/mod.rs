@@ -1,4 +1,4 @@
-//! Plugins that look at the namespace of what is written.
+//! Plugins that check the namespace of the written object.
 
 pub mod namespace_auto_provision;
 pub mod namespace_exists;

@@ -1,4 +1,4 @@
-//! NamespaceAutoProvision: a namespace comes into being with the first object that is created in it.
+//! NamespaceAutoProvision: creates a missing namespace before the first object in it.
 //!
 //! Corresponds to plugin/pkg/admission/namespace/autoprovision. Off by default, as there.
 
@@ -8,10 +8,10 @@ use cacher::lookup::ObjectKey;
 use proto::Status;
 use std::sync::Arc;
 
-/// Creates namespaces, on the server's own account.
+/// Creates namespaces as the API server's own user.
 #[async_trait]
 pub trait Namespaces: Send + Sync {
-    /// One that is there already is as good as created.
+    /// Succeeds also if the namespace already exists.
     async fn create(&self, name: &str) -> Result<(), Status>;
 }
 

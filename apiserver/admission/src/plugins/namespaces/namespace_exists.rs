@@ -1,4 +1,4 @@
-//! NamespaceExists: nothing is created or changed in a namespace that is not there.
+//! NamespaceExists: rejects writes in a namespace that does not exist.
 //!
 //! Corresponds to plugin/pkg/admission/namespace/exists. Off by default, as there: NamespaceLifecycle does more.
 

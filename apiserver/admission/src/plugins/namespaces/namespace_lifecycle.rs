@@ -1,7 +1,7 @@
-//! NamespaceLifecycle: nothing is created where there is no namespace, or where one is going away; and some never go.
+//! NamespaceLifecycle: rejects creation in a missing or terminating namespace, and deletion of the immortal namespaces.
 //!
-//! Corresponds to k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle. Kubernetes waits a moment for its cache
-//! before it looks in the store; the look-up in the store is certain, so nothing waits here.
+//! Corresponds to k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle. Kubernetes waits briefly for its cache before
+//! it reads the store; this plugin does not wait, as the store is always up to date.
 
 use crate::plugins::pod_parts::text;
 use crate::{AdmissionPlugin, Attributes, Operation};
@@ -13,16 +13,16 @@ use proto::Status;
 use proto::meta::status::Cause;
 use std::collections::BTreeMap;
 
-/// Kubernetes lets `kube-node-lease` go; it comes back.
+/// `kube-node-lease` is not among them, as in Kubernetes: it is created again.
 const IMMORTAL: &[&str] = &["default", "kube-system", "kube-public"];
-/// How long after a deletion the cache's word that a namespace is active is not taken.
+/// Time after a namespace's deletion for which the store is read, because the cache may still show it as active.
 const LIVE_LOOKUP_S: i64 = 30;
-/// Namespaces remembered so; the oldest is forgotten first.
+/// The most such namespaces; the oldest is dropped first.
 const MAX_REMEMBERED: usize = 100;
 
 #[derive(Default)]
 pub struct NamespaceLifecycle {
-    /// When the deletion of each was asked for.
+    /// Recently deleted namespaces, with the time of the request.
     deleted: Mutex<BTreeMap<String, Timestamp>>,
 }
 
@@ -43,7 +43,7 @@ impl NamespaceLifecycle {
         self.deleted.lock().get(namespace).is_some_and(|at| now.duration_since(*at) < limit)
     }
 
-    /// The phase of a namespace, `None` where it does not exist.
+    /// Returns the phase of a namespace; `None` if it does not exist.
     async fn phase(&self, attributes: &Attributes<'_>) -> Result<Option<String>, Status> {
         let name = attributes.namespace;
         let key = ObjectKey::cluster("", "namespaces", name);
@@ -115,7 +115,7 @@ mod tests {
         let missing = create().run(&plugin).await.error.expect("refused");
         assert_eq!((missing.code, missing.message.as_str()), (404, r#"namespaces "a" not found"#));
         create().beside("", "namespaces", namespace("Active")).run(&plugin).await.passed();
-        // It was made a moment ago, and the cache has not heard of it.
+        // It was just created, and is missing in the cache.
         create().only_live("", "namespaces", namespace("Active")).run(&plugin).await.passed();
 
         let ending = create().beside("", "namespaces", namespace("Terminating")).run(&plugin).await;

@@ -1,4 +1,4 @@
-//! Plugins that look at nodes, or at what nodes write.
+//! Plugins that handle Nodes, or restrict what nodes may write.
 
 pub mod node_restriction;
 pub mod taint_nodes_by_condition;

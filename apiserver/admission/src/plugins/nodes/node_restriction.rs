@@ -1,4 +1,4 @@
-//! NodeRestriction: a kubelet changes its own node and the pods on it, and little of those.
+//! NodeRestriction: a kubelet may change only its own Node and the pods bound to it, and of these only some fields.
 //!
 //! Corresponds to plugin/pkg/admission/noderestriction. Off by default, as there; clusters turn it on.
 
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 const NODE_LEASES: &str = "kube-node-lease";
 const RESTRICTED_LABELS: &str = "node-restriction.kubernetes.io";
-/// Labels of Kubernetes' own domains that a kubelet sets.
+/// Labels in Kubernetes' own domains that a kubelet may set.
 const KUBELET_LABELS: &[&str] = &[
     "kubernetes.io/hostname",
     "kubernetes.io/os",
@@ -95,7 +95,7 @@ fn existing_pod(attributes: &Attributes<'_>, name: &str) -> Result<Arc<Value>, S
     pod.map(|pod| pod.peek()).ok_or_else(|| Status::not_found("", "pods", name))
 }
 
-/// A node only makes pods that mirror its own files, and that are given nothing of the API.
+/// Checks a pod that a node creates: it must be a mirror pod, without references to API objects.
 fn mirror_pod(attributes: &Attributes<'_>, node: &str) -> Result<(), Status> {
     let pod = attributes.new_object();
     let refuse = |why: String| Err(attributes.forbidden(why));
@@ -201,7 +201,7 @@ fn own_node(attributes: &Attributes<'_>, node: &str) -> Result<(), Status> {
     }
 }
 
-/// The keys of labels that came, went or changed.
+/// Returns the keys of labels that were added, removed or changed.
 fn modified_labels(old: &Value, new: &Value) -> BTreeSet<String> {
     let labels = |object: &Value| -> Map<String, Value> {
         object.pointer("/metadata/labels").and_then(Value::as_object).cloned().unwrap_or_default()
@@ -221,7 +221,7 @@ fn forbidden_labels(modified: &BTreeSet<String>) -> Vec<&str> {
     modified.iter().map(String::as_str).filter(is_forbidden).collect()
 }
 
-/// Of a claim, a node reports how its size grew, and nothing else.
+/// Checks a claim: a node may update only the status of a resize.
 fn claim(attributes: &Attributes<'_>, node: &str) -> Result<(), Status> {
     if attributes.subresource != "status" {
         return Err(attributes.forbidden("may only update PVC status"));
@@ -249,7 +249,7 @@ fn claim(attributes: &Attributes<'_>, node: &str) -> Result<(), Status> {
     }
 }
 
-/// Tokens for a pod that runs here, bound to it.
+/// Checks a TokenRequest: the token must be bound to a pod on this node.
 fn token(attributes: &Attributes<'_>, node: &str) -> Result<(), Status> {
     if attributes.operation != Operation::Create || attributes.subresource != "token" {
         return Ok(());
@@ -310,7 +310,7 @@ mod tests {
     use crate::testing::Write;
     use serde_json::json;
 
-    /// What node `n` is told.
+    /// Returns the error that node `n` gets.
     async fn told(write: Write) -> String {
         let node = json!({"metadata": {"name": "n", "uid": "u1"}});
         let here = json!({"metadata": {"name": "here", "namespace": "a", "uid": "p1"}, "spec": {"nodeName": "n"}});

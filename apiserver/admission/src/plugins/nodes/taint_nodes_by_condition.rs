@@ -1,4 +1,4 @@
-//! TaintNodesByCondition: a new node bears the not-ready taint until its controller has seen it ready.
+//! TaintNodesByCondition: adds the not-ready taint to a new Node; the node lifecycle controller removes it.
 //!
 //! Corresponds to plugin/pkg/admission/nodetaint.
 

@@ -1,4 +1,4 @@
-//! AlwaysPullImages: every start of a container asks the registry, so that no image is used without credentials.
+//! AlwaysPullImages: sets `imagePullPolicy: Always`, so that no pod uses an image without credentials for it.
 //!
 //! Corresponds to plugin/pkg/admission/alwayspullimages. Off by default, as there.
 

@@ -1,4 +1,4 @@
-//! DefaultTolerationSeconds: every pod stays five minutes on a node that is not ready or not reachable.
+//! DefaultTolerationSeconds: adds tolerations of five minutes for not-ready and unreachable nodes.
 //!
 //! Corresponds to plugin/pkg/admission/defaulttolerationseconds.
 
@@ -12,7 +12,7 @@ const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 
 pub struct DefaultTolerationSeconds {
-    /// How many seconds a pod tolerates each taint.
+    /// The taints, with the toleration in seconds.
     taints: [(&'static str, i64); 2],
 }
 
@@ -45,7 +45,7 @@ impl AdmissionPlugin for DefaultTolerationSeconds {
     }
 }
 
-/// For however long; the value and the operator do not matter here.
+/// Tells whether a pod tolerates a taint for any time, whatever the operator and value.
 fn tolerates(pod: &Value, taint: &str) -> bool {
     items(pod, "/spec/tolerations").any(|toleration| {
         let (key, effect) = (text(toleration, "/key"), text(toleration, "/effect"));

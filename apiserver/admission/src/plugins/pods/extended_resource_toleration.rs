@@ -1,4 +1,4 @@
-//! ExtendedResourceToleration: pods that ask for an extended resource tolerate the taint of its name.
+//! ExtendedResourceToleration: pods that request an extended resource tolerate the taint of the same name.
 //!
 //! Corresponds to plugin/pkg/admission/extendedresourcetoleration. Off by default, as there.
 
@@ -43,7 +43,7 @@ impl AdmissionPlugin for ExtendedResourceToleration {
     }
 }
 
-/// Requested resources with a domain that is not Kubernetes' own.
+/// Returns the requested resources outside Kubernetes' own domain.
 fn extended_resources(spec: &Value) -> BTreeSet<String> {
     let all = items(spec, "/containers").chain(items(spec, "/initContainers"));
     let requested = all.flat_map(|container| amounts(container.pointer("/resources/requests")).into_keys());

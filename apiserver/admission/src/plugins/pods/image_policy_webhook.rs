@@ -1,4 +1,4 @@
-//! ImagePolicyWebhook: a server of somebody else's says whether the images of a pod may run.
+//! ImagePolicyWebhook: an external server decides by ImageReview whether the images of a pod may run.
 //!
 //! Corresponds to plugin/pkg/admission/imagepolicy. Off by default, as there; needs a configuration.
 
@@ -16,14 +16,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const NOTE: &str = "imagepolicywebhook.image-policy.k8s.io/";
-/// Annotations of pods that the server is told of end so.
+/// Suffix in the keys of pod annotations that are part of the review.
 const TOLD_SUFFIX: &str = ".image-policy.k8s.io/";
-/// Answers that are kept.
+/// The most cached answers.
 const MAX_KEPT: usize = 1024;
-/// All attempts together.
+/// Timeout of all attempts together.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// The configuration; times are numbers there.
+/// The plugin's configuration. Durations are numbers.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct ImagePolicy {
@@ -36,7 +36,7 @@ pub struct ImagePolicy {
     default_allow: bool,
 }
 
-/// Nothing is the default, and -1 turns it off.
+/// Reads a duration: 0 means the default, and -1 means none.
 fn duration(
     name: &str,
     unit: Duration,
@@ -60,7 +60,7 @@ const TTL_RANGE: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(30
 const BACKOFF_RANGE: [Duration; 2] = [Duration::from_millis(1), Duration::from_secs(5 * 60)];
 
 impl ImagePolicy {
-    /// A file that is named relative to the folder of the configuration.
+    /// Validates the configuration. The kubeconfig is relative to `folder`.
     pub fn checked(mut self, folder: &Path) -> Result<Self, String> {
         if self.kube_config_file.as_os_str().is_empty() {
             return Err("kubeConfigFile: Required value".to_owned());
@@ -71,7 +71,7 @@ impl ImagePolicy {
         Ok(self)
     }
 
-    /// Of what is allowed, and of what is not.
+    /// Returns the cache times of allowed and of denied images.
     fn ttls(&self) -> Result<[Duration; 2], String> {
         let ttl = |name, value, default_s| {
             duration(name, Duration::from_secs(1), value, TTL_RANGE, Duration::from_secs(default_s))
@@ -85,7 +85,7 @@ impl ImagePolicy {
     }
 }
 
-/// What the server said.
+/// The server's answer.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Verdict {
@@ -100,7 +100,7 @@ pub struct ImagePolicyWebhook {
     allow_ttl: Duration,
     deny_ttl: Duration,
     default_allow: bool,
-    /// By the question.
+    /// Answers by review spec.
     kept: ExpiringCache<String, Verdict>,
 }
 
@@ -134,7 +134,7 @@ impl ImagePolicyWebhook {
     }
 }
 
-/// The question; none where the write brings no images.
+/// Returns the spec of the ImageReview; `None` if the write changes no images.
 fn spec(attributes: &Attributes<'_>) -> Option<Value> {
     let fields: &[&str] = match attributes.subresource {
         "" => &["/spec/containers", "/spec/initContainers"],
@@ -195,7 +195,7 @@ mod tests {
     use std::convert::Infallible;
     use std::sync::Arc;
 
-    /// A plugin, and what its server was asked: it refuses images that are named `bad`.
+    /// Returns a plugin whose server denies images named `bad`, and the recorded reviews.
     fn plugin(env: &Env, policy: &Value) -> (ImagePolicyWebhook, Arc<Mutex<Vec<Value>>>) {
         let folder = tempfile::tempdir().unwrap();
         let connection = Connection { server: "https://images/check".to_owned(), ..Connection::default() };

@@ -1,4 +1,4 @@
-//! LimitPodHardAntiAffinityTopology: pods may keep away from others of their node by force, not of more than a node.
+//! LimitPodHardAntiAffinityTopology: required pod anti-affinity may use only the topology key `kubernetes.io/hostname`.
 //!
 //! Corresponds to plugin/pkg/admission/antiaffinity. Off by default, as there.
 

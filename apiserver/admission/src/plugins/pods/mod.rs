@@ -1,4 +1,4 @@
-//! Plugins that look at pods.
+//! Plugins that handle pods. [`service_account`] and [`priority`] are good ones to begin with.
 
 pub mod always_pull_images;
 pub mod default_toleration_seconds;

@@ -1,6 +1,6 @@
-//! PodNodeSelector: a namespace's annotation says on which nodes its pods may run.
+//! PodNodeSelector: adds the node selector in a namespace's annotation to its pods.
 //!
-//! A configuration gives a default to namespaces without one, and says which labels the pods of a namespace may choose.
+//! A configuration sets the default for namespaces without annotation, and limits the labels that a namespace's pods may use.
 //! Corresponds to plugin/pkg/admission/podnodeselector. Off by default, as there.
 
 use crate::plugins::pod_parts::metadata_entry;
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 const ANNOTATION: &str = "scheduler.alpha.kubernetes.io/node-selector";
 
-/// By namespace, and under one key for all that have no annotation.
+/// Node selectors by namespace, and under key `clusterDefaultNodeSelector` that of namespaces without annotation.
 pub type NodeSelectors = BTreeMap<String, String>;
 
 const DEFAULT: &str = "clusterDefaultNodeSelector";
@@ -72,7 +72,7 @@ impl PodNodeSelector {
     }
 }
 
-/// `zone=a,disk=fast` as labels; an error says what it stands in.
+/// Parses `zone=a,disk=fast` into labels; `place` names the source in errors.
 fn parsed(written: &str, place: &str) -> Result<Map<String, Value>, Status> {
     let terms = written.split(',').map(str::trim).filter(|term| !term.is_empty());
     terms

@@ -1,4 +1,4 @@
-//! PodTolerationRestriction: a namespace's annotations say what its pods tolerate by default, and what they may.
+//! PodTolerationRestriction: adds default tolerations from a namespace's annotations, and allows only the listed ones.
 //!
 //! Corresponds to plugin/pkg/admission/podtolerationrestriction. Off by default, as there.
 
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 const DEFAULTS: &str = "scheduler.alpha.kubernetes.io/defaultTolerations";
 const ALLOWED: &str = "scheduler.alpha.kubernetes.io/tolerationsWhitelist";
 
-/// What holds for namespaces that say nothing themselves; nothing, unless a configuration file says so.
+/// The plugin, with the tolerations of namespaces without annotations, which are empty without a configuration.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PodTolerationRestriction {
@@ -66,7 +66,7 @@ fn own(pod: &Value) -> Vec<Value> {
     pod.pointer("/spec/tolerations").and_then(Value::as_array).cloned().unwrap_or_default()
 }
 
-/// `None` where the namespace has no such annotation, or an empty one.
+/// Returns the tolerations in a namespace's annotation; `None` if it is missing or empty.
 async fn said_by_namespace(attributes: &Attributes<'_>, annotation: &str) -> Result<Option<Vec<Value>>, Status> {
     let (lookup, name) = (attributes.lookup, attributes.namespace);
     let Some(namespace) = lookup.find(ObjectKey::cluster("", "namespaces", name)).await? else {
@@ -84,9 +84,9 @@ async fn said_by_namespace(attributes: &Attributes<'_>, annotation: &str) -> Res
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Seen, Write};
+    use crate::testing::{Outcome, Write};
 
-    async fn in_namespace(annotations: Value, spec: Value) -> Seen {
+    async fn in_namespace(annotations: Value, spec: Value) -> Outcome {
         let namespace = json!({"metadata": {"name": "a", "annotations": annotations}});
         let pod = json!({"metadata": {"name": "p", "namespace": "a"}, "spec": spec});
         let plugin = PodTolerationRestriction::default();

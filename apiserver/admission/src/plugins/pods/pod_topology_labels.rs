@@ -1,4 +1,4 @@
-//! PodTopologyLabels: a pod bears the zone and the region of the node that it is bound to.
+//! PodTopologyLabels: copies the zone and region labels of a Node to the pods that are bound to it.
 //!
 //! Corresponds to plugin/pkg/admission/podtopologylabels.
 
@@ -15,7 +15,7 @@ pub struct PodTopologyLabels;
 
 #[async_trait]
 impl AdmissionPlugin for PodTopologyLabels {
-    /// The labels of a Binding become its pod's.
+    /// Sets labels on the Binding, which become the pod's.
     async fn admit(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
         let object = attributes.new_object();
         let is_node = matches!(text(object, "/target/kind"), "" | "Node");

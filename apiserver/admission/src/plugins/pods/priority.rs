@@ -1,4 +1,4 @@
-//! Priority: turns the name of a pod's priority class into a number, and keeps one class at most the default.
+//! Priority: sets a pod's priority from its PriorityClass, and allows only one default class.
 //!
 //! Corresponds to plugin/pkg/admission/priority.
 
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 const GROUP: &str = "scheduling.k8s.io";
 const CLASSES: &str = "priorityclasses";
-/// Where no class is named and none is the default.
+/// Priority without a class and without a default class.
 const DEFAULT_PRIORITY: i64 = 0;
 const DEFAULT_POLICY: &str = "PreemptLowerPriority";
 /// The classes that every cluster has.
@@ -20,7 +20,7 @@ const SYSTEM_CLASSES: &[&str] = &["system-cluster-critical", "system-node-critic
 
 pub struct Priority;
 
-/// What a class means for a pod.
+/// The values that a class gives a pod.
 struct Ranked {
     class: String,
     priority: i64,
@@ -52,7 +52,7 @@ impl AdmissionPlugin for Priority {
             return Ok(());
         }
         if attributes.operation == Operation::Delete {
-            // In Kubernetes the registry of the kind says this.
+            // In Kubernetes, the strategy of PriorityClass does this check.
             return match SYSTEM_CLASSES.contains(&attributes.name) {
                 true => Err(attributes.forbidden("this is a system priority class and cannot be deleted")),
                 false => Ok(()),
@@ -96,7 +96,7 @@ fn named(attributes: &Attributes<'_>, name: &str) -> Result<Arc<Value>, Status> 
         .ok_or_else(|| attributes.forbidden(format_args!("no PriorityClass with name {name} was found")))
 }
 
-/// The default class: of several, which only a race can leave, the lowest.
+/// Returns the default class; the lowest one if a race has created several.
 fn global_default(attributes: &Attributes<'_>) -> Result<Option<Arc<Value>>, Status> {
     let classes = attributes.lookup.list(GROUP, CLASSES, "")?;
     Ok(classes
@@ -106,7 +106,7 @@ fn global_default(attributes: &Attributes<'_>) -> Result<Option<Arc<Value>>, Sta
         .min_by_key(|class| class["value"].as_i64()))
 }
 
-/// Pods may name a number and a policy only if they are what the class says.
+/// Rejects a pod whose priority or preemption policy differs from its class.
 fn refuse_other(attributes: &Attributes<'_>, ranked: &Ranked) -> Result<(), Status> {
     let spec = &attributes.new_object()["spec"];
     if let Some(given) = spec["priority"].as_i64().filter(|given| *given != ranked.priority) {
@@ -135,7 +135,7 @@ fn write(spec: &mut Value, ranked: &Ranked) {
     }
 }
 
-/// Clients that do not know these fields do not clear them.
+/// Keeps the fields on update, for clients that do not know them.
 fn keep(attributes: &mut Attributes<'_>) {
     let (Some(pod), Some(old)) = (attributes.object.as_deref_mut(), attributes.old_object) else { return };
     for field in ["priority", "preemptionPolicy"] {

@@ -1,4 +1,4 @@
-//! RuntimeClass: pods of a class bear its overhead and go where its runtime is.
+//! RuntimeClass: sets the overhead, node selector and tolerations of a pod's RuntimeClass.
 //!
 //! Corresponds to plugin/pkg/admission/runtimeclass.
 
@@ -71,7 +71,7 @@ async fn class_of(attributes: &Attributes<'_>) -> Result<Option<Arc<Value>>, Sta
     }
 }
 
-/// The same amounts, however written.
+/// Tells whether both have the same quantities, whatever their notation.
 fn is_same(a: &Value, b: &Value) -> bool {
     let amounts = |value: &Value| -> Vec<(String, Option<Quantity>)> {
         let fields = value.as_object().into_iter().flatten();
@@ -96,7 +96,7 @@ fn apply(class: &Value, spec: &mut Value) {
     }
 }
 
-/// Both lists, without those that another one covers: the later of two equal ones goes.
+/// Merges both lists and drops covered tolerations; of two equal ones, the later one.
 fn merged(spec: &Value, more: Vec<Value>) -> Vec<Value> {
     let all: Vec<Value> = items(spec, "/tolerations").cloned().chain(more).collect();
     let is_covered = |at: usize| {
@@ -107,7 +107,7 @@ fn merged(spec: &Value, more: Vec<Value>) -> Vec<Value> {
     (0..all.len()).filter(|at| !is_covered(*at)).map(|at| all[at].clone()).collect()
 }
 
-/// Whether the first tolerates whatever the second does.
+/// Tells whether `wide` tolerates all that `narrow` does.
 fn covers(wide: &Value, narrow: &Value) -> bool {
     if wide == narrow {
         return true;
@@ -138,10 +138,10 @@ fn covers(wide: &Value, narrow: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Seen, Write};
+    use crate::testing::{Outcome, Write};
     use serde_json::json;
 
-    async fn create(spec: Value) -> Seen {
+    async fn create(spec: Value) -> Outcome {
         let heavy = json!({
             "metadata": {"name": "heavy"},
             "handler": "h",

@@ -1,4 +1,4 @@
-//! ServiceAccount: every pod runs as an account of its namespace, whose token is mounted into its containers.
+//! ServiceAccount: sets a pod's service account, and mounts its token into the containers.
 //!
 //! Corresponds to plugin/pkg/admission/serviceaccount.
 
@@ -18,10 +18,10 @@ const MOUNT_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 const VOLUME_PREFIX: &str = "kube-api-access-";
 const ROOT_CA_CONFIG_MAP: &str = "kube-root-ca.crt";
 const ENFORCE_MOUNTABLE_SECRETS: &str = "kubernetes.io/enforce-mountable-secrets";
-/// One hour and a little: a kubelet can tell such tokens, which it renews, from those asked for an hour.
+/// One hour and seven seconds, as in Kubernetes: it distinguishes these tokens from tokens requested for one hour.
 const TOKEN_LIFETIME_S: i64 = 3607;
 const FILE_MODE: i64 = 0o644;
-/// A namespace's default account is made a moment after the namespace; pods that come between wait for it.
+/// Retries for a namespace's default account, which is created shortly after the namespace.
 const DEFAULT_ACCOUNT_ATTEMPTS: usize = 10;
 const DEFAULT_ACCOUNT_RETRY: Duration = Duration::from_millis(100);
 
@@ -70,7 +70,7 @@ impl AdmissionPlugin for ServiceAccount {
         let Some(pod) = attributes.object.as_deref_mut() else { return Ok(()) };
         let spec = &mut pod["spec"];
         spec["serviceAccountName"] = json!(name);
-        // The older name of the same field.
+        // The deprecated alias of the field.
         spec["serviceAccount"] = json!(name);
         if automounts(&account, spec) {
             mount_token(spec, random);
@@ -128,12 +128,12 @@ fn account_name(pod: &Value) -> &str {
     }
 }
 
-/// As Go reads a boolean.
+/// Parses a boolean as Go does.
 fn is_true(value: Option<&str>) -> bool {
     matches!(value, Some("1" | "t" | "T" | "TRUE" | "true" | "True"))
 }
 
-/// The pod's own word first, then its account's; tokens are mounted unless one says no.
+/// Tells whether to mount the token: the pod's `automountServiceAccountToken` first, then the account's; true by default.
 fn automounts(account: &Value, spec: &Value) -> bool {
     let said = |value: &Value| value.get("automountServiceAccountToken").and_then(Value::as_bool);
     said(spec).or_else(|| said(account)).unwrap_or(true)
@@ -180,7 +180,7 @@ fn token_volume(name: &str) -> Value {
     }})
 }
 
-/// A kubelet that makes a pod of a file gets nothing of the API with it.
+/// Returns why a mirror pod is rejected: it must not refer to API objects.
 fn mirror_refusal(pod: &Value) -> Option<&'static str> {
     if !account_name(pod).is_empty() {
         return Some("a mirror pod may not reference service accounts");
@@ -194,7 +194,7 @@ fn mirror_refusal(pod: &Value) -> Option<&'static str> {
     projects_token.then_some("a mirror pod may not use ServiceAccountToken volume projections")
 }
 
-/// Why an account that enforces its list of secrets does not let this pod run.
+/// Returns why an account with `enforce-mountable-secrets` rejects this pod.
 fn unreferenced_secret(account: &Value, pod: &Value, fields: &[(&str, &str)]) -> Option<String> {
     let owner = text(account, "/metadata/name");
     let lists = |list: &str, name: &str| items(account, list).any(|secret| text(secret, "/name") == name);
@@ -247,7 +247,7 @@ fn unreferenced_secret(account: &Value, pod: &Value, fields: &[(&str, &str)]) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Seen, Write};
+    use crate::testing::{Outcome, Write};
 
     fn account(name: &str, more: Value) -> Value {
         let mut account = json!({"metadata": {"name": name, "namespace": "a"}});
@@ -257,7 +257,7 @@ mod tests {
         account
     }
 
-    async fn create(mut pod: Value) -> Seen {
+    async fn create(mut pod: Value) -> Outcome {
         pod["metadata"]["name"] = json!("p");
         pod["metadata"]["namespace"] = json!("a");
         let mut strict = account("strict", json!({"secrets": [{"name": "ok"}], "imagePullSecrets": [{"name": "own"}]}));

@@ -1,11 +1,11 @@
-//! Lists of tolerations: which says more than another, and what two lists say together.
+//! Compares and merges tolerations.
 //!
 //! Corresponds to pkg/util/tolerations. A toleration is JSON as in a pod's spec.
 
 use crate::plugins::pod_parts::text;
 use serde_json::Value;
 
-/// Whether everything that `inner` tolerates is tolerated by `outer` too.
+/// Tells whether `outer` tolerates everything that `inner` tolerates.
 pub fn covers(outer: &Value, inner: &Value) -> bool {
     if is_same(outer, inner) {
         return true;
@@ -34,7 +34,7 @@ pub fn covers(outer: &Value, inner: &Value) -> bool {
     }
 }
 
-/// With the operator that stands for itself where none is named.
+/// Tells whether both are equal; a missing operator means `Equal`.
 fn is_same(one: &Value, other: &Value) -> bool {
     let operator = |toleration: &Value| match text(toleration, "/operator") {
         "" => "Equal".to_owned(),
@@ -44,7 +44,7 @@ fn is_same(one: &Value, other: &Value) -> bool {
     plain && operator(one) == operator(other) && one["tolerationSeconds"] == other["tolerationSeconds"]
 }
 
-/// Both lists in their order, without what another entry covers.
+/// Merges both lists in order, and drops covered entries.
 pub fn merge(first: &[Value], second: &[Value]) -> Vec<Value> {
     let all: Vec<&Value> = first.iter().chain(second).collect();
     let mut merged: Vec<Value> = Vec::new();
@@ -59,7 +59,7 @@ pub fn merge(first: &[Value], second: &[Value]) -> Vec<Value> {
     merged
 }
 
-/// Whether each of `tolerations` is covered by one of `allowed`; a list of nothing allows everything.
+/// Tells whether each of `tolerations` is covered by one of `allowed`; an empty list allows everything.
 pub fn are_allowed(tolerations: &[Value], allowed: &[Value]) -> bool {
     allowed.is_empty() || tolerations.iter().all(|own| allowed.iter().any(|allowed| covers(allowed, own)))
 }

@@ -1,4 +1,4 @@
-//! `Claim`: what one write takes, of which quotas; and whether there is so much left.
+//! `Claim`: the usage that one write adds to which quotas; checks whether they allow it.
 
 use crate::Attributes;
 use proto::Status;
@@ -7,23 +7,23 @@ use proto::quota::{Amounts, add, amounts, concerns, scope, unsaid, usage};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// What a write takes beyond what its object had.
+/// The usage that a write adds to that of the old object.
 #[derive(Clone, Debug)]
 pub struct Claim {
     group: String,
     resource: String,
-    /// The object's, for messages.
+    /// Name of the object, for messages.
     name: String,
-    /// Under which names anything is taken, also if it had been taken before.
+    /// Names of all resources that the object uses, also without an increase.
     taken: BTreeSet<String>,
     asked: Amounts,
-    /// Names of the quotas that count it.
+    /// Names of the quotas that match the object.
     pub quotas: BTreeSet<String>,
 }
 
 impl Claim {
-    /// What is given back is not counted here: the quota controller lowers a usage when it has seen that the write came
-    /// about. `quotas` are those of the namespace; which of them are for the object is found here.
+    /// Calculates the claim of a write; `quotas` are those of the namespace. Decreases are not counted: the quota controller
+    /// lowers usage after the write.
     pub fn of<'a>(attributes: &Attributes<'_>, quotas: impl IntoIterator<Item = &'a Value>) -> Self {
         let (group, resource): (&str, &str) = (&attributes.served.group, &attributes.served.resource);
         let had = attributes.old_object.map(|old| usage(group, resource, old)).unwrap_or_default();
@@ -49,17 +49,17 @@ impl Claim {
         self.quotas.is_empty()
     }
 
-    /// Whether anything is taken beyond what there was.
+    /// Tells whether the write raises any usage.
     pub fn takes_more(&self) -> bool {
         !self.asked.is_empty()
     }
 
-    /// Under which usage is counted.
+    /// Returns the names of the resources that the object uses.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.taken.iter().map(String::as_str)
     }
 
-    /// What the quotas that count the write limit.
+    /// Returns the resources that the matching quotas limit.
     pub fn covered(&self, quotas: &[&Value]) -> BTreeSet<String> {
         let counting = quotas.iter().filter(|quota| self.quotas.contains(text(quota, "/metadata/name")));
         counting.flat_map(|quota| limits(quota).into_keys()).collect()
@@ -73,8 +73,8 @@ impl Claim {
         hard.keys().filter(|limit| concerns(&self.group, &self.resource, limit)).collect()
     }
 
-    /// Refuses a pod that is silent about what a quota limits.
-    pub fn must_say(&self, quota: &Value, object: &Value) -> Result<(), Status> {
+    /// Rejects a pod that does not specify a resource which a quota limits.
+    pub fn must_specify_limited_resources(&self, quota: &Value, object: &Value) -> Result<(), Status> {
         if !self.group.is_empty() || self.resource != "pods" {
             return Ok(());
         }
@@ -85,7 +85,7 @@ impl Claim {
         }
     }
 
-    /// The usage of a quota after the write; nothing where that stays. 403 where it would be more than allowed.
+    /// Returns the usage of a quota after the write; `None` if it is the same. The error is 403 if the quota is exceeded.
     pub fn charged(&self, quota: &Value) -> Result<Option<Amounts>, Status> {
         let (name, hard, mut used) = (text(quota, "/metadata/name"), limits(quota), usage_of(quota));
         let limited = self.limited(&hard);
@@ -130,7 +130,7 @@ fn usage_of(quota: &Value) -> Amounts {
     amounts(quota.pointer("/status/used"))
 }
 
-/// Writes a usage into a quota's status.
+/// Sets `status.used` of a quota.
 pub fn set_usage(quota: &mut Value, used: &Amounts) {
     quota["status"]["used"] = used.iter().map(|(name, q)| (name.clone(), json!(q.to_string()))).collect();
 }

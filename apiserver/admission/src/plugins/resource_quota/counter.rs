@@ -1,8 +1,8 @@
-//! `Counters`: one at a time counts for a namespace, for everybody who waits meanwhile.
+//! `Counters`: charges the claims of concurrent writes to a namespace's quotas in batches.
 //!
-//! A thousand writes that race for one quota would spend their time on each other's versions of it. So the first counts
-//! for all that have come: one read, one decision after the other, one write. Between servers the compare-and-swap of
-//! the store decides. Corresponds to quotaEvaluator in k8s.io/apiserver/pkg/admission/plugin/resourcequota.
+//! A thousand writes that race for one quota would mostly cause conflicts. Therefore one of them charges all waiting claims:
+//! one read, one decision after the other, one write. Between servers, the store's compare-and-swap decides. Corresponds to
+//! quotaEvaluator in k8s.io/apiserver/pkg/admission/plugin/resourcequota.
 
 use super::claim::{Claim, set_usage};
 use crate::QuotaStore;
@@ -13,18 +13,18 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Rounds against other servers that write the same quota, before the writes are given up.
+/// Rounds after conflicts with other servers, before the claims are rejected.
 const ATTEMPTS: usize = 64;
 
 type Outcome = Result<(), Status>;
 
-/// One counter for each namespace that somebody waits in.
+/// One counter for each namespace with waiting claims.
 #[derive(Default)]
 pub struct Counters(Mutex<BTreeMap<String, Arc<Counter>>>);
 
 #[derive(Default)]
 struct Counter {
-    /// In the order in which they came; whoever was answered is taken out.
+    /// Waiting claims in the order of arrival; decided ones are removed.
     waiting: Mutex<Vec<Arc<Waiting>>>,
     turn: tokio::sync::Mutex<()>,
 }
@@ -34,7 +34,7 @@ struct Waiting {
     outcome: Mutex<Option<Outcome>>,
 }
 
-/// A place in the row, given up when the request is.
+/// A waiting claim, which is removed when this is dropped, also when the request is cancelled.
 struct Place {
     counter: Arc<Counter>,
     waiting: Arc<Waiting>,
@@ -46,22 +46,22 @@ impl Drop for Place {
     }
 }
 
-/// Where quotas are read and written.
+/// Access to the quotas of a namespace.
 #[derive(Clone, Copy)]
-pub struct Books<'a> {
+pub struct QuotaAccess<'a> {
     pub namespace: &'a str,
     pub lookup: &'a dyn Lookup,
     pub quotas: &'a dyn QuotaStore,
 }
 
 impl Counters {
-    /// Takes what is claimed of every quota, or nothing.
-    pub async fn charge(&self, books: Books<'_>, claim: Claim) -> Outcome {
-        let counter = self.0.lock().entry(books.namespace.to_owned()).or_default().clone();
+    /// Charges a claim to every matching quota, or to none.
+    pub async fn charge(&self, access: QuotaAccess<'_>, claim: Claim) -> Outcome {
+        let counter = self.0.lock().entry(access.namespace.to_owned()).or_default().clone();
         let waiting = Arc::new(Waiting { claim, outcome: Mutex::default() });
         counter.waiting.lock().push(waiting.clone());
         let place = Place { counter, waiting };
-        let outcome = place.counter.outcome(books, &place.waiting).await;
+        let outcome = place.counter.outcome(access, &place.waiting).await;
         drop(place);
         self.0.lock().retain(|_, counter| Arc::strong_count(counter) > 1);
         outcome
@@ -69,7 +69,7 @@ impl Counters {
 }
 
 impl Counter {
-    async fn outcome(&self, books: Books<'_>, mine: &Waiting) -> Outcome {
+    async fn outcome(&self, access: QuotaAccess<'_>, mine: &Waiting) -> Outcome {
         let _turn = self.turn.lock().await;
         if let Some(outcome) = mine.outcome.lock().take() {
             return outcome;
@@ -77,7 +77,7 @@ impl Counter {
         let all = self.waiting.lock().clone();
         let all: Vec<_> = all.into_iter().filter(|waiting| waiting.outcome.lock().is_none()).collect();
         let claims: Vec<&Claim> = all.iter().map(|waiting| &waiting.claim).collect();
-        let outcomes = count(books, &claims).await;
+        let outcomes = count(access, &claims).await;
         for (waiting, outcome) in all.iter().zip(outcomes) {
             *waiting.outcome.lock() = Some(outcome);
         }
@@ -86,73 +86,74 @@ impl Counter {
     }
 }
 
-/// One answer for each claim. A store that fails fails all that are still open.
-async fn count(books: Books<'_>, claims: &[&Claim]) -> Vec<Outcome> {
-    let mut open: Vec<Open> = claims.iter().map(|claim| Open { left: claim.quotas.clone(), outcome: None }).collect();
+/// Returns one result for each claim. An error of the store is the result of all pending claims.
+async fn count(access: QuotaAccess<'_>, claims: &[&Claim]) -> Vec<Outcome> {
+    let mut pending: Vec<PendingClaim> =
+        claims.iter().map(|claim| PendingClaim { left: claim.quotas.clone(), outcome: None }).collect();
     for _ in 0..ATTEMPTS {
-        if let Err(status) = round(books, claims, &mut open).await {
-            return open.into_iter().map(|open| open.outcome.unwrap_or_else(|| Err(status.clone()))).collect();
+        if let Err(status) = round(access, claims, &mut pending).await {
+            return pending.into_iter().map(|pending| pending.outcome.unwrap_or_else(|| Err(status.clone()))).collect();
         }
-        if open.iter().all(|open| open.outcome.is_some()) {
+        if pending.iter().all(|pending| pending.outcome.is_some()) {
             break;
         }
     }
     let given_up = || {
         let why = "too many writers raise the usage of this quota; please try again";
-        Err(Status::conflict("", "resourcequotas", books.namespace, why))
+        Err(Status::conflict("", "resourcequotas", access.namespace, why))
     };
-    open.into_iter().map(|open| open.outcome.unwrap_or_else(given_up)).collect()
+    pending.into_iter().map(|pending| pending.outcome.unwrap_or_else(given_up)).collect()
 }
 
-struct Open {
-    /// Quotas that do not know of the claim yet.
+struct PendingClaim {
+    /// Quotas that are not charged yet.
     left: BTreeSet<String>,
     outcome: Option<Outcome>,
 }
 
-/// Reads the quotas, decides claim by claim, writes the quotas. What another server has overtaken stays open.
+/// Reads the quotas, decides claim by claim, and writes the quotas. A claim with a conflict stays pending.
 ///
-/// A claim that one quota has taken in and another refuses in a later round stays in the first until the controller
-/// sets it right: too little is given out for that time, never too much.
-async fn round(books: Books<'_>, claims: &[&Claim], open: &mut [Open]) -> Result<(), Status> {
-    let undecided = || open.iter().filter(|open| open.outcome.is_none());
-    let names: BTreeSet<String> = undecided().flat_map(|open| open.left.iter().cloned()).collect();
+/// If one quota is charged and another one rejects the claim in a later round, the first stays charged until the
+/// controller corrects it: usage may be too high for that time, never too low.
+async fn round(access: QuotaAccess<'_>, claims: &[&Claim], pending: &mut [PendingClaim]) -> Result<(), Status> {
+    let undecided = || pending.iter().filter(|pending| pending.outcome.is_none());
+    let names: BTreeSet<String> = undecided().flat_map(|pending| pending.left.iter().cloned()).collect();
     let mut quotas: BTreeMap<String, Value> = BTreeMap::new();
     for name in names {
-        let key = ObjectKey::new("", "resourcequotas", books.namespace, &name);
-        if let Some(live) = books.lookup.get_live(key).await? {
+        let key = ObjectKey::new("", "resourcequotas", access.namespace, &name);
+        if let Some(live) = access.lookup.get_live(key).await? {
             quotas.insert(name, live.to_value());
         }
     }
     let mut changed = BTreeSet::new();
-    for (claim, open) in claims.iter().zip(open.iter_mut()).filter(|(_, open)| open.outcome.is_none()) {
-        // A quota that is gone limits nothing.
-        open.left.retain(|name| quotas.contains_key(name));
-        match decide(claim, &open.left, &quotas) {
+    for (claim, pending) in claims.iter().zip(pending.iter_mut()).filter(|(_, pending)| pending.outcome.is_none()) {
+        // A deleted quota limits nothing.
+        pending.left.retain(|name| quotas.contains_key(name));
+        match decide(claim, &pending.left, &quotas) {
             Ok(charged) => {
-                open.left = charged.iter().map(|(name, _)| name.clone()).collect();
+                pending.left = charged.iter().map(|(name, _)| name.clone()).collect();
                 for (name, quota) in charged {
                     changed.insert(name.clone());
                     quotas.insert(name, quota);
                 }
             }
-            Err(refusal) => open.outcome = Some(Err(refusal)),
+            Err(refusal) => pending.outcome = Some(Err(refusal)),
         }
     }
     for name in changed {
-        if books.quotas.record_usage(&quotas[&name]).await? {
-            for open in open.iter_mut().filter(|open| open.outcome.is_none()) {
-                open.left.remove(&name);
+        if access.quotas.record_usage(&quotas[&name]).await? {
+            for pending in pending.iter_mut().filter(|pending| pending.outcome.is_none()) {
+                pending.left.remove(&name);
             }
         }
     }
-    for open in open.iter_mut().filter(|open| open.outcome.is_none() && open.left.is_empty()) {
-        open.outcome = Some(Ok(()));
+    for pending in pending.iter_mut().filter(|pending| pending.outcome.is_none() && pending.left.is_empty()) {
+        pending.outcome = Some(Ok(()));
     }
     Ok(())
 }
 
-/// The quotas that change, as they are with the claim; the first refusal otherwise.
+/// Returns the changed quotas with the claim charged, or the first rejection.
 fn decide(
     claim: &Claim,
     left: &BTreeSet<String>,

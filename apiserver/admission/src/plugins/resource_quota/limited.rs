@@ -1,4 +1,4 @@
-//! `LimitedResource`: what nobody may take unless some quota covers it.
+//! `LimitedResource`: resources that may be used only if a quota of the namespace covers them.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/admission/plugin/resourcequota/apis/resourcequota.
 
@@ -14,13 +14,13 @@ use std::collections::BTreeSet;
 pub struct LimitedResource {
     api_group: String,
     resource: String,
-    /// Parts of names under which usage is counted.
+    /// Parts of resource names.
     match_contains: Vec<String>,
-    /// Of pods.
+    /// Scopes of pods.
     match_scopes: Vec<Scope>,
 }
 
-/// Kept as it is written, as those of quotas are.
+/// A scope selector requirement, as JSON like those of quotas.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(try_from = "Written")]
 struct Scope(Value);
@@ -52,8 +52,8 @@ impl LimitedResource {
     }
 }
 
-/// 403 where a write takes something that is limited and that no quota of the namespace covers. `limited` are those that
-/// concern the resource.
+/// Returns 403 if a write raises the usage of a limited resource that no quota covers. `limited` are those that concern the
+/// written resource.
 pub fn must_be_covered(
     limited: &[&LimitedResource],
     claim: &Claim,

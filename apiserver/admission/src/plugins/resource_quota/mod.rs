@@ -1,20 +1,22 @@
-//! ResourceQuota: nothing is given out beyond what a namespace may use.
+//! ResourceQuota: rejects writes that would exceed a quota of the namespace.
 //!
-//! Usage is kept in each quota's status. It is raised here, by compare-and-swap and before the object is written, so that
-//! no two writes get the last of something; the quota controller lowers it when it has seen an object go, and sets right
-//! what was raised for a write that then failed. Deletions are never asked for.
+//! Usage is in each quota's status. The plugin raises it before the object is written, by compare-and-swap, so that two
+//! writes cannot both get the last unit. The quota controller lowers it after a deletion, and corrects it if the write
+//! failed later. The plugin ignores deletions.
+//!
+//! Reading order: [`claim`] is what one write requests, [`limited`] what needs a quota, [`counter`] charges the quotas.
 //! Corresponds to k8s.io/apiserver/pkg/admission/plugin/resourcequota.
 
 pub mod claim;
-pub mod counter;
 pub mod limited;
+pub mod counter;
 #[cfg(test)]
 mod tests;
 
 use crate::{AdmissionPlugin, Attributes, Operation};
 use async_trait::async_trait;
 use claim::Claim;
-use counter::{Books, Counters};
+use counter::{Counters, QuotaAccess};
 use limited::{LimitedResource, must_be_covered};
 use proto::Status;
 use proto::fields::text;
@@ -50,7 +52,7 @@ impl AdmissionPlugin for ResourceQuota {
         let quotas: Vec<Arc<Value>> = quotas.iter().map(|quota| quota.value()).collect();
         let claim = Claim::of(attributes, quotas.iter().map(AsRef::as_ref));
         for quota in quotas.iter().filter(|quota| claim.quotas.contains(text(quota, "/metadata/name"))) {
-            claim.must_say(quota, attributes.new_object())?;
+            claim.must_specify_limited_resources(quota, attributes.new_object())?;
             if attributes.dry_run {
                 claim.charged(quota)?;
             }
@@ -63,11 +65,11 @@ impl AdmissionPlugin for ResourceQuota {
             return Ok(());
         }
         let Attributes { namespace, lookup, quotas, .. } = *attributes;
-        self.counters.charge(Books { namespace, lookup, quotas }, claim).await
+        self.counters.charge(QuotaAccess { namespace, lookup, quotas }, claim).await
     }
 }
 
-/// Of updates, only those that can take more.
+/// Tells whether a write is counted. Of updates, only those that can raise usage are.
 fn is_counted(attributes: &Attributes<'_>) -> bool {
     let (group, resource): (&str, &str) = (&attributes.served.group, &attributes.served.resource);
     if attributes.namespace.is_empty() || IGNORED.contains(&(group, resource)) {

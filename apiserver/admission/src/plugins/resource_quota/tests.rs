@@ -1,7 +1,7 @@
-//! Tables of writes and what quotas say to them.
+//! Table tests of writes under quotas.
 
 use super::*;
-use crate::testing::{Seen, Write};
+use crate::testing::{Outcome, Write};
 use serde_json::json;
 
 fn quota(hard: Value, used: Value) -> Value {
@@ -13,7 +13,7 @@ fn pod(requests: Value, limits: Value) -> Write {
     Write::create("", "pods", json!({"metadata": {"name": "p", "namespace": "a"}, "spec": {"containers": [container]}}))
 }
 
-async fn under(write: Write, hard: Value, used: Value) -> Seen {
+async fn under(write: Write, hard: Value, used: Value) -> Outcome {
     write.beside("", "resourcequotas", quota(hard, used)).run(&ResourceQuota::default()).await
 }
 

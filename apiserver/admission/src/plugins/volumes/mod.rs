@@ -1,4 +1,4 @@
-//! Plugins that look at persistent volumes and their claims.
+//! Plugins that handle PersistentVolumes and PersistentVolumeClaims.
 
 pub mod persistent_volume_claim_resize;
 pub mod storage_object_in_use_protection;

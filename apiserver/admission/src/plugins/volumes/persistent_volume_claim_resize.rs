@@ -1,4 +1,4 @@
-//! PersistentVolumeClaimResize: a claim grows only when it is bound and its class lets volumes grow.
+//! PersistentVolumeClaimResize: a claim may grow only if it is bound and its class has `allowVolumeExpansion`.
 //!
 //! Corresponds to plugin/pkg/admission/storage/persistentvolume/resize.
 

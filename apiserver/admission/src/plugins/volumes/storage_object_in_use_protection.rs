@@ -1,4 +1,5 @@
-//! StorageObjectInUseProtection: claims, volumes and classes of volume attributes get the finalizer that holds them while something uses them.
+//! StorageObjectInUseProtection: adds the finalizers that protect PersistentVolumeClaims, PersistentVolumes and
+//! VolumeAttributesClasses while they are in use.
 //!
 //! Corresponds to plugin/pkg/admission/storage/storageobjectinuseprotection.
 

@@ -1,4 +1,4 @@
-//! `Object{…}`: laid over the object as server-side apply does, but that nobody owns what it sets.
+//! Applies an `Object{…}` expression to the object, merged as by server-side apply but without field ownership.
 //!
 //! Corresponds to smd.go of k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch.
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 pub fn apply(schema: Type<'_>, object: &Value, configuration: &cel::Value) -> Result<Value, String> {
     values::check_places(configuration, OBJECT).map_err(|why| format!("type mismatch: {why}"))?;
     let mut patch = values::json(configuration)?;
-    // The kind is the object's, whatever the expression says of it.
+    // `apiVersion` and `kind` stay the object's.
     for field in ["apiVersion", "kind"] {
         if let Some(own) = object.get(field) {
             patch[field] = own.clone();
@@ -28,7 +28,7 @@ pub fn apply(schema: Type<'_>, object: &Value, configuration: &cel::Value) -> Re
     merge(schema, object, &patch).map_err(|why| format!("error applying patch: failed to merge patch: {why}"))
 }
 
-/// Parts that would be replaced as a whole, with all that the expression does not know of.
+/// Finds atomic fields, which a merge would replace as a whole.
 fn find_atomic(schema: Type<'_>, value: &Value, path: &str, found: &mut Vec<String>) {
     match (schema.atom(value), value) {
         (Atom::Map(map), Value::Object(fields)) => {

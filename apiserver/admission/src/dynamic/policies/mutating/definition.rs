@@ -1,4 +1,4 @@
-//! `Definition`: a MutatingAdmissionPolicy, compiled, and what it makes of an object with one parameter.
+//! `Definition`: a compiled MutatingAdmissionPolicy; mutates an object with one parameter.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/admission/plugin/policy/mutating.
 
@@ -20,7 +20,7 @@ pub struct Definition {
     pub matching: MatchResources,
     pub param_kind: Option<Gvk>,
     pub failure_policy: FailurePolicy,
-    /// Asked once more where somebody changed the object after it.
+    /// `reinvocationPolicy: IfNeeded`.
     pub is_reinvoked: bool,
     conditions: MatchConditions,
     variables: Declared,
@@ -53,7 +53,7 @@ impl source::Definition for Definition {
         scope.has_patches = true;
         let mut variables = Declared::default();
         for variable in list("variables") {
-            // What is wrong with it is told to whoever speaks of it.
+            // An error is reported by the expressions that read the variable.
             let _ = variables.add(&text(&variable["name"]), &text(&variable["expression"]), &mut scope);
         }
         let mutations = list("mutations").map(|mutation| {
@@ -78,7 +78,7 @@ impl source::Definition for Definition {
 }
 
 impl Definition {
-    /// Whether it is to be asked about the write.
+    /// Tells whether the match conditions hold.
     pub fn applies(&self, facts: &Facts) -> Result<bool, String> {
         match self.conditions.evaluate(facts) {
             Verdict::Matches => Ok(true),
@@ -87,7 +87,7 @@ impl Definition {
         }
     }
 
-    /// The object after one mutation. `facts` are those of the object before it; `schema` is its type.
+    /// Returns the object after one mutation. `facts` are those of the object before it; `schema` is its type.
     pub fn mutate(
         &self,
         mutation: &Mutation,

@@ -1,4 +1,4 @@
-//! `[JSONPatch{…}]`: carried out in turn; a test that fails leaves the object as it was.
+//! Applies a `[JSONPatch{…}]` expression; a failing `test` operation leaves the object unchanged.
 //!
 //! Corresponds to json_patch.go of k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch.
 
@@ -24,7 +24,7 @@ pub fn apply(object: &Value, operations: &[cel::Value]) -> Result<Value, String>
 
 fn operation_of(operation: &cel::Value) -> Result<Value, String> {
     if let Some(part @ cel::Value::Message(message)) = &operation.field(&"value".into()) {
-        // A part of an object begins where its own name says.
+        // The type name of a part is its path.
         values::check_places(part, &message.name).map_err(|why| format!("type mismatch: {why}"))?;
     }
     values::json(operation)

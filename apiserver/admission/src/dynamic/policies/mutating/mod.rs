@@ -1,23 +1,23 @@
-//! MutatingAdmissionPolicy: changes objects by configurations and patches that expressions give.
+//! MutatingAdmissionPolicy: mutates objects by apply configurations and JSON patches, which CEL expressions return.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/admission/plugin/policy/mutating.
 
-mod apply_configuration;
 pub mod definition;
+mod apply_configuration;
 mod json_patch;
 #[cfg(test)]
 mod tests;
 
 use super::FailurePolicy;
 use super::params;
-use super::source::{Hook, PolicySource};
+use super::source::{PolicyHook, PolicySource};
 use super::view::View;
 use crate::dynamic::admission_request::is_of_resource;
 use crate::dynamic::expressions::Authorizer;
 use crate::dynamic::matching::is_hidden_from_policies;
-use crate::dynamic::seen::{Seen, decoded, restored};
+use crate::dynamic::versioned_attributes::{VersionedAttributes, decoded, restored};
 use crate::metrics::policies::PolicyMeters;
-use crate::traced::Asked;
+use crate::traced::TracedHook;
 use crate::{AdmissionPlugin, Attributes};
 use async_trait::async_trait;
 use component_base::env::Env;
@@ -48,16 +48,16 @@ impl MutatingAdmissionPolicy {
     }
 }
 
-/// A policy that is in force for the write, by one binding, with one parameter.
+/// One evaluation: a policy, one of its bindings, and one parameter.
 struct Invocation<'h> {
-    hook: &'h Hook<Definition>,
+    hook: &'h PolicyHook<Definition>,
     binding: &'h str,
     params: Value,
     version: usize,
 }
 
 impl Invocation<'_> {
-    /// Tells it from the others of the write.
+    /// Identifies the invocation among those of the write.
     fn key(&self) -> String {
         let of_params = |field: &str| self.params.pointer(&format!("/metadata/{field}")).and_then(Value::as_str);
         let [namespace, name] = ["namespace", "name"].map(|field| of_params(field).unwrap_or_default());
@@ -65,17 +65,22 @@ impl Invocation<'_> {
     }
 }
 
-/// A policy that could not do what it says.
+/// A policy whose evaluation failed.
 struct Failure {
     message: String,
 }
 
 impl Failure {
-    /// `None` where the policy's failures are ignored; a trace tells of it.
-    fn of(hook: &Hook<Definition>, binding: Option<&str>, attributes: &Attributes<'_>, why: &str) -> Option<Self> {
+    /// Returns `None` if the failure policy is Ignore, after recording the failure in the trace.
+    fn of(
+        hook: &PolicyHook<Definition>,
+        binding: Option<&str>,
+        attributes: &Attributes<'_>,
+        why: &str,
+    ) -> Option<Self> {
         let name = &hook.name;
         if hook.definition.failure_policy == FailurePolicy::Ignore {
-            attributes.overlooked(asked(&name_of(name, binding)), why, None);
+            attributes.record_ignored_failure(traced_hook(&name_of(name, binding)), why, None);
             return None;
         }
         let message = match binding {
@@ -86,14 +91,14 @@ impl Failure {
     }
 }
 
-/// As a trace calls it.
+/// Returns the name of the policy in a trace.
 fn name_of(policy: &str, binding: Option<&str>) -> String {
     let by = binding.map(|binding| format!(" by {binding}")).unwrap_or_default();
     format!("policy {policy}{by}")
 }
 
-fn asked(name: &str) -> Asked<'_> {
-    Asked { gate: Gate::MutatingAdmission, plugin: NAME, name }
+fn traced_hook(name: &str) -> TracedHook<'_> {
+    TracedHook { gate: Gate::MutatingAdmission, plugin: NAME, name }
 }
 
 #[async_trait]
@@ -121,7 +126,7 @@ impl AdmissionPlugin for MutatingAdmissionPolicy {
                 if let Some(before) = before {
                     let failure = pass.failures.get(failed).map(|failure| failure.message.as_str());
                     let name = name_of(&invocation.hook.name, Some(invocation.binding));
-                    attributes.after_policy(before, asked(&name), failure);
+                    attributes.record_policy(before, traced_hook(&name), failure);
                 }
                 let is_reinvoked = invocation.hook.definition.is_reinvoked;
                 attributes.reinvocation.called(NAME, &key, changed, is_reinvoked);
@@ -132,9 +137,9 @@ impl AdmissionPlugin for MutatingAdmissionPolicy {
     }
 }
 
-/// Adds what a policy's bindings ask for.
+/// Adds the invocations of a policy's bindings that match the write.
 async fn invoked<'h>(
-    hook: &'h Hook<Definition>,
+    hook: &'h PolicyHook<Definition>,
     attributes: &Attributes<'_>,
     invocations: &mut Vec<Invocation<'h>>,
     failures: &mut Vec<Failure>,
@@ -171,7 +176,7 @@ async fn invoked<'h>(
     }
 }
 
-/// One write on its way through the policies.
+/// State of one write over all policies.
 struct Pass<'a> {
     plugin: &'a MutatingAdmissionPolicy,
     view: View<'a>,
@@ -179,7 +184,7 @@ struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    /// Whether the object is another one now.
+    /// Applies all mutations of a policy; tells whether the object has changed.
     async fn invoke(&mut self, invocation: &Invocation<'_>, attributes: &mut Attributes<'_>) -> Result<bool, Status> {
         let definition = &invocation.hook.definition;
         let facts = self.view.facts(attributes, invocation.version).await?.with_params(&invocation.params);
@@ -214,8 +219,8 @@ impl Pass<'_> {
         self.failures.extend(Failure::of(invocation.hook, Some(invocation.binding), attributes, why));
     }
 
-    /// The object after one mutation, in the version that the policy names and back; none where it is the same. Each
-    /// mutation sees what those before it have made.
+    /// Applies one mutation to the result of the previous ones, in the version that the policy matched, and converts it back.
+    /// Returns `None` if the object is the same.
     async fn mutated(
         &mut self,
         invocation: &Invocation<'_>,
@@ -229,7 +234,7 @@ impl Pass<'_> {
         let namespace = self.view.namespace(attributes).await?.clone();
         let facts = self.view.facts(attributes, version).await?;
         let facts = facts.with_params(&invocation.params).with_namespace(&namespace);
-        let seen = Seen::of(attributes, version).await?;
+        let seen = VersionedAttributes::of(attributes, version).await?;
         let served = &attributes.versions.all()[version];
         let is_of_resource = is_of_resource(served, attributes.subresource);
         let schema = if is_of_resource { Type::of(served.schema.schema()) } else { Type::DEDUCED };
@@ -249,7 +254,7 @@ impl Pass<'_> {
     }
 }
 
-/// What is not of its kind: fields that nobody knows, values of another type.
+/// Returns an unknown field or a value of the wrong type, if there is one.
 fn mistake(served: &Served, object: &Value) -> Option<String> {
     match decode(&served.schema, object.clone()) {
         Ok(decoded) if decoded.strict_errors.is_empty() => None,
@@ -261,7 +266,7 @@ fn mistake(served: &Served, object: &Value) -> Option<String> {
 fn refused(attributes: &Attributes<'_>, failures: Vec<Failure>) -> Status {
     let mut status = attributes.forbidden("admission request denied by policy");
     status.message = failures.first().map(|first| first.message.clone()).unwrap_or_default();
-    // As in Kubernetes, the code stays that of what is forbidden.
+    // As in Kubernetes, the code stays 403.
     status.reason = "Invalid".to_owned();
     let causes = failures.into_iter().map(|failure| Cause { message: failure.message, ..Cause::default() });
     status.details.get_or_insert_default().causes.extend(causes);

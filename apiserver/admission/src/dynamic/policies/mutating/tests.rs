@@ -1,7 +1,7 @@
-//! What policies make of objects, and what becomes of those that cannot do what they say.
+//! Tests of mutations and of policies whose evaluation fails.
 
 use super::*;
-use crate::testing::{Seen as Outcome, Write};
+use crate::testing::{Outcome, Write};
 use access::authz;
 use access::authz::{Decision, Verdict as Answer};
 use proto::schema::apply_defaults;
@@ -30,7 +30,7 @@ fn defaulted(kind: &str, mut object: Value) -> Value {
     object
 }
 
-/// A policy of every write of Pods and ConfigMaps, bound everywhere.
+/// Adds a policy for every write of Pods and ConfigMaps, and a binding without restrictions.
 fn under(write: Write, name: &str, mutations: Vec<Value>, further: Value) -> Write {
     let rule = json!({"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["CREATE", "UPDATE"],
         "resources": ["pods", "configmaps"]});
@@ -51,7 +51,7 @@ fn create() -> Write {
     Write::create("", "configmaps", object).beside("", "namespaces", json!({"metadata": {"name": "n"}}))
 }
 
-/// As the chain does: a second round where somebody wants it.
+/// Runs the plugin as the chain does, with a second round if one is needed.
 async fn run(write: Write) -> Outcome {
     run_in(&Env::simulated(1), write).await
 }

@@ -1,4 +1,4 @@
-//! `Definition`: a ValidatingAdmissionPolicy, compiled, and what it says of one write with one parameter.
+//! `Definition`: a compiled ValidatingAdmissionPolicy; validates one write with one parameter.
 //!
 //! Corresponds to the validator of k8s.io/apiserver/pkg/admission/plugin/policy/validating.
 
@@ -12,7 +12,7 @@ use proto::Gvk;
 use serde_json::Value as Json;
 use std::time::Duration;
 
-/// Longer messages of expressions are not shown.
+/// Longer results of `messageExpression` are ignored.
 const MAX_MESSAGE_BYTES: usize = 5 * 1024;
 
 #[derive(Debug)]
@@ -41,13 +41,13 @@ struct Annotation {
     expression: Compiled,
 }
 
-/// Stored expressions compile, unless another server that knew more has stored them.
+/// An error only if a newer server stored the expression.
 type Compiled = Result<Expression, String>;
 
-/// What one validation says.
+/// Result of one validation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
-    /// The place of the validation.
+    /// Index of the validation.
     pub place: usize,
     pub outcome: Outcome,
     pub elapsed: Duration,
@@ -56,28 +56,28 @@ pub struct Decision {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     Admit,
-    /// Something went wrong with it.
+    /// The evaluation failed.
     Error(String),
-    /// Why, and the reason of the answer.
+    /// The message, and the reason of the response's status.
     Deny(String, String),
 }
 
-/// What is noted for the audit log, or why it cannot be.
+/// An audit annotation, or the error of its expression.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Noted {
+pub struct AuditAnnotation {
     pub key: String,
     pub value: Result<String, String>,
     pub elapsed: Duration,
 }
 
-/// What the policy says with one parameter.
+/// Results of the policy with one parameter.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Said {
+pub struct Evaluation {
     pub decisions: Vec<Decision>,
-    pub notes: Vec<Noted>,
+    pub notes: Vec<AuditAnnotation>,
 }
 
-impl Said {
+impl Evaluation {
     fn error(why: impl ToString) -> Self {
         let decision = Decision { place: 0, outcome: Outcome::Error(why.to_string()), elapsed: Duration::ZERO };
         Self { decisions: vec![decision], notes: Vec::new() }
@@ -97,7 +97,7 @@ impl source::Definition for Definition {
         let conditions = MatchConditions::compile(&spec["matchConditions"], &scope);
         let mut variables = Declared::default();
         for variable in list("variables") {
-            // What is wrong with it is told to whoever speaks of it.
+            // An error is reported by the expressions that read the variable.
             let _ = variables.add(&text(variable, "name"), &text(variable, "expression"), &mut scope);
         }
         let of_message = Scope { has_authorizer: false, ..scope.clone() };
@@ -130,17 +130,17 @@ impl source::Definition for Definition {
 }
 
 impl Definition {
-    /// `now` tells how long each expression takes.
-    pub fn evaluate(&self, facts: &Facts, namespace: &Json, now: &dyn Fn() -> Duration) -> Said {
+    /// Evaluates the policy. `now` measures how long each expression takes.
+    pub fn evaluate(&self, facts: &Facts, namespace: &Json, now: &dyn Fn() -> Duration) -> Evaluation {
         match self.conditions.evaluate(facts) {
             Verdict::Matches => {}
-            Verdict::DoesNotMatch(_) => return Said::default(),
-            Verdict::Error(_) if self.failure_policy == FailurePolicy::Ignore => return Said::default(),
-            Verdict::Error(why) => return Said::error(why),
+            Verdict::DoesNotMatch(_) => return Evaluation::default(),
+            Verdict::Error(_) if self.failure_policy == FailurePolicy::Ignore => return Evaluation::default(),
+            Verdict::Error(why) => return Evaluation::error(why),
         }
         let facts = facts.with_namespace(namespace);
         let run = Run { definition: self, facts, variables: Variables::of_policy(&self.variables), now };
-        run.all().unwrap_or_else(Said::error)
+        run.all().unwrap_or_else(Evaluation::error)
     }
 }
 
@@ -153,7 +153,7 @@ struct Run<'p> {
 }
 
 impl Run<'_> {
-    fn all(mut self) -> Result<Said, OutOfBudget> {
+    fn all(mut self) -> Result<Evaluation, OutOfBudget> {
         let definition = self.definition;
         let mut budget = Budget::of_policy();
         let mut results = Vec::with_capacity(definition.validations.len());
@@ -171,7 +171,7 @@ impl Run<'_> {
             };
             decisions.push(Decision { place, outcome, elapsed });
         }
-        // What is noted is paid for by itself.
+        // Audit annotations have a budget of their own.
         let mut budget = Budget::of_policy();
         let mut notes = Vec::new();
         for annotation in &definition.annotations {
@@ -188,9 +188,9 @@ impl Run<'_> {
                 Err(_) if definition.failure_policy == FailurePolicy::Ignore => continue,
                 Err(why) => Err(why),
             };
-            notes.push(Noted { key: annotation.key.clone(), value, elapsed });
+            notes.push(AuditAnnotation { key: annotation.key.clone(), value, elapsed });
         }
-        Ok(Said { decisions, notes })
+        Ok(Evaluation { decisions, notes })
     }
 
     fn value(&mut self, compiled: &Compiled, budget: &mut Budget) -> Result<Result<Value, String>, OutOfBudget> {

@@ -1,4 +1,4 @@
-//! ValidatingAdmissionPolicy: refuses, warns of or notes what policies say no to.
+//! ValidatingAdmissionPolicy: rejects writes that policies deny, warns of them, or adds audit annotations.
 //!
 //! Corresponds to k8s.io/apiserver/pkg/admission/plugin/policy/validating.
 
@@ -9,16 +9,16 @@ mod tests;
 use super::FailurePolicy;
 use super::binding::Binding;
 use super::params;
-use super::source::{Hook, PolicySource};
+use super::source::{PolicyHook, PolicySource};
 use super::view::View;
 use crate::dynamic::expressions::Authorizer;
 use crate::dynamic::matching::is_hidden_from_policies;
 use crate::metrics::policies::PolicyMeters;
-use crate::traced::{Asked, Word};
+use crate::traced::{HookDecision, TracedHook};
 use crate::{AdmissionPlugin, Attributes};
 use async_trait::async_trait;
 use component_base::env::Env;
-use definition::{Decision, Definition, Outcome, Said};
+use definition::{Decision, Definition, Evaluation, Outcome};
 use proto::Status;
 use proto::meta::status::Cause;
 use request::trace::Gate;
@@ -38,7 +38,7 @@ pub struct ValidatingAdmissionPolicy {
     meters: PolicyMeters,
 }
 
-/// The value of the annotation that tells of a failure.
+/// Value of the audit annotation for a failed validation.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ValidationFailure<'a> {
@@ -49,16 +49,16 @@ struct ValidationFailure<'a> {
     validation_actions: &'a [String],
 }
 
-/// Who refuses, and why.
+/// A rejection by a policy.
 struct Refusal {
     policy: String,
-    /// `None`: the policy cannot be asked at all.
+    /// `None` if the policy itself is misconfigured.
     binding: Option<String>,
     message: String,
     reason: String,
 }
 
-/// One write on its way through all policies.
+/// State of one write over all policies.
 struct Pass<'a> {
     plugin: &'a ValidatingAdmissionPolicy,
     attributes: &'a Attributes<'a>,
@@ -96,7 +96,7 @@ impl AdmissionPlugin for ValidatingAdmissionPolicy {
 }
 
 impl Pass<'_> {
-    async fn ask(&mut self, hook: &Hook<Definition>) -> Result<(), Status> {
+    async fn ask(&mut self, hook: &PolicyHook<Definition>) -> Result<(), Status> {
         let (attributes, definition) = (self.attributes, &hook.definition);
         let version = match definition.matching.matched(attributes).await {
             Ok(Some(version)) => version,
@@ -134,10 +134,10 @@ impl Pass<'_> {
             let namespace = self.view.namespace(attributes).await?;
             let started = self.plugin.env.now();
             let now = || self.plugin.env.now().duration_since(started);
-            let said: Vec<Said> =
+            let said: Vec<Evaluation> =
                 params.iter().map(|params| definition.evaluate(&facts.with_params(params), namespace, &now)).collect();
             if attributes.steps.is_some() {
-                self.tell(hook, binding, &said);
+                self.trace(hook, binding, &said);
             }
             for said in said {
                 self.follow(hook, binding, said, &mut notes);
@@ -149,8 +149,8 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// For a trace of the request.
-    fn tell(&self, hook: &Hook<Definition>, binding: &Binding, said: &[Said]) {
+    /// Records the results of a binding in the trace of the request.
+    fn trace(&self, hook: &PolicyHook<Definition>, binding: &Binding, said: &[Evaluation]) {
         let overlooks_errors = hook.definition.failure_policy == FailurePolicy::Ignore;
         let (mut objections, mut overlooked) = (Vec::new(), Vec::new());
         for decision in said.iter().flat_map(|said| &said.decisions) {
@@ -163,41 +163,41 @@ impl Pass<'_> {
         let refuses = binding.actions.iter().any(|action| action == "Deny");
         let name = format!("policy {} by {}", hook.name, binding.name);
         if !overlooked.is_empty() {
-            self.attributes.overlooked(asked(&name), &overlooked.join("; "), None);
+            self.attributes.record_ignored_failure(traced_hook(&name), &overlooked.join("; "), None);
         }
         let why = format!("{}: {}", binding.actions.join(", "), objections.join("; "));
-        let word = match (objections.is_empty(), refuses) {
+        let decision = match (objections.is_empty(), refuses) {
             (true, _) if !overlooked.is_empty() => return,
-            (true, _) => Word::Admits,
-            (false, false) => Word::Objects(&why),
-            (false, true) => Word::Refuses(&why),
+            (true, _) => HookDecision::Admits,
+            (false, false) => HookDecision::AdmitsDespite(&why),
+            (false, true) => HookDecision::Refuses(&why),
         };
-        self.attributes.heard(asked(&name), None, word, None);
+        self.attributes.record_hook(traced_hook(&name), None, decision, None);
     }
 
-    /// The policy cannot be asked.
-    fn misconfigured(&mut self, hook: &Hook<Definition>, binding: Option<&Binding>, why: &str) {
+    /// Handles a misconfigured policy by its failure policy.
+    fn misconfigured(&mut self, hook: &PolicyHook<Definition>, binding: Option<&Binding>, why: &str) {
         let what = if binding.is_some() { "binding" } else { "policy" };
         let why = format!("failed to configure {what}: {why}");
         if hook.definition.failure_policy == FailurePolicy::Ignore {
             let by = binding.map(|binding| format!(" by {}", binding.name)).unwrap_or_default();
             let name = format!("policy {}{by}", hook.name);
-            return self.attributes.overlooked(asked(&name), &why, None);
+            return self.attributes.record_ignored_failure(traced_hook(&name), &why, None);
         }
         self.refuse(hook, binding, why, "Invalid");
     }
 
-    fn refuse(&mut self, hook: &Hook<Definition>, binding: Option<&Binding>, message: String, reason: &str) {
+    fn refuse(&mut self, hook: &PolicyHook<Definition>, binding: Option<&Binding>, message: String, reason: &str) {
         let binding = binding.map(|binding| binding.name.clone());
         self.refusals.push(Refusal { policy: hook.name.clone(), binding, message, reason: reason.to_owned() });
     }
 
-    /// What follows from what the policy says with one parameter.
+    /// Applies the validation actions of a binding to the results with one parameter.
     fn follow(
         &mut self,
-        hook: &Hook<Definition>,
+        hook: &PolicyHook<Definition>,
         binding: &Binding,
-        said: Said,
+        said: Evaluation,
         notes: &mut BTreeMap<String, Vec<String>>,
     ) {
         for decision in said.decisions {
@@ -220,7 +220,7 @@ impl Pass<'_> {
         }
     }
 
-    fn decide(&mut self, hook: &Hook<Definition>, binding: &Binding, decision: Decision) {
+    fn decide(&mut self, hook: &PolicyHook<Definition>, binding: &Binding, decision: Decision) {
         let Decision { place, outcome, elapsed } = decision;
         let (message, reason, error) = match outcome {
             Outcome::Admit => return,
@@ -256,7 +256,7 @@ impl Pass<'_> {
                     self.attributes.annotate(FAILURE_ANNOTATION, value);
                     self.count(hook, binding, "audit", error, elapsed);
                 }
-                // A later release's.
+                // An action of a later release.
                 _ => {}
             }
         }
@@ -264,7 +264,7 @@ impl Pass<'_> {
 
     fn count(
         &self,
-        hook: &Hook<Definition>,
+        hook: &PolicyHook<Definition>,
         binding: &Binding,
         action: &'static str,
         error: Option<&str>,
@@ -295,12 +295,12 @@ impl Refusal {
     }
 }
 
-/// For a trace of the request.
-fn asked(name: &str) -> Asked<'_> {
-    Asked { gate: Gate::ValidatingAdmission, plugin: NAME, name }
+/// Returns the policy as a trace names it.
+fn traced_hook(name: &str) -> TracedHook<'_> {
+    TracedHook { gate: Gate::ValidatingAdmission, plugin: NAME, name }
 }
 
-/// At most so many bytes, and whole characters.
+/// Truncates a text to at most `max_bytes`, at a character boundary.
 fn shortened(text: &str, max_bytes: usize) -> &str {
     let end = (0..=max_bytes.min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
     &text[..end]

@@ -1,14 +1,14 @@
-//! What policies say of writes: refused, warned of, noted, and for how long they may think about it.
+//! Tests of rejections, warnings, audit annotations and cost limits.
 
 use super::*;
 use crate::dynamic::expressions::OutOfBudget;
-use crate::testing::{Seen, Write};
+use crate::testing::{Outcome, Write};
 use access::authz;
 use access::authz::{Decision as Authorized, Verdict as Answer};
 use proto::schema::apply_defaults;
 use serde_json::{Value, json};
 
-/// Nobody may do anything.
+/// Allows nothing.
 struct Nobody;
 
 impl Authorizer for Nobody {
@@ -24,7 +24,7 @@ fn defaulted(kind: &str, mut object: Value) -> Value {
     object
 }
 
-/// A policy of every write of ConfigMaps.
+/// Returns a policy for every write of ConfigMaps.
 fn policy(spec: Value) -> Value {
     let rule = json!({"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["configmaps"]});
     let mut policy = json!({"metadata": {"name": "p"}, "spec": {"matchConstraints": {"resourceRules": [rule]}}});
@@ -59,7 +59,7 @@ fn plugin() -> ValidatingAdmissionPolicy {
     ValidatingAdmissionPolicy::new(&Env::simulated(1), Arc::new(Nobody))
 }
 
-async fn run(write: Write, policy: Value, binding: Value) -> Seen {
+async fn run(write: Write, policy: Value, binding: Value) -> Outcome {
     under(write, policy, binding).run(&plugin()).await
 }
 
@@ -168,7 +168,7 @@ async fn only_bound_writes_are_looked_at() {
     assert_eq!(run(create(json!({})), never(), binding(json!({"policyName": "other"}))).await.message(), "");
     let secret = Write::create("", "secrets", json!({"metadata": {"name": "s", "namespace": "n"}}));
     assert_eq!(run(secret, never(), binding(json!({}))).await.message(), "");
-    // Else nobody could take back a policy that refuses everything.
+    // Otherwise a policy that rejects everything could not be removed.
     let mut everything = never();
     everything["spec"]["matchConstraints"]["resourceRules"][0]["resources"] = json!(["*"]);
     let itself = Write::delete(GROUP, "validatingadmissionpolicies", everything.clone());
@@ -263,7 +263,7 @@ async fn rules_for_another_version_see_the_object_in_it() {
     assert_eq!(run(write, policy, binding(json!({}))).await.message(), "");
 }
 
-/// Loops over lists within loops: each expression is cut, and all of them together.
+/// Nested loops over lists: each expression has a cost limit, and all of them together.
 #[tokio::test(start_paused = true)]
 async fn no_policy_thinks_for_ever() {
     let loops = "object.data.all(a, object.data.all(b, object.data.all(c, object.data.all(d, a + b + c + d != ''))))";

@@ -1,4 +1,4 @@
-//! The checks of the Pod Security Standards, each with its level and the versions from which it holds.
+//! The checks of the Pod Security Standards, each with its level and its first version.
 //!
 //! Corresponds to k8s.io/pod-security-admission/policy.
 
@@ -8,14 +8,14 @@ use crate::plugins::pod_parts::{items, text};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// Why a pod is not allowed: `host namespaces (hostPID=true)`.
+/// A violation, such as `host namespaces (hostPID=true)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     pub reason: &'static str,
     pub detail: String,
 }
 
-/// A pod or a template: its metadata and spec, and the version whose rules count.
+/// A pod or template, and the version of the checks.
 pub struct Subject<'a> {
     pub metadata: &'a Value,
     pub spec: &'a Value,
@@ -31,7 +31,7 @@ impl Subject<'_> {
         text(self.spec, "/os/name") == "windows"
     }
 
-    /// Root in a user namespace of its own is nobody outside.
+    /// Tells whether the pod has a user namespace, in which root has no privileges on the host.
     fn is_relaxed(&self) -> bool {
         self.since(35) && self.spec["hostUsers"] == false
     }
@@ -39,9 +39,9 @@ impl Subject<'_> {
 
 struct Check {
     level: Level,
-    /// The minor version with which the check came.
+    /// The first minor version of the check.
     since: u32,
-    /// A stricter check takes this one's place: not looked at when the level is restricted and that one holds.
+    /// The minor version from which, at level restricted, a stricter check replaces this one.
     replaced_since: Option<u32>,
     find: fn(&Subject<'_>) -> Option<Violation>,
 }
@@ -58,7 +58,7 @@ const fn restricted(since: u32, find: fn(&Subject<'_>) -> Option<Violation>) -> 
     Check { level: Level::Restricted, since, replaced_since: None, find }
 }
 
-/// In the order in which violations are told.
+/// The checks, in the order in which violations are listed.
 const CHECKS: &[Check] = &[
     baseline(0, app_armor),
     replaced(22, capabilities_baseline),
@@ -80,7 +80,7 @@ const CHECKS: &[Check] = &[
     restricted(19, seccomp_restricted),
 ];
 
-/// Everything about a pod that a level does not allow.
+/// Returns all violations of a level by a pod.
 pub fn violations(policy: LevelVersion, metadata: &Value, spec: &Value) -> Vec<Violation> {
     let subject = Subject { metadata, spec, version: policy.version };
     let holds = |check: &&Check| {
@@ -139,7 +139,7 @@ const DEFAULT_CAPABILITIES: &[&str] = &[
     "SYS_CHROOT",
 ];
 
-/// Containers that add a capability beyond those allowed, and the capabilities.
+/// Describes containers that add a capability not in `allowed`, and these capabilities.
 fn added_capabilities(spec: &Value, allowed: &[&str]) -> Option<String> {
     let added = |container: &Value| -> BTreeSet<String> {
         let all = items(container, "/securityContext/capabilities/add").filter_map(Value::as_str);
@@ -302,7 +302,7 @@ fn seccomp_restricted(subject: &Subject<'_>) -> Option<Violation> {
     violation("seccompProfile", detail)
 }
 
-/// Each with the minor version since which it is safe.
+/// Safe sysctls, each with its first minor version.
 const SAFE_SYSCTLS: &[(&str, u32)] = &[
     ("kernel.shm_rmid_forced", 0),
     ("net.ipv4.ip_local_port_range", 0),

@@ -1,4 +1,4 @@
-//! What holds for namespaces without labels, and for whom nothing holds.
+//! `PodSecurityConfiguration`: the defaults of namespaces without labels, and the exemptions.
 //!
 //! Corresponds to k8s.io/pod-security-admission/admission/api.
 
@@ -73,7 +73,7 @@ impl Defaults {
 }
 
 impl Exemptions {
-    /// Because of what, if they do.
+    /// Returns the reason of an exemption, if there is one.
     pub fn hold_for(&self, user: &str, namespace: &str, runtime_class: Option<&str>) -> Option<&'static str> {
         let among = |list: &[String], wanted: &str| list.iter().any(|known| known == wanted);
         if among(&self.namespaces, namespace) {

@@ -1,11 +1,14 @@
-//! PodSecurity: what pods may do, by the labels of their namespace.
+//! PodSecurity: enforces the Pod Security Standards, by the labels of the namespace.
+//!
+//! Reading order: [`policy`] reads levels from labels, [`configuration`] the defaults and exemptions, [`checks`] finds the
+//! violations of a pod.
 //!
 //! Corresponds to k8s.io/pod-security-admission/admission.
 
-pub mod checks;
-pub mod configuration;
 pub mod policy;
+pub mod configuration;
 mod setters;
+pub mod checks;
 #[cfg(test)]
 mod tests;
 
@@ -20,12 +23,12 @@ use proto::Status;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Existing pods that are looked at when a namespace's level changes.
+/// The most existing pods that are checked when a namespace's level changes.
 const MAX_EXISTING_PODS: usize = 3000;
-/// Subresources of a pod that are no pod, or change nothing that matters here.
+/// Subresources of a pod that are not checked.
 const IGNORED_SUBRESOURCES: &[&str] =
     &["exec", "attach", "binding", "eviction", "log", "portforward", "proxy", "status"];
-/// Kinds that hold a pod template, and where.
+/// Kinds with a pod template, and its path.
 const TEMPLATES: &[(&str, &str, &str)] = &[
     ("", "replicationcontrollers", "/spec/template"),
     ("", "podtemplates", "/template"),
@@ -40,7 +43,7 @@ const SECCOMP_POD: &str = "seccomp.security.alpha.kubernetes.io/pod";
 const SECCOMP_CONTAINER: &str = "container.seccomp.security.alpha.kubernetes.io/";
 
 pub struct PodSecurity {
-    /// Of namespaces without labels.
+    /// Policy of namespaces without labels.
     defaults: Policy,
     exemptions: Exemptions,
 }
@@ -50,7 +53,7 @@ impl PodSecurity {
         Self { defaults: configuration.defaults.policy(), exemptions: configuration.exemptions.clone() }
     }
 
-    /// Nothing is asked of what this user writes there.
+    /// Tells whether the write is exempt by user, namespace or RuntimeClass, and annotates the audit event.
     fn exempts(&self, attributes: &Attributes<'_>, spec: &Value) -> bool {
         let class = spec["runtimeClassName"].as_str();
         let reason = self.exemptions.hold_for(&attributes.user.name, attributes.namespace, class);
@@ -86,7 +89,7 @@ impl AdmissionPlugin for PodSecurity {
 }
 
 impl PodSecurity {
-    /// Labels must be right, at least those that change; pods that break the new rules are told of, and stay.
+    /// Checks a Namespace: changed labels must be valid. Existing pods that violate the new level cause a warning.
     async fn namespace(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
         let namespace = attributes.new_object();
         let name = text(namespace, "/metadata/name");
@@ -141,7 +144,7 @@ impl PodSecurity {
         Ok(())
     }
 
-    /// What makes pods is never refused: only its pods are.
+    /// Checks the pod template of a workload. It is never rejected; its pods may be.
     async fn controller(&self, attributes: &Attributes<'_>, template: &str) -> Result<(), Status> {
         let Some(template) = attributes.new_object().pointer(template) else { return Ok(()) };
         if self.exempts(attributes, &template["spec"]) {
@@ -185,7 +188,7 @@ async fn warn_of_existing(attributes: &Attributes<'_>, namespace: &str, enforce:
     Ok(())
 }
 
-/// Pods come sorted by name: the first speaks for all that break the same rules.
+/// Formats the warning about pods with the same violations: the first name, and the number of others.
 fn line(reason: &str, pods: &[&str]) -> String {
     match pods {
         [] => reason.to_owned(),
@@ -212,12 +215,12 @@ fn would_violate(level: LevelVersion, pod: &Value) -> Option<String> {
     (!found.is_empty()).then(|| format!("would violate PodSecurity \"{level}\": {}", details(&found)))
 }
 
-/// For the audit log.
+/// Adds an annotation to the audit event.
 fn note(attributes: &Attributes<'_>, what: &str, value: impl Into<String>) {
     attributes.annotate(format!("{PREFIX}{what}"), value);
 }
 
-/// Errors as Go shows several at once.
+/// Joins errors as Go's `NewAggregate` does.
 fn aggregate(errors: &[String]) -> String {
     match errors {
         [one] => one.clone(),
@@ -229,7 +232,7 @@ fn details(found: &[Violation]) -> String {
     found.iter().map(|v| format!("{} ({})", v.reason, v.detail)).collect::<Vec<_>>().join(", ")
 }
 
-/// Of all that may change in a pod, only images, new containers and the old seccomp annotations matter.
+/// Tells whether an update can cause a violation: by images, new containers, or the old seccomp annotations.
 fn is_significant(pod: &Value, old: &Value) -> bool {
     let annotation = |key: &str| {
         let of = |object| metadata_entry(object, "annotations", key).unwrap_or_default().to_owned();

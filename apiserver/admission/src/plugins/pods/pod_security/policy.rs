@@ -1,4 +1,4 @@
-//! The pod security levels that a namespace's labels ask for.
+//! Reads the pod security levels from a namespace's labels.
 //!
 //! Corresponds to k8s.io/pod-security-admission/api.
 
@@ -6,7 +6,7 @@ use proto::meta::status::FieldError;
 use serde_json::{Value, json};
 use std::fmt;
 
-/// Of labels, and of what is noted for the audit log.
+/// Prefix of labels and of audit annotations.
 pub const PREFIX: &str = "pod-security.kubernetes.io/";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -16,7 +16,7 @@ pub enum Level {
     Restricted,
 }
 
-/// The minor version of Kubernetes whose rules count; the latest is above all others.
+/// The minor version of the checks; [`Version::LATEST`] is above all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version(u32);
 
@@ -49,7 +49,7 @@ impl Level {
     }
 }
 
-/// `baseline:v1.24`
+/// A level with a version, formatted as `baseline:v1.24`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LevelVersion {
     pub level: Level,
@@ -70,7 +70,7 @@ impl fmt::Display for LevelVersion {
     }
 }
 
-/// What is refused, what is written down, and what is warned of.
+/// The level of each mode: enforce, audit and warn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
     pub enforce: LevelVersion,
@@ -79,14 +79,15 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// A policy is there even where labels are wrong: enforcement is then as strict as can be, the rest is off.
+    /// Returns a policy even for invalid labels: an invalid `enforce` label means restricted, an invalid `audit` or `warn` label
+    /// privileged.
     pub fn of(namespace: &Value, defaults: &Self) -> (Self, Vec<FieldError>) {
         let mut errors = Vec::new();
         let (enforce, has_enforce, _) = mode(namespace, "enforce", defaults.enforce, Level::Restricted, &mut errors);
         let (audit, ..) = mode(namespace, "audit", defaults.audit, Level::Privileged, &mut errors);
         let (mut warn, has_warn, has_version) = mode(namespace, "warn", defaults.warn, Level::Privileged, &mut errors);
         if has_enforce && !has_warn {
-            // What would be refused is warned of where it is only described: in a Deployment's template.
+            // Templates are not rejected: warn of those whose pods would be.
             warn.level = enforce.level;
             if !has_version {
                 warn.version = enforce.version;
@@ -96,7 +97,7 @@ impl Policy {
     }
 }
 
-/// The level and version of one mode, and whether each has a label.
+/// Returns level and version of one mode, and whether each has a label.
 fn mode(
     namespace: &Value,
     mode: &str,

@@ -1,4 +1,4 @@
-//! `Setters`: who in a pod sets something it should not, and how that is said.
+//! `Setters`: collects where a pod sets a forbidden value, for the message of a violation.
 //!
 //! Corresponds to the visitors and wording of k8s.io/pod-security-admission/policy.
 
@@ -7,14 +7,14 @@ use crate::plugins::pod_parts::text;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// The pod itself, containers, and what they set.
+/// The pod or its containers with a forbidden value, and the values.
 pub struct Setters<'a> {
     who: Vec<String>,
     found: Vec<&'a Value>,
 }
 
 impl<'a> Setters<'a> {
-    /// Those whose value at `pointer`, which is the same in a pod's spec and in a container, is bad.
+    /// Collects those whose value at `pointer` is bad. The pointer is the same in a pod's spec and in a container.
     pub fn of(spec: &'a Value, pointer: &str, is_bad: impl Fn(&Value) -> bool) -> Self {
         let bad = |holder: &'a Value| among(holder, pointer).filter(|value| is_bad(value));
         let mut who = Vec::new();
@@ -31,12 +31,12 @@ impl<'a> Setters<'a> {
         self.who.push(who.to_owned());
     }
 
-    /// `pod and containers "a", "b"`, if anybody.
+    /// Formats the setters as `pod and containers "a", "b"`, if there are any.
     pub fn who(&self) -> Option<String> {
         if self.who.is_empty() { None } else { Some(self.who.join(" and ")) }
     }
 
-    /// The different texts inside the bad values, sorted.
+    /// Returns the distinct texts at `pointer` in the bad values, sorted.
     pub fn values(&self, pointer: &str) -> Vec<String> {
         let all: BTreeSet<String> = self.found.iter().map(|value| text(value, pointer).to_owned()).collect();
         all.into_iter().collect()
@@ -47,12 +47,12 @@ impl<'a> Setters<'a> {
     }
 }
 
-/// The value at a pointer, null counting as none.
+/// Returns the value at a pointer; `None` for null.
 pub fn among<'a>(holder: &'a Value, pointer: &str) -> Option<&'a Value> {
     holder.pointer(pointer).filter(|value| !value.is_null())
 }
 
-/// The names of the containers that are so.
+/// Returns the names of the matching containers.
 pub fn names(spec: &Value, is: impl Fn(&Value) -> bool) -> Vec<String> {
     containers(spec).filter(|c| is(c)).map(|c| text(c, "/name").to_owned()).collect()
 }
@@ -61,7 +61,7 @@ pub fn some<'a>(count: usize, one: &'a str, several: &'a str) -> &'a str {
     if count == 1 { one } else { several }
 }
 
-/// `container "a"`, `containers "a", "b"`, or nothing.
+/// Formats as `container "a"` or `containers "a", "b"`; `None` if empty.
 pub fn some_of<T: AsRef<str>>(called: &[T], one: &str, several: &str) -> Option<String> {
     match called {
         [] => None,
@@ -69,7 +69,7 @@ pub fn some_of<T: AsRef<str>>(called: &[T], one: &str, several: &str) -> Option<
     }
 }
 
-/// `"a", "b"`
+/// Formats as `"a", "b"`.
 pub fn quoted<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> String {
     texts.into_iter().map(|text| format!("\"{}\"", text.as_ref())).collect::<Vec<_>>().join(", ")
 }

@@ -1,7 +1,7 @@
-//! Tables of pods and what each level says to them.
+//! Table tests of pods and the violations at each level.
 
 use super::*;
-use crate::testing::{Seen, Write};
+use crate::testing::{Outcome, Write};
 use serde_json::json;
 
 fn namespace_with(labels: &[(&str, &str)]) -> Value {
@@ -14,7 +14,7 @@ fn pod_of(spec: Value) -> Value {
     json!({"metadata": {"name": "p", "namespace": "a"}, "spec": spec})
 }
 
-async fn create(labels: &[(&str, &str)], spec: Value) -> Seen {
+async fn create(labels: &[(&str, &str)], spec: Value) -> Outcome {
     Write::create("", "pods", pod_of(spec))
         .beside("", "namespaces", namespace_with(labels))
         .run(&PodSecurity::default())
@@ -27,12 +27,12 @@ const NON_ROOT: &str = "runAsNonRoot != true (pod or container \"c\" must set se
 const SECCOMP: &str = "seccompProfile (pod or container \"c\" must set securityContext.seccompProfile.type to \
     \"RuntimeDefault\" or \"Localhost\")";
 
-/// A pod of one container with that security context.
+/// Returns the spec of one container with this security context.
 fn one(context: Value) -> Value {
     json!({"containers": [{"name": "c", "securityContext": context}]})
 }
 
-/// The same with more in its spec.
+/// Adds fields to a spec.
 fn with(mut spec: Value, more: Value) -> Value {
     for (key, value) in more.as_object().expect("fields") {
         spec[key] = value.clone();
@@ -214,7 +214,7 @@ async fn namespaces_learn_of_pods_that_break_the_new_level() {
         seen.message(),
         r#"Namespace "a" is invalid: metadata.labels[pod-security.kubernetes.io/enforce]: Invalid value: "odd": must be one of privileged, baseline, restricted"#
     );
-    // What was wrong before may stay.
+    // Unchanged invalid labels are accepted.
     let wrong = namespace_with(&[("enforce", "odd")]);
     Write::update("", "namespaces", wrong.clone(), wrong).run(&PodSecurity::default()).await.passed();
 }
@@ -267,7 +267,7 @@ async fn a_configuration_gives_defaults_and_exempts() {
     assert!(!refused("a", "ann", json!({}), json!("sandbox")).await);
 }
 
-/// What the audit log is told of a pod, by the labels of its namespace.
+/// Audit annotations of a pod, by the labels of its namespace.
 #[tokio::test]
 async fn what_the_audit_log_is_told() {
     let host = || with(one(json!({})), json!({"hostNetwork": true}));
@@ -275,7 +275,7 @@ async fn what_the_audit_log_is_told() {
     for (labels, expected) in [
         (&[][..], &[("enforce-policy", "privileged:latest")][..]),
         (&[("audit", "baseline")], &[("audit-violations", violation), ("enforce-policy", "privileged:latest")]),
-        // What is refused is written down as well.
+        // A rejection is annotated as well.
         (
             &[("audit", "baseline"), ("enforce", "baseline"), ("enforce-version", "v1.30")],
             &[("audit-violations", violation), ("enforce-policy", "baseline:v1.30")],
@@ -311,7 +311,7 @@ async fn the_audit_log_is_told_why_nothing_was_asked() {
     assert_eq!(seen.annotations["pod-security.kubernetes.io/exempt"], "namespace");
 }
 
-/// A template makes pods that would break the rules: that is written down, and allowed.
+/// A template whose pods would violate the level is allowed and annotated.
 #[tokio::test]
 async fn templates_are_written_down() {
     let spec = json!({"template": {"metadata": {}, "spec": with(one(json!({})), json!({"hostPID": true}))}});
