@@ -1,8 +1,12 @@
-//! `Strategy`: what one kind does of its own on the way to the store, and the order in which it is asked.
+//! Strategies: what a built-in kind fills in, checks and reserves when one of its objects is written.
 //!
-//! Everything here sees objects in the row's **storage version**: the request's version is for patches,
-//! admission and managed fields, and conversion stands between. A strategy is pure; what it needs from other
-//! objects (addresses, ports) it gets through `begin_create` and `begin_update`, which may be undone.
+//! Read `Strategy` below first, then the modules in their order: `write_context` is what a strategy knows of a write,
+//! `object_meta` fills in metadata, `validation` finds the errors, `allocation` reserves addresses and ports of Services,
+//! and `kinds` is the table with the strategy of each kind.
+//!
+//! Strategies see objects in the row's **storage version**, after conversion; patches, admission and managed fields use
+//! the version of the request. A strategy is pure: what it needs of other objects it reserves in `begin_create` and
+//! `begin_update`, which can be undone.
 //! Corresponds to k8s.io/apiserver/pkg/registry/rest (RESTCreateStrategy, RESTUpdateStrategy, BeforeCreate, …).
 
 pub mod write_context;
@@ -21,10 +25,10 @@ use proto::meta::status::FieldError;
 use proto::{Object, Status};
 use serde_json::Value;
 
-/// How long a deletion lasts.
+/// Grace period of a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grace {
-    /// The kind knows no grace: gone at once, finalizers aside.
+    /// The kind has no grace period: the object is removed at once, unless finalizers keep it.
     None,
     /// Marked with a deletion timestamp that far ahead; 0 removes at once.
     Period { grace_period_s: i64 },
@@ -37,18 +41,18 @@ pub enum Grace {
 #[async_trait]
 pub trait Reservations: Lookup {
     fn service_network(&self) -> ServiceNetwork;
-    /// Takes it unless somebody holds it; false: somebody does. A dry run only looks.
+    /// Reserves an address or port and returns true, or returns false if it is reserved already. A dry run only checks.
     async fn reserve(&self, what: &Reserved, holder: Holder<'_>, dry_run: bool) -> Result<bool, Status>;
-    /// Lets it go; what nobody holds is let go already.
+    /// Releases an address or port. Succeeds also when it is not reserved.
     async fn release(&self, what: &Reserved) -> Result<(), Status>;
 }
 
-/// What became of the write that something was reserved for.
+/// Outcome of a write that reserved addresses or ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
     Yes,
     No,
-    /// The store's answer was lost. Nothing is let go then: what turns out to be unused is found by the repair loop.
+    /// The store's answer was lost. Nothing is released then; the repair loop finds what is unused.
     Unknown,
 }
 
@@ -84,7 +88,7 @@ pub trait Strategy: Send + Sync {
     /// The same for an update of the object or of one of its subresources (`context.subresource`).
     fn prepare_for_update(&self, _context: &WriteContext<'_>, _object: &mut Value, _old: &Value) {}
 
-    /// Every error at once, the object's metadata included.
+    /// Returns all errors of a new object, with those of its metadata.
     fn validate(&self, _context: &WriteContext<'_>, _object: &Value) -> Vec<FieldError> {
         Vec::new()
     }
@@ -111,7 +115,7 @@ pub trait Strategy: Send + Sync {
         true
     }
 
-    /// Marks what a first deletion begins, before anything else of it is decided.
+    /// Changes the object when its deletion begins, before the grace period is decided.
     fn prepare_for_delete(&self, _context: &WriteContext<'_>, _object: &mut Value) {}
 
     /// `requested` is the deletion's own gracePeriodSeconds, if it named one.
@@ -147,7 +151,7 @@ pub trait Strategy: Send + Sync {
     ) -> Result<Reservation, Status> {
         Ok(Reservation::default())
     }
-    /// After the object is gone from the store: what it held is free again.
+    /// Releases what the object had reserved, after it is removed from the store.
     async fn after_delete(&self, _object: &Object, _reservations: &dyn Reservations) -> Result<(), Status> {
         Ok(())
     }
