@@ -1,7 +1,7 @@
 //! Strategies: what a built-in kind fills in, checks and reserves when one of its objects is written.
 //!
 //! Read `Strategy` below first, then the modules in their order: `write_context` is what a strategy knows of a write,
-//! `object_meta` fills in metadata, `validation` finds the errors, `allocation` reserves addresses and ports of Services,
+//! `object_meta` fills in metadata, `validation` finds errors, `allocation` reserves addresses and ports of Services,
 //! and `kinds` is the table with the strategy of each kind.
 //!
 //! Strategies see objects in the row's **storage version**, after conversion; patches, admission and managed fields use
