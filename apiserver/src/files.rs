@@ -23,7 +23,6 @@ use cacher::encryption;
 use cacher::encryption::Encryption;
 use cacher::encryption::reload::EncryptionError;
 use component_base::env::Env;
-use component_base::fixtures;
 use component_base::options::{OptionsError, read_file};
 use component_base::tls::{self, ServerTls, TlsError};
 use remote::callers::Callers;
@@ -140,7 +139,6 @@ fn snapshot(path: &Path) -> Result<Snapshot, FileError> {
     Snapshot::parse(&file.into()).map_err(|source| FileError::Snapshot { path: path.to_owned(), source })
 }
 
-/// Simulations use fixed keys, so that equal seeds sign equal tokens.
 fn authentication(config: &Config, env: &Env) -> Result<Authentication, FileError> {
     if config.service_account_signing_endpoint.is_some() {
         let message = "signers outside of this process are not supported; give --service-account-signing-key-file";
@@ -152,7 +150,6 @@ fn authentication(config: &Config, env: &Env) -> Result<Authentication, FileErro
     };
     let key = match &config.service_account_signing_key_file {
         Some(path) => Some(read_file("service-account-signing-key-file", path)?),
-        None if env.is_simulated() => Some(fixtures::serving().key_pem),
         None => None,
     };
     let mut further = Vec::new();
@@ -189,6 +186,7 @@ fn authentication(config: &Config, env: &Env) -> Result<Authentication, FileErro
 mod tests {
     use super::*;
     use component_base::pki;
+    use component_base_testing::fixtures;
     use std::io::{PipeReader, Write, pipe};
     use std::os::fd::AsRawFd;
 

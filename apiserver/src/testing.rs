@@ -5,6 +5,7 @@ use crate::start::{ApiServer, service_on};
 use axum::body::{Body, to_bytes};
 use bytes::Bytes;
 use component_base::env::Env;
+use component_base_testing::fixtures;
 use http::{HeaderMap, Method, Request, header};
 use serde_json::Value;
 use std::io::Write;
@@ -73,7 +74,9 @@ impl Api {
         let mut tokens = tempfile::NamedTempFile::new().expect("a temporary file");
         tokens.write_all(TOKENS.as_bytes()).expect("a small file");
         let path = Some(tokens.path().to_owned());
-        let config = Config { token_auth_file: path, ..config };
+        let key = Some(fixtures::SERVICE_ACCOUNT_KEY_FILE.into());
+        let service_account_signing_key_file = config.service_account_signing_key_file.clone().or(key);
+        let config = Config { token_auth_file: path, service_account_signing_key_file, ..config };
         Self { server: service_on(config, env.clone(), storage).expect("the flags are right") }
     }
 

@@ -40,14 +40,10 @@ pub mod serving;
 pub mod health_checks;
 pub mod health_server;
 
-// Test equipment has a crate of its own, `component-base-testing`. The API server's crates still find it here.
+// The fixed keys of `component-base-testing`, over this crate's own types: for its own tests alone.
+#[cfg(test)]
 extern crate self as component_base;
-#[doc(hidden)]
+#[cfg(test)]
+#[allow(dead_code, reason = "the tests of this crate need some of the keys")]
 #[path = "../testing/src/fixtures.rs"]
-pub mod fixtures;
-#[doc(hidden)]
-#[path = "../testing/src/etcd_process.rs"]
-pub mod etcd_process;
-#[doc(hidden)]
-#[path = "../testing/src/test_needs.rs"]
-pub mod test_needs;
+mod fixtures;

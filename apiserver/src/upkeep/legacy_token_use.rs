@@ -46,8 +46,8 @@ async fn write(registry: &Registry, namespace: &str, name: &str, today: &str) ->
 mod tests {
     use crate::config::Config;
     use crate::testing::{Answer, Api};
-    use component_base::fixtures;
     use component_base::json_web_token::SigningKey;
+    use component_base_testing::fixtures;
     use http::Method;
     use serde_json::{Value, json};
 
@@ -69,8 +69,7 @@ mod tests {
     }
 
     fn signed(claims: &Value) -> String {
-        // What a simulated server signs by.
-        SigningKey::from_pem(&fixtures::serving().key_pem).unwrap().sign(claims).unwrap()
+        SigningKey::from_pem(fixtures::SERVICE_ACCOUNT_KEY).unwrap().sign(claims).unwrap()
     }
 
     /// The account `robot`, its secret `robot-token`, and the token in it.

@@ -394,7 +394,8 @@ impl ServiceAccountTokens {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use component_base::{fixtures, pki};
+    use component_base::pki;
+    use component_base_testing::fixtures;
 
     fn tokens(key: &str, further: &[String], issuers: &[&str]) -> ServiceAccountTokens {
         let issuers: Vec<String> = issuers.iter().map(|issuer| (*issuer).to_owned()).collect();

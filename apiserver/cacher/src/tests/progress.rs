@@ -3,8 +3,8 @@
 //! Corresponds to the feature ConsistentListFromCache of kube-apiserver.
 
 use super::*;
-use component_base::etcd_process::{EtcdOptions, EtcdProcess};
-use component_base::test_needs;
+use component_base_testing::etcd_process::{EtcdOptions, EtcdProcess};
+use component_base_testing::test_needs;
 use futures::future::join;
 use std::sync::atomic::{AtomicBool, Ordering};
 use storage::etcd::Etcd;

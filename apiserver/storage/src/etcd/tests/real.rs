@@ -3,9 +3,9 @@
 use super::*;
 use crate::behaviour::{event_line, written};
 use crate::{Event, WatchItem};
-use component_base::etcd_process::{self, EtcdProcess};
 use component_base::pki::{Authority, Subject};
-use component_base::test_needs;
+use component_base_testing::etcd_process::{self, EtcdProcess};
+use component_base_testing::test_needs;
 use futures::StreamExt;
 use std::fs;
 use std::path::Path;

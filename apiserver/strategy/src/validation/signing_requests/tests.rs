@@ -4,7 +4,7 @@ use crate::testing::{at, create, update, update_of};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use component_base::certificate_request::node_request;
-use component_base::fixtures;
+use component_base_testing::fixtures;
 use serde_json::{Value, json};
 
 fn pem_request() -> String {
