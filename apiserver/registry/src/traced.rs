@@ -44,7 +44,7 @@ impl Mutation<'_> {
 
     pub(super) fn expected(&self, outcome: &Result<()>) {
         let (Some(steps), Err(error)) = (self.steps, outcome) else { return };
-        steps.add(Step::new(Gate::Preconditions, "the writer", StepOutcome::Refused).because(&error.to_string()));
+        steps.add(Step::new(Gate::Preconditions, "the writer", StepOutcome::Refused).because(error.to_string()));
     }
 
     pub(super) fn stored(&self, key: &str, outcome: StepOutcome, revision: u64) {
